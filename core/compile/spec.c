@@ -198,7 +198,7 @@ static bp_status check_weights(const bp_spec *spec, bp_error *error)
 /* Codes have no gradient. */
 static bp_status check_quantised(const bp_spec *spec, bp_error *error)
 {
-    if (spec->quantised >= BP_QUANTISED_COUNT) {
+    if (!bp_quantised_valid(spec->quantised) || spec->quantised == BP_QUANTISED_FP8) {
         return refuse(error, "load-in-4bit", "there is no such form of frozen weights");
     }
     if (spec->quantised == BP_QUANTISED_NONE || spec->optimizer == NULL || spec->lora.rank > 0) {

@@ -24,13 +24,18 @@ typedef enum bp_weight_form {
     BP_WEIGHT_FP8      /* as e4m3 codes, which products read, and a 16-bit remainder */
 } bp_weight_form;
 
-/* How frozen weights are kept in 4 or 8 bits, as bitsandbytes does. */
+/* How frozen weights are kept in 4 or 8 bits, as bitsandbytes does. Forms in 4 bits have blocks of
+ * 64 elements, or, with 8 times a number from 1 to 7 added, of 128, 256 .. 4096, and 32
+ * (bp_quantised_with_block of core/number/quantised.h). */
 typedef enum bp_quantised {
     BP_QUANTISED_NONE,
-    BP_QUANTISED_NF4,        /* blocks of 64 */
+    BP_QUANTISED_NF4,
     BP_QUANTISED_NF4_DOUBLE, /* whose scales are in 8 bits too */
     BP_QUANTISED_INT8,       /* a scale per row */
-    BP_QUANTISED_COUNT
+    BP_QUANTISED_FP8,        /* no form of frozen weights: codes of one that is trained (fp8.h) */
+    BP_QUANTISED_FP4,
+    BP_QUANTISED_FP4_DOUBLE,
+    BP_QUANTISED_KINDS
 } bp_quantised;
 
 /* How the tape keeps what backward reads (core/number/tape.h). */

@@ -24,16 +24,57 @@ const float bp_nf4[16] = {-1.0f,
                           0.7229568362236023f,
                           1.0f};
 
+/* 0, 1/16, 8, 12, 4, 6, 2, 3, then the same with a sign, over 12. */
+const float bp_fp4[16] = {0.0f,
+                          0.0052083334885537624f,
+                          0.6666666865348816f,
+                          1.0f,
+                          0.3333333432674408f,
+                          0.5f,
+                          0.1666666716337204f,
+                          0.25f,
+                          0.0f,
+                          -0.0052083334885537624f,
+                          -0.6666666865348816f,
+                          -1.0f,
+                          -0.3333333432674408f,
+                          -0.5f,
+                          -0.1666666716337204f,
+                          -0.25f};
+
+void bp_four_sorted(int64_t form, float values[16], uint8_t codes[16])
+{
+    /* Of the two zeros 0 comes first: so it is what 0 becomes. */
+    static const uint8_t order[16] = {11, 10, 13, 12, 15, 14, 9, 0, 8, 1, 6, 7, 4, 5, 2, 3};
+    const float *book = bp_quantised_book(form);
+    for (uint32_t i = 0; i < 16; i++) {
+        codes[i] = book == bp_nf4 ? (uint8_t)i : order[i];
+        values[i] = book[codes[i]];
+    }
+}
+
+bp_quantised bp_quantised_with_block(bp_quantised kind, uint64_t block)
+{
+    for (uint32_t size = 0; size < 8; size++) {
+        const bp_quantised form = (bp_quantised)((uint32_t)kind | size << 3);
+        if (bp_quantised_four(kind) && bp_quantised_block(form) == block) {
+            return form;
+        }
+    }
+    return BP_QUANTISED_NONE;
+}
+
 const char *bp_quantised_name(bp_quantised form)
 {
-    static const char *const names[BP_QUANTISED_COUNT] = {"", "nf4", "nf4 with double quantisation",
-                                                          "int8"};
-    return names[form];
+    static const char *const names[BP_QUANTISED_KINDS] = {
+        "", "nf4", "nf4 with double quantisation", "int8",
+        "", "fp4", "fp4 with double quantisation"};
+    return names[bp_quantised_kind(form)];
 }
 
 uint32_t bp_quantised_passes(bp_quantised form)
 {
-    return form == BP_QUANTISED_NF4 ? 1 : 2;
+    return bp_quantised_four(form) && !bp_quantised_nests(form) ? 1 : 2;
 }
 
 /* The same where there are NaN among them. */
@@ -91,62 +132,82 @@ static float clamped(float x)
 }
 
 /* Only that of a short block is kept above zero. */
-float bp_nf4_scale(const float *values, uint32_t count)
+float bp_four_scale(int64_t form, const float *values, uint64_t count)
 {
     float scale = bp_quantised_largest(values, count, 0.0f);
-    return count < BP_NF4_BLOCK && scale < BP_NF4_LEAST ? BP_NF4_LEAST : scale;
+    return count < bp_quantised_block(form) && scale < BP_NF4_LEAST ? BP_NF4_LEAST : scale;
 }
 
-/* The same for each of 64 values of the book of 16: counted, not searched for, as vectors are. */
-static void nf4_codes(const float *x, uint8_t *codes)
+/* What codes of 4 bits are found by. */
+typedef struct four_book {
+    float middle[16];
+    uint8_t codes[16];
+} four_book;
+
+static void four_open(four_book *b, int64_t form)
 {
-    float middle[15];
-    int32_t below[BP_NF4_BLOCK];
-    midpoints(bp_nf4, 16, middle);
-    for (uint32_t i = 0; i < BP_NF4_BLOCK; i++) {
+    float sorted[16];
+    bp_four_sorted(form, sorted, b->codes);
+    midpoints(sorted, 16, b->middle);
+}
+
+/* Of each of 32 values: counted, not searched for, as vectors are. */
+static void four_codes(const four_book *b, const float x[BP_BLOCK_LEAST], uint8_t *packed)
+{
+    int32_t below[BP_BLOCK_LEAST];
+    for (uint32_t i = 0; i < BP_BLOCK_LEAST; i++) {
         int32_t sum = 0;
         for (uint32_t k = 0; k < 15; k++) {
-            sum += middle[k] < x[i] ? 1 : 0;
+            sum += b->middle[k] < x[i] ? 1 : 0;
         }
         below[i] = sum;
     }
-    for (uint32_t i = 0; i < BP_NF4_BLOCK; i++) {
-        codes[i] = (uint8_t)below[i];
+    for (uint32_t i = 0; i < BP_BLOCK_LEAST; i += 2) {
+        packed[i / 2] = (uint8_t)(b->codes[below[i]] << 4 | b->codes[below[i + 1]]);
     }
 }
 
-float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLOCK])
+static float four_block(const four_book *b, int64_t form, const float *values, uint64_t count,
+                        uint8_t *codes)
 {
-    float x[BP_NF4_BLOCK];
-    float scale = bp_nf4_scale(values, count);
-    float divisor = scale > BP_NF4_LEAST ? scale : BP_NF4_LEAST;
-    float inverse = 1.0f / divisor;
-    if (count == BP_NF4_BLOCK) {
-        for (uint32_t i = 0; i < BP_NF4_BLOCK; i++) {
-            x[i] = clamped(values[i] * inverse);
+    float x[BP_BLOCK_LEAST];
+    const float scale = bp_four_scale(form, values, count);
+    const float divisor = scale > BP_NF4_LEAST ? scale : BP_NF4_LEAST;
+    const float inverse = 1.0f / divisor;
+    if (count == bp_quantised_block(form)) {
+        for (uint64_t i = 0; i < count; i += BP_BLOCK_LEAST) {
+            for (uint32_t k = 0; k < BP_BLOCK_LEAST; k++) {
+                x[k] = clamped(values[i + k] * inverse);
+            }
+            four_codes(b, x, codes + i / 2);
         }
-        nf4_codes(x, codes);
         return scale;
     }
-    midpoints(bp_nf4, 16, x);
-    for (uint32_t i = 0; i < count; i++) {
-        codes[i] = code_of(x, 16, clamped(values[i] / divisor));
+    for (uint64_t i = 0; i < count; i += 2) {
+        const float second = i + 1 < count ? values[i + 1] : 0.0f;
+        const uint8_t high = b->codes[code_of(b->middle, 16, clamped(values[i] / divisor))];
+        const uint8_t low = b->codes[code_of(b->middle, 16, clamped(second / divisor))];
+        codes[i / 2] = (uint8_t)(high << 4 | low);
     }
     return scale;
 }
 
-void bp_nf4_blocks(const float *values, uint64_t blocks, float *scales, uint8_t *codes)
+float bp_four_block(int64_t form, const float *values, uint64_t count, uint8_t *codes)
 {
-    for (uint64_t b = 0; b < blocks; b++, values += BP_NF4_BLOCK) {
-        uint8_t apart[BP_NF4_BLOCK];
-        if (codes == NULL) {
-            scales[b] = bp_nf4_scale(values, BP_NF4_BLOCK);
-            continue;
-        }
-        scales[b] = bp_nf4_block(values, BP_NF4_BLOCK, apart);
-        for (uint32_t i = 0; i < BP_NF4_BLOCK / 2; i++) {
-            codes[b * (BP_NF4_BLOCK / 2) + i] = (uint8_t)(apart[2 * i] << 4 | apart[2 * i + 1]);
-        }
+    four_book book;
+    four_open(&book, form);
+    return four_block(&book, form, values, count, codes);
+}
+
+void bp_four_blocks(int64_t form, const float *values, uint64_t blocks, float *scales,
+                    uint8_t *codes)
+{
+    const uint64_t block = bp_quantised_block(form);
+    four_book book;
+    four_open(&book, form);
+    for (uint64_t b = 0; b < blocks; b++, values += block) {
+        scales[b] = codes == NULL ? bp_four_scale(form, values, block)
+                                  : four_block(&book, form, values, block, codes + b * (block / 2));
     }
 }
 

@@ -115,10 +115,10 @@ struct bp_device {
      * cannot reach them. */
     void *(*address)(const void *context, uint64_t place, size_t bytes);
 
-    /* bp_nf4_blocks (core/number/quantised.h) between runs, in the caller's memory, where the
+    /* bp_four_blocks (core/number/quantised.h) between runs, in the caller's memory, where the
      * device has a faster way to the same bits; NULL where it has none. */
-    void (*nf4_blocks)(const void *context, const float *values, uint64_t blocks, float *scales,
-                       uint8_t *codes);
+    void (*four_blocks)(const void *context, int64_t form, const float *values, uint64_t blocks,
+                        float *scales, uint8_t *codes);
 
     /* Runs a linked program from its first op to its last. May return before it has ended; errors
      * then surface at the next download or wait. */

@@ -34,7 +34,7 @@
 #define MASTERS                   BP_MASTER_COUNT
 #define MASTER_FP8                BP_MASTER_FP8
 #define ACTIVATIONS               BP_ACTIVATION_COUNT
-#define QUANTISED_FORMS           (BP_QUANTISED_FP8 + 1)
+#define QUANTISED_VALID(f)        bp_quantised_valid((int64_t)(f))
 #define QUANTISED_FP8             BP_QUANTISED_FP8
 #define TASKS                     (BP_TASK_REGRESSION + 1)
 #define PREFERENCES               BP_PREFERENCES

@@ -6,7 +6,7 @@
 #include "core/number/random.h"
 #include "core/run/runtime.h"
 
-#define PIECE 1024 /* values at once */
+#define PIECE BP_BLOCK_MOST /* values at once: whole blocks of 4 bits */
 
 void bp_runtime_given(bp_runtime *runtime, uint32_t parameter)
 {

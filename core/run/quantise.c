@@ -5,7 +5,7 @@
 #include "core/number/convert.h"
 #include "core/run/runtime.h"
 
-#define PIECE     32768 /* elements at once: two groups of 256 blocks */
+#define PIECE     32768 /* elements at once: whole blocks, whatever their size */
 #define ROW_PIECE 1024  /* of one row */
 
 static const char where[] = "quantise";
@@ -43,11 +43,18 @@ static void fill_blocks(const quantise_desk *desk, const float *values, uint64_t
                         float *scales, uint8_t *codes)
 {
     const bp_device *device = desk->runtime->spec.device;
-    if (device->nf4_blocks != NULL) {
-        device->nf4_blocks(desk->runtime->device, values, blocks, scales, codes);
+    if (device->four_blocks != NULL) {
+        device->four_blocks(desk->runtime->device, desk->parameter->quantised, values, blocks,
+                            scales, codes);
     } else {
-        bp_nf4_blocks(values, blocks, scales, codes);
+        bp_four_blocks(desk->parameter->quantised, values, blocks, scales, codes);
     }
+}
+
+/* Elements that share a scale. */
+static uint64_t block_of(const quantise_desk *desk)
+{
+    return bp_quantised_block(desk->parameter->quantised);
 }
 
 /* Where codes are made: in their place, or where that cannot be reached on the desk. */
@@ -66,38 +73,29 @@ static bp_status put_codes(const quantise_desk *desk, uint64_t offset, const uin
                : bp_runtime_write_whole(desk->runtime, desk->codes, offset, codes, (size_t)bytes);
 }
 
-/* A 4-bit code for each of `count` values, two to a byte; an odd one is followed by that of 0. */
-static void pack(const uint8_t *codes, uint32_t count, uint8_t *packed)
-{
-    for (uint32_t i = 0; i < count; i += 2) {
-        unsigned low = i + 1 < count ? codes[i + 1] : 7u;
-        packed[i / 2] = (uint8_t)((unsigned)codes[i] << 4 | low);
-    }
-}
-
-/* Blocks of NF4: codes go out, scales to desk->floats. */
+/* Blocks in 4 bits: codes go out, scales to desk->floats. */
 static bp_status put_blocks(quantise_desk *desk, uint64_t first, const float *values,
                             uint64_t count)
 {
-    uint8_t codes[BP_NF4_BLOCK];
-    const uint64_t bytes = bp_quantised_codes(count, BP_QUANTISED_NF4);
-    const uint64_t whole = count / BP_NF4_BLOCK, rest = count % BP_NF4_BLOCK;
+    const bp_quantised form = desk->parameter->quantised;
+    const uint64_t bytes = bp_quantised_codes(count, form), block = block_of(desk);
+    const uint64_t whole = count / block, rest = count % block;
     uint8_t *packed = codes_room(desk, first / 2, bytes);
     fill_blocks(desk, values, whole, desk->floats, packed);
     if (rest != 0) {
-        desk->floats[whole] = bp_nf4_block(values + count - rest, (uint32_t)rest, codes);
-        pack(codes, (uint32_t)rest, packed + whole * (BP_NF4_BLOCK / 2));
+        desk->floats[whole] =
+            bp_four_block(form, values + count - rest, rest, packed + whole * (block / 2));
     }
     return put_codes(desk, first / 2, packed, bytes);
 }
 
-static bp_status quantise_nf4(quantise_desk *desk, uint64_t first, const float *values,
-                              uint64_t count)
+static bp_status quantise_four(quantise_desk *desk, uint64_t first, const float *values,
+                               uint64_t count)
 {
+    const uint64_t block = block_of(desk);
     BP_TRY(put_blocks(desk, first, values, count));
-    return bp_runtime_write(desk->runtime, desk->scales, first / BP_NF4_BLOCK * sizeof(float),
-                            desk->floats,
-                            (size_t)bp_size_ceil_div(count, BP_NF4_BLOCK) * sizeof(float));
+    return bp_runtime_write(desk->runtime, desk->scales, first / block * sizeof(float),
+                            desk->floats, (size_t)bp_size_ceil_div(count, block) * sizeof(float));
 }
 
 /* First pass: the mean of all scales is their offset. */
@@ -105,16 +103,18 @@ static bp_status measure_scales(quantise_desk *desk, uint64_t first, const float
                                 uint64_t count)
 {
     bp_quantiser *q = desk->q;
+    const uint64_t block = block_of(desk);
     if (first == 0) {
-        bp_cascade_begin(&q->sum, bp_size_ceil_div(desk->parameter->count, BP_NF4_BLOCK));
+        bp_cascade_begin(&q->sum, bp_size_ceil_div(desk->parameter->count, block));
     }
-    const uint64_t whole = count / BP_NF4_BLOCK, rest = count % BP_NF4_BLOCK;
+    const uint64_t whole = count / block, rest = count % block;
     fill_blocks(desk, values, whole, desk->floats, NULL);
     for (uint64_t b = 0; b < whole; b++) {
         bp_cascade_add(&q->sum, desk->floats[b]);
     }
     if (rest != 0) {
-        bp_cascade_add(&q->sum, bp_nf4_scale(values + count - rest, (uint32_t)rest));
+        bp_cascade_add(&q->sum,
+                       bp_four_scale(desk->parameter->quantised, values + count - rest, rest));
     }
     if (first + count < desk->parameter->count) {
         return BP_OK;
@@ -143,13 +143,14 @@ static bp_status quantise_double(quantise_desk *desk, uint64_t first, const floa
                                  uint64_t count)
 {
     bp_quantiser *q = desk->q;
+    const uint64_t block = block_of(desk);
     q->kept = first == 0 ? 0 : q->kept;
     BP_TRY(put_blocks(desk, first, values, count));
-    for (uint64_t i = 0; i < count; i += BP_NF4_BLOCK) {
-        q->scales[q->kept++] = desk->floats[i / BP_NF4_BLOCK];
-        bool last = first + i + BP_NF4_BLOCK >= desk->parameter->count;
+    for (uint64_t i = 0; i < count; i += block) {
+        q->scales[q->kept++] = desk->floats[i / block];
+        bool last = first + i + block >= desk->parameter->count;
         if (q->kept == BP_NESTED_BLOCK || last) {
-            BP_TRY(put_scales(desk, (first + i) / BP_NF4_BLOCK));
+            BP_TRY(put_scales(desk, (first + i) / block));
         }
     }
     return BP_OK;
@@ -209,16 +210,16 @@ static bp_status quantise_int8(quantise_desk *desk, uint64_t first, const float 
 static bp_status quantise_piece(quantise_desk *desk, uint32_t pass, uint64_t first,
                                 const float *values, uint64_t count)
 {
-    switch (desk->parameter->quantised) {
-    case BP_QUANTISED_NF4:
-        return quantise_nf4(desk, first, values, count);
-    case BP_QUANTISED_NF4_DOUBLE:
+    const bp_quantised form = desk->parameter->quantised;
+    if (bp_quantised_nests(form)) {
         return pass == 0 ? measure_scales(desk, first, values, count)
                          : quantise_double(desk, first, values, count);
-    default:
-        return pass == 0 ? measure_rows(desk, first, values, count)
-                         : quantise_int8(desk, first, values, count);
     }
+    if (bp_quantised_four(form)) {
+        return quantise_four(desk, first, values, count);
+    }
+    return pass == 0 ? measure_rows(desk, first, values, count)
+                     : quantise_int8(desk, first, values, count);
 }
 
 bp_status bp_runtime_quantise(bp_runtime *runtime, uint32_t parameter, uint32_t pass,
@@ -227,7 +228,9 @@ bp_status bp_runtime_quantise(bp_runtime *runtime, uint32_t parameter, uint32_t 
     quantise_desk desk = desk_of(runtime, parameter);
     uint64_t end = bp_size_add(first, count);
     bool ends = end == desk.parameter->count;
-    bool whole = first % BP_NF4_BLOCK == 0 && (ends || end % BP_NF4_BLOCK == 0);
+    const bool four = bp_quantised_four(desk.parameter->quantised);
+    const uint64_t block = four ? block_of(&desk) : BP_NF4_BLOCK;
+    bool whole = first % block == 0 && (ends || end % block == 0);
     if (desk.parameter->quantised == BP_QUANTISED_NONE || end > desk.parameter->count || !whole) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "a weight is quantised in whole blocks, and only if it is to be",
@@ -254,8 +257,8 @@ typedef struct one_element {
 static bp_status fetch(const quantise_desk *desk, uint64_t at, one_element *one)
 {
     const bp_quantised form = desk->parameter->quantised;
-    const bool nested = form == BP_QUANTISED_NF4_DOUBLE, bytes = form == BP_QUANTISED_INT8;
-    const uint64_t block = at / (bytes ? desk->columns : BP_NF4_BLOCK);
+    const bool nested = bp_quantised_nests(form), bytes = form == BP_QUANTISED_INT8;
+    const uint64_t block = at / (bytes ? desk->columns : block_of(desk));
     const size_t width = nested ? 1 : sizeof(float);
     BP_TRY(bp_runtime_read_whole(desk->runtime, desk->codes, bytes ? at : at / 2, &one->code, 1));
     BP_TRY(bp_runtime_read(desk->runtime, desk->scales, block * width, &one->scale, width));

@@ -347,11 +347,11 @@ bp_status bp_host_device_seal(void *memory)
     return BP_OK;
 }
 
-static void host_nf4_blocks(const void *memory, const float *values, uint64_t blocks, float *scales,
-                            uint8_t *codes)
+static void host_four_blocks(const void *memory, int64_t form, const float *values, uint64_t blocks,
+                             float *scales, uint8_t *codes)
 {
     const host_context *context = memory;
-    bp_host_form_codes(context->form)(values, blocks, scales, codes);
+    bp_host_form_codes(context->form)(form, values, blocks, scales, codes);
 }
 
 /* The tuple that owns a task: the first whose end lies beyond it. */
@@ -584,7 +584,7 @@ const bp_device bp_device_host = {
     .upload = bp_host_device_upload,
     .download = bp_host_device_download,
     .address = bp_host_device_reach,
-    .nf4_blocks = host_nf4_blocks,
+    .four_blocks = host_four_blocks,
     .run = bp_host_device_run,
     .run_ops = bp_host_device_run_ops,
     .wait = bp_host_device_wait,

@@ -162,7 +162,7 @@ BP_FAST_KERNELS(BP_FAST_DECLARE)
 #define BP_AVX2_DECLARE(name) extern const bp_host_kernel bp_##name##_avx2;
 BP_AVX2_KERNELS(BP_AVX2_DECLARE)
 
-bp_host_codes bp_nf4_blocks_avx2;
+bp_host_codes bp_four_blocks_avx2;
 bp_host_words bp_words_avx2;
 bp_host_words bp_words_avx512;
 

@@ -11,6 +11,6 @@ const bp_host_form bp_host_avx2 = {
     {{BP_FAST_KERNELS(TYPED) BP_AVX2_KERNELS(TYPED)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(F16)}},
-    bp_nf4_blocks_avx2,
+    bp_four_blocks_avx2,
     bp_words_avx2,
 };

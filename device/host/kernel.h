@@ -45,8 +45,9 @@ struct bp_host_kernel {
  */
 #define BP_HOST_ELEMENTS 3
 
-/* bp_nf4_blocks (core/number/quantised.h) in a form's way. */
-typedef void bp_host_codes(const float *values, uint64_t blocks, float *scales, uint8_t *codes);
+/* bp_four_blocks (core/number/quantised.h) in a form's way. */
+typedef void bp_host_codes(int64_t form, const float *values, uint64_t blocks, float *scales,
+                           uint8_t *codes);
 
 /* bp_word_sum (core/number/digest.h) over whole words in a form's way. */
 typedef uint64_t bp_host_words(const void *bytes, size_t words, uint64_t from);

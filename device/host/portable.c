@@ -26,6 +26,6 @@ const bp_host_form bp_host_portable = {
           BP_BUILT_PORTABLE_KERNELS(BF16)},
      {BP_TYPED_KERNELS(TYPED) BP_TYPED_PORTABLE_KERNELS(TYPED) BP_BUILT_KERNELS(F16)
           BP_BUILT_PORTABLE_KERNELS(F16)}},
-    bp_nf4_blocks,
+    bp_four_blocks,
     NULL,
 };

@@ -19,7 +19,7 @@ BP_KERNEL bp_weight_norms(float *norms, const void *weight, const uint8_t *codes
         return;
     }
     if (threadIdx.x < 16) {
-        table[threadIdx.x] = nf4_value(threadIdx.x);
+        table[threadIdx.x] = book_value(kind, threadIdx.x);
     }
     __syncthreads();
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / LANES;

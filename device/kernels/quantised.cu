@@ -118,7 +118,7 @@ BP_KERNEL __launch_bounds__(THREADS, 4)
     uint64_t top, left;
     bp_product_tile(p, TILE, &top, &left);
     if (threadIdx.x < 16) {
-        table[threadIdx.x] = nf4_value(threadIdx.x);
+        table[threadIdx.x] = book_value(form, threadIdx.x);
     }
     __syncthreads();
 #pragma unroll 1

@@ -10,9 +10,9 @@
 #undef inline
 
 /* bp_quantised of core/number/quantised.h, and where things lie in `nested`. */
-#define NF4_DOUBLE    2u
 #define INT8          3u
 #define FP8           4u
+#define FP4           5u
 #define NESTED_MAP    1
 #define NESTED_SCALES 257
 
@@ -39,14 +39,30 @@ BP_DEVICE float nf4_value(uint32_t code)
     return (code & 8) != 0 ? upper : lower;
 }
 
+/* The sixteen of FP4: a sign, then three bits. */
+BP_DEVICE float fp4_value(uint32_t code)
+{
+    float low = (code & 2) != 0 ? ((code & 1) != 0 ? 1.0f : 0.6666666865348816f)
+                                : ((code & 1) != 0 ? 0.0052083334885537624f : 0.0f);
+    float high = (code & 2) != 0 ? ((code & 1) != 0 ? 0.25f : 0.1666666716337204f)
+                                 : ((code & 1) != 0 ? 0.5f : 0.3333333432674408f);
+    float size = (code & 4) != 0 ? high : low;
+    return code > 8 ? -size : size;
+}
+
+BP_DEVICE float book_value(uint32_t form, uint32_t code)
+{
+    return (form & 7) >= FP4 ? fp4_value(code) : nf4_value(code);
+}
+
 /* The scale of element number `index`, which is in this row of memory. Not for FP8. */
 BP_DEVICE float scale_of(const bp_codes *b, uint64_t index, uint64_t row)
 {
     if (b->form == INT8) {
         return ((const float *)b->scales)[row];
     }
-    uint64_t block = index / 64;
-    if (b->form == NF4_DOUBLE) {
+    uint64_t block = index >> (b->form >= 56 ? 5 : 6 + (b->form >> 3));
+    if ((b->form & 3) == 2) {
         float scale = b->nested[NESTED_MAP + ((const uint8_t *)b->scales)[block]] *
                       b->nested[NESTED_SCALES + block / 256];
         return scale + b->nested[0];

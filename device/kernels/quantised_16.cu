@@ -26,7 +26,7 @@ BP_DEVICE void code_piece(const bp_codes *b, uint64_t first, uint64_t row, uint3
                           const float *table, float x[8])
 {
     if (count == 8 && first % 8 == 0) {
-        const bool nibbles = b->form < INT8;
+        const bool nibbles = b->form != INT8 && b->form != FP8;
         const uint64_t from =
             b->form == FP8 ? first / 256 * 260 + 4 + first % 256 : (nibbles ? first / 2 : first);
         const uint32_t *words = (const uint32_t *)(b->codes + from);
@@ -106,7 +106,7 @@ BP_KERNEL __launch_bounds__(THREADS)
         sum[i / (8 * SUM_BLOCKS)][i / 4 % (2 * SUM_BLOCKS)][i % 4] = 0.0f;
     }
     if (threadIdx.x < 16) {
-        table[threadIdx.x] = nf4_value(threadIdx.x);
+        table[threadIdx.x] = book_value(form, threadIdx.x);
     }
     __syncthreads();
     const uint32_t slices = (uint32_t)((k + DEPTH - 1) / DEPTH);

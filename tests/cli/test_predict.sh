@@ -81,7 +81,16 @@ sed -E 's/"[a-z]+"://g; s/[^0-9.e-]+/ /g' "$work/q.jsonl" | awk -v pearson="$(js
           d = p / sqrt(q * r) - pearson; f = e / NR - loss
           exit !(NR == 9 && !bad && d * d < 1e-10 && f * f < 1e-10) }'
 check $? "Pearson and the loss are those of the file" "$out$(cat "$work/q.jsonl")"
-expect 0 'Pearson' eval --model "$work" --task regression --data "$work/rows.csv" --data-format csv
+# verifies face-33.4738
+# Spearman by ranks that are counted: of equal numbers the mean of theirs.
+sed -E 's/"[a-z]+"://g; s/[^0-9.e-]+/ /g' "$work/q.jsonl" | awk -v spearman="$(json spearman)" '
+    { x[NR] = $2; y[NR] = $3 }
+    function ranks(v, r, i, k) { for (i = 1; i <= NR; i++) { r[i] = 0.5; for (k = 1; k <= NR; k++) r[i] += v[k] < v[i] ? 1 : v[k] == v[i] ? 0.5 : 0 } }
+    END { ranks(x, a); ranks(y, b)
+          for (i = 1; i <= NR; i++) { u = a[i] - (NR + 1) / 2; w = b[i] - (NR + 1) / 2; p += u * w; q += u * u; r += w * w }
+          d = p / sqrt(q * r) - spearman; exit !(spearman != "" && d * d < 1e-10) }'
+check $? "Spearman is that of the file" "$out"
+expect 0 'Pearson [-0-9.]*, Spearman' eval --model "$work" --task regression --data "$work/rows.csv" --data-format csv
 
 # What is refused.
 expect 2 '--predictions: a language model predicts no labels' eval --model tiny --data "$work/films.tsv" --data-format text \

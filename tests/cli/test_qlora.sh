@@ -23,12 +23,13 @@ run "${published[@]}" --threads 2
 [[ $(json arena_bytes) -le 11166914969 ]]
 check $? "and at most 10.4 GiB without ($(json arena_bytes))"
 
-forms=("--load-in-4bit" "--load-in-4bit --bnb-4bit-use-double-quant false" "--load-in-8bit")
+forms=("--load-in-4bit" "--load-in-4bit --bnb-4bit-use-double-quant false" "--load-in-8bit"
+    "--load-in-4bit --bnb-4bit-quant-type fp4 --bnb-4bit-blocksize 128")
 for model in tiny tiny-llama; do
     run train --model $model --output-dir "$work/$model" --max-steps 10 "${common[@]}"
     check $code "a base of $model" "$err"
     plain=$(loss --model "$work/$model")
-    for n in 0 1 2; do
+    for n in 0 1 2 3; do
         read -ra form <<<"${forms[n]}"
         here=$(loss --model "$work/$model" "${form[@]}")
         near "$plain" "$here" "$model ${form[*]} is near to what it was" 5e-3
@@ -68,6 +69,7 @@ expect 2 'differs from the snapshot' "${cut[@]}" --load-in-8bit --resume
 expect 2 'load-in-4bit differs from the snapshot' "${cut[@]}" --resume
 expect 2 'bnb-4bit-use-double-quant differs from the snapshot' "${cut[@]}" --load-in-4bit \
     --bnb-4bit-use-double-quant false --resume
+expect 2 'bnb-4bit-blocksize differs from the snapshot' "${cut[@]}" --load-in-4bit --bnb-4bit-blocksize 32 --resume
 run "${cut[@]}" --load-in-4bit --resume --gradient-checkpointing full --poison
 digest=$(json state_digest)
 run train --model "$work/tiny" --load-in-4bit "${adapter[@]:1}" --output-dir "$work/whole" "${common[@]}"
@@ -94,6 +96,8 @@ expect 2 'nothing is kept in 4 bits' plan --model tiny --bnb-4bit-use-double-qua
 expect 2 'quantised already, in another form' eval --model "$work/tiny-2" --load-in-4bit "${common[@]}"
 expect 2 'not merged' export --model "$work/tiny" --adapter "$work/tiny-q" --merge --load-in-4bit --to "$work/x"
 expect 2 'with --dtype source' export --model "$work/tiny" --load-in-4bit --dtype bf16 --to "$work/x"
-sed -i 's/"nf4"/"fp4"/' "$work/tiny-0/config.json"
+expect 2 'nothing is kept in 4 bits' plan --model tiny --bnb-4bit-quant-type fp4
+expect 2 'there are no such blocks .*right would be 32, 64' plan --model tiny --load-in-4bit --lora-r 2 --bnb-4bit-blocksize 96
+sed -i 's/"nf4"/"af4"/' "$work/tiny-0/config.json"
 expect 4 'quantization_config: this value is not supported \(found another form, right would be null, or bitsandbytes' eval --model "$work/tiny-0" "${common[@]}"
 finish

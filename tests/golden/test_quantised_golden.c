@@ -90,16 +90,12 @@ static void nf4_is_that_of_bitsandbytes(void **state)
         desk d;
         open_desk(&d, index);
         const uint64_t blocks = (d.count + 63) / 64, pairs = (d.count + 1) / 2;
-        uint8_t *codes = calloc(pairs + 64, 1), block[BP_NF4_BLOCK + 1];
+        uint8_t *codes = calloc(pairs + 64, 1);
         float *scales = malloc(blocks * sizeof *scales);
         for (uint64_t b = 0; b < blocks; b++) {
             uint64_t left = d.count - 64 * b, some = left < 64 ? left : 64;
-            block[some] = 7; /* follows an odd one */
-            scales[b] = bp_nf4_block(d.weight + 64 * b, (uint32_t)some, block);
-            assert_true(scales[b] == bp_nf4_scale(d.weight + 64 * b, (uint32_t)some));
-            for (uint64_t i = 0; i < some; i += 2) {
-                codes[32 * b + i / 2] = (uint8_t)(block[i] << 4 | block[i + 1]);
-            }
+            scales[b] = bp_four_block(BP_QUANTISED_NF4, d.weight + 64 * b, some, codes + 32 * b);
+            assert_true(scales[b] == bp_four_scale(BP_QUANTISED_NF4, d.weight + 64 * b, some));
         }
         uint8_t *wanted = take(&d, "codes", pairs);
         float *absmax = take(&d, "absmax", blocks * sizeof *absmax);
@@ -192,26 +188,30 @@ static float element_of(unsigned kind, uint64_t i)
     }
 }
 
-/* A layer's digests: of the codes, the scales' codes, the scales' scales. */
-static float quantise_layer(uint64_t count, unsigned kind, float *absmax, uint32_t digests[3])
+/* A layer's digests: of the codes, the scales' codes, the scales' scales, and, where there are
+ * four, of the values that codes and scales stand for. The form is one of nested scales. */
+static float quantise_layer(int64_t form, uint64_t count, unsigned kind, float *absmax,
+                            uint32_t digests[4])
 {
-    const uint64_t blocks = (count + 63) / 64;
+    const uint64_t size = bp_quantised_block(form), blocks = (count + size - 1) / size;
+    static const float none[BP_NESTED_SCALES + 1];
     bp_cascade sum;
     bp_cascade_begin(&sum, blocks);
     for (uint64_t b = 0; b < blocks; b++) {
-        float values[BP_NF4_BLOCK];
-        uint8_t codes[BP_NF4_BLOCK + 1], packed[BP_NF4_BLOCK / 2];
-        uint32_t some = count - 64 * b < 64 ? (uint32_t)(count - 64 * b) : 64;
-        for (uint32_t i = 0; i < some; i++) {
-            values[i] = element_of(kind, 64 * b + i);
+        float values[BP_BLOCK_MOST];
+        uint8_t packed[BP_BLOCK_MOST / 2];
+        const uint64_t some = count - size * b < size ? count - size * b : size;
+        for (uint64_t i = 0; i < some; i++) {
+            values[i] = element_of(kind, size * b + i);
         }
-        absmax[b] = bp_nf4_block(values, some, codes);
-        codes[some] = 7;
-        for (uint32_t i = 0; i < some; i += 2) {
-            packed[i / 2] = (uint8_t)(codes[i] << 4 | codes[i + 1]);
-        }
+        absmax[b] = bp_four_block(form, values, some, packed);
         digests[0] = digest_of(digests[0], packed, (some + 1) / 2);
         bp_cascade_add(&sum, absmax[b]);
+        const bp_quantised_matrix matrix = {form - 1, 1, packed, absmax + b, none};
+        for (uint64_t i = 0; i < some; i++) {
+            const float value = bp_quantised_value(&matrix, i);
+            digests[3] = digest_of(digests[3], &value, sizeof value);
+        }
     }
     const float offset = bp_cascade_mean(&sum);
     for (uint64_t b = 0; b < blocks; b += 256) {
@@ -224,30 +224,59 @@ static float quantise_layer(uint64_t count, unsigned kind, float *absmax, uint32
     return offset;
 }
 
+static void layer_is(int64_t form, const unsigned shape[3], unsigned offset, const unsigned *wanted,
+                     size_t digests_count)
+{
+    uint32_t digests[4] = {0x811c9dc5u, 0x811c9dc5u, 0x811c9dc5u, 0x811c9dc5u}, bits;
+    const uint64_t count = (uint64_t)shape[0] * shape[1];
+    float *absmax = malloc((count + 31) / 32 * sizeof *absmax);
+    float mean = quantise_layer(form, count, shape[2], absmax, digests);
+    memcpy(&bits, &mean, sizeof bits);
+    if (bits != offset || memcmp(digests, wanted, digests_count * sizeof *digests) != 0) {
+        fail_msg("%u x %u, kind %u, form %d: offset %08x for %08x, codes %d, scales %d, nested %d",
+                 shape[0], shape[1], shape[2], (int)form, bits, offset, digests[0] == wanted[0],
+                 digests[1] == wanted[1], digests[2] == wanted[2]);
+    }
+    free(absmax);
+}
+
 /* verifies number-9.0099 */
 static void double_quantisation_is_that_of_bitsandbytes(void **state)
 {
     (void)state;
-    unsigned rows, columns, kind, offset, wanted[3], layers = 0;
+    unsigned shape[3], offset, wanted[3], layers = 0;
     FILE *file = fopen("tests/golden/nested.txt", "r");
     assert_non_null(file);
-    while (fscanf(file, "%u %u %u %x %x %x %x", &rows, &columns, &kind, &offset, &wanted[0],
-                  &wanted[1], &wanted[2]) == 7) {
-        uint32_t digests[3] = {0x811c9dc5u, 0x811c9dc5u, 0x811c9dc5u}, bits;
-        const uint64_t count = (uint64_t)rows * columns;
-        float *absmax = malloc((count + 63) / 64 * sizeof *absmax);
-        float mean = quantise_layer(count, kind, absmax, digests);
-        memcpy(&bits, &mean, sizeof bits);
-        if (bits != offset || memcmp(digests, wanted, sizeof digests) != 0) {
-            fail_msg("%u x %u, kind %u: offset %08x for %08x, codes %d, scales %d, nested %d", rows,
-                     columns, kind, bits, offset, digests[0] == wanted[0], digests[1] == wanted[1],
-                     digests[2] == wanted[2]);
-        }
-        free(absmax);
+    while (fscanf(file, "%u %u %u %x %x %x %x", &shape[0], &shape[1], &shape[2], &offset,
+                  &wanted[0], &wanted[1], &wanted[2]) == 7) {
+        layer_is(BP_QUANTISED_NF4_DOUBLE, shape, offset, wanted, 3);
         layers++;
     }
     fclose(file);
     assert_true(layers > 100);
+}
+
+/* FP4, and NF4 with blocks of 32 to 4096 elements (tools/golden/fourbit.py). */
+/* verifies number-16.706c */
+static void all_blocks_are_those_of_bitsandbytes(void **state)
+{
+    (void)state;
+    unsigned shape[3], offset, wanted[4], block, layers = 0;
+    char kind[4];
+    FILE *file = fopen("tests/golden/fourbit.txt", "r");
+    assert_non_null(file);
+    while (fscanf(file, "%3s %u %u %u %u %x %x %x %x %x", kind, &block, &shape[0], &shape[1],
+                  &shape[2], &offset, &wanted[0], &wanted[1], &wanted[2], &wanted[3]) == 10) {
+        const bp_quantised form = bp_quantised_with_block(
+            strcmp(kind, "fp4") == 0 ? BP_QUANTISED_FP4_DOUBLE : BP_QUANTISED_NF4_DOUBLE, block);
+        assert_int_not_equal(form, BP_QUANTISED_NONE);
+        layer_is(form, shape, offset, wanted, 4);
+        layers++;
+    }
+    fclose(file);
+    assert_int_equal(layers, 96);
+    assert_int_equal(bp_quantised_with_block(BP_QUANTISED_NF4, 96), BP_QUANTISED_NONE);
+    assert_int_equal(bp_quantised_with_block(BP_QUANTISED_INT8, 64), BP_QUANTISED_NONE);
 }
 
 /* verifies number-9.0099 */
@@ -302,6 +331,7 @@ int main(void)
         cmocka_unit_test(nf4_is_that_of_bitsandbytes),
         cmocka_unit_test(nested_scales_are_those_of_bitsandbytes),
         cmocka_unit_test(double_quantisation_is_that_of_bitsandbytes),
+        cmocka_unit_test(all_blocks_are_those_of_bitsandbytes),
         cmocka_unit_test(int8_is_that_of_bitsandbytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

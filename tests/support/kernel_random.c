@@ -39,6 +39,13 @@ static void draw_matmul(dice *d, bp_matmul_scalars *s)
     s->ldc = s->n + pad * roll(d, 0, 20);
 }
 
+/* Any form of codes, in 4 bits with any size of blocks. */
+static int64_t some_codes(dice *d)
+{
+    const int64_t kind = roll(d, BP_QUANTISED_NF4, BP_QUANTISED_KINDS - 1), size = roll(d, 0, 11);
+    return kind + (bp_quantised_four(kind) && size < 8 ? 8 * size : 0);
+}
+
 static void draw_quantised(dice *d, bp_matmul_quantised_scalars *s)
 {
     *s = (bp_matmul_quantised_scalars){.m = roll(d, 0, 2) == 0 ? 1 : size(d, 150),
@@ -46,9 +53,9 @@ static void draw_quantised(dice *d, bp_matmul_quantised_scalars *s)
                                        .k = size(d, 600),
                                        .transpose_b = roll(d, 0, 1),
                                        .gelu = roll(d, 0, 1),
-                                       .form = roll(d, BP_QUANTISED_NF4, BP_QUANTISED_FP8)};
+                                       .form = some_codes(d)};
     if (s->m == 1 && s->k % 2 == 0) {
-        s->k += 64 - s->k % 64; /* whole blocks */
+        s->k += 64 - s->k % 64; /* whole blocks, if they are not larger */
     }
     s->lda = s->k + roll(d, 0, 1) * roll(d, 0, 20);
     s->ldc = s->n + roll(d, 0, 1) * roll(d, 0, 20);
@@ -58,7 +65,7 @@ static void draw_magnitude(dice *d, bp_kernel kernel, any_scalars *s)
 {
     const int64_t rows = size(d, 40), n = size(d, 150), pad = roll(d, 0, 1);
     if (kernel == BP_KERNEL_weight_norms) {
-        const int64_t form = roll(d, 0, 1) * roll(d, BP_QUANTISED_NF4, BP_QUANTISED_FP8);
+        const int64_t form = roll(d, 0, 1) * some_codes(d);
         s->weight_norms = (bp_weight_norms_scalars){
             .rows = n,
             .columns = size(d, 200),
@@ -711,13 +718,12 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
         const uint32_t nested = UINT32_C(1) << OPERAND(weight_norms, nested);
         const int64_t form = s->weight_norms.form;
         return (form == BP_QUANTISED_NONE ? codes : weight) |
-               (form == BP_QUANTISED_FP8 ? scales : 0) |
-               (form == BP_QUANTISED_NF4_DOUBLE ? 0 : nested);
+               (form == BP_QUANTISED_FP8 ? scales : 0) | (bp_quantised_nests(form) ? 0 : nested);
     }
     if (kernel == BP_KERNEL_matmul_quantised) {
         const uint32_t nested = UINT32_C(1) << OPERAND(matmul_quantised, nested);
         const uint32_t scales = UINT32_C(1) << OPERAND(matmul_quantised, scales);
-        bool there = s->matmul_quantised.form == BP_QUANTISED_NF4_DOUBLE;
+        bool there = bp_quantised_nests(s->matmul_quantised.form);
         absent = s->matmul_quantised.form == BP_QUANTISED_FP8 ? absent | scales : absent & ~scales;
         absent = there ? absent & ~nested : absent | nested;
         absent |=

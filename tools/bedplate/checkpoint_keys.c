@@ -370,6 +370,8 @@ static const char *const state_options[] = {
     "result.load-in-4bit",
     "result.load-in-8bit",
     "result.bnb-4bit-use-double-quant",
+    "result.bnb-4bit-quant-type",
+    "result.bnb-4bit-blocksize",
     "result.freeze",
     "result.trainable",
     "result.param-override",

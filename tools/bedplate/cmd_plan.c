@@ -115,6 +115,11 @@ static void put_precision(bp_text *text, const bp_spec *spec)
     if (spec->quantised != BP_QUANTISED_NONE) {
         bp_text_string(text, ", frozen base in ");
         bp_text_string(text, bp_quantised_name(spec->quantised));
+        if (bp_quantised_four(spec->quantised) &&
+            bp_quantised_block(spec->quantised) != BP_NF4_BLOCK) {
+            bp_text_string(text, ", blocks of ");
+            bp_text_u64(text, bp_quantised_block(spec->quantised));
+        }
     }
     if (spec->gradient_release != BP_RELEASE_NONE) {
         bp_text_string(text, ", released in backward");

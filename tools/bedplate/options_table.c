@@ -213,11 +213,15 @@ static const option table[] = {
     {"adapter", OPTION_TEXT, PLANS | VERB_EXPORT | VERB_REPLAY, AT(adapter), 0, 0, NULL, "DIR",
      false, "adapters to use, or to go on training, in PEFT's form"},
     {"load-in-4bit", OPTION_FLAG, PLANS | VERB_EXPORT, AT(load_in_4bit), 0, 0, "false", NULL, true,
-     "the blocks' dense layers in 4 bits (NF4), frozen: trained by adapters (--lora-r)"},
+     "the blocks' dense layers in 4 bits, frozen: trained by adapters (--lora-r)"},
     {"load-in-8bit", OPTION_FLAG, PLANS | VERB_EXPORT, AT(load_in_8bit), 0, 0, "false", NULL, true,
      "the same in 8 bits with one scale per row (LLM.int8)"},
     {"bnb-4bit-use-double-quant", OPTION_CHOICE, PLANS | VERB_EXPORT, AT(double_quant), 0, 0,
      "true", "true|false", true, "with --load-in-4bit: the scales of blocks in 8 bits as well"},
+    {"bnb-4bit-quant-type", OPTION_CHOICE, PLANS | VERB_EXPORT, AT(quant_type), 0, 0, "nf4",
+     "nf4|fp4", true, "with --load-in-4bit: which sixteen values"},
+    {"bnb-4bit-blocksize", OPTION_COUNT, PLANS | VERB_EXPORT, AT(quant_block), 32, 4096, "64", "N",
+     true, "with --load-in-4bit: elements that share a scale (32, 64, 128 .. 4096)"},
     {"merge", OPTION_FLAG, VERB_EXPORT, AT(merge), 0, 0, "false", NULL, false,
      "add the --adapter to the weights that are written"},
     {"freeze", OPTION_LIST, SHAPES, AT(freeze), 0, 0, NULL, "GLOB", true,
@@ -414,7 +418,8 @@ static const option table[] = {
      "the best evaluation is saved at once and its snapshot is kept beside the newest ones"},
     {"metric-for-best-model", OPTION_TEXT, LEARNS, AT(metric), 0, 0, "loss", "NAME", false,
      "what best means: loss, or another number that evaluations of the task print (accuracy, "
-     "accuracy_top_5, f1_macro, matthews_correlation, f1_micro, pearson, perplexity), with or "
+     "accuracy_top_5, f1_macro, matthews_correlation, f1_micro, pearson, spearman, perplexity), "
+     "with or "
      "without eval_ before it"},
     {"greater-is-better", OPTION_MAYBE, LEARNS, AT(greater), 0, 0, "auto", "true|auto|false", false,
      "auto: false for loss, perplexity and bits_per_token, true for all other metrics"},

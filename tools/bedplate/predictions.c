@@ -130,6 +130,10 @@ static void count_number(predictions *p, const row *r)
     number_sums *n = &p->numbers;
     const double found = (double)r->logits[0], given = number_of(r->label);
     const double rows = (double)p->labelled;
+    if (p->labelled <= n->rows) {
+        n->all[p->labelled - 1] = found;
+        n->all[n->rows + p->labelled - 1] = given;
+    }
     const double off_found = found - n->mean_found, off_given = given - n->mean_given;
     n->mean_found += off_found / rows;
     n->mean_given += off_given / rows;
@@ -358,6 +362,11 @@ static double pearson_of(const predictions *p)
     return p->numbers.product / sqrt(p->numbers.square_found * p->numbers.square_given);
 }
 
+static double spearman_of(const predictions *p)
+{
+    return p->numbers.spearman;
+}
+
 void predictions_put_member(output *out, const char *prefix, const char *name, double value)
 {
     char key[32];
@@ -401,6 +410,7 @@ static const prediction_metric metrics[] = {
     {BP_TASK_LABELS, "accuracy", ", accuracy ", accuracy_of},
     {BP_TASK_LABELS, "f1_micro", ", micro F1 ", f1_micro},
     {BP_TASK_REGRESSION, "pearson", ", Pearson ", pearson_of},
+    {BP_TASK_REGRESSION, "spearman", ", Spearman ", spearman_of},
     {BP_TASK_TOKENS, "accuracy", ", accuracy ", accuracy_of},
     {BP_TASK_TOKENS, "precision", ", precision ", entity_precision_of},
     {BP_TASK_TOKENS, "recall", ", recall ", entity_recall_of},

@@ -28,6 +28,10 @@ typedef struct class_counts {
 typedef struct number_sums {
     double mean_found, mean_given;
     double square_found, square_given, product;
+    double
+        *all; /* found, given and room to sort, for `rows` rows each: of a regression, else NULL */
+    uint64_t rows;
+    double spearman;
 } number_sums;
 
 /* Of questions: sums of how good their answers are, 0 to 1 each. */
@@ -105,9 +109,9 @@ bool predictions_metric_says(bp_task task, const char *name, uint32_t classes);
 /* The members PREFIX"accuracy", "f1_macro" (over the classes that occur) and
  * "matthews_correlation" of a classification,
  * with more than PREDICTIONS_TOP classes "accuracy_top_5" between them,
- * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
- * regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with "entities" of
- * each type (entities.h), "exact_match" and "f1" of answers, in percent, of vectors
+ * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" and
+ * "spearman" of a regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with
+ * "entities" of each type (entities.h), "exact_match" and "f1" of answers, in percent, of vectors
  * "pearson_cosine" and "spearman_cosine" where rows have scores, else "recall_at_1", _3, _5, _10
  * and "mrr_at_10"; none where there is no label. */
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);

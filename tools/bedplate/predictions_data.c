@@ -10,10 +10,11 @@ bp_status predictions_data_begin(predictions *p, session *s, bp_source *source)
 {
     const bp_task task = s->spec.config.task;
     p->source = source;
-    return task == BP_TASK_TOKENS      ? predictions_words_begin(p, &s->error)
-           : task == BP_TASK_ANSWERS   ? predictions_answers_begin(p, s)
-           : task == BP_TASK_EMBEDDING ? predictions_vectors_begin(p, s)
-                                       : BP_OK;
+    return task == BP_TASK_TOKENS       ? predictions_words_begin(p, &s->error)
+           : task == BP_TASK_ANSWERS    ? predictions_answers_begin(p, s)
+           : task == BP_TASK_EMBEDDING  ? predictions_vectors_begin(p, s)
+           : task == BP_TASK_REGRESSION ? predictions_numbers_begin(p, s)
+                                        : BP_OK;
 }
 
 bp_status predictions_data_end(predictions *p, session *s, data_set *data)
@@ -29,6 +30,8 @@ bp_status predictions_data_end(predictions *p, session *s, data_set *data)
         status = predictions_answers_end(p, s, files, first);
     } else if (task == BP_TASK_EMBEDDING) {
         status = predictions_vectors_end(p);
+    } else if (task == BP_TASK_REGRESSION) {
+        predictions_numbers_end(p);
     }
     memory_give_back(&p->room);
     return status;

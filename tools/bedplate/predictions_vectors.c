@@ -27,6 +27,16 @@ bp_status predictions_vectors_begin(predictions *p, session *s)
     return memory_take(&p->room, bytes, false, "host memory", &s->error);
 }
 
+bp_status predictions_numbers_begin(predictions *p, session *s)
+{
+    const uint64_t rows = p->source->examples;
+    BP_TRY(memory_take(&p->room, bp_size_mul(rows, 4 * sizeof(double)), false, "host memory",
+                       &s->error));
+    p->numbers.all = p->room.address;
+    p->numbers.rows = rows;
+    return BP_OK;
+}
+
 /* The vector of text 0 or 1 of a row. */
 static float *vectors_of(const predictions *p, uint64_t row, uint32_t text)
 {
@@ -108,20 +118,26 @@ static double correlation(const double *a, const double *b, uint64_t count)
     return ab / sqrt(aa * bb);
 }
 
-/* numbers[0 .. rows - 1] are cosines, the next rows scores; behind them is room to sort. */
-static void vectors_correlate(predictions *p, double *numbers, uint64_t rows)
+/* numbers[0 .. rows - 1] become their ranks, and so do those from `apart` on; behind both there is
+ * room to sort. */
+static double rank_correlation(double *numbers, uint64_t rows, uint64_t apart)
 {
-    double *found = numbers, *given = numbers + rows;
-    ranked *sorted = (ranked *)(numbers + 2 * rows);
-    p->vectors.pearson = correlation(found, given, rows);
+    ranked *sorted = (ranked *)(numbers + 2 * apart);
     for (uint32_t which = 0; which < 2; which++) {
-        double *of = numbers + which * rows;
+        double *of = numbers + which * apart;
         for (uint64_t i = 0; i < rows; i++) {
             sorted[i] = (ranked){of[i], (double)i};
         }
         rank_all(sorted, rows, of);
     }
-    p->vectors.spearman = correlation(found, given, rows);
+    return correlation(numbers, numbers + apart, rows);
+}
+
+void predictions_numbers_end(predictions *p)
+{
+    number_sums *n = &p->numbers;
+    n->spearman =
+        p->labelled <= n->rows ? rank_correlation(n->all, p->labelled, n->rows) : (double)NAN;
 }
 
 /* How many of all second texts are nearer to a row's first than its own. */
@@ -166,7 +182,8 @@ bp_status predictions_vectors_end(predictions *p)
         numbers[rows + i] = (double)score;
     }
     if (p->vectors.scored) {
-        vectors_correlate(p, numbers, rows);
+        p->vectors.pearson = correlation(numbers, numbers + rows, rows);
+        p->vectors.spearman = rank_correlation(numbers, rows, rows);
     } else {
         vectors_recall(p, rows);
     }

@@ -11,6 +11,14 @@ struct session;
 /* Takes room for the vectors of all texts of p->source. BP_ERR_FIT. */
 bp_status predictions_vectors_begin(predictions *p, struct session *s) BP_MUST_CHECK;
 
+/* Takes room for the numbers of all rows of p->source, and the ranks by which they are compared.
+ * BP_ERR_FIT. */
+bp_status predictions_numbers_begin(predictions *p, struct session *s) BP_MUST_CHECK;
+
+/* How well predicted numbers are ordered as the given ones are: p->numbers.spearman (of equal
+ * numbers the mean of their ranks). Cost: sorting. */
+void predictions_numbers_end(predictions *p);
+
 /* Keeps those of an evaluated group, made as long as 1. */
 bp_status predictions_vectors_take(predictions *p, const bp_runtime *runtime) BP_MUST_CHECK;
 

@@ -114,6 +114,8 @@ typedef struct settings {
     bool load_in_4bit;
     bool load_in_8bit;
     const char *double_quant; /* "true" or "false" */
+    const char *quant_type;   /* "nf4" or "fp4" */
+    uint64_t quant_block;
     double initial_scale;
     uint64_t scale_window;
     uint64_t scale_hysteresis;

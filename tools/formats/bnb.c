@@ -7,6 +7,7 @@
 #include "tools/formats/bnb_state.h"
 
 #define ELEMENTS 1024 /* read at once */
+#define SCALES   (ELEMENTS / BP_BLOCK_LEAST + 1)
 
 static const char where[] = "weights";
 static const char weight_end[] = "weight";
@@ -90,9 +91,9 @@ static bp_status check_map(bp_tensor_set *set, const bp_bnb *bnb)
 {
     float map[16];
     BP_TRY(bp_tensor_set_read(set, bnb->map.part, bnb->map.entry, 0, map, sizeof map));
-    return memcmp(map, bp_nf4, sizeof map) == 0
+    return memcmp(map, bp_quantised_book(bnb->form), sizeof map) == 0
                ? BP_OK
-               : bnb_refuse(set, "the values of the codes are not those of NF4",
+               : bnb_refuse(set, "the values of the codes are not those of NF4, or of FP4",
                             bnb->map.entry->name);
 }
 
@@ -111,12 +112,23 @@ static bp_status read_state(bp_tensor_set *set, bp_bnb *bnb, bp_bnb_state *state
     return BP_OK;
 }
 
+static bp_quantised form_of(const bp_bnb_state *state)
+{
+    const bp_quantised plain = state->fp4 ? BP_QUANTISED_FP4 : BP_QUANTISED_NF4;
+    const bp_quantised nested = state->fp4 ? BP_QUANTISED_FP4_DOUBLE : BP_QUANTISED_NF4_DOUBLE;
+    return bp_quantised_with_block(state->nested ? nested : plain, state->block);
+}
+
 /* The offset's own rounding to f32 is torch's. */
-static bp_status find_nf4(bp_tensor_set *set, bp_tensor_entry *entry, bp_bnb *bnb)
+static bp_status find_four(bp_tensor_set *set, bp_tensor_entry *entry, bool fp4, bp_bnb *bnb)
 {
     bp_bnb_state state;
     BP_TRY(read_state(set, bnb, &state));
-    const bp_quantised form = state.nested ? BP_QUANTISED_NF4_DOUBLE : BP_QUANTISED_NF4;
+    if (state.fp4 != fp4) {
+        return bnb_refuse(set, "quant_type says another form than the name",
+                          bnb->state.entry->name);
+    }
+    const bp_quantised form = form_of(&state);
     const uint64_t count = bp_size_mul(state.rows, state.columns);
     bnb->rows = state.rows;
     bnb->columns = state.columns;
@@ -125,9 +137,10 @@ static bp_status find_nf4(bp_tensor_set *set, bp_tensor_entry *entry, bp_bnb *bn
     BP_TRY(bnb_need(set, entry, bnb->codes, BP_U8, bp_quantised_codes(count, form), ""));
     bnb->map = look_up(set, entry->name, ".quant_map", true);
     BP_TRY(bnb_need(set, entry, bnb->map, BP_F32, 16, "a quantised weight has no quant_map"));
+    bnb->form = form;
     BP_TRY(check_map(set, bnb));
     bnb->scales = look_up(set, entry->name, ".absmax", true);
-    uint64_t blocks = bp_size_ceil_div(count, BP_NF4_BLOCK);
+    uint64_t blocks = bp_size_ceil_div(count, bp_quantised_block(form));
     BP_TRY(bnb_need(set, entry, bnb->scales, state.nested ? BP_U8 : BP_F32, blocks,
                     "a quantised weight has no absmax"));
     if (state.nested) {
@@ -139,9 +152,7 @@ static bp_status find_nf4(bp_tensor_set *set, bp_tensor_entry *entry, bp_bnb *bn
                         "a quantised weight has no nested_quant_map"));
         BP_TRY(check_finite(set, bnb->nested_map));
     }
-    BP_TRY(check_finite(set, state.nested ? bnb->nested : bnb->scales));
-    bnb->form = form;
-    return BP_OK;
+    return check_finite(set, state.nested ? bnb->nested : bnb->scales);
 }
 
 static bp_status find_int8(bp_tensor_set *set, bp_tensor_entry *entry, bp_bnb *bnb)
@@ -190,14 +201,13 @@ bp_status bp_bnb_find(bp_tensor_set *set, bp_tensor_entry *entry, uint32_t part,
         }
         BP_TRY(find_int8(set, entry, bnb));
     } else {
-        if (look_up(set, entry->name, ".quant_state.bitsandbytes__fp4", true).entry != NULL) {
-            return bnb_refuse(set, "weights in FP4 are not implemented (NF4 is)", entry->name);
-        }
-        bnb->state = look_up(set, entry->name, ".quant_state.bitsandbytes__nf4", true);
+        const bp_bnb_tensor fp4 = look_up(set, entry->name, ".quant_state.bitsandbytes__fp4", true);
+        const bp_bnb_tensor nf4 = look_up(set, entry->name, ".quant_state.bitsandbytes__nf4", true);
+        bnb->state = nf4.entry != NULL ? nf4 : fp4;
         if (bnb->state.entry == NULL) {
             return BP_OK;
         }
-        BP_TRY(find_nf4(set, entry, bnb));
+        BP_TRY(find_four(set, entry, nf4.entry == NULL, bnb));
     }
     claim(bnb, handle);
     return BP_OK;
@@ -210,16 +220,16 @@ bp_status bp_bnb_nested(bp_tensor_set *set, const bp_bnb *bnb, float head[BP_NES
                               head + BP_NESTED_MAP, BP_NESTED_BLOCK * sizeof(float));
 }
 
-/* The scales of blocks first .. first + count - 1 as floats; count <= ELEMENTS / 64 + 1. */
+/* The scales of blocks first .. first + count - 1 as floats; count <= SCALES. */
 static bp_status read_scales(bp_tensor_set *set, const bp_bnb *bnb, uint64_t first, size_t count,
                              float *scales)
 {
     const bp_bnb_tensor *in = &bnb->scales;
-    if (bnb->form == BP_QUANTISED_NF4) {
+    if (!bp_quantised_nests(bnb->form)) {
         return bp_tensor_set_read(set, in->part, in->entry, first * sizeof(float), scales,
                                   count * sizeof(float));
     }
-    uint8_t bytes[ELEMENTS / BP_NF4_BLOCK + 1];
+    uint8_t bytes[SCALES];
     float nested[BP_NESTED_SCALES + 1];
     uint64_t group = UINT64_MAX;
     BP_TRY(bp_bnb_nested(set, bnb, nested));
@@ -231,26 +241,27 @@ static bp_status read_scales(bp_tensor_set *set, const bp_bnb *bnb, uint64_t fir
                                       group * sizeof(float), nested + BP_NESTED_SCALES,
                                       sizeof(float)));
         }
-        const bp_quantised_matrix one = {BP_QUANTISED_NF4_DOUBLE, 1, NULL, bytes + i, nested};
+        const bp_quantised_matrix one = {bnb->form, 1, NULL, bytes + i, nested};
         scales[i] = bp_quantised_scale(&one, 0);
     }
     return BP_OK;
 }
 
-static bp_status read_nf4(bp_tensor_set *set, const bp_bnb *bnb, uint64_t first, size_t count,
-                          float *values)
+static bp_status read_four(bp_tensor_set *set, const bp_bnb *bnb, uint64_t first, size_t count,
+                           float *values)
 {
     uint8_t codes[ELEMENTS / 2 + 1];
-    float scales[ELEMENTS / BP_NF4_BLOCK + 1];
-    const uint64_t end = first + count, block = first / BP_NF4_BLOCK;
+    float scales[SCALES];
+    const uint64_t size = bp_quantised_block(bnb->form);
+    const uint64_t end = first + count, block = first / size;
+    const float *book = bp_quantised_book(bnb->form);
     BP_TRY(bp_tensor_set_read(set, bnb->codes.part, bnb->codes.entry, first / 2, codes,
                               (size_t)((end + 1) / 2 - first / 2)));
-    BP_TRY(read_scales(set, bnb, block, (size_t)((end - 1) / BP_NF4_BLOCK - block + 1), scales));
+    BP_TRY(read_scales(set, bnb, block, (size_t)((end - 1) / size - block + 1), scales));
     for (size_t i = 0; i < count; i++) {
         uint64_t at = first + i;
-        const bp_quantised_matrix one = {BP_QUANTISED_NF4, 1, codes + (at / 2 - first / 2),
-                                         scales + (at / BP_NF4_BLOCK - block), NULL};
-        values[i] = bp_quantised_value(&one, at % 2);
+        const unsigned pair = codes[at / 2 - first / 2];
+        values[i] = book[at % 2 == 0 ? pair >> 4 : pair & 15] * scales[at / size - block];
     }
     return BP_OK;
 }
@@ -279,7 +290,7 @@ bp_status bp_bnb_read(bp_tensor_set *set, const bp_bnb *bnb, uint64_t first, siz
         size_t most = row < ELEMENTS ? (size_t)row : ELEMENTS;
         size_t some = count < most ? count : most;
         BP_TRY(bytes ? read_int8(set, bnb, first, some, values)
-                     : read_nf4(set, bnb, first, some, values));
+                     : read_four(set, bnb, first, some, values));
         values += some;
         first += some;
         count -= some;

@@ -2,11 +2,12 @@
 /* Weights that bitsandbytes has quantised, in safetensors files.
  *
  * 4 bits: X.weight U8 (ceil(n / 2), 1), codes of the matrix (out, in) flattened; X.weight.absmax
- * F32 (ceil(n / 64)), or, where scales are quantised too, U8 with X.weight.nested_absmax F32 and
- * X.weight.nested_quant_map F32 (256); X.weight.quant_map F32 (16); and
- * X.weight.quant_state.bitsandbytes__nf4, U8 that hold a JSON object {quant_type, blocksize, dtype,
- * shape, nested_blocksize, nested_dtype, nested_offset}. 8 bits: X.weight I8 (out, in), X.SCB F32
- * (out), X.weight_format U8 (0: by rows). core/number/quantised.h says what they mean. */
+ * F32 (ceil(n / blocksize)), or, where scales are quantised too, U8 with X.weight.nested_absmax F32
+ * and X.weight.nested_quant_map F32 (256); X.weight.quant_map F32 (16); and
+ * X.weight.quant_state.bitsandbytes__nf4 (or __fp4), U8 that hold a JSON object {quant_type,
+ * blocksize, dtype, shape, nested_blocksize, nested_dtype, nested_offset}. 8 bits: X.weight I8
+ * (out, in), X.SCB F32 (out), X.weight_format U8 (0: by rows). core/number/quantised.h says what
+ * they mean. */
 #ifndef BP_FORMATS_BNB_H
 #define BP_FORMATS_BNB_H
 

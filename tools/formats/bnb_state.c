@@ -73,6 +73,23 @@ static bp_status expect_number(bp_json *json, const bp_json_event *event, int64_
     return good ? BP_OK : bp_json_refuse(json, text);
 }
 
+static bp_status take_type(bp_json *json, const bp_json_event *event, bool *fp4)
+{
+    *fp4 = event->kind == BP_JSON_TEXT && strcmp(event->text, "fp4") == 0;
+    return *fp4 || (event->kind == BP_JSON_TEXT && strcmp(event->text, "nf4") == 0)
+               ? BP_OK
+               : bp_json_refuse(json, "this quant_type is not implemented (nf4 and fp4 are)");
+}
+
+static bp_status take_block(bp_json *json, const bp_json_event *event, uint64_t *block)
+{
+    const bool number = event->kind == BP_JSON_NUMBER && event->integer && event->i64 > 0;
+    *block = number ? (uint64_t)event->i64 : 0;
+    return bp_quantised_with_block(BP_QUANTISED_NF4, *block) != BP_QUANTISED_NONE
+               ? BP_OK
+               : bp_json_refuse(json, "this blocksize is not implemented (32, 64 .. 4096 are)");
+}
+
 static bp_status take_offset(bp_json *json, const bp_json_event *event, bp_bnb_state *state)
 {
     if (event->kind != BP_JSON_NUMBER || event->real <= -3e38 || event->real >= 3e38) {
@@ -89,12 +106,9 @@ static bp_status bnb_state_take_value(bp_json *json, bp_json_event *event, unsig
     bp_dtype ignored;
     switch (member) {
     case SEEN_TYPE:
-        return event->kind == BP_JSON_TEXT && strcmp(event->text, "nf4") == 0
-                   ? BP_OK
-                   : bp_json_refuse(json, "this quant_type is not implemented (nf4 is)");
+        return take_type(json, event, &state->fp4);
     case SEEN_BLOCK:
-        return expect_number(json, event, BP_NF4_BLOCK,
-                             "this blocksize is not implemented (64 is)");
+        return take_block(json, event, &state->block);
     case SEEN_DTYPE:
         return take_dtype(json, event, &state->dtype);
     case SEEN_SHAPE:
@@ -191,7 +205,10 @@ size_t bp_bnb_state_write(const bp_bnb_state *state, char text[BP_BNB_STATE_MAX]
 {
     bp_text out;
     bp_text_init(&out, NULL, NULL, text, BP_BNB_STATE_MAX);
-    bp_text_string(&out, "{\"quant_type\": \"nf4\", \"blocksize\": 64, \"dtype\": \"");
+    bp_text_string(&out, state->fp4 ? "{\"quant_type\": \"fp4\"" : "{\"quant_type\": \"nf4\"");
+    bp_text_string(&out, ", \"blocksize\": ");
+    bp_text_u64(&out, state->block);
+    bp_text_string(&out, ", \"dtype\": \"");
     bp_text_string(&out, bnb_state_name_of(state->dtype));
     bp_text_string(&out, "\", \"shape\": [");
     bp_text_u64(&out, state->rows);
@@ -217,7 +234,9 @@ typedef struct configured {
     bool eight;
     bool nested;
     bool nf4;
+    bool fp4;
     bool good;
+    uint64_t block; /* bnb_4bit_blocksize, which only Bedplate writes */
 } configured;
 
 static bp_status take_setting(bp_json *json, const char *key, configured *c)
@@ -230,6 +249,10 @@ static bp_status take_setting(bp_json *json, const char *key, configured *c)
     bool *places[] = {&c->four, &c->eight, &c->nested};
     bool *found[] = {&c->method, &c->nf4, NULL};
     bp_json_event event;
+    if (strcmp(key, "bnb_4bit_blocksize") == 0) {
+        BP_TRY(bp_json_next(json, &event));
+        return take_block(json, &event, &c->block);
+    }
     for (size_t i = 0; i < 3; i++) {
         if (strcmp(key, flags[i]) == 0) {
             BP_TRY(bp_json_next(json, &event));
@@ -246,6 +269,8 @@ static bp_status take_setting(bp_json *json, const char *key, configured *c)
             bool right = event.kind == BP_JSON_TEXT && strcmp(event.text, words[i][1]) == 0;
             if (found[i] != NULL) {
                 *found[i] = right;
+                c->fp4 = found[i] == &c->nf4 && event.kind == BP_JSON_TEXT &&
+                         strcmp(event.text, "fp4") == 0;
             } else if (!right) {
                 c->good = false;
             }
@@ -263,14 +288,14 @@ static bp_status config_refuse(bp_error *error, const char *found)
                                     "quantization_config");
     bp_error_found(error, found, strlen(found));
     bp_error_right(error, "null, or bitsandbytes' load_in_8bit, or load_in_4bit with "
-                          "bnb_4bit_quant_type nf4 in uint8");
+                          "bnb_4bit_quant_type nf4 or fp4 in uint8");
     return status;
 }
 
 bp_status bp_bnb_config_read(bp_json *json, bp_json_event *event, bp_quantised *form,
                              bp_error *error)
 {
-    configured c = {.good = true};
+    configured c = {.good = true, .block = BP_NF4_BLOCK};
     *form = BP_QUANTISED_NONE;
     if (event->kind == BP_JSON_NULL) {
         return BP_OK;
@@ -289,9 +314,12 @@ bp_status bp_bnb_config_read(bp_json *json, bp_json_event *event, bp_quantised *
         key[length] = '\0';
         BP_TRY(take_setting(json, key, &c));
     }
-    if (!c.method || !c.good || c.four == c.eight || (c.four && !c.nf4)) {
+    if (!c.method || !c.good || c.four == c.eight || (c.four && !c.nf4 && !c.fp4)) {
         return config_refuse(error, c.method ? "another form" : "another quant_method");
     }
-    *form = c.eight ? BP_QUANTISED_INT8 : c.nested ? BP_QUANTISED_NF4_DOUBLE : BP_QUANTISED_NF4;
+    const bp_quantised plain = c.fp4 ? BP_QUANTISED_FP4 : BP_QUANTISED_NF4;
+    const bp_quantised nested = c.fp4 ? BP_QUANTISED_FP4_DOUBLE : BP_QUANTISED_NF4_DOUBLE;
+    *form =
+        c.eight ? BP_QUANTISED_INT8 : bp_quantised_with_block(c.nested ? nested : plain, c.block);
     return BP_OK;
 }

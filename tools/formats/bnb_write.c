@@ -7,8 +7,6 @@
 #include "core/number/cascade.h"
 #include "tools/formats/bnb_state.h"
 
-#define GROUP (BP_NF4_BLOCK * BP_NESTED_BLOCK) /* elements whose scales share a scale */
-
 static const char where[] = "export";
 
 enum { PART_FLOATS, PART_CODES, PART_SCALES, PART_MAP, PART_STATE, PART_NESTED, PART_NESTED_MAP };
@@ -53,7 +51,7 @@ static bp_status matrix_of(const bp_bnb_writing *w, size_t index, matrix *m)
     m->work = (bp_staging){w->raw.memory, half};
     m->values = (float *)(void *)((char *)w->raw.memory + half);
     uint64_t most = half / sizeof(float);
-    uint64_t unit = m->form == BP_QUANTISED_INT8 ? m->columns : GROUP;
+    uint64_t unit = m->form == BP_QUANTISED_INT8 ? m->columns : bp_quantised_block(m->form);
     m->most = (size_t)(most / unit * unit);
     if (half < BP_VIEW_WORK_MIN || m->most == 0) {
         return bp_error_numbers(w->source->set->error, BP_ERR_FIT, where,
@@ -85,10 +83,10 @@ static bp_status read_some(const matrix *m, uint64_t first, size_t *count)
     return BP_OK;
 }
 
-static uint32_t block_at(size_t count, size_t i)
+static uint64_t block_at(const matrix *m, size_t count, size_t i)
 {
-    size_t left = count - i;
-    return left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK;
+    const uint64_t left = count - i, block = bp_quantised_block(m->form);
+    return left < block ? left : block;
 }
 
 /* The mean of all scales. */
@@ -96,11 +94,11 @@ static bp_status bnb_write_measure(const matrix *m, float *offset)
 {
     bp_cascade sum;
     size_t count;
-    bp_cascade_begin(&sum, bp_size_ceil_div(m->count, BP_NF4_BLOCK));
+    bp_cascade_begin(&sum, bp_size_ceil_div(m->count, bp_quantised_block(m->form)));
     for (uint64_t first = 0; first < m->count; first += count) {
         BP_TRY(read_some(m, first, &count));
-        for (size_t i = 0; i < count; i += BP_NF4_BLOCK) {
-            bp_cascade_add(&sum, bp_nf4_scale(m->values + i, block_at(count, i)));
+        for (size_t i = 0; i < count; i += (size_t)bp_quantised_block(m->form)) {
+            bp_cascade_add(&sum, bp_four_scale(m->form, m->values + i, block_at(m, count, i)));
         }
     }
     *offset = bp_cascade_mean(&sum);
@@ -109,8 +107,10 @@ static bp_status bnb_write_measure(const matrix *m, float *offset)
 
 static size_t put_state(const matrix *m, char text[BP_BNB_STATE_MAX])
 {
-    const bool nested = m->form == BP_QUANTISED_NF4_DOUBLE;
-    const bp_bnb_state state = {.rows = m->rows,
+    const bool nested = bp_quantised_nests(m->form);
+    const bp_bnb_state state = {.fp4 = bp_quantised_kind(m->form) >= BP_QUANTISED_FP4,
+                                .block = bp_quantised_block(m->form),
+                                .rows = m->rows,
                                 .columns = m->columns,
                                 .dtype = m->view.entry->dtype,
                                 .nested = nested,
@@ -140,15 +140,17 @@ typedef struct part_row {
     uint64_t shape[2];
 } part_row;
 
-static size_t nf4_rows(const matrix *m, size_t state_bytes, part_row rows[BP_BNB_PARTS])
+static size_t four_rows(const matrix *m, size_t state_bytes, part_row rows[BP_BNB_PARTS])
 {
-    const bool nested = m->form == BP_QUANTISED_NF4_DOUBLE;
-    const uint64_t blocks = bp_size_ceil_div(m->count, BP_NF4_BLOCK);
+    const bool nested = bp_quantised_nests(m->form);
+    const bool fp4 = bp_quantised_kind(m->form) >= BP_QUANTISED_FP4;
+    const char *state = fp4 ? ".quant_state.bitsandbytes__fp4" : ".quant_state.bitsandbytes__nf4";
+    const uint64_t blocks = bp_size_ceil_div(m->count, bp_quantised_block(m->form));
     const part_row all[BP_BNB_PARTS] = {
         {"", 0, PART_CODES, BP_U8, 2, {bp_size_ceil_div(m->count, 2), 1}},
         {".absmax", 0, PART_SCALES, nested ? BP_U8 : BP_F32, 1, {blocks, 0}},
         {".quant_map", 0, PART_MAP, BP_F32, 1, {16, 0}},
-        {".quant_state.bitsandbytes__nf4", 0, PART_STATE, BP_U8, 1, {state_bytes, 0}},
+        {state, 0, PART_STATE, BP_U8, 1, {state_bytes, 0}},
         {".nested_absmax", 0, PART_NESTED, BP_F32, 1, {bp_size_ceil_div(blocks, BP_NESTED_BLOCK)}},
         {".nested_quant_map", 0, PART_NESTED_MAP, BP_F32, 1, {BP_NESTED_BLOCK, 0}}};
     memcpy(rows, all, sizeof all);
@@ -174,7 +176,7 @@ static bp_status find_state(bp_bnb_writing *w, const matrix *m, size_t *bytes)
         *bytes = bnb->state.entry != NULL ? (size_t)bnb->state.entry->bytes : 0;
         return BP_OK;
     }
-    if (m->form == BP_QUANTISED_NF4_DOUBLE) {
+    if (bp_quantised_nests(m->form)) {
         BP_TRY(bnb_write_measure(m, &w->offsets[m->index]));
     }
     *bytes = put_state(m, text);
@@ -189,7 +191,7 @@ bp_status bp_bnb_list(bp_bnb_writing *w, size_t index, const char *name, bp_stag
     matrix m;
     BP_TRY(matrix_of(w, index, &m));
     BP_TRY(find_state(w, &m, &state_bytes));
-    *count = m.form == BP_QUANTISED_INT8 ? int8_rows(&m, rows) : nf4_rows(&m, state_bytes, rows);
+    *count = m.form == BP_QUANTISED_INT8 ? int8_rows(&m, rows) : four_rows(&m, state_bytes, rows);
     for (size_t i = 0; i < *count; i++) {
         entries[i] = (bp_tensor_entry){.name = name_with(name, rows[i].end, rows[i].cut, room),
                                        .dtype = rows[i].dtype,
@@ -224,38 +226,49 @@ static void bnb_write_put(const piece *p, uint64_t at, const void *bytes, size_t
 
 static void put_codes(const matrix *m, const piece *p, uint64_t first, size_t count)
 {
-    uint8_t codes[BP_NF4_BLOCK + 1], packed[BP_NF4_BLOCK / 2];
-    for (size_t i = 0; i < count; i += BP_NF4_BLOCK) {
-        uint32_t some = block_at(count, i);
-        (void)bp_nf4_block(m->values + i, some, codes);
-        codes[some] = 7; /* of 0, after an odd one */
-        for (uint32_t k = 0; k < some; k += 2) {
-            packed[k / 2] = (uint8_t)((unsigned)codes[k] << 4 | codes[k + 1]);
-        }
-        bnb_write_put(p, (first + i) / 2, packed, (some + 1) / 2);
+    const uint64_t block = bp_quantised_block(m->form);
+    uint8_t packed[BP_BLOCK_MOST / 2];
+    for (size_t i = 0; i < count; i += (size_t)block) {
+        const uint64_t some = block_at(m, count, i);
+        (void)bp_four_block(m->form, m->values + i, some, packed);
+        bnb_write_put(p, (first + i) / 2, packed, (size_t)(some + 1) / 2);
     }
 }
 
-/* Scales of NF4, whatever of them is wanted; values begin a group. */
-static void put_scales(const matrix *m, const piece *p, uint32_t part, uint64_t first, size_t count)
-{
+/* Scales of blocks that wait until there are as many as share one. */
+typedef struct waiting {
     float scales[BP_NESTED_BLOCK];
+    uint32_t kept;
+} waiting;
+
+/* Those up to number `block`, which is their last, or the matrix's. */
+static void put_nested(const matrix *m, const piece *p, uint32_t part, waiting *w, uint64_t block)
+{
     uint8_t codes[BP_NESTED_BLOCK];
-    for (size_t i = 0; i < count; i += GROUP) {
-        uint64_t block = (first + i) / BP_NF4_BLOCK;
-        uint32_t some = 0;
-        for (size_t k = i; k < count && k < i + GROUP; k += BP_NF4_BLOCK) {
-            scales[some++] = bp_nf4_scale(m->values + k, block_at(count, k));
-        }
-        if (m->form == BP_QUANTISED_NF4) {
-            bnb_write_put(p, block * sizeof(float), scales, some * sizeof(float));
+    const float scale = bp_nested_block(w->scales, w->kept, m->w->offsets[m->index], codes);
+    if (part == PART_SCALES) {
+        bnb_write_put(p, block + 1 - w->kept, codes, w->kept);
+    } else {
+        bnb_write_put(p, block / BP_NESTED_BLOCK * sizeof scale, &scale, sizeof scale);
+    }
+    w->kept = 0;
+}
+
+/* Scales, whatever of them is wanted; values begin a block. */
+static void put_scales(const matrix *m, const piece *p, uint32_t part, uint64_t first, size_t count,
+                       waiting *w)
+{
+    const uint64_t size = bp_quantised_block(m->form);
+    for (size_t i = 0; i < count; i += (size_t)size) {
+        const uint64_t block = (first + i) / size, some = block_at(m, count, i);
+        const float scale = bp_four_scale(m->form, m->values + i, some);
+        if (!bp_quantised_nests(m->form)) {
+            bnb_write_put(p, block * sizeof scale, &scale, sizeof scale);
             continue;
         }
-        float scale = bp_nested_block(scales, some, m->w->offsets[m->index], codes);
-        if (part == PART_SCALES) {
-            bnb_write_put(p, block, codes, some);
-        } else {
-            bnb_write_put(p, block / BP_NESTED_BLOCK * sizeof scale, &scale, sizeof scale);
+        w->scales[w->kept++] = scale;
+        if (w->kept == BP_NESTED_BLOCK || first + i + some == m->count) {
+            put_nested(m, p, part, w, block);
         }
     }
 }
@@ -282,22 +295,28 @@ static uint64_t elements_of(const matrix *m, uint32_t part)
     if (m->form == BP_QUANTISED_INT8) {
         return part == PART_CODES ? 1 : m->columns / sizeof(float);
     }
+    const uint64_t block = bp_quantised_block(m->form);
     if (part == PART_CODES) {
         return 2;
     }
     if (part == PART_NESTED) {
-        return GROUP / sizeof(float);
+        return block * BP_NESTED_BLOCK / sizeof(float);
     }
-    return m->form == BP_QUANTISED_NF4 ? BP_NF4_BLOCK / sizeof(float) : BP_NF4_BLOCK;
+    return bp_quantised_nests(m->form) ? block : block / sizeof(float);
 }
 
 static bp_status quantise(const matrix *m, uint32_t part, const piece *p)
 {
-    const uint64_t unit = m->form == BP_QUANTISED_INT8 ? m->columns : GROUP;
+    const uint64_t block = m->form == BP_QUANTISED_INT8 ? m->columns : bp_quantised_block(m->form);
+    const uint64_t unit = bp_quantised_nests(m->form) && part != PART_CODES
+                              ? block * BP_NESTED_BLOCK /* whose scales share a scale */
+                              : block;
     const uint64_t each = elements_of(m, part);
+    waiting w = {.kept = 0};
     size_t count;
     uint64_t first = p->offset * each / unit * unit;
     uint64_t end = bp_size_mul(p->end, each + 1); /* each was rounded down */
+    end = end < m->count ? (end + unit - 1) / unit * unit : m->count;
     for (end = end < m->count ? end : m->count; first < end; first += count) {
         BP_TRY(read_some(m, first, &count));
         if (m->form == BP_QUANTISED_INT8) {
@@ -305,7 +324,7 @@ static bp_status quantise(const matrix *m, uint32_t part, const piece *p)
         } else if (part == PART_CODES) {
             put_codes(m, p, first, count);
         } else {
-            put_scales(m, p, part, first, count);
+            put_scales(m, p, part, first, count, &w);
         }
     }
     return BP_OK;
@@ -316,7 +335,7 @@ static bp_status give_fixed(const matrix *m, uint32_t part, const piece *p)
 {
     char text[BP_BNB_STATE_MAX];
     if (part == PART_MAP) {
-        bnb_write_put(p, 0, bp_nf4, sizeof bp_nf4);
+        bnb_write_put(p, 0, bp_quantised_book(m->form), 16 * sizeof(float));
     } else if (part == PART_NESTED_MAP) {
         bnb_write_put(p, 0, bp_nested_map, sizeof bp_nested_map);
     } else if (m->form == BP_QUANTISED_INT8) {

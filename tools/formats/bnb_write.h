@@ -11,7 +11,7 @@
 typedef struct bp_bnb_writing {
     const bp_weight_source *source;
     bp_quantised form; /* of dense layers */
-    float *offsets;    /* NF4_DOUBLE: one per parameter */
+    float *offsets;    /* scales in 8 bits: one per parameter */
     bp_staging raw;    /* through which the source is read */
 } bp_bnb_writing;
 

@@ -86,9 +86,13 @@ static void put_quantised(copying *c)
     bp_text_string(&c->text, ", \"load_in_8bit\": ");
     bp_text_string(&c->text, eight ? "true" : "false");
     bp_text_string(&c->text, ", \"bnb_4bit_quant_type\": ");
-    bp_text_string(&c->text, eight ? "\"fp4\"" : "\"nf4\"");
+    bp_text_string(&c->text, bp_quantised_book(form) == bp_fp4 || eight ? "\"fp4\"" : "\"nf4\"");
     bp_text_string(&c->text, ", \"bnb_4bit_use_double_quant\": ");
-    bp_text_string(&c->text, form == BP_QUANTISED_NF4_DOUBLE ? "true" : "false");
+    bp_text_string(&c->text, bp_quantised_nests(form) ? "true" : "false");
+    if (!eight && bp_quantised_block(form) != BP_NF4_BLOCK) {
+        bp_text_string(&c->text, ", \"bnb_4bit_blocksize\": ");
+        bp_text_u64(&c->text, bp_quantised_block(form));
+    }
     bp_text_string(&c->text,
                    ", \"bnb_4bit_quant_storage\": \"uint8\", "
                    "\"bnb_4bit_compute_dtype\": \"float32\", "

@@ -251,7 +251,10 @@ static bp_status flow_once(loading *l, uint32_t parameter, const bp_tensor_view 
     float *values = (float *)(void *)((char *)l->room.memory + third);
     size_t room = 2 * third / sizeof *values;
     room = view->transposed || room < CACHED ? room : CACHED;
-    size_t most = room / BP_FP8_BLOCK * BP_FP8_BLOCK; /* whole blocks of NF4 too */
+    const bp_quantised form = parameter_of(l, parameter)->quantised;
+    const size_t block = bp_quantised_four(form) ? (size_t)bp_quantised_block(form) : 0;
+    const size_t unit = block > BP_FP8_BLOCK ? block : BP_FP8_BLOCK; /* 32 divides both */
+    size_t most = room / unit * unit;
     uint64_t elements = bp_tensor_view_elements(view);
     for (uint64_t first = 0; first < elements;) {
         uint64_t left = elements - first;

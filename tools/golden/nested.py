@@ -86,12 +86,8 @@ void quantise(const float *values, uint64_t count, uint8_t *codes, uint8_t *scal
     bp_cascade sum;
     bp_cascade_begin(&sum, blocks);
     for (uint64_t b = 0; b < blocks; b++) {
-        uint8_t block[65];
         uint32_t some = count - 64 * b < 64 ? (uint32_t)(count - 64 * b) : 64;
-        absmax[b] = bp_nf4_block(values + 64 * b, some, block);
-        block[some] = 7;
-        for (uint32_t i = 0; i < some; i += 2)
-            codes[32 * b + i / 2] = (uint8_t)(block[i] << 4 | block[i + 1]);
+        absmax[b] = bp_four_block(BP_QUANTISED_NF4, values + 64 * b, some, codes + 32 * b);
         bp_cascade_add(&sum, absmax[b]);
     }
     *offset = bp_cascade_mean(&sum);

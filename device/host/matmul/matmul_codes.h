@@ -81,10 +81,12 @@ static inline __attribute__((always_inline)) leaf nf4_chains(leaf sum, const flo
                                                              int64_t depth, const bp_dtype type)
 {
     uint8_t codes[CODES_TURNED * LANES];
+    const float *book = bp_quantised_book(from->form);
+    const int64_t block = (int64_t)bp_quantised_block(from->form);
     leaf scale = leaf_set(0.0f);
     for (int64_t k = 0; k < depth; k += 2 * CODES_TURNED) {
         const uint64_t at = first + (uint64_t)k;
-        if (k % BP_NF4_BLOCK == 0) {
+        if (k % block == 0) {
             scale = lane_scales(from, at, pitch);
         }
         if (k % (2 * CODES_LINE) == 0) {
@@ -93,7 +95,7 @@ static inline __attribute__((always_inline)) leaf nf4_chains(leaf sum, const flo
         turn_codes(codes, from->codes + at / 2, pitch / 2);
         for (int64_t q = 0; q < CODES_TURNED; q++) {
             leaf even, odd;
-            leaf_nibbles(codes + q * LANES, bp_nf4, &even, &odd);
+            leaf_nibbles(codes + q * LANES, book, &even, &odd);
             even = leaf_rounded(leaf_times(even, scale), type);
             odd = leaf_rounded(leaf_times(odd, scale), type);
             sum = leaf_fma(leaf_set(a[k + 2 * q]), even, sum);
@@ -145,7 +147,9 @@ static int64_t row_codes(float *sums, const float *a, const bp_quantised_matrix 
                          bp_dtype type)
 {
     const int64_t whole = columns - columns % LANES;
-    if (first % BP_NF4_BLOCK != 0 || pitch % BP_NF4_BLOCK != 0 || depth % BP_NF4_BLOCK != 0) {
+    const uint64_t block =
+        bp_quantised_four(from->form) ? bp_quantised_block(from->form) : BP_NF4_BLOCK;
+    if (first % block != 0 || pitch % block != 0 || (uint64_t)depth % block != 0) {
         return 0;
     }
     if (type == BP_F32) {

@@ -408,11 +408,11 @@ static void dequantise_nf4(float *to, const bp_quantised_matrix *from, uint64_t 
                            int64_t count, bp_dtype type)
 {
     const float scale = bp_quantised_scale(from, first);
+    const float *book = bp_quantised_book(from->form);
     const uint8_t *codes = from->codes;
     float table[16];
     for (int v = 0; v < 16; v += LANES) {
-        leaf_store(table + v,
-                   leaf_rounded(leaf_times(leaf_load(bp_nf4 + v), leaf_set(scale)), type));
+        leaf_store(table + v, leaf_rounded(leaf_times(leaf_load(book + v), leaf_set(scale)), type));
     }
     int64_t i = 0;
     if (first % 2 != 0 && count > 0) {
@@ -474,8 +474,9 @@ static void dequantise(float *to, const bp_quantised_matrix *from, uint64_t firs
         dequantise_fp8(to, from->codes, first, count, type);
         return;
     }
+    const uint64_t block = bp_quantised_block(from->form);
     while (count > 0) {
-        int64_t left = (int64_t)(BP_NF4_BLOCK - first % BP_NF4_BLOCK);
+        int64_t left = (int64_t)(block - first % block);
         int64_t some = count < left ? count : left;
         dequantise_nf4(to, from, first, some, type);
         to += some;

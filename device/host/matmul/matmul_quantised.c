@@ -77,8 +77,10 @@ static int64_t strip_codes(const matmul_work *w, float *sums, int64_t first, int
 void bp_matmul_quantised_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
     float a[STAGE_TERMS];
-    const bool codes = w->s->transpose_b != 0 && w->s->k % BP_NF4_BLOCK == 0 &&
-                       w->weights->form != BP_QUANTISED_FP8;
+    const int64_t form = w->weights->form;
+    const uint64_t block = bp_quantised_four(form) ? bp_quantised_block(form) : BP_NF4_BLOCK;
+    const bool codes =
+        w->s->transpose_b != 0 && (uint64_t)w->s->k % block == 0 && form != BP_QUANTISED_FP8;
     const int64_t did = codes ? strip_codes(w, sums, first, columns) : 0;
     if (did == columns) {
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole blocks of NF4: what core/number/quantised.c counts by fifteen comparisons an element, by
+/* Whole blocks in 4 bits: what core/number/quantised.c counts by fifteen comparisons an element, by
  * four that halve the range, with the midpoints in registers. */
 #include <immintrin.h>
 #include <string.h>
@@ -7,23 +7,26 @@
 #include "core/number/quantised.h"
 #include "device/host/forms.h"
 
-#define VECTORS (BP_NF4_BLOCK / 8)
-
 /* The midpoints that a number of 3, 2, 1 and 0 bits, the code's upper ones so far, leaves to ask.
  */
 typedef struct nf4_middle {
     __m256 ask[4];
+    __m256i order; /* codes by the number of midpoints below, in both halves */
 } nf4_middle;
 
-static nf4_middle nf4_middles(void)
+static nf4_middle nf4_middles(int64_t form)
 {
     nf4_middle m;
+    float sorted[16];
+    uint8_t order[16];
+    bp_four_sorted(form, sorted, order);
+    m.order = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)order));
     for (uint32_t bits = 0; bits < 4; bits++) {
         const uint32_t step = 8u >> bits;
         float ask[8];
         for (uint32_t i = 0; i < 8; i++) {
             const uint32_t at = (i & ((1u << bits) - 1)) * 2 * step + step - 1;
-            ask[i] = (bp_nf4[at] + bp_nf4[at + 1]) / 2.0f;
+            ask[i] = (sorted[at] + sorted[at + 1]) / 2.0f;
         }
         m.ask[bits] = _mm256_loadu_ps(ask);
     }
@@ -31,12 +34,12 @@ static nf4_middle nf4_middles(void)
 }
 
 /* The largest magnitude of a block by its bits, those of a NaN included. */
-static uint32_t nf4_largest(const float *values)
+static uint32_t nf4_largest(const float *values, uint64_t block)
 {
     const __m256i size = _mm256_set1_epi32(0x7fffffff);
     __m256i most = _mm256_setzero_si256();
-    for (uint32_t i = 0; i < VECTORS; i++) {
-        const __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(values + 8 * i));
+    for (uint64_t i = 0; i < block; i += 8) {
+        const __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(values + i));
         most = _mm256_max_epi32(most, _mm256_and_si256(bits, size));
     }
     __m128i half = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
@@ -67,38 +70,42 @@ static inline __m256i nf4_bytes(const nf4_middle *m, const float *values, __m256
         const __m256 x = _mm256_mul_ps(_mm256_loadu_ps(values + 8 * i), inverse);
         code[i] = nf4_codes(m, _mm256_min_ps(_mm256_max_ps(x, minus), one));
     }
-    return _mm256_packus_epi16(_mm256_packus_epi32(code[0], code[1]),
-                               _mm256_packus_epi32(code[2], code[3]));
+    return _mm256_shuffle_epi8(m->order,
+                               _mm256_packus_epi16(_mm256_packus_epi32(code[0], code[1]),
+                                                   _mm256_packus_epi32(code[2], code[3])));
 }
 
-static void nf4_block(const nf4_middle *m, const float *values, float scale, uint8_t *codes)
+static void nf4_block(const nf4_middle *m, const float *values, uint64_t block, float scale,
+                      uint8_t *codes)
 {
     const float divisor = scale > BP_NF4_LEAST ? scale : BP_NF4_LEAST;
     const __m256 inverse = _mm256_set1_ps(1.0f / divisor);
     const __m256i pair = _mm256_set1_epi16(0x0110); /* the first of two times 16 */
-    const __m256i low = _mm256_maddubs_epi16(nf4_bytes(m, values, inverse), pair);
-    const __m256i high =
-        _mm256_maddubs_epi16(nf4_bytes(m, values + BP_NF4_BLOCK / 2, inverse), pair);
-    const __m256i all = _mm256_packus_epi16(low, high);
-    const __m128i even = _mm256_castsi256_si128(all), odd = _mm256_extracti128_si256(all, 1);
-    _mm_storeu_si128((__m128i *)(void *)codes, _mm_unpacklo_epi16(even, odd));
-    _mm_storeu_si128((__m128i *)(void *)(codes + 16), _mm_unpackhi_epi16(even, odd));
+    for (uint64_t i = 0; i < block; i += BP_BLOCK_LEAST) {
+        const __m256i some = _mm256_maddubs_epi16(nf4_bytes(m, values + i, inverse), pair);
+        const __m256i all = _mm256_packus_epi16(some, some);
+        _mm_storeu_si128(
+            (__m128i *)(void *)(codes + i / 2),
+            _mm_unpacklo_epi16(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)));
+    }
 }
 
 /* What is not finite goes the long way. */
-void bp_nf4_blocks_avx2(const float *values, uint64_t blocks, float *scales, uint8_t *codes)
+void bp_four_blocks_avx2(int64_t form, const float *values, uint64_t blocks, float *scales,
+                         uint8_t *codes)
 {
-    const nf4_middle middles = nf4_middles();
-    for (uint64_t b = 0; b < blocks; b++, values += BP_NF4_BLOCK) {
-        uint8_t *to = codes == NULL ? NULL : codes + b * (BP_NF4_BLOCK / 2);
-        const uint32_t bits = nf4_largest(values);
+    const nf4_middle middles = nf4_middles(form);
+    const uint64_t block = bp_quantised_block(form);
+    for (uint64_t b = 0; b < blocks; b++, values += block) {
+        uint8_t *to = codes == NULL ? NULL : codes + b * (block / 2);
+        const uint32_t bits = nf4_largest(values, block);
         if (bits >= 0x7f800000u) {
-            bp_nf4_blocks(values, 1, scales + b, to);
+            bp_four_blocks(form, values, 1, scales + b, to);
             continue;
         }
         memcpy(scales + b, &bits, sizeof bits);
         if (to != NULL) {
-            nf4_block(&middles, values, scales[b], to);
+            nf4_block(&middles, values, block, scales[b], to);
         }
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every form's codes of NF4 are those that the portable functions give block by block. */
+/* Every form's codes of 4 bits are those that the portable functions give block by block. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,41 +13,40 @@
 #include "core/number/quantised.h"
 #include "device/host/form_table.h"
 
-enum { BLOCKS = 5, PACKED = BP_NF4_BLOCK / 2 };
+enum { VALUES = BP_BLOCK_MOST, BLOCKS = VALUES / BP_BLOCK_LEAST };
 
 typedef struct nf4_case {
-    float values[BLOCKS * BP_NF4_BLOCK];
+    float values[VALUES];
     float scales[BLOCKS];
-    uint8_t codes[BLOCKS * PACKED];
+    uint8_t codes[VALUES / 2];
 } nf4_case;
 
-/* One block after the other, and two codes to a byte. */
-static void right_codes(nf4_case *c)
+/* One block after the other. */
+static uint64_t right_codes(nf4_case *c, int64_t form, uint64_t most)
 {
-    for (uint32_t b = 0; b < BLOCKS; b++) {
-        uint8_t apart[BP_NF4_BLOCK];
-        c->scales[b] = bp_nf4_block(c->values + b * BP_NF4_BLOCK, BP_NF4_BLOCK, apart);
-        for (uint32_t i = 0; i < PACKED; i++) {
-            c->codes[b * PACKED + i] = (uint8_t)(apart[2 * i] * 16 + apart[2 * i + 1]);
-        }
+    const uint64_t size = bp_quantised_block(form), blocks = VALUES / size;
+    const uint64_t count = blocks < most ? blocks : most;
+    for (uint64_t b = 0; b < count; b++) {
+        c->scales[b] = bp_four_block(form, c->values + b * size, size, c->codes + b * (size / 2));
     }
+    return count;
 }
 
-static void compare_forms(nf4_case *c)
+static void compare_forms(nf4_case *c, int64_t kind, uint64_t most)
 {
-    right_codes(c);
+    const uint64_t blocks = right_codes(c, kind, most);
     for (uint32_t form = 0; form < BP_HOST_FORMS_ALL; form++) {
         if (!bp_host_form_runs(form)) {
             continue;
         }
-        float scales[BLOCKS];
-        uint8_t codes[BLOCKS * PACKED];
-        bp_host_form_codes(form)(c->values, BLOCKS, scales, codes);
-        assert_memory_equal(scales, c->scales, sizeof scales);
-        assert_memory_equal(codes, c->codes, sizeof codes);
+        static float scales[BLOCKS];
+        static uint8_t codes[VALUES / 2];
+        bp_host_form_codes(form)(kind, c->values, blocks, scales, codes);
+        assert_memory_equal(scales, c->scales, blocks * sizeof *scales);
+        assert_memory_equal(codes, c->codes, blocks * (bp_quantised_block(kind) / 2));
         memset(scales, 0, sizeof scales);
-        bp_host_form_codes(form)(c->values, BLOCKS, scales, NULL);
-        assert_memory_equal(scales, c->scales, sizeof scales);
+        bp_host_form_codes(form)(kind, c->values, blocks, scales, NULL);
+        assert_memory_equal(scales, c->scales, blocks * sizeof *scales);
     }
 }
 
@@ -57,17 +56,20 @@ static void codes_change_at_the_midpoints(void **state)
 {
     (void)state;
     static nf4_case c;
-    for (uint32_t k = 0; k < 15; k++) {
-        const float middle = (bp_nf4[k] + bp_nf4[k + 1]) / 2.0f;
-        float x = middle;
-        for (uint32_t i = 0; i < BLOCKS * BP_NF4_BLOCK / 2; i++) {
+    for (uint32_t k = 0; k < 30; k++) {
+        const int64_t form = k < 15 ? BP_QUANTISED_NF4 : BP_QUANTISED_FP4;
+        float sorted[16];
+        uint8_t order[16];
+        bp_four_sorted(form, sorted, order);
+        float x = (sorted[k % 15] + sorted[k % 15 + 1]) / 2.0f;
+        for (uint32_t i = 0; i < 5 * BP_NF4_BLOCK / 2; i++) {
             x = nextafterf(x, -2.0f);
         }
-        for (uint32_t i = 0; i < BLOCKS * BP_NF4_BLOCK; i++) {
-            c.values[i] = i % BP_NF4_BLOCK == k ? 1.0f : x;
+        for (uint32_t i = 0; i < 5 * BP_NF4_BLOCK; i++) {
+            c.values[i] = i % BP_NF4_BLOCK == k % 15 ? 1.0f : x;
             x = nextafterf(x, 2.0f);
         }
-        compare_forms(&c);
+        compare_forms(&c, form, 5);
     }
 }
 
@@ -78,18 +80,24 @@ static void any_block_has_the_same_codes(void **state)
     (void)state;
     static nf4_case c;
     uint32_t random = 1;
-    for (uint32_t n = 0; n < 20000; n++) {
+    for (uint32_t n = 0; n < 8000; n++) {
         const int size = (int)(n % 290) - 160;
-        for (uint32_t i = 0; i < BLOCKS * BP_NF4_BLOCK; i++) {
+        const uint32_t blocks = n % 16;
+        const bp_quantised kind = n % 3 == 0 ? BP_QUANTISED_FP4 : BP_QUANTISED_NF4;
+        const bp_quantised form =
+            blocks < 8 ? bp_quantised_with_block(kind, UINT64_C(32) << blocks) : kind;
+        const uint64_t many =
+            bp_quantised_block(form) * 3 < VALUES ? bp_quantised_block(form) * 3 : VALUES;
+        for (uint32_t i = 0; i < many; i++) {
             random = random * 1664525u + 1013904223u;
-            const uint32_t kind = random >> 8 & 4095;
+            const uint32_t odd = random >> 8 & 4095;
             c.values[i] = ldexpf((float)(int32_t)random * 0x1p-31f, size);
-            c.values[i] = kind < 40 ? 0.0f : kind == 41 ? INFINITY : kind == 42 ? NAN : c.values[i];
+            c.values[i] = odd < 40 ? 0.0f : odd == 41 ? INFINITY : odd == 42 ? NAN : c.values[i];
         }
         if (n % 64 == 0) {
-            memset(c.values, 0, sizeof c.values / 2);
+            memset(c.values, 0, many / 2 * sizeof *c.values);
         }
-        compare_forms(&c);
+        compare_forms(&c, form, 3);
     }
 }
 
