@@ -70,7 +70,7 @@ grep -q '"index": 0, "prediction": \[.*\], "label": \[0, 2\], "logits"' "$work/q
 check $? "lists of labels" "$(cat "$work/q.jsonl")"
 expect 0 'accuracy [0-9.]*, micro F1' eval --model tiny-bert --task multi-label-classification --num-labels 3 \
     --data "$work/any.jsonl" --max-seq-length 8
-awk 'BEGIN { for (i = 0; i < 9; i++) printf "%g,%g,%g,%g\n", i, i % 4, 1, 0.25 * i - 1 }' >"$work/rows.csv"
+awk 'BEGIN { for (i = 0; i < 9; i++) printf "%g,%g,%g,%g\n", i, i % 4, 1, 0.25 * int(i * 0.7) - 1 }' >"$work/rows.csv"
 printf '{"model_type": "mlp", "input_size": 3, "hidden_sizes": [4], "num_labels": 1, "problem_type": "regression"}' >"$work/config.json"
 run eval --model "$work" --task regression --data "$work/rows.csv" --data-format csv --predictions "$work/q.jsonl" --json
 [[ $code -eq 0 && $(wc -l <"$work/q.jsonl") -eq 9 ]]
