@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 208
+#define SETTINGS_OPTIONS_MAX 216
 
 typedef struct path_list {
     uint32_t count;
