@@ -95,11 +95,14 @@ static made_tensor *add_part(desk *d, const char *name, size_t cut, const char *
     return made_add(&d->made, full, dtype, rank, shape);
 }
 
-/* Every kind, and blocks of other sizes of some. */
-static const int forms[] = {BP_QUANTISED_NF4,         BP_QUANTISED_NF4_DOUBLE,
-                            BP_QUANTISED_INT8,        BP_QUANTISED_FP4,
-                            BP_QUANTISED_FP4_DOUBLE,  BP_QUANTISED_NF4 + 8,
-                            BP_QUANTISED_FP4 + 6 * 8, BP_QUANTISED_NF4_DOUBLE + 7 * 8};
+/* Every kind, and blocks of 32, 128 and 4096. */
+static const int forms[] = {BP_QUANTISED_NF4,
+                            BP_QUANTISED_NF4_DOUBLE,
+                            BP_QUANTISED_INT8,
+                            BP_QUANTISED_FP4,
+                            BP_QUANTISED_FP4_DOUBLE + 8,
+                            57,
+                            53};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 static void fill_bytes(made_tensor *tensor, unsigned seed)
@@ -120,25 +123,16 @@ static void fill_floats(made_tensor *tensor, float first)
 static void add_four(desk *d, const char *name, uint64_t rows, uint64_t columns, bp_quantised form)
 {
     const bool nested = bp_quantised_nests(form), fp4 = bp_quantised_kind(form) >= BP_QUANTISED_FP4;
-    const uint64_t size = bp_quantised_block(form), count = rows * columns,
-                   blocks = (count + size - 1) / size;
+    const uint64_t size = bp_quantised_block(form), count = rows * columns;
+    const uint64_t blocks = (count + size - 1) / size;
     char text[BP_BNB_STATE_MAX];
-    const bp_bnb_state state = {.rows = rows,
-                                .columns = columns,
-                                .dtype = BP_F16,
-                                .fp4 = fp4,
-                                .block = size,
-                                .nested = nested,
-                                .offset = 0.25};
+    const bp_bnb_state state = {rows, columns, BP_F16, fp4, nested, size, 0.25};
+    const char *end = fp4 ? ".quant_state.bitsandbytes__fp4" : ".quant_state.bitsandbytes__nf4";
     const size_t length = bp_bnb_state_write(&state, text);
     fill_bytes(add_part(d, name, 0, "", BP_U8, 2, (count + 1) / 2, 1), (unsigned)rows);
-    memcpy(add_part(d, name, 0, ".quant_map", BP_F32, 1, 16, 0)->bytes, bp_quantised_book(form),
-           sizeof bp_nf4);
-    memcpy(add_part(d, name, 0,
-                    fp4 ? ".quant_state.bitsandbytes__fp4" : ".quant_state.bitsandbytes__nf4",
-                    BP_U8, 1, length, 0)
-               ->bytes,
-           text, length);
+    const float *book = bp_quantised_book(form);
+    memcpy(add_part(d, name, 0, ".quant_map", BP_F32, 1, 16, 0)->bytes, book, sizeof bp_nf4);
+    memcpy(add_part(d, name, 0, end, BP_U8, 1, length, 0)->bytes, text, length);
     made_tensor *absmax = add_part(d, name, 0, ".absmax", nested ? BP_U8 : BP_F32, 1, blocks, 0);
     if (!nested) {
         fill_floats(absmax, 0.125f);
