@@ -139,7 +139,14 @@ uint16_t bp_cuda_module_choose(const bp_cuda_target *target, uint32_t family, bp
 
 uint32_t bp_cuda_family_instead(uint32_t family)
 {
-    return family == BP_CUDA_FAMILY_matmul_hopper ? (uint32_t)BP_CUDA_FAMILY_matmul : family;
+    switch (family) {
+    case BP_CUDA_FAMILY_matmul_hopper:
+        return BP_CUDA_FAMILY_matmul;
+    case BP_CUDA_FAMILY_attention_hopper:
+        return BP_CUDA_FAMILY_attention_16;
+    default:
+        return family;
+    }
 }
 
 bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function, uint64_t blocks_x,

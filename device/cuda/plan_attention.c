@@ -43,6 +43,60 @@ static const tile_kernels *in_tiles(const bp_cuda_plan *plan, int64_t width, uin
     return single ? &single_kernels : &sixteen_kernels;
 }
 
+/* On Hopper, heads of 64 and of 128. Shared memory: so many tiles of 64 rows of a head. */
+#define HOPPER_THREADS  128
+#define HOPPER_FORWARD  5
+#define HOPPER_BACKWARD 6
+#define HOPPER_ROOM     1024   /* tiles begin at multiples of it */
+#define HOPPER_LEAST    131072 /* bytes: hardware may look so far behind the start of a tensor */
+#define HOPPER_MOST     (INT64_C(1) << 30)
+
+/* Whether Hopper's own kernels take a call: tensor maps can describe the operands that they read
+ * (`heads` heads in a row of the smallest). */
+static bool on_hopper(const bp_cuda_plan *plan, int64_t heads)
+{
+    const bp_attention_forward_scalars *s = plan->op->scalars; /* both rows have the same */
+    const bool width = s->head_width == 64 || s->head_width == 128;
+    const bool small = s->batch < HOPPER_MOST && s->sequence < HOPPER_MOST &&
+                       (s->heads + 2 * s->kv_heads) * s->head_width < HOPPER_MOST;
+    if (!width || !small || plan->dtype == BP_F32 ||
+        bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_attention_hopper, plan->dtype) ==
+            BP_CUDA_NO_MODULE) {
+        return false;
+    }
+    const int64_t row = heads * s->head_width * 2;
+    return row > 0 &&
+           bp_cuda_cut(HOPPER_LEAST, (uint64_t)row) <= (uint64_t)s->batch * (uint64_t)s->sequence;
+}
+
+/* The map of an operand of `heads` heads in a row: a sample is a matrix of its own, so that zeros
+ * follow its last row. */
+static void add_map(bp_cuda_plan *plan, uint32_t operand, int64_t heads)
+{
+    const bp_attention_forward_scalars *s = plan->op->scalars;
+    const uint64_t row = (uint64_t)heads * (uint64_t)s->head_width;
+    const bp_cuda_map map = {{row, (uint64_t)s->sequence, (uint64_t)s->batch},
+                             {row * 2, row * 2 * (uint64_t)s->sequence},
+                             {64, TILE, 1},
+                             3,
+                             (uint32_t)plan->dtype};
+    bp_cuda_map_of(plan, operand, &map);
+}
+
+/* Begins one of these kernels; each block has all columns of its outputs. */
+static bool begin_hopper(bp_cuda_plan *plan, uint32_t function, int64_t heads, uint32_t tiles)
+{
+    const bp_attention_forward_scalars *s = plan->op->scalars;
+    uint64_t blocks = (uint64_t)s->batch * (uint64_t)heads * bp_cuda_cut(s->sequence, TILE);
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_hopper, function, blocks, 1,
+                       HOPPER_THREADS)) {
+        return false;
+    }
+    plan->launch[plan->count - 1].shared_bytes =
+        tiles * TILE * 2 * (uint32_t)s->head_width + HOPPER_ROOM;
+    return true;
+}
+
 /* The parameters that end every attention kernel; step and lengths are operands of both rows. Both
  * rows have the same scalars. */
 static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t lengths, uint32_t floats)
@@ -106,8 +160,12 @@ static bool plan_forward(bp_cuda_plan *plan)
     const bp_attention_forward_scalars *s = plan->op->scalars;
     uint32_t floats = BP_CUDA_BIT(attention_forward, qkv) | BP_CUDA_BIT(attention_forward, out);
     const tile_kernels *tiles = in_tiles(plan, s->head_width, floats);
+    const bool own = tiles != NULL && on_hopper(plan, s->heads + 2 * s->kv_heads);
     bool begun;
-    if (tiles != NULL) {
+    if (own) {
+        begun =
+            begin_hopper(plan, BP_CUDA_FUNCTION_attention_forward_hopper, s->heads, HOPPER_FORWARD);
+    } else if (tiles != NULL) {
         begun = begin_tiles(plan, tiles->family, tiles->forward, s->heads, tiles->forward_shared);
     } else if (row_fits(row_shared(s->head_width, 2, ROW_THREADS))) {
         begun = begin_rows(plan, BP_CUDA_FUNCTION_attention_forward_any, s->heads, 2, ROW_THREADS);
@@ -120,6 +178,9 @@ static bool plan_forward(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, attention_forward, qkv, BP_ACCESS_READ);
         add_shape(plan, BP_CUDA_POSITION(attention_forward, step),
                   BP_CUDA_POSITION(attention_forward, lengths), floats);
+        if (own) {
+            add_map(plan, BP_CUDA_POSITION(attention_forward, qkv), s->heads + 2 * s->kv_heads);
+        }
     }
     return true;
 }
@@ -136,6 +197,15 @@ static void add_backward(bp_cuda_plan *plan)
     BP_CUDA_OPERAND_OF(plan, attention_backward, work, BP_ACCESS_READ);
     add_shape(plan, BP_CUDA_POSITION(attention_backward, step),
               BP_CUDA_POSITION(attention_backward, lengths), floats);
+}
+
+/* The same of Hopper's kernels. */
+static void add_backward_hopper(bp_cuda_plan *plan)
+{
+    const bp_attention_backward_scalars *s = plan->op->scalars;
+    add_backward(plan);
+    add_map(plan, BP_CUDA_POSITION(attention_backward, qkv), s->heads + 2 * s->kv_heads);
+    add_map(plan, BP_CUDA_POSITION(attention_backward, d_out), s->heads);
 }
 
 static bool begin_delta(bp_cuda_plan *plan)
@@ -171,7 +241,14 @@ static bool plan_backward(bp_cuda_plan *plan)
     if (!begin_delta(plan)) {
         return true;
     }
-    if (tiles != NULL) {
+    if (tiles != NULL && on_hopper(plan, s->heads)) {
+        (void)begin_hopper(plan, BP_CUDA_FUNCTION_attention_backward_queries_hopper, s->heads,
+                           HOPPER_BACKWARD);
+        add_backward_hopper(plan);
+        (void)begin_hopper(plan, BP_CUDA_FUNCTION_attention_backward_keys_hopper, s->kv_heads,
+                           HOPPER_BACKWARD);
+        add_backward_hopper(plan);
+    } else if (tiles != NULL) {
         (void)begin_tiles(plan, tiles->family, tiles->queries, s->heads, tiles->backward_shared);
         add_backward(plan);
         (void)begin_tiles(plan, tiles->family, tiles->keys, s->kv_heads, tiles->backward_shared);

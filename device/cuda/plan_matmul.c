@@ -194,9 +194,10 @@ static bool hopper_fits(const bp_cuda_plan *plan, const matmul_shape *shape)
 static void hopper_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, int64_t length,
                        int64_t pitch)
 {
-    const bp_cuda_map map = {{(uint64_t)length, (uint64_t)lines},
-                             (uint64_t)pitch * 2,
-                             {HOPPER_BOX, HOPPER_BOX},
+    const bp_cuda_map map = {{(uint64_t)length, (uint64_t)lines, 1},
+                             {(uint64_t)pitch * 2, 0},
+                             {HOPPER_BOX, HOPPER_BOX, 1},
+                             2,
                              (uint32_t)plan->dtype};
     bp_cuda_map_of(plan, operand, &map);
 }

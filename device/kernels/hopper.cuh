@@ -62,6 +62,16 @@ BP_DEVICE void bp_bring_box(uint32_t to, const bp_map *map, uint32_t x, uint32_t
                  : "memory");
 }
 
+/* The same of a map of three directions. */
+BP_DEVICE void bp_bring_box_of(uint32_t to, const bp_map *map, uint32_t x, uint32_t y, uint32_t z,
+                               uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+                 : "memory");
+}
+
 /* True in one of the warp's lanes, which all come here. */
 BP_DEVICE bool bp_elect(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Products in Hopper's own form (matmul_hopper.cu): the bits of the texts that every GPU runs, in
- * every transposition, with what follows the sums, with splits, at edges; under seeds and under the
- * sums of its tensor cores; and who makes which product. */
+/* Products and attention in Hopper's own form (matmul_hopper.cu, attention_hopper.cu): the bits of
+ * the texts that every GPU runs, in every transposition, with what follows the sums, with splits,
+ * at edges, with masks of every kind; under seeds and under the sums of its tensor cores; and who
+ * makes what. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +12,10 @@
 
 #include <cmocka.h>
 
+#include "core/program/step.h"
 #include "device/cuda/context.h"
 #include "device/cuda/ptx_table.h"
+#include "device/cuda/query.h"
 #include "tests/support/instrument.h"
 #include "tests/support/kernel_case.h"
 #include "tests/support/kernel_random.h"
@@ -63,21 +66,47 @@ static uint32_t element(bp_dtype dtype, uint64_t i)
     }
 }
 
+/* Lengths: none, one row, most rows, more than there are. */
+static void fill_index(kernel_case *c, uint32_t operand)
+{
+    const int32_t most = (int32_t)c->scalars[1]; /* attention's sequence */
+    int32_t *at = kernel_case_at(c, 0, operand);
+    for (uint64_t e = 0; at != NULL && e < c->bytes[operand] / sizeof *at; e++) {
+        at[e] = e % 4 == 0 ? most - most / 7 : e % 4 == 1 ? 1 : e % 4 == 2 ? most : 0;
+    }
+}
+
 static void fill(kernel_case *c)
 {
-    for (uint32_t i = 0; i < OPERAND(matmul, work); i++) {
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    for (uint32_t i = 0; i < info->operand_count; i++) {
         unsigned char *at = kernel_case_at(c, 0, i);
-        const size_t size = bp_dtype_bytes((bp_dtype)c->dtypes[i]);
-        for (uint64_t e = 0; at != NULL && e < c->bytes[i] / size; e++) {
-            const uint32_t bits = element((bp_dtype)c->dtypes[i], e + i * 7919);
-            memcpy(at + e * size, &bits, size);
+        const bool floats = info->operand[i].type <= BP_TYPE_F32;
+        const bp_dtype dtype =
+            info->operand[i].type == BP_TYPE_F32 ? BP_F32 : (bp_dtype)c->dtypes[i];
+        const uint64_t count = floats ? c->bytes[i] / bp_dtype_bytes(dtype) : 0;
+        if (info->operand[i].type == BP_TYPE_STEP) {
+            const bp_step_block step = {.seed = 20261124, .step = 7, .sample = 3};
+            memcpy(at, &step, sizeof step);
+        } else if (!floats && !info->operand[i].workspace) {
+            fill_index(c, i);
+        }
+        for (uint64_t e = 0; at != NULL && !info->operand[i].workspace && e < count; e++) {
+            const uint32_t bits = element(dtype, e + i * 7919);
+            memcpy(at + e * bp_dtype_bytes(dtype), &bits, bp_dtype_bytes(dtype));
         }
     }
 }
 
+/* A setting of the instrument; a GPU is what it is. */
+static void set(const char *name, const char *value)
+{
+    assert_true(driver.real || driver.set(name, value) == 0);
+}
+
 static void set_device(const char *name)
 {
-    assert_int_equal(driver.set("PTXVM_DEVICE", name), 0);
+    set("PTXVM_DEVICE", name);
     kernel_device_open(&cuda, &bp_device_cuda, "plain", 1, ARENA_BYTES);
     cuda_context *context = cuda.context;
     context->target = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
@@ -86,24 +115,26 @@ static void set_device(const char *name)
 static void close_device(void)
 {
     kernel_device_close(&cuda);
-    assert_int_equal(driver.set("PTXVM_DEVICE", ""), 0);
+    set("PTXVM_DEVICE", "");
 }
 
-/* The family that makes a case's product. */
-static uint32_t family_of(kernel_case *c)
+/* The family of a case's launch. */
+static uint32_t family_of(kernel_case *c, uint32_t launch)
 {
     cuda_context *context = cuda.context;
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
     const bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, c->dtypes, 0};
     const uint32_t count = bp_cuda_plan_launches(&context->target, &op, launches);
-    assert_true(count >= 1 && count <= 2);
-    return bp_cuda_modules[launches[0].module].family;
+    assert_true(count > launch && count <= 3);
+    return bp_cuda_modules[launches[launch].module].family;
 }
 
 static void refuse_hopper(bool refused)
 {
     ((cuda_context *)cuda.context)->target.refused =
-        refused ? UINT64_C(1) << BP_CUDA_MODULE_matmul_hopper : 0;
+        refused ? UINT64_C(1) << BP_CUDA_MODULE_matmul_hopper |
+                      UINT64_C(1) << BP_CUDA_MODULE_attention_hopper
+                : 0;
 }
 
 /* Workspaces as the target has them, which more splits need. */
@@ -115,36 +146,55 @@ static uint64_t hopper_workspace(const bp_device_options *options, bp_kernel ker
     return bp_device_cuda.workspace(&there, kernel, scalars, dtypes);
 }
 
-static void check_product(const product *p, uint32_t seeds)
+/* A call that both forms make, and which of its launches they differ in. */
+typedef struct call {
+    bp_kernel kernel;
+    const void *scalars;
+    const uint8_t *dtypes;
+    uint32_t absent;
+    uint32_t launch;
+    uint32_t own; /* families */
+    uint32_t other;
+} call;
+
+static void check_bits(const call *of, const char *name, uint32_t seeds)
 {
     static const char *const all[] = {"0", "1", "2"};
-    uint8_t dtypes[BP_OPERANDS_MAX];
     kernel_case c;
-    memset(dtypes, (int)p->dtype, sizeof dtypes);
-    dtypes[OPERAND(matmul, c)] = (uint8_t)p->c;
-    set_device(p->device);
+    set_device(name);
     bp_device device = bp_device_cuda;
     device.workspace = hopper_workspace;
-    kernel_case_init_typed(&c, &device, BP_KERNEL_matmul, &p->scalars, 1, p->absent, dtypes);
+    kernel_case_init_typed(&c, &device, of->kernel, of->scalars, 1, of->absent, of->dtypes);
     fill(&c);
     unsigned char *start = kernel_case_save(&c);
     refuse_hopper(true);
-    assert_int_equal(family_of(&c), BP_CUDA_FAMILY_matmul);
+    assert_int_equal(family_of(&c, of->launch), of->other);
     kernel_case_run(&c, &cuda);
     unsigned char *right = kernel_case_save(&c);
     refuse_hopper(false);
-    assert_int_equal(family_of(&c), BP_CUDA_FAMILY_matmul_hopper);
-    for (uint32_t i = 0; i < seeds; i++) {
-        assert_int_equal(driver.set("PTXVM_SEED", all[i]), 0);
+    assert_int_equal(family_of(&c, of->launch), of->own);
+    for (uint32_t i = 0; i < (driver.real ? 3 : seeds); i++) {
+        set("PTXVM_SEED", all[i]);
         kernel_case_restore(&c, start);
         kernel_case_run(&c, &cuda);
         assert_memory_equal(c.image, right, c.image_bytes);
     }
-    assert_int_equal(driver.set("PTXVM_SEED", "0"), 0);
+    set("PTXVM_SEED", "0");
     free(start);
     free(right);
     kernel_case_free(&c);
     close_device();
+}
+
+static void check_product(const product *p, uint32_t seeds)
+{
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    memset(dtypes, (int)p->dtype, sizeof dtypes);
+    dtypes[OPERAND(matmul, c)] = (uint8_t)p->c;
+    const call of = {
+        BP_KERNEL_matmul,     &p->scalars, dtypes, p->absent, 0, BP_CUDA_FAMILY_matmul_hopper,
+        BP_CUDA_FAMILY_matmul};
+    check_bits(&of, p->device, seeds);
 }
 
 static void products_have_the_same_bits(void **state)
@@ -153,6 +203,54 @@ static void products_have_the_same_bits(void **state)
     const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 3 : PRODUCTS;
     for (uint32_t i = 0; i < count; i++) {
         check_product(&products[i], i == 2 ? 3 : 1);
+    }
+}
+
+typedef struct attention {
+    bp_attention_forward_scalars scalars; /* of both rows */
+    bp_dtype dtype;
+    bool lengths;
+    bool lse; /* wanted */
+    const char *device;
+} attention;
+
+/* batch, sequence, heads, kv_heads, head_width, causal, site, scale, dropout, window, cap */
+static const attention attentions[] = {
+    {{2, 130, 4, 2, 64, 1, 3, 0.125, 0.1, 0, 0.0}, BP_BF16, false, true, "sm_90"},
+    {{4, 72, 4, 2, 128, 0, 3, 0.0625, 0.0, 50, 0.0}, BP_F16, true, false, "sm_90"},
+    {{1, 193, 3, 1, 128, 1, 5, 0.0625, 0.1, 70, 1.5}, BP_BF16, false, true, "sm_90"},
+    {{4, 90, 3, 3, 64, 0, 5, 0.125, 0.2, 0, 2.0}, BP_F16, true, true, "sm_90"},
+    {{1, 150, 4, 4, 128, 1, 0, 0.0625, 0.0, 0, 0.0}, BP_F16, false, true, "sm_90:sums"},
+    {{2, 260, 2, 1, 64, 1, 0, 0.125, 0.0, 64, 0.0}, BP_BF16, false, true, "sm_90:sums"},
+};
+#define ATTENTIONS (sizeof attentions / sizeof attentions[0])
+
+static void check_attention(const attention *a, bp_kernel kernel, uint32_t seeds)
+{
+    const bool forward = kernel == BP_KERNEL_attention_forward;
+    const uint32_t lengths =
+        forward ? OPERAND(attention_forward, lengths) : OPERAND(attention_backward, lengths);
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    uint32_t absent = a->lengths ? 0 : UINT32_C(1) << lengths;
+    absent |= forward && !a->lse ? UINT32_C(1) << OPERAND(attention_forward, lse) : 0;
+    memset(dtypes, (int)a->dtype, sizeof dtypes);
+    const call of = {kernel,
+                     &a->scalars,
+                     dtypes,
+                     absent,
+                     forward ? 0 : 1,
+                     BP_CUDA_FAMILY_attention_hopper,
+                     BP_CUDA_FAMILY_attention_16};
+    check_bits(&of, a->device, seeds);
+}
+
+static void attention_has_the_same_bits(void **state)
+{
+    (void)state;
+    const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 2 : ATTENTIONS;
+    for (uint32_t i = 0; i < count; i++) {
+        check_attention(&attentions[i], BP_KERNEL_attention_forward, i == 2 ? 3 : 1);
+        check_attention(&attentions[i], BP_KERNEL_attention_backward, i == 0 ? 3 : 1);
     }
 }
 
@@ -215,17 +313,76 @@ static void who_makes_which_product(void **state)
     assert_int_equal(planned(&hopper, &forward, 0, BP_BF16), all);
 }
 
+/* Which family makes attention, planned without a driver: the launch before the last, if several.
+ */
+static uint32_t attention_of(const bp_cuda_target *target, bp_kernel kernel,
+                             const bp_attention_forward_scalars *s, bp_dtype dtype)
+{
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    uint64_t offsets[BP_OPERANDS_MAX];
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    memset(dtypes, (int)dtype, sizeof dtypes);
+    for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
+        offsets[i] = i * (UINT64_C(1) << 36);
+    }
+    const bp_linked_op op = {kernel, 1, offsets, s, dtypes, 0};
+    const uint32_t count = bp_cuda_plan_launches(target, &op, launches);
+    assert_int_equal(count, kernel == BP_KERNEL_attention_forward ? 1 : 3);
+    assert_true(launches[count - 1].shared_bytes <= target->shared_limit);
+    return bp_cuda_modules[launches[count - 1].module].family;
+}
+
+/* Hopper's form: 16-bit elements, heads of 64 and of 128, operands that fill 128 KiB. */
+static void who_makes_which_attention(void **state)
+{
+    (void)state;
+    const uint32_t own = BP_CUDA_FAMILY_attention_hopper, all = BP_CUDA_FAMILY_attention_16;
+    const bp_kernel forward = BP_KERNEL_attention_forward, backward = BP_KERNEL_attention_backward;
+    const bp_cuda_target plain = bp_cuda_target_of(bp_cuda_target_find("sm_80"), false);
+    bp_cuda_target hopper = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
+    bp_attention_forward_scalars s = {8, 1024, 12, 12, 64, 1, 0, 0.125, 0.0, 0, 0.0};
+    assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), own);
+    assert_int_equal(attention_of(&hopper, backward, &s, BP_F16), own);
+    assert_int_equal(attention_of(&plain, forward, &s, BP_BF16), all);
+    assert_int_equal(attention_of(&hopper, forward, &s, BP_F32), BP_CUDA_FAMILY_attention);
+    s.head_width = 128;
+    s.kv_heads = 4;
+    assert_int_equal(attention_of(&hopper, backward, &s, BP_BF16), own);
+    s.head_width = 80;
+    assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), all);
+    s.head_width = 64;
+    s.batch = 1;
+    s.sequence = 85; /* of 12 heads and 8 more 217,600 bytes, of 12 alone 130,560 */
+    assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), own);
+    assert_int_equal(attention_of(&hopper, backward, &s, BP_BF16), all);
+    s.sequence = 86;
+    assert_int_equal(attention_of(&hopper, backward, &s, BP_BF16), own);
+    hopper.refused = UINT64_C(1) << BP_CUDA_MODULE_attention_hopper;
+    assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), all);
+}
+
+/* The machine's own driver makes both forms where its GPU is a Hopper. */
+static bool gpu_serves(void)
+{
+    bp_cuda_gpu gpu;
+    bp_error error = {0};
+    return bp_cuda_query(0, &gpu, &error) == BP_OK && gpu.target != NULL &&
+           strcmp(gpu.target, "sm_90a") == 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_makes_which_product),
+        cmocka_unit_test(who_makes_which_attention),
+        cmocka_unit_test(attention_has_the_same_bits),
         cmocka_unit_test(products_have_the_same_bits),
     };
     if (!instrument_load(&driver)) {
         return 1;
     }
-    if (driver.real) {
-        print_message("skipped: it chooses the device\n");
+    if (driver.real && !gpu_serves()) {
+        print_message("skipped: the GPU is no Hopper\n");
         return 0;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
