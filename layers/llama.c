@@ -276,7 +276,7 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
                             "num_attention_heads", own.stack.heads, BP_LIMIT_DIVISOR,
                             own.stack.width);
     }
-    if (shape.kv_heads > shape.heads || shape.heads % shape.kv_heads != 0) {
+    if (shape.heads % shape.kv_heads != 0) {
         return llama_refuse(error, "the key-value heads do not divide the heads",
                             "num_key_value_heads", shape.kv_heads, BP_LIMIT_DIVISOR, shape.heads);
     }

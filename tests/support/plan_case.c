@@ -64,12 +64,6 @@ static void all_near_turned(bp_spec *spec)
     SET_OWN(&spec->config, bp_llama_config, near_theta, 100.0);
 }
 
-static void near_without_window(bp_spec *spec)
-{
-    all_near_turned(spec);
-    SET_OWN(&spec->config, bp_llama_config, window, 0);
-}
-
 /* What a sublayer adds is made smaller, larger, or left (Granite). */
 static void smaller(bp_spec *spec)
 {
@@ -218,7 +212,7 @@ static change *const families[] = {
     gpt2,         plan_llama, norms_after,   near_and_far, all_near,  all_near_turned,
     smaller,      larger,     as_large,      fused,        still,     by_wavelength,
     by_factor,    by_ramp,    unbiased_neox, bert,         roberta,   distilbert,
-    modernbert,   plan_dense, dense_tanh,    images,       recurrent, near_without_window,
+    modernbert,   plan_dense, dense_tanh,    images,       recurrent,
     fused_biased,
 };
 #define FAMILIES (sizeof families / sizeof families[0])
@@ -279,6 +273,19 @@ static void answers_padded_beyond(bp_spec *spec)
     spec->config.pad_token = spec->config.vocabulary;
 }
 
+static void answers_without_padding(bp_spec *spec)
+{
+    answers_with_padding(spec);
+    spec->config.pad_token = -1;
+}
+
+static void classes_released(bp_spec *spec)
+{
+    plan_classes(spec);
+    spec->gradient_release = BP_RELEASE_EXACT;
+    spec->accumulation = 2;
+}
+
 static void given_back(bp_spec *spec)
 {
     spec->config.task = BP_TASK_RECONSTRUCTION;
@@ -306,9 +313,10 @@ static void compared_in_groups(bp_spec *spec)
     spec->accumulation = 3;
 }
 
-static void compared_forward(bp_spec *spec)
+static void vectors_alone(bp_spec *spec)
 {
-    compared(spec);
+    vectors(spec);
+    spec->accumulation = 2;
     spec->optimizer = NULL;
 }
 
@@ -526,11 +534,13 @@ static change *const options[] = {plain,
                                   dropped_classes,
                                   answers_with_padding,
                                   answers_padded_beyond,
+                                  answers_without_padding,
+                                  classes_released,
                                   given_back,
                                   vectors,
                                   compared,
                                   compared_in_groups,
-                                  compared_forward,
+                                  vectors_alone,
                                   preferred,
                                   preferred_in_chunks,
                                   preferred_twice,

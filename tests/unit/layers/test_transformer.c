@@ -234,6 +234,30 @@ static void what_readers_from_the_left_do_not_do(void **state)
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
 }
 
+/* A sequence is no longer than the model's positions, which the spec is asked first. */
+/* verifies layers-15.2c18 */
+static void frequencies_that_grow_with_the_sequence(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t kind, sequence;
+        double factor;
+        bp_status status;
+    } rows[] = {{BP_ROPE_DYNAMIC, 6, 2.0, BP_OK},
+                {BP_ROPE_DYNAMIC, 7, 2.0, BP_ERR_USAGE},
+                {BP_ROPE_DYNAMIC, 7, 0.0, BP_OK},
+                {BP_ROPE_LINEAR, 7, 2.0, BP_OK}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bp_spec spec = spec_of(&bp_model_llama);
+        bp_error error = {.code = BP_OK};
+        spec.sequence = rows[i].sequence;
+        SET_OWN(&spec.config, bp_llama_config, rope_scaling,
+                (bp_rope_scaling){.factor = rows[i].factor, .kind = rows[i].kind});
+        assert_int_equal(bp_model_llama.check(&spec, &error), rows[i].status);
+        assert_true(error.code == BP_OK || strcmp(error.name, "max-seq-length") == 0);
+    }
+}
+
 static void layers_that_a_set_cannot_list(void **state)
 {
     (void)state;
@@ -286,6 +310,7 @@ int main(void)
         cmocka_unit_test(what_some_families_have),
         cmocka_unit_test(what_modernbert_does_not_do),
         cmocka_unit_test(what_readers_from_the_left_do_not_do),
+        cmocka_unit_test(frequencies_that_grow_with_the_sequence),
         cmocka_unit_test(layers_that_a_set_cannot_list),
         cmocka_unit_test(magnitudes_of_stretched_positions),
         cmocka_unit_test(only_bert_has_token_types),

@@ -134,11 +134,24 @@ static void every_row_of_a_rule_may_be_missing(void **state)
     assert_true(plans >= 40);
 }
 
+/* States below the arena, of tensors of more elements than are updated at once. */
+/* verifies compile-6.ea09 */
+static void every_row_of_large_tensors_may_be_missing(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    SET_OWN(&spec.config, bp_transformer, width, 1024);
+    spec.below = (bp_below){.states = BP_BELOW_ALL};
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+    assert_true(short_tables_refused(&spec, "large tensors", 0, 100));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_may_be_missing),
         cmocka_unit_test(every_row_of_a_rule_may_be_missing),
+        cmocka_unit_test(every_row_of_large_tensors_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,8 +54,22 @@ static const bp_optimizer folds = {.name = "folds", .folds = true, .check = acce
 static const bp_optimizer whole = {.name = "whole", .whole_tensors = true, .check = accept_options};
 static const bp_optimizer rows_sum = {
     .name = "rows", .whole_tensors = true, .unit_sums = true, .check = accept_options};
+static uint32_t thirty_two(const bp_device_options *options)
+{
+    (void)options;
+    return 32;
+}
+
+static double half(const bp_optimizer_options *options)
+{
+    (void)options;
+    return 0.5;
+}
+
+static const bp_optimizer averages = {.name = "mean", .average = half, .check = accept_options};
 static const bp_device one_level = {.name = "one level"},
-                       two_levels = {.name = "two", .tier = true};
+                       two_levels = {.name = "two", .tier = true},
+                       aligned = {.name = "aligned", .alignment = thirty_two};
 static const bp_scaling moving = {.kind = BP_SCALING_DYNAMIC,
                                   .initial = 65536.0,
                                   .growth = 2.0,
@@ -125,6 +139,20 @@ CHANGE(fp8_lora, fp8(s); s->lora.rank = 8; s->lora.alpha = 8.0;)
 CHANGE(fp8_shard, fp8(s); s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;)
 CHANGE(fp8_ranks, fp8(s); s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_NONE;)
 CHANGE(codes_of_fp8, s->quantised = BP_QUANTISED_FP8; s->lora.rank = 8; s->lora.alpha = 8.0;)
+CHANGE(give_back, s->config.task = BP_TASK_RECONSTRUCTION; s->config.vocabulary = 0;
+       s->config.classes = s->config.positions;)
+CHANGE(give_back_words, give_back(s); s->config.vocabulary = 11;)
+CHANGE(give_back_less, give_back(s); s->config.classes--;)
+CHANGE(give_back_smooth, give_back(s); s->smoothing = 0.1;)
+CHANGE(mean, s->optimizer = &averages;)
+CHANGE(mean_fp8, fp8(s); mean(s);)
+CHANGE(mean_ranks, mean(s); s->lanes = 4; s->ranks = 2;)
+CHANGE(mean_shard, mean_ranks(s); s->sharing = BP_SHARING_OPTIMIZER;)
+CHANGE(mean_below, mean(s); below(s); s->below.bases = 0;)
+CHANGE(align_64, s->device_options.alignment = 64;)
+CHANGE(align_64_of_32, s->device = &aligned; s->device_options.alignment = 64;)
+CHANGE(align_512, s->device = &aligned; s->device_options.alignment = 512;)
+CHANGE(align_96, s->device = &aligned; s->device_options.alignment = 96;)
 CHANGE(fp32_master, s->master = BP_MASTER_FP32;)
 CHANGE(bf16, s->working = BP_BF16; s->master = BP_MASTER_SPLIT; s->gradient = BP_BF16;)
 CHANGE(bf16_alone, s->working = BP_BF16;)
@@ -310,6 +338,19 @@ static const struct {
     {fp8_whole, "weight-dtype"},
     {fp8_single, "weight-dtype"},
     {fp8_master, "master"},
+    {give_back, NULL},
+    {give_back_words, "task"},
+    {give_back_less, "task"},
+    {give_back_smooth, "label-smoothing-factor"},
+    {mean, NULL},
+    {mean_fp8, "weight-dtype"},
+    {mean_ranks, NULL},
+    {mean_shard, "shard"},
+    {mean_below, "below"},
+    {align_64, "alignment"},
+    {align_64_of_32, NULL},
+    {align_512, "alignment"},
+    {align_96, "alignment"},
     {fp8_inference, NULL},
     {fp8_lora, "weight-dtype"},
     {fp8_shard, "weight-dtype"},

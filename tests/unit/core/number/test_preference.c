@@ -86,12 +86,29 @@ static void ends(void **state)
     }
 }
 
+/* A row that is of neither side, or of the other, is not there; KTO takes a rejected one alone. */
+static void sides(void **state)
+{
+    (void)state;
+    for (int kind = 1; kind < BP_PREFERENCES; kind++) {
+        const bp_preference_numbers numbers = {kind, 0.5, 0.0, 0.5, {1.0, 1.0}};
+        const bp_preference_row b = row_of(-2.0, 0.0, 2, BP_SIDE_REJECTED);
+        for (int32_t side = 0; side <= BP_SIDE_MISMATCHED; side++) {
+            const bp_preference_row a = row_of(-1.0, 0.0, 2, side);
+            const bool alone = kind == BP_PREFERENCE_KTO && side == BP_SIDE_REJECTED;
+            const bool there = side == BP_SIDE_CHOSEN || alone;
+            assert_true(bp_preference_pair(&numbers, 0.0, &a, &b).there == there);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_answers),
         cmocka_unit_test(slopes_are_differences),
         cmocka_unit_test(ends),
+        cmocka_unit_test(sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,16 @@ static void test_mixture_refused(void **state)
     assert_int_equal(mixture.part[1].first, 2);
     assert_int_equal(mixture.part[1].windows, feed.windows - 2);
     assert_int_equal(mixture.part[0].each, feed.windows / 2);
+    static const double second[] = {0.0, 1.0};
+    uint64_t seen[2] = {0}, row;
+    for (uint64_t at = 0; at < feed.windows; at++) {
+        assert_int_equal(bp_feed_window(&feed, 0, at, &row), BP_OK);
+        seen[row < 2 ? 0 : 1]++;
+    }
+    assert_int_equal(seen[0], mixture.part[0].each);
+    assert_int_equal(seen[1], mixture.part[1].each);
     mixture.part[0].end = 0;
+    assert_int_equal(bp_mixture_init(&mixture, &feed, second), BP_OK); /* nothing is wanted of it */
     assert_int_equal(bp_mixture_init(&mixture, &feed, both), BP_ERR_DATA);
 }
 
