@@ -209,11 +209,10 @@ static void recurrent(bp_spec *spec)
 }
 
 static change *const families[] = {
-    gpt2,         plan_llama, norms_after,   near_and_far, all_near,  all_near_turned,
-    smaller,      larger,     as_large,      fused,        still,     by_wavelength,
-    by_factor,    by_ramp,    unbiased_neox, bert,         roberta,   distilbert,
-    modernbert,   plan_dense, dense_tanh,    images,       recurrent,
-    fused_biased,
+    gpt2,       plan_llama, norms_after,   near_and_far, all_near,  all_near_turned,
+    smaller,    larger,     as_large,      fused,        still,     by_wavelength,
+    by_factor,  by_ramp,    unbiased_neox, bert,         roberta,   distilbert,
+    modernbert, plan_dense, dense_tanh,    images,       recurrent, fused_biased,
 };
 #define FAMILIES (sizeof families / sizeof families[0])
 
