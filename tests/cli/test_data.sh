@@ -157,6 +157,9 @@ printf '\xef\xbb\xbf{"prompt": "a", "completion": "b"}\r\n\r\n{"prompt": "much t
     >"$work/mixed.jsonl"
 expect 0 'mixed.jsonl: 1 of 2 examples are longer than --max-seq-length 16: their ends are cut; of 1 the whole completion' \
     train "${common[@]}" --data "$work/mixed.jsonl" --output-dir "$work/y" --max-steps 2 --quiet
+# verifies face-34.a5d9
+expect 4 'mixed.jsonl: row 2: it has more tokens than --max-seq-length .*right would be at most 17' \
+    train "${common[@]}" --data "$work/mixed.jsonl" --output-dir "$work/y2" --max-steps 2 --long-rows refuse
 expect 0 'tokens' train "${common[@]}" --data "$work/good.csv" --data-format text --max-seq-length 2 \
     --per-device-train-batch-size 1 --output-dir "$work/z" --max-steps 1
 finish

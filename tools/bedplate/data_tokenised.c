@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -121,6 +122,20 @@ static bp_status note_texts(const data_files *files, session *s)
     return BP_OK;
 }
 
+bp_status data_refuse_long(session *s, const char *name, uint64_t number, uint64_t tokens,
+                           uint64_t most)
+{
+    char place[BP_STORE_PATH_MAX];
+    if (strcmp(s->set->long_rows, "refuse") != 0) {
+        return BP_OK;
+    }
+    snprintf(place, sizeof place, "%s: row %" PRIu64, name, number);
+    return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                          "it has more tokens than --max-seq-length (--long-rows cut takes what "
+                          "fits)",
+                          place, (int64_t)tokens, BP_LIMIT_MOST, (int64_t)most);
+}
+
 /* Counts examples that are longer than a row. What is cut off is never learned: that is said. */
 bp_status data_check_lengths(const data_files *files, session *s)
 {
@@ -128,13 +143,17 @@ bp_status data_check_lengths(const data_files *files, session *s)
     const uint32_t form = files->tokens.head.form;
     bool prompts = form == BP_FORM_PROMPT || form == BP_FORM_PAIRS;
     uint64_t row = (uint64_t)s->spec.sequence + (prompts ? 1 : 0);
+    const uint64_t together = source->together > 0 ? source->together : 1;
     uint64_t longer = 0;
     uint64_t without = 0;
     uint64_t shortest = INT64_MAX; /* prompt */
     for (uint64_t i = 0; i < source->examples; i++) {
         bp_example example;
         BP_TRY(source->example(source, i, &example));
-        longer += example.count > row ? 1 : 0;
+        if (example.count > row) {
+            BP_TRY(data_refuse_long(s, source->name, i / together + 1, example.count, row));
+            longer++;
+        }
         without += prompts && example.prompt >= row ? 1 : 0;
         shortest = example.prompt < shortest ? example.prompt : shortest;
     }

@@ -28,6 +28,11 @@ void data_token_unname(session *s, const char *path);
  * `files`, under the data's name; unnamed as above. */
 bp_status data_token_opened(bp_status status, data_files *files, session *s) BP_MUST_CHECK;
 
+/* With --long-rows refuse BP_ERR_DATA that names row `number`, from 1 on, of the data `name`, whose
+ * tokens are more than `most`. */
+bp_status data_refuse_long(session *s, const char *name, uint64_t number, uint64_t tokens,
+                           uint64_t most) BP_MUST_CHECK;
+
 /* Says on stderr how many examples are longer than a row. BP_ERR_DATA: nothing is left to learn. */
 bp_status data_check_lengths(const data_files *files, session *s) BP_MUST_CHECK;
 

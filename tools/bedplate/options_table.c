@@ -290,6 +290,10 @@ static const option table[] = {
     {"packing-strategy", OPTION_CHOICE, LEARNS, AT(packing_strategy), 0, 0, "bfd",
      "bfd|bfd_split|wrapped", true,
      "by best fit, longer ones cut, or split; or one stream, cut wherever a row ends"},
+    {"long-rows", OPTION_CHOICE, READS | VERB_REPLAY, AT(long_rows), 0, 0, "cut", "cut|refuse",
+     false,
+     "examples and packed documents that are longer than --max-seq-length: cut and counted, or "
+     "refused (exit 4)"},
     {"loss-type", OPTION_CHOICE, READS, AT(loss_type), 0, 0, "sigmoid", "sigmoid|hinge|ipo", true,
      "dpo: the loss of a pair (docs/preferences.md)"},
     {"beta", OPTION_REAL, READS, AT(beta), 1e-6, 1e6, "0.1", "F", true,

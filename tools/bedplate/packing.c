@@ -69,6 +69,10 @@ static bp_status pack_data(bp_tokens *tokens, session *s, data_set *data, memory
     const bp_status status = bp_pack_open(&pack, tokens);
     data_token_unname(s, path);
     BP_TRY(status);
+    if (pack.long_number > 0) {
+        BP_TRY(
+            data_refuse_long(s, data->train->name, pack.long_number, pack.long_tokens, pack.most));
+    }
     tokens->source.name = data->train->name;
     data->train = &tokens->source;
     say_packed(s, &pack, tokens);

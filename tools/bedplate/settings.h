@@ -146,6 +146,7 @@ typedef struct settings {
     double neftune;
     bool packing;
     const char *packing_strategy;
+    const char *long_rows; /* "cut" or "refuse" */
     const char *loss_type; /* of pairs of rows, as the rest */
     double beta;
     double pair_smoothing;

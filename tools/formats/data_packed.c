@@ -155,6 +155,10 @@ static bp_status take_document(packer *p, bp_example document)
     if (pack->packing == BP_PACKING_WRAPPED) {
         return put_document(p, &document, false);
     }
+    if (whole > pack->most && pack->long_number == 0) {
+        pack->long_number = pack->documents;
+        pack->long_tokens = whole;
+    }
     for (uint64_t at = 0; at < whole; at += pack->most) {
         bp_example piece = document;
         const uint64_t left = whole - at;
@@ -231,7 +235,7 @@ static bp_status make_packed(packer *p)
 bp_status bp_pack_open(bp_pack *pack, bp_tokens *tokens)
 {
     packer p = packer_of(pack);
-    pack->documents = pack->rows = pack->cut = 0;
+    pack->documents = pack->rows = pack->cut = pack->long_number = 0;
     *tokens = (bp_tokens){.open = false};
     if (pack->source->examples == 0 && pack->end_token < 0 && pack->packing != BP_PACKING_WRAPPED) {
         return bp_error_set(pack->error, BP_ERR_DATA, where,

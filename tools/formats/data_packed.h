@@ -34,7 +34,9 @@ typedef struct bp_pack {
     bp_error *error;
     uint64_t documents;
     uint64_t rows;
-    uint64_t cut; /* tokens that are in no row */
+    uint64_t cut;         /* tokens that are in no row */
+    uint64_t long_number; /* of the first document that was cut, from 1 on, 0: none; its tokens */
+    uint64_t long_tokens;
 } bp_pack;
 
 /* Makes the file and opens it. BP_ERR_DATA: a stream without an end token, no document of two
