@@ -303,6 +303,26 @@ uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op 
     return planned ? plan.count : BP_CUDA_UNSUPPORTED;
 }
 
+const char *bp_cuda_plan_misses(const bp_cuda_target *target, const bp_linked_op *op)
+{
+    const bp_dtype working = bp_kernel_working(bp_kernel_describe(op->kernel), op->dtypes);
+    const bp_cuda_plan plan = {target, op, working, NULL, 0, false};
+    if (!target->hopper || working == BP_F32) {
+        return NULL;
+    }
+    switch (op->kernel) {
+    case BP_KERNEL_matmul:
+        return bp_cuda_matmul_misses(&plan);
+    case BP_KERNEL_matmul_quantised:
+        return "weights in 4 or 8 bits";
+    case BP_KERNEL_attention_forward:
+    case BP_KERNEL_attention_backward:
+        return bp_cuda_attention_misses(&plan);
+    default:
+        return NULL;
+    }
+}
+
 uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const void *scalars)
 {
     if (kernel == BP_KERNEL_matmul) {

@@ -128,6 +128,11 @@ uint16_t bp_cuda_module_choose(const bp_cuda_target *target, uint32_t family, bp
 uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
                                bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX]);
 
+/* Why a product or attention of 16-bit elements, or of weights in 4 or 8 bits, runs with the
+ * kernels for every GPU although the target has kernels of its own: a static text of what it has.
+ * NULL for all else. */
+const char *bp_cuda_plan_misses(const bp_cuda_target *target, const bp_linked_op *op);
+
 /* Bytes of the kernel's workspace operand for these scalars, whatever the element types;
  * BP_SIZE_INVALID when they make no sense. */
 uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const void *scalars);

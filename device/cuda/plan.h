@@ -28,6 +28,10 @@ bp_cuda_planner bp_cuda_plan_elementwise, bp_cuda_plan_embedding, bp_cuda_plan_l
     bp_cuda_plan_tape, bp_cuda_plan_matrix, bp_cuda_plan_patches, bp_cuda_plan_depthwise,
     bp_cuda_plan_window, bp_cuda_plan_batchnorm, bp_cuda_plan_magnitude;
 
+/* Why a product, or attention, of 16-bit elements is none for Hopper's own kernels; NULL: it is. */
+const char *bp_cuda_matmul_misses(const bp_cuda_plan *plan);
+const char *bp_cuda_attention_misses(const bp_cuda_plan *plan);
+
 uint64_t bp_cuda_matmul_workspace(const bp_cuda_target *target, const bp_matmul_scalars *s);
 
 /* Starts a launch of blocks_x x blocks_y blocks; false, and nothing is added, when that is none, or

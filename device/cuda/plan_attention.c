@@ -51,22 +51,30 @@ static const tile_kernels *in_tiles(const bp_cuda_plan *plan, int64_t width, uin
 #define HOPPER_LEAST    131072 /* bytes: hardware may look so far behind the start of a tensor */
 #define HOPPER_MOST     (INT64_C(1) << 30)
 
-/* Whether Hopper's own kernels take a call: tensor maps can describe the operands that they read
- * (`heads` heads in a row of the smallest). */
-static bool on_hopper(const bp_cuda_plan *plan, int64_t heads)
+/* Why Hopper's own kernels do not take a call; NULL: they do. Tensor maps describe the operands
+ * that they read, `heads` heads in a row of the smallest. */
+static const char *hopper_misses(const bp_cuda_plan *plan, int64_t heads)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars; /* both rows have the same */
-    const bool width = s->head_width == 64 || s->head_width == 128;
-    const bool small = s->batch < HOPPER_MOST && s->sequence < HOPPER_MOST &&
-                       (s->heads + 2 * s->kv_heads) * s->head_width < HOPPER_MOST;
-    if (!width || !small || plan->dtype == BP_F32 ||
-        bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_attention_hopper, plan->dtype) ==
-            BP_CUDA_NO_MODULE) {
-        return false;
+    if (s->head_width != 64 && s->head_width != 128) {
+        return "heads of neither 64 nor 128";
+    }
+    if (s->batch >= HOPPER_MOST || s->sequence >= HOPPER_MOST ||
+        (s->heads + 2 * s->kv_heads) * s->head_width >= HOPPER_MOST) {
+        return "a side of 2^30 or more";
     }
     const int64_t row = heads * s->head_width * 2;
-    return row > 0 &&
-           bp_cuda_cut(HOPPER_LEAST, (uint64_t)row) <= (uint64_t)s->batch * (uint64_t)s->sequence;
+    const bool fills = row > 0 && bp_cuda_cut(HOPPER_LEAST, (uint64_t)row) <=
+                                      (uint64_t)s->batch * (uint64_t)s->sequence;
+    return fills ? NULL : "an operand of less than 128 KiB";
+}
+
+static bool on_hopper(const bp_cuda_plan *plan, int64_t heads)
+{
+    return plan->dtype != BP_F32 &&
+           bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_attention_hopper, plan->dtype) !=
+               BP_CUDA_NO_MODULE &&
+           hopper_misses(plan, heads) == NULL;
 }
 
 /* The map of an operand of `heads` heads in a row: a sample is a matrix of its own, so that zeros
@@ -268,6 +276,20 @@ bool bp_cuda_plan_attention(bp_cuda_plan *plan)
 {
     return plan->op->kernel == BP_KERNEL_attention_forward ? plan_forward(plan)
                                                            : plan_backward(plan);
+}
+
+const char *bp_cuda_attention_misses(const bp_cuda_plan *plan)
+{
+    const bp_attention_forward_scalars *s = plan->op->scalars;
+    const bool forward = plan->op->kernel == BP_KERNEL_attention_forward;
+    const uint32_t floats =
+        forward ? BP_CUDA_BIT(attention_forward, qkv) | BP_CUDA_BIT(attention_forward, out)
+                : BP_CUDA_BIT(attention_backward, qkv) | BP_CUDA_BIT(attention_backward, d_out) |
+                      BP_CUDA_BIT(attention_backward, d_qkv);
+    const char *misses = hopper_misses(plan, forward ? s->heads + 2 * s->kv_heads : s->heads);
+    return misses != NULL || in_tiles(plan, s->head_width, floats) != NULL
+               ? misses
+               : "rows that are no multiples of 16 bytes apart";
 }
 
 bool bp_cuda_plan_decode(bp_cuda_plan *plan)

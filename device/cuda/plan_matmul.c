@@ -169,26 +169,44 @@ static bool begin_product(bp_cuda_plan *plan, const matmul_shape *shape)
     return true;
 }
 
-/* Whether a tensor map can describe an operand of `lines` lines: both ends of each at multiples of
- * 16 bytes, and no smaller than what hardware may look at. */
-static bool hopper_maps(const bp_cuda_plan *plan, uint32_t operand, int64_t lines, int64_t pitch)
+/* Whether an operand of `lines` lines is no smaller than what hardware may look at. */
+static bool hopper_fills(int64_t lines, int64_t pitch)
 {
-    return bp_cuda_wide(plan, UINT32_C(1) << operand, (uint64_t)pitch, 8) &&
-           (uint64_t)lines * (uint64_t)pitch * 2 >= HOPPER_MAP;
+    return (uint64_t)lines * (uint64_t)pitch * 2 >= HOPPER_MAP;
+}
+
+/* Why a product is none for Hopper's form; NULL: it is one. A tensor map describes operands both
+ * ends of whose lines are at multiples of 16 bytes. */
+static const char *hopper_misses(const bp_cuda_plan *plan, const matmul_shape *shape)
+{
+    const bp_matmul_scalars *s = plan->op->scalars;
+    const uint64_t most = UINT32_MAX / 2; /* coordinates have 32 bits */
+    if ((uint64_t)s->m >= most || (uint64_t)s->n >= most || (uint64_t)s->k >= most) {
+        return "a side of 2^31 or more";
+    }
+    if (!bp_cuda_wide(plan, BP_CUDA_BIT(matmul, a), (uint64_t)s->lda, 8) ||
+        !bp_cuda_wide(plan, BP_CUDA_BIT(matmul, b), (uint64_t)s->ldb, 8)) {
+        return "rows that are no multiples of 16 bytes apart";
+    }
+    if (!hopper_fills(s->transpose_a != 0 ? s->k : s->m, s->lda) ||
+        !hopper_fills(s->transpose_b != 0 ? s->n : s->k, s->ldb)) {
+        return "an operand of less than 128 KiB";
+    }
+    return shape->tiles * shape->splits < HOPPER_LEAST ? "fewer than 48 tiles of 128 x 128" : NULL;
 }
 
 /* Whether a product is one for Hopper's form, whichever text makes it. */
 static bool hopper_fits(const bp_cuda_plan *plan, const matmul_shape *shape)
 {
     const bp_matmul_scalars *s = plan->op->scalars;
-    const uint64_t most = UINT32_MAX / 2; /* coordinates have 32 bits */
-    const bool small = (uint64_t)s->m < most && (uint64_t)s->n < most && (uint64_t)s->k < most;
-    return plan->target->hopper && plan->dtype != BP_F32 && s->k > 0 && small &&
-           shape->tiles * shape->splits >= HOPPER_LEAST &&
-           hopper_maps(plan, BP_CUDA_POSITION(matmul, a), s->transpose_a != 0 ? s->k : s->m,
-                       s->lda) &&
-           hopper_maps(plan, BP_CUDA_POSITION(matmul, b), s->transpose_b != 0 ? s->n : s->k,
-                       s->ldb);
+    return plan->target->hopper && plan->dtype != BP_F32 && s->k > 0 &&
+           hopper_misses(plan, shape) == NULL;
+}
+
+const char *bp_cuda_matmul_misses(const bp_cuda_plan *plan)
+{
+    const matmul_shape shape = hopper_shape(plan->op->scalars);
+    return hopper_misses(plan, &shape);
 }
 
 static void hopper_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, int64_t length,

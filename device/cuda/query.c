@@ -122,6 +122,13 @@ const char *bp_cuda_query_texts(const char *target)
     return own ? row->name : bp_cuda_target_find(NULL)->name;
 }
 
+const char *bp_cuda_query_misses(const char *target, const bp_linked_op *op)
+{
+    const bp_cuda_target_row *row = bp_cuda_target_find(target);
+    const bp_cuda_target made = row != NULL ? bp_cuda_target_of(row, false) : (bp_cuda_target){0};
+    return row != NULL ? bp_cuda_plan_misses(&made, op) : NULL;
+}
+
 static bp_status compile_all(const bp_cu_driver *driver, const bp_cuda_target_row *row,
                              bp_cuda_probe *probe, bp_error *error)
 {

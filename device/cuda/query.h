@@ -5,6 +5,7 @@
 #define BP_DEVICE_CUDA_QUERY_H
 
 #include "core/error.h"
+#include "core/program/device.h"
 
 #define BP_CUDA_NAME_MAX 96
 #define BP_CUDA_LOG_MAX  4096
@@ -39,6 +40,10 @@ bp_status bp_cuda_query(uint32_t ordinal, bp_cuda_gpu *gpu, bp_error *error) BP_
 /* Whose PTX texts a target (NULL: sm_80) runs: its own, beside sm_80's, where there are any, else
  * "sm_80". NULL when there is no such target. Asks no driver. */
 const char *bp_cuda_query_texts(const char *target);
+
+/* Why an op of a plan for a target (NULL: sm_80) runs with kernels for every GPU although the
+ * target has kernels of its own for its kind: bp_cuda_plan_misses. Asks no driver. */
+const char *bp_cuda_query_misses(const char *target, const bp_linked_op *op);
 
 /* Makes a context, compiles every PTX module that the target (NULL: sm_80) may need, and gives all
  * of it back: hundreds of megabytes of the GPU for as long as it takes. The time is that of a cold

@@ -49,6 +49,21 @@ for target in sm_80 sm_90a; do
     expect 0 "device +cuda $target with the PTX of $target" plan --model tiny --device cuda:$target
     expect 0 "\"target\": \"$target\", \"ptx\": \"$target\"" plan --model tiny --device cuda:$target --json
 done
+# A plan for Hopper says which products and attention its own kernels do not take, and why.
+# verifies device-24.f51a
+expect 0 'as sm_80 +[0-9]+ matmul, an operand of less than 128 KiB: first op [0-9]+ m=[0-9]+ n=' plan --model tiny \
+    --bf16 --device cuda:sm_90a
+expect 0 '"other_kernels": \{.*"attention_forward: heads of neither 64 nor 128": 2' plan --model tiny --bf16 \
+    --device cuda:sm_90a --json
+expect 0 '[0-9]+ matmul_quantised, weights in 4 or 8 bits' plan --model tiny --bf16 --load-in-4bit --lora-r 4 \
+    --device cuda:sm_90a
+for options in '--model gpt2 --bf16 --max-seq-length 1024 --device cuda:sm_90a' '--model tiny --device cuda:sm_90a' \
+    '--model tiny --bf16 --device cuda:sm_80'; do
+    read -ra list <<<"$options"
+    run plan "${list[@]}"
+    [[ $code -eq 0 && $out != *'as sm_80 '* ]]
+    check $? "nothing of the kind: $options" "$out"
+done
 
 # Predictions come from the device, of pairs of texts too.
 printf '1\tgood film\n0\tbad film\n1\ta good one\n' >"$work/films.tsv"

@@ -14,6 +14,7 @@
 #include "tools/bedplate/frozen.h"
 #include "tools/bedplate/host_arena.h"
 #include "tools/bedplate/lengths_choice.h"
+#include "tools/bedplate/kernel_forms.h"
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/preference_choice.h"
@@ -181,6 +182,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     if (s->runtime.spec.device == &bp_device_cuda) {
         json_text(out, "target", target_of(&s->runtime.spec));
         json_text(out, "ptx", bp_cuda_query_texts(target_of(&s->runtime.spec)));
+        kernel_forms_json(out, &s->runtime);
     }
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
@@ -290,6 +292,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
         bp_text_string(text, " with the PTX of ");
         bp_text_string(text, bp_cuda_query_texts(target_of(spec)));
         bp_text_char(text, '\n');
+        kernel_forms_text(text, &s->runtime);
     }
     put_spaces(text, report, more);
     put_bytes(text, "host", session_host_bytes(s));

@@ -197,6 +197,7 @@ static void check_product(const product *p, uint32_t seeds)
     check_bits(&of, p->device, seeds);
 }
 
+/* verifies device-23.1466 */
 static void products_have_the_same_bits(void **state)
 {
     (void)state;
@@ -244,6 +245,7 @@ static void check_attention(const attention *a, bp_kernel kernel, uint32_t seeds
     check_bits(&of, a->device, seeds);
 }
 
+/* verifies device-23.1466 */
 static void attention_has_the_same_bits(void **state)
 {
     (void)state;
@@ -252,6 +254,14 @@ static void attention_has_the_same_bits(void **state)
         check_attention(&attentions[i], BP_KERNEL_attention_forward, i == 2 ? 3 : 1);
         check_attention(&attentions[i], BP_KERNEL_attention_backward, i == 0 ? 3 : 1);
     }
+}
+
+/* What a plan says of an op with kernels for every GPU, and of one with the target's own. */
+static void check_said(const bp_cuda_target *target, const bp_linked_op *op, bool own)
+{
+    const bool sixteen = op->dtypes[0] != BP_F32;
+    const char *why = bp_cuda_plan_misses(target, op);
+    assert_true((why != NULL) == (target->hopper && sixteen && !own));
 }
 
 /* Which family makes a product of bf16 in an arena from `place` on, planned without a driver. */
@@ -274,11 +284,16 @@ static uint32_t planned(const bp_cuda_target *target, const bp_matmul_scalars *s
         assert_int_equal(first->block[0], 384);
         assert_true(first->shared_bytes <= target->shared_limit);
     }
-    return bp_cuda_modules[first->module].family;
+    const uint32_t family = bp_cuda_modules[first->module].family;
+    if (target->refused == 0) {
+        check_said(target, &op, family == BP_CUDA_FAMILY_matmul_hopper);
+    }
+    return family;
 }
 
 /* Hopper's form: 16-bit elements on that target, enough tiles, operands that a tensor map can
- * describe. All else, and where the driver does not take its text, goes to the others. */
+ * describe. All else, and where the driver does not take its text, goes to the others.
+ * verifies device-24.f51a */
 static void who_makes_which_product(void **state)
 {
     (void)state;
@@ -329,10 +344,15 @@ static uint32_t attention_of(const bp_cuda_target *target, bp_kernel kernel,
     const uint32_t count = bp_cuda_plan_launches(target, &op, launches);
     assert_int_equal(count, kernel == BP_KERNEL_attention_forward ? 1 : 3);
     assert_true(launches[count - 1].shared_bytes <= target->shared_limit);
-    return bp_cuda_modules[launches[count - 1].module].family;
+    const uint32_t family = bp_cuda_modules[launches[count - 1].module].family;
+    if (target->refused == 0) {
+        check_said(target, &op, family == BP_CUDA_FAMILY_attention_hopper);
+    }
+    return family;
 }
 
-/* Hopper's form: 16-bit elements, heads of 64 and of 128, operands that fill 128 KiB. */
+/* Hopper's form: 16-bit elements, heads of 64 and of 128, operands that fill 128 KiB.
+ * verifies device-24.f51a */
 static void who_makes_which_attention(void **state)
 {
     (void)state;
