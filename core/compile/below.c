@@ -40,6 +40,28 @@ static bool base_may(const bp_emit *emit, uint32_t index)
                  : !parameter->embedding && parameter->rank > 1;
 }
 
+/* Whether the next one of a kind is among those that live below. */
+static bool below_takes(bp_emit *emit, bp_below_kind kind, uint64_t elements, uint64_t share)
+{
+    const bp_below *below = &emit->spec->below;
+    uint32_t *seen = &emit->below_seen[kind];
+    uint64_t of = BP_BELOW_ALL;
+    if (below->part_count > 0 && kind == below->part_kind) {
+        uint32_t i = 0;
+        while (i < below->part_count && below->part[i].elements != elements) {
+            i++;
+        }
+        if (i == below->part_count || below->part[i].of == 0) {
+            return false;
+        }
+        seen = &emit->part_seen[i];
+        share = below->part[i].chosen;
+        of = below->part[i].of;
+    }
+    const uint64_t before = (*seen)++;
+    return (before + 1) * share / of > before * share / of;
+}
+
 bool compile_goes_below(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
@@ -48,8 +70,7 @@ bool compile_goes_below(bp_emit *emit, uint32_t index)
     if (share == 0 || !frozen || parameter->count < BELOW_LEAST || !base_may(emit, index)) {
         return false;
     }
-    const uint64_t before = emit->below_seen++;
-    return (before + 1) * share / BP_BELOW_ALL > before * share / BP_BELOW_ALL;
+    return below_takes(emit, BP_BELOW_BASES, parameter->count, share);
 }
 
 /* A weight that is updated in parts, as its state is, and that no op reads but those that hold it.
@@ -62,8 +83,7 @@ bool compile_goes_along(bp_emit *emit, uint32_t index)
         parameter->rank < 2 || table_of(emit, index) || compile_goes_fp8(emit, index)) {
         return false;
     }
-    const uint64_t before = emit->along_seen++;
-    return (before + 1) * share / BP_BELOW_ALL > before * share / BP_BELOW_ALL;
+    return below_takes(emit, BP_BELOW_WEIGHTS, parameter->count, share);
 }
 
 bool compile_goes_aside(bp_emit *emit, uint32_t index)
@@ -74,8 +94,7 @@ bool compile_goes_aside(bp_emit *emit, uint32_t index)
         parameter->count < BELOW_LEAST || parameter->init == BP_INIT_NORMS) {
         return false;
     }
-    const uint64_t before = emit->aside_seen++;
-    return (before + 1) * share / BP_BELOW_ALL > before * share / BP_BELOW_ALL;
+    return below_takes(emit, BP_BELOW_STATES, parameter->count, share);
 }
 
 /* A flat copy, begun and waited for; the begin is marked as one that may move. */

@@ -159,9 +159,8 @@ typedef struct bp_emit {
     uint32_t weights_end;           /* the buffers of all parameters lie before this one */
     struct bp_compile *flying;      /* buckets of gradients are sent while parameters are acquired;
                                        NULL: none */
-    uint32_t along_seen;            /* trained weights that might live below, so far, */
-    uint32_t below_seen;            /* parameters that might live below, so far, */
-    uint32_t aside_seen;            /* and those of which state might */
+    uint32_t below_seen[BP_BELOW_WEIGHTS + 1]; /* what might live below, so far, of each kind, */
+    uint32_t part_seen[BP_BELOW_PARTS];        /* and of each size of the kind that has parts */
     bp_shards shards;               /* who owns what; no ranks: everybody has everything */
     uint32_t held;                  /* acquisitions that are not yet released */
     uint32_t acquired[BP_PURPOSES]; /* how many there were, of each kind */

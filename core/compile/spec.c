@@ -471,6 +471,9 @@ static bp_status check_below(const bp_spec *spec, bp_error *error)
         below->weights > BP_BELOW_ALL || below->ahead > BP_BELOW_AHEAD_MOST) {
         return refuse(error, "below", "shares are parts of 64, and at most 16 are ahead");
     }
+    if (below->part_count > BP_BELOW_PARTS) {
+        return refuse(error, "below", "at most 16 sizes are chosen from one by one");
+    }
     if (below->bases == 0 && below->states == 0 && below->weights == 0) {
         return BP_OK;
     }

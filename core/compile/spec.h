@@ -197,7 +197,17 @@ typedef enum bp_sharing {
  * (BP_SPACE_HOST), and is brought when it is used. Shares are parts of BP_BELOW_ALL of what may
  * live there, spread evenly over the order of publication, so that they are asked for evenly over a
  * step. They change no bit of a result. */
-#define BP_BELOW_ALL 64
+#define BP_BELOW_ALL   64
+#define BP_BELOW_PARTS 16
+typedef enum bp_below_kind { BP_BELOW_BASES, BP_BELOW_STATES, BP_BELOW_WEIGHTS } bp_below_kind;
+
+/* Of parameters with so many elements, `chosen` of `of` in a row, spread evenly. */
+typedef struct bp_below_part {
+    uint64_t elements;
+    uint32_t of;
+    uint32_t chosen;
+} bp_below_part;
+
 typedef struct bp_below {
     uint32_t bases;   /* frozen weights of blocks, quantised or not, beside adapters: read only */
     uint32_t states;  /* masters and optimizer states: read and written once a step */
@@ -205,7 +215,11 @@ typedef struct bp_below {
                          frozen ones are, and read and written once more by the update */
     uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;
                        0: each is asked for when it is used */
-    bool host;      /* in the host arena; tables, whose rows are read one by one, then stay */
+    uint32_t part_count; /* 0: shares say all. Otherwise the share of part_kind is not 0 and means
+                            these: none of what has another number of elements */
+    bp_below_kind part_kind;
+    bp_below_part part[BP_BELOW_PARTS];
+    bool host; /* in the host arena; tables, whose rows are read one by one, then stay */
 } bp_below;
 
 #define BP_BELOW_AHEAD_MOST 16

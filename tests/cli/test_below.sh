@@ -186,6 +186,22 @@ run plan "${full[@]}" --arena $(((arena + least) / 2)) "${below[@]}"
 [[ $code -eq 0 && $(json file_bytes) -gt 0 && $(json file_bytes) -lt $all ]]
 check $? "some of the states live below where that is enough" "$out$err"
 
+# The choice is held against a bound, and a run that makes it has the bits of the one in one arena.
+adapts=("${full[@]:2}")
+digest --model tiny
+plain=$state
+for part in 3 5 7; do
+    budget=$((least + (arena - least) * part / 8))
+    digest --model tiny --arena "$budget" "${below[@]}"
+    [[ -n $plain && $state == "$plain" && $(json arena_bytes) -le $budget ]]
+    check $? "as little below as fits $budget bytes: the same state" "$plain $state $out$err"
+    run plan "${full[@]}" --arena "$budget" "${below[@]}"
+    [[ $(json least_bytes_per_step) -gt 0 && $(json chosen_bytes_per_step) -ge $(json least_bytes_per_step) &&
+        $(json chosen_bytes_per_step) -le $((2 * $(json read_bytes_per_step))) ]]
+    check $? "and no less than its bound is moved" "$out$err"
+done
+expect 0 'chosen +[0-9,]+ bytes a step move for the states .* less than [0-9,]+' plan "${full[@]/--json/--listing}" --arena "$budget" "${below[@]}"
+
 # Two versions in the file: snapshots leave there what lives there, and a run that dies goes on from its last whole
 # step.
 # verifies run-26.3555

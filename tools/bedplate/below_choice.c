@@ -143,53 +143,6 @@ void below_all(bp_spec *spec, uint32_t what)
                              .host = below_beside(spec)};
 }
 
-/* The least of a share with which the choice fits, between `low`, with which it does not, and all.
- */
-static bp_status least_share(choice *c, bp_spec *spec, uint32_t *share, bp_error *error)
-{
-    uint32_t low = 0, high = BP_BELOW_ALL;
-    while (high - low > 1) {
-        uint64_t bytes = 0;
-        *share = low + (high - low) / 2;
-        BP_TRY(counted_arena(spec, &bytes, error));
-        if (bytes <= c->request.budget) {
-            high = *share;
-            c->fit.best.arena_bytes = bytes;
-        } else {
-            low = *share;
-        }
-    }
-    *share = high;
-    return BP_OK;
-}
-
-/* Frozen weights first, which wear nothing; where they are not enough, all of them and some of the
- * states, then all of these and some of the weights that are trained. */
-bp_status below_least(choice *c, bp_error *error)
-{
-    const bp_below all = c->fit.spec.below;
-    bp_spec spec = c->fit.spec;
-    struct {
-        uint32_t *share;
-        uint32_t most;
-    } kinds[] = {{&spec.below.bases, all.bases},
-                 {&spec.below.states, all.states},
-                 {&spec.below.weights, all.weights}};
-    spec.below.bases = spec.below.states = spec.below.weights = 0;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        uint64_t bytes = 0;
-        *kinds[i].share = kinds[i].most;
-        BP_TRY(counted_arena(&spec, &bytes, error));
-        if (kinds[i].most > 0 && bytes <= c->request.budget) {
-            c->fit.best.arena_bytes = bytes;
-            BP_TRY(least_share(c, &spec, kinds[i].share, error));
-            break;
-        }
-    }
-    c->fit.spec.below = spec.below;
-    return BP_OK;
-}
-
 static bool below_kept(const bp_buffer *buffer)
 {
     return buffer->space == BP_SPACE_BELOW && buffer->scope == BP_SCOPE_PERSISTENT;
@@ -320,6 +273,22 @@ void below_close(below_choice *b)
     memory_give_back(&b->bits);
 }
 
+uint32_t below_runs(const bp_spec *spec, bp_program_kind program)
+{
+    switch (program) {
+    case BP_PROGRAM_STEP:
+    case BP_PROGRAM_VECTORS_FIRST:
+    case BP_PROGRAM_MICRO_FIRST:
+    case BP_PROGRAM_UPDATE:
+        return 1;
+    case BP_PROGRAM_VECTORS_NEXT:
+    case BP_PROGRAM_MICRO_NEXT:
+        return spec->accumulation - 1;
+    default:
+        return 0;
+    }
+}
+
 /* One more program, run `times` times in a step. */
 static void traffic_add(bp_traffic *sum, const bp_traffic *more, uint32_t times)
 {
@@ -339,16 +308,6 @@ bp_status below_traffic_find(const bp_runtime *runtime, const settings *set, con
     const bp_below *below = &runtime->spec.below;
     const bool any = below->bases > 0 || below->states > 0 || below->weights > 0;
     const bp_graph *graph = &runtime->graph;
-    const uint32_t later = runtime->spec.accumulation - 1;
-    const struct {
-        bp_program_kind program;
-        uint32_t times;
-    } parts[] = {{BP_PROGRAM_STEP, 1},
-                 {BP_PROGRAM_VECTORS_FIRST, 1},
-                 {BP_PROGRAM_VECTORS_NEXT, later},
-                 {BP_PROGRAM_MICRO_FIRST, 1},
-                 {BP_PROGRAM_MICRO_NEXT, later},
-                 {BP_PROGRAM_UPDATE, 1}};
     *t = (below_traffic){
         .rates = *rates,
         .host = below->host,
@@ -363,9 +322,12 @@ bp_status below_traffic_find(const bp_runtime *runtime, const settings *set, con
     if (scratch == NULL) {
         return bp_error_set(error, BP_ERR_FIT, where, "no memory to count what a step moves", "");
     }
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        const bp_traffic one = bp_traffic_program(graph, parts[i].program, rates, scratch);
-        traffic_add(&t->step, &one, parts[i].times);
+    for (uint32_t i = 0; i < BP_PROGRAM_COUNT; i++) {
+        const uint32_t times = below_runs(&runtime->spec, (bp_program_kind)i);
+        if (times > 0) {
+            const bp_traffic one = bp_traffic_program(graph, (bp_program_kind)i, rates, scratch);
+            traffic_add(&t->step, &one, times);
+        }
     }
     free(scratch);
     return BP_OK;
@@ -389,6 +351,10 @@ void below_json(output *out, const below_traffic *t)
     json_count(out, "written_bytes_per_step", step->written);
     json_count(out, "first_bytes_per_step", step->first);
     json_count(out, "in_flight_bytes", step->flight);
+    if (t->choice.made) {
+        json_count(out, "chosen_bytes_per_step", t->choice.moved);
+        json_count(out, "least_bytes_per_step", t->choice.least);
+    }
     json_real(out, "read_bytes_per_second", step->read_rate, 9);
     json_real(out, "written_bytes_per_second", step->written_rate, 9);
     json_real(out, "counted_seconds", step->seconds, 9);
@@ -426,6 +392,15 @@ void below_put(bp_text *text, const below_traffic *t)
     below_line(text, "  read", step->read, " bytes a step\n");
     below_line(text, "  written", step->written, " bytes a step\n");
     below_line(text, "  in flight", step->flight, " bytes of the arena at most\n");
+    if (t->choice.made) {
+        below_line(text, "  chosen", t->choice.moved, " bytes a step move for the ");
+        bp_text_string(text, t->choice.kind == BP_BELOW_BASES    ? "frozen weights"
+                             : t->choice.kind == BP_BELOW_STATES ? "states"
+                                                                 : "trained weights");
+        bp_text_string(text, " that were chosen; of no choice that fits are it less than ");
+        bp_text_grouped(text, t->choice.least);
+        bp_text_char(text, '\n');
+    }
     below_line(text, "  waits for", step->first, " bytes that a step begins with");
     below_rate(text, ", and for nothing else from ", step->read_rate);
     if (step->written > 0) {

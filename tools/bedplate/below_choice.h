@@ -17,6 +17,14 @@
 #define BELOW_WEIGHTS 4u
 #define BELOW_ALL     7u
 
+/* What was chosen to live below, of the last kind of which not all does. */
+typedef struct below_chosen {
+    bool made;
+    bp_below_kind kind;
+    uint64_t moved; /* bytes a step, for what was chosen of that kind */
+    uint64_t least; /* for which no choice of it that fits moves less */
+} below_chosen;
+
 typedef struct below_choice {
     bool asked;
     bool host; /* in the host's memory beside a GPU, instead of a file */
@@ -26,6 +34,7 @@ typedef struct below_choice {
     bool two;       /* --below-two-versions */
     bool resumes;   /* a snapshot is gone on from, of which the file has to have a part */
     uint64_t step;  /* that snapshot's */
+    below_chosen chosen;
     bp_tier_posix file;
     bp_tier_versions versions; /* over the file; count 0: there is one version */
     memory_block room;
@@ -51,9 +60,12 @@ bp_status below_check(const below_choice *b, const settings *set, const bp_spec 
  * memory where the device is a GPU. */
 void below_all(bp_spec *spec, uint32_t what);
 
+/* How often a step runs a program. */
+uint32_t below_runs(const bp_spec *spec, bp_program_kind program);
+
 /* As little of it as fits the choice's budget, of a choice that fits with all of it; the choice's
- * record follows. */
-bp_status below_least(choice *c, bp_error *error) BP_MUST_CHECK;
+ * record follows (tools/bedplate/below_least.c). */
+bp_status below_least(choice *c, below_chosen *chosen, bp_error *error) BP_MUST_CHECK;
 
 /* Bytes of the process's memory that the file is read and written through, and of what is known of
  * its pages; 0: nothing is below. */
@@ -74,6 +86,7 @@ void below_close(below_choice *b);
 typedef struct below_traffic {
     bp_traffic step;
     bp_rates rates;
+    below_chosen choice;
     uint64_t bytes;   /* that live below; 0: nothing does */
     bool host;        /* in the host's memory */
     double endurance; /* --below-endurance; 0: not given */

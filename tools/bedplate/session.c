@@ -330,7 +330,7 @@ static bp_status choose_below(session *s, const bp_fit_request *request, const b
     s->choice = (choice){.made = false};
     bp_status status = choice_run(&s->choice, &all, rates, &s->error);
     if (status == BP_OK && s->choice.fits) {
-        status = below_least(&s->choice, &s->error);
+        status = below_least(&s->choice, &s->below.chosen, &s->error);
     }
     choice_end(&above);
     return status;

@@ -272,6 +272,7 @@ CHANGE(below_bases, below(s); s->below.states = 0; s->optimizer = &whole;)
 CHANGE(below_states, below(s); s->below.bases = 0;)
 CHANGE(below_bases_65, below(s); s->below.bases = 65;)
 CHANGE(below_states_65, below(s); s->below.states = 65;)
+CHANGE(below_parts_17, below(s); s->below.part_count = BP_BELOW_PARTS + 1;)
 CHANGE(below_weights_65, below(s); s->below.weights = 65;)
 CHANGE(below_weights_no_tier, below(s); s->below.bases = s->below.states = 0; s->below.weights = 1;
        s->device = &one_level;)
@@ -460,6 +461,7 @@ static const struct {
     {below_states, NULL},
     {below_bases_65, "below"},
     {below_states_65, "below"},
+    {below_parts_17, "below"},
     {below_weights_65, "below"},
     {below_weights_no_tier, "below"},
     {below_ahead_17, "below"},
