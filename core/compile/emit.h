@@ -150,15 +150,15 @@ typedef struct bp_emit {
     char *names;           /* of the parameters: the graph's, or of one that counts its own */
     uint32_t names_used;
     uint32_t names_limit;
-    uint32_t carried;               /* buffers that prefill made for decode, */
-    uint32_t carried_asked;         /* how many of them decode has asked for, */
-    uint32_t carried_next;          /* and behind which buffer the next one lies */
-    bool tables;                    /* some list op needs a table in the arena */
-    bool reduced;                   /* backward reads something as a tape in 8 bits leaves it */
-    bool moves;                     /* backward moves statistics: a step is not computed again */
-    uint32_t weights_end;           /* the buffers of all parameters lie before this one */
-    struct bp_compile *flying;      /* buckets of gradients are sent while parameters are acquired;
-                                       NULL: none */
+    uint32_t carried;          /* buffers that prefill made for decode, */
+    uint32_t carried_asked;    /* how many of them decode has asked for, */
+    uint32_t carried_next;     /* and behind which buffer the next one lies */
+    bool tables;               /* some list op needs a table in the arena */
+    bool reduced;              /* backward reads something as a tape in 8 bits leaves it */
+    bool moves;                /* backward moves statistics: a step is not computed again */
+    uint32_t weights_end;      /* the buffers of all parameters lie before this one */
+    struct bp_compile *flying; /* buckets of gradients are sent while parameters are acquired;
+                                  NULL: none */
     uint32_t below_seen[BP_BELOW_WEIGHTS + 1]; /* what might live below, so far, of each kind, */
     uint32_t part_seen[BP_BELOW_PARTS];        /* and of each size of the kind that has parts */
     bp_shards shards;               /* who owns what; no ranks: everybody has everything */

@@ -302,13 +302,14 @@ static void traffic_add(bp_traffic *sum, const bp_traffic *more, uint32_t times)
         more->written_rate > sum->written_rate ? more->written_rate : sum->written_rate;
 }
 
-bp_status below_traffic_find(const bp_runtime *runtime, const settings *set, const bp_rates *rates,
-                             below_traffic *t, bp_error *error)
+bp_status below_traffic_find(const bp_runtime *runtime, const below_choice *b, const settings *set,
+                             const bp_rates *rates, below_traffic *t, bp_error *error)
 {
     const bp_below *below = &runtime->spec.below;
     const bool any = below->bases > 0 || below->states > 0 || below->weights > 0;
     const bp_graph *graph = &runtime->graph;
     *t = (below_traffic){
+        .choice = b->chosen,
         .rates = *rates,
         .host = below->host,
         .endurance = below->host ? 0.0 : (double)set->below_endurance,

@@ -92,8 +92,9 @@ typedef struct below_traffic {
     double endurance; /* --below-endurance; 0: not given */
 } below_traffic;
 
-bp_status below_traffic_find(const bp_runtime *runtime, const settings *set, const bp_rates *rates,
-                             below_traffic *t, bp_error *error) BP_MUST_CHECK;
+bp_status below_traffic_find(const bp_runtime *runtime, const below_choice *b, const settings *set,
+                             const bp_rates *rates, below_traffic *t,
+                             bp_error *error) BP_MUST_CHECK;
 void below_json(output *out, const below_traffic *t);
 void below_put(bp_text *text, const below_traffic *t);
 

@@ -428,9 +428,8 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, false, &more.evaluation,
                           &s->error));
     BP_TRY(shard_plan_find(s, &more.ranks));
-    BP_TRY(below_traffic_find(&s->runtime, set, s->calibrated ? &s->rates : &usual, &more.below,
-                              &s->error));
-    more.below.choice = s->below.chosen;
+    BP_TRY(below_traffic_find(&s->runtime, &s->below, set, s->calibrated ? &s->rates : &usual,
+                              &more.below, &s->error));
     if (set->unit != NULL) {
         BP_TRY(session_check_fit(s)); /* nothing is printed of a plan that does not fit */
         output_begin(&out, stdout);
