@@ -9,6 +9,9 @@ come from the definitions in the PTX manual, computed here and never by ptxvm.
 import random
 import struct
 import sys
+from fractions import Fraction
+
+import make_sums
 
 HEAD = """.version 8.6
 .target sm_90a
@@ -318,11 +321,41 @@ def bracket(names):
     return "{" + ", ".join(names) + "}"
 
 
+EIGHT_BITS = {"e4m3": (4, 3), "e5m2": (5, 2)}
+EIGHT_SUM = (8, 13)  # exponent and fraction bits of Hopper's sums of these types
+
+
+def eight_bit_sum(a, b, form_a, form_b):
+    """The dot product of two lines of bits, 32 terms at a time: terms and the sum before them are cut toward
+    zero at 13 fraction bits below the largest exponent, added, and the sum cut to as many (arXiv 2511.10909)."""
+    c = 0
+    for at in range(0, len(a), 32):
+        terms = [make_sums.decode(c, EIGHT_SUM)]
+        for x, y in zip(a[at:at + 32], b[at:at + 32]):
+            (p, e), (q, f) = make_sums.decode(x, form_a), make_sums.decode(y, form_b)
+            terms += [(p * q, e + f)] if p * q != 0 else []
+        largest = max(e for _, e in terms)
+        total = sum(int(p * Fraction(2) ** (13 + e - largest)) for p, e in terms)
+        c = make_sums.encode(total * Fraction(2) ** (largest - 13), EIGHT_SUM, False)
+    p, e = make_sums.decode(c, EIGHT_SUM)
+    return float(p * Fraction(2) ** e)
+
+
+def drawn_bits(pick, form, count):
+    """Finite numbers of every size, zeros and subnormal ones among them."""
+    exponents, fraction = form
+    most = ((1 << exponents) - 1) << fraction
+    return [pick.randrange(most) | pick.randrange(2) << exponents + fraction for _ in range(count)]
+
+
 def product(kind_a, kind_b, columns, depth, major_a=False, major_b=False, pattern_a=3, pattern_b=3,
-            registers=False, half=False, minus=False, device="sm_90"):
+            registers=False, half=False, minus=False, device="sm_90", drawn=False):
     pick = random.Random(f"{kind_a}{kind_b}{columns}{depth}")
     cycle_a = [pick.randint(-4, 4) for _ in range(61)]
     cycle_b = [pick.randint(-4, 4) for _ in range(67)]
+    if drawn:
+        cycle_a = drawn_bits(pick, EIGHT_BITS[kind_a], 61)
+        cycle_b = drawn_bits(pick, EIGHT_BITS[kind_b], 67)
     laid = lambda cycle, rows, columns: [[cycle[(r * columns + c) % len(cycle)] for c in range(columns)]
                                          for r in range(rows)]
     turned = lambda rows: [list(row) for row in zip(*rows)]
@@ -330,8 +363,12 @@ def product(kind_a, kind_b, columns, depth, major_a=False, major_b=False, patter
     b = turned(laid(cycle_b, depth, columns)) if major_b else laid(cycle_b, columns, depth)
     sign = -1 if minus else 1
     d = [[sign * sum(x * y for x, y in zip(p, q)) for q in b] for p in a]
+    if drawn:
+        d = [[eight_bit_sum(p, q, EIGHT_BITS[kind_a], EIGHT_BITS[kind_b]) for q in b] for p in a]
     size_a, step, _, bits_a = KINDS[kind_a]
     size_b, _, _, bits_b = KINDS[kind_b]
+    if drawn:
+        bits_a = bits_b = int
     map_a, loads_a, constant_a, advance_a, bytes_a = operand("a", 64, depth, kind_a, major_a, pattern_a)
     map_b, loads_b, constant_b, advance_b, bytes_b = operand("b", columns, depth, kind_b, major_b, pattern_b)
     p = Program(f"wgmma of {kind_a} and {kind_b}, 64 x {columns} x {depth}, A along {'M' if major_a else 'K'} by pattern "
@@ -448,6 +485,8 @@ def products(folder):
         "e5m2": product("e5m2", "e4m3", 8, 32, pattern_a=1, pattern_b=1, minus=True),
         "sums": product("bf16", "bf16", 16, 64, device="sm_90:sums"),
         "e4m3_sums": product("e4m3", "e5m2", 8, 32, pattern_a=1, pattern_b=1, device="sm_90:sums"),
+        "e4m3_cut": product("e4m3", "e4m3", 8, 64, pattern_a=2, pattern_b=2, device="sm_90:sums", drawn=True),
+        "e5m2_cut": product("e5m2", "e4m3", 8, 64, pattern_a=2, pattern_b=2, device="sm_90:sums", drawn=True),
     }
     for name, p in made.items():
         write(folder, "wgmma_" + name, p.text())
