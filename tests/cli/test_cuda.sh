@@ -65,6 +65,39 @@ for options in '--model gpt2 --bf16 --max-seq-length 1024 --device cuda:sm_90a' 
     check $? "nothing of the kind: $options" "$out"
 done
 
+# Training with Hopper's own attention ends where training with the kernels for every GPU does, on the same GPU.
+mkdir "$work/heads"
+echo '{"model_type": "gpt2", "vocab_size": 256, "n_positions": 128, "n_embd": 128, "n_layer": 1, "n_head": 2}' >"$work/heads/config.json"
+for ((i = 0; i < 1000; i++)); do echo "$i bottles of ale"; done >"$work/long"
+digests=()
+for target in sm_90a sm_80; do
+    PTXVM_DEVICE=sm_90 run train --model "$work/heads" --data "$work/long" --output-dir "$work/heads-$target" --bf16 \
+        --max-seq-length 128 --per-device-train-batch-size 4 --max-steps 1 --device cuda:$target --quiet --json
+    digests+=("$(json state_digest)")
+done
+[[ -n ${digests[0]} && ${digests[0]} == "${digests[1]}" ]]
+check $? "the same state with either attention" "${digests[*]} $err"
+run plan --model "$work/heads" --bf16 --max-seq-length 128 --per-device-train-batch-size 4 --device cuda:sm_90a
+[[ $code -eq 0 && $out == *' matmul, '* && $out != *' attention_'* ]]
+check $? "whose attention is Hopper's own" "$out"
+
+# Weights and tapes in 8 bits: the same state whatever is kept, and the host's loss but for roundings of 16 bits.
+for option in '--weight-dtype fp8' '--tape-dtype fp8'; do
+    read -ra list <<<"$option --model tiny --data $work/long --bf16 --max-seq-length 32 --per-device-train-batch-size 1"
+    digests=() losses=()
+    for where in 'cuda none' 'cuda full' 'host none'; do
+        read -ra way <<<"--device ${where% *} --gradient-checkpointing ${where#* }"
+        run train "${list[@]}" "${way[@]}" --max-steps 2 --logging-steps 1 --output-dir "$work/8-${list[0]}-${where// /-}" \
+            --json --quiet
+        digests+=("$(json state_digest)")
+        losses+=("$(grep -oE '"step": 2, .*"loss": [0-9.]+' <<<"$out" | grep -oE '[0-9.]+$')")
+    done
+    [[ -n ${digests[0]} && ${digests[0]} == "${digests[1]}" ]]
+    check $? "$option on a GPU: the same state whatever is kept" "${digests[*]} $err"
+    awk -v a="${losses[0]}" -v b="${losses[2]}" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < 1e-6) }'
+    check $? "$option: the host's loss" "${losses[*]}"
+done
+
 # Predictions come from the device, of pairs of texts too.
 printf '1\tgood film\n0\tbad film\n1\ta good one\n' >"$work/films.tsv"
 printf 'text\ttext_pair\tlabel\ngood\tfilm\t1\nbad\tfilm\t0\na good\tlong one\t1\n' >"$work/pairs.tsv"
