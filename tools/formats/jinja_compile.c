@@ -435,7 +435,7 @@ static void text_begin(bp_jinja_compiler *c, char sign, char kind)
     } else if (kind != '{' && sign != '+' && at < c->length && c->source[at] == '\n') {
         at++;
     }
-    c->line_starts = at > 0 && at <= c->length && at > c->at && c->source[at - 1] == '\n';
+    c->line_starts = at > c->at && c->source[at - 1] == '\n';
     c->at = at;
 }
 

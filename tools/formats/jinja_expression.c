@@ -315,7 +315,7 @@ static bp_status close_bracket(expression *e)
     const bool comma =
         sign == ',' && w->sign != 'i' && !e->operand && (w->sign != '{' || w->count % 2 == 0);
     if (comma || colon) {
-        w->tuple = w->tuple || w->sign == '(';
+        w->tuple = w->sign == '(';
         e->start = c->program->code_count;
         e->operand = true;
         return w->sign == 'c' && w->count == BP_JINJA_ARGUMENTS

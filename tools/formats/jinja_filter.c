@@ -248,12 +248,13 @@ static bp_status filter_indent(bp_jinja_room *room, const bp_jinja_value *x,
 {
     const bp_jinja_value *given = bp_jinja_argument(arguments, 0, "width");
     const bp_jinja_value *all = bp_jinja_argument(arguments, 1, "first");
-    const size_t width =
-        given != NULL && given->kind == BP_JINJA_INT && given->is.i64 >= 0 && given->is.i64 < 64
-            ? (size_t)given->is.i64
-            : 4;
     size_t lines = 1;
     bp_jinja_value text;
+    if (given != NULL &&
+        (given->kind != BP_JINJA_INT || given->is.i64 < 0 || given->is.i64 >= 64)) {
+        return bp_jinja_refuse(room->error, "indent takes a width below 64", NULL);
+    }
+    const size_t width = given != NULL ? (size_t)given->is.i64 : 4;
     BP_TRY(text_of(room, x, &text));
     for (uint32_t i = 0; i < text.count; i++) {
         lines += text.is.text[i] == '\n' ? 1 : 0;
@@ -263,7 +264,11 @@ static bp_status filter_indent(bp_jinja_room *room, const bp_jinja_value *x,
         return BP_ERR_FIT;
     }
     size_t used = 0;
-    bool begins = all != NULL && bp_jinja_true(all);
+    bool begins = false;
+    if (all != NULL && bp_jinja_true(all)) { /* the first one even if it is empty */
+        memset(out, ' ', width);
+        used = width;
+    }
     for (uint32_t i = 0; i < text.count; i++) {
         if (begins && text.is.text[i] != '\n') {
             memset(out + used, ' ', width);
@@ -336,7 +341,7 @@ static const filter_row filters[] = {
     {"lower", filter_recase, BP_JINJA_LOWER},
     {"upper", filter_recase, BP_JINJA_UPPER},
     {"capitalize", filter_recase, BP_JINJA_CAPITALIZE},
-    {"title", filter_recase, BP_JINJA_TITLE},
+    {"title", filter_recase, BP_JINJA_WORDS},
     {"list", filter_list, 0},
     {"first", filter_end, 0},
     {"last", filter_end, 1},

@@ -202,8 +202,10 @@ static bp_status run_call(bp_jinja_machine *m, const bp_jinja_code *code)
     const bp_jinja_binding *bound = run_find(m, (uint32_t)code->a);
     bp_jinja_value result;
     bool known = false;
-    if (bound != NULL && bound->value.kind == BP_JINJA_MACRO) {
-        return macro_call(m, &m->program->macros[bound->value.is.i64], arguments);
+    if (bound != NULL) { /* a function under another name is no macro, and has no number */
+        const bool macro = bound->value.kind == BP_JINJA_MACRO && bound->value.is.i64 >= 0;
+        return macro ? macro_call(m, &m->program->macros[bound->value.is.i64], arguments)
+                     : bp_jinja_stop(m, "what is called is no macro", name->is.text);
     }
     BP_TRY(bp_jinja_function(m->room, name, &arguments, &m->r->now, &result, &known));
     return known ? bp_jinja_push(m, &result)

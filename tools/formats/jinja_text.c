@@ -132,7 +132,8 @@ bp_status bp_jinja_recase(bp_jinja_room *room, const bp_jinja_value *string, bp_
         } else if (!up && upper) {
             out[i] = (char)(c - 'A' + 'a');
         }
-        begins = form == BP_JINJA_TITLE && !lower && !upper;
+        const bool splits = c != '\0' && strchr(" \t\n\v\f\r-({[<", c) != NULL;
+        begins = form == BP_JINJA_WORDS ? splits : form == BP_JINJA_TITLE && !lower && !upper;
     }
     *to = bp_jinja_string(out, string->count);
     return BP_OK;

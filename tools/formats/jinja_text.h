@@ -36,7 +36,8 @@ typedef enum bp_jinja_case {
     BP_JINJA_LOWER,
     BP_JINJA_UPPER,
     BP_JINJA_CAPITALIZE,
-    BP_JINJA_TITLE
+    BP_JINJA_TITLE, /* the method: behind whatever is no letter */
+    BP_JINJA_WORDS  /* the filter title: behind white space, -, (, {, [ and < */
 } bp_jinja_case;
 
 /* In another case. BP_ERR_DATA: it has letters that are not of ASCII. */

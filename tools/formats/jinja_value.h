@@ -101,8 +101,7 @@ int bp_jinja_compare(const bp_jinja_value *a, const bp_jinja_value *b, bool *kno
 /* How a value is written. */
 typedef enum bp_jinja_writing {
     BP_JINJA_PLAIN, /* as str(): strings as they are, what is inside of others as repr() */
-    BP_JINJA_REPR,
-    BP_JINJA_JSON /* as json.dumps(ensure_ascii=False) */
+    BP_JINJA_JSON   /* as json.dumps(ensure_ascii=False) */
 } bp_jinja_writing;
 
 /* Writes a value; indent: spaces of each level of JSON, 0: one line. BP_ERR_DATA: too deep, or JSON

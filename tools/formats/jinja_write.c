@@ -110,7 +110,7 @@ static bp_status write_flat(writing *w, const bp_jinja_value *value, bool inside
     case BP_JINJA_STRING:
         if (w->form == BP_JINJA_JSON) {
             write_json_string(w->out, value);
-        } else if (inside || w->form == BP_JINJA_REPR) {
+        } else if (inside) {
             write_repr(w->out, value);
         } else {
             bp_text_bytes(w->out, value->is.text, value->count);

@@ -62,6 +62,14 @@ static void constructs_are_jinjas(void **state)
     assert_int_equal(play_file("tests/golden/chat/jinja.jsonl", false), 59);
 }
 
+/* Each condition of the reader decided by itself (tools/golden/chat_corners.py). */
+/* verifies formats-14.5095 */
+static void corners_are_jinjas(void **state)
+{
+    (void)state;
+    assert_int_equal(play_file("tests/golden/chat/corners.jsonl", false), 106);
+}
+
 /* verifies formats-14.5095 */
 static void named_templates_write_what_the_published_ones_do(void **state)
 {
@@ -163,6 +171,37 @@ static const refused_row refused[] = {
     {"{{ $ }}", "a character that means nothing in a tag", BP_ERR_DATA},
     {"{{ 1.5e999999 }}", "a number that cannot be read", BP_ERR_DATA},
     {"{{ * }}", "a sign stands where a value should come", BP_ERR_DATA},
+    {"{% set r = range %}{{ r(2) }}", "what is called is no macro", BP_ERR_DATA},
+    {"{% set r = 1 %}{{ r(2) }}", "what is called is no macro", BP_ERR_DATA},
+    {"{{ 'a\nb' | indent('>') }}", "indent takes a width below 64", BP_ERR_DATA},
+    {"{{ 'a\nb' | indent(-1) }}", "indent takes a width below 64", BP_ERR_DATA},
+    {"{{ 'a\nb' | indent(64) }}", "indent takes a width below 64", BP_ERR_DATA},
+    {"{{ [1] | map('map') }}", "map applies a filter that is not there", BP_ERR_DATA},
+    {"{{ range(1, 2, 3, 4) }}", "range takes one to three numbers", BP_ERR_DATA},
+    {"{{ range(0, 1, 65537) }}", "a range is larger than can be", BP_ERR_DATA},
+    {"{{ range(0, 1, -65537) }}", "a range is larger than can be", BP_ERR_DATA},
+    {"{{ range(2147483648, 1) }}", "a range is larger than can be", BP_ERR_DATA},
+    {"{{ range(-2147483649, 1) }}", "a range is larger than can be", BP_ERR_DATA},
+    {"{{ range(0, 2147483648) }}", "a range is larger than can be", BP_ERR_DATA},
+    {"{{ range(0, -2147483649) }}", "a range is larger than can be", BP_ERR_DATA},
+    {"{{ strftime_now('%') }}", "a letter of strftime_now that is not there", BP_ERR_DATA},
+    {"{{ strftime_now('%-') }}", "a letter of strftime_now that is not there", BP_ERR_DATA},
+    {"{{ 'a'.split(none, 1) }}", "a string cannot be split so", BP_ERR_DATA},
+    {"{{ 5[1:] }}", "slices are there of lists, by steps of 1 and -1, and of strings", BP_ERR_DATA},
+    {"{{ 'abc'[::-1] }}", "slices are there of lists, by steps of 1 and -1, and of strings",
+     BP_ERR_DATA},
+    {"{{ -3000000000 * 3 }}", "a number is larger than templates may reckon with", BP_ERR_DATA},
+    {"{{ 3 * 3000000000 }}", "a number is larger than templates may reckon with", BP_ERR_DATA},
+    {"{{ 3 * -3000000000 }}", "a number is larger than templates may reckon with", BP_ERR_DATA},
+    {"{% set n = namespace(l=0) %}{% for a in [1] %}{% set n.l = loop %}{% endfor %}"
+     "{{ n.l.index }}",
+     "a loop is asked of after its end", BP_ERR_DATA},
+    {"{% for a in [1] %}{% else %}{% break %}{% endfor %}", "break or continue stands in no loop",
+     BP_ERR_DATA},
+    {"{% for a in [1] %}{% set b %}{% break %}{% endset %}{% endfor %}",
+     "break or continue stands in no loop", BP_ERR_DATA},
+    {"{% raw %}{%", "a tag does not end", BP_ERR_DATA},
+    {"{{ f(a", "a tag does not end", BP_ERR_DATA},
     {"{% set ns = namespace(s='xxxxxxxx') %}{% for a in range(65536) %}{% set ns.s = ns.s + ns.s "
      "%}{% endfor %}",
      "the template needs more memory than it may have", BP_ERR_FIT},
@@ -185,6 +224,37 @@ static void what_cannot_be_is_refused(void **state)
         }
         assert_int_equal(status, refused[i].status);
         assert_string_equal(jinja_desk.error.text, refused[i].said);
+    }
+}
+
+/* Where jinja2 raises, or reckons with numbers of any size, and this machine has an answer. */
+static void what_jinja_refuses_may_have_an_answer(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{{ '\\xaG\\x:0\\U00110000\\ud800\\udfff' }}", "\\xaG\\x:0\\U00110000\\ud800\\udfff"},
+        {"{{ 'a' | abs }}{{ '1e300' | int }}{{ '-1e300' | int }}{{ 1e300 | int }}", "a000"},
+        {"{{ -1e300 | int }}{{ [] | int }}", "00"},
+        {"{{ 'b'.startswith(('b', 1)) }}{{ 'b'.startswith((1, 'a')) }}", "TrueFalse"},
+        {"{{ 'a,b'.split(',', 'x') }}", "['a', 'b']"},
+        {"{{ {'a': 1} | tojson(indent=0) }}{{ [1] | tojson(indent=17) }}", "{\"a\": 1}[1]"},
+        {"{% macro m() %}q{% endmacro m %}{{ m() }}", "q"},
+        {"{% with a=1, b=2, %}{{ a }}{% endwith %}", "1"},
+        {"{{ 1 is odd if 1 else 3 }}{{ 1 is odd is boolean }}", "TrueTrue"},
+        {"{{ 1 is odd in [true] }}{{ 1 is odd not in [true] }}", "TrueFalse"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bp_jinja_value none;
+        size_t length;
+        jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_dict_new(&jinja_desk.room, 0, &none), BP_OK);
+        bp_status status = jinja_desk_render(rows[i][0], strlen(rows[i][0]), &none, &length);
+        if (status != BP_OK) {
+            print_error("%s: %s\n", rows[i][0], jinja_desk.error.text);
+        }
+        assert_int_equal(status, BP_OK);
+        jinja_desk.text[length] = '\0';
+        assert_string_equal(jinja_desk.text, rows[i][1]);
     }
 }
 
@@ -265,8 +335,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constructs_are_jinjas),
+        cmocka_unit_test(corners_are_jinjas),
         cmocka_unit_test(named_templates_write_what_the_published_ones_do),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(what_jinja_refuses_may_have_an_answer),
         cmocka_unit_test(damaged_templates_end),
         cmocka_unit_test(directories_have_templates),
     };
