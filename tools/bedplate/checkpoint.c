@@ -422,6 +422,7 @@ bp_status checkpoint_copy_tokenizer(checkpoint *c)
                                         "tekken.json",
                                         "chat_template.jinja",
                                         "generation_config.json",
+                                        "preprocessor_config.json",
                                         "config_sentence_transformers.json"};
     const session *s = c->s;
     bool bytes = c->snapshot.blob_count > 1;

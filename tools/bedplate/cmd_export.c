@@ -134,6 +134,7 @@ static bp_status copy_files(exporting *e)
                                         "spiece.model",
                                         "tekken.json",
                                         "generation_config.json",
+                                        "preprocessor_config.json",
                                         "chat_template.jinja"};
     model_files *m = &e->m;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

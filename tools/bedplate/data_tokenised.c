@@ -328,6 +328,21 @@ bp_status data_tokenise(data_set *set, data_files *files, session *s, const char
     return data_check_lengths(files, s);
 }
 
+/* What the model's directory says is done to images of bytes. */
+static bp_status find_prep(bp_image_prep *prep, session *s, bool images, void *scratch)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool there = false;
+    if (!images || !s->directory) {
+        return BP_OK;
+    }
+    BP_TRY(bp_storage_join(path, s->set->model, "preprocessor_config.json", &s->error));
+    if (s->store->exists(s->store, path, &there) != BP_OK || !there) {
+        return BP_OK;
+    }
+    return bp_image_prep_read(prep, s->store, path, scratch, &s->error);
+}
+
 static bp_status numbers(data_files *files, session *s)
 {
     static uint64_t scratch[BP_NUMBERS_SCRATCH / 8];
@@ -338,6 +353,8 @@ static bp_status numbers(data_files *files, session *s)
     const bp_cnn_config net = images ? bp_cnn_config_of(config) : (bp_cnn_config){.layers = 0};
     const bool floats = bare || config->task == BP_TASK_REGRESSION;
     pictures decoders;
+    bp_image_prep prep = {.given = 0};
+    BP_TRY(find_prep(&prep, s, images, scratch));
     pictures_begin(&decoders);
     bp_numbers work = {.data = &files->data,
                        .path = files->path,
@@ -348,6 +365,7 @@ static bp_status numbers(data_files *files, session *s)
                        .size = {net.height, net.width, net.channels},
                        .names = listed && s->names.count > 0 ? &s->names : NULL,
                        .pictures = &decoders.table,
+                       .prep = &prep,
                        .scratch = scratch,
                        .error = &s->error};
     const bp_status status = bp_numbers_open(&work, &files->tokens);

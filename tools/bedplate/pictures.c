@@ -259,14 +259,29 @@ static bp_status pictures_read(bp_pictures *table, bp_picture_kind kind, bp_data
     return BP_OK;
 }
 
+static unsigned char *pictures_room(bp_pictures *table, uint64_t bytes)
+{
+    pictures *p = (pictures *)table;
+    if (bytes > p->more_bytes) {
+        unsigned char *more = bytes <= 16 * MOST ? realloc(p->more, (size_t)bytes) : NULL;
+        if (more == NULL) {
+            return NULL;
+        }
+        p->more = more;
+        p->more_bytes = (size_t)bytes;
+    }
+    return p->more;
+}
+
 void pictures_begin(pictures *p)
 {
-    *p = (pictures){.table = {.read = pictures_read}};
+    *p = (pictures){.table = {.read = pictures_read, .room = pictures_room}};
 }
 
 void pictures_end(pictures *p)
 {
     free(p->memory);
+    free(p->more);
     for (uint32_t i = 0; i < 2; i++) {
         if (p->handle[i] != NULL) {
             (void)dlclose(p->handle[i]); /* nothing of it is used any more */

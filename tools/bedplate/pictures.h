@@ -11,6 +11,8 @@ typedef struct pictures {
     void *handle[2];       /* of the libraries, NULL: not loaded yet */
     unsigned char *memory; /* of the present image and its file; allocated */
     size_t bytes;
+    unsigned char *more; /* for an image that is resized; allocated */
+    size_t more_bytes;
 } pictures;
 
 /* Images are of at most 2^28 numbers, files of 2^28 bytes. */

@@ -122,6 +122,13 @@ static bp_status put_float(maker *m, float value)
     return bp_tokens_put(&m->writer, &bits, 1);
 }
 
+/* Number k of an image of bytes. */
+static bp_status put_byte(maker *m, uint8_t byte, uint32_t k)
+{
+    const uint32_t channels = m->work->size[2];
+    return put_float(m, bp_image_prep_number(m->work->prep, byte, channels == 3 ? k % 3 : 0));
+}
+
 static bp_status use_field(maker *m, uint32_t column)
 {
     bp_number number;
@@ -268,7 +275,7 @@ static bp_status read_images(maker *m, uint32_t file)
         m->example = (bp_example){.first = m->writer.head.tokens};
         for (uint32_t k = 0; status == BP_OK && k < m->work->inputs; k++) {
             status = bp_images_pixel(&images, i, k, &pixel);
-            status = status == BP_OK ? put_float(m, (float)pixel / 255.0f) : status;
+            status = status == BP_OK ? put_byte(m, pixel, k) : status;
         }
         status = status == BP_OK ? bp_images_label(&images, i, &label) : status;
         status = status == BP_OK ? label_of(m, (float)label) : status;
@@ -287,7 +294,7 @@ static bp_status read_npy_row(maker *m, bp_npy *npy, uint64_t row)
     for (uint32_t k = 0; k < m->work->inputs; k++) {
         double number;
         BP_TRY(bp_npy_number(npy, row * npy->each + k, &number));
-        BP_TRY(put_float(m, pixels ? (float)number / 255.0f : (float)number));
+        BP_TRY(pixels ? put_byte(m, (uint8_t)number, k) : put_float(m, (float)number));
     }
     return BP_OK;
 }
@@ -343,6 +350,9 @@ static bp_status take_image(maker *m, bp_pnm *image, bp_digest *key)
         return bp_data_key_file(&image->reader, key, &lines);
     }
     BP_TRY(bp_pnm_begin(image));
+    if (work->prep != NULL && work->prep->given != 0) {
+        BP_TRY(bp_pnm_prepare(image, work->prep));
+    }
     for (uint32_t i = 0; i < 3; i++) {
         if (image->size[i] != work->size[i]) {
             return bp_error_numbers(work->error, BP_ERR_DATA, where,
@@ -354,7 +364,7 @@ static bp_status take_image(maker *m, bp_pnm *image, bp_digest *key)
     for (uint32_t k = 0; k < work->inputs; k++) {
         uint8_t number = 0;
         BP_TRY(bp_pnm_number(image, k, &number));
-        BP_TRY(put_float(m, (float)number / 255.0f));
+        BP_TRY(put_byte(m, number, k));
     }
     return BP_OK;
 }
@@ -433,6 +443,9 @@ static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *
     bp_data_key_number(&digest, work->bare);
     for (uint32_t i = 0; i < 3; i++) {
         bp_data_key_number(&digest, work->size[i]);
+    }
+    if (work->prep != NULL && work->prep->given != 0) {
+        bp_digest_add(&digest, work->prep, sizeof *work->prep);
     }
     for (uint32_t i = 0; work->names != NULL && i < work->names->used; i++) {
         bp_data_key_number(&digest, (unsigned char)work->names->text[i]);

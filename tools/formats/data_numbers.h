@@ -22,6 +22,7 @@
 #include "tools/formats/data.h"
 #include "tools/formats/class_names.h"
 #include "tools/formats/data_tokens.h"
+#include "tools/formats/image_prep.h"
 #include "tools/formats/picture.h"
 
 #define BP_NUMBERS_SCRATCH 524288 /* bytes */
@@ -38,6 +39,7 @@ typedef struct bp_numbers {
     uint32_t size[3]; /* height, width and channels of a list's images */
     const bp_class_names *names; /* of the classes, for labels of lists, or NULL */
     bp_pictures *pictures;       /* for lists of PNG and JPEG, or NULL */
+    const bp_image_prep *prep;   /* what is done to images of bytes, or NULL; with pictures */
     void *scratch;               /* BP_NUMBERS_SCRATCH, aligned to 8 */
     bp_error *error;
     uint64_t rows;

@@ -150,6 +150,51 @@ bp_status bp_pnm_begin(bp_pnm *pnm)
                                pnm->size);
 }
 
+/* The middle (height, width) of the resized image, moved to its beginning. */
+static void pnm_cut(unsigned char *pixels, const uint64_t from[2], const uint64_t cut[2],
+                    uint64_t channels)
+{
+    const uint64_t top = (from[0] - cut[0]) / 2, left = (from[1] - cut[1]) / 2;
+    for (uint64_t y = 0; y < cut[0]; y++) {
+        memmove(pixels + y * cut[1] * channels, pixels + ((top + y) * from[1] + left) * channels,
+                (size_t)(cut[1] * channels));
+    }
+}
+
+bp_status bp_pnm_prepare(bp_pnm *pnm, const bp_image_prep *prep)
+{
+    uint64_t to[2], cut[2];
+    const uint64_t channels = pnm->size[2], *from = pnm->size;
+    const uint64_t numbers = bp_size_mul(bp_size_mul(from[0], from[1]), channels);
+    bp_image_prep_sizes(prep, from, to, cut);
+    const bool small = cut[0] > to[0] || cut[1] > to[1];
+    if (small || from[0] == 0 || from[1] == 0 || from[0] > 65536 || from[1] > 65536 ||
+        to[0] > 65536 || to[1] > 65536) {
+        return pnm_refuse(pnm, small ? "the image is smaller than what the model's "
+                                       "preprocessor_config.json cuts out"
+                                     : "the image has no places, or is too large to be resized");
+    }
+    const uint64_t work = bp_image_resize_bytes(from, to, channels);
+    unsigned char *memory = pnm->pictures->room(pnm->pictures, bp_size_add(work, numbers));
+    if (memory == NULL) {
+        return bp_error_set(pnm->reader.error, BP_ERR_FIT, where,
+                            "there is no memory to resize the image", pnm->path);
+    }
+    for (uint64_t k = 0; k < numbers; k++) { /* behind what resizing works in */
+        BP_TRY(bp_pnm_number(pnm, k, &memory[work + k]));
+    }
+    if (to[0] == from[0] && to[1] == from[1]) {
+        memmove(memory, memory + work, (size_t)numbers);
+    } else {
+        bp_image_resize(memory + work, from, to, channels, (bp_resample)prep->resample, memory);
+    }
+    pnm_cut(memory, to, cut, channels);
+    pnm->pixels = memory;
+    pnm->size[0] = cut[0];
+    pnm->size[1] = cut[1];
+    return BP_OK;
+}
+
 bp_status bp_pnm_number(bp_pnm *pnm, uint64_t k, uint8_t *number)
 {
     if (pnm->pixels != NULL) {

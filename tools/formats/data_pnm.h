@@ -10,6 +10,7 @@
 #define BP_FORMATS_DATA_PNM_H
 
 #include "core/number/digest.h"
+#include "tools/formats/image_prep.h"
 #include "tools/formats/picture.h"
 
 #define BP_PNM_WINDOW 4096 /* bytes of the window over an image */
@@ -36,6 +37,10 @@ void bp_pnm_close(bp_pnm *pnm);
 
 /* Reads the head. */
 bp_status bp_pnm_begin(bp_pnm *pnm) BP_MUST_CHECK;
+
+/* Resizes and cuts the image as is said, in memory of `pictures`, which is there. BP_ERR_DATA: it
+ * is smaller than what is cut out, or too large; BP_ERR_FIT. */
+bp_status bp_pnm_prepare(bp_pnm *pnm, const bp_image_prep *prep) BP_MUST_CHECK;
 
 /* Number k of the image. */
 bp_status bp_pnm_number(bp_pnm *pnm, uint64_t k, uint8_t *number) BP_MUST_CHECK;

@@ -29,6 +29,9 @@ struct bp_pictures {
      * short, of 16 bits or four inks, too large, or there is no such decoder. */
     bp_status (*read)(bp_pictures *pictures, bp_picture_kind kind, bp_data_reader *file,
                       uint64_t channels, const unsigned char **pixels, uint64_t size[3]);
+    /* Memory for an image that is resized, aligned to 16, valid until the next call; NULL: there is
+     * none. Images that were read stay. */
+    unsigned char *(*room)(bp_pictures *pictures, uint64_t bytes);
 };
 
 #endif
