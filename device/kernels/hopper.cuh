@@ -114,8 +114,9 @@ BP_DEVICE uint64_t bp_descriptor(uint32_t address, uint32_t panel)
     "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " " BP_SUMS_TEXT ", " from        \
     ", " scale ", 1, 1, " turned_a ", " turned_b ";\n"
 
-/* sum (64 x 128, fragments) = or += a (64 x 64) b, in one statement with the fence before and the
- * wait behind it, so that nothing touches the sums in between. */
+/* sum (64 x 128, fragments) = or += a (64 x 64) b, in one statement with the fence before and
+ * behind it the wait for the product before this one. This one goes on until bp_group_wait: nothing
+ * touches the sums before that but the next product. */
 #define BP_GROUP_MULTIPLY(type, turned_a, turned_b)                                                \
     asm volatile(                                                                                  \
         "{\n"                                                                                      \
@@ -126,12 +127,20 @@ BP_DEVICE uint64_t bp_descriptor(uint32_t address, uint32_t panel)
                 BP_STEP_TEXT(type, "%68, %69", "1", turned_a, turned_b)                            \
                     BP_STEP_TEXT(type, "%70, %71", "1", turned_a,                                  \
                                  turned_b) "wgmma.commit_group.sync.aligned;\n"                    \
-                                           "wgmma.wait_group.sync.aligned 0;\n"                    \
+                                           "wgmma.wait_group.sync.aligned 1;\n"                    \
                                            "}"                                                     \
         : BP_SUMS8(0), BP_SUMS8(8), BP_SUMS8(16), BP_SUMS8(24), BP_SUMS8(32), BP_SUMS8(40),        \
           BP_SUMS8(48), BP_SUMS8(56)                                                               \
         : "l"(a), "l"(b), "l"(a + step_a), "l"(b + step_b), "l"(a + 2 * step_a),                   \
           "l"(b + 2 * step_b), "l"(a + 3 * step_a), "l"(b + 3 * step_b), "r"((uint32_t)starts)     \
         : "memory")
+
+/* Waits until the sums are there. */
+BP_DEVICE void bp_group_wait(float sum[64])
+{
+    asm volatile("wgmma.wait_group.sync.aligned 0;"
+                 : BP_SUMS8(0), BP_SUMS8(8), BP_SUMS8(16), BP_SUMS8(24), BP_SUMS8(32), BP_SUMS8(40),
+                   BP_SUMS8(48), BP_SUMS8(56)::"memory");
+}
 
 #endif

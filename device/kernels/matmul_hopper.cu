@@ -158,11 +158,15 @@ BP_DEVICE void slices_multiply(const bp_share *s, uint32_t group, float *out)
             uint64_t b = bp_descriptor(at + 2 * PANEL, along_b ? PANEL : 16);
             bp_barrier_wait(s->full + stage * 8, turn);
             slice_multiply(sum, a, b, slice == 0, s->p->flags);
-            if (threadIdx.x % GROUP == 0) {
-                bp_barrier_arrive(s->empty + stage * 8);
+            if (threadIdx.x % GROUP == 0 && slice > 0) { /* the slice before is multiplied */
+                bp_barrier_arrive(s->empty + (stage + STAGES - 1) % STAGES * 8);
             }
             stage = stage + 1 == STAGES ? 0 : stage + 1;
             turn ^= stage == 0;
+        }
+        bp_group_wait(sum);
+        if (threadIdx.x % GROUP == 0 && s->slices > 0) {
+            bp_barrier_arrive(s->empty + (stage + STAGES - 1) % STAGES * 8);
         }
         sums_finish(s->p, row, column, group, sum, out);
     }
