@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "core/compile/adapter.h"
+
 static bool has_types(const bp_emit *emit, const bp_embedding *embedding)
 {
     return embedding->types > 0 && bp_ref_present(emit->input[BP_INPUT_TYPES]);
@@ -34,6 +36,82 @@ static void add_types(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
     bp_emit_dropout(emit, &parts, &sum);
 }
 
+/* ---- The adapter of the table (core/compile/adapter.h) ---- */
+
+static bool adapts(const bp_emit *emit, const bp_embedding *embedding)
+{
+    return emit->status == BP_OK && emit->parameters[embedding->token].adapter != BP_NO_PARAMETER;
+}
+
+/* s A of each token (rows, r) */
+static bp_ref adapter_rows(bp_emit *emit, const bp_embedding *embedding,
+                           const bp_embedding_forward_scalars *as)
+{
+    const uint32_t a = emit->parameters[embedding->token].adapter;
+    const uint64_t rank = emit->parameters[a].shape[1];
+    const bp_lora_part part = bp_adapter_part(emit, embedding->token);
+    const bp_ref u =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, rank, "lora_u");
+    const bp_embedding_forward_scalars look_up = {.rows = as->rows,
+                                                  .sequence = as->sequence,
+                                                  .width = (int64_t)rank,
+                                                  .vocabulary = as->vocabulary,
+                                                  .decode = as->decode};
+    const bp_embedding_forward_operands from = {.out = u,
+                                                .ids = emit->input[BP_INPUT_IDS],
+                                                .wte = bp_emit_acquire(emit, a, BP_FOR_FORWARD),
+                                                .wpe = BP_ABSENT,
+                                                .type_row = BP_ABSENT,
+                                                .step = emit->step};
+    const bp_scale_scalars scale = {.count = (int64_t)(emit->rows * rank),
+                                    .factor = bp_adapter_scale(&emit->spec->lora, part)};
+    const bp_scale_operands in_place = {.y = u, .x = u};
+    bp_emit_embedding_forward(emit, &from, &look_up);
+    bp_emit_release(emit, a);
+    bp_emit_scale(emit, &in_place, &scale);
+    return u;
+}
+
+static void adapter_product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b,
+                            const bp_matmul_scalars *scalars)
+{
+    const bp_matmul_operands operands = {.c = c,
+                                         .before = BP_ABSENT,
+                                         .a = a,
+                                         .b = b,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, scalars);
+}
+
+/* out += s A B^T of each token */
+static void adapter_forward(bp_emit *emit, const bp_embedding *embedding,
+                            const bp_embedding_forward_scalars *as, bp_ref out)
+{
+    const uint32_t a = emit->parameters[embedding->token].adapter;
+    const int64_t rank = (int64_t)emit->parameters[a].shape[1];
+    if (embedding->dropout.probability > 0.0) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, "lora",
+                                    "this model drops elements of its embedding, of which an "
+                                    "adapter of the table would be a part; without dropout it can "
+                                    "be had",
+                                    bp_emit_name(emit, embedding->token));
+        return;
+    }
+    const bp_ref u = adapter_rows(emit, embedding, as);
+    adapter_product(emit, out, u, bp_emit_acquire(emit, a + 1, BP_FOR_FORWARD),
+                    &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                         .n = (int64_t)embedding->width,
+                                         .k = rank,
+                                         .lda = rank,
+                                         .ldb = rank,
+                                         .ldc = (int64_t)embedding->width,
+                                         .transpose_b = 1,
+                                         .accumulate = 1});
+    bp_emit_release(emit, a + 1);
+}
+
 /* How far noise goes; it is added to what the model makes of the embedding. */
 static double noise_of(const bp_emit *emit, const bp_embedding *embedding)
 {
@@ -58,11 +136,27 @@ static bool forward_brought(bp_emit *emit, const bp_embedding *embedding, bp_ref
     return true;
 }
 
+static void forward_table(bp_emit *emit, const bp_embedding *embedding,
+                          const bp_embedding_forward_scalars *scalars, uint32_t type_row,
+                          bp_ref out)
+{
+    const bp_embedding_forward_operands operands = {
+        .out = out,
+        .ids = emit->input[BP_INPUT_IDS],
+        .wte = bp_emit_acquire(emit, embedding->token, BP_FOR_FORWARD),
+        .wpe = bp_ref_at(bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
+                         embedding->position_first * embedding->width),
+        .type_row = bp_emit_acquire(emit, type_row, BP_FOR_FORWARD),
+        .step = emit->step};
+    bp_emit_embedding_forward(emit, &operands, scalars);
+    bp_emit_release(emit, type_row);
+    bp_emit_release(emit, embedding->position);
+    bp_emit_release(emit, embedding->token);
+}
+
 void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
-    if (forward_brought(emit, embedding, out)) {
-        return;
-    }
+    const bool brought = forward_brought(emit, embedding, out);
     const bool types = has_types(emit, embedding);
     const uint32_t type_row = embedding->types > 0 && !types ? embedding->type : BP_NO_PARAMETER;
     const bool decode = emit->mode == BP_MODE_DECODE;
@@ -77,19 +171,13 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
         .decode = decode ? 1 : 0,
         .dropout = bp_dropout_probability(emit, &embedding->dropout),
         .noise = noise_of(emit, embedding)};
-    const bp_embedding_forward_operands operands = {
-        .out = out,
-        .ids = emit->input[BP_INPUT_IDS],
-        .wte = bp_emit_acquire(emit, embedding->token, BP_FOR_FORWARD),
-        .wpe = bp_ref_at(bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
-                         embedding->position_first * embedding->width),
-        .type_row = bp_emit_acquire(emit, type_row, BP_FOR_FORWARD),
-        .step = emit->step};
-    bp_emit_embedding_forward(emit, &operands, &scalars);
-    bp_emit_release(emit, type_row);
-    bp_emit_release(emit, embedding->position);
-    bp_emit_release(emit, embedding->token);
-    if (types) {
+    if (!brought) {
+        forward_table(emit, embedding, &scalars, type_row, out);
+    }
+    if (adapts(emit, embedding)) {
+        adapter_forward(emit, embedding, &scalars, out);
+    }
+    if (types && !brought) {
         add_types(emit, embedding, out);
     }
 }
@@ -202,10 +290,55 @@ static void backward_token(bp_emit *emit, const bp_embedding *embedding, bp_ref 
     }
 }
 
+/* Of the adapter: A gets s d_out B by token, B d_out^T s A of each. A row that stays as it is gets
+ * the gradient of an id that no token has. */
+static void adapter_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+{
+    const uint32_t a = emit->parameters[embedding->token].adapter;
+    const int64_t rank = (int64_t)emit->parameters[a].shape[1], width = (int64_t)embedding->width;
+    const int64_t rows = (int64_t)emit->rows;
+    if (bp_emit_trainable(emit, a + 1)) {
+        const bp_embedding_forward_scalars as = {.rows = rows,
+                                                 .sequence = (int64_t)emit->spec->sequence,
+                                                 .vocabulary = (int64_t)embedding->vocabulary};
+        bp_matmul_scalars outer = {.m = width,
+                                   .n = rank,
+                                   .k = rows,
+                                   .lda = width,
+                                   .ldb = rank,
+                                   .ldc = rank,
+                                   .transpose_a = 1};
+        const bp_ref u = adapter_rows(emit, embedding, &as);
+        const bp_ref gradient = bp_emit_gradient(emit, a + 1, &outer.accumulate);
+        adapter_product(emit, gradient, d_out, u, &outer);
+    }
+    if (bp_emit_trainable(emit, a)) {
+        const bp_lora_part part = bp_adapter_part(emit, embedding->token);
+        const bp_ref d_u = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
+                                          emit->rows, (uint64_t)rank, "lora_d_u");
+        const bp_scale_scalars scale = {.count = rows * rank,
+                                        .factor = bp_adapter_scale(&emit->spec->lora, part)};
+        const bp_scale_operands in_place = {.y = d_u, .x = d_u};
+        bp_embedding table = *embedding;
+        table.token = a;
+        table.width = (uint64_t)rank;
+        adapter_product(
+            emit, d_u, d_out, bp_emit_acquire(emit, a + 1, BP_FOR_BACKWARD),
+            &(bp_matmul_scalars){
+                .m = rows, .n = rank, .k = width, .lda = width, .ldb = rank, .ldc = rank});
+        bp_emit_release(emit, a + 1);
+        bp_emit_scale(emit, &in_place, &scale);
+        backward_token(emit, &table, d_u);
+    }
+}
+
 void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
 {
     if (bp_emit_trainable(emit, embedding->token)) {
         backward_token(emit, embedding, d_out);
+    }
+    if (adapts(emit, embedding)) {
+        adapter_backward(emit, embedding, d_out);
     }
     bp_embedding_backward_position(emit, embedding, d_out);
 }

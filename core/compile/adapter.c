@@ -52,6 +52,20 @@ bool bp_adapter_dense(const bp_emit *emit, uint32_t parameter)
     return own && p->rank == 2 && !p->embedding && stage > 0 && stage + 1 < stages;
 }
 
+bool bp_adapter_table(const bp_emit *emit, uint32_t parameter)
+{
+    const bp_parameter *p = &emit->parameters[parameter];
+    return p->base == BP_NO_PARAMETER && p->rank == 2 && p->embedding &&
+           p->shape[0] == emit->spec->config.vocabulary;
+}
+
+bool bp_adapter_turned(const bp_emit *emit, uint32_t parameter)
+{
+    const uint32_t base = emit->parameters[parameter].base;
+    return base != BP_NO_PARAMETER && emit->parameters[base].embedding &&
+           emit->parameters[base].adapter == parameter;
+}
+
 double bp_adapter_scale(const bp_lora *lora, bp_lora_part part)
 {
     const double rank = (double)part.rank;
@@ -78,14 +92,19 @@ static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
     const char *name = bp_emit_name(emit, index);
     size_t length = bp_adapter_module_length(name);
     bool found = false;
-    if (length == 0 || !bp_adapter_dense(emit, index)) {
+    const bool table = bp_adapter_table(emit, index);
+    if (length == 0 || !(table || bp_adapter_dense(emit, index))) {
+        return false;
+    }
+    if (table && lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
         return false;
     }
     if (lora->choose != NULL) {
         return bp_adapter_part(emit, index).rank > 0;
     }
     for (uint32_t t = 0; t < lora->target_count; t++) {
-        if (is_target(lora->targets[t], name, length)) {
+        if (table ? bp_adapter_ends_with(name, length, lora->targets[t])
+                  : is_target(lora->targets[t], name, length)) {
             found = true;
             *used |= UINT64_C(1) << (t % 64);
         }
@@ -140,8 +159,35 @@ static void publish_one(bp_emit *emit, uint32_t base, const char *module, size_t
     bp_emit_parameter(emit, &info);
 }
 
+static void publish_table(bp_emit *emit, uint32_t base)
+{
+    const uint64_t *shape = emit->parameters[base].shape;
+    const char *name = bp_emit_name(emit, base);
+    const uint64_t rows = shape[0], width = shape[1];
+    const uint64_t rank = bp_adapter_part(emit, base).rank;
+    const size_t length = bp_adapter_module_length(name);
+    if (emit->spec->lora.magnitudes) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                                    "magnitudes are of dense layers; adapters of a table of tokens "
+                                    "have none",
+                                    name);
+        bp_error_prefix(emit->graph->error, "use-dora");
+        return;
+    }
+    emit->parameters[base].adapter = emit->parameter_count;
+    publish_one(emit, base, name, length, ".lora_embedding_A",
+                &(bp_parameter_info){.rank = 2, .shape = {rows, rank}, .init = BP_INIT_ZEROS});
+    publish_one(emit, base, name, length, ".lora_embedding_B",
+                &(bp_parameter_info){
+                    .rank = 2, .shape = {width, rank}, .init = BP_INIT_NORMAL, .deviation = 1.0});
+}
+
 static void publish_adapter(bp_emit *emit, uint32_t base)
 {
+    if (emit->parameters[base].embedding) {
+        publish_table(emit, base);
+        return;
+    }
     const uint64_t *shape = emit->parameters[base].shape;
     const char *name = bp_emit_name(emit, base);
     const bool input_major = emit->spec->model->input_major;

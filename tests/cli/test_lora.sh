@@ -111,6 +111,17 @@ adapt gpt dora-plus-o --use-dora --param-override '*.lora_B.weight: lr=4e-2' \
     --param-override '*.lora_magnitude_vector: lr=4e-2'
 [[ $(json state_digest) == "$plus" ]]
 check $? "LoRA+ is B and magnitudes at a rate of their own"
+# The table of tokens: policies, resume, and what does not go with it.
+adapt llama tokens --target-modules embed_tokens,v_proj
+whole=$(json state_digest)
+adapt llama tokens-r --target-modules embed_tokens,v_proj --gradient-checkpointing full --stop-at-step 5
+adapt llama tokens-r --target-modules embed_tokens,v_proj --resume
+[[ -n $whole && $(json state_digest) == "$whole" ]]
+check $? "an adapter of the table goes on to the same bits" "$err"
+expect 2 'table of tokens is not merged' export --model "$work/llama" --adapter "$work/tokens" --merge --to "$work/x"
+expect 2 'adapters of a table of tokens have none' plan --model tiny-llama --lora-r 2 --use-dora --target-modules embed_tokens
+expect 2 'drops elements of its embedding' plan --model tiny --lora-r 2 --target-modules wte --dropout 0.1
+
 # Biases beside adapters: all, or the adapted layers', whose names are PEFT's base_layer; 4 bits; merged.
 for kind in all lora_only; do
     adapt gpt bias-$kind --target-modules c_attn --lora-bias $kind --load-in-4bit

@@ -22,6 +22,8 @@ enum { STEPS = 6 };
 
 static const char *const all[] = {"all-linear"};
 static const char *const queries[] = {"query", "value"};
+static const char *const tables[] = {"embed_tokens", "v_proj"};
+static const char *const wte[] = {"wte"};
 static const char *const turned[] = {"c_attn", "mlp.c_proj"};
 
 static const struct {
@@ -52,6 +54,10 @@ static const struct {
     {"gpt2_lm_short",
      "gpt2_bias_some",
      {.rank = 2, .alpha = 4.0, .bias = BP_LORA_BIAS_ADAPTED, .targets = turned, .target_count = 2}},
+    {"llama_grouped",
+     "llama_table",
+     {.rank = 3, .alpha = 2.0, .targets = tables, .target_count = 2}},
+    {"gpt2_lm_short", "gpt2_table", {.rank = 2, .alpha = 6.0, .targets = wte, .target_count = 1}},
     {"bert_classes",
      "bert_bias_all",
      {.rank = 2, .alpha = 3.0, .bias = BP_LORA_BIAS_ALL, .targets = queries, .target_count = 2}},

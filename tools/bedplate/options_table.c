@@ -194,7 +194,8 @@ static const option table[] = {
     {"lora-bias", OPTION_CHOICE, SHAPES, AT(lora_bias), 0, 0, "none", "none|all|lora_only", true,
      "biases that are trained beside adapters: all, or those of the adapted layers (PEFT's bias)"},
     {"target-modules", OPTION_TEXT, SHAPES, AT(target_modules), 0, 0, NULL, "NAME,..", true,
-     "layers that get adapters, by the ends of their names, or by an expression that matches whole "
+     "layers, or the table of tokens, that get adapters, by the ends of their names, or by an "
+     "expression that matches whole "
      "names as Python's re.fullmatch does; all-linear: all of the blocks'; default: "
      "c_attn (gpt2), q_proj,v_proj (llama), query,value (bert)"},
     {"exclude-modules", OPTION_TEXT, SHAPES, AT(exclude_modules), 0, 0, NULL, "NAME,..", true,

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/compile/adapter.h"
 #include "core/number/digest.h"
 #include "tools/formats/family.h"
 #include "tools/formats/gguf_model.h"
@@ -489,7 +490,10 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     uint64_t first = offset / size;
     for (size_t left = bytes / size; left > 0;) {
         size_t count = left < 1024 ? left : 1024;
-        BP_TRY(bp_runtime_get_trained(l->runtime, (uint32_t)entry->handle, first, values, count));
+        const uint32_t number = (uint32_t)entry->handle;
+        BP_TRY(bp_adapter_turned(&l->runtime->emit, number)
+                   ? bp_peft_get_turned(l->runtime, number, first, values, count)
+                   : bp_runtime_get_trained(l->runtime, number, first, values, count));
         if (!bp_elements_convert(BP_F32, values, entry->dtype, out, count)) {
             return bp_error_set(l->place->error, BP_ERR_DATA, where,
                                 "a weight is too large for the type it is to be saved in",
@@ -512,6 +516,10 @@ static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry
                                    .rank = parameter->rank,
                                    .handle = l->numbers[p]};
         memcpy(entry->shape, parameter->shape, parameter->rank * sizeof parameter->shape[0]);
+        if (bp_adapter_turned(&l->runtime->emit, l->numbers[p])) {
+            entry->shape[0] = parameter->shape[1];
+            entry->shape[1] = parameter->shape[0];
+        }
     }
 }
 

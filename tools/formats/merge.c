@@ -113,6 +113,14 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
                            bp_error *error)
 {
     char name[NAME_BYTES];
+    uint32_t part_number = 0;
+    if (wanted->rank == 2 && merge_name_of(wanted->name, weight, ".lora_embedding_A", name) &&
+        bp_tensor_set_find(set, name, &part_number) != NULL) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "an adapter of the table of tokens is not merged: a head that is tied "
+                            "to the table would change with it",
+                            name);
+    }
     if (wanted->rank != 2 || !merge_name_of(wanted->name, weight, ".lora_A.weight", name)) {
         return BP_OK;
     }

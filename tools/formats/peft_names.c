@@ -8,16 +8,18 @@
 #define PEFT_PREFIX "base_model.model."
 
 static const bp_tensor_rule peft_rules[] = {
+    {PEFT_PREFIX "*.lora_embedding_A", PEFT_PREFIX "*.lora_embedding_A", BP_FORM_TRANSPOSED},
     {PEFT_PREFIX "*", PEFT_PREFIX "*", BP_FORM_PLAIN},
     {"*", PEFT_PREFIX "*", BP_FORM_PLAIN},
     {"*.bias", PEFT_PREFIX "*.base_layer.bias", BP_FORM_PLAIN}};
 
 /* With trained biases PEFT writes those of a module that is saved whole three times over. */
-static const char *const peft_spare[] = {"*.modules_to_save.bias", "*.original_module.bias"};
+static const char *const peft_spare[] = {"*.modules_to_save.bias", "*.original_module.bias",
+                                         "*.base_layer.weight"}; /* of a table: the base's own */
 
 const bp_tensor_naming bp_peft_naming = {
-    .rules = peft_rules, .rule_count = 3, .ignored = peft_spare, .ignored_count = 2};
-static const bp_tensor_naming peft_wrapped = {.rules = peft_rules + 2, .rule_count = 1};
+    .rules = peft_rules, .rule_count = 4, .ignored = peft_spare, .ignored_count = 3};
+static const bp_tensor_naming peft_wrapped = {.rules = peft_rules + 3, .rule_count = 1};
 
 bool bp_peft_name(const bp_emit *emit, const char *ours, char theirs[BP_TENSOR_NAME_MAX])
 {
@@ -36,4 +38,25 @@ bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENS
         }
     }
     return false;
+}
+
+bp_status bp_peft_get_turned(bp_runtime *runtime, uint32_t number, uint64_t first, float *values,
+                             size_t count)
+{
+    const bp_parameter *p = &runtime->emit.parameters[number];
+    const uint64_t rows = p->shape[0], rank = p->shape[1];
+    const uint64_t most = rank < 1024 ? 1024 / rank : 1;
+    float read[1024];
+    for (size_t done = 0; done < count;) {
+        const uint64_t k = (first + done) / rows, row = (first + done) % rows;
+        uint64_t some = rows - row < count - done ? rows - row : count - done;
+        some = some < most ? some : most;
+        const bool one = rank >= 1024; /* then only the element itself */
+        BP_TRY(bp_runtime_get_trained(runtime, number, row * rank + (one ? k : 0), read,
+                                      one ? 1 : some * rank));
+        for (uint64_t i = 0; i < some; i++) {
+            values[done++] = read[one ? 0 : i * rank + k];
+        }
+    }
+    return BP_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef BP_FORMATS_PEFT_NAMES_H
 #define BP_FORMATS_PEFT_NAMES_H
 
+#include "core/run/runtime.h"
 #include "core/compile/emit.h"
 #include "tools/formats/tensor_match.h"
 
@@ -15,5 +16,11 @@ bool bp_peft_name(const bp_emit *emit, const char *ours, char theirs[BP_TENSOR_N
 
 /* Whether a file has it, by any of its names; *theirs becomes that. */
 bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENSOR_NAME_MAX]);
+
+/* Elements [first, first + count) of the A of a table's adapter (bp_adapter_turned) as files have
+ * it: (r, vocabulary), where the runtime has (vocabulary, r). count <= 1024. Cost: r times as much
+ * is read. */
+bp_status bp_peft_get_turned(bp_runtime *runtime, uint32_t number, uint64_t first, float *values,
+                             size_t count) BP_MUST_CHECK;
 
 #endif

@@ -16,6 +16,7 @@ model of the same weights, without a tensor missing or left over, and computes i
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -31,7 +32,8 @@ PROGRAM = "build/release/tests/golden/test_adapters_golden"
 CASES = {"gpt2": "gpt2_lm_short", "llama": "llama_grouped", "qwen2": "qwen2_short", "bert": "bert_classes",
          "gpt2_labels": "gpt2_labels", "llama_regression": "llama_regression", "bert_all": "bert_labels",
          "llama_dora": "llama_grouped", "gpt2_dora": "gpt2_lm_short", "gpt2_bias_all": "gpt2_lm_short",
-         "gpt2_bias_some": "gpt2_lm_short", "bert_bias_all": "bert_classes"}
+         "gpt2_bias_some": "gpt2_lm_short", "bert_bias_all": "bert_classes",
+         "llama_table": "llama_grouped", "gpt2_table": "gpt2_lm_short"}
 
 
 def values_of(golden):
@@ -107,7 +109,7 @@ def main():
     for name in CASES:
         os.makedirs(OUT + name, exist_ok=True)
     subprocess.run([PROGRAM], env=os.environ | {"BP_ADAPTERS_OUT": OUT}, check=True)
-    for name in CASES:
+    for name in sys.argv[1:] or CASES:
         make(name)
 
 
