@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* The least power of two that is not below n, as an exponent. */
+/* The least power of two that is not below n, a number of rows, as an exponent. */
 static uint32_t cascade_log2(uint64_t n)
 {
     uint32_t power = 0;
-    while (power < 63 && (uint64_t)1 << power < n) {
+    while ((uint64_t)1 << power < n) {
         power++;
     }
     return power;

@@ -131,7 +131,7 @@ def chapter_results(kit):
 def chapter_coverage(kit):
     current("build/mcdc/conditions.tsv", "make mcdc (clang-19)", ("arena", "core", "layers", "optim"))
     kit.copy("build/mcdc/conditions.tsv", "coverage/conditions.tsv")
-    for name in ("mcdc.justified", "mcdc.missing"):
+    for name in ("mcdc.justified", "mcdc.open", "mcdc.missing"):
         kit.copy("tests/assurance/" + name, "coverage/" + name)
     total = {}
     for line in open(os.path.join(ROOT, "build/mcdc/conditions.tsv"), encoding="utf-8"):

@@ -3,9 +3,9 @@
 # `make mcdc`: modified condition/decision coverage by clang-19 of arena, core, optim, layers, tools/formats
 # and device/host (its portable form).
 # Builds with counters, runs the test programs in their short form, and prints for each folder how many
-# conditions are shown to decide by themselves. Fails where more are missing than mcdc.missing allows,
-# where a line of mcdc.justified names a condition that is shown by now or that is not there, and where
-# clang cannot measure a decision. Ends with `N passed, N failed`: the tests', and one for each folder.
+# conditions are shown to decide by themselves. Fails where more are missing than mcdc.open names or mcdc.missing
+# allows, where a line of mcdc.justified or mcdc.open names a condition that is shown by now or that is not there,
+# and where clang cannot measure a decision. Ends with `N passed, N failed`: the tests', and one for each folder.
 #
 # What the cases that carry a requirement show is counted apart (mcdc_cases.c): column "traced", for information.
 #

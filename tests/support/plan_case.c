@@ -190,13 +190,14 @@ static void images(bp_spec *spec)
     spec->model = &bp_model_cnn;
     spec->config =
         config_with((bp_model_config){.positions = 60, .task = BP_TASK_CLASSES, .classes = 3},
-                    OWN(bp_cnn_config, .height = 6, .width = 5, .channels = 2, .layers = 5,
+                    OWN(bp_cnn_config, .height = 6, .width = 5, .channels = 2, .layers = 6,
                         .epsilon = 1e-5, .momentum = 0.1,
                         .layer = {{BP_CNN_CONV, {1, 1}, {1, 1}, 0, 1, 0, 3},
                                   {BP_CNN_SEPARABLE, {3, 3}, {1, 1}, 255, 0, 0, 4},
                                   {BP_CNN_BOTTLENECK, {0, 0}, {1, 2}, 1, 0, 0, 4},
                                   {BP_CNN_MAX_POOL, {2, 2}, {1, 1}, 1, 0, 0, 0},
-                                  {BP_CNN_CONV, {1, 1}, {1, 1}, 0, 0, 1, 2}}));
+                                  {BP_CNN_CONV, {1, 1}, {1, 1}, 0, 0, 1, 2},
+                                  {BP_CNN_CONV, {1, 2}, {1, 1}, 0, 0, 0, 2}}));
     spec->sequence = spec->config.positions;
     spec->batch = 3;
 }
@@ -395,11 +396,12 @@ static void without(bp_spec *spec, const char *glob)
 /* Nothing else is trained, so that backward has to ask each node whether it is. */
 static void only(bp_spec *spec, const char *glob)
 {
-    static bp_parameter_rule rules[2];
+    static bp_parameter_rule rules[3]; /* which wins wherever it stands */
     rules[0] = (bp_parameter_rule){.glob = "*", .kind = BP_RULE_FREEZE};
     rules[1] = (bp_parameter_rule){.glob = glob, .kind = BP_RULE_TRAIN};
+    rules[2] = rules[0];
     spec->rules = rules;
-    spec->rule_count = 2;
+    spec->rule_count = 3;
 }
 
 static void adapters_of_mlps(bp_spec *spec)

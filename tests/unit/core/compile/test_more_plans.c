@@ -16,6 +16,7 @@
 #include "optim/apollo.h"
 #include "optim/lamb.h"
 #include "optim/muon.h"
+#include "optim/schedule_free.h"
 #include "optim/sgd.h"
 #include "tests/support/plan_case.h"
 #include "tests/support/rig.h"
@@ -91,6 +92,21 @@ static void bits_of_states(bp_spec *spec, uint32_t bits)
     spec->rule_count = 1;
 }
 
+static void adapters_of_none(bp_spec *spec)
+{
+    adapted(spec);
+    spec->lora.rank = 0;
+    spec->lora.bias = BP_LORA_BIAS_ALL;
+}
+
+static void frozen_in_part(bp_spec *spec)
+{
+    static const bp_parameter_rule rule = {.glob = "*attn*", .kind = BP_RULE_FREEZE};
+    plan_llama(spec);
+    spec->rules = &rule;
+    spec->rule_count = 1;
+}
+
 static void eight_bits(bp_spec *spec)
 {
     bits_of_states(spec, 8);
@@ -106,18 +122,23 @@ static void all_bits(bp_spec *spec)
 static void every_row_of_a_rule_may_be_missing(void **state)
 {
     (void)state;
-    static const bp_optimizer *const rules[] = {&bp_optimizer_muon,      &bp_optimizer_apollo,
-                                                &bp_optimizer_lamb,      &bp_optimizer_sgd,
-                                                &bp_optimizer_adam_mini, &bp_optimizer_apollo_mini};
-    static void (*const made[])(bp_spec * spec) = {plan_llama,    narrow,      score,
-                                                   adapted,       large_llama, first_of_two,
-                                                   second_of_two, eight_bits,  all_bits};
+    static const bp_optimizer *const rules[] = {&bp_optimizer_schedule_free_adamw,
+                                                &bp_optimizer_muon,
+                                                &bp_optimizer_apollo,
+                                                &bp_optimizer_lamb,
+                                                &bp_optimizer_sgd,
+                                                &bp_optimizer_adam_mini,
+                                                &bp_optimizer_apollo_mini};
+    static void (*const made[])(bp_spec * spec) = {
+        plan_llama,    narrow,     score,    adapted,          large_llama,   first_of_two,
+        second_of_two, eight_bits, all_bits, adapters_of_none, frozen_in_part};
     uint32_t plans = 0, refused = 0;
     for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (uint32_t k = 0; k < sizeof made / sizeof made[0]; k++) {
             bp_spec spec = rig_spec();
             made[k](&spec);
             spec.optimizer = rules[i];
+            spec.evaluate = true;
             const double clip = spec.optimizer_options.max_grad_norm;
             spec.optimizer_options = *rules[i]->defaults;
             spec.optimizer_options.max_grad_norm = clip;
@@ -146,12 +167,31 @@ static void every_row_of_large_tensors_may_be_missing(void **state)
     assert_true(short_tables_refused(&spec, "large tensors", 0, 100));
 }
 
+/* Codes are read, not trained, whatever a rule says. */
+static void codes_are_not_trained(void **state)
+{
+    (void)state;
+    static const bp_parameter_rule rule = {.glob = "*attn*", .kind = BP_RULE_TRAIN};
+    bp_spec spec = rig_spec();
+    plan_llama(&spec);
+    plan_adapters(&spec);
+    spec.quantised = BP_QUANTISED_NF4;
+    assert_true(short_tables_refused(&spec, "codes", 0, 2));
+    spec.rules = &rule;
+    spec.rule_count = 1;
+    assert_false(short_tables_refused(&spec, "codes that are trained", 0, 2));
+    spec.optimizer = NULL;
+    spec.evaluate = true;
+    assert_true(short_tables_refused(&spec, "codes that are read", 0, 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_may_be_missing),
         cmocka_unit_test(every_row_of_a_rule_may_be_missing),
         cmocka_unit_test(every_row_of_large_tensors_may_be_missing),
+        cmocka_unit_test(codes_are_not_trained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,12 @@ static void check(bp_task task, bp_dtype working)
     assert_true(fabs(s.loss / (double)targets - loss) <= 1e-6 * loss);
     double again = 0.0;
     assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 0, &again, &targets), BP_OK);
+    double few = 0.0, more = 0.0;
+    uint64_t others = 0;
+    assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 9, &more, &others), BP_OK);
+    assert_true(more == again && others == targets); /* there are no more groups than there are */
+    assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 1, &few, &others), BP_OK);
+    assert_true(others < targets);
     assert_true(again == loss);
     rig_close(&r);
 }

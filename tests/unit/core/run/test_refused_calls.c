@@ -26,7 +26,7 @@ static void open_rig(rig *r, const bp_spec *spec)
     rig_open(r, spec, tokens, TOKENS);
 }
 
-/* verifies run-20.39b0 */
+/* verifies run-31.bd98 */
 static void test_copies_beyond(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void test_copies_beyond(void **state)
 }
 
 /* A tensor of which other ranks have parts: without them, and beyond its end. */
-/* verifies run-20.39b0 */
+/* verifies run-31.bd98 */
 static void test_parts_of_others(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static uint32_t quantised_of(const rig *r, uint32_t behind)
     }
 }
 
-/* verifies run-20.39b0 */
+/* verifies run-31.bd98 */
 static void test_parts_of_blocks(void **state)
 {
     (void)state;
@@ -168,6 +168,7 @@ static void *quantise_by(const bp_spec *spec, uint32_t behind, const float *valu
     return codes;
 }
 
+/* verifies run-31.bd98 */
 static void test_pieces_make_no_difference(void **state)
 {
     (void)state;

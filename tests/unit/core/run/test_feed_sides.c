@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* Pairs of rows: which side each is of, where its completion begins, and what a pair weighs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/number/forms.h"
+#include "core/run/feed.h"
+
+#define TOKENS 100
+#define T      4
+#define ROWS   10
+
+static bp_status ramp_read(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    (void)source;
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (int32_t)(first + i);
+    }
+    return BP_OK;
+}
+
+/* Rows in pairs: side, tokens and those of them that are the prompt's. */
+static const struct {
+    uint32_t side, count, prompt;
+} rows[ROWS] = {
+    {BP_SIDE_CHOSEN, 5, 2}, {BP_SIDE_REJECTED, 4, 2},   /* both complete */
+    {BP_SIDE_CHOSEN, 3, 3}, {BP_SIDE_REJECTED, 4, 2},   /* the chosen one has nothing */
+    {BP_SIDE_CHOSEN, 4, 0}, {BP_SIDE_REJECTED, 3, 9},   /* the other one, no prompt at all */
+    {BP_SIDE_CHOSEN, 4, 1}, {BP_SIDE_MISMATCHED, 2, 2}, /* KTO: only its answer counts */
+    {BP_SIDE_CHOSEN, 2, 2}, {BP_SIDE_MISMATCHED, 4, 1},
+};
+
+static bp_status read_row(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    *to = (bp_example){.first = 8 * index,
+                       .count = rows[index].count,
+                       .prompt = rows[index].prompt,
+                       .label = (uint64_t)rows[index].side << 32 | index};
+    return BP_OK;
+}
+
+static int32_t ids[ROWS + 2][T], labels[ROWS + 2][T], sides[ROWS + 2][BP_SIDE_WORDS];
+static int32_t starts[ROWS + 2][T];
+static int32_t window[BP_FEED_SCRATCH(T)];
+
+static bp_group group_of(bool with_sides)
+{
+    bp_group group = {.column = {{BP_INPUT_IDS, BP_I32, T, 0, ids},
+                                 {BP_INPUT_LABELS, BP_I32, T, -1, labels},
+                                 {BP_INPUT_STARTS, BP_I32, T, 0, starts},
+                                 {BP_INPUT_SIDES, BP_I32, BP_SIDE_WORDS, 0, sides}},
+                      .columns = with_sides ? 4 : 3};
+    return group;
+}
+
+static bp_feed feed_of(bp_source *source, bool prompts)
+{
+    return (bp_feed){.source = source,
+                     .seed = 5,
+                     .sequence = T,
+                     .batch = 4,
+                     .group = ROWS + 2,
+                     .vocabulary = TOKENS,
+                     .pairs = true,
+                     .prompts = prompts};
+}
+
+/* verifies run-21.71ae */
+static void test_sides_and_weights(void **state)
+{
+    (void)state;
+    bp_source source = {.name = "rows", .count = TOKENS, .read = ramp_read, .examples = ROWS};
+    source.example = read_row;
+    for (int prompts = 0; prompts < 2; prompts++) {
+        bp_error error = {0};
+        bp_feed feed = feed_of(&source, prompts != 0);
+        bp_group group = group_of(true);
+        assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+        assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+        assert_int_equal(group.samples, ROWS);
+        for (uint32_t r = 0; r < ROWS + 2; r++) {
+            const bool there = r < ROWS;
+            const uint32_t prompt = there ? rows[r].prompt : 0;
+            const uint32_t within = prompt < T ? prompt : T;
+            assert_int_equal(sides[r][0], there ? rows[r].side : BP_SIDE_NONE);
+            assert_int_equal(sides[r][1], there ? r : 0);
+            assert_int_equal(sides[r][2], within > 0 ? within - 1 : 0);
+            const bool whole = prompts != 0 && there && rows[r].side == BP_SIDE_CHOSEN;
+            for (uint32_t t = 0; t < T; t++) {
+                const bool target =
+                    there && t + 1 < rows[r].count && (whole || t + 1 >= rows[r].prompt);
+                assert_int_equal(labels[r][t], target ? (int32_t)(8 * r + t + 1) : -1);
+                assert_int_equal(starts[r][t], 0);
+            }
+        }
+        assert_true(group.weight == 2.0); /* the first pair and the fourth */
+    }
+}
+
+/* Without what says sides there are no pairs that could weigh. */
+static void test_pairs_without_sides(void **state)
+{
+    (void)state;
+    bp_source source = {.name = "rows", .count = TOKENS, .read = ramp_read, .examples = ROWS};
+    source.example = read_row;
+    bp_error error = {0};
+    bp_feed feed = feed_of(&source, false);
+    bp_group group = group_of(false);
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_true(group.weight == 0.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sides_and_weights),
+        cmocka_unit_test(test_pairs_without_sides),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
