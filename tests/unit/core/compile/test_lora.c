@@ -131,7 +131,7 @@ static void gradients_of(const char *const *targets, uint32_t count)
         const bool turned = bp_adapter_turned(emit, i); /* there a token's that occurs */
         uint64_t at = turned ? (uint64_t)tokens[5] * p->shape[1] + 1 : p->count / 3;
         float kept = w[at];
-        const float h = 1e-2f;
+        const float h = turned ? 5e-4f : 1e-2f; /* B begins large: what A moves, moves far */
         w[at] = kept + h;
         rig_write(&r, p->weight, w);
         double above = evaluated(&r);
