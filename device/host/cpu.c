@@ -13,6 +13,7 @@
 
 #if defined(__linux__)
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #define CPU_WORD_BITS (8 * sizeof(unsigned long))
@@ -180,6 +181,17 @@ bool bp_cpu_has_sve(void)
 #if defined(__aarch64__) && defined(__linux__)
     enum { SCALABLE = 1 << 22 }; /* of the same word */
     return (getauxval(AT_HWCAP) & SCALABLE) != 0;
+#else
+    return false;
+#endif
+}
+
+bool bp_cpu_has_wide_sve(void)
+{
+#if defined(__aarch64__) && defined(__linux__)
+    enum { VECTOR_LENGTH = 51, BYTES = 0xffff, NEON_BYTES = 16 }; /* PR_SVE_GET_VL */
+    const int said = bp_cpu_has_sve() ? prctl(VECTOR_LENGTH) : 0;
+    return said > 0 && (said & BYTES) > NEON_BYTES;
 #else
     return false;
 #endif

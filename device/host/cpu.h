@@ -14,8 +14,10 @@ bool bp_cpu_has_avx512(void);
 /* NEON, which every aarch64 processor with a system for applications has. False elsewhere. */
 bool bp_cpu_has_neon(void);
 
-/* SVE, whose registers are as wide as the processor likes. */
+/* SVE, whose registers are as wide as the processor likes; and whether they are wider than NEON's,
+ * without which its products are the slower ones. */
 bool bp_cpu_has_sve(void);
+bool bp_cpu_has_wide_sve(void);
 
 /* AMX tiles with products of bf16, and AVX-512. Asks the system for the tiles' registers. */
 bool bp_cpu_has_amx(void);

@@ -14,7 +14,8 @@ const char *bp_host_form_name(uint32_t index);
 /* Whether this build has the form and this processor can run it. */
 bool bp_host_form_runs(uint32_t index);
 
-/* The form of that name, or the fastest of equal bits that runs when name is NULL. BP_ERR_USAGE
+/* The form of that name, or the fastest of equal bits that runs when name is NULL: SVE only where
+ * its registers are wider than NEON's. BP_ERR_USAGE
  * when there is no such name, BP_ERR_DEVICE when there is but it does not run here. */
 bp_status bp_host_form_find(const char *name, uint32_t *index) BP_MUST_CHECK;
 

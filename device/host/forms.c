@@ -12,6 +12,7 @@ typedef struct form_row {
     const bp_host_form *form;
     bool (*runs)(void);
     uint32_t alignment;
+    bool (*pays)(void); /* NULL: wherever it runs */
 } form_row;
 
 static bool always(void)
@@ -20,12 +21,12 @@ static bool always(void)
 }
 
 static const form_row rows[BP_HOST_FORMS_ALL] = {
-    {"portable", &bp_host_portable, always, 32},
-    {"neon", BP_ARM(bp_host_neon), bp_cpu_has_neon, 32},
-    {"sve", BP_ARM(bp_host_sve), bp_cpu_has_sve, 64},
-    {"avx2", BP_X86(bp_host_avx2), bp_cpu_has_avx2, 32},
-    {"avx512", BP_X86(bp_host_avx512), bp_cpu_has_avx512, 64},
-    {"amx", BP_X86(bp_host_amx), bp_cpu_has_amx, 64},
+    {"portable", &bp_host_portable, always, 32, NULL},
+    {"neon", BP_ARM(bp_host_neon), bp_cpu_has_neon, 32, NULL},
+    {"sve", BP_ARM(bp_host_sve), bp_cpu_has_sve, 64, bp_cpu_has_wide_sve},
+    {"avx2", BP_X86(bp_host_avx2), bp_cpu_has_avx2, 32, NULL},
+    {"avx512", BP_X86(bp_host_avx512), bp_cpu_has_avx512, 64, NULL},
+    {"amx", BP_X86(bp_host_amx), bp_cpu_has_amx, 64, NULL},
 };
 
 const char *bp_host_form_name(uint32_t index)
@@ -54,7 +55,7 @@ bp_status bp_host_form_find(const char *name, uint32_t *index)
 {
     bool runs[BP_HOST_FORMS_ALL];
     for (uint32_t i = 0; i < BP_HOST_FORMS_ALL; i++) {
-        runs[i] = rows[i].runs();
+        runs[i] = rows[i].runs() && (name != NULL || rows[i].pays == NULL || rows[i].pays());
     }
     return bp_host_form_choose(name, runs, index);
 }

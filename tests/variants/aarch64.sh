@@ -42,6 +42,16 @@ if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/
         fi
         echo "$out"
     done
+    # SVE is chosen where its registers are wider than NEON's.
+    for form in 'neon 1' 'sve 2' 'sve 16'; do
+        made=$(qemu-aarch64 -cpu "max,sve-max-vq=${form#* }" build/aarch64/tools/bench/instructions auto)
+        if [[ $made == "${form% *}" ]]; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            echo "SVE of $((128 * ${form#* })) bits: \"$made\" is chosen, not ${form% *}"
+        fi
+    done
 fi
 out=$(tests/variants/digests.sh aarch64)
 echo "$out"

@@ -10,11 +10,11 @@
 
 static void put_host(output *out, bool json)
 {
-    const char *best = bp_cpu_has_avx512() ? "avx512"
-                       : bp_cpu_has_avx2() ? "avx2"
-                       : bp_cpu_has_sve()  ? "sve"
-                       : bp_cpu_has_neon() ? "neon"
-                                           : "portable";
+    const char *best = bp_cpu_has_avx512()     ? "avx512"
+                       : bp_cpu_has_avx2()     ? "avx2"
+                       : bp_cpu_has_wide_sve() ? "sve"
+                       : bp_cpu_has_neon()     ? "neon"
+                                               : "portable";
     if (json) {
         json_begin(out);
         json_text(out, "device", "host");

@@ -2,7 +2,9 @@
 /* Products of n x n matrices by one form of the host kernels, `times` of them, and nothing else:
  * what tools/bench/instructions.sh counts the instructions of.
  *
- *     build/aarch64/tools/bench/instructions neon 96 2 [bf16] */
+ *     build/aarch64/tools/bench/instructions neon 96 2 [bf16]
+ *
+ * `auto` alone says which form is chosen here. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,10 @@ int main(int argc, char **argv)
     const int64_t n = argc > 2 ? atoi(argv[2]) : 96, times = argc > 3 ? atoi(argv[3]) : 1;
     const bp_dtype type = argc > 4 && strcmp(argv[4], "bf16") == 0 ? BP_BF16 : BP_F32;
     uint32_t form;
+    if (argc == 2 && strcmp(argv[1], "auto") == 0 && bp_host_form_find(NULL, &form) == BP_OK) {
+        puts(bp_host_form_name(form));
+        return 0;
+    }
     if (argc < 2 || bp_host_form_find(argv[1], &form) != BP_OK || n < 1 || n > MOST) {
         fprintf(stderr, "usage: instructions FORM [N [TIMES [bf16]]], N at most %d\n", MOST);
         return 2;

@@ -59,6 +59,40 @@
         k++;                                                                                       \
     }
 
+/* Two terms of rows whose vectors are COLUMNS wide together: b's are counted from the middle of
+ * eight terms, as far as a load's constant reaches, and a's twelve numbers are three whole
+ * quadwords. The next loads stay behind these products: a lane is only multiplied out of registers
+ * 0 to 7, and what is loaded ahead overflows these and is moved once more before it is used. */
+#define QUAD(n)            svld1rq_f32(all, a_middle + 4 * (n)-16)
+#define EXACT_ONE(term, v) b##v = svld1_vnum_f32(all, b_middle, (term)*count + v - 4 * count);
+#define FIRST_OF_0         q0, 0
+#define FIRST_OF_1         q0, 1
+#define FIRST_OF_2         q0, 2
+#define FIRST_OF_3         q0, 3
+#define FIRST_OF_4         q1, 0
+#define FIRST_OF_5         q1, 1
+#define SECOND_OF_0        q1, 2
+#define SECOND_OF_1        q1, 3
+#define SECOND_OF_2        q2, 0
+#define SECOND_OF_3        q2, 1
+#define SECOND_OF_4        q2, 2
+#define SECOND_OF_5        q2, 3
+#define FIRST_ONE(i, v)    c##i##v = svmla_lane_f32(c##i##v, b##v, FIRST_OF_##i);
+#define SECOND_ONE(i, v)   c##i##v = svmla_lane_f32(c##i##v, b##v, SECOND_OF_##i);
+#define MULTIPLY_FIRST(i)  EACH_VECTOR(FIRST_ONE, i)
+#define MULTIPLY_SECOND(i) EACH_VECTOR(SECOND_ONE, i)
+
+#define TWO_TERMS(pair)                                                                            \
+    {                                                                                              \
+        const svfloat32_t q0 = QUAD(3 * (pair)), q1 = QUAD(3 * (pair) + 1);                        \
+        const svfloat32_t q2 = QUAD(3 * (pair) + 2);                                               \
+        EACH_VECTOR(EXACT_ONE, 2 * (pair))                                                         \
+        EACH_ROW(MULTIPLY_FIRST)                                                                   \
+        EACH_VECTOR(EXACT_ONE, 2 * (pair) + 1)                                                     \
+        EACH_ROW(MULTIPLY_SECOND)                                                                  \
+        __asm__ volatile("" : : : "memory");                                                       \
+    }
+
 /* Term depth + e belongs to the rows after e only. */
 #define MULTIPLY_EXTRA(i)                                                                          \
     if (i > e && i < t->rows) {                                                                    \
@@ -81,9 +115,10 @@
         EACH_VECTOR(STORE_ONE, i)                                                                  \
     }
 
-static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t, const int count,
-                                                          const bool packed)
+static inline __attribute__((always_inline)) void
+tile_of(const bp_matmul_tile *tile, const int count, const bool packed, const bool exact)
 {
+    const bp_matmul_tile here = *tile, *const t = &here; /* in registers */
     const float *a = t->a, *b = t->panel, *panel = t->panel;
     const bp_matmul_asks *asks = t->walks.asks;
     const int64_t lanes = (int64_t)svcntw();
@@ -98,7 +133,14 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
     if (t->from != NULL) {
         EACH_ROW(LOAD)
     }
-    while (packed && k + BP_MATMUL_STRIDE <= t->depth) {
+    while (packed && exact && k + BP_MATMUL_STRIDE <= t->depth) {
+        const float *a_middle = a + 16, *b_middle = b + 4 * COLUMNS;
+        BP_MATMUL_ASK
+        TWO_TERMS(0) TWO_TERMS(1) TWO_TERMS(2) TWO_TERMS(3) a += BP_MATMUL_STRIDE * ROWS;
+        b += BP_MATMUL_STRIDE * COLUMNS;
+        k += BP_MATMUL_STRIDE;
+    }
+    while (packed && !exact && k + BP_MATMUL_STRIDE <= t->depth) {
         BP_MATMUL_ASK
         TERM_PACKED TERM_PACKED TERM_PACKED TERM_PACKED TERM_PACKED TERM_PACKED TERM_PACKED
             TERM_PACKED
@@ -125,14 +167,23 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
     EACH_ROW(STORE)
 }
 
+/* Widths between these, and those above, load less than a vector at the end of a row. */
+#define TILE(count)                                                                                \
+    {                                                                                              \
+        const bool exact = lanes * (count) == COLUMNS;                                             \
+        t->packed ? exact ? tile_of(t, count, true, true) : tile_of(t, count, true, false)         \
+                  : tile_of(t, count, false, false);                                               \
+        return;                                                                                    \
+    }
+
 void bp_matmul_tile_sve(const bp_matmul_tile *t)
 {
     const uint64_t lanes = svcntw();
     if (lanes >= COLUMNS) {
-        t->packed ? tile_of(t, 1, true) : tile_of(t, 1, false);
-    } else if (lanes >= COLUMNS / 2) {
-        t->packed ? tile_of(t, 2, true) : tile_of(t, 2, false);
-    } else {
-        t->packed ? tile_of(t, 4, true) : tile_of(t, 4, false);
+        TILE(1)
     }
+    if (lanes >= COLUMNS / 2) {
+        TILE(2)
+    }
+    TILE(4)
 }

@@ -86,7 +86,7 @@ static void every_variant_opens_or_is_a_device_error(void **state)
     for (uint32_t i = 0; i < BP_HOST_FORMS; i++) {
         const char *name = bp_host_form_name(i);
         if (bp_host_form_runs(i)) {
-            best = name;
+            best = strcmp(name, "sve") != 0 || bp_cpu_has_wide_sve() ? name : best;
             assert_int_equal(open_with(b, name, 2), BP_OK);
             const char *variant = host->variant(b->context);
             assert_int_equal(strncmp(variant, "host ", 5), 0);
