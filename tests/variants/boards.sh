@@ -15,7 +15,7 @@ passed=0
 failed=0
 
 # A core, what emulates it, and the examples that run there. What they may take stands in board.sizes.
-boards='cortex-m7 mps2-an500 train gpt mlp gru cnn kws kwslow
+boards='cortex-m7 mps2-an500 train gpt mlp gru cnn kws kwslow anomaly
 cortex-m4 mps2-an386 mlp cnn
 cortex-m33 mps2-an505 mlp cnn
 cortex-m55 mps3-an547 mlp cnn
@@ -53,7 +53,7 @@ make_rows() {
 
 # The models of the trainers, and data as their examples make it up.
 make_inputs() {
-    mkdir -p "$work"/{gpt,mlp,gru,cnn,kws}-model
+    mkdir -p "$work"/{gpt,mlp,gru,cnn,kws,anomaly}-model
     echo '{"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32, "vocab_size": 128,
         "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}' >"$work/gpt-model/config.json"
     echo '{"model_type": "mlp", "input_size": 16, "hidden_sizes": [32, 32], "num_labels": 4}' \
@@ -68,10 +68,15 @@ make_inputs() {
         "layers": ["conv 64 10x4 stride 2 padding same", '"$pairs, $pairs, $pairs, $pairs"', "mean-pool all"]}' \
         >"$work/kws-model/config.json"
     cp -r "$work/kws-model" "$work/kwslow-model"
+    # Its anomaly detection.
+    local dense='"dense 128", "dense 128", "dense 128", "dense 128"'
+    echo '{"model_type": "cnn", "problem_type": "reconstruction", "image_height": 1, "image_width": 1,
+        "num_channels": 640, "layers": ['"$dense"', "dense 8", '"$dense"']}' >"$work/anomaly-model/config.json"
     sed -n 's/^    "\(.*\)"[;]*$/\1/p' tools/embed/poem.h | tr -d '\n' | sed 's/\\n/\n/g' >"$work/text"
     make_rows 16 4 >"$work/rows.csv"
     make_rows 64 3 >"$work/images.csv"
     make_rows 490 12 >"$work/mfcc.csv"
+    make_rows 640 1 | sed 's/,[^,]*$//' >"$work/mel.csv"
 }
 
 # on_pc NAME DATA OPTION..: a trainer on this machine against `bedplate train`.
@@ -167,6 +172,7 @@ kws=(--per-device-train-batch-size 1 --optim sgd --learning-rate 1e-3 --max-grad
     --gradient-checkpointing memory-poor --alignment 32 --kernels portable)
 on_pc kws "$work/mfcc.csv" "${kws[@]}"
 on_pc kwslow "$work/mfcc.csv" "${kws[@]}" --freeze 'layers.[0-5].*'
+on_pc anomaly "$work/mel.csv" "${kws[@]}" # MLPerf Tiny's autoencoder, whose weights alone are 1.08 MB
 while read -r core board names; do
     [[ -n $core && (-z $* || " $* " == *" $core "*) ]] || continue
     runner=$board compiler=$core-linux-gnu-gcc
