@@ -55,6 +55,18 @@ run train "${common[@]}" --max-steps 8 --output-dir "$work/b" --resume --json
 [[ $(json state_digest) == "$digest" ]]
 check $? "stopped and resumed: the same bits" "$out$err"
 
+# On the simulated GPU it trains as on the host.
+if [[ -e $BUILD/ptxvm/libcuda.so.1 ]]; then
+    losses=()
+    for device in host cuda; do
+        LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm run train --model "$golden" "${data[@]}" --per-device-train-batch-size 2 --max-steps 3 \
+            --learning-rate 1e-2 --device $device --output-dir "$work/on-$device"
+        losses+=("$code $(grep -oE 'step 3/3  loss [0-9.]+' <<<"$out$err")")
+    done
+    [[ ${losses[0]} == "0 step"* && ${losses[0]} == "${losses[1]}" ]]
+    check $? "the loss of a GPU" "${losses[*]} $err"
+fi
+
 # Classes of one's own: a new classifier over the same layers, also over a ResNetModel's bare tensors.
 run train "${common[@]}" --max-steps 0 --output-dir "$work/five" --num-labels 5
 [[ $code -eq 0 ]] && run eval --model "$work/five" "${data[@]}" --json && grep -q '"LABEL_4"' "$work/five/config.json"
