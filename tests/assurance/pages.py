@@ -74,7 +74,7 @@ def table(rows, up):
 
 def write_index(kit, rows):
     """The kit's first page; a page for each document, and one for each chapter that has none."""
-    body = "<p>Version %s, commit %s. Chapters that are missing say in their folder what would make them.</p>\n<table>\n" % (
+    body = "<p>Version %s, commit %s. Chapters that are missing say in their folder what would make them.</p>\n<table>\n<tr><th>chapter</th><th>what it is</th><th>state</th><th></th></tr>\n" % (
         html.escape(kit.version), html.escape(kit.commit))
     for name, title, state, said in rows:
         if name.endswith(".md"):
@@ -84,7 +84,7 @@ def write_index(kit, rows):
             to = name + "/index.html"
             if not os.path.exists(os.path.join(kit.out, to)):
                 kit.write(to, page(title, chapter_body(kit, name, state, said), "../"))
-        body += '<tr><td><a href="%s">%s</a></td><td>%s</td><td class="%s">%s</td><td>%s</td></tr>\n' % (
+        body += '<tr><td style="white-space:nowrap"><a href="%s">%s</a></td><td>%s</td><td class="%s">%s</td><td>%s</td></tr>\n' % (
             to, name, html.escape(title), state, state, html.escape(said))
     kit.write("index.html", page("Bedplate %s: qualification kit" % kit.version, body + "</table>\n"))
 

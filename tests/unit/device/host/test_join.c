@@ -163,6 +163,137 @@ static void another_left_factor_is_made_apart(void **state)
     assert_int_equal(squeezed_of(&p), 0);
 }
 
+/* Programs in which one thing is otherwise: the two products stay apart, each for its own reason.
+ */
+static bool set_apart(adapter_program *p, uint8_t other[7], uint32_t which)
+{
+    memset(other, BP_F32, 7);
+    switch (which) {
+    case 0:
+        p->ops[3].tuples = 2;
+        return true;
+    case 1:
+        p->add.k = 0;
+        return true;
+    case 2:
+        p->add.transpose_a = 1;
+        return true;
+    case 3:
+        p->add.accumulate = 0;
+        return true;
+    case 4:
+        p->product.m = 99;
+        return true;
+    case 5:
+        p->product.n = 95;
+        return true;
+    case 6:
+        p->product.ldc = 97;
+        return true;
+    case 7:
+        p->product.transpose_a = 1;
+        return true;
+    case 8:
+        p->product.accumulate = 1;
+        return true;
+    case 9: /* c of another type, and then a */
+    case 10:
+        other[which == 9 ? 0 : 2] = BP_BF16;
+        p->ops[0].dtypes = other;
+        return true;
+    case 11:
+        p->ops[0].tuples = 2;
+        return true;
+    case 12:
+        p->ops[1].tuples = 2;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void each_condition_keeps_products_apart(void **state)
+{
+    adapter_program p;
+    uint8_t other[7];
+    uint32_t which = 0;
+    (void)state;
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    while (set_apart(&p, other, which)) {
+        if (join_of(&p).before != 0) {
+            fail_msg("change %u", which);
+        }
+        make_program(&p, 100, 96, 80, 8, BP_F32);
+        which++;
+    }
+    assert_int_equal(which, 13);
+    assert_int_equal(join_of(&p).before, 3);
+}
+
+/* The same of the left factor: it is made by itself, and the products are still one. */
+static bool set_unsqueezed(adapter_program *p, uint8_t other[7], uint32_t which)
+{
+    memset(other, BP_F32, 7);
+    switch (which) {
+    case 0: /* u of another type, and then x */
+    case 1:
+        other[which == 0 ? 0 : 2] = BP_BF16;
+        p->ops[1].dtypes = other;
+        return true;
+    case 2: /* what was before is kept, a residual is added */
+    case 3:
+        p->offsets[1][which == 2 ? 1 : 5] = (which == 2 ? B : RESIDUAL) * PLACE;
+        return true;
+    case 4:
+        p->squeeze.gelu = 1;
+        return true;
+    case 5:
+        p->squeeze.m = 99;
+        return true;
+    case 6:
+        p->squeeze.lda = 81;
+        return true;
+    case 7: /* two squeezes behind one another */
+        p->ops[2] = p->ops[1];
+        return true;
+    case 8: /* where the product reads nothing */
+        p->offsets[1][0] = B * PLACE;
+        return true;
+    case 9:
+        p->squeeze.ldc = 9;
+        return true;
+    case 10:
+        p->squeeze.n = 7;
+        return true;
+    case 11:
+        p->offsets[2][0] = B * PLACE;
+        return true;
+    case 12: /* u has gaps */
+        p->add.lda = p->squeeze.ldc = 9;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void each_condition_keeps_the_left_factor_apart(void **state)
+{
+    adapter_program p;
+    uint8_t other[7];
+    uint32_t which = 0;
+    (void)state;
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    while (set_unsqueezed(&p, other, which)) {
+        if (squeezed_of(&p) != 0) {
+            fail_msg("change %u", which);
+        }
+        make_program(&p, 100, 96, 80, 8, BP_F32);
+        which++;
+    }
+    assert_int_equal(which, 13);
+    assert_int_equal(squeezed_of(&p), 2);
+}
+
 /* The squeeze's result may lie in the product's workspace, which was free by then. */
 static void the_workspace_shrinks(void **state)
 {
@@ -251,6 +382,8 @@ int main(void)
         cmocka_unit_test(joins_where_nothing_is_between),
         cmocka_unit_test(stays_apart_where_something_is),
         cmocka_unit_test(another_left_factor_is_made_apart),
+        cmocka_unit_test(each_condition_keeps_products_apart),
+        cmocka_unit_test(each_condition_keeps_the_left_factor_apart),
         cmocka_unit_test(the_workspace_shrinks),
         cmocka_unit_test(joined_products_give_equal_bits),
     };
