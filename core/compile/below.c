@@ -187,6 +187,39 @@ void bp_emit_put_back(bp_emit *emit, bp_ref from, uint32_t buffer, uint64_t firs
     below_copy(emit, (bp_ref){buffer, BP_U8, first}, from, bytes, BP_NO_BUFFER);
 }
 
+static uint64_t below_bytes(const bp_emit *emit, uint32_t buffer)
+{
+    return bp_graph_counts(emit->graph) ? 1 : emit->graph->buffers[buffer].bytes;
+}
+
+bp_ref compile_leave_checkpoint(bp_emit *emit, bp_ref checkpoint)
+{
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    const uint64_t bytes = below_bytes(emit, checkpoint.buffer);
+    const bp_buffer prototype = {.class_of = BP_CLASS_CHECKPOINT,
+                                 .scope = BP_SCOPE_PROGRAM,
+                                 .space = compile_below_space(emit),
+                                 .dtype = BP_U8,
+                                 .rank = 1,
+                                 .shape = {bytes}};
+    uint32_t slot = BP_NO_BUFFER;
+    emit->status = bp_graph_buffer(emit->graph, &prototype, "checkpoint_below", &slot);
+    bp_emit_put_back(emit, (bp_ref){checkpoint.buffer, BP_U8, 0}, slot, 0, bytes);
+    return (bp_ref){slot, checkpoint.dtype, checkpoint.offset};
+}
+
+bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot)
+{
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    const bp_ref to =
+        bp_emit_bring(emit, slot.buffer, 0, below_bytes(emit, slot.buffer), "brought_checkpoint");
+    return (bp_ref){to.buffer, slot.dtype, slot.offset};
+}
+
 /* Bytes that an op brings from below; 0: it is none that may move. */
 static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
 {

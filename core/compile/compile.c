@@ -18,14 +18,15 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
     compile->stages = stages;
     compile->micros = (uint32_t)micros;
     compile->action_count = bp_schedule_count(&spec->policy, stages);
-    const size_t bytes[6] = {stages * sizeof(uint32_t),
+    const size_t bytes[7] = {stages * sizeof(uint32_t),
                              compile->action_count * sizeof(bp_action),
                              micros * (stages + 1) * sizeof(bp_ref),
                              micros * (stages + 1) * sizeof(bp_ref),
                              micros * stages * sizeof compile->tape[0],
-                             micros * sizeof(bp_slice_call)};
-    void *table[6];
-    for (int i = 0; i < 6; i++) {
+                             micros * sizeof(bp_slice_call),
+                             micros * (stages + 1) * sizeof(bp_left)};
+    void *table[7];
+    for (int i = 0; i < 7; i++) {
         BP_TRY(bp_arena_carve(memory, bytes[i], TABLE_ALIGNMENT, &table[i]));
     }
     compile->variants = table[0];
@@ -34,6 +35,7 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
     compile->d_boundary = table[3];
     compile->tape = table[4];
     compile->slices = table[5];
+    compile->left = table[6];
     for (uint32_t s = 0; s < stages; s++) {
         compile->variants[s] = spec->model->variants(&spec->config, s);
     }

@@ -49,6 +49,12 @@ typedef struct bp_bucket {
 #define BP_WINDOWS_MOST 4 /* begun and not yet used */
 
 /* Working tables of the compiler, carved by bp_compile_init; of use for listings afterwards. */
+typedef struct bp_left {
+    bool due;    /* it goes there once the stage behind it has been forward */
+    bool there;  /* it does live there */
+    bp_ref slot; /* of the boundary's type and offset */
+} bp_left;
+
 typedef struct bp_compile {
     uint32_t stages;
     uint32_t *variants; /* [stages] */
@@ -57,6 +63,7 @@ typedef struct bp_compile {
     uint32_t first;              /* the lowest stage with a parameter that is trained */
     uint32_t micros;             /* micro-batches that a training program holds */
     bp_ref *boundary;            /* [micros][stages + 1]: newest output of stage s - 1 at s */
+    bp_left *left;               /* [micros][stages + 1]: where the boundary lives below */
     bp_ref *d_boundary;          /* [micros][stages + 1]: its gradient */
     bp_ref (*tape)[BP_TAPE_MAX]; /* [micros][stages] */
     bp_slice_call *slices;       /* [micros]: what a sliced table's gradient is formed from */

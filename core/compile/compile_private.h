@@ -74,6 +74,11 @@ bool compile_goes_fp8(const bp_emit *emit, uint32_t index);
 /* Brings a parameter that lives in storage into buffers that live while it is held. */
 void compile_fetch(bp_emit *emit, uint32_t index);
 
+/* Writes a checkpoint to a slot below, and brings it from there; the slot's ref has the type and
+ * the offset of the checkpoint's. */
+bp_ref compile_leave_checkpoint(bp_emit *emit, bp_ref checkpoint);
+bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot);
+
 /* Begins to bring what lives in storage earlier, and waits later for what goes there, in every
  * program. */
 void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec);

@@ -76,12 +76,13 @@ uint64_t bp_compile_bytes(const bp_spec *spec)
     uint64_t refs = stages * BP_TAPE_MAX + 2 * (stages + 1); /* of one micro-batch */
     uint64_t bytes = bp_size_mul(bp_size_mul(refs, sizeof(bp_ref)), bp_compile_micros(spec));
     bytes += bp_compile_micros(spec) * (uint64_t)sizeof(bp_slice_call);
+    bytes += bp_compile_micros(spec) * (stages + 1) * (uint64_t)sizeof(bp_left);
     bytes += stages * sizeof(uint32_t);
     bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
     bytes += bp_adapter_parameters(spec) * (uint64_t)sizeof(bp_parameter);
     bytes = bp_size_add(bytes, compile_sharing_bytes(spec, bp_adapter_parameters(spec)));
     bytes = bp_size_add(bytes, bp_lanes_bytes(spec));
-    return bytes + 9 * TABLE_ALIGNMENT;
+    return bytes + 10 * TABLE_ALIGNMENT;
 }
 
 uint64_t bp_compile_scratch(const bp_spec *spec)

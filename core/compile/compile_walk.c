@@ -23,6 +23,7 @@ static void forget(bp_compile *compile)
     const size_t tapes = (size_t)compile->micros * compile->stages;
     memset(compile->boundary, 0, boundaries_all * sizeof *compile->boundary);
     memset(compile->d_boundary, 0, boundaries_all * sizeof *compile->d_boundary);
+    memset(compile->left, 0, boundaries_all * sizeof *compile->left);
     memset(compile->tape, 0, tapes * sizeof *compile->tape);
 }
 
@@ -98,11 +99,40 @@ static void note_forward(bp_graph_limits *most, const bp_graph_limits *from,
     most->name_bytes = more_rows(from->name_bytes, to->name_bytes, most->name_bytes);
 }
 
+static bp_left *left_of(const bp_compile *compile, uint32_t stage, uint32_t micro)
+{
+    return &compile->left[(size_t)micro * (compile->stages + 1) + stage];
+}
+
+/* What a stage reads, brought where it lives below. It stays no longer than it is read. */
+static void bring_input(const bp_compile *compile, bp_emit *emit, bp_stage_call *call,
+                        uint32_t micro)
+{
+    const bp_left *left = left_of(compile, call->stage, micro);
+    if (left->there) {
+        call->input = compile_bring_checkpoint(emit, left->slot);
+    }
+}
+
+/* After a forward: what it read goes below, if it is one of those; what it made may, later. */
+static void leave_checkpoint(bp_compile *compile, bp_emit *emit, const bp_action *action,
+                             uint32_t micro)
+{
+    bp_left *before = left_of(compile, action->stage, micro);
+    if (before->due) {
+        const bp_ref boundary = boundaries(compile, compile->boundary, micro)[action->stage];
+        *before = (bp_left){.there = true, .slot = compile_leave_checkpoint(emit, boundary)};
+    }
+    *left_of(compile, action->stage + 1, micro) =
+        (bp_left){.due = action->checkpoint && emit->spec->below.checkpoints > 0};
+}
+
 static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *action,
                           uint32_t micro)
 {
     bp_stage_call call = compile_call(compile, action->stage, micro);
     bp_ref *tape = tape_of(compile, action->stage, micro);
+    bring_input(compile, emit, &call, micro);
     call.variant = action->variant;
     emit->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
     const bp_graph_limits from = emit->graph->used;
@@ -112,6 +142,7 @@ static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *a
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         tape[i] = call.tape[i];
     }
+    leave_checkpoint(compile, emit, action, micro);
 }
 
 void compile_ask(const bp_compile *compile, bp_stage_call *call)
@@ -128,6 +159,7 @@ static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *
     bp_stage_call call = compile_call(compile, action->stage, micro);
     bp_ref *gradients = boundaries(compile, compile->d_boundary, micro);
     const bp_ref *tape = tape_of(compile, action->stage, micro);
+    bring_input(compile, emit, &call, micro);
     call.variant = action->variant;
     call.d_output = gradients[action->stage + 1];
     compile_ask(compile, &call);

@@ -474,8 +474,12 @@ static bp_status check_below(const bp_spec *spec, bp_error *error)
     if (below->part_count > BP_BELOW_PARTS) {
         return refuse(error, "below", "at most 16 sizes are chosen from one by one");
     }
-    if (below->bases == 0 && below->states == 0 && below->weights == 0) {
+    if (below->bases == 0 && below->states == 0 && below->weights == 0 && below->checkpoints == 0) {
         return BP_OK;
+    }
+    if (below->checkpoints > 0 && (below->host || spec->length_count > 0)) {
+        return refuse(error, "below",
+                      "checkpoints live in a file, and beside one length of sequences");
     }
     if (below->states > 0 && spec->optimizer != NULL && spec->optimizer->whole_tensors) {
         return refuse(error, "below",

@@ -213,6 +213,8 @@ typedef struct bp_below {
     uint32_t states;  /* masters and optimizer states: read and written once a step */
     uint32_t weights; /* of blocks, that are trained, where their states live there too: read as
                          frozen ones are, and read and written once more by the update */
+    uint32_t checkpoints; /* not 0: what a stage reads again in backward, once it was read in
+                             forward; in a file, of programs of one length */
     uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;
                        0: each is asked for when it is used */
     uint32_t part_count; /* 0: shares say all. Otherwise the share of part_kind is not 0 and means

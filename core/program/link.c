@@ -113,7 +113,8 @@ static void link_poison(bp_link *link, const bp_buffer *buffer)
 
 static bool mortal(const bp_buffer *buffer)
 {
-    return buffer->scope == BP_SCOPE_PROGRAM || buffer->scope == BP_SCOPE_GROUP;
+    return buffer->space != BP_SPACE_BELOW &&
+           (buffer->scope == BP_SCOPE_PROGRAM || buffer->scope == BP_SCOPE_GROUP);
 }
 
 /* Poisons what is born at `tick` (births) or has died with it. */

@@ -95,8 +95,8 @@ check $? "weights below: a smaller arena, and more is read than written" "$moved
 run "${shape[@]}" --below-what bases
 [[ $code -eq 0 && -z $(json file_bytes) ]]
 check $? "nothing is frozen, so no bases live below" "$out"
-expect 2 'named by bases, states and weights .found .states,moments' "${shape[@]}" --below-what states,moments
-expect 2 'named by bases, states and weights' "${shape[@]}" --below-what ''
+expect 2 'named by bases, states, weights and checkpoints .found .states,moments' "${shape[@]}" --below-what states,moments
+expect 2 'named by bases, states, weights and checkpoints' "${shape[@]}" --below-what ''
 digest --model tiny-llama --gradient-checkpointing sqrt --validation-split 0.1 --eval-steps 2 --save-steps 2
 plain=$state
 rm -rf "$work/out"
@@ -106,6 +106,23 @@ run train --model tiny-llama --gradient-checkpointing sqrt "${adapts[@]}" "${com
     --save-steps 2 --output-dir "$work/out" --resume "${below[@]}"
 [[ -n $plain && $(json state_digest) == "$plain" ]]
 check $? "trained weights below: evaluated, saved and resumed to the same bits" "$out$err"
+# Checkpoints go there once the stage behind them has been forward, where that is asked for.
+# verifies run-30.bbd1
+leaves() {
+    digest --model "$@" --threads 2
+    plain=$state
+    digest --model "$@" --threads 2 "${below[@]}"
+    moved=$(json arena_bytes)
+    digest --model "$@" --threads 1 "${below[@]}" --below-what weights,checkpoints
+    [[ -n $plain && $state == "$plain" && $(json arena_bytes) -lt $moved ]]
+    check $? "$* with checkpoints below: the same bits, a smaller arena" "$plain $state $moved $out$err"
+}
+leaves tiny --gradient-checkpointing full
+leaves tiny-llama --bf16 --gradient-release --gradient-accumulation-steps 4 --gradient-checkpointing full --poison
+leaves tiny --optim lion --lanes 2 --gradient-accumulation-steps 2 --gradient-checkpointing every:2 --poison
+leaves tiny-llama --fp16 --optim sgd --gradient-checkpointing memory-poor --replay-every 1 --on-spike skip
+leaves tiny-gru --gradient-release adama --max-grad-norm 0 --gradient-checkpointing full
+expect 2 'beside one length' plan --model tiny --length-buckets 16,32 "${adapts[@]}" "${below[@]}" --below-what checkpoints
 # A tensor of more than a part: 1,048,576 elements are brought at once.
 mkdir "$work/wide"
 cat >"$work/wide/config.json" <<'END'

@@ -33,7 +33,8 @@ static bool below_what(uint32_t *what, const char *text)
         uint32_t bits;
     } names[] = {{"bases", BELOW_BASES},
                  {"states", BELOW_STATES},
-                 {"weights", BELOW_STATES | BELOW_WEIGHTS}};
+                 {"weights", BELOW_STATES | BELOW_WEIGHTS},
+                 {"checkpoints", BELOW_CHECKPOINTS}};
     *what = 0;
     for (const char *at = text; at != NULL; at = strchr(at, ',')) {
         at += at != text ? 1 : 0;
@@ -74,9 +75,10 @@ bp_status below_read(below_choice *b, const settings *set, bp_error *error)
     double bytes = 0.0;
     *b = (below_choice){.asked = text != NULL, .two = set->below_two};
     if (!below_what(&b->what, set->below_what)) {
-        bp_status status = bp_error_set(error, BP_ERR_USAGE, where,
-                                        "what may live below is named by bases, states and weights",
-                                        "--below-what");
+        bp_status status =
+            bp_error_set(error, BP_ERR_USAGE, where,
+                         "what may live below is named by bases, states, weights and checkpoints",
+                         "--below-what");
         bp_error_found(error, set->below_what, strlen(set->below_what));
         return status;
     }
@@ -139,6 +141,7 @@ void below_all(bp_spec *spec, uint32_t what)
     spec->below = (bp_below){.bases = (what & BELOW_BASES) != 0 ? BP_BELOW_ALL : 0,
                              .states = parts && (what & BELOW_STATES) != 0 ? BP_BELOW_ALL : 0,
                              .weights = parts && (what & BELOW_WEIGHTS) != 0 ? BP_BELOW_ALL : 0,
+                             .checkpoints = (what & BELOW_CHECKPOINTS) != 0 ? BP_BELOW_ALL : 0,
                              .ahead = BELOW_AHEAD,
                              .host = below_beside(spec)};
 }
@@ -306,7 +309,8 @@ bp_status below_traffic_find(const bp_runtime *runtime, const below_choice *b, c
                              const bp_rates *rates, below_traffic *t, bp_error *error)
 {
     const bp_below *below = &runtime->spec.below;
-    const bool any = below->bases > 0 || below->states > 0 || below->weights > 0;
+    const bool any =
+        below->bases > 0 || below->states > 0 || below->weights > 0 || below->checkpoints > 0;
     const bp_graph *graph = &runtime->graph;
     *t = (below_traffic){
         .choice = b->chosen,

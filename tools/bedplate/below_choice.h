@@ -12,10 +12,11 @@
 #include "tools/bedplate/settings.h"
 
 /* What --below-what names. */
-#define BELOW_BASES   1u
-#define BELOW_STATES  2u
-#define BELOW_WEIGHTS 4u
-#define BELOW_ALL     7u
+#define BELOW_BASES       1u
+#define BELOW_STATES      2u
+#define BELOW_WEIGHTS     4u
+#define BELOW_CHECKPOINTS 8u
+#define BELOW_ALL         7u /* that costs no bytes written for every micro-batch */
 
 /* What was chosen to live below, of the last kind of which not all does. */
 typedef struct below_chosen {

@@ -176,17 +176,20 @@ bp_status below_least(choice *c, below_chosen *chosen, bp_error *error)
         uint32_t most;
     } kinds[] = {{&spec.below.bases, all.bases},
                  {&spec.below.states, all.states},
-                 {&spec.below.weights, all.weights}};
+                 {&spec.below.weights, all.weights},
+                 {&spec.below.checkpoints, all.checkpoints}};
     uint64_t before = 0, bytes = 0;
-    spec.below.bases = spec.below.states = spec.below.weights = 0;
+    spec.below.bases = spec.below.states = spec.below.weights = spec.below.checkpoints = 0;
     BP_TRY(counted_arena(&spec, &before, error));
     for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         *kinds[i].share = kinds[i].most;
         BP_TRY(counted_arena(&spec, &bytes, error));
         if (kinds[i].most > 0 && bytes <= c->request.budget && before > c->request.budget) {
             least l = {.kind = (bp_below_kind)i};
-            BP_TRY(least_choose(&l, &spec, c->request.budget, before - c->request.budget, &bytes,
-                                chosen, error));
+            if (kinds[i].share != &spec.below.checkpoints) {
+                BP_TRY(least_choose(&l, &spec, c->request.budget, before - c->request.budget,
+                                    &bytes, chosen, error));
+            }
             c->fit.best.arena_bytes = bytes;
             break;
         }

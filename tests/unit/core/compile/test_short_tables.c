@@ -135,6 +135,7 @@ static void every_row_of_what_lives_below_may_be_missing(void **state)
         spec.below = (bp_below){.bases = i % 3 == 0 ? 0 : BP_BELOW_ALL / (1 + i % 2),
                                 .states = i / 4 % 2 == 0 ? 0 : BP_BELOW_ALL / (1 + i / 8 % 2),
                                 .weights = i % 6 < 3 ? 0 : BP_BELOW_ALL / (1 + i % 2),
+                                .checkpoints = i % 3,
                                 .ahead = i % 4 == 0 ? 0 : i % 4 * 5};
         if (i / 16 % 2 == 0) {
             spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};

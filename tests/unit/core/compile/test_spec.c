@@ -272,6 +272,10 @@ CHANGE(below_bases, below(s); s->below.states = 0; s->optimizer = &whole;)
 CHANGE(below_states, below(s); s->below.bases = 0;)
 CHANGE(below_bases_65, below(s); s->below.bases = 65;)
 CHANGE(below_states_65, below(s); s->below.states = 65;)
+CHANGE(below_checkpoints, below(s); s->below.checkpoints = 1;)
+CHANGE(below_checkpoints_lengths, below(s); s->below.checkpoints = 1; s->length_count = 1;
+       s->lengths[0] = 16;)
+CHANGE(below_checkpoints_host, below(s); s->below.checkpoints = 1; s->below.host = true;)
 CHANGE(below_parts_17, below(s); s->below.part_count = BP_BELOW_PARTS + 1;)
 CHANGE(below_weights_65, below(s); s->below.weights = 65;)
 CHANGE(below_weights_no_tier, below(s); s->below.bases = s->below.states = 0; s->below.weights = 1;
@@ -461,6 +465,9 @@ static const struct {
     {below_states, NULL},
     {below_bases_65, "below"},
     {below_states_65, "below"},
+    {below_checkpoints, NULL},
+    {below_checkpoints_lengths, "below"},
+    {below_checkpoints_host, "below"},
     {below_parts_17, "below"},
     {below_weights_65, "below"},
     {below_weights_no_tier, "below"},
