@@ -8,15 +8,15 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 # The builds that tests compare. Warnings that come and go with an optimiser's passes are errors in
-# the first two only. HOSTOPT goes to device/host: kernels must end in a test's time. Lines (-g1) are all
+# clang's only. HOSTOPT goes to device/host: kernels must end in a test's time. Lines (-g1) are all
 # that a report of a sanitizer names: test programs are a third as large, and compile in half the time.
 CC-clang      := clang
 OPT-clang     := -O2 -g1
+CC-sanitize   := clang
 OPT-sanitize  := -O1 -g1
 HOSTOPT-sanitize := -O2
 OPT-tsan      := -O2 -g1
-EXTRA-sanitize := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
-                  -Wno-error
+EXTRA-sanitize := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 EXTRA-tsan    := -fsanitize=thread -Wno-error
 OPT-coverage  := -O0 -g1
 EXTRA-coverage := --coverage -DBP_COVERAGE -Wno-error

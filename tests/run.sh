@@ -5,7 +5,7 @@
 # `N passed, N failed`.
 #
 #   tests/run.sh BUILD programs   the test programs alone
-#   tests/run.sh BUILD host       these without a simulated GPU
+#   tests/run.sh BUILD numbers    those of the host's kernels, of formats of numbers and of update rules
 #   tests/run.sh BUILD cli        the scripts that run the program alone
 #   tests/run.sh BUILD variant    both of these, without the scripts that make builds of their own
 #
@@ -79,10 +79,10 @@ case $kind in
 all) scripts=$(compgen -G 'tests/*/test_*.sh') ;;
 cli | variant) scripts=$(compgen -G 'tests/cli/test_*.sh') ;;
 esac
-left_out='^$'
-[[ $kind != host ]] || left_out='/(ptxvm|cuda)/'
+folders=.
+[[ $kind != numbers ]] || folders='/(device/host|core/number|optim)/'
 [[ $kind == cli ]] ||
-    programs=$(find "$build/tests" -name 'test_*' -type f | grep -vE "\.[a-z]+\$|$left_out" | LC_ALL=C sort)
+    programs=$(find "$build/tests" -name 'test_*' -type f | grep -vE '\.[a-z]+$' | grep -E "$folders" | LC_ALL=C sort)
 number=0
 for t in $scripts $programs; do
     [[ -x $t && -f $t ]] || continue

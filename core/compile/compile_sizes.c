@@ -107,6 +107,7 @@ bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec, 
                             NULL);
     }
     bp_emit_init(emit, graph, spec, parameters, count);
+    graph->alignment = spec->device_options.alignment;
     emit->names = text;
     emit->names_limit = text != NULL ? (uint32_t)names : 0;
     return BP_OK;

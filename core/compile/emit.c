@@ -24,7 +24,6 @@ void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parame
                       .action = UINT32_MAX,
                       .output_class = BP_CLASS_WORKSPACE,
                       .rows = (uint64_t)spec->batch * spec->sequence};
-    graph->alignment = spec->device_options.alignment;
 }
 
 const char *bp_emit_name(const bp_emit *emit, uint32_t index)

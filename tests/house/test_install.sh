@@ -89,6 +89,7 @@ flags=$(pkg-config --cflags --libs bedplate 2>&1)
 expect $? "pkg-config: $flags"
 # The library may have been built for a sanitizer or for coverage: link as it asks.
 # shellcheck disable=SC2086
+[[ $build != *sanitize* ]] || CC=clang
 out=$(cd "$root" && ${CC:-gcc} -std=c99 -Wall -Werror use.c -o use $flags $(
     case $build in
     *sanitize*) echo -fsanitize=address,undefined ;;

@@ -39,6 +39,7 @@ static atomic_int seen_inside;
 static uintptr_t driver_begin;
 static uintptr_t driver_end;
 
+#if OWN_ALLOCATOR
 /* This file and the driver have the tables that a walk up the stack needs; the program's have none,
  * which ends the walk where it no longer matters. */
 static bool from_driver(void)
@@ -61,7 +62,6 @@ static void note(void)
     }
 }
 
-#if OWN_ALLOCATOR
 /* glibc's own functions under the names that they keep when they are interposed. */
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);

@@ -274,9 +274,10 @@ static bool parse_function(vm_parser *parser, bool kernel)
     }
     /* The function's own name belongs to the scope outside its parameters. */
     size_t inner = parser->symbols.count - parser->scope_symbols[parser->depth - 1];
-    vm_symbol *kept = vm_copy((vm_symbol *)parser->symbols.items + parser->symbols.count - inner,
-                              inner * sizeof(vm_symbol));
     parser->symbols.count -= inner;
+    const vm_symbol *last = parser->symbols.items;
+    vm_symbol *kept =
+        vm_copy(inner > 0 ? last + parser->symbols.count : NULL, inner * sizeof *kept);
     vm_function *function = function_slot(parser, name);
     char *copied = function->name;
     if (function->defined) {
