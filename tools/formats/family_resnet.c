@@ -79,11 +79,11 @@ static void family_resnet_settle(bp_model_config *config)
 
 static const bp_preset presets[] = {
     {"resnet-18", "ResNet-18 for ImageNet's 1,000 classes, images of 224 x 224",
-     PRESET(224, 1000, SIZES(64, 128, 256, 512), SIZES(2, 2, 2, 2), 64, 0)},
+     PRESET(224, 1000, SIZES(64, 128, 256, 512), SIZES(2, 2, 2, 2), 64, 0, 0, 0)},
     {"resnet-50", "ResNet-50 for the same",
-     PRESET(224, 1000, SIZES(256, 512, 1024, 2048), SIZES(3, 4, 6, 3), 64, 1)},
+     PRESET(224, 1000, SIZES(256, 512, 1024, 2048), SIZES(3, 4, 6, 3), 64, 1, 0, 0)},
     {"tiny-resnet", "a ResNet for tests: images of 16 x 16",
-     PRESET(16, 3, SIZES(8, 16), SIZES(1, 1), 4, 1)},
+     PRESET(16, 3, SIZES(8, 16), SIZES(1, 1), 4, 1, 0, 0)},
 };
 
 const bp_family bp_family_resnet = {
