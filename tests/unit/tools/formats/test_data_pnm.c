@@ -139,7 +139,7 @@ static void other_images_are_decoded(void **state)
 {
     (void)state;
     desk d;
-    one_decoder one = {.table = {one_read}};
+    one_decoder one = {.table = {.read = one_read}};
     numbers_desk_begin(&d);
     d.pictures = &one.table;
     TEXT("a.png", "\x89PNG..");
