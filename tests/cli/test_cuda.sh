@@ -215,8 +215,12 @@ tier
 tier --gradient-accumulation-steps 2 --gradient-release --bf16 --optim adamw_8bit --master split8
 tier --lora-r 3 --target-modules all-linear --load-in-4bit --gradient-checkpointing full
 planned=(plan --model tiny --max-seq-length 32 --per-device-train-batch-size 1 --gradient-accumulation-steps 1 --device cuda:sm_80)
-run "${planned[@]}" --below host:1GiB --json
+run "${planned[@]}" --below host:1GiB --below-what states --json
 [[ $(json pinned_bytes) -gt 0 && $(json written_bytes_per_step) -eq $(json read_bytes_per_step) && -z $(json file_bytes) ]]
+check $? "a plan says what is pinned and moved of states" "$out$err"
+run "${planned[@]}" --below host:1GiB --json # weights come for forward and backward, too
+[[ $(json pinned_bytes) -gt 0 && $(json written_bytes_per_step) -gt 0 && -z $(json file_bytes) &&
+    $(json written_bytes_per_step) -lt $(json read_bytes_per_step) ]]
 check $? "a plan says what is pinned and moved" "$out$err"
 least=$(json arena_bytes)
 expect 0 "bytes of the host's memory, pinned" "${planned[@]}" --below host:1GiB

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Numbers in pages that a command gives again are what it gives:
 #   - tables with a column `arena, bytes`, whose first cells are options of `bedplate plan`; a line
-#     "`bedplate plan OPTIONS` and:" above the table says what they have in common;
+#     "`bedplate plan OPTIONS` and:" above the table says what they have in common, "the same and" those
+#     of the last row without these words;
 #   - indented lines `$ bedplate ARGUMENTS` with what is printed below them; `...` leaves lines out.
 # verifies face-16.b1e7 face-6.0806
 cd "$(dirname "$0")/../.." || exit 1
@@ -35,7 +36,9 @@ done < <(awk -F'|' '
     /^\|/ && /arena, bytes/ { table = 1; next }
     !/^\|/ { if (table) common = ""; table = 0 }
     table && $2 ~ /`--/ {
-        options = $2; gsub(/^ *`|` *$/, "", options); gsub(/ /, "", $3)
+        more = $2; gsub(/^ *(the same and )?`|` *$/, "", more); gsub(/ /, "", $3)
+        options = $2 ~ /^ *the same and / ? whole " " more : more
+        if ($2 !~ /^ *the same and /) whole = more
         print FILENAME "\t" common " " options "\t" $3
     }' README.md docs/*.md)
 [[ $rows -ge 14 ]]
