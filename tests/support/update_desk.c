@@ -94,7 +94,9 @@ void update_desk_close(update_desk *d)
 
 void update_desk_set(update_desk *d, const float *weights)
 {
-    void *weight = d->image + d->place[DESK_WEIGHT], *master = d->image + d->place[DESK_MASTER];
+    void *weight = d->image + d->place[DESK_WEIGHT];
+    const uint64_t at = d->place[DESK_MASTER];
+    void *master = at != BP_OFFSET_ABSENT ? d->image + at : NULL;
     if (d->setup.master == BP_MASTER_FP8) {
         bp_fp8_store(weights, d->count, weight, master);
         return;

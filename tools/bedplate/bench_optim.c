@@ -131,10 +131,11 @@ static uint64_t place_operands(desk *d, uint64_t count)
 static void bench_optim_fill(desk *d, uint64_t count)
 {
     unsigned char *base = d->arena.address;
+    const uint64_t at = d->place[MASTER];
+    void *master = at != BP_OFFSET_ABSENT ? base + at : NULL;
     for (uint64_t i = 0; i < count; i++) {
         float x = (float)((i * 2654435761u >> 8) % 1024) / 1024.0f - 0.5f;
-        bp_master_store(d->spec.working, d->spec.master, base + d->place[WEIGHT],
-                        base + d->place[MASTER], i, x);
+        bp_master_store(d->spec.working, d->spec.master, base + d->place[WEIGHT], master, i, x);
         bp_master_store(d->spec.gradient, BP_MASTER_WEIGHT, base + d->place[GRADIENT], NULL, i,
                         x * x * x * 0.01f);
     }

@@ -79,8 +79,9 @@ static void run_steps(update_desk *d, bp_kernel kernel, const char *form, bp_cod
     }
     update_desk_step(d, other, 1e-3, 0.0, 0.0);
     for (uint32_t k = 0; k < 2; k++) {
-        unsigned char *state = d->image + d->place[DESK_STATE + k];
-        for (uint32_t c = 0; c < 256 && (d->states >> k & 1) != 0; c++) {
+        const bool held = (d->states >> k & 1) != 0;
+        unsigned char *state = held ? d->image + d->place[DESK_STATE + k] : NULL;
+        for (uint32_t c = 0; c < 256 && held; c++) {
             state[bp_codec_header(codec) + c % bp_codec_code_bytes(256, codec)] = (unsigned char)c;
         }
     }
