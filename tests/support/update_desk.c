@@ -215,7 +215,8 @@ void update_desk_average(update_desk *d, double factor, float *values)
 void update_desk_get(const update_desk *d, float *weights)
 {
     const void *weight = d->image + d->place[DESK_WEIGHT];
-    const void *master = d->image + d->place[DESK_MASTER];
+    const uint64_t at = d->place[DESK_MASTER];
+    const void *master = at != BP_OFFSET_ABSENT ? d->image + at : NULL;
     if (d->setup.master == BP_MASTER_FP8) {
         bp_fp8_load(weight, master, d->count, weights);
         return;

@@ -92,6 +92,39 @@ static void every_form_equals_the_host(void **state)
     }
 }
 
+/* What schedule-free rules use in place of their weights, of every form of weights and masters.
+ * verifies device-10.ca2f */
+static void averages_equal_the_hosts(void **state)
+{
+    static const int64_t counts[] = {1, 255, 257, 1030};
+    static float wanted[MOST], found[MOST];
+    (void)state;
+    for (uint32_t i = 0; i < SETUPS * BP_CODEC_COUNT; i++) {
+        update_desk host, cuda;
+        update_setup setup = setups[i % SETUPS];
+        const update_scalars s = {.adamw = {.count = counts[i % 4],
+                                            .rate_scale = 1.0,
+                                            .beta1 = 0.9,
+                                            .beta2 = 0.99,
+                                            .epsilon = 1e-8}};
+        if (setup.master == BP_MASTER_FP8) {
+            continue; /* refused by these rules */
+        }
+        setup.gradient = BP_F32; /* whose place the average is made in */
+        setup.form = (bp_codec)(i / SETUPS);
+        setup.variant = "portable";
+        run(&host, BP_KERNEL_adamw, &s, &setup);
+        update_desk_average(&host, 0.25, wanted);
+        setup.device = &bp_device_cuda;
+        setup.variant = "plain";
+        run(&cuda, BP_KERNEL_adamw, &s, &setup);
+        update_desk_average(&cuda, 0.25, found);
+        assert_memory_equal(found, wanted, (size_t)s.adamw.count * sizeof *wanted);
+        update_desk_close(&host);
+        update_desk_close(&cuda);
+    }
+}
+
 /* Sums of gradients in 8 bits: the same call on either device. */
 static void run_sums(kernel_case *c, const bp_device *device, bool expand,
                      const bp_accumulate_codes_scalars *s, bp_dtype type)
@@ -151,6 +184,7 @@ static void sums_equal_the_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_form_equals_the_host),
+                                       cmocka_unit_test(averages_equal_the_hosts),
                                        cmocka_unit_test(sums_equal_the_hosts)};
     if (!instrument_load(&driver)) {
         return 77;
