@@ -75,11 +75,8 @@ static bool narrow(const kernel_case *c, uint32_t slot, const trial *on)
 static void round_inputs(kernel_case *c, const trial *on, bool pack)
 {
     for (uint32_t slot = 0; slot < slots_of(c); slot++) {
-        if (!narrow(c, slot, on)) {
-            continue;
-        }
-        unsigned char *at = c->image + c->offsets[slot];
-        for (uint64_t i = 0; i < c->bytes[slot] / 4; i++) {
+        unsigned char *at = narrow(c, slot, on) ? c->image + c->offsets[slot] : NULL;
+        for (uint64_t i = 0; at != NULL && i < c->bytes[slot] / 4; i++) {
             float x;
             memcpy(&x, at + i * 4, 4);
             uint16_t bits = to_16(x, on->dtype);
