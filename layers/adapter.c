@@ -46,23 +46,11 @@ bool bp_adapter_magnitudes(const bp_emit *emit, uint32_t weight)
     return emit->spec->lora.magnitudes && bp_adapter_there(emit, weight);
 }
 
-static void product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b, const bp_matmul_scalars *scalars)
-{
-    const bp_matmul_operands operands = {.c = c,
-                                         .before = BP_ABSENT,
-                                         .a = a,
-                                         .b = b,
-                                         .bias = BP_ABSENT,
-                                         .residual = BP_ABSENT,
-                                         .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, scalars);
-}
-
 /* A product that reads the matrix of an adapter. */
 static void product_with(bp_emit *emit, bp_ref c, bp_ref a, uint32_t matrix, bp_purpose purpose,
                          const bp_matmul_scalars *scalars)
 {
-    product(emit, c, a, bp_emit_acquire(emit, matrix, purpose), scalars);
+    bp_emit_product(emit, c, a, bp_emit_acquire(emit, matrix, purpose), scalars);
     bp_emit_release(emit, matrix);
 }
 
@@ -163,7 +151,7 @@ static void outer(bp_emit *emit, uint32_t parameter, bp_ref left, uint64_t m, ui
                                  .ldc = (int64_t)n,
                                  .transpose_a = 1};
     const bp_ref gradient = bp_emit_gradient(emit, parameter, &scalars.accumulate);
-    product(emit, gradient, left, right, &scalars);
+    bp_emit_product(emit, gradient, left, right, &scalars);
 }
 
 void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref d_y)

@@ -72,19 +72,6 @@ static bp_ref adapter_rows(bp_emit *emit, const bp_embedding *embedding,
     return u;
 }
 
-static void adapter_product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b,
-                            const bp_matmul_scalars *scalars)
-{
-    const bp_matmul_operands operands = {.c = c,
-                                         .before = BP_ABSENT,
-                                         .a = a,
-                                         .b = b,
-                                         .bias = BP_ABSENT,
-                                         .residual = BP_ABSENT,
-                                         .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, scalars);
-}
-
 /* out += s A B^T of each token */
 static void adapter_forward(bp_emit *emit, const bp_embedding *embedding,
                             const bp_embedding_forward_scalars *as, bp_ref out)
@@ -100,7 +87,7 @@ static void adapter_forward(bp_emit *emit, const bp_embedding *embedding,
         return;
     }
     const bp_ref u = adapter_rows(emit, embedding, as);
-    adapter_product(emit, out, u, bp_emit_acquire(emit, a + 1, BP_FOR_FORWARD),
+    bp_emit_product(emit, out, u, bp_emit_acquire(emit, a + 1, BP_FOR_FORWARD),
                     &(bp_matmul_scalars){.m = (int64_t)emit->rows,
                                          .n = (int64_t)embedding->width,
                                          .k = rank,
@@ -310,7 +297,7 @@ static void adapter_backward(bp_emit *emit, const bp_embedding *embedding, bp_re
                                    .transpose_a = 1};
         const bp_ref u = adapter_rows(emit, embedding, &as);
         const bp_ref gradient = bp_emit_gradient(emit, a + 1, &outer.accumulate);
-        adapter_product(emit, gradient, d_out, u, &outer);
+        bp_emit_product(emit, gradient, d_out, u, &outer);
     }
     if (bp_emit_trainable(emit, a)) {
         const bp_lora_part part = bp_adapter_part(emit, embedding->token);
@@ -322,7 +309,7 @@ static void adapter_backward(bp_emit *emit, const bp_embedding *embedding, bp_re
         bp_embedding table = *embedding;
         table.token = a;
         table.width = (uint64_t)rank;
-        adapter_product(
+        bp_emit_product(
             emit, d_u, d_out, bp_emit_acquire(emit, a + 1, BP_FOR_BACKWARD),
             &(bp_matmul_scalars){
                 .m = rows, .n = rank, .k = width, .lda = width, .ldb = rank, .ldc = rank});

@@ -60,9 +60,7 @@ static contrast contrast_make(bp_emit *emit, uint64_t total, uint64_t width, boo
 static void contrast_product(bp_emit *emit, const bp_matmul_scalars *scalars, bp_ref c, bp_ref a,
                              bp_ref b)
 {
-    const bp_matmul_operands operands = {
-        .c = c, .before = BP_ABSENT, .a = a, .b = b, .bias = BP_ABSENT, .residual = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, scalars);
+    bp_emit_product(emit, c, a, b, scalars);
 }
 
 /* The gradients of anchors first .. first + rows - 1, and their part of those of all candidates. */

@@ -124,15 +124,9 @@ static void project(bp_emit *emit, uint32_t index, const apollo_shape *shape,
                                        .transpose_b = 1};
     const bp_random_normal_operands of = {
         .y = room->projection, .master = BP_ABSENT, .step = emit->step, .control = emit->control};
-    const bp_matmul_operands operands = {.c = room->projected,
-                                         .before = BP_ABSENT,
-                                         .a = bp_emit_due_gradient(emit, index, 0),
-                                         .b = room->projection,
-                                         .bias = BP_ABSENT,
-                                         .residual = BP_ABSENT,
-                                         .work = BP_ABSENT};
+    const bp_ref gradient = bp_emit_due_gradient(emit, index, 0);
     bp_emit_random_normal(emit, &of, &normal);
-    bp_emit_matmul(emit, &operands, &product);
+    bp_emit_product(emit, room->projected, gradient, room->projection, &product);
 }
 
 /* Adam's direction of the projected gradient, and the squares of both. */

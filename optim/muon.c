@@ -87,14 +87,7 @@ static void product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b, const uint64_t 
                                        .transpose_a = transposed & 1,
                                        .transpose_b = (transposed & 2) != 0,
                                        .accumulate = adds ? 1 : 0};
-    const bp_matmul_operands operands = {.c = c,
-                                         .before = BP_ABSENT,
-                                         .a = a,
-                                         .b = b,
-                                         .bias = BP_ABSENT,
-                                         .residual = BP_ABSENT,
-                                         .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, &scalars);
+    bp_emit_product(emit, c, a, b, &scalars);
 }
 
 static void times(bp_emit *emit, bp_ref y, bp_ref x, uint64_t count, double factor)

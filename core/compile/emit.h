@@ -345,4 +345,18 @@ void bp_emit_put_back(bp_emit *emit, bp_ref from, uint32_t buffer, uint64_t firs
     }
 #include "core/program/kernels.def"
 
+/* c (+)= op(a) op(b), with nothing beside it. */
+static inline void bp_emit_product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b,
+                                   const bp_matmul_scalars *scalars)
+{
+    const bp_matmul_operands operands = {.c = c,
+                                         .before = BP_ABSENT,
+                                         .a = a,
+                                         .b = b,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, scalars);
+}
+
 #endif

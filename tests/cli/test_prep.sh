@@ -49,6 +49,9 @@ refused 'preprocessor_config.json: resample: .*bilinear' "{\"resample\": 1, $hal
 refused 'image_std' '{"size": 16}'
 refused 'image_std' '{"size": 16, "image_mean": [0.5], "image_std": [0]}'
 refused 'image_mean' '{"size": 16, "image_mean": [1, 2], "image_std": [1]}'
+for part in 1e-300 0.001 1.5 200; do
+    refused 'crop_pct' "{\"size\": {\"shortest_edge\": 16}, \"crop_pct\": $part, $half}"
+done
 refused 'size' "{\"size\": {\"height\": 16}, $half}"
 refused 'size' "{\"size\": 0, $half}"
 refused 'size' "{\"size\": {\"longest_edge\": 16}, $half}"

@@ -113,7 +113,7 @@ static bp_status least_sizes(least *l, const bp_spec *spec, bp_error *error)
         const uint32_t count = least_buffers(p, l->kind, buffers);
         for (uint32_t k = 0; k < count; k++) {
             if (buffers[k] != BP_NO_BUFFER && least_below(&runtime.graph.buffers[buffers[k]])) {
-                bytes += bp_size_align(runtime.graph.buffers[buffers[k]].bytes, BP_ARENA_ALIGNMENT);
+                bytes += bp_report_rounded(&runtime.graph, &runtime.graph.buffers[buffers[k]]);
                 cost += moved[buffers[k]];
             }
         }

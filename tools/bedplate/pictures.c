@@ -76,7 +76,8 @@ static bp_status picture_pixels(pictures *p, const bp_data_reader *file, const u
     const uint64_t numbers = bp_size_mul(bp_size_mul(size[0], size[1]), planes);
     if (numbers > MOST) {
         return bp_error_limit(file->error, BP_ERR_DATA, where, "the image has too many numbers",
-                              file->path, (int64_t)(numbers >> 1), BP_LIMIT_MOST, (int64_t)MOST);
+                              file->path, (int64_t)(numbers < INT64_MAX ? numbers : INT64_MAX),
+                              BP_LIMIT_MOST, (int64_t)MOST);
     }
     return picture_room(p, file, bp_size_add(file->size, numbers));
 }

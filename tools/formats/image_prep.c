@@ -9,6 +9,9 @@
 
 enum { READ_BYTES = 8192, TEXT_BYTES = 8192, KEYS_BYTES = 8192 };
 
+/* Less of an image is no image; a resize would be of sizes beyond all bounds. */
+#define CROP_LEAST 0.01
+
 static const char where[] = "preprocessor_config.json";
 
 /* What the file holds, before one value means by another. */
@@ -188,6 +191,9 @@ static bp_status prep_settle(prep_file *f)
         prep->height = f->size[0];
         prep->width = f->size[1];
         prep->shortest = f->size[2];
+    }
+    if (pct && !(prep->crop_pct >= CROP_LEAST && prep->crop_pct <= 1.0)) {
+        return prep_refuse(f, "crop_pct", "the part that stays is from 0.01 to 1");
     }
     if (pct && f->resize && prep->shortest == 0) {
         return prep_refuse(f, "size", "with crop_pct a size is shortest_edge");
