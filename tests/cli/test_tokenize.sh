@@ -85,6 +85,29 @@ expect 0 'tekken.json is not written to GGUF' export --model "$work/again" --to 
 sed 's/"rank":300,/"rank":301,/' "$work/own/tekken.json" >"$work/again/tekken.json"
 expect 4 'tekken.json: .*ranks from 0 on' generate --model "$work/again" --prompt x
 
+# The same of tiktoken's tokenizer.model of Llama 3 and of XLM-R's sentencepiece.bpe.model.
+mkdir "$work/ranks" "$work/fair"
+cp tests/golden/tokenizers/llama3_own/tokenizer.model "$work/ranks"
+tokens=$(wc -l <"$work/ranks/tokenizer.model")
+sed 's/"mistral"/"llama"/; s/825/'$((tokens + 256))'/' "$work/own/config.json" >"$work/ranks/config.json"
+run train --model "$work/ranks" --data "$work/own.txt" --max-seq-length 12 --max-steps 2 --quiet --output-dir "$work/ranked"
+check $code "trained by tiktoken's tokenizer.model" "$err"
+cmp -s "$work/ranks/tokenizer.model" "$work/ranked/tokenizer.model"
+check $? "tokenizer.model goes along" "$err"
+expect 0 '.' generate --model "$work/ranked" --prompt 'the number 7' --max-new-tokens 4
+expect 0 "tiktoken's tokenizer.model is not written to GGUF" export --model "$work/ranked" --to "$work/own.gguf"
+sed -i 's/"vocab_size": [0-9]*/"vocab_size": '$tokens'/' "$work/ranks/config.json"
+expect 4 "vocab" train --model "$work/ranks" --data "$work/own.txt" --max-seq-length 12 --max-steps 2 --output-dir "$work/x"
+cp tests/golden/tokenizers/xlmr_own/sentencepiece.bpe.model "$work/fair"
+echo '{"model_type": "xlm-roberta", "vocab_size": 902, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "max_position_embeddings": 34, "type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0,
+    "eos_token_id": 2}' >"$work/fair/config.json"
+run train --model "$work/fair" --task masked-lm --data "$work/own.txt" --max-seq-length 12 --max-steps 2 --quiet \
+    --output-dir "$work/faired"
+check $code "trained by sentencepiece.bpe.model" "$err"
+cmp -s "$work/fair/sentencepiece.bpe.model" "$work/faired/sentencepiece.bpe.model"
+check $? "sentencepiece.bpe.model goes along" "$err"
+
 if [[ -z ${BP_GPT2_DIR:-} || ! -e $BP_GPT2_DIR/tinyshakespeare.txt ]]; then
     echo "skipped: BP_GPT2_DIR names no folder with GPT-2's files and tinyshakespeare.txt"
     finish

@@ -2,10 +2,10 @@
 /* libFuzzer target: the files of a tokenizer, and text through one. The first byte says what the
  * rest is: j  a tokenizer.json s  members of a tokenizer.json, to which a model over bytes and
  * characters is added g  vocab.json, the byte 01, merges.txt b  vocab.txt, the byte 01,
- * tokenizer_config.json p  a tokenizer.model t  a tekken.json 0 1 2 3 4 5  text for a tokenizer
- * that splits as GPT-2, as Llama 3, not at all, as BERT, and for Unigram with and without a
- * character map. A tokenizer that opens must give the same ids for every way of feeding a text, and
- * ids that decode.
+ * tokenizer_config.json p  a tokenizer.model x  XLM-R's t  a tekken.json 0 1 2 3 4 5  text for a
+ * tokenizer that splits as GPT-2, as Llama 3, not at all, as BERT, and for Unigram with and without
+ * a character map. A tokenizer that opens must give the same ids for every way of feeding a text,
+ * and ids that decode.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,6 +300,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         s.count -= cut == NULL ? 1 : 0;
     } else if (kind == 'p') {
         token_put(&s, "tokenizer.model", bytes, size);
+    } else if (kind == 'x') {
+        token_put(&s, "sentencepiece.bpe.model", bytes, size);
     } else if (kind == 't') {
         token_put(&s, "tekken.json", bytes, size);
     } else {

@@ -506,6 +506,13 @@ COMPARES(spm_bpe_map, "spm_bpe_map", 19)
 /* Against tiktoken. */
 /* verifies formats-3.2920 */
 COMPARES(tekken_own, "tekken_own", 20)
+/* verifies formats-3.2920 */
+COMPARES(llama3_own, "llama3_own", 22)
+
+/* Against SentencePiece, with the ids that XLM-R's tokenizer makes of its pieces. */
+/* verifies formats-3.2920 */
+COMPARES(xlmr_own, "xlmr_own", 21)
+
 /* The folder with OpenAI's vocab.json and merges.txt, if there is one on this machine. */
 static const char *gpt2_folder(void)
 {
@@ -550,6 +557,8 @@ int main(void)
         cmocka_unit_test(spm_bpe),
         cmocka_unit_test(spm_bpe_map),
         cmocka_unit_test(tekken_own),
+        cmocka_unit_test(xlmr_own),
+        cmocka_unit_test(llama3_own),
         cmocka_unit_test(gpt2),
         cmocka_unit_test(pairs),
     };

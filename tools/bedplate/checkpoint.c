@@ -419,6 +419,7 @@ bp_status checkpoint_copy_tokenizer(checkpoint *c)
                                         "added_tokens.json",
                                         "tokenizer.model",
                                         "spiece.model",
+                                        "sentencepiece.bpe.model",
                                         "tekken.json",
                                         "chat_template.jinja",
                                         "generation_config.json",

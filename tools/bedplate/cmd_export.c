@@ -132,6 +132,7 @@ static bp_status copy_files(exporting *e)
                                         "tokenizer.model",
                                         "vocab.txt",
                                         "spiece.model",
+                                        "sentencepiece.bpe.model",
                                         "tekken.json",
                                         "generation_config.json",
                                         "preprocessor_config.json",

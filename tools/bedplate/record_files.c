@@ -7,16 +7,16 @@
 #include "core/file/storage.h"
 #include "device/host/sha256.h"
 
-static const char *const tokenizer_files[] = {"tokenizer.json",    "tokenizer_config.json",
-                                              "vocab.json",        "merges.txt",
-                                              "vocab.txt",         "special_tokens_map.json",
-                                              "added_tokens.json", "tokenizer.model",
-                                              "spiece.model",      "tekken.json"};
+static const char *const tokenizer_files[] = {
+    "tokenizer.json", "tokenizer_config.json",   "vocab.json",        "merges.txt",
+    "vocab.txt",      "special_tokens_map.json", "added_tokens.json", "tokenizer.model",
+    "spiece.model",   "sentencepiece.bpe.model", "tekken.json"};
 static const char *const adapter_files[] = {"adapter_config.json", "adapter_model.safetensors"};
 static const char *const exported_files[] = {
     "config.json",    "model.safetensors",     "adapter_config.json", "adapter_model.safetensors",
     "tokenizer.json", "tokenizer_config.json", "vocab.json",          "merges.txt",
-    "vocab.txt",      "tokenizer.model",       "spiece.model",        "tekken.json"};
+    "vocab.txt",      "tokenizer.model",       "spiece.model",        "sentencepiece.bpe.model",
+    "tekken.json"};
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 

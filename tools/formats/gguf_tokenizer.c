@@ -43,7 +43,11 @@ static const char *split_word(const bp_tokenizer *t)
 const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer)
 {
     if (tokenizer->rules.ranked) {
-        return "tekken.json is not written to GGUF files; save the tokenizer as tokenizer.json";
+        return tokenizer->rules.split == BP_SPLIT_LLAMA3
+                   ? "tiktoken's tokenizer.model is not written to GGUF files; save the tokenizer "
+                     "as tokenizer.json"
+                   : "tekken.json is not written to GGUF files; save the tokenizer as "
+                     "tokenizer.json";
     }
     if (gguf_tokenizer_is_byte_level(tokenizer)) {
         return split_word(tokenizer)[0] != '\0' ? NULL

@@ -70,6 +70,7 @@ typedef struct bp_load {
     bp_base64 base64;
 
     /* Of SentencePiece's models. */
+    bool fairseq; /* XLM-R's: ids as fairseq gave them */
     uint64_t model_type;
     uint32_t unknowns;  /* pieces of that type */
     bool unused, users; /* some piece is unused, or a user's */

@@ -276,11 +276,38 @@ static bp_status settle(bp_load *load)
     return BP_OK;
 }
 
+/* ---- XLM-R: fairseq's ids of the pieces ---- */
+
+/* <s> <pad> </s> <unk>, every other piece one further than in its file, <mask> behind them. */
+static const int64_t fairseq_ids[] = {3, 0, 2};
+#define FAIRSEQ_FIRST (sizeof fairseq_ids / sizeof fairseq_ids[0])
+
+/* The id of a piece whose text is in scratch->token. */
+static bp_status piece_id(bp_load *load, const piece *p, int64_t place, int64_t *id)
+{
+    static const char *const names[] = {"<unk>", "<s>", "</s>"};
+    const size_t first = (size_t)place;
+    *id = load->fairseq ? place + 1 : place;
+    if (!load->fairseq || first >= FAIRSEQ_FIRST) {
+        return BP_OK;
+    }
+    *id = fairseq_ids[first];
+    return p->type == (first == 0 ? UNKNOWN : CONTROL) && p->length == strlen(names[first]) &&
+                   memcmp(load->scratch->token, names[first], p->length) == 0
+               ? BP_OK
+               : pieces_refuse(load, "pieces", "XLM-R's begin with <unk>, <s> and </s>");
+}
+
+static bp_status add_fairseq(bp_load *load, int64_t pieces)
+{
+    BP_TRY(bp_load_added(load, "<pad>", 5, 1, BP_ADDED_SPECIAL, false));
+    return bp_load_added(load, "<mask>", 6, pieces + 1, BP_ADDED_SPECIAL | BP_ADDED_LSTRIP, false);
+}
+
 bp_status bp_load_pieces(bp_load *load)
 {
     message file = {load, load->reader.end};
-    int64_t id = 0;
-    load->line_at = load->line_end = NULL;
+    int64_t place = 0, id;
     if (load->pass == BP_LOAD_MERGES) {
         return BP_OK;
     }
@@ -307,11 +334,14 @@ bp_status bp_load_pieces(bp_load *load)
         message part = inside(&file, &f);
         if (f.number == 1) {
             BP_TRY(take_piece(&part, &p));
+            BP_TRY(piece_id(load, &p, place++, &id));
             BP_TRY((load->pass == BP_LOAD_COUNT ? count_piece : add_piece)(load, &p, id));
-            id++;
         } else {
             BP_TRY(f.number == 2 ? take_trainer(&part) : take_normalizer(&part));
         }
+    }
+    if (load->fairseq) {
+        BP_TRY(add_fairseq(load, place));
     }
     return load->pass == BP_LOAD_COUNT ? settle(load) : BP_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "tools/formats/token_load.h"
 #include "tools/formats/token_pieces.h"
+#include "tools/formats/token_ranks.h"
 #include "tools/formats/token_table.h"
 #include "tools/formats/token_unigram.h"
 
@@ -20,7 +21,7 @@ typedef struct opening {
     bp_error inner;
     bp_tokenizer_need need;
     const char *directory;
-    const char *pieces; /* the file of SentencePiece */
+    const char *pieces; /* the file of SentencePiece, or tiktoken's */
     bool config_there;
     bp_error *error;
 } opening;
@@ -28,11 +29,12 @@ typedef struct opening {
 static bp_status find_files(opening *o)
 {
     static const char *const names[] = {
-        "tokenizer.json",        "vocab.json",   "merges.txt", "vocab.txt", "tokenizer.model",
-        "tokenizer_config.json", "spiece.model", "tekken.json"};
-    bool there[8];
+        "tokenizer.json", "vocab.json",      "merges.txt",
+        "vocab.txt",      "tokenizer.model", "tokenizer_config.json",
+        "spiece.model",   "tekken.json",     "sentencepiece.bpe.model"};
+    bool there[9];
     bp_store *store = o->load.store;
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 9; i++) {
         char path[BP_STORE_PATH_MAX];
         BP_TRY(bp_storage_join(path, o->directory, names[i], o->error));
         if (store->exists(store, path, &there[i]) != BP_OK) {
@@ -40,13 +42,13 @@ static bp_status find_files(opening *o)
         }
     }
     o->config_there = there[5];
-    o->need.files = there[0]               ? BP_TOKENIZER_JSON
-                    : there[1] && there[2] ? BP_TOKENIZER_GPT2
-                    : there[3]             ? BP_TOKENIZER_BERT
-                    : there[4] || there[6] ? BP_TOKENIZER_PIECES
-                    : there[7]             ? BP_TOKENIZER_TEKKEN
-                                           : BP_TOKENIZER_NONE;
-    o->pieces = there[4] ? names[4] : names[6];
+    o->need.files = there[0]                           ? BP_TOKENIZER_JSON
+                    : there[1] && there[2]             ? BP_TOKENIZER_GPT2
+                    : there[3]                         ? BP_TOKENIZER_BERT
+                    : there[4] || there[6] || there[8] ? BP_TOKENIZER_PIECES
+                    : there[7]                         ? BP_TOKENIZER_TEKKEN
+                                                       : BP_TOKENIZER_NONE;
+    o->pieces = names[there[4] ? 4 : there[6] ? 6 : 8];
     if (o->need.files == BP_TOKENIZER_NONE && there[1]) {
         return bp_error_set(o->error, BP_ERR_DATA, where,
                             "vocab.json is there and merges.txt is missing", o->directory);
@@ -78,6 +80,37 @@ static bp_status tokenizer_read_file(opening *o, const char *name, bp_status (*r
     return o->inner.code;
 }
 
+/* SentencePiece's model, or tiktoken's ranks: which, the file says. */
+static bp_status read_model(bp_load *load)
+{
+    bool ranks = load->need->files == BP_TOKENIZER_RANKS;
+    if (load->pass == BP_LOAD_COUNT) {
+        BP_TRY(bp_load_is_ranks(load, &ranks));
+        load->need->files = ranks ? BP_TOKENIZER_RANKS : BP_TOKENIZER_PIECES;
+        load->fairseq = load->fairseq && !ranks;
+    }
+    return ranks ? bp_load_ranks(load) : bp_load_pieces(load);
+}
+
+static bool is_one_of(const char *word, const char *const *list)
+{
+    for (; *list != NULL; list++) {
+        if (strcmp(word, *list) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether SentencePiece's pieces have fairseq's ids: by the class, or by the name of the file. */
+static bool is_fairseq(const opening *o)
+{
+    static const char *const classes[] = {"XLMRobertaTokenizer", "XLMRobertaTokenizerFast", NULL};
+    const char *class_name = o->load.config.class_name;
+    return is_one_of(class_name, classes) ||
+           (class_name[0] == '\0' && strcmp(o->pieces, "sentencepiece.bpe.model") == 0);
+}
+
 static bp_status read_vocabulary(opening *o, bp_load_pass pass)
 {
     o->load.pass = pass;
@@ -92,7 +125,9 @@ static bp_status read_vocabulary(opening *o, bp_load_pass pass)
         return pass != BP_LOAD_TOKENS ? tokenizer_read_file(o, "merges.txt", bp_load_merges_txt)
                                       : BP_OK;
     case BP_TOKENIZER_PIECES:
-        return tokenizer_read_file(o, o->pieces, bp_load_pieces);
+    case BP_TOKENIZER_RANKS:
+        o->load.fairseq = o->need.files == BP_TOKENIZER_PIECES && is_fairseq(o);
+        return tokenizer_read_file(o, o->pieces, read_model);
     case BP_TOKENIZER_TEKKEN:
         return tokenizer_read_file(o, "tekken.json", bp_load_tekken);
     default:
@@ -106,14 +141,37 @@ static bp_status tokenizer_refuse(opening *o, const char *name, const char *text
     return bp_error_set(o->error, BP_ERR_DATA, where, text, name);
 }
 
-static bool is_one_of(const char *word, const char *const *list)
+/* Whether a model of SentencePiece's, or of tiktoken's, is of a class that is implemented. */
+static bp_status check_class(opening *o)
 {
-    for (; *list != NULL; list++) {
-        if (strcmp(word, *list) == 0) {
-            return true;
-        }
+    static const char *const pieces[] = {"",
+                                         "LlamaTokenizer",
+                                         "LlamaTokenizerFast",
+                                         "GemmaTokenizer",
+                                         "GemmaTokenizerFast",
+                                         "T5Tokenizer",
+                                         "T5TokenizerFast",
+                                         NULL};
+    static const char *const ranks[] = {"",
+                                        "PreTrainedTokenizer",
+                                        "PreTrainedTokenizerFast",
+                                        "TokenizersBackend",
+                                        "LlamaTokenizer",
+                                        "LlamaTokenizerFast",
+                                        NULL};
+    const char *class_name = o->load.config.class_name;
+    if (o->need.files == BP_TOKENIZER_RANKS) {
+        return is_one_of(class_name, ranks)
+                   ? BP_OK
+                   : tokenizer_refuse(o, class_name,
+                                      "of tiktoken's files only Llama 3's is implemented");
     }
-    return false;
+    return o->load.fairseq || is_one_of(class_name, pieces)
+               ? BP_OK
+               : tokenizer_refuse(o, class_name,
+                                  "of SentencePiece's models only those of LlamaTokenizer, "
+                                  "GemmaTokenizer, T5Tokenizer and XLMRobertaTokenizer are "
+                                  "implemented");
 }
 
 /* Files that hold a vocabulary only leave the rules to the class of tokenizer they are for. */
@@ -130,23 +188,11 @@ static bp_status set_rules(opening *o)
                                        NULL};
     const bp_load_config *config = &o->load.config;
     bp_token_rules *rules = &o->load.rules;
-    static const char *const pieces[] = {"",
-                                         "LlamaTokenizer",
-                                         "LlamaTokenizerFast",
-                                         "GemmaTokenizer",
-                                         "GemmaTokenizerFast",
-                                         "T5Tokenizer",
-                                         "T5TokenizerFast",
-                                         NULL};
     if (o->need.files == BP_TOKENIZER_JSON || o->need.files == BP_TOKENIZER_TEKKEN) {
         return BP_OK;
     }
-    if (o->need.files == BP_TOKENIZER_PIECES) {
-        return is_one_of(config->class_name, pieces)
-                   ? BP_OK
-                   : tokenizer_refuse(o, config->class_name,
-                                      "of SentencePiece's models only those of LlamaTokenizer, "
-                                      "GemmaTokenizer and T5Tokenizer are implemented");
+    if (o->need.files == BP_TOKENIZER_PIECES || o->need.files == BP_TOKENIZER_RANKS) {
+        return check_class(o);
     }
     bool is_gpt2 = o->need.files == BP_TOKENIZER_GPT2;
     if (!is_one_of(config->class_name, is_gpt2 ? gpt2 : bert)) {
@@ -326,13 +372,32 @@ static void set_special(const opening *o, bp_tokenizer *t)
                                         .cls = special_of(o, t, BP_NAME_CLS),
                                         .sep = special_of(o, t, BP_NAME_SEP),
                                         .mask = special_of(o, t, BP_NAME_MASK)};
+    if (o->load.fairseq) {
+        t->special.cls = t->special.cls < 0 ? t->special.bos : t->special.cls;
+        t->special.sep = t->special.sep < 0 ? t->special.eos : t->special.sep;
+    }
 }
 
-/* The template of files that have none: BERT's, and GPT-2's with add_bos_token. */
+/* <s> A </s>, <s> A </s></s> B </s> */
+static void set_fairseq(bp_tokenizer *t)
+{
+    bp_template *single = &t->rules.single, *pair = &t->rules.pair;
+    single->before = (bp_template_part){.ids = {(uint32_t)t->special.cls}, .count = 1};
+    single->after = (bp_template_part){.ids = {(uint32_t)t->special.sep}, .count = 1};
+    *pair = *single;
+    pair->between =
+        (bp_template_part){.ids = {(uint32_t)t->special.sep, (uint32_t)t->special.sep}, .count = 2};
+}
+
+/* The template of files that have none: BERT's, XLM-R's, and GPT-2's with add_bos_token. */
 static bp_status set_template(opening *o, bp_tokenizer *t)
 {
     bp_token_rules *rules = &t->rules;
     bp_template_part *before = &rules->single.before;
+    if (o->load.fairseq) {
+        set_fairseq(t);
+        return BP_OK;
+    }
     const bool pieces = o->need.files == BP_TOKENIZER_PIECES;
     const bool t5 = strncmp(o->load.config.class_name, "T5", 2) == 0;
     if (pieces && t5 && t->special.eos >= 0) {

@@ -10,7 +10,9 @@
  *   vocab.json, merges.txt   GPT-2
  *   vocab.txt                BERT WordPiece
  *   tokenizer.model,         SentencePiece's own models, of the types unigram and
- *   spiece.model             BPE, to the ids of that library
+ *   spiece.model,            BPE, to the ids of that library; XLM-R's to those of fairseq
+ *   sentencepiece.bpe.model
+ *   tokenizer.model          tiktoken's file of Llama 3, to the ids of that library
  *   tekken.json              Mistral's own, which tiktoken's rules apply to
  *
  * and beside any of them tokenizer_config.json for the names of the special tokens (and, beside
@@ -50,7 +52,8 @@ typedef enum bp_tokenizer_files {
     BP_TOKENIZER_JSON,   /* tokenizer.json */
     BP_TOKENIZER_GPT2,   /* vocab.json and merges.txt */
     BP_TOKENIZER_BERT,   /* vocab.txt */
-    BP_TOKENIZER_PIECES, /* tokenizer.model, or spiece.model */
+    BP_TOKENIZER_PIECES, /* tokenizer.model, spiece.model or sentencepiece.bpe.model */
+    BP_TOKENIZER_RANKS,  /* tokenizer.model, where it is tiktoken's */
     BP_TOKENIZER_TEKKEN  /* tekken.json */
 } bp_tokenizer_files;
 

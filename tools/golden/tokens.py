@@ -6,7 +6,8 @@
                                             ties each time; digests are due after it)
     tools/golden/tokens.py pieces           the same for the tokenizers that SentencePiece trains
     tools/golden/tokens.py cases            the tokenizers whose patterns tell cases apart
-    tools/golden/tokens.py own              tekken_own, Mistral's file of the tokens of tekken
+    tools/golden/tokens.py own              tekken_own, Mistral's file of the tokens of tekken; llama3_own, Llama
+                                            3's of the same; xlmr_own, XLM-R's file of the pieces of spm_unigram
     tools/golden/tokens.py spaces           the tokenizer `spaces`, and its ids of 100 texts
     tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
                                                 them, and for OpenAI's GPT-2 if its folder
@@ -46,7 +47,7 @@ DECODED = 1000
 PAIRED = ["llama3", "llama2", "bert_uncased"]
 NAMES = ["gpt2_small", "llama3", "qwen2", "llama2", "metaspace", "bert_uncased", "bert_cased", "smollm",
          "gpt2", "unigram", "unigram_strip", "unigram_bytes", "gemma", "tekken", "gpt4o", "phi4",
-         "spm_unigram", "spm_bytes", "spm_bpe", "spm_bpe_map", "tekken_own"]
+         "spm_unigram", "spm_bytes", "spm_bpe", "spm_bpe_map", "tekken_own", "xlmr_own", "llama3_own"]
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -497,6 +498,47 @@ def open_bert(folder):
     return tokenizer
 
 
+class Offset:
+    """SentencePiece's pieces with the ids that XLM-R has of them (transformers 4, XLMRobertaTokenizer)."""
+
+    def __init__(self, folder):
+        import sentencepiece
+        self.own = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/sentencepiece.bpe.model")
+        self.first = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+
+    def id_of(self, piece):
+        one = self.own.piece_to_id(piece)
+        return self.first[piece] if piece in self.first else one + 1 if one else 3
+
+    def encode(self, text, **_):
+        return type("Encoding", (), {"ids": [self.id_of(piece) for piece in self.own.encode(text, out_type=str)]})
+
+    def bytes_of(self, ids):
+        names = {number: name for name, number in self.first.items()}
+        text = "".join(names[i] if i in names else self.own.id_to_piece(i - 1) for i in ids).replace("\u2581", " ")
+        return (text[1:] if text[:1] == " " else text).encode()
+
+
+class Lines:
+    """Llama 3's tokenizer.model by tiktoken, as Meta's llama3 reads it; special tokens are found in text first."""
+
+    def __init__(self, path):
+        from tiktoken.load import load_tiktoken_bpe
+        ranks = load_tiktoken_bpe(path)
+        names = ["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>",
+                 "<|finetune_right_pad_id|>", "<|reserved_special_token_2|>", "<|start_header_id|>", "<|end_header_id|>",
+                 "<|eom_id|>", "<|eot_id|>", "<|python_tag|>"]
+        names += [f"<|reserved_special_token_{i}|>" for i in range(3, 256 - len(names) + 3)]
+        self.own = tiktoken.Encoding("own", pat_str=LLAMA3, mergeable_ranks=ranks, special_tokens={
+            name: len(ranks) + i for i, name in enumerate(names)})
+
+    def encode(self, text, **_):
+        return type("Encoding", (), {"ids": self.own.encode(text, allowed_special="all")})
+
+    def bytes_of(self, ids):
+        return self.own.decode_bytes(ids)
+
+
 class Ranks:
     """tekken.json by tiktoken, which its own library uses; special tokens are found in text first."""
 
@@ -541,6 +583,25 @@ def make_own():
         file.write("\n")
 
 
+def make_llama3_own():
+    """Llama 3's tokenizer.model of the tokens of the tokenizer `llama3`, which no merge need make."""
+    model = json.load(open(f"{HERE}/llama3/tokenizer.json", encoding="utf-8"))["model"]
+    bytes_of = {c: b for b, c in pre_tokenizers_bytes().items()}
+    os.makedirs(f"{HERE}/llama3_own", exist_ok=True)
+    with open(f"{HERE}/llama3_own/tokenizer.model", "wb") as file:
+        for i, t in enumerate(sorted(model["vocab"], key=model["vocab"].get)):
+            file.write(base64.b64encode(bytes(bytes_of[c] for c in t)) + b" %d\n" % i)
+
+
+def make_xlmr_own():
+    """XLM-R's file is SentencePiece's as it is."""
+    os.makedirs(f"{HERE}/xlmr_own", exist_ok=True)
+    with open(f"{HERE}/spm_unigram/tokenizer.model", "rb") as file:
+        model = file.read()
+    with open(f"{HERE}/xlmr_own/sentencepiece.bpe.model", "wb") as file:
+        file.write(model)
+
+
 def pre_tokenizers_bytes():
     """GPT-2's characters of the bytes."""
     direct = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -553,6 +614,10 @@ def pre_tokenizers_bytes():
 def open_one(name, gpt2=None):
     if name == "tekken_own":
         return Ranks(f"{HERE}/{name}/tekken.json")
+    if name == "xlmr_own":
+        return Offset(f"{HERE}/{name}")
+    if name == "llama3_own":
+        return Lines(f"{HERE}/{name}/tokenizer.model")
     if name.startswith("spm_"):
         return Pieces(f"{HERE}/{name}")
     if name.startswith("gpt2"):
@@ -592,7 +657,7 @@ def digests(gpt2):
         tokenizer = open_one(name, gpt2)
         ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in lines]
         out += struct.pack(f"<{LINES}I", *map(digest, ids))
-        if name.startswith("spm_") or name == "tekken_own":
+        if name.startswith("spm_") or name.endswith("_own"):
             decoded = [tokenizer.bytes_of(one) for one in ids[:DECODED]]
         else:
             decoded = [tokenizer.decode(one, skip_special_tokens=False).encode() for one in ids[:DECODED]]
@@ -619,6 +684,8 @@ def main():
         train_pieces()
     elif sys.argv[1:] == ["own"]:
         make_own()
+        make_llama3_own()
+        make_xlmr_own()
     elif sys.argv[1:] == ["cases"]:
         train_cases()
     elif sys.argv[1:] == ["train"]:

@@ -252,6 +252,8 @@ static void other_files_are_checked_too(void **state)
                      BP_OK);
     assert_int_equal(d.need.files, BP_TOKENIZER_NONE);
     desk_put(&d, "tokenizer.model", "x");
+    desk_refused(&d, "neither a model of SentencePiece nor tiktoken's");
+    desk_put(&d, "tokenizer.model", "\n");
     desk_refused(&d, "the model is cut off");
     desk_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##b\n");
     assert_int_equal(desk_open(&d), BP_OK);

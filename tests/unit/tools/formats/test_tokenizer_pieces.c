@@ -65,7 +65,7 @@ static void classes_say_what_goes_around_a_text(void **state)
     encode_under(&d, "{\"tokenizer_class\": \"T5Tokenizer\", \"eos_token\": \"</s>\"}");
     assert_int_equal(d.count, plain + 1);
     assert_int_equal(d.ids[plain], 2);
-    desk_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"XLMRobertaTokenizer\"}");
+    desk_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"MBartTokenizer\"}");
     desk_refused(&d, "of SentencePiece's models only those of LlamaTokenizer");
     desk_free(&d);
     free(bytes);
@@ -82,6 +82,47 @@ static void the_other_name_is_read_too(void **state)
     assert_int_equal(desk_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_UNIGRAM);
     desk_free(&d);
+    free(bytes);
+}
+
+/* XLM-R's pieces have fairseq's ids, by the name of the file or by the class. */
+/* verifies formats-3.2920 */
+static void pieces_of_xlm_r_have_the_ids_of_fairseq(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sentencepiece.bpe.model", "spiece.model"};
+    size_t size;
+    unsigned char *bytes = read_model(GOLDEN "xlmr_own/sentencepiece.bpe.model", &size);
+    for (size_t i = 0; i < 2; i++) {
+        tokenizer_desk d;
+        desk_init(&d);
+        put_model(&d, names[i], bytes, size);
+        if (i == 1) {
+            desk_put(&d, "tokenizer_config.json",
+                     "{\"tokenizer_class\": \"XLMRobertaTokenizer\", \"cls_token\": \"<s>\"}");
+        }
+        assert_int_equal(desk_open(&d), BP_OK);
+        const bp_tokenizer_special *special = bp_tokenizer_special_of(&d.tokenizer);
+        const int64_t last = (int64_t)bp_tokenizer_tokens(&d.tokenizer) - 1;
+        assert_true(special->bos == 0 && special->cls == 0 && special->pad == 1);
+        assert_true(special->eos == 2 && special->sep == 2 && special->unk == 3);
+        assert_true(special->mask == last || i == 1);
+        assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<mask>", 6), last);
+        desk_encoder(&d, 512);
+        desk_encode(&d, "a  <mask>", BP_ENCODE_TEMPLATE); /* takes the spaces before it */
+        assert_int_equal(d.ids[0], 0);
+        assert_int_equal(d.ids[d.count - 2], last);
+        assert_int_equal(d.ids[d.count - 1], 2);
+        uint32_t ids[16];
+        uint8_t types[16];
+        size_t count, whole;
+        assert_int_equal(bp_encoder_pair(&d.encoder, "a", 1, "a", 1, BP_ENCODE_TEMPLATE, ids, types,
+                                         16, &count, &whole),
+                         BP_OK);
+        assert_int_equal(count, 2 * (d.count - 3) + 4);
+        assert_true(ids[count / 2 - 1] == 2 && ids[count / 2] == 2 && types[count - 1] == 0);
+        desk_free(&d);
+    }
     free(bytes);
 }
 
@@ -142,6 +183,31 @@ static void what_is_not_implemented_is_named(void **state)
     }
 }
 
+/* verifies formats-4.b9c7 */
+static void models_that_are_not_of_xlm_r_are_refused(void **state)
+{
+    (void)state;
+    static const char begins[] = "pieces: XLM-R's begin with <unk>, <s> and </s>";
+    static const struct {
+        const char *texts[5], *said;
+        uint8_t types[5];
+    } cases[] = {
+        {{"<s>", "<unk>", "</s>", "a"}, begins, {3, 2, 3, 1}},
+        {{"<unk>", "<s>", "a", "b"}, begins, {2, 3, 1, 1}},
+        {{"<unk>", "<s>", "</s>", "a"}, begins, {2, 1, 3, 1}},
+        {{"<unk>", "<s>", "</t>", "a"}, begins, {2, 3, 3, 1}},
+        {{"<unk>", "<s>", "</s>", "<pad>"}, "an added token has another id", {2, 3, 3, 1}}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unsigned char model[128];
+        tokenizer_desk d;
+        desk_init(&d);
+        put_model(&d, "sentencepiece.bpe.model", model,
+                  make_model(model, cases[i].texts, cases[i].types, 4, 0, 0));
+        desk_refused(&d, cases[i].said);
+        desk_free(&d);
+    }
+}
+
 /* Opened or refused, and what is opened gives ids that decode. */
 static void try_damaged(const unsigned char *bytes, size_t size)
 {
@@ -187,6 +253,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_say_what_goes_around_a_text),
         cmocka_unit_test(the_other_name_is_read_too),
+        cmocka_unit_test(pieces_of_xlm_r_have_the_ids_of_fairseq),
+        cmocka_unit_test(models_that_are_not_of_xlm_r_are_refused),
         cmocka_unit_test(what_is_not_implemented_is_named),
         cmocka_unit_test(damaged_models_are_refused_or_whole),
     };
