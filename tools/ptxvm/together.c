@@ -115,7 +115,7 @@ static bool together_parameters(const vm_warp *warp, uint32_t mask, const uint64
 bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint64_t *addresses,
                         unsigned bytes, bool write, uint8_t **data)
 {
-    stretch at;
+    stretch at = {0};
     vm_race_turn turn;
     uint8_t first[VM_LANES];
     if (space == VS_PARAM && !write) {
