@@ -167,6 +167,23 @@ static uint32_t dropout_site(uint32_t stage, bool attention)
     return (attention ? 1u : 2u) * (1u << 13) + stage;
 }
 
+static bool is_scaled(const building *b)
+{
+    const double scale = b->own->residual_scale;
+    return scale > 0.0 && (scale < 1.0 || scale > 1.0);
+}
+
+/* A value times residual_scale; the value itself where that is 1. */
+static uint32_t add_scale(building *b, uint32_t in, uint64_t width)
+{
+    if (!is_scaled(b)) {
+        return in;
+    }
+    const uint32_t scaled = make_value(b, "scaled", "d_scaled", width);
+    make_node(b, BP_NODE_SCALE, in, scaled)->factor = b->own->residual_scale;
+    return scaled;
+}
+
 /* The end of a sublayer: its last product joins the stream, normalised before where norms come
  * after. names: of the sum and its gradient, of the product and its norm. */
 static uint32_t add_end(building *b, bp_llama_parameter weight, const uint32_t from[2],
@@ -176,14 +193,11 @@ static uint32_t add_end(building *b, bp_llama_parameter weight, const uint32_t f
     const bool attention = weight == BP_LLAMA_O_WEIGHT;
     const uint64_t in = attention ? queries_of(&b->shape) : b->shape.inner;
     const bp_linear product = llama_block_dense(b->n, weight, in, b->shape.width, 0);
-    const double scale = b->own->residual_scale;
-    uint32_t x = from[0];
-    if (scale > 0.0 && (scale < 1.0 || scale > 1.0)) {
-        const uint32_t scaled = make_value(b, "scaled", "d_scaled", in);
-        make_node(b, BP_NODE_SCALE, x, scaled)->factor = scale;
-        x = scaled;
-    }
-    if (b->own->norms == BP_LLAMA_NORMS_BEFORE) {
+    const bool biased = product.bias != BP_NO_PARAMETER;
+    /* What enters is scaled, so that the sum is the product's own; not where a bias is scaled, too.
+     */
+    const uint32_t x = biased ? from[0] : add_scale(b, from[0], in);
+    if (b->own->norms == BP_LLAMA_NORMS_BEFORE && !(biased && is_scaled(b))) {
         const uint32_t out = make_value(b, names[0], names[1], b->shape.width);
         bp_node *node = make_node(b, BP_NODE_RESIDUAL, x, out);
         node->in[1] = from[1];
@@ -195,10 +209,12 @@ static uint32_t add_end(building *b, bp_llama_parameter weight, const uint32_t f
     bp_node *dense = make_node(b, BP_NODE_DENSE, x, projected);
     dense->parts = 1;
     dense->part[0] = product;
-    const uint32_t normal =
-        add_norm(b, attention ? BP_LLAMA_AFTER_1 : BP_LLAMA_AFTER_2, projected, after);
+    const uint32_t added =
+        b->own->norms == BP_LLAMA_NORMS_BEFORE
+            ? add_scale(b, projected, b->shape.width)
+            : add_norm(b, attention ? BP_LLAMA_AFTER_1 : BP_LLAMA_AFTER_2, projected, after);
     const uint32_t out = make_value(b, names[0], names[1], b->shape.width);
-    make_node(b, BP_NODE_ADD, normal, out)->in[1] = from[1];
+    make_node(b, BP_NODE_ADD, added, out)->in[1] = from[1];
     return out;
 }
 

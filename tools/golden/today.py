@@ -108,6 +108,10 @@ def granite():
                         residual_multiplier=0.4, logits_scaling=2.5)
     stream("granite_factors", v, "Granite", config, 55)
     stream("granite_lora", {**v, **LORA}, "Granite", config, 56)
+    # What a sublayer adds is scaled with its bias.
+    biases = llama_like(v, "Granite", drop=("head_dim",), attention_bias=True, mlp_bias=True, residual_multiplier=0.4)
+    stream("granite_biases", v, "Granite", biases, 84)
+    stream("granite_biases_lora", {**v, **LORA}, "Granite", biases, 85)
 
 
 def olmo2():
