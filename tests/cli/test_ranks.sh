@@ -85,6 +85,10 @@ refused "no such fabric" --fabric pigeon
 refused "out of range" --fabric threads:0
 refused "out of range" --fabric threads:17
 refused "no tree of fp32 additions" --lanes 2 --bf16 --gradient-dtype int8
+# Threads have the memory of one process: there is too little for all of them.
+trained refused --model tiny --data "$work/text" --fabric threads:4 --arena 1M
+[[ $code -eq 3 && $(grep -c "the plan does not fit" <<<"$err") -eq 1 && $(grep -c "largest buffer" <<<"$err") -eq 1 ]]
+check $? "too little memory for threads (exit $code)" "$err"
 refused "no sum over lanes" --lanes 2 --gradient-release adama --max-grad-norm 0
 
 finish

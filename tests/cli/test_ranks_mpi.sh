@@ -61,7 +61,21 @@ export TMPDIR=${TMPDIR:-/tmp}/rank-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
 mkdir -p "$TMPDIR"
 exec "$@"
 END
-chmod +x "$work/full" "$work/apart"
+# less RANKS COMMAND..: these have less address space; smaller: a smaller GPU.
+cat >"$work/less" <<'END'
+#!/bin/bash
+[[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} == $1 ]] && ulimit -v 600000
+shift
+exec "$@"
+END
+cat >"$work/smaller" <<END
+#!/bin/bash
+export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm PTXVM_DEVICES=2
+[[ \${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} == "\$1" ]] && export PTXVM_MEMORY=1048576
+shift
+exec "\$@"
+END
+chmod +x "$work/full" "$work/apart" "$work/less" "$work/smaller"
 
 digest_of() { sed -nE 's/.*"state_digest": *"([0-9a-f]+)".*/\1/p' <<<"$out" | tail -1; }
 files_of() { (cd "$1" && find . -type f ! -name 'events*' ! -name '*.lock' | sort | xargs cksum); }
@@ -106,6 +120,34 @@ together() {
     done
 }
 
+# verifies ranks-17.c932
+# Memory that one rank lacks is that rank's, by number and bytes; what all lack is said once.
+unequal() {
+    local begin=("$program" "${train[@]}" --output-dir "$work/run" "${data[@]}" --max-steps 4) words
+    for words in "--arena 1M" "--arena 1M --shard parameters"; do
+        ranks 4 "$work/only" 3 "$words" "${words#--arena 1M}" "${begin[@]}"
+        ends 2 "arena: this rank has too little memory where others have enough (found 1048576, right would be at least" \
+            "less memory for one rank, $words"
+        [[ $said == *"rank 3 on "* ]]
+        check $? "${launcher[0]}: the rank that has less" "$said"
+    done
+    ranks 4 "${begin[@]}" --arena 1M
+    [[ $code -eq 3 && $(grep -c "the plan does not fit" <<<"$said") -eq 1 && $(grep -c "largest buffer" <<<"$said") -eq 1 ]]
+    check $? "${launcher[0]}: too little memory for all ranks (exit $code)" "$out$err"
+    # Of GPT-2's two gigabytes one address space takes a part; and so do both.
+    begin=("$program" train --model gpt2 "${train[@]:3}" --output-dir "$work/run" "${data[@]}" --max-steps 4)
+    ranks 2 "$work/less" 1 "${begin[@]}"
+    ends 2 "rank 1 on $(hostname), arena: this rank has too little memory where others have enough (found " \
+        "less address space for one rank"
+    ranks 2 "$work/less" "[01]" "${begin[@]}"
+    ends 3 "arena: the system refused the memory that the plan needs" "too little address space for all"
+    [[ -e $BUILD/ptxvm/libcuda.so.1 ]] || return 0
+    begin=("$program" "${train[@]}" --output-dir "$work/run" "${data[@]}" --max-steps 4 --device cuda)
+    ranks 2 "$work/smaller" 1 "${begin[@]}"
+    ends 2 "rank 1 on $(hostname), GPU: this rank has too little memory where others have enough (found 1048576, right" \
+        "a GPU that has less memory"
+}
+
 # verifies ranks-4.e03f
 refusals() {
     rm -rf "$work/run"
@@ -124,9 +166,7 @@ refusals() {
         ranks 4 "$work/only" 2 "$other" "" "${begin[@]}" "${data[@]}"
         ends 2 "rank 2 is not as rank 0: ${other% *}: the ranks have made different plans" "another plan on one rank"
     done
-    ranks 4 "$work/only" 3 "--arena 1M" "" "${begin[@]}" "${data[@]}"
-    [[ $code -eq 3 && $(grep -c "the plan does not fit" <<<"$said") -eq 1 ]]
-    check $? "${launcher[0]}: too little memory for one rank (exit $code)" "$out$err"
+    unequal
     ranks 4 "${begin[@]}" "${data[@]}" --lanes 2
     ends 2 "there are more ranks than lanes (found 2, right would be at least 4)" "more ranks than lanes"
     ranks 3 "${begin[@]}" "${data[@]}"

@@ -23,6 +23,7 @@
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/release_cost.h"
 #include "tools/bedplate/ranks.h"
+#include "tools/bedplate/ranks_memory.h"
 #include "tools/bedplate/rate_choice.h"
 #include "tools/bedplate/rollback.h"
 #include "tools/bedplate/service.h"
@@ -214,7 +215,7 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(checkpoint_check_directory(s));
     BP_TRY(checkpoint_recall(&t->points, s));
     s->state_follows = t->points.found;
-    BP_TRY(training_feed(t));
+    BP_TRY(ranks_memory_alike(set, training_feed(t), &s->error, &s->error));
     BP_TRY(train_ranks_compare(t));
     BP_TRY(training_open(t));
     BP_TRY(tell_release(t));

@@ -24,7 +24,6 @@
 #include "tools/bedplate/embedder_choice.h"
 #include "tools/bedplate/ranks.h"
 #include "tools/bedplate/shard_plan.h"
-#include "tools/bedplate/shortage.h"
 #include "tools/bedplate/tensor_faults.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_files.h"
@@ -32,11 +31,7 @@
 #include "tools/formats/family.h"
 #include "tools/formats/preset.h"
 
-#define WORK_BYTES       ((uint64_t)1 << 20) /* to carry data */
 #define PAGE_BYTES       4096u
-#define WORK_TENSOR      2048u /* tables, per tensor of a file */
-#define WORK_RANKS       256u  /* ranks that save a state together without more, */
-#define WORK_RANK        1024u /* and what each rank beyond takes */
 #define SEQUENCE_DEFAULT 1024u
 #define TIME_PIECES      64u     /* of a recurrent model's sequences, unless --time-chunk says */
 #define TIME_STEPS       16u     /* in each at least */
@@ -370,14 +365,6 @@ bp_status session_choose(session *s)
     return chooses ? shard_choice_run(s, choose_form) : choose_form(s);
 }
 
-uint64_t session_work_bytes(const session *s)
-{
-    const bp_spec *spec = &s->spec;
-    const uint64_t size = ranks_size(s->set), more = size > WORK_RANKS ? size - WORK_RANKS : 0;
-    uint64_t tensors = 3 * (uint64_t)bp_adapter_parameters(spec) + 64;
-    return WORK_BYTES + tensors * WORK_TENSOR + more * WORK_RANK;
-}
-
 static coder_ask ask_of(session *s)
 {
     return (coder_ask){.store = s->store,
@@ -428,16 +415,6 @@ bp_status session_plan(session *s)
         keep_needed(s, plan);
     }
     return adapter_blame(s->set, status, &s->runtime.error);
-}
-
-bp_status session_check_fit(session *s)
-{
-    uint64_t needed = s->runtime.report.arena_bytes;
-    if (s->set->arena == 0 || needed <= s->set->arena) {
-        return BP_OK;
-    }
-    shortage_print(&s->choice, &s->runtime, s->set->arena);
-    return BP_ERR_FIT;
 }
 
 static bp_status load_weights(session *s)
@@ -507,26 +484,10 @@ bp_status session_give_weights(session *s, bool adapters)
     return bp_runtime_draw(&s->runtime);
 }
 
-/* Everything that the plan counts is resident from here on. */
-static void session_settle(session *s)
+static bp_status session_open(session *s)
 {
-    if (device_takes_memory(&s->spec)) {
-        process_settle();
-        memory_settle(&s->host);
-    }
-}
-
-bp_status session_open(session *s)
-{
-    uint64_t bytes = s->runtime.report.arena_bytes;
-    uint64_t host_bytes = s->runtime.report.host.arena_bytes;
-    session_settle(s);
-    if (device_takes_memory(&s->spec)) {
-        BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
-    }
-    if (device_takes_memory(&s->spec) && host_bytes > 0) {
-        BP_TRY(memory_take(&s->host_arena, host_bytes, true, "host arena", &s->error));
-    }
+    const uint64_t bytes = s->runtime.report.arena_bytes;
+    const uint64_t host_bytes = s->runtime.report.host.arena_bytes;
     bp_places places = bp_places_device(s->arena.address, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
     places.zeroed = true; /* as the system gives it */
@@ -545,8 +506,7 @@ bp_status session_open(session *s)
 
 bp_status session_start(session *s)
 {
-    BP_TRY(session_plan(s));
-    BP_TRY(session_check_fit(s));
+    BP_TRY(session_take(s));
     return session_open(s);
 }
 

@@ -105,14 +105,17 @@ uint64_t session_host_bytes(const session *s);
  * buffer at the peak, and the cheapest change that would make it fit. */
 bp_status session_check_fit(session *s) BP_MUST_CHECK;
 
-/* Takes the arena and opens the runtime over it: random weights, or those of the directory. */
-bp_status session_open(session *s) BP_MUST_CHECK;
-
 /* The weights of s->weights_path, where there are some, with those of --adapter if they are wanted;
- * the rest is drawn. session_open has done it. */
+ * the rest is drawn. session_start has done it. */
 bp_status session_give_weights(session *s, bool adapters) BP_MUST_CHECK;
 
-/* Plans, checks the fit, opens. */
+/* Plans, and takes the arenas, where there is room on every rank: memory that all of them lack is
+ * BP_ERR_FIT, and what is missing of --arena is printed once; memory that some lack BP_ERR_USAGE.
+ */
+bp_status session_take(session *s) BP_MUST_CHECK;
+
+/* Plans, checks the fit, takes the arena and opens the runtime over it: random weights, or those of
+ * the directory. */
 bp_status session_start(session *s) BP_MUST_CHECK;
 
 /* Prints the first error and returns the exit code; 0 for BP_OK. */

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* What a session takes beside its plan. */
+#include "core/compile/adapter.h"
 #include "tools/bedplate/data_answered.h"
 #include "tools/bedplate/data_tagged.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/process_memory.h"
+#include "tools/bedplate/ranks.h"
 #include "tools/bedplate/session.h"
+
+#define WORK_BYTES  ((uint64_t)1 << 20) /* to carry data */
+#define WORK_TENSOR 2048u               /* tables, per tensor of a file */
+#define WORK_RANKS  256u                /* ranks that save a state together without more, */
+#define WORK_RANK   1024u               /* and what each rank beyond takes */
 
 uint64_t session_arenas_here(const session *s)
 {
@@ -54,4 +61,12 @@ uint64_t session_host_bytes(const session *s)
     run = run > alone ? run : alone;
     return device_takes_memory(&s->spec) ? run + process_bytes(s->spec.device_options.threads)
                                          : run;
+}
+
+uint64_t session_work_bytes(const session *s)
+{
+    const bp_spec *spec = &s->spec;
+    const uint64_t size = ranks_size(s->set), more = size > WORK_RANKS ? size - WORK_RANKS : 0;
+    uint64_t tensors = 3 * (uint64_t)bp_adapter_parameters(spec) + 64;
+    return WORK_BYTES + tensors * WORK_TENSOR + more * WORK_RANK;
 }
