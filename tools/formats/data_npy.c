@@ -70,8 +70,9 @@ static bool take_descr(head *h)
     const bool known = npy->kind == 'f'   ? npy->bytes == 4 || npy->bytes == 8
                        : npy->kind == 'b' ? npy->bytes == 1
                                           : power && (npy->kind == 'i' || npy->kind == 'u');
-    h->at += 3;
-    return known && (*h->at == '\'' || *h->at == '"') && h->at++ < h->end;
+    const char close = h->at[3];
+    h->at += 4;
+    return known && (close == '\'' || close == '"');
 }
 
 /* A size, whose digits stop before `most` is passed. */

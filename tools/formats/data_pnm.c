@@ -6,7 +6,10 @@
 
 #include "core/file/storage.h"
 
+#define SIDE_MOST 65536 /* of an image that is resized, before and after */
+
 static const char where[] = "image";
+static const char no_size[] = "the image has no places, or is too large to be resized";
 
 static bp_status pnm_refuse(const bp_pnm *pnm, const char *text)
 {
@@ -166,13 +169,17 @@ bp_status bp_pnm_prepare(bp_pnm *pnm, const bp_image_prep *prep)
     uint64_t to[2], cut[2];
     const uint64_t channels = pnm->size[2], *from = pnm->size;
     const uint64_t numbers = bp_size_mul(bp_size_mul(from[0], from[1]), channels);
+    /* Before sizes are asked for: they divide by the shorter one. */
+    if (from[0] == 0 || from[1] == 0 || from[0] > SIDE_MOST || from[1] > SIDE_MOST) {
+        return pnm_refuse(pnm, no_size);
+    }
     bp_image_prep_sizes(prep, from, to, cut);
-    const bool small = cut[0] > to[0] || cut[1] > to[1];
-    if (small || from[0] == 0 || from[1] == 0 || from[0] > 65536 || from[1] > 65536 ||
-        to[0] > 65536 || to[1] > 65536) {
-        return pnm_refuse(pnm, small ? "the image is smaller than what the model's "
-                                       "preprocessor_config.json cuts out"
-                                     : "the image has no places, or is too large to be resized");
+    if (cut[0] > to[0] || cut[1] > to[1]) {
+        return pnm_refuse(pnm, "the image is smaller than what the model's "
+                               "preprocessor_config.json cuts out");
+    }
+    if (to[0] > SIDE_MOST || to[1] > SIDE_MOST) {
+        return pnm_refuse(pnm, no_size);
     }
     const uint64_t work = bp_image_resize_bytes(from, to, channels);
     unsigned char *memory = pnm->pictures->room(pnm->pictures, bp_size_add(work, numbers));

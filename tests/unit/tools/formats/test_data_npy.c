@@ -131,6 +131,35 @@ static void types_are_read(void **state)
     numbers_desk_end(&d);
 }
 
+/* The ways in which a head may be written. */
+static void heads_are_read(void **state)
+{
+    (void)state;
+    static const char *const dicts[] = {
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)}",
+        "{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (1, 2), }",
+        "{'shape': (1L, 2L), 'fortran_order': False, 'descr': '<f4' ,}",
+        "{'shape':(1,2,),'fortran_order':False,'descr':'<f4'}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+        "1,1,1,1,1,1,1,1,1,1,1,1,2)}", /* 32 sizes */
+    };
+    static const unsigned char bytes[8] = {0, 0, 128, 63, 0, 0, 0, 192};
+    static const float right[2] = {1, -2};
+    desk d;
+    numbers_desk_begin(&d);
+    for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++) {
+        array a;
+        array_begin(&a, 1, dicts[i]);
+        array_add(&a, bytes, sizeof bytes);
+        put(&d, "rows.npy", &a);
+        if (read_rows(&d, "rows.npy", 2, true) != BP_OK) {
+            fail_msg("%s: %s: %s", dicts[i], d.error.name, d.error.text);
+        }
+        has_row(&d, 0, right, 2, 0);
+    }
+    numbers_desk_end(&d);
+}
+
 static void put_labels(desk *d, const char *name, const char *shape, const unsigned char *labels,
                        size_t count)
 {
@@ -179,38 +208,58 @@ static void refused(desk *d, const char *name, const char *what, const char *tex
     assert_int_equal(d->memory.open_files, 0);
 }
 
+static const char *const bad_dicts[] = {
+    "",
+    "{}",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)",
+    "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (1 2), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 2), }",
+    "{'descr': '<f4', 'fortran_order': False, }",
+    "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), 'more': 1}",
+    "{'descr': '<f2', 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': '<c8', 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': '|O', 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': '<i16', 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': '<i3', 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 2), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), } x",
+    "{'descr': '<f4', 'shape': (1, 2), }",
+    "{'descr' '<f4', 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': 'f44', 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': '<f4x, 'fortran_order': False, 'shape': (1, 2), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (1:2), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+    "1,1,1,1,1,1,1,1,1,1,1,1,1,2), }",                       /* 33 sizes */
+    "{                                        'descr': '<f", /* to the head's last byte */
+};
+
 static void bad_heads_are_refused(void **state)
 {
     (void)state;
-    static const char *const dicts[] = {
-        "",
-        "{}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)",
-        "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (1 2), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 2), }",
-        "{'descr': '<f4', 'fortran_order': False, }",
-        "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), 'more': 1}",
-        "{'descr': '<f2', 'fortran_order': False, 'shape': (1, 2), }",
-        "{'descr': '<c8', 'fortran_order': False, 'shape': (1, 2), }",
-        "{'descr': '|O', 'fortran_order': False, 'shape': (1, 2), }",
-        "{'descr': '<i16', 'fortran_order': False, 'shape': (1, 2), }",
-        "{'descr': '<i3', 'fortran_order': False, 'shape': (1, 2), }",
-        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 2), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 2), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), } x",
-    };
     array a;
     desk d;
     numbers_desk_begin(&d);
-    for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++) {
-        array_begin(&a, 1, dicts[i]);
+    for (size_t i = 0; i < sizeof bad_dicts / sizeof bad_dicts[0]; i++) {
+        array_begin(&a, 1, bad_dicts[i]);
         array_add(&a, pixels, 8);
         put(&d, "a.npy", &a);
         refused(&d, "a.npy", "a.npy", "plain numbers");
     }
+    /* A NUL where the order of bytes stands; digits up to the head's last byte. */
+    array_begin(&a, 1, "{'descr': '?f4', 'fortran_order': False, 'shape': (1, 2), }");
+    *(unsigned char *)memchr(a.bytes, '?', a.size) = '\0';
+    array_add(&a, pixels, 8);
+    put(&d, "a.npy", &a);
+    refused(&d, "a.npy", "a.npy", "plain numbers");
+    array_begin(&a, 1, "{                                         'shape': (1");
+    a.bytes[a.size - 1] = '2';
+    array_add(&a, pixels, 8);
+    put(&d, "a.npy", &a);
+    refused(&d, "a.npy", "a.npy", "plain numbers");
     array_begin(&a, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }");
     array_add(&a, pixels, 7);
     put(&d, "a.npy", &a);
@@ -221,9 +270,17 @@ static void bad_heads_are_refused(void **state)
     a.bytes[9] = 1;
     put(&d, "a.npy", &a);
     refused(&d, "a.npy", "a.npy", "inside its head");
-    a.bytes[6] = 4;
-    put(&d, "a.npy", &a);
-    refused(&d, "a.npy", "a.npy", "versions 1 to 3");
+    static const struct {
+        size_t at;
+        unsigned char byte;
+    } first[] = {{6, 4}, {6, 0}, {7, 1}, {0, 'N'}};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+        const unsigned char was = a.bytes[first[i].at];
+        a.bytes[first[i].at] = first[i].byte;
+        put(&d, "a.npy", &a);
+        refused(&d, "a.npy", "a.npy", "versions 1 to 3");
+        a.bytes[first[i].at] = was;
+    }
     a.size = 11;
     put(&d, "a.npy", &a);
     refused(&d, "a.npy", "a.npy", "too short");
@@ -249,6 +306,8 @@ static void bad_rows_are_refused(void **state)
     refused(&d, "x.npy", "x.npy: line 2", "no class");
     put_labels(&d, "y.npy", "1,", wrong, 1);
     refused(&d, "x.npy", "y.npy", "another number of rows");
+    put_labels(&d, "y.npy", "2, 2", pixels, 4);
+    refused(&d, "x.npy", "y.npy", "another number of rows");
     put_labels(&d, "b.npy", "2, 2", pixels, 4);
     refused(&d, "b.npy", "b.npy", "labels are looked for");
     put_labels(&d, "max.npy", "2, 2", pixels, 4);
@@ -259,7 +318,8 @@ static void bad_rows_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_are_read), cmocka_unit_test(labels_are_found),
-        cmocka_unit_test(bad_heads_are_refused), cmocka_unit_test(bad_rows_are_refused)};
+        cmocka_unit_test(types_are_read), cmocka_unit_test(heads_are_read),
+        cmocka_unit_test(labels_are_found), cmocka_unit_test(bad_heads_are_refused),
+        cmocka_unit_test(bad_rows_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tests/support/numbers_desk.h"
+#include "tools/formats/data_pnm.h"
 
 #define TEXT(name, text) memory_store_put(&d.memory, (name), (text), sizeof(text) - 1)
 
@@ -98,7 +99,14 @@ static void bad_images_are_refused(void **state)
                 {"P6 2 1 65535\nabcdefabcdef", "to 255"},
                 {"P6 -2 1 255\nabcdef", "no number"},
                 {"P6 2x1 255\nabcdef", "no number"},
-                {"P6 99999999 1 255\nabcdef", "no number"}};
+                {"P6 99999999 1 255\nabcdef", "no number"},
+                {"P6 \x01 2 1 255\nabcdef", "no number"},
+                {"P7 2 1 255\nabcdef", "no PPM or PGM"},
+                {"\x89XNG 2 1", "no PPM or PGM"},
+                {"\x89PXG 2 1", "no PPM or PGM"},
+                {"\x89PNX 2 1", "no PPM or PGM"},
+                {"\xff\xd9\xff\xe0", "no PPM or PGM"},
+                {"\xff\xd8\xfe\xe0", "no PPM or PGM"}};
     desk d;
     numbers_desk_begin(&d);
     TEXT("good.ppm", "P6 2 1 255\nabcdef");
@@ -162,6 +170,188 @@ static void other_images_are_decoded(void **state)
     numbers_desk_end(&d);
 }
 
+/* Both with a decoder that must not be asked: only what is a PNG or a JPEG is its. */
+static void heads_that_nearly_are_pictures(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"\x89XNG..", "\x89PXG..", "\x89PNX..", "\xff\xd9\xff..",
+                                        "\xff\xd8\xfe.."};
+    one_decoder one = {.table = {.read = one_read}};
+    desk d;
+    numbers_desk_begin(&d);
+    d.pictures = &one.table;
+    TEXT("list.csv", "file_name,label\nbad.ppm,dog\n");
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        memory_store_put(&d.memory, "bad.ppm", heads[i], strlen(heads[i]));
+        assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
+        assert_non_null(strstr(d.error.text, "no PPM or PGM"));
+        assert_int_equal(one.kind, BP_PICTURE_OTHER);
+    }
+    numbers_desk_end(&d);
+}
+
+/* An image as a list of the path names it. */
+typedef struct opened {
+    desk d;
+    bp_data_reader list;
+    bp_pnm pnm;
+    one_decoder one;
+    uint64_t memory[1 << 14];
+} opened;
+
+static unsigned char *opened_room(bp_pictures *pictures, uint64_t bytes)
+{
+    opened *o = (opened *)(void *)((char *)pictures - offsetof(opened, one));
+    return bytes <= sizeof o->memory ? (unsigned char *)o->memory : NULL;
+}
+
+static opened *opened_begin(const char *list)
+{
+    opened *o = calloc(1, sizeof *o);
+    assert_non_null(o);
+    numbers_desk_begin(&o->d);
+    o->list = (bp_data_reader){.store = &o->d.memory.store, .path = list, .error = &o->d.error};
+    o->one.table.room = opened_room;
+    o->pnm.pictures = &o->one.table;
+    return o;
+}
+
+static void opened_end(opened *o)
+{
+    bp_pnm_close(&o->pnm);
+    numbers_desk_end(&o->d);
+    free(o);
+}
+
+static void put_grey(desk *d, const char *name, const char *head, size_t pixels)
+{
+    const size_t length = strlen(head);
+    char *bytes = malloc(length + pixels);
+    assert_non_null(bytes);
+    memcpy(bytes, head, length);
+    for (size_t i = 0; i < pixels; i++) {
+        bytes[length + i] = (char)(i * 7 % 256);
+    }
+    memory_store_put(&d->memory, name, bytes, length + pixels);
+    free(bytes);
+}
+
+/* Names are as seen from the list's folder, whole ones as they are. */
+static void names_lead_to_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list, *name, *file; /* NULL: refused */
+    } rows[] = {{"list.csv", "a.pgm", "a.pgm"},
+                {"there/list.csv", "a.pgm", "there/a.pgm"},
+                {"there/list.csv", "/a.pgm", "/a.pgm"},
+                {"list.csv", "", NULL}};
+    char name[600], path[BP_STORE_PATH_MAX + 3];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        opened *o = opened_begin(rows[i].list);
+        const bp_status status = bp_pnm_open(&o->pnm, &o->list, rows[i].name, strlen(rows[i].name));
+        if (rows[i].file == NULL) {
+            assert_int_equal(status, BP_ERR_DATA);
+            assert_non_null(strstr(o->d.error.text, "empty or too long"));
+        } else {
+            assert_int_equal(status, BP_ERR_STORE); /* there is none */
+            assert_string_equal(o->pnm.path, rows[i].file);
+        }
+        opened_end(o);
+    }
+    memset(name, 'n', sizeof name);
+    memset(path, 'p', sizeof path);
+    path[sizeof path - 2] = '/';
+    path[sizeof path - 1] = '\0';
+    const struct {
+        const char *list;
+        size_t length;
+    } refused[] = {{"there/list", BP_STORE_PATH_MAX - 6}, {path, 1}, {"list", BP_STORE_PATH_MAX}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        opened *o = opened_begin(refused[i].list);
+        assert_int_equal(bp_pnm_open(&o->pnm, &o->list, name, refused[i].length), BP_ERR_DATA);
+        assert_non_null(strstr(o->d.error.text, "empty or too long"));
+        opened_end(o);
+    }
+    opened *o = opened_begin("list");
+    assert_int_equal(bp_pnm_open(&o->pnm, &o->list, "a\0b", 3), BP_ERR_DATA);
+    opened_end(o);
+    o = opened_begin("there/list"); /* with its terminator the longest that fits */
+    assert_int_equal(bp_pnm_open(&o->pnm, &o->list, name, BP_STORE_PATH_MAX - 7), BP_ERR_STORE);
+    opened_end(o);
+}
+
+static void long_heads(void **state)
+{
+    (void)state;
+    char text[BP_PNM_HEAD + 64];
+    const size_t comments[] = {BP_PNM_HEAD - 16, BP_PNM_HEAD + 1};
+    for (size_t i = 0; i < 2; i++) {
+        opened *o = opened_begin("list");
+        memset(text, 'c', sizeof text);
+        memcpy(text, "P5 #", 4);
+        text[comments[i]] = '\r'; /* ends a comment as a line feed does */
+        memcpy(text + comments[i] + 1, "1 1 255\nx", 10);
+        memory_store_put(&o->d.memory, "a.pgm", text, comments[i] + 10);
+        assert_int_equal(bp_pnm_open(&o->pnm, &o->list, "a.pgm", 5), BP_OK);
+        assert_int_equal(bp_pnm_begin(&o->pnm), i == 0 ? BP_OK : BP_ERR_DATA);
+        assert_true(i == 0 || strstr(o->d.error.text, "no number") != NULL);
+        opened_end(o);
+    }
+}
+
+/* Grey images of many sizes under a preprocessor_config.json: what is cut out, or why not. */
+/* verifies formats-52.a562 */
+static void images_are_prepared(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head;
+        size_t pixels;
+        bp_image_prep prep;
+        uint64_t height, width; /* 0: refused */
+        const char *why;
+    } rows[] = {
+        {"P5 4 6 255 ", 24, {.given = 1}, 6, 4, ""},
+        {"P5 4 6 255 ", 24, {.crop = {3, 2}}, 3, 2, ""},
+        {"P5 4 6 255 ", 24, {.height = 6, .width = 9}, 6, 9, ""},
+        {"P5 4 6 255 ", 24, {.height = 5, .width = 4}, 5, 4, ""},
+        {"P5 4 6 255 ", 24, {.shortest = 8}, 12, 8, ""},
+        {"P5 4 6 255 ", 24, {.crop = {7, 2}}, 0, 0, "smaller than"},
+        {"P5 4 6 255 ", 24, {.crop = {3, 5}}, 0, 0, "smaller than"},
+        {"P5 0 6 255 ", 0, {.shortest = 8}, 0, 0, "no places"},
+        {"P5 4 0 255 ", 0, {.shortest = 8}, 0, 0, "no places"},
+        {"P5 1 65537 255 ", 65537, {.height = 1, .width = 1}, 0, 0, "too large"},
+        {"P5 65537 1 255 ", 65537, {.height = 1, .width = 1}, 0, 0, "too large"},
+        {"P5 1 5 255 ", 5, {.shortest = 16384}, 0, 0, "too large"},
+        {"P5 5 1 255 ", 5, {.shortest = 16384}, 0, 0, "too large"},
+        {"P5 1 1 255 ", 1, {.height = 16384, .width = 16384}, 0, 0, "no memory"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        opened *o = opened_begin("list");
+        bp_image_prep prep = rows[i].prep;
+        uint8_t number = 0;
+        prep.resample = BP_RESAMPLE_BILINEAR;
+        put_grey(&o->d, "a.pgm", rows[i].head, rows[i].pixels);
+        assert_int_equal(bp_pnm_open(&o->pnm, &o->list, "a.pgm", 5), BP_OK);
+        assert_int_equal(bp_pnm_begin(&o->pnm), BP_OK);
+        const bp_status status = bp_pnm_prepare(&o->pnm, &prep);
+        if (rows[i].height == 0) {
+            assert_int_equal(status,
+                             i + 1 < sizeof rows / sizeof rows[0] ? BP_ERR_DATA : BP_ERR_FIT);
+            assert_non_null(strstr(o->d.error.text, rows[i].why));
+        } else {
+            assert_int_equal(status, BP_OK);
+            assert_int_equal(o->pnm.size[0], rows[i].height);
+            assert_int_equal(o->pnm.size[1], rows[i].width);
+            assert_int_equal(bp_pnm_number(&o->pnm, 0, &number), BP_OK);
+            /* The second row's second place is the first of the cut from the middle. */
+            assert_true(rows[i].prep.crop[0] == 0 || number == 5 * 7);
+        }
+        opened_end(o);
+    }
+}
+
 static void bad_lists_are_refused(void **state)
 {
     (void)state;
@@ -187,8 +377,13 @@ static void bad_lists_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_are_read), cmocka_unit_test(bad_images_are_refused),
-        cmocka_unit_test(other_images_are_decoded), cmocka_unit_test(bad_lists_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(images_are_read),
+                                       cmocka_unit_test(bad_images_are_refused),
+                                       cmocka_unit_test(other_images_are_decoded),
+                                       cmocka_unit_test(heads_that_nearly_are_pictures),
+                                       cmocka_unit_test(names_lead_to_files),
+                                       cmocka_unit_test(long_heads),
+                                       cmocka_unit_test(images_are_prepared),
+                                       cmocka_unit_test(bad_lists_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
