@@ -46,6 +46,12 @@ static inline uint64_t bp_noise_key(uint64_t seed)
     return seed ^ UINT64_C(0x6e656674756e65);
 }
 
+/* The seed of what is done to images at random, whose words are named as dropout's are. */
+static inline uint64_t bp_augment_key(uint64_t seed)
+{
+    return seed ^ UINT64_C(0x6175676d656e74);
+}
+
 /* An element is kept when its word is not below this threshold: round(p * 2^32), p in [0, 1). */
 uint32_t bp_dropout_threshold(double p);
 

@@ -196,6 +196,12 @@ static int32_t masked_id(const bp_feed *feed, const feed_row *row, uint32_t t)
 static bp_status fill_ids(const bp_feed *feed, const feed_row *row, const bp_column *column,
                           int32_t *to)
 {
+    const bp_augment *augment = feed->augment;
+    if (augment != NULL && row->inputs == column->elements) {
+        augment->row(augment, feed->seed, row->number / feed->group,
+                     (uint32_t)(row->number % feed->group), row->tokens, to);
+        return BP_OK;
+    }
     for (uint32_t t = 0; t < column->elements; t++) {
         const bool there = t < row->inputs;
         to[t] = !there                    ? feed->padding

@@ -105,6 +105,14 @@ typedef struct bp_stretch {
 
 typedef struct bp_feed bp_feed;
 
+/* What training does to the inputs of a row at random (crops and flips of images): a function of
+ * (seed, step, sample in the group). Writes as many inputs as there are; they lie apart. */
+typedef struct bp_augment bp_augment;
+struct bp_augment {
+    void (*row)(const bp_augment *augment, uint64_t seed, uint64_t step, uint32_t sample,
+                const int32_t *row, int32_t *to);
+};
+
 /* Data sets with shares of each epoch. An epoch has as many rows as without: of data set i
  * part[i].each of them, its weight's share. Each set is gone through again and again, every row
  * once in each turn and each turn in an order of its own, from where the epoch before ended; which
@@ -144,6 +152,7 @@ struct bp_feed {
     bp_status (*order)(const bp_feed *feed, uint64_t epoch, uint64_t position, uint64_t *window);
     bp_stretch *stretch;       /* bp_feed_by_length's */
     const bp_mixture *mixture; /* bp_feed_mixed's */
+    const bp_augment *augment; /* NULL: the inputs are those of the data */
     int32_t padding;           /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;
     uint64_t steps_per_epoch;

@@ -78,6 +78,9 @@ static bp_status init_feeds(training *t)
     if (s->set->data_seed >= 0) {
         t->feed.seed = (uint64_t)s->set->data_seed;
     }
+    bool augments = false;
+    BP_TRY(image_augment_choose(s, &t->augment, &augments));
+    t->feed.augment = augments ? &t->augment.feed : NULL;
     BP_TRY(bp_feed_init(&t->feed, &s->error));
     BP_TRY(group_by_length(t));
     BP_TRY(data_set_mix(&t->data, s, &t->feed));

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "core/file/storage.h"
+#include "tools/bedplate/image_choice.h"
 #include "tools/bedplate/pictures.h"
 #include "tools/formats/byte_tokenizer.h"
-#include "layers/cnn.h"
 #include "tools/formats/data_images.h"
 #include "tools/formats/data_numbers.h"
 #include "tools/formats/data_tokenise.h"
@@ -328,33 +328,18 @@ bp_status data_tokenise(data_set *set, data_files *files, session *s, const char
     return data_check_lengths(files, s);
 }
 
-/* What the model's directory says is done to images of bytes. */
-static bp_status find_prep(bp_image_prep *prep, session *s, bool images, void *scratch)
-{
-    char path[BP_STORE_PATH_MAX];
-    bool there = false;
-    if (!images || !s->directory) {
-        return BP_OK;
-    }
-    BP_TRY(bp_storage_join(path, s->set->model, "preprocessor_config.json", &s->error));
-    if (s->store->exists(s->store, path, &there) != BP_OK || !there) {
-        return BP_OK;
-    }
-    return bp_image_prep_read(prep, s->store, path, scratch, &s->error);
-}
-
 static bp_status numbers(data_files *files, session *s)
 {
     static uint64_t scratch[BP_NUMBERS_SCRATCH / 8];
     const bp_model_config *config = &s->spec.config;
     const bool listed = files->data.format == BP_DATA_FOLDER;
     const bool bare = config->task == BP_TASK_RECONSTRUCTION;
-    const bool images = s->spec.model == &bp_model_cnn;
-    const bp_cnn_config net = images ? bp_cnn_config_of(config) : (bp_cnn_config){.layers = 0};
+    uint32_t size[3];
     const bool floats = bare || config->task == BP_TASK_REGRESSION;
     pictures decoders;
-    bp_image_prep prep = {.given = 0};
-    BP_TRY(find_prep(&prep, s, images, scratch));
+    bp_image_prep prep;
+    (void)image_size(&s->spec, size); /* zeros for others */
+    BP_TRY(image_prep_find(&prep, s));
     pictures_begin(&decoders);
     bp_numbers work = {.data = &files->data,
                        .path = files->path,
@@ -362,7 +347,7 @@ static bp_status numbers(data_files *files, session *s)
                        .labels = data_labels(config),
                        .classes = floats ? 0 : config->classes,
                        .bare = bare,
-                       .size = {net.height, net.width, net.channels},
+                       .size = {size[0], size[1], size[2]},
                        .names = listed && s->names.count > 0 ? &s->names : NULL,
                        .pictures = &decoders.table,
                        .prep = &prep,
@@ -391,7 +376,8 @@ bp_status data_open_numbers(data_set *set, data_files *files, session *s, const 
                             "idx, imagefolder)",
                             files->data.source.name);
     }
-    if (format == BP_DATA_FOLDER && s->spec.model != &bp_model_cnn) {
+    uint32_t size[3];
+    if (format == BP_DATA_FOLDER && !image_size(&s->spec, size)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "lists of images are for models that know an image's height and width",
                             files->data.source.name);

@@ -286,6 +286,14 @@ static const option table[] = {
      "training adds uniform noise of at most F / sqrt(tokens of a row * width) to the embeddings; "
      "5 "
      "is usual"},
+    {"random-crop", OPTION_COUNT, LEARNS, AT(random_crop), 0, 4096, "0", "N", true,
+     "images of training get N black places on each side and are cut out of that at random (4 is "
+     "usual for CIFAR)"},
+    {"random-resized-crop", OPTION_REAL, LEARNS, AT(random_resized_crop), 0, 1, "0", "F", true,
+     "a random part of each image of training, F to all of its area, in the image's size (0.08 is "
+     "usual)"},
+    {"random-horizontal-flip", OPTION_REAL, LEARNS, AT(random_flip), 0, 1, "0", "F", true,
+     "images of training are turned left to right with this probability (0.5 is usual)"},
     {"packing", OPTION_FLAG, LEARNS, AT(packing), 0, 0, "false", NULL, true,
      "several documents in a row of the data that is learned (docs/packing.md)"},
     {"packing-strategy", OPTION_CHOICE, LEARNS, AT(packing_strategy), 0, 0, "bfd",

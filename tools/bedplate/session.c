@@ -13,6 +13,7 @@
 #include "tools/bedplate/counted.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/device_memory.h"
+#include "tools/bedplate/image_choice.h"
 #include "tools/bedplate/optimizer_choice.h"
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/options.h"
@@ -274,6 +275,7 @@ bp_status session_begin(session *s, const settings *set)
     BP_TRY(device_choose(set, &s->spec, &s->error));
     BP_TRY(below_check(&s->below, set, &s->spec, &s->error));
     BP_TRY(fill_spec(s));
+    BP_TRY(image_augment_check(s));
     return read_policy(s);
 }
 

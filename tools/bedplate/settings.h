@@ -144,6 +144,9 @@ typedef struct settings {
     double max_grad_norm;
     double label_smoothing;
     double neftune;
+    uint64_t random_crop;
+    double random_resized_crop; /* 0: none */
+    double random_flip;
     bool packing;
     const char *packing_strategy;
     const char *long_rows; /* "cut" or "refuse" */

@@ -5,6 +5,7 @@
 
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/device_memory.h"
+#include "tools/bedplate/image_choice.h"
 #include "tools/bedplate/integrity.h"
 #include "tools/bedplate/metric.h"
 #include "tools/bedplate/progress.h"
@@ -24,6 +25,7 @@ typedef struct training {
     bp_feed eval_feed;
     bp_stretch stretch; /* --group-by-length, its rows in `lengths` */
     memory_block lengths;
+    bp_image_augment augment; /* crops and flips of images */
     uint64_t total;      /* steps of the whole run */
     uint64_t eval_every; /* steps between evaluations, and snapshots; 0: only at the end */
     uint64_t save_every;
