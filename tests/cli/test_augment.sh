@@ -31,6 +31,16 @@ run "${common[@]}" --output-dir "$work/none" --per-device-train-batch-size 8 --r
 [[ $(json state_digest) == "$plain" ]]
 check $? "0 is nothing" "$out$err"
 
+# A sample is one of its group, however that is cut into micro-batches.
+losses=()
+for cut in "8 1" "2 4"; do
+    run "${common[@]}" --output-dir "$work/cut${cut% *}" --random-crop 2 "${flips[@]}" --max-steps 1 \
+        --per-device-train-batch-size "${cut% *}" --gradient-accumulation-steps "${cut#* }"
+    losses+=("$(head -n 1 <<<"$out" | grep -oE '"loss": [0-9.e+-]+' | cut -d' ' -f2)")
+done
+awk -v a="${losses[0]}" -v b="${losses[1]}" 'BEGIN { d = a - b; exit !(a > 0 && d * d < 1e-12) }'
+check $? "one batch of 8 or four of 2: the same images" "${losses[*]}"
+
 # Lanes over any number of ranks; another seed is another run.
 lanes=("${common[@]}" "${flips[@]}" --random-crop 2 --per-device-train-batch-size 2 --gradient-accumulation-steps 4 --lanes 4)
 run "${lanes[@]}" --output-dir "$work/l1"

@@ -26,8 +26,8 @@ typedef struct training {
     bp_stretch stretch; /* --group-by-length, its rows in `lengths` */
     memory_block lengths;
     bp_image_augment augment; /* crops and flips of images */
-    uint64_t total;      /* steps of the whole run */
-    uint64_t eval_every; /* steps between evaluations, and snapshots; 0: only at the end */
+    uint64_t total;           /* steps of the whole run */
+    uint64_t eval_every;      /* steps between evaluations, and snapshots; 0: only at the end */
     uint64_t save_every;
     char identity[96];
     bp_tokens packed;    /* rows of --packing */
