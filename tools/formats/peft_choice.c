@@ -179,11 +179,12 @@ static bool is_all(const bp_peft_list *targets)
     return targets->count == 1 && strcmp(targets->item[0], "all-linear") == 0;
 }
 
-/* PEFT asks for the layer of a module by a name's end only, not by all of a name. */
+/* PEFT asks for the layer of a module by a name's end only, not by all of a name. Layers go with
+ * names, not with an expression (bp_peft_choice_use). */
 static bool is_whole_name(const bp_peft_list *list, const char *module, size_t length)
 {
     bool is = false;
-    for (uint32_t i = 0; i < list->count && !list->expression; i++) {
+    for (uint32_t i = 0; i < list->count; i++) {
         is = is || (strlen(list->item[i]) == length && memcmp(list->item[i], module, length) == 0);
     }
     return is;

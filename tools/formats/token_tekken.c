@@ -2,7 +2,8 @@
 /* tekken.json, Mistral's own: byte-level tokens in the order in which they were found, which is the
  * order in which their pairs are joined (tiktoken), and special tokens in front of them.
  *
- * Its parts are read in the order in which they are written: config, vocab, special_tokens. */
+ * Its parts are read in the order in which they are written, each once:
+ * config, vocab, special_tokens. */
 #include <string.h>
 
 #include "arena/text.h"
@@ -258,6 +259,11 @@ static bp_status name_rest(tekken *k)
     return BP_OK;
 }
 
+static bp_status tekken_once(tekken *k, const char *key, bool seen, bp_status (*read)(tekken *k))
+{
+    return seen ? tekken_refuse(k->load, key, "a key is there twice") : read(k);
+}
+
 bp_status bp_load_tekken(bp_load *load)
 {
     tekken k = {.load = load};
@@ -275,12 +281,12 @@ bp_status bp_load_tekken(bp_load *load)
         if (event.kind == BP_JSON_OBJECT_END) {
             break;
         }
-        if (strcmp(event.text, "config") == 0 && k.size == 0) {
-            BP_TRY(tekken_config(&k));
-        } else if (strcmp(event.text, "vocab") == 0 && k.found == 0) {
-            BP_TRY(tekken_vocab(&k));
-        } else if (strcmp(event.text, "special_tokens") == 0 && k.named == 0) {
-            BP_TRY(tekken_specials(&k));
+        if (strcmp(event.text, "config") == 0) {
+            BP_TRY(tekken_once(&k, "config", k.size > 0, tekken_config));
+        } else if (strcmp(event.text, "vocab") == 0) {
+            BP_TRY(tekken_once(&k, "vocab", k.found > 0, tekken_vocab));
+        } else if (strcmp(event.text, "special_tokens") == 0) {
+            BP_TRY(tekken_once(&k, "special_tokens", k.named > 0, tekken_specials));
         } else {
             BP_TRY(bp_json_skip(&load->json));
         }

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/content.h"
 
@@ -69,6 +70,25 @@ static void magic_numbers_are_known(void **state)
 }
 
 /* verifies formats-17.ac5c */
+static void heads_of_safetensors_are_known(void **state)
+{
+    (void)state;
+    /* A length that fits, a brace, and what may stand behind it. */
+    static const struct {
+        const char *bytes;
+        bool is;
+    } heads[] = {{"\2\0\0\0\0\0\0\0{}", true},
+                 {"\x10\0\0\0\0\0\0\0{ \"", true},
+                 {"\x10\0\0\0\0\0\0\0{x\"", false},
+                 {"\x10\0\0\0\0\0\0\0[\"a", false},
+                 {"\x10\0\0\0\1\0\0\0{\"a", false}};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        const bp_content content = bp_content_of((const unsigned char *)heads[i].bytes, 11);
+        assert_int_equal(content.kind, heads[i].is ? BP_CONTENT_BINARY : BP_CONTENT_OTHER);
+    }
+}
+
+/* verifies formats-17.ac5c */
 static void formats_are_told_from_content(void **state)
 {
     (void)state;
@@ -85,6 +105,9 @@ static void formats_are_told_from_content(void **state)
     assert_int_equal(bp_content_format(HEAD("words\nlabel,text\n")), BP_DATA_TEXT);
     assert_int_equal(bp_content_format(HEAD("")), BP_DATA_TEXT);
     assert_int_equal(bp_content_format(HEAD("{")), BP_DATA_TEXT);
+    assert_int_equal(bp_content_format(HEAD("{}")), BP_DATA_JSONL);
+    assert_int_equal(bp_content_format(HEAD("\1{\"text\"")), BP_DATA_TEXT);
+    assert_int_equal(bp_content_format(HEAD("\"label,text\n")), BP_DATA_TEXT);
 }
 
 /* What checking a file of this format says; "" for nothing. */
@@ -127,12 +150,51 @@ static void what_is_no_text_is_refused(void **state)
     text[5] = 0xe4;
     assert_non_null(strstr(checked(text, sizeof text, BP_DATA_TEXT), "UTF-8"));
     assert_string_equal(checked("", 0, BP_DATA_TEXT), "");
+    /* Bytes that begin nothing, and characters that are broken off. */
+    static const char *const wrong[] = {"\x80...",          "\xbf...",    "\xc1\x80..",
+                                        "\xf5\x80\x80\x80", "\xe4\xc3..", "\xe4\x7f..",
+                                        "\xe0\x9f..",       "\xf4\x90.."};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        for (size_t k = 0; k < 400; k++) {
+            text[k] = (unsigned char)wrong[i][k % 4];
+        }
+        if (strstr(checked(text, 400, BP_DATA_TEXT), "UTF-8") == NULL) {
+            fail_msg("%zu is taken", i);
+        }
+    }
     assert_non_null(strstr(checked("PAR1", 4, BP_DATA_TEXT), "Parquet"));
     assert_non_null(strstr(checked("PAR1", 4, BP_DATA_JSONL), "Parquet"));
     assert_non_null(strstr(checked("PAR1", 4, BP_DATA_CSV), "Parquet"));
+    assert_non_null(strstr(checked("PAR1", 4, BP_DATA_TSV), "Parquet"));
+    assert_string_equal(checked("", 0, BP_DATA_JSONL), "");
     assert_string_equal(checked("PAR1", 4, BP_DATA_NANOGPT), "");
     assert_string_equal(checked("PAR1", 4, BP_DATA_F32), "");
     assert_non_null(strstr(checked("\x1f\x8b\x08zz", 5, BP_DATA_TEXT), "packed twice"));
+}
+
+/* verifies formats-24.7573 */
+static void a_failing_store_is_reported(void **state)
+{
+    (void)state;
+    static const struct {
+        fault_kind kind;
+        size_t at;
+    } faults[] = {{FAULT_FILE_SIZE, 1}, {FAULT_READ_AT, 1}, {FAULT_READ_AT, 2}};
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        memory_store memory;
+        faulty_store faulty;
+        bp_data data;
+        bp_error error = {.code = BP_OK};
+        bp_data_file file = {.path = "a.file"};
+        memory_store_init(&memory);
+        memory_store_put(&memory, "a.file", "a text", 6);
+        faulty_store_init(&faulty, &memory.store);
+        assert_int_equal(bp_data_open(&data, &faulty.store, &file, 1, BP_DATA_TEXT, &error), BP_OK);
+        faulty_store_arm(&faulty, faults[i].kind, faults[i].at, false);
+        assert_int_equal(bp_content_check(&data), BP_ERR_STORE);
+        bp_data_close(&data);
+        memory_store_free(&memory);
+    }
 }
 
 /* verifies formats-17.ac5c */
@@ -154,8 +216,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(magic_numbers_are_known),
+        cmocka_unit_test(heads_of_safetensors_are_known),
         cmocka_unit_test(formats_are_told_from_content),
         cmocka_unit_test(what_is_no_text_is_refused),
+        cmocka_unit_test(a_failing_store_is_reported),
         cmocka_unit_test(names_promise_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,12 @@ static void answers_of_python(void **state)
         {"a|b|", "", true},
         {"a.c", "a\nc", false},
         {"\\.\\-\\(", ".-(", true},
+        {"\\:\\[\\{\\~\\]", ":[{~]", true},
+        {"a{,}", "aaa", true},
+        {"a{}", "a{}", true},
+        {"a{}", "a", false},
+        {"a$b", "ab", false},
+        {"a{256}", "a", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_null(bp_regex_make(&regex, cases[i].pattern));
@@ -64,13 +70,29 @@ static void what_is_refused(void **state)
         const char *pattern;
         const char *fault;
     } cases[] = {
-        {"(?=a)", "look-around"},    {"(?i)a", "flags"},    {"(?P<x", "look-around"},
-        {"(a", "not closed"},        {"a)", "not opened"},  {"*a", "nothing to repeat"},
-        {"a**", "nothing to"},       {"a++", "possessive"}, {"a{3,2}", "not a range"},
-        {"a{999}", "not a range"},   {"[a", "no end"},      {"[b-a]", "a range of"},
-        {"[a-\\d]", "a range of"},   {"\\b", "an escape"},  {"\\1", "an escape"},
-        {"a\\", "behind a"},         {"[\\", "behind a"},   {"((((a{64}){64}", "too long"},
+        {"(?=a)", "look-around"},
+        {"(?i)a", "flags"},
+        {"(?P<x", "look-around"},
+        {"(a", "not closed"},
+        {"a)", "not opened"},
+        {"*a", "nothing to repeat"},
+        {"a**", "nothing to"},
+        {"a++", "possessive"},
+        {"a{3,2}", "not a range"},
+        {"a{999}", "not a range"},
+        {"[a", "no end"},
+        {"[b-a]", "a range of"},
+        {"[a-\\d]", "a range of"},
+        {"\\b", "an escape"},
+        {"\\1", "an escape"},
+        {"a\\", "behind a"},
+        {"[\\", "behind a"},
+        {"((((a{64}){64}", "too long"},
         {"(a{200}){3}", "too long"},
+        {"a{1,300}", "not a range"},
+        {"a{300,400}", "not a range"},
+        {"[a-", "no end"},
+        {"\\Z", "an escape"},
     };
     char deep[80], many[600];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -76,6 +76,7 @@ static void wrong_files_are_refused(void **state)
                 {"YmM= 257", line},
                 {"YmM= -256", line},
                 {"YmM= 1234567890", line},
+                {"= 256", line},
                 {"YmM= 256\nYmM= 257", "two tokens have the same text"},
                 {"YQ== 256", "two tokens have the same text"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

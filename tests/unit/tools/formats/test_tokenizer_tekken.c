@@ -113,6 +113,15 @@ static void wrong_files_are_refused(void **state)
         {CONFIG(276, 20), "", ",\"special_tokens\":[{\"rank\":0,\"token_str\":\"\"}]",
          "texts and ranks"},
         {CONFIG(276, 20), "", "}", "tekken.json"},
+        {CONFIG("276", 20), "", "", "config.default_vocab_size"},
+        {CONFIG(4194305, 20), "", "", "config.default_vocab_size"},
+        {"\"config\":{\"pattern\":7},", "", "", "this pattern is not implemented"},
+        {CONFIG(276, 20) "\"vocab\":7,", "", "", "a list behind config"},
+        {CONFIG(276, 20) CONFIG(276, 20), "", "", "config: a key is there twice"},
+        {CONFIG(276, 20), "", ",\"vocab\":[]", "vocab: a key is there twice"},
+        {CONFIG(276, 20) "\"special_tokens\":[],", "", "", "a list behind vocab"},
+        {CONFIG(276, 20), "", ",\"special_tokens\":[{\"rank\":0,\"token_str\":7}]",
+         "texts and ranks"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tokenizer_desk d;
@@ -123,12 +132,40 @@ static void wrong_files_are_refused(void **state)
     }
 }
 
+/* verifies formats-4.b9c7 */
+static void what_is_too_much_is_refused(void **state)
+{
+    (void)state;
+    static char rest[16384], long_text[12000];
+    tokenizer_desk d;
+    desk_init(&d);
+    /* 21 special tokens, one more than there may be. */
+    size_t at = (size_t)sprintf(rest, ",\"special_tokens\":[");
+    for (int i = 0; i < 21; i++) {
+        at += (size_t)sprintf(rest + at, "%s{\"rank\":%d,\"token_str\":\"s%d\"}", i > 0 ? "," : "",
+                              i, i);
+    }
+    sprintf(rest + at, "]");
+    desk_put(&d, "tekken.json", file_of(CONFIG(276, 20), "", rest));
+    desk_refused(&d, "texts and ranks");
+    /* A name of 300 bytes; a token of 9000. */
+    memset(long_text, 'A', sizeof long_text);
+    sprintf(rest, ",\"special_tokens\":[{\"rank\":0,\"token_str\":\"%.300s\"}]", long_text);
+    desk_put(&d, "tekken.json", file_of(CONFIG(276, 20), "", rest));
+    desk_refused(&d, "texts and ranks");
+    sprintf(rest, ",{\"rank\":256,\"token_bytes\":\"%.12000s\"}", long_text);
+    desk_put(&d, "tekken.json", file_of(CONFIG(277, 20), rest, ""));
+    desk_refused(&d, "base64");
+    desk_free(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_joined_by_rank),
         cmocka_unit_test(special_tokens_have_the_names_of_the_file),
         cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(what_is_too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
