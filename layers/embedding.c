@@ -11,29 +11,54 @@ static bool has_types(const bp_emit *emit, const bp_embedding *embedding)
     return embedding->types > 0 && bp_ref_present(emit->input[BP_INPUT_TYPES]);
 }
 
-/* out += the row of each token's type. A model with types has no dropout before its norm. */
-static void add_types(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
+/* Whether each token has a place of its own: documents are packed. */
+static bool has_places(const bp_emit *emit, const bp_embedding *embedding)
+{
+    return embedding->position != BP_NO_PARAMETER && bp_ref_present(emit->input[BP_INPUT_PLACES]);
+}
+
+/* out += of each token the row, of `count` ones, that ids says. */
+static void add_looked_up(bp_emit *emit, const bp_embedding *embedding, bp_ref ids, bp_ref table,
+                          uint64_t count, bp_ref out)
 {
     const bp_ref rows = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                                       embedding->width, "types");
+                                       embedding->width, "looked_up");
     const bp_embedding_forward_scalars look_up = {.rows = (int64_t)emit->rows,
                                                   .sequence = (int64_t)emit->spec->sequence,
                                                   .width = (int64_t)embedding->width,
-                                                  .vocabulary = (int64_t)embedding->types};
-    const bp_embedding_forward_operands from = {
-        .out = rows,
-        .ids = emit->input[BP_INPUT_TYPES],
-        .wte = bp_emit_acquire(emit, embedding->type, BP_FOR_FORWARD),
-        .wpe = BP_ABSENT,
-        .type_row = BP_ABSENT,
-        .step = emit->step};
+                                                  .vocabulary = (int64_t)count};
+    const bp_embedding_forward_operands from = {.out = rows,
+                                                .ids = ids,
+                                                .wte = table,
+                                                .wpe = BP_ABSENT,
+                                                .type_row = BP_ABSENT,
+                                                .step = emit->step};
     const bp_dropout_scalars sum = {.count = (int64_t)(emit->rows * embedding->width),
                                     .per_sample =
                                         (int64_t)(emit->spec->sequence * embedding->width)};
     const bp_dropout_operands parts = {.y = out, .x = rows, .residual = out, .step = emit->step};
     bp_emit_embedding_forward(emit, &from, &look_up);
-    bp_emit_release(emit, embedding->type);
     bp_emit_dropout(emit, &parts, &sum);
+}
+
+/* A model with types has no dropout before its norm. */
+static void add_types(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
+{
+    add_looked_up(emit, embedding, emit->input[BP_INPUT_TYPES],
+                  bp_emit_acquire(emit, embedding->type, BP_FOR_FORWARD), embedding->types, out);
+    bp_emit_release(emit, embedding->type);
+}
+
+/* Places and the dropout of the sum, which nothing else drops then. */
+static void add_places(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
+{
+    const bp_ref table = bp_ref_at(bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
+                                   embedding->position_first * embedding->width);
+    add_looked_up(emit, embedding, emit->input[BP_INPUT_PLACES], table, embedding->positions, out);
+    bp_emit_release(emit, embedding->position);
+    if (bp_dropout_probability(emit, &embedding->dropout) > 0.0) {
+        bp_dropout_apply(emit, &embedding->dropout, embedding->width, out, BP_ABSENT, out);
+    }
 }
 
 /* ---- The adapter of the table (core/compile/adapter.h) ---- */
@@ -127,24 +152,25 @@ static void forward_table(bp_emit *emit, const bp_embedding *embedding,
                           const bp_embedding_forward_scalars *scalars, uint32_t type_row,
                           bp_ref out)
 {
+    const uint32_t position = has_places(emit, embedding) ? BP_NO_PARAMETER : embedding->position;
     const bp_embedding_forward_operands operands = {
         .out = out,
         .ids = emit->input[BP_INPUT_IDS],
         .wte = bp_emit_acquire(emit, embedding->token, BP_FOR_FORWARD),
-        .wpe = bp_ref_at(bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
+        .wpe = bp_ref_at(bp_emit_acquire(emit, position, BP_FOR_FORWARD),
                          embedding->position_first * embedding->width),
         .type_row = bp_emit_acquire(emit, type_row, BP_FOR_FORWARD),
         .step = emit->step};
     bp_emit_embedding_forward(emit, &operands, scalars);
     bp_emit_release(emit, type_row);
-    bp_emit_release(emit, embedding->position);
+    bp_emit_release(emit, position);
     bp_emit_release(emit, embedding->token);
 }
 
 void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
     const bool brought = forward_brought(emit, embedding, out);
-    const bool types = has_types(emit, embedding);
+    const bool types = has_types(emit, embedding), places = has_places(emit, embedding);
     const uint32_t type_row = embedding->types > 0 && !types ? embedding->type : BP_NO_PARAMETER;
     const bool decode = emit->mode == BP_MODE_DECODE;
     const bp_embedding_forward_scalars scalars = {
@@ -156,10 +182,13 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
         .positions = (int64_t)embedding->positions,
         .site = embedding->dropout.site,
         .decode = decode ? 1 : 0,
-        .dropout = bp_dropout_probability(emit, &embedding->dropout),
+        .dropout = places ? 0.0 : bp_dropout_probability(emit, &embedding->dropout),
         .noise = noise_of(emit, embedding)};
     if (!brought) {
         forward_table(emit, embedding, &scalars, type_row, out);
+    }
+    if (places) {
+        add_places(emit, embedding, out);
     }
     if (adapts(emit, embedding)) {
         adapter_forward(emit, embedding, &scalars, out);
@@ -207,6 +236,21 @@ static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_r
     const bp_ref gradient = bp_emit_gradient(emit, embedding->position, &position.accumulate);
     if (before > 0 && position.accumulate == 0) {
         zero_rows(emit, gradient, before);
+    }
+    if (has_places(emit, embedding)) {
+        const bp_embedding_token_backward_scalars places = {.rows = position.rows,
+                                                            .sequence = position.sequence,
+                                                            .width = position.width,
+                                                            .vocabulary = position.positions,
+                                                            .site = position.site,
+                                                            .accumulate = position.accumulate,
+                                                            .dropout = probability};
+        const bp_embedding_token_backward_operands of = {.d_wte = bp_ref_at(gradient, before),
+                                                         .ids = emit->input[BP_INPUT_PLACES],
+                                                         .d_out = d_out,
+                                                         .step = emit->step};
+        bp_emit_embedding_token_backward(emit, &of, &places);
+        return;
     }
     const bp_embedding_position_backward_operands position_operands = {
         .d_wpe = bp_ref_at(gradient, before), .d_out = d_out, .step = emit->step};

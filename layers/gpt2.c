@@ -157,13 +157,6 @@ static bp_status gpt2_check(const bp_spec *spec, bp_error *error)
     const bp_model_config *config = &spec->config;
     const bp_transformer own = bp_transformer_of(config);
     BP_TRY(bp_transformer_check(config, "gpt2", error));
-    if (spec->packed) {
-        return bp_error_set(error, BP_ERR_USAGE, "gpt2",
-                            "documents are packed for training language models whose places count "
-                            "from any beginning: llama and its relatives; --packing-strategy "
-                            "wrapped goes with all",
-                            "packing");
-    }
     if (own.width % own.heads != 0) {
         return bp_error_limit(error, BP_ERR_USAGE, "gpt2",
                               "the number of heads does not divide the width n_embd", "n_head",
@@ -176,7 +169,7 @@ const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .input_major = true,
                                 .pads = true,
                                 .check = gpt2_check,
-                                .inputs = bp_inputs_texts,
+                                .inputs = bp_inputs_places,
                                 .stages = bp_causal_stages,
                                 .stage_name = gpt2_stage_name,
                                 .variants = bp_causal_variants,

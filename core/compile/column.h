@@ -18,6 +18,7 @@ typedef enum bp_input_from {
     BP_INPUT_ENDS,    /* where an answer ends, at its first place; the labels say where it begins */
     BP_INPUT_SIDES,   /* of a row of a pair: BP_SIDE_WORDS words (core/number/preference.h) */
     BP_INPUT_STARTS,  /* for each token the place where its document begins; -1: padding */
+    BP_INPUT_PLACES,  /* for each token its place in its document */
     BP_INPUT_KINDS
 } bp_input_from;
 

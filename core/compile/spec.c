@@ -561,8 +561,8 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_preference(spec, error));
     if (spec->packed && (!bp_input_declared(spec, BP_INPUT_STARTS) || spec->generate_context > 0)) {
         return refuse(error, "packing",
-                      "documents are packed for training language models whose places count from "
-                      "any beginning: llama and its relatives");
+                      "documents are packed for training language models that guess the next "
+                      "token");
     }
     if (spec->optimizer == NULL) {
         return BP_OK;

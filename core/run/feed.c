@@ -328,6 +328,7 @@ static bp_status fill_types(const bp_feed *feed, const feed_row *row, const bp_c
     return BP_OK;
 }
 
+/* Where documents begin, or how far from there each token is. */
 static bp_status fill_starts(const bp_feed *feed, const feed_row *row, const bp_column *column,
                              int32_t *to)
 {
@@ -336,7 +337,9 @@ static bp_status fill_starts(const bp_feed *feed, const feed_row *row, const bp_
     for (uint32_t t = 0; t < column->elements; t++) {
         const bool there = row->there && t < row->inputs;
         start = there && (row->counts[t] & 2) != 0 ? (int32_t)t : start;
-        to[t] = there ? start : column->fill;
+        to[t] = !there                            ? column->fill
+                : column->from == BP_INPUT_PLACES ? (int32_t)t - start
+                                                  : start;
     }
     return BP_OK;
 }
@@ -358,7 +361,7 @@ static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_
     [BP_INPUT_IDS] = fill_ids,         [BP_INPUT_LABELS] = fill_labels,
     [BP_INPUT_LENGTHS] = fill_lengths, [BP_INPUT_TYPES] = fill_types,
     [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_SIDES] = fill_sides,
-    [BP_INPUT_STARTS] = fill_starts};
+    [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_PLACES] = fill_starts};
 
 /* A row that is labelled by successors has one token more than inputs. */
 static uint32_t successors(const bp_feed *feed)

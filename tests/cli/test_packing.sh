@@ -61,6 +61,19 @@ run train "${common[@]}" --data "$work/prompts.jsonl" --packing --packing-strate
 check $? "wrapped" "$err"
 run train --model tiny --data "$work/prompts.jsonl" --packing --packing-strategy wrapped --max-seq-length 32 --max-steps 1 --output-dir "$work/h"
 check $((code != 0)) "wrapped goes with gpt2" "$err"
-expect 2 'packed for training language models whose places' train --model tiny --data "$work/prompts.jsonl" --packing --max-seq-length 32 --max-steps 1 --output-dir "$work/x"
+# A model that learns places: --bf16, dropout and LoRA; the plan is that of the run, and other policies have its bits.
+places=(--model tiny --data "$work/prompts.jsonl" --packing --max-seq-length 32 --max-steps 6 --per-device-train-batch-size 2)
+run train "${places[@]}" --output-dir "$work/i" --json
+check $code "gpt2 is packed" "$err"
+digest=$(json state_digest)
+arena=$(json arena_bytes)
+run plan "${places[@]}" --length-buckets none --json
+[[ $code -eq 0 && $(json arena_bytes) == "$arena" ]]
+check $? "by the plan" "$arena $out$err"
+run train "${places[@]}" --output-dir "$work/j" --gradient-checkpointing full --threads 2 --kernels portable --json
+[[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+check $? "with the same bits by another policy" "$out$err"
+run train "${places[@]}" --output-dir "$work/k" --lora-r 4 --bf16 --gradient-accumulation-steps 2
+check $code "with adapters in 16 bits" "$out$err"
 expect 2 'packed for language models' train "${common[@]}" --task dpo --data "$work/prompts.jsonl" --packing --output-dir "$work/x"
 finish

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "tests/support/rig.h"
 #include "tests/support/store_memory.h"
@@ -100,6 +101,20 @@ static bp_spec llama(bool apart)
     return spec;
 }
 
+static bp_spec gpt2(bool apart)
+{
+    const bp_transformer own = {.width = 16,
+                                .layers = 2,
+                                .heads = 4,
+                                .inner = 24,
+                                .norm_epsilon = 1e-5,
+                                .initializer_range = 0.3};
+    bp_spec spec = llama(apart);
+    spec.model = &bp_model_gpt2;
+    bp_config_set_own(&spec.config, &own, sizeof own);
+    return spec;
+}
+
 static void feed(rig *r, bp_source *source)
 {
     r->feed.source = source;
@@ -122,10 +137,8 @@ static bp_outcome step_over(bp_source *source, bp_spec spec, uint32_t rows, doub
     return outcome;
 }
 
-/* verifies formats-21.af25 */
-static void rows_have_the_losses_of_their_documents(void **state)
+static void compare_rows(bp_spec (*make)(bool apart))
 {
-    (void)state;
     static const char *const forms[] = {"portable", "avx2", "avx512"};
     bp_source source = documents();
     packed p;
@@ -134,7 +147,7 @@ static void rows_have_the_losses_of_their_documents(void **state)
     const uint32_t rows = (uint32_t)p.tokens.head.examples;
     double alone, together, window;
     for (size_t i = 0; i < 3; i++) {
-        bp_spec spec = llama(false), apart = llama(true);
+        bp_spec spec = make(false), apart = make(true);
         spec.device_options.variant = apart.device_options.variant = forms[i];
         apart.device_options.threads = 2;
         const bp_outcome a = step_over(&source, spec, DOCUMENTS, &alone);
@@ -148,6 +161,48 @@ static void rows_have_the_losses_of_their_documents(void **state)
         const bp_outcome c = step_over(&p.tokens.source, spec, rows, &window);
         assert_true(fabs(a.loss - c.loss) > 1e-4 * a.loss);
     }
+    unpack(&p);
+}
+
+/* verifies formats-21.af25 */
+static void rows_have_the_losses_of_their_documents(void **state)
+{
+    (void)state;
+    compare_rows(llama);
+}
+
+/* Learned places begin anew with each document. */
+/* verifies formats-21.af25 */
+static void learned_places_begin_with_each_document(void **state)
+{
+    (void)state;
+    compare_rows(gpt2);
+}
+
+/* With dropout, whose masks go with places in rows: the table's gradient is that of the loss. */
+/* verifies formats-21.af25 */
+static void learned_places_have_the_gradient_of_the_loss(void **state)
+{
+    (void)state;
+    bp_source source = documents();
+    packed p;
+    assert_int_equal(pack(&p, &source, BP_PACKING_BFD), BP_OK);
+    bp_spec spec = gpt2(true);
+    bp_transformer own = bp_transformer_of(&spec.config);
+    own.embedding_dropout = 0.3;
+    bp_config_set_own(&spec.config, &own, sizeof own);
+    spec.batch = (uint32_t)p.tokens.head.examples;
+    spec.optimizer_options.learning_rate = 0.0;
+    spec.optimizer_options.weight_decay = 0.0;
+    rig r;
+    rig_open(&r, &spec, ids, 1000);
+    feed(&r, &p.tokens.source);
+    double difference, norm;
+    const bp_parameter *table = &r.runtime.emit.parameters[1];
+    rig_differ(&r, table, 1e-2, &difference, &norm);
+    assert_true(norm > 1e-3);
+    assert_true(fabs(difference - norm) < 2e-3 * norm);
+    rig_close(&r);
     unpack(&p);
 }
 
@@ -234,6 +289,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_have_the_losses_of_their_documents),
+        cmocka_unit_test(learned_places_begin_with_each_document),
+        cmocka_unit_test(learned_places_have_the_gradient_of_the_loss),
         cmocka_unit_test(documents_fill_rows),
         cmocka_unit_test(streams_end_with_a_token),
     };
