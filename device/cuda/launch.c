@@ -30,6 +30,8 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_dropout] = bp_cuda_plan_elementwise,
     [BP_KERNEL_attention_forward] = bp_cuda_plan_attention,
     [BP_KERNEL_attention_backward] = bp_cuda_plan_attention,
+    [BP_KERNEL_attention_packed_forward] = bp_cuda_plan_attention,
+    [BP_KERNEL_attention_packed_backward] = bp_cuda_plan_attention,
     [BP_KERNEL_attention_decode] = bp_cuda_plan_decode,
     [BP_KERNEL_cross_entropy] = bp_cuda_plan_loss,
     [BP_KERNEL_cross_entropy_forward] = bp_cuda_plan_loss,
@@ -328,10 +330,11 @@ uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const
     if (kernel == BP_KERNEL_matmul) {
         return bp_cuda_matmul_workspace(target, scalars);
     }
-    if (kernel == BP_KERNEL_attention_backward) {
-        const bp_attention_backward_scalars *s = scalars;
+    const bool packed = kernel == BP_KERNEL_attention_packed_backward; /* lse beside delta */
+    if (kernel == BP_KERNEL_attention_backward || packed) {
+        const bp_attention_backward_scalars *s = scalars; /* both rows have the same */
         uint64_t rows = bp_size_mul((uint64_t)s->batch, (uint64_t)s->sequence);
-        return bp_size_mul(bp_size_mul(rows, (uint64_t)s->heads), sizeof(float));
+        return bp_size_mul(bp_size_mul(rows, (uint64_t)s->heads), (packed ? 2 : 1) * sizeof(float));
     }
     return 0;
 }

@@ -69,9 +69,16 @@ static const char *hopper_misses(const bp_cuda_plan *plan, int64_t heads)
     return fills ? NULL : "an operand of less than 128 KiB";
 }
 
+/* Whether documents lie behind each other in rows; operands have the places of the other rows. */
+static bool is_packed(const bp_cuda_plan *plan)
+{
+    return plan->op->kernel == BP_KERNEL_attention_packed_forward ||
+           plan->op->kernel == BP_KERNEL_attention_packed_backward;
+}
+
 static bool on_hopper(const bp_cuda_plan *plan, int64_t heads)
 {
-    return plan->dtype != BP_F32 &&
+    return plan->dtype != BP_F32 && !is_packed(plan) &&
            bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_attention_hopper, plan->dtype) !=
                BP_CUDA_NO_MODULE &&
            hopper_misses(plan, heads) == NULL;
@@ -117,7 +124,7 @@ static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t lengths, uint3
     bp_cuda_word64(plan, (uint64_t)s->kv_heads);
     bp_cuda_word64(plan, (uint64_t)s->head_width);
     bp_cuda_single(plan, (float)s->scale);
-    bp_cuda_word32(plan, s->causal != 0);
+    bp_cuda_word32(plan, (s->causal != 0 ? 1u : 0u) | (is_packed(plan) ? 2u : 0u));
     bp_cuda_dropout(plan, s->site, s->dropout);
     bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
     bp_cuda_single(plan, (float)s->cap);
@@ -227,6 +234,12 @@ static bool begin_delta(bp_cuda_plan *plan)
     BP_CUDA_OPERAND_OF(plan, attention_backward, work, BP_ACCESS_WRITE);
     BP_CUDA_OPERAND_OF(plan, attention_backward, d_out, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, attention_backward, out, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, attention_backward, lse, BP_ACCESS_READ);
+    if (is_packed(plan)) {
+        BP_CUDA_OPERAND_OF(plan, attention_packed_backward, starts, BP_ACCESS_READ);
+    } else {
+        bp_cuda_word64(plan, 0);
+    }
     bp_cuda_word64(plan, (uint64_t)rows);
     bp_cuda_word64(plan, (uint64_t)s->sequence);
     bp_cuda_word64(plan, (uint64_t)s->heads);
@@ -274,8 +287,10 @@ static bool plan_backward(bp_cuda_plan *plan)
 
 bool bp_cuda_plan_attention(bp_cuda_plan *plan)
 {
-    return plan->op->kernel == BP_KERNEL_attention_forward ? plan_forward(plan)
-                                                           : plan_backward(plan);
+    return plan->op->kernel == BP_KERNEL_attention_forward ||
+                   plan->op->kernel == BP_KERNEL_attention_packed_forward
+               ? plan_forward(plan)
+               : plan_backward(plan);
 }
 
 const char *bp_cuda_attention_misses(const bp_cuda_plan *plan)

@@ -7,9 +7,10 @@
 #include "device/kernels/attention_body.cuh"
 
 /* delta = d_out . out of each row and head, fused, in order of the width; (batch, heads, sequence).
- */
-BP_KERNEL bp_attention_delta(float *delta, const void *d_out, const void *out, uint64_t rows,
-                             uint64_t sequence, uint64_t heads, uint64_t width, uint32_t form)
+ * Of packed documents (starts not NULL) each head's row of delta is followed by one of its lse. */
+BP_KERNEL bp_attention_delta(float *delta, const void *d_out, const void *out, const float *lse,
+                             const int32_t *starts, uint64_t rows, uint64_t sequence,
+                             uint64_t heads, uint64_t width, uint32_t form)
 {
     uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i >= rows * heads) {
@@ -26,6 +27,16 @@ BP_KERNEL bp_attention_delta(float *delta, const void *d_out, const void *out, u
             sum = d + e < width ? fmaf(x[e], y[e], sum) : sum;
         }
     }
-    uint64_t row = i / heads, head = i % heads;
-    delta[(row / sequence * heads + head) * sequence + row % sequence] = sum;
+    uint64_t row = i / heads, number = i % heads, place = row % sequence;
+    uint64_t first = (row / sequence * heads + number) * sequence;
+    if (starts == NULL) {
+        delta[first + place] = sum;
+        return;
+    }
+    bp_attention at = {starts, sequence, heads, 1, width, 1.0f, 3, 0, 0, 1.0f, form, 0.0f, 0};
+    bp_head head;
+    head.sample = row / sequence;
+    head.number = number;
+    delta[2 * first + place] = sum;
+    delta[2 * first + sequence + place] = lse[bp_head_lse(&at, &head, place)];
 }

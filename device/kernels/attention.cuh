@@ -8,15 +8,21 @@
 #include "device/kernels/mask.cuh"
 #include "device/kernels/reduce.cuh"
 
+/* Kernels that never see packed documents say so, and carry no code for them. */
+#ifndef BP_ATTENTION_PACKS
+#define BP_ATTENTION_PACKS 1
+#endif
+
 /* The shape of an attention and its dropout. qkv (batch, sequence, heads + 2 kv_heads, width). */
 typedef struct bp_attention {
-    const int32_t *lengths; /* (batch) or NULL */
+    const int32_t *lengths; /* (batch) or NULL; of packed documents where that of each place begins,
+                               (batch, sequence), negative: padding */
     uint64_t sequence;
     uint64_t heads;
     uint64_t kv_heads;
     uint64_t width;
     float scale;
-    uint32_t causal;
+    uint32_t causal; /* and 2: documents are packed */
     uint32_t site;
     uint32_t threshold;
     float factor;
@@ -49,13 +55,18 @@ typedef struct bp_head {
     uint64_t first_row; /* in lse and delta, (batch, heads, sequence) */
 } bp_head;
 
+BP_DEVICE bool bp_attention_packed(const bp_attention *at)
+{
+    return BP_ATTENTION_PACKS && (at->causal & 2) != 0;
+}
+
 BP_DEVICE bp_head bp_head_make(const bp_attention *at, uint64_t index)
 {
     bp_head head;
     head.sample = index / at->heads;
     head.number = index % at->heads;
     head.keys = at->sequence;
-    if (at->lengths != NULL) {
+    if (at->lengths != NULL && !bp_attention_packed(at)) {
         int32_t length = at->lengths[head.sample];
         head.keys = length > 0 ? bp_least((uint64_t)length, at->sequence) : 0;
     }
@@ -77,15 +88,82 @@ BP_DEVICE uint64_t bp_head_keys(const bp_attention *at, const bp_head *head, uin
     return at->causal != 0 ? bp_least(row + 1, head->keys) : end;
 }
 
-BP_DEVICE uint64_t bp_head_first(const bp_attention *at, uint64_t row)
+/* Where the packed document of a place begins; the end of all for what is in none. */
+BP_DEVICE uint64_t bp_head_start(const bp_attention *at, const bp_head *head, uint64_t row)
 {
-    return at->window != 0 && row + 1 > at->window ? row + 1 - at->window : 0;
+    int32_t start = row < at->sequence ? at->lengths[head->sample * at->sequence + row] : -1;
+    return start >= 0 && (uint64_t)start <= row ? (uint64_t)start : at->sequence;
+}
+
+BP_DEVICE uint64_t bp_head_first(const bp_attention *at, const bp_head *head, uint64_t row)
+{
+    uint64_t first = at->window != 0 && row + 1 > at->window ? row + 1 - at->window : 0;
+    if (bp_attention_packed(at)) {
+        uint64_t start = bp_head_start(at, head, row);
+        first = start > first ? start : first;
+    }
+    return first;
+}
+
+/* The first key that any of the 64 rows from `row` on looks at. */
+BP_DEVICE uint64_t bp_head_tile(const bp_attention *at, const bp_head *head, uint64_t row)
+{
+    uint64_t first = bp_head_first(at, head, row);
+#pragma unroll 1
+    for (uint64_t i = 1; bp_attention_packed(at) && i < 64; i++) {
+        first = bp_least(first, bp_head_first(at, head, row + i));
+    }
+    return first;
+}
+
+/* The first place from `row` on that is not in the document that begins at `start`. */
+BP_DEVICE uint64_t bp_head_end(const bp_attention *at, const bp_head *head, uint64_t row,
+                               uint64_t start)
+{
+#pragma unroll 1
+    while (row < at->sequence && bp_head_start(at, head, row) == start) {
+        row++;
+    }
+    return row;
 }
 
 /* The first row after those that look at a key. */
-BP_DEVICE uint64_t bp_head_rows(const bp_attention *at, uint64_t key)
+BP_DEVICE uint64_t bp_head_rows(const bp_attention *at, const bp_head *head, uint64_t key)
 {
-    return at->window != 0 ? bp_least(key + at->window, at->sequence) : at->sequence;
+    uint64_t end = at->window != 0 ? bp_least(key + at->window, at->sequence) : at->sequence;
+    if (bp_attention_packed(at)) {
+        uint64_t start = bp_head_start(at, head, key);
+        end = bp_least(end, start < at->sequence ? bp_head_end(at, head, key, start) : key);
+    }
+    return end;
+}
+
+/* A row's place in lse: (batch, heads, sequence); of packed documents (heads, length) of each. */
+BP_DEVICE uint64_t bp_head_lse(const bp_attention *at, const bp_head *head, uint64_t row)
+{
+    if (!bp_attention_packed(at)) {
+        return head->first_row + row;
+    }
+    uint64_t start = bp_head_start(at, head, row), sample = head->sample * at->sequence;
+    if (start == at->sequence) {
+        return (sample + row) * at->heads + head->number;
+    }
+    uint64_t length = bp_head_end(at, head, row, start) - start;
+    return (sample + start) * at->heads + head->number * length + row - start;
+}
+
+/* This head's rows of delta, and of lse; of packed documents both lie in turns behind delta. */
+BP_DEVICE const float *bp_head_delta(const bp_attention *at, const bp_head *head,
+                                     const float *delta)
+{
+    return delta + (bp_attention_packed(at) ? 2 * head->first_row : head->first_row);
+}
+
+BP_DEVICE const float *bp_head_sums(const bp_attention *at, const bp_head *head, const float *lse,
+                                    const float *delta)
+{
+    return bp_attention_packed(at) ? bp_head_delta(at, head, delta) + at->sequence
+                                   : lse + head->first_row;
 }
 
 /* A scaled score under the cap; `slope` is what its derivative is multiplied by. */
@@ -109,9 +187,10 @@ BP_DEVICE uint32_t bp_head_left(const bp_attention *at, const bp_head *head, uin
     return keys > column ? (uint32_t)bp_least(keys - column, 64) : 0;
 }
 
-BP_DEVICE uint32_t bp_head_skipped(const bp_attention *at, uint64_t row, uint64_t column)
+BP_DEVICE uint32_t bp_head_skipped(const bp_attention *at, const bp_head *head, uint64_t row,
+                                   uint64_t column)
 {
-    uint64_t first = bp_head_first(at, row);
+    uint64_t first = bp_head_first(at, head, row);
     return first > column ? (uint32_t)bp_least(first - column, 64) : 0;
 }
 

@@ -38,7 +38,7 @@ BP_DEVICE void probabilities(const desk *d, uint64_t row, uint64_t column, const
         bool inside = row + i < at->sequence;
         float row_lse = inside ? d->lse[row + i] : 0.0f;
         uint32_t left = inside ? bp_head_left(at, &d->head, row + i, column) : 0;
-        uint32_t skipped = bp_head_skipped(at, row + i, column);
+        uint32_t skipped = bp_head_skipped(at, &d->head, row + i, column);
 #pragma unroll 1
         for (uint32_t c = 0; c < OWN_COLUMNS; c++) {
             uint32_t j = own_column(c);
@@ -140,8 +140,8 @@ BP_DEVICE void set_desk(desk *d, const void *d_out, const void *qkv, const float
     d->from_k = bp_at(qkv, d->head.k, at->form);
     d->from_v = bp_at(qkv, d->head.v, at->form);
     d->from_d_out = bp_at(d_out, d->head.first_out, at->form);
-    d->lse = lse + d->head.first_row;
-    d->delta = delta + d->head.first_row;
+    d->lse = bp_head_sums(at, &d->head, lse, delta);
+    d->delta = bp_head_delta(at, &d->head, delta);
 }
 
 /* Adds up d_q for one tile of queries, over the tiles of keys in order. */
@@ -169,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     uint64_t keys = bp_head_keys(at, &d.head, first + ROWS - 1);
     bool new_rows = true;
 #pragma unroll 1
-    for (uint64_t key = bp_head_first(at, first) / ROWS * ROWS; key < keys; key += ROWS) {
+    for (uint64_t key = bp_head_tile(at, &d.head, first) / ROWS * ROWS; key < keys; key += ROWS) {
         float p[SIDE][SIDE], ds[SIDE][SIDE];
         gradients(p, ds, &d, first, key, new_rows || several, true, at);
         new_rows = false;
@@ -230,9 +230,10 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     tile_clear(sum_k);
     tile_clear(sum_v);
     if (causal == 0) {
-        begin = bp_head_first(at, first) / ROWS * ROWS;
+        begin = bp_head_first(at, NULL, first) / ROWS * ROWS;
     }
-    uint64_t end = bp_head_rows(at, first + ROWS - 1);
+    d.head = bp_head_make(at, number);
+    uint64_t end = bp_head_rows(at, &d.head, first + ROWS - 1);
 #pragma unroll 1
     for (uint64_t i = 0; i < group; i++) {
         set_desk(&d, d_out, qkv, lse, delta, at, step, number + i);

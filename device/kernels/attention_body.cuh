@@ -80,7 +80,7 @@ BP_DEVICE void advance(running *state, float *weights, const uint16_t *kept, uin
     for (uint32_t i = threadIdx.x / 16; i < ROWS; i += 16) {
         float *w = weights + i * PITCH + across;
         uint32_t left = bp_head_left(at, head, row + i, column);
-        uint32_t skipped = bp_head_skipped(at, row + i, column);
+        uint32_t skipped = bp_head_skipped(at, head, row + i, column);
         float scale = at->cap > 0.0f ? 1.0f : at->scale;
         float before = state->most[i], largest = before, part = 0.0f;
         if (at->cap > 0.0f) {
@@ -113,13 +113,15 @@ BP_DEVICE void advance(running *state, float *weights, const uint16_t *kept, uin
 }
 
 /* Ends a tile's rows: log-sum-exp to memory, 1 / total to `shrink`; 0 without keys. */
-BP_DEVICE void settle(running *state, float *lse, uint64_t first, const bp_attention *at)
+BP_DEVICE void settle(running *state, float *lse, uint64_t first, const bp_attention *at,
+                      const bp_head *head)
 {
     uint32_t i = threadIdx.x;
     if (i < ROWS) {
         float total = state->total[i];
         if (lse != NULL && blockIdx.y == 0 && first + i < at->sequence) {
-            lse[first + i] = total > 0.0f ? state->most[i] + bp_logf(total) : 0.0f;
+            lse[bp_head_lse(at, head, first + i)] =
+                total > 0.0f ? state->most[i] + bp_logf(total) : 0.0f;
         }
         state->shrink[i] = total > 0.0f ? 1.0f / total : 0.0f;
     }
@@ -147,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(256, 3)
     const void *from_q = bp_at(qkv, head.first, form), *from_k = bp_at(qkv, head.k, form);
     const void *from_v = bp_at(qkv, head.v, form);
     uint64_t keys = bp_head_keys(at, &head, first + ROWS - 1);
-    uint64_t begin = bp_head_first(at, first) / ROWS * ROWS;
+    uint64_t begin = bp_head_tile(at, &head, first) / ROWS * ROWS;
     float sum[SIDE][SIDE];
     tile_clear(sum);
     if (threadIdx.x < ROWS) {
@@ -180,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(256, 3)
         tile_combine(sum, weights, y, at);
     }
     __syncthreads();
-    settle(&state, lse != NULL ? lse + head.first_row : NULL, first, at);
+    settle(&state, lse, first, at, &head);
     tile_scale(sum, state.shrink);
     tile_store(bp_to(out, head.first_out, form), head.out_pitch, first, mine, sum, at);
 }

@@ -180,7 +180,7 @@ BP_DEVICE void settle(const running state[2], float factor[2], float *lse, const
 /* The tiles of keys that a tile of queries looks at: from the first, how many. */
 BP_DEVICE uint32_t keys_first(const desk *d)
 {
-    return (uint32_t)(bp_head_first(d->at, d->first) / ROWS * ROWS);
+    return (uint32_t)(bp_head_first(d->at, &d->head, d->first) / ROWS * ROWS);
 }
 
 BP_DEVICE uint32_t keys_tiles(const desk *d, uint32_t begin)

@@ -8,6 +8,7 @@
 #ifndef BP_DEVICE_KERNELS_ATTENTION_HOPPER_CUH
 #define BP_DEVICE_KERNELS_ATTENTION_HOPPER_CUH
 
+#define BP_ATTENTION_PACKS 0
 #include "device/kernels/async.cuh"
 #include "device/kernels/attention.cuh"
 #include "device/kernels/hopper.cuh"

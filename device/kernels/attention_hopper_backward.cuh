@@ -180,7 +180,7 @@ typedef struct visits {
 BP_DEVICE visits visits_make(const desk *d)
 {
     visits v;
-    uint32_t end = (uint32_t)bp_head_rows(d->at, d->first + ROWS - 1);
+    uint32_t end = (uint32_t)bp_head_rows(d->at, &d->head, d->first + ROWS - 1);
     v.begin = d->at->causal != 0 ? d->first : keys_first(d);
     v.each = d->first < d->see.keys && end > v.begin ? (end - v.begin + ROWS - 1) / ROWS : 0;
     v.count = v.each * (uint32_t)(d->at->heads / d->at->kv_heads);

@@ -179,7 +179,7 @@ BP_KERNEL bp_attention_decode(void *out, const void *k_cache, const void *v_cach
     const bp_attention at = {NULL, 0, heads, kv_heads, width, scale, 1,
                              0,    0, 1.0f,  form,     cap,   window};
     row_view view = {qkv,          k_cache,    v_cache,          row * pitch + number * width,
-                     cache + kv,   cache + kv, kv_heads * width, bp_head_first(&at, position),
+                     cache + kv,   cache + kv, kv_heads * width, bp_head_first(&at, NULL, position),
                      position + 1, 0};
     attend(&view, &at, NULL, NULL, shared, out, (row * heads + number) * width, NULL);
 }
@@ -208,11 +208,11 @@ BP_KERNEL bp_attention_forward_any(void *out, float *lse, const void *qkv, BP_AT
                      head.k,
                      head.v,
                      head.pitch,
-                     bp_head_first(&at, row),
+                     bp_head_first(&at, &head, row),
                      bp_head_keys(&at, &head, row),
                      row};
     attend(&view, &at, &head, &mask, shared, out, head.first_out + row * head.out_pitch,
-           lse != NULL ? lse + head.first_row + row : NULL);
+           lse != NULL ? lse + bp_head_lse(&at, &head, row) : NULL);
 }
 
 /* What is known of a query and a key, and what follows. */
@@ -259,10 +259,11 @@ BP_KERNEL bp_attention_backward_queries_any(void *d_qkv, const void *d_out, cons
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
         sum[d] = 0.0f;
     }
-    float row_lse = lse[head.first_row + row], row_delta = delta[head.first_row + row];
+    float row_lse = bp_head_sums(&at, &head, lse, delta)[row];
+    float row_delta = bp_head_delta(&at, &head, delta)[row];
     __syncthreads();
 #pragma unroll 1
-    for (uint64_t first = bp_head_first(&at, row); first < keys; first += THREADS) {
+    for (uint64_t first = bp_head_first(&at, &head, row); first < keys; first += THREADS) {
         uint64_t j = first + threadIdx.x;
         row_pair of = {0.0f, 0.0f, row_lse, row_delta, 0.0f, 0.0f};
         if (j < keys) {
@@ -293,8 +294,10 @@ BP_DEVICE void add_queries(float *shared, const row_inputs *in, uint64_t key,
                            const bp_attention *at, const bp_head *head, const bp_mask *mask)
 {
     uint64_t width = at->width, q = head->first, d_o = head->first_out;
-    uint64_t begin = at->causal != 0 ? key : bp_head_first(at, key);
-    uint64_t end = bp_head_rows(at, key);
+    uint64_t begin = at->causal != 0 ? key : bp_head_first(at, head, key);
+    uint64_t end = bp_head_rows(at, head, key);
+    const float *lse = bp_head_sums(at, head, in->lse, in->delta);
+    const float *delta = bp_head_delta(at, head, in->delta);
     float *k = shared, *v = k + width, *sum_k = v + width, *sum_v = sum_k + width;
     float *weights = sum_v + width;
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
@@ -308,8 +311,8 @@ BP_DEVICE void add_queries(float *shared, const row_inputs *in, uint64_t key,
         if (i < end) {
             of.score = dot(k, in->qkv, q + i * head->pitch, width, at->form);
             of.d_p = dot(v, in->d_out, d_o + i * head->out_pitch, width, at->form);
-            of.lse = in->lse[head->first_row + i];
-            of.delta = in->delta[head->first_row + i];
+            of.lse = lse[i];
+            of.delta = delta[i];
             pair_gradient(&of, i, key, at, head, mask);
         }
         weights[threadIdx.x] = of.p;

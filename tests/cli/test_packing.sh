@@ -75,5 +75,33 @@ run train "${places[@]}" --output-dir "$work/j" --gradient-checkpointing full --
 check $? "with the same bits by another policy" "$out$err"
 run train "${places[@]}" --output-dir "$work/k" --lora-r 4 --bf16 --gradient-accumulation-steps 2
 check $code "with adapters in 16 bits" "$out$err"
+# On a GPU, which here is the instrument of tools/ptxvm: the losses of the host, and always the same bits.
+gpu() {
+    rm -rf "$work/gpu"
+    LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm run train "$@" --device cuda --json
+}
+near() {
+    awk -v a="$1" -v b="$2" -v bound="$3" 'BEGIN { d = a - b; exit !(a > 0 && d * d <= bound * bound * a * a) }'
+}
+last_loss() {
+    grep -o '"mean_loss": [0-9.]*' <<<"$out" | grep -o '[0-9.]*$'
+}
+short=(--data "$work/prompts.jsonl" --packing --max-steps 3 --per-device-train-batch-size 2)
+for form in 'model 96 1e-5' 'model 96 2e-3 --bf16' 'tiny 32 1e-5' 'tiny 32 2e-3 --bf16 --gradient-checkpointing full'; do
+    read -r model length bound more <<<"$form"
+    [[ $model == tiny ]] || model=$work/$model
+    # shellcheck disable=SC2206
+    all=("${short[@]}" --model "$model" --max-seq-length "$length" $more)
+    rm -rf "$work/host"
+    run train "${all[@]}" --output-dir "$work/host" --json
+    loss=$(last_loss)
+    gpu "${all[@]}" --output-dir "$work/gpu"
+    [[ $code -eq 0 ]] && near "$loss" "$(last_loss)" "$bound"
+    check $? "$form: packed on a GPU" "$loss $out$err"
+    first=$(json state_digest)
+    gpu "${all[@]}" --output-dir "$work/gpu"
+    [[ $code -eq 0 && $(json state_digest) == "$first" ]]
+    check $? "$form: the same bits again" "$out$err"
+done
 expect 2 'packed for language models' train "${common[@]}" --task dpo --data "$work/prompts.jsonl" --packing --output-dir "$work/x"
 finish

@@ -144,6 +144,7 @@ static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
         kernel == BP_KERNEL_attention_packed_backward) {
         kernel = BP_KERNEL_attention_forward; /* the same scalars */
         dropout = 0.0;
+        causal = 1;
     }
     if (kernel == BP_KERNEL_attention_forward) {
         s->attention_forward = (bp_attention_forward_scalars){.batch = batch,

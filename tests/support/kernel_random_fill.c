@@ -63,6 +63,16 @@ static void fill_block(dice *d, const char *name, void *at)
     }
 }
 
+/* Where each place's document begins; some runs of places are in none. */
+static void fill_starts(dice *d, int64_t sequence, int32_t *at, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const int64_t t = (int64_t)(i % (uint64_t)sequence);
+        const bool begins = t == 0 || roll(d, 0, 20) == 0;
+        at[i] = !begins ? at[i - 1] : roll(d, 0, 5) == 0 ? -1 : (int32_t)t;
+    }
+}
+
 /* Ids below the vocabulary; labels also -1; lengths up to the sequence. */
 static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const char *name,
                           int32_t *at, uint64_t count)
@@ -73,8 +83,8 @@ static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const
     } else if (kernel == BP_KERNEL_time_slice) {
         high = 1000;
     } else if (strcmp(name, "starts") == 0) {
-        low = -1; /* places with the same one are a document */
-        high = s->attention_forward.sequence > 1 ? 1 : 0;
+        fill_starts(d, s->attention_forward.sequence, at, count);
+        return;
     } else if (kernel == BP_KERNEL_preference_loss) {
         low = strcmp(name, "sides") == 0 ? 0 : -1; /* a side, a reference of almost 0, a place */
         high = 3;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of kernels.def in bfloat16 and half on CUDA, against the host in float on the same inputs.
- * What the kernels compute in between is float too, so results differ by the rounding of the
- * result, one unit of its last place, and by the order of long sums in float. */
+/* Rows of kernels.def in bfloat16 and half on CUDA, against the host in float on the same inputs:
+ * results differ by their rounding, one unit of the last place, and the order of long sums. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -544,6 +543,8 @@ static int close_devices(void **state)
     X(dropout)                                                                                     \
     X(attention_forward)                                                                           \
     X(attention_backward)                                                                          \
+    X(attention_packed_forward)                                                                    \
+    X(attention_packed_backward)                                                                   \
     X(attention_decode)                                                                            \
     X(cross_entropy)                                                                               \
     X(cross_entropy_columns)                                                                       \
@@ -579,7 +580,6 @@ static int close_devices(void **state)
 #define X(kernel) ROW(kernel, BP_BF16) ROW(kernel, BP_F16)
 ROWS
 #undef X
-
     int
     main(void)
 {
