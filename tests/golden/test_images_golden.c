@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "layers/cnn.h"
+#include "layers/vit.h"
 #include "tests/support/reference.h"
 #include "tools/formats/cnn_text.h"
 
@@ -49,6 +50,36 @@ static bool read_resnet(images *c, bp_cnn_config *own)
     return true;
 }
 
+/* What tools/golden/vit.py says of a ViT; false: the file is none. */
+static bool read_vit(images *c, const int32_t *shape)
+{
+    static const char *const all[] = {"all-linear"};
+    size_t bytes = 0;
+    if (!golden_has(&c->file, "vit")) {
+        return false;
+    }
+    int32_t *n = golden_tensor(&c->file, "vit", &bytes);
+    assert_int_equal(bytes, 8 * sizeof *n);
+    const bp_vit_config own = {.stack = {.width = (uint32_t)n[0],
+                                         .layers = (uint32_t)n[1],
+                                         .heads = (uint32_t)n[2],
+                                         .inner = (uint32_t)n[3],
+                                         .norm_epsilon = 1e-12,
+                                         .initializer_range = 0.02},
+                               .image = (uint32_t)shape[0],
+                               .channels = (uint32_t)shape[2],
+                               .patch = (uint32_t)n[4],
+                               .unbiased = n[5] != 0};
+    c->spec.model = &bp_model_vit;
+    bp_config_set_own(&c->spec.config, &own, sizeof own);
+    if (n[6] != 0) {
+        c->spec.lora =
+            (bp_lora){.rank = (uint32_t)n[6], .alpha = n[7], .targets = all, .target_count = 1};
+    }
+    free(n);
+    return true;
+}
+
 static void read_layers(images *c, bp_cnn_config *own)
 {
     size_t bytes = 0;
@@ -78,7 +109,7 @@ static void images_open(images *c, const char *name)
                          .epsilon = 1e-3,
                          .momentum = 0.2,
                          .frozen = n[6] != 0};
-    if (!read_resnet(c, &own)) {
+    if (!golden_has(&c->file, "vit") && !read_resnet(c, &own)) {
         read_layers(c, &own);
     }
     c->spec = rig_spec();
@@ -87,7 +118,9 @@ static void images_open(images *c, const char *name)
         (bp_model_config){.positions = (uint32_t)(n[0] * n[1] * n[2]),
                           .task = bytes == 8 * sizeof *n ? BP_TASK_RECONSTRUCTION : BP_TASK_CLASSES,
                           .classes = (uint32_t)n[3]};
-    bp_config_set_own(&c->spec.config, &own, sizeof own);
+    if (!read_vit(c, n)) {
+        bp_config_set_own(&c->spec.config, &own, sizeof own);
+    }
     c->spec.sequence = c->spec.config.positions;
     c->spec.batch = (uint32_t)n[4];
     c->spec.accumulation = (uint32_t)n[5];
@@ -222,11 +255,11 @@ static void check_training(const char *name)
     }
 }
 
-/* verifies layers-13.c101 layers-16.6686 layers-17.98a6 */
+/* verifies layers-13.c101 layers-16.6686 layers-17.98a6 layers-31.1059 */
 static void test_training(void **state)
 {
     (void)state;
-    assert_int_equal(each_file(check_training), 11);
+    assert_int_equal(each_file(check_training), 16);
 }
 
 /* Evaluation takes the running statistics, the last batch a short one. */
@@ -249,7 +282,7 @@ static void check_logits(const char *name)
 static void test_logits(void **state)
 {
     (void)state;
-    assert_int_equal(each_file(check_logits), 11);
+    assert_int_equal(each_file(check_logits), 16);
 }
 
 int main(void)

@@ -18,6 +18,7 @@
 #include "layers/modernbert.h"
 #include "layers/neox.h"
 #include "layers/rnn.h"
+#include "layers/vit.h"
 #include "tests/support/config.h"
 
 enum { TOKENS = 131, SAMPLES = 13, INPUTS = 5, IMAGE = 6 * 5 * 2, VOCABULARY = 37 };
@@ -155,6 +156,28 @@ static bp_spec cnn_spec(void)
     return spec;
 }
 
+static bp_spec vit_spec(void)
+{
+    bp_spec spec = rig_spec();
+    spec.model = &bp_model_vit;
+    spec.config =
+        config_with((bp_model_config){.positions = 72, .task = BP_TASK_CLASSES, .classes = 3},
+                    OWN(bp_vit_config,
+                        .stack = {.width = 8,
+                                  .layers = 2,
+                                  .heads = 2,
+                                  .inner = 12,
+                                  .norm_epsilon = 1e-12,
+                                  .initializer_range = 0.3,
+                                  .embedding_dropout = 0.1,
+                                  .residual_dropout = 0.2,
+                                  .attention_dropout = 0.1},
+                        .image = 6, .channels = 2, .patch = 3));
+    spec.sequence = spec.config.positions;
+    spec.batch = 3;
+    return spec;
+}
+
 static bp_spec rnn_spec(bp_cell cell)
 {
     bp_spec spec = rig_spec();
@@ -195,6 +218,7 @@ static const struct {
     {"bert pairs", bert_pairs_spec, true, false},
     {"mlp", mlp_spec, false, false},
     {"cnn", cnn_spec, false, false},
+    {"vit", vit_spec, false, false},
     {"rnn gru", gru_spec, false, true},
     {"rnn lstm", lstm_spec, false, true},
 };

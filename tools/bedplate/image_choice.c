@@ -3,6 +3,7 @@
 
 #include "core/file/storage.h"
 #include "layers/cnn.h"
+#include "layers/vit.h"
 
 static const char where[] = "images";
 
@@ -14,7 +15,12 @@ bool image_size(const bp_spec *spec, uint32_t size[3])
     size[0] = net.height;
     size[1] = net.width;
     size[2] = net.channels;
-    return images;
+    if (spec->model == &bp_model_vit) {
+        const bp_vit_config own = bp_vit_config_of(&spec->config);
+        size[0] = size[1] = own.image;
+        size[2] = own.channels;
+    }
+    return size[2] != 0;
 }
 
 bp_status image_prep_find(bp_image_prep *prep, session *s)

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/golden/images/vit_*.safetensors: what transformers' ViTForImageClassification computes in float64, in the
+form of tools/golden/images.py, with `vit` (int32: width, layers, heads, width inside the mlp, patch size, whether queries,
+keys and values lack biases, rank of adapters, their alpha) in place of `layers`; adapters of all dense layers of the blocks
+are trained beside the classifier alone, as PEFT does. And tests/golden/vit/, a directory as transformers saves it, with
+eval.json: the logits and the loss of images.csv.
+
+Run from the repository root: tools/golden/vit.py (needs torch, transformers, numpy, safetensors; written with transformers
+5.24; some seconds on one core).
+"""
+import json
+import math
+import os
+import sys
+
+import numpy as np
+import torch
+import transformers
+from safetensors.numpy import save_file
+
+OUT = sys.argv[1] if len(sys.argv) > 1 else "tests/golden/"
+STEPS = 50
+HUB = (("vit.layers.", "vit.encoder.layer."), ("attention.q_proj", "attention.attention.query"),
+       ("attention.k_proj", "attention.attention.key"), ("attention.v_proj", "attention.attention.value"),
+       ("attention.o_proj", "attention.output.dense"), ("mlp.fc1", "intermediate.dense"), ("mlp.fc2", "output.dense"))
+
+
+def hub(name):
+    """The name in files of a name in memory."""
+    for new, old in HUB:
+        name = name.replace(new, old)
+    return name
+
+
+def single(tensor):
+    return np.ascontiguousarray(tensor.detach().float().numpy())
+
+
+def draw(model, g):
+    """Random weights that float32 holds."""
+    with torch.no_grad():
+        for n, p in model.named_parameters():
+            drawn = torch.randn(p.shape, generator=g, dtype=torch.float64)
+            scale = 0.3 if p.dim() != 2 and p.dim() != 4 else 1.0 / math.sqrt(math.prod(p.shape[1:]))
+            p.copy_((drawn * scale + (1.0 if "layernorm" in n and n.endswith("weight") else 0.0)).float())
+
+
+class Adapted(torch.nn.Module):
+    def __init__(self, base, rank, alpha, g):
+        super().__init__()
+        self.base, self.scale = base, alpha / rank
+        one = lambda *shape: torch.nn.Parameter((torch.randn(shape, generator=g) * 0.4).float().double())
+        self.lora_A, self.lora_B = one(rank, base.in_features), one(base.out_features, rank)
+
+    def forward(self, x):
+        return self.base(x) + self.scale * (x @ self.lora_A.T @ self.lora_B.T)
+
+
+def adapt(model, rank, alpha, g):
+    for n, m in list(model.named_modules()):
+        if isinstance(m, torch.nn.Linear) and n.startswith("vit.layers."):
+            setattr(model.get_submodule(n.rpartition(".")[0]), n.rpartition(".")[2], Adapted(m, rank, alpha, g))
+
+
+def named(model):
+    """Names in files, and parameters; adapters as PEFT calls them."""
+    for n, p in model.named_parameters():
+        n = hub(n).replace(".base.", ".")
+        yield ("base_model.model." + n + ".weight" if "lora_" in n else n), p
+
+
+def config(image, patch, width, heads, layers, inner, **more):
+    return transformers.ViTConfig(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+                                  intermediate_size=inner, image_size=image, patch_size=patch, **more)
+
+
+def make(name, seed, image=8, patch=4, width=12, heads=3, layers=2, inner=20, channels=3, biased=True, rows=11, classes=4,
+         batch=4, accumulation=1, rank=0, alpha=0):
+    g = torch.Generator().manual_seed(seed)
+    model = transformers.ViTForImageClassification(config(image, patch, width, heads, layers, inner, num_channels=channels,
+                                                          qkv_bias=biased, num_labels=classes)).double()
+    draw(model, g)
+    if rank:
+        adapt(model, rank, alpha, g)
+    for n, p in named(model):
+        p.requires_grad_(not rank or "lora_" in n or n.startswith("classifier."))
+    x = torch.randn((rows, image, image, channels), generator=g).float()
+    labels = torch.randint(classes, (rows,), generator=g)
+    tensors = {n: single(p) for n, p in named(model)}
+    see = lambda part: model(part.double().permute(0, 3, 1, 2)).logits
+    model.eval()
+    tensors["logits"] = single(see(x))
+    model.train()
+    trained = [(n, p) for n, p in named(model) if p.requires_grad]
+    decayed = [p for _, p in trained if p.dim() > 1]
+    plain = [p for _, p in trained if p.dim() <= 1]
+    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
+                                  lr=1e-2, betas=(0.9, 0.999), eps=1e-3)
+    losses, group = [], batch * accumulation
+    for step in range(STEPS):
+        start = step % math.ceil(rows / group) * group
+        end = min(start + group, rows)
+        optimizer.zero_grad()
+        total = 0.0
+        for at in range(start, end, batch):
+            part = slice(at, min(at + batch, end))
+            loss = torch.nn.functional.cross_entropy(see(x[part]), labels[part], reduction="sum") / (end - start)
+            loss.backward()
+            total += loss.item()
+        losses.append(total)
+        if step == 0:
+            tensors.update({"grad." + n: single(p.grad) for n, p in trained})
+            tensors["norm"] = np.array([math.sqrt(sum((p.grad ** 2).sum().item() for _, p in trained))])
+        optimizer.step()
+    tensors["loss"] = np.array(losses)
+    tensors["shape"] = np.array([image, image, channels, classes, batch, accumulation, 0], np.int32)
+    tensors["vit"] = np.array([width, layers, heads, inner, patch, not biased, rank, alpha], np.int32)
+    tensors["tokens"] = single(x).view(np.int32)
+    tensors["labels"] = labels.int().numpy()
+    save_file(tensors, OUT + "images/vit_" + name + ".safetensors")
+    print(name, losses[0], losses[-1])
+
+
+def directory():
+    g = torch.Generator().manual_seed(5)
+    model = transformers.ViTForImageClassification(config(
+        8, 4, 12, 2, 2, 24, num_labels=3, id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2}))
+    draw(model, g)
+    model.eval()
+    model.save_pretrained(OUT + "vit")
+    x = (torch.rand((6, 8, 8, 3), generator=g) * 1000).round() / 1000
+    labels = [0, 1, 2, 2, 1, 0]
+    with open(OUT + "vit/images.csv", "w") as f:
+        for row, label in zip(x, labels):
+            f.write(",".join("%.3f" % v for v in row.flatten()) + ",%d\n" % label)
+    with torch.no_grad():
+        model = model.double()
+        logits = model(x.double().permute(0, 3, 1, 2)).logits
+        loss = torch.nn.functional.cross_entropy(logits, torch.tensor(labels)).item()
+    with open(OUT + "vit/eval.json", "w") as f:
+        json.dump({"loss": loss, "logits": [[round(v, 7) for v in row] for row in logits.tolist()]}, f)
+        f.write("\n")
+
+
+os.makedirs(OUT + "vit", exist_ok=True)
+make("plain", 1)
+make("rest", 2, image=11, patch=3, channels=1, biased=False, width=8, heads=1, layers=1, inner=12, rows=7)
+make("two_micros", 3, batch=2, accumulation=3, width=16, heads=4)
+make("one_patch", 4, image=4, patch=4, rows=5, batch=2, layers=1)
+make("lora", 5, rank=3, alpha=6)
+directory()
