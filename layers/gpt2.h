@@ -7,6 +7,13 @@
 
 #include "layers/transformer.h"
 
+/* activation_function: gelu_new, gelu, gelu_fast, gelu_pytorch_tanh, relu. */
+typedef enum bp_gpt2_activation {
+    BP_GPT2_GELU_NEW, /* the tanh form, and so are all that is not named */
+    BP_GPT2_GELU_ERF,
+    BP_GPT2_RELU = 4
+} bp_gpt2_activation;
+
 /* A config's own struct is a bp_transformer.
  *
  * Stages: 0 the embeddings, 1 .. n_layer the blocks, n_layer + 1 the last norm, the head (with

@@ -2,10 +2,11 @@
 /* What a GPT-2 block is made of. */
 #include "layers/gpt2_block.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "layers/block.h"
-#include "layers/transformer.h"
+#include "layers/gpt2.h"
 
 uint32_t bp_gpt2_block_first(uint32_t index)
 {
@@ -60,6 +61,13 @@ static void gpt2_block_describe_values(const bp_transformer *own, uint64_t rows,
     block->ends = false;
 }
 
+/* What scores are multiplied by; 0: what attention takes by itself. */
+static double scale_of(const bp_transformer *own, uint32_t block)
+{
+    const double head_width = (double)(own->width / own->heads);
+    return own->scale_by_layer ? 1.0 / (sqrt(head_width) * block) : 0.0;
+}
+
 /* Dropout sites: 0 is the embedding's; each block has three. */
 void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
 {
@@ -67,6 +75,7 @@ void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_b
     const uint32_t index = call->stage - 1;
     const uint32_t first = bp_gpt2_block_first(index), site = 1 + 3 * index;
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
+    const bool plain = own.activation == BP_GPT2_GELU_ERF || own.activation == BP_GPT2_RELU;
     const bp_node nodes[] = {
         {.kind = BP_NODE_NORM,
          .in = {INPUT},
@@ -85,7 +94,8 @@ void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_b
          .class_of = BP_RECOMPUTE_ATTENTION,
          .attention = {.heads = own.heads,
                        .head_width = width / own.heads,
-                       .dropout = {site, own.attention_dropout}}},
+                       .dropout = {site, own.attention_dropout},
+                       .scale = scale_of(&own, index + 1)}},
         {.kind = BP_NODE_RESIDUAL,
          .in = {ATTENTION, INPUT},
          .out = {MIDDLE},
@@ -102,10 +112,12 @@ void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_b
          .out = {BEFORE},
          .parts = 1,
          .part = {gpt2_block_dense(first + BP_GPT2_C_FC_WEIGHT, width, inner)}},
-        {.kind = BP_NODE_GELU,
+        {.kind = plain ? BP_NODE_ACTIVATION : BP_NODE_GELU,
          .in = {BEFORE},
          .out = {ACTIVE},
-         .class_of = BP_RECOMPUTE_ACTIVATION},
+         .class_of = BP_RECOMPUTE_ACTIVATION,
+         .activation =
+             own.activation == BP_GPT2_RELU ? BP_ACTIVATION_RELU : BP_ACTIVATION_GELU_ERF},
         {.kind = BP_NODE_RESIDUAL,
          .in = {ACTIVE, MIDDLE},
          .out = {OUTPUT},

@@ -19,6 +19,8 @@ typedef struct bp_transformer {
     double residual_dropout;  /* resid_pdrop */
     double attention_dropout; /* attn_pdrop */
     bool untied;              /* not tie_word_embeddings: the head has a table of its own */
+    bool scale_by_layer;      /* GPT-2: scores of block i, from 1, are divided by i, too */
+    uint32_t activation;      /* GPT-2's activation_function, a bp_gpt2_activation */
 } bp_transformer;
 
 /* That of a config whose family is one of them. */

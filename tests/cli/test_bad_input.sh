@@ -92,9 +92,9 @@ bad_config() {
     expect 4 "m/config.json: $1" plan --model "$work/m"
 }
 bad_config 'n_head: the heads do not divide the width' 's/"n_head": 4/"n_head": 5/'
-bad_config 'activation_function: this value is not supported \(found "relu", right would be "gelu_new"\)' 's/gelu_new/relu/'
+bad_config 'activation_function: this value is not supported \(found "silu", right would be "gelu_new", .* or "relu"\)' 's/gelu_new/silu/'
 bad_config 'model_type: this value is not supported \(found "mamba", right would be "gpt2", .* or "rnn"\)' 's/"gpt2"/"mamba"/'
-bad_config 'scale_attn_by_inverse_layer_idx: .*\(found true, right would be false\)' 's/layer_idx": false/layer_idx": true/'
+bad_config 'scale_attn_by_inverse_layer_idx: .*\(found 1, right would be true or false\)' 's/layer_idx": false/layer_idx": 1/'
 bad_config 'reorder_and_upcast_attn: .*\(found true, right would be false\)' 's/upcast_attn": false/upcast_attn": true/'
 bad_config 'add_cross_attention' 's/^{/{ "add_cross_attention": true,/'
 bad_config 'n_embd: this value is not supported \(found -64, right would be a whole number from 1' 's/"n_embd": 64/"n_embd": -64/'

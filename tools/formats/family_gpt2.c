@@ -5,7 +5,8 @@
 #include "tools/formats/family_rows.h"
 
 static const bp_row rows[] = {
-    ROW_FIXED("activation_function", TEXT, "gelu_new", 0),
+    ROW_CHOICE("activation_function", STACK(activation),
+               "gelu_new|gelu|gelu_fast|gelu_pytorch_tanh|relu", BP_GPT2_GELU_NEW),
     ROW_CLASSES,
     ROW_REAL("attn_pdrop", STACK(attention_dropout), 1.0, 0.1, DROPOUT),
     ROW_REAL("embd_pdrop", STACK(embedding_dropout), 1.0, 0.1, DROPOUT),
@@ -19,7 +20,7 @@ static const bp_row rows[] = {
     ROW_COUNT("n_positions", COMMON(positions), POSITIONS_MOST, 1024, NONE),
     ROW_FIXED("reorder_and_upcast_attn", FALSE, NULL, 0),
     ROW_REAL("resid_pdrop", STACK(residual_dropout), 1.0, 0.1, DROPOUT),
-    ROW_FIXED("scale_attn_by_inverse_layer_idx", FALSE, NULL, 0),
+    ROW_FLAG("scale_attn_by_inverse_layer_idx", STACK(scale_by_layer), false),
     ROW_FIXED("scale_attn_weights", TRUE, NULL, 0),
     ROW_TIED(STACK(untied), false),
     ROW_LABELS,

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#include "layers/transformer.h"
+#include "layers/gpt2.h"
+#include "tools/formats/gguf_llama.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -81,4 +82,19 @@ static bp_status gpt2_take(const bp_gguf_file *f, const char *architecture, bp_m
     return BP_OK;
 }
 
-const bp_gguf_family bp_gguf_gpt2 = {"gpt2", "gpt2", &naming, gpt2_put, gpt2_take, NULL, NULL};
+static bp_status gpt2_exports(const bp_model_config *config, bp_error *error)
+{
+    const bp_transformer own = bp_transformer_of(config);
+    if (own.activation == BP_GPT2_GELU_ERF || own.activation == BP_GPT2_RELU) {
+        return bp_gguf_refuse_export(error, "readers know GELU's tanh form alone",
+                                     "activation_function");
+    }
+    if (own.scale_by_layer) {
+        return bp_gguf_refuse_export(error, "readers divide scores by the root of a head's width",
+                                     "scale_attn_by_inverse_layer_idx");
+    }
+    return BP_OK;
+}
+
+const bp_gguf_family bp_gguf_gpt2 = {"gpt2",    "gpt2", &naming,     gpt2_put,
+                                     gpt2_take, NULL,   gpt2_exports};

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{mistral,smollm3,granite,olmo2,gemma,gemma2,gemma3,phi3,neox,rope}_*.safetensors: what PyTorch computes
+"""Makes tests/golden/families/{gpt2,mistral,smollm3,granite,olmo2,gemma,gemma2,gemma3,phi3,neox,rope}_*.safetensors: what PyTorch computes
 in float64 for small models of these families, in the files of tools/golden/families.py with the model's config.json
 beside (uint8 tensor "config").
 
@@ -52,7 +52,8 @@ def llama_like(v, kind, drop=(), **more):
 
 def stream(name, v, kind, config, seed, form=None, kin=None):
     generator = torch.Generator().manual_seed(seed)
-    classes = getattr(transformers, kind + "ForCausalLM")
+    head = kind + ("LMHeadModel" if kind == "GPT2" else "ForCausalLM")
+    classes = getattr(transformers, head)
     model = families.draw(classes(config.config if isinstance(config, Inside) else config), generator)
     if kin in ("gemma", "gemma2", "gemma3"): # norms are kept about 0
         with torch.no_grad():
@@ -69,7 +70,7 @@ def stream(name, v, kind, config, seed, form=None, kin=None):
     if v.get("rank"):
         targets = {"phi3": ["qkv_proj"], "neox": ["query_key_value"]}.get(kin, ["q_proj", "v_proj", "down_proj"])
         model = families.adapted(model, v, targets, generator)
-    with qwen3.WithConfig(config, kind + "ForCausalLM"):
+    with qwen3.WithConfig(config, head):
         families.stream("families/" + name, model, v, 40, generator)
     families.finish, families.adapted = own
 
@@ -112,6 +113,16 @@ def granite():
     biases = llama_like(v, "Granite", drop=("head_dim",), attention_bias=True, mlp_bias=True, residual_multiplier=0.4)
     stream("granite_biases", v, "Granite", biases, 84)
     stream("granite_biases_lora", {**v, **LORA}, "Granite", biases, 85)
+
+
+def gpt2():
+    for name, more in (("gelu", dict(activation_function="gelu")),
+                       ("relu_by_layer", dict(activation_function="relu", scale_attn_by_inverse_layer_idx=True))):
+        config = transformers.GPT2Config(
+            vocab_size=BASE["vocabulary"], n_positions=BASE["positions"], n_embd=BASE["width"], n_layer=3,
+            n_head=BASE["heads"], n_inner=BASE["inner"], embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
+            use_cache=False, bos_token_id=1, eos_token_id=2, attn_implementation="eager", **more)
+        stream("gpt2_" + name, {**BASE, "layers": 3}, "GPT2", config, 86)
 
 
 def olmo2():
@@ -206,7 +217,7 @@ def neox():
 def main():
     torch.set_num_threads(1)
     os.makedirs(families.OUT + "families", exist_ok=True)
-    for make in (mistral, rope, smollm3, granite, olmo2, gemma, gemma2, gemma3, phi3, neox):
+    for make in (gpt2, mistral, rope, smollm3, granite, olmo2, gemma, gemma2, gemma3, phi3, neox):
         if len(sys.argv) == 1 or make.__name__ in sys.argv[1:]:
             make()
 

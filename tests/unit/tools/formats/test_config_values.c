@@ -103,7 +103,9 @@ static void values_out_of_place_are_refused(void **state)
          "id2label: this value is not supported (found 3, right would be null or an object"},
         {"bert", "'position_embedding_type': 3", "(found 3, right would be \"absolute\")"},
         {"bert", "'hidden_act': 'relu'", "(found \"relu\", right would be \"gelu\")"},
-        {"gpt2", "'activation_function': 'relu'", "(found \"relu\", right would be \"gelu_new\")"},
+        {"gpt2", "'activation_function': 'silu'",
+         "(found \"silu\", right would be \"gelu_new\", \"gelu\", \"gelu_fast\", "
+         "\"gelu_pytorch_tanh\" or \"relu\")"},
         {"gpt2", "'n_embd': 768, 'hidden_size': 64", "two names of the same field hold different"},
         {"gpt2", "'pruned_heads': 3", "pruned_heads"},
         {"llama", "'hidden_act': 'relu'", "(found \"relu\", right would be \"silu\")"},

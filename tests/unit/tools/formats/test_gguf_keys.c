@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "tests/support/config.h"
 #include "tests/support/store_memory.h"
@@ -347,6 +348,24 @@ static void what_readers_get_wrong_is_not_written(void **state)
     assert_int_equal(bp_gguf_smollm3.exports(&config, NULL), BP_OK);
 }
 
+static void what_readers_of_gpt2_get_wrong_is_not_written(void **state)
+{
+    (void)state;
+    static const uint32_t wrong[] = {BP_GPT2_GELU_ERF, BP_GPT2_RELU};
+    bp_model_config config = config_of("gpt2");
+    for (uint32_t i = 0; i <= BP_GPT2_RELU; i++) {
+        SET_OWN(&config, bp_transformer, activation, i);
+        if (i == wrong[0] || i == wrong[1]) {
+            refused(&config, "activation_function");
+        } else {
+            assert_int_equal(bp_gguf_gpt2.exports(&config, NULL), BP_OK);
+        }
+    }
+    config = config_of("gpt2");
+    SET_OWN(&config, bp_transformer, scale_by_layer, true);
+    refused(&config, "scale_attn_by_inverse_layer_idx");
+}
+
 /* ---- a whole model ---- */
 
 typedef struct ends_row {
@@ -570,6 +589,7 @@ int main(void)
         cmocka_unit_test(scalings_come_back),
         cmocka_unit_test(what_readers_get_wrong_is_not_written),
         cmocka_unit_test(what_readers_of_gemma_and_phi_get_wrong_is_not_written),
+        cmocka_unit_test(what_readers_of_gpt2_get_wrong_is_not_written),
         cmocka_unit_test(all_ends_of_texts_are_found),
         cmocka_unit_test(models_that_are_none_are_refused),
         cmocka_unit_test(pieces_are_read_or_refused),
