@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/compile/adapter.h"
+#include "core/compile/rows.h"
 
 static bool has_types(const bp_emit *emit, const bp_embedding *embedding)
 {
@@ -301,23 +302,49 @@ void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding
     }
 }
 
-/* The whole table's. A row that stays as it is gets the gradient of an id that no token has. */
+/* Of rows first .. end - 1. One that stays as it is gets the gradient of an id that no token has.
+ */
+static void backward_rows(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
+                          uint64_t first, uint64_t end, bp_ref gradient, int64_t accumulate)
+{
+    const uint64_t width = embedding->width;
+    const uint64_t still = embedding->still > 0 ? embedding->still - 1 : end;
+    const bool inside = still >= first && still < end;
+    const uint64_t behind = inside ? still : end;
+    if (behind > first) {
+        bp_embedding_backward_slice(emit, embedding, d_out, first, behind - first, gradient,
+                                    accumulate);
+    }
+    if (inside) {
+        bp_embedding_backward_slice(emit, embedding, d_out, embedding->vocabulary, 1,
+                                    bp_ref_at(gradient, (still - first) * width), accumulate);
+    }
+    if (inside && still + 1 < end) {
+        bp_embedding_backward_slice(emit, embedding, d_out, still + 1, end - still - 1,
+                                    bp_ref_at(gradient, (still + 1 - first) * width), accumulate);
+    }
+}
+
 static void backward_token(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
 {
-    const uint64_t all = embedding->vocabulary, width = embedding->width;
-    const uint64_t still = embedding->still > 0 ? embedding->still - 1 : all;
     int64_t accumulate = 0;
     const bp_ref gradient = bp_emit_gradient(emit, embedding->token, &accumulate);
-    if (still > 0) {
-        bp_embedding_backward_slice(emit, embedding, d_out, 0, still, gradient, accumulate);
+    backward_rows(emit, embedding, d_out, 0, embedding->vocabulary, gradient, accumulate);
+}
+
+/* Of the rows that are trained apart from the table (core/compile/rows.h). */
+static void backward_trained_rows(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+{
+    const uint32_t rows = bp_rows_of(emit, embedding->token);
+    int64_t accumulate = 0;
+    bp_rows_run run = {0};
+    if (rows == BP_NO_PARAMETER) {
+        return;
     }
-    if (still < all) {
-        bp_embedding_backward_slice(emit, embedding, d_out, all, 1,
-                                    bp_ref_at(gradient, still * width), accumulate);
-    }
-    if (still + 1 < all) {
-        bp_embedding_backward_slice(emit, embedding, d_out, still + 1, all - still - 1,
-                                    bp_ref_at(gradient, (still + 1) * width), accumulate);
+    const bp_ref gradient = bp_emit_gradient(emit, rows, &accumulate);
+    while (bp_rows_next(emit, &run)) {
+        backward_rows(emit, embedding, d_out, run.token, run.token + run.count,
+                      bp_ref_at(gradient, run.at * embedding->width), accumulate);
     }
 }
 
@@ -368,6 +395,7 @@ void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref 
     if (bp_emit_trainable(emit, embedding->token)) {
         backward_token(emit, embedding, d_out);
     }
+    backward_trained_rows(emit, embedding, d_out);
     if (adapts(emit, embedding)) {
         adapter_backward(emit, embedding, d_out);
     }

@@ -2,6 +2,7 @@
 /* The chunked loss as ops. */
 #include "layers/loss.h"
 
+#include "core/compile/rows.h"
 #include "layers/activate.h"
 #include "layers/preference.h"
 
@@ -196,9 +197,9 @@ static void emit_bias_gradient(bp_emit *emit, const bp_head *head, const chunk *
     bp_emit_bias_backward(emit, &operands, &scalars);
 }
 
-/* d_table (part, width) (+)= d_logits^T x */
-static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk *c, table_part part,
-                                bp_ref gradient, int64_t accumulate)
+/* d_table (part, width) (+)= d_logits^T x, of logits from the part's first on */
+static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref logits,
+                                table_part part, bp_ref gradient, int64_t accumulate)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)part.rows,
                                        .n = (int64_t)head->width,
@@ -210,7 +211,7 @@ static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk 
                                        .accumulate = accumulate};
     const bp_matmul_operands operands = {.c = gradient,
                                          .before = BP_ABSENT,
-                                         .a = c->logits,
+                                         .a = logits,
                                          .b = c->x,
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
@@ -422,6 +423,23 @@ static void weigh_rows(bp_emit *emit, const chunk *c, uint64_t columns, bp_ref w
     bp_emit_row_scale(emit, &operands, &scalars);
 }
 
+/* The same of rows of the table that are trained apart from it (core/compile/rows.h). */
+static void emit_rows_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    const uint32_t rows = bp_rows_of(emit, head->table);
+    int64_t accumulate = 0;
+    bp_rows_run run = {0};
+    if (rows == BP_NO_PARAMETER) {
+        return;
+    }
+    const bp_ref gradient = bp_emit_gradient(emit, rows, &accumulate);
+    while (bp_rows_next(emit, &run)) {
+        emit_table_gradient(emit, head, c, bp_ref_at(c->logits, run.token),
+                            (table_part){run.token, run.count},
+                            bp_ref_at(gradient, run.at * head->width), accumulate);
+    }
+}
+
 void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics)
 {
     const bool table = bp_emit_trainable(emit, head->table) && !bp_ref_present(statistics);
@@ -442,7 +460,10 @@ void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, 
         if (table) {
             int64_t accumulate = 0;
             const bp_ref gradient = bp_emit_gradient(emit, head->table, &accumulate);
-            emit_table_gradient(emit, head, &c, whole_table(head), gradient, accumulate);
+            emit_table_gradient(emit, head, &c, c.logits, whole_table(head), gradient, accumulate);
+        }
+        if (!bp_ref_present(statistics)) {
+            emit_rows_gradient(emit, head, &c);
         }
         if (head->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, head->bias)) {
             emit_bias_gradient(emit, head, &c);
@@ -481,7 +502,7 @@ void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call 
         }
         uncap_gradient(emit, &c);
         const int64_t accumulate = c.first > 0 ? 1 : call->accumulate;
-        emit_table_gradient(emit, head, &c, part, call->gradient, accumulate);
+        emit_table_gradient(emit, head, &c, c.logits, part, call->gradient, accumulate);
     }
 }
 

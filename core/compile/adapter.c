@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/compile/rows.h"
+
 #define NAME_BYTES 200
 
 static const char where[] = "lora";
@@ -182,6 +184,43 @@ static void publish_table(bp_emit *emit, uint32_t base)
                     .rank = 2, .shape = {width, rank}, .init = BP_INIT_NORMAL, .deviation = 1.0});
 }
 
+static bp_status rows_refuse(const bp_emit *emit, const char *text, const char *name)
+{
+    const bp_status status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where, text, name);
+    bp_error_prefix(emit->graph->error, "trainable-token-indices");
+    return status;
+}
+
+/* The trained rows of the table of tokens, where there are some. */
+static void publish_rows(bp_emit *emit, uint32_t count)
+{
+    uint32_t base = 0;
+    while (base < count && !bp_rows_table(emit, base)) {
+        base++;
+    }
+    if (base == count) {
+        emit->status = rows_refuse(emit, "this model has no table of tokens", NULL);
+        return;
+    }
+    const bp_parameter *table = &emit->parameters[base];
+    const char *name = bp_emit_name(emit, base);
+    if (table->adapter != BP_NO_PARAMETER || table->trainable) {
+        emit->status = rows_refuse(emit,
+                                   table->trainable
+                                       ? "the whole table is trained, and some of its rows as well"
+                                       : "the table has an adapter, and trained rows as well",
+                                   name);
+        return;
+    }
+    emit->parameters[base].rows = emit->parameter_count;
+    publish_one(emit, base, name, bp_adapter_module_length(name),
+                ".token_adapter.trainable_tokens_delta",
+                &(bp_parameter_info){.rank = 2,
+                                     .shape = {emit->spec->lora.token_count, table->shape[1]},
+                                     .init = BP_INIT_ROWS,
+                                     .embedding = true});
+}
+
 static void publish_adapter(bp_emit *emit, uint32_t base)
 {
     if (emit->parameters[base].embedding) {
@@ -251,6 +290,9 @@ void bp_adapter_publish(bp_emit *emit)
             publish_adapter(emit, i);
             any = true;
         }
+    }
+    if (lora->rank > 0 && lora->token_count > 0 && emit->status == BP_OK) {
+        publish_rows(emit, count);
     }
     if (lora->choose != NULL) {
         if (lora->rank > 0 && !any && emit->status == BP_OK) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/compile/compile_private.h"
+#include "core/compile/rows.h"
 #include "core/program/tier.h"
 
 #define BELOW_LEAST 4096 /* elements of a parameter that is worth a call of storage */
@@ -36,6 +37,9 @@ static bool base_may(const bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const bool table = table_of(emit, index);
+    if (bp_rows_table(emit, index)) {
+        return false;
+    }
     return table ? emit->spec->model->plain_rows && !emit->spec->below.host
                  : !parameter->embedding && parameter->rank > 1;
 }
@@ -91,7 +95,8 @@ bool compile_goes_aside(bp_emit *emit, uint32_t index)
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t share = emit->spec->below.states;
     if (share == 0 || emit->spec->optimizer == NULL || !parameter->trainable ||
-        parameter->count < BELOW_LEAST || parameter->init == BP_INIT_NORMS) {
+        parameter->count < BELOW_LEAST || parameter->init == BP_INIT_NORMS ||
+        parameter->init == BP_INIT_ROWS) {
         return false;
     }
     return below_takes(emit, BP_BELOW_STATES, parameter->count, share);

@@ -7,6 +7,7 @@
 #include "core/file/glob.h"
 #include "core/program/link.h"
 #include "core/compile/optimizer.h"
+#include "core/compile/rows.h"
 #include "core/program/step.h"
 
 static const char where[] = "compile";
@@ -254,6 +255,19 @@ static void draw_normal(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref mas
                                     .deviation = parameter->deviation});
 }
 
+/* Rows of a table that are trained apart from it. */
+static void draw_rows(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_ref values =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, parameter->count, "rows");
+    bp_rows_values(emit, parameter->base, values);
+    bp_emit_store_values(emit,
+                         &(bp_store_values_operands){.y = weight, .master = master, .x = values},
+                         &(bp_store_values_scalars){.count = (int64_t)parameter->count,
+                                                    .form = parameter->master_form});
+}
+
 /* The magnitude of an adapter, behind its A and B. */
 static void draw_norms(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
 {
@@ -287,6 +301,8 @@ static void write_draw(bp_emit *emit, uint32_t index)
     }
     if (parameter->init == BP_INIT_NORMAL) {
         draw_normal(emit, index, weight, master);
+    } else if (parameter->init == BP_INIT_ROWS) {
+        draw_rows(emit, index, weight, master);
     } else {
         draw_norms(emit, index, weight, master);
     }
@@ -311,7 +327,7 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
     emit->action = UINT32_MAX;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        const bool drawn = parameter->init == BP_INIT_NORMAL || parameter->init == BP_INIT_NORMS;
+        const bool drawn = parameter->init != BP_INIT_ZEROS && parameter->init != BP_INIT_ONES;
         if (drawn && parameter->quantised == BP_QUANTISED_NONE && !parameter->below &&
             !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
             write_draw(emit, i);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/compile/lanes.h"
+#include "core/compile/rows.h"
 
 static bp_ref *boundaries(const bp_compile *compile, bp_ref *table, uint32_t micro)
 {
@@ -67,6 +68,10 @@ void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, 
     bp_graph_begin(emit->graph, program);
     forget(compile);
     compile_emitter(compile, emit, program, mode);
+    if (program != BP_PROGRAM_INITIALIZE && program != BP_PROGRAM_MICRO_NEXT &&
+        program != BP_PROGRAM_UPDATE) {
+        bp_rows_put(emit);
+    }
 }
 
 void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action)

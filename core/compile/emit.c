@@ -6,6 +6,7 @@
 
 #include "core/compile/adapter.h"
 #include "core/compile/compile_private.h"
+#include "core/compile/rows.h"
 #include "core/number/codec.h"
 #include "core/file/glob.h"
 
@@ -101,7 +102,7 @@ static bp_buffer weight_buffer(const bp_emit *emit, const bp_parameter *paramete
      * model that a snapshot holds. */
     const bool base = !parameter->trainable && !parameter->statistic && emit->spec->lora.rank > 0;
     return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
-                       .scope = base ? BP_SCOPE_CONSTANT : BP_SCOPE_PERSISTENT,
+                       .scope = base ? bp_rows_scope(emit, parameter) : BP_SCOPE_PERSISTENT,
                        .dtype = emit->spec->working,
                        .rank = parameter->rank,
                        .shape = {parameter->shape[0], parameter->shape[1], parameter->shape[2],
@@ -270,6 +271,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .together = info->together > 0 ? info->together : 1,
                                 .rate_scale = 1.0,
                                 .adapter = BP_NO_PARAMETER,
+                                .rows = BP_NO_PARAMETER,
                                 .base = info->adapts ? info->base : BP_NO_PARAMETER,
                                 .rank = info->rank,
                                 .count = 1};

@@ -21,7 +21,8 @@ typedef enum bp_init_kind {
     BP_INIT_ZEROS,
     BP_INIT_ONES,
     BP_INIT_NORMAL,
-    BP_INIT_NORMS /* of an adapter's magnitude: the norms of its weight (bp_adapter_norms) */
+    BP_INIT_NORMS, /* of an adapter's magnitude: the norms of its weight (bp_adapter_norms) */
+    BP_INIT_ROWS   /* of trained rows: the table's (bp_adapter_rows_values) */
 } bp_init_kind;
 
 /* One weight tensor as a model publishes it. */
@@ -76,6 +77,7 @@ typedef struct bp_parameter {
     uint32_t nested;             /* buffer "<parameter>.nested_absmax"; BP_NO_BUFFER: none */
     uint32_t adapter; /* parameter number of its adapter's A, B and the magnitude follow; or none */
     uint32_t base;    /* of an adapter: the parameter it adapts; else none */
+    uint32_t rows;    /* of the table of tokens: the parameter that is its trained rows; or none */
     uint32_t weight;  /* buffer; its name is the parameter's */
     uint32_t master;  /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
     uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
@@ -192,6 +194,7 @@ static inline bool bp_parameter_divides(const bp_parameter *parameter)
 static inline bool bp_emit_weight_shared(const bp_emit *emit, uint32_t index)
 {
     return bp_emit_shared(emit) && emit->spec->sharing == BP_SHARING_PARAMETERS &&
+           emit->parameters[index].rows == BP_NO_PARAMETER &&
            bp_parameter_divides(&emit->parameters[index]);
 }
 

@@ -25,6 +25,7 @@
 #include "core/compile/adapter.h"
 #include "core/compile/compile_private.h"
 #include "core/compile/lanes.h"
+#include "core/compile/rows.h"
 #include "core/program/step.h"
 
 typedef enum purpose { MEASURE, UPDATE, BOTH, SUM_FIRST, SUM_NEXT, KEEP } purpose;
@@ -92,6 +93,15 @@ static bool order_matters(const bp_spec *spec)
     return compile_keeps_sums(spec) && spec->accumulation > bp_spec_lanes(spec);
 }
 
+/* What of a table is trained: itself, some rows of it (core/compile/rows.h), or nothing. */
+static uint32_t trained_part(const bp_emit *emit, uint32_t table)
+{
+    if (table == UINT32_MAX || emit->parameters[table].trainable) {
+        return table;
+    }
+    return bp_rows_of(emit, table);
+}
+
 /* A table that two stages share would stay until both are through, so that it pays to form it at
  * the end even where it is no more than one slice. It is one where sums stay. */
 void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
@@ -112,16 +122,30 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
     spec->model->sliced_tables(&spec->config, tables);
     const bool shared = tables[0] == tables[1];
     for (uint32_t i = shared ? 1 : 0; i < 2; i++) {
-        if (tables[i] == UINT32_MAX || !emit->parameters[tables[i]].trainable) {
+        const uint32_t part = trained_part(emit, tables[i]);
+        if (part == BP_NO_PARAMETER) {
             continue;
         }
-        const bool stays = ordered && !spec->gradient_int8;
-        compile->slice_rows[i] =
-            stays ? emit->parameters[tables[i]].shape[0] : slice_rows(emit, tables[i]);
-        bool several = compile->slice_rows[i] < emit->parameters[tables[i]].shape[0];
-        compile->sliced[i] = shared || several ? tables[i] : UINT32_MAX;
+        const bool stays = (ordered && !spec->gradient_int8) || part != tables[i];
+        compile->slice_rows[i] = stays ? emit->parameters[part].shape[0] : slice_rows(emit, part);
+        bool several = compile->slice_rows[i] < emit->parameters[part].shape[0];
+        compile->sliced[i] = shared || several ? part : UINT32_MAX;
     }
     compile->head_deferred = compile->sliced[shared ? 1 : 0] != UINT32_MAX;
+}
+
+/* The gradient of trained rows of a table, which are all there at once. */
+static void write_runs(bp_emit *emit, bp_slice_call *call, uint64_t width)
+{
+    const bp_ref gradient = call->gradient;
+    bp_rows_run run = {0};
+    call->table = emit->parameters[call->table].base;
+    while (bp_rows_next(emit, &run)) {
+        call->first = run.token;
+        call->rows = run.count;
+        call->gradient = bp_ref_at(gradient, run.at * width);
+        emit->spec->model->slice(emit, call);
+    }
 }
 
 /* The gradient of one slice of a table, from some micro-batches. */
@@ -140,7 +164,11 @@ static bp_ref write_slice(bp_compile *compile, bp_emit *emit, const bp_window *s
         call->rows = rows;
         call->gradient = gradient;
         call->accumulate = micro > from ? 1 : 0;
-        emit->spec->model->slice(emit, call);
+        if (emit->parameters[slice->table].base != BP_NO_PARAMETER) {
+            write_runs(emit, call, width);
+        } else {
+            emit->spec->model->slice(emit, call);
+        }
         bp_emit_settled(emit);
     }
     compile_inputs(compile, emit, 0);

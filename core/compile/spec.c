@@ -6,6 +6,7 @@
 #include "core/compile/model.h"
 #include "core/compile/optimizer.h"
 #include "core/compile/range.h"
+#include "core/compile/rows.h"
 
 #define LOSS_CHUNK_BYTES 60000000u
 #define LOSS_ROWS_LEAST  64
@@ -166,7 +167,7 @@ static bp_status check_lora(const bp_spec *spec, bp_error *error)
     if (lora->bias >= BP_LORA_BIASES) {
         return refuse(error, "lora-bias", "the biases to train are none, all or lora_only");
     }
-    return BP_OK;
+    return bp_rows_check(spec, error);
 }
 
 /* Codes complete no 16-bit weight, and what moves weights moves elements. */

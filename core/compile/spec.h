@@ -70,6 +70,8 @@ struct bp_lora {
     bool magnitudes; /* DoRA: of each output the length of its weights is a parameter of its own */
     const char *const *targets; /* ends of modules' names, or "all-linear"; the caller's */
     uint32_t target_count;
+    const uint32_t *tokens; /* whose rows of the table of tokens are trained; the caller's */
+    uint32_t token_count;
     /* NULL: what the targets name, with the rank and alpha above. Else asked in their place for
      * each dense layer of the blocks, by its module's name of `length` bytes. */
     bp_lora_part (*choose)(const bp_lora *lora, const char *module, size_t length);

@@ -30,7 +30,8 @@ typedef enum bp_class {
 typedef enum bp_scope {
     BP_SCOPE_CONSTANT,   /* always, written by no program but INITIALIZE: a base of adapters */
     BP_SCOPE_PERSISTENT, /* always; the state */
-    BP_SCOPE_RESIDENT,   /* always, but not state: step block, tokens, results */
+    BP_SCOPE_RESIDENT,   /* always, but not state: step block, tokens, results; a table whose
+                            trained rows programs put in (core/compile/rows.h) */
     BP_SCOPE_GROUP,      /* from its first write in a group to its last use in the update */
     BP_SCOPE_CARRIED,    /* all of one program, contents kept from run to run of it (a KV cache) */
     BP_SCOPE_PROGRAM     /* from first to last use in one program */

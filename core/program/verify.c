@@ -167,7 +167,8 @@ static bp_status verify_overlaps(const verifier *check, const bp_kernel_info *in
 static bool contents_stay(const bp_buffer *buffer)
 {
     return buffer->scope == BP_SCOPE_CONSTANT || buffer->scope == BP_SCOPE_PERSISTENT ||
-           buffer->scope == BP_SCOPE_CARRIED || buffer->filled;
+           buffer->scope == BP_SCOPE_CARRIED || buffer->filled ||
+           (buffer->scope == BP_SCOPE_RESIDENT && buffer->class_of == BP_CLASS_WEIGHTS);
 }
 
 /* The field that holds all of an operand's bytes; NULL: none. */

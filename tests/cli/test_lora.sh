@@ -122,6 +122,44 @@ expect 2 'table of tokens is not merged' export --model "$work/llama" --adapter 
 expect 2 'adapters of a table of tokens have none' plan --model tiny-llama --lora-r 2 --use-dora --target-modules embed_tokens
 expect 2 'drops elements of its embedding' plan --model tiny --lora-r 2 --target-modules wte --dropout 0.1
 
+# verifies layers-30.9e88
+# Rows of the table of tokens beside adapters: a tied head and one of its own; policies, a resume, merging, the file.
+adapt llama rows --target-modules v_proj --trainable-token-indices 3,40-42 --load-in-4bit
+whole=$(json state_digest)
+grep -q '"trainable_token_indices": \[3, 40, 41, 42\]' "$work/rows/adapter_config.json" &&
+    grep -aq 'base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta"' "$work/rows/adapter_model.safetensors"
+check $? "rows of the table have PEFT's names" "$(cat "$work/rows/adapter_config.json")"
+adapt llama rows-r --target-modules v_proj --trainable-token-indices 3,40-42 --load-in-4bit --gradient-checkpointing full --stop-at-step 5
+adapt llama rows-r --target-modules v_proj --trainable-token-indices 3,40-42 --load-in-4bit --resume
+[[ -n $whole && $(json state_digest) == "$whole" ]]
+check $? "a run that trains rows goes on to the same bits" "$err"
+expect 2 'trainable-token-indices' train --model "$work/llama" --output-dir "$work/rows-r" --max-steps 13 --learning-rate 1e-2 \
+    --lora-r 3 --target-modules v_proj --trainable-token-indices 3 --load-in-4bit --resume "${common[@]}"
+for base in gpt llama; do
+    adapt $base rows-$base --target-modules all-linear --trainable-token-indices 3,7-9
+    with=$(loss --model "$work/$base" --adapter "$work/rows-$base")
+    expect 0 '' export --model "$work/$base" --adapter "$work/rows-$base" --merge --to "$work/rows-m-$base"
+    near "$with" "$(loss --model "$work/rows-m-$base")" "$base: with its rows merged the loss is the same"
+done
+# {"embed_tokens": ..} is the same; another module's rows are refused.
+sed -i 's/"trainable_token_indices": \(\[[^]]*\]\)/"trainable_token_indices": {"embed_tokens": \1}/' "$work/rows-llama/adapter_config.json"
+near "$with" "$(loss --model "$work/llama" --adapter "$work/rows-llama")" "and so of a file that names the table"
+sed -i 's/{"embed_tokens"/{"lm_head"/' "$work/rows-llama/adapter_config.json"
+expect 4 'another module than the table' eval --model "$work/llama" --adapter "$work/rows-llama" "${common[@]}"
+sed -i 's/{"lm_head": \(\[[^]]*\]\)}/null/' "$work/rows-llama/adapter_config.json"
+expect 4 'trainable_token' eval --model "$work/llama" --adapter "$work/rows-llama" "${common[@]}"
+expect 4 'a module that this model has not' export --model "$work/llama" --adapter "$work/rows-llama" --merge --to "$work/x"
+sed -i 's/"trainable_token_indices": null/"trainable_token_indices": [3, 7, 8, 900000]/' "$work/rows-llama/adapter_config.json"
+expect 4 'a token that the table has not' export --model "$work/llama" --adapter "$work/rows-llama" --merge --to "$work/x"
+expect 4 'no token of this number' eval --model "$work/llama" --adapter "$work/rows-llama" "${common[@]}"
+expect 2 'no token of this number' plan --model tiny-llama --lora-r 2 --trainable-token-indices 999999
+expect 2 'a token is there twice' plan --model tiny-llama --lora-r 2 --trainable-token-indices 5,4-6
+expect 2 'not a list of numbers' plan --model tiny-llama --lora-r 2 --trainable-token-indices 5,x
+expect 2 'not a list of numbers' plan --model tiny-llama --lora-r 2 --trainable-token-indices 7-5
+expect 2 'more than 4096' plan --model tiny-llama --lora-r 2 --trainable-token-indices 0-9999
+expect 2 'no adapter' plan --model tiny-llama --trainable-token-indices 5
+expect 2 'own file says it' plan --model "$work/gpt" --adapter "$work/rows-gpt" --trainable-token-indices 5
+
 # Biases beside adapters: all, or the adapted layers', whose names are PEFT's base_layer; 4 bits; merged.
 for kind in all lora_only; do
     adapt gpt bias-$kind --target-modules c_attn --lora-bias $kind --load-in-4bit

@@ -46,6 +46,7 @@ alike --model tiny --data "$work/text" --dropout 0.1 --optim lion
 alike --model tiny --data "$work/text" --bf16 --optim adamw_8bit --max-grad-norm 0.3 --poison
 alike --model tiny-llama --data "$work/text" --gradient-release --max-grad-norm 0
 alike --model tiny-llama --data "$work/text" --bf16 --lora-r 4 --load-in-4bit
+alike --model tiny-llama --data "$work/text" --lora-r 4 --trainable-token-indices 3,32,97-122
 alike --model tiny-bert --data "$work/text" --task masked-lm --validation-split 0.2 --eval-steps 2 --fp16
 alike --model tiny-gru --data "$work/text" --gradient-release previous-norm --gradient-checkpointing full
 
@@ -61,6 +62,12 @@ for model in tiny tiny-llama tiny-gru; do
         check $? "$model, $form, two micro-batches a lane" "$digest, right would be $right; $err"
     done
 done
+rows=(--model tiny-llama --lora-r 2 --trainable-token-indices 32,97-122)
+trained one "${rows[@]}" "${several[@]}"
+right=$digest
+trained parts "${rows[@]}" "${several[@]}" --fabric threads:2 --shard gradients
+[[ $code -eq 0 && -n $right && $digest == "$right" ]]
+check $? "and rows of a table that a head is tied to" "$digest, right would be $right; $err"
 expect 2 'word_embeddings.*two stages share.*--lanes' train --model tiny-bert --task masked-lm \
     "${several[@]}" --max-seq-length 16 --per-device-train-batch-size 1 --fabric threads:2 --shard gradients \
     --output-dir "$work/none"

@@ -24,6 +24,7 @@ static const char *const all[] = {"all-linear"};
 static const char *const queries[] = {"query", "value"};
 static const char *const tables[] = {"embed_tokens", "v_proj"};
 static const char *const wte[] = {"wte"};
+static const uint32_t row_tokens[] = {30, 31, 2, 52};
 static const char *const turned[] = {"c_attn", "mlp.c_proj"};
 
 static const struct {
@@ -58,6 +59,22 @@ static const struct {
      "llama_table",
      {.rank = 3, .alpha = 2.0, .targets = tables, .target_count = 2}},
     {"gpt2_lm_short", "gpt2_table", {.rank = 2, .alpha = 6.0, .targets = wte, .target_count = 1}},
+    {"llama_grouped",
+     "llama_rows",
+     {.rank = 2,
+      .alpha = 4.0,
+      .targets = all,
+      .target_count = 1,
+      .tokens = row_tokens,
+      .token_count = 4}},
+    {"gpt2_lm_short",
+     "gpt2_rows",
+     {.rank = 2,
+      .alpha = 4.0,
+      .targets = turned,
+      .target_count = 2,
+      .tokens = row_tokens + 1,
+      .token_count = 2}},
     {"bert_classes",
      "bert_bias_all",
      {.rank = 2, .alpha = 3.0, .bias = BP_LORA_BIAS_ALL, .targets = queries, .target_count = 2}},

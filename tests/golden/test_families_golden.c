@@ -61,6 +61,10 @@ static const char *const named[] = {"llama_one_head",
                                     "qdora_llama_double",
                                     "qdora_llama_int8",
                                     "qdora_gpt2",
+                                    "rows_llama",
+                                    "rows_llama_untied",
+                                    "rows_gpt2",
+                                    "rows_bert_masked",
                                     "llama_short",
                                     "qwen2_short",
                                     "qwen2_one_token",
@@ -114,7 +118,7 @@ static int find_cases(void **state)
     return 0;
 }
 
-/* verifies layers-2.7756 layers-14.d048 */
+/* verifies layers-2.7756 layers-14.d048 layers-30.9e88 */
 static void test_gradients(void **state)
 {
     (void)state;
@@ -137,7 +141,7 @@ static void test_gradients_otherwise(void **state)
 }
 
 /* Fine-tuning: the same losses step for step. */
-/* verifies layers-2.7756 layers-14.d048 */
+/* verifies layers-2.7756 layers-14.d048 layers-30.9e88 */
 static void test_curves(void **state)
 {
     (void)state;
@@ -191,7 +195,7 @@ static void check_logits(const char *name, uint32_t at_once)
     family_close(&ref);
 }
 
-/* verifies layers-2.7756 layers-14.d048 */
+/* verifies layers-2.7756 layers-14.d048 layers-30.9e88 */
 static void test_logits(void **state)
 {
     (void)state;

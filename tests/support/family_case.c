@@ -127,6 +127,11 @@ void family_open(family_case *ref, const char *name)
         read_form(ref);
     }
     ref->spec.lora.magnitudes = golden_has(&ref->file, "magnitudes"); /* of dora.py */
+    if (golden_has(&ref->file, "trained_tokens")) {                   /* of rows.py */
+        ref->trained = golden_tensor(&ref->file, "trained_tokens", &bytes);
+        ref->spec.lora.tokens = ref->trained;
+        ref->spec.lora.token_count = (uint32_t)(bytes / sizeof *ref->trained);
+    }
     ref->tokens = golden_tensor(&ref->file, "tokens", &bytes);
     ref->token_count = (uint32_t)(bytes / sizeof *ref->tokens);
     if (ref->spec.config.task != BP_TASK_CAUSAL_LM) {
@@ -141,6 +146,7 @@ void family_open(family_case *ref, const char *name)
 
 void family_close(family_case *ref)
 {
+    free(ref->trained);
     free(ref->tokens);
     free(ref->labels);
     free(ref->lengths);

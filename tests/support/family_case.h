@@ -10,9 +10,10 @@ typedef struct family_case {
     golden file;
     bp_spec spec;
     int32_t *tokens;
-    int32_t *labels;  /* NULL: a stream */
-    int32_t *lengths; /* NULL: a stream */
-    int32_t *seconds; /* NULL: no pairs of texts */
+    int32_t *labels;   /* NULL: a stream */
+    int32_t *lengths;  /* NULL: a stream */
+    int32_t *seconds;  /* NULL: no pairs of texts */
+    uint32_t *trained; /* tokens whose rows are trained; NULL: no file of rows.py */
     uint32_t token_count;
     uint32_t samples;
 } family_case;

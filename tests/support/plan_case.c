@@ -527,6 +527,31 @@ static void many_targets(bp_spec *spec)
     spec->lora.target_count = 4;
 }
 
+static void trained_rows(bp_spec *spec)
+{
+    static const uint32_t tokens[] = {7, 3, 4, 5, 0};
+    plan_adapters(spec);
+    all_programs(spec);
+    spec->lora.tokens = tokens;
+    spec->lora.token_count = 5;
+}
+
+static void trained_rows_released(bp_spec *spec)
+{
+    trained_rows(spec);
+    spec->gradient_release = BP_RELEASE_EXACT;
+    spec->optimizer_options.max_grad_norm = 1.0;
+    spec->accumulation = 2;
+}
+
+static void trained_rows_and_bases_below(bp_spec *spec)
+{
+    static const uint32_t tokens[] = {1, 2, 9};
+    bases_below(spec);
+    spec->lora.tokens = tokens;
+    spec->lora.token_count = 3;
+}
+
 static change *const options[] = {plain,
                                   all_programs,
                                   plan_classes,
@@ -567,7 +592,10 @@ static change *const options[] = {plain,
                                   states_of_adapters_below,
                                   chosen,
                                   none_chosen,
-                                  many_targets};
+                                  many_targets,
+                                  trained_rows,
+                                  trained_rows_released,
+                                  trained_rows_and_bases_below};
 
 /* What is frozen, or left to train, beside everything that a family has. */
 static const struct {

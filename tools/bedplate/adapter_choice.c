@@ -77,6 +77,28 @@ static bp_status read_layers(adapter_choice *choice, const char *text)
     return BP_OK;
 }
 
+/* Numbers, or the first and the last of some: 5,32000-32003. */
+static bp_status read_tokens(adapter_choice *choice, const char *text)
+{
+    const char *at = text, *item;
+    size_t length;
+    while (next_item(&at, &item, &length)) {
+        char *end = NULL;
+        const double first = length > 0 ? strtod(item, &end) : -1.0;
+        const bool range = length > 0 && end > item && *end == '-';
+        const double last = range ? strtod(end + 1, &end) : first;
+        const char *fault = length == 0 || end != item + length || !(last >= first)
+                                ? "the value is not a list of numbers"
+                                : NULL;
+        for (double token = first; fault == NULL && token <= last; token += 1.0) {
+            fault = bp_peft_add_token(&choice->config.choice, token);
+        }
+        BP_TRY(
+            adapter_choice_item("trainable-token-indices", fault, text, "such as 5,32000-32003"));
+    }
+    return BP_OK;
+}
+
 /* KEY=NUMBER,.. */
 static bp_status read_patterns(adapter_choice *choice, const char *name, bp_peft_patterns *patterns,
                                const char *text, bool whole)
@@ -109,6 +131,7 @@ static bp_status read_choice(const settings *set, adapter_choice *choice, const 
     const char *targets = set->target_modules != NULL ? set->target_modules : usual;
     c->used = 0;
     c->layer_count = 0;
+    c->token_count = 0;
     c->targets = c->excluded = c->layer_names = (bp_peft_list){.count = 0};
     c->ranks = c->alphas = (bp_peft_patterns){.count = 0};
     BP_TRY(read_names(choice, "target-modules", &c->targets,
@@ -116,6 +139,7 @@ static bp_status read_choice(const settings *set, adapter_choice *choice, const 
     BP_TRY(read_names(choice, "exclude-modules", &c->excluded, set->exclude_modules, true));
     BP_TRY(read_names(choice, "layers-pattern", &c->layer_names, set->layers_pattern, false));
     BP_TRY(read_layers(choice, set->layers_to_transform));
+    BP_TRY(read_tokens(choice, set->trainable_token_indices));
     BP_TRY(read_patterns(choice, "rank-pattern", &c->ranks, set->rank_pattern, true));
     BP_TRY(read_patterns(choice, "alpha-pattern", &c->alphas, set->alpha_pattern, false));
     return adapter_choice_item("layers-to-transform", bp_peft_choice_use(c, &choice->config.lora),
@@ -159,7 +183,7 @@ static bp_status read_directory(const settings *set, bp_store *store, adapter_ch
     static const char *const fixed[] = {
         "lora-r",        "lora-alpha",          "target-modules", "use-rslora",
         "use-dora",      "exclude-modules",     "layers-pattern", "rank-pattern",
-        "alpha-pattern", "layers-to-transform", "lora-bias"};
+        "alpha-pattern", "layers-to-transform", "lora-bias",      "trainable-token-indices"};
     char path[BP_STORE_PATH_MAX];
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (option_given(set, fixed[i])) {
@@ -182,13 +206,22 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
     if (set->adapter != NULL) {
         BP_TRY(read_directory(set, store, choice, &spec->config, error));
         spec->lora = choice->config.lora;
-        return BP_OK;
+        return adapter_blame(set, bp_rows_check(spec, error), error);
     }
     if (set->lora_r == 0) {
-        static const char *const needs[] = {
-            "lora-alpha",    "lora-dropout",        "target-modules",    "use-rslora",
-            "use-dora",      "exclude-modules",     "layers-pattern",    "rank-pattern",
-            "alpha-pattern", "layers-to-transform", "loraplus-lr-ratio", "lora-bias"};
+        static const char *const needs[] = {"lora-alpha",
+                                            "lora-dropout",
+                                            "target-modules",
+                                            "use-rslora",
+                                            "use-dora",
+                                            "exclude-modules",
+                                            "layers-pattern",
+                                            "rank-pattern",
+                                            "alpha-pattern",
+                                            "layers-to-transform",
+                                            "loraplus-lr-ratio",
+                                            "lora-bias",
+                                            "trainable-token-indices"};
         for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
             if (option_given(set, needs[i])) {
                 return adapter_choice_wrong(needs[i], "there is no adapter", "no --lora-r",

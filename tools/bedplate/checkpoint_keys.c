@@ -367,6 +367,7 @@ static const char *const state_options[] = {
     "result.use-dora",
     "result.lora-bias",
     "result.target-modules",
+    "result.trainable-token-indices",
     "result.load-in-4bit",
     "result.load-in-8bit",
     "result.bnb-4bit-use-double-quant",

@@ -208,6 +208,10 @@ static const option table[] = {
      "ranks of adapters whose layers' names end with KEY, a name or an expression"},
     {"alpha-pattern", OPTION_TEXT, SHAPES, AT(alpha_pattern), 0, 0, NULL, "KEY=F,..", true,
      "the same of --lora-alpha"},
+    {"trainable-token-indices", OPTION_TEXT, SHAPES, AT(trainable_token_indices), 0, 0, NULL,
+     "N,..", true,
+     "rows of the table of tokens that are trained beside adapters, by their tokens "
+     "(5,32000-32003)"},
     {"loraplus-lr-ratio", OPTION_REAL, SHAPES, AT(loraplus_lr_ratio), 0, 1e6, "1", "X", true,
      "LoRA+: adapters' B, magnitudes and biases learn at this many times the rate of A (16 is "
      "usual)"},

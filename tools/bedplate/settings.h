@@ -104,6 +104,7 @@ typedef struct settings {
     const char *target_modules;
     const char *exclude_modules;
     const char *layers_to_transform;
+    const char *trainable_token_indices;
     const char *layers_pattern;
     const char *rank_pattern;
     const char *alpha_pattern;

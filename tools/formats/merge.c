@@ -108,6 +108,40 @@ static bp_status load_magnitude(bp_tensor_set *set, const bp_wanted *wanted, bp_
     return BP_OK;
 }
 
+/* Trained rows of the table of tokens. */
+static bp_status load_rows(const bp_lora *lora, bp_tensor_set *set, const bp_wanted *wanted,
+                           bp_merge_pair *pair, bp_staging *room, bp_error *error)
+{
+    char name[NAME_BYTES];
+    if (lora->token_count == 0 || wanted->rank != 2 ||
+        !merge_name_of(wanted->name, weight, ".token_adapter.trainable_tokens_delta", name)) {
+        return BP_OK;
+    }
+    pair->row_count = lora->token_count;
+    pair->tokens = lora->tokens;
+    BP_TRY(load_one(set, name, pair->row_count, wanted->shape[1], room, &pair->rows, error));
+    for (uint32_t i = 0; i < pair->row_count && pair->rows != NULL; i++) {
+        if (pair->tokens[i] >= wanted->shape[0]) {
+            return bp_error_limit(error, BP_ERR_DATA, where,
+                                  "trainable_token_indices has a token that the table has not",
+                                  wanted->name, pair->tokens[i], BP_LIMIT_MOST,
+                                  (int64_t)wanted->shape[0] - 1);
+        }
+    }
+    return BP_OK;
+}
+
+/* The trained row in the place of row `row` of a table; NULL: none. */
+static const float *trained_row(const bp_merge_pair *pair, uint64_t row, uint64_t width)
+{
+    for (uint32_t i = 0; i < pair->row_count; i++) {
+        if (pair->tokens[i] == row) {
+            return pair->rows + i * width;
+        }
+    }
+    return NULL;
+}
+
 static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set *set,
                            const bp_wanted *wanted, bp_merge_pair *pair, bp_staging *room,
                            bp_error *error)
@@ -121,6 +155,7 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
                             "to the table would change with it",
                             name);
     }
+    BP_TRY(load_rows(lora, set, wanted, pair, room, error));
     if (wanted->rank != 2 || !merge_name_of(wanted->name, weight, ".lora_A.weight", name)) {
         return BP_OK;
     }
@@ -253,6 +288,7 @@ bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const b
         BP_TRY(load_whole(adapters, &source->list[i], &merge->pairs[i], room, error));
         found += merge->pairs[i].a != NULL ? 2 : 0;
         found += merge->pairs[i].whole != NULL ? 1 : 0;
+        found += merge->pairs[i].rows != NULL ? 1 : 0;
     }
     BP_TRY(check_owners(adapters, found, error));
     for (size_t i = 0; i < source->count; i++) {
@@ -268,7 +304,9 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
 {
     const bp_merge_pair *pair = &merge->pairs[index];
     const bp_wanted *wanted = &source->list[index];
-    if (pair->a == NULL && pair->whole == NULL) {
+    const float *trained = NULL;
+    uint64_t looked = UINT64_MAX; /* the row that `trained` is of */
+    if (pair->a == NULL && pair->whole == NULL && pair->rows == NULL) {
         return;
     }
     const uint64_t columns = view->rank == 2 ? view->shape[1] : 1;
@@ -281,6 +319,11 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
             values[i] = pair->whole[wanted->rank == 2 ? r * wanted->shape[1] + c : r] +
                         (float)(view->raised - wanted->view.raised);
         }
+        if (pair->rows != NULL && r != looked) {
+            looked = r;
+            trained = trained_row(pair, r, wanted->shape[1]);
+        }
+        values[i] = trained != NULL ? trained[c] : values[i];
         if (pair->a != NULL) {
             values[i] += product(pair, in, out);
             values[i] *= pair->factor != NULL ? pair->factor[out] : 1.0f;

@@ -16,6 +16,9 @@ typedef struct bp_merge_pair {
     float *factor;  /* (out), m / n; NULL: there are no magnitudes */
     uint64_t in;
     uint64_t out;
+    const float *rows;      /* (row_count, in) in place of rows `tokens` of it; or NULL */
+    const uint32_t *tokens; /* the adapter's */
+    uint32_t row_count;
     const float *whole; /* the parameter itself, as it was trained beside the adapters; or NULL */
 } bp_merge_pair;
 

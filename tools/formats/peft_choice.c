@@ -84,6 +84,19 @@ const char *bp_peft_add_layer(bp_peft_choice *choice, double number)
     return NULL;
 }
 
+const char *bp_peft_add_token(bp_peft_choice *choice, double number)
+{
+    if (choice->token_count == BP_TRAINED_ROWS_MAX) {
+        return "there are more than 4096 tokens";
+    }
+    const bool inside = number >= 0 && number < 4294967295.0;
+    if (!inside || (double)(uint32_t)number != number) {
+        return "the number of a token is a whole one from 0 on";
+    }
+    choice->tokens[choice->token_count++] = (uint32_t)number;
+    return NULL;
+}
+
 bool bp_peft_is_expression(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -208,6 +221,8 @@ const char *bp_peft_choice_use(const bp_peft_choice *choice, bp_lora *lora)
 {
     lora->targets = choice->targets.item;
     lora->target_count = choice->targets.count;
+    lora->tokens = choice->tokens;
+    lora->token_count = choice->token_count;
     const bool plain = !choice->targets.expression && choice->excluded.count == 0 &&
                        choice->layer_count == 0 && choice->ranks.count == 0 &&
                        choice->alphas.count == 0;

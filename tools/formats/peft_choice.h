@@ -13,6 +13,7 @@
 #ifndef BP_FORMATS_PEFT_CHOICE_H
 #define BP_FORMATS_PEFT_CHOICE_H
 
+#include "core/compile/rows.h"
 #include "core/compile/spec.h"
 
 #define BP_PEFT_TARGETS_MAX  64
@@ -38,7 +39,9 @@ typedef struct bp_peft_choice {
     bp_peft_list excluded;
     bp_peft_list layer_names; /* layers_pattern */
     uint32_t layers[BP_PEFT_LAYERS_MAX];
-    uint32_t layer_count; /* 0: all */
+    uint32_t layer_count;                 /* 0: all */
+    uint32_t tokens[BP_TRAINED_ROWS_MAX]; /* trainable_token_indices */
+    uint32_t token_count;
     bp_peft_patterns ranks;
     bp_peft_patterns alphas;
     char words[BP_PEFT_WORDS];
@@ -53,6 +56,7 @@ const char *bp_peft_add_expression(bp_peft_choice *choice, bp_peft_list *list, c
 const char *bp_peft_add_pattern(bp_peft_choice *choice, bp_peft_patterns *patterns,
                                 const char *text, size_t length, double value) BP_MUST_CHECK;
 const char *bp_peft_add_layer(bp_peft_choice *choice, double number) BP_MUST_CHECK;
+const char *bp_peft_add_token(bp_peft_choice *choice, double number) BP_MUST_CHECK;
 
 /* Whether a text is an expression rather than a name: it has a character that no name has. */
 bool bp_peft_is_expression(const char *text, size_t length);

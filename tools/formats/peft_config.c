@@ -17,22 +17,11 @@ static const char where[] = "adapter_config.json";
 static const struct {
     const char *key;
     const char *text;
-} plain[] = {{"megatron_config", ""},
-             {"loftq_config", ""},
-             {"eva_config", ""},
-             {"corda_config", ""},
-             {"trainable_token_indices", ""},
-             {"layer_replication", ""},
-             {"lora_bias", ""},
-             {"target_parameters", ""},
-             {"use_qalora", ""},
-             {"use_bdlora", ""},
-             {"arrow_config", ""},
-             {"kasa_config", ""},
-             {"lora_ga_config", ""},
-             {"monteclora_config", ""},
-             {"velora_config", ""},
-             {"ensure_weight_tying", ""},
+} plain[] = {{"megatron_config", ""},        {"loftq_config", ""},      {"eva_config", ""},
+             {"corda_config", ""},           {"layer_replication", ""}, {"lora_bias", ""},
+             {"target_parameters", ""},      {"use_qalora", ""},        {"use_bdlora", ""},
+             {"arrow_config", ""},           {"kasa_config", ""},       {"lora_ga_config", ""},
+             {"monteclora_config", ""},      {"velora_config", ""},     {"ensure_weight_tying", ""},
              {"alora_invocation_tokens", ""}};
 
 /* Ways to begin that leave the base as it is. PiSSA, OLoRA, LoftQ, CorDA and LoRA-GA change it:
@@ -123,6 +112,61 @@ static bp_status add_layer(reading *r, const bp_json_event *event)
     return peft_config_take(r, "layers_to_transform", fault);
 }
 
+/* The numbers of a list that is open. */
+static bp_status take_token_list(reading *r)
+{
+    static const char key[] = "trainable_token_indices";
+    bp_json_event event;
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        if (event.kind != BP_JSON_NUMBER) {
+            return peft_config_refuse(r, key, "the value is not a list of numbers");
+        }
+        BP_TRY(peft_config_take(r, key, bp_peft_add_token(&r->config->choice, event.real)));
+    }
+}
+
+/* A list of tokens, {"embed_tokens": such a list}, or null. */
+static bp_status take_tokens(reading *r, const char *key)
+{
+    bp_json_event event;
+    char name[256];
+    BP_TRY(bp_json_next(&r->json, &event));
+    if (event.kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event.kind == BP_JSON_ARRAY_BEGIN) {
+        return take_token_list(r);
+    }
+    if (event.kind != BP_JSON_OBJECT_BEGIN) {
+        return peft_config_refuse(r, key, "the value is not a list of numbers");
+    }
+    for (uint32_t count = 0;; count++) {
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind == BP_JSON_OBJECT_END) {
+            return BP_OK;
+        }
+        if (event.length >= sizeof name) {
+            return peft_config_refuse(r, key, "the name of a module is too long");
+        }
+        memcpy(name, event.text, event.length);
+        name[event.length] = '\0';
+        if (count > 0 || !bp_peft_is_table(name)) {
+            return peft_config_refuse(r, key,
+                                      "rows of another module than the table of tokens are not "
+                                      "implemented; a head that is tied to it has them by itself");
+        }
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind != BP_JSON_ARRAY_BEGIN) {
+            return peft_config_refuse(r, key, "the value is not a list of numbers");
+        }
+        BP_TRY(take_token_list(r));
+    }
+}
+
 /* A number, a list of them, or null. */
 static bp_status take_layers(reading *r)
 {
@@ -193,7 +237,8 @@ static bp_status take_beginning(reading *r)
 
 bool bp_peft_is_table(const char *module)
 {
-    static const char *const tables[] = {"wte", "embed_tokens", "word_embeddings"};
+    static const char *const tables[] = {"wte", "embed_tokens", "word_embeddings", "embed_in",
+                                         "tok_embeddings"};
     const char *dot = strrchr(module, '.');
     bool is = false;
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
@@ -311,11 +356,12 @@ static bp_status peft_config_take_value(reading *r, const char *key)
     if (strcmp(key, "layers_to_transform") == 0) {
         return take_layers(r);
     }
-    if (strcmp(key, "rank_pattern") == 0) {
-        return take_patterns(r, key, &choice->ranks, true);
+    if (strcmp(key, "trainable_token_indices") == 0) {
+        return take_tokens(r, "trainable_token_indices");
     }
-    if (strcmp(key, "alpha_pattern") == 0) {
-        return take_patterns(r, key, &choice->alphas, false);
+    if (strcmp(key, "rank_pattern") == 0 || strcmp(key, "alpha_pattern") == 0) {
+        const bool ranks = key[0] == 'r';
+        return take_patterns(r, key, ranks ? &choice->ranks : &choice->alphas, ranks);
     }
     if (strcmp(key, "modules_to_save") == 0) {
         return take_saved(r);

@@ -8,7 +8,7 @@
 #include "tools/formats/peft_choice.h"
 
 #define BP_PEFT_CONFIG_SCRATCH 32768 /* bytes that reading works in */
-#define BP_PEFT_CONFIG_TEXT    16384 /* bytes that hold the text */
+#define BP_PEFT_CONFIG_TEXT    65536 /* bytes that hold the text */
 
 /* An adapter's configuration; must not move while lora is in use. */
 typedef struct bp_peft_config {

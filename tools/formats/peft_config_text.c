@@ -92,6 +92,16 @@ static void put_layers(bp_text *text, const bp_peft_choice *choice)
     bp_text_string(text, choice->layer_count > 0 ? "],\n" : "");
 }
 
+/* A list, which PEFT takes for the model's table of tokens. */
+static void put_tokens(bp_text *text, const bp_lora *lora)
+{
+    for (uint32_t i = 0; i < lora->token_count; i++) {
+        bp_text_string(text, i > 0 ? ", " : "  \"trainable_token_indices\": [");
+        bp_text_u64(text, lora->tokens[i]);
+    }
+    bp_text_string(text, lora->token_count > 0 ? "],\n" : "");
+}
+
 /* The last part of the name of a module that has an adapter; NULL: it has none. */
 static const char *adapted_name(const bp_emit *emit, uint32_t index, size_t *length)
 {
@@ -266,6 +276,7 @@ bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json,
     }
     put_targets(&text, emit);
     put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
+    put_tokens(&text, lora);
     if (lora->magnitudes) {
         put_pair(&text, "use_dora", "true", false);
     }

@@ -33,7 +33,8 @@ CASES = {"gpt2": "gpt2_lm_short", "llama": "llama_grouped", "qwen2": "qwen2_shor
          "gpt2_labels": "gpt2_labels", "llama_regression": "llama_regression", "bert_all": "bert_labels",
          "llama_dora": "llama_grouped", "gpt2_dora": "gpt2_lm_short", "gpt2_bias_all": "gpt2_lm_short",
          "gpt2_bias_some": "gpt2_lm_short", "bert_bias_all": "bert_classes",
-         "llama_table": "llama_grouped", "gpt2_table": "gpt2_lm_short"}
+         "llama_table": "llama_grouped", "gpt2_table": "gpt2_lm_short", "llama_rows": "llama_grouped",
+         "gpt2_rows": "gpt2_lm_short"}
 
 
 def values_of(golden):
@@ -81,7 +82,8 @@ def ours_are_in(model, directory):
     """Every tensor of the file is in the model, bit for bit."""
     own = {n.replace(".modules_to_save.default", "").removesuffix(".default.weight" * ("magnitude" in n))
             .replace(".default", ""): p
-           for n, p in model.named_parameters() if ".lora_" in n or ".modules_to_save." in n or bias_trained(model, n)}
+           for n, p in model.named_parameters()
+           if ".lora_" in n or ".modules_to_save." in n or "trainable_tokens_delta" in n or bias_trained(model, n)}
     ours = load_file(f"{directory}/adapter_model.safetensors")
     assert own.keys() == ours.keys(), own.keys() ^ ours.keys()
     for name, p in own.items():

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/compile/adapter.h"
+#include "core/compile/rows.h"
 #include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 
@@ -109,9 +110,8 @@ static void test_it_starts_as_nothing_and_merges(void **state)
 }
 
 /* Gradients of A and B against differences of the loss. */
-static void gradients_of(const char *const *targets, uint32_t count)
+static void gradients_at(bp_spec spec)
 {
-    bp_spec spec = lora_spec(targets, count);
     spec.optimizer_options.weight_decay = 0.0;
     spec.optimizer_options.beta1 = 0.0; /* the first moment is the gradient */
     spec.optimizer_options.learning_rate = 1e-2;
@@ -159,6 +159,11 @@ static void gradients_of(const char *const *targets, uint32_t count)
     rig_close(&r);
 }
 
+static void gradients_of(const char *const *targets, uint32_t count)
+{
+    gradients_at(lora_spec(targets, count));
+}
+
 /* verifies layers-7.a5cd */
 static void test_gradients(void **state)
 {
@@ -173,6 +178,63 @@ static void test_gradients_of_a_table(void **state)
     (void)state;
     static const char *const table[] = {"wte", "c_fc"};
     gradients_of(table, 2);
+}
+
+static const uint32_t chosen[] = {20, 7, 8, 9, 0, 36};
+enum { CHOSEN = sizeof chosen / sizeof chosen[0] };
+
+static bp_spec rows_spec(void)
+{
+    bp_spec spec = lora_spec(some, 2);
+    spec.lora.tokens = chosen;
+    spec.lora.token_count = CHOSEN;
+    return spec;
+}
+
+/* The rows begin as the table's, are all that is trained of it, and are in it afterwards. */
+/* verifies layers-30.9e88 */
+static void test_rows_of_the_table(void **state)
+{
+    (void)state;
+    const bp_spec spec = rows_spec();
+    rig r;
+    rig_open(&r, &spec, tokens, TOKENS);
+    const bp_emit *emit = &r.runtime.emit;
+    const bp_parameter *table = &emit->parameters[0], *rows = &emit->parameters[table->rows];
+    const uint64_t width = table->shape[1];
+    assert_true(!table->trainable && table->gradient == BP_NO_BUFFER);
+    assert_true(rows->count == CHOSEN * width && rows->base == 0 && rows->trainable);
+    assert_false(bp_runtime_in_state(&r.runtime, 0));
+    float *before = rig_read(&r, table->weight), *begin = rig_read(&r, rows->weight);
+    for (uint32_t i = 0; i < CHOSEN; i++) {
+        assert_memory_equal(begin + i * width, before + chosen[i] * width, width * sizeof(float));
+    }
+    for (int i = 0; i < 4; i++) {
+        (void)rig_step(&r);
+    }
+    (void)evaluated(&r);
+    float *after = rig_read(&r, table->weight), *now = rig_read(&r, rows->weight);
+    for (uint64_t token = 0; token < table->shape[0]; token++) {
+        const float *wanted = before + token * width;
+        for (uint32_t i = 0; i < CHOSEN; i++) {
+            wanted = chosen[i] == token ? now + i * width : wanted;
+        }
+        assert_memory_equal(after + token * width, wanted, width * sizeof(float));
+    }
+    assert_true(memcmp(now, begin, rows->count * sizeof(float)) != 0);
+    free(before);
+    free(begin);
+    free(after);
+    free(now);
+    rig_close(&r);
+}
+
+/* By the embedding and the head that is tied to it. */
+/* verifies layers-30.9e88 */
+static void test_gradients_of_rows(void **state)
+{
+    (void)state;
+    gradients_at(rows_spec());
 }
 
 static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
@@ -195,11 +257,15 @@ static void test_policies_and_release_agree(void **state)
                                   {.kind = BP_POLICY_MEMORY_POOR},
                                   {.kind = BP_POLICY_SQRT},
                                   {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL}};
-    for (int set = 0; set < 2; set++) {
+    for (int set = 0; set < 4; set++) {
         bp_spec spec = set == 0 ? lora_spec(all_linear, 1) : lora_spec(some, 2);
+        if (set >= 2) {
+            spec.lora.tokens = chosen;
+            spec.lora.token_count = CHOSEN;
+        }
         spec.lora.dropout = 0.25;
         spec.lora.rank_stabilized = set == 1;
-        spec.accumulation = 1 + 2 * (uint32_t)set;
+        spec.accumulation = 1 + 2 * (uint32_t)(set % 2);
         spec.optimizer_options.max_grad_norm = 0.5;
         const uint64_t expected = digest_after(&spec, 4);
         for (size_t p = 0; p < 4; p++) {
@@ -239,19 +305,54 @@ static void test_the_base_has_a_digest(void **state)
     rig_close(&r);
 }
 
+static void refused(const bp_spec *spec, const char *name, const char *text)
+{
+    const bp_spec plain = rig_spec();
+    const uint64_t bytes = 2 * plan_bytes(&plain) + (4u << 20);
+    static bp_runtime runtime;
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);
+    assert_int_equal(bp_runtime_plan(&runtime, spec, memory, bytes), BP_ERR_USAGE);
+    assert_non_null(strstr(runtime.error.name, name));
+    assert_non_null(strstr(runtime.error.text, text));
+    free(memory);
+}
+
 /* verifies compile-1.aa19 */
 static void test_targets_that_are_not_there(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"c_attn", "q_proj"};
     const bp_spec spec = lora_spec(wrong, 2);
-    uint64_t bytes = plan_bytes(&spec);
-    static bp_runtime runtime;
-    void *memory = NULL;
-    assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_ERR_USAGE);
-    assert_non_null(strstr(runtime.error.name, "q_proj"));
-    free(memory);
+    refused(&spec, "q_proj", "");
+}
+
+/* verifies layers-30.9e88 */
+static void test_rows_that_are_not_there(void **state)
+{
+    (void)state;
+    static const uint32_t beyond[] = {3, 37}, twice[] = {5, 6, 5};
+    static uint32_t many[BP_TRAINED_ROWS_MAX + 1];
+    static const char *const table[] = {"wte"};
+    static const bp_parameter_rule all = {.glob = "*wte*", .kind = BP_RULE_TRAIN};
+    bp_spec spec = rows_spec();
+    spec.lora.tokens = beyond;
+    spec.lora.token_count = 2;
+    refused(&spec, "trainable-token-indices", "no token of this number");
+    spec.lora.tokens = twice;
+    spec.lora.token_count = 3;
+    refused(&spec, "trainable-token-indices", "there twice");
+    spec.lora.tokens = many;
+    spec.lora.token_count = BP_TRAINED_ROWS_MAX + 1;
+    refused(&spec, "trainable-token-indices", "too many rows");
+    spec = rows_spec();
+    spec.lora.targets = table;
+    spec.lora.target_count = 1;
+    refused(&spec, "wte", "has an adapter");
+    spec = rows_spec();
+    spec.rules = &all;
+    spec.rule_count = 1;
+    refused(&spec, "wte", "whole table is trained");
 }
 
 int main(void)
@@ -263,6 +364,9 @@ int main(void)
         cmocka_unit_test(test_policies_and_release_agree),
         cmocka_unit_test(test_the_base_has_a_digest),
         cmocka_unit_test(test_targets_that_are_not_there),
+        cmocka_unit_test(test_rows_of_the_table),
+        cmocka_unit_test(test_gradients_of_rows),
+        cmocka_unit_test(test_rows_that_are_not_there),
     };
     return cmocka_run_group_tests(tests, make_tokens, NULL);
 }

@@ -82,6 +82,25 @@ static void test_what_peft_writes(void **state)
     }
 }
 
+/* A list, or an object that names the table; null. */
+static void test_trained_tokens(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"[7, 1]", "{\"model.embed_tokens\": [7, 1]}",
+                                        "{\"tok_embeddings\": [7, 1]}", "null", "{}"};
+    bp_error error;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        char json[200];
+        const int length = sprintf(json,
+                                   "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": "
+                                   "[\"a\"], \"trainable_token_indices\": %s}",
+                                   words[i]);
+        assert_int_equal(read_text(json, (size_t)length, &error), BP_OK);
+        assert_int_equal(config.lora.token_count, i < 3 ? 2 : 0);
+        assert_true(i >= 3 || (config.lora.tokens[0] == 7 && config.lora.tokens[1] == 1));
+    }
+}
+
 /* verifies formats-12.b2fa */
 static void test_what_is_refused(void **state)
 {
@@ -117,6 +136,13 @@ static void test_what_is_refused(void **state)
         {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \"a.*\", "
          "\"layers_to_transform\": 1}",
          "not with an expression"},
+        {"{\"trainable_token_indices\": 5}", "not a list of numbers"},
+        {"{\"trainable_token_indices\": [\"a\"]}", "not a list of numbers"},
+        {"{\"trainable_token_indices\": [1, -1]}", "whole one from 0 on"},
+        {"{\"trainable_token_indices\": [1.5]}", "whole one from 0 on"},
+        {"{\"trainable_token_indices\": {\"wte\": 3}}", "not a list of numbers"},
+        {"{\"trainable_token_indices\": {\"lm_head\": [3]}}", "another module"},
+        {"{\"trainable_token_indices\": {\"wte\": [3], \"lm_head\": [3]}}", "another module"},
         {"{\"modules_to_save\": [\"score\", 5]}", "not a list of names"},
         {"{\"modules_to_save\": true}", "not a list of names"},
         {"{\"init_lora_weights\": \"pissa\"}", "changes the base"},
@@ -332,13 +358,10 @@ static void test_round_trip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_peft_writes),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_failing_reads),
-        cmocka_unit_test(test_saved_modules),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_modules_as_peft_chooses),
+        cmocka_unit_test(test_what_peft_writes), cmocka_unit_test(test_trained_tokens),
+        cmocka_unit_test(test_what_is_refused),  cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_failing_reads),    cmocka_unit_test(test_saved_modules),
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_modules_as_peft_chooses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
