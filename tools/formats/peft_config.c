@@ -360,8 +360,8 @@ static bp_status peft_config_take_value(reading *r, const char *key)
         return take_tokens(r, "trainable_token_indices");
     }
     if (strcmp(key, "rank_pattern") == 0 || strcmp(key, "alpha_pattern") == 0) {
-        const bool ranks = key[0] == 'r';
-        return take_patterns(r, key, ranks ? &choice->ranks : &choice->alphas, ranks);
+        return take_patterns(r, key, key[0] == 'r' ? &choice->ranks : &choice->alphas,
+                             key[0] == 'r');
     }
     if (strcmp(key, "modules_to_save") == 0) {
         return take_saved(r);

@@ -101,68 +101,70 @@ static void test_trained_tokens(void **state)
     }
 }
 
+static const struct {
+    const char *json, *text;
+} refusals[] = {
+    {"[]", "not an object"},
+    {"{\"peft_type\": \"IA3\"}", "only LORA"},
+    {"{\"peft_type\": \"LORA\", \"r\": 0}", "in its range"},
+    {"{\"peft_type\": \"LORA\", \"r\": 2.5}", "not whole"},
+    {"{\"peft_type\": \"LORA\", \"r\": \"8\"}", "in its range"},
+    {"{\"lora_alpha\": -1}", "in its range"},
+    {"{\"lora_dropout\": 1.5}", "in its range"},
+    {"{\"use_rslora\": 3}", "true or false"},
+    {"{\"use_dora\": 1}", "true or false"},
+    {"{\"bias\": \"some\"}", "not none, all or lora_only"},
+    {"{\"bias\": true}", "not none, all or lora_only"},
+    {"{\"rank_pattern\": {\"a\": 2.5}}", "not whole"},
+    {"{\"rank_pattern\": {\"a\": 9999}}", "in its range"},
+    {"{\"rank_pattern\": {\"\": 2}}", "a name is empty"},
+    {"{\"rank_pattern\": {\"(\": 2}}", "not closed"},
+    {"{\"rank_pattern\": [2]}", "not an object"},
+    {"{\"alpha_pattern\": {\"a\": \"b\"}}", "in its range"},
+    {"{\"exclude_modules\": 5}", "not a list of names"},
+    {"{\"layers_pattern\": [5]}", "not a list of names"},
+    {"{\"layers_to_transform\": \"a\"}", "not a list of numbers"},
+    {"{\"layers_to_transform\": [1, -2]}", "from 0 on"},
+    {"{\"layers_to_transform\": 1.5}", "from 0 on"},
+    {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"a\"], "
+     "\"layers_pattern\": \"h\"}",
+     "goes with layers_to_transform"},
+    {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \"a.*\", "
+     "\"layers_to_transform\": 1}",
+     "not with an expression"},
+    {"{\"trainable_token_indices\": 5}", "not a list of numbers"},
+    {"{\"trainable_token_indices\": [\"a\"]}", "not a list of numbers"},
+    {"{\"trainable_token_indices\": [1, -1]}", "whole one from 0 on"},
+    {"{\"trainable_token_indices\": [1.5]}", "whole one from 0 on"},
+    {"{\"trainable_token_indices\": {\"wte\": 3}}", "not a list of numbers"},
+    {"{\"trainable_token_indices\": {\"lm_head\": [3]}}", "another module"},
+    {"{\"trainable_token_indices\": {\"wte\": [3], \"lm_head\": [3]}}", "another module"},
+    {"{\"modules_to_save\": [\"score\", 5]}", "not a list of names"},
+    {"{\"modules_to_save\": true}", "not a list of names"},
+    {"{\"init_lora_weights\": \"pissa\"}", "changes the base"},
+    {"{\"init_lora_weights\": \"loftq\"}", "changes the base"},
+    {"{\"init_lora_weights\": 3}", "changes the base"},
+    {"{\"use_qalora\": true}", "not implemented"},
+    {"{\"target_modules\": \"(?!a).*proj\"}", "look-around"},
+    {"{\"target_modules\": {}}", "not a list"},
+    {"{\"target_modules\": [1]}", "not a list of names"},
+    {"{\"base_model_name_or_path\": 5}", "not a text"},
+    {"{\"peft_type\": \"LORA\", \"r\": 4}", "lacks"},
+    {"{\"r\": 4, \"target_modules\": [\"a\"]}", "lacks"},
+    {"{\"r\": 4, \"r\": 5}", ""},
+    {"{\"r\": 4", ""},
+};
+
 /* verifies formats-12.b2fa */
 static void test_what_is_refused(void **state)
 {
     (void)state;
-    static const struct {
-        const char *json, *text;
-    } cases[] = {
-        {"[]", "not an object"},
-        {"{\"peft_type\": \"IA3\"}", "only LORA"},
-        {"{\"peft_type\": \"LORA\", \"r\": 0}", "in its range"},
-        {"{\"peft_type\": \"LORA\", \"r\": 2.5}", "not whole"},
-        {"{\"peft_type\": \"LORA\", \"r\": \"8\"}", "in its range"},
-        {"{\"lora_alpha\": -1}", "in its range"},
-        {"{\"lora_dropout\": 1.5}", "in its range"},
-        {"{\"use_rslora\": 3}", "true or false"},
-        {"{\"use_dora\": 1}", "true or false"},
-        {"{\"bias\": \"some\"}", "not none, all or lora_only"},
-        {"{\"bias\": true}", "not none, all or lora_only"},
-        {"{\"rank_pattern\": {\"a\": 2.5}}", "not whole"},
-        {"{\"rank_pattern\": {\"a\": 9999}}", "in its range"},
-        {"{\"rank_pattern\": {\"\": 2}}", "a name is empty"},
-        {"{\"rank_pattern\": {\"(\": 2}}", "not closed"},
-        {"{\"rank_pattern\": [2]}", "not an object"},
-        {"{\"alpha_pattern\": {\"a\": \"b\"}}", "in its range"},
-        {"{\"exclude_modules\": 5}", "not a list of names"},
-        {"{\"layers_pattern\": [5]}", "not a list of names"},
-        {"{\"layers_to_transform\": \"a\"}", "not a list of numbers"},
-        {"{\"layers_to_transform\": [1, -2]}", "from 0 on"},
-        {"{\"layers_to_transform\": 1.5}", "from 0 on"},
-        {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"a\"], "
-         "\"layers_pattern\": \"h\"}",
-         "goes with layers_to_transform"},
-        {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \"a.*\", "
-         "\"layers_to_transform\": 1}",
-         "not with an expression"},
-        {"{\"trainable_token_indices\": 5}", "not a list of numbers"},
-        {"{\"trainable_token_indices\": [\"a\"]}", "not a list of numbers"},
-        {"{\"trainable_token_indices\": [1, -1]}", "whole one from 0 on"},
-        {"{\"trainable_token_indices\": [1.5]}", "whole one from 0 on"},
-        {"{\"trainable_token_indices\": {\"wte\": 3}}", "not a list of numbers"},
-        {"{\"trainable_token_indices\": {\"lm_head\": [3]}}", "another module"},
-        {"{\"trainable_token_indices\": {\"wte\": [3], \"lm_head\": [3]}}", "another module"},
-        {"{\"modules_to_save\": [\"score\", 5]}", "not a list of names"},
-        {"{\"modules_to_save\": true}", "not a list of names"},
-        {"{\"init_lora_weights\": \"pissa\"}", "changes the base"},
-        {"{\"init_lora_weights\": \"loftq\"}", "changes the base"},
-        {"{\"init_lora_weights\": 3}", "changes the base"},
-        {"{\"use_qalora\": true}", "not implemented"},
-        {"{\"target_modules\": \"(?!a).*proj\"}", "look-around"},
-        {"{\"target_modules\": {}}", "not a list"},
-        {"{\"target_modules\": [1]}", "not a list of names"},
-        {"{\"base_model_name_or_path\": 5}", "not a text"},
-        {"{\"peft_type\": \"LORA\", \"r\": 4}", "lacks"},
-        {"{\"r\": 4, \"target_modules\": [\"a\"]}", "lacks"},
-        {"{\"r\": 4, \"r\": 5}", ""},
-        {"{\"r\": 4", ""},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         bp_error error;
-        assert_int_equal(read_text(cases[i].json, strlen(cases[i].json), &error), BP_ERR_DATA);
-        if (strstr(error.text, cases[i].text) == NULL) {
-            fail_msg("%s: %s", cases[i].json, error.text);
+        assert_int_equal(read_text(refusals[i].json, strlen(refusals[i].json), &error),
+                         BP_ERR_DATA);
+        if (strstr(error.text, refusals[i].text) == NULL) {
+            fail_msg("%s: %s", refusals[i].json, error.text);
         }
         assert_non_null(strstr(error.name, "adapter_config.json"));
         assert_false(error.numbers);
