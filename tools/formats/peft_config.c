@@ -318,19 +318,25 @@ static bp_status peft_config_take_flag(reading *r, const char *key, bool *flag)
     return is ? BP_OK : peft_config_refuse(r, key, "the value is not true or false");
 }
 
+static bp_status take_rank(reading *r)
+{
+    double number = 0.0;
+    BP_TRY(peft_config_take_number(r, "r", 1, 4096, &number));
+    r->config->lora.rank = (uint32_t)number;
+    return (double)r->config->lora.rank == number
+               ? BP_OK
+               : peft_config_refuse(r, "r", "the rank is not whole");
+}
+
 static bp_status peft_config_take_value(reading *r, const char *key)
 {
     bp_lora *lora = &r->config->lora;
     bp_peft_choice *choice = &r->config->choice;
-    double number = 0.0;
     if (strcmp(key, "peft_type") == 0) {
         return peft_config_take_type(r);
     }
     if (strcmp(key, "r") == 0) {
-        BP_TRY(peft_config_take_number(r, "r", 1, 4096, &number));
-        lora->rank = (uint32_t)number;
-        return (double)lora->rank == number ? BP_OK
-                                            : peft_config_refuse(r, "r", "the rank is not whole");
+        return take_rank(r);
     }
     if (strcmp(key, "lora_alpha") == 0) {
         return peft_config_take_number(r, "lora_alpha", 1e-9, 1e9, &lora->alpha);
