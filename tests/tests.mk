@@ -3,7 +3,7 @@
 .PHONY: unit tests test test-variants clang sanitize tsan aarch64 riscv64 boards digests coverage fuzz fuzz-long fuzzers
 
 unit: $(TESTS)
-tests: unit $(BUILD)/tests/house/digest
+tests: unit $(BUILD)/tests/house/digest $(BUILD)/tools/bench/exchange
 # Every test, of the build that ships.
 test: all tests
 	@tests/run.sh $(BUILD)

@@ -51,7 +51,8 @@ static bp_status choice_try(session *s, shard_try *form)
     BP_TRY(shard_choice_largest(&spec, &s->error));
     const bp_status status = choice_plan(&spec, &runtime, &memory, &s->error);
     if (status == BP_OK) {
-        shard_plan_wire(&runtime, &wire);
+        shard_wire_count(&runtime, &wire);
+        shard_wire_time(&runtime, &wire);
         const uint64_t bytes = runtime.report.arena_bytes;
         *form = (shard_try){.known = true,
                             .fits = s->set->arena == 0 || bytes <= s->set->arena,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/program/cost.h"
 #include "tools/bedplate/counted.h"
 
 static const char where[] = "ranks";
@@ -76,81 +75,10 @@ bp_status shard_plan_links(const settings *set, shard_plan *plan, bp_error *erro
     }
     BP_TRY(read_pair(set->bandwidth, "--bandwidth", 1.0, bandwidth, error));
     BP_TRY(read_pair(set->latency, "--latency", 0.0, latency, error));
+    plan->host = (uint32_t)host;
     plan->link[SHARD_INSIDE] = (shard_link){host - 1, 0.0, bandwidth[0], latency[0]};
     plan->link[SHARD_BETWEEN] = (shard_link){ranks - host, 0.0, bandwidth[1], latency[1]};
     return BP_OK;
-}
-
-/* What a call sends: the mean of all ranks' pieces, the longest, and what this rank sends in all.
- */
-typedef struct wire_call {
-    double mean;
-    double longest;
-    double sent;
-} wire_call;
-
-static wire_call call_of(bp_kernel kernel, const void *scalars, uint32_t ranks)
-{
-    const bp_gather_pieces_begin_scalars *s = scalars; /* all rows begin as this one */
-    const double bytes = (double)s->bytes;
-    if (!bp_fabric_has_pieces(kernel)) {
-        return (wire_call){bytes, bytes, bytes * (ranks - 1)};
-    }
-    const bp_fabric_piece *pieces = bp_fabric_pieces_of(scalars);
-    const bool gathers = kernel == BP_KERNEL_gather_pieces_begin;
-    wire_call call = {.mean = (double)s->whole / ranks,
-                      .sent = gathers ? bytes * (ranks - 1) : (double)s->whole - bytes};
-    for (uint32_t i = 0; i < ranks; i++) {
-        const double piece = (double)pieces[i].bytes;
-        call.longest = piece > call.longest ? piece : call.longest;
-    }
-    return call;
-}
-
-/* A call sends a piece to every other rank, on both links at once, and ends when the longest have
- * come. */
-static void add_call(shard_plan *plan, const wire_call *call, double runs)
-{
-    double longest = 0.0;
-    double latency = 0.0;
-    for (int i = 0; i < SHARD_LINKS; i++) {
-        shard_link *link = &plan->link[i];
-        const double bytes = (double)link->peers * call->longest;
-        link->bytes += runs * (double)link->peers * call->mean;
-        longest = bytes / link->bandwidth > longest ? bytes / link->bandwidth : longest;
-        latency = link->peers > 0 && link->latency > latency ? link->latency : latency;
-    }
-    plan->calls += (uint64_t)runs;
-    plan->sent += runs * call->sent;
-    plan->exchange += runs * (latency + longest);
-}
-
-void shard_plan_wire(const bp_runtime *runtime, shard_plan *plan)
-{
-    const bp_graph *graph = &runtime->graph;
-    const bool several = graph->program_count[BP_PROGRAM_MICRO_NEXT] > 0;
-    const double micros = several ? (double)runtime->spec.accumulation - 1.0 : 0.0;
-    const double runs[BP_PROGRAM_COUNT] = {[BP_PROGRAM_STEP] = 1.0,
-                                           [BP_PROGRAM_MICRO_FIRST] = 1.0,
-                                           [BP_PROGRAM_MICRO_NEXT] = micros,
-                                           [BP_PROGRAM_UPDATE] = 1.0};
-    plan->calls = 0;
-    plan->exchange = plan->computing = plan->sent = 0.0;
-    plan->link[SHARD_INSIDE].bytes = plan->link[SHARD_BETWEEN].bytes = 0.0;
-    for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
-        for (uint32_t i = 0; i < graph->program_count[p] && runs[p] > 0.0; i++) {
-            const bp_op *op = &graph->ops[graph->program_first[p] + i];
-            const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-            if (info->engine == BP_ENGINE_FABRIC && info->flight == BP_FLIGHT_BEGIN) {
-                const wire_call call =
-                    call_of(op->kernel, graph->scalars + op->scalar, runtime->spec.ranks);
-                add_call(plan, &call, runs[p]);
-            }
-        }
-        plan->computing +=
-            runs[p] > 0.0 ? runs[p] * bp_cost_program(graph, (bp_program_kind)p, &BP_RATES_DEFAULT)
-                          : 0.0;
-    }
 }
 
 /* Bytes of the parts of tensors that this rank has. */
@@ -166,7 +94,7 @@ static uint64_t owned_bytes(const bp_graph *graph)
 static double sent_bytes(const bp_runtime *runtime)
 {
     shard_plan of = {.link = {{.bandwidth = 1.0}, {.bandwidth = 1.0}}};
-    shard_plan_wire(runtime, &of);
+    shard_wire_count(runtime, &of);
     return of.sent;
 }
 
@@ -209,7 +137,8 @@ bp_status shard_plan_find(session *s, shard_plan *plan)
         return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the plans of all ranks",
                             "--ranks");
     }
-    shard_plan_wire(&s->runtime, plan);
+    shard_wire_count(&s->runtime, plan);
+    shard_wire_time(&s->runtime, plan);
     note_rank(&s->runtime, &plan->rank[0]);
     for (uint32_t rank = 1; rank < ranks; rank++) {
         plan->rank[rank] = plan->rank[0];

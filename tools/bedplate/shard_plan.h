@@ -30,10 +30,11 @@ typedef struct shard_rank {
 
 typedef struct shard_plan {
     uint32_t ranks;   /* 0: not asked for */
+    uint32_t host;    /* ranks of a host */
     shard_rank *rank; /* [ranks] */
     shard_link link[SHARD_LINKS];
     uint64_t calls;   /* of the fabric in a step, each of ranks - 1 messages */
-    double exchange;  /* seconds of them, one after the other */
+    double exchange;  /* seconds of them, as the programs begin and wait for them */
     double computing; /* seconds of a step by counted costs */
     double sent;      /* bytes in a step by the rank whose plan was counted */
 } shard_plan;
@@ -51,8 +52,10 @@ bp_status shard_plan_links(const settings *set, shard_plan *plan, bp_error *erro
 bp_status shard_plan_find(session *s, shard_plan *plan) BP_MUST_CHECK;
 void shard_plan_end(shard_plan *plan);
 
-/* Counts what a step of a planned runtime sends, and predicts its seconds. */
-void shard_plan_wire(const bp_runtime *runtime, shard_plan *plan);
+/* Counts what a step of a planned runtime sends, and its computing (shard_wire.c). */
+void shard_wire_count(const bp_runtime *runtime, shard_plan *plan);
+/* Predicts the seconds of its calls. One caller at a time. Cost: calls by ranks. */
+void shard_wire_time(const bp_runtime *runtime, shard_plan *plan);
 
 /* Nothing where no ranks were asked for. with_map: the ranges that each owns as well. */
 void shard_plan_json(output *out, const session *s, const shard_plan *plan);

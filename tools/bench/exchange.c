@@ -10,9 +10,10 @@
  *         hosts: seconds, bytes per second) computing=0 (seconds of a step of one rank alone; 0: as
  *         counted) shared=0 (part of the moving that is taken from computing: 0.99 where the thread
  *         that moves has no processor of its own) levels=1 (2: sums are made inside a host first)
+ *         shard=none (optimizer, gradients, parameters)
  *
  * Prints one JSON object: alone (computing of one rank without others), computing (with the sums of
- * pieces), exchange (all calls one after the other), step, efficiency (alone over step), and what a
+ * pieces), exchange (while calls are under way), step, efficiency (alone over step), and what a
  * rank sends. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,13 +47,30 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Seconds of a call in which each of `count` ranks, `stride` apart, sends every other one a piece;
- * groups of them that do not meet do it at once. */
-static double all_to_all(network *net, uint32_t count, uint32_t stride, double piece)
+/* What a call moves: each rank's own piece to all others (a gather), or theirs to it. */
+typedef struct message {
+    double bytes;                  /* of a piece, where they are alike */
+    const bp_fabric_piece *pieces; /* else, by rank */
+    bool exchanged;
+} message;
+
+static double message_bytes(const message *of, uint32_t from, uint32_t to)
 {
-    double end = 0.0;
+    return of->pieces == NULL ? of->bytes : (double)of->pieces[of->exchanged ? to : from].bytes;
+}
+
+/* When a call ends that begins at `now`, in which each of `count` ranks, `stride` apart, sends
+ * every other one a piece; groups of them that do not meet do it at once. Links are free when what
+ * came before has gone. */
+static double all_to_all(network *net, uint32_t count, uint32_t stride, const message *of,
+                         double now)
+{
+    double end = now;
     for (uint32_t r = 0; r < net->ranks; r++) {
-        net->sends[r] = net->receives[r] = net->leaves[r] = net->arrives[r] = 0.0;
+        net->sends[r] = later(net->sends[r], now);
+        net->receives[r] = later(net->receives[r], now);
+        net->leaves[r] = later(net->leaves[r], now);
+        net->arrives[r] = later(net->arrives[r], now);
     }
     for (uint32_t k = 1; k < count; k++) {
         for (uint32_t r = 0; r < net->ranks; r++) {
@@ -62,7 +80,7 @@ static double all_to_all(network *net, uint32_t count, uint32_t stride, double p
             const int link = a != b;
             double *out = link ? &net->leaves[a] : &net->sends[r];
             double *in = link ? &net->arrives[b] : &net->receives[to];
-            const double took = piece / net->bandwidth[link];
+            const double took = message_bytes(of, r, to) / net->bandwidth[link];
             const double began = *out;
             *out = began + took;
             *in = later(began + net->latency[link], *in) + took;
@@ -80,18 +98,20 @@ static void note_sent(simulated *s, const network *net, uint32_t count, uint32_t
     s->sent[1] += (count - 1 - inside) * piece;
 }
 
-/* One call of all ranks. On two levels an exchange adds up what the ranks of a host have, before
- * every rank sends a host's sums on; an all-gather goes the other way. */
-static double call_seconds(network *net, simulated *s, uint32_t levels, double piece)
+/* When one call of all ranks ends. On two levels an exchange adds up what the ranks of a host have,
+ * before every rank sends a host's sums on; an all-gather goes the other way; pieces are alike. */
+static double call_ends(network *net, simulated *s, uint32_t levels, const message *of, double now)
 {
     const uint32_t hosts = net->ranks / net->host;
     if (levels < 2 || hosts == 1 || net->host == 1) {
-        note_sent(s, net, net->ranks, 1, piece);
-        return all_to_all(net, net->ranks, 1, piece);
+        note_sent(s, net, net->ranks, 1, of->bytes);
+        return all_to_all(net, net->ranks, 1, of, now);
     }
-    note_sent(s, net, net->host, 1, hosts * piece);
-    note_sent(s, net, hosts, net->host, piece);
-    return all_to_all(net, net->host, 1, hosts * piece) + all_to_all(net, hosts, net->host, piece);
+    const message sums = {.bytes = hosts * of->bytes}, rest = {.bytes = of->bytes};
+    note_sent(s, net, net->host, 1, sums.bytes);
+    note_sent(s, net, hosts, net->host, rest.bytes);
+    now = all_to_all(net, net->host, 1, &sums, now);
+    return all_to_all(net, hosts, net->host, &rest, now);
 }
 
 /* Computing goes on at a part of its pace while calls are under way. */
@@ -108,6 +128,17 @@ typedef struct request {
     double alone; /* counted seconds of one rank's step without others */
 } request;
 
+static double simulate_call(const bp_graph *graph, const bp_op *op, network *net,
+                            const request *want, simulated *s, double now)
+{
+    const bp_gather_pieces_begin_scalars *of = (const void *)(graph->scalars + op->scalar);
+    const bool differ = bp_fabric_has_pieces(op->kernel);
+    const message m = {.bytes = differ ? (double)of->whole / net->ranks : (double)of->bytes,
+                       .pieces = differ ? bp_fabric_pieces_of(of) : NULL,
+                       .exchanged = op->kernel == BP_KERNEL_exchange_pieces_begin};
+    return call_ends(net, s, want->levels, &m, now);
+}
+
 static void simulate(const bp_graph *graph, network *net, const request *want, simulated *s)
 {
     const double counted = bp_cost_program(graph, BP_PROGRAM_STEP, &BP_RATES_DEFAULT);
@@ -122,13 +153,10 @@ static void simulate(const bp_graph *graph, network *net, const request *want, s
             const bp_cost cost = bp_cost_op(graph, op);
             now = compute(s, now, bp_cost_seconds(cost, &BP_RATES_DEFAULT) * scale, want->shared);
         } else if (info->flight == BP_FLIGHT_BEGIN) {
-            const double piece = bp_fabric_has_pieces(op->kernel)
-                                     ? (double)of->whole / net->ranks /* about equal */
-                                     : (double)of->bytes;
-            const double took = call_seconds(net, s, want->levels, piece);
-            s->exchange += took;
-            s->fabric_free = later(s->fabric_free, now) + took;
-            s->ends[(uint64_t)of->ticket % 64] = s->fabric_free;
+            const double end = simulate_call(graph, op, net, want, s, now);
+            s->exchange += later(end - later(s->fabric_free, now), 0.0);
+            s->fabric_free = later(s->fabric_free, end);
+            s->ends[(uint64_t)of->ticket % 64] = end;
         } else {
             now = later(now, s->ends[(uint64_t)of->ticket % 64]);
         }
@@ -159,6 +187,16 @@ static void pair(int argc, char **argv, const char *key, const char *standard, d
     to[1] = *end == ',' ? strtod(end + 1, NULL) : to[0];
 }
 
+static bp_sharing sharing(int argc, char **argv)
+{
+    const char *form = word(argc, argv, "shard", "none");
+    bp_sharing found = BP_SHARING_NONE;
+    while (found < BP_SHARINGS && strcmp(form, bp_sharing_name(found)) != 0) {
+        found++;
+    }
+    return found;
+}
+
 static bp_spec spec_of(int argc, char **argv, const bp_preset *preset, uint32_t ranks)
 {
     const bp_model_config config = bp_preset_config(preset);
@@ -176,7 +214,9 @@ static bp_spec spec_of(int argc, char **argv, const bp_preset *preset, uint32_t 
                     .sequence = number(argc, argv, "sequence", "256"),
                     .accumulation = ranks * number(argc, argv, "micros", "1"),
                     .lanes = ranks,
-                    .ranks = ranks};
+                    .ranks = ranks,
+                    .gather_ahead = 1,
+                    .sharing = ranks > 1 ? sharing(argc, argv) : BP_SHARING_NONE};
     bp_family_set_dropouts(&spec.config, 0.0);
     return spec;
 }
@@ -219,9 +259,11 @@ int main(int argc, char **argv)
     request want = {.levels = number(argc, argv, "levels", "1"),
                     .computing = strtod(word(argc, argv, "computing", "0"), NULL),
                     .shared = strtod(word(argc, argv, "shared", "0"), NULL)};
-    if (preset == NULL || net.ranks < 2 || net.ranks > RANKS_MOST || net.ranks % net.host != 0 ||
+    if (preset == NULL || sharing(argc, argv) == BP_SHARINGS || net.ranks < 2 ||
+        net.ranks > RANKS_MOST || net.ranks % net.host != 0 ||
         !(want.shared >= 0.0 && want.shared < 1.0)) {
-        fputs("exchange: no such preset, or numbers of ranks that do not go together\n", stderr);
+        fputs("exchange: no such preset or form, or numbers of ranks that do not go together\n",
+              stderr);
         return 2;
     }
     const bp_spec one = spec_of(argc, argv, preset, 1),
