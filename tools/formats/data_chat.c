@@ -137,6 +137,11 @@ bp_status bp_chat_maker_named(bp_chat_maker *m, bp_status status)
     return status;
 }
 
+bp_status bp_chat_maker_read(bp_chat_maker *m, bp_status status)
+{
+    return status == BP_ERR_FIT ? bp_chat_maker_named(m, status) : status;
+}
+
 static bp_status make_row(bp_chat_maker *m, bp_records *records)
 {
     bp_chat_turns turns;
@@ -144,7 +149,7 @@ static bp_status make_row(bp_chat_maker *m, bp_records *records)
     if (m->work->rows != BP_CHAT_ROWS) {
         return bp_chat_maker_pair(m, records);
     }
-    BP_TRY(bp_chat_row(&m->chat, records, &turns));
+    BP_TRY(bp_chat_maker_read(m, bp_chat_row(&m->chat, records, &turns)));
     BP_TRY(bp_chat_maker_named(m, bp_chat_render(&m->chat, &turns, false)));
     bp_chat_learned(&m->chat, &turns, m->work->loss);
     return put_conversation(m);

@@ -37,6 +37,9 @@ typedef struct bp_chat_maker {
 /* What the template finds wrong gets the row's place. */
 bp_status bp_chat_maker_named(bp_chat_maker *m, bp_status status) BP_MUST_CHECK;
 
+/* What reading a row said: one that is too large for the room of rows is bad data at its line. */
+bp_status bp_chat_maker_read(bp_chat_maker *m, bp_status status) BP_MUST_CHECK;
+
 /* A row of preferences into the token file; and what waits at the end of the data. */
 bp_status bp_chat_maker_pair(bp_chat_maker *m, bp_records *records) BP_MUST_CHECK;
 bp_status bp_chat_maker_end_pairs(bp_chat_maker *m) BP_MUST_CHECK;

@@ -168,7 +168,7 @@ bp_status bp_chat_maker_pair(bp_chat_maker *m, bp_records *records)
 {
     const bool single = m->work->rows == BP_CHAT_SINGLES;
     bp_chat_pair pair;
-    BP_TRY(bp_chat_pair_row(&m->chat, records, single, &pair));
+    BP_TRY(bp_chat_maker_read(m, bp_chat_pair_row(&m->chat, records, single, &pair)));
     if (pair.chats != (m->work->source != NULL)) {
         return bp_data_refuse(&m->reader, "some rows are texts and some lists of messages");
     }

@@ -322,12 +322,230 @@ static void test_other_bases(void **state)
     }
 }
 
+/* ---- DoRA, and what goes wrong with names ---- */
+
+/* Writes an adapter of the first query projection with its magnitudes. */
+static void put_dora(desk *d, uint64_t magnitudes, const char *more)
+{
+    made_tensors made = {.count = 0};
+    const uint64_t a[2] = {RANK, WIDTH}, b[2] = {OUT, RANK}, spare = 1;
+    made_add_values(&made, QUERY ".lora_A.weight", BP_F32, 2, a, 1);
+    made_add_values(&made, QUERY ".lora_B.weight", BP_F32, 2, b, 2);
+    if (magnitudes > 0) {
+        made_add_values(&made, QUERY ".lora_magnitude_vector", BP_F32, 1, &magnitudes, 5);
+    }
+    if (more != NULL) {
+        made_add(&made, more, BP_F32, 1, &spare);
+    }
+    made_write(&made, 0, made.count, &d->memory.store, "ad");
+    made_free(&made);
+    d->error = (bp_error){0};
+    assert_int_equal(bp_tensor_set_close(&d->adapters), BP_OK);
+    assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
+}
+
+static const bp_lora dora = {.rank = RANK, .alpha = 6.0, .magnitudes = true};
+
+/* Each row has the length that its magnitude says: m (W + 2 B A) / |W + 2 B A|. */
+/* verifies formats-28.7a35 */
+static void test_magnitudes(void **state)
+{
+    (void)state;
+    static float base[OUT * WIDTH], merged[OUT * WIDTH];
+    desk *d = desk_new();
+    const size_t index = index_of(d, "model.layers.0.self_attn.q_proj.weight");
+    bp_staging work = {d->work, sizeof d->work};
+    put_dora(d, OUT, NULL);
+    assert_int_equal(
+        bp_merge_load(&d->merge, &d->adapters, &dora, false, &d->source, &d->room, &d->error),
+        BP_OK);
+    const bp_tensor_view *view = &d->parameters.list[index].view;
+    assert_int_equal(
+        bp_weight_source_read(&d->source, index, view, 0, OUT * WIDTH, BP_F32, base, work), BP_OK);
+    d->source.merge = &d->merge;
+    assert_int_equal(
+        bp_weight_source_read(&d->source, index, view, 0, OUT * WIDTH, BP_F32, merged, work),
+        BP_OK);
+    for (uint64_t row = 0; row < OUT; row++) {
+        double square = 0.0;
+        for (uint64_t c = 0; c < WIDTH; c++) {
+            const double sum = (double)(base[row * WIDTH + c] + expected(row, c));
+            square += sum * sum;
+        }
+        for (uint64_t c = 0; c < WIDTH; c++) {
+            const double sum = (double)(base[row * WIDTH + c] + expected(row, c));
+            const double right = (double)made_value(5, row) * sum / sqrt(square);
+            assert_true(fabs((double)merged[row * WIDTH + c] - right) < 1e-5 * (1.0 + fabs(right)));
+        }
+    }
+    desk_free(d);
+}
+
+/* verifies formats-26.24e5 */
+static void test_magnitudes_in_little_memory(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    put_dora(d, OUT, NULL);
+    size_t fit = 0;
+    for (size_t bytes = 8; bytes < 16384; bytes += 8) {
+        bp_staging room = {d->work, bytes};
+        d->error = (bp_error){0};
+        const bp_status status =
+            bp_merge_load(&d->merge, &d->adapters, &dora, false, &d->source, &room, &d->error);
+        assert_true(status == BP_ERR_FIT || status == BP_OK);
+        assert_true(fit == 0 || status == BP_OK); /* more memory is no worse */
+        fit = status == BP_OK && fit == 0 ? bytes : fit;
+    }
+    assert_true(fit > 0);
+    desk_free(d);
+}
+
+static void test_tensors_that_are_nobodys(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t magnitudes;
+        const char *more, *says; /* NULL: it is taken */
+    } rows[] = {
+        {0, NULL, "lacks its magnitudes"},
+        {OUT + 1, NULL, "another base"},
+        {OUT, "x", "another base"},
+        {OUT, QUERY ".other", "another base"},
+        {OUT, QUERY ".modules_to_save.bias", NULL}, /* PEFT's copies of a bias */
+        {OUT, QUERY ".original_module.bias", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        desk *d = desk_new();
+        put_dora(d, rows[i].magnitudes, rows[i].more);
+        const bp_status status =
+            bp_merge_load(&d->merge, &d->adapters, &dora, false, &d->source, &d->room, &d->error);
+        assert_int_equal(status, rows[i].says == NULL ? BP_OK : BP_ERR_DATA);
+        assert_true(rows[i].says == NULL || strstr(d->error.text, rows[i].says) != NULL);
+        desk_free(d);
+    }
+}
+
+/* A model of one matrix, one vector and names that no adapter's can be: too long, or of no weight.
+ */
+static bp_status merge_hand_made(const made_tensor *tensors, size_t count, bool input_major,
+                                 char *said)
+{
+    static char long_weight[400], long_bias[400];
+    memset(long_weight, 'n', sizeof long_weight);
+    memset(long_bias, 'n', sizeof long_bias);
+    strcpy(long_weight + 368, ".weight");
+    strcpy(long_bias + 368, ".bias");
+    bp_wanted list[] = {{.name = "m.fc.weight", .rank = 2, .shape = {3, 2}},
+                        {.name = "m.fc.bias", .rank = 1, .shape = {3}},
+                        {.name = "m.table", .rank = 2, .shape = {2, 2}},
+                        {.name = long_weight, .rank = 2, .shape = {2, 2}},
+                        {.name = long_bias, .rank = 1, .shape = {2}}};
+    desk *d = desk_new();
+    made_tensors made = {.count = 0};
+    const bp_lora lora = {.rank = 1, .alpha = 1.0};
+    for (size_t i = 0; i < count; i++) {
+        made_add_values(&made, tensors[i].name, tensors[i].dtype, tensors[i].rank, tensors[i].shape,
+                        i);
+    }
+    made_write(&made, 0, made.count, &d->memory.store, "ad");
+    made_free(&made);
+    assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
+    const bp_weight_source source = {.set = &d->set, .list = list, .count = 5};
+    const bp_status status =
+        bp_merge_load(&d->merge, &d->adapters, &lora, input_major, &source, &d->room, &d->error);
+    strcpy(said, status == BP_OK ? "" : d->error.text);
+    desk_free(d);
+    return status;
+}
+
+#define FC "base_model.model.m.fc"
+#define A_ONE                                                                                      \
+    {                                                                                              \
+        FC ".lora_A.weight", BP_F32, 2, {1, 2}, NULL                                               \
+    }
+#define B_ONE                                                                                      \
+    {                                                                                              \
+        FC ".lora_B.weight", BP_F32, 2, {3, 1}, NULL                                               \
+    }
+
+static void test_shapes_and_names(void **state)
+{
+    (void)state;
+    static const struct {
+        made_tensor tensors[3];
+        size_t count;
+        bp_status status;
+        const char *says;
+    } rows[] = {
+        {{A_ONE, B_ONE}, 2, BP_OK, ""},
+        {{A_ONE, B_ONE, {FC ".bias", BP_F32, 1, {3}, NULL}}, 3, BP_OK, ""},
+        {{A_ONE, B_ONE, {FC ".base_layer.bias", BP_F32, 1, {3}, NULL}}, 3, BP_OK, ""},
+        {{{"base_model.model.m.table", BP_F32, 2, {2, 2}, NULL}}, 1, BP_OK, ""},
+        {{{FC ".lora_A.weight", BP_F32, 1, {2}, NULL}, B_ONE}, 2, BP_ERR_DATA, "another base"},
+        {{{FC ".lora_A.weight", BP_F32, 2, {1, 3}, NULL}, B_ONE}, 2, BP_ERR_DATA, "another base"},
+        {{A_ONE, B_ONE, {FC ".bias", BP_F32, 1, {4}, NULL}}, 3, BP_ERR_DATA, "another base"},
+        {{A_ONE, B_ONE, {FC ".bias", BP_F32, 2, {3, 1}, NULL}}, 3, BP_ERR_DATA, "another base"},
+        {{A_ONE, B_ONE, {FC ".bias", BP_I32, 1, {3}, NULL}}, 3, BP_ERR_DATA, "another base"},
+        {{{FC ".lora_embedding_A", BP_F32, 2, {1, 3}, NULL}}, 1, BP_ERR_USAGE, "is not merged"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char said[256];
+        const bp_status status = merge_hand_made(rows[i].tensors, rows[i].count, false, said);
+        if (status != rows[i].status || strstr(said, rows[i].says) == NULL) {
+            fail_msg("row %zu: %d %s", i, status, said);
+        }
+    }
+}
+
+/* GPT-NeoX's file has queries, keys and values head by head; a GGUF has them apart. */
+static void test_thirds(void **state)
+{
+    (void)state;
+    enum { HEADS = 2, SIZE = 3, ROWS = 3 * HEADS * SIZE };
+    float a[1] = {1.0f}, b[ROWS], values[ROWS];
+    bp_wanted wanted;
+    memset(&wanted, 0, sizeof wanted);
+    wanted.rank = 2;
+    wanted.view = (bp_tensor_view){.rank = 2, .shape = {ROWS, 1}};
+    for (size_t i = 0; i < ROWS; i++) {
+        b[i] = (float)i;
+    }
+    bp_merge_pair pair = {.rank = 1, .scale = 1.0f, .a = a, .b = b, .in = 1, .out = ROWS};
+    const struct bp_merge merge = {.pairs = &pair};
+    const bp_weight_source source = {.list = &wanted, .count = 1};
+    bp_tensor_view view = {.rank = 2, .shape = {ROWS, 1}, .thirds = true, .heads = HEADS};
+    memset(values, 0, sizeof values);
+    bp_merge_add(&merge, &source, 0, &view, 0, ROWS, values);
+    for (size_t third = 0; third < 3; third++) {
+        for (size_t head = 0; head < HEADS; head++) {
+            for (size_t i = 0; i < SIZE; i++) {
+                const size_t ours = (head * 3 + third) * SIZE + i;
+                assert_true(values[(third * HEADS + head) * SIZE + i] == (float)ours);
+            }
+        }
+    }
+    view.to_halves = true; /* the file has them as the parameter has */
+    memset(values, 0, sizeof values);
+    bp_merge_add(&merge, &source, 0, &view, 0, ROWS, values);
+    for (size_t i = 0; i < ROWS; i++) {
+        assert_true(values[i] == (float)i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements),       cmocka_unit_test(test_input_major),
-        cmocka_unit_test(test_own_parameters), cmocka_unit_test(test_little_memory),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_input_major),
+        cmocka_unit_test(test_own_parameters),
+        cmocka_unit_test(test_little_memory),
         cmocka_unit_test(test_other_bases),
+        cmocka_unit_test(test_magnitudes),
+        cmocka_unit_test(test_magnitudes_in_little_memory),
+        cmocka_unit_test(test_tensors_that_are_nobodys),
+        cmocka_unit_test(test_shapes_and_names),
+        cmocka_unit_test(test_thirds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
