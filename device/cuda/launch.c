@@ -144,6 +144,8 @@ uint32_t bp_cuda_family_instead(uint32_t family)
     switch (family) {
     case BP_CUDA_FAMILY_matmul_hopper:
         return BP_CUDA_FAMILY_matmul;
+    case BP_CUDA_FAMILY_quantised_hopper:
+        return BP_CUDA_FAMILY_quantised;
     case BP_CUDA_FAMILY_attention_hopper:
         return BP_CUDA_FAMILY_attention_16;
     default:
@@ -316,7 +318,7 @@ const char *bp_cuda_plan_misses(const bp_cuda_target *target, const bp_linked_op
     case BP_KERNEL_matmul:
         return bp_cuda_matmul_misses(&plan);
     case BP_KERNEL_matmul_quantised:
-        return "weights in 4 or 8 bits";
+        return bp_cuda_quantised_misses(&plan);
     case BP_KERNEL_attention_forward:
     case BP_KERNEL_attention_backward:
         return bp_cuda_attention_misses(&plan);

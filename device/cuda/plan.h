@@ -30,6 +30,7 @@ bp_cuda_planner bp_cuda_plan_elementwise, bp_cuda_plan_embedding, bp_cuda_plan_l
 
 /* Why a product, or attention, of 16-bit elements is none for Hopper's own kernels; NULL: it is. */
 const char *bp_cuda_matmul_misses(const bp_cuda_plan *plan);
+const char *bp_cuda_quantised_misses(const bp_cuda_plan *plan);
 const char *bp_cuda_attention_misses(const bp_cuda_plan *plan);
 
 uint64_t bp_cuda_matmul_workspace(const bp_cuda_target *target, const bp_matmul_scalars *s);

@@ -1,32 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of matrix products: which tile, how many splits. Both depend on the shape only. */
-#include "device/cuda/plan.h"
+#include "device/cuda/plan_product.h"
 
 #define MANY_TILES     96  /* as many large tiles keep every GPU busy */
 #define SPLIT_TILES    192 /* what splitting aims at */
 #define SPLIT_DEPTH    128 /* fewest terms of a split */
 #define SPLITS_MOST    64
-#define TENSOR_THREADS 128
 #define SLICE          32  /* a split is a multiple of the terms that a kernel takes at a time */
 #define HOPPER_SLICE   64  /* the same on Hopper, of 16-bit elements */
 #define HOPPER_DEPTH   384 /* fewest terms of a split there */
 #define HOPPER_THREADS 384
 #define HOPPER_SHARED  199744 /* four slices of both operands, the sums of a tile, barriers */
-#define HOPPER_BLOCKS  132    /* that run at once; each makes one tile after the other */
-#define HOPPER_LEAST   48     /* fewer blocks leave too much of the GPU idle */
-#define HOPPER_BOX     64
-#define HOPPER_MAP     131072 /* bytes: hardware may look so far behind the start of a tensor */
-
-/* Bits of a product kernel's `flags`, as device/kernels/matmul.cuh has them. */
-#define TRANSPOSE_A 1u
-#define TRANSPOSE_B 2u
-#define ACCUMULATE  4u
-#define GELU        8u
-#define WIDE_A      16u
-#define WIDE_B      32u
-#define WIDE_C      64u
-#define TYPE_C      8
-#define TYPE_OTHERS 10
 
 typedef struct matmul_shape {
     uint64_t tile;
@@ -169,8 +153,7 @@ static bool begin_product(bp_cuda_plan *plan, const matmul_shape *shape)
     return true;
 }
 
-/* Whether an operand of `lines` lines is no smaller than what hardware may look at. */
-static bool hopper_fills(int64_t lines, int64_t pitch)
+bool bp_cuda_map_fits(int64_t lines, int64_t pitch)
 {
     return (uint64_t)lines * (uint64_t)pitch * 2 >= HOPPER_MAP;
 }
@@ -182,17 +165,17 @@ static const char *hopper_misses(const bp_cuda_plan *plan, const matmul_shape *s
     const bp_matmul_scalars *s = plan->op->scalars;
     const uint64_t most = UINT32_MAX / 2; /* coordinates have 32 bits */
     if ((uint64_t)s->m >= most || (uint64_t)s->n >= most || (uint64_t)s->k >= most) {
-        return "a side of 2^31 or more";
+        return HOPPER_SIDE;
     }
     if (!bp_cuda_wide(plan, BP_CUDA_BIT(matmul, a), (uint64_t)s->lda, 8) ||
         !bp_cuda_wide(plan, BP_CUDA_BIT(matmul, b), (uint64_t)s->ldb, 8)) {
-        return "rows that are no multiples of 16 bytes apart";
+        return HOPPER_ROWS;
     }
-    if (!hopper_fills(s->transpose_a != 0 ? s->k : s->m, s->lda) ||
-        !hopper_fills(s->transpose_b != 0 ? s->n : s->k, s->ldb)) {
-        return "an operand of less than 128 KiB";
+    if (!bp_cuda_map_fits(s->transpose_a != 0 ? s->k : s->m, s->lda) ||
+        !bp_cuda_map_fits(s->transpose_b != 0 ? s->n : s->k, s->ldb)) {
+        return HOPPER_SMALL;
     }
-    return shape->tiles * shape->splits < HOPPER_LEAST ? "fewer than 48 tiles of 128 x 128" : NULL;
+    return shape->tiles * shape->splits < HOPPER_LEAST ? HOPPER_FEW : NULL;
 }
 
 /* Whether a product is one for Hopper's form, whichever text makes it. */
@@ -209,8 +192,8 @@ const char *bp_cuda_matmul_misses(const bp_cuda_plan *plan)
     return hopper_misses(plan, &shape);
 }
 
-static void hopper_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, int64_t length,
-                       int64_t pitch)
+void bp_cuda_product_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, int64_t length,
+                         int64_t pitch)
 {
     const bp_cuda_map map = {{(uint64_t)length, (uint64_t)lines, 1},
                              {(uint64_t)pitch * 2, 0},
@@ -230,10 +213,10 @@ static void begin_hopper(bp_cuda_plan *plan, const matmul_shape *shape)
     }
     plan->launch[plan->count - 1].shared_bytes = HOPPER_SHARED;
     add_parameters(plan, shape, false);
-    hopper_map(plan, BP_CUDA_POSITION(matmul, a), s->transpose_a != 0 ? s->k : s->m,
-               s->transpose_a != 0 ? s->m : s->k, s->lda);
-    hopper_map(plan, BP_CUDA_POSITION(matmul, b), s->transpose_b != 0 ? s->n : s->k,
-               s->transpose_b != 0 ? s->k : s->n, s->ldb);
+    bp_cuda_product_map(plan, BP_CUDA_POSITION(matmul, a), s->transpose_a != 0 ? s->k : s->m,
+                        s->transpose_a != 0 ? s->m : s->k, s->lda);
+    bp_cuda_product_map(plan, BP_CUDA_POSITION(matmul, b), s->transpose_b != 0 ? s->n : s->k,
+                        s->transpose_b != 0 ? s->k : s->n, s->ldb);
 }
 
 bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
@@ -255,52 +238,6 @@ bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
         (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_elementwise, BP_CUDA_FUNCTION_matmul_join,
                             bp_cuda_cut((int64_t)groups, 256), 1, 256);
         add_parameters(plan, &shape, true);
-    }
-    return true;
-}
-
-#define QUANTISED_TILE    64
-#define QUANTISED_THREADS 256
-#define QUANTISED_SHARED  32768 /* on tensor cores, as a product's tile of 64 */
-
-static uint32_t quantised_flags(const bp_cuda_plan *plan)
-{
-    const bp_matmul_quantised_scalars *s = plan->op->scalars;
-    const uint32_t c = BP_CUDA_BIT(matmul_quantised, c) | BP_CUDA_BIT(matmul_quantised, before) |
-                       BP_CUDA_BIT(matmul_quantised, residual) |
-                       BP_CUDA_BIT(matmul_quantised, bias);
-    uint32_t flags = s->transpose_b != 0 ? TRANSPOSE_B : 0;
-    flags |= s->gelu != 0 ? GELU : 0;
-    const uint64_t elements = 16 / bp_dtype_bytes(plan->dtype);
-    const uint32_t a = BP_CUDA_BIT(matmul_quantised, a);
-    flags |= bp_cuda_wide(plan, a, (uint64_t)s->lda, elements) ? WIDE_A : 0;
-    flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
-    return flags | (uint32_t)plan->dtype << TYPE_C | (uint32_t)plan->dtype << TYPE_OTHERS;
-}
-
-bool bp_cuda_plan_matmul_quantised(bp_cuda_plan *plan)
-{
-    const bp_matmul_quantised_scalars *s = plan->op->scalars;
-    const uint64_t tiles = bp_cuda_cut(s->m, QUANTISED_TILE) * bp_cuda_cut(s->n, QUANTISED_TILE);
-    const bool tensor = plan->dtype != BP_F32;
-    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised, BP_CUDA_FUNCTION_matmul_quantised, tiles, 1,
-                      tensor ? TENSOR_THREADS : QUANTISED_THREADS)) {
-        plan->launch[plan->count - 1].shared_bytes = tensor ? QUANTISED_SHARED : 0;
-        BP_CUDA_OPERAND_OF(plan, matmul_quantised, c, BP_ACCESS_WRITE);
-        BP_CUDA_OPERAND_OF(plan, matmul_quantised, before, BP_ACCESS_WRITE);
-        BP_CUDA_OPERAND_OF(plan, matmul_quantised, a, BP_ACCESS_READ);
-        BP_CUDA_OPERAND_OF(plan, matmul_quantised, codes, BP_ACCESS_READ);
-        BP_CUDA_OPERAND_OF(plan, matmul_quantised, scales, BP_ACCESS_READ);
-        BP_CUDA_OPERAND_OF(plan, matmul_quantised, nested, BP_ACCESS_READ);
-        BP_CUDA_OPERAND_OF(plan, matmul_quantised, bias, BP_ACCESS_READ);
-        BP_CUDA_OPERAND_OF(plan, matmul_quantised, residual, BP_ACCESS_READ);
-        bp_cuda_word64(plan, (uint64_t)s->m);
-        bp_cuda_word64(plan, (uint64_t)s->n);
-        bp_cuda_word64(plan, (uint64_t)s->k);
-        bp_cuda_word64(plan, (uint64_t)s->lda);
-        bp_cuda_word64(plan, (uint64_t)s->ldc);
-        bp_cuda_word32(plan, (uint32_t)s->form);
-        bp_cuda_word32(plan, quantised_flags(plan));
     }
     return true;
 }

@@ -36,6 +36,12 @@ BP_DEVICE void bp_barrier_expect(uint32_t barrier, uint32_t bytes)
                  : "memory");
 }
 
+/* What the thread stored in shared memory is there for products by warpgroups. */
+BP_DEVICE void bp_proxy_fence(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /* Waits until the phase of this parity is over; of a new barrier the one before its first is. */
 BP_DEVICE void bp_barrier_wait(uint32_t barrier, uint32_t parity)
 {

@@ -20,29 +20,13 @@
 #define SLICE_PASSES (TILE * DEPTH / 8 / THREADS)
 #define SUM_BLOCKS   (TILE / 32)
 
-/* Eight elements of a row of memory from `first` on, of which `count` exist. What begins with a
- * multiple of eight lies in one block, and its codes in words. */
+/* Eight elements of a row of memory from `first` on, of which `count` exist. */
 BP_DEVICE void code_piece(const bp_codes *b, uint64_t first, uint64_t row, uint32_t count,
                           const float *table, float x[8])
 {
     if (count == 8 && first % 8 == 0) {
-        const bool nibbles = b->form != INT8 && b->form != FP8;
-        const uint64_t from =
-            b->form == FP8 ? first / 256 * 260 + 4 + first % 256 : (nibbles ? first / 2 : first);
-        const uint32_t *words = (const uint32_t *)(b->codes + from);
-        const uint32_t low = words[0], high = nibbles ? 0 : words[1];
-        const uint32_t byte = b->form == FP8 ? b->codes[first / 256 * 260 + first % 256 / 64] : 0;
-        const float scale = b->form == FP8 ? 0.0f : scale_of(b, first, row);
-#pragma unroll
-        for (uint32_t e = 0; e < 8; e++) {
-            if (nibbles) { /* the first of two in the high half of a byte */
-                x[e] = table[low >> (e / 2 * 8 + (e % 2 == 0 ? 4 : 0)) & 15] * scale;
-            } else {
-                const uint32_t code = (e < 4 ? low : high) >> (e % 4 * 8) & 0xff;
-                x[e] = b->form == FP8 ? bp_tape_value(code, byte)
-                                      : (float)(int8_t)code * scale * 7.874015718698502e-3f;
-            }
-        }
+        const bp_code_piece piece = code_piece_load(b, first, row);
+        code_piece_values(b->form, &piece, table, x);
         return;
     }
 #pragma unroll 1

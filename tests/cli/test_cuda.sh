@@ -55,8 +55,14 @@ expect 0 'as sm_80 +[0-9]+ matmul, an operand of less than 128 KiB: first op [0-
     --bf16 --device cuda:sm_90a
 expect 0 '"other_kernels": \{.*"attention_forward: heads of neither 64 nor 128": 2' plan --model tiny --bf16 \
     --device cuda:sm_90a --json
-expect 0 '[0-9]+ matmul_quantised, weights in 4 or 8 bits' plan --model tiny --bf16 --load-in-4bit --lora-r 4 \
+expect 0 '[0-9]+ matmul_quantised, an operand of less than 128 KiB: first op' plan --model tiny --bf16 --load-in-4bit \
+    --lora-r 4 --device cuda:sm_90a
+expect 0 '[0-9]+ matmul_quantised, fewer than 48 tiles of 128 x 128: first op' plan --model gpt2 --bf16 \
+    --max-seq-length 512 --per-device-train-batch-size 1 --load-in-8bit --lora-r 4 --device cuda:sm_90a
+run plan --model gpt2 --bf16 --max-seq-length 1024 --per-device-train-batch-size 8 --load-in-4bit --lora-r 4 \
     --device cuda:sm_90a
+[[ $code -eq 0 && $out == *'as sm_80 '*' matmul, '* && $out != *matmul_quantised,* ]]
+check $? "all products with a base in 4 bits are Hopper's own, not those of adapters" "$out"
 for options in '--model gpt2 --bf16 --max-seq-length 1024 --device cuda:sm_90a' '--model tiny --device cuda:sm_90a' \
     '--model tiny --bf16 --device cuda:sm_80'; do
     read -ra list <<<"$options"

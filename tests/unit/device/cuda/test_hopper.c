@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Products and attention in Hopper's own form (matmul_hopper.cu, attention_hopper.cu): the bits of
- * the texts that every GPU runs, in every transposition, with what follows the sums, with splits,
- * at edges, with masks of every kind; under seeds and under the sums of its tensor cores; and who
- * makes what. */
+/* Products and attention in Hopper's own form (matmul_hopper.cu, quantised_hopper.cu,
+ * attention_hopper.cu): the bits of the texts that every GPU runs, in every transposition, with
+ * what follows the sums, with splits, at edges, with masks of every kind; under seeds and under the
+ * sums of its tensor cores; and who makes what. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/number/quantised.h"
 #include "core/program/step.h"
 #include "device/cuda/context.h"
 #include "device/cuda/ptx_table.h"
@@ -66,6 +67,23 @@ static uint32_t element(bp_dtype dtype, uint64_t i)
     }
 }
 
+/* Codes of every value, and bytes of scales; scales in 32 bits as floats are filled, and the four
+ * of a block of FP8 near 1. */
+static void fill_bytes(kernel_case *c, uint32_t operand)
+{
+    const bp_matmul_quantised_scalars *s = (const void *)c->scalars;
+    const bool scales = operand == OPERAND(matmul_quantised, scales);
+    unsigned char *at = kernel_case_at(c, 0, operand);
+    for (uint64_t e = 0; at != NULL && e < c->bytes[operand]; e++) {
+        const uint32_t bits = element(BP_F32, scales ? e / 4 : e);
+        at[e] =
+            (unsigned char)(scales && !bp_quantised_nests(s->form) ? bits >> e % 4 * 8 : bits >> 8);
+        if (s->form == BP_QUANTISED_FP8 && e % 260 < 4) {
+            at[e] = (unsigned char)(124 + e / 260 % 3 + e % 260);
+        }
+    }
+}
+
 /* Lengths: none, one row, most rows, more than there are. */
 static void fill_index(kernel_case *c, uint32_t operand)
 {
@@ -88,6 +106,8 @@ static void fill(kernel_case *c)
         if (info->operand[i].type == BP_TYPE_STEP) {
             const bp_step_block step = {.seed = 20261124, .step = 7, .sample = 3};
             memcpy(at, &step, sizeof step);
+        } else if (info->operand[i].type == BP_TYPE_BYTE && !info->operand[i].workspace) {
+            fill_bytes(c, i);
         } else if (!floats && !info->operand[i].workspace) {
             fill_index(c, i);
         }
@@ -133,6 +153,7 @@ static void refuse_hopper(bool refused)
 {
     ((cuda_context *)cuda.context)->target.refused =
         refused ? UINT64_C(1) << BP_CUDA_MODULE_matmul_hopper |
+                      UINT64_C(1) << BP_CUDA_MODULE_quantised_hopper |
                       UINT64_C(1) << BP_CUDA_MODULE_attention_hopper
                 : 0;
 }
@@ -204,6 +225,61 @@ static void products_have_the_same_bits(void **state)
     const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 3 : PRODUCTS;
     for (uint32_t i = 0; i < count; i++) {
         check_product(&products[i], i == 2 ? 3 : 1);
+    }
+}
+
+typedef struct quantised {
+    bp_matmul_quantised_scalars scalars;
+    uint32_t absent; /* of those that products have too */
+    bp_dtype dtype;
+    const char *device;
+} quantised;
+
+#define QUANTISED_BEFORE   (UINT32_C(1) << OPERAND(matmul_quantised, before))
+#define QUANTISED_BIAS     (UINT32_C(1) << OPERAND(matmul_quantised, bias))
+#define QUANTISED_RESIDUAL (UINT32_C(1) << OPERAND(matmul_quantised, residual))
+#define ALONE              (QUANTISED_BEFORE | QUANTISED_BIAS | QUANTISED_RESIDUAL)
+#define BLOCKS_OF(size)    (8 * (size)) /* 64 << size elements; 7: 32 */
+
+/* m, n, k, lda, ldc, transpose_b, gelu, form. Both directions of every form; edges on every side;
+ * more tiles than blocks; scales of scales whose last word is not whole. */
+static const quantised quantiseds[] = {
+    {{1030, 1000, 136, 136, 1000, 1, 1, BP_QUANTISED_NF4}, 0, BP_BF16, "sm_90"},
+    {{897, 904, 72, 80, 907, 0, 0, BP_QUANTISED_NF4_DOUBLE}, QUANTISED_BEFORE, BP_F16, "sm_90"},
+    {{900, 897, 88, 88, 900, 1, 0, BP_QUANTISED_INT8}, ALONE, BP_BF16, "sm_90"},
+    {{904, 896, 70, 80, 896, 0, 0, BP_QUANTISED_INT8}, ALONE, BP_F16, "sm_90"},
+    {{899, 890, 72, 80, 890, 1, 0, BP_QUANTISED_FP8}, ALONE, BP_F16, "sm_90"},
+    {{1500, 1544, 67, 72, 1544, 0, 0, BP_QUANTISED_FP8}, ALONE, BP_BF16, "sm_90"},
+    {{1000, 770, 200, 200, 770, 1, 0, BP_QUANTISED_NF4_DOUBLE + BLOCKS_OF(7)},
+     ALONE,
+     BP_BF16,
+     "sm_90:sums"},
+    {{900, 1000, 65, 80, 1000, 0, 0, BP_QUANTISED_FP4 + BLOCKS_OF(1)}, ALONE, BP_F16, "sm_90:sums"},
+    {{897, 900, 8, 80, 900, 1, 0, BP_QUANTISED_FP4_DOUBLE}, ALONE, BP_BF16, "sm_90"},
+};
+#define QUANTISEDS (sizeof quantiseds / sizeof quantiseds[0])
+
+static void check_quantised(const quantised *q, uint32_t seeds)
+{
+    const int64_t form = q->scalars.form;
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    memset(dtypes, (int)q->dtype, sizeof dtypes);
+    uint32_t absent = q->absent;
+    absent |= form == BP_QUANTISED_FP8 ? UINT32_C(1) << OPERAND(matmul_quantised, scales) : 0;
+    absent |= bp_quantised_nests(form) ? 0 : UINT32_C(1) << OPERAND(matmul_quantised, nested);
+    const call of = {
+        BP_KERNEL_matmul_quantised, &q->scalars, dtypes, absent, 0, BP_CUDA_FAMILY_quantised_hopper,
+        BP_CUDA_FAMILY_quantised};
+    check_bits(&of, q->device, seeds);
+}
+
+/* verifies device-23.1466 */
+static void quantised_products_have_the_same_bits(void **state)
+{
+    (void)state;
+    const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 4 : QUANTISEDS;
+    for (uint32_t i = 0; i < count; i++) {
+        check_quantised(&quantiseds[i], i == 1 || i == 4 ? 3 : 1);
     }
 }
 
@@ -381,6 +457,68 @@ static void who_makes_which_attention(void **state)
     assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), all);
 }
 
+/* Which family makes a product with codes from `place` on, planned without a driver. */
+static uint32_t quantised_of(const bp_cuda_target *target, const bp_matmul_quantised_scalars *s,
+                             uint64_t place, bp_dtype dtype)
+{
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    uint64_t offsets[BP_OPERANDS_MAX];
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    memset(dtypes, (int)dtype, sizeof dtypes);
+    for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
+        offsets[i] = place + i * (UINT64_C(1) << 36);
+    }
+    const bp_linked_op op = {BP_KERNEL_matmul_quantised, 1, offsets, s, dtypes, 0};
+    assert_int_equal(bp_cuda_plan_launches(target, &op, launches), 1);
+    assert_true(launches[0].shared_bytes <= target->shared_limit && launches[0].grid[0] > 0);
+    const uint32_t family = bp_cuda_modules[launches[0].module].family;
+    const bool own = family == BP_CUDA_FAMILY_quantised_hopper;
+    assert_true(!own || (launches[0].grid[0] <= 132 && launches[0].block[0] == 512));
+    if (target->refused == 0) {
+        check_said(target, &op, own);
+    }
+    return family;
+}
+
+/* Hopper's form: 16-bit elements, rows of codes in eights, an `a` that a tensor map can describe,
+ * enough tiles.
+ * verifies device-24.f51a */
+static void who_makes_which_quantised_product(void **state)
+{
+    (void)state;
+    const uint32_t own = BP_CUDA_FAMILY_quantised_hopper, all = BP_CUDA_FAMILY_quantised;
+    const bp_cuda_target plain = bp_cuda_target_of(bp_cuda_target_find("sm_80"), false);
+    bp_cuda_target hopper = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
+    const bp_matmul_quantised_scalars s = {4096, 4096, 4096, 4096,
+                                           4096, 1,    0,    BP_QUANTISED_NF4_DOUBLE};
+    assert_int_equal(quantised_of(&hopper, &s, 0, BP_BF16), own);
+    assert_int_equal(quantised_of(&plain, &s, 0, BP_BF16), all);
+    assert_int_equal(quantised_of(&hopper, &s, 0, BP_F32), all);
+    assert_int_equal(quantised_of(&hopper, &s, 8, BP_F16), all);
+    bp_matmul_quantised_scalars other = s;
+    other.lda = 4100; /* lines that begin at multiples of 8 bytes */
+    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
+    other = s;
+    other.k = 4092; /* of a row of codes, as weights lie forward */
+    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
+    other.transpose_b = 0; /* and backward, where rows have n */
+    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), own);
+    other.n = 4092;
+    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
+    other = s;
+    other.m = 16; /* 128 KiB, and 32 tiles */
+    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
+    other.n = 48 * 128 - 127;
+    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), own);
+    other.m = 15;
+    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
+    other = s;
+    other.k = other.lda = UINT32_MAX / 2 / 8 * 8 + 8;
+    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
+    hopper.refused = UINT64_C(1) << BP_CUDA_MODULE_quantised_hopper;
+    assert_int_equal(quantised_of(&hopper, &s, 0, BP_BF16), all);
+}
+
 /* The machine's own driver makes both forms where its GPU is a Hopper. */
 static bool gpu_serves(void)
 {
@@ -395,8 +533,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_makes_which_product),
         cmocka_unit_test(who_makes_which_attention),
+        cmocka_unit_test(who_makes_which_quantised_product),
         cmocka_unit_test(attention_has_the_same_bits),
         cmocka_unit_test(products_have_the_same_bits),
+        cmocka_unit_test(quantised_products_have_the_same_bits),
     };
     if (!instrument_load(&driver)) {
         return 1;

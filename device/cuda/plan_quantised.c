@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Launches of products with weights in 4 or 8 bits. */
+#include "device/cuda/plan_product.h"
+
+#define TILE           64
+#define TILE_THREADS   256
+#define TILE_SHARED    32768 /* on tensor cores, as a product's tile of 64 */
+#define HOPPER_TILE    128
+#define HOPPER_THREADS 512
+#define HOPPER_SHARED  225472 /* a product's, words of codes, tables */
+#define PIECE          8      /* codes that Hopper's kernel reads at once */
+
+static uint32_t quantised_flags(const bp_cuda_plan *plan)
+{
+    const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    const uint32_t c = BP_CUDA_BIT(matmul_quantised, c) | BP_CUDA_BIT(matmul_quantised, before) |
+                       BP_CUDA_BIT(matmul_quantised, residual) |
+                       BP_CUDA_BIT(matmul_quantised, bias);
+    uint32_t flags = s->transpose_b != 0 ? TRANSPOSE_B : 0;
+    flags |= s->gelu != 0 ? GELU : 0;
+    const uint64_t elements = 16 / bp_dtype_bytes(plan->dtype);
+    const uint32_t a = BP_CUDA_BIT(matmul_quantised, a);
+    flags |= bp_cuda_wide(plan, a, (uint64_t)s->lda, elements) ? WIDE_A : 0;
+    flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
+    return flags | (uint32_t)plan->dtype << TYPE_C | (uint32_t)plan->dtype << TYPE_OTHERS;
+}
+
+static uint64_t quantised_tiles(const bp_matmul_quantised_scalars *s, uint64_t tile)
+{
+    return bp_cuda_cut(s->m, tile) * bp_cuda_cut(s->n, tile);
+}
+
+const char *bp_cuda_quantised_misses(const bp_cuda_plan *plan)
+{
+    const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    const uint32_t a = BP_CUDA_BIT(matmul_quantised, a);
+    const uint32_t words = BP_CUDA_BIT(matmul_quantised, codes) |
+                           BP_CUDA_BIT(matmul_quantised, scales) |
+                           BP_CUDA_BIT(matmul_quantised, nested);
+    const uint64_t most = UINT32_MAX / 2; /* coordinates have 32 bits */
+    const uint64_t row = (uint64_t)(s->transpose_b != 0 ? s->k : s->n);
+    if ((uint64_t)s->m >= most || (uint64_t)s->n >= most || (uint64_t)s->k >= most) {
+        return HOPPER_SIDE;
+    }
+    if (!bp_cuda_wide(plan, a, (uint64_t)s->lda, 8)) {
+        return HOPPER_ROWS;
+    }
+    if (!bp_cuda_wide(plan, words, row, PIECE)) {
+        return "rows of codes that are no multiples of 8";
+    }
+    if (!bp_cuda_map_fits(s->m, s->lda)) {
+        return HOPPER_SMALL;
+    }
+    return quantised_tiles(s, HOPPER_TILE) < HOPPER_LEAST ? HOPPER_FEW : NULL;
+}
+
+/* Begins the launch: on Hopper's own tensor instructions where it can be. */
+static bool quantised_begin(bp_cuda_plan *plan, bool hopper)
+{
+    const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    const bool tensor = plan->dtype != BP_F32;
+    uint64_t tiles = quantised_tiles(s, hopper ? HOPPER_TILE : TILE);
+    if (hopper) {
+        tiles = tiles < HOPPER_BLOCKS ? tiles : HOPPER_BLOCKS;
+        if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised_hopper,
+                           BP_CUDA_FUNCTION_matmul_quantised_hopper, tiles, 1, HOPPER_THREADS)) {
+            return false;
+        }
+        plan->launch[plan->count - 1].shared_bytes = HOPPER_SHARED;
+        return true;
+    }
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised, BP_CUDA_FUNCTION_matmul_quantised, tiles, 1,
+                       tensor ? TENSOR_THREADS : TILE_THREADS)) {
+        return false;
+    }
+    plan->launch[plan->count - 1].shared_bytes = tensor ? TILE_SHARED : 0;
+    return true;
+}
+
+bool bp_cuda_plan_matmul_quantised(bp_cuda_plan *plan)
+{
+    const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    const bool hopper = plan->target->hopper && plan->dtype != BP_F32 && s->k > 0 &&
+                        bp_cuda_quantised_misses(plan) == NULL &&
+                        bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_quantised_hopper,
+                                              plan->dtype) != BP_CUDA_NO_MODULE;
+    if (!quantised_begin(plan, hopper)) {
+        return true;
+    }
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, c, BP_ACCESS_WRITE);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, before, BP_ACCESS_WRITE);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, a, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, codes, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, scales, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, nested, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, bias, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, residual, BP_ACCESS_READ);
+    bp_cuda_word64(plan, (uint64_t)s->m);
+    bp_cuda_word64(plan, (uint64_t)s->n);
+    bp_cuda_word64(plan, (uint64_t)s->k);
+    bp_cuda_word64(plan, (uint64_t)s->lda);
+    bp_cuda_word64(plan, (uint64_t)s->ldc);
+    bp_cuda_word32(plan, (uint32_t)s->form);
+    bp_cuda_word32(plan, quantised_flags(plan));
+    if (hopper) {
+        bp_cuda_product_map(plan, BP_CUDA_POSITION(matmul_quantised, a), s->m, s->k, s->lda);
+    }
+    return true;
+}
