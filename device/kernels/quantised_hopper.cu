@@ -189,9 +189,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (m == 0) {
         return;
     }
-    const bp_product product = {
-        c, before, a,   NULL, bias, residual, NULL, m,
-        n, k,      lda, 0,    ldc,  k,        1,    flags & ~BP_TRANSPOSE_A};
+    const uint32_t can = flags & ~(BP_TRANSPOSE_A | BP_ACCUMULATE);
+    const bp_product product = {c, before, a,   NULL, bias, residual, NULL, m,
+                                n, k,      lda, 0,    ldc,  k,        1,    can};
     const uint32_t base = bp_shared_address(memory), ring = (base + 1023) / 1024 * 1024;
     const bp_share share = share_of(&product, ring);
     float *table = (float *)(memory + (ring - base) + TABLES);
