@@ -130,9 +130,10 @@ static bool beats(const bp_fit_try *a, const bp_fit_try *b)
     return a->arena_bytes < b->arena_bytes;
 }
 
+/* As good in both respects, so that it is no other choice. */
 static bool same_candidate(const bp_fit_try *a, const bp_fit_try *b)
 {
-    return a->arena_bytes == b->arena_bytes && a->seconds == b->seconds && a->batch == b->batch;
+    return a->arena_bytes == b->arena_bytes && a->seconds == b->seconds;
 }
 
 /* Enters a planned candidate into the ranking. */

@@ -80,7 +80,7 @@ bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t byt
 typedef struct bp_fit_gain {
     uint64_t budget;
     double before; /* with the named variants only */
-    double after;  /* 0: nothing fits */
+    double after;  /* with all; never more, as budgets hold a named policy */
 } bp_fit_gain;
 
 /* Fills `count` gains at budgets evenly spaced from the least arena of a named policy to below

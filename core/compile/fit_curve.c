@@ -2,6 +2,8 @@
 /* Time against bytes: the curve, and what kept sets gain over the variants with names. */
 #include "core/compile/fit_private.h"
 
+#include <math.h>
+
 /* Keeps the points sorted by bytes and drops those that another beats in both. */
 static void add_point(bp_fit_point *points, uint32_t *count, const bp_fit_try *candidate)
 {
@@ -53,7 +55,7 @@ bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t byt
     uint64_t fixed = fit_fixed_bytes(&s);
     uint32_t budgets = room > FIT_NAMED ? room - (uint32_t)FIT_NAMED : 0;
     BP_TRY(fit_measure(&s, &request->spec, false));
-    for (uint32_t i = 0; i < budgets && used < room; i++) {
+    for (uint32_t i = 0; i < budgets; i++) { /* so that each has room beside the named ones */
         uint64_t budget = least + (most - least) / budgets * i;
         BP_TRY(fit_try_chain(&s, &request->spec, budget, fixed, false, &candidate));
         if (candidate.batch > 0) {
@@ -64,14 +66,14 @@ bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t byt
     return BP_OK;
 }
 
-/* Seconds of the fastest named policy that fits a budget; 0: none does. */
+/* Seconds of the fastest named policy that fits a budget, which is no less than the least arena of
+ * one of them. */
 static double fastest_named(const bp_fit_try *named, uint64_t budget)
 {
-    double seconds = 0.0;
+    double seconds = INFINITY;
     for (uint32_t i = 0; i < FIT_NAMED; i++) {
         const bool fits = named[i].arena_bytes <= budget;
-        seconds =
-            fits && (seconds == 0.0 || named[i].seconds < seconds) ? named[i].seconds : seconds;
+        seconds = fits && named[i].seconds < seconds ? named[i].seconds : seconds;
     }
     return seconds;
 }
@@ -85,8 +87,7 @@ static bp_status find_gains(fit_search *s, const bp_fit_try *named, uint64_t fix
         double *seconds = after ? &gains[i].after : &gains[i].before;
         *seconds = fastest_named(named, gains[i].budget);
         BP_TRY(fit_try_chain(s, &s->request->spec, gains[i].budget, fixed, false, &candidate));
-        const bool faster =
-            candidate.batch > 0 && (*seconds == 0.0 || candidate.seconds < *seconds);
+        const bool faster = candidate.batch > 0 && candidate.seconds < *seconds;
         *seconds = faster ? candidate.seconds : *seconds;
     }
     return BP_OK;
