@@ -108,11 +108,6 @@ static wide wide_difference(wide a, wide b)
     return (wide){a.high - b.high - (a.low < b.low), a.low - b.low};
 }
 
-static bool wide_below(wide a, wide b)
-{
-    return a.high < b.high || (a.high == b.high && a.low < b.low);
-}
-
 /* x * 2^exponent, x not 0, rounded to nearest even. */
 static double fused_round(uint64_t sign, wide x, int32_t exponent)
 {
@@ -151,7 +146,9 @@ static double fused_finite(uint64_t a, uint64_t b, uint64_t c)
     if (sign == (c & SIGN_MASK)) {
         return fused_round(sign, wide_sum(product, added), exponent);
     }
-    if (wide_below(product, added)) {
+    /* Of the same high word, what is added has been moved by one place at most: its 53 bits leave
+     * the low word 0, and it is not above the product. */
+    if (product.high < added.high) {
         return fused_round(sign ^ SIGN_MASK, wide_difference(added, product), exponent);
     }
     const wide left = wide_difference(product, added);

@@ -73,14 +73,17 @@
 #define KERNEL(name)                                                                               \
     static bool legal_##name(const void *scalars)                                                  \
     {                                                                                              \
-        const bp_##name##_scalars *s = scalars;                                                    \
-        bool legal = true;
-#define FLAG(x)            legal = legal && S(x) <= 1;
-#define FRACTION(x)        legal = legal && s->x >= 0.0 && s->x < 1.0;
-#define REQUIRE(condition) legal = legal && (condition);
+        const bp_##name##_scalars *s = scalars;
+#define LEGAL_ONLY(condition)                                                                      \
+    if (!(condition)) {                                                                            \
+        return false;                                                                              \
+    }
+#define FLAG(x)            LEGAL_ONLY(S(x) <= 1)
+#define FRACTION(x)        LEGAL_ONLY(s->x >= 0.0) LEGAL_ONLY(s->x < 1.0)
+#define REQUIRE(condition) LEGAL_ONLY(condition)
 #define END(name)                                                                                  \
     (void)s;                                                                                       \
-    return legal;                                                                                  \
+    return true;                                                                                   \
     }
 #include "core/program/kernels.def"
 

@@ -17,8 +17,8 @@ typedef struct traffic {
 
 static bool lives_below(const traffic *t, const bp_op *op, uint32_t operand)
 {
-    const bp_ref ref = t->graph->refs[op->operand + operand];
-    return bp_ref_present(ref) && t->graph->buffers[ref.buffer].space != BP_SPACE_DEVICE;
+    const bp_ref ref = t->graph->refs[op->operand + operand]; /* copies have both */
+    return t->graph->buffers[ref.buffer].space != BP_SPACE_DEVICE;
 }
 
 /* Bytes that an op begins to copy, or waits for, to below or from it; 0 for any other op. */

@@ -124,12 +124,11 @@ static bp_status verify_place(const verifier *check, const bp_op *op, uint32_t p
     return BP_OK;
 }
 
+/* a is written; in the table's pairs the operand that is written comes first, and alone is. */
 static bool may_coincide(const bp_kernel_info *info, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < info->in_place_count; i++) {
-        uint32_t p = info->in_place[i][0];
-        uint32_t q = info->in_place[i][1];
-        if ((p == a && q == b) || (p == b && q == a)) {
+        if (info->in_place[i][0] == a && info->in_place[i][1] == b) {
             return true;
         }
     }

@@ -66,16 +66,15 @@ static uint32_t flight_operands(const bp_graph *graph, const bp_op *op, uint32_t
     return info->operand_count;
 }
 
+/* b is work's target or source, which no row lets be absent. */
 static bool flight_touches(const flight_operand *a, const flight_operand *b)
 {
-    return a->there && b->there && a->buffer == b->buffer &&
-           bp_rectangle_touch(&a->bytes, &b->bytes);
+    return a->there && a->buffer == b->buffer && bp_rectangle_touch(&a->bytes, &b->bytes);
 }
 
 static bool flight_same(const flight_operand *a, const flight_operand *b)
 {
-    return a->there == b->there && a->buffer == b->buffer &&
-           bp_rectangle_equal(&a->bytes, &b->bytes);
+    return a->buffer == b->buffer && bp_rectangle_equal(&a->bytes, &b->bytes);
 }
 
 /* Holds an op between begin and wait against the work in flight. */
@@ -122,7 +121,7 @@ static bp_status flight_beside(const flight *f)
     const bp_kernel_info *info = bp_kernel_describe(f->op->kernel);
     for (uint32_t i = 2; i < info->operand_count; i++) {
         const bp_ref ref = f->graph->refs[f->op->operand + i];
-        if (bp_ref_present(ref) && !f->graph->buffers[ref.buffer].filled) {
+        if (!f->graph->buffers[ref.buffer].filled) {
             return flight_refuse(f->graph, f->op, "work in flight reads what an op may write");
         }
     }
@@ -140,18 +139,17 @@ static bp_status flight_pieces(const bp_graph *graph, const bp_op *op)
         return flight_refuse(graph, op, "a row of pieces is not before its op");
     }
     const bp_fabric_piece *piece = bp_fabric_pieces_of(s);
-    bool begins = false;
     bool behind = piece[s->member].bytes == (uint64_t)s->bytes;
     uint64_t bytes = 0;
     for (int64_t i = 0; i < s->ranks; i++) {
         const bp_fabric_piece *next = &piece[i + 1 < s->ranks ? i + 1 : 0];
         const uint64_t end = bp_size_add(piece[i].first, piece[i].bytes);
         const bool turns = end == whole && next->first == 0;
-        begins = begins || turns;
         bytes = bp_size_add(bytes, piece[i].bytes);
         behind = behind && end <= whole && (turns || next->first == end);
     }
-    return behind && begins && bytes == whole
+    /* None turns only where all are behind each other in a ring, that is, have no bytes. */
+    return behind && bytes == whole
                ? BP_OK
                : flight_refuse(graph, op, "pieces are not one behind the other the whole");
 }

@@ -306,6 +306,8 @@ static void workspaces_keep_away(void **state)
     }
 }
 
+static int64_t many; /* ranks that the next gather of pieces says it has; 0: its four */
+
 /* A gather of four pieces that make `whole` bytes, in the order of members from one of them on. */
 static void gather_pieces(const bp_fabric_piece pieces[4], int64_t bytes, int64_t whole,
                           int64_t far)
@@ -318,7 +320,7 @@ static void gather_pieces(const bp_fabric_piece pieces[4], int64_t bytes, int64_
     const bp_ref all = hand_buffer(&f.h, "all", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, 4 * BYTES);
     const bp_gather_pieces_begin_operands operands = {all, f.source};
     const bp_gather_pieces_begin_scalars s = {.ticket = bp_graph_ticket(&f.h.graph),
-                                              .ranks = 4,
+                                              .ranks = many > 0 ? many : 4,
                                               .bytes = bytes,
                                               .whole = whole,
                                               .member = 1,
@@ -341,6 +343,10 @@ static void pieces_are_the_whole(void **state)
     refused("a row of pieces is not before its op", "gather_pieces_begin");
     gather_pieces(good, 8, 20, 1);
     refused("a row of pieces is not before its op", "gather_pieces_begin");
+    many = UINT32_MAX + INT64_C(1); /* more than there are rows of, whatever these say */
+    gather_pieces(good, 8, 20, 0);
+    refused("a row of pieces is not before its op", "gather_pieces_begin");
+    many = 0;
     gather_pieces(good, 4, 20, 0);
     refused(refusal, "gather_pieces_begin");
     gather_pieces(good, 8, 24, 0);

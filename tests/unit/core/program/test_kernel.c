@@ -219,12 +219,36 @@ static void extents_do_not_go_round(void **state)
     each_scalar(act_extents);
 }
 
+/* Of two operands that may be the same bytes the first is written and the second is not: the
+ * verifier looks for the one that is written in the first place alone. */
+/* verifies program-3.94c6 */
+static void pairs_begin_with_what_is_written(void **state)
+{
+    (void)state;
+    uint32_t pairs = 0;
+    for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
+        const bp_kernel_info *info = bp_kernel_describe((bp_kernel)kernel);
+        bp_extent extents[BP_OPERANDS_MAX];
+        kernel_case c;
+        kernel_random_case(&c, &bp_device_host, (bp_kernel)kernel, kernel);
+        info->extents(c.scalars, extents);
+        kernel_case_free(&c);
+        for (uint32_t i = 0; i < info->in_place_count; i++) {
+            assert_int_not_equal(extents[info->in_place[i][0]].access, BP_ACCESS_READ);
+            assert_int_equal(extents[info->in_place[i][1]].access, BP_ACCESS_READ);
+            pairs++;
+        }
+    }
+    assert_true(pairs > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_and_fractions_are_held),
         cmocka_unit_test(requirements_are_those_of_the_table),
         cmocka_unit_test(extents_do_not_go_round),
+        cmocka_unit_test(pairs_begin_with_what_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,11 +12,11 @@
 #include "core/program/device.h"
 #include "core/program/fabric.h"
 
-/* Group 0 has two members, group 7 none, and there is no other. */
+/* Groups 0 and 3 have two members, group 7 none, and there is no other. */
 static uint32_t two_members(const void *context, uint32_t group)
 {
     (void)context;
-    return group == 0 ? 2 : 0;
+    return group == 0 || group == 3 ? 2 : 0;
 }
 
 static uint32_t second(const void *context)
@@ -48,6 +48,8 @@ static void test_calls_that_a_group_does_not_fit(void **state)
         {true, BP_KERNEL_gather_pieces_begin, 0, 2, 1, BP_OK},
         {true, BP_KERNEL_gather_pieces_begin, 0, 2, 0, BP_ERR_USAGE}, /* of another rank */
         {true, BP_KERNEL_exchange_pieces_begin, 0, 3, 1, BP_ERR_USAGE},
+        {true, BP_KERNEL_all_gather_begin, 3, 2, 0, BP_OK},
+        {true, BP_KERNEL_gather_pieces_begin, 3, 2, 1, BP_ERR_USAGE}, /* not of all ranks */
         {false, BP_KERNEL_exchange_pieces_begin, 0, 1, 0, BP_OK},
         {true, BP_KERNEL_broadcast_begin, 0, 2, 1, BP_OK},
         {true, BP_KERNEL_broadcast_begin, 0, 2, 2, BP_ERR_USAGE},

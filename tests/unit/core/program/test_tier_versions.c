@@ -252,9 +252,42 @@ static void versions_are_told_apart(void **state)
     versions.plan++;
     assert_int_equal(bp_tier_versions_take(&versions, last, &error), BP_ERR_STORE);
     open_versions();
+    versions.bytes += BP_VERSIONS_PAGE; /* the records lie where they lay, for fewer pages */
+    versions.pages--;
+    assert_int_equal(bp_tier_versions_take(&versions, last, &error), BP_ERR_STORE);
+    is_whole(last);
+    open_versions();
     assert_int_equal(bp_tier_versions_begin(&versions, &error), BP_OK);
     open_versions();
     assert_int_equal(bp_tier_versions_take(&versions, last, &error), BP_ERR_STORE);
+}
+
+/* What lies behind the last range that is kept has one copy: it is what was written last. */
+/* verifies run-26.3555 */
+static void bytes_behind_the_last_range_have_one_copy(void **state)
+{
+    (void)state;
+    random_state = 11;
+    power_returns();
+    open_versions();
+    versions.count = 2; /* pages 0 to 4, and 7 */
+    versions.pages = 6;
+    assert_int_equal(write_first(), BP_OK);
+    assert_int_equal(bp_tier_versions_commit(&versions, 0, &error), BP_OK);
+    bp_tier_versions_confirm(&versions);
+    memcpy(model[1], model[0], BYTES);
+    model[1][0] ^= 1;
+    model[1][20 * BP_VERSIONS_PAGE + 3] ^= 1;
+    assert_int_equal(
+        bp_tier_versions_table.write(&versions, BP_TIER_HAND, 0, model[1], BYTES, &error), BP_OK);
+    assert_int_equal(bp_tier_versions_table.read(&versions, BP_TIER_READ, 0, got, BYTES, &error),
+                     BP_OK);
+    assert_memory_equal(got, model[1], BYTES);
+    assert_int_equal(bp_tier_versions_back(&versions, &error), BP_OK);
+    assert_int_equal(bp_tier_versions_table.read(&versions, BP_TIER_READ, 0, got, BYTES, &error),
+                     BP_OK);
+    model[0][20 * BP_VERSIONS_PAGE + 3] ^= 1;
+    assert_memory_equal(got, model[0], BYTES);
 }
 
 int main(void)
@@ -262,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(power_fails_anywhere),
         cmocka_unit_test(versions_are_told_apart),
+        cmocka_unit_test(bytes_behind_the_last_range_have_one_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,27 @@ static void writes_have_a_way_of_their_own(void **state)
     assert_int_equal(milli(t.written_rate), 200000);
 }
 
+/* Calls of a fabric, and copies within the arena, are no traffic to the tier. */
+/* verifies program-10.eaee */
+static void other_work_in_flight_is_not_counted(void **state)
+{
+    (void)state;
+    begin();
+    compute(1);
+    const int64_t in = hand_copy_begin(&h, at[0], far[0], 400);
+    const int64_t near = hand_copy_begin(&h, at[1], w, 500);
+    const int64_t round = hand_all_gather(&h, 0, 1, at[2], w, 600);
+    compute(5);
+    hand_copy_wait(&h, in, at[0], far[0], 400);
+    hand_copy_wait(&h, near, at[1], w, 500);
+    hand_fabric_wait(&h, round, at[2], 600, w, 600);
+    hand_compute(&h, y, at[0], 1);
+    const bp_traffic t = count();
+    assert_int_equal(t.read, 400);
+    assert_int_equal(t.written, 0);
+    assert_int_equal(milli(t.read_rate), 80000);
+}
+
 /* A program without such copies, or that is not there, moves nothing. */
 /* verifies program-10.eaee */
 static void nothing_is_nothing(void **state)
@@ -119,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rates_are_of_the_tightest_stretch),
                                        cmocka_unit_test(writes_have_a_way_of_their_own),
+                                       cmocka_unit_test(other_work_in_flight_is_not_counted),
                                        cmocka_unit_test(nothing_is_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

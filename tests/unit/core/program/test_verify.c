@@ -255,6 +255,65 @@ static void test_tuples_stay_apart(void **state)
     }
 }
 
+/* A tuple without bytes touches nothing, wherever its operands are said to be. */
+/* verifies program-3.94c6 */
+static void test_empty_tuples_touch_nothing(void **state)
+{
+    (void)state;
+    for (int64_t count = 0; count <= 4; count += 4) {
+        made_graph *f = made_begin();
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref sums = made_buffer(f, "sums", BP_SCOPE_PERSISTENT, BP_F64);
+        const bp_norm_partial_operands operands[2] = {{.partials = sums, .x = w},
+                                                      {.partials = sums, .x = w}};
+        const bp_norm_partial_scalars scalars[2] = {{.count = MADE_COUNT, .chunk = 4},
+                                                    {.count = count, .chunk = 4}};
+        made_op(f, BP_KERNEL_norm_partial, 2, operands, scalars);
+        if (count == 0) {
+            assert_int_equal(made_verify(f), BP_OK);
+        } else {
+            made_refused(f, "another one writes");
+        }
+    }
+}
+
+/* Which element types an operand may have is its row's word: the working ones, and for weights
+ * codes of a byte beside them. */
+/* verifies program-2.b754 */
+static void test_every_element_type(void **state)
+{
+    (void)state;
+    for (uint32_t dtype = 0; dtype < BP_DTYPE_COUNT; dtype++) {
+        const bool working = dtype == BP_F32 || dtype == BP_BF16 || dtype == BP_F16;
+        made_graph *f = made_begin();
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F64);
+        w.dtype = (bp_dtype)dtype;
+        const bp_gelu_forward_scalars gelu = {.count = MADE_COUNT / 8};
+        const bp_gelu_forward_operands operands = {.y = w, .x = w};
+        made_op(f, BP_KERNEL_gelu_forward, 1, &operands, &gelu);
+        if (working) {
+            assert_int_equal(made_verify(f), BP_OK);
+        } else {
+            made_refused(f, "element type");
+            assert_string_equal(f->error.name, "gelu_forward: y");
+        }
+        f = made_begin();
+        w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F64);
+        const bp_adamw_scalars adamw = {.count = 0};
+        const bp_ref g = {w.buffer, BP_F32, 0};
+        const bp_adamw_operands update = {.weight = {w.buffer, (bp_dtype)dtype, 0},
+                                          .state1 = g,
+                                          .state2 = g,
+                                          .gradient = g,
+                                          .control = g,
+                                          .step = g};
+        made_op(f, BP_KERNEL_adamw, 1, &update, &adamw);
+        assert_int_equal(made_verify(f), BP_ERR_VERIFY); /* for other reasons, if not for this */
+        const bool typed = strstr(f->error.text, "element type") != NULL;
+        assert_true(typed == !(working || dtype == BP_U8));
+    }
+}
+
 /* verifies program-9.2d98 */
 static void test_group_buffers_carry_over(void **state)
 {
@@ -354,6 +413,11 @@ static void test_full_tables(void **state)
     assert_string_equal(error.name, "names");
     prototype.shape[0] = (uint64_t)1 << 62;
     assert_int_equal(bp_graph_buffer(&graph, &prototype, "a", &index), BP_ERR_OVERFLOW);
+    prototype.part.whole = 64; /* a part of such a one is no better */
+    error = (bp_error){0};
+    assert_int_equal(bp_graph_buffer(&graph, &prototype, "a", &index), BP_ERR_OVERFLOW);
+    prototype.part.whole = 0;
+    error = (bp_error){0};
     prototype.shape[0] = 1;
     assert_int_equal(bp_graph_buffer(&graph, &prototype, "a", &index), BP_OK);
     assert_int_equal(bp_graph_buffer(&graph, &prototype, "b", &index), BP_ERR_FIT);
@@ -403,6 +467,8 @@ int main(void)
         cmocka_unit_test(test_workspaces),
         cmocka_unit_test(test_list_ops_tuple_by_tuple),
         cmocka_unit_test(test_tuples_stay_apart),
+        cmocka_unit_test(test_empty_tuples_touch_nothing),
+        cmocka_unit_test(test_every_element_type),
         cmocka_unit_test(test_group_buffers_carry_over),
         cmocka_unit_test(test_memory_too_small),
         cmocka_unit_test(test_workspaces_leave_nothing),

@@ -123,6 +123,40 @@ static void test_ids_are_in_range(void **state)
     made_refused(in.f, "host does not fill");
 }
 
+/* What a field says holds for its own buffer; without rows nothing is looked up. */
+/* verifies program-7.2176 */
+static void test_fields_are_of_their_buffer(void **state)
+{
+    (void)state;
+    for (uint32_t below = VOCABULARY; below <= VOCABULARY + 1; below++) {
+        inputs in = make_inputs();
+        bp_ref more = made_buffer(in.f, "more", BP_SCOPE_RESIDENT, BP_I32);
+        in.f->graph.buffers[more.buffer].filled = true;
+        const bp_field field = {UINT32_MAX, BP_TYPE_I32,     more.buffer, 64,
+                                16,         (uint32_t)below, false};
+        assert_int_equal(bp_graph_field(&in.f->graph, &field), BP_OK);
+        more.offset = 64;
+        look_up(&in, in.ids, in.step, IDS, VOCABULARY);
+        look_up(&in, more, in.step, IDS, VOCABULARY);
+        if (below == VOCABULARY) {
+            assert_int_equal(made_verify(in.f), BP_OK);
+        } else {
+            made_refused(in.f, "out of range");
+        }
+    }
+    inputs in = make_inputs();
+    bp_ref other = made_buffer(in.f, "integers", BP_SCOPE_PERSISTENT, BP_I32);
+    const bp_embedding_forward_operands none = {
+        .out = made_buffer(in.f, "out", BP_SCOPE_PROGRAM, BP_F32),
+        .ids = other,
+        .wte = in.table,
+        .step = in.step};
+    const bp_embedding_forward_scalars scalars = {
+        .rows = 0, .sequence = 1, .width = WIDTH, .vocabulary = VOCABULARY};
+    made_op(in.f, BP_KERNEL_embedding_forward, 1, &none, &scalars);
+    assert_int_equal(made_verify(in.f), BP_OK);
+}
+
 /* Integers that an op hands on stay in the range of those that it read. */
 /* verifies program-7.2176 */
 static void test_ids_that_are_copied(void **state)
@@ -173,6 +207,25 @@ static void test_the_step_block(void **state)
     other.dtype = BP_U8;
     look_up(&in, in.ids, other, IDS, VOCABULARY);
     made_refused(in.f, "not the step block");
+
+    in = make_inputs();
+    const bp_field wide = {UINT32_MAX, BP_TYPE_I32,         in.step.buffer, 64,
+                           64,         (uint32_t)INT32_MAX, false};
+    in.f->graph.fields[1] = wide; /* integers where a step block would fit */
+    in.f->graph.field_count = 2;
+    other = in.step;
+    other.offset = 64;
+    look_up(&in, in.ids, other, IDS, VOCABULARY);
+    made_refused(in.f, "out of range"); /* of the ids, which are looked at first */
+    in.f->graph.fields[1].below = VOCABULARY;
+    in.f->error = (bp_error){0};
+    made_refused(in.f, "not the step block");
+
+    in = make_inputs();
+    other = in.step;
+    other.dtype = BP_I32;
+    look_up(&in, other, in.step, IDS, VOCABULARY); /* a step block is no list of ids */
+    made_refused(in.f, "out of range");
 
     in = make_inputs();
     other = in.step;
@@ -295,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ids_are_in_range),
         cmocka_unit_test(test_rows_are_brought_by_the_hosts_ids),
+        cmocka_unit_test(test_fields_are_of_their_buffer),
         cmocka_unit_test(test_ids_that_are_copied),
         cmocka_unit_test(test_the_step_block),
         cmocka_unit_test(test_the_host_fills_and_takes),

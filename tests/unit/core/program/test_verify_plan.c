@@ -122,12 +122,29 @@ static void test_lifetimes_are_checked(void **state)
     }
 }
 
+/* Where nothing is used nothing lives, and no byte is needed. */
+static void test_a_graph_without_ops_needs_nothing(void **state)
+{
+    (void)state;
+    made_graph *f = made_begin();
+    bp_report report;
+    (void)made_buffer(f, "a", BP_SCOPE_PROGRAM, BP_F32);
+    (void)made_buffer(f, "b", BP_SCOPE_PROGRAM, BP_F32);
+    bp_graph_lifetimes(&f->graph);
+    assert_int_equal(bp_report_plan(&f->graph, 0, made_scratch, sizeof made_scratch, &report),
+                     BP_OK);
+    assert_int_equal(report.arena_bytes, 0);
+    assert_int_equal(report.class_most[BP_CLASS_TAPE], 0);
+    assert_int_equal(bp_verify_plan(&f->graph, 0, made_scratch, sizeof made_scratch), BP_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan_is_checked),
         cmocka_unit_test(test_alignment_is_the_graphs),
         cmocka_unit_test(test_lifetimes_are_checked),
+        cmocka_unit_test(test_a_graph_without_ops_needs_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
