@@ -95,7 +95,8 @@ static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
     size_t length = bp_adapter_module_length(name);
     bool found = false;
     const bool table = bp_adapter_table(emit, index);
-    if (length == 0 || !(table || bp_adapter_dense(emit, index))) {
+    const bool takes = table || bp_adapter_dense(emit, index);
+    if (length == 0 || !takes) {
         return false;
     }
     if (table && lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {

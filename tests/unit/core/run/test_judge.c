@@ -2,6 +2,7 @@
 /* Steps that are judged before their update: in two parts they give the bits of whole ones, a
  * skipped one leaves weights and moments alone, and what a defective device computed once is found.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,8 @@
 #include <cmocka.h>
 
 #include "core/number/random.h"
+#include "core/run/run_private.h"
+#include "device/host/host.h"
 #include "tests/support/flip.h"
 #include "tests/support/rig.h"
 
@@ -168,6 +171,143 @@ static void plans_without_the_place_are_refused(void **state)
     const bp_judge judge = judge_of(&b);
     assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_ERR_USAGE);
     rig_close(&r);
+    static const bp_release early[] = {BP_RELEASE_PREVIOUS_NORM, BP_RELEASE_ADAMA};
+    for (size_t i = 0; i < 2; i++) {
+        spec = rig_spec();
+        spec.gradient_release = early[i];
+        spec.optimizer_options.max_grad_norm = i == 0 ? 0.5 : 0.0;
+        open_rig(&r, &spec);
+        assert_int_equal(bp_runtime_judge(&r.runtime, NULL), BP_OK);
+        assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_ERR_USAGE);
+        assert_string_equal(r.runtime.error.name, "--gradient-release");
+        rig_close(&r);
+    }
+}
+
+/* Ops of a program by hand: what begins and is not over keeps a step from being decided in two
+ * parts, unless the host does it. */
+static void programs_with_work_under_way_have_no_place(void **state)
+{
+    (void)state;
+    const uint64_t near = bp_place(BP_SPACE_DEVICE, 64), below = bp_place(BP_SPACE_BELOW, 64);
+    const uint32_t nothing = UINT32_MAX;
+    const struct {
+        struct {
+            bp_kernel kernel;
+            bool to, from; /* below */
+        } op[4];
+        uint32_t count, found;
+    } cases[] = {
+        {{{BP_KERNEL_copy, false, false}, {BP_KERNEL_step_decide, false, false}}, 2, 1},
+        {{{BP_KERNEL_copy, false, false}}, 1, nothing},
+        {{{BP_KERNEL_step_decide, false, false}, {BP_KERNEL_step_decide, false, false}},
+         2,
+         nothing},
+        {{{BP_KERNEL_copy_begin, false, true},
+          {BP_KERNEL_copy_wait, false, true},
+          {BP_KERNEL_step_decide, false, false}},
+         3,
+         2},
+        {{{BP_KERNEL_copy_begin, true, false},
+          {BP_KERNEL_copy_wait, true, false},
+          {BP_KERNEL_step_decide, false, false}},
+         3,
+         2},
+        {{{BP_KERNEL_copy_begin, false, false},
+          {BP_KERNEL_copy_wait, false, false},
+          {BP_KERNEL_step_decide, false, false}},
+         3,
+         nothing},
+        {{{BP_KERNEL_all_gather_begin, false, false},
+          {BP_KERNEL_fabric_wait, false, false},
+          {BP_KERNEL_step_decide, false, false}},
+         3,
+         2},
+        {{{BP_KERNEL_all_gather_begin, false, false},
+          {BP_KERNEL_step_decide, false, false},
+          {BP_KERNEL_fabric_wait, false, false}},
+         3,
+         nothing},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t offsets[4][2];
+        bp_linked_op ops[4] = {{.tuples = 1}};
+        for (uint32_t k = 0; k < cases[i].count; k++) {
+            offsets[k][0] = cases[i].op[k].to ? below : near;
+            offsets[k][1] = cases[i].op[k].from ? below : near;
+            ops[k] =
+                (bp_linked_op){.kernel = cases[i].op[k].kernel, .tuples = 1, .offsets = offsets[k]};
+        }
+        const bp_linked_program program = {.ops = ops, .count = cases[i].count};
+        if (judge_find(&program) != cases[i].found) {
+            fail_msg("case %zu: %u", i, judge_find(&program));
+        }
+    }
+}
+
+/* What is frozen has no gradient to be compared; a device without sums of its own is read. */
+/* verifies run-16.b740 */
+static void frozen_weights_and_devices_without_sums(void **state)
+{
+    (void)state;
+    static const bp_parameter_rule frozen[] = {{.glob = "*wte*", .kind = BP_RULE_FREEZE}};
+    bp_device plain = bp_device_host;
+    plain.word_sum = NULL;
+    for (int i = 0; i < 2; i++) {
+        bp_spec spec = variant_of(0);
+        spec.rules = frozen;
+        spec.rule_count = i == 0 ? 1 : 0;
+        const uint64_t right = digest_of(&spec, NULL);
+        bench twice = {.twice = true};
+        spec.device = i == 0 ? spec.device : &plain;
+        assert_true(digest_of(&spec, &twice) == right);
+        assert_int_equal(twice.equal, STEPS);
+    }
+}
+
+/* A step that moves what it reads, as norms over a batch do, cannot be computed again. */
+static void a_step_that_moves_what_it_reads_runs_once(void **state)
+{
+    (void)state;
+    const bp_spec spec = variant_of(0);
+    rig r;
+    open_rig(&r, &spec);
+    bench b = {.twice = true};
+    const bp_judge judge = judge_of(&b);
+    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    (void)rig_step(&r);
+    assert_int_equal(b.equal, 1);
+    r.runtime.emit.moves = true;
+    (void)rig_step(&r);
+    assert_int_equal(b.equal, 1);
+    rig_close(&r);
+}
+
+/* A step that is not finite is told as one if it is taken, and not if it is skipped. */
+/* verifies run-16.b740 */
+static void steps_that_are_not_finite(void **state)
+{
+    (void)state;
+    for (uint64_t skip = 0; skip < 2; skip++) {
+        const bp_spec spec = variant_of(1);
+        rig r;
+        open_rig(&r, &spec);
+        bench b = {.skip = skip};
+        const bp_judge judge = judge_of(&b);
+        assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+        const uint32_t weight = r.runtime.emit.parameters[0].weight;
+        float *values = rig_read(&r, weight);
+        for (uint64_t i = 0; i < r.runtime.emit.parameters[0].count; i++) {
+            values[i] = NAN;
+        }
+        rig_write(&r, weight, values);
+        free(values);
+        const bp_outcome outcome = rig_step(&r);
+        assert_int_equal(outcome.judgement, skip != 0 ? BP_JUDGE_SKIP : BP_JUDGE_APPLY);
+        assert_true(outcome.nonfinite == (skip == 0));
+        assert_false(outcome.skipped);
+        rig_close(&r);
+    }
 }
 
 /* One bit of one output of a random op of a random step, once. A step that is computed twice finds
@@ -342,6 +482,79 @@ static void a_broken_device_is_in_doubt(void **state)
     rig_close(&r);
 }
 
+static bp_status any_alone(void *user, bool mine, bool *holds)
+{
+    *holds = mine;
+    return ((const bench *)user)->clip == UINT64_MAX ? BP_ERR_DEVICE : BP_OK;
+}
+
+/* With others it is the third run that decides, whichever of the two before it agrees; and what the
+ * others cannot be asked is an error. */
+/* verifies run-17.720a */
+static void ranks_vote_together(void **state)
+{
+    (void)state;
+    static const bp_again results[] = {BP_AGAIN_TRANSIENT, BP_AGAIN_TRANSIENT, BP_AGAIN_DOUBT,
+                                       BP_AGAIN_EQUAL};
+    const bp_device defective = flip_device();
+    for (uint32_t which = 0; which < 5; which++) {
+        bp_spec spec = variant_of(0);
+        spec.device = &defective;
+        rig r;
+        open_rig(&r, &spec);
+        bench b = {.twice = true};
+        bp_judge judge = judge_of(&b);
+        judge.any = any_alone;
+        assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+        (void)rig_step(&r);
+        const uint64_t ops = judge_find(&r.runtime.link.programs[BP_PROGRAM_STEP]) + 1;
+        /* a gradient in the first run, in the second, in every one, in none */
+        flip_now.at = flip_now.ran + late_op(&r) + (which == 1 ? ops : 0);
+        flip_now.every = which == 2 ? 1 : 0;
+        flip_now.at = which >= 3 ? UINT64_MAX : flip_now.at;
+        b.clip = which == 4 ? UINT64_MAX : 0;
+        bp_outcome outcome;
+        const bp_status status = bp_runtime_step(&r.runtime, &r.feed, &outcome);
+        assert_int_equal(status, which == 2 || which == 4 ? BP_ERR_DEVICE : BP_OK);
+        if (which < 4) {
+            assert_int_equal(b.found.result, results[which]);
+            assert_true((b.found.tensor[0] != '\0') == (which < 3));
+        }
+        rig_close(&r);
+    }
+}
+
+static uint32_t one_processor(const void *context, uint16_t *to, uint32_t most)
+{
+    (void)context;
+    (void)most;
+    to[0] = 0;
+    return 1;
+}
+
+/* Where there is one processor no part of the processors can be asked for a vote. */
+/* verifies run-17.720a */
+static void one_processor_alone_is_in_doubt(void **state)
+{
+    (void)state;
+    bp_device defective = flip_device();
+    defective.processors = one_processor;
+    bp_spec spec = variant_of(0);
+    spec.device = &defective;
+    rig r;
+    open_rig(&r, &spec);
+    bench b = {.twice = true};
+    const bp_judge judge = judge_of(&b);
+    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    (void)rig_step(&r);
+    flip_now.at = flip_now.ran;
+    flip_now.every = 1;
+    bp_outcome outcome;
+    assert_int_equal(bp_runtime_step(&r.runtime, &r.feed, &outcome), BP_ERR_DEVICE);
+    assert_int_equal(b.doubt, 1);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +565,12 @@ int main(void)
         cmocka_unit_test(a_sick_processor_is_found),
         cmocka_unit_test(a_sick_form_is_found),
         cmocka_unit_test(a_broken_device_is_in_doubt),
+        cmocka_unit_test(programs_with_work_under_way_have_no_place),
+        cmocka_unit_test(frozen_weights_and_devices_without_sums),
+        cmocka_unit_test(a_step_that_moves_what_it_reads_runs_once),
+        cmocka_unit_test(steps_that_are_not_finite),
+        cmocka_unit_test(ranks_vote_together),
+        cmocka_unit_test(one_processor_alone_is_in_doubt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

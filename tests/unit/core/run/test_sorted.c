@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/run/sorted.h"
+#include "device/host/host.h"
 #include "tests/support/rig.h"
 
 enum { EXAMPLES = 47, SEQUENCE = 10, CLASSES = 3, VOCABULARY = 37, BATCH = 4 };
@@ -129,6 +130,69 @@ static void test_the_watcher_sees_the_order_of_the_data(void **state)
     }
 }
 
+/* Where feeds and plans are no longer those that results can be put in order of, groups are
+ * evaluated one by one. */
+/* verifies run-25.3c8a */
+static void test_what_keeps_the_order_of_the_data(void **state)
+{
+    (void)state;
+    bp_device grouped = bp_device_host; /* which is refused shorter programs */
+    grouped.sums_by_row = false;
+    fill_tokens();
+    for (int shape = 0; shape < 5; shape++) {
+        bp_spec spec =
+            spec_of(shape == 1 ? BP_TASK_CAUSAL_LM : BP_TASK_CLASSES, BP_F32, shape != 1);
+        rig r;
+        spec.config.vocabulary = shape == 1 ? 3500 : VOCABULARY; /* so that two groups are 1 MB */
+        spec.lengths[0] = 4;
+        spec.length_count = 1;
+        spec.poison = shape == 3;
+        spec.device = shape == 2 ? &grouped : spec.device;
+        rig_open(&r, &spec, tokens, TOKENS);
+        assert_true((r.runtime.sorted.groups > 1) == (shape == 0 || shape == 4));
+        assert_true((r.runtime.left_out != NULL) == (shape == 2));
+        r.source.examples = EXAMPLES;
+        r.source.example = example;
+        r.feed.kind = spec.config.task == BP_TASK_CLASSES ? BP_LABELS_CLASS : BP_LABELS_NEXT_TOKEN;
+        r.feed.classes = CLASSES;
+        assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
+        const uint32_t groups = shape == 0 || shape == 4 ? r.runtime.sorted.groups : 1;
+        assert_int_equal(bp_sorted_groups(&r.runtime, &r.feed), groups);
+        bp_feed other = r.feed;
+        other.shuffle = true;
+        assert_int_equal(bp_sorted_groups(&r.runtime, &other), 1);
+        other = r.feed;
+        other.group = 2 * other.batch;
+        assert_int_equal(bp_sorted_groups(&r.runtime, &other), 1);
+        other = r.feed;
+        other.group = other.batch = BATCH - 1;
+        assert_int_equal(bp_sorted_groups(&r.runtime, &other), 1);
+        r.source.examples = 0;
+        assert_int_equal(bp_sorted_groups(&r.runtime, &r.feed), 1);
+        rig_close(&r);
+    }
+}
+
+/* One group is evaluated as it is. */
+/* verifies run-25.3c8a */
+static void test_one_group_alone(void **state)
+{
+    (void)state;
+    fill_tokens();
+    seen *one = calloc(1, sizeof *one), *four = calloc(1, sizeof *four);
+    assert_true(one != NULL && four != NULL);
+    bp_spec spec = spec_of(BP_TASK_CLASSES, BP_F32, true);
+    assert_int_equal(look(&spec, 1, one), BP_OK);
+    spec.lengths[0] = 4;
+    spec.length_count = 1;
+    assert_int_equal(look(&spec, 1, four), BP_OK);
+    assert_int_equal(four->samples, BATCH);
+    memcpy(one->ran, four->ran, sizeof one->ran);
+    assert_memory_equal(one, four, sizeof *one);
+    free(one);
+    free(four);
+}
+
 static void test_its_failure_ends_the_evaluation(void **state)
 {
     (void)state;
@@ -148,6 +212,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_watcher_sees_the_order_of_the_data),
+        cmocka_unit_test(test_what_keeps_the_order_of_the_data),
+        cmocka_unit_test(test_one_group_alone),
         cmocka_unit_test(test_its_failure_ends_the_evaluation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
