@@ -117,11 +117,112 @@ static void test_pairs_without_sides(void **state)
     assert_true(group.weight == 0.0);
 }
 
+static bool cut; /* rows are longer than the model's, and keep their last token */
+
+static bp_status read_pair(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    *to = (bp_example){.first = 8 * index, .count = cut ? T + 2 : T, .tail = cut ? 1 : 0};
+    to->second = 2;
+    return BP_OK;
+}
+
+static uint64_t labels_asked;
+
+static bp_status labels_fail(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    (void)source;
+    (void)first;
+    labels_asked++;
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = 1;
+    }
+    return labels_asked > 1 ? BP_ERR_STORE : BP_OK;
+}
+
+/* Rows of a second type are those of tasks with two texts; a causal model's have one. */
+static void test_types_are_of_pairs_of_texts(void **state)
+{
+    (void)state;
+    static int32_t types[ROWS + 2][T];
+    bp_source source = {.name = "rows", .count = TOKENS, .read = ramp_read, .examples = ROWS};
+    source.example = read_pair;
+    cut = false;
+    for (int classes = 0; classes < 2; classes++) {
+        bp_error error = {0};
+        bp_feed feed = feed_of(&source, false);
+        feed.pairs = false;
+        feed.kind = classes != 0 ? BP_LABELS_CLASS : BP_LABELS_NEXT_TOKEN;
+        feed.classes = 2;
+        bp_group group = group_of(false);
+        group.column[2] = (bp_column){BP_INPUT_TYPES, BP_I32, T, 0, types};
+        assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+        assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+        for (uint32_t t = 0; t < T; t++) {
+            assert_int_equal(types[0][t], classes != 0 && t >= 2 ? 1 : 0);
+        }
+    }
+}
+
+/* What must not be guessed is never masked. */
+static void test_special_tokens_are_not_masked(void **state)
+{
+    (void)state;
+    bp_source source = {.name = "rows", .count = TOKENS, .read = ramp_read, .examples = ROWS};
+    source.example = read_pair;
+    cut = false;
+    bp_error error = {0};
+    bp_feed feed = feed_of(&source, false);
+    feed.pairs = false;
+    feed.kind = BP_LABELS_MASKED;
+    feed.masking = (bp_masking){.probability = 0.999, .token = 99, .special = {1, 9, 17, 26}};
+    bp_group group = group_of(false);
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    uint32_t masked = 0;
+    for (uint32_t r = 0; r < ROWS; r++) {
+        for (uint32_t t = 0; t < T; t++) {
+            const int32_t token = (int32_t)(8 * r + t);
+            const bool special = token == 1 || token == 9 || token == 17 || token == 26;
+            assert_true(!special || (labels[r][t] == -1 && ids[r][t] == token));
+            masked += labels[r][t] >= 0 ? 1 : 0;
+        }
+    }
+    assert_true(masked > ROWS);
+}
+
+/* Labels that cannot be read end the group, those of a row's end as those of its beginning. */
+static void test_labels_that_cannot_be_read(void **state)
+{
+    (void)state;
+    bp_source source = {.name = "rows", .count = TOKENS, .read = ramp_read, .examples = ROWS};
+    source.example = read_pair;
+    source.labels = labels_fail;
+    cut = true;
+    for (uint64_t before = 0; before < 2; before++) {
+        bp_error error = {0};
+        bp_feed feed = feed_of(&source, false);
+        feed.pairs = false;
+        feed.kind = BP_LABELS_GIVEN;
+        feed.classes = 2;
+        bp_group group = group_of(false);
+        labels_asked = before;
+        feed.error = &error;
+        assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+        assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_STORE);
+        assert_string_equal(error.text, "the data cannot be read");
+        assert_int_equal(labels_asked, 2); /* and it is not asked again */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sides_and_weights),
         cmocka_unit_test(test_pairs_without_sides),
+        cmocka_unit_test(test_types_are_of_pairs_of_texts),
+        cmocka_unit_test(test_special_tokens_are_not_masked),
+        cmocka_unit_test(test_labels_that_cannot_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,56 @@ static void spaces_without_enough_bytes_are_refused(void **state)
     free(far);
 }
 
+static void *taken; /* where a device without a region takes its own */
+
+static bp_status open_own(void *context, const bp_device_options *options, const bp_places *places,
+                          bp_error *error)
+{
+    bp_places own = *places;
+    if (own.space[BP_SPACE_DEVICE].address == NULL) {
+        own.space[BP_SPACE_DEVICE].address = taken;
+    }
+    return bp_device_host.open(context, options, &own, error);
+}
+
+/* Memory that is known to be zero is so where the caller gives it; what a device takes for itself
+ * is not, whatever the caller says, and the first weights are the same. */
+/* verifies run-20.39b0 */
+static void only_given_memory_is_known_to_be_zero(void **state)
+{
+    (void)state;
+    bp_device device = bp_device_host;
+    bp_spec spec = rig_spec();
+    planned p[3];
+    device.open = open_own;
+    spec.device = &device;
+    for (int i = 0; i < 3; i++) {
+        make_plan(&p[i], &spec);
+        const uint64_t bytes = p[i].runtime.report.arena_bytes;
+        bp_places places = bp_places_device(i == 2 ? NULL : p[i].arena, bytes);
+        places.zeroed = i > 0;
+        taken = p[i].arena;
+        if (i != 1) {
+            memset(p[i].arena, 0xa5, (size_t)bytes);
+        }
+        assert_int_equal(bp_runtime_open_places(&p[i].runtime, &places), BP_OK);
+        assert_true(p[i].runtime.zeroed == (i == 1));
+        assert_int_equal(bp_runtime_initialize(&p[i].runtime), BP_OK);
+        for (uint32_t k = 0; k < bp_runtime_state_count(&p[i].runtime); k++) {
+            const bp_buffer *b = bp_runtime_state(&p[i].runtime, k);
+            uint8_t *first = malloc((size_t)b->bytes), *own = malloc((size_t)b->bytes);
+            assert_int_equal(bp_runtime_read(&p[0].runtime, b, 0, first, (size_t)b->bytes), BP_OK);
+            assert_int_equal(bp_runtime_read(&p[i].runtime, b, 0, own, (size_t)b->bytes), BP_OK);
+            assert_memory_equal(first, own, (size_t)b->bytes);
+            free(first);
+            free(own);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        free_plan(&p[i]);
+    }
+}
+
 /* One rank that opens a runtime, initialises it and makes a step. */
 typedef struct player {
     uint32_t rank;
@@ -185,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spaces_without_enough_bytes_are_refused),
+        cmocka_unit_test(only_given_memory_is_known_to_be_zero),
         cmocka_unit_test(ranks_with_one_plan_open),
         cmocka_unit_test(ranks_with_another_plan_are_refused),
     };

@@ -45,6 +45,7 @@ typedef struct crew {
     uint32_t here;
     uint32_t rounds;
     uint32_t lost_at; /* the gathering in which a rank is lost; 0: none */
+    bool mute;        /* devices fail without a word */
 } crew;
 
 static uint32_t crew_owner(void *user, const bp_state_tensor *tensor, uint64_t offset,
@@ -65,6 +66,9 @@ static bp_status crew_read(void *user, uint64_t handle, uint64_t offset, void *t
         const uint64_t at = offset + i;
         const bool own = (at / CREW_RUN + handle / 10) % r->crew->size == r->rank;
         ((unsigned char *)to)[i] = own ? desk->state[handle + at] : 0xee;
+    }
+    if (desk->copies_left == 0 && r->crew->mute) {
+        return BP_ERR_DEVICE;
     }
     if (desk->copies_left == 0) {
         return bp_error_set(&r->error, BP_ERR_DEVICE, "crew", "no more copies", "");
@@ -228,6 +232,136 @@ static void a_rank_that_sees_another_medium(void **state)
     }
 }
 
+/* A directory whose names are too long for the files of a snapshot: on a rank it is as good as
+ * another medium, on all of them nothing is begun. */
+/* verifies ranks-11.35ef */
+static void names_that_are_too_long(void **state)
+{
+    (void)state;
+    static char longer[BP_STORE_PATH_MAX + 1];
+    memset(longer, 'd', BP_STORE_PATH_MAX);
+    snapshot_desk *d = snapshot_desk_new();
+    crew *c = crew_new(d, 2);
+    assert_int_equal(crew_save(c, 4), BP_OK);
+    longer[BP_STORE_PATH_MAX - 24] = '\0'; /* the directory's name fits, those in it do not */
+    c->rank[1].place.directory = longer;
+    assert_int_equal(crew_save(c, 5), BP_OK);
+    assert_true(c->rank[0].apart && c->rank[1].apart);
+    longer[BP_STORE_PATH_MAX - 24] = 'd';
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        c->rank[rank].place.directory = longer;
+    }
+    assert_int_not_equal(crew_save(c, 6), BP_OK);
+    assert_int_equal(snapshot_desk_newest(d), 4);
+    crew_free(c);
+    assert_true(snapshot_desk_free(d));
+}
+
+/* A file that cannot be closed after a device has failed: it is the device that is told of. Who has
+ * no place for a reason, or was given none, tells the others the status alone. */
+/* verifies ranks-11.35ef */
+static void what_went_wrong_first_is_told(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        snapshot_desk *d = snapshot_desk_new();
+        crew *c = crew_new(d, 2);
+        d->copies_left = 5;
+        c->mute = form == 1;
+        c->rank[1].place.error = form == 2 ? NULL : c->rank[1].place.error;
+        faulty_store_arm(&c->rank[1].faulty, FAULT_CLOSE, 1, true);
+        assert_int_equal(crew_save(c, 6), BP_ERR_DEVICE);
+        faulty_store_arm(&c->rank[1].faulty, FAULT_KINDS, 0, false);
+        const bp_error *error = &c->rank[0].error;
+        const bool own = strstr(error->name, "rank 1: ") == NULL;
+        if (form == 0) {
+            assert_true(own || strstr(error->name, "no more copies") != NULL);
+        } else if (form == 1 && !own) {
+            assert_string_equal(error->name, "rank 1: ");
+        }
+        d->copies_left = (size_t)-1;
+        crew_free(c);
+        assert_true(snapshot_desk_free(d));
+    }
+}
+
+enum { MANY = 30, HUGE_BYTES = (16 << 20) + 4096 };
+
+static unsigned char pattern_of(uint64_t handle, uint64_t at)
+{
+    return (unsigned char)(handle * 31 + at * 7 + at / 251);
+}
+
+static bp_status pattern_out(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
+{
+    (void)user;
+    for (size_t i = 0; i < bytes; i++) {
+        ((unsigned char *)to)[i] = pattern_of(handle, offset + i);
+    }
+    return BP_OK;
+}
+
+/* Whole tensors, the first ones and every third of one rank, the others in turn. */
+static uint32_t pattern_owner(void *user, const bp_state_tensor *tensor, uint64_t offset,
+                              uint64_t *end)
+{
+    const crew_rank *r = user;
+    (void)offset;
+    *end = tensor->bytes;
+    return tensor->handle < 20 || tensor->handle % 3 == 0
+               ? 0
+               : (uint32_t)tensor->handle % r->crew->size;
+}
+
+/* More tensors than a rank writes in a round, and one that is longer than what it writes: the files
+ * are those of one rank. */
+/* verifies ranks-11.35ef */
+static void rounds_that_fill(void **state)
+{
+    (void)state;
+    static char names[MANY][8];
+    static bp_state_tensor many[MANY];
+    static unsigned char staging[3][1 << 20];
+    for (uint32_t size = 1; size <= 3; size++) {
+        snapshot_desk *d = snapshot_desk_new();
+        for (uint32_t i = 0; i < MANY; i++) {
+            const uint64_t count = i == 3 ? HUGE_BYTES / 4 : 40 + i;
+            snprintf(names[i], sizeof names[i], "t%02u", i);
+            many[i] = (bp_state_tensor){names[i], BP_F32, 1, {count}, 4 * count, i, i % 2 == 0};
+        }
+        d->snapshot.tensors = many;
+        d->snapshot.tensor_count = MANY;
+        d->snapshot.io.read = pattern_out;
+        uint64_t right = 0;
+        const size_t scratch =
+            (size_t)(bp_snapshot_scratch(&d->snapshot) + bp_snapshot_ranks_scratch(MANY, size));
+        free(d->place.scratch);
+        d->place.scratch = malloc(scratch);
+        d->place.scratch_bytes = scratch;
+        d->place.staging = (bp_staging){staging[0], sizeof staging[0]};
+        assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &right), BP_OK);
+        crew *c = crew_new(d, size);
+        for (uint32_t i = 0; i < size; i++) {
+            crew_rank *r = &c->rank[i];
+            free(r->place.scratch);
+            r->place.scratch = malloc(scratch);
+            r->place.scratch_bytes = scratch;
+            r->place.staging = (bp_staging){staging[i], sizeof staging[i]};
+            r->ranks.owner = pattern_owner;
+            r->ranks.read = pattern_out;
+        }
+        assert_int_equal(crew_save(c, 8), BP_OK);
+        assert_false(c->rank[0].apart);
+        for (uint32_t i = 0; i < size; i++) {
+            assert_true(c->rank[i].digest == right);
+        }
+        bp_snapshot_found found;
+        assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-8", &found), BP_OK);
+        crew_free(c);
+        assert_true(snapshot_desk_free(d));
+    }
+}
+
 /* A failing call of any kind on any rank: all of them return it, and rank 0 knows whose it is. */
 /* verifies ranks-11.35ef */
 static void every_failing_call_of_every_rank(void **state)
@@ -338,6 +472,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_files_are_those_of_one_rank),
         cmocka_unit_test(a_rank_that_sees_another_medium),
+        cmocka_unit_test(names_that_are_too_long),
+        cmocka_unit_test(what_went_wrong_first_is_told),
+        cmocka_unit_test(rounds_that_fill),
         cmocka_unit_test(every_failing_call_of_every_rank),
         cmocka_unit_test(a_rank_that_is_lost),
         cmocka_unit_test(a_device_that_fails),
