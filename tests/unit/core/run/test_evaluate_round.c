@@ -238,6 +238,9 @@ static void shares_of_weights_too(void **state)
         compare(&spec, ahead == 0 ? 0 : 5);
         shorter_too(&spec);
     }
+    spec.lengths[0] = 3; /* several micro-batches of a round are longer than that */
+    spec.length_count = 1;
+    compare(&spec, 0);
 }
 
 /* A watcher that fails does so on every rank, in the same group. */

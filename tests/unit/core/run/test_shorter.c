@@ -11,6 +11,7 @@
 
 #include "core/compile/lengths.h"
 #include "device/host/cpu.h"
+#include "device/host/host.h"
 #include "layers/bert.h"
 #include "layers/transformer.h"
 #include "tests/support/plan_bytes.h"
@@ -102,11 +103,32 @@ static double evaluate(rig *r)
     return loss;
 }
 
+static bool again_never(void *user, const bp_outcome *seen)
+{
+    (void)user;
+    (void)seen;
+    return false;
+}
+
+static bp_judgement take_all(void *user, const bp_outcome *seen, double *factor)
+{
+    (void)user;
+    (void)seen;
+    *factor = 1.0;
+    return BP_JUDGE_APPLY;
+}
+
+static const bp_judge takes_all = {.again = again_never, .decide = take_all};
+static bool judged; /* steps are run in two parts */
+
 static traces run(const bp_spec *spec)
 {
     rig r;
     traces t = {.digest = 0};
     rig_open(&r, spec, tokens, TOKENS);
+    if (judged) {
+        assert_int_equal(bp_runtime_judge(&r.runtime, &takes_all), BP_OK);
+    }
     examples_of(&r, &r.feed);
     for (uint32_t i = 0; spec->optimizer != NULL && i < STEPS; i++) {
         const bp_outcome outcome = rig_step(&r);
@@ -265,12 +287,91 @@ static void test_forms_threads_and_poison(void **state)
     }
 }
 
+/* A first case of the family, of one micro-batch or three. */
+static bp_spec plain_spec(uint32_t micros)
+{
+    bp_spec spec;
+    char name[SPEC_CASE_NAME];
+    assert_true(case_of(0, &spec, name));
+    spec.accumulation = micros;
+    spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
+    return spec;
+}
+
+/* Steps that are judged have the same bits, in one program and in several. */
+/* verifies compile-13.5a54 */
+static void test_judged_steps(void **state)
+{
+    (void)state;
+    fill_tokens();
+    for (uint32_t micros = 1; micros <= 3; micros += 2) {
+        bp_spec spec = plain_spec(micros);
+        judged = false;
+        const traces whole = run(&spec);
+        judged = true;
+        compare("judged", &spec);
+        const traces parts = run(&spec);
+        assert_true(parts.digest == whole.digest);
+        judged = false;
+    }
+}
+
+static uint64_t excess; /* bytes that products of few rows want beyond what they need */
+
+static uint64_t odd_workspace(const bp_device_options *options, bp_kernel kernel,
+                              const void *scalars, const uint8_t *dtypes)
+{
+    const uint64_t bytes = bp_device_host.workspace(options, kernel, scalars, dtypes);
+    const bp_matmul_scalars *s = scalars;
+    const bool few = kernel == BP_KERNEL_matmul && s->m == 15; /* three samples of five */
+    return few && bytes > 0 ? bytes + excess : bytes;
+}
+
+/* A shorter program may want more than the padded one has in a place: it lies where there is room,
+ * all of it is placed anew, or it is left out; and the bits stay. */
+/* verifies compile-13.5a54 */
+static void test_programs_that_want_more_room(void **state)
+{
+    (void)state;
+    bp_device odd = bp_device_host;
+    uint32_t fitted = 0, left = 0;
+    odd.workspace = odd_workspace;
+    fill_tokens();
+    bp_spec spec = plain_spec(1);
+    spec.device = &odd;
+    spec.evaluate = true;
+    excess = 0;
+    const traces padded = run(&spec);
+    spec.lengths[0] = 5;
+    spec.length_count = 1;
+    for (uint64_t k = 0; k < 40; k++) {
+        static bp_runtime runtime;
+        excess = padded.arena / 32 * k;
+        const uint64_t bytes = plan_bytes(&spec);
+        void *memory = malloc((size_t)bytes);
+        assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+        assert_int_equal(runtime.report.arena_bytes, padded.arena);
+        const bool there = runtime.left_out == NULL;
+        free(memory);
+        assert_true(there == (runtime.shorter_count == 1));
+        fitted += there;
+        left += !there;
+        if (there) {
+            const traces t = run(&spec);
+            assert_true(t.digest == padded.digest);
+        }
+    }
+    assert_true(fitted > 2 && left > 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_case_without_and_with_dropout),
         cmocka_unit_test(test_chunks_of_rounded_gradients),
         cmocka_unit_test(test_forms_threads_and_poison),
+        cmocka_unit_test(test_judged_steps),
+        cmocka_unit_test(test_programs_that_want_more_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
