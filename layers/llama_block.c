@@ -197,7 +197,8 @@ static uint32_t add_end(building *b, bp_llama_parameter weight, const uint32_t f
     /* What enters is scaled, so that the sum is the product's own; not where a bias is scaled, too.
      */
     const uint32_t x = biased ? from[0] : add_scale(b, from[0], in);
-    if (b->own->norms == BP_LLAMA_NORMS_BEFORE && !(biased && is_scaled(b))) {
+    const bool scaled = biased && is_scaled(b);
+    if (b->own->norms == BP_LLAMA_NORMS_BEFORE && !scaled) {
         const uint32_t out = make_value(b, names[0], names[1], b->shape.width);
         bp_node *node = make_node(b, BP_NODE_RESIDUAL, x, out);
         node->in[1] = from[1];

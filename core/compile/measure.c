@@ -303,11 +303,11 @@ static void list_variants(measure *m, uint32_t stage, bp_chain_stage *out)
     out->variant[out->variants++].number = named - 1;
 }
 
+/* Of one variant, in two stages. */
 static bool same_measure(const bp_chain_variant *a, const bp_chain_variant *b)
 {
-    return a->number == b->number && a->forward == b->forward && a->backward == b->backward &&
-           a->tape == b->tape && a->forward_peak == b->forward_peak &&
-           a->backward_peak == b->backward_peak;
+    return a->forward == b->forward && a->backward == b->backward && a->tape == b->tape &&
+           a->forward_peak == b->forward_peak && a->backward_peak == b->backward_peak;
 }
 
 /* Whether the stage is one like the stage measured last: what it is with all of its tape, and with
@@ -410,8 +410,7 @@ static void measure_boundaries(measure *m, bp_chain_stage *stages, uint32_t coun
         m->spec->model->forward(&m->emit, &call);
         note_rows(m);
         keep_shared(m);
-        bool made =
-            m->emit.status == BP_OK && bp_ref_present(call.output) && !bp_graph_counts(&m->graph);
+        const bool made = m->emit.status == BP_OK && !bp_graph_counts(&m->graph);
         stages[s + 1].input = made ? m->graph.buffers[call.output.buffer].bytes : 0;
     }
     m->graph.used = m->mark;

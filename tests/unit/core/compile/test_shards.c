@@ -204,10 +204,43 @@ static void test_edges(void **state)
     assert_string_equal(bp_sharing_name(BP_SHARINGS), "?");
 }
 
+/* Shares are called equal where they are all of the same whole units, in the order of the ranks;
+ * and they are called so wherever the units divide and the first is rank 0's. */
+static void test_equal_shares(void **state)
+{
+    (void)state;
+    uint32_t equal = 0, turned = 0;
+    for (uint32_t ranks = 1; ranks <= 4; ranks++) {
+        const uint64_t units[] = {ranks, 2 * ranks, 1, ranks + 1, 3 * ranks, 2 * ranks};
+        const uint32_t count = 6;
+        bp_shards shards;
+        for (uint32_t t = 0; t < count; t++) {
+            tensors[t] = tensor_of(units[t] * BP_SHARD_UNIT - (t == 5 ? 1 : 0), 4);
+        }
+        deal(&shards, count, ranks);
+        for (uint32_t t = 0; t < count; t++) {
+            const uint64_t all = tensors[t].count, each = all / ranks;
+            bool alike = all % (ranks * (uint64_t)BP_SHARD_UNIT) == 0, first = true;
+            for (uint32_t rank = 0; rank < ranks; rank++) {
+                const bp_share share = bp_shards_share(&shards, t, all, rank);
+                first = first && share.first == rank * each && share.count == each;
+            }
+            turned += alike && !first;
+            alike = alike && first;
+            assert_true(bp_shards_equal(&shards, t, all) == alike);
+            equal += alike;
+        }
+        free(shards.bits);
+    }
+    if (equal < 5 || turned > 0) {
+        fail_msg("%u equal, %u turned", equal, turned);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_deal_against_unit_by_unit),
-                                       cmocka_unit_test(test_balance),
-                                       cmocka_unit_test(test_edges)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_deal_against_unit_by_unit), cmocka_unit_test(test_balance),
+        cmocka_unit_test(test_equal_shares), cmocka_unit_test(test_edges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans of what is shared out among ranks, or below, in forms that no preset has: tensors that fill
+ * several buckets, frozen ones, codes that do not divide; and with every single row of the tables
+ * missing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "core/compile/optimizer.h"
+#include "core/run/runtime.h"
+#include "layers/gpt2.h"
+#include "layers/llama.h"
+#include "tests/support/config.h"
+#include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
+#include "tests/support/short_tables.h"
+
+static bp_runtime runtime;
+
+/* A plan, which the verifier has been through; its arena's bytes. */
+static uint64_t plan_of(const bp_spec *spec)
+{
+    const uint64_t bytes = plan_bytes(spec);
+    assert_true(bytes != BP_SIZE_INVALID);
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    const bp_status status = bp_runtime_plan(&runtime, spec, memory, bytes);
+    free(memory);
+    if (status != BP_OK) {
+        fail_msg("%s %s", runtime.error.text, runtime.error.name);
+    }
+    return runtime.report.arena_bytes;
+}
+
+static bp_spec spec_of(uint32_t vocabulary, uint32_t width)
+{
+    bp_spec spec = rig_spec();
+    spec.config.vocabulary = vocabulary;
+    SET_OWN(&spec.config, bp_transformer, width, width);
+    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    spec.ranks = 2;
+    spec.lanes = 2;
+    spec.accumulation = 2;
+    return spec;
+}
+
+/* The weights of two million elements and more go round in pieces of buckets, and each rank has
+ * half of the state. */
+static void tables_that_fill_buckets(void **state)
+{
+    (void)state;
+    static const bp_parameter_rule frozen[] = {{.glob = "*wpe*", .kind = BP_RULE_FREEZE},
+                                               {.glob = "*.h.0.ln*", .kind = BP_RULE_FREEZE}};
+    for (uint32_t sharing = BP_SHARING_NONE; sharing < BP_SHARINGS; sharing++) {
+        for (uint32_t ranks = 2; ranks <= 4; ranks += 2) {
+            for (uint32_t rules = 0; rules <= 2; rules += 2) {
+                bp_spec spec = spec_of(40000, 80);
+                spec.ranks = ranks;
+                spec.rank = ranks - 1;
+                spec.lanes = spec.accumulation = ranks;
+                spec.rules = frozen;
+                spec.rule_count = rules;
+                spec.sharing = (bp_sharing)sharing;
+                const uint64_t one = plan_of(&spec);
+                spec.sharing = BP_SHARING_NONE;
+                assert_true(sharing == BP_SHARING_NONE || one < plan_of(&spec));
+            }
+        }
+    }
+}
+
+/* Every row of the tables may be the one that is missing. */
+/* verifies compile-6.ea09 */
+static void every_single_row_may_be_missing(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    for (uint32_t i = 0; i < 10; i++) {
+        bp_spec spec = spec_of(i < 6 ? 4099 : 37, 16);
+        bp_error error = {0};
+        if (i < 6) {
+            spec.sharing = i % 3 == 0 ? BP_SHARING_GRADIENTS : BP_SHARING_PARAMETERS;
+            spec.gather_ahead = i % 2 == 0 ? 0 : 2;
+            spec.rank = i % 2;
+            spec.evaluate = true;
+            spec.gradient_release = i == 4 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
+            spec.optimizer_options.max_grad_norm = i > 2 ? 1.0 : 0.0;
+        } else {
+            spec.ranks = spec.lanes = spec.accumulation = 1;
+            SET_OWN(&spec.config, bp_transformer, width, 64);
+            spec.below = (bp_below){.bases = i % 2 == 0 ? BP_BELOW_ALL : 0,
+                                    .states = i % 2 == 0 ? 0 : BP_BELOW_ALL,
+                                    .weights = i == 9 ? BP_BELOW_ALL : 0,
+                                    .ahead = 2};
+            if (i % 2 == 0) {
+                spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+            }
+            spec.generate_context = i == 8 ? 8 : 0;
+            spec.evaluate = true;
+        }
+        if (bp_spec_check(&spec, &error) != BP_OK) {
+            fail_msg("%u: %s %s", i, error.text, error.name);
+        }
+        assert_true(short_tables_refused(&spec, "every row", 0, UINT32_MAX / 8));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_that_fill_buckets),
+        cmocka_unit_test(every_single_row_may_be_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
