@@ -187,9 +187,9 @@ uint32_t bp_shards_owner(const bp_shards *shards, uint32_t tensor, uint64_t coun
     return low < shards->ranks - start ? low + start : low - (shards->ranks - start);
 }
 
-bool bp_shards_equal(const bp_shards *shards, uint32_t tensor, uint64_t count)
+/* The runs of such a tensor begin with rank 0 (deal_tensor). */
+bool bp_shards_equal(const bp_shards *shards, uint64_t count)
 {
-    (void)tensor; /* the runs of every such tensor begin with rank 0 (deal_tensor) */
     return count % BP_SHARD_UNIT == 0 && bp_shards_units(count) % shards->ranks == 0;
 }
 

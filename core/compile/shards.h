@@ -61,7 +61,7 @@ uint32_t bp_shards_owner(const bp_shards *shards, uint32_t tensor, uint64_t coun
                          uint64_t element);
 
 /* Whether all shares of a tensor are equal, so that they lie in it in the order of ranks. */
-bool bp_shards_equal(const bp_shards *shards, uint32_t tensor, uint64_t count);
+bool bp_shards_equal(const bp_shards *shards, uint64_t count);
 
 /* The fewest and the most bytes that a rank owns. */
 void bp_shards_spread(const bp_shards *shards, uint64_t *least, uint64_t *most);

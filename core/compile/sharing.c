@@ -78,7 +78,7 @@ static void note_pieces(bp_emit *emit, uint32_t index)
     bp_parameter *parameter = &emit->parameters[index];
     const uint64_t count = parameter->count;
     parameter->pieces = emit->graph->used.scalars;
-    if (bp_shards_equal(&emit->shards, index, count)) {
+    if (bp_shards_equal(&emit->shards, count)) {
         return;
     }
     for (uint32_t rank = 0; rank < spec->ranks; rank++) {
@@ -424,7 +424,7 @@ void compile_gather(bp_emit *emit, uint32_t index)
                                    end - weight_bytes(spec, parameter, share->first),
                                    weight_bytes(spec, parameter, parameter->count)};
     parameter->held++; /* its share is read */
-    if (bp_shards_equal(&emit->shards, index, parameter->count)) {
+    if (bp_shards_equal(&emit->shards, parameter->count)) {
         bp_emit_gather(emit, whole, own, pieces.bytes);
     } else {
         const int64_t ticket = compile_gather_pieces(emit, whole, own, &pieces);
