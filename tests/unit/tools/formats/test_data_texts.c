@@ -120,6 +120,14 @@ static const rows_case good[] = {
     {BP_DATA_TSV, "id\tquestion1\tquestion2\tlabel\n\n7\ta\tb\t-2\n8\tc\td\t1e2\n",
      "<a=-2><b><c=100><d>"},
     {BP_DATA_CSV, "anchor,positive\n\"a, \"\"b\"\"\",c\nd,\n", "<a, \"b\"><c><d><>"},
+    {BP_DATA_JSONL, "{\"text\": \"a\", \"otherwise\": 3, \"negative-1\": 4, \"negative_0\": 5}",
+     "<a>"},
+    {BP_DATA_JSONL,
+     "{\"negative_6\": \"7\", \"negative_5\": \"6\", \"negative_4\": \"5\", \"negative_3\": \"4\", "
+     "\"negative_2\": \"3\", \"negative\": \"2\", \"positive\": \"1\", \"anchor\": \"0\"}",
+     "<0><1><2><3><4><5><6><7>"},
+    {BP_DATA_TSV, "text\tscore\na\t5\n", "<a>"},
+    {BP_DATA_TSV, "text\tanswer", ""},
     {BP_DATA_CSV, "\n\n", ""},
     {BP_DATA_JSONL, "\n", ""},
 };
@@ -142,6 +150,7 @@ static const rows_case bad[] = {
     {BP_DATA_TSV, "id\tname\n1\t2\n", "the row has no first text"},
     {BP_DATA_TSV, "text\tquery\na\tb\n", "two fields name the same text"},
     {BP_DATA_TSV, "text\tanswer\na\n", "the row has another number of fields"},
+    {BP_DATA_TSV, "text\tanswer\na\tb\tc\n", "the row has another number of fields"},
     {BP_DATA_TSV, "text\tanswer\tscore\na\tb\tc\n", "the score is not a number"},
     {BP_DATA_TSV, "text\tanswer\tscore\na\tb\t0.00000000000000000000000000000000001\n",
      "the score is too long"},

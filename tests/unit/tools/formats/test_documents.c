@@ -286,6 +286,50 @@ static void json_lines_with_labels(void **state)
                    "neither a number nor the name");
 }
 
+/* A sentence, or a question with one, where nothing has a usual name. */
+/* verifies formats-23.429b */
+static void sentences_and_questions(void **state)
+{
+    (void)state;
+    gives_labels("{\"sentence\": \"s\", \"label\": 1}", BP_DATA_JSONL, "<T:s=1>");
+    gives_labels("{\"question\": \"q\", \"sentence\": \"s\", \"label\": 1}", BP_DATA_JSONL,
+                 "<T:qS:s=1>");
+    gives_labels("{\"sentence\": \"s\", \"text\": \"t\", \"label\": 1}", BP_DATA_JSONL, "<T:t=1>");
+    refuses_labels("{\"sentence\": \"s\", \"sentence2\": \"t\", \"label\": 1}", BP_DATA_JSONL,
+                   "a.file: line 1", "lacks");
+    gives_labels("question\tsentence\tlabel\nq\ts\t1\n", BP_DATA_TSV, "<T:qS:s=1>");
+    gives_labels("sentence\tid\tlabel\ns\t7\t1\n", BP_DATA_TSV, "<T:s=1>");
+    gives_labels("question\tlabel\nq\t1\n", BP_DATA_TSV, "<T:q=1>");
+    refuses_labels("question\tid\tlabel\nq\t7\t1\n", BP_DATA_TSV, "a.file: line 1", "none named");
+}
+
+/* Rows that are guessed need no label; a table without names of columns has one all the same. */
+/* verifies formats-23.429b */
+static void labels_that_may_lack(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {{"text\tid\nx\t1\n", "<T:x=18446744073709551615>"},
+                                          {"1\tx\n", "<T:x=1>"},
+                                          {"text\tlabel\nx\t1\n", "<T:x=1>"}};
+    char wide[2048], *at = wide;
+    desk d;
+    desk_begin(&d);
+    d.documents.form = BP_FORM_LABELLED;
+    d.documents.labels = BP_LABELS_CLASS;
+    d.documents.classes = 5;
+    d.documents.may_lack = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(read_window(&d, rows[i][0], strlen(rows[i][0]), BP_DATA_TSV, 4), BP_OK);
+        assert_string_equal(d.said, rows[i][1]);
+    }
+    for (int i = 0; i < 300; i++) {
+        at += sprintf(at, "%sc%d", i > 0 ? "\t" : "", i);
+    }
+    assert_int_equal(read_window(&d, wide, (size_t)(at - wide), BP_DATA_TSV, 4), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "more columns than can be"));
+    desk_end(&d);
+}
+
 /* verifies formats-23.429b */
 static void arrays_of_objects(void **state)
 {
@@ -504,6 +548,8 @@ int main(void)
         cmocka_unit_test(json_lines_with_prompts),
         cmocka_unit_test(json_lines_with_labels),
         cmocka_unit_test(bad_bits_are_refused),
+        cmocka_unit_test(sentences_and_questions),
+        cmocka_unit_test(labels_that_may_lack),
         cmocka_unit_test(arrays_of_objects),
         cmocka_unit_test(malformed_lines_are_named),
         cmocka_unit_test(lines_of_other_forms_are_refused),
