@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs every test program of a build and every tests/*/test_*.sh, three at a time (JOBS; some do little
+# Runs every test program of a build and every tests/*/test_*.sh, four at a time (JOBS; many do little
 # but wait), each with a temporary folder of its own in TMPDIR; names the slowest and ends with
 # `N passed, N failed`.
 #
@@ -90,7 +90,7 @@ for t in $scripts $programs; do
     [[ $t == *.sh || -f ${t#"$build"/}.c ]] || continue
     number=$((number + 1))
     printf '%s\0%s\0' "$number" "$t"
-done | xargs -0 -r -n 2 -P "${JOBS:-3}" bash -c 'run_one "$1" "$2"' run_one
+done | xargs -0 -r -n 2 -P "${JOBS:-4}" bash -c 'run_one "$1" "$2"' run_one
 
 {
     sha256sum <"$build/bedplate" 2>/dev/null | cut -d ' ' -f 1 | sed 's/^/# program /'
