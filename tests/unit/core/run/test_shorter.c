@@ -323,8 +323,10 @@ static uint64_t odd_workspace(const bp_device_options *options, bp_kernel kernel
 {
     const uint64_t bytes = bp_device_host.workspace(options, kernel, scalars, dtypes);
     const bp_matmul_scalars *s = scalars;
-    const bool few = kernel == BP_KERNEL_matmul && s->m == 15; /* three samples of five */
-    return few && bytes > 0 ? bytes + excess : bytes;
+    if (kernel != BP_KERNEL_matmul) {
+        return bytes;
+    }
+    return bytes + 256 + (s->m == 15 ? excess : 0); /* three samples of five */
 }
 
 /* A shorter program may want more than the padded one has in a place: it lies where there is room,
@@ -361,7 +363,9 @@ static void test_programs_that_want_more_room(void **state)
             assert_true(t.digest == padded.digest);
         }
     }
-    assert_true(fitted > 2 && left > 2);
+    if (fitted < 3 || left < 3) {
+        fail_msg("%u fitted, %u were left out", fitted, left);
+    }
 }
 
 int main(void)
