@@ -80,6 +80,21 @@ static bp_status check_target(exporting *e)
     return BP_OK;
 }
 
+/* How the directory makes a text's vector of its tokens'. */
+static bp_status read_pooling(exporting *e)
+{
+    static bp_embedder embedder;
+    model_files *m = &e->m;
+    BP_TRY(bp_embedder_read(m->store, m->set->model, NULL, m->work.memory, &embedder, &m->error));
+    m->config.pooling = embedder.pooling;
+    if (embedder.normalize && strcmp(e->format, "gguf") == 0) {
+        fprintf(stderr,
+                "bedplate: %s: GGUF does not say that vectors have length 1; who reads it has to\n",
+                m->set->model);
+    }
+    return BP_OK;
+}
+
 /* Reads config.json and matches the weights. */
 static bp_status open_model(exporting *e)
 {
@@ -104,6 +119,7 @@ static bp_status open_model(exporting *e)
     if (m->store->exists(m->store, path, &found) == BP_OK && found) {
         m->config.task = BP_TASK_EMBEDDING; /* there is no head */
         m->config.classes = bp_family_count(&m->config, BP_ROLE_WIDTH);
+        BP_TRY(read_pooling(e));
     }
     BP_TRY(bp_hf_find(m->store, set->model, e->weights, &found, &m->error));
     if (!found && !gguf) {

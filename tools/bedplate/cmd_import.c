@@ -9,6 +9,7 @@
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/verbs.h"
+#include "tools/formats/embedder.h"
 #include "tools/formats/gguf_model.h"
 #include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
@@ -131,6 +132,11 @@ static bp_status write_directory(importing *i)
     const bp_json_source source = {bp_json_span_fill, &span, length};
     BP_TRY(model_files_config(m, &source, to));
     BP_TRY(write_tokenizer(i));
+    if (m->config.task == BP_TASK_EMBEDDING) {
+        const bp_embedder embedder = {.present = true, .pooling = m->config.pooling};
+        BP_TRY(bp_embedder_write(m->store, to, &embedder, m->config.classes, m->config.positions,
+                                 &m->error));
+    }
     if (m->store->sync_directory(m->store, to) != BP_OK) {
         return bp_storage_failed(&m->error, m->store, "sync", to);
     }

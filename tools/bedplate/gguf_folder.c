@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A store with two files more: those that a GGUF file's keys stand for. */
+/* A store with a few files more: those that a GGUF file's keys stand for. */
 #include "tools/bedplate/gguf_folder.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "tools/formats/hf_config.h"
 
 #define TABLE_BYTES ((size_t)64 << 20) /* address space; pages come as they are used */
-#define HANDLES     (UINT64_MAX - 1)   /* of the two files: no store underneath has them */
+#define HANDLES     (UINT64_MAX - 3)   /* of the files: no store underneath has them */
 
-enum { CONFIG, TOKENIZER, FILES };
+enum { CONFIG, TOKENIZER, MODULES, POOLING, FILES };
 
 static const char where[] = "gguf";
 
@@ -58,6 +58,33 @@ static bp_status gguf_folder_data(gguf_folder *f, bp_status status)
     return status;
 }
 
+static bp_status gguf_folder_keep(gguf_folder *f, int which, const char *name, const char *text)
+{
+    f->file[which].length = strlen(text);
+    f->file[which].text = malloc(f->file[which].length + 1);
+    if (f->file[which].text == NULL) {
+        return bp_error_set(f->error, BP_ERR_FIT, where, "no memory for a model's files", f->path);
+    }
+    memcpy(f->file[which].text, text, f->file[which].length + 1);
+    f->file[which].name = name;
+    return BP_OK;
+}
+
+/* How a model of vectors pools is said as sentence-transformers says it. */
+static bp_status make_modules(gguf_folder *f, const bp_model_config *config)
+{
+    static const char *const pooling[BP_POOLINGS] = {
+        [BP_POOLING_MEAN] = "{\"pooling_mode\": \"mean\"}",
+        [BP_POOLING_CLS] = "{\"pooling_mode\": \"cls\"}",
+        [BP_POOLING_LAST] = "{\"pooling_mode\": \"lasttoken\"}"};
+    BP_TRY(gguf_folder_keep(f, MODULES, "modules.json",
+                            "[{\"idx\": 0, \"name\": \"0\", \"path\": \"\", \"type\": "
+                            "\"sentence_transformers.models.Transformer\"}, {\"idx\": 1, "
+                            "\"name\": \"1\", \"path\": \"1_Pooling\", \"type\": "
+                            "\"sentence_transformers.models.Pooling\"}]"));
+    return gguf_folder_keep(f, POOLING, "1_Pooling/config.json", pooling[config->pooling]);
+}
+
 static bp_status make_config(gguf_folder *f, const bp_gguf_file *file)
 {
     const bp_gguf_family *family;
@@ -68,6 +95,9 @@ static bp_status make_config(gguf_folder *f, const bp_gguf_file *file)
         return bp_error_set(f->error, BP_ERR_FIT, where, "no memory for config.json", f->path);
     }
     f->file[CONFIG].name = "config.json";
+    if (config.task == BP_TASK_EMBEDDING) {
+        BP_TRY(make_modules(f, &config));
+    }
     return bp_hf_config_text(&config, NULL, f->file[CONFIG].text, &f->file[CONFIG].length);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A GGUF file seen as a model's directory: FILE.gguf/config.json and FILE.gguf/tokenizer.json are
- * made of its keys, so that what reads a directory reads the file as well. */
+/* A GGUF file seen as a model's directory: FILE.gguf/config.json and FILE.gguf/tokenizer.json, and
+ * of a model of vectors modules.json and what it names, are made of its keys, so that what reads a
+ * directory reads the file as well. */
 #ifndef BP_BEDPLATE_GGUF_FOLDER_H
 #define BP_BEDPLATE_GGUF_FOLDER_H
 
@@ -19,7 +20,7 @@ typedef struct gguf_folder {
         const char *name; /* NULL: there is none */
         char *text;       /* made when it is first opened; owned */
         size_t length;
-    } file[2];
+    } file[4];
     bool open;
 } gguf_folder;
 

@@ -12,6 +12,7 @@
 #include "tools/bedplate/tensor_faults.h"
 #include "tools/formats/hf_config_copy.h"
 #include "tools/formats/family.h"
+#include "tools/formats/gguf_family.h"
 #include "tools/formats/stream_file.h"
 
 #define TABLE_BYTES ((size_t)128 << 20) /* address space; pages come as they are used */
@@ -53,16 +54,17 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
     tensor_faults faults = {.path = m->source.path};
     const uint32_t heads = bp_family_count(&m->config, BP_ROLE_HEADS);
     const uint32_t kv_heads = bp_family_count(&m->config, BP_ROLE_KV_HEADS);
-    const bp_match match = {.set = &m->source,
-                            .naming = naming,
-                            .wanted = m->parameters.list,
-                            .count = m->parameters.count,
-                            .heads = {heads, kv_heads != 0 ? kv_heads : heads},
-                            .input_major = m->model->input_major,
-                            .allow = m->set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u,
-                            .work = m->work,
-                            .watch = tensor_faults_print,
-                            .user = &faults};
+    const bp_match match = {
+        .set = &m->source,
+        .naming = naming,
+        .wanted = m->parameters.list,
+        .count = m->parameters.count,
+        .heads = {heads, kv_heads != 0 ? kv_heads : heads, bp_gguf_position_first(&m->config)},
+        .input_major = m->model->input_major,
+        .allow = m->set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u,
+        .work = m->work,
+        .watch = tensor_faults_print,
+        .user = &faults};
     bp_status status = bp_tensor_match(&match);
     tensor_faults_end(&faults, &m->error);
     BP_TRY(status);

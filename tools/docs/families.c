@@ -74,8 +74,7 @@ static bool packs(const bp_family *family)
     bp_spec spec = spec_of(family);
     spec.config.task = BP_TASK_CAUSAL_LM;
     spec.packed = true;
-    /* What turns its heads counts places from any beginning. */
-    return bp_family_role(family, BP_ROLE_ROTARY) != NULL && is_taken(&spec);
+    return is_taken(&spec);
 }
 
 static bool generates(const bp_family *family)

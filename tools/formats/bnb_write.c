@@ -35,7 +35,7 @@ bool bp_bnb_goes(const bp_bnb_writing *w, size_t index)
 static bp_status matrix_of(const bp_bnb_writing *w, size_t index, matrix *m)
 {
     const bp_wanted *wanted = &w->source->list[index];
-    const bp_tensor_heads heads = {1, 1};
+    const bp_tensor_heads heads = {1, 1, 0};
     size_t half = w->raw.capacity / 2 / 8 * 8;
     *m = (matrix){.w = w, .index = index, .view = wanted->view, .form = w->form};
     if (wanted->view.bnb.form != BP_QUANTISED_NONE) {

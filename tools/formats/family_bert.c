@@ -2,6 +2,7 @@
 /* BERT: transformers' configuration_bert.py and modeling_bert.py. Keys that change nothing about
  * the model are not listed. */
 #include "tools/formats/family_bert.h"
+#include "tools/formats/gguf_family.h"
 
 /* A dropout that nobody named is that of the layers. */
 static void family_bert_settle(bp_model_config *config)
@@ -106,6 +107,7 @@ const bp_family bp_family_bert = {
     .answer_class = "BertForQuestionAnswering",
     .settle = family_bert_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
+    .gguf = &bp_gguf_bert,
     .adapter_targets = "query,value",
     .all_linear = all_linear,
     .presets = presets,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* DistilBERT: transformers' configuration_distilbert.py and modeling_distilbert.py. */
 #include "tools/formats/family_bert.h"
+#include "tools/formats/gguf_family.h"
 
 /* What its files do not say. */
 static void family_distilbert_settle(bp_model_config *config)
@@ -73,6 +74,7 @@ const bp_family bp_family_distilbert = {
     .token_class = "DistilBertForTokenClassification",
     .settle = family_distilbert_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
+    .gguf = &bp_gguf_distilbert,
     .adapter_targets = "q_lin,v_lin",
     .all_linear = all_linear,
     .presets = presets,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RoBERTa and XLM-R: transformers' configuration_roberta.py and modeling_roberta.py. */
 #include "tools/formats/family_bert.h"
+#include "tools/formats/gguf_family.h"
 
 /* The first token's position is the one behind the padding's: of max_position_embeddings rows so
  * many are left. */
@@ -90,6 +91,8 @@ static const char all_linear[] =
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},  \
     .adapter_targets = "query,value", .all_linear = all_linear
 
-const bp_family bp_family_roberta = {ROBERTA_FAMILY("roberta", rows, "Roberta"), .presets = presets,
+const bp_family bp_family_roberta = {ROBERTA_FAMILY("roberta", rows, "Roberta"),
+                                     .gguf = &bp_gguf_roberta, .presets = presets,
                                      .preset_count = ROWS_COUNT(presets)};
-const bp_family bp_family_xlm_roberta = {ROBERTA_FAMILY("xlm-roberta", xlm_rows, "XLMRoberta")};
+const bp_family bp_family_xlm_roberta = {ROBERTA_FAMILY("xlm-roberta", xlm_rows, "XLMRoberta"),
+                                         .gguf = &bp_gguf_xlm_roberta};

@@ -32,6 +32,16 @@ typedef struct bp_gguf_family {
 
 extern const bp_gguf_family bp_gguf_gpt2; /* gguf_gpt2.c */
 
+/* gguf_bert.c: encoders, all of the architecture "bert". What is read of it is a BERT, and, where
+ * the file has no types of tokens, a DistilBERT. */
+extern const bp_gguf_family bp_gguf_bert;
+extern const bp_gguf_family bp_gguf_roberta;
+extern const bp_gguf_family bp_gguf_xlm_roberta;
+extern const bp_gguf_family bp_gguf_distilbert;
+
+/* Rows of the table of positions before the first position's: of a RoBERTa. */
+uint32_t bp_gguf_position_first(const bp_model_config *config);
+
 /* By model type, or by the architecture that a file names. NULL when there is none. */
 const bp_gguf_family *bp_gguf_family_find(const char *model_type);
 const bp_gguf_family *bp_gguf_family_of(const char *architecture);

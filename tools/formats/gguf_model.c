@@ -7,6 +7,7 @@
 #include "arena/text.h"
 #include "core/file/storage.h"
 #include "tools/formats/family.h"
+#include "tools/formats/gguf_rope.h"
 
 static const char where[] = "gguf";
 
@@ -106,6 +107,9 @@ bp_status bp_gguf_describe(const bp_gguf_file *file, const bp_gguf_family **fami
     *family = bp_gguf_family_of(architecture);
     if (*family == NULL) {
         return refuse_architecture(architecture, error);
+    }
+    if (*family == &bp_gguf_bert && bp_gguf_tensor(file, "token_types.weight") == NULL) {
+        *family = &bp_gguf_distilbert;
     }
     *config = bp_family_defaults(bp_family_find((*family)->model_type));
     if (embedding == NULL || embedding->rank != 2 || embedding->shape[0] > INT32_MAX) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "tools/formats/gguf_words.h"
 #include "tools/formats/token_table.h"
 
 static const char where[] = "gguf";
@@ -56,9 +57,12 @@ const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer)
     if (tokenizer->rules.native) {
         return "tokenizer.model is not written to GGUF files; save the tokenizer as tokenizer.json";
     }
+    if (tokenizer->rules.kind == BP_TOKENIZER_WORDPIECE) {
+        return bp_gguf_words_refusal(tokenizer);
+    }
     return tokenizer->rules.kind == BP_TOKENIZER_CHAR_BPE
                ? NULL
-               : "GGUF keys of WordPiece and Unigram tokenizers are not implemented";
+               : "GGUF keys of Unigram tokenizers are not implemented";
 }
 
 /* GPT-2's character for a byte, as UTF-8; the reverse of bp_token_bytes_of. */
@@ -129,11 +133,13 @@ static int32_t gguf_tokenizer_type_of(const bp_gguf_tokenizer *g, uint32_t id)
     if (!bp_token_exists(t, id)) {
         return BP_GGUF_TOKEN_UNUSED;
     }
-    if (!gguf_tokenizer_is_byte_level(t) && (int64_t)id == t->special.unk) {
+    const bool words = t->rules.kind == BP_TOKENIZER_WORDPIECE;
+    if (!words && !gguf_tokenizer_is_byte_level(t) && (int64_t)id == t->special.unk) {
         return BP_GGUF_TOKEN_UNKNOWN;
     }
-    if (bp_tokenizer_is_special(t, id) || (int64_t)id == g->config->bos_token ||
-        (int64_t)id == g->config->eos_token) {
+    const bool bytes = t->rules.kind == BP_TOKENIZER_BYTES; /* where a text may hold them too */
+    const bool ends = (int64_t)id == g->config->bos_token || (int64_t)id == g->config->eos_token;
+    if (bp_tokenizer_is_special(t, id) || (ends && !bytes)) {
         return BP_GGUF_TOKEN_CONTROL;
     }
     if (is_added(t, id)) {
@@ -151,8 +157,13 @@ static void put_tokens(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     bp_gguf_put_array(w, "tokenizer.ggml.tokens", BP_GGUF_STRING, g->config->vocabulary);
     for (uint32_t id = 0; id < g->config->vocabulary; id++) {
         if (bp_token_exists(g->tokenizer, id)) {
-            const bool user = gguf_tokenizer_type_of(g, id) == BP_GGUF_TOKEN_USER;
-            const size_t length = (user ? spell_user : spell)(g->tokenizer, id, text);
+            const int32_t type = gguf_tokenizer_type_of(g, id);
+            const bool user = type == BP_GGUF_TOKEN_USER;
+            size_t length = (user ? spell_user : spell)(g->tokenizer, id, text);
+            if (g->tokenizer->rules.kind == BP_TOKENIZER_WORDPIECE &&
+                type == BP_GGUF_TOKEN_NORMAL) {
+                length = bp_gguf_words_spell(text, length);
+            }
             bp_gguf_item_string(w, text, length);
             continue;
         }
@@ -242,6 +253,11 @@ static void put_flags(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     if (begins != (!bytes || rules->split == BP_SPLIT_LLAMA3)) {
         bp_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", begins);
     }
+    const bp_template_part *after = &rules->single.after;
+    if (g->config->eos_token >= 0 && after->count > 0 &&
+        (int64_t)after->ids[0] == g->config->eos_token) {
+        bp_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", true);
+    }
     if (!bytes && rules->prefix == BP_PREFIX_NEVER) {
         bp_gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", false);
     }
@@ -259,6 +275,12 @@ bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
         return bp_error_limit(g->error, BP_ERR_DATA, where,
                               "the tokenizer has more tokens than the model", "tokenizer",
                               t->tokens, BP_LIMIT_MOST, g->config->vocabulary);
+    }
+    if (t->rules.kind == BP_TOKENIZER_WORDPIECE) {
+        bp_gguf_words_put(t, g->config, writer);
+        put_tokens(g, writer);
+        gguf_tokenizer_put_types(g, writer);
+        return writer->text.status;
     }
     bool bytes = gguf_tokenizer_is_byte_level(t);
     const char *split = bytes ? split_word(t) : "default";

@@ -5,6 +5,7 @@
 
 #include "tools/formats/gguf_pieces.h"
 #include "tools/formats/gguf_tokenizer.h"
+#include "tools/formats/gguf_words.h"
 
 enum { BUFFER = 4096, TOKEN = 8192 };
 
@@ -32,6 +33,7 @@ typedef struct split {
 
 static const split splits[] = {
     {"gpt-2", NULL, "", false, false, false},
+    {"roberta-bpe", NULL, "", false, false, true},
     {"llama-bpe", WORDS, "{1,3}", false, true, true},
     {"qwen2", WORDS, "", true, false, false},
     {"smollm", NULL, NULL, false, false, false},
@@ -41,7 +43,8 @@ static const split splits[] = {
 
 typedef struct writing {
     const bp_gguf_file *file;
-    const split *how; /* NULL: SentencePiece's pieces */
+    const split *how; /* NULL: SentencePiece's pieces, or words */
+    bool words;       /* WordPiece */
     bp_text text;
     char *token; /* TOKEN bytes */
     void *room;  /* for pieces */
@@ -67,14 +70,19 @@ static const split *split_of(const bp_gguf_file *file)
     return NULL;
 }
 
-static bool is_pieces(const bp_gguf_file *file)
+static bool is_model(const bp_gguf_file *file, const char *model)
 {
     char word[64];
     bp_gguf_file quiet = *file;
     quiet.error = NULL;
     return bp_gguf_find(file, "tokenizer.ggml.model") != NULL &&
            bp_gguf_take_string(&quiet, "tokenizer.ggml.model", word, sizeof word) == BP_OK &&
-           strcmp(word, "llama") == 0 && bp_gguf_find(file, "tokenizer.ggml.scores") != NULL;
+           strcmp(word, model) == 0;
+}
+
+static bool is_pieces(const bp_gguf_file *file)
+{
+    return is_model(file, "llama") && bp_gguf_find(file, "tokenizer.ggml.scores") != NULL;
 }
 
 uint64_t bp_gguf_tokenizer_scratch(const bp_gguf_file *file)
@@ -85,22 +93,20 @@ uint64_t bp_gguf_tokenizer_scratch(const bp_gguf_file *file)
 
 const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file)
 {
-    char word[64];
-    bp_gguf_file quiet = *file;
-    quiet.error = NULL;
     if (bp_gguf_find(file, "tokenizer.ggml.model") == NULL) {
         return "the file has none";
     }
-    if (is_pieces(file)) {
+    if (is_pieces(file) || is_model(file, "bert")) {
         return NULL;
     }
-    if (bp_gguf_take_string(&quiet, "tokenizer.ggml.model", word, sizeof word) != BP_OK ||
-        strcmp(word, "gpt2") != 0) {
-        return "only byte-level BPE (\"gpt2\") and scored pieces (\"llama\") are implemented";
+    if (!is_model(file, "gpt2")) {
+        return "only byte-level BPE (\"gpt2\"), scored pieces (\"llama\") and WordPiece (\"bert\") "
+               "are implemented";
     }
-    return split_of(file) != NULL ? NULL
-                                  : "only the splits gpt-2, llama-bpe, qwen2, smollm, tekken and "
-                                    "gpt-4o are implemented";
+    return split_of(file) != NULL
+               ? NULL
+               : "only the splits gpt-2, roberta-bpe, llama-bpe, qwen2, smollm, tekken and "
+                 "gpt-4o are implemented";
 }
 
 /* A token made of characters that stand for bytes cannot be told from text; those of printable
@@ -198,12 +204,16 @@ static bp_status put_vocabulary(writing *w)
             continue;
         }
         bp_text_string(&w->text, first ? "\n      " : ",\n      ");
-        bp_text_json_bytes(&w->text, w->token, length);
+        if (w->words && type == BP_GGUF_TOKEN_NORMAL) {
+            bp_gguf_words_json(&w->text, w->token, length);
+        } else {
+            bp_text_json_bytes(&w->text, w->token, length);
+        }
         bp_text_string(&w->text, ": ");
         bp_text_u64(&w->text, id);
         first = false;
     }
-    bp_text_string(&w->text, "\n    },\n");
+    bp_text_string(&w->text, w->words ? "\n    }\n" : "\n    },\n");
     return BP_OK;
 }
 
@@ -271,10 +281,95 @@ static bp_status find_token(writing *w, const char *key, size_t *length, uint32_
     return BP_OK;
 }
 
+/* A special token around texts. */
+typedef struct mark {
+    char text[4 * 64]; /* as a JSON string; "": there is none */
+    uint32_t id;
+} mark;
+
+static bp_status take_mark(writing *w, const char *key, bool there, mark *to)
+{
+    size_t length;
+    bp_text text;
+    to->text[0] = '\0';
+    if (there) {
+        BP_TRY(find_token(w, key, &length, &to->id, &there));
+    }
+    if (!there) {
+        return BP_OK;
+    }
+    bp_text_init(&text, NULL, NULL, to->text, sizeof to->text);
+    bp_text_json_bytes(&text, w->token, length);
+    return bp_text_flush(&text) == BP_OK
+               ? BP_OK
+               : bp_error_set(w->error, BP_ERR_DATA, "gguf", "this token is too long", key);
+}
+
+static void put_mark(writing *w, const mark *of, uint32_t type, const char *behind)
+{
+    bp_text_string(&w->text, "{\"SpecialToken\": {\"id\": ");
+    bp_text_string(&w->text, of->text);
+    bp_text_string(&w->text, type == 0 ? ", \"type_id\": 0}}" : ", \"type_id\": 1}}");
+    bp_text_string(&w->text, behind);
+}
+
+static void put_mark_id(writing *w, const mark *of)
+{
+    bp_text_string(&w->text, of->text);
+    bp_text_string(&w->text, ": {\"id\": ");
+    bp_text_string(&w->text, of->text);
+    bp_text_string(&w->text, ", \"ids\": [");
+    bp_text_u64(&w->text, of->id);
+    bp_text_string(&w->text, "], \"tokens\": [");
+    bp_text_string(&w->text, of->text);
+    bp_text_string(&w->text, "]}");
+}
+
+/* An encoder's: a token before a text and one behind it; of WordPiece the second of a pair has
+ * types of its own, of RoBERTa it begins with one more of the last. */
+static void put_around(writing *w, const mark *first, const mark *last)
+{
+    static const char a[] = "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}";
+    bp_text_string(&w->text,
+                   "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
+    for (uint32_t pair = 0; pair < 2; pair++) {
+        bp_text_string(&w->text, pair == 0 ? "" : "], \"pair\": [");
+        put_mark(w, first, 0, ", ");
+        bp_text_string(&w->text, a);
+        bp_text_string(&w->text, ", ");
+        put_mark(w, last, 0, "");
+        if (pair == 1 && !w->words) {
+            bp_text_string(&w->text, ", ");
+            put_mark(w, last, 0, "");
+        }
+    }
+    bp_text_string(&w->text, w->words ? ", {\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}, "
+                                      : ", {\"Sequence\": {\"id\": \"B\", \"type_id\": 0}}, ");
+    put_mark(w, last, w->words ? 1 : 0, "], \"special_tokens\": {");
+    put_mark_id(w, first);
+    if (first->id != last->id) {
+        bp_text_string(&w->text, ", ");
+        put_mark_id(w, last);
+    }
+    bp_text_string(&w->text, "}},\n");
+}
+
 /* What stands before every text: the beginning token, where the file says so, and without a word of
- * it for pieces and for Llama 3, as llama.cpp has it. */
+ * it for pieces and for Llama 3, as llama.cpp has it; of encoders what stands behind it too. */
 static bp_status put_template(writing *w)
 {
+    mark first, last;
+    const bool roberta = w->how != NULL && strcmp(w->how->word, "roberta-bpe") == 0;
+    const bool ends = w->words || truth_of(w->file, "tokenizer.ggml.add_eos_token", roberta);
+    BP_TRY(take_mark(w, "tokenizer.ggml.bos_token_id",
+                     ends && (w->words || truth_of(w->file, "tokenizer.ggml.add_bos_token",
+                                                   w->how == NULL || w->how->begins)),
+                     &first));
+    BP_TRY(take_mark(w, "tokenizer.ggml.eos_token_id", ends, &last));
+    if (first.text[0] != '\0' && last.text[0] != '\0') {
+        put_around(w, &first, &last);
+        return BP_OK;
+    }
     size_t length;
     uint32_t id;
     const bool usual = w->how == NULL || w->how->begins;
@@ -358,11 +453,40 @@ static bp_status put_piece_rules(writing *w)
     return BP_OK;
 }
 
+static bp_status put_words(writing *w)
+{
+    size_t length = 0;
+    uint32_t id;
+    bool unknown;
+    bp_text_string(&w->text,
+                   "  \"normalizer\": {\"type\": \"BertNormalizer\", \"clean_text\": true, "
+                   "\"handle_chinese_chars\": true, \"strip_accents\": null, \"lowercase\": "
+                   "true},\n  \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"},\n");
+    BP_TRY(put_template(w));
+    bp_text_string(&w->text,
+                   "  \"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": "
+                   "true},\n  \"model\": {\n    \"type\": \"WordPiece\",\n    \"unk_token\": ");
+    BP_TRY(find_token(w, "tokenizer.ggml.unknown_token_id", &length, &id, &unknown));
+    if (unknown) {
+        bp_text_json_bytes(&w->text, w->token, length);
+    } else {
+        bp_text_string(&w->text, "\"[UNK]\"");
+    }
+    bp_text_string(&w->text, ",\n    \"continuing_subword_prefix\": \"##\",\n    "
+                             "\"max_input_chars_per_word\": 100,\n");
+    BP_TRY(put_vocabulary(w));
+    bp_text_string(&w->text, "  }\n}\n");
+    return bp_text_flush(&w->text);
+}
+
 static bp_status put_document(writing *w)
 {
     bp_text_string(&w->text, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
                              "  \"padding\": null,\n");
     BP_TRY(put_added(w));
+    if (w->words) {
+        return put_words(w);
+    }
     const bool pieces = w->how == NULL;
     size_t length = 0;
     uint32_t id;
@@ -399,7 +523,8 @@ bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sin
     if (why != NULL) {
         return bp_error_set(error, BP_ERR_DATA, "gguf", why, "tokenizer.ggml.model");
     }
-    w.how = is_pieces(file) ? NULL : split_of(file);
+    w.words = is_model(file, "bert");
+    w.how = is_pieces(file) || w.words ? NULL : split_of(file);
     w.room = memory + BP_GGUF_TOKENIZER_SCRATCH;
     bp_text_init(&w.text, sink, user, memory, BUFFER);
     return put_document(&w);

@@ -119,7 +119,7 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
                             .naming = naming,
                             .wanted = l->wanted,
                             .count = l->count,
-                            .heads = {heads, kv_heads != 0 ? kv_heads : heads},
+                            .heads = {heads, kv_heads != 0 ? kv_heads : heads, 0},
                             .input_major = l->runtime->spec.model->input_major,
                             .allow = allow,
                             .work = l->room,
@@ -350,7 +350,7 @@ static bp_status copy_codes(loading *l, uint32_t parameter, const bp_bnb *bnb)
 static bp_status flow(loading *l, uint32_t parameter)
 {
     const bp_quantised form = parameter_of(l, parameter)->quantised;
-    const bp_tensor_heads heads = {1, 1};
+    const bp_tensor_heads heads = {1, 1, 0};
     bp_tensor_view view = l->wanted[parameter].view;
     if (form == BP_QUANTISED_NONE) {
         return goes_in_place(l, parameter) ? flow_in_place(l, parameter, &view)

@@ -48,7 +48,7 @@ static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, u
     uint32_t part = 0;
     bp_tensor_entry *entry = bp_tensor_set_find(set, name, &part);
     bp_tensor_view view;
-    const bp_tensor_heads heads = {1, 1};
+    const bp_tensor_heads heads = {1, 1, 0};
     *values = NULL;
     if (entry == NULL) {
         return BP_OK;

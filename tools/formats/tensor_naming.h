@@ -16,6 +16,8 @@ typedef enum bp_tensor_form {
     BP_FORM_THIRDS,      /* all heads' queries, then all keys, then all values in the file, where
                             Bedplate has them head by head: row (k * heads + h) * D + i of the file
                             is row (h * 3 + k) * D + i */
+    BP_FORM_BEHIND,      /* the file begins with the row of the first position: those that the table
+                            has before it, which no token has, are not there. For writing alone */
     BP_FORM_RAISED       /* every element is one more in the file: norms that Bedplate and Hugging
                             Face keep about 0 */
 } bp_tensor_form;

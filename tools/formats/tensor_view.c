@@ -37,6 +37,16 @@ static bool set_transposed(bp_tensor_view *view)
     return true;
 }
 
+static bool set_behind(bp_tensor_view *view, uint32_t first)
+{
+    if (view->rank != 2 || view->transposed || view->heads != 0 || view->shape[0] <= first) {
+        return false;
+    }
+    view->skipped += bp_size_mul(first, view->shape[1]);
+    view->shape[0] -= first;
+    return true;
+}
+
 static bool apply(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads, bool to_halves)
 {
     switch (form) {
@@ -48,6 +58,8 @@ static bool apply(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads hea
         return set_heads(view, heads.key, 2, to_halves);
     case BP_FORM_THIRDS:
         return set_heads(view, heads.query, 3, to_halves);
+    case BP_FORM_BEHIND:
+        return !to_halves && set_behind(view, heads.first);
     case BP_FORM_RAISED:
         view->raised += to_halves ? -1 : 1;
         return true;
@@ -318,5 +330,6 @@ bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, ui
     if (count == 0) {
         return BP_OK;
     }
+    first += view->skipped;
     return view->raised != 0 ? pull_raised(&p, first, count, out) : pull_any(&p, first, count, out);
 }

@@ -18,19 +18,21 @@ typedef struct bp_tensor_view {
     uint32_t part;
     uint32_t rank; /* of the view; 1 or 2 where it is not plain */
     uint64_t shape[BP_TENSOR_RANK_MAX];
-    bool transposed; /* element (i, j) of the view is (j, i) of the file */
-    bool to_halves;  /* with heads: the file interleaves, the view has halves; else the reverse */
-    bool thirds;     /* with heads: queries, keys and values are apart on one side, head by head on
-                        the other; to_halves: the file has them apart */
-    uint32_t heads;  /* 0: rows in the file's order */
-    int32_t raised;  /* what is added to each element of the file */
-    bp_bnb bnb;      /* where the file holds codes: its (out, in) is then the file's order */
+    bool transposed;  /* element (i, j) of the view is (j, i) of the file */
+    bool to_halves;   /* with heads: the file interleaves, the view has halves; else the reverse */
+    bool thirds;      /* with heads: queries, keys and values are apart on one side, head by head on
+                         the other; to_halves: the file has them apart */
+    uint32_t heads;   /* 0: rows in the file's order */
+    uint64_t skipped; /* elements of the file before the view's first */
+    int32_t raised;   /* what is added to each element of the file */
+    bp_bnb bnb;       /* where the file holds codes: its (out, in) is then the file's order */
 } bp_tensor_view;
 
 /* Head counts, for forms that need them. */
 typedef struct bp_tensor_heads {
     uint32_t query;
     uint32_t key;
+    uint32_t first; /* and rows of a table of positions before the first position's */
 } bp_tensor_heads;
 
 /* The parameter as it lies in Bedplate, seen in a file's tensor of that form. False when the form

@@ -427,7 +427,7 @@ static void port_open(port *p, desk *d, const char *path, bp_quantised form)
                         .naming = naming,
                         .wanted = p->parameters.list,
                         .count = p->parameters.count,
-                        .heads = {2, 2},
+                        .heads = {2, 2, 0},
                         .input_major = true,
                         .work = {p->work, SCRATCH_BYTES}};
     assert_int_equal(bp_tensor_match(&m), BP_OK);

@@ -105,7 +105,7 @@ static bp_status match(desk *d, const char *family, unsigned allow)
                         .naming = &bp_family_find(family)->naming,
                         .wanted = d->parameters.list,
                         .count = d->parameters.count,
-                        .heads = {2, 1},
+                        .heads = {2, 1, 0},
                         .allow = allow,
                         .work = {d->work, sizeof d->work},
                         .watch = note,

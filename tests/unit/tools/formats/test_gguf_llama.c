@@ -95,7 +95,7 @@ static void match(desk *d, const bp_tensor_naming *naming)
         .naming = naming,
         .wanted = d->parameters.list,
         .count = d->parameters.count,
-        .heads = {bp_transformer_of(&d->config).heads, bp_llama_config_of(&d->config).kv_heads},
+        .heads = {bp_transformer_of(&d->config).heads, bp_llama_config_of(&d->config).kv_heads, 0},
         .work = d->target.work};
     d->source =
         (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};

@@ -67,7 +67,7 @@ static desk *desk_new(void)
                         .naming = &bp_family_find("llama")->naming,
                         .wanted = d->parameters.list,
                         .count = d->parameters.count,
-                        .heads = {2, 1},
+                        .heads = {2, 1, 0},
                         .work = {d->work, sizeof d->work}};
     assert_int_equal(bp_tensor_match(&m), BP_OK);
     d->source =

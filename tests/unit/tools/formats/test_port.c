@@ -82,7 +82,7 @@ static bp_status match(desk *d, const bp_tensor_naming *naming)
         .naming = naming,
         .wanted = d->parameters.list,
         .count = d->parameters.count,
-        .heads = {bp_transformer_of(&d->config).heads, bp_transformer_of(&d->config).heads},
+        .heads = {bp_transformer_of(&d->config).heads, bp_transformer_of(&d->config).heads, 0},
         .work = d->target.work};
     d->source =
         (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};

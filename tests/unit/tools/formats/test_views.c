@@ -26,7 +26,7 @@ typedef struct desk {
     bp_error error;
 } desk;
 
-static const bp_tensor_heads two_and_one = {2, 1};
+static const bp_tensor_heads two_and_one = {2, 1, 0};
 
 static desk *desk_new(void)
 {
@@ -257,7 +257,7 @@ static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
     bp_tensor_entry *w = bp_tensor_set_find(&d->set, "w", &part);
     assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_TRANSPOSED, two_and_one));
     assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_QUERY_HEADS, two_and_one));
-    assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_KEY_HEADS, (bp_tensor_heads){1, 0}));
+    assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_KEY_HEADS, (bp_tensor_heads){1, 0, 0}));
     assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_TRANSPOSED, two_and_one));
     assert_false(bp_tensor_view_turn(&view, BP_FORM_QUERY_HEADS, two_and_one));
     assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_QUERY_HEADS, two_and_one));

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Encoders in GGUF (vectors: tests/cli/test_gguf_vectors.sh): what a file says of its model, keys
+ * that are wrong, and what is not written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "layers/bert.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/family.h"
+#include "tools/formats/gguf_model.h"
+
+enum { LAYERS, POSITIONS, WIDTH, INNER, HEADS, POOLING, COUNTS };
+static const char *const keys[COUNTS] = {"bert.block_count",          "bert.context_length",
+                                         "bert.embedding_length",     "bert.feed_forward_length",
+                                         "bert.attention.head_count", "bert.pooling_type"};
+
+/* What a file says; types 0: it has no table of types. */
+typedef struct said {
+    uint32_t count[COUNTS];
+    uint64_t types;
+    float epsilon;
+} said;
+
+static const said usual = {{2, 20, 8, 12, 2, 2}, 2, 1e-12f};
+
+typedef struct desk {
+    memory_store memory;
+    bp_model_config config;
+    const bp_gguf_family *family;
+    bp_error error;
+} desk;
+
+static void put(desk *d, const said *s)
+{
+    bp_gguf_writer w;
+    const uint64_t words[] = {5, 8}, types[] = {s->types, 8};
+    static const float zeros[5 * 8];
+    assert_int_equal(bp_gguf_begin(&w, &d->memory.store, "in", &d->error), BP_OK);
+    bp_gguf_put_string(&w, "general.architecture", "bert", 4);
+    for (size_t i = 0; i < COUNTS; i++) {
+        bp_gguf_put_u32(&w, keys[i], s->count[i]);
+    }
+    bp_gguf_put_f32(&w, "bert.attention.layer_norm_epsilon", s->epsilon);
+    bp_gguf_put_tensor(&w, "token_embd.weight", 2, words, BP_F32);
+    if (s->types > 0) {
+        bp_gguf_put_tensor(&w, "token_types.weight", 2, types, BP_F32);
+    }
+    assert_int_equal(bp_gguf_data(&w), BP_OK);
+    assert_int_equal(bp_gguf_data_add(&w, zeros, sizeof zeros), BP_OK);
+    assert_int_equal(bp_gguf_data_pad(&w), BP_OK);
+    for (uint64_t i = 0; i < s->types; i++) {
+        assert_int_equal(bp_gguf_data_add(&w, zeros, 8 * sizeof zeros[0]), BP_OK);
+    }
+    assert_int_equal(s->types > 0 ? bp_gguf_data_pad(&w) : BP_OK, BP_OK);
+    assert_int_equal(bp_gguf_end(&w), BP_OK);
+}
+
+static bp_status describe(desk *d, const said *s)
+{
+    static uint64_t scratch[1 << 15];
+    bp_staging room = {scratch, sizeof scratch};
+    bp_gguf_file file;
+    d->error = (bp_error){.code = BP_OK};
+    put(d, s);
+    assert_int_equal(bp_gguf_open(&file, &d->memory.store, "in", &room, &d->error), BP_OK);
+    const bp_status status = bp_gguf_describe(&file, &d->family, &d->config, &d->error);
+    assert_int_equal(bp_gguf_close(&file), BP_OK);
+    return status;
+}
+
+/* verifies formats-8.e397 */
+static void files_say_which_model_they_hold(void **state)
+{
+    (void)state;
+    desk d;
+    memory_store_init(&d.memory);
+    assert_int_equal(describe(&d, &usual), BP_OK);
+    bp_bert_config own = bp_bert_config_of(&d.config);
+    assert_string_equal(d.family->model_type, "bert");
+    assert_true(own.types == 2 && own.stack.layers == 2 && own.kind == BP_BERT);
+    assert_true(d.config.task == BP_TASK_EMBEDDING && d.config.classes == 8);
+    assert_true(d.config.vocabulary == 5 && d.config.positions == 20);
+    assert_int_equal(d.config.pooling, BP_POOLING_CLS);
+    said other = usual;
+    other.types = 0;
+    other.count[POOLING] = 3;
+    assert_int_equal(describe(&d, &other), BP_OK);
+    own = bp_bert_config_of(&d.config);
+    assert_string_equal(d.family->model_type, "distilbert");
+    assert_true(own.types == 0 && own.kind == BP_DISTILBERT);
+    assert_int_equal(d.config.pooling, BP_POOLING_LAST);
+    other.count[POOLING] = 0; /* none of them */
+    assert_int_equal(describe(&d, &other), BP_OK);
+    assert_int_equal(d.config.pooling, BP_POOLING_MEAN);
+    memory_store_free(&d.memory);
+}
+
+/* verifies formats-10.4a5c */
+static void wrong_keys_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t key, value;
+        uint64_t types;
+        float epsilon;
+        const char *name;
+    } rows[] = {{LAYERS, 0, 2, 1e-12f, "bert.block_count"},
+                {POSITIONS, 0, 2, 1e-12f, "bert.context_length"},
+                {WIDTH, 0, 2, 1e-12f, "bert.embedding_length"},
+                {INNER, 0, 2, 1e-12f, "bert.feed_forward_length"},
+                {HEADS, 0, 2, 1e-12f, "bert.attention.head_count"},
+                {HEADS, 3, 2, 1e-12f, "bert.attention.head_count"},
+                {POOLING, 7, 2, 1e-12f, "bert.pooling_type"},
+                {POOLING, 1, 2, 1.0f, "bert.attention.layer_norm_epsilon"},
+                {POOLING, 1, 2, -1.0f, "bert.attention.layer_norm_epsilon"},
+                {POOLING, 1, 0, 1e-5f, "bert.attention.layer_norm_epsilon"},
+                {POOLING, 1, 1 << 17, 1e-12f, "token_types.weight"}};
+    desk d;
+    memory_store_init(&d.memory);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        said s = usual;
+        s.count[rows[i].key] = rows[i].value;
+        s.types = rows[i].types;
+        s.epsilon = rows[i].epsilon;
+        assert_int_equal(describe(&d, &s), BP_ERR_DATA);
+        if (strstr(d.error.name, rows[i].name) == NULL) {
+            fail_msg("%s is not %s", d.error.name, rows[i].name);
+        }
+    }
+    memory_store_free(&d.memory);
+}
+
+static void what_has_no_place_is_not_written(void **state)
+{
+    (void)state;
+    static const struct {
+        bp_task task;
+        bp_pooling pooling;
+        const char *name;
+    } rows[] = {{BP_TASK_MASKED_LM, BP_POOLING_MEAN, "bert"},
+                {BP_TASK_CLASSES, BP_POOLING_MEAN, "bert"},
+                {BP_TASK_EMBEDDING, BP_POOLING_SQRT, "pooling_mode"},
+                {BP_TASK_EMBEDDING, BP_POOLING_WEIGHTED, "pooling_mode"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bp_error error = {.code = BP_OK};
+        bp_model_config config = bp_family_defaults(&bp_family_bert);
+        config.task = rows[i].task;
+        config.pooling = rows[i].pooling;
+        assert_int_equal(bp_gguf_bert.exports(&config, &error), BP_ERR_USAGE);
+        assert_string_equal(error.name, rows[i].name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_say_which_model_they_hold),
+        cmocka_unit_test(wrong_keys_are_named),
+        cmocka_unit_test(what_has_no_place_is_not_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
