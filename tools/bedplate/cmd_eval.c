@@ -97,7 +97,9 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
         bp_text_fixed(&out.text, loss / 0.69314718055994531, 4);
         bp_text_string(&out.text, " bits) over ");
         bp_text_grouped(&out.text, tokens);
-        bp_text_string(&out.text, " tokens\n");
+        bp_text_string(&out.text, " tokens");
+        predictions_text(made, task, &out.text);
+        bp_text_char(&out.text, '\n');
     }
     output_end(&out);
 }
@@ -109,7 +111,7 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
     double loss;
     uint64_t tokens;
     const char *path = s->set->predictions;
-    const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
+    const bp_evaluated watch = predictions_watch(&s->spec);
     BP_TRY(predictions_begin(&made, &s->names, path, &s->error));
     made.unlabelled =
         data->main.tokens.head.unlabelled != 0 && s->spec.config.task != BP_TASK_EMBEDDING;

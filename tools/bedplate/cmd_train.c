@@ -251,7 +251,7 @@ static double epoch_of(const training *t, uint64_t step)
 bp_status training_judge(training *t, train_record_evaluation *found)
 {
     session *s = &t->s;
-    const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
+    const bp_evaluated watch = predictions_watch(&s->spec);
     BP_TRY(predictions_begin(&t->made, &s->names, NULL, &s->error));
     BP_TRY(predictions_data_begin(&t->made, s, t->eval_feed.source));
     ranks_leave_turn(s->set); /* ranks share the micro-batches out, and wait for each other */

@@ -37,6 +37,12 @@ static const char *without_prefix(const char *name)
     return strncmp(name, "eval_", 5) == 0 ? name + 5 : name;
 }
 
+bool metric_counts_tokens(const settings *set)
+{
+    return set->token_accuracy || (set->metric != NULL && strcmp(without_prefix(set->metric),
+                                                                 predictions_token_accuracy) == 0);
+}
+
 /* All names of the task's metrics, those of the loss first. */
 static uint32_t metric_names(bp_task task, uint32_t classes, const char *names[NAMES_MAX])
 {

@@ -12,6 +12,10 @@ typedef struct metric_choice {
     best_rule rule;
 } metric_choice;
 
+/* Whether the run counts tokens that a language model guesses right: it asks for that, or finds the
+ * best model by it. Evaluations then keep logits. */
+bool metric_counts_tokens(const settings *set);
+
 /* BP_ERR_USAGE, printed, where evaluations of the task have no such number. */
 bp_status metric_choose(const settings *set, const bp_spec *spec,
                         metric_choice *metric) BP_MUST_CHECK;

@@ -434,11 +434,14 @@ static const option table[] = {
      "the model written at the end is that of the best evaluation, whose snapshot is kept"},
     {"keep-best", OPTION_FLAG, LEARNS, AT(keep_best), 0, 0, "false", NULL, false,
      "the best evaluation is saved at once and its snapshot is kept beside the newest ones"},
+    {"token-accuracy", OPTION_FLAG, LEARNS | VERB_EVAL, AT(token_accuracy), 0, 0, "false", NULL,
+     false,
+     "language models: evaluations also say how often the likeliest token was the label; they keep "
+     "their logits for it"},
     {"metric-for-best-model", OPTION_TEXT, LEARNS, AT(metric), 0, 0, "loss", "NAME", false,
      "what best means: loss, or another number that evaluations of the task print (accuracy, "
-     "accuracy_top_5, f1_macro, matthews_correlation, f1_micro, pearson, spearman, perplexity), "
-     "with or "
-     "without eval_ before it"},
+     "accuracy_top_5, f1_macro, matthews_correlation, f1_micro, pearson, spearman, perplexity, "
+     "token_accuracy), with or without eval_ before it"},
     {"greater-is-better", OPTION_MAYBE, LEARNS, AT(greater), 0, 0, "auto", "true|auto|false", false,
      "auto: false for loss, perplexity and bits_per_token, true for all other metrics"},
     {"early-stopping-patience", OPTION_COUNT, LEARNS, AT(patience), 0, MOST, "0", "N", false,

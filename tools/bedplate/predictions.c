@@ -16,6 +16,19 @@ bp_task predictions_task(const bp_spec *spec)
     return spec->preference.kind != BP_PREFERENCE_NONE ? PREDICTIONS_PAIRS : spec->config.task;
 }
 
+const char predictions_token_accuracy[] = "token_accuracy";
+
+static bool guesses_tokens(const bp_spec *spec)
+{
+    return spec->config.task < BP_TASK_CLASSES && spec->preference.kind == BP_PREFERENCE_NONE;
+}
+
+bp_evaluated predictions_watch(const bp_spec *spec)
+{
+    const bool tokens = guesses_tokens(spec) && spec->keep_logits;
+    return tokens || predictions_are_made(spec) ? predictions_take : NULL;
+}
+
 bool predictions_are_made(const bp_spec *spec)
 {
     return spec->config.task >= BP_TASK_CLASSES;
@@ -248,11 +261,34 @@ static void put_error(predictions *p, const row *r, const float *given)
     json_end(&p->out);
 }
 
+/* Tokens that have a label, of a language model. */
+static void count_tokens(predictions *p, const bp_runtime *runtime)
+{
+    const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
+    const uint32_t vocabulary = runtime->spec.config.vocabulary;
+    for (uint32_t i = 0; i < runtime->group.samples; i++) {
+        const int32_t *labels = (const int32_t *)column->data + (size_t)i * column->elements;
+        const float *logits =
+            runtime->logits_host + (size_t)i * runtime->spec.sequence * vocabulary;
+        for (uint32_t t = 0; t < runtime->spec.sequence; t++) {
+            const row r = {.logits = logits + (size_t)t * vocabulary, .classes = vocabulary};
+            if (labels[t] >= 0) {
+                p->labelled++;
+                p->right += likeliest(&r) == (uint32_t)labels[t] ? 1 : 0;
+            }
+        }
+    }
+}
+
 bp_status predictions_take(void *user, const bp_runtime *runtime)
 {
     predictions *p = user;
     const bp_spec *spec = &runtime->spec;
     const bp_task task = spec->config.task;
+    if (guesses_tokens(spec)) {
+        count_tokens(p, runtime);
+        return BP_OK;
+    }
     if (task == BP_TASK_TOKENS) {
         return predictions_words_take(p, runtime);
     }
@@ -403,6 +439,8 @@ typedef struct prediction_metric {
 static const char top_name[] = "accuracy_top_5";
 
 static const prediction_metric metrics[] = {
+    {BP_TASK_CAUSAL_LM, predictions_token_accuracy, ", token accuracy ", accuracy_of},
+    {BP_TASK_MASKED_LM, predictions_token_accuracy, ", token accuracy ", accuracy_of},
     {BP_TASK_CLASSES, "accuracy", ", accuracy ", accuracy_of},
     {BP_TASK_CLASSES, top_name, ", top-5 accuracy ", accuracy_top_of},
     {BP_TASK_CLASSES, "f1_macro", ", macro F1 ", f1_macro},

@@ -58,7 +58,7 @@ typedef struct predictions {
     bool unlabelled;             /* the data has no labels: nothing is right or wrong */
     uint64_t rows;
     uint64_t labelled;
-    uint64_t right; /* rows whose prediction is the label, whole */
+    uint64_t right; /* rows, or tokens, whose prediction is the label, whole */
     uint64_t near;  /* rows whose label is one of the PREDICTIONS_TOP likeliest classes */
     uint32_t classes;
     class_counts counts[PREDICTIONS_CLASSES];
@@ -75,6 +75,13 @@ typedef struct predictions {
 
 /* The spec's task, or PREDICTIONS_PAIRS. */
 bp_task predictions_task(const bp_spec *spec);
+
+/* What a language model's is called. */
+extern const char predictions_token_accuracy[];
+
+/* What watches evaluations: NULL where nothing is counted, as of a language model whose logits are
+ * not kept. */
+bp_evaluated predictions_watch(const bp_spec *spec);
 
 /* Whether the task has predictions: its eval program keeps the logits of samples. */
 bool predictions_are_made(const bp_spec *spec);
@@ -113,7 +120,8 @@ bool predictions_metric_says(bp_task task, const char *name, uint32_t classes);
  * "spearman" of a regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with
  * "entities" of each type (entities.h), "exact_match" and "f1" of answers, in percent, of vectors
  * "pearson_cosine" and "spearman_cosine" where rows have scores, else "recall_at_1", _3, _5, _10
- * and "mrr_at_10"; none where there is no label. */
+ * and "mrr_at_10"; "token_accuracy" of a language model that is watched; none where there is no
+ * label. */
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);
 
 /* The same behind a line of text: ", accuracy 0.9, macro F1 0.89". */

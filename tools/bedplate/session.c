@@ -9,12 +9,14 @@
 #include "core/compile/adapter.h"
 #include "core/file/storage.h"
 #include "optim/rate.h"
+#include "layers/rnn.h"
 #include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/counted.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/image_choice.h"
 #include "tools/bedplate/optimizer_choice.h"
+#include "tools/bedplate/metric.h"
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/packing.h"
@@ -226,6 +228,25 @@ static bp_status check_lanes(session *s)
                           "--lanes", 1, BP_LIMIT_LEAST, s->spec.ranks);
 }
 
+/* Of a language model that is asked how many tokens it guesses right. */
+static bp_status count_tokens(session *s)
+{
+    bp_spec *spec = &s->spec;
+    const bool words =
+        spec->config.task < BP_TASK_CLASSES && spec->preference.kind == BP_PREFERENCE_NONE;
+    const char *fault =
+        !words ? "tokens are guessed by language models, and this task is judged by something "
+                 "else: the option goes with causal-lm and masked-lm"
+        : spec->model == &bp_model_rnn
+            ? "a recurrent net's logits are made piece of time by piece of time and are not kept"
+            : NULL;
+    if (fault != NULL && s->set->token_accuracy) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where, fault, "token-accuracy");
+    }
+    spec->keep_logits = spec->keep_logits || (words && metric_counts_tokens(s->set));
+    return BP_OK;
+}
+
 static bp_status fill_spec(session *s)
 {
     const settings *set = s->set;
@@ -254,6 +275,7 @@ static bp_status fill_spec(session *s)
     spec->pairs = set->text_pairs || spec->config.task == BP_TASK_ANSWERS;
     /* Evaluation counts what is right. */
     spec->keep_logits = spec->config.task >= BP_TASK_CLASSES || preference_refers(spec);
+    BP_TRY(count_tokens(s));
     spec->evaluate = preference_refers(spec);
     spec->packed = packing_apart(set);
     if (s->below.asked && set->arena == 0) {

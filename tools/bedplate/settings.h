@@ -144,6 +144,7 @@ typedef struct settings {
     double epsilon;
     double max_grad_norm;
     double label_smoothing;
+    bool token_accuracy;
     double neftune;
     uint64_t random_crop;
     double random_resized_crop; /* 0: none */
