@@ -353,6 +353,7 @@ static void pieces_are_the_whole(void **state)
     refused(refusal, "gather_pieces_begin");
     static const bp_fabric_piece bad[][4] = {
         {{8, 4}, {12, 8}, {20, 0}, {0, 4}},  /* a hole */
+        {{0, 4}, {4, 8}, {8, 4}, {16, 4}},   /* as long as what lies twice */
         {{8, 4}, {12, 8}, {20, 4}, {0, 8}},  /* too far */
         {{0, 20}, {0, 8}, {8, 12}, {20, 0}}, /* twice */
         {{12, 4}, {16, 8}, {24, 0}, {4, 8}}, /* not from the first byte on */

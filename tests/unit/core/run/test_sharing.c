@@ -184,11 +184,32 @@ static void shares_need_no_second_place(void **state)
     assert_true(arena[1] < arena[0] + (uint64_t)BP_SHARD_UNIT);
 }
 
+/* A run of a tensor that is longer than a bucket of 8 MiB goes round in two, of which the second
+ * has something of one rank alone: 33 units of fp32, on two ranks. */
+/* verifies ranks-3.d7df */
+static void long_runs_go_round_in_buckets(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    const crew_messages messages = {.seed = 5};
+    spec.config.vocabulary = 33 * BP_SHARD_UNIT / 16; /* of width 16 */
+    spec.batch = 1;
+    spec.accumulation = spec.lanes = 2;
+    const uint64_t alone = play(&spec, 1);
+    for (int s = BP_SHARING_OPTIMIZER; s <= BP_SHARING_GRADIENTS; s++) {
+        spec.sharing = (bp_sharing)s;
+        crew_play(&spec, 2, &messages);
+        assert_int_equal(crew_digest(2), alone);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(codes_of_a_base),
                                        cmocka_unit_test(shares_need_no_second_place),
-                                       cmocka_unit_test(test_forms), cmocka_unit_test(trust_ratios),
+                                       cmocka_unit_test(long_runs_go_round_in_buckets),
+                                       cmocka_unit_test(test_forms),
+                                       cmocka_unit_test(trust_ratios),
                                        cmocka_unit_test(lanes_on_any_number_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

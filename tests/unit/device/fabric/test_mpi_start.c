@@ -317,6 +317,34 @@ static void long_pieces_go_in_rounds(void **state)
     free(context);
 }
 
+/* Rounds are as many as the longest piece of the call takes, be it one that comes or one that goes,
+ * on a rank whose own is short. */
+static void uneven_pieces_go_in_rounds(void **state)
+{
+    static const bp_fabric_piece pieces[2] = {{0, BYTES}, {BYTES, UINT64_C(3) << 30}};
+    for (int kind = 0; kind < 2; kind++) {
+        begin(state);
+        void *context = open_fabric();
+        const bp_fabric_transfer call = {.call =
+                                             kind == 0 ? BP_FABRIC_ALL_GATHER : BP_FABRIC_EXCHANGE,
+                                         .ticket = 1,
+                                         .bytes = BYTES,
+                                         .pieces = pieces,
+                                         .to = to,
+                                         .from = from};
+        assert_int_equal(bp_fabric_mpi.begin(context, &call, &error), BP_OK);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(world.flights[0].state, i == 0 ? BP_MPI_POSTED : BP_MPI_MOVING);
+            (void)bp_mpi_flights_poll(&world);
+        }
+        assert_int_equal(mpi.most, 1 << 30);
+        assert_int_equal(mpi.pieces, 3);
+        assert_int_equal(bp_fabric_mpi.wait(context, 1, &error), BP_OK);
+        bp_fabric_mpi.close(context);
+        free(context);
+    }
+}
+
 /* What is missing of a rank that leaves. */
 static void who_is_missed(void **state)
 {
@@ -391,6 +419,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_of_the_caller_are_checked, begin, end),
         cmocka_unit_test_setup_teardown(every_message_may_fail, begin, end),
         cmocka_unit_test_setup_teardown(long_pieces_go_in_rounds, begin, end),
+        cmocka_unit_test_setup_teardown(uneven_pieces_go_in_rounds, begin, end),
         cmocka_unit_test_setup_teardown(who_is_missed, begin, end),
         cmocka_unit_test_setup_teardown(calls_are_those_of_the_interface, begin, end),
         cmocka_unit_test_setup_teardown(libraries_that_are_no_mpi_are_refused, begin, end),

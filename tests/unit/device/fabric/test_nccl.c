@@ -23,9 +23,12 @@ static struct {
     int below, below_fails_at; /* the same of the fabric below */
     int first_version, first_result;
     int sends, gets;
-    uint64_t sent_to;  /* bit for each peer */
-    uint64_t got_from; /* the same */
-    int ended;         /* 1 destroyed, 2 aborted */
+    uint64_t sent_to;        /* bit for each peer */
+    uint64_t got_from;       /* the same */
+    const void *from[RANKS]; /* what goes to each peer */
+    void *to[RANKS];         /* and what comes from it */
+    size_t out[RANKS], in[RANKS];
+    int ended; /* 1 destroyed, 2 aborted */
     bool no_comm, no_words;
     char entry[40]; /* that failed */
 } fake;
@@ -108,27 +111,33 @@ static int group_end(void)
     return one("ncclGroupEnd");
 }
 
+static int moved(size_t count, int type)
+{
+    assert_true(count > 0 && type == BP_NCCL_UINT8);
+    return ++fake.calls == fake.fails_at ? fake.result : 0;
+}
+
 static int send_to(const void *from, size_t count, int type, int peer, bp_nccl_comm comm,
                    void *stream)
 {
-    (void)from;
     (void)comm;
     (void)stream;
-    assert_true(count > 0 && type == BP_NCCL_UINT8);
     fake.sends++;
     fake.sent_to |= UINT64_C(1) << peer;
-    return ++fake.calls == fake.fails_at ? fake.result : 0;
+    fake.from[peer] = from;
+    fake.out[peer] = count;
+    return moved(count, type);
 }
 
 static int get_from(void *to, size_t count, int type, int peer, bp_nccl_comm comm, void *stream)
 {
-    fake.sends--;
+    (void)comm;
+    (void)stream;
     fake.gets++;
     fake.got_from |= UINT64_C(1) << peer;
-    const uint64_t sent = fake.sent_to;
-    const int result = send_to(to, count, type, peer, comm, stream);
-    fake.sent_to = sent;
-    return result;
+    fake.to[peer] = to;
+    fake.in[peer] = count;
+    return moved(count, type);
 }
 
 static int gather(const void *from, void *to, size_t count, int type, bp_nccl_comm comm,
@@ -461,6 +470,46 @@ static void messages_are_those_of_the_call(void **state)
     }
 }
 
+/* Pieces that differ in size, in the order of ranks from rank 2 on, are sent and received at their
+ * places; of an empty one nothing is said, be it this rank's or another's. */
+static void pieces_are_messages_of_one_group(void **state)
+{
+    static const uint64_t lengths[][RANKS] = {{30, 20, 10}, {30, 0, 10}, {0, 20, 10}};
+    (void)state;
+    newer(true);
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof lengths[0]; i++) {
+        const uint64_t *bytes = lengths[i / 2];
+        const bp_fabric_piece pieces[RANKS] = {
+            {bytes[2], bytes[0]}, {bytes[2] + bytes[0], bytes[1]}, {0, bytes[2]}};
+        const bool gathers = i % 2 == 0;
+        const bp_fabric_transfer call = {.call =
+                                             gathers ? BP_FABRIC_ALL_GATHER : BP_FABRIC_EXCHANGE,
+                                         .bytes = bytes[SELF],
+                                         .pieces = pieces,
+                                         .to = arena + PIECE,
+                                         .from = arena};
+        fresh();
+        assert_int_equal(attach(false), BP_OK);
+        memset(fake.out, 0, sizeof fake.out);
+        memset(fake.in, 0, sizeof fake.in);
+        assert_int_equal(bp_fabric_nccl.stream->enqueue(context, &call, NULL, &error), BP_OK);
+        for (uint32_t r = 0; r < RANKS; r++) {
+            const uint64_t out = gathers ? bytes[SELF] : bytes[r];
+            const uint64_t in = gathers ? bytes[r] : bytes[SELF];
+            assert_int_equal(fake.out[r], out);
+            assert_int_equal(fake.in[r], in);
+            if (out > 0) {
+                assert_ptr_equal(fake.from[r], arena + (gathers ? 0 : pieces[r].first));
+            }
+            if (in > 0) {
+                assert_ptr_equal(fake.to[r],
+                                 arena + PIECE + (gathers ? pieces[r].first : r * bytes[SELF]));
+            }
+        }
+        bp_fabric_nccl.stream->detach(context, false);
+    }
+}
+
 static void the_rest_is_the_fabrics_below(void **state)
 {
     const bp_fabric_transfer call = {.ticket = 3};
@@ -487,6 +536,7 @@ int main(void)
         cmocka_unit_test(patience_ends),
         cmocka_unit_test(ranks_have_to_fit_together),
         cmocka_unit_test(messages_are_those_of_the_call),
+        cmocka_unit_test(pieces_are_messages_of_one_group),
         cmocka_unit_test(the_rest_is_the_fabrics_below),
     };
     context = malloc(bp_fabric_nccl.context_bytes);

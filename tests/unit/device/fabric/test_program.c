@@ -104,10 +104,23 @@ static void another_number_of_ranks_is_refused(void **state)
     free(rank);
 }
 
+/* What ranks compare of a call: the bytes of all pieces, which every rank knows alike, else those
+ * of the one piece that all have. */
+static void calls_are_measured_alike(void **state)
+{
+    (void)state;
+    const bp_fabric_piece pieces[3] = {{40, 100}, {0, 0}, {140, 300}};
+    const bp_fabric_transfer differ = {.bytes = 100, .pieces = pieces}, alike = {.bytes = 100};
+    assert_int_equal(bp_fabric_measure(&differ, 3), 400);
+    assert_int_equal(bp_fabric_measure(&differ, 2), 100);
+    assert_int_equal(bp_fabric_measure(&alike, 3), 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_compute_what_loops_compute),
+        cmocka_unit_test(calls_are_measured_alike),
         cmocka_unit_test(groups_compute_apart),
         cmocka_unit_test(another_program_is_refused),
         cmocka_unit_test(a_rank_that_leaves_ends_the_runs),
