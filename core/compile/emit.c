@@ -63,11 +63,11 @@ static bool begins_with(const char *name, const char *start)
 }
 
 /* Beside adapters only they are trained, the biases that are asked for, and the head of a task,
- * which no base has. */
+ * which no base has (PEFT saves every module whose name ends in "classifier"). */
 static bool frozen_by_adapters(const bp_emit *emit, const char *name, const bp_parameter *parameter)
 {
     bool own = begins_with(name, "score.") || begins_with(name, "classifier.") ||
-               begins_with(name, "qa_outputs.");
+               begins_with(name, "pre_classifier.") || begins_with(name, "qa_outputs.");
     return emit->spec->lora.rank > 0 && parameter->base == BP_NO_PARAMETER && !own &&
            !bp_adapter_trains_bias(emit, name);
 }

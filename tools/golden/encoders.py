@@ -97,7 +97,7 @@ def case(name, kind, v, lengths, seed):
         quantised.FORM, finish = v["form"], quantised.finish
         quantised.take_codes(model)
     if v.get("rank"):
-        every = {"distilbert": ["q_lin", "v_lin"], "modernbert": ["Wqkv", "Wo", "Wi"]}.get(
+        every = {"distilbert": ["q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"], "modernbert": ["Wqkv", "Wo", "Wi"]}.get(
             kind, ["query", "key", "value", "intermediate.dense", "output.dense"])
         model = peft.get_peft_model(model, peft.LoraConfig(r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0,
                                                            target_modules=every, task_type="SEQ_CLS")).double()
@@ -145,6 +145,8 @@ def main():
     case("distilbert_masked", "distilbert", {**own, "task": MASKED}, [9, 4, 7, 6], 76)
     case("distilbert_classes", "distilbert", {**own, "task": CLASSES, "classes": 4, "heads": 1}, [9, 4, 1, 6], 77)
     case("distilbert_tokens", "distilbert", {**own, "task": TOKENS, "classes": 5}, [9, 2, 7, 3], 78)
+    case("distilbert_lora", "distilbert", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
+         [9, 4, 1, 6], 91)
     own["embedding"] = 12
     case("electra_masked", "electra", {**own, "task": MASKED}, [9, 4, 7, 6], 79)
     case("electra_classes", "electra", {**own, "task": CLASSES, "classes": 3}, [9, 4, 1, 6], 80)

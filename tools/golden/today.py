@@ -171,6 +171,7 @@ def gemma3():
     transformers.Gemma3TextForCausalLM = transformers.Gemma3ForCausalLM
     stream("gemma3_two_bases", v, "Gemma3Text", config, 67, kin="gemma3")
     stream("gemma3_inside", v, "Gemma3Text", Inside(config), 67, kin="gemma3")
+    stream("gemma3_lora", {**v, **LORA}, "Gemma3Text", config, 92, kin="gemma3")
 
 
 def phi3():
