@@ -25,6 +25,7 @@ static const char *const queries[] = {"query", "value"};
 static const char *const tables[] = {"embed_tokens", "v_proj"};
 static const char *const wte[] = {"wte"};
 static const uint32_t row_tokens[] = {30, 31, 2, 52};
+static const char *const parts[] = {"q_lin", "v_lin"};
 static const char *const turned[] = {"c_attn", "mlp.c_proj"};
 
 static const struct {
@@ -75,6 +76,12 @@ static const struct {
       .target_count = 2,
       .tokens = row_tokens + 1,
       .token_count = 2}},
+    {"families/gemma3_two_bases",
+     "gemma3",
+     {.rank = 2, .alpha = 3.0, .targets = all, .target_count = 1}},
+    {"families/distilbert_classes",
+     "distilbert",
+     {.rank = 2, .alpha = 4.0, .targets = parts, .target_count = 2}},
     {"bert_classes",
      "bert_bias_all",
      {.rank = 2, .alpha = 3.0, .bias = BP_LORA_BIAS_ALL, .targets = queries, .target_count = 2}},

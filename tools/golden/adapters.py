@@ -13,6 +13,8 @@ model of the same weights, without a tensor missing or left over, and computes i
   logits.safetensors   logits: float32, of all windows of the stream (windows * sequence, vocabulary), or of all samples
                        (samples, classes)
 """
+import importlib
+import json
 import os
 import shutil
 import subprocess
@@ -34,7 +36,8 @@ CASES = {"gpt2": "gpt2_lm_short", "llama": "llama_grouped", "qwen2": "qwen2_shor
          "llama_dora": "llama_grouped", "gpt2_dora": "gpt2_lm_short", "gpt2_bias_all": "gpt2_lm_short",
          "gpt2_bias_some": "gpt2_lm_short", "bert_bias_all": "bert_classes",
          "llama_table": "llama_grouped", "gpt2_table": "gpt2_lm_short", "llama_rows": "llama_grouped",
-         "gpt2_rows": "gpt2_lm_short"}
+         "gpt2_rows": "gpt2_lm_short", "gemma3": "families/gemma3_two_bases",
+         "distilbert": "families/distilbert_classes"}
 
 
 def values_of(golden):
@@ -44,6 +47,19 @@ def values_of(golden):
 
 def base_of(name, golden, v):
     """Hugging Face's model with the weights of the file."""
+    if "config" in golden: # a case of today.py or encoders.py
+        importlib.import_module("today")
+        config = json.loads(golden["config"].tobytes())
+        kind = getattr(transformers, config["architectures"][0].replace("Gemma3Text", "Gemma3"))
+        model = kind(kind.config_class.from_dict(config))
+        state = {n: torch.from_numpy(golden[n]) for n, _ in model.named_parameters()}
+        result = model.load_state_dict(state, strict=False)
+        assert not result.unexpected_keys and all("lm_head" in k for k in result.missing_keys), result
+        model.tie_weights()
+        for module in model.modules():
+            if hasattr(module, "embed_scale") and torch.is_tensor(module.embed_scale):
+                module.embed_scale = module.embed_scale.double()
+        return model.eval()
     judges = {"num_labels": v["classes"], "problem_type": families.PROBLEM[v["task"]]} if v["task"] else {}
     if name.startswith("bert"):
         model = transformers.BertForSequenceClassification(families.bert_config(v, **judges))
