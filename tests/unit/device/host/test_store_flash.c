@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/file/storage.h"
+#include "core/number/digest.h"
 #include "tests/support/flash_chip.h"
 
 enum { FILES = 6, SMALL = 8, LONG = 2 * CHIP_BLOCK + 100, MOST = 1000 };
@@ -296,6 +297,176 @@ static void forms_that_are_refused(void **state)
     }
 }
 
+/* Names, folders and files that are not there, or not of that kind. */
+static void what_is_not_there(void **state)
+{
+    begin(state);
+    bp_store *store = &flash.store;
+    bp_file file;
+    bool there;
+    assert_int_equal(store->open_read(store, "none", &file), BP_ERR_STORE);
+    assert_int_equal(store->remove(store, "none"), BP_ERR_STORE);
+    assert_int_equal(store->make_directory(store, "d"), BP_OK);
+    assert_int_equal(store->open_read(store, "d", &file), BP_ERR_STORE);
+    assert_int_equal(store->remove(store, "d"), BP_ERR_STORE);
+    assert_int_equal(store->exists(store, "", &there), BP_OK);
+    assert_true(there);
+    assert_int_equal(store->exists(store, "none", &there), BP_OK);
+    assert_false(there);
+    assert_int_equal(store->exists(store, "d", &there), BP_OK);
+    assert_true(there);
+    assert_int_equal(store->open_write(store, "d/f", &file), BP_OK);
+    assert_int_equal(store->rename(store, "d/f", "g"), BP_ERR_STORE); /* it is being written */
+    assert_int_equal(store->close(store, file), BP_OK);
+    assert_int_equal(store->rename(store, "d/f", "d/f"), BP_OK);
+    assert_int_equal(store->exists(store, "d/f", &there), BP_OK);
+    assert_true(there);
+}
+
+static bp_status note_name(void *user, const char *name)
+{
+    strcat(strcat(user, name), ",");
+    return strcmp(name, "stop") == 0 ? BP_ERR_INTERNAL : BP_OK;
+}
+
+/* A folder's own names, and not those of folders in it. */
+static void folders_are_listed(void **state)
+{
+    begin(state);
+    bp_store *store = &flash.store;
+    char names[64] = "";
+    assert_int_equal(store->make_directory(store, "d"), BP_OK);
+    assert_int_equal(bp_storage_write_file(store, "d/f", "x", 1, NULL), BP_OK);
+    assert_int_equal(bp_storage_write_file(store, "e", "x", 1, NULL), BP_OK);
+    assert_int_equal(store->list(store, "", note_name, names), BP_OK);
+    assert_string_equal(names, "d,e,");
+    names[0] = '\0';
+    assert_int_equal(store->list(store, "d", note_name, names), BP_OK);
+    assert_string_equal(names, "f,");
+    assert_int_equal(store->list(store, "none", note_name, names), BP_ERR_STORE);
+    assert_int_equal(bp_storage_write_file(store, "stop", "x", 1, NULL), BP_OK);
+    assert_int_equal(store->list(store, "", note_name, names), BP_ERR_INTERNAL);
+}
+
+/* Bytes in any order within few pieces; what lies between them is not there. */
+static void pieces_of_a_file(void **state)
+{
+    begin(state);
+    bp_store *store = &flash.store;
+    bp_file file;
+    const unsigned char *bytes = version(3);
+    assert_int_equal(store->open_write(store, "a", &file), BP_OK);
+    assert_int_equal(store->write_at(store, file, 4 * CHIP_UNIT, bytes + 4 * CHIP_UNIT, CHIP_UNIT),
+                     BP_OK);
+    assert_int_equal(store->write_at(store, file, 100, bytes + 100, CHIP_UNIT - 100), BP_OK);
+    assert_int_equal(store->write_at(store, file, 0, bytes, 100), BP_OK); /* before it */
+    assert_int_equal(store->write_at(store, file, 2 * CHIP_BLOCK, bytes + 2 * CHIP_BLOCK, 10),
+                     BP_OK);
+    assert_int_equal(store->close(store, file), BP_OK);
+    assert_int_equal(store->open_read(store, "a", &file), BP_OK);
+    assert_int_equal(store->read_at(store, file, 0, read_back, CHIP_UNIT), BP_OK);
+    assert_memory_equal(read_back, bytes, CHIP_UNIT);
+    assert_int_equal(store->read_at(store, file, 2 * CHIP_BLOCK, read_back, 10), BP_OK);
+    assert_memory_equal(read_back, bytes + 2 * CHIP_BLOCK, 10);
+    assert_int_equal(store->read_at(store, file, CHIP_BLOCK, read_back, 1), BP_ERR_STORE);
+    /* Two units wait for their rest, and the first is not programmed. */
+    assert_int_equal(store->open_write(store, "b", &file), BP_OK);
+    assert_int_equal(store->write_at(store, file, 0, bytes, 4), BP_OK);
+    assert_int_equal(store->write_at(store, file, 2 * CHIP_UNIT, bytes, 4), BP_OK);
+    chip.fails_at = chip.changes_made + 1;
+    assert_int_equal(store->close(store, file), BP_ERR_STORE);
+}
+
+static bp_status read_erased(void *context, uint32_t block, uint32_t offset, void *to, size_t bytes)
+{
+    (void)context;
+    (void)block;
+    (void)offset;
+    memset(to, 0xff, bytes);
+    return BP_OK;
+}
+
+/* Flashes of other forms, and one beyond what 32 bits count. */
+static void forms_at_their_bounds(void **state)
+{
+    (void)state;
+    static uint64_t room[(BP_FLASH_MEMORY(1, 5000, 256) + 7) / 8];
+    static const struct {
+        uint32_t block, count, unit, files;
+    } wrong[] = {{CHIP_BLOCK, SMALL, 300, FILES},
+                 {CHIP_BLOCK, 1, CHIP_UNIT, FILES},
+                 {1 << 20, BP_FLASH_BLOCKS + 1, CHIP_UNIT, 1},
+                 {1 << 20, SMALL, CHIP_UNIT, BP_FLASH_FILES + 1}};
+    bp_flash form = {.read = read_erased};
+    bp_file file;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        form.block_bytes = wrong[i].block;
+        form.block_count = wrong[i].count;
+        form.unit_bytes = wrong[i].unit;
+        assert_int_equal(bp_store_flash_init(&flash, &form, wrong[i].files, room, sizeof room),
+                         BP_ERR_USAGE);
+        assert_non_null(strstr(flash.store.reason, "blocks hold no table"));
+    }
+    form = (bp_flash){
+        .read = read_erased, .block_bytes = 1 << 20, .block_count = 5000, .unit_bytes = 256};
+    assert_int_equal(bp_store_flash_init(&flash, &form, 1, room, sizeof room), BP_OK);
+    assert_int_equal(flash.store.open_write(&flash.store, "a", &file), BP_OK);
+    assert_int_equal(flash.store.write_at(&flash.store, file, UINT64_C(1) << 32, "x", 1),
+                     BP_ERR_STORE);
+    assert_non_null(strstr(flash.store.reason, "not written there"));
+    /* A flash that was written in another form is no empty one. */
+    begin(state);
+    assert_int_equal(write_version(1), BP_OK);
+    for (int i = 0; i < 2; i++) {
+        form = chip.flash;
+        form.block_bytes = i == 0 ? 2 * CHIP_BLOCK : CHIP_BLOCK;
+        form.block_count = i == 0 ? SMALL : SMALL - 1;
+        assert_int_equal(bp_store_flash_init(&flash, &form, FILES, memory, sizeof memory),
+                         BP_ERR_USAGE);
+        assert_string_equal(flash.store.reason, "the flash was written with other blocks or units");
+    }
+}
+
+static void put_digest(unsigned char *to, const void *bytes, size_t count)
+{
+    const uint64_t digest = bp_digest_of(bytes, count, 0);
+    for (size_t i = 0; i < 8; i++) {
+        to[i] = (unsigned char)(digest >> 8 * i);
+    }
+}
+
+/* A table whose digests are right and whose numbers are not: it names what there is no memory for,
+ * or ends behind its block. */
+static void tables_that_lie(void **state)
+{
+    enum { HEAD = 44, LENGTH = 16 };
+    static const struct {
+        size_t at;
+        unsigned char byte;
+        bp_status status;
+    } lies[] = {{HEAD, FILES, BP_ERR_DATA},
+                {HEAD + 1, 3, BP_ERR_DATA},
+                {HEAD + 2, BP_FLASH_PATH_MAX, BP_ERR_DATA},
+                {HEAD + 1, 2, BP_OK},
+                {LENGTH + 1, 16, BP_OK}, /* 4096 bytes and more: no table */
+                {LENGTH + 3, 1, BP_OK}};
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        begin(state);
+        assert_int_equal(flash.store.make_directory(&flash.store, "d"), BP_OK);
+        assert_int_equal(flash.store.sync_directory(&flash.store, "."), BP_OK);
+        unsigned char *table = chip.bytes[flash.table];
+        const size_t bytes = table[LENGTH] + 256u * table[LENGTH + 1];
+        table[lies[i].at] = lies[i].byte;
+        put_digest(table + HEAD - 8, table, HEAD - 8);
+        put_digest(table + bytes - 8, table, bytes - 8);
+        assert_int_equal(mount(), lies[i].status);
+        bool there;
+        assert_true(lies[i].status != BP_OK ||
+                    flash.store.exists(&flash.store, "d", &there) == BP_OK);
+        assert_true(lies[i].status != BP_OK || there == (lies[i].at > HEAD));
+    }
+}
+
 /* Any one bit of any table turned: the newest table that is whole counts, or none. */
 static void a_damaged_table(void **state)
 {
@@ -327,6 +498,11 @@ int main(void)
         cmocka_unit_test(what_a_flash_cannot_do),
         cmocka_unit_test(full_of_bytes_or_files),
         cmocka_unit_test(forms_that_are_refused),
+        cmocka_unit_test(tables_that_lie),
+        cmocka_unit_test(what_is_not_there),
+        cmocka_unit_test(folders_are_listed),
+        cmocka_unit_test(pieces_of_a_file),
+        cmocka_unit_test(forms_at_their_bounds),
         cmocka_unit_test(a_damaged_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
