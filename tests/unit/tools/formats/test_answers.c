@@ -237,6 +237,9 @@ static void test_scores(void **state)
     check_score("The Cat", "cat", 1, 1);
     check_score("a  cat,  an  DOG!", "cat dog", 1, 1);
     check_score("U.S.A.", "usa", 1, 1);
+    check_score("!\"#$%&'()*+,-./x:;<=>?@[\\]^_`{|}~", "x", 1, 1);
+    check_score("x\x7f", "x", 0, 0);
+    check_score("a1", "1", 0, 0); /* no article */
     check_score("the", "", 1, 1);
     check_score("the", "cat", 0, 0);
     check_score("another theory", "other theory", 0, 0.5);
@@ -247,6 +250,10 @@ static void test_scores(void **state)
     check_score("a\xc2\xa0"
                 "b",
                 "b", 1, 1);
+    /* What is too long is cut, on both sides alike. */
+    static char text[2 * BP_ANSWER_BYTES + 1];
+    memset(text, 'x', sizeof text - 1);
+    check_score(text, text, 1, 1);
 }
 
 int main(void)

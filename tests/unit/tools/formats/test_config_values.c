@@ -424,9 +424,67 @@ static void what_neox_may_not_say(void **state)
     each_is_refused(cases, sizeof cases / sizeof cases[0], "");
 }
 
+/* [item, item, ..] */
+static const char *list_of(char *text, const char *key, const char *item, int count)
+{
+    char *at = text + sprintf(text, "'%s': [", key);
+    for (int i = 0; i < count; i++) {
+        at += sprintf(at, "%s%s", i > 0 ? "," : "", item);
+    }
+    strcpy(at, "]");
+    return text;
+}
+
+/* verifies formats-1.08bd */
+static void values_in_lists_are_refused(void **state)
+{
+    (void)state;
+    static char many_layers[1024], many_kinds[1024], many_sizes[1024];
+    const refusal cases[] = {
+        {"smollm3", "'no_rope_layers': ['1']", "no_rope_layers: this value is not supported"},
+        {"smollm3", "'no_rope_layers': [0.5]", "no_rope_layers: this value is not supported"},
+        {"smollm3", "'no_rope_layers': [-1]", "no_rope_layers: this value is not supported"},
+        {"smollm3", "'no_rope_layers': [2]", "no_rope_layers: this value is not supported"},
+        {"smollm3", list_of(many_kinds, "no_rope_layers", "1", 129), "no_rope_layers: this value"},
+        {"mlp", "'hidden_sizes': ['8']", "hidden_sizes: this value is not supported"},
+        {"mlp", "'hidden_sizes': [8.5]", "hidden_sizes: this value is not supported"},
+        {"mlp", "'hidden_sizes': [0]", "hidden_sizes: this value is not supported"},
+        {"mlp", "'hidden_sizes': [2147483648]", "hidden_sizes: this value is not supported"},
+        {"mlp", list_of(many_sizes, "hidden_sizes", "8", 200), "hidden_sizes: this value"},
+        {"cnn", "'layers': [3]", "layers: this value is not supported"},
+        {"cnn", "'layers': ['x']", "layers: this value is not supported"},
+        {"cnn", "'layers': 'x'", "layers: this value is not supported"},
+        {"cnn", list_of(many_layers, "layers", "'dense 8'", 61), "layers: this value"},
+    };
+    each_is_refused(cases, sizeof cases / sizeof cases[0], "}");
+}
+
+/* Two of one family are the same until a number differs that a file stores. */
+static void configurations_are_told_apart(void **state)
+{
+    (void)state;
+    const bp_model_config llama = config_of("llama", "");
+    static const char *const types[] = {"llama", "bert", "smollm3"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const bp_model_config one = config_of(types[i], "");
+        bp_model_config other = one;
+        assert_true(bp_family_same(&one, &other));
+        assert_int_equal(bp_family_same(&llama, &other), i == 0);
+        other.task = BP_TASK_REGRESSION;
+        assert_false(bp_family_same(&one, &other));
+        other = one;
+        other.classes++;
+        assert_false(bp_family_same(&one, &other));
+    }
+    const bp_model_config other = config_of("llama", "'hidden_size': 64");
+    assert_false(bp_family_same(&llama, &other));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_in_lists_are_refused),
+        cmocka_unit_test(configurations_are_told_apart),
         cmocka_unit_test(values_out_of_place_are_refused),
         cmocka_unit_test(documents_that_end_too_soon_are_refused),
         cmocka_unit_test(lists_of_layers_are_read_and_refused),

@@ -71,6 +71,12 @@ static const rope_row rows[] = {
      BP_ROPE_YARN, 40, 1, 32, 64, 1.36888794541 / 1.73777589082, false, 0},
     {"qwen2", "{'type': 'yarn', 'factor': 1, 'mscale': 1, 'mscale_all_dim': 2}", BP_ROPE_YARN, 1, 1,
      32, 64, 1.0, false, 0},
+    /* Of two scales one alone says nothing, and a factor of attention says it itself. */
+    {"qwen2", "{'type': 'yarn', 'factor': 40, 'mscale': 1}", BP_ROPE_YARN, 40, 1, 32, 64, 0, false,
+     0},
+    {"qwen2",
+     "{'type': 'yarn', 'factor': 40, 'mscale': 1, 'mscale_all_dim': 2, 'attention_factor': 1.5}",
+     BP_ROPE_YARN, 40, 1, 32, 64, 1.5, false, 0},
     {"phi3",
      "{'type': 'longrope', 'short_factor': [1, 1.5, 2, 2, 2, 2, 2, 2], 'long_factor': [1, 2, 3, 4, "
      "5, 6, 7, 8], 'original_max_position_embeddings': 16}",
@@ -151,6 +157,8 @@ static void what_does_not_fit_is_named(void **state)
         {"phi3", "{'type': 'longrope', 'long_factor': [1e6]}", "rope_scaling.long_factor", ""},
         {"phi3", "{'type': 'longrope', 'long_factor': [1, 2], 'short_factor': [1]}", "rope_scaling",
          "lists of the same length"},
+        {"phi3", "{'type': 'longrope'}", "rope_scaling", "lists of the same length"},
+        {"llama", "{'type': 'dynamic'}", "rope_scaling", "need factor"},
         {"qwen2", "{'type': 'yarn', 'factor': -1}", "rope_scaling.factor", ""},
         {"qwen2", "{'type': 'yarn', 'beta_fast': '3'}", "rope_scaling.beta_fast", ""},
         {"qwen2", "{'type': 'yarn', 'mscale': 1e6}", "rope_scaling.mscale", ""},
