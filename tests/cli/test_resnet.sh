@@ -55,6 +55,20 @@ run train "${common[@]}" --max-steps 8 --output-dir "$work/b" --resume --json
 [[ $(json state_digest) == "$digest" ]]
 check $? "stopped and resumed: the same bits" "$out$err"
 
+# Without image_size images have the size that preprocessor_config.json makes of all alike, and the key is written.
+size=$(sed -n 's/.*"image_size": \([0-9]*\).*/\1/p' "$golden/config.json")
+cp -r "$golden" "$work/unsized" && sed -i '/"image_size"/d' "$work/unsized/config.json"
+for prep in "{\"size\": {\"height\": $size, \"width\": $size}}" "{\"size\": {\"shortest_edge\": 90}, \"do_center_crop\": true,
+    \"crop_size\": {\"height\": $size, \"width\": $size}}" "{\"size\": {\"shortest_edge\": $size}, \"crop_pct\": 0.875}"; do
+    rm -rf "$work/sized"
+    echo "${prep/\{/\{\"image_mean\": [0, 0, 0], \"image_std\": [1, 1, 1], }" >"$work/unsized/preprocessor_config.json"
+    run train "${common[@]}" --model "$work/unsized" --max-steps 8 --output-dir "$work/sized" --json
+    [[ $code -eq 0 && $(json state_digest) == "$digest" ]] && grep -q "\"image_size\": $size\b" "$work/sized/config.json"
+    check $? "sized by $prep" "$out$err"
+done
+echo '{"size": {"shortest_edge": 90}, "image_mean": [0, 0, 0], "image_std": [1, 1, 1]}' >"$work/unsized/preprocessor_config.json"
+expect 4 "right would be $((224 * 224 * 3 + 1))" train "${common[@]}" --model "$work/unsized" --max-steps 1 --output-dir "$work/x"
+
 # On the simulated GPU it trains as on the host.
 if [[ -e $BUILD/ptxvm/libcuda.so.1 ]]; then
     losses=()

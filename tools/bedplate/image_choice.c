@@ -4,6 +4,7 @@
 #include "core/file/storage.h"
 #include "layers/cnn.h"
 #include "layers/vit.h"
+#include "tools/formats/family.h"
 
 static const char where[] = "images";
 
@@ -23,21 +24,51 @@ bool image_size(const bp_spec *spec, uint32_t size[3])
     return size[2] != 0;
 }
 
-bp_status image_prep_find(bp_image_prep *prep, session *s)
+/* That beside the model's config.json; given stays 0 where there is none. */
+static bp_status read_prep(bp_image_prep *prep, session *s)
 {
     static uint64_t scratch[BP_IMAGE_PREP_SCRATCH / 8];
     char path[BP_STORE_PATH_MAX];
-    uint32_t size[3];
     bool there = false;
     *prep = (bp_image_prep){.given = 0};
-    if (!image_size(&s->spec, size) || !s->directory) {
-        return BP_OK;
-    }
     BP_TRY(bp_storage_join(path, s->set->model, "preprocessor_config.json", &s->error));
     if (s->store->exists(s->store, path, &there) != BP_OK || !there) {
         return BP_OK;
     }
     return bp_image_prep_read(prep, s->store, path, scratch, &s->error);
+}
+
+bp_status image_prep_find(bp_image_prep *prep, session *s)
+{
+    uint32_t size[3];
+    *prep = (bp_image_prep){.given = 0};
+    return image_size(&s->spec, size) && s->directory ? read_prep(prep, s) : BP_OK;
+}
+
+bp_status image_size_settle(session *s)
+{
+    /* Images of these sizes come out alike where all do. */
+    static const uint64_t wide[2] = {100, 301}, high[2] = {302, 103};
+    enum { USUAL = 224 };
+    bp_model_config *config = &s->spec.config;
+    if (config->family != &bp_family_resnet) {
+        return BP_OK;
+    }
+    bp_cnn_config own = bp_cnn_config_of(config);
+    bp_image_prep prep;
+    uint64_t resized[2], one[2], other[2];
+    BP_TRY(read_prep(&prep, s));
+    bp_image_prep_sizes(&prep, wide, resized, one);
+    bp_image_prep_sizes(&prep, high, resized, other);
+    if (prep.given == 0 || own.height != USUAL || own.width != USUAL || one[0] != other[0] ||
+        one[1] != other[1] || one[0] > BP_IMAGE_PREP_SIZE || one[1] > BP_IMAGE_PREP_SIZE) {
+        return BP_OK;
+    }
+    own.height = (uint32_t)one[0];
+    own.width = (uint32_t)one[1];
+    bp_config_set_own(config, &own, sizeof own);
+    config->family->settle(config); /* a row has that many numbers */
+    return BP_OK;
 }
 
 /* The first option that changes images; NULL: none. */
