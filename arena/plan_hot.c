@@ -315,11 +315,11 @@ static void hot_fit(plan_hot *h)
     }
 }
 
-/* Everybody who ended too high has the fullest section of his life made hot. */
-static bool hot_widen(plan_hot *h)
+/* Everybody who ended too high has the fullest section of his life made hot. Those who hang or are
+ * hot by now did not, so that some section is made hot that was not. */
+static void hot_widen(plan_hot *h)
 {
     const plan_work *work = h->work;
-    bool wider = false;
     for (uint32_t i = 0; i < work->items; i++) {
         const plan_item *item = &work->item[i];
         if (work->offset[i] + item->size <= work->capacity) {
@@ -329,10 +329,8 @@ static bool hot_widen(plan_hot *h)
         for (uint32_t s = item->first; s < item->last; s++) {
             fullest = work->total[s] > work->total[fullest] ? s : fullest;
         }
-        wider = wider || !h->hot[fullest];
         h->hot[fullest] = true;
     }
-    return wider;
 }
 
 static void hot_go(plan_hot *h, const hot_way *way)
@@ -344,14 +342,18 @@ static void hot_go(plan_hot *h, const hot_way *way)
     }
     h->down = way->down;
     hot_hang(h, way->hang);
-    do {
+    for (;;) {
         hot_cut(h);
         if (h->inner.items == work->items || !hot_solve(h)) {
             return; /* nothing is left out, so that the search of the whole set would do the same */
         }
         hot_append(h);
         hot_fit(h);
-    } while (!plan_done(work) && h->rounds > 0 && hot_widen(h));
+        if (plan_done(work) || h->rounds == 0) {
+            return;
+        }
+        hot_widen(h);
+    }
 }
 
 void plan_hot_run(plan_hot *h)

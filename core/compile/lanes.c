@@ -74,7 +74,7 @@ static uint32_t *gradients_of(const bp_compile *compile, const bp_emit *emit, ui
 
 void bp_lanes_enter(bp_compile *compile, bp_emit *emit, uint32_t micro)
 {
-    if (compile->lanes == 0 || emit->mode != BP_MODE_TRAIN) {
+    if (compile->lanes == 0) {
         return;
     }
     const uint32_t lane = micro / compile->lane_micros;
@@ -91,7 +91,7 @@ void bp_lanes_enter(bp_compile *compile, bp_emit *emit, uint32_t micro)
 
 void bp_lanes_leave(bp_compile *compile, bp_emit *emit, uint32_t micro)
 {
-    if (compile->lanes == 0 || emit->mode != BP_MODE_TRAIN) {
+    if (compile->lanes == 0) {
         return;
     }
     const uint32_t lane = micro / compile->lane_micros;
@@ -304,10 +304,11 @@ static void fold_window(bp_emit *emit, const uint32_t *gradients, const bp_windo
     }
 }
 
-/* Whether leaves wait until their bucket is made: a rank's only lane has nothing to be added to. */
-static bool leaves_wait(const bp_compile *compile, const bp_emit *emit)
+/* Whether leaves wait until their bucket is made: the only lane of a rank, one of several, has
+ * nothing to be added to. */
+static bool leaves_wait(const bp_compile *compile)
 {
-    return compile->lanes == 1 && bp_spec_ranks(emit->spec) > 1;
+    return compile->lanes == 1;
 }
 
 /* Adds a lane's leaves, which are then gone, to the finished subtrees of `sums`. */
@@ -337,7 +338,7 @@ static void fold_tree(bp_emit *emit, const uint32_t *gradients, uint32_t lane, b
 void bp_lanes_fold(bp_compile *compile, bp_emit *emit, uint32_t row, uint32_t lane)
 {
     uint32_t *gradients = gradients_of(compile, emit, lane);
-    const bool wait = leaves_wait(compile, emit);
+    const bool wait = leaves_wait(compile);
     if (!wait) {
         fold_tree(emit, gradients, lane, compile->lane_sums + (size_t)row * LANE_LEVELS);
     }
@@ -380,7 +381,7 @@ void bp_lanes_root(const bp_compile *compile, bp_emit *emit, uint32_t row)
 
 void bp_lanes_open(const bp_compile *compile, const bp_emit *emit, uint32_t row, bp_window *window)
 {
-    window->sums = leaves_wait(compile, emit) ? BP_ABSENT : top_sums(compile, row);
+    window->sums = leaves_wait(compile) ? BP_ABSENT : top_sums(compile, row);
     window->root = BP_ABSENT;
     window_cut(emit, window);
 }

@@ -102,7 +102,7 @@ static bp_status verify_place(const verifier *check, const bp_op *op, uint32_t p
     out->access = extent->access;
     out->bytes = bp_rectangle_flat(0, 0);
     if (!bp_ref_present(out->ref)) {
-        bool legal = about->sized || about->workspace ? bytes == 0 : about->optional;
+        bool legal = about->sized ? bytes == 0 : about->optional; /* workspaces are sized */
         return legal ? BP_OK : verify_refuse(check, info, position, "a needed operand is absent");
     }
     if (about->optional && bytes == 0) {

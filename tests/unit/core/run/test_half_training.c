@@ -15,6 +15,7 @@
 #include "core/program/step.h"
 #include "tests/support/golden.h"
 #include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
 #include "tests/support/trial.h"
 
 /* A trial in memory. */
@@ -328,9 +329,45 @@ static void released_gradients_have_the_scale_of_their_step(void **state)
     }
 }
 
+/* A step that is not finite is tried again at a lower scale, as long as there is one of use: at the
+ * least scale it is what it is. */
+static void a_scale_that_cannot_fall(void **state)
+{
+    (void)state;
+    static const struct {
+        double initial, floor;
+        bool again;
+    } scales[] = {{4.0, 0.0, true}, {1.0, 0.0, false}, {8.0, 8.0, false}, {16.0, 8.0, true}};
+    static int32_t some[60];
+    for (size_t i = 0; i < 4; i++) {
+        rig r;
+        bp_spec spec = rig_spec();
+        spec.scaling = (bp_scaling){.kind = BP_SCALING_DYNAMIC,
+                                    .initial = scales[i].initial,
+                                    .growth = 2.0,
+                                    .backoff = 0.5,
+                                    .interval = 2000,
+                                    .hysteresis = 1,
+                                    .floor = scales[i].floor};
+        rig_open(&r, &spec, some, 60);
+        const uint32_t weight = r.runtime.emit.parameters[0].weight;
+        float *values = rig_read(&r, weight);
+        for (uint64_t k = 0; k < r.runtime.emit.parameters[0].count; k++) {
+            values[k] = NAN;
+        }
+        rig_write(&r, weight, values);
+        free(values);
+        const bp_outcome outcome = rig_step(&r);
+        assert_true(outcome.skipped == scales[i].again);
+        assert_true(outcome.nonfinite == !scales[i].again);
+        rig_close(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_scale_that_cannot_fall),
         cmocka_unit_test(split_masters_train_as_fp32_masters),
         cmocka_unit_test(neither_policy_nor_threads_nor_form_matter),
         cmocka_unit_test(losses_are_near_those_of_fp32),

@@ -498,8 +498,11 @@ static void ranks_vote_together(void **state)
                                        BP_AGAIN_EQUAL};
     const bp_device defective = flip_device();
     for (uint32_t which = 0; which < 5; which++) {
+        static const bp_parameter_rule frozen[] = {{.glob = "*wpe*", .kind = BP_RULE_FREEZE}};
         bp_spec spec = variant_of(0);
         spec.device = &defective;
+        spec.rules = frozen; /* which no run can have otherwise */
+        spec.rule_count = 1;
         rig r;
         open_rig(&r, &spec);
         bench b = {.twice = true};

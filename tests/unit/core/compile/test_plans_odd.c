@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans of specs that say more than they mean, or what no preset says: settings of adapters without
+ * adapters, a batch of evaluations that there are none of, sequences that are gone on with at once,
+ * memory of every size below what is needed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/compile/emit.h"
+#include "core/compile/optimizer.h"
+#include "core/number/quantised.h"
+#include "core/run/runtime.h"
+#include "layers/gpt2.h"
+#include "layers/transformer.h"
+#include "optim/schedule_free.h"
+#include "tests/support/config.h"
+#include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
+#include "tests/support/short_tables.h"
+
+static bp_runtime runtime;
+
+static bp_status status_of(const bp_spec *spec)
+{
+    const uint64_t bytes = plan_bytes(spec);
+    assert_true(bytes != BP_SIZE_INVALID);
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    const bp_status status = bp_runtime_plan(&runtime, spec, memory, bytes);
+    free(memory);
+    return status;
+}
+
+/* Bytes of the arena and trained parameters of a plan that has to be. */
+static void planned(const bp_spec *spec, uint64_t found[2])
+{
+    if (status_of(spec) != BP_OK) {
+        fail_msg("%s %s", runtime.error.text, runtime.error.name);
+    }
+    found[0] = runtime.report.arena_bytes;
+    found[1] = runtime.report.parameters;
+}
+
+static bp_lora_part choose_all(const bp_lora *lora, const char *module, size_t length)
+{
+    (void)lora;
+    (void)module;
+    (void)length;
+    return (bp_lora_part){2, 4.0};
+}
+
+/* Targets, choices and biases of adapters of rank 0 change nothing. */
+static void settings_of_no_adapter(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"no.such.layer", "all-linear"};
+    bp_spec spec = rig_spec();
+    uint64_t plain[2], found[2];
+    planned(&spec, plain);
+    for (uint32_t i = 0; i < 4; i++) {
+        spec = rig_spec();
+        spec.lora.targets = targets;
+        spec.lora.target_count = 1 + i % 2;
+        spec.lora.choose = i == 2 ? choose_all : NULL;
+        spec.lora.bias = i == 3 ? BP_LORA_BIAS_ALL : BP_LORA_BIAS_NONE;
+        planned(&spec, found);
+        assert_true(found[0] == plain[0] && found[1] == plain[1]);
+    }
+    spec = rig_spec();
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
+    assert_int_equal(status_of(&spec), BP_ERR_USAGE);
+}
+
+/* The first magnitudes of DoRA are of the weights themselves, whatever rule averages them later. */
+static void magnitudes_and_averages(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    bp_spec spec = rig_spec();
+    uint64_t found[2], without[2];
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+    spec.optimizer = &bp_optimizer_schedule_free_adamw;
+    spec.optimizer_options = *spec.optimizer->defaults;
+    spec.evaluate = true;
+    planned(&spec, without);
+    spec.lora.magnitudes = true;
+    planned(&spec, found);
+    assert_true(found[0] > without[0]);
+}
+
+static void batches_of_no_evaluation(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    uint64_t plain[2], found[2];
+    planned(&spec, plain);
+    spec.eval_batch = 7;
+    planned(&spec, found);
+    assert_int_equal(found[0], plain[0]);
+    spec.evaluate = true;
+    planned(&spec, found);
+    assert_true(found[0] > plain[0]);
+}
+
+/* Forms of frozen weights are those that products read. */
+static void forms_of_frozen_weights(void **state)
+{
+    (void)state;
+    for (int64_t form = -70; form < 140; form++) {
+        const int64_t kind = form < 0 ? 0 : form % 8;
+        const bool four = kind == 1 || kind == 2 || kind == 5 || kind == 6;
+        const bool good = form >= 0 && kind < BP_QUANTISED_KINDS && (four ? form < 64 : form < 8);
+        assert_true(bp_quantised_valid(form) == good);
+    }
+    assert_false(bp_quantised_valid(INT64_MIN));
+    assert_false(bp_quantised_valid(INT64_MAX));
+    bp_spec spec = rig_spec();
+    bp_error error = {.code = BP_OK};
+    spec.quantised = (bp_quantised)63;
+    assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
+    assert_string_equal(error.name, "load-in-4bit");
+}
+
+/* With less memory than is needed there is no plan, wherever it ends. */
+static void memory_of_every_size(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < 2; which++) {
+        bp_spec spec = rig_spec();
+        SET_OWN(&spec.config, bp_transformer, layers, 1);
+        if (which == 0) {
+            spec.ranks = spec.lanes = spec.accumulation = 2;
+            spec.sharing = BP_SHARING_GRADIENTS;
+        } else {
+            spec.lengths[0] = 4;
+            spec.length_count = 1;
+        }
+        const uint64_t bytes = plan_bytes(&spec);
+        void *memory = malloc((size_t)bytes);
+        assert_non_null(memory);
+        assert_int_equal(bp_runtime_count(&runtime, &spec, memory, bytes), BP_OK);
+        const bp_runtime counted = runtime;
+        uint32_t refused = 0;
+        const uint64_t step = getenv("BP_TEST_SHORT") != NULL ? 192 : 64;
+        for (uint64_t size = 0; size < counted.host_bytes; size += step) {
+            runtime = counted;
+            const bp_status status = bp_runtime_plan_counted(&runtime, memory, size);
+            /* what alignment may take is counted, and may be spared; and shorter programs that
+             * find no memory are left out */
+            const bool spared = size + 8192 > counted.host_bytes || runtime.left_out != NULL;
+            if (status != BP_ERR_FIT && !(status == BP_OK && spared)) {
+                fail_msg("%u: %d with %llu of %llu bytes: %s", which, (int)status,
+                         (unsigned long long)size, (unsigned long long)counted.host_bytes,
+                         runtime.error.text);
+            }
+            refused += status != BP_OK;
+        }
+        assert_true(refused > 100);
+        runtime = counted;
+        assert_int_equal(bp_runtime_plan_counted(&runtime, memory, counted.host_bytes), BP_OK);
+        free(memory);
+    }
+}
+
+/* Sequences that decode programs go on with at once: every row of their tables is needed. */
+/* verifies compile-6.ea09 */
+static void several_sequences_at_once(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    bp_error error = {.code = BP_OK};
+    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    spec.optimizer = NULL;
+    spec.generate_context = 8;
+    spec.generate_sequences = 3;
+    if (bp_spec_check(&spec, &error) != BP_OK) {
+        fail_msg("%s %s", error.text, error.name);
+    }
+    assert_true(short_tables_refused(&spec, "sequences", 0, UINT32_MAX / 8));
+}
+
+static uint32_t asked; /* by the second block, for a gradient of the first */
+
+static void greedy_backward(bp_emit *emit, bp_stage_call *call)
+{
+    int64_t accumulate = 0;
+    bp_model_gpt2.backward(emit, call);
+    if (call->stage == 2) {
+        for (uint32_t i = 0; i < emit->parameter_count; i++) {
+            if (strcmp(bp_emit_name(emit, i), "transformer.h.0.ln_1.weight") == 0) {
+                (void)bp_emit_gradient(emit, i, &accumulate);
+                asked++;
+            }
+        }
+    }
+}
+
+/* A parameter that two stages share is refused where gradients would be added in another order. */
+static void parameters_of_two_stages(void **state)
+{
+    (void)state;
+    bp_model greedy = bp_model_gpt2;
+    greedy.backward = greedy_backward;
+    bp_spec spec = rig_spec();
+    spec.model = &greedy;
+    spec.ranks = spec.lanes = 2;
+    spec.accumulation = 4;
+    spec.sharing = BP_SHARING_GRADIENTS;
+    asked = 0;
+    const uint64_t scratch = bp_runtime_scratch(&spec);
+    void *memory = malloc((size_t)scratch);
+    assert_non_null(memory);
+    assert_int_equal(bp_runtime_count(&runtime, &spec, memory, scratch), BP_ERR_USAGE);
+    free(memory);
+    assert_true(asked > 0);
+    assert_non_null(strstr(runtime.error.text, "two stages share this parameter"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_of_no_adapter),   cmocka_unit_test(magnitudes_and_averages),
+        cmocka_unit_test(batches_of_no_evaluation), cmocka_unit_test(forms_of_frozen_weights),
+        cmocka_unit_test(memory_of_every_size),     cmocka_unit_test(several_sequences_at_once),
+        cmocka_unit_test(parameters_of_two_stages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* What lives in the host's arena beside the device's: drawn by the host, trained, read and written,
+ * it has the values of a run that has all in one arena. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/run/guard.h"
+#include "core/run/state.h"
+#include "layers/transformer.h"
+#include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
+
+enum { TOKENS = 400, STEPS = 3 };
+
+static int32_t tokens[TOKENS];
+static void *far;
+
+static bp_spec wide_spec(void)
+{
+    bp_spec spec = rig_spec();
+    spec.config.vocabulary = 80;
+    SET_OWN(&spec.config, bp_transformer, width, 64);
+    return spec;
+}
+
+/* rig_open over two regions. */
+static void open_two(rig *r, const bp_spec *spec)
+{
+    memset(r, 0, sizeof *r);
+    const uint64_t bytes = plan_bytes(spec);
+    assert_int_equal(posix_memalign(&r->host, 64, (size_t)bytes), 0);
+    assert_int_equal(bp_runtime_plan(&r->runtime, spec, r->host, bytes), BP_OK);
+    const bp_report *report = &r->runtime.report;
+    const size_t near = (size_t)report->arena_bytes, room = (size_t)report->host.arena_bytes;
+    assert_int_equal(posix_memalign(&r->arena, BP_ARENA_ALIGNMENT, near), 0);
+    assert_int_equal(posix_memalign(&far, BP_ARENA_ALIGNMENT, room + 64), 0);
+    bp_places places = bp_places_device(r->arena, near);
+    places.space[BP_SPACE_HOST] = (bp_region){far, room};
+    assert_int_equal(bp_runtime_open_places(&r->runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_initialize(&r->runtime), BP_OK);
+    rig_feed(r, &r->feed, &r->source, tokens, TOKENS);
+}
+
+/* Every weight as floats, one after the other: a sum that any change changes. */
+static uint64_t weights_of(rig *r)
+{
+    uint64_t digest = 1469598103934665603ULL;
+    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
+        const uint64_t count = r->runtime.emit.parameters[i].count;
+        float *values = malloc((size_t)count * sizeof *values);
+        assert_non_null(values);
+        assert_int_equal(bp_runtime_get_weight(&r->runtime, i, 0, values, count), BP_OK);
+        for (uint64_t k = 0; k < count; k++) {
+            uint32_t bits;
+            memcpy(&bits, &values[k], sizeof bits);
+            digest = (digest ^ bits) * 1099511628211ULL;
+        }
+        free(values);
+    }
+    return digest;
+}
+
+/* Puts other values into a weight and reads them back. */
+static void put_and_get(rig *r)
+{
+    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
+        const bp_parameter *p = &r->runtime.emit.parameters[i];
+        float put[8], got[8];
+        const uint64_t count = p->count < 8 ? p->count : 8;
+        for (uint64_t k = 0; k < count; k++) {
+            put[k] = (float)(i + k) / 4.0f;
+        }
+        assert_int_equal(bp_runtime_put_weight(&r->runtime, i, 0, put, count), BP_OK);
+        assert_int_equal(bp_runtime_get_weight(&r->runtime, i, 0, got, count), BP_OK);
+        assert_memory_equal(put, got, (size_t)count * sizeof *put);
+    }
+}
+
+static void compare(bp_spec spec, const bp_below *below)
+{
+    rig one, two;
+    uint64_t sums[2];
+    spec.below = (bp_below){.bases = 0};
+    rig_open(&one, &spec, tokens, TOKENS);
+    spec.below = *below;
+    spec.below.host = true;
+    open_two(&two, &spec);
+    assert_true(two.runtime.report.host.arena_bytes > 0);
+    assert_true(weights_of(&one) == weights_of(&two));
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const bp_outcome a = rig_step(&one), b = rig_step(&two);
+        assert_true(a.loss == b.loss && a.norm == b.norm);
+    }
+    assert_true(weights_of(&one) == weights_of(&two));
+    assert_int_equal(bp_guard_state(&two.runtime, &sums[0]), BP_OK);
+    put_and_get(&two);
+    assert_int_equal(bp_guard_state(&two.runtime, &sums[1]), BP_OK);
+    assert_true(sums[0] != sums[1]);
+    rig_close(&one);
+    rig_close(&two);
+    free(far);
+}
+
+/* verifies run-26.3555 */
+static void weights_and_states_in_the_hosts_arena(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    bp_spec spec = wide_spec();
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL});
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL});
+    spec.working = BP_BF16;
+    spec.gradient = BP_BF16;
+    spec.master = BP_MASTER_FP32;
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL});
+    spec = wide_spec();
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+    compare(spec, &(bp_below){.bases = BP_BELOW_ALL});
+}
+
+int main(void)
+{
+    for (int32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = i * i % 37;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_and_states_in_the_hosts_arena),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
