@@ -366,11 +366,12 @@ static bp_status check_lanes(const bp_spec *spec, bp_error *error)
                               "ranks", ranks, BP_LIMIT_MOST, least / 2);
     }
     if (spec->accumulation % lanes != 0) {
-        return bp_error_limit(
+        return bp_error_numbers(
             error, BP_ERR_USAGE, where,
             "the micro-batches of a step cannot be split into the lanes; their "
             "number (--gradient-accumulation-steps) has to be a multiple of theirs",
-            "lanes", spec->accumulation, BP_LIMIT_LEAST, lanes);
+            "lanes", spec->accumulation,
+            (spec->accumulation / (int64_t)lanes + 1) * (int64_t)lanes);
     }
     if (lanes == 1) {
         return BP_OK;

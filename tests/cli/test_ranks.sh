@@ -79,7 +79,8 @@ refused "the number of ranks has to divide" --fabric threads:3
 refused "the number of ranks has to divide" --fabric threads:3 --lanes 8
 refused "more ranks than lanes" --fabric threads:4 --lanes 2
 refused "a power of two" --lanes 6
-refused "has to be a multiple" --lanes 16
+refused "has to be a multiple of theirs (found 8, right would be 16)" --lanes 16
+refused "has to be a multiple of theirs (found 8, right would be 16)" --fabric threads:2 --lanes 16
 refused "has to be a multiple" --fabric threads:16
 refused "no such fabric" --fabric pigeon
 refused "out of range" --fabric threads:0

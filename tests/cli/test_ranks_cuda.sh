@@ -84,7 +84,8 @@ refused() {
     check $? "$*: exit $code, wanted $want and once: $words" "$err"
 }
 
-refused 2 "ranks 0 and 1: two ranks have one GPU between them" --device cuda:1 --fabric threads:2
+refused 2 "ranks 0 and 1: two ranks have one GPU between them (right would be one rank per GPU of a host, and \
+--device cuda)" --device cuda:1 --fabric threads:2
 PTXVM_DEVICES=1 refused 2 "ranks 0 and 1: two ranks have one GPU" --device cuda --fabric threads:2
 PTXVM_DEVICES=2 refused 2 "ranks 0 and 2: two ranks have one GPU" --device cuda --fabric threads:4
 mkdir "$work/none"

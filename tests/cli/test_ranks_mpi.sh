@@ -172,7 +172,7 @@ refusals() {
     ranks 3 "${begin[@]}" "${data[@]}"
     ends 2 "the number of ranks has to divide theirs" "three ranks"
     ranks 2 "${begin[@]}" "${data[@]}" --lanes 16
-    ends 2 "has to be a multiple" "a group that is no multiple of the lanes"
+    ends 2 "has to be a multiple of theirs (found 8, right would be 16)" "a group that is no multiple of the lanes"
     ranks 2 "$work/versions" "${train[@]}" --output-dir "$work/run" "${data[@]}"
     ends 2 "different versions of the program" "another version on one rank"
     ranks 4 "$work/apart" "${begin[@]}" "${data[@]}" --mpi "$other_library"

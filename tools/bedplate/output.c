@@ -126,7 +126,9 @@ int report_error(const bp_error *error)
         fprintf(stderr, " (found %" PRId64 ", right would be %s%" PRId64 ")", error->found,
                 bp_limit_words(error->limit), error->wanted);
     } else if (error->right[0] != '\0') {
-        fprintf(stderr, " (found %s, right would be %s)", error->word, error->right);
+        const char *found = error->word[0] != '\0' ? "found " : "";
+        const char *comma = error->word[0] != '\0' ? ", " : "";
+        fprintf(stderr, " (%s%s%sright would be %s)", found, error->word, comma, error->right);
     } else if (error->word[0] != '\0') {
         fprintf(stderr, " (found \"%s\")", error->word);
     }
