@@ -33,6 +33,8 @@ typedef enum oddity {
 static oddity odd;
 static bp_ref kept;
 static uint32_t calls, fail_at;
+static uint32_t tapes_most = UINT32_MAX; /* sets of kept values that are asked for */
+static uint32_t found_most;
 
 static void fails(bp_emit *emit)
 {
@@ -89,8 +91,12 @@ static void odd_backward(bp_emit *emit, bp_stage_call *call)
 static uint32_t odd_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
                           uint32_t *variants)
 {
+    bp_tape_request fewer = *request;
     fails(emit);
-    return bp_model_gpt2.tapes(emit, call, request, variants);
+    fewer.limit = fewer.limit < tapes_most ? fewer.limit : tapes_most;
+    found_most = bp_model_gpt2.tapes(emit, call, &fewer, variants);
+    assert_true(found_most <= fewer.limit);
+    return found_most;
 }
 
 static void watch_all(void *user, const bp_measured *trial)
@@ -190,11 +196,26 @@ static void a_model_that_fails_ends_it(void **state)
     fail_at = 0;
 }
 
+/* As many sets are chosen as are wanted, one alone as well. */
+/* verifies compile-4.ecdd */
+static void as_many_sets_as_are_wanted(void **state)
+{
+    (void)state;
+    odd = NOTHING;
+    for (tapes_most = 0; tapes_most < 5; tapes_most++) {
+        bp_chain_stage stages[STAGES];
+        assert_int_equal(measure(BP_TAPE_WORKING, NULL, stages), BP_OK);
+        assert_int_equal(found_most, tapes_most);
+    }
+    tapes_most = UINT32_MAX;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_that_differ_in_one_thing),
         cmocka_unit_test(a_model_that_fails_ends_it),
+        cmocka_unit_test(as_many_sets_as_are_wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,9 @@
 #include "core/run/runtime.h"
 #include "layers/gpt2.h"
 #include "layers/transformer.h"
+#include "layers/llama.h"
+#include "optim/adafactor.h"
+#include "optim/adamw.h"
 #include "optim/schedule_free.h"
 #include "tests/support/config.h"
 #include "tests/support/plan_bytes.h"
@@ -125,6 +128,33 @@ static void forms_of_frozen_weights(void **state)
     assert_string_equal(error.name, "load-in-4bit");
 }
 
+/* Sums in 8 bits of tensors that are longer than a slice, for rules that take whole tensors and for
+ * those that do not, with such a one at the beginning or at the end. */
+/* verifies compile-11.8eee */
+static void sums_of_long_tensors(void **state)
+{
+    (void)state;
+    static const bp_optimizer *const rules[] = {&bp_optimizer_adamw, &bp_optimizer_adafactor};
+    for (uint32_t i = 0; i < 8; i++) {
+        bp_spec spec = rig_spec();
+        uint64_t whole[2], summed[2];
+        spec.config.vocabulary = i < 4 ? 300000 : 37;
+        if (i % 4 >= 2) {
+            spec.model = &bp_model_llama;
+            SET_OWN(&spec.config, bp_llama_config, kv_heads, 1);
+            SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
+            SET_OWN(&spec.config, bp_transformer, untied, true);
+        }
+        spec.optimizer = rules[i % 2];
+        spec.optimizer_options = *spec.optimizer->defaults;
+        spec.accumulation = 4;
+        planned(&spec, whole);
+        spec.gradient_int8 = true;
+        planned(&spec, summed);
+        assert_true(i >= 4 || summed[0] < whole[0]);
+    }
+}
+
 /* With less memory than is needed there is no plan, wherever it ends. */
 static void memory_of_every_size(void **state)
 {
@@ -223,10 +253,10 @@ static void parameters_of_two_stages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_of_no_adapter),   cmocka_unit_test(magnitudes_and_averages),
-        cmocka_unit_test(batches_of_no_evaluation), cmocka_unit_test(forms_of_frozen_weights),
-        cmocka_unit_test(memory_of_every_size),     cmocka_unit_test(several_sequences_at_once),
-        cmocka_unit_test(parameters_of_two_stages),
+        cmocka_unit_test(settings_of_no_adapter),    cmocka_unit_test(magnitudes_and_averages),
+        cmocka_unit_test(batches_of_no_evaluation),  cmocka_unit_test(forms_of_frozen_weights),
+        cmocka_unit_test(sums_of_long_tensors),      cmocka_unit_test(memory_of_every_size),
+        cmocka_unit_test(several_sequences_at_once), cmocka_unit_test(parameters_of_two_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,6 +72,24 @@ static void tables_that_fill_buckets(void **state)
     }
 }
 
+/* Codes of an odd number of bytes move as words nowhere, so that every rank has all of them. */
+static void codes_that_do_not_divide(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    for (uint32_t width = 256; width <= 257; width++) {
+        bp_spec spec = spec_of(37, width);
+        SET_OWN(&spec.config, bp_transformer, heads, 1);
+        spec.quantised = BP_QUANTISED_INT8;
+        spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+        spec.sharing = BP_SHARING_NONE;
+        const uint64_t one = plan_of(&spec);
+        spec.sharing = BP_SHARING_PARAMETERS;
+        const uint64_t shared = plan_of(&spec);
+        assert_true(width == 257 || shared < one);
+    }
+}
+
 /* Every row of the tables may be the one that is missing. */
 /* verifies compile-6.ea09 */
 static void every_single_row_may_be_missing(void **state)
@@ -112,6 +130,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_that_fill_buckets),
+        cmocka_unit_test(codes_that_do_not_divide),
         cmocka_unit_test(every_single_row_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,27 @@ static void test_a_graph_without_ops_needs_nothing(void **state)
     assert_int_equal(bp_verify_plan(&f->graph, 0, made_scratch, sizeof made_scratch), BP_OK);
 }
 
+/* Programs that came later change a digest where they are, and are none where they are not. */
+static void test_digests_of_further_programs(void **state)
+{
+    (void)state;
+    uint64_t digests[3];
+    for (int i = 0; i < 3; i++) {
+        made_graph *f = made_begin();
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+        made_copy(f, t, w, MADE_COUNT);
+        if (i == 2) {
+            bp_graph_begin(&f->graph, BP_PROGRAM_VECTORS_FIRST);
+            made_copy(f, t, w, MADE_COUNT);
+        } else if (i == 1) {
+            made_copy(f, t, w, MADE_COUNT);
+        }
+        digests[i] = bp_graph_digest(&f->graph);
+    }
+    assert_true(digests[0] != digests[1] && digests[1] != digests[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +166,7 @@ int main(void)
         cmocka_unit_test(test_alignment_is_the_graphs),
         cmocka_unit_test(test_lifetimes_are_checked),
         cmocka_unit_test(test_a_graph_without_ops_needs_nothing),
+        cmocka_unit_test(test_digests_of_further_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
