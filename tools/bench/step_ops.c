@@ -8,6 +8,8 @@
  *     build/release/tools/bench/step_ops [KEY=VALUE..]
  *         preset=gpt2 batch=4 sequence=64 threads=1 kernels=avx512 steps=4 lora=0 type=f32
  *         quant=none model=DIR (with a config.json, instead of a preset)
+ * clock=busy counts the processor's seconds: of one thread, on a machine that is busy.
+ * An image has its numbers as its sequence: preset=resnet-50 sequence=150528.
  *
  * The first two steps are not counted. MADV_HUGEPAGE and MAP_ANONYMOUS are not in POSIX 2008. */
 #define _DEFAULT_SOURCE
@@ -58,6 +60,7 @@ typedef struct probe {
     double peak; /* operations per second, as last measured */
     double since;
     bool counting;
+    bool busy; /* seconds are the processor's */
     ops_row rows[ROWS_MOST];
     int row_count;
 } probe;
@@ -67,7 +70,7 @@ static probe one;
 static double seconds_now(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(one.busy ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
@@ -245,6 +248,11 @@ static bp_status probe_tokens(bp_source *source, uint64_t first, uint32_t n, int
     const bp_spec *spec = source->context;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t x = (first + i) * UINT64_C(0x9e3779b97f4a7c15);
+        if (spec->config.vocabulary == 0) { /* of images */
+            const float number = (float)(x >> 40) * 0x1p-24f;
+            memcpy(&to[i], &number, sizeof number);
+            continue;
+        }
         to[i] = (int32_t)((x >> 33) % spec->config.vocabulary);
     }
     return BP_OK;
@@ -457,6 +465,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "step_ops: %s: no such model, or no steps\n", name);
         return 2;
     }
+    one.busy = strcmp(word(argc, argv, "clock", "wall"), "busy") == 0;
     one.device = bp_device_host;
     one.device.link = probe_link;
     one.device.run = probe_run;

@@ -35,13 +35,17 @@ static uint64_t batchnorm_statistics_tasks(const void *scalars)
     return bp_cut(s->width, BP_LANES);
 }
 
-/* sum[i] += (x[i] - mean[i]), or its square. */
-static inline void batchnorm_add(double *restrict sum, const float *restrict x,
-                                 const double *restrict mean, int64_t count, bool square)
+/* sum[i] += (x[i] - mean[i]), or its square, over rows. Here and below whole slices are called with
+ * a constant count, for which a compiler makes vectors. */
+static inline void batchnorm_add(double *restrict sum, const float *restrict x, int64_t pitch,
+                                 int64_t rows, const double *restrict mean, int64_t count,
+                                 bool square)
 {
-    for (int64_t i = 0; i < count; i++) {
-        const double d = (double)x[i] - mean[i];
-        sum[i] += square ? d * d : d;
+    for (int64_t t = 0; t < rows; t++) {
+        for (int64_t i = 0; i < count; i++) {
+            const double d = (double)x[t * pitch + i] - mean[i];
+            sum[i] += square ? d * d : d;
+        }
     }
 }
 
@@ -58,8 +62,13 @@ static void batchnorm_mean(const bp_host_call *call, int64_t column, const doubl
     }
     for (int64_t b = 0; b < s->batch; b++) {
         const float *x = (const float *)p->x + b * s->sequence * s->width + column;
-        for (int64_t t = 0; batchnorm_there(p->lengths, b) && t < s->sequence; t++) {
-            batchnorm_add(mean_of, x + t * s->width, mean, columns, square);
+        const int64_t there = batchnorm_there(p->lengths, b) ? s->sequence : 0;
+        if (columns < BP_LANES) {
+            batchnorm_add(mean_of, x, s->width, there, mean, columns, square);
+        } else if (square) {
+            batchnorm_add(mean_of, x, s->width, there, mean, BP_LANES, true);
+        } else {
+            batchnorm_add(mean_of, x, s->width, there, mean, BP_LANES, false);
         }
     }
     for (int64_t i = 0; rows > 0 && i < BP_LANES; i++) {
@@ -144,12 +153,15 @@ typedef struct batchnorm_slice {
 } batchnorm_slice;
 
 static inline void batchnorm_gather(batchnorm_slice *restrict slice, const float *restrict d_y,
-                                    const float *restrict x, int64_t count)
+                                    const float *restrict x, int64_t pitch, int64_t rows,
+                                    int64_t count)
 {
-    for (int64_t i = 0; i < count; i++) {
-        const float normal = (x[i] - slice->mean[i]) * slice->rstd[i];
-        slice->d_weight[i] += (double)d_y[i] * (double)normal;
-        slice->d_bias[i] += (double)d_y[i];
+    for (int64_t t = 0; t < rows; t++) {
+        for (int64_t i = 0; i < count; i++) {
+            const float normal = (x[t * pitch + i] - slice->mean[i]) * slice->rstd[i];
+            slice->d_weight[i] += (double)d_y[t * pitch + i] * (double)normal;
+            slice->d_bias[i] += (double)d_y[t * pitch + i];
+        }
     }
 }
 
@@ -168,10 +180,13 @@ static void batchnorm_sums_run(const bp_host_call *call, uint64_t first, uint64_
             slice.rstd[i] = batchnorm_rstd(((const float *)p->variance)[column + i], s->epsilon);
         }
         for (int64_t b = 0; b < s->batch; b++) {
-            for (int64_t t = 0; batchnorm_there(p->lengths, b) && t < s->sequence; t++) {
-                const int64_t at = (b * s->sequence + t) * s->width + column;
-                batchnorm_gather(&slice, (const float *)p->d_y + at, (const float *)p->x + at,
-                                 columns);
+            const int64_t at = b * s->sequence * s->width + column;
+            const int64_t there = batchnorm_there(p->lengths, b) ? s->sequence : 0;
+            const float *d_y = (const float *)p->d_y + at, *x = (const float *)p->x + at;
+            if (columns == BP_LANES) {
+                batchnorm_gather(&slice, d_y, x, s->width, there, BP_LANES);
+            } else {
+                batchnorm_gather(&slice, d_y, x, s->width, there, columns);
             }
         }
         for (int64_t i = 0; i < columns; i++) {
@@ -213,13 +228,16 @@ static void batchnorm_back_begin(const bp_host_call *call, int64_t column, batch
     }
 }
 
+/* d_x may be d_y: what is made waits until all is read. */
 static inline void batchnorm_back_row(float *d_x, const float *d_y, const float *x,
-                                      const batchnorm_back *restrict back, int64_t count)
+                                      const batchnorm_back *back, int64_t count)
 {
+    float made[BP_LANES];
     for (int64_t i = 0; i < count; i++) {
         const float normal = (x[i] - back->mean[i]) * back->rstd[i];
-        d_x[i] = back->scale[i] * (d_y[i] - (back->d_bias[i] + normal * back->d_weight[i]));
+        made[i] = back->scale[i] * (d_y[i] - (back->d_bias[i] + normal * back->d_weight[i]));
     }
+    memcpy(d_x, made, (size_t)count * sizeof made[0]);
 }
 
 static inline void batchnorm_back_frozen(float *d_x, const float *d_y,
@@ -250,6 +268,8 @@ static void batchnorm_backward_run(const bp_host_call *call, uint64_t first, uin
                 memset(d_x, 0, (size_t)columns * sizeof *d_x);
             } else if (s->frozen != 0) {
                 batchnorm_back_frozen(d_x, d_y, &back, columns);
+            } else if (columns == BP_LANES) {
+                batchnorm_back_row(d_x, d_y, (const float *)p->x + at, &back, BP_LANES);
             } else {
                 batchnorm_back_row(d_x, d_y, (const float *)p->x + at, &back, columns);
             }
