@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/compile/measure.h"
 #include "layers/cnn.h"
 #include "layers/cnn_layer.h"
 #include "tests/support/plan_bytes.h"
@@ -279,9 +280,50 @@ static void test_frozen_parts_of_a_layer(void **state)
     }
 }
 
+/* Every set of values that a residual layer may keep can be measured, and who keeps less computes
+ * no less in backward. */
+/* verifies compile-4.ecdd */
+static void test_sets_that_a_layer_may_keep(void **state)
+{
+    (void)state;
+    static const bp_cnn_layer layers[] = {{BP_CNN_BASIC, {0, 0}, {1, 1}, 1, 0, 0, 4},
+                                          {BP_CNN_BOTTLENECK, {0, 0}, {2, 2}, 1, 0, 0, 8}};
+    for (size_t i = 0; i < 2; i++) {
+        const bp_spec spec = net_of(layers[i]);
+        const bp_rates rates = BP_RATES_DEFAULT;
+        bp_chain_stage stages[8];
+        bp_arena arena;
+        bp_error error = {0};
+        uint64_t bytes = bp_measure_scratch(&spec);
+        assert_true(spec.model->stages(&spec.config) <= 8);
+        for (int round = 0; round < 2; round++) {
+            void *memory = malloc((size_t)bytes);
+            assert_non_null(memory);
+            bp_arena_init(&arena, memory, (size_t)bytes);
+            const bp_status status = round == 0
+                                         ? bp_measure_count(&spec, &arena, stages, &bytes, &error)
+                                         : bp_measure_stages(&spec, &rates, &arena, stages, &error);
+            free(memory);
+            assert_int_equal(status, BP_OK);
+        }
+        uint32_t sets = 0;
+        for (uint32_t s = 0; s < spec.model->stages(&spec.config); s++) {
+            const bp_chain_stage *stage = &stages[s];
+            const bp_chain_variant *least = &stage->variant[stage->variants - 1];
+            for (uint32_t v = 0; v + 1 < stage->variants; v++) {
+                sets++;
+                assert_true(stage->variant[v].tape >= least->tape);
+                assert_true(stage->variant[v].backward <= least->backward);
+            }
+        }
+        assert_true(sets > 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sets_that_a_layer_may_keep),
         cmocka_unit_test(test_windows_and_their_values),
         cmocka_unit_test(test_batch_norms_and_their_values),
         cmocka_unit_test(test_layers_that_cannot_be),
