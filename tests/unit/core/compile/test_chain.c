@@ -327,9 +327,30 @@ static void test_refusals(void **state)
     assert_true(bp_chain_scratch(258) < 64u << 20);
 }
 
+/* A stage that takes longer than any schedule may has none. */
+static void test_a_stage_that_never_ends(void **state)
+{
+    (void)state;
+    bp_chain_stage stage = {.variants = 1, .variant = {{.backward = 1.0, .backward_peak = 64}}};
+    const uint64_t bytes = bp_chain_scratch(1);
+    void *memory = malloc((size_t)bytes);
+    bp_action own[4];
+    uint32_t count = 0;
+    double took = 0.0;
+    assert_non_null(memory);
+    assert_int_equal(bp_chain_solve(&stage, 1, 1 << 20, memory, bytes, own, 4, &count, &took),
+                     BP_OK);
+    assert_int_equal(count, 1);
+    stage.variant[0].backward = 3.3e38;
+    assert_int_equal(bp_chain_solve(&stage, 1, 1 << 20, memory, bytes, own, 4, &count, &took),
+                     BP_ERR_FIT);
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_stage_that_never_ends),
         cmocka_unit_test(test_uniform_chains_are_binomial),
         cmocka_unit_test(test_uneven_chains_against_exhaustive_search),
         cmocka_unit_test(test_more_memory_is_never_slower),

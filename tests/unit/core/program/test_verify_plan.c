@@ -142,14 +142,14 @@ static void test_a_graph_without_ops_needs_nothing(void **state)
 static void test_digests_of_further_programs(void **state)
 {
     (void)state;
-    uint64_t digests[3];
-    for (int i = 0; i < 3; i++) {
+    uint64_t digests[4];
+    for (int i = 0; i < 4; i++) {
         made_graph *f = made_begin();
         bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
         bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
         made_copy(f, t, w, MADE_COUNT);
-        if (i == 2) {
-            bp_graph_begin(&f->graph, BP_PROGRAM_VECTORS_FIRST);
+        if (i >= 2) {
+            bp_graph_begin(&f->graph, i == 2 ? BP_PROGRAM_VECTORS_FIRST : BP_PROGRAM_VECTORS_NEXT);
             made_copy(f, t, w, MADE_COUNT);
         } else if (i == 1) {
             made_copy(f, t, w, MADE_COUNT);
@@ -157,6 +157,7 @@ static void test_digests_of_further_programs(void **state)
         digests[i] = bp_graph_digest(&f->graph);
     }
     assert_true(digests[0] != digests[1] && digests[1] != digests[2]);
+    assert_true(digests[2] != digests[3]);
 }
 
 int main(void)
