@@ -135,7 +135,7 @@ static bp_status flight_pieces(const bp_graph *graph, const bp_op *op)
     const bp_gather_pieces_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
     const uint64_t whole = (uint64_t)s->whole;
     const uint64_t rows = (uint64_t)s->ranks * BP_PIECE_SCALARS;
-    if (s->ranks > UINT32_MAX || s->pieces > op->scalar || rows > (uint64_t)s->pieces) {
+    if (s->pieces > op->scalar || rows > (uint64_t)s->pieces) {
         return flight_refuse(graph, op, "a row of pieces is not before its op");
     }
     const bp_fabric_piece *piece = bp_fabric_pieces_of(s);

@@ -178,14 +178,24 @@ static void gains_are_gains(void **state)
             faster += gains[i].after < gains[i].before ? 1 : 0;
         }
         assert_true(faster > 0);
-        bp_spec spec = request.spec;
-        spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
-        bp_fit_request full = {.spec = spec, .rates = request.rates};
-        bp_fit fit;
-        assert_int_equal(bp_fit_run(&full, memory, bytes, &fit, &error), BP_OK);
-        for (uint32_t i = 0; i < GAINS; i++) {
-            assert_true(fit.best.arena_bytes > gains[i].budget ||
-                        gains[i].before <= fit.best.seconds);
+        static const bp_policy named[] = {{.kind = BP_POLICY_NONE},
+                                          {.kind = BP_POLICY_FULL},
+                                          {.kind = BP_POLICY_SQRT},
+                                          {.kind = BP_POLICY_EVERY, .every = 2},
+                                          {.kind = BP_POLICY_EVERY, .every = 3},
+                                          {.kind = BP_POLICY_SELECTIVE, .recompute = 7},
+                                          {.kind = BP_POLICY_SELECTIVE, .recompute = 1},
+                                          {.kind = BP_POLICY_SELECTIVE, .recompute = 2},
+                                          {.kind = BP_POLICY_SELECTIVE, .recompute = 4}};
+        for (size_t p = 0; p < sizeof named / sizeof named[0]; p++) {
+            bp_fit_request one = {.spec = request.spec, .rates = request.rates};
+            bp_fit fit;
+            one.spec.policy = named[p];
+            assert_int_equal(bp_fit_run(&one, memory, bytes, &fit, &error), BP_OK);
+            for (uint32_t i = 0; i < GAINS; i++) {
+                assert_true(fit.best.arena_bytes > gains[i].budget ||
+                            gains[i].before <= fit.best.seconds);
+            }
         }
         free(memory);
     }

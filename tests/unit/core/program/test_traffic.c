@@ -111,11 +111,11 @@ static void other_work_in_flight_is_not_counted(void **state)
     compute(1);
     const int64_t in = hand_copy_begin(&h, at[0], far[0], 400);
     const int64_t near = hand_copy_begin(&h, at[1], w, 500);
-    const int64_t round = hand_all_gather(&h, 0, 1, at[2], w, 600);
+    const int64_t round = hand_all_gather(&h, 0, 1, at[2], far[2], 600);
     compute(5);
     hand_copy_wait(&h, in, at[0], far[0], 400);
     hand_copy_wait(&h, near, at[1], w, 500);
-    hand_fabric_wait(&h, round, at[2], 600, w, 600);
+    hand_fabric_wait(&h, round, at[2], 600, far[2], 600);
     hand_compute(&h, y, at[0], 1);
     const bp_traffic t = count();
     assert_int_equal(t.read, 400);

@@ -264,10 +264,11 @@ static void test_empty_tuples_touch_nothing(void **state)
         made_graph *f = made_begin();
         bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
         bp_ref sums = made_buffer(f, "sums", BP_SCOPE_PERSISTENT, BP_F64);
-        const bp_norm_partial_operands operands[2] = {{.partials = sums, .x = w},
-                                                      {.partials = sums, .x = w}};
+        bp_norm_partial_operands operands[2] = {{.partials = sums, .x = w},
+                                                {.partials = sums, .x = w}};
         const bp_norm_partial_scalars scalars[2] = {{.count = MADE_COUNT, .chunk = 4},
                                                     {.count = count, .chunk = 4}};
+        operands[1].partials.offset = 64; /* in the middle of the first one's */
         made_op(f, BP_KERNEL_norm_partial, 2, operands, scalars);
         if (count == 0) {
             assert_int_equal(made_verify(f), BP_OK);
