@@ -474,8 +474,10 @@ static bp_status tokenizer_finish(opening *o, bp_tokenizer *t)
     }
     BP_TRY(find_bytes(o, t));
     bool bytes = rules->kind == BP_TOKENIZER_BYTE_BPE && rules->split == BP_SPLIT_WHOLE;
+    /* A text that is one word lacks no byte (find_bytes), and ranked tokens are split by a pattern.
+     */
     if (bytes && rules->prefix == BP_PREFIX_NEVER && !rules->compose && t->merge_count == 0 &&
-        !rules->ranked && t->added_count == 0 && t->missing_bytes == 0) {
+        t->added_count == 0) {
         rules->kind = BP_TOKENIZER_BYTES;
     }
     return BP_OK;

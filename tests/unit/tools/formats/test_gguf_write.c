@@ -10,6 +10,7 @@
 
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
+#include "tools/formats/gguf_read.h"
 #include "tools/formats/gguf_write.h"
 
 static memory_store memory;
@@ -106,11 +107,48 @@ static void each_failing_call_is_reported(void **state)
     }
 }
 
+/* What failed first is what is returned, whatever is wrong behind it. */
+static void the_first_failure_stays(void **state)
+{
+    (void)state;
+    static const uint64_t shape[1] = {1};
+    begin();
+    assert_int_equal(bp_gguf_begin(&writer, &faulty.store, "g", &error), BP_OK);
+    faulty_store_arm(&faulty, FAULT_WRITE_AT, 1, true);
+    for (size_t i = 0; faulty.failures == 0; i++) {
+        assert_true(i < 1000000);
+        bp_gguf_put_string(&writer, "general.description", "some words", 10);
+    }
+    bp_gguf_put_tensor(&writer, "t", 0, shape, BP_F32);
+    assert_int_equal(bp_gguf_end(&writer), BP_ERR_STORE);
+    assert_int_equal(error.code, BP_ERR_STORE);
+    end();
+}
+
+/* Reading what is no GGUF: an error may be of no interest, or there before. */
+/* verifies formats-10.4a5c */
+static void the_first_error_stays(void **state)
+{
+    (void)state;
+    static uint64_t tables[64];
+    bp_staging room = {tables, sizeof tables};
+    bp_gguf_file file;
+    begin();
+    memory_store_put(&memory, "g", "GGUX", 4);
+    assert_int_equal(bp_gguf_open(&file, &memory.store, "g", &room, NULL), BP_ERR_DATA);
+    error = (bp_error){.code = BP_ERR_FIT, .text = "before"};
+    assert_int_equal(bp_gguf_open(&file, &memory.store, "g", &room, &error), BP_ERR_DATA);
+    assert_string_equal(error.text, "before");
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_ranks_without_room),
         cmocka_unit_test(each_failing_call_is_reported),
+        cmocka_unit_test(the_first_failure_stays),
+        cmocka_unit_test(the_first_error_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,9 @@ static void classes_say_what_goes_around_a_text(void **state)
     encode_under(&d, "{\"tokenizer_class\": \"LlamaTokenizer\", \"bos_token\": \"<s>\", "
                      "\"add_bos_token\": false}");
     assert_int_equal(d.count, plain);
+    encode_under(&d, "{\"tokenizer_class\": \"LlamaTokenizer\", \"bos_token\": \"<s>\", "
+                     "\"add_bos_token\": true}");
+    assert_int_equal(d.count, plain + 1);
     encode_under(&d, "{\"tokenizer_class\": \"T5Tokenizer\", \"eos_token\": \"</s>\"}");
     assert_int_equal(d.count, plain + 1);
     assert_int_equal(d.ids[plain], 2);
@@ -69,6 +72,54 @@ static void classes_say_what_goes_around_a_text(void **state)
     desk_refused(&d, "of SentencePiece's models only those of LlamaTokenizer");
     desk_free(&d);
     free(bytes);
+}
+
+/* An error may be of no interest, or there before: the first one stays. */
+/* verifies formats-4.b9c7 */
+static void the_first_error_stays(void **state)
+{
+    (void)state;
+    tokenizer_desk d;
+    bp_error error = {.code = BP_ERR_FIT, .text = "before"};
+    desk_init(&d);
+    desk_put(&d, "tokenizer.json", "[]");
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, NULL),
+                     BP_ERR_DATA);
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, &error),
+                     BP_ERR_DATA);
+    assert_string_equal(error.text, "before");
+    desk_free(&d);
+}
+
+/* Ids are bytes only where nothing else is done to a text. */
+/* verifies formats-29.15c2 */
+static void bytes_are_bytes_where_nothing_is_done(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings, *more, *merges;
+        bp_tokenizer_kind kind;
+    } rows[] = {
+        {WHOLE, "", "", BP_TOKENIZER_BYTES},
+        {LEVEL, "", "", BP_TOKENIZER_BYTE_BPE},
+        {"\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":false}"
+         ",",
+         "", "", BP_TOKENIZER_BYTE_BPE},
+        {WHOLE "\"normalizer\":{\"type\":\"NFC\"},", "", "", BP_TOKENIZER_BYTE_BPE},
+        {WHOLE, ",\"ab\":256", "\"a b\"", BP_TOKENIZER_BYTE_BPE},
+        {WHOLE "\"added_tokens\":[{\"id\":256,\"content\":\"<x>\",\"special\":true}],", "", "",
+         BP_TOKENIZER_BYTE_BPE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tokenizer_desk d;
+        desk_init(&d);
+        desk_put(&d, "tokenizer.json", desk_bpe(rows[i].settings, rows[i].more, rows[i].merges));
+        if (desk_open(&d) != BP_OK) {
+            fail_msg("%s: %s: %s", rows[i].settings, d.error.name, d.error.text);
+        }
+        assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), rows[i].kind);
+        desk_free(&d);
+    }
 }
 
 static void the_other_name_is_read_too(void **state)
@@ -252,6 +303,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_say_what_goes_around_a_text),
+        cmocka_unit_test(the_first_error_stays),
+        cmocka_unit_test(bytes_are_bytes_where_nothing_is_done),
         cmocka_unit_test(the_other_name_is_read_too),
         cmocka_unit_test(pieces_of_xlm_r_have_the_ids_of_fairseq),
         cmocka_unit_test(models_that_are_not_of_xlm_r_are_refused),

@@ -274,6 +274,11 @@ static void unigram_models_that_are_not_implemented_are_named(void **state)
         {"{'type':'Unigram','vocab':[['a',0]]}", "model Unigram.unk_id: this must be the id"},
         {"{'type':'Unigram','unk_id':null,'vocab':[['a',0]]}",
          "Unigram.unk_id: this must be the id"},
+        {"{'type':'Unigram','unk_id':-1,'vocab':[['a',0]]}", "Unigram.unk_id: this must be the id"},
+        {"{'type':'Unigram','unk_id':0.5,'vocab':[['a',0]]}",
+         "Unigram.unk_id: this must be the id"},
+        {"{'type':'Unigram','unk_id':4194304,'vocab':[['a',0]]}",
+         "Unigram.unk_id: this must be the id"},
         {"{'type':'Unigram','unk_id':1,'vocab':[['a',0]]}", "unk_id: no token has the id for unk"},
         {"{'type':'Unigram','unk_id':0,'vocab':[['a',1e300]]}",
          "vocab: the score of a token is no"},
@@ -324,6 +329,13 @@ static void unigram_settings_that_are_not_implemented_are_named(void **state)
          "normalizer.Regex: this value is not"},
         {UNIGRAM("'normalizer':{'type':'Replace','pattern':{'Regex':' {2,}'},'content':'_'}"),
          "normalizer Replace.content: this value is not"},
+        {UNIGRAM("'normalizer':{'type':'Sequence','normalizers':[{'type':'Replace','pattern':{"
+                 "'Regex':' {2,}'},'content':' '},{'type':'Replace','pattern':{'Regex':' {2,}'},"
+                 "'content':' '}]}"),
+         "normalizer Replace: this kind of part is not among"},
+        {UNIGRAM("'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type':'Metaspace',"
+                 "'replacement':'" META "'},{'type':'WhitespaceSplit'}]}"),
+         "pre_tokenizer Metaspace: this"},
         {UNIGRAM("'pre_tokenizer':{'type':'WhitespaceSplit'}"),
          "pre_tokenizer WhitespaceSplit: this"},
         {UNIGRAM(
