@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of matrix products: which tile, how many splits. Both depend on the shape only. */
+#include "device/cuda/hopper_tiles.h"
 #include "device/cuda/plan_product.h"
 
 #define MANY_TILES     96  /* as many large tiles keep every GPU busy */
@@ -10,7 +11,6 @@
 #define HOPPER_SLICE   64  /* the same on Hopper, of 16-bit elements */
 #define HOPPER_DEPTH   384 /* fewest terms of a split there */
 #define HOPPER_THREADS 384
-#define HOPPER_SHARED  199744 /* four slices of both operands, the sums of a tile, barriers */
 
 typedef struct matmul_shape {
     uint64_t tile;
@@ -203,15 +203,46 @@ void bp_cuda_product_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, in
     bp_cuda_map_of(plan, operand, &map);
 }
 
+/* Clocks that a product takes in such tiles, and the blocks of a split. */
+static uint64_t hopper_clocks(const bp_matmul_scalars *s, const matmul_shape *shape,
+                              const bp_hopper_tile *tile, uint64_t *blocks)
+{
+    const uint64_t tiles = bp_cuda_cut(s->m, tile->rows) * bp_cuda_cut(s->n, 128);
+    const uint64_t room = shape->splits < HOPPER_BLOCKS ? HOPPER_BLOCKS / shape->splits : 1;
+    const uint64_t slices = (shape->depth + HOPPER_SLICE - 1) / HOPPER_SLICE;
+    *blocks = least(tiles, room);
+    return (tiles + *blocks - 1) / *blocks * (slices * tile->slice_clocks + tile->tile_clocks);
+}
+
+/* Which tile takes least, the first of equals. What is split was decided before: bits are the same
+ * in every tile. Split products have one wave in the first tile, and only that takes them. */
+static const bp_hopper_tile *hopper_tile(const bp_matmul_scalars *s, const matmul_shape *shape,
+                                         uint64_t *blocks)
+{
+    const bp_hopper_tile *best = &bp_hopper_tiles[0];
+    uint64_t fewest = hopper_clocks(s, shape, best, blocks);
+    for (size_t i = 1; shape->splits == 1 && i < BP_HOPPER_TILES; i++) {
+        uint64_t other;
+        const uint64_t clocks = hopper_clocks(s, shape, &bp_hopper_tiles[i], &other);
+        if (clocks < fewest) {
+            fewest = clocks;
+            best = &bp_hopper_tiles[i];
+            *blocks = other;
+        }
+    }
+    return best;
+}
+
 static void begin_hopper(bp_cuda_plan *plan, const matmul_shape *shape)
 {
     const bp_matmul_scalars *s = plan->op->scalars;
-    const uint64_t room = shape->splits < HOPPER_BLOCKS ? HOPPER_BLOCKS / shape->splits : 1;
-    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul_hopper, BP_CUDA_FUNCTION_matmul_hopper,
-                       least(shape->tiles, room), shape->splits, HOPPER_THREADS)) {
+    uint64_t blocks;
+    const bp_hopper_tile *tile = hopper_tile(s, shape, &blocks);
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul_hopper, tile->function, blocks, shape->splits,
+                       HOPPER_THREADS)) {
         return;
     }
-    plan->launch[plan->count - 1].shared_bytes = HOPPER_SHARED;
+    plan->launch[plan->count - 1].shared_bytes = tile->shared;
     add_parameters(plan, shape, false);
     bp_cuda_product_map(plan, BP_CUDA_POSITION(matmul, a), s->transpose_a != 0 ? s->k : s->m,
                         s->transpose_a != 0 ? s->m : s->k, s->lda);

@@ -8,16 +8,17 @@
 #include "device/kernels/hopper.cuh"
 #include "device/kernels/matmul.cuh"
 
-#define TILE     128
-#define DEPTH    64
-#define STAGES   4
-#define PANEL    8192             /* bytes: 64 lines of 128 */
-#define SLICE    (4 * PANEL)      /* of both operands */
-#define PITCH    (TILE + 4)       /* floats, of the sums on their way out */
-#define OUT      (STAGES * SLICE) /* where these lie behind the ring */
-#define BARRIERS (OUT + TILE * PITCH * 4)
-#define GROUP    128 /* threads of a warpgroup */
-#define THREADS  (3 * GROUP)
+/* A warpgroup multiplies ROWS blocks of 64 rows, a constant of each kernel: 1 or 2. */
+#define TILE           128  /* columns of a tile, and its rows for each block of a warpgroup */
+#define DEPTH          64   /* terms of a slice */
+#define PANEL          8192 /* bytes: 64 lines of 128 */
+#define SLICE(rows)    ((2 * (rows) + 2) * PANEL) /* of both operands */
+#define STAGES(rows)   ((rows) == 1 ? 4 : 3)
+#define PITCH          (TILE + 4)                   /* floats, of the sums on their way out */
+#define OUT(rows)      (STAGES(rows) * SLICE(rows)) /* where these lie behind the ring */
+#define BARRIERS(rows) (OUT(rows) + TILE * PITCH * 4)
+#define GROUP          128 /* threads of a warpgroup */
+#define THREADS        (3 * GROUP)
 
 /* What a block works on: its part of the terms, and all tiles that it takes in turn. */
 typedef struct bp_share {
@@ -28,18 +29,21 @@ typedef struct bp_share {
     uint32_t first; /* term */
     uint32_t slices;
     uint32_t tiles;
+    uint32_t rows; /* ROWS */
 } bp_share;
 
-BP_DEVICE bp_share share_of(const bp_product *p, uint32_t ring)
+BP_DEVICE bp_share share_of(const bp_product *p, uint32_t ring, uint32_t rows)
 {
     uint64_t first = blockIdx.y * p->depth, terms = bp_least(p->depth, p->k - first);
-    const bp_share share = {p,
-                            ring,
-                            ring + BARRIERS,
-                            ring + BARRIERS + STAGES * 8,
-                            (uint32_t)first,
-                            (uint32_t)((terms + DEPTH - 1) / DEPTH),
-                            (uint32_t)((p->m + TILE - 1) / TILE * ((p->n + TILE - 1) / TILE))};
+    const bp_share share = {
+        p,
+        ring,
+        ring + BARRIERS(rows),
+        ring + BARRIERS(rows) + STAGES(rows) * 8,
+        (uint32_t)first,
+        (uint32_t)((terms + DEPTH - 1) / DEPTH),
+        (uint32_t)((p->m + rows * TILE - 1) / (rows * TILE) * ((p->n + TILE - 1) / TILE)),
+        rows};
     return share;
 }
 
@@ -47,7 +51,7 @@ BP_DEVICE bp_share share_of(const bp_product *p, uint32_t ring)
 BP_DEVICE void ring_begin(const bp_share *s, uint32_t fillers)
 {
     if (threadIdx.x == 0) {
-        for (uint32_t i = 0; i < STAGES; i++) {
+        for (uint32_t i = 0; i < STAGES(s->rows); i++) {
             bp_barrier_init(s->full + i * 8, fillers);
             bp_barrier_init(s->empty + i * 8, 2);
         }
@@ -57,28 +61,29 @@ BP_DEVICE void ring_begin(const bp_share *s, uint32_t fillers)
 }
 
 /* The tile of a number, in the order of bp_product_tile(). */
-BP_DEVICE void tile_at(const bp_product *p, uint32_t index, uint32_t *row, uint32_t *column)
+BP_DEVICE void tile_at(const bp_share *s, uint32_t index, uint32_t *row, uint32_t *column)
 {
-    uint32_t down = (uint32_t)((p->m + TILE - 1) / TILE);
-    uint32_t across = (uint32_t)((p->n + TILE - 1) / TILE);
+    const uint32_t height_of = s->rows * TILE;
+    uint32_t down = (uint32_t)((s->p->m + height_of - 1) / height_of);
+    uint32_t across = (uint32_t)((s->p->n + TILE - 1) / TILE);
     uint32_t band = index / (8 * across), rest = index % (8 * across);
     uint32_t height = min(8u, down - band * 8);
-    *row = (band * 8 + rest % height) * TILE;
+    *row = (band * 8 + rest % height) * height_of;
     *column = rest / height * TILE;
 }
 
-/* Two panels of an operand's slice by its tensor map: along its tile's side, or along the terms. */
+/* Panels of an operand's slice by its tensor map: along its tile's side, or along the terms. */
 BP_DEVICE void slice_bring(uint32_t to, const bp_map *map, uint32_t barrier, bool along,
-                           uint32_t edge, uint32_t term)
+                           uint32_t edge, uint32_t term, uint32_t panels)
 {
 #pragma unroll
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < panels; i++) {
         uint32_t x = along ? edge + 64 * i : term, y = along ? term : edge + 64 * i;
         bp_bring_box(to + i * PANEL, map, x, y, barrier);
     }
 }
 
-/* One slice: 64 rows of the warpgroup's panel or half of a. */
+/* One slice: 64 rows of a. */
 BP_DEVICE void slice_multiply(float sum[64], uint64_t a, uint64_t b, bool starts, uint32_t flags)
 {
     bool half = (flags >> BP_TYPE_AB & BP_TYPE_BITS) == BP_HALF;
@@ -112,64 +117,92 @@ BP_DEVICE void slice_multiply(float sum[64], uint64_t a, uint64_t b, bool starts
     }
 }
 
-/* The warpgroup's 64 rows of sums, by way of shared memory, row by row. */
-BP_DEVICE void sums_finish(const bp_product *p, uint32_t row0, uint32_t column0, uint32_t group,
-                           const float sum[64], float *out)
+/* 64 rows of sums to shared memory. */
+BP_DEVICE void sums_lay(const float sum[64], float *out)
 {
     uint32_t thread = threadIdx.x % GROUP, lane = thread % BP_WARP, warp = thread / BP_WARP;
-    out += group * 64 * PITCH;
-    bp_group_sync(1 + group, GROUP); /* what was there before is read */
 #pragma unroll
     for (uint32_t i = 0; i < 64; i += 2) {
         uint32_t row = 16 * warp + lane / 4 + 8 * (i / 2 % 2),
                  column = 8 * (i / 4) + 2 * (lane % 4);
         *(float2 *)(out + row * PITCH + column) = make_float2(sum[i], sum[i + 1]);
     }
-    bp_group_sync(1 + group, GROUP);
+}
+
+/* The warpgroup's blocks of 64 rows, from row0 on, by way of shared memory, row by row. */
+BP_DEVICE void sums_finish(const bp_share *share, uint32_t row0, uint32_t column0, uint32_t group,
+                           const float sum[64], const float more[64], float *out)
+{
+    const bp_product *p = share->p;
+    out += group * 64 * PITCH;
 #pragma unroll 1
-    for (uint32_t s = thread; s < 64 * TILE / 4; s += GROUP) {
-        uint32_t i = s / (TILE / 4), j = s % (TILE / 4) * 4;
-        uint64_t row = row0 + group * 64 + i, column = column0 + j;
-        if (row < p->m && column < p->n) {
-            float v[4];
-            *(float4 *)v = *(const float4 *)(out + i * PITCH + j);
-            bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
+    for (uint32_t block = 0; block < share->rows; block++, row0 += 64) {
+        bp_group_sync(1 + group, GROUP); /* what was there before is read */
+        if (block == 0) {
+            sums_lay(sum, out);
+        } else {
+            sums_lay(more, out);
         }
+        bp_group_sync(1 + group, GROUP);
+#pragma unroll 1
+        for (uint32_t s = threadIdx.x % GROUP; s < 64 * TILE / 4; s += GROUP) {
+            uint32_t i = s / (TILE / 4), j = s % (TILE / 4) * 4;
+            uint64_t row = row0 + i, column = column0 + j;
+            if (row < p->m && column < p->n) {
+                float v[4];
+                *(float4 *)v = *(const float4 *)(out + i * PITCH + j);
+                bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
+            }
+        }
+    }
+}
+
+BP_DEVICE void sums_clear(float sum[64])
+{
+#pragma unroll
+    for (uint32_t i = 0; i < 64; i++) {
+        sum[i] = 0.0f;
     }
 }
 
 BP_DEVICE void slices_multiply(const bp_share *s, uint32_t group, float *out)
 {
+    const uint32_t rows = s->rows, stages = STAGES(rows);
     bool along_a = (s->p->flags & BP_TRANSPOSE_A) != 0;
     bool along_b = (s->p->flags & BP_TRANSPOSE_B) == 0;
     uint32_t stage = 0, turn = 0;
 #pragma unroll 1
     for (uint32_t tile = blockIdx.x; tile < s->tiles; tile += gridDim.x) {
-        float sum[64];
+        float sum[64], more[64]; /* of one block, and of a second */
         uint32_t row, column;
-        tile_at(s->p, tile, &row, &column);
-#pragma unroll
-        for (uint32_t i = 0; i < 64; i++) {
-            sum[i] = 0.0f;
-        }
+        tile_at(s, tile, &row, &column);
+        row += group * rows * 64;
+        sums_clear(sum);
+        sums_clear(more);
 #pragma unroll 1
         for (uint32_t slice = 0; slice < s->slices; slice++) {
-            uint32_t at = s->ring + stage * SLICE;
-            uint64_t a = bp_descriptor(at + group * PANEL, along_a ? PANEL : 16);
-            uint64_t b = bp_descriptor(at + 2 * PANEL, along_b ? PANEL : 16);
+            uint32_t at = s->ring + stage * SLICE(rows);
+            uint64_t a = bp_descriptor(at + group * rows * PANEL, along_a ? PANEL : 16);
+            uint64_t b = bp_descriptor(at + 2 * rows * PANEL, along_b ? PANEL : 16);
             bp_barrier_wait(s->full + stage * 8, turn);
             slice_multiply(sum, a, b, slice == 0, s->p->flags);
-            if (threadIdx.x % GROUP == 0 && slice > 0) { /* the slice before is multiplied */
-                bp_barrier_arrive(s->empty + (stage + STAGES - 1) % STAGES * 8);
+            if (rows == 2) {
+                slice_multiply(more, a + PANEL / 16, b, slice == 0, s->p->flags);
             }
-            stage = stage + 1 == STAGES ? 0 : stage + 1;
+            if (threadIdx.x % GROUP == 0 && slice > 0) { /* the slice before is multiplied */
+                bp_barrier_arrive(s->empty + (stage + stages - 1) % stages * 8);
+            }
+            stage = stage + 1 == stages ? 0 : stage + 1;
             turn ^= stage == 0;
         }
         bp_group_wait(sum);
-        if (threadIdx.x % GROUP == 0 && s->slices > 0) {
-            bp_barrier_arrive(s->empty + (stage + STAGES - 1) % STAGES * 8);
+        if (rows == 2) {
+            bp_group_wait(more);
         }
-        sums_finish(s->p, row, column, group, sum, out);
+        if (threadIdx.x % GROUP == 0 && s->slices > 0) {
+            bp_barrier_arrive(s->empty + (stage + stages - 1) % stages * 8);
+        }
+        sums_finish(s, row, column, group, sum, more, out);
     }
 }
 

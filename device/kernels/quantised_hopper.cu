@@ -13,7 +13,7 @@
 #define MAKERS  256
 #define PIECES  4 /* that a thread makes of a slice */
 #define PLACE   (3 * PIECES * MAKERS * 4)
-#define PLACES  (BARRIERS + 2 * STAGES * 8)
+#define PLACES  (BARRIERS(1) + 2 * STAGES(1) * 8)
 #define TABLES  (PLACES + 2 * PLACE)
 
 /* The work on b. */
@@ -145,7 +145,7 @@ BP_DEVICE void slices_make(const bp_maker *k, const bp_map *map_a)
     for (uint32_t i = 0; i <= all; i++) {
         const uint32_t next = slice * DEPTH;
         if (i < all) {
-            tile_at(s->p, tile, &next_row, &next_column);
+            tile_at(s, tile, &next_row, &next_column);
             codes_fetch(k, next_column, next, k->places + place);
             slice++;
             tile += slice == s->slices ? gridDim.x : 0;
@@ -155,12 +155,12 @@ BP_DEVICE void slices_make(const bp_maker *k, const bp_map *map_a)
         }
         place = PLACE - place;
         if (i > 0) {
-            const uint32_t to = s->ring + stage * SLICE, full = s->full + stage * 8;
+            const uint32_t to = s->ring + stage * SLICE(1), full = s->full + stage * 8;
             bp_copy_wait(1);
             bp_barrier_wait(s->empty + stage * 8, turn);
             if (brings) {
                 bp_barrier_expect(full, 2 * PANEL);
-                slice_bring(to, map_a, full, false, row, term);
+                slice_bring(to, map_a, full, false, row, term, 2);
             }
             slice_make(k, column, term, k->places + place, to + 2 * PANEL);
             bp_proxy_fence();
@@ -168,7 +168,7 @@ BP_DEVICE void slices_make(const bp_maker *k, const bp_map *map_a)
             if (threadIdx.x % BP_WARP == 0) {
                 bp_barrier_arrive(full);
             }
-            stage = stage + 1 == STAGES ? 0 : stage + 1;
+            stage = stage + 1 == STAGES(1) ? 0 : stage + 1;
             turn ^= stage == 0;
         }
         row = next_row;
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const bp_product product = {c, before, a,   NULL, bias, residual, NULL, m,
                                 n, k,      lda, 0,    ldc,  k,        1,    can};
     const uint32_t base = bp_shared_address(memory), ring = (base + 1023) / 1024 * 1024;
-    const bp_share share = share_of(&product, ring);
+    const bp_share share = share_of(&product, ring, 1);
     float *table = (float *)(memory + (ring - base) + TABLES);
     if (threadIdx.x < 16) {
         table[threadIdx.x] = book_value(form, threadIdx.x);
@@ -220,6 +220,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                                 table + 16};
         slices_make(&maker, &map_a);
     } else {
-        slices_multiply(&share, group, (float *)(memory + (ring - base) + OUT));
+        slices_multiply(&share, group, (float *)(memory + (ring - base) + OUT(1)));
     }
 }

@@ -81,6 +81,36 @@ run plan --model tiny --arena 1GB --print-options
 ! grep -qE '^(gradient-checkpointing|per-device-train-batch-size|loss-chunk-rows) =' <<<"$out"
 check $? "printed options leave free what the fit may choose" "$out"
 
+# With weights in 8 bits the least arena is less, so a budget between the two is theirs alone; and what is chosen for
+# a small one trains to the state of the run that keeps everything.
+kept=$least
+plain=(plan --model demo --bf16 --max-seq-length 64 --json)
+run "${plain[@]}" --arena 1000
+wide=$(json arena_bytes)
+run "${plain[@]}" --weight-dtype fp8 --arena 1000
+narrow=$(json arena_bytes)
+[[ $code -eq 3 && $narrow -lt $wide ]]
+check $? "weights in 8 bits have a smaller least arena ($narrow, $wide)" "$err"
+expect 3 'the arena is too small|does not fit' "${plain[@]}" --arena $(((narrow + wide) / 2))
+run "${plain[@]}" --weight-dtype fp8 --arena $(((narrow + wide) / 2))
+[[ $code -eq 0 && $(json arena_bytes) -le $(((narrow + wide) / 2)) && $(json schedule) == *recomputing* ]]
+check $? "which fits them, with something computed again" "$out$err"
+for ((i = 0; i < 200; i++)); do echo "line $i of ale and bread, $((i * 37 % 101)) mugs"; done >"$work/eight"
+digests=()
+eight=(--model tiny --bf16 --weight-dtype fp8 --max-seq-length 40 --per-device-train-batch-size 4 --loss-chunk-rows 160)
+run plan "${eight[@]}" --gradient-checkpointing none --json
+whole=$(json arena_bytes)
+run plan "${eight[@]}" --gradient-checkpointing memory-poor --json
+poor=$(json arena_bytes)
+for arena in 0 $(((whole + poor) / 2)); do
+    run train "${eight[@]}" --data "$work/eight" --output-dir "$work/eight-$arena" --max-steps 2 --device host --arena "$arena" \
+        --json --quiet
+    digests+=("$(json state_digest)")
+done
+[[ $poor -lt $whole && -n ${digests[0]} && ${digests[0]} == "${digests[1]}" ]]
+check $? "what is chosen for weights in 8 bits has the bits of keeping all ($poor, $whole)" "${digests[*]} $err"
+least=$kept
+
 # verifies face-5.3e8f
 # When nothing fits: the least, the largest buffer, the cheapest change; and following it fits.
 tight=(plan --model demo --max-seq-length 64 --per-device-train-batch-size 8 --loss-chunk-rows 512

@@ -2,7 +2,7 @@
 /* Products and attention in Hopper's own form (matmul_hopper.cu, quantised_hopper.cu,
  * attention_hopper.cu): the bits of the texts that every GPU runs, in every transposition, with
  * what follows the sums, with splits, at edges, with masks of every kind; under seeds and under the
- * sums of its tensor cores; and who makes what. */
+ * sums of its tensor cores. Who makes what: test_hopper_plan.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,11 +21,12 @@
 #include "tests/support/kernel_case.h"
 #include "tests/support/kernel_random.h"
 
-#define ARENA_BYTES (UINT64_C(24) << 20)
-#define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))
-#define NO_BIAS     (UINT32_C(1) << OPERAND(matmul, bias))
-#define NO_RESIDUAL (UINT32_C(1) << OPERAND(matmul, residual))
-#define NOTHING     (NO_BEFORE | NO_BIAS | NO_RESIDUAL)
+#define ARENA_BYTES  (UINT64_C(24) << 20)
+#define NO_BEFORE    (UINT32_C(1) << OPERAND(matmul, before))
+#define NO_BIAS      (UINT32_C(1) << OPERAND(matmul, bias))
+#define NO_RESIDUAL  (UINT32_C(1) << OPERAND(matmul, residual))
+#define ANY_FUNCTION UINT32_MAX
+#define NOTHING      (NO_BEFORE | NO_BIAS | NO_RESIDUAL)
 
 static instrument driver;
 static kernel_device cuda;
@@ -48,8 +49,18 @@ static const product products[] = {
     {{897, 896, 80, 904, 80, 896, 1, 1, 0, 0}, NOTHING, BP_BF16, BP_BF16, "sm_90"},
     {{904, 890, 80, 904, 896, 890, 1, 0, 1, 0}, NOTHING, BP_F16, BP_F32, "sm_90"},
     {{897, 769, 96, 96, 776, 772, 0, 0, 0, 0}, NOTHING, BP_BF16, BP_F32, "sm_90:sums"},
+    /* tiles of 256 x 128: more than 132 of 128 x 128 */
+    {{2500, 900, 72, 72, 80, 900, 0, 1, 0, 1}, NO_RESIDUAL, BP_BF16, BP_BF16, "sm_90"},
+    {{2504, 904, 80, 2504, 904, 907, 1, 0, 1, 0}, NOTHING, BP_F16, BP_F32, "sm_90"},
+    {{2450, 900, 136, 136, 904, 900, 0, 0, 0, 0}, NOTHING, BP_F16, BP_F16, "sm_90"},
+    {{2440, 1000, 72, 2440, 72, 1000, 1, 1, 0, 0}, NOTHING, BP_BF16, BP_BF16, "sm_90"},
+    {{1540, 1409, 72, 72, 72, 1412, 0, 1, 0, 0}, NOTHING, BP_F16, BP_F32, "sm_90:sums"},
+    {{2500, 900, 80, 80, 904, 900, 0, 0, 0, 0}, NOTHING, BP_BF16, BP_BF16, "sm_90"},
+    {{2504, 904, 80, 2504, 904, 904, 1, 0, 0, 0}, NOTHING, BP_BF16, BP_BF16, "sm_90"},
+    {{2440, 900, 72, 2440, 80, 900, 1, 1, 0, 0}, NOTHING, BP_F16, BP_F16, "sm_90"},
 };
 #define PRODUCTS (sizeof products / sizeof products[0])
+#define LARGE    8 /* the first of those in tiles of 256 x 128 */
 
 /* A number of a type: small, of either sign, with a full fraction. */
 static uint32_t element(bp_dtype dtype, uint64_t i)
@@ -138,14 +149,15 @@ static void close_device(void)
     set("PTXVM_DEVICE", "");
 }
 
-/* The family of a case's launch. */
-static uint32_t family_of(kernel_case *c, uint32_t launch)
+/* The family of a case's launch, and its kernel. */
+static uint32_t family_of(kernel_case *c, uint32_t launch, uint32_t *function)
 {
     cuda_context *context = cuda.context;
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
     const bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, c->dtypes, 0};
     const uint32_t count = bp_cuda_plan_launches(&context->target, &op, launches);
     assert_true(count > launch && count <= 3);
+    *function = launches[launch].function;
     return bp_cuda_modules[launches[launch].module].family;
 }
 
@@ -178,10 +190,11 @@ typedef struct call {
     uint32_t other;
 } call;
 
-static void check_bits(const call *of, const char *name, uint32_t seeds)
+static void check_bits(const call *of, uint32_t function, const char *name, uint32_t seeds)
 {
     static const char *const all[] = {"0", "1", "2"};
     kernel_case c;
+    uint32_t made;
     set_device(name);
     bp_device device = bp_device_cuda;
     device.workspace = hopper_workspace;
@@ -189,11 +202,12 @@ static void check_bits(const call *of, const char *name, uint32_t seeds)
     fill(&c);
     unsigned char *start = kernel_case_save(&c);
     refuse_hopper(true);
-    assert_int_equal(family_of(&c, of->launch), of->other);
+    assert_int_equal(family_of(&c, of->launch, &made), of->other);
     kernel_case_run(&c, &cuda);
     unsigned char *right = kernel_case_save(&c);
     refuse_hopper(false);
-    assert_int_equal(family_of(&c, of->launch), of->own);
+    assert_int_equal(family_of(&c, of->launch, &made), of->own);
+    assert_true(function == ANY_FUNCTION || made == function);
     for (uint32_t i = 0; i < (driver.real ? 3 : seeds); i++) {
         set("PTXVM_SEED", all[i]);
         kernel_case_restore(&c, start);
@@ -207,7 +221,7 @@ static void check_bits(const call *of, const char *name, uint32_t seeds)
     close_device();
 }
 
-static void check_product(const product *p, uint32_t seeds)
+static void check_product(const product *p, uint32_t function, uint32_t seeds)
 {
     uint8_t dtypes[BP_OPERANDS_MAX];
     memset(dtypes, (int)p->dtype, sizeof dtypes);
@@ -215,16 +229,19 @@ static void check_product(const product *p, uint32_t seeds)
     const call of = {
         BP_KERNEL_matmul,     &p->scalars, dtypes, p->absent, 0, BP_CUDA_FAMILY_matmul_hopper,
         BP_CUDA_FAMILY_matmul};
-    check_bits(&of, p->device, seeds);
+    check_bits(&of, function, p->device, seeds);
 }
 
 /* verifies device-23.1466 */
 static void products_have_the_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 3 : PRODUCTS;
-    for (uint32_t i = 0; i < count; i++) {
-        check_product(&products[i], i == 2 ? 3 : 1);
+    const bool some = getenv("BP_TEST_SHORT") != NULL;
+    for (uint32_t i = 0; i < (some ? 3 : LARGE); i++) {
+        check_product(&products[i], BP_CUDA_FUNCTION_matmul_hopper, i == 2 ? 3 : 1);
+    }
+    for (uint32_t i = LARGE; i < (some ? LARGE + 1 : PRODUCTS); i++) {
+        check_product(&products[i], BP_CUDA_FUNCTION_matmul_hopper_256, i == LARGE + 1 ? 3 : 1);
     }
 }
 
@@ -270,7 +287,7 @@ static void check_quantised(const quantised *q, uint32_t seeds)
     const call of = {
         BP_KERNEL_matmul_quantised, &q->scalars, dtypes, absent, 0, BP_CUDA_FAMILY_quantised_hopper,
         BP_CUDA_FAMILY_quantised};
-    check_bits(&of, q->device, seeds);
+    check_bits(&of, ANY_FUNCTION, q->device, seeds);
 }
 
 /* verifies device-23.1466 */
@@ -318,7 +335,7 @@ static void check_attention(const attention *a, bp_kernel kernel, uint32_t seeds
                      forward ? 0 : 1,
                      BP_CUDA_FAMILY_attention_hopper,
                      BP_CUDA_FAMILY_attention_16};
-    check_bits(&of, a->device, seeds);
+    check_bits(&of, ANY_FUNCTION, a->device, seeds);
 }
 
 /* verifies device-23.1466 */
@@ -330,193 +347,6 @@ static void attention_has_the_same_bits(void **state)
         check_attention(&attentions[i], BP_KERNEL_attention_forward, i == 2 ? 3 : 1);
         check_attention(&attentions[i], BP_KERNEL_attention_backward, i == 0 ? 3 : 1);
     }
-}
-
-/* What a plan says of an op with kernels for every GPU, and of one with the target's own. */
-static void check_said(const bp_cuda_target *target, const bp_linked_op *op, bool own)
-{
-    const bool sixteen = op->dtypes[0] != BP_F32;
-    const char *why = bp_cuda_plan_misses(target, op);
-    assert_true((why != NULL) == (target->hopper && sixteen && !own));
-}
-
-/* Which family makes a product of bf16 in an arena from `place` on, planned without a driver. */
-static uint32_t planned(const bp_cuda_target *target, const bp_matmul_scalars *s, uint64_t place,
-                        bp_dtype dtype)
-{
-    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
-    uint64_t offsets[BP_OPERANDS_MAX];
-    uint8_t dtypes[BP_OPERANDS_MAX];
-    memset(dtypes, (int)dtype, sizeof dtypes);
-    for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
-        offsets[i] = place + i * (UINT64_C(1) << 30);
-    }
-    const bp_linked_op op = {BP_KERNEL_matmul, 1, offsets, s, dtypes, 0};
-    const uint32_t count = bp_cuda_plan_launches(target, &op, launches);
-    assert_true(count >= 1 && count <= 2);
-    const bp_cuda_launch *first = &launches[0];
-    if (bp_cuda_modules[first->module].family == BP_CUDA_FAMILY_matmul_hopper) {
-        assert_true(first->grid[0] * first->grid[1] <= 132 || first->grid[0] == 1);
-        assert_int_equal(first->block[0], 384);
-        assert_true(first->shared_bytes <= target->shared_limit);
-    }
-    const uint32_t family = bp_cuda_modules[first->module].family;
-    if (target->refused == 0) {
-        check_said(target, &op, family == BP_CUDA_FAMILY_matmul_hopper);
-    }
-    return family;
-}
-
-/* Hopper's form: 16-bit elements on that target, enough tiles, operands that a tensor map can
- * describe. All else, and where the driver does not take its text, goes to the others.
- * verifies device-24.f51a */
-static void who_makes_which_product(void **state)
-{
-    (void)state;
-    const uint32_t own = BP_CUDA_FAMILY_matmul_hopper, all = BP_CUDA_FAMILY_matmul;
-    const bp_cuda_target plain = bp_cuda_target_of(bp_cuda_target_find("sm_80"), false);
-    bp_cuda_target hopper = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
-    /* GPT-2's first product of a block, forward, and its weight's gradient: three splits. */
-    const bp_matmul_scalars forward = {8192, 2304, 768, 768, 768, 2304, 0, 1, 0, 0};
-    const bp_matmul_scalars weight = {768, 768, 8192, 768, 768, 768, 1, 0, 1, 0};
-    assert_int_equal(planned(&hopper, &forward, 0, BP_BF16), own);
-    assert_int_equal(planned(&hopper, &weight, 0, BP_F16), own);
-    assert_int_equal(planned(&plain, &forward, 0, BP_BF16), all);
-    assert_int_equal(planned(&hopper, &forward, 0, BP_F32), all);
-    assert_int_equal(planned(&hopper, &forward, 8, BP_BF16), all);
-    bp_matmul_scalars other = forward;
-    other.lda = 772; /* lines that begin at multiples of 8 bytes */
-    assert_int_equal(planned(&hopper, &other, 0, BP_BF16), all);
-    other = forward;
-    other.m = 256;
-    other.n = 2816; /* 44 tiles, too short to split */
-    assert_int_equal(planned(&hopper, &other, 0, BP_BF16), own);
-    other.n = 2816 - 128 * 2; /* 40: in three splits 120 */
-    assert_int_equal(planned(&hopper, &other, 0, BP_BF16), own);
-    other.k = 64;
-    assert_int_equal(planned(&hopper, &other, 0, BP_BF16), all);
-    const bp_matmul_scalars thin = {16384, 64, 64, 64, 64, 64, 0, 1, 0, 0};
-    assert_int_equal(planned(&hopper, &thin, 0, BP_BF16), all); /* b has 8 KiB */
-    const uint64_t more = bp_cuda_workspace(&hopper, BP_KERNEL_matmul, &weight);
-    assert_true(more == UINT64_C(3) * 768 * 768 * 4);
-    assert_true(bp_cuda_workspace(&plain, BP_KERNEL_matmul, &weight) == 0);
-    hopper.refused = UINT64_C(1) << BP_CUDA_MODULE_matmul_hopper;
-    assert_int_equal(planned(&hopper, &forward, 0, BP_BF16), all);
-}
-
-/* Which family makes attention, planned without a driver: the launch before the last, if several.
- */
-static uint32_t attention_of(const bp_cuda_target *target, bp_kernel kernel,
-                             const bp_attention_forward_scalars *s, bp_dtype dtype)
-{
-    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
-    uint64_t offsets[BP_OPERANDS_MAX];
-    uint8_t dtypes[BP_OPERANDS_MAX];
-    memset(dtypes, (int)dtype, sizeof dtypes);
-    for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
-        offsets[i] = i * (UINT64_C(1) << 36);
-    }
-    const bp_linked_op op = {kernel, 1, offsets, s, dtypes, 0};
-    const uint32_t count = bp_cuda_plan_launches(target, &op, launches);
-    assert_int_equal(count, kernel == BP_KERNEL_attention_forward ? 1 : 3);
-    assert_true(launches[count - 1].shared_bytes <= target->shared_limit);
-    const uint32_t family = bp_cuda_modules[launches[count - 1].module].family;
-    if (target->refused == 0) {
-        check_said(target, &op, family == BP_CUDA_FAMILY_attention_hopper);
-    }
-    return family;
-}
-
-/* Hopper's form: 16-bit elements, heads of 64 and of 128, operands that fill 128 KiB.
- * verifies device-24.f51a */
-static void who_makes_which_attention(void **state)
-{
-    (void)state;
-    const uint32_t own = BP_CUDA_FAMILY_attention_hopper, all = BP_CUDA_FAMILY_attention_16;
-    const bp_kernel forward = BP_KERNEL_attention_forward, backward = BP_KERNEL_attention_backward;
-    const bp_cuda_target plain = bp_cuda_target_of(bp_cuda_target_find("sm_80"), false);
-    bp_cuda_target hopper = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
-    bp_attention_forward_scalars s = {8, 1024, 12, 12, 64, 1, 0, 0.125, 0.0, 0, 0.0};
-    assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), own);
-    assert_int_equal(attention_of(&hopper, backward, &s, BP_F16), own);
-    assert_int_equal(attention_of(&plain, forward, &s, BP_BF16), all);
-    assert_int_equal(attention_of(&hopper, forward, &s, BP_F32), BP_CUDA_FAMILY_attention);
-    s.head_width = 128;
-    s.kv_heads = 4;
-    assert_int_equal(attention_of(&hopper, backward, &s, BP_BF16), own);
-    s.head_width = 80;
-    assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), all);
-    s.head_width = 64;
-    s.batch = 1;
-    s.sequence = 85; /* of 12 heads and 8 more 217,600 bytes, of 12 alone 130,560 */
-    assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), own);
-    assert_int_equal(attention_of(&hopper, backward, &s, BP_BF16), all);
-    s.sequence = 86;
-    assert_int_equal(attention_of(&hopper, backward, &s, BP_BF16), own);
-    hopper.refused = UINT64_C(1) << BP_CUDA_MODULE_attention_hopper;
-    assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), all);
-}
-
-/* Which family makes a product with codes from `place` on, planned without a driver. */
-static uint32_t quantised_of(const bp_cuda_target *target, const bp_matmul_quantised_scalars *s,
-                             uint64_t place, bp_dtype dtype)
-{
-    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
-    uint64_t offsets[BP_OPERANDS_MAX];
-    uint8_t dtypes[BP_OPERANDS_MAX];
-    memset(dtypes, (int)dtype, sizeof dtypes);
-    for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
-        offsets[i] = place + i * (UINT64_C(1) << 36);
-    }
-    const bp_linked_op op = {BP_KERNEL_matmul_quantised, 1, offsets, s, dtypes, 0};
-    assert_int_equal(bp_cuda_plan_launches(target, &op, launches), 1);
-    assert_true(launches[0].shared_bytes <= target->shared_limit && launches[0].grid[0] > 0);
-    const uint32_t family = bp_cuda_modules[launches[0].module].family;
-    const bool own = family == BP_CUDA_FAMILY_quantised_hopper;
-    assert_true(!own || (launches[0].grid[0] <= 132 && launches[0].block[0] == 512));
-    if (target->refused == 0) {
-        check_said(target, &op, own);
-    }
-    return family;
-}
-
-/* Hopper's form: 16-bit elements, rows of codes in eights, an `a` that a tensor map can describe,
- * enough tiles.
- * verifies device-24.f51a */
-static void who_makes_which_quantised_product(void **state)
-{
-    (void)state;
-    const uint32_t own = BP_CUDA_FAMILY_quantised_hopper, all = BP_CUDA_FAMILY_quantised;
-    const bp_cuda_target plain = bp_cuda_target_of(bp_cuda_target_find("sm_80"), false);
-    bp_cuda_target hopper = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
-    const bp_matmul_quantised_scalars s = {4096, 4096, 4096, 4096,
-                                           4096, 1,    0,    BP_QUANTISED_NF4_DOUBLE};
-    assert_int_equal(quantised_of(&hopper, &s, 0, BP_BF16), own);
-    assert_int_equal(quantised_of(&plain, &s, 0, BP_BF16), all);
-    assert_int_equal(quantised_of(&hopper, &s, 0, BP_F32), all);
-    assert_int_equal(quantised_of(&hopper, &s, 8, BP_F16), all);
-    bp_matmul_quantised_scalars other = s;
-    other.lda = 4100; /* lines that begin at multiples of 8 bytes */
-    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
-    other = s;
-    other.k = 4092; /* of a row of codes, as weights lie forward */
-    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
-    other.transpose_b = 0; /* and backward, where rows have n */
-    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), own);
-    other.n = 4092;
-    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
-    other = s;
-    other.m = 16; /* 128 KiB, and 32 tiles */
-    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
-    other.n = 48 * 128 - 127;
-    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), own);
-    other.m = 15;
-    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
-    other = s;
-    other.k = other.lda = UINT32_MAX / 2 / 8 * 8 + 8;
-    assert_int_equal(quantised_of(&hopper, &other, 0, BP_BF16), all);
-    hopper.refused = UINT64_C(1) << BP_CUDA_MODULE_quantised_hopper;
-    assert_int_equal(quantised_of(&hopper, &s, 0, BP_BF16), all);
 }
 
 /* The machine's own driver makes both forms where its GPU is a Hopper. */
@@ -531,9 +361,6 @@ static bool gpu_serves(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_makes_which_product),
-        cmocka_unit_test(who_makes_which_attention),
-        cmocka_unit_test(who_makes_which_quantised_product),
         cmocka_unit_test(attention_has_the_same_bits),
         cmocka_unit_test(products_have_the_same_bits),
         cmocka_unit_test(quantised_products_have_the_same_bits),
