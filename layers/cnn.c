@@ -9,6 +9,7 @@
 #include "layers/classifier.h"
 #include "layers/cnn_layer.h"
 #include "layers/inputs.h"
+#include "layers/mobilenet.h"
 #include "layers/publish.h"
 #include "layers/resnet.h"
 
@@ -20,6 +21,9 @@ bp_cnn_config bp_cnn_config_of(const bp_model_config *config)
     bp_config_own(config, &own, sizeof own);
     if (own.resnet.hidden_sizes[0] != 0) {
         bp_resnet_expand(&own);
+    }
+    if (own.mobilenet.divisor != 0) {
+        bp_mobilenet_expand(&own);
     }
     return own;
 }
@@ -173,6 +177,9 @@ static bp_status cnn_check_sizes(const bp_model_config *config, bp_error *error)
                                    {"batch_norm_momentum", own.momentum, 0.0, 1.0 + 1e-9}};
     BP_TRY(bp_ranges_check(counts, 6, "cnn", error));
     BP_TRY(bp_resnet_check(&own, error));
+    if (own.mobilenet.divisor != 0) {
+        BP_TRY(bp_mobilenet_check(&own.mobilenet, error));
+    }
     BP_TRY(bp_real_ranges_check(reals, 3, "cnn", error));
     return bp_cnn_check_layers(&own, error);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "layers/mobilenet.h"
 #include "layers/publish.h"
 #include "layers/resnet.h"
 
@@ -89,9 +90,27 @@ static void add_residual(cnn_units *units, const bp_cnn_layer *layer, const uint
     }
 }
 
+/* The units of an inverted layer: wide in the middle, where each channel is by itself. */
+static void add_inverted(cnn_units *units, const bp_cnn_layer *layer, const bp_mobilenet *net)
+{
+    const uint64_t from = units->shape[2];
+    const uint64_t wide = layer->linear != 0 ? from : bp_mobilenet_inner(net, from);
+    const unit_asked expand = {{1, 1}, {1, 1}, 0, wide, false, false};
+    const unit_asked middle = {
+        {3, 3}, {layer->stride[0], layer->stride[1]}, layer->padding, 0, false, false};
+    const unit_asked reduce = {{1, 1}, {1, 1}, 0, layer->channels, false, true};
+    if (layer->plain == 0) {
+        add_unit(units, units->shape, &expand);
+    }
+    add_unit(units, units->shape, &middle);
+    add_unit(units, units->shape, &reduce);
+    units->residual = layer->linear == 0 && from == layer->channels && layer->stride[0] == 1 &&
+                      layer->stride[1] == 1;
+}
+
 /* The units of a layer over an image, with parameters counted from `first`. */
-static void expand_layer(const bp_cnn_layer *layer, const uint64_t from[3], uint32_t first,
-                         cnn_units *units)
+static void expand_layer(const bp_cnn_config *own, const bp_cnn_layer *layer,
+                         const uint64_t from[3], uint32_t first, cnn_units *units)
 {
     const uint32_t pad = layer->padding;
     const bool depthwise = layer->kind == BP_CNN_DEPTHWISE || layer->kind == BP_CNN_SEPARABLE;
@@ -120,6 +139,9 @@ static void expand_layer(const bp_cnn_layer *layer, const uint64_t from[3], uint
     case BP_CNN_BOTTLENECK:
         add_residual(units, layer, from, layer->channels / 4);
         break;
+    case BP_CNN_INVERTED:
+        add_inverted(units, layer, &own->mobilenet);
+        break;
     default: {
         const bp_image_window w = bp_image_window_over(from, layer->kernel, layer->stride, pad);
         units->shape[0] = w.out_height;
@@ -137,7 +159,7 @@ static void find_layer(const bp_cnn_config *own, uint32_t index, uint64_t from[3
     for (uint32_t i = 0; i <= index; i++) {
         memcpy(from, units->shape, sizeof units->shape);
         if (i < own->layers) {
-            expand_layer(&own->layer[i], from, units->parameters, units);
+            expand_layer(own, &own->layer[i], from, units->parameters, units);
         }
     }
 }
@@ -198,6 +220,9 @@ static void publish_convolution(bp_emit *emit, const char *prefix, const bp_conv
 
 static char *layer_prefix(char *to, const bp_cnn_config *own, uint32_t layer)
 {
+    if (own->mobilenet.divisor != 0) {
+        return bp_mobilenet_prefix(to, layer);
+    }
     return own->resnet.hidden_sizes[0] != 0
                ? bp_resnet_prefix(to, &own->resnet, layer)
                : bp_name_append(bp_name_append_number(bp_name_append(to, "layers."), layer), ".");
@@ -212,7 +237,9 @@ void bp_cnn_publish(bp_emit *emit, const bp_cnn_config *own, uint32_t layer)
         const cnn_unit *unit = &units.unit[u];
         char prefix[BP_NAME_BYTES];
         char *end = layer_prefix(prefix, own, layer);
-        if (units.shortcut && u + 1 == units.count) {
+        if (own->mobilenet.divisor != 0) {
+            end = bp_mobilenet_unit(end, u, units.count);
+        } else if (units.shortcut && u + 1 == units.count) {
             end = bp_name_append(end, "shortcut.");
         } else if (units.count > 1) {
             end = bp_name_append(bp_name_append_number(bp_name_append(end, "layer."), u), ".");
@@ -249,10 +276,11 @@ static bp_node *add_node(bp_block *block, bp_node_kind kind, uint32_t in)
     return node;
 }
 
-static uint32_t add_relu(bp_block *block, uint32_t in, const char *name)
+static uint32_t add_relu(bp_block *block, const bp_cnn_config *own, uint32_t in, const char *name)
 {
+    const bool six = own->mobilenet.divisor != 0 && own->mobilenet.unlimited == 0;
     bp_node *node = add_node(block, BP_NODE_ACTIVATION, in);
-    node->activation = BP_ACTIVATION_RELU;
+    node->activation = six ? BP_ACTIVATION_RELU6 : BP_ACTIVATION_RELU;
     node->class_of = BP_RECOMPUTE_ACTIVATION;
     node->out[0] = add_value(block, name, "d_active", block->value[in].shape, false);
     return node->out[0];
@@ -292,7 +320,7 @@ static uint32_t describe_unit(bp_block *block, const cnn_units *units, uint32_t 
     if (unit->norm) {
         value = add_norm(block, unit, own, value, names[u]);
     }
-    return unit->active ? add_relu(block, value, names[u][5]) : value;
+    return unit->active ? add_relu(block, own, value, names[u][5]) : value;
 }
 
 static void describe_pool(bp_block *block, const bp_cnn_layer *layer, const uint64_t from[3])
@@ -332,7 +360,9 @@ void bp_cnn_describe(uint64_t batch, const bp_cnn_config *own, uint32_t layer, b
         bp_node *sum = add_node(block, BP_NODE_ADD, value);
         sum->in[1] = beside;
         sum->out[0] = add_value(block, "sum", "d_sum", block->value[value].shape, false);
-        add_relu(block, sum->out[0], "out");
+        if (own->layer[layer].kind != BP_CNN_INVERTED) {
+            add_relu(block, own, sum->out[0], "out");
+        }
     }
 }
 
@@ -347,7 +377,7 @@ static bp_status refuse_layer(bp_error *error, const char *text, uint32_t layer,
 static bool pads_too_much(const bp_cnn_layer *layer)
 {
     const bool own = layer->padding != BP_PADDING_HALF && layer->padding != BP_PADDING_SAME;
-    const bool residual = layer->kind == BP_CNN_BASIC || layer->kind == BP_CNN_BOTTLENECK;
+    const bool residual = layer->kind >= BP_CNN_BASIC && layer->kind < BP_CNN_MAX_POOL;
     const uint32_t height = residual ? 3 : layer->kernel[0];
     const uint32_t width = residual ? 3 : layer->kernel[1];
     return own && layer->padding > 0 && (layer->padding >= height || layer->padding >= width);
@@ -367,8 +397,7 @@ bp_status bp_cnn_check_layers(const bp_cnn_config *own, bp_error *error)
         const bp_cnn_layer *layer = &own->layer[i];
         uint64_t from[3], shape[3];
         const bool pool = layer->kind == BP_CNN_MAX_POOL || layer->kind == BP_CNN_MEAN_POOL;
-        const bool sized = layer->kind == BP_CNN_BASIC || layer->kind == BP_CNN_BOTTLENECK ||
-                           layer->kind == BP_CNN_DENSE;
+        const bool sized = layer->kind >= BP_CNN_DENSE && layer->kind < BP_CNN_MAX_POOL;
         if (layer->kind >= BP_CNN_KIND_COUNT || !has_channels(layer)) {
             return refuse_layer(error, "a layer is of no known kind, or its channels are wrong", i,
                                 own->layers);

@@ -10,7 +10,7 @@
 
 #define BP_MORE_EOS_MAX 7
 
-#define BP_OWN_WORDS 104
+#define BP_OWN_WORDS 108
 #define BP_OWN_BYTES (8 * BP_OWN_WORDS)
 
 struct bp_family;

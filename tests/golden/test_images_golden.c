@@ -50,6 +50,27 @@ static bool read_resnet(images *c, bp_cnn_config *own)
     return true;
 }
 
+/* What tools/golden/mobilenet.py says of a MobileNetV2; false: the file is none. */
+static bool read_mobilenet(images *c, bp_cnn_config *own)
+{
+    size_t bytes = 0;
+    if (!golden_has(&c->file, "mobilenet")) {
+        return false;
+    }
+    double *n = golden_tensor(&c->file, "mobilenet", &bytes);
+    assert_int_equal(bytes, 7 * sizeof *n);
+    own->mobilenet = (bp_mobilenet){.multiplier = n[0],
+                                    .expansion = n[1],
+                                    .divisor = (uint32_t)n[2],
+                                    .least = (uint32_t)n[3],
+                                    .stride = 32,
+                                    .expands = n[4] > 0.0,
+                                    .scaled = n[5] > 0.0,
+                                    .padded_half = n[6] > 0.0};
+    free(n);
+    return true;
+}
+
 /* What tools/golden/vit.py says of a ViT; false: the file is none. */
 static bool read_vit(images *c, const int32_t *shape)
 {
@@ -109,7 +130,7 @@ static void images_open(images *c, const char *name)
                          .epsilon = 1e-3,
                          .momentum = 0.2,
                          .frozen = n[6] != 0};
-    if (!golden_has(&c->file, "vit") && !read_resnet(c, &own)) {
+    if (!golden_has(&c->file, "vit") && !read_resnet(c, &own) && !read_mobilenet(c, &own)) {
         read_layers(c, &own);
     }
     c->spec = rig_spec();
@@ -255,11 +276,11 @@ static void check_training(const char *name)
     }
 }
 
-/* verifies layers-13.c101 layers-16.6686 layers-17.98a6 layers-31.1059 */
+/* verifies layers-13.c101 layers-16.6686 layers-17.98a6 layers-31.1059 layers-32.7a15 */
 static void test_training(void **state)
 {
     (void)state;
-    assert_int_equal(each_file(check_training), 16);
+    assert_int_equal(each_file(check_training), 18);
 }
 
 /* Evaluation takes the running statistics, the last batch a short one. */
@@ -282,7 +303,7 @@ static void check_logits(const char *name)
 static void test_logits(void **state)
 {
     (void)state;
-    assert_int_equal(each_file(check_logits), 16);
+    assert_int_equal(each_file(check_logits), 18);
 }
 
 int main(void)

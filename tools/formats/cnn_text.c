@@ -124,7 +124,8 @@ bool bp_cnn_layer_read(const char *text, bp_cnn_layer *layer)
     uint32_t kind = 0, given = 0;
     const char *at = text;
     *layer = (bp_cnn_layer){.stride = {1, 1}};
-    while (kind < BP_CNN_KIND_COUNT && !take_word(&at, forms[kind].name)) {
+    while (kind < BP_CNN_KIND_COUNT &&
+           (forms[kind].name == NULL || !take_word(&at, forms[kind].name))) {
         kind++;
     }
     if (kind == BP_CNN_KIND_COUNT) {

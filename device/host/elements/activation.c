@@ -93,9 +93,10 @@ static void swiglu_backward_run(const bp_host_call *call, uint64_t first, uint64
 
 static inline float activate(int64_t kind, float x)
 {
-    return kind == BP_ACTIVATION_GELU_ERF ? bp_gelu_erf_inline(x)
-           : kind == BP_ACTIVATION_TANH   ? bp_tanhf_inline(x)
-                                          : (x > 0.0f || x != x ? x : 0.0f);
+    return kind == BP_ACTIVATION_GELU_ERF            ? bp_gelu_erf_inline(x)
+           : kind == BP_ACTIVATION_TANH              ? bp_tanhf_inline(x)
+           : kind == BP_ACTIVATION_RELU6 && x > 6.0f ? 6.0f
+                                                     : (x > 0.0f || x != x ? x : 0.0f);
 }
 
 static inline float activation_slope(int64_t kind, float x)
@@ -107,7 +108,8 @@ static inline float activation_slope(int64_t kind, float x)
         float t = bp_tanhf_inline(x);
         return fmaf(-t, t, 1.0f);
     }
-    return x > 0.0f ? 1.0f : 0.0f;
+    const bool above = kind == BP_ACTIVATION_RELU6 && x >= 6.0f;
+    return x > 0.0f && !above ? 1.0f : 0.0f;
 }
 
 static uint64_t activation_forward_tasks(const void *scalars)
@@ -143,6 +145,9 @@ static void activation_forward_run(const bp_host_call *call, uint64_t first, uin
         break;
     case BP_ACTIVATION_TANH:
         activate_run(call->pointers, i, end, BP_ACTIVATION_TANH);
+        break;
+    case BP_ACTIVATION_RELU6:
+        activate_run(call->pointers, i, end, BP_ACTIVATION_RELU6);
         break;
     default:
         activate_run(call->pointers, i, end, BP_ACTIVATION_RELU);
@@ -183,6 +188,9 @@ static void activation_backward_run(const bp_host_call *call, uint64_t first, ui
         break;
     case BP_ACTIVATION_TANH:
         slope_run(call->pointers, i, end, BP_ACTIVATION_TANH);
+        break;
+    case BP_ACTIVATION_RELU6:
+        slope_run(call->pointers, i, end, BP_ACTIVATION_RELU6);
         break;
     default:
         slope_run(call->pointers, i, end, BP_ACTIVATION_RELU);

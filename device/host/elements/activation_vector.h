@@ -86,6 +86,17 @@ static inline bp_v activation_relu_slope(bp_v x)
     return bp_v_choose(bp_v_less(zero, x), bp_v_set(1.0f), zero);
 }
 
+static inline bp_v activation_relu6(bp_v x)
+{
+    return bp_v_min(bp_v_set(6.0f), activation_relu(x));
+}
+
+static inline bp_v activation_relu6_slope(bp_v x)
+{
+    const bp_v zero = bp_v_set(0.0f);
+    return bp_v_choose(bp_v_less(x, bp_v_set(6.0f)), activation_relu_slope(x), zero);
+}
+
 /* One by one: only a pooler's few rows ask for it. */
 static inline bp_v activation_tanh(bp_v x)
 {
@@ -192,6 +203,7 @@ gated_backward_step(const bp_host_call *call, const bp_gated_place *at, int64_t 
 
 ACTIVATION_STEPS(gelu)
 ACTIVATION_STEPS(relu)
+ACTIVATION_STEPS(relu6)
 ACTIVATION_STEPS(tanh)
 
 #define ACTIVATION_TASKS(name)                                                                     \
@@ -251,6 +263,9 @@ GATED_RUN(backward)
             break;                                                                                 \
         case BP_ACTIVATION_TANH:                                                                   \
             activation_each(call, s->count, task, tanh_##way##_step);                              \
+            break;                                                                                 \
+        case BP_ACTIVATION_RELU6:                                                                  \
+            activation_each(call, s->count, task, relu6_##way##_step);                             \
             break;                                                                                 \
         default:                                                                                   \
             activation_each(call, s->count, task, relu_##way##_step);                              \
