@@ -57,6 +57,8 @@ expect 0 '"other_kernels": \{.*"attention_forward: heads of neither 64 nor 128":
     --device cuda:sm_90a --json
 expect 0 '[0-9]+ matmul_quantised, an operand of less than 128 KiB: first op' plan --model tiny --bf16 --load-in-4bit \
     --lora-r 4 --device cuda:sm_90a
+expect 0 '[0-9]+ attention_packed_forward, documents that share rows: first op' plan --model gpt2 --bf16 --packing \
+    --max-seq-length 128 --device cuda:sm_90a
 expect 0 '[0-9]+ matmul_quantised, fewer than 48 tiles of 128 x 128: first op' plan --model gpt2 --bf16 \
     --max-seq-length 512 --per-device-train-batch-size 1 --load-in-8bit --lora-r 4 --device cuda:sm_90a
 run plan --model gpt2 --bf16 --max-seq-length 1024 --per-device-train-batch-size 8 --load-in-4bit --lora-r 4 \
