@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "tools/bedplate/group_memory.h"
 #include "tools/bedplate/process_memory.h"
 
 enum { POPULATE_WRITE = 23, PAGE = 4096 }; /* Linux 5.14; older kernels refuse it */
@@ -18,10 +19,12 @@ enum { POPULATE_WRITE = 23, PAGE = 4096 }; /* Linux 5.14; older kernels refuse i
  * is beyond a GiB/s, is spent up to this many seconds in all. */
 #define MOVING_SECONDS 0.1
 
-/* What the kernel thinks it can still give without swapping; UINT64_MAX when it does not say. */
-static uint64_t available_bytes(void)
+/* What the kernel thinks it can still give without swapping, and lets this process have; UINT64_MAX
+ * when it does not say. */
+static uint64_t available_bytes(uint64_t enough)
 {
     FILE *file = fopen("/proc/meminfo", "r");
+    const uint64_t group = group_memory_available("/proc/self/cgroup", "/sys/fs/cgroup", enough);
     uint64_t bytes = UINT64_MAX;
     char line[128];
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
@@ -34,7 +37,7 @@ static uint64_t available_bytes(void)
     if (file != NULL) {
         fclose(file);
     }
-    return bytes;
+    return group < bytes ? group : bytes;
 }
 
 /* Makes pages present; false where the kernel does not know how. */
@@ -80,7 +83,7 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
                       bp_error *error)
 {
     *block = (memory_block){NULL, 0};
-    uint64_t available = available_bytes();
+    uint64_t available = available_bytes(bytes);
     if (bytes > available) {
         return bp_error_limit(error, BP_ERR_FIT, "memory",
                               "the system has less free memory than the plan needs", name,
