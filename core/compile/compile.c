@@ -168,6 +168,7 @@ static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
                            .offset = emit->step.offset,
                            .bytes = sizeof(bp_step_block)};
     emit->graph->field_pitch = bp_compile_micro_bytes(spec);
+    emit->graph->fixed = spec->below.fixed;
     BP_TRY(bp_graph_field(emit->graph, &step));
     for (uint32_t i = 0; i < compile->input_count; i++) {
         const bp_input *input = &compile->input[i];
@@ -329,7 +330,7 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
         const bp_parameter *parameter = &emit->parameters[i];
         const bool drawn = parameter->init != BP_INIT_ZEROS && parameter->init != BP_INIT_ONES;
         if (drawn && parameter->quantised == BP_QUANTISED_NONE && !parameter->below &&
-            !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
+            !parameter->fixed && !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
             write_draw(emit, i);
         }
     }

@@ -93,13 +93,13 @@ static void apply_rules(const bp_emit *emit, const char *name, bp_parameter *par
         parameter->optim_bits = rule->sets_bits ? rule->optim_bits : parameter->optim_bits;
     }
     parameter->trainable = (train || !frozen) && !parameter->statistic;
+    parameter->fixed = spec->below.fixed && !parameter->trainable && !parameter->statistic;
 }
 
 /* The weight as a buffer, and what has its shape: master, gradient, state. */
 static bp_buffer weight_buffer(const bp_emit *emit, const bp_parameter *parameter)
 {
-    /* The base of adapters is read again from where it came; what is only frozen belongs to the
-     * model that a snapshot holds. */
+    /* The base of adapters is read again; what is only frozen belongs to the snapshot's model. */
     const bool base = !parameter->trainable && !parameter->statistic && emit->spec->lora.rank > 0;
     return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
                        .scope = base ? bp_rows_scope(emit, parameter) : BP_SCOPE_PERSISTENT,
@@ -126,15 +126,14 @@ static bp_buffer shared_part(const bp_emit *emit, uint32_t index, bp_buffer prot
     return prototype;
 }
 
-/* The form of a parameter's master. */
 static void choose_master(const bp_emit *emit, uint32_t index)
 {
     bp_parameter *parameter = &emit->parameters[index];
     bp_master form = emit->spec->master;
     form = form == BP_MASTER_SPLIT8 && parameter->rank < 2 ? BP_MASTER_SPLIT : form;
     form = compile_goes_fp8(emit, index) ? BP_MASTER_FP8 : form;
-    bool updated = parameter->trainable && emit->spec->optimizer != NULL;
-    parameter->master_form = updated ? form : BP_MASTER_WEIGHT;
+    parameter->master_form =
+        parameter->trainable && emit->spec->optimizer != NULL ? form : BP_MASTER_WEIGHT;
 }
 
 /* The tensor beside the weight that holds the rest of its exact value. */
@@ -171,7 +170,9 @@ static bp_buffer codes_buffer(uint64_t bytes, bp_dtype dtype)
 
 static bp_space space_of(const bp_emit *emit, const bp_parameter *parameter)
 {
-    return parameter->below ? compile_below_space(emit) : BP_SPACE_DEVICE;
+    return parameter->fixed   ? BP_SPACE_HOST
+           : parameter->below ? compile_below_space(emit)
+                              : BP_SPACE_DEVICE;
 }
 
 /* A weight as codes and scales. */
@@ -201,8 +202,8 @@ static void make_weight(bp_emit *emit, uint32_t index, const char *name)
     if (parameter->master_form == BP_MASTER_FP8) {
         prototype.dtype = BP_U8;
         prototype.rank = 1;
+        memset(prototype.shape, 0, sizeof prototype.shape);
         prototype.shape[0] = bp_fp8_bytes(parameter->count);
-        prototype.shape[1] = prototype.shape[2] = prototype.shape[3] = 0;
     }
     prototype.space = space_of(emit, parameter);
     parameter->weight = make_buffer(emit, &prototype, name);
@@ -281,8 +282,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     }
     parameter->share = (bp_share){0, parameter->count};
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
-    bool decays = options->decay_all || info->decay;
-    parameter->weight_decay = decays ? options->weight_decay : 0.0;
+    parameter->weight_decay = options->decay_all || info->decay ? options->weight_decay : 0.0;
     apply_rules(emit, info->name, parameter);
     make_tensors(emit, index, info->name);
     note_name(emit, parameter, info->name);

@@ -54,6 +54,7 @@ typedef struct bp_parameter {
     uint32_t whole_scales; /* brought with it; BP_NO_BUFFER: they are where they live */
     uint32_t whole_nested;
     bool below;            /* it lives in storage */
+    bool fixed;            /* it lies in read-only memory, and is read there */
     bool aside;            /* its master and its optimizer state do */
     bool given;            /* its values came from outside: none are drawn for it */
     bool applied;          /* some of it has been updated in the program being emitted */

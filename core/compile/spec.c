@@ -476,7 +476,17 @@ static bp_status check_below(const bp_spec *spec, bp_error *error)
     if (below->part_count > BP_BELOW_PARTS) {
         return refuse(error, "below", "at most 16 sizes are chosen from one by one");
     }
-    if (below->bases == 0 && below->states == 0 && below->weights == 0 && below->checkpoints == 0) {
+    const bool any =
+        below->bases > 0 || below->states > 0 || below->weights > 0 || below->checkpoints > 0;
+    if (below->fixed && (any || below->host || !spec->device->tier)) {
+        return refuse(error, "below",
+                      "read-only memory beside the arena is the host device's, and nothing else "
+                      "lives below then");
+    }
+    if (below->fixed && spec->ranks > 1) {
+        return refuse(error, "below", "read-only memory beside the arena is for one rank");
+    }
+    if (!any) {
         return BP_OK;
     }
     if (below->checkpoints > 0 && (below->host || spec->length_count > 0)) {

@@ -223,7 +223,10 @@ typedef struct bp_below {
                             these: none of what has another number of elements */
     bp_below_kind part_kind;
     bp_below_part part[BP_BELOW_PARTS];
-    bool host; /* in the host arena; tables, whose rows are read one by one, then stay */
+    bool host;  /* in the host arena; tables, whose rows are read one by one, then stay */
+    bool fixed; /* nothing of the above: every frozen weight lies in the host arena, which ops read
+                   in place and none writes, as the read-only memory of a board is. The host
+                   device's only */
 } bp_below;
 
 #define BP_BELOW_AHEAD_MOST 16

@@ -145,8 +145,9 @@ typedef struct bp_graph {
     uint32_t field_count;
     uint64_t field_pitch; /* bytes from one piece of a filled buffer to the next */
     uint32_t tables;      /* constant buffer of the list ops' tables; BP_NO_BUFFER: none */
-    uint32_t alignment;   /* of the arenas' buffers; 0: BP_ARENA_ALIGNMENT */
-    bp_error *error;      /* where the first error goes; not owned */
+    bool fixed;         /* the host arena is read in place by what computes, and written by none */
+    uint32_t alignment; /* of the arenas' buffers; 0: BP_ARENA_ALIGNMENT */
+    bp_error *error;    /* where the first error goes; not owned */
 } bp_graph;
 
 /* Bytes of the tables for these limits; BP_SIZE_INVALID on overflow. */

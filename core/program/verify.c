@@ -196,6 +196,9 @@ static bp_status verify_access(const verifier *check, const bp_kernel_info *info
     if (constant && verify_writes(o)) {
         return verify_refuse(check, info, position, "a constant buffer is written");
     }
+    if (check->graph->fixed && buffer->space == BP_SPACE_HOST && verify_writes(o)) {
+        return verify_refuse(check, info, position, "read-only memory is written");
+    }
     if (buffer->filled && verify_writes(o)) {
         return verify_refuse(check, info, position, "what the host fills in is written");
     }

@@ -190,13 +190,16 @@ static bp_status flight_origin(const bp_graph *graph, uint32_t first, uint32_t w
     return flight_refuse(graph, op, "an op waits for what was not begun");
 }
 
-/* What computes reaches the device arena only. */
+/* What computes reaches the device arena only, or reads in place what nobody writes. That it does
+ * not write there is bp_verify_graph's to say, which knows what an operand is for. */
 static bp_status flight_spaces(const bp_graph *graph, const bp_op *op)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     for (uint32_t i = 0; i < op->tuples * info->operand_count; i++) {
         const bp_ref ref = graph->refs[op->operand + i];
-        if (bp_ref_present(ref) && graph->buffers[ref.buffer].space != BP_SPACE_DEVICE) {
+        const bp_space space = graph->buffers[ref.buffer].space;
+        const bool fixed = graph->fixed && space == BP_SPACE_HOST;
+        if (bp_ref_present(ref) && space != BP_SPACE_DEVICE && !fixed) {
             return flight_refuse(graph, op, "an op that computes has an operand in another space");
         }
     }

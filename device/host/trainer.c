@@ -25,6 +25,15 @@ bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void
     return BP_OK;
 }
 
+/* Frozen weights lie behind the arena's end; nothing writes there. */
+static unsigned char *at_offset(const bp_trainer *trainer, uint32_t offset)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    return offset < plan->arena_bytes
+               ? trainer->arena + offset
+               : (unsigned char *)(uintptr_t)plan->frozen + (offset - plan->arena_bytes);
+}
+
 /* Every tuple of an op, whose operands become addresses on the way. */
 static void run_op(const bp_trainer *trainer, const bp_trainer_op *op)
 {
@@ -34,7 +43,7 @@ static void run_op(const bp_trainer *trainer, const bp_trainer_op *op)
     for (uint32_t t = 0; t < op->tuples; t++) {
         void *pointers[BP_OPERANDS_MAX];
         for (uint32_t i = 0; i < op->operands; i++) {
-            pointers[i] = offset[i] != BP_TRAINER_ABSENT ? trainer->arena + offset[i] : NULL;
+            pointers[i] = offset[i] != BP_TRAINER_ABSENT ? at_offset(trainer, offset[i]) : NULL;
         }
         const bp_host_call call = {pointers, scalars, dtypes, NULL};
         op->form->run(&call, 0, op->form->tasks(scalars), 0);
@@ -63,7 +72,9 @@ void bp_trainer_initialize(bp_trainer *trainer)
     const bp_control_block control = {.scale = plan->scale};
     const bp_step_block block = {.seed = plan->seed};
     for (uint32_t i = 0; i < plan->state_count; i++) {
-        memset(trainer->arena + plan->state[i].offset, 0, plan->state[i].bytes);
+        if (plan->state[i].offset < plan->arena_bytes) {
+            memset(trainer->arena + plan->state[i].offset, 0, plan->state[i].bytes);
+        }
     }
     memcpy(trainer->arena + plan->control, &control, sizeof control);
     for (uint32_t i = 0; i < plan->ones_count; i++) {
@@ -150,6 +161,18 @@ uint64_t bp_trainer_state_bytes(const bp_trainer *trainer)
     return bytes;
 }
 
+/* Puts bytes of a row of the state in place; frozen ones are there already. */
+static bp_status put_state(const bp_trainer *trainer, const bp_trainer_range *row, uint32_t offset,
+                           const void *from, size_t bytes)
+{
+    unsigned char *to = at_offset(trainer, row->offset) + offset;
+    if (row->offset >= trainer->plan->arena_bytes) {
+        return memcmp(to, from, bytes) == 0 ? BP_OK : BP_ERR_DATA;
+    }
+    memcpy(to, from, bytes);
+    return BP_OK;
+}
+
 /* Copies [offset, offset + bytes) of the state, row by row; `to` or `from` is NULL. */
 static bp_status copy_state(const bp_trainer *trainer, uint64_t offset, unsigned char *to,
                             const unsigned char *from, size_t bytes)
@@ -160,13 +183,12 @@ static bp_status copy_state(const bp_trainer *trainer, uint64_t offset, unsigned
             offset -= row->bytes;
             continue;
         }
-        unsigned char *at = trainer->arena + row->offset + offset;
         const size_t left = row->bytes - (size_t)offset, piece = bytes < left ? bytes : left;
         if (to != NULL) {
-            memcpy(to, at, piece);
+            memcpy(to, at_offset(trainer, row->offset) + offset, piece);
             to += piece;
         } else {
-            memcpy(at, from, piece);
+            BP_TRY(put_state(trainer, row, (uint32_t)offset, from, piece));
             from += piece;
         }
         bytes -= piece;
@@ -186,36 +208,31 @@ bp_status bp_trainer_write_state(bp_trainer *trainer, uint64_t offset, const voi
     return copy_state(trainer, offset, NULL, from, bytes);
 }
 
-/* Where bytes of a tensor of the state are; NULL: not in it. */
-static unsigned char *reach(const bp_trainer *trainer, uint64_t handle, uint64_t offset,
-                            size_t bytes)
+/* Whether bytes of a tensor are in the state. */
+static bool reaches(const bp_trainer *trainer, uint64_t handle, uint64_t offset, size_t bytes)
 {
-    if (handle >= trainer->plan->state_count ||
-        bp_size_add(offset, bytes) > trainer->plan->state[handle].bytes) {
-        return NULL;
-    }
-    return trainer->arena + trainer->plan->state[handle].offset + offset;
+    return handle < trainer->plan->state_count &&
+           bp_size_add(offset, bytes) <= trainer->plan->state[handle].bytes;
 }
 
 static bp_status read_tensor(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
 {
-    const unsigned char *from = reach(user, handle, offset, bytes);
-    if (from == NULL) {
+    const bp_trainer *trainer = user;
+    if (!reaches(trainer, handle, offset, bytes)) {
         return BP_ERR_USAGE;
     }
-    memcpy(to, from, bytes);
+    memcpy(to, at_offset(trainer, trainer->plan->state[handle].offset) + offset, bytes);
     return BP_OK;
 }
 
 static bp_status write_tensor(void *user, uint64_t handle, uint64_t offset, const void *from,
                               size_t bytes)
 {
-    unsigned char *to = reach(user, handle, offset, bytes);
-    if (to == NULL) {
+    const bp_trainer *trainer = user;
+    if (!reaches(trainer, handle, offset, bytes)) {
         return BP_ERR_USAGE;
     }
-    memcpy(to, from, bytes);
-    return BP_OK;
+    return put_state(trainer, &trainer->plan->state[handle], (uint32_t)offset, from, bytes);
 }
 
 bp_state_io bp_trainer_state_io(bp_trainer *trainer)

@@ -22,7 +22,8 @@
 /* One op, linked. */
 typedef struct bp_trainer_op {
     const bp_host_kernel *form;
-    const uint32_t *offsets; /* (tuples, operands) bytes from the arena's start */
+    const uint32_t *offsets; /* (tuples, operands) bytes from the arena's start; behind its end
+                                those of the frozen weights */
     const uint64_t *scalars; /* (tuples, scalars), integers and bits of doubles */
     const uint8_t *dtypes;   /* (tuples, operands) of bp_dtype */
     uint16_t tuples;
@@ -41,7 +42,7 @@ typedef enum bp_trainer_program {
     BP_TRAINER_PROGRAMS
 } bp_trainer_program;
 
-/* Bytes of the arena. */
+/* Bytes of the arena, or behind its end of the frozen weights. */
 typedef struct bp_trainer_range {
     uint32_t offset;
     uint32_t bytes;
@@ -65,6 +66,7 @@ typedef struct bp_trainer_plan {
     uint16_t first[BP_TRAINER_PROGRAMS];
     uint16_t count[BP_TRAINER_PROGRAMS]; /* 0: the program is not there */
     uint32_t arena_bytes;
+    const void *frozen; /* weights that stay as they are, in memory that is only read; or NULL */
     uint32_t step;      /* offsets of the step block, */
     uint32_t result;    /* the result block */
     uint32_t control;   /* and the control block */
@@ -127,7 +129,8 @@ double bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch);
 
 /* Bytes of the whole state; and one part of it after another, into `to` or out of `from`, in the
  * order of the names: what a file or a flash holds of it. The arithmetic of offsets is over all of
- * it. BP_ERR_USAGE for bytes outside. */
+ * it. BP_ERR_USAGE for bytes outside. Frozen weights can be written as they are; BP_ERR_DATA for
+ * others, which are those of another model. */
 uint64_t bp_trainer_state_bytes(const bp_trainer *trainer);
 bp_status bp_trainer_read_state(const bp_trainer *trainer, uint64_t offset, void *to,
                                 size_t bytes) BP_MUST_CHECK;

@@ -42,6 +42,50 @@ same gpt "$work/text" --per-device-train-batch-size 2 --gradient-accumulation-st
     --gradient-checkpointing full
 same gru "$work/text" --per-device-train-batch-size 2 --max-seq-length 32 --gradient-release
 
+# Frozen weights in read-only memory, as they are and as codes beside adapters: the digest of `train` with and without.
+# verifies device-25.d3df
+for form in '' --load-in-8bit '--load-in-4bit --bf16'; do
+    lora=(--per-device-train-batch-size 2 --max-seq-length 32 --lora-r 4 --target-modules all-linear)
+    [[ -z $form ]] || read -ra more <<<"$form"
+    lora+=("${more[@]}")
+    more=()
+    same gpt "$work/text" "${lora[@]}" --below flash:1MB
+    there=$(json state_digest)
+    rm -rf "$work/run"
+    run train --model "$work/gpt" --max-steps 20 --data "$work/text" --data-format bytes --output-dir "$work/run" --quiet \
+        --json "${lora[@]}"
+    [[ -n $there && $(json state_digest) == "$there" ]]
+    check $? "gpt $form: the digest of one arena" "$there $out$err"
+done
+low=(--per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2 --freeze 'layers.0.*')
+same mlp "$work/rows.csv" "${low[@]}" --below flash:1MB
+whole=$(json state_digest)
+run plan --model "$work/mlp" --max-steps 20 "${low[@]}" --below flash:1MB --json
+taken=$(json arena_bytes)
+[[ $out == *'"flash": {'* && $(wc -c <"$work/c/frozen.bin") -gt 0 ]]
+check $? "the plan says what is in flash" "$out$err"
+run plan --model "$work/mlp" --max-steps 20 "${low[@]}" --json
+[[ $(json arena_bytes) -gt $taken ]]
+check $? "and the arena is smaller" "$out$err"
+# The frozen bytes put into the program by somebody else, by the symbol plan_frozen.
+rm -f "$work/c/"*.o "$work/c/example"
+printf '.globl plan_frozen\n.section .rodata\n.balign 8\nplan_frozen: .incbin "frozen.bin"\n.section .note.GNU-stack,"",%%progbits\n' \
+    >"$work/c/mine.s"
+(cd "$work/c" && as mine.s -o mine.o)
+make -s -C "$work/c" BEDPLATE="$kit" FROZEN=mine.o CFLAGS=-O1 >"$work/made" 2>&1
+[[ -n $whole && $("$work/c/example" | sed -n 's/^state digest //p') == "$whole" ]]
+check $? "frozen.bin by itself: the same bits" "$(cat "$work/made")"
+# A state goes there and comes back; that of a model with other frozen weights is refused.
+low+=(--max-steps 20)
+run train --model "$work/mlp" "${low[@]}" --data "$work/rows.csv" --output-dir "$work/lowrun" --quiet --stop-at-step 7
+run train --model "$work/mlp" "${low[@]}" --below flash:1MB --data "$work/rows.csv" --output-dir "$work/lowrun" --quiet \
+    --json --resume
+[[ $(json state_digest) == "$whole" ]]
+check $? "a snapshot of one arena goes on beside flash" "$out$err"
+expect 3 'below.*found 100, right would be at least' plan --model "$work/mlp" "${low[@]}" --below flash:100 --emit-c "$work/x"
+expect 2 'flash' plan --model "$work/gpt" --lora-r 4 --below flash:1MB --device cuda:sm_80
+expect 2 'flash only' plan --model "$work/gpt" --max-steps 5 --lora-r 4 --load-in-8bit --emit-c "$work/x"
+
 # The state in a flash: goes on where it was, and is refused by another plan. verifies device-21.354b
 flashed() { make -s -C "$1" BEDPLATE="$kit" CFLAGS=-O1 FLASH=1 STEPS="$2" >"$work/made" 2>&1 && (cd "$1" && ./example); }
 sgd=(--per-device-train-batch-size 8 --max-steps 20 --optim sgd --learning-rate 1e-2)
@@ -60,6 +104,15 @@ run plan --model "$work/gru" "${sgd[@]}" --emit-c "$work/g"
 out=$(flashed "$work/g" 20)
 [[ $? -ne 0 && $out == *weight* ]]
 check $? "the flash of another plan: refused by the tensor's name" "$out"
+sgd+=(--freeze 'layers.0.*' --below flash:1MB)
+for seed in 1 2; do
+    rm -rf "$work/f/"*.o "$work/f/example"
+    run plan --model "$work/mlp" "${sgd[@]}" --seed $seed --emit-c "$work/f"
+    [[ $seed -eq 2 ]] || rm -f "$work/f/flash.img"
+    out=$(flashed "$work/f" 9)
+    [[ $? -eq 0 ]]
+    check $((seed == 1 ? $? : 1 - $?)) "frozen weights of seed $seed in the program, a state of seed 1" "$out"
+done
 
 expect 2 '--emit-c: .*needs --max-steps' plan --model "$work/gpt" --emit-c "$work/x"
 expect 2 'alignment' plan --model "$work/gpt" --alignment 32 --kernels auto --device host

@@ -21,7 +21,8 @@ static bp_status below_wrong(bp_error *error, const char *found)
     const bp_status status =
         bp_error_set(error, BP_ERR_USAGE, where, "the value is not a tier", "--below");
     bp_error_found(error, found, strlen(found));
-    bp_error_right(error, "file:PATH:BYTES, such as file:/data/below:20GiB, or host:BYTES");
+    bp_error_right(error,
+                   "file:PATH:BYTES, such as file:/data/below:20GiB, host:BYTES or flash:BYTES");
     return status;
 }
 
@@ -52,14 +53,18 @@ static bool below_what(uint32_t *what, const char *text)
     return true;
 }
 
-/* "file:PATH:BYTES" or "host:BYTES" up to the last colon. */
+/* "file:PATH:BYTES", "host:BYTES" or "flash:BYTES" up to the last colon. */
 static bool below_form(below_choice *b, const char *text, const char *end)
 {
-    static const char file[] = "file:", host[] = "host:";
+    static const char file[] = "file:", host[] = "host:", flash[] = "flash:";
     const size_t head = sizeof file - 1;
     if (strncmp(text, host, sizeof host - 1) == 0) {
         b->host = true;
         return end == text + sizeof host - 2;
+    }
+    if (strncmp(text, flash, sizeof flash - 1) == 0) {
+        b->flash = true;
+        return end == text + sizeof flash - 2;
     }
     const size_t length = end > text + head ? (size_t)(end - text) - head : 0;
     if (strncmp(text, file, head) != 0 || length == 0 || length >= sizeof b->path) {
@@ -102,7 +107,7 @@ static bool below_beside(const bp_spec *spec)
 /* Older snapshots than the last two are whole no more, and none is to be read back. */
 static bp_status below_check_two(const below_choice *b, const settings *set, bp_error *error)
 {
-    const char *with = !b->asked || b->host                     ? "--below"
+    const char *with = !b->asked || b->host || b->flash         ? "--below"
                        : set->load_best                         ? "--load-best-model-at-end"
                        : set->keep_best                         ? "--keep-best"
                        : set->replay_every > 0                  ? "--replay-every"
@@ -112,7 +117,7 @@ static bp_status below_check_two(const below_choice *b, const settings *set, bp_
         return BP_OK;
     }
     return bp_error_set(error, BP_ERR_USAGE, where,
-                        b->asked && !b->host
+                        b->asked && !b->host && !b->flash
                             ? "two versions in the file below do not go with it: only the newest "
                               "snapshots can be gone back to"
                             : "--below-two-versions needs a file below: file:PATH:BYTES",
@@ -123,6 +128,13 @@ bp_status below_check(const below_choice *b, const settings *set, const bp_spec 
                       bp_error *error)
 {
     BP_TRY(below_check_two(b, set, error));
+    if (b->flash) {
+        return below_beside(spec) ? bp_error_set(error, BP_ERR_USAGE, where,
+                                                 "weights in flash are for a board, and for the "
+                                                 "host device in its place; give host:BYTES",
+                                                 "--below")
+                                  : BP_OK;
+    }
     if (b->asked && b->host && !below_beside(spec)) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "the arena is in the host's memory already; give file:PATH:BYTES",
@@ -242,7 +254,8 @@ bp_status below_open(below_choice *b, const settings *set, const bp_runtime *run
                      bp_places *places, bp_error *error)
 {
     const bp_report *report = &runtime->report;
-    const uint64_t needed = b->host ? report->host.arena_bytes : below_file(b, runtime);
+    const bool memory = b->host || b->flash;
+    const uint64_t needed = memory ? report->host.arena_bytes : below_file(b, runtime);
     if (needed == 0) {
         return BP_OK;
     }
@@ -251,8 +264,8 @@ bp_status below_open(below_choice *b, const settings *set, const bp_runtime *run
                               "what lives below the arena does not fit there", "--below",
                               (int64_t)b->bytes, BP_LIMIT_LEAST, (int64_t)needed);
     }
-    if (b->host) {
-        return BP_OK; /* the driver gives its memory, pinned once, when the device is opened */
+    if (memory) {
+        return BP_OK; /* a GPU's driver gives its memory, pinned once, when the device is opened */
     }
     BP_TRY(memory_take(&b->room, BP_TIER_ROOM, true, "room for --below", error));
     BP_TRY(

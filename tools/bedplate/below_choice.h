@@ -28,9 +28,10 @@ typedef struct below_chosen {
 
 typedef struct below_choice {
     bool asked;
-    bool host; /* in the host's memory beside a GPU, instead of a file */
+    bool host;  /* in the host's memory beside a GPU, instead of a file */
+    bool flash; /* frozen weights in the read-only memory of a board */
     char path[1024];
-    uint64_t bytes; /* of either, at most */
+    uint64_t bytes; /* of any, at most */
     uint32_t what;  /* may live there: bits of BELOW_.. */
     bool two;       /* --below-two-versions */
     bool resumes;   /* a snapshot is gone on from, of which the file has to have a part */

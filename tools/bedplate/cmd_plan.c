@@ -166,7 +166,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_classes(out, "classes", report->class_most);
     json_classes(out, "classes_at_peak", report->class_peak);
     json_anatomy(out, report);
-    host_arena_json(out, report);
+    host_arena_json(out, report, s->spec.below.fixed);
     below_json(out, &more->below);
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec, &more->release);
@@ -255,12 +255,12 @@ static void put_shapes(bp_text *text, const session *s)
     bp_text_string(text, "\n\n");
 }
 
-static void put_spaces(bp_text *text, const bp_report *report, const extras *more)
+static void put_spaces(bp_text *text, const bp_report *report, bool fixed, const extras *more)
 {
     put_bytes(text, "arena", report->arena_bytes);
     put_bytes(text, "lower bound", report->lower_bound_bytes);
     put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);
-    host_arena_put(text, report);
+    host_arena_put(text, report, fixed);
     below_put(text, &more->below);
 }
 
@@ -294,7 +294,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
         bp_text_char(text, '\n');
         kernel_forms_text(text, &s->runtime);
     }
-    put_spaces(text, report, more);
+    put_spaces(text, report, spec->below.fixed, more);
     put_bytes(text, "host", session_host_bytes(s));
     put_bytes(text, "snapshot", report->state_bytes);
     if (more->lanes > 0) {

@@ -103,8 +103,8 @@ static bp_status emit_check(session *s)
     const bp_runtime *r = &s->runtime;
     const bp_spec *spec = &r->spec;
     const bool several = bp_spec_whole_group(spec) && spec->accumulation > 1;
-    if (bp_spec_ranks(spec) > 1 || several || r->report.host.arena_bytes > 0 ||
-        r->report.below.arena_bytes > 0) {
+    if (bp_spec_ranks(spec) > 1 || several ||
+        (r->report.host.arena_bytes > 0 && !spec->below.fixed) || r->report.below.arena_bytes > 0) {
         return emit_refuse(
             s, "a trainer made from a plan is one rank in one memory, without lanes, and "
                "releases gradients of one micro-batch only");
@@ -126,19 +126,31 @@ static bp_status emit_check(session *s)
         return emit_refuse(s, "a trainer made from a plan has no --group-by-length");
     }
     for (uint32_t i = 0; i < r->emit.parameter_count; i++) {
-        if (r->emit.parameters[i].quantised != BP_QUANTISED_NONE) {
-            return emit_refuse(s, "a trainer made from a plan has no quantised weights");
+        if (r->emit.parameters[i].quantised != BP_QUANTISED_NONE && !spec->below.fixed) {
+            return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only "
+                                  "(right would be --below flash:BYTES)");
         }
         if (r->emit.parameters[i].master_form == BP_MASTER_FP8) {
             return emit_refuse(s, "a trainer made from a plan has no weights in fp8");
         }
     }
-    if (r->report.arena_bytes >= BP_TRAINER_ABSENT) {
-        return bp_error_limit(&s->error, BP_ERR_FIT, where, "a trainer's arena is below 4 GiB",
-                              s->set->emit_c, (int64_t)r->report.arena_bytes, BP_LIMIT_BELOW,
-                              (int64_t)BP_TRAINER_ABSENT);
+    const uint64_t bytes = bp_size_add(r->report.arena_bytes, r->report.host.arena_bytes);
+    if (bytes >= BP_TRAINER_ABSENT) {
+        return bp_error_limit(&s->error, BP_ERR_FIT, where,
+                              "a trainer's arena and flash are below 4 GiB", s->set->emit_c,
+                              (int64_t)bytes, BP_LIMIT_BELOW, (int64_t)BP_TRAINER_ABSENT);
     }
     return BP_OK;
+}
+
+/* A place as a trainer has it: frozen weights behind the arena's end. */
+static uint32_t emit_offset(const bp_runtime *r, uint64_t place)
+{
+    if (place == BP_OFFSET_ABSENT) {
+        return BP_TRAINER_ABSENT;
+    }
+    const bool fixed = bp_place_space(place) == BP_SPACE_HOST;
+    return (uint32_t)(bp_place_offset(place) + (fixed ? r->report.arena_bytes : 0));
 }
 
 static size_t put_offsets(emitter *e, const bp_linked_op *op, size_t count)
@@ -146,7 +158,7 @@ static size_t put_offsets(emitter *e, const bp_linked_op *op, size_t count)
     uint32_t *row = malloc((count + 1) * sizeof *row);
     size_t at = 0;
     for (size_t i = 0; row != NULL && i < count; i++) {
-        row[i] = op->offsets[i] == BP_OFFSET_ABSENT ? BP_TRAINER_ABSENT : (uint32_t)op->offsets[i];
+        row[i] = emit_offset(&e->s->runtime, op->offsets[i]);
     }
     at = row != NULL ? pool_put(&e->offsets, row, count) : 0;
     free(row);
@@ -207,7 +219,8 @@ static void put_pool(emitter *e, const char *type, const char *name, const pool 
 
 static void put_range(emitter *e, const bp_buffer *buffer, const char *more, uint32_t bits)
 {
-    fprintf(e->file, "    {%" PRIu64 "u, %" PRIu64 "u", buffer->offset, buffer->bytes);
+    fprintf(e->file, "    {%" PRIu32 "u, %" PRIu64 "u",
+            emit_offset(&e->s->runtime, bp_buffer_place(buffer)), buffer->bytes);
     fprintf(e->file, more, bits);
     fprintf(e->file, "},\n");
 }
@@ -222,7 +235,7 @@ static uint32_t put_ones(emitter *e)
     fprintf(e->file, "\nstatic const bp_trainer_fill ones[] = {\n");
     for (uint32_t i = 0; i < r->emit.parameter_count; i++) {
         const bp_parameter *p = &r->emit.parameters[i];
-        if (p->init == BP_INIT_ONES) {
+        if (p->init == BP_INIT_ONES && !p->fixed) {
             const bp_buffer *weight = &r->graph.buffers[p->weight];
             put_range(e, weight, ", 0x%" PRIx32, one[weight->dtype]);
             count++;
@@ -312,12 +325,13 @@ static void put_plan(emitter *e, uint32_t ones)
                 first, p, count);
         first += count;
     }
-    fprintf(e->file,
-            "    .arena_bytes = PLAN_ARENA_BYTES,\n    .step = %" PRIu64 ",\n    .result = %" PRIu64
-            ",\n    .control = %" PRIu64 ",\n    .batch = PLAN_BATCH,\n    .evaluated = %" PRIu32
-            ",\n    .inputs = PLAN_INPUTS,\n",
-            offset_of(r, r->emit.step), offset_of(r, r->emit.result), offset_of(r, r->emit.control),
-            bp_spec_eval_batch(&r->spec));
+    fprintf(
+        e->file,
+        "    .arena_bytes = PLAN_ARENA_BYTES,\n    .frozen = %s,\n    .step = %" PRIu64
+        ",\n    .result = %" PRIu64 ",\n    .control = %" PRIu64
+        ",\n    .batch = PLAN_BATCH,\n    .evaluated = %" PRIu32 ",\n    .inputs = PLAN_INPUTS,\n",
+        r->report.host.arena_bytes > 0 ? "plan_frozen" : "NULL", offset_of(r, r->emit.step),
+        offset_of(r, r->emit.result), offset_of(r, r->emit.control), bp_spec_eval_batch(&r->spec));
     for (uint32_t i = 0; i < r->compile.input_count; i++) {
         fprintf(e->file, "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 "},\n", i,
                 r->emit.declared[i].offset, bp_input_elements(&r->compile.input[i]));
@@ -373,9 +387,10 @@ static void put_header(FILE *file, const session *s)
     const bp_spec *spec = &r->spec;
     fputs(emit_c_head, file);
     fprintf(file, EMIT_C_HEADER, r->report.arena_bytes, r->report.state_bytes,
-            bp_runtime_state_count(r), spec->batch, spec->accumulation, spec->sequence,
-            spec->config.vocabulary, spec->config.classes, (int)data_labels(&spec->config),
-            spec->seed, r->compile.input_count, sample_elements(r), snapshot_scratch(r));
+            r->report.host.arena_bytes, bp_runtime_state_count(r), spec->batch, spec->accumulation,
+            spec->sequence, spec->config.vocabulary, spec->config.classes,
+            (int)data_labels(&spec->config), spec->seed, r->compile.input_count, sample_elements(r),
+            snapshot_scratch(r));
 }
 
 /* Opens DIR/name; NULL with the error said. */
@@ -400,6 +415,55 @@ static bp_status close_file(session *s, FILE *file)
                             s->set->emit_c);
     }
     return BP_OK;
+}
+
+static void put_frozen(FILE *file, const unsigned char *bytes, uint64_t count)
+{
+    fprintf(file, "%s#include \"plan.h\"\n\nconst uint64_t plan_frozen[PLAN_FROZEN_BYTES / 8] = {",
+            emit_c_head);
+    for (uint64_t i = 0; i < count; i += sizeof(uint64_t)) {
+        uint64_t number;
+        memcpy(&number, bytes + i, sizeof number);
+        fprintf(file, "%sUINT64_C(0x%" PRIx64 "),", i % 64 == 0 ? "\n    " : " ", number);
+    }
+    fputs("\n};\n", file);
+}
+
+/* Frozen weights as the open run has them: C for a program, bytes for a flash of their own. Those
+ * of an older plan are taken away. */
+static bp_status write_frozen(session *s)
+{
+    static const char *const names[] = {"frozen.c", "frozen.bin"};
+    const uint64_t bytes = s->runtime.report.host.arena_bytes;
+    char path[BP_STORE_PATH_MAX];
+    for (uint32_t i = 0; i < 2; i++) {
+        if (bytes == 0) {
+            BP_TRY(bp_storage_join(path, s->set->emit_c, names[i], &s->error));
+            (void)remove(path);
+            continue;
+        }
+        FILE *file = open_file(s, names[i]);
+        if (file == NULL) {
+            return BP_ERR_STORE;
+        }
+        if (i == 0) {
+            put_frozen(file, s->host_arena.address, bytes);
+        } else {
+            (void)fwrite(s->host_arena.address, 1, (size_t)bytes, file);
+        }
+        BP_TRY(close_file(s, file));
+    }
+    return BP_OK;
+}
+
+/* Their values are those with which a run begins: of the model's files, or drawn. */
+static bp_status draw_frozen(session *s)
+{
+    if (!s->spec.below.fixed) {
+        return BP_OK;
+    }
+    memory_give_back(&s->host); /* the plan is made once more */
+    return session_start(s);
 }
 
 /* What is the same for every plan. */
@@ -447,12 +511,13 @@ static bp_status write_tables(emitter *e)
 
 bp_status emit_c_write(session *s)
 {
-    const bp_graph_limits *rows = &s->runtime.graph.used;
     emitter e = {.s = s, .offsets = {.width = 4}, .scalars = {.width = 8}, .dtypes = {.width = 1}};
     BP_TRY(emit_check(s));
+    BP_TRY(draw_frozen(s));
     if (s->store->make_directory(s->store, s->set->emit_c) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "mkdir", s->set->emit_c);
     }
+    const bp_graph_limits *rows = &s->runtime.graph.used;
     e.offsets.bytes = malloc(((size_t)rows->refs + 1) * 4);
     e.scalars.bytes = malloc(((size_t)rows->scalars + 1) * 8);
     e.dtypes.bytes = malloc((size_t)rows->refs + 1);
@@ -462,6 +527,9 @@ bp_status emit_c_write(session *s)
     }
     if (status == BP_OK) {
         status = write_texts(s);
+    }
+    if (status == BP_OK) {
+        status = write_frozen(s);
     }
     free(e.dtypes.bytes);
     free(e.scalars.bytes);

@@ -268,14 +268,18 @@ static const char makefile[] =
     "# BOARD and LDFLAGS name what a board needs in the place of pc.o. FLASH=1 keeps the state in "
     "a "
     "flash.\n"
-    "BEDPLATE ?= /usr/local\nBOARD ?= pc.o\nCFLAGS ?= -Os\n"
+    "# FROZEN= leaves frozen.c out: frozen.bin is then put into the flash by itself, and\n"
+    "# LDFLAGS=-Wl,--defsym=plan_frozen=ADDRESS says where.\n"
+    "BEDPLATE ?= /usr/local\nBOARD ?= pc.o\n"
+    "FROZEN ?= $(patsubst %.c,%.o,$(wildcard frozen.c))\n"
+    "CFLAGS ?= -Os\n"
     "override CFLAGS += $(if $(STEPS),-DSTEPS=$(STEPS)) $(if $(FLASH),-DFLASH) -std=c99 "
     "-ffunction-sections "
     "-fdata-sections -ffp-contract=off "
     "-I$(BEDPLATE)/include\n"
-    "example: example.o plan.o trainer.o $(if $(FLASH),flash.o) $(BOARD)\n"
+    "example: example.o plan.o trainer.o $(FROZEN) $(if $(FLASH),flash.o) $(BOARD)\n"
     "\t$(CC) $(CFLAGS) $^ $(LDFLAGS) -Wl,--gc-sections -L$(BEDPLATE)/lib -lbedplate -lm -o $@\n"
-    "example.o plan.o trainer.o flash.o: plan.h trainer.h board.h flash.h\n"
+    "example.o plan.o trainer.o frozen.o flash.o: plan.h trainer.h board.h flash.h\n"
     "clean:\n\trm -f example *.o\n.PHONY: clean\n";
 
 const emit_c_file emit_c_texts[] = {{"trainer.h", trainer_header, "", false},

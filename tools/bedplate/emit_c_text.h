@@ -6,11 +6,12 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
-/* plan.h, behind the head: bytes of arena and state, tensors, batch, micro-batches, sequence,
- * vocabulary, classes, labels, seed, inputs, elements of them, scratch of a snapshot. */
+/* plan.h, behind the head: bytes of arena, state and frozen weights, tensors, batch, micro-batches,
+ * sequence, vocabulary, classes, labels, seed, inputs, elements of them, scratch of a snapshot. */
 #define EMIT_C_HEADER                                                                              \
     "#ifndef PLAN_H\n#define PLAN_H\n\n#include <bedplate.h>\n\n"                                  \
     "#define PLAN_ARENA_BYTES %" PRIu64 "\n#define PLAN_STATE_BYTES %" PRIu64 "\n"                 \
+    "#define PLAN_FROZEN_BYTES %" PRIu64 " /* in flash, of frozen.c */\n"                          \
     "#define PLAN_TENSORS %" PRIu32 "\n#define PLAN_BATCH %" PRIu32 "\n"                           \
     "#define PLAN_MICROS %" PRIu32 "\n#define PLAN_SEQUENCE %" PRIu32 "\n"                         \
     "#define PLAN_VOCABULARY %" PRIu32 "u\n#define PLAN_CLASSES %" PRIu32 "\n"                     \
@@ -18,6 +19,7 @@
     "#define PLAN_INPUTS %" PRIu32 "\n#define PLAN_SAMPLE_ELEMENTS %" PRIu64 "\n"                  \
     "#define PLAN_SNAPSHOT_SCRATCH %" PRIu64 " /* without keys; those of a PC have 8 KiB */\n\n"   \
     "extern const bp_trainer_plan plan;\n"                                                         \
+    "extern const uint64_t plan_frozen[]; /* not there where no weights are in flash */\n"         \
     "extern const bp_column plan_columns[PLAN_INPUTS];      /* what a sample is made of */\n"      \
     "extern const bp_state_tensor plan_tensors[PLAN_TENSORS]; /* for snapshots */\n\n#endif\n"
 

@@ -11,13 +11,13 @@ static void host_classes(output *out, const char *key, const uint64_t *bytes)
     json_close(out);
 }
 
-void host_arena_json(output *out, const bp_report *report)
+void host_arena_json(output *out, const bp_report *report, bool fixed)
 {
     const bp_report_space *host = &report->host;
     if (host->arena_bytes == 0) {
         return;
     }
-    json_open(out, "host_arena");
+    json_open(out, fixed ? "flash" : "host_arena");
     json_count(out, "arena_bytes", host->arena_bytes);
     json_count(out, "lower_bound_bytes", host->lower_bound_bytes);
     json_count(out, "waste_bytes", host->arena_bytes - host->lower_bound_bytes);
@@ -36,13 +36,13 @@ static void host_line(bp_text *text, const char *label, uint64_t bytes)
     bp_text_string(text, ")\n");
 }
 
-void host_arena_put(bp_text *text, const bp_report *report)
+void host_arena_put(bp_text *text, const bp_report *report, bool fixed)
 {
     const bp_report_space *host = &report->host;
     if (host->arena_bytes == 0) {
         return;
     }
-    host_line(text, "host arena", host->arena_bytes);
+    host_line(text, fixed ? "flash" : "host arena", host->arena_bytes);
     host_line(text, "  lower", host->lower_bound_bytes);
     host_line(text, "  waste", host->arena_bytes - host->lower_bound_bytes);
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {

@@ -7,11 +7,11 @@
 #include "core/program/report.h"
 #include "tools/bedplate/output.h"
 
-/* A member "host_arena" of the plan's JSON object: arena_bytes, lower_bound_bytes, waste_bytes,
- * classes, classes_at_peak, peak_op_index. */
-void host_arena_json(output *out, const bp_report *report);
+/* `fixed`: it is the read-only memory of a board, "flash". A member "host_arena" of the plan's JSON
+ * object: arena_bytes, lower_bound_bytes, waste_bytes, classes, classes_at_peak, peak_op_index. */
+void host_arena_json(output *out, const bp_report *report, bool fixed);
 
 /* Its lines of the plan's table: bytes, lower bound, waste, and most of each class at one time. */
-void host_arena_put(bp_text *text, const bp_report *report);
+void host_arena_put(bp_text *text, const bp_report *report, bool fixed);
 
 #endif

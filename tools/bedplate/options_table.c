@@ -338,10 +338,12 @@ static const option table[] = {
      false,
      "the plan must fit in this (4GiB, 512MB, 2e9), and what is not given of checkpointing, batch "
      "and loss chunk is chosen to; 0: take what it needs"},
-    {"below", OPTION_TEXT, LEARNS, AT(below), 0, 0, NULL, "file:PATH:BYTES|host:BYTES", false,
+    {"below", OPTION_TEXT, LEARNS, AT(below), 0, 0, NULL, "file:PATH:BYTES|host:BYTES|flash:BYTES",
+     false,
      "a second tier of memory: what --arena has no room for may live in this file, or, beside a "
      "GPU, in the host's memory, up to so many bytes, and is brought when it is used "
-     "(docs/below.md); without --arena, all that may. It changes no bit of the result"},
+     "(docs/below.md); without --arena, all that may; flash: frozen weights are read where a board "
+     "has them (docs/appliance.md). It changes no bit of the result"},
     {"below-what", OPTION_TEXT, LEARNS, AT(below_what), 0, 0, "bases,states,weights", "NAMES",
      false,
      "what may live there, with commas: bases (frozen weights), states (masters and optimizer "

@@ -279,7 +279,9 @@ static bp_status fill_spec(session *s)
     BP_TRY(count_tokens(s));
     spec->evaluate = preference_refers(spec);
     spec->packed = packing_apart(set);
-    if (s->below.asked && set->arena == 0) {
+    if (s->below.flash) {
+        spec->below = (bp_below){.fixed = true};
+    } else if (s->below.asked && set->arena == 0) {
         below_all(spec, s->below.what);
     }
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
@@ -370,7 +372,7 @@ static bp_status choose_options(session *s)
     s->rated = s->spec;
     const bp_rates *rates = s->calibrated ? &s->rates : NULL;
     bp_status status = choice_run(&s->choice, &request, rates, &s->error);
-    if (status == BP_OK && !s->choice.fits && s->below.asked) {
+    if (status == BP_OK && !s->choice.fits && s->below.asked && !s->below.flash) {
         status = choose_below(s, &request, rates);
     }
     BP_TRY(adapter_blame(s->set, status, &s->error));

@@ -205,7 +205,8 @@ static bool print_below(const choice *c)
     bp_report report;
     choice changed = *c;
     below_all(&changed.request.spec, BELOW_ALL);
-    if (c->request.spec.below.bases > 0 || bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
+    if (c->request.spec.below.bases > 0 || c->request.spec.below.fixed ||
+        bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
         counted_report(&changed.request.spec, &report, &ignored) != BP_OK ||
         report.below.arena_bytes + report.host.arena_bytes == 0) {
         return false;

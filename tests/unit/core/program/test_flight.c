@@ -273,6 +273,24 @@ static void lists_and_places_that_do_not_compute(void **state)
     refused("an op that computes has an operand in another space", "copy");
 }
 
+/* Where the host arena is read-only memory, ops read it in place and none writes there. */
+/* verifies device-25.d3df */
+static void read_only_memory_is_read(void **state)
+{
+    (void)state;
+    for (int writes = 0; writes < 2; writes++) {
+        begin();
+        f.h.graph.fixed = true;
+        const bp_ref held = hand_buffer(&f.h, "held", BP_SPACE_HOST, BP_SCOPE_PERSISTENT, BYTES);
+        hand_compute(&f.h, writes != 0 ? held : f.other, writes != 0 ? f.other : held, COUNT);
+        if (writes != 0) {
+            refused("read-only memory is written", "copy: y");
+        } else {
+            accepted();
+        }
+    }
+}
+
 /* A workspace counts to the end of its buffer. */
 /* verifies program-6.0f88 */
 static void workspaces_keep_away(void **state)
@@ -417,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_wait_repeats_its_begin),
         cmocka_unit_test(work_ends_in_its_program),
         cmocka_unit_test(lists_and_places_that_do_not_compute),
+        cmocka_unit_test(read_only_memory_is_read),
         cmocka_unit_test(workspaces_keep_away),
         cmocka_unit_test(calls_of_a_fabric),
         cmocka_unit_test(pieces_are_the_whole),

@@ -110,7 +110,7 @@ static void plans_account_for_the_host_arena(void **state)
     for (int far = 0; far < 2; far++) {
         plan(far != 0);
         begin_output();
-        host_arena_put(&out.text, &runtime.report);
+        host_arena_put(&out.text, &runtime.report, false);
         (void)end_output();
         assert_string_equal(text, far == 0 ? ""
                                            : "host arena  1,280 bytes (1.25 KiB)\n"
@@ -119,7 +119,7 @@ static void plans_account_for_the_host_arena(void **state)
                                              "  tape      1,280 bytes at most\n");
         begin_output();
         json_begin(&out);
-        host_arena_json(&out, &runtime.report);
+        host_arena_json(&out, &runtime.report, false);
         json_end(&out);
         (void)end_output();
         has("{\"host_arena\": {\"arena_bytes\": 1280, \"lower_bound_bytes\": 1280, "
