@@ -21,6 +21,9 @@ typedef struct array {
     size_t size;
 } array;
 
+/* 30 sizes of 1; numpy's most are 32. */
+#define ONES "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+
 static void array_begin(array *a, int version, const char *dict)
 {
     const size_t start = version == 1 ? 10 : 12;
@@ -140,8 +143,7 @@ static void heads_are_read(void **state)
         "{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (1, 2), }",
         "{'shape': (1L, 2L), 'fortran_order': False, 'descr': '<f4' ,}",
         "{'shape':(1,2,),'fortran_order':False,'descr':'<f4'}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-        "1,1,1,1,1,1,1,1,1,1,1,1,2)}", /* 32 sizes */
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (" ONES "1,2)}"), /* 32 sizes */
     };
     static const unsigned char bytes[8] = {0, 0, 128, 63, 0, 0, 0, 192};
     static const float right[2] = {1, -2};
@@ -232,8 +234,7 @@ static const char *const bad_dicts[] = {
     "{'descr': 'f44', 'fortran_order': False, 'shape': (1, 2), }",
     "{'descr': '<f4x, 'fortran_order': False, 'shape': (1, 2), }",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (1:2), }",
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-    "1,1,1,1,1,1,1,1,1,1,1,1,1,2), }",                       /* 33 sizes */
+    ("{'descr': '<f4', 'fortran_order': False, 'shape': (" ONES "1,1,2), }"), /* 33 sizes */
     "{                                        'descr': '<f", /* to the head's last byte */
 };
 
