@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Sizes of images, what preprocessor_config.json says of them, crops and flips of training. */
 #include "tools/bedplate/image_choice.h"
 
 #include "core/file/storage.h"
