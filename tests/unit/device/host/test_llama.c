@@ -348,6 +348,7 @@ static double activation(int64_t kind, double x)
 {
     return kind == BP_ACTIVATION_GELU_ERF ? 0.5 * x * erfc(-x / sqrt(2.0))
            : kind == BP_ACTIVATION_TANH   ? tanh(x)
+           : kind == BP_ACTIVATION_RELU6  ? fmin(fmax(x, 0.0), 6.0)
                                           : fmax(x, 0.0);
 }
 
@@ -378,8 +379,8 @@ static void activations_agree_on(kernel_device *on)
             double at = (double)x[i], step = 1e-6;
             double slope =
                 (activation(kind, at + step) - activation(kind, at - step)) / (2.0 * step);
-            if (kind == BP_ACTIVATION_RELU) {
-                slope = at > 0.0 ? 1.0 : 0.0;
+            if (kind >= BP_ACTIVATION_RELU) { /* and RELU6 */
+                slope = at > 0.0 && (kind == BP_ACTIVATION_RELU || at < 6.0) ? 1.0 : 0.0;
             }
             right[i] = (double)d_y[i] * slope;
         }
