@@ -70,7 +70,7 @@ bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t byt
  * one of them. */
 static double fastest_named(const bp_fit_try *named, uint64_t budget)
 {
-    double seconds = INFINITY;
+    double seconds = (double)INFINITY;
     for (uint32_t i = 0; i < FIT_NAMED; i++) {
         const bool fits = named[i].arena_bytes <= budget;
         seconds = fits && named[i].seconds < seconds ? named[i].seconds : seconds;

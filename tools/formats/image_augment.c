@@ -88,10 +88,10 @@ static void augment_enlarge(const bp_image_augment *augment, const uint32_t part
         for (uint32_t x = 0; x < width; x++) {
             const double right = augment_between(x, width, part[3], columns);
             for (uint32_t c = 0; c < n; c++) {
-                const double a = augment_float(row[(upper + columns[0]) * n + c]);
-                const double b = augment_float(row[(upper + columns[1]) * n + c]);
-                const double d = augment_float(row[(lower + columns[0]) * n + c]);
-                const double e = augment_float(row[(lower + columns[1]) * n + c]);
+                const double a = (double)augment_float(row[(upper + columns[0]) * n + c]);
+                const double b = (double)augment_float(row[(upper + columns[1]) * n + c]);
+                const double d = (double)augment_float(row[(lower + columns[0]) * n + c]);
+                const double e = (double)augment_float(row[(lower + columns[1]) * n + c]);
                 const double above = a + right * (b - a), below = d + right * (e - d);
                 to[((size_t)y * width + x) * n + c] =
                     augment_bits((float)(above + down * (below - above)));
