@@ -8,7 +8,7 @@
 
 #define BP_ERROR_NAME_MAX  192 /* longest file, tensor or option name kept, with its terminator */
 #define BP_ERROR_WORD_MAX  48  /* the same of a word that was found */
-#define BP_ERROR_RIGHT_MAX 256 /* the same of the words for what would be right */
+#define BP_ERROR_RIGHT_MAX 320 /* the same of the words for what would be right */
 
 /* How the number that would be right is meant: it itself, the least, the most, below it, a divisor
  * of it; or there is none, and only what was found is told. */

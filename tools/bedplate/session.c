@@ -91,10 +91,10 @@ static bp_status open_gguf(session *s)
 
 static bp_status no_model(session *s)
 {
-    const char *names[32];
+    const char *names[64];
     uint32_t count = 0;
     const bp_preset *preset;
-    while (count < 32 && (preset = bp_preset_at(count)) != NULL) {
+    while (count < 64 && (preset = bp_preset_at(count)) != NULL) {
         names[count++] = preset->name;
     }
     options_unknown("model: no directory with a config.json, no GGUF file, and no preset",
