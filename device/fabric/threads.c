@@ -68,10 +68,22 @@ static uint64_t threads_draw(threads_rank *rank, uint64_t count)
     return drawn < count ? drawn : count - 1;
 }
 
-/* Lets others go first for a while, as the seed says. Without the lock. */
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* the clock is there: waits hang on it */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Lets others go first for a while, as the seed says: so often, or as long as that takes where
+ * nobody else is at work. Where others keep the processors, once takes milliseconds. Without the
+ * lock. */
 static void threads_dally(threads_rank *rank)
 {
-    for (uint64_t i = threads_draw(rank, 40); i > 0; i--) {
+    enum { TURN_NS = 1000 };
+    const uint64_t turns = threads_draw(rank, 40);
+    const uint64_t end = turns == 0 ? 0 : now_ns() + turns * TURN_NS;
+    for (uint64_t i = 0; i < turns && (i == 0 || now_ns() < end); i++) {
         sched_yield();
     }
 }
