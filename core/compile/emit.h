@@ -22,7 +22,7 @@ typedef enum bp_init_kind {
     BP_INIT_ONES,
     BP_INIT_NORMAL,
     BP_INIT_NORMS, /* of an adapter's magnitude: the norms of its weight (bp_adapter_norms) */
-    BP_INIT_ROWS   /* of trained rows: the table's (bp_adapter_rows_values) */
+    BP_INIT_ROWS   /* of trained rows: the table's (bp_rows_values) */
 } bp_init_kind;
 
 /* One weight tensor as a model publishes it. */
