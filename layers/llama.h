@@ -45,6 +45,9 @@ typedef struct bp_llama_config {
     bp_gate gate;
     uint32_t window;        /* sliding_window; 0: none */
     bp_layer_set near;      /* layers that look through it; none listed: all */
+    bool slides;            /* use_sliding_window: whether files mean the window (Qwen, SmolLM3) */
+    uint32_t full_layers;   /* max_window_layers: the first ones, that see all (Qwen) */
+    uint32_t turn_every;    /* no_rope_layer_interval: the last of so many is still (SmolLM3) */
     bp_layer_set still;     /* layers whose heads do not turn (SmolLM3) */
     double rotary_share;    /* partial_rotary_factor; 0: 1 */
     double near_theta;      /* rope_theta of those layers, unscaled (Gemma 3); 0: as the others */

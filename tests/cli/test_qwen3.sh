@@ -47,8 +47,28 @@ refused() { # PATTERN SED
     sed "$2" "$work/a/config.json" >"$work/c/config.json"
     expect 4 "c/config.json: $1" plan --model "$work/c"
 }
-refused 'use_sliding_window: this value is not supported \(found true, right would be false\)' 's/^{/{ "use_sliding_window": true,/'
+refused 'use_sliding_window: this value is not supported \(found 1, right would be true or false\)' 's/^{/{ "use_sliding_window": 1,/'
 refused 'head_dim: this value is not supported \(found null, right would be a whole number from 1' 's/"head_dim": 24/"head_dim": null/'
 refused 'head_dim: rotary positions need heads of an even width' 's/"head_dim": 24/"head_dim": 25/'
-refused 'layer_types: this value is not supported \(found "sliding_attention"' 's/^{/{ "layer_types": ["sliding_attention"],/'
+refused 'layer_types: layers look through a window, and the file gives none' 's/^{/{ "layer_types": ["full_attention", "sliding_attention"],/'
+refused 'layer_types: this value is not supported \(found "chunked_attention"' 's/^{/{ "layer_types": ["chunked_attention"],/'
+
+# A window of the later layer (tests/golden/test_families_golden.c has the losses): what it learns differs, the keys
+# are written, adapters learn, and readers of GGUF files would see all positions.
+mkdir -p "$work/w"
+sed 's/^{/{ "use_sliding_window": true, "sliding_window": 4, "max_window_layers": 1,/' "$work/a/config.json" >"$work/w/config.json"
+for f in "$work"/a/*.*; do [[ -e $work/w/${f##*/} ]] || cp "$f" "$work/w/"; done
+run eval --model "$work/w" --data "$work/text" --max-seq-length 16 --json
+awk -v a="$(json loss)" -v b="$before" 'BEGIN { exit !(a > 0 && a != b) }'
+check $? "a window changes the loss: $(json loss), $before without" "$err"
+for name in adapters weights; do
+    lora=(--lora-r 4 --target-modules all-linear)
+    [[ $name == weights ]] && lora=()
+    run train --model "$work/w" "${common[@]}" "${lora[@]}" --max-steps 5 --output-dir "$work/w$name"
+    check $code "$name with a window" "$err"
+done
+grep -q '"layer_types": \["full_attention", "sliding_attention"\]' "$work/wweights/config.json" &&
+    grep -q '"sliding_window": 4,' "$work/wweights/config.json" && grep -q '"max_window_layers": 1,' "$work/wweights/config.json"
+check $? "the window is written" "$(cat "$work/wweights/config.json")"
+expect 2 'sliding_window' export --model "$work/wweights" --to "$work/w.gguf" --format gguf
 finish

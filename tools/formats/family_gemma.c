@@ -20,7 +20,7 @@ void bp_family_gemma_settle(bp_model_config *config, uint32_t every)
                 bp_layer_put(&own.near, i);
             }
         }
-        own.near.listed = own.stack.layers <= BP_LAYERS_LISTED ? own.stack.layers : 0;
+        own.near.listed = own.stack.layers;
     }
     bp_config_set_own(config, &own, sizeof own);
 }

@@ -61,6 +61,25 @@
     }
 #define ROW_LAYER_TYPES ROW_LAYERS("layer_types", near, "full_attention|sliding_attention")
 
+/* Qwen's window: of the layers from max_window_layers on, or of those that are listed, and only
+ * where use_sliding_window says so. Without one the keys are not written. */
+#define FULL_LAYERS 28
+#define ROW_FULL_LAYERS                                                                            \
+    {                                                                                              \
+        "max_window_layers", BP_ROW_COUNT, BP_ROLE_NONE, BP_ROW_SPARSE, LLAMA(full_layers), 0,     \
+            POSITIONS_MOST, FULL_LAYERS, NULL                                                      \
+    }
+#define ROW_SLIDING                                                                                \
+    ROW_COUNT_NULL("sliding_window", LLAMA(window), POSITIONS_MOST, 4096, NONE, BP_ROW_SPARSE)
+#define ROW_SLIDES                                                                                 \
+    {                                                                                              \
+        "use_sliding_window", BP_ROW_FLAG, BP_ROLE_NONE, BP_ROW_SPARSE, LLAMA(slides), 0, 1,       \
+            false, NULL                                                                            \
+    }
+
+/* Settles it: the same model has the same numbers, whichever of the keys said so. */
+void bp_family_qwen_window(bp_llama_config *own);
+
 /* A preset for tests: two layers of a small model of bytes. */
 #define LLAMA_TINY(family_, layers_, ...)                                                          \
     {.family = (family_),                                                                          \

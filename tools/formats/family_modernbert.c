@@ -17,7 +17,7 @@ static void family_modernbert_settle(bp_model_config *config)
             bp_layer_put(near, i);
         }
     }
-    near->listed = layers <= BP_LAYERS_LISTED ? layers : 0;
+    near->listed = layers;
     own.every = 0; /* has said it all */
     bp_config_set_own(config, &own, sizeof own);
 }

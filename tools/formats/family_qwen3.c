@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Qwen3: transformers' configuration_qwen3.py and modeling_qwen3.py. It is computed as Llama is,
  * with norms of each head of the queries and keys before they are turned, and heads of a width of
- * their own; a sliding window is named and not used. */
+ * their own; windows as in Qwen2. */
 #include "tools/formats/family_llama.h"
 #include "tools/formats/gguf_llama.h"
 
@@ -10,6 +10,7 @@ static void family_qwen3_settle(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.head_norms = true;
+    bp_family_qwen_window(&own);
     bp_config_set_own(config, &own, sizeof own);
 }
 
@@ -21,18 +22,21 @@ static const bp_row rows[] = {
     ROW_COUNT("head_dim", LLAMA(head_width), HEAD_WIDTH_MOST, 128, HEAD_WIDTH),
     ROW_FIXED("hidden_act", TEXT, "silu", 0),
     ROWS_STACK(4096, 22016, 32768, 32, 32),
+    ROW_LAYER_TYPES,
+    ROW_FULL_LAYERS,
     ROW_TYPE,
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 32, KV_HEADS,
                    BP_ROW_SETTLED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
     ROWS_ROPE(10000.0),
+    ROW_SLIDING,
     ROW_TIED(STACK(untied), true),
     ROW_LABELS,
     ROW_PROBLEM,
+    ROW_SLIDES,
     ROWS_TEXT(151936, -1, -1, -1),
-    ROWS_ROPE_READ,
+    ROWS_ROPE_WINDOWS,
     ROWS_REFUSED,
-    ROW_FIXED("use_sliding_window", FALSE, NULL, BP_ROW_READ),
 };
 
 /* Queries and keys lie as in Hugging Face's files (NEOX). */
@@ -74,6 +78,7 @@ static const bp_preset presets[] = {
                                  .kv_heads = 8,
                                  .head_width = 128,
                                  .rope_theta = 1e6,
+                                 .full_layers = FULL_LAYERS,
                                  .head_norms = true})},
     {"tiny-qwen3",
      "a byte-level Qwen3 for tests",
@@ -92,6 +97,7 @@ static const bp_preset presets[] = {
                                  .kv_heads = 2,
                                  .head_width = 24,
                                  .rope_theta = 10000.0,
+                                 .full_layers = FULL_LAYERS,
                                  .head_norms = true})},
 };
 

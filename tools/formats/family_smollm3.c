@@ -5,14 +5,24 @@
 
 #include "tools/formats/gguf_llama.h"
 
-/* Every fourth layer stays as it is where the file does not say which do. */
+#define TURN_EVERY 4
+
+/* The last of every so many layers stays as it is where the file does not say which do, and it is
+ * these that look through a window where the file says only that there is one. */
 static void family_smollm3_settle(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
-    for (uint32_t i = 3; own.still.listed == 0 && i < own.stack.layers; i += 4) {
+    const uint32_t every = own.turn_every;
+    for (uint32_t i = every - 1; own.still.listed == 0 && i < own.stack.layers; i += every) {
         bp_layer_put(&own.still, i);
     }
-    own.still.listed = own.stack.layers <= BP_LAYERS_LISTED ? own.stack.layers : 0;
+    own.still.listed = own.stack.layers;
+    own.turn_every = TURN_EVERY;
+    if (own.near.listed == 0 && own.slides && own.window != 0) {
+        own.near = own.still;
+    }
+    own.window = own.near.listed == 0 ? 0 : own.window;
+    own.slides = own.window != 0;
     bp_config_set_own(config, &own, sizeof own);
 }
 
@@ -27,6 +37,8 @@ static const bp_row rows[] = {
     ROW_LAYER_TYPES,
     ROW_FLAG("mlp_bias", LLAMA(mlp_bias), false),
     ROW_TYPE,
+    {"no_rope_layer_interval", BP_ROW_COUNT, BP_ROLE_NONE, BP_ROW_SPARSE, LLAMA(turn_every), 1,
+     LAYERS_MOST, TURN_EVERY, NULL},
     ROW_LAYERS("no_rope_layers", still, NULL),
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS, BP_ROW_SETTLED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
@@ -35,6 +47,7 @@ static const bp_row rows[] = {
     ROW_TIED(STACK(untied), false),
     ROW_LABELS,
     ROW_PROBLEM,
+    ROW_SLIDES,
     ROWS_TEXT(128256, 128000, 128001, 128004),
     ROWS_ROPE_WINDOWS,
     ROWS_REFUSED,
@@ -42,7 +55,7 @@ static const bp_row rows[] = {
 
 static const bp_preset presets[] = {
     {"tiny-smollm3", "a byte-level SmolLM3 for tests",
-     LLAMA_TINY(&bp_family_smollm3, 4, .still = {{8, 0}, 4})},
+     LLAMA_TINY(&bp_family_smollm3, 4, .still = {{8, 0}, 4}, .turn_every = TURN_EVERY)},
 };
 
 const bp_family bp_family_smollm3 = {.model_type = "smollm3",

@@ -163,6 +163,26 @@ static bp_status check_layers(reading *r, const bp_row *row)
                             set.listed, layers);
 }
 
+/* Layers of a kind that the file's other keys, or a list's length, leave without a meaning. */
+static bp_status check_settled_layers(reading *r, const bp_row *row)
+{
+    bp_layer_set set;
+    memcpy(&set, (const char *)&r->config + row->offset, sizeof set);
+    if (set.listed > BP_LAYERS_LISTED) {
+        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                                "layers of two kinds are implemented up to a number of them",
+                                row->key, set.listed, BP_LAYERS_LISTED);
+    }
+    const bool windows = row->offset == BP_OWN(bp_llama_config, near);
+    if (windows && bp_llama_config_of(&r->config).window == 0 && (set.bits[0] | set.bits[1]) != 0) {
+        return bp_error_set(&r->error, BP_ERR_DATA, where,
+                            "layers look through a window, and the file gives none "
+                            "(sliding_window, and use_sliding_window where the family has it)",
+                            row->key);
+    }
+    return BP_OK;
+}
+
 static bp_status check_whole(reading *r)
 {
     const bp_family *family = r->family;
@@ -185,6 +205,11 @@ static bp_status check_whole(reading *r)
     }
     if (family->settle != NULL) {
         family->settle(&r->config);
+    }
+    for (size_t i = 0; i < family->row_count; i++) {
+        if (family->rows[i].kind == BP_ROW_LAYERS) {
+            BP_TRY(check_settled_layers(r, &family->rows[i]));
+        }
     }
     settle_task(r);
     return BP_OK;

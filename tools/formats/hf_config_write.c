@@ -123,6 +123,13 @@ static uint32_t count_at(const bp_model_config *config, const bp_row *row, uint3
     return value;
 }
 
+static bool flag_at(const bp_model_config *config, const bp_row *row)
+{
+    bool value;
+    memcpy(&value, (const char *)config + row->offset, sizeof value);
+    return value;
+}
+
 /* Whether a list of widths is written, and not one width and a number of layers. */
 static bool lists_sizes(const bp_model_config *config)
 {
@@ -144,6 +151,7 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
 {
     const bool judges = bp_task_judges_samples(config->task);
     const bool zero = row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0;
+    const bool sparse = (row->flags & BP_ROW_SPARSE) != 0;
     switch (row->kind) {
     case BP_ROW_LABELS:
         return config->task == BP_TASK_RECONSTRUCTION ||
@@ -154,12 +162,22 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
         return (row->flags & BP_ROW_READ) != 0 || count_at(config, row, LISTED_AT) == 0;
     case BP_ROW_SIZES:
         return !listed;
+    case BP_ROW_COUNT:
+        if (sparse && count_at(config, row, 0) == (uint32_t)row->otherwise) {
+            return true;
+        }
+        break;
+    case BP_ROW_FLAG:
+        if (sparse && !flag_at(config, row)) {
+            return true;
+        }
+        break;
     default:
         break;
     }
     return (row->flags & (BP_ROW_READ | BP_ROW_INSIDE)) != 0 ||
            (listed && (row->role == BP_ROLE_WIDTH || row->role == BP_ROLE_LAYERS)) ||
-           (zero && (row->flags & BP_ROW_SPARSE) != 0);
+           (zero && sparse);
 }
 
 static void put_stored(bp_text *text, const bp_model_config *config, const bp_row *row)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{gpt2,mistral,smollm3,granite,olmo2,gemma,gemma2,gemma3,phi3,neox,rope}_*.safetensors: what PyTorch computes
+"""Makes tests/golden/families/{gpt2,mistral,qwen2,qwen3,smollm3,granite,olmo2,gemma,gemma2,gemma3,phi3,neox,rope}_*.safetensors: what PyTorch computes
 in float64 for small models of these families, in the files of tools/golden/families.py with the model's config.json
 beside (uint8 tensor "config").
 
@@ -54,7 +54,7 @@ def stream(name, v, kind, config, seed, form=None, kin=None):
     generator = torch.Generator().manual_seed(seed)
     head = kind + ("LMHeadModel" if kind == "GPT2" else "ForCausalLM")
     classes = getattr(transformers, head)
-    model = families.draw(classes(config.config if isinstance(config, Inside) else config), generator)
+    model = families.draw(classes(config.config if isinstance(config, (Inside, Older)) else config), generator)
     if kin in ("gemma", "gemma2", "gemma3"): # norms are kept about 0
         with torch.no_grad():
             for key, p in model.named_parameters():
@@ -82,6 +82,23 @@ def mistral():
         stream("mistral_" + name, v, "Mistral", llama_like(v, "Mistral", sliding_window=window), 51)
 
 
+def qwen_windows():
+    """Windows of later layers, of layers that are listed, and of all."""
+    for kind in ("Qwen2", "Qwen3"):
+        drop = ("head_dim",) if kind == "Qwen2" else ()
+        v = {**BASE, "layers": 3, "untied": 1, "head_width": 4 if kind == "Qwen2" else 6}
+        name = kind.lower() + "_window"
+        for case, seed, own, more in (
+                ("_later", 93, dict(sliding_window=3, max_window_layers=1), {}),
+                ("_listed", 94, dict(sliding_window=4, layer_types=["sliding_attention", "full_attention",
+                                                                    "sliding_attention"]), {}),
+                ("_lora", 95, dict(sliding_window=2, max_window_layers=0), LORA)):
+            config = llama_like(v, kind, drop=drop, use_sliding_window=True, **own)
+            stream(name + case, {**v, **more}, kind, config, seed)
+            if case == "_later":
+                stream(name + "_older", v, kind, Older(config), seed)
+
+
 def rope():
     scaled = {
         "linear": dict(rope_type="linear", factor=4.0),
@@ -101,6 +118,10 @@ def smollm3():
     v = {**BASE, "layers": 4, "head_width": 4}
     stream("smollm3_every_fourth", v, "SmolLM3", llama_like(v, "SmolLM3", drop=("head_dim",)), 53)
     stream("smollm3_listed", v, "SmolLM3", llama_like(v, "SmolLM3", drop=("head_dim",), no_rope_layers=[0, 1, 1, 0]), 54)
+    windows = llama_like(v, "SmolLM3", drop=("head_dim",), no_rope_layer_interval=2, use_sliding_window=True,
+                         sliding_window=3)
+    stream("smollm3_window", v, "SmolLM3", windows, 96)
+    stream("smollm3_window_older", v, "SmolLM3", Older(windows, no_rope_layers=None), 96)
 
 
 def granite():
@@ -148,6 +169,20 @@ def gemma2():
     stream("gemma2_plain", BASE, "Gemma2", llama_like(BASE, "Gemma2", **more), 60, kin="gemma2")
     v = {**BASE, **LORA}
     stream("gemma2_lora", v, "Gemma2", config, 61, kin="gemma2")
+
+
+class Older:
+    """The config as transformers 4 wrote it: no list of layers, the rotary base at the top."""
+
+    def __init__(self, config, **more):
+        self.config = config
+        self.more = more
+
+    def to_dict(self):
+        values = self.config.to_dict()
+        del values["layer_types"]
+        values.update(self.more, rope_theta=values.pop("rope_parameters")["rope_theta"], rope_scaling=None)
+        return values
 
 
 class Inside:
@@ -218,7 +253,7 @@ def neox():
 def main():
     torch.set_num_threads(1)
     os.makedirs(families.OUT + "families", exist_ok=True)
-    for make in (gpt2, mistral, rope, smollm3, granite, olmo2, gemma, gemma2, gemma3, phi3, neox):
+    for make in (gpt2, mistral, qwen_windows, rope, smollm3, granite, olmo2, gemma, gemma2, gemma3, phi3, neox):
         if len(sys.argv) == 1 or make.__name__ in sys.argv[1:]:
             make()
 

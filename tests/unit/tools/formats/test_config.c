@@ -401,7 +401,7 @@ static void other_families_are_read(void **state)
     assert_int_equal(read_text("{\"model_type\": \"qwen2\", \"rope_parameters\": {\"rope_theta\": "
                                "1e6, \"rope_type\": \"default\"}, \"sliding_window\": 4096, "
                                "\"use_sliding_window\": false, \"layer_types\": "
-                               "[\"full_attention\"]}",
+                               "[\"full_attention\"], \"num_hidden_layers\": 1}",
                                &config, &error),
                      BP_OK);
     assert_true(config.family == &bp_family_qwen2 && bp_llama_config_of(&config).qkv_bias &&
@@ -418,6 +418,75 @@ static void other_families_are_read(void **state)
     assert_true(bp_transformer_of(&config).embedding_dropout == 0.25 &&
                 bp_transformer_of(&config).residual_dropout == 0.25);
     assert_true(bp_bert_config_of(&config).classifier_dropout == 0.25);
+}
+
+/* Which layers look through a window: the keys of both dialects, and what they are written as. */
+static void expect_windows(const char *members, const char *windows, const char *keys)
+{
+    static char text[BP_HF_CONFIG_TEXT];
+    char json[512], seen[16] = "", all[512] = "";
+    bp_model_config config;
+    bp_error error;
+    size_t length;
+    snprintf(json, sizeof json, "{\"num_hidden_layers\": 4, %s}", members);
+    assert_int_equal(read_text(json, &config, &error), BP_OK);
+    const bp_llama_config own = bp_llama_config_of(&config);
+    for (uint32_t i = 0; i < own.stack.layers; i++) {
+        const bool near = own.window != 0 && (own.near.listed == 0 || bp_layer_in(&own.near, i));
+        strcat(seen, near ? "w" : ".");
+    }
+    assert_string_equal(seen, windows);
+    assert_int_equal(bp_hf_config_text(&config, NULL, text, &length), BP_OK);
+    static const char *const written[] = {"layer_types", "max_window_layers",
+                                          "no_rope_layer_interval", "sliding_window",
+                                          "use_sliding_window"};
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "\"%s\": ", written[i]);
+        const char *at = strstr(text, key);
+        if (at != NULL && written[i][0] != 'l') {
+            strncat(all, at + strlen(key), strcspn(at + strlen(key), "\n"));
+        } else if (at != NULL) {
+            strcat(all, "list,");
+        }
+    }
+    assert_string_equal(all, keys);
+    bp_model_config again;
+    assert_int_equal(read_text(text, &again, &error), BP_OK);
+    assert_true(bp_family_same(&config, &again));
+}
+
+/* verifies formats-27.f2cc */
+static void windows_of_some_layers_are_read_and_written(void **state)
+{
+    (void)state;
+    expect_windows("\"model_type\": \"qwen2\"", "....", "");
+    expect_windows("\"model_type\": \"qwen2\", \"sliding_window\": 8", "....", "");
+    expect_windows("\"model_type\": \"qwen2\", \"use_sliding_window\": true, "
+                   "\"sliding_window\": null",
+                   "....", "");
+    expect_windows("\"model_type\": \"qwen2\", \"use_sliding_window\": true", "....",
+                   "list,4,4096,true,");
+    expect_windows("\"model_type\": \"qwen3\", \"use_sliding_window\": true, "
+                   "\"sliding_window\": 8, \"max_window_layers\": 1",
+                   ".www", "list,1,8,true,");
+    expect_windows("\"model_type\": \"qwen3\", \"use_sliding_window\": true, "
+                   "\"sliding_window\": 8, \"max_window_layers\": 0",
+                   "wwww", "list,0,8,true,");
+    expect_windows("\"model_type\": \"qwen2\", \"use_sliding_window\": true, "
+                   "\"sliding_window\": 8, \"max_window_layers\": 3, \"layer_types\": "
+                   "[\"full_attention\", \"sliding_attention\", \"full_attention\", "
+                   "\"sliding_attention\"]",
+                   ".w.w", "list,1,8,true,");
+    expect_windows("\"model_type\": \"smollm3\", \"sliding_window\": 8", "....", "null,");
+    expect_windows("\"model_type\": \"smollm3\", \"use_sliding_window\": true", "....", "null,");
+    expect_windows("\"model_type\": \"smollm3\", \"use_sliding_window\": true, "
+                   "\"sliding_window\": 8, \"no_rope_layer_interval\": 2",
+                   ".w.w", "list,8,true,");
+    expect_windows("\"model_type\": \"smollm3\", \"sliding_window\": 8, \"layer_types\": "
+                   "[\"full_attention\", \"sliding_attention\", \"full_attention\", "
+                   "\"full_attention\"]",
+                   ".w..", "list,8,true,");
 }
 
 /* verifies formats-1.08bd */
@@ -442,8 +511,21 @@ static void what_other_families_lack_is_refused_by_name(void **state)
         {"llama", "\"num_attention_heads\": 3", "num_attention_heads"},
         {"llama", "\"head_dim\": 7", "head_dim"},
         {"llama", "\"attention_bias\": 1", "attention_bias"},
-        {"qwen2", "\"use_sliding_window\": true", "use_sliding_window"},
-        {"qwen2", "\"layer_types\": [\"full_attention\", \"sliding_attention\"]", "layer_types"},
+        {"qwen2", "\"use_sliding_window\": 1", "use_sliding_window"},
+        {"qwen2",
+         "\"num_hidden_layers\": 2, \"layer_types\": [\"full_attention\", "
+         "\"sliding_attention\"]",
+         "layer_types"},
+        {"qwen2",
+         "\"use_sliding_window\": true, \"sliding_window\": null, "
+         "\"num_hidden_layers\": 1, \"layer_types\": [\"sliding_attention\"]",
+         "layer_types"},
+        {"qwen3", "\"use_sliding_window\": true, \"num_hidden_layers\": 129", "layer_types"},
+        {"qwen3", "\"use_sliding_window\": true, \"max_window_layers\": -1", "max_window_layers"},
+        {"qwen3", "\"use_sliding_window\": true, \"layer_types\": [\"chunked_attention\"]",
+         "layer_types"},
+        {"gemma2", "\"sliding_window\": null", "layer_types"},
+        {"smollm3", "\"no_rope_layer_interval\": 0", "no_rope_layer_interval"},
         {"bert", "\"position_embedding_type\": \"relative_key\"", "position_embedding_type"},
         {"bert", "\"hidden_act\": \"gelu_new\"", "hidden_act"},
         {"bert", "\"is_decoder\": true", "is_decoder"},
@@ -476,6 +558,7 @@ int main(void)
         cmocka_unit_test(every_preset_is_written_and_read_back),
         cmocka_unit_test(presets_have_the_published_sizes),
         cmocka_unit_test(other_families_are_read),
+        cmocka_unit_test(windows_of_some_layers_are_read_and_written),
         cmocka_unit_test(what_other_families_lack_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
