@@ -10,10 +10,14 @@ data=(--data "$golden/images.csv")
 run eval --model "$golden" "${data[@]}" --predictions "$work/said.jsonl" --json
 check $code "eval" "$err"
 near loss loss
-paste -d' ' <(grep -o '"logits": \[[^]]*' "$work/said.jsonl" | tr -c '0-9.e\n-' ' ' | sed 's/^ *e* *//') \
-    <(sed 's/.*"logits": \[//; s/\], \[/\n/g' "$golden/eval.json" | tr -d '[]}' | tr ',' ' ') |
-    awk '{ sub(/^[^0-9-]*/, ""); for (i = 1; i <= 3; i++) { d = $i - $(i + 3); if (d * d > 1e-10 * (1 + $i * $i)) bad++ } }
-         END { exit !(NR == 6 && bad == 0) }'
+# same_logits FILE: those of said.jsonl are those of a json file of ours.
+same_logits() {
+    paste -d' ' <(grep -o '"logits": \[[^]]*' "$work/said.jsonl" | tr -c '0-9.e\n-' ' ' | sed 's/^ *e* *//') \
+        <(sed 's/.*"logits": \[//; s/\], \[/\n/g' "$1" | tr -d '[]}' | tr ',' ' ') |
+        awk '{ sub(/^[^0-9-]*/, ""); for (i = 1; i <= 3; i++) { d = $i - $(i + 3); if (d * d > 1e-10 * (1 + $i * $i)) bad++ } }
+             END { exit !(NR == 6 && bad == 0) }'
+}
+same_logits "$golden/eval.json"
 check $? "its logits are those of transformers" "$(cat "$work/said.jsonl" "$golden/eval.json")"
 
 # same_tensors A B [SKIP]: the tensors of two directories, but for those whose names begin so, and what config.json says.
@@ -58,7 +62,7 @@ check $? "two ranks: the same bits" "$out$err"
 # Merged adapters judge as the adapters beside their base do; on a base of 4 bits they train as well.
 run "${common[@]}" --per-device-train-batch-size 6 --output-dir "$work/tuned" --lora-r 4
 check $code "queries and values are adapted unless another is said" "$err"
-grep -q '"query"' "$work/tuned/adapter_config.json"
+grep -q '"q_proj"' "$work/tuned/adapter_config.json"
 check $? "the adapter's file names them" "$(cat "$work/tuned/adapter_config.json")"
 run eval --model "$golden" --adapter "$work/tuned" "${data[@]}" --json
 loss=$(json loss)
@@ -69,6 +73,53 @@ awk -v a="$loss" -v b="$(json loss)" 'BEGIN { d = a - b; exit !(a > 0 && d * d <
 check $? "merged, it judges the same" "$loss $out$err"
 run "${common[@]}" --per-device-train-batch-size 6 --output-dir "$work/q" "${lora[@]}" --load-in-4bit
 check $code "on a base of 4 bits" "$err"
+
+# Adapters bear the names that modules have in transformers 5, where PEFT wrote them so; the older ones are read as well,
+# and written where targets are older.
+run eval --model "$golden" --adapter "$golden/adapter" "${data[@]}" --predictions "$work/said.jsonl" --json
+[[ $code -eq 0 ]] && same_logits "$golden/adapter/logits.json"
+check $? "an adapter of PEFT's: its logits" "$err$(cat "$work/said.jsonl")"
+run export --model "$golden" --adapter "$golden/adapter" --merge --to "$work/merged5"
+[[ $code -eq 0 ]] && run eval --model "$work/merged5" "${data[@]}" --predictions "$work/said.jsonl" --json &&
+    same_logits "$golden/adapter/logits.json"
+check $? "merged, the same" "$err$(cat "$work/said.jsonl")"
+run train --model "$golden" --adapter "$golden/adapter" "${data[@]}" --max-steps 0 --output-dir "$work/again"
+[[ $code -eq 0 ]] && grep -aq 'vit.layers.1.attention.q_proj.base_layer.bias' "$work/again/adapter_model.safetensors" &&
+    grep -aq 'vit.layers.1.mlp.fc2.lora_A.weight' "$work/again/adapter_model.safetensors"
+check $? "it comes out by the names that it had" "$err"
+if command -v python3 >/dev/null; then
+    mkdir "$work/older"
+    python3 - "$golden/adapter" "$work/older" <<'END2'
+import json, struct, sys
+old = {"vit.layers.": "vit.encoder.layer.", "attention.q_proj": "attention.attention.query", "mlp.fc2": "output.dense"}
+data = open(sys.argv[1] + "/adapter_model.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head = data[8 : 8 + n].decode()
+config = open(sys.argv[1] + "/adapter_config.json").read().replace('"q_proj"', '"query"').replace('"fc2"', '"output.dense"')
+for a, b in old.items():
+    head = head.replace(a, b)
+head = head.encode()
+open(sys.argv[2] + "/adapter_model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data[8 + n :])
+open(sys.argv[2] + "/adapter_config.json", "w").write(config)
+END2
+    # The end "output.dense" is that of the attention's too, as it was for PEFT: its adapter is missing.
+    expect 4 'attention.output.dense.*lora_A' eval --model "$golden" --adapter "$work/older" "${data[@]}"
+    sed -i 's/"output.dense"/"1.output.dense"/' "$work/older/adapter_config.json"
+    run eval --model "$golden" --adapter "$work/older" "${data[@]}" --predictions "$work/said.jsonl" --json
+    [[ $code -eq 0 ]] && same_logits "$golden/adapter/logits.json"
+    check $? "by the older names" "$err$(cat "$work/said.jsonl")"
+    run train --model "$golden" --adapter "$work/older" "${data[@]}" --max-steps 0 --output-dir "$work/again4"
+    [[ $code -eq 0 ]] && grep -aq 'vit.encoder.layer.1.attention.attention.query.base_layer.bias' "$work/again4/adapter_model.safetensors"
+    check $? "older names come out as they were" "$err"
+fi
+run "${common[@]}" --output-dir "$work/named" --lora-r 2 --target-modules query,intermediate.dense
+[[ $code -eq 0 ]] && grep -q '"query", "intermediate.dense"' "$work/named/adapter_config.json" &&
+    grep -aq 'vit.encoder.layer.1.intermediate.dense.lora_B.weight' "$work/named/adapter_model.safetensors"
+check $? "older targets give older names" "$err"
+run "${common[@]}" --output-dir "$work/some" --lora-r 2 --target-modules all-linear --layers-to-transform 1
+[[ $code -eq 0 ]] && grep -q '"q_proj", "k_proj", "v_proj", "o_proj", "fc1", "fc2"' "$work/some/adapter_config.json"
+check $? "names of some layers" "$err$(cat "$work/some/adapter_config.json")"
+expect 2 'gate_proj' "${common[@]}" --output-dir "$work/x" --lora-r 2 --target-modules gate_proj
 
 # On the simulated GPU it trains as on the host.
 if [[ -e $BUILD/ptxvm/libcuda.so.1 ]]; then

@@ -205,6 +205,7 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
 {
     if (set->adapter != NULL) {
         BP_TRY(read_directory(set, store, choice, &spec->config, error));
+        bp_peft_choice_rename(&choice->config.choice, &spec->config, &choice->config.lora);
         spec->lora = choice->config.lora;
         return adapter_blame(set, bp_rows_check(spec, error), error);
     }
@@ -231,6 +232,7 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
         return BP_OK;
     }
     BP_TRY(read_choice(set, choice, spec->config.family->adapter_targets));
+    bp_peft_choice_rename(&choice->config.choice, &spec->config, &choice->config.lora);
     choice->config.lora.rank = (uint32_t)set->lora_r;
     choice->config.lora.alpha = set->lora_alpha;
     choice->config.lora.dropout = set->lora_dropout;

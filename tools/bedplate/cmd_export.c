@@ -351,6 +351,7 @@ static bp_status open_adapter(exporting *e)
     }
     BP_TRY(bp_storage_join(path, set->adapter, "adapter_config.json", &m->error));
     BP_TRY(bp_peft_config_read(m->store, path, m->work.memory, &e->adapter, &m->error));
+    bp_peft_choice_rename(&e->adapter.choice, &m->config, &e->adapter.lora);
     BP_TRY(adapter_check(path, &e->adapter, &m->config, &m->error));
     BP_TRY(bp_storage_join(e->adapter_path, set->adapter, "adapter_model.safetensors", &m->error));
     BP_TRY(bp_hf_open(&e->adapters, m->store, e->adapter_path, &m->room, &m->error));

@@ -73,7 +73,9 @@ static const bp_preset presets[] = {
      PRESET(16, 3, 3, 4, .width = 32, .layers = 2, .heads = 4, .inner = 64)},
 };
 
-static const char all_linear[] = "[\"query\", \"key\", \"value\", \"dense\"]";
+/* By the names that modules have in transformers 5 (peft_names.h). */
+static const char all_linear[] =
+    "[\"q_proj\", \"k_proj\", \"v_proj\", \"o_proj\", \"fc1\", \"fc2\"]";
 
 const bp_family bp_family_vit = {
     .model_type = "vit",
@@ -84,7 +86,7 @@ const bp_family bp_family_vit = {
     .judge_class = "ViTForImageClassification",
     .settle = family_vit_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
-    .adapter_targets = "query,value",
+    .adapter_targets = "q_proj,v_proj",
     .all_linear = all_linear,
     .presets = presets,
     .preset_count = ROWS_COUNT(presets)};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/compile/adapter.h"
+#include "tools/formats/peft_names.h"
 
 #define NAME_BYTES 400
 #define PIECE      1024 /* elements that are measured at once */
@@ -24,6 +25,15 @@ static bool merge_ends_with(const char *name, const char *end)
 {
     const size_t length = strlen(name), tail = strlen(end);
     return length > tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* By either of a tensor's names. */
+static bp_tensor_entry *merge_find(bp_tensor_set *set, const char *name, uint32_t *part)
+{
+    char newer[BP_TENSOR_NAME_MAX];
+    bp_tensor_entry *entry = bp_tensor_set_find(set, name, part);
+    return entry == NULL && bp_peft_newer(name, newer) ? bp_tensor_set_find(set, newer, part)
+                                                       : entry;
 }
 
 /* "base_model.model.<module><end>" of a parameter that is the module's `kind`; else false. */
@@ -46,7 +56,7 @@ static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, u
                           bp_staging *room, const float **values, bp_error *error)
 {
     uint32_t part = 0;
-    bp_tensor_entry *entry = bp_tensor_set_find(set, name, &part);
+    bp_tensor_entry *entry = merge_find(set, name, &part);
     bp_tensor_view view;
     const bp_tensor_heads heads = {1, 1, 0};
     *values = NULL;

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "core/compile/adapter.h"
+#include "layers/vit.h"
+#include "tools/formats/family.h"
+#include "tools/formats/peft_names.h"
 #include "tools/formats/regex.h"
 
 #define KEY_BYTES 256
@@ -203,7 +206,7 @@ static bool is_whole_name(const bp_peft_list *list, const char *module, size_t l
     return is;
 }
 
-static bp_lora_part peft_choose(const bp_lora *lora, const char *module, size_t length)
+static bp_lora_part choose_by(const bp_lora *lora, const char *module, size_t length)
 {
     const bp_peft_choice *choice = lora->context;
     const bool targeted = is_all(&choice->targets) || list_has(&choice->targets, module, length);
@@ -215,6 +218,43 @@ static bp_lora_part peft_choose(const bp_lora *lora, const char *module, size_t 
     return (bp_lora_part){
         (uint32_t)pattern_value(&choice->ranks, module, length, (double)lora->rank),
         pattern_value(&choice->alphas, module, length, lora->alpha)};
+}
+
+/* By the newer of a module's names, or else by the older. */
+static bp_lora_part peft_choose(const bp_lora *lora, const char *module, size_t length)
+{
+    char newer[BP_TENSOR_NAME_MAX];
+    const size_t renamed = bp_peft_newer_module(module, length, newer);
+    const bp_lora_part part =
+        renamed > 0 ? choose_by(lora, newer, renamed) : (bp_lora_part){0, 0.0};
+    return part.rank > 0 ? part : choose_by(lora, module, length);
+}
+
+void bp_peft_choice_rename(const bp_peft_choice *choice, const bp_model_config *config,
+                           bp_lora *lora)
+{
+    if (config->family != NULL && config->family->model == &bp_model_vit) {
+        lora->choose = peft_choose;
+        lora->context = choice;
+    }
+}
+
+bool bp_peft_is_older(const bp_emit *emit)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    const bp_peft_choice *choice = bp_peft_choice_of(lora);
+    char newer[BP_TENSOR_NAME_MAX];
+    for (uint32_t i = 0; choice != NULL && i < emit->parameter_count; i++) {
+        const char *module = bp_emit_name(emit, i);
+        const size_t length = bp_adapter_module_length(module);
+        const size_t renamed = emit->parameters[i].adapter == BP_NO_PARAMETER
+                                   ? 0
+                                   : bp_peft_newer_module(module, length, newer);
+        if (renamed > 0) {
+            return choose_by(lora, newer, renamed).rank == 0;
+        }
+    }
+    return false;
 }
 
 const char *bp_peft_choice_use(const bp_peft_choice *choice, bp_lora *lora)

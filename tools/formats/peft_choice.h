@@ -13,6 +13,7 @@
 #ifndef BP_FORMATS_PEFT_CHOICE_H
 #define BP_FORMATS_PEFT_CHOICE_H
 
+#include "core/compile/emit.h"
 #include "core/compile/rows.h"
 #include "core/compile/spec.h"
 
@@ -64,6 +65,14 @@ bool bp_peft_is_expression(const char *text, size_t length);
 /* Lets lora->targets refer to the choice, and lora->choose where names alone do not say it. NULL,
  * or what does not go together. */
 const char *bp_peft_choice_use(const bp_peft_choice *choice, bp_lora *lora) BP_MUST_CHECK;
+
+/* Lets targets be names of modules that transformers 5 has renamed (peft_names.h), of a model that
+ * has such; nothing for others. */
+void bp_peft_choice_rename(const bp_peft_choice *choice, const bp_model_config *config,
+                           bp_lora *lora);
+
+/* Whether the targets name modules as they were called before: then files say the same. */
+bool bp_peft_is_older(const bp_emit *emit);
 
 /* The choice behind a bp_lora; NULL where its targets say all. */
 const bp_peft_choice *bp_peft_choice_of(const bp_lora *lora);

@@ -6,6 +6,7 @@
 #include "core/compile/adapter.h"
 #include "tools/formats/family.h"
 #include "tools/formats/peft_config.h"
+#include "tools/formats/peft_names.h"
 
 static const char *const biases[BP_LORA_BIASES] = {
     [BP_LORA_BIAS_NONE] = "none", [BP_LORA_BIAS_ALL] = "all", [BP_LORA_BIAS_ADAPTED] = "lora_only"};
@@ -103,10 +104,14 @@ static void put_tokens(bp_text *text, const bp_lora *lora)
 }
 
 /* The last part of the name of a module that has an adapter; NULL: it has none. */
-static const char *adapted_name(const bp_emit *emit, uint32_t index, size_t *length)
+static const char *adapted_name(const bp_emit *emit, uint32_t index, char newer[BP_TENSOR_NAME_MAX],
+                                size_t *length)
 {
     const char *name = bp_emit_name(emit, index);
-    size_t end = bp_adapter_module_length(name), begin = end;
+    const size_t older = bp_adapter_module_length(name);
+    const size_t renamed = bp_peft_newer_module(name, older, newer);
+    size_t end = renamed > 0 ? renamed : older, begin = end;
+    name = renamed > 0 ? newer : name;
     if (emit->parameters[index].adapter == BP_NO_PARAMETER) {
         return NULL;
     }
@@ -123,10 +128,11 @@ static bool put_adapted(bp_text *text, const bp_emit *emit)
     const char *separator = "[";
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         size_t length = 0, other_length = 0;
-        const char *name = adapted_name(emit, i, &length);
+        char first[BP_TENSOR_NAME_MAX], second[BP_TENSOR_NAME_MAX];
+        const char *name = adapted_name(emit, i, first, &length);
         bool known = name == NULL;
         for (uint32_t k = 0; k < i && !known; k++) {
-            const char *other = adapted_name(emit, k, &other_length);
+            const char *other = adapted_name(emit, k, second, &other_length);
             known = other != NULL && other_length == length && memcmp(other, name, length) == 0;
         }
         if (!known) {

@@ -4,7 +4,8 @@
 form of tools/golden/images.py, with `vit` (int32: width, layers, heads, width inside the mlp, patch size, whether queries,
 keys and values lack biases, rank of adapters, their alpha) in place of `layers`; adapters of all dense layers of the blocks
 are trained beside the classifier alone, as PEFT does. And tests/golden/vit/, a directory as transformers saves it, with
-eval.json: the logits and the loss of images.csv.
+eval.json: the logits and the loss of images.csv; in tests/golden/vit/adapter what PEFT saves of an adapter beside it, with
+the logits in logits.json.
 
 Run from the repository root: tools/golden/vit.py (needs torch, transformers, numpy, safetensors; written with transformers
 5.24; some seconds on one core).
@@ -143,6 +144,28 @@ def directory():
         f.write("\n")
 
 
+def adapter():
+    """Named as PEFT names ViT's modules beside transformers 5."""
+    import peft
+
+    torch.manual_seed(6)
+    base = transformers.ViTForImageClassification.from_pretrained(OUT + "vit")
+    model = peft.get_peft_model(base, peft.LoraConfig(r=2, lora_alpha=3, target_modules=["q_proj", "fc2"], bias="lora_only",
+                                                      modules_to_save=["classifier"], layers_to_transform=[1]))
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.requires_grad:
+                p.copy_(torch.randn(p.shape) * 0.3)
+    model.save_pretrained(OUT + "vit/adapter")
+    os.remove(OUT + "vit/adapter/README.md")
+    x = torch.tensor([[float(v) for v in line.split(",")[:-1]] for line in open(OUT + "vit/images.csv")])
+    with torch.no_grad():
+        logits = model.eval().double()(pixel_values=x.double().reshape(-1, 8, 8, 3).permute(0, 3, 1, 2)).logits
+    with open(OUT + "vit/adapter/logits.json", "w") as f:
+        json.dump({"logits": [[round(v, 7) for v in row] for row in logits.tolist()]}, f)
+        f.write("\n")
+
+
 os.makedirs(OUT + "vit", exist_ok=True)
 make("plain", 1)
 make("rest", 2, image=11, patch=3, channels=1, biased=False, width=8, heads=1, layers=1, inner=12, rows=7)
@@ -150,3 +173,4 @@ make("two_micros", 3, batch=2, accumulation=3, width=16, heads=4)
 make("one_patch", 4, image=4, patch=4, rows=5, batch=2, layers=1)
 make("lora", 5, rank=3, alpha=6)
 directory()
+adapter()

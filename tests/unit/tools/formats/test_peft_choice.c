@@ -11,8 +11,11 @@
 #include "layers/bert.h"
 #include "layers/gpt2.h"
 #include "layers/llama.h"
+#include "layers/vit.h"
 #include "tests/support/store_memory.h"
+#include "tools/formats/family.h"
 #include "tools/formats/peft_config.h"
+#include "tools/formats/peft_names.h"
 
 #define HEAD "{'peft_type':'LORA','r':4,'lora_alpha':8,"
 
@@ -268,6 +271,82 @@ static void saved_modules_are_named_once(void **state)
     assert_null(strstr(text, "part64"));
 }
 
+/* ViT's modules have other names in transformers 5; names of other models have not. */
+/* verifies formats-12.b2fa */
+static void renamed_modules_have_two_names(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"vit.encoder.layer.0.attention.attention.query", "vit.layers.0.attention.q_proj"},
+        {"vit.encoder.layer.3.attention.attention.key", "vit.layers.3.attention.k_proj"},
+        {"vit.encoder.layer.11.attention.attention.value", "vit.layers.11.attention.v_proj"},
+        {"vit.encoder.layer.0.attention.output.dense", "vit.layers.0.attention.o_proj"},
+        {"vit.encoder.layer.0.intermediate.dense", "vit.layers.0.mlp.fc1"},
+        {"vit.encoder.layer.0.output.dense", "vit.layers.0.mlp.fc2"},
+        {"vit.encoder.layer.0.layernorm_before", "vit.layers.0.layernorm_before"},
+        {"vit.layernorm", ""},
+        {"bert.encoder.layer.0.attention.self.query", ""},
+        {"vit.encoder.layer.x.output.dense", ""},
+    };
+    char newer[BP_TENSOR_NAME_MAX], long_name[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const size_t length = bp_peft_newer_module(rows[i][0], strlen(rows[i][0]), newer);
+        assert_int_equal(length, strlen(rows[i][1]));
+        assert_true(length == 0 || strcmp(newer, rows[i][1]) == 0);
+    }
+    memset(long_name, 'n', sizeof long_name);
+    assert_int_equal(bp_peft_newer_module(long_name, sizeof long_name - 17, newer), 0);
+    assert_int_equal(bp_peft_newer_module(long_name, sizeof long_name - 18, newer), 0);
+    assert_true(
+        bp_peft_newer("base_model.model.vit.encoder.layer.2.output.dense.lora_A.weight", newer));
+    assert_string_equal(newer, "base_model.model.vit.layers.2.mlp.fc2.lora_A.weight");
+    assert_false(bp_peft_newer("vit.encoder.layer.2.output.dense.lora_A.weight", newer));
+}
+
+/* What a target is called decides how the file calls modules. */
+/* verifies formats-12.b2fa */
+static void targets_say_which_names_are_written(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target;
+        bool older;
+    } rows[] = {{"q_proj", false}, {"query", true}, {"all-linear", false}};
+    static bp_peft_choice choice;
+    static emitted e;
+    char theirs[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bp_lora lora = {.rank = 4, .alpha = 8.0};
+        choice = (bp_peft_choice){.targets = {.item = {rows[i].target}, .count = 1}};
+        assert_null(bp_peft_choice_use(&choice, &lora));
+        const bp_model_config none = {.family = NULL};
+        const bp_model_config llama = {.family = bp_family_find("llama")};
+        const bp_model_config vit = {.family = bp_family_find("vit")};
+        bp_peft_choice_rename(&choice, &none, &lora);
+        bp_peft_choice_rename(&choice, &llama, &lora);
+        assert_null(lora.choose);
+        bp_peft_choice_rename(&choice, &vit, &lora);
+        assert_non_null(lora.choose);
+        emitted_begin(&e, &bp_model_vit, &lora);
+        emitted_add(&e, "vit.layernorm.weight", plain);
+        emitted_add(&e, "vit.encoder.layer.0.attention.attention.query.weight", adapted);
+        assert_int_equal(bp_peft_is_older(&e.emit), rows[i].older);
+        assert_true(bp_peft_name(
+            &e.emit, "base_model.model.vit.encoder.layer.0.attention.attention.query.lora_A.weight",
+            theirs));
+        assert_string_equal(
+            theirs,
+            rows[i].older
+                ? "base_model.model.vit.encoder.layer.0.attention.attention.query.lora_A.weight"
+                : "base_model.model.vit.layers.0.attention.q_proj.lora_A.weight");
+        assert_true(bp_peft_name(&e.emit, "classifier.weight", theirs));
+        assert_string_equal(theirs, "base_model.model.classifier.weight");
+    }
+    emitted_begin(&e, &bp_model_vit, &(const bp_lora){.rank = 4});
+    emitted_add(&e, "vit.encoder.layer.0.attention.attention.query.weight", adapted);
+    assert_false(bp_peft_is_older(&e.emit));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +357,8 @@ int main(void)
         cmocka_unit_test(the_first_error_stays),
         cmocka_unit_test(all_linear_of_some_layers_is_written_by_names),
         cmocka_unit_test(saved_modules_are_named_once),
+        cmocka_unit_test(renamed_modules_have_two_names),
+        cmocka_unit_test(targets_say_which_names_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
