@@ -75,8 +75,7 @@ static bool is_model(const bp_gguf_file *file, const char *model)
     char word[64];
     bp_gguf_file quiet = *file;
     quiet.error = NULL;
-    return bp_gguf_find(file, "tokenizer.ggml.model") != NULL &&
-           bp_gguf_take_string(&quiet, "tokenizer.ggml.model", word, sizeof word) == BP_OK &&
+    return bp_gguf_take_string(&quiet, "tokenizer.ggml.model", word, sizeof word) == BP_OK &&
            strcmp(word, model) == 0;
 }
 

@@ -115,7 +115,8 @@ static bp_status prep_real(prep_file *f, const char *key, double *to)
     if (event.kind == BP_JSON_NULL) {
         return BP_OK;
     }
-    if (event.kind != BP_JSON_NUMBER || !(event.real > 0.0 && event.real <= 255.0)) {
+    const bool within = event.real > 0.0 && event.real <= 255.0;
+    if (event.kind != BP_JSON_NUMBER || !within) {
         return prep_refuse(f, key, "a number above 0 is wanted");
     }
     *to = event.real;
@@ -192,7 +193,8 @@ static bp_status prep_settle(prep_file *f)
         prep->width = f->size[1];
         prep->shortest = f->size[2];
     }
-    if (pct && !(prep->crop_pct >= CROP_LEAST && prep->crop_pct <= 1.0)) {
+    const bool within = prep->crop_pct >= CROP_LEAST && prep->crop_pct <= 1.0;
+    if (pct && !within) {
         return prep_refuse(f, "crop_pct", "the part that stays is from 0.01 to 1");
     }
     if (pct && f->resize && prep->shortest == 0) {
