@@ -251,8 +251,7 @@ static bp_status take_side(row_reading *r, row_key key, bp_jinja_value *to)
     const bool first = value->kind == BP_JINJA_LIST && value->count > 0 &&
                        value->is.items[0].kind == BP_JINJA_DICT;
     const bool shared = first && bp_jinja_dict_get(value->is.items[0].is.dict, "role", 4) == NULL;
-    if (value->kind == BP_JINJA_UNDEFINED || value->count == 0 ||
-        (value->kind != BP_JINJA_STRING && value->kind != BP_JINJA_LIST)) {
+    if (value->count == 0) { /* or of another kind: only texts and lists have a count */
         static const char *const texts[ROW_KEYS] = {
             [ROW_PROMPT] = "the prompt is neither a text nor a list of messages",
             [ROW_COMPLETION] = "the row has no completion: `completion` is a text or a list of "

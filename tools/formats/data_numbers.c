@@ -264,22 +264,28 @@ static bp_images images_of(const bp_numbers *work, uint32_t file, bp_data_reader
                        .inputs = work->inputs};
 }
 
+/* One image. */
+static bp_status read_image(maker *m, bp_images *images, uint64_t i)
+{
+    uint8_t pixel = 0, label = 0;
+    m->reader.line = i + 1;
+    m->example = (bp_example){.first = m->writer.head.tokens};
+    for (uint32_t k = 0; k < m->work->inputs; k++) {
+        BP_TRY(bp_images_pixel(images, i, k, &pixel));
+        BP_TRY(put_byte(m, pixel, k));
+    }
+    BP_TRY(bp_images_label(images, i, &label));
+    BP_TRY(label_of(m, (float)label));
+    return bp_tokens_put_example(&m->writer, &m->example);
+}
+
 /* Images are rows of numbers from 0 to 1; they are counted as lines are. */
 static bp_status read_images(maker *m, uint32_t file)
 {
     bp_images images = images_of(m->work, file, &m->reader);
     bp_status status = bp_images_begin(&images);
     for (uint64_t i = 0; status == BP_OK && i < images.count; i++) {
-        uint8_t pixel = 0, label = 0;
-        m->reader.line = i + 1;
-        m->example = (bp_example){.first = m->writer.head.tokens};
-        for (uint32_t k = 0; status == BP_OK && k < m->work->inputs; k++) {
-            status = bp_images_pixel(&images, i, k, &pixel);
-            status = status == BP_OK ? put_byte(m, pixel, k) : status;
-        }
-        status = status == BP_OK ? bp_images_label(&images, i, &label) : status;
-        status = status == BP_OK ? label_of(m, (float)label) : status;
-        status = status == BP_OK ? bp_tokens_put_example(&m->writer, &m->example) : status;
+        status = read_image(m, &images, i);
     }
     bp_images_end(&images);
     return status;

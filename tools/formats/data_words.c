@@ -177,8 +177,8 @@ static bp_status find_parting(columns *c, uint64_t end)
 static bp_status take_byte(columns *c, char byte)
 {
     bp_sentence *s = &c->r->sentence;
-    const bool parts = byte == c->parting || byte == '\r' ||
-                       (c->parting == ' ' && (byte == '\t' || byte == '\v' || byte == '\f'));
+    const bool parts =
+        byte == c->parting || byte == '\r' || (c->parting == ' ' && (byte == '\v' || byte == '\f'));
     if (parts) {
         c->inside = false;
         return BP_OK;

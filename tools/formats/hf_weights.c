@@ -182,7 +182,7 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
         BP_TRY(keep_present(l));
     }
     BP_TRY(list_wanted(l));
-    if (bp_room_take(&l->room, 0) == NULL || l->room.capacity < DATA_LEAST) {
+    if (l->room.capacity < DATA_LEAST) {
         return hf_weights_no_room(l->place,
                                   l->place->scratch.capacity - l->room.capacity + DATA_LEAST + 8,
                                   "the memory for reading weights is too small");

@@ -154,7 +154,7 @@ static bp_status pull_blocks(const pull *p, uint64_t first, size_t count, unsign
     while (count > 0) {
         const uint64_t number = first / block->elements, skip = first % block->elements;
         const uint64_t needed = bp_size_ceil_div(skip + count, block->elements);
-        if (number < at || number >= at + read) {
+        if (number >= at + read) {
             at = number;
             read = needed < most ? needed : most;
             BP_TRY(bp_tensor_set_read(p->set, p->view->part, entry, at * block->bytes,

@@ -246,6 +246,7 @@ static void conversations_are_taken_or_refused(void **state)
 static const chat_case kinds[] = {
     {"{'messages': [{'a': [[], {}]}], 'x': 1}", "chat", false, false},
     {"{'messages': 'x'}", "chat", false, false},
+    {"{'messages': [[{'a': [1]}, 2], [], 3]}", "chat", false, false},
     {"{'text': 'a', 'messages': []}", "text", false, false},
     {"{'next': 'a', 'conversations': []}", "chat", false, false},
     {"{'conversation': []}", "chat", false, false},
@@ -270,12 +271,48 @@ static void the_first_row_says_what_a_file_is(void **state)
     play(act_is, kinds, sizeof kinds / sizeof kinds[0]);
 }
 
+/* Texts that the JSON reader hands over in parts are passed over as others are. */
+static void long_texts_are_passed_over(void **state)
+{
+    (void)state;
+    static const char *const begins[] = {"{\"prompt\": \"", "{\"completion\": [], \"prompt\": \"",
+                                         "{\"chosen\": \""};
+    static const char *const ends[] = {"\", \"completion\": []}", "\"}", "\", \"rejected\": [1]}"};
+    enum { LONG = 40000 };
+    static unsigned char window[512];
+    static uint64_t scratch[BP_RECORDS_SCRATCH / 8 + 1];
+    char *text = malloc(LONG + 100);
+    assert_non_null(text);
+    for (size_t i = 0; i < 3; i++) {
+        size_t at = (size_t)sprintf(text, "%s", begins[i]);
+        memset(text + at, 'w', LONG);
+        at += LONG;
+        at += (size_t)sprintf(text + at, "%s", ends[i]);
+        memory_store_init(&memory);
+        memory_store_put(&memory, "r.jsonl", text, at);
+        bp_data_reader reader = {.store = &memory.store,
+                                 .path = "r.jsonl",
+                                 .buffer = window,
+                                 .capacity = sizeof window,
+                                 .error = &error};
+        error = (bp_error){.code = BP_OK};
+        assert_int_equal(memory.store.open_read(&memory.store, "r.jsonl", &reader.file), BP_OK);
+        assert_int_equal(bp_data_reader_begin(&reader), BP_OK);
+        assert_int_equal(act_is(&reader, scratch, false), BP_OK);
+        assert_string_equal(told, "text sides");
+        assert_int_equal(memory.store.close(&memory.store, reader.file), BP_OK);
+        memory_store_free(&memory);
+    }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(preferences_are_taken_or_refused),
         cmocka_unit_test(conversations_are_taken_or_refused),
         cmocka_unit_test(the_first_row_says_what_a_file_is),
+        cmocka_unit_test(long_texts_are_passed_over),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(chat.room.memory);

@@ -285,6 +285,57 @@ static void streams_end_with_a_token(void **state)
     unpack(&p);
 }
 
+static uint64_t fails_at; /* the token whose reading fails */
+
+static bp_status read_or_fail(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    return first <= fails_at && fails_at < first + n ? BP_ERR_STORE
+                                                     : read_ids(source, first, n, to);
+}
+
+/* Targets of every other token. */
+static bp_status every_other(bp_source *source, uint64_t first, uint32_t n, uint8_t *to)
+{
+    (void)source;
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (uint8_t)((first + i) % 2);
+    }
+    return fails_at == first ? BP_ERR_STORE : BP_OK;
+}
+
+/* Of a source that says which tokens are learned, these are; what it cannot read ends it. */
+/* verifies formats-24.7573 */
+static void sources_say_what_is_learned(void **state)
+{
+    (void)state;
+    for (uint64_t at = 0; at <= 110; at += 11) {
+        packed p;
+        bp_source source = documents();
+        fails_at = at == 110 ? UINT64_MAX : at;
+        source.read = read_or_fail;
+        const bp_status status = pack(&p, &source, BP_PACKING_BFD);
+        assert_int_equal(status, fails_at < source.count - counts[8] + MOST ? BP_ERR_STORE : BP_OK);
+        bp_tokens_close(&p.tokens);
+        memory_store_free(&p.store);
+    }
+    for (uint64_t at = 0; at < 2; at++) {
+        packed p;
+        bp_source source = documents();
+        fails_at = at == 0 ? 0 : UINT64_MAX;
+        source.targets = every_other;
+        assert_int_equal(pack(&p, &source, BP_PACKING_WRAPPED), at == 0 ? BP_ERR_STORE : BP_OK);
+        uint8_t learned[5];
+        if (at != 0) {
+            assert_int_equal(p.tokens.source.targets(&p.tokens.source, 0, 5, learned), BP_OK);
+            for (uint32_t i = 0; i < 5; i++) {
+                assert_int_equal(learned[i], i >= prompts[0] ? i % 2 : 0);
+            }
+        }
+        bp_tokens_close(&p.tokens);
+        memory_store_free(&p.store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +344,7 @@ int main(void)
         cmocka_unit_test(learned_places_have_the_gradient_of_the_loss),
         cmocka_unit_test(documents_fill_rows),
         cmocka_unit_test(streams_end_with_a_token),
+        cmocka_unit_test(sources_say_what_is_learned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -375,15 +375,103 @@ static void bad_lists_are_refused(void **state)
     numbers_desk_end(&d);
 }
 
+static unsigned char *prepared_room(bp_pictures *pictures, uint64_t bytes)
+{
+    static uint64_t memory[4096];
+    (void)pictures;
+    return bytes <= sizeof memory ? (unsigned char *)memory : NULL;
+}
+
+/* A preprocessor_config.json is another key, and other numbers; what says nothing is none. */
+static void a_preprocessor_changes_rows_and_key(void **state)
+{
+    (void)state;
+    bp_image_prep prep = {.factor = 1.0 / 255.0};
+    bp_pictures pictures = {.room = prepared_room};
+    desk d;
+    numbers_desk_begin(&d);
+    d.pictures = &pictures;
+    TEXT("a.pgm", "P5 2 1 255 xy");
+    TEXT("list.csv", "file_name,label\na.pgm,1\n");
+    assert_int_equal(read_list(&d, 1), BP_OK);
+    for (uint32_t given = 0; given < 2; given++) {
+        bp_tokens_close(&d.tokens);
+        d.files[0] = (bp_data_file){.path = "list.csv"};
+        assert_int_equal(
+            bp_data_open(&d.data, &d.faulty.store, d.files, 1, BP_DATA_FOLDER, &d.error), BP_OK);
+        prep.given = given;
+        prep.factor = given == 0 ? prep.factor : 1.0;
+        d.work.prep = &prep;
+        assert_int_equal(bp_numbers_open(&d.work, &d.tokens), BP_OK);
+        bp_data_close(&d.data);
+        assert_int_equal(d.work.built, given != 0);
+        int32_t bits;
+        float value;
+        assert_int_equal(d.tokens.source.read(&d.tokens.source, 0, 1, &bits), BP_OK);
+        memcpy(&value, &bits, sizeof value);
+        assert_true(value == (given == 0 ? (float)'x' / 255.0f : (float)'x'));
+    }
+    numbers_desk_end(&d);
+}
+
+/* verifies formats-16.301b */
+static void lists_without_their_columns_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        bool bare;
+        bp_status status;
+    } cases[] = {
+        {"file_name,label\na.pgm,1\n", false, BP_OK}, {"label\n1\n", false, BP_ERR_DATA},
+        {"file_name\na.pgm\n", false, BP_ERR_DATA},   {"file_name\na.pgm\n", true, BP_OK},
+        {"file_name,label\na.pgm,1\n", true, BP_OK},  {"label,x\n1,2\n", true, BP_ERR_DATA},
+        {"file_name,label,", false, BP_ERR_DATA},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        desk d;
+        numbers_desk_begin(&d);
+        TEXT("a.pgm", "P5 2 1 255 xy");
+        memory_store_put(&d.memory, "list.csv", cases[i].list, strlen(cases[i].list));
+        d.files[0] = (bp_data_file){.path = "list.csv"};
+        assert_int_equal(
+            bp_data_open(&d.data, &d.faulty.store, d.files, 1, BP_DATA_FOLDER, &d.error), BP_OK);
+        d.work = (bp_numbers){.data = &d.data,
+                              .path = "rows.tokens",
+                              .inputs = 2,
+                              .size = {1, 2, 1},
+                              .labels = BP_LABELS_CLASS,
+                              .classes = 2,
+                              .bare = cases[i].bare,
+                              .pictures = d.pictures,
+                              .scratch = d.scratch,
+                              .error = &d.error};
+        d.error = (bp_error){.code = BP_OK};
+        if (bp_numbers_open(&d.work, &d.tokens) != cases[i].status) {
+            fail_msg("%zu: %s: %s", i, d.error.name, d.error.text);
+        }
+        uint32_t inputs;
+        d.error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
+        assert_string_equal(d.error.text, "a file of bare numbers does not say how many are a row");
+        bp_data_close(&d.data);
+        numbers_desk_end(&d);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(images_are_read),
-                                       cmocka_unit_test(bad_images_are_refused),
-                                       cmocka_unit_test(other_images_are_decoded),
-                                       cmocka_unit_test(heads_that_nearly_are_pictures),
-                                       cmocka_unit_test(names_lead_to_files),
-                                       cmocka_unit_test(long_heads),
-                                       cmocka_unit_test(images_are_prepared),
-                                       cmocka_unit_test(bad_lists_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(images_are_read),
+        cmocka_unit_test(bad_images_are_refused),
+        cmocka_unit_test(other_images_are_decoded),
+        cmocka_unit_test(heads_that_nearly_are_pictures),
+        cmocka_unit_test(names_lead_to_files),
+        cmocka_unit_test(long_heads),
+        cmocka_unit_test(images_are_prepared),
+        cmocka_unit_test(bad_lists_are_refused),
+        cmocka_unit_test(a_preprocessor_changes_rows_and_key),
+        cmocka_unit_test(lists_without_their_columns_are_refused),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -13,7 +14,7 @@
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_texts.h"
 
-enum { SAID = 4096, WINDOW = 4096 };
+enum { SAID = 24000, WINDOW = 4096 };
 
 typedef struct desk {
     bp_error error;
@@ -129,6 +130,8 @@ static const rows_case good[] = {
     {BP_DATA_TSV, "text\tscore\na\t5\n", "<a>"},
     {BP_DATA_TSV, "text\tanswer", ""},
     {BP_DATA_CSV, "\n\n", ""},
+    {BP_DATA_CSV, "text\n\"a\"", "<a>"},
+    {BP_DATA_CSV, "text,\"answer\"", ""},
     {BP_DATA_JSONL, "\n", ""},
 };
 
@@ -155,6 +158,10 @@ static const rows_case bad[] = {
     {BP_DATA_TSV, "text\tanswer\tscore\na\tb\t0.00000000000000000000000000000000001\n",
      "the score is too long"},
     {BP_DATA_CSV, "text\n\"a", "f: line 2: "},
+    {BP_DATA_CSV, "text\n\"a\"b", "text follows a closing quote"},
+    {BP_DATA_CSV, "text\n\xe0\x9f\x80", "the text is not UTF-8"},
+    {BP_DATA_CSV, "text\n\xed\xa0\x80", "the text is not UTF-8"},
+    {BP_DATA_CSV, "text\n\xc3(", "the text is not UTF-8"},
 };
 
 /* verifies formats-23.429b */
@@ -227,10 +234,38 @@ static void failures_end_it(void **state)
     }
 }
 
+/* A text that the JSON reader hands over in parts is one text, and a refusal of it names its line. */
+static void long_texts_come_in_pieces(void **state)
+{
+    (void)state;
+    enum { LONG = 20000 };
+    static const char *const begins[] = {"{\"text\": \"", "{\"data\": \""};
+    static const char *const ends[] = {"\"}\n", "\", \"text\": \"w\"}\n", "\", 5}\n"};
+    char *text = malloc(LONG + 100);
+    assert_non_null(text);
+    for (size_t i = 0; i < 3; i++) {
+        size_t at = (size_t)sprintf(text, "%s", begins[i == 1 ? 1 : 0]);
+        memset(text + at, 'w', LONG);
+        at += LONG;
+        at += (size_t)sprintf(text + at, "%s", ends[i]);
+        desk d = {.window = WINDOW};
+        const bp_status status = read_rows(&d, BP_DATA_JSONL, text, at);
+        assert_int_equal(status, i == 2 ? BP_ERR_DATA : BP_OK);
+        if (i == 2) {
+            assert_string_equal(d.error.name, "f: line 1: byte 20013");
+        } else {
+            assert_int_equal(d.length, 2 + (i == 0 ? LONG : 1));
+        }
+    }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_comes),
                                        cmocka_unit_test(what_is_refused),
-                                       cmocka_unit_test(failures_end_it)};
+                                       cmocka_unit_test(failures_end_it),
+        cmocka_unit_test(long_texts_come_in_pieces),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

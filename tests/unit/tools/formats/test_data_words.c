@@ -341,6 +341,25 @@ static void tags_that_are_no_class_are_refused(void **state)
     }
 }
 
+/* A word that the JSON reader hands over in parts is one word. */
+static void long_words_are_whole(void **state)
+{
+    (void)state;
+    enum { LONG = 20000 };
+    char *text = malloc(LONG + 100);
+    assert_non_null(text);
+    size_t at = (size_t)sprintf(text, "{\"tokens\": [\"");
+    memset(text + at, 'w', LONG);
+    at += LONG;
+    at += (size_t)sprintf(text + at, "\"]}\n");
+    const bp_status status = words_read(text, at, BP_DATA_JSONL, true, 4096);
+    if (status != BP_OK) {
+        fail_msg("%s: %s", error.name, error.text);
+    }
+    assert_int_equal(strspn(told, "w"), sizeof told - 1);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +369,7 @@ int main(void)
         cmocka_unit_test(names_end),
         cmocka_unit_test(words_become_labelled_tokens),
         cmocka_unit_test(tags_that_are_no_class_are_refused),
+        cmocka_unit_test(long_words_are_whole),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(scratch);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,7 @@ static void documents_are_packed(void **state)
     (void)state;
     desk d;
     desk_begin(&d);
+    desk_put(&d, "0.txt", ""); /* nothing ends before the first token */
     desk_put(&d, "a.txt", "one\n");
     desk_put(&d, "b.txt", "");
     desk_put(&d, "c.txt", "two");
@@ -432,6 +434,64 @@ static void faults_while_tokenising(void **state)
     desk_end(&d);
 }
 
+/* Texts for vectors: no end token stands behind them, an empty one is refused, and the prompt
+ * before them is part of the key. */
+static void texts_are_examples(void **state)
+{
+    (void)state;
+    desk d;
+    desk_begin(&d);
+    desk_put(&d, "a.jsonl", "{\"anchor\": \"ab\", \"positive\": \"c\"}\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_TEXTS, 0), BP_OK);
+    holds(&d, "abc", 3);
+    assert_int_equal(d.tokens.source.examples, 2);
+    assert_int_equal(d.tokens.head.texts, 2);
+    for (int i = 0; i < 2; i++) {
+        bp_tokens_close(&d.tokens);
+        d.work.prompt = "p";
+        d.error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_data_open(&d.data, &d.faulty.store, d.files, d.count, BP_DATA_AUTO,
+                                      &d.error),
+                         BP_OK);
+        assert_int_equal(bp_tokenise_open(&d.work, &d.tokens), BP_OK);
+        bp_data_close(&d.data);
+        assert_int_equal(d.work.built, i == 0);
+        holds(&d, "pabpc", 5);
+    }
+    desk_end(&d);
+    refuses("a.jsonl", "{\"text\": \"\"}", BP_LABELS_TEXTS, "a.jsonl: line 1", "text is empty");
+    desk_begin(&d);
+    desk_put(&d, "a.tsv", "1\tab\n2\tc\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_BITS, 0), BP_OK);
+    holds(&d, "abc", 3);
+    desk_end(&d);
+}
+
+/* A pair's second text comes in parts, or is empty. */
+static void second_texts_begin_once(void **state)
+{
+    (void)state;
+    enum { LONG = 20000 };
+    char *text = malloc(LONG + 100);
+    desk d;
+    assert_non_null(text);
+    size_t at = (size_t)sprintf(text, "{\"sentence1\": \"a\", \"label\": 1, \"sentence2\": \"");
+    memset(text + at, 'w', LONG);
+    at += LONG;
+    sprintf(text + at, "\"}\n{\"sentence1\": \"b\", \"label\": 0, \"sentence2\": \"\"}\n");
+    desk_begin(&d);
+    desk_put(&d, "a.jsonl", text);
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_CLASS, 0), BP_OK);
+    assert_int_equal(d.tokens.source.examples, 2);
+    assert_int_equal(d.tokens.source.count, 1 + LONG + 1);
+    bp_example example;
+    assert_int_equal(d.tokens.source.example(&d.tokens.source, 0, &example), BP_OK);
+    assert_int_equal(example.second, 1);
+    assert_int_equal(example.count, 1 + LONG);
+    desk_end(&d);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +502,8 @@ int main(void)
         cmocka_unit_test(the_first_token_of_a_text),
         cmocka_unit_test(what_frames_a_labelled_text),
         cmocka_unit_test(faults_while_tokenising),
+        cmocka_unit_test(texts_are_examples),
+        cmocka_unit_test(second_texts_begin_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

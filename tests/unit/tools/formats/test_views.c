@@ -325,6 +325,79 @@ static void storage_that_fails_is_said_so(void **state)
     desk_free(d);
 }
 
+/* A table whose first rows are left out when it is written, and what is none. */
+/* verifies formats-30.16f4 */
+static void rows_before_the_first_are_left_out(void **state)
+{
+    (void)state;
+    const bp_tensor_heads behind = {2, 1, 2};
+    float out[12];
+    desk *d = desk_new();
+    made_add_values(&d->made, "v", BP_F32, 1, (uint64_t[]){6}, 4);
+    made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){4, 3}, 4);
+    made_add_values(&d->made, "two", BP_F32, 2, (uint64_t[]){2, 6}, 4);
+    made_add(&d->made, "one", BP_F32, 0, (uint64_t[]){1});
+    desk_open(d);
+    bp_tensor_view view = view_of(d, "v", BP_FORM_PLAIN);
+    assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    view = view_of(d, "two", BP_FORM_PLAIN);
+    assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    view = view_of(d, "w", BP_FORM_TRANSPOSED);
+    assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    view = view_of(d, "w", BP_FORM_QUERY_HEADS);
+    assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    view = view_of(d, "w", BP_FORM_PLAIN);
+    assert_false(bp_tensor_view_of(&view, 0, view.entry, BP_FORM_BEHIND, behind));
+    view = view_of(d, "w", BP_FORM_PLAIN);
+    assert_true(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    assert_int_equal(bp_tensor_view_elements(&view), 6);
+    assert_int_equal(read(d, &view, 0, 6, BP_F32, out), BP_OK);
+    for (size_t i = 0; i < 6; i++) {
+        assert_true(out[i] == made_value(4, 6 + i));
+    }
+    uint32_t part = 0;
+    const bp_tensor_entry *one = bp_tensor_set_find(&d->set, "one", &part);
+    assert_false(bp_tensor_view_of(&view, part, one, BP_FORM_QUERY_HEADS, behind));
+    desk_free(d);
+}
+
+/* verifies formats-30.16f4 */
+static void stretches_that_are_not_there_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t first;
+        size_t count, work;
+        bp_status status;
+    } cases[] = {
+        {0, 12, BP_VIEW_WORK_MIN, BP_OK},           {12, 0, BP_VIEW_WORK_MIN, BP_OK},
+        {13, 0, BP_VIEW_WORK_MIN, BP_ERR_USAGE},    {0, 13, BP_VIEW_WORK_MIN, BP_ERR_USAGE},
+        {0, 1, BP_VIEW_WORK_MIN - 1, BP_ERR_USAGE},
+    };
+    float out[16];
+    desk *d = desk_new();
+    made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){4, 3}, 4);
+    desk_open(d);
+    const bp_tensor_view view = view_of(d, "w", BP_FORM_PLAIN);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        d->error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_tensor_view_read(&d->set, &view, cases[i].first, cases[i].count, BP_F32,
+                                             out, (bp_staging){d->work, cases[i].work}),
+                         cases[i].status);
+    }
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_tensor_set_read(&d->set, 0, view.entry, 49, out, 0), BP_ERR_USAGE);
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_tensor_set_read(&d->set, 0, view.entry, 40, out, 9), BP_ERR_USAGE);
+    assert_int_equal(d->error.found, 49);
+    /* Room that begins between two places, and ends before the next. */
+    bp_staging room = {(char *)d->work + 1, 6};
+    assert_null(bp_room_take(&room, 0));
+    room.capacity = 7;
+    assert_non_null(bp_room_take(&room, 0));
+    desk_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +409,8 @@ int main(void)
         cmocka_unit_test(forms_that_do_not_go_with_a_shape_are_refused),
         cmocka_unit_test(a_value_too_large_for_its_type_is_named),
         cmocka_unit_test(storage_that_fails_is_said_so),
+        cmocka_unit_test(rows_before_the_first_are_left_out),
+        cmocka_unit_test(stretches_that_are_not_there_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
