@@ -234,7 +234,8 @@ static void failures_end_it(void **state)
     }
 }
 
-/* A text that the JSON reader hands over in parts is one text, and a refusal of it names its line. */
+/* A text that the JSON reader hands over in parts is one text, and a refusal of it names its line.
+ */
 static void long_texts_come_in_pieces(void **state)
 {
     (void)state;
@@ -262,9 +263,10 @@ static void long_texts_come_in_pieces(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_comes),
-                                       cmocka_unit_test(what_is_refused),
-                                       cmocka_unit_test(failures_end_it),
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes),
+        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(failures_end_it),
         cmocka_unit_test(long_texts_come_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

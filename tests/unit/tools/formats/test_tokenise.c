@@ -450,9 +450,9 @@ static void texts_are_examples(void **state)
         bp_tokens_close(&d.tokens);
         d.work.prompt = "p";
         d.error = (bp_error){.code = BP_OK};
-        assert_int_equal(bp_data_open(&d.data, &d.faulty.store, d.files, d.count, BP_DATA_AUTO,
-                                      &d.error),
-                         BP_OK);
+        assert_int_equal(
+            bp_data_open(&d.data, &d.faulty.store, d.files, d.count, BP_DATA_AUTO, &d.error),
+            BP_OK);
         assert_int_equal(bp_tokenise_open(&d.work, &d.tokens), BP_OK);
         bp_data_close(&d.data);
         assert_int_equal(d.work.built, i == 0);
