@@ -29,7 +29,7 @@ static double attention_flops(const bp_attention_forward_scalars *s, double prod
 
 static double tuple_flops(bp_kernel kernel, const void *scalars)
 {
-    if (kernel == BP_KERNEL_matmul) {
+    if (kernel == BP_KERNEL_matmul || kernel == BP_KERNEL_matmul_fp8) { /* the same scalars */
         return matmul_flops(scalars);
     }
     if (kernel == BP_KERNEL_matmul_quantised) {

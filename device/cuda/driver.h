@@ -137,6 +137,7 @@ typedef struct bp_cu_operand {
 /* CUlaunchAttributeID */
 #define BP_CU_LAUNCH_CLUSTER 4
 /* CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion */
+#define BP_CU_MAP_U8          0
 #define BP_CU_MAP_F16         6
 #define BP_CU_MAP_BF16        9
 #define BP_CU_MAP_SWIZZLE_128 3

@@ -24,6 +24,7 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_layernorm_backward_parameters] = bp_cuda_plan_layernorm,
     [BP_KERNEL_matmul] = bp_cuda_plan_matmul,
     [BP_KERNEL_matmul_quantised] = bp_cuda_plan_matmul_quantised,
+    [BP_KERNEL_matmul_fp8] = bp_cuda_plan_fp8,
     [BP_KERNEL_bias_backward] = bp_cuda_plan_layernorm,
     [BP_KERNEL_gelu_forward] = bp_cuda_plan_elementwise,
     [BP_KERNEL_gelu_backward] = bp_cuda_plan_elementwise,
@@ -334,6 +335,9 @@ uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const
 {
     if (kernel == BP_KERNEL_matmul) {
         return bp_cuda_matmul_workspace(target, scalars);
+    }
+    if (kernel == BP_KERNEL_matmul_fp8) {
+        return bp_cuda_fp8_workspace(target, scalars);
     }
     const bool packed = kernel == BP_KERNEL_attention_packed_backward; /* lse beside delta */
     if (kernel == BP_KERNEL_attention_backward || packed) {

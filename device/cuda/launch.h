@@ -10,7 +10,7 @@
 
 #include "core/program/device.h"
 
-#define BP_CUDA_LAUNCHES_MAX   4  /* most launches of one op */
+#define BP_CUDA_LAUNCHES_MAX   5  /* most launches of one op */
 #define BP_CUDA_PARAMETERS_MAX 24 /* most parameters of one kernel */
 #define BP_CUDA_VALUES_MAX     3  /* most parameters of one kernel that are blocks of bytes */
 #define BP_CUDA_VALUE_BYTES    128
@@ -45,15 +45,16 @@ typedef enum bp_cuda_parameter_kind {
 
 #define BP_CUDA_MAP_BYTES 128
 
-/* A matrix of 16-bit elements, or several alike, and the box of it that one copy brings, in the
- * pattern of 128 bytes, zeros where the matrix ends. Elements, the direction in which they follow
- * one another first. */
+/* A matrix of 16-bit elements or codes, or several alike, and the box of it that one copy brings,
+ * in the pattern of 128 bytes, zeros where the matrix ends. Elements, the direction in which they
+ * follow one another first. */
 typedef struct bp_cuda_map {
     uint64_t extents[3];
     uint64_t pitch[2]; /* bytes to the next line and matrix, multiples of 16 */
     uint32_t box[3];
     uint32_t directions; /* 2 or 3 */
-    uint32_t dtype;      /* BP_BF16 or BP_F16 */
+    uint32_t dtype;      /* BP_BF16, BP_F16 or BP_U8 */
+    uint64_t offset;     /* bytes from the operand's start: a multiple of 16 */
 } bp_cuda_map;
 
 /* A parameter that is a structure, passed by value: scalars that belong together; or what a tensor

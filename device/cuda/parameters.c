@@ -52,11 +52,13 @@ static bp_status parameter_map(const cuda_context *context, const bp_linked_op *
     const uint32_t steps[3] = {1, 1, 1};
     bp_cuda_map map;
     memcpy(&map, launch->value[parameter->value].content, sizeof map);
-    const bp_cu_address address = context->arena + op->offsets[parameter->operand];
+    const bp_cu_address address = context->arena + op->offsets[parameter->operand] + map.offset;
+    const bp_cu_map_type type = map.dtype == BP_U8    ? BP_CU_MAP_U8
+                                : map.dtype == BP_F16 ? BP_CU_MAP_F16
+                                                      : BP_CU_MAP_BF16;
     const bp_cu_result result = context->driver.cuTensorMapEncodeTiled(
-        made, map.dtype == BP_F16 ? BP_CU_MAP_F16 : BP_CU_MAP_BF16, map.directions,
-        (void *)(uintptr_t)address, map.extents, map.pitch, map.box, steps, 0,
-        BP_CU_MAP_SWIZZLE_128, BP_CU_MAP_L2_128, 0);
+        made, type, map.directions, (void *)(uintptr_t)address, map.extents, map.pitch, map.box,
+        steps, 0, BP_CU_MAP_SWIZZLE_128, BP_CU_MAP_L2_128, 0);
     memcpy(to, made, BP_CUDA_MAP_BYTES);
     return result == BP_CU_SUCCESS ? BP_OK : BP_ERR_FIT;
 }

@@ -94,7 +94,8 @@ static void add_map(bp_cuda_plan *plan, uint32_t operand, int64_t heads)
                              {row * 2, row * 2 * (uint64_t)s->sequence},
                              {64, TILE, 1},
                              3,
-                             (uint32_t)plan->dtype};
+                             (uint32_t)plan->dtype,
+                             0};
     bp_cuda_map_of(plan, operand, &map);
 }
 

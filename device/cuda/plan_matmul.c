@@ -199,7 +199,8 @@ void bp_cuda_product_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, in
                              {(uint64_t)pitch * 2, 0},
                              {HOPPER_BOX, HOPPER_BOX, 1},
                              2,
-                             (uint32_t)plan->dtype};
+                             (uint32_t)plan->dtype,
+                             0};
     bp_cuda_map_of(plan, operand, &map);
 }
 

@@ -104,7 +104,8 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
 
 /* The same among the kernels without fast forms. */
 #define BP_TYPED_PORTABLE_KERNELS(X)                                                               \
-    X(copy) X(state_begin) X(pick_row) X(random_normal) X(store_values) X(scale) X(unit)
+    X(copy)                                                                                        \
+    X(state_begin) X(pick_row) X(random_normal) X(store_values) X(scale) X(unit) X(matmul_fp8)
 
 /* The kernels that are built once per working type (element.h): NAME is f32's object, NAME_bf16 and
  * NAME_f16 are the others'. Those with fast forms: */

@@ -9,9 +9,11 @@
 #include "device/kernels/matmul.cuh"
 
 /* A warpgroup multiplies ROWS blocks of 64 rows, a constant of each kernel: 1 or 2. */
-#define TILE           128  /* columns of a tile, and its rows for each block of a warpgroup */
-#define DEPTH          64   /* terms of a slice */
-#define PANEL          8192 /* bytes: 64 lines of 128 */
+#define TILE 128 /* columns of a tile, and its rows for each block of a warpgroup */
+#ifndef DEPTH
+#define DEPTH 64 /* terms of a slice: 128 bytes */
+#endif
+#define PANEL          8192                       /* bytes: 64 lines of 128 */
 #define SLICE(rows)    ((2 * (rows) + 2) * PANEL) /* of both operands */
 #define STAGES(rows)   ((rows) == 1 ? 4 : 3)
 #define PITCH          (TILE + 4)                   /* floats, of the sums on their way out */
@@ -29,7 +31,9 @@ typedef struct bp_share {
     uint32_t first; /* term */
     uint32_t slices;
     uint32_t tiles;
-    uint32_t rows; /* ROWS */
+    uint32_t rows;          /* ROWS */
+    const float *by_row;    /* factors of the sums, of c's rows; NULL, a constant: none */
+    const float *by_column; /* and of its columns */
 } bp_share;
 
 BP_DEVICE bp_share share_of(const bp_product *p, uint32_t ring, uint32_t rows)
@@ -43,7 +47,9 @@ BP_DEVICE bp_share share_of(const bp_product *p, uint32_t ring, uint32_t rows)
         (uint32_t)first,
         (uint32_t)((terms + DEPTH - 1) / DEPTH),
         (uint32_t)((p->m + rows * TILE - 1) / (rows * TILE) * ((p->n + TILE - 1) / TILE)),
-        rows};
+        rows,
+        NULL,
+        NULL};
     return share;
 }
 
@@ -151,6 +157,14 @@ BP_DEVICE void sums_finish(const bp_share *share, uint32_t row0, uint32_t column
             if (row < p->m && column < p->n) {
                 float v[4];
                 *(float4 *)v = *(const float4 *)(out + i * PITCH + j);
+                if (share->by_row != NULL) {
+                    const uint64_t count = p->n - column;
+                    const float by = share->by_row[row];
+#pragma unroll
+                    for (uint32_t e = 0; e < 4; e++) {
+                        v[e] = v[e] * by * (e < count ? share->by_column[column + e] : 0.0f);
+                    }
+                }
                 bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
             }
         }

@@ -598,6 +598,7 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     memset(s, 0, sizeof(*s));
     switch (kernel) {
     case BP_KERNEL_matmul:
+    case BP_KERNEL_matmul_fp8: /* the same scalars */
         draw_matmul(d, &s->matmul);
         break;
     case BP_KERNEL_matmul_quantised:
@@ -706,10 +707,11 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
                                UINT32_C(1) << OPERAND(batchnorm_backward, d_bias);
         absent = s->batchnorm_backward.frozen != 0 ? absent | sized : absent & ~sized;
     }
-    if (kernel == BP_KERNEL_matmul && s->matmul.accumulate != 0) {
+    const bool product = kernel == BP_KERNEL_matmul || kernel == BP_KERNEL_matmul_fp8;
+    if (product && s->matmul.accumulate != 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1) << OPERAND(matmul, residual);
     }
-    if (kernel == BP_KERNEL_matmul && s->matmul.gelu == 0) {
+    if (product && s->matmul.gelu == 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, before);
     }
     if (kernel == BP_KERNEL_weight_norms) {
@@ -745,7 +747,7 @@ static void draw_types(dice *d, bp_kernel kernel, bp_dtype working, any_scalars 
     for (uint32_t i = 0; i < info->operand_count; i++) {
         bp_operand_type type = info->operand[i].type;
         bool own = (type == BP_TYPE_FLOAT || type == BP_TYPE_WEIGHT) &&
-                   !(kernel == BP_KERNEL_matmul && followed);
+                   !((kernel == BP_KERNEL_matmul || kernel == BP_KERNEL_matmul_fp8) && followed);
         dtypes[i] = own ? (uint8_t)roll(d, BP_F32, BP_F16) : (uint8_t)working;
     }
     if (kernel == BP_KERNEL_norm_partial) {

@@ -21,7 +21,7 @@ ptx:
 	@tools/ptx/compile.py
 
 # What the tests execute of the kernels' sources and instructions, on the instrument.
-PTX_COVERED := $(addprefix $(BUILD)/tests/unit/device/cuda/test_,kernels kernels16 tf32 hopper families update \
+PTX_COVERED := $(addprefix $(BUILD)/tests/unit/device/cuda/test_,kernels kernels16 tf32 hopper fp8 families update \
                                                          device_training flip)
 .PHONY: ptx-coverage
 ptx-coverage: $(PTX_COVERED)

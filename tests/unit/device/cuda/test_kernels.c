@@ -169,6 +169,9 @@ static void row_test(bp_kernel kernel)
     if (kernel == BP_KERNEL_rows_begin) {
         skip(); /* of the host alone: a program with them is refused when it is linked */
     }
+    if (kernel == BP_KERNEL_matmul_fp8) {
+        skip(); /* of Hopper alone: test_fp8.c */
+    }
     if (kernel == BP_KERNEL_preference_loss) {
         seeds *= 3; /* six kinds, each with pairs and without */
     }
