@@ -140,8 +140,7 @@ static bool join_squeezes(const bp_linked_op *op, const join_left *left, const b
 {
     const bp_matmul_scalars *s = op->scalars, *t = adds->scalars;
     const uint64_t absent = BP_OFFSET_ABSENT;
-    if (op->kernel != BP_KERNEL_matmul || op->tuples != 1 || op->dtypes[0] != BP_F32 ||
-        op->dtypes[2] != BP_F32) {
+    if (op->kernel != BP_KERNEL_matmul || op->dtypes[0] != BP_F32 || op->dtypes[2] != BP_F32) {
         return false;
     }
     const bool alone = op->offsets[1] == absent && op->offsets[4] == absent &&
@@ -156,18 +155,19 @@ static bool join_scales(const bp_linked_op *op, const bp_linked_op *adds)
 {
     const bp_matmul_scalars *t = adds->scalars;
     const bp_scale_scalars *s = op->scalars;
-    return op->kernel == BP_KERNEL_scale && op->tuples == 1 && op->offsets[0] == adds->offsets[2] &&
+    return op->kernel == BP_KERNEL_scale && op->offsets[0] == adds->offsets[2] &&
            op->offsets[1] == adds->offsets[2] && s->count == t->m * t->k && t->lda == t->k;
 }
 
-/* bp_join.squeezed. Few rows would not be shared out evenly. */
+/* bp_join.squeezed. Few rows would not be shared out evenly. Ops between have one tuple each
+ * (join_before); where there is none, what is looked at is the one that adds, which makes no u. */
 static uint32_t join_squeezed(const bp_linked_program *program, uint32_t at, uint32_t before,
                               uint32_t threads)
 {
     const bp_linked_op *adds = &program->ops[at], *makes = &program->ops[at - before];
     const join_left left = join_left_of(makes);
     const bool shared = threads == 1 || left.m >= (int64_t)(4 * BP_JOIN_ROWS * threads);
-    if (!shared || before < 2 || before > 3 || !join_squeezes(makes + 1, &left, adds)) {
+    if (!shared || before > 3 || !join_squeezes(makes + 1, &left, adds)) {
         return 0;
     }
     return before == 2 || join_scales(makes + 2, adds) ? before - 1 : 0;
@@ -189,11 +189,11 @@ bp_join bp_host_join(const bp_linked_program *program, uint32_t at, uint32_t thr
             return apart;
         }
     }
-    const join_range *work = &maker.range[maker.count - 1]; /* the last operand of both rows */
+    /* The last operand of both rows is their workspace. */
+    const join_range *work = &maker.range[maker.count - 1];
     uint64_t first = bp_size_align(work->first, BP_MATMUL_WORK_ALIGNMENT);
     uint64_t bytes = work->last > first ? work->last - first : 0;
     bool fits =
-        work->access == BP_ACCESS_SCRATCH &&
         bp_matmul_fits(makes->kernel, makes->scalars, makes->dtypes,
                        bytes / threads / BP_MATMUL_WORK_ALIGNMENT * BP_MATMUL_WORK_ALIGNMENT);
     return fits ? (bp_join){before, first, bytes, join_squeezed(program, at, before, threads)}

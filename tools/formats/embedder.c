@@ -233,15 +233,18 @@ static bp_status embedder_length_key(embedder_file *f, bp_embedder *to, const ch
         return bp_json_skip(&f->json);
     }
     BP_TRY(bp_json_next(&f->json, &event));
-    if (event.kind == BP_JSON_TRUE && !length) {
-        return embedder_refuse(f, "texts in lower case are not implemented", key);
+    if (!length) {
+        return event.kind == BP_JSON_TRUE
+                   ? embedder_refuse(f, "texts in lower case are not implemented", key)
+                   : BP_OK;
     }
-    if (length && event.kind == BP_JSON_NUMBER) {
-        if (!event.integer || event.i64 < 1 || event.i64 > INT32_MAX) {
-            return bp_json_refuse(&f->json, "max_seq_length is a whole number from 1 on, or null");
-        }
-        to->max_length = (uint32_t)event.i64;
+    if (event.kind == BP_JSON_NULL) {
+        return BP_OK;
     }
+    if (!event.integer || event.i64 < 1 || event.i64 > INT32_MAX) { /* so is what is no number */
+        return bp_json_refuse(&f->json, "max_seq_length is a whole number from 1 on, or null");
+    }
+    to->max_length = (uint32_t)event.i64;
     return BP_OK;
 }
 

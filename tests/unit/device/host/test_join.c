@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/number/quantised.h"
 #include "device/host/form_table.h"
 #include "device/host/host.h"
 #include "device/host/join.h"
@@ -207,6 +208,12 @@ static bool set_apart(adapter_program *p, uint8_t other[7], uint32_t which)
     case 12:
         p->ops[1].tuples = 2;
         return true;
+    case 13: /* another kernel makes c in between */
+        p->offsets[2][0] = Y * PLACE;
+        return true;
+    case 14: /* something begins in between that ends later */
+        p->ops[1].kernel = BP_KERNEL_copy_begin;
+        return true;
     default:
         return false;
     }
@@ -226,8 +233,73 @@ static void each_condition_keeps_products_apart(void **state)
         make_program(&p, 100, 96, 80, 8, BP_F32);
         which++;
     }
-    assert_int_equal(which, 13);
+    assert_int_equal(which, 15);
     assert_int_equal(join_of(&p).before, 3);
+}
+
+/* The same of a product with codes. */
+static bool set_codes_apart(bp_matmul_quantised_scalars *s, uint8_t dtypes[9], uint32_t which)
+{
+    int64_t *const numbers[] = {&s->m, &s->n, &s->ldc, &s->gelu};
+    if (which < 4) {
+        ++*numbers[which];
+    } else if (which < 6) {
+        dtypes[which == 4 ? 0 : 2] = BP_BF16;
+    }
+    return which < 6;
+}
+
+static void each_condition_keeps_codes_apart(void **state)
+{
+    /* c, before, a, codes, scales, nested, bias, residual, work */
+    const uint64_t none = BP_OFFSET_ABSENT;
+    uint64_t offsets[9] = {Y * PLACE, none, X * PLACE, W * PLACE,   BIAS * PLACE,
+                           none,      none, none,      WORK * PLACE};
+    adapter_program p;
+    bool changed = true;
+    uint32_t which = 0;
+    (void)state;
+    while (changed) {
+        uint8_t dtypes[9] = {BP_F32, BP_F32, BP_F32, BP_F32, BP_F32, BP_F32, BP_F32, BP_F32};
+        bp_matmul_quantised_scalars s = {.m = 100,
+                                         .n = 96,
+                                         .k = 128,
+                                         .lda = 128,
+                                         .ldc = 96,
+                                         .transpose_b = 1,
+                                         .form = BP_QUANTISED_INT8};
+        make_program(&p, 100, 96, 128, 8, BP_F32);
+        set_op(&p, 0, BP_KERNEL_matmul_quantised, &s);
+        changed = set_codes_apart(&s, dtypes, which++);
+        p.ops[0].offsets = offsets;
+        p.ops[0].dtypes = dtypes;
+        assert_int_equal(join_of(&p).before, changed ? 0 : 3);
+    }
+    assert_int_equal(which, 7);
+}
+
+/* Right behind one another, and so far apart that nobody looks. */
+static void products_are_near_or_apart(void **state)
+{
+    adapter_program p;
+    bp_linked_op ops[BP_JOIN_REACH + 3];
+    (void)state;
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.ops[1] = p.ops[3];
+    bp_join join = bp_host_join(&p.program, 1, 1, workspace_of, NULL);
+    assert_int_equal(join.before, 1);
+    assert_int_equal(join.squeezed, 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    for (uint32_t between = BP_JOIN_REACH - 1; between <= BP_JOIN_REACH; between++) {
+        for (uint32_t i = 1; i <= between; i++) {
+            ops[i] = p.ops[2];
+        }
+        ops[0] = p.ops[0];
+        ops[between + 1] = p.ops[3];
+        const bp_linked_program far = {ops, between + 2};
+        join = bp_host_join(&far, between + 1, 1, workspace_of, NULL);
+        assert_int_equal(join.before, between < BP_JOIN_REACH ? BP_JOIN_REACH : 0);
+    }
 }
 
 /* The same of the left factor: it is made by itself, and the products are still one. */
@@ -271,6 +343,12 @@ static bool set_unsqueezed(adapter_program *p, uint8_t other[7], uint32_t which)
     case 12: /* u has gaps */
         p->add.lda = p->squeeze.ldc = 9;
         return true;
+    case 13: /* u is made by no product */
+        p->ops[1] = p->ops[2];
+        return true;
+    case 14: /* of nothing */
+        p->product.k = p->squeeze.k = 0;
+        return true;
     default:
         return false;
     }
@@ -290,7 +368,7 @@ static void each_condition_keeps_the_left_factor_apart(void **state)
         make_program(&p, 100, 96, 80, 8, BP_F32);
         which++;
     }
-    assert_int_equal(which, 13);
+    assert_int_equal(which, 15);
     assert_int_equal(squeezed_of(&p), 2);
 }
 
@@ -383,6 +461,8 @@ int main(void)
         cmocka_unit_test(stays_apart_where_something_is),
         cmocka_unit_test(another_left_factor_is_made_apart),
         cmocka_unit_test(each_condition_keeps_products_apart),
+        cmocka_unit_test(each_condition_keeps_codes_apart),
+        cmocka_unit_test(products_are_near_or_apart),
         cmocka_unit_test(each_condition_keeps_the_left_factor_apart),
         cmocka_unit_test(the_workspace_shrinks),
         cmocka_unit_test(joined_products_give_equal_bits),

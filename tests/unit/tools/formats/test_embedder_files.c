@@ -204,9 +204,14 @@ static const struct {
     {P("[]"), BP_ERR_DATA, "must hold one JSON object"},
     {P("{'pooling_mode': 3}"), BP_ERR_DATA, "pooling_mode is a word or a list of words"},
     {P("{'pooling_mode': 'attention'}"), BP_ERR_DATA, ""},
+    {P("{'pooling_mode': 'max'}"), BP_ERR_DATA, "this way of pooling is not implemented"},
+    {P("{'pooling_mode': ['cls', 3]}"), BP_ERR_DATA, "pooling_mode is a word or a list of words"},
+    {P("{'pooling_mode': ['cls', 'mean']}"), BP_ERR_DATA, "several ways of pooling"},
     {P("{'pooling_mode_cls_token': true, 'pooling_mode_mean_tokens': true}"), BP_ERR_DATA, ""},
     {L("{'do_lower_case': true}"), BP_ERR_DATA, "lower case"},
     {L("{'max_seq_length': 0}"), BP_ERR_DATA, "a whole number from 1 on"},
+    {L("{'max_seq_length': true}"), BP_ERR_DATA, "a whole number from 1 on"},
+    {L("{'max_seq_length': '5'}"), BP_ERR_DATA, "a whole number from 1 on"},
     {L("{'max_seq_length': 1.5}"), BP_ERR_DATA, "a whole number from 1 on"},
     {L("{'max_seq_length': 2147483648}"), BP_ERR_DATA, "a whole number from 1 on"},
     {C("{'prompts': {'q': 3}, 'default_prompt_name': 'q'}"), BP_ERR_DATA, "a prompt is a text"},
@@ -269,6 +274,42 @@ static void files_may_be_too_large(void **state)
     memory_store_free(&memory);
 }
 
+/* Words and prompts that are longer than any that is known. */
+static void texts_may_be_too_long(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t length;
+        const char *before, *behind, *said; /* of modules.json, or of the prompts */
+        bool prompts;
+    } cases[] = {
+        {63, "[" TRANS ", {'path': '1', 'type': '", "'}]", "is not implemented", false},
+        {64, "[" TRANS ", {'path': '1', 'type': '", "'}]", "is not implemented", false},
+        {5000, "[" TRANS ", {'path': '1', 'type': '", "'}]", "a word is expected here", false},
+        {2047, "{'prompts': {'q': '", "'}, 'default_prompt_name': 'q'}", NULL, true},
+        {2048, "{'prompts': {'q': '", "'}, 'default_prompt_name': 'q'}", "a prompt is a text",
+         true},
+    };
+    char long_name[70], text[8192];
+    bp_embedder to;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t at = (size_t)snprintf(text, sizeof text, "%s", cases[i].before);
+        memset(text + at, 'w', cases[i].length);
+        snprintf(text + at + cases[i].length, sizeof text - at - cases[i].length, "%s",
+                 cases[i].behind);
+        const files f = {cases[i].prompts ? MODULES : text, "{}", NULL,
+                         cases[i].prompts ? text : NULL, NULL};
+        const bp_status status = read_files(&f, &to);
+        assert_int_equal(status, cases[i].said == NULL ? BP_OK : BP_ERR_DATA);
+        assert_true(cases[i].said == NULL || strstr(error.text, cases[i].said) != NULL);
+    }
+    memset(long_name, 'q', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    const files f = {MODULES, "{}", NULL, "{'prompts': {'q': 'x'}}", long_name};
+    assert_int_equal(read_files(&f, &to), BP_ERR_USAGE);
+    assert_string_equal(error.name, long_name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +317,7 @@ int main(void)
         cmocka_unit_test(what_is_not_implemented_is_refused),
         cmocka_unit_test(files_may_end_anywhere),
         cmocka_unit_test(files_may_be_too_large),
+        cmocka_unit_test(texts_may_be_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
