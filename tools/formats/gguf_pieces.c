@@ -179,7 +179,7 @@ bp_status bp_gguf_put_pieces(const bp_gguf_file *file, void *memory, bp_text *te
 {
     const bp_gguf_key *tokens = bp_gguf_find(file, "tokenizer.ggml.tokens");
     pieces p = {.count = tokens != NULL ? tokens->count : 0, .order = memory, .error = error};
-    if (tokens == NULL || bp_gguf_pieces_bytes(file) == BP_SIZE_INVALID) {
+    if (bp_gguf_pieces_bytes(file) == BP_SIZE_INVALID) { /* so it is of none */
         return pieces_wrong(&p, "the tokens are missing or too many", "tokenizer.ggml.tokens");
     }
     const uint64_t places = places_of(p.count);

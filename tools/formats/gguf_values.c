@@ -178,7 +178,7 @@ static bp_status items_read(bp_gguf_items *items, uint64_t at, void *to, size_t 
     if (bytes > BP_GGUF_AHEAD || bytes > end - at) {
         return read_at(items->file, at, to, bytes);
     }
-    if (at < items->ahead_at || at + bytes > items->ahead_at + items->ahead) {
+    if (at + bytes > items->ahead_at + items->ahead) { /* places only grow */
         items->ahead_at = at;
         items->ahead = end - at < BP_GGUF_AHEAD ? (size_t)(end - at) : BP_GGUF_AHEAD;
         BP_TRY(read_at(items->file, at, items->buffer, items->ahead));

@@ -77,8 +77,9 @@ static void put_base_class(bp_text *text, const char *name)
 {
     const char *end = strstr(name, "LMHead");
     end = end != NULL ? end : strstr(name, "For");
+    end = end != NULL ? end : name + strlen(name);
     bp_text_char(text, '"');
-    for (; name != end && *name != '\0'; name++) {
+    for (; name != end; name++) {
         bp_text_char(text, *name);
     }
     bp_text_string(text, "Model\"");

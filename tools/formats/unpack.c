@@ -152,7 +152,7 @@ static bp_status flow_fill(flow *f)
 
 static bool flow_ended(const flow *f)
 {
-    return f->in_at == f->in_end && f->offset == f->size;
+    return f->in_at == f->in_end; /* after flow_fill, which leaves none while there are more */
 }
 
 static bp_status flow_flush(flow *f)
@@ -221,7 +221,7 @@ static bp_status gzip_member(flow *f, z_stream *stream)
         stream->next_out = f->to;
         stream->avail_out = OUT;
         result = inflate(stream, Z_NO_FLUSH);
-        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+        if (result != Z_OK && result != Z_STREAM_END) { /* there was input, and room */
             return unpack_refuse(f->u, damaged);
         }
         f->in_at = f->in_end - stream->avail_in;
@@ -278,7 +278,7 @@ static bp_status unpack_zstd(flow *f)
         ZSTD_outBuffer out = {f->to, OUT, 0};
         left = ZSTD_decompressStream(stream, &out, &in);
         f->filled = out.pos;
-        if (ZSTD_isError(left) || (left != 0 && out.pos == 0)) {
+        if (left != 0 && out.pos == 0) { /* an error as well */
             return unpack_refuse(f->u, cut_short);
         }
         BP_TRY(flow_flush(f));

@@ -256,12 +256,67 @@ static void test_scores(void **state)
     check_score(text, text, 1, 1);
 }
 
+/* Answers at the ends of a context, questions that leave it little room, tokenizers without pairs.
+ */
+/* verifies formats-22.c8a1 formats-16.301b */
+static void test_room(void **state)
+{
+    (void)state;
+    static const char asks[] = "a b c d e f g h i j k l m n o p q r s t u v w x y z a b c";
+    static const struct {
+        const char *question, *context, *answer;
+        int start, tokenizer; /* 1: not WordPiece, 2: nothing before a pair, 3: types alike */
+        bp_status status;
+        uint64_t label;
+    } cases[] = {
+        {"a", "b c d", "b", 0, 0, BP_OK, 3 | 3 << 16},
+        {"a", "", "b", 0, 0, BP_OK, 0},
+        {asks, "b c d", "b", 0, 0, BP_OK, 31 | 31 << 16},
+        {asks, "b c d e f g h i j", "b", 0, 0, BP_ERR_DATA, 0},
+        {"a", "b c d", "b", 0, 1, BP_ERR_USAGE, 0},
+        {"a", "b c d", "b", 0, 2, BP_ERR_USAGE, 0},
+        {"a", "b c d", "b", 0, 3, BP_ERR_USAGE, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[LINE];
+        desk d;
+        golden_words other;
+        desk_begin(&d);
+        golden_words_open(&other, "tests/golden/tokenizers/llama2");
+        snprintf(text, sizeof text,
+                 "{\"question\": \"%s\", \"context\": \"%s\", \"answers\": {\"text\": [\"%s\"], "
+                 "\"answer_start\": [%d]}}\n",
+                 cases[i].question, cases[i].context, cases[i].answer, cases[i].start);
+        memory_store_put(&d.store, "a.jsonl", text, strlen(text));
+        bp_data_file file = {.path = "a.jsonl"};
+        assert_int_equal(bp_data_open(&d.data, &d.store.store, &file, 1, BP_DATA_AUTO, &d.error),
+                         BP_OK);
+        bp_answers work = work_of(&d);
+        work.encoder = cases[i].tokenizer == 1 ? &other.encoder : work.encoder;
+        bp_template *pair = &d.words.tokenizer.rules.pair;
+        pair->before.count = cases[i].tokenizer == 2 ? 0 : pair->before.count;
+        pair->type_b = cases[i].tokenizer == 3 ? 2 : pair->type_b;
+        const bp_status status = bp_answers_open(&work, &d.tokens);
+        if (status != cases[i].status) {
+            fail_msg("%zu: %d %s: %s", i, status, d.error.name, d.error.text);
+        }
+        if (status == BP_OK) {
+            bp_example row;
+            assert_int_equal(d.tokens.source.example(&d.tokens.source, 0, &row), BP_OK);
+            assert_int_equal(row.label & 0xffffffff, cases[i].label);
+        }
+        bp_data_close(&d.data);
+        golden_words_close(&other);
+        desk_end(&d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows), cmocka_unit_test(test_key),
         cmocka_unit_test(test_beyond),  cmocka_unit_test(test_offsets),
-        cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_scores),  cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/support/golden_words.h"
+#include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/chat_template.h"
 #include "tools/formats/data_chat.h"
@@ -360,6 +361,98 @@ static void conversations_are_known_by_their_keys(void **state)
     }
 }
 
+/* A template by itself, in tokenizer_config.json, in parts, in a list, or not there. */
+/* verifies formats-14.5095 */
+static void templates_are_found(void **state)
+{
+    (void)state;
+    enum { LONG = 40000 };
+    static char text[LONG + 200], to[BP_JINJA_SOURCE_MAX + 1];
+    static uint64_t scratch[BP_CHAT_TEMPLATE_SCRATCH / 8 + 1];
+    static const char *const configs[][3] = {
+        {"{\"chat_template\": \"", "\"}", ""},
+        {"{\"chat_template\": [{\"name\": \"x\", \"template\": \"", "\"}]}", ""},
+        {"{\"chat_template\": [{\"name\": 3, \"template\": \"", "\"}]}", "a chat template is a"},
+        {"{\"chat_template\": 3, \"more\": \"", "\"}", ""},
+    };
+    for (size_t i = 0; i < 8; i++) {
+        memory_store memory;
+        faulty_store faulty;
+        bp_error error = {.code = BP_OK};
+        size_t length = 0, at = (size_t)sprintf(text, "%s", configs[i % 4][0]);
+        const size_t more = i < 4 ? 5 : LONG;
+        memset(text + at, 'w', more);
+        at += more;
+        at += (size_t)sprintf(text + at, "%s", configs[i % 4][1]);
+        memory_store_init(&memory);
+        faulty_store_init(&faulty, &memory.store);
+        memory_store_put(&memory, "tokenizer_config.json", text, at);
+        bp_status status = bp_chat_template_find(&faulty.store, "", to, &length, scratch, &error);
+        if (i % 4 == 2) {
+            assert_int_equal(status, BP_ERR_DATA);
+            assert_non_null(strstr(error.text, configs[2][2]));
+        } else {
+            assert_int_equal(status, BP_OK);
+            assert_int_equal(length, i % 4 == 3 ? 0 : more);
+        }
+        /* Where the store cannot say that it is there, there is none. */
+        faulty_store_arm(&faulty, FAULT_EXISTS, 2, false);
+        error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_chat_template_find(&faulty.store, "", to, &length, scratch, &error),
+                         BP_OK);
+        assert_int_equal(length, 0);
+        memory_store_put(&memory, "chat_template.jinja", "own", 3);
+        faulty_store_arm(&faulty, FAULT_EXISTS, 1, false);
+        status = bp_chat_template_find(&faulty.store, "", to, &length, scratch, &error);
+        assert_int_equal(status, i % 4 == 2 ? BP_ERR_DATA : BP_OK);
+        error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_chat_template_find(&faulty.store, "", to, &length, scratch, &error),
+                         BP_OK);
+        assert_int_equal(length, 3);
+        memory_store_free(&memory);
+    }
+}
+
+/* What of a conversation is learned where a template writes what others do not: nothing of the
+ * contents, other heads for each turn, turns shorter than any head. */
+#define ASKS(head) "{% if add_generation_prompt %}" head "{% endif %}"
+
+static void odd_templates_are_learned_of(void **state)
+{
+    (void)state;
+    static const char row[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+        "\"content\": \"ab\"}, {\"role\": \"user\", \"content\": \"r\"}, {\"role\": "
+        "\"assistant\", \"content\": \"c\"}]}\n";
+    static const struct {
+        const char *source;
+        bp_chat_loss loss;
+        uint64_t learned; /* bytes, the end token among them */
+        bp_status status;
+    } cases[] = {
+        {"{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}" ASKS("a:"),
+         BP_CHAT_ASSISTANT, 5, BP_OK},
+        {"{% for m in messages %}{{ loop.index }}:{{ m.content }};{% endfor %}" ASKS("2:"),
+         BP_CHAT_ASSISTANT, 7, BP_OK},
+        {"{% for m in messages %}{{ loop.index }}:{{ m.content }};{% endfor %}" ASKS("2:"),
+         BP_CHAT_COMPLETION, 4, BP_OK},
+        {"{% for m in messages %}{% if m.content|length > 1 %}LONG HEAD {{ m.content }}{% else %}"
+         "{{ m.content }}{% endif %};{% endfor %}" ASKS("LONG HEAD "),
+         BP_CHAT_ASSISTANT, 5, BP_OK},
+        {"{% for m in messages %}x{% endfor %}", BP_CHAT_ASSISTANT, 2, BP_OK},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        desk d;
+        desk_begin(&d, false);
+        const bp_status status = make(&d, row, strlen(row), cases[i].source, cases[i].loss);
+        if (status != cases[i].status || d.work.learned != cases[i].learned) {
+            fail_msg("%zu: %d %s: %s %llu", i, status, d.error.name, d.error.text,
+                     (unsigned long long)d.work.learned);
+        }
+        desk_end(&d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +462,8 @@ int main(void)
         cmocka_unit_test(conversations_are_known_by_their_keys),
         cmocka_unit_test(a_template_refuses_a_row),
         cmocka_unit_test(the_token_file_is_used_again),
+        cmocka_unit_test(templates_are_found),
+        cmocka_unit_test(odd_templates_are_learned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

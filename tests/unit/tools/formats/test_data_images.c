@@ -86,7 +86,9 @@ static void has_image(desk *d, uint64_t index, uint32_t inputs, const uint8_t *p
 static void refused(desk *d, bp_data_format format, uint32_t inputs, const char *name,
                     const char *text)
 {
-    assert_int_equal(read_images(d, format, inputs), BP_ERR_DATA);
+    if (read_images(d, format, inputs) != BP_ERR_DATA) {
+        fail_msg("%s: %s", d->error.name, d->error.text);
+    }
     if (strstr(d->error.name, name) == NULL || strstr(d->error.text, text) == NULL) {
         fail_msg("%s: %s", d->error.name, d->error.text);
     }
@@ -191,6 +193,7 @@ static void damaged_idx_is_refused(void **state)
     refuse_changed(3, 0, 0, "no IDX file");
     refuse_changed(3, 5, 0, "no IDX file");
     refuse_changed(0, 0, sizeof idx - 7, "no IDX file");
+    refuse_changed(0, 0, sizeof idx - 3, "no IDX file");
     refuse_changed(0, 0, 1, "cut short");
     refuse_changed(4, 0xff, 0, "cut short");
     refuse_changed(3, 1, 9, "cut short");
@@ -212,8 +215,19 @@ static void damaged_idx_is_refused(void **state)
     memory_store_put(&d.memory, LABELS, labels, sizeof labels);
     refused(&d, BP_DATA_IDX, 4, IMAGES ": line 2", "no class");
     desk_end(&d);
-    desk_begin(&d, "digits-ubyte", idx, sizeof idx);
-    refused(&d, BP_DATA_AUTO, 4, "digits-ubyte", "labels are looked for");
+    static const char *const others[] = {"digits-ubyte", "images-ubyte", "digits-idx3-ubyte"};
+    for (size_t i = 0; i < 3; i++) {
+        desk_begin(&d, others[i], idx, sizeof idx);
+        refused(&d, BP_DATA_IDX, 4, others[i], "labels are looked for");
+        desk_end(&d);
+    }
+    desk_begin(&d, "t-images-idx4-ubyte", idx, sizeof idx);
+    memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
+    assert_int_equal(read_images(&d, BP_DATA_IDX, 4), BP_OK);
+    desk_end(&d);
+    desk_begin(&d, IMAGES, idx_labels, sizeof idx_labels); /* a list is no image */
+    memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
+    refused(&d, BP_DATA_IDX, 1, IMAGES, "another number of pixels");
     desk_end(&d);
 }
 

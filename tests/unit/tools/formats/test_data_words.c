@@ -229,6 +229,7 @@ static const struct {
     {"a B\nb A\nc B\nd AB\ne A\nf ABC\n", "A,AB,ABC,B,", 4},
     {"a O\nb B-X\nc I-X\nd 3\n", "B-X,I-X,O,", 3},
     {"a 3\nb 1\nc 5\nd 1024\ne 1023.5\n", "", 6},
+    {"a ABC\nb AB\nc A\nd AA\n", "A,AA,AB,ABC,", 4},
     {"a 0\n", "", 1},
     {"a 1023\n", "", 1024},
     {"a\n", "", 0},

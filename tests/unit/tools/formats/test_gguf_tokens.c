@@ -227,9 +227,11 @@ static void open_pieces(tokenizer_desk *d, const char *normalizer, const char *a
     for (unsigned byte = 0; byte < 256; byte++) {
         at += (size_t)snprintf(json + at, sizeof json - at, ",'<0x%02X>':%u", byte, byte + 3);
     }
-    snprintf(json + at, sizeof json - at,
-             ",'a':259,'b':260,'c':261,'ab':262,'bc':263,'abc':264,'<0x4}x':265,'" META
-             "':266},'merges':['a b','b c','ab c','a bc']}}");
+    snprintf(
+        json + at, sizeof json - at,
+        ",'a':259,'b':260,'c':261,'ab':262,'bc':263,'abc':264,'<0x4}x':265,'" META
+        "':266,'d':267,'cd':268,'bcd':269,'abcd':270},'merges':['a b','b c','ab c','a bc','c d',"
+        "'b cd','a bcd','ab cd','abc d']}}");
     open_text(d, quoted(json));
 }
 
@@ -313,7 +315,7 @@ static void put_given(tokenizer_desk *d, const given *g)
     for (size_t i = 0; i < 6; i++) {
         bp_gguf_item_string(&w, texts[i], strlen(texts[i]));
     }
-    bp_gguf_put_array(&w, "tokenizer.ggml.token_type", BP_GGUF_I32, 6);
+    bp_gguf_put_array(&w, g->bos == 7 ? "other" : "tokenizer.ggml.token_type", BP_GGUF_I32, 6);
     for (size_t i = 0; i < 6; i++) {
         bp_gguf_item_i32(&w, types[i]);
     }
@@ -371,6 +373,8 @@ static void files_say_what_stands_around_a_text(void **state)
         {"gpt2", "gpt-2", 0, 1, -1, -1, "\"<s>\": 0", "\"\xc3\xa4\": 3"},
         {"llama", "default", 0, 1, -1, -1, "\"\xc3\xa4\": 3", ends},
         {"llama", "default", 0, 1, -1, 1, ends, none},
+        {"llama", "default", 7, 1, -1, -1, "\"</s>\": 1",
+         "\"special\": true"}, /* no types either */
         {"bert", "default", 0, 1, -1, -1, "\"b\": 4", twice},
         {"bert", "default", 0, 1, -1, -1, "\"##a\": 2", none},
         {"bert", "default", 0, 1, -1, -1, "\"x y\": 5", "\"##x y\""},

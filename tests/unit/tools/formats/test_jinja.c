@@ -238,6 +238,8 @@ static void what_jinja_refuses_may_have_an_answer(void **state)
         {"{{ -1e300 | int }}{{ [] | int }}", "00"},
         {"{{ 'b'.startswith(('b', 1)) }}{{ 'b'.startswith((1, 'a')) }}", "TrueFalse"},
         {"{{ 'a,b'.split(',', 'x') }}", "['a', 'b']"},
+        {"{{ 'a,b,c'.split(',', 1) }}{{ [1, 2][::-1] }}{{ 'abc'[0:2] }}", "['a', 'b,c'][2, 1]ab"},
+        {"{{ 'aB (CD'.title() }}{{ 'aB (cD' | title }}", "Ab (CdAb (Cd"},
         {"{{ {'a': 1} | tojson(indent=0) }}{{ [1] | tojson(indent=17) }}", "{\"a\": 1}[1]"},
         {"{% macro m() %}q{% endmacro m %}{{ m() }}", "q"},
         {"{% with a=1, b=2, %}{{ a }}{% endwith %}", "1"},

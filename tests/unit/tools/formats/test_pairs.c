@@ -280,6 +280,30 @@ static void rows_without_labels(void **state)
     desk_end(&d);
 }
 
+/* Templates in which one thing is otherwise: types of pairs that no model is given. */
+static void types_of_pairs_are_known_or_others(void **state)
+{
+    (void)state;
+    static const bp_pair_types wanted[] = {BP_PAIR_APART, BP_PAIR_OTHER, BP_PAIR_OTHER,
+                                           BP_PAIR_OTHER, BP_PAIR_OTHER, BP_PAIR_OTHER,
+                                           BP_PAIR_ALIKE};
+    desk d;
+    desk_begin(&d, "tests/golden/tokenizers/bert_uncased");
+    const bp_template usual = d.words.tokenizer.rules.pair;
+    for (int i = 0; i < 7; i++) {
+        bp_template *pair = &d.words.tokenizer.rules.pair;
+        *pair = usual;
+        pair->type_a = i == 1 ? 1 : 0;
+        pair->before.types[0] = i == 2 ? 1 : 0;
+        pair->between.types[0] = i == 3 ? 1 : 0;
+        pair->type_b = i == 4 ? 2 : i == 6 ? 0 : 1;
+        pair->after.types[0] = i == 4 ? 2 : i >= 5 ? 0 : 1;
+        assert_int_equal(bp_encoder_pair_types(&d.words.encoder), wanted[i]);
+    }
+    d.words.tokenizer.rules.pair = usual;
+    desk_end(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +311,7 @@ int main(void)
         cmocka_unit_test(pairs_of_bytes),
         cmocka_unit_test(what_is_no_pair),
         cmocka_unit_test(rows_without_labels),
+        cmocka_unit_test(types_of_pairs_are_known_or_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

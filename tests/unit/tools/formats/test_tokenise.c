@@ -492,6 +492,22 @@ static void second_texts_begin_once(void **state)
     free(text);
 }
 
+/* Where the store cannot say whether the file is there, it is made anew. */
+static void a_file_nobody_knows_of_is_made(void **state)
+{
+    (void)state;
+    desk d;
+    desk_begin(&d);
+    desk_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+    faulty_store_arm(&d.faulty, FAULT_EXISTS, 1, false);
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+    assert_true(d.work.built);
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+    assert_false(d.work.built);
+    desk_end(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,6 +520,7 @@ int main(void)
         cmocka_unit_test(faults_while_tokenising),
         cmocka_unit_test(texts_are_examples),
         cmocka_unit_test(second_texts_begin_once),
+        cmocka_unit_test(a_file_nobody_knows_of_is_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,11 +99,24 @@ static void accents_and_lower_case_are_those_of_the_tokenizers_library(void **st
     assert_int_equal(wrong, 0);
 }
 
+/* What is no character decomposes to itself. */
+static void numbers_beyond_the_last_character_stay(void **state)
+{
+    (void)state;
+    uint32_t parts[BP_CHAR_PARTS];
+    assert_int_equal(bp_char_decompose(0x10ffff, parts), 1);
+    assert_int_equal(parts[0], 0x10ffff);
+    assert_int_equal(bp_char_decompose(0x110000, parts), 1);
+    assert_int_equal(parts[0], 0x110000);
+    assert_int_equal(bp_char_decompose(0xe9, parts), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_are_those_of_the_tokenizers_library),
         cmocka_unit_test(accents_and_lower_case_are_those_of_the_tokenizers_library),
+        cmocka_unit_test(numbers_beyond_the_last_character_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

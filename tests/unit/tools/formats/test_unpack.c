@@ -269,6 +269,24 @@ static void every_failing_call_is_reported(void **state)
     for_each_golden(unpack_failing);
 }
 
+/* What was wrong first is said, also where closing fails after it. */
+static void the_first_error_stays(void **state)
+{
+    (void)state;
+    desk d;
+    desk_begin(&d);
+    for (size_t i = 0; i < 2; i++) {
+        size_t size;
+        unsigned char *bytes = disk_file_read(golden[i], &size);
+        faulty_store_arm(&d.faulty, FAULT_CLOSE, 1, false);
+        assert_int_equal(desk_unpack(&d, bytes, size / 2, 1 << 20), BP_ERR_DATA);
+        assert_int_equal(d.faulty.failures, 1);
+        assert_false(is_there(&d));
+        free(bytes);
+    }
+    desk_end(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +297,7 @@ int main(void)
         cmocka_unit_test(a_bomb_ends_at_the_limit),
         cmocka_unit_test(windows_that_are_too_large_are_refused),
         cmocka_unit_test(every_failing_call_is_reported),
+        cmocka_unit_test(the_first_error_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
