@@ -308,7 +308,7 @@ static void link_join(const host_context *context, const bp_linked_program *link
     ops[at - join.before].joined = JOINED_LATER;
     /* AVX2's tiles of few columns are slower than its vectors of rows, which read x once more. */
     const bp_matmul_scalars *s = tuple->scalars;
-    const bool pays = context->form > 1 || s->k > BP_MATMUL_NARROW;
+    const bool pays = context->form > BP_HOST_FORM_JOINS || s->k > BP_MATMUL_NARROW;
     for (uint32_t i = 1; i <= join.squeezed && pays; i++) {
         ops[at - join.before + i].joined = JOINED_SQUEEZED;
     }
@@ -445,7 +445,8 @@ static const bp_host_kernel *kernel_now(const host_context *context, const host_
     }
     const bp_dtype working =
         bp_kernel_working(bp_kernel_describe((bp_kernel)op->number), op->tuples[0].dtypes);
-    return context->kernel_of(context->now > 0 || !joined ? context->now : 1, working, op->number);
+    const uint32_t form = context->now == 0 && joined ? BP_HOST_FORM_JOINS : context->now;
+    return context->kernel_of(form, working, op->number);
 }
 
 static void run_compute(host_context *context, const host_op *op)

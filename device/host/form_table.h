@@ -11,6 +11,13 @@
 /* Name of form number index < BP_HOST_FORMS_ALL; 0 is "portable". */
 const char *bp_host_form_name(uint32_t index);
 
+/* The slowest form that joins products (join.h): the first of this machine's that is fast. */
+#if defined(__x86_64__)
+#define BP_HOST_FORM_JOINS 3
+#else
+#define BP_HOST_FORM_JOINS 1
+#endif
+
 /* Whether this build has the form and this processor can run it. */
 bool bp_host_form_runs(uint32_t index);
 

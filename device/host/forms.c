@@ -90,15 +90,7 @@ uint32_t bp_host_form_other(uint32_t index, uint32_t turn)
     for (uint32_t i = 1; i < BP_HOST_FORMS; i++) {
         fast = i != index && bp_host_form_runs(i) ? i : fast;
     }
-    if (turn == 1) {
-        return fast;
-    }
-    for (uint32_t i = 0; i < BP_HOST_FORMS; i++) {
-        if (i != index && i != fast && bp_host_form_runs(i)) {
-            return i;
-        }
-    }
-    return index;
+    return turn == 1 ? fast : 0; /* the portable one is neither, and runs everywhere */
 }
 
 void bp_host_form_kernels(uint32_t index,

@@ -16,20 +16,12 @@ typedef struct exporting {
     bp_gguf_writer writer;
 } exporting;
 
-static bool gguf_export_ends_with(const char *name, const char *ending)
-{
-    size_t length = strlen(name);
-    size_t tail = strlen(ending);
-    return length >= tail && strcmp(name + length - tail, ending) == 0;
-}
-
-/* The type of a tensor in the file (prepare_tensors of convert_hf_to_gguf.py). */
+/* The type of a tensor in the file (prepare_tensors of convert_hf_to_gguf.py). Norms and biases are
+ * vectors. */
 static bp_dtype gguf_export_type_of(const exporting *e, const char *name,
                                     const bp_tensor_view *view)
 {
-    bool always_f32 = view->rank < 2 || gguf_export_ends_with(name, "_norm.weight") ||
-                      !gguf_export_ends_with(name, ".weight") ||
-                      strcmp(name, "position_embd.weight") == 0 ||
+    bool always_f32 = view->rank < 2 || strcmp(name, "position_embd.weight") == 0 ||
                       strcmp(name, "token_types.weight") == 0;
     return always_f32 ? BP_F32 : e->target->keep ? bp_tensor_view_dtype(view) : e->target->dtype;
 }

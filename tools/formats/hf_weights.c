@@ -293,7 +293,7 @@ static bool goes_in_place(const loading *l, uint32_t parameter)
 {
     const bp_parameter *p = parameter_of(l, parameter);
     const bp_buffer *buffer = &l->runtime->graph.buffers[p->weight];
-    return p->master == BP_NO_BUFFER && bp_tensor_readable(buffer->dtype) &&
+    return p->master == BP_NO_BUFFER && /* it is no code: its type is one that files have */
            bp_runtime_reach(l->runtime, buffer, 0, p->count, bp_dtype_bytes(buffer->dtype)) != NULL;
 }
 

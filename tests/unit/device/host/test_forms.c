@@ -129,10 +129,22 @@ static void all_forms_give_equal_bits(void **state)
     close_all(&all);
 }
 
+/* A form that lacks a function, or is of another processor, has that of a form before it. */
+static void each_form_has_all_functions(void **state)
+{
+    (void)state;
+    for (uint32_t form = 0; form < BP_HOST_FORMS_ALL; form++) {
+        assert_non_null(bp_host_form_codes(form));
+        assert_non_null(bp_host_form_words(form));
+        assert_non_null(bp_host_form_kernel(form, 0, BP_KERNEL_matmul));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_forms_give_equal_bits),
+        cmocka_unit_test(each_form_has_all_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -395,8 +395,8 @@ static void the_workspace_shrinks(void **state)
     assert_int_equal(join_of(&p).before, 0);
 }
 
-/* Runs the program in a form and copies y, and u behind it. */
-static void run_program(const adapter_program *p, const char *form, uint32_t threads,
+/* Runs the program in a form, and again in the form of that turn, and copies y, and u behind it. */
+static void run_program(const adapter_program *p, const char *form, uint32_t threads, uint32_t turn,
                         unsigned char *y, const size_t bytes[2])
 {
     const uint64_t link = bp_device_host.link_bytes(4, 28, 40);
@@ -413,6 +413,8 @@ static void run_program(const adapter_program *p, const char *form, uint32_t thr
     assert_int_equal(bp_device_host.link(on.context, 0, &p->program, memory, link), BP_OK);
     assert_int_equal(bp_device_host.seal(on.context), BP_OK);
     for (uint32_t i = 0; i < 2; i++) { /* once more: nothing of the first run counts */
+        const bp_device_move elsewhere = {.form = i == 0 ? 0 : turn};
+        bp_device_host.move(on.context, &elsewhere);
         assert_int_equal(bp_device_host.run(on.context, 0), BP_OK);
     }
     memcpy(y, on.arena + Y * PLACE, bytes[0]);
@@ -444,10 +446,11 @@ static void joined_products_give_equal_bits(void **state)
                          s[0] >= 576 && i % 3 == 0 ? 2 : 0);
         const size_t width = bp_dtype_bytes(types[i % 3]);
         const size_t bytes[2] = {(size_t)(s[0] * s[1]) * width, (size_t)(s[0] * s[3]) * width};
-        run_program(&p, "portable", 1, right, bytes);
+        run_program(&p, "portable", 1, 0, right, bytes);
         for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
             for (uint32_t threads = 1; bp_host_form_runs(form) && threads < 4; threads += 2) {
-                run_program(&p, bp_host_form_name(form), threads, got, bytes);
+                const uint32_t turn = threads == 1 ? 2 : i / 3 % 2;
+                run_program(&p, bp_host_form_name(form), threads, turn, got, bytes);
                 assert_memory_equal(got, right, bytes[0] + bytes[1]);
             }
         }

@@ -320,6 +320,15 @@ static void hostile_llmc_headers_are_refused(void **state)
         assert_int_equal(bp_llmc_open(&d->llmc, &d->faulty.store, "in", &d->room, &d->error),
                          BP_ERR_STORE);
     }
+    /* Nobody listens, or something was wrong before. */
+    memory_store_put(&d->memory, "in", good, 1023);
+    fresh(d);
+    assert_int_equal(bp_llmc_open(&d->llmc, &d->faulty.store, "in", &d->room, NULL), BP_ERR_DATA);
+    d->error = (bp_error){.code = BP_ERR_STORE, .text = "before"};
+    assert_int_equal(bp_llmc_open(&d->llmc, &d->faulty.store, "in", &d->room, &d->error),
+                     BP_ERR_DATA);
+    assert_string_equal(d->error.text, "before");
+    d->error = (bp_error){.code = BP_OK};
     free(good);
     desk_free(d);
 }

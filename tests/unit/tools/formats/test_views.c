@@ -398,6 +398,53 @@ static void stretches_that_are_not_there_are_refused(void **state)
     desk_free(d);
 }
 
+/* Codes of which one part is otherwise: refused by name, or no codes at all. */
+/* verifies formats-16.301b */
+static void codes_of_other_shapes_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bp_dtype dtype;
+        uint32_t rank;
+        uint64_t shape[3], state; /* bytes of the state; 0: there is SCB */
+        const char *said;         /* NULL: taken, "": no codes */
+    } cases[] = {
+        {"m.w.weight", BP_I8, 2, {2, 3}, 0, NULL},
+        {"m.w.weight", BP_I8, 1, {6}, 0, "must be a matrix"},
+        {"m.w.weight", BP_I8, 3, {2, 3, 1}, 0, "must be a matrix"},
+        {"m.w.weight", BP_I8, 2, {0, 3}, 0, "must be a matrix"},
+        {"m.w.weight", BP_I8, 2, {2, 0}, 0, "must be a matrix"},
+        {"m.w.other", BP_I8, 2, {2, 3}, 0, ""},
+        {"w", BP_I8, 2, {2, 3}, 0, ""},
+        {"m.w.weight", BP_U8, 2, {3, 1}, 1025, "at most 1024 bytes"},
+        {"m.w.weight", BP_U8, 2, {3, 1}, 1024, "a value is missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        desk *d = desk_new();
+        bp_bnb bnb;
+        uint32_t part = 0;
+        made_add(&d->made, cases[i].name, cases[i].dtype, cases[i].rank, cases[i].shape);
+        if (cases[i].state > 0) {
+            made_add(&d->made, "m.w.weight.quant_state.bitsandbytes__nf4", BP_U8, 1,
+                     (uint64_t[]){cases[i].state});
+        } else {
+            made_add_values(&d->made, "m.w.SCB", BP_F32, 1, (uint64_t[]){2}, 1);
+        }
+        desk_open(d);
+        bp_tensor_entry *entry = bp_tensor_set_find(&d->set, cases[i].name, &part);
+        assert_non_null(entry);
+        const bp_status status = bp_bnb_find(&d->set, entry, part, 1, &bnb);
+        const bool good = cases[i].said == NULL || cases[i].said[0] == '\0';
+        if (status != (good ? BP_OK : BP_ERR_DATA) ||
+            (!good && strstr(d->error.text, cases[i].said) == NULL)) {
+            fail_msg("%zu: %d %s: %s", i, status, d->error.name, d->error.text);
+        }
+        assert_true(!good || (bnb.form != BP_QUANTISED_NONE) == (cases[i].said == NULL));
+        desk_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +458,7 @@ int main(void)
         cmocka_unit_test(storage_that_fails_is_said_so),
         cmocka_unit_test(rows_before_the_first_are_left_out),
         cmocka_unit_test(stretches_that_are_not_there_are_refused),
+        cmocka_unit_test(codes_of_other_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
