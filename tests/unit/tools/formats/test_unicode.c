@@ -114,9 +114,9 @@ static void numbers_beyond_the_last_character_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_beyond_the_last_character_stay),
         cmocka_unit_test(classes_are_those_of_the_tokenizers_library),
         cmocka_unit_test(accents_and_lower_case_are_those_of_the_tokenizers_library),
-        cmocka_unit_test(numbers_beyond_the_last_character_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
