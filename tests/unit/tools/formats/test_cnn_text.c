@@ -42,6 +42,8 @@ static void layers_are_read_and_written(void **state)
     require_written("conv  8   3x3 linear padding half stride 1", "conv 8 3 linear");
     require_written("depthwise 253 padding 0", "depthwise 253 padding 0");
     require_written("separable 16384 3 stride 2", "separable 16384 3 stride 2");
+    require_written("conv 8 3 stride 1x2", "conv 8 3 stride 1x2");
+    require_written("max-pool 2 padding half", "max-pool 2 padding half");
     require_written("dense 128", "dense 128");
     require_written("dense 8  linear plain", "dense 8 plain linear");
     require_written("basic 16", "basic 16");
@@ -97,9 +99,50 @@ static void other_texts_are_refused(void **state)
     }
 }
 
+/* Configs are the same where their layers are; more than can be are not looked at. */
+static void configs_are_compared_layer_by_layer(void **state)
+{
+    (void)state;
+    static bp_cnn_config one, other;
+    static char out[64 * (BP_CNN_LAYERS_MAX + 1)];
+    static const uint32_t counts[] = {0, 1, 3, BP_CNN_LAYERS_MAX, BP_CNN_LAYERS_MAX + 1};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        bp_model_config a = {.positions = 1}, b = {.positions = 1};
+        bp_text text;
+        size_t written = 0;
+        one.layers = counts[i];
+        for (uint32_t k = 0; k < counts[i] && k < BP_CNN_LAYERS_MAX; k++) {
+            assert_true(bp_cnn_layer_read("dense 8", &one.layer[k]));
+        }
+        other = one;
+        bp_config_set_own(&a, &one, sizeof one);
+        bp_config_set_own(&b, &other, sizeof other);
+        assert_true(bp_cnn_same(&a, &b));
+        bp_text_init(&text, NULL, NULL, out, sizeof out);
+        bp_cnn_layers_put(&text, &a);
+        bp_text_char(&text, '\0');
+        assert_int_equal(bp_text_flush(&text), BP_OK);
+        for (const char *at = strstr(out, "dense 8"); at != NULL; at = strstr(at + 1, "dense 8")) {
+            written++;
+        }
+        assert_int_equal(written, counts[i] < BP_CNN_LAYERS_MAX ? counts[i] : BP_CNN_LAYERS_MAX);
+        if (counts[i] == 3) {
+            other.layer[1].channels = 9;
+            bp_config_set_own(&b, &other, sizeof other);
+            assert_false(bp_cnn_same(&a, &b));
+        }
+        other.layers = counts[i] + 1;
+        bp_config_set_own(&b, &other, sizeof other);
+        assert_false(bp_cnn_same(&a, &b));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layers_are_read_and_written),
-                                       cmocka_unit_test(other_texts_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_are_read_and_written),
+        cmocka_unit_test(other_texts_are_refused),
+        cmocka_unit_test(configs_are_compared_layer_by_layer),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
