@@ -255,9 +255,9 @@ static void bert_forward(bp_emit *emit, bp_stage_call *call)
     } else if (call->stage > own.stack.layers) {
         bp_bert_head_forward(emit, call, head_first(config));
     } else {
-        bp_block block;
-        bp_bert_block_describe(emit, call, &block);
-        bp_block_forward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        bp_bert_block_describe(emit, call, block);
+        bp_block_forward(emit, call, block);
     }
 }
 
@@ -296,18 +296,18 @@ static void bert_backward(bp_emit *emit, bp_stage_call *call)
     } else if (call->stage > own.stack.layers) {
         bp_bert_head_backward(emit, call, head_first(config));
     } else {
-        bp_block block;
-        bp_bert_block_describe(emit, call, &block);
-        bp_block_backward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        bp_bert_block_describe(emit, call, block);
+        bp_block_backward(emit, call, block);
     }
 }
 
 static uint32_t bert_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
                            uint32_t *variants_of)
 {
-    bp_block block;
-    bp_bert_block_describe(emit, call, &block);
-    return bp_block_tapes(emit, call, &block, request, variants_of);
+    bp_block *block = bp_block_room(emit);
+    bp_bert_block_describe(emit, call, block);
+    return bp_block_tapes(emit, call, block, request, variants_of);
 }
 
 static const char *bert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
@@ -363,6 +363,7 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
  * again with a bias that the last stage has already updated. So with several micro-batches its
  * gradient is added up in another order than without release. */
 const bp_model bp_model_bert = {.name = "bert",
+                                .scratch = sizeof(bp_block),
                                 .pads = true,
                                 .check = bert_check,
                                 .inputs = inputs,

@@ -13,6 +13,13 @@
 
 #include "layers/node.h"
 
+/* Where a model that is made of blocks (bp_model.scratch: sizeof(bp_block)) writes the list of the
+ * stage that it emits: 26 KB are not for the stack. */
+static inline bp_block *bp_block_room(const bp_emit *emit)
+{
+    return emit->scratch;
+}
+
 /* Whether the list is one: known kinds, every input made by an earlier node, every value made once,
  * shapes that go with the kinds, an output, no node that runs once and is to be recomputed.
  * BP_ERR_USAGE with what is wrong, named by the value or the node's place. */

@@ -140,9 +140,9 @@ void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *caus
     if (call->stage == 0) {
         causal_embed(emit, call, causal);
     } else if (is_block(&emit->spec->config, call->stage)) {
-        bp_block block;
-        causal->block->describe(emit, call, &block);
-        bp_block_forward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        causal->block->describe(emit, call, block);
+        bp_block_forward(emit, call, block);
     } else {
         forward_head(emit, call, causal);
     }
@@ -200,9 +200,9 @@ void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *cau
     if (call->stage == 0) {
         backward_embedding(emit, call, causal);
     } else if (is_block(&emit->spec->config, call->stage)) {
-        bp_block block;
-        causal->block->describe(emit, call, &block);
-        bp_block_backward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        causal->block->describe(emit, call, block);
+        bp_block_backward(emit, call, block);
     } else {
         backward_head(emit, call, causal);
     }
@@ -211,9 +211,9 @@ void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *cau
 uint32_t bp_causal_tapes(bp_emit *emit, const bp_stage_call *call, const bp_causal_block *block,
                          const bp_tape_request *request, uint32_t *variants)
 {
-    bp_block list;
-    block->describe(emit, call, &list);
-    return bp_block_tapes(emit, call, &list, request, variants);
+    bp_block *list = bp_block_room(emit);
+    block->describe(emit, call, list);
+    return bp_block_tapes(emit, call, list, request, variants);
 }
 
 const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot,
@@ -272,9 +272,9 @@ void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causa
     if (call->stage == 0) {
         causal_embed(emit, call, causal);
     } else if (is_block(&emit->spec->config, call->stage)) {
-        bp_block block;
-        causal->block->describe(emit, call, &block);
-        bp_block_decode(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        causal->block->describe(emit, call, block);
+        bp_block_decode(emit, call, block);
     } else {
         decode_head(emit, call, causal);
     }

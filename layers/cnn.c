@@ -115,10 +115,10 @@ static void cnn_forward(bp_emit *emit, bp_stage_call *call)
         bp_classifier_forward(emit, &judge, cnn_read(emit, call));
         call->output = BP_ABSENT;
     } else {
-        bp_block block;
-        bp_cnn_describe(emit->rows, &own, call->stage, &block);
+        bp_block *block = bp_block_room(emit);
+        bp_cnn_describe(emit->rows, &own, call->stage, block);
         call->input = cnn_read(emit, call);
-        bp_block_forward(emit, call, &block);
+        bp_block_forward(emit, call, block);
     }
     bp_samples_end(emit);
 }
@@ -132,10 +132,10 @@ static void cnn_backward(bp_emit *emit, bp_stage_call *call)
         const bp_ref d_x = bp_classifier_backward(emit, &judge, cnn_read(emit, call));
         call->d_input = call->input_wanted ? d_x : BP_ABSENT;
     } else {
-        bp_block block;
-        bp_cnn_describe(emit->rows, &own, call->stage, &block);
+        bp_block *block = bp_block_room(emit);
+        bp_cnn_describe(emit->rows, &own, call->stage, block);
         call->input = cnn_read(emit, call);
-        bp_block_backward(emit, call, &block);
+        bp_block_backward(emit, call, block);
     }
     bp_samples_end(emit);
 }
@@ -145,11 +145,11 @@ static uint32_t cnn_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tap
 {
     const bp_cnn_config own = bp_cnn_config_of(&emit->spec->config);
     bp_stage_call asked = *call;
-    bp_block block;
+    bp_block *block = bp_block_room(emit);
     bp_samples_begin(emit);
-    bp_cnn_describe(emit->rows, &own, call->stage, &block);
+    bp_cnn_describe(emit->rows, &own, call->stage, block);
     asked.input = cnn_read(emit, call);
-    const uint32_t count = bp_block_tapes(emit, &asked, &block, request, variants);
+    const uint32_t count = bp_block_tapes(emit, &asked, block, request, variants);
     bp_samples_end(emit);
     return count;
 }
@@ -223,6 +223,7 @@ static bp_status cnn_check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_cnn = {.name = "cnn",
+                               .scratch = sizeof(bp_block),
                                .check = cnn_check,
                                .inputs = bp_inputs_numbers,
                                .stages = cnn_stages,

@@ -166,6 +166,7 @@ static bp_status gpt2_check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_gpt2 = {.name = "gpt2",
+                                .scratch = sizeof(bp_block),
                                 .input_major = true,
                                 .pads = true,
                                 .check = gpt2_check,

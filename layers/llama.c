@@ -285,6 +285,7 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_llama = {.name = "llama",
+                                 .scratch = sizeof(bp_block),
                                  .pads = true,
                                  .check = llama_check,
                                  .inputs = bp_inputs_texts,

@@ -156,9 +156,9 @@ static void mlp_model_forward(bp_emit *emit, bp_stage_call *call)
         bp_classifier_forward(emit, &judge, input_rows(emit, call));
         call->output = BP_ABSENT;
     } else {
-        bp_block block;
-        describe_hidden(emit, call, &block);
-        bp_block_forward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        describe_hidden(emit, call, block);
+        bp_block_forward(emit, call, block);
     }
     bp_samples_end(emit);
 }
@@ -172,9 +172,9 @@ static void mlp_model_backward(bp_emit *emit, bp_stage_call *call)
         const bp_ref d_x = bp_classifier_backward(emit, &judge, input_rows(emit, call));
         call->d_input = call->input_wanted ? d_x : BP_ABSENT;
     } else {
-        bp_block block;
-        describe_hidden(emit, call, &block);
-        bp_block_backward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        describe_hidden(emit, call, block);
+        bp_block_backward(emit, call, block);
     }
     bp_samples_end(emit);
 }
@@ -216,6 +216,7 @@ static bp_status mlp_model_check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_mlp = {.name = "mlp",
+                               .scratch = sizeof(bp_block),
                                .check = mlp_model_check,
                                .inputs = bp_inputs_numbers,
                                .stages = mlp_model_stage_count,

@@ -154,9 +154,9 @@ static void modernbert_forward(bp_emit *emit, bp_stage_call *call)
         (void)embed(emit, call->output, BP_ABSENT);
         drop(emit, call->output);
     } else if (is_block(config, call->stage)) {
-        bp_block block;
-        bp_modernbert_block_describe(emit, call, &block);
-        bp_block_forward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        bp_modernbert_block_describe(emit, call, block);
+        bp_block_forward(emit, call, block);
     } else {
         bp_modernbert_head_forward(emit, call, head_first(config));
     }
@@ -185,9 +185,9 @@ static void modernbert_backward(bp_emit *emit, bp_stage_call *call)
     if (call->stage == 0) {
         backward_embed(emit, call);
     } else if (is_block(config, call->stage)) {
-        bp_block block;
-        bp_modernbert_block_describe(emit, call, &block);
-        bp_block_backward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        bp_modernbert_block_describe(emit, call, block);
+        bp_block_backward(emit, call, block);
     } else {
         bp_modernbert_head_backward(emit, call, head_first(config));
     }
@@ -196,9 +196,9 @@ static void modernbert_backward(bp_emit *emit, bp_stage_call *call)
 static uint32_t modernbert_tapes(bp_emit *emit, const bp_stage_call *call,
                                  const bp_tape_request *request, uint32_t *variants)
 {
-    bp_block block;
-    bp_modernbert_block_describe(emit, call, &block);
-    return bp_block_tapes(emit, call, &block, request, variants);
+    bp_block *block = bp_block_room(emit);
+    bp_modernbert_block_describe(emit, call, block);
+    return bp_block_tapes(emit, call, block, request, variants);
 }
 
 static const char *modernbert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
@@ -260,6 +260,7 @@ static bp_status modernbert_check(const bp_spec *spec, bp_error *error)
 
 /* The vocabulary's table is not sliced under gradient release, for BERT's reason. */
 const bp_model bp_model_modernbert = {.name = "modernbert",
+                                      .scratch = sizeof(bp_block),
                                       .pads = true,
                                       .check = modernbert_check,
                                       .inputs = bp_inputs_texts,

@@ -177,6 +177,7 @@ static bp_status neox_check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_neox = {.name = "gpt_neox",
+                                .scratch = sizeof(bp_block),
                                 .pads = true,
                                 .check = neox_check,
                                 .inputs = bp_inputs_texts,

@@ -221,39 +221,39 @@ static void describe_block(const bp_emit *emit, uint32_t stage, bp_block *block)
 
 static void forward(bp_emit *emit, bp_stage_call *call)
 {
-    bp_block block;
+    bp_block *block = bp_block_room(emit);
     const bp_piece piece = describe_piece(emit, call->stage);
-    describe_block(emit, call->stage, &block);
+    describe_block(emit, call->stage, block);
     const outside was = enter(emit, &piece);
-    bp_block_forward(emit, call, &block);
+    bp_block_forward(emit, call, block);
     leave(emit, &was);
 }
 
 static void backward(bp_emit *emit, bp_stage_call *call)
 {
-    bp_block block;
+    bp_block *block = bp_block_room(emit);
     const bp_piece piece = describe_piece(emit, call->stage);
-    describe_block(emit, call->stage, &block);
+    describe_block(emit, call->stage, block);
     const outside was = enter(emit, &piece);
-    bp_block_backward(emit, call, &block);
+    bp_block_backward(emit, call, block);
     leave(emit, &was);
 }
 
 /* All of it happens in the first stage: pieces of time are for training. */
 static void decode(bp_emit *emit, bp_stage_call *call)
 {
-    bp_block block;
+    bp_block *block = bp_block_room(emit);
     call->output = BP_ABSENT;
     if (call->stage > 0) {
         return;
     }
     const bp_piece piece = describe_piece(emit, 0);
-    describe_block(emit, 0, &block);
+    describe_block(emit, 0, block);
     call->input =
         bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                        block.value[BEFORE].shape[0], block.value[BEFORE].shape[1], "state");
+                        block->value[BEFORE].shape[0], block->value[BEFORE].shape[1], "state");
     const outside was = enter(emit, &piece);
-    bp_block_decode(emit, call, &block);
+    bp_block_decode(emit, call, block);
     leave(emit, &was);
 }
 
@@ -322,6 +322,7 @@ static bp_status check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_rnn = {.name = "rnn",
+                               .scratch = sizeof(bp_block),
                                .check = check,
                                .inputs = bp_inputs_windows,
                                .stages = stage_count,

@@ -415,9 +415,9 @@ static void vit_forward(bp_emit *emit, bp_stage_call *call)
                                       own.stack.width, "out");
         vit_embed(emit, call->output);
     } else if (is_block(&own, call->stage)) {
-        bp_block block;
-        bp_vit_block_describe(emit, call, &block);
-        bp_block_forward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        bp_vit_block_describe(emit, call, block);
+        bp_block_forward(emit, call, block);
     } else {
         vit_head_forward(emit, call, rows.whole);
     }
@@ -432,9 +432,9 @@ static void vit_backward(bp_emit *emit, bp_stage_call *call)
     if (call->stage == 0) {
         vit_backward_embed(emit, call);
     } else if (is_block(&own, call->stage)) {
-        bp_block block;
-        bp_vit_block_describe(emit, call, &block);
-        bp_block_backward(emit, call, &block);
+        bp_block *block = bp_block_room(emit);
+        bp_vit_block_describe(emit, call, block);
+        bp_block_backward(emit, call, block);
     } else {
         vit_head_backward(emit, call, rows.whole);
     }
@@ -445,10 +445,10 @@ static uint32_t vit_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tap
                           uint32_t *variants)
 {
     vit_rows rows;
-    bp_block block;
+    bp_block *block = bp_block_room(emit);
     vit_rows_begin(emit, &rows);
-    bp_vit_block_describe(emit, call, &block);
-    const uint32_t count = bp_block_tapes(emit, call, &block, request, variants);
+    bp_vit_block_describe(emit, call, block);
+    const uint32_t count = bp_block_tapes(emit, call, block, request, variants);
     vit_rows_end(emit, &rows);
     return count;
 }
@@ -520,6 +520,7 @@ static bp_status vit_check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_vit = {.name = "vit",
+                               .scratch = sizeof(bp_block),
                                .check = vit_check,
                                .inputs = bp_inputs_numbers,
                                .stages = vit_stages,

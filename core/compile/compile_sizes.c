@@ -82,7 +82,8 @@ uint64_t bp_compile_bytes(const bp_spec *spec)
     bytes += bp_adapter_parameters(spec) * (uint64_t)sizeof(bp_parameter);
     bytes = bp_size_add(bytes, compile_sharing_bytes(spec, bp_adapter_parameters(spec)));
     bytes = bp_size_add(bytes, bp_lanes_bytes(spec));
-    return bytes + 10 * TABLE_ALIGNMENT;
+    bytes = bp_size_add(bytes, spec->model->scratch);
+    return bytes + 11 * TABLE_ALIGNMENT;
 }
 
 uint64_t bp_compile_scratch(const bp_spec *spec)
@@ -97,10 +98,14 @@ bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec, 
     const size_t names = (size_t)count * BP_BUFFER_NAME_MAX;
     void *parameters = NULL;
     void *text = NULL;
+    void *scratch = NULL;
     bp_status status =
         bp_arena_carve(memory, count * sizeof(bp_parameter), TABLE_ALIGNMENT, &parameters);
     if (status == BP_OK && bp_graph_counts(graph)) {
         status = bp_arena_carve(memory, names, TABLE_ALIGNMENT, &text);
+    }
+    if (status == BP_OK && spec->model->scratch > 0) {
+        status = bp_arena_carve(memory, spec->model->scratch, TABLE_ALIGNMENT, &scratch);
     }
     if (status != BP_OK) {
         return bp_error_set(graph->error, BP_ERR_FIT, "compile", "the plan's memory is too small",
@@ -108,6 +113,7 @@ bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec, 
     }
     bp_emit_init(emit, graph, spec, parameters, count);
     graph->alignment = spec->device_options.alignment;
+    emit->scratch = scratch;
     emit->names = text;
     emit->names_limit = text != NULL ? (uint32_t)names : 0;
     return BP_OK;

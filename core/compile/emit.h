@@ -153,13 +153,15 @@ typedef struct bp_emit {
     char *names;           /* of the parameters: the graph's, or of one that counts its own */
     uint32_t names_used;
     uint32_t names_limit;
-    uint32_t carried;          /* buffers that prefill made for decode, */
-    uint32_t carried_asked;    /* how many of them decode has asked for, */
-    uint32_t carried_next;     /* and behind which buffer the next one lies */
-    bool tables;               /* some list op needs a table in the arena */
-    bool reduced;              /* backward reads something as a tape in 8 bits leaves it */
-    bool moves;                /* backward moves statistics: a step is not computed again */
-    uint32_t weights_end;      /* the buffers of all parameters lie before this one */
+    void *scratch;          /* the model's, of bp_model.scratch bytes, aligned for any object; what
+                               lies in it is nobody's between two calls of the model */
+    uint32_t carried;       /* buffers that prefill made for decode, */
+    uint32_t carried_asked; /* how many of them decode has asked for, */
+    uint32_t carried_next;  /* and behind which buffer the next one lies */
+    bool tables;            /* some list op needs a table in the arena */
+    bool reduced;           /* backward reads something as a tape in 8 bits leaves it */
+    bool moves;             /* backward moves statistics: a step is not computed again */
+    uint32_t weights_end;   /* the buffers of all parameters lie before this one */
     struct bp_compile *flying; /* buckets of gradients are sent while parameters are acquired;
                                   NULL: none */
     uint32_t below_seen[BP_BELOW_WEIGHTS + 1]; /* what might live below, so far, of each kind, */
@@ -172,7 +174,8 @@ typedef struct bp_emit {
 /* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref
  * absent. `parameters` has room for parameter_limit rows. Whoever emits ops begins here. For a
  * graph that counts, emit->names and names_limit have to be set before the first parameter:
- * BP_BUFFER_NAME_MAX bytes for each are enough. */
+ * BP_BUFFER_NAME_MAX bytes for each are enough. A model that asks for
+ * scratch has to be given emit->scratch before it emits a stage. */
 void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parameter *parameters,
                   uint32_t parameter_limit);
 

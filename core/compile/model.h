@@ -53,6 +53,7 @@ struct bp_model {
     bool pads;        /* what stands behind a sample's end changes nothing before it, and gets
                          gradients of zero: it may as well not be there (core/compile/lengths.h) */
     const char *name; /* config.json's model_type */
+    size_t scratch;   /* bytes of emit->scratch that its functions write on while they emit */
 
     /* The model's own rules on top of bp_spec_check: BP_ERR_USAGE naming the field. */
     bp_status (*check)(const bp_spec *spec, bp_error *error);

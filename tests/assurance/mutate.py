@@ -13,7 +13,14 @@ A mutant that no test sees is a failure, unless tests/assurance/mutation.survivo
 
   mutate.py [COUNT] [SEED]
   AGAIN=1 mutate.py ..     after new tests: what the report that is there says was found is not tried again
-  SLOW=60 mutate.py ..     tests that take up to a minute take part (20 seconds)
+  SLOW=60 mutate.py ..     tests that take up to a minute take part (20 seconds); seconds of the processor, so that
+                           other work on the machine leaves no test out
+
+  WORKERS=6 mutate.py ..   so many tests at a time (2)
+
+What was found is written down at once (build/mutation/found.txt), and so is what each test reaches: AGAIN=1 goes on
+where a run was cut off, and compiles, links and traces only what has changed. All mutants meet the tests of a second
+or less first, so that what survives these is known early.
 """
 import concurrent.futures
 import hashlib
@@ -31,11 +38,15 @@ BUILD = "build/release"
 LISTED = "tests/assurance/mutation.survivors"
 FOLDERS = ("arena", "core", "optim")
 TESTS = ("tests/unit/arena", "tests/unit/core", "tests/unit/optim", "tests/golden", "tests/fault")
+HEADERS = [os.path.join(base, f) for folder in ("arena", "core", "device", "layers", "optim") for base, _, files in
+           os.walk(os.path.join(ROOT, folder)) for f in files if f.endswith((".h", ".def"))]
 FLAGS = ("-std=c99 -O1 -w -ffp-contract=off -fno-math-errno -I. -D_POSIX_C_SOURCE=200809L "
          "-include tests/assurance/mutant_chosen.h").split()
 LIBS = "-l:libutf8proc.a -l:libz.a -l:libzstd.a -lm -lpthread -ldl -lcmocka -ljansson".split()
-SLOW = int(os.environ.get("SLOW", "20"))  # seconds; a test that takes longer does not take part
-WORKERS = 2
+SLOW = int(os.environ.get("SLOW", "20"))  # of the processor; a test that takes longer does not take part
+WORKERS = int(os.environ.get("WORKERS", "2"))
+QUICK = 1.0  # seconds of the processor
+OVERDUE = (124, 137, 128 + 24)  # by the clock, and by the processor (SIGXCPU)
 
 TOKEN = re.compile(r"""\s+|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[A-Za-z_]\w*|\d[\w.]*(?:[eE][-+]\d+\w*)?"""
                    r"""|->|\+\+|--|<<=|>>=|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||\.\.\.|.""", re.S)
@@ -56,6 +67,9 @@ class Mutant:
         self.number = 0
         self.state = "survived"
         self.by = ""
+
+    def line_of(self, state="", why=""):
+        return f"{state or self.state} {self.path}:{self.line} {self.what} {self.name} {self.by}{why}"
 
 
 def text_of(tokens):
@@ -243,6 +257,11 @@ def written(text, places, chosen):
     return "".join(out) + text[at:]
 
 
+def newer(target, sources):
+    """Whether a file is there and none of the others is younger."""
+    return os.path.exists(target) and all(os.path.getmtime(s) <= os.path.getmtime(target) for s in sources)
+
+
 def compile_file(path, text, places):
     """Compiles a file with its mutants; what is no C is left out and told."""
     chosen = {m.number for place in places for m in place[4]}
@@ -250,9 +269,16 @@ def compile_file(path, text, places):
     target = f"{OUT}/obj/{path[:-2].replace('/', '_')}.o"
     os.makedirs(os.path.dirname(source), exist_ok=True)
     lost = []
+    before = ""
+    if os.path.exists(source) and os.path.exists(target):
+        with open(source, encoding="utf-8") as file:
+            before = file.read()
     while True:
+        now = written(text, places, chosen)
+        if now == before and newer(target, HEADERS):
+            return target, lost
         with open(source, "w", encoding="utf-8") as file:
-            file.write(written(text, places, chosen))
+            file.write(now)
         extra = ["-O3", "-fno-trapping-math"] if path in ("core/number/convert.c", "core/number/quantised.c") else []
         done = subprocess.run(["gcc", *FLAGS, *extra, "-c", source, "-o", target],
                               stderr=subprocess.PIPE, text=True, check=False)
@@ -269,26 +295,30 @@ class Test:
     def __init__(self, name):
         self.name = name
         self.program = f"{OUT}/{name.replace('/', '_')}"
-        self.seconds = 0.0
+        self.seconds = 0.0  # of the processor
+        self.waits = 0.0    # by the clock
         self.reached = b""
 
-    def run(self, mutant, limit, trace=None):
+    def run(self, mutant, limit, wait, trace=None):
+        """(exit code, seconds of the processor, by the clock); it is stopped at `limit` of the first, `wait` of the second."""
         environment = dict(os.environ, BP_TEST_SHORT="1", BP_MUTANT=str(mutant), BUILD=BUILD)
         with tempfile.TemporaryDirectory(dir=OUT) as folder:
             environment["TMPDIR"] = folder
             if trace:
                 environment["BP_MUTANT_TRACE"] = trace
             begun = time.monotonic()
-            try:
-                done = subprocess.run(["timeout", "-k", "1", str(limit), self.program], env=environment, check=False,
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                code = done.returncode
-            except OSError:
-                code = 1
-            return code, time.monotonic() - begun
+            run = subprocess.Popen(["timeout", "-k", "1", str(wait), "prlimit", f"--cpu={limit}", self.program],
+                                   env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(run.pid, 0)
+            run.returncode = os.waitstatus_to_exitcode(status)
+            return run.returncode, usage.ru_utime + usage.ru_stime, time.monotonic() - begun
 
 
 def link(test, objects):
+    made = [f"{BUILD}/{test.name}.o", f"{BUILD}/libbedplate.a", *objects]
+    if newer(test.program, made):
+        return
     support = sorted(f"{BUILD}/tests/support/{f[:-2]}.o" for f in os.listdir("tests/support") if f.endswith(".c"))
     done = subprocess.run(["gcc", f"{BUILD}/{test.name}.o", *support, *objects, f"{OUT}/obj/chosen.o",
                            f"{BUILD}/libbedplate.a", *LIBS, "-o", test.program], stderr=subprocess.PIPE, text=True,
@@ -300,22 +330,35 @@ def link(test, objects):
 def trace(test, count):
     """One run without a mutant: how long it takes, and which mutants it comes by."""
     path = f"{test.program}.reached"
-    with open(path, "wb") as file:
-        file.truncate(count + 1)
-    code, test.seconds = test.run(0, SLOW, path)
+    told = f"{test.program}.seconds"
+    if not newer(told, [test.program]):
+        with open(path, "wb") as file:
+            file.truncate(count + 1)
+        code, seconds, waits = test.run(0, SLOW, 30 * SLOW, path)
+        with open(told, "w", encoding="utf-8") as file:
+            file.write(f"{code} {seconds} {waits} {SLOW}\n")
+    with open(told, encoding="utf-8") as file:
+        code, test.seconds, test.waits, limit = (float(word) for word in file.read().split())
+    if code != 0 and limit < SLOW:
+        os.remove(told)
+        return trace(test, count)
     with open(path, "rb") as file:
         test.reached = file.read()
-    os.remove(path)
-    return code == 0
+    return code == 0 and test.seconds <= SLOW
 
 
-def judge(mutant, tests):
+def judge(mutant, tests, quick):
+    """Holds a mutant against the tests that reach it: those that are quick, or the others."""
     mine = sorted((t for t in tests if t.reached[mutant.number]), key=lambda t: t.seconds)
     for test in mine:
-        code, _ = test.run(mutant.number, max(10, int(10 * test.seconds)))
+        if (test.seconds <= QUICK) != quick:
+            continue
+        code, _, _ = test.run(mutant.number, max(10, int(10 * test.seconds)), max(60, int(20 * test.waits)))
         if code not in (0, 77):
             mutant.state = "found"
-            mutant.by = test.name + (" (time)" if code in (124, 137) else "")
+            mutant.by = test.name + (" (time)" if code in OVERDUE else "")
+            with open(f"{OUT}/found.txt", "a", encoding="utf-8") as file:
+                file.write(f"{mutant.line_of()}\n")
             return
     mutant.state = "survived" if mine else "unreached"
 
@@ -338,14 +381,20 @@ def main():
     seed = sys.argv[2] if len(sys.argv) > 2 else "1"
     only = sys.argv[3] if len(sys.argv) > 3 else ""
     before = {}
-    if os.environ.get("AGAIN") and os.path.exists(f"{OUT}/report.txt"):
-        with open(f"{OUT}/report.txt", encoding="utf-8") as file:
+    for name in ("report.txt", "found.txt") if os.environ.get("AGAIN") else ():
+        if not os.path.exists(f"{OUT}/{name}"):
+            continue
+        with open(f"{OUT}/{name}", encoding="utf-8") as file:
             for line in file:
                 found = re.match(r"found \S+ \w+ (\S+ `.*` => `.*`) (\S+.*)$", line)
                 if found:
                     before[found.group(1)] = found.group(2)
-    shutil.rmtree(OUT, ignore_errors=True)
-    os.makedirs(f"{OUT}/obj")
+    if not os.environ.get("AGAIN"):
+        shutil.rmtree(OUT, ignore_errors=True)
+    os.makedirs(f"{OUT}/obj", exist_ok=True)
+    for name in ("report.txt", "found.txt"):
+        if os.path.exists(f"{OUT}/{name}"):
+            os.remove(f"{OUT}/{name}")
     paths = sorted(os.path.join(base, f) for folder in FOLDERS for base, _, files in os.walk(folder) for f in files
                    if f.endswith(".c"))
     texts = {p: open(p, encoding="utf-8").read() for p in paths}
@@ -382,7 +431,11 @@ def main():
         for m in mutants:
             if m.name in before:
                 m.state, m.by = "found", before[m.name]
-        list(pool.map(lambda m: judge(m, tests), [m for m in mutants if m.state != "found"]))
+                with open(f"{OUT}/found.txt", "a", encoding="utf-8") as file:
+                    file.write(f"{m.line_of()}\n")
+        for quick in (True, False):
+            list(pool.map(lambda m: judge(m, tests, quick), [m for m in mutants if m.state != "found"]))
+            print(f"{sum(m.state == 'found' for m in mutants)} found by tests of {QUICK if quick else SLOW} s or less", flush=True)
     return report(mutants, count, seed)
 
 
@@ -393,8 +446,7 @@ def report(mutants, count, seed):
     alive = [m for m in mutants if m.state != "found" and m.name not in reasons]
     stale = [m for m in found if m.name in reasons]
     lines = [f"seed {seed}, {count} asked for, {len(mutants)} mutants"]
-    lines += [f"{'listed' if m in excused else m.state} {m.path}:{m.line} {m.what} {m.name} {m.by}{reasons.get(m.name, '')}"
-              for m in mutants]
+    lines += [m.line_of("listed" if m in excused else "", reasons.get(m.name, "")) for m in mutants]
     for m in alive:
         print(f"{m.state} {m.path}:{m.line} {m.name}")
     for m in stale:

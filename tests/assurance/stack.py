@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """stack.py BUILD SIGNATURES: bounds the stack of the library from gcc's call graph (-fcallgraph-info=su).
 
-A call through a pointer may reach every function whose address is taken and whose parameters have the
+A call through a pointer may reach every function whose address is taken and whose parameters and result have the
 types that the pointer's declaration has; of a member that initialisers name, those that they put there. Where
 a pointer has no declaration that is understood, every function whose address is taken. SIGNATURES is a folder of gcc -aux-info files. Writes the deepest chain, the
 largest frames and what is not counted; exits 1 where the bound is above the one in stack.limit or where a
@@ -15,8 +15,8 @@ HERE = os.environ.get("STACK_LISTS", os.path.dirname(os.path.abspath(__file__)))
 NODE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"')
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"(?: label: "([^"]*)")?')
 INFO = re.compile(r"^/\* ([^:]+):(\d+):NF \*/ (extern|static) (.*?)\b(\w+) \((.*)\); /\*", re.M)
-POINTER = re.compile(r"\(\*(?:const )?(\w+)(?:\[[^\]]*\])?\)\(((?:[^()]|\([^()]*\))*)\)")
-FUNCTION_TYPE = re.compile(r"typedef [\w ]+?[ *](\w+)\(((?:[^()]|\([^()]*\))*)\);")
+POINTER = re.compile(r"([\w *]*)\(\*(?:const )?(\w+)(?:\[[^\]]*\])?\)\(((?:[^()]|\([^()]*\))*)\)")
+FUNCTION_TYPE = re.compile(r"typedef ([\w ]+?[ *])(\w+)\(((?:[^()]|\([^()]*\))*)\);")
 BUILTIN = {"void", "int", "char", "float", "double", "unsigned", "signed", "long", "short", "bool", "_Bool"}
 
 
@@ -49,6 +49,11 @@ def signature(text):
     return () if found == ("void",) else found
 
 
+def result(text):
+    """The type of a result; "" where it is not to be seen."""
+    return parameter(" ".join(re.sub(r"\b(typedef|static|inline|return)\b", "", text).split()))
+
+
 class Graph:
     def __init__(self):
         self.frame, self.calls, self.indirect, self.place = {}, {}, {}, {}
@@ -78,29 +83,32 @@ class Graph:
 
 
 def read_signatures(folder, sources):
-    """{title: signature} of every function that is defined; static ones of a header belong to the file that
-    was compiled."""
-    found = {}
+    """{title: signature} and {title: result} of every function that is defined; static ones of a header belong to the
+    file that was compiled."""
+    found, results = {}, {}
     compiled = {path.replace("/", "_"): path for path in sources}
     for name in sorted(os.listdir(folder)):
-        for path, _, kind, _, function, parameters in INFO.findall(open(os.path.join(folder, name), encoding="utf-8").read()):
+        for path, _, kind, type_of, function, parameters in INFO.findall(open(os.path.join(folder, name), encoding="utf-8").read()):
             path = compiled.get(name, path[2:] if path.startswith("./") else path)
-            found[path + ":" + function if kind == "static" else function] = signature(parameters)
-    return found
+            title = path + ":" + function if kind == "static" else function
+            found[title], results[title] = signature(parameters), result(type_of)
+    return found, results
 
 
 def read_pointers(texts):
-    """{name: signatures} of pointers to functions, members and types alike."""
-    found = {}
+    """{name: signatures} and {name: results} of pointers to functions, members and types alike."""
+    found, results = {}, {}
     for text in texts.values():
-        for name, parameters in POINTER.findall(text) + FUNCTION_TYPE.findall(text):
+        for type_of, name, parameters in POINTER.findall(text) + FUNCTION_TYPE.findall(text):
             found.setdefault(name, set()).add(signature(parameters))
+            results.setdefault(name, set()).add(result(type_of))
     # Members and parameters of such a type.
     typed = re.compile(r"\b(%s)\s+\*?(?:const )?(\w+)(?:\[\w*\])?(?:[;,)]| =)" % "|".join(map(re.escape, found)))
     for text in texts.values():
         for type_of, name in typed.findall(text):
             found.setdefault(name, set()).update(found[type_of])
-    return found
+            results.setdefault(name, set()).update(results[type_of])
+    return found, results
 
 
 def read_tables(texts):
@@ -140,16 +148,16 @@ def declared(path, signatures, pointers):
         words = row.split()
         if words[0] == path:
             if words[1] == "system":
-                return set(), None
+                return set(), None, None
             if words[1] == "is":
-                return pointers[words[2]], None
-            return set(s for t, s in signatures.items() if t.split(":")[-1] == words[2]), None
+                return pointers[words[2]], None, None
+            return set(s for t, s in signatures.items() if t.split(":")[-1] == words[2]), None, None
     return None
 
 
-def site(label, texts, pointers, tables):
-    """A call through a pointer at FILE:LINE:COLUMN: the signatures that it can have, and the names of
-    functions that tables put there (None: any of that signature); None where it is not understood."""
+def site(label, texts, pointers, tables, results):
+    """A call through a pointer at FILE:LINE:COLUMN: the signatures that it can have, the names of functions that
+    tables put there (None: any of that signature), its results (None: any); None where it is not understood."""
     path, line, column = label.rsplit(":", 2)
     path = path[2:] if path.startswith("./") else path
     if path not in texts:
@@ -165,13 +173,13 @@ def site(label, texts, pointers, tables):
                 typed = re.search(r"\b(%s)\s*\*?\s*(?:const )?%s\b" % ("|".join(map(re.escape, pointers)), re.escape(name)), texts[path])
                 if not typed:
                     continue
-                return pointers[typed[1]], None
+                return pointers[typed[1]], None, None
             of = pointers[name]
             first = first_type(text[found.end() :], lines[max(0, number - 80) : number + 1])
             number_of = count_arguments(text[found.end() :])
             of = set(s for s in of if len(s) == number_of) or of
             narrow = set(s for s in of if s and s[0].rstrip("*") == first)
-            return narrow or of, tables.get(name)
+            return narrow or of, tables.get(name), None if "" in results[name] else results[name]
     return None
 
 
@@ -227,7 +235,8 @@ def main(build, folder):
     sys.setrecursionlimit(10000)
     graph, texts = Graph(), read_texts()
     graph.read(build)
-    signatures, pointers = read_signatures(folder, texts), read_pointers(texts)
+    signatures, result_of = read_signatures(folder, texts)
+    pointers, results = read_pointers(texts)
     tables = read_tables(texts)
     addresses = taken(graph, texts, signatures)
     by_signature = {}
@@ -238,14 +247,14 @@ def main(build, folder):
     for source, labels in graph.indirect.items():
         for label in sorted(labels):
             sites += 1
-            of = site(label, texts, pointers, tables) or declared(os.path.normpath(label.rsplit(":", 2)[0]), signatures, pointers)
+            of = site(label, texts, pointers, tables, results) or declared(os.path.normpath(label.rsplit(":", 2)[0]), signatures, pointers)
             if of is None:
                 vague.append((source, label))
                 targets = addresses
             else:
                 targets = set().union(*(by_signature.get(s, set()) for s in of[0]))
                 narrow = set(t for t in targets if of[1] and t.split(":")[-1] in of[1])
-                targets = narrow or targets
+                targets = set(t for t in narrow or targets if of[2] is None or result_of[t] in of[2])
             if not targets:
                 outside.append((source, label))
             edges.setdefault(source, set()).update(targets)

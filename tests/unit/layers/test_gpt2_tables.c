@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "layers/block.h"
 #include "tests/support/config.h"
 #include "tests/support/rig.h"
 
@@ -148,6 +149,8 @@ static void emitted(const bp_spec *spec, bp_mode mode, bool backward, bp_stage_c
     assert_int_equal(bp_graph_init(&graph, &room, &arena, &error), BP_OK);
     bp_emit emit;
     bp_emit_init(&emit, &graph, spec, parameters, 64);
+    static bp_block block;
+    emit.scratch = &block;
     emit.mode = mode;
     emit.label = "h.1000";
     emit.rows = mode == BP_MODE_DECODE ? 4 : emit.rows;
