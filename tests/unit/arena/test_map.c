@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arena/map.h"
@@ -194,6 +195,35 @@ static void the_page_stands_alone(void **state)
     assert_int_equal(count_of(page, "<i class="), 2);
 }
 
+/* Ticks lie where their op does, from the left of the plot to its right; at most ten steps. */
+/* verifies arena-13.2aff */
+static void ticks_of_time(void **state)
+{
+    static const struct {
+        uint32_t ops;
+        size_t ticks;
+    } rows[] = {{6, 7}, {9, 10}, {10, 11}, {11, 6}, {20, 11}, {22, 5}, {100, 11}, {110, 6}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bp_map map = small_map();
+        map.op_count = rows[i].ops;
+        map.op_names = NULL;
+        const char *page = form_of(bp_map_html, &map);
+        double before = -1.0;
+        size_t found = 0;
+        for (const char *at = strstr(page, "<text class=\"tm\"");
+             at != NULL && found < rows[i].ticks; at = strstr(at + 1, "<text class=\"tm\"")) {
+            const double x = strtod(strstr(at, "x=\"") + 3, NULL);
+            assert_true(x > before);
+            before = x;
+            found++;
+        }
+        assert_int_equal(found, rows[i].ticks);
+        /* and one name of the axis for each plot */
+        assert_int_equal(count_of(page, "<text class=\"tm\"") % (rows[i].ticks + 1), 0);
+    }
+}
+
 static void the_page_shows_the_bound_that_was_missed(void **state)
 {
     (void)state;
@@ -338,6 +368,7 @@ int main(void)
         cmocka_unit_test(text_lists_by_offset),
         cmocka_unit_test(json_reads_back),
         cmocka_unit_test(the_page_stands_alone),
+        cmocka_unit_test(ticks_of_time),
         cmocka_unit_test(the_page_shows_the_bound_that_was_missed),
         cmocka_unit_test(large_programs_are_gathered_into_columns),
         cmocka_unit_test(an_empty_map_is_legal),

@@ -245,6 +245,7 @@ CHANGE(embed_odd, embed(s); s->batch = 5;)
 CHANGE(embed_odd_eval, embed(s); s->eval_batch = 5;)
 CHANGE(embed_scale, embed(s); s->similarity = 0.0;)
 CHANGE(embed_lanes, embed(s); s->lanes = 4;)
+CHANGE(embed_two_lanes, embed(s); s->lanes = 2;)
 CHANGE(embed_release, embed(s); s->gradient_release = BP_RELEASE_EXACT;)
 CHANGE(embed_release_one, embed(s); s->gradient_release = BP_RELEASE_EXACT; s->accumulation = 1;)
 CHANGE(weigh, s->class_weights = weights; s->config.task = BP_TASK_CLASSES; s->config.classes = 2;)
@@ -286,6 +287,9 @@ CHANGE(below_inference, below(s); s->optimizer = NULL;)
 CHANGE(below_no_tier, below(s); s->device = &one_level;)
 CHANGE(below_host, below(s); s->below.host = true; s->device = &one_level;)
 CHANGE(below_none, s->device = &one_level;)
+CHANGE(below_fixed, s->device = &two_levels; s->below.fixed = true; s->ranks = 1;)
+CHANGE(below_fixed_ranks, s->device = &two_levels; s->below.fixed = true; s->lanes = 4;
+       s->ranks = 2;)
 CHANGE(below_ranks, below(s); s->lanes = 4; s->ranks = 2;)
 CHANGE(shard_rows, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
        s->optimizer = &rows_sum;)
@@ -439,6 +443,7 @@ static const struct {
     {embed_odd_eval, "per-device-train-batch-size"},
     {embed_scale, "scale"},
     {embed_lanes, "lanes"},
+    {embed_two_lanes, "lanes"},
     {embed_release, "gradient-release"},
     {embed_release_one, NULL},
     {weigh, NULL},
@@ -465,6 +470,8 @@ static const struct {
     {below_states, NULL},
     {below_bases_65, "below"},
     {below_states_65, "below"},
+    {below_fixed, NULL},
+    {below_fixed_ranks, "below"},
     {below_checkpoints, NULL},
     {below_checkpoints_lengths, "below"},
     {below_checkpoints_host, "below"},

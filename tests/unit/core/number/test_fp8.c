@@ -167,6 +167,7 @@ static void what_is_not_finite_is_nan_in_its_group_alone(void **state)
             const bool lost = i / BP_FP8_GROUP == 1;
             assert_true(lost == (isnan(back[i]) != 0));
             assert_true(lost == (isnan(bp_fp8_read(k.codes, i)) != 0));
+            assert_true(!lost || k.rest[i] == 0);
         }
     }
 }

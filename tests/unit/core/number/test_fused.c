@@ -98,6 +98,19 @@ static void any_float_agrees(void **unused)
     }
 }
 
+/* The sum in double is a tie between two floats, which what it lost decides. */
+/* verifies number-10.7c6c */
+static void lost_bits_decide_ties(void **unused)
+{
+    (void)unused;
+    const float a = 0x1.0p-12f + 0x1.0p-30f, b = 0x1.0p-12f - 0x1.0p-30f, odd = 0x1.000002p0f;
+    assert_true(bp_fmaf(a, b, odd) == odd); /* 2^-24 (1 - 2^-36) is a little less than half */
+    assert_true(bp_fmaf(-a, b, -odd) == -odd);
+    assert_true(bp_fmaf(a, a, 1.0f) == odd); /* and 2^-24 (1 + 2^-18)^2 a little more */
+    check_float(a, b, odd);
+    check_float(a, a, 1.0f);
+}
+
 /* verifies number-10.7c6c */
 static void edges_agree(void **unused)
 {
@@ -137,9 +150,8 @@ static void this_machine_is_sound(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_double_agrees),
-        cmocka_unit_test(any_float_agrees),
-        cmocka_unit_test(edges_agree),
+        cmocka_unit_test(any_double_agrees),     cmocka_unit_test(any_float_agrees),
+        cmocka_unit_test(lost_bits_decide_ties), cmocka_unit_test(edges_agree),
         cmocka_unit_test(this_machine_is_sound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
