@@ -12,6 +12,7 @@
 #include "core/compile/model.h"
 #include "core/compile/optimizer.h"
 #include "core/number/order.h"
+#include "core/program/fabric.h"
 
 /* verifies error-1.c4b2 */
 static void test_first_error_sticks(void **state)
@@ -273,6 +274,26 @@ static void test_the_pen_stops_at_its_first_failure(void **state)
     assert_int_equal(emit.status, BP_ERR_FIT);
 }
 
+/* Of an exchange each member gets its own piece, of the other calls all get all. */
+/* verifies ranks-14.d729 */
+static void test_pieces_of_a_transfer(void **state)
+{
+    (void)state;
+    static const bp_fabric_piece parts[] = {{0, 8}, {8, 24}, {32, 16}};
+    bp_fabric_transfer transfer = {.call = BP_FABRIC_EXCHANGE, .bytes = 8};
+    assert_int_equal(bp_fabric_piece_for(&transfer, 0).first, 0);
+    assert_int_equal(bp_fabric_piece_for(&transfer, 2).first, 16);
+    assert_int_equal(bp_fabric_piece_for(&transfer, 2).bytes, 8);
+    transfer.pieces = parts;
+    assert_int_equal(bp_fabric_piece_for(&transfer, 1).first, 8);
+    assert_int_equal(bp_fabric_piece_for(&transfer, 1).bytes, 24);
+    transfer.call = BP_FABRIC_ALL_GATHER;
+    assert_int_equal(bp_fabric_piece_for(&transfer, 1).first, 0);
+    assert_int_equal(bp_fabric_piece_for(&transfer, 1).bytes, 8);
+    transfer.call = BP_FABRIC_BROADCAST;
+    assert_int_equal(bp_fabric_piece_for(&transfer, 2).first, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_loss_rows),
         cmocka_unit_test(test_extents),
         cmocka_unit_test(test_the_pen_stops_at_its_first_failure),
+        cmocka_unit_test(test_pieces_of_a_transfer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

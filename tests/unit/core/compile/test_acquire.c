@@ -170,6 +170,13 @@ static void test_tuples_need_it_too(void **state)
     assert_true(bp_emit_acquire(&emit, BP_NO_PARAMETER, BP_FOR_BACKWARD).buffer ==
                 BP_ABSENT.buffer);
     assert_int_equal(emit.held, held);
+    /* Gradients are counted as such: maps and reports go by the class. */
+    int64_t accumulate = 1;
+    const bp_ref gradient = bp_emit_gradient(&emit, 0, &accumulate);
+    assert_int_equal(emit.status, BP_OK);
+    assert_int_equal(graph.buffers[gradient.buffer].class_of, BP_CLASS_GRADIENTS);
+    assert_int_equal(graph.buffers[parameters[0].weight].class_of, BP_CLASS_WEIGHTS);
+    assert_int_equal(accumulate, 0);
 }
 
 int main(void)

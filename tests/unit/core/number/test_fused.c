@@ -106,7 +106,9 @@ static void lost_bits_decide_ties(void **unused)
     const float a = 0x1.0p-12f + 0x1.0p-30f, b = 0x1.0p-12f - 0x1.0p-30f, odd = 0x1.000002p0f;
     assert_true(bp_fmaf(a, b, odd) == odd); /* 2^-24 (1 - 2^-36) is a little less than half */
     assert_true(bp_fmaf(-a, b, -odd) == -odd);
-    assert_true(bp_fmaf(a, a, 1.0f) == odd); /* and 2^-24 (1 + 2^-18)^2 a little more */
+    assert_true(bp_fmaf(a, a, 1.0f) == odd);    /* and 2^-24 (1 + 2^-18)^2 a little more */
+    check_double(2.0, 0x1.8p1023, -0x1.8p1023); /* the product alone has no number */
+    check_double(0x1.8p1023, 2.0, -0x1.8p1023);
     check_float(a, b, odd);
     check_float(a, a, 1.0f);
 }
