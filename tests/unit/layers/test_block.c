@@ -271,61 +271,6 @@ static void test_gradients_of_a_fork(void **state)
     }
 }
 
-/* Others wrote on the model's scratch since its last call. */
-static void scribble(bp_emit *emit)
-{
-    const size_t bytes = emit->spec->model->scratch;
-    assert_true(bytes >= sizeof(bp_block));
-    assert_non_null(emit->scratch);
-    assert_int_equal((uintptr_t)emit->scratch % 16, 0);
-    for (size_t i = 0; i < bytes; i++) {
-        ((unsigned char *)emit->scratch)[i] = 0xa5;
-    }
-}
-
-static void forward_scribbled(bp_emit *emit, bp_stage_call *call)
-{
-    scribble(emit);
-    bp_model_gpt2.forward(emit, call);
-    scribble(emit);
-}
-
-static void backward_scribbled(bp_emit *emit, bp_stage_call *call)
-{
-    scribble(emit);
-    bp_model_gpt2.backward(emit, call);
-    scribble(emit);
-}
-
-static uint64_t digest_after_step(const bp_spec *spec)
-{
-    static rig r;
-    rig_open(&r, spec, tokens, TOKENS);
-    (void)rig_step(&r);
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
-    return digest;
-}
-
-/* The list of nodes lies in the caller's memory, in room that the plan counts, and nothing in it
- * has to outlive a call. */
-/* verifies house-11.a2ff */
-static void test_scratch_is_nobodys_between_calls(void **state)
-{
-    (void)state;
-    bp_model model = bp_model_gpt2;
-    bp_spec spec = case_named("gpt2 plain");
-    const uint64_t digest = digest_after_step(&spec);
-    const uint64_t bytes = bp_compile_bytes(&spec);
-    model.forward = forward_scribbled;
-    model.backward = backward_scribbled;
-    spec.model = &model;
-    assert_true(digest_after_step(&spec) == digest);
-    model.scratch += 4096;
-    assert_int_equal(bp_compile_bytes(&spec), bytes + 4096);
-    assert_true(digest_after_step(&spec) == digest);
-}
-
 #define LISTS 300
 
 /* A random list of nodes over values of one shape, with costs and reads by chance. */
@@ -616,7 +561,6 @@ int main(void)
         cmocka_unit_test(test_families_under_options),
         cmocka_unit_test(test_all_subsets),
         cmocka_unit_test(test_gradients_of_a_fork),
-        cmocka_unit_test(test_scratch_is_nobodys_between_calls),
         cmocka_unit_test(test_frontier_against_brute_force),
         cmocka_unit_test(test_a_thinned_frontier),
     };
