@@ -3,6 +3,7 @@
 covered lines, and back. Pages need no script and no network; they hold no time, host or path outside
 the tree, so that the same inputs give the same bytes."""
 import csv
+import hashlib
 import html
 import os
 import re
@@ -138,25 +139,34 @@ def note(results):
     return '<p class="none">No results are here: <code>make test</code> and <code>make check</code> were not run on this program, so that every result is "not run".</p>\n'
 
 
+def claim_place(where, text):
+    """Where a claim stands in the page of claims."""
+    return "claim-" + hashlib.sha256((where + " " + text).encode()).hexdigest()[:12]
+
+
 def claims_page(requirements, results):
     rows = []
     for number, row in tracing.claim_rows():
         cells = [c.strip() for c in row.strip("| \n").split("|")]
         of = tracing.claimed_by(requirements, row)
-        rows.append((cells[0] + ": " + cells[1], of))
-    in_rows = set(t for number, row in tracing.claim_rows() for r in tracing.claimed_by(requirements, row) for _, t in r.claims)
+        there = sorted({c for r in of for c in r.claims if c[0] == tracing.CLAIMS[0] and tracing.collapse(c[1]) in tracing.collapse(row)})
+        rows.append((cells[0] + ": " + cells[1], of, there))
+    in_rows = {c for _, _, there in rows for c in there}
     others = {}
     for r in requirements:
         for where, text in r.claims:
-            if text not in in_rows:
+            if (where, text) not in in_rows:
                 others.setdefault((where, text), []).append(r)
-    rows += [("%s: %s" % key if key[0] != "README.md" else key[1], of) for key, of in sorted(others.items())]
+    rows += [("%s: %s" % key if key[0] != "README.md" else key[1], of, [key]) for key, of in sorted(others.items())]
     body = "<p>What the README and the pages that it names claim, and the requirements that are derived from it. A requirement " \
         "leads to the files that do it, with the lines that tests ran, and to the tests that show it.</p>\n%s<table><tr><th>claim</th><th>requirements</th><th>result</th></tr>\n" % note(results)
-    for claim, of in rows:
+    placed = set()
+    for claim, of, there in rows:
         of_all = [result_of_requirement(r, results) for r in of]
         worst = next((w for w in ("failed", "none", "not run", "skipped") if w in of_all), "passed")
-        body += "<tr><td>%s</td><td>%s</td><td>%s</td></tr>\n" % (prose(claim), link_sentences(of), mark(worst))
+        places = "".join('<a id="%s"></a>' % claim_place(*c) for c in there if c not in placed)
+        placed.update(there)
+        body += "<tr><td>%s%s</td><td>%s</td><td>%s</td></tr>\n" % (places, prose(claim), link_sentences(of), mark(worst))
     return page("Claims", body + "</table>\n")
 
 
@@ -174,7 +184,8 @@ def requirements_page(requirements, results, pages):
         shown = "<br>".join(
             "%s %s" % (link_line(t.path, t.line, t.path + (":" + t.case if t.case else "")), mark(result_of(t, results))) for t in r.evidence
         )
-        derived = "".join('<br><small>from %s: <q>%s</q></small>' % (escape(p), escape(t)) for p, t in r.claims)
+        derived = "".join('<br><small>from %s: <a href="index.html#%s"><q>%s</q></a></small>' % (escape(p), claim_place(p, t), escape(t))
+                          for p, t in r.claims)
         body += '<tr id="%s"><td><code>%s</code><br>%s</td><td>%s%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n' % (
             r.name, r.tag(), r.method, prose(r.text), derived, done, shown, mark(result_of_requirement(r, results)))
     return page("Requirements", body + "</table>\n")

@@ -89,7 +89,8 @@ links() { python3 "$root/tests/assurance/links.py" "$1"; }
 found=$(links "$tree/out")
 count $? "links of the small matrix" "$found"
 grep -q 'href="requirements.html#sum-1"' "$tree/out/index.html" && grep -q 'href="files/tests_unit_test_sum.c.html#L1"' "$tree/out/requirements.html" &&
-    grep -q 'href="../requirements.html#sum-1"' "$tree/out/files/core_sum.c.html"
+    grep -q 'href="../requirements.html#sum-1"' "$tree/out/files/core_sum.c.html" &&
+    grep -q "href=\"index.html#$(grep -oE 'id="claim-[0-9a-f]{12}"' "$tree/out/index.html" | cut -d'"' -f2)\"" "$tree/out/requirements.html"
 count $? "from claim to requirement, test and back"
 sed -i 's/id="L1"/id="M1"/' "$tree/out/files/core_sum.c.html"
 found=$(links "$tree/out") && false
