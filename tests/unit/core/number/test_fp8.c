@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/number/fp8.h"
+#include "core/number/quantised.h"
 #include "core/number/random.h"
 
 #define MOST 1100
@@ -181,6 +182,17 @@ static void bytes_are_those_of_codes_and_headers(void **state)
     assert_true(bp_fp8_bytes(UINT64_MAX) == BP_SIZE_INVALID);
 }
 
+/* Of the other stored forms: a NaN is larger than no magnitude, wherever it stands. */
+static void a_nan_is_not_the_largest(void **state)
+{
+    (void)state;
+    const float x[] = {-3.0f, (float)NAN, 2.0f, -(float)NAN, -0.5f};
+    assert_true(bp_quantised_largest(x, 5, 0.0f) == 3.0f);
+    assert_true(bp_quantised_largest(x + 1, 1, 0.25f) == 0.25f);
+    assert_true(bp_quantised_largest(x + 2, 3, 4.0f) == 4.0f);
+    assert_true(bp_quantised_largest(x, 1, 1.0f) == 3.0f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +201,7 @@ int main(void)
         cmocka_unit_test(all_pairs_are_kept),
         cmocka_unit_test(what_is_not_finite_is_nan_in_its_group_alone),
         cmocka_unit_test(bytes_are_those_of_codes_and_headers),
+        cmocka_unit_test(a_nan_is_not_the_largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
