@@ -5,6 +5,16 @@
 
 #include "core/number/activation.h"
 #include "core/compile/emit.h"
+#include "layers/node.h"
+#include "layers/transformer.h"
+
+/* The node that computes a bp_hidden_act (layers/transformer.h) from value `in`. */
+bp_node bp_hidden_act_node(uint32_t act, uint32_t in, uint32_t out);
+
+/* The same as ops; in place as the next two. */
+void bp_hidden_act_forward(bp_emit *emit, uint32_t act, uint64_t count, bp_ref x, bp_ref y);
+void bp_hidden_act_backward(bp_emit *emit, uint32_t act, uint64_t count, bp_ref x, bp_ref d_y,
+                            bp_ref d_x);
 
 /* y = f(x) over `count` elements; y may be x. */
 void bp_activate(bp_emit *emit, bp_activation kind, uint64_t count, bp_ref x, bp_ref y);

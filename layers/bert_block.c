@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "layers/activate.h"
+
 #include "layers/bert.h"
 #include "layers/block.h"
 #include "layers/transformer.h"
@@ -127,11 +129,7 @@ static uint32_t describe_mlp(const bp_emit *emit, const bp_transformer *own, uin
          .out = {BEFORE},
          .parts = 1,
          .part = {bert_block_dense(first + BP_BERT_UP_WEIGHT, width, inner, 0)}},
-        {.kind = BP_NODE_ACTIVATION,
-         .in = {BEFORE},
-         .out = {ACTIVE},
-         .class_of = BP_RECOMPUTE_ACTIVATION,
-         .activation = BP_ACTIVATION_GELU_ERF},
+        bp_hidden_act_node(own->activation, BEFORE, ACTIVE),
         {.kind = BP_NODE_RESIDUAL,
          .in = {ACTIVE, NORM_1},
          .out = {SUM_2},

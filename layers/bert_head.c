@@ -171,6 +171,13 @@ typedef struct transform {
     bp_ref out;        /* (rows, width) */
 } transform;
 
+/* RoBERTa and ELECTRA have GELU there whatever their blocks have. */
+static uint32_t transform_act(const bp_bert_config *own)
+{
+    return own->kind == BP_BERT || own->kind == BP_DISTILBERT ? own->stack.activation
+                                                              : BP_HIDDEN_GELU;
+}
+
 static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
 {
     const bp_model_config *config = &emit->spec->config;
@@ -183,7 +190,7 @@ static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
     t.before = bert_head_make(emit, width, "transform");
     t.active = backward ? bert_head_make(emit, width, "gelu") : t.before;
     bp_linear_forward(emit, &t.dense, x, BP_ABSENT, t.before);
-    bp_activate(emit, BP_ACTIVATION_GELU_ERF, emit->rows * width, t.before, t.active);
+    bp_hidden_act_forward(emit, transform_act(&own), emit->rows * width, t.before, t.active);
     t.out = bert_head_make(emit, width, "norm");
     if (backward) {
         t.statistics =
@@ -200,7 +207,8 @@ static void backward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
     bp_loss_backward(emit, &t.head, t.out, d, BP_ABSENT);
     const bp_norm_backward_call norm = {t.active, t.statistics, d, BP_ABSENT, true};
     bp_norm_backward(emit, &t.norm, &norm);
-    bp_activate_backward(emit, BP_ACTIVATION_GELU_ERF, emit->rows * t.dense.out, t.before, d, d);
+    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    bp_hidden_act_backward(emit, transform_act(&own), emit->rows * t.dense.out, t.before, d, d);
     bp_linear_backward_parameters(emit, &t.dense, call->input, d);
     call->d_input = BP_ABSENT;
     if (call->input_wanted) {

@@ -13,7 +13,7 @@
 typedef struct bp_neox_config {
     bp_llama_config llama;
     bool parallel;       /* use_parallel_residual: both sublayers read the block's input */
-    uint32_t activation; /* hidden_act: 0 GELU by the error function, else its tanh form */
+    uint32_t activation; /* hidden_act, a bp_hidden_act */
 } bp_neox_config;
 
 bp_neox_config bp_neox_config_of(const bp_model_config *config);

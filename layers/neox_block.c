@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "layers/activate.h"
+
 #include "layers/block.h"
 #include "layers/neox.h"
 
@@ -153,7 +155,6 @@ static uint32_t describe_attention(const building *b, bp_node *to)
 /* The other sublayer, which reads the block's input too where both are parallel. */
 static uint32_t describe_mlp(const building *b, bp_node *to)
 {
-    const bool erf = b->own.activation == 0;
     const bp_node nodes[] = {
         {.kind = BP_NODE_NORM,
          .in = {b->own.parallel ? INPUT : MIDDLE},
@@ -166,11 +167,7 @@ static uint32_t describe_mlp(const building *b, bp_node *to)
          .out = {BEFORE},
          .parts = 1,
          .part = {neox_block_dense(b, BP_NEOX_UP_WEIGHT, b->width, b->inner)}},
-        {.kind = erf ? BP_NODE_ACTIVATION : BP_NODE_GELU,
-         .in = {BEFORE},
-         .out = {ACTIVE},
-         .class_of = BP_RECOMPUTE_ACTIVATION,
-         .activation = BP_ACTIVATION_GELU_ERF},
+        bp_hidden_act_node(b->own.activation, BEFORE, ACTIVE),
         {.kind = BP_NODE_RESIDUAL,
          .in = {ACTIVE, MIDDLE},
          .out = {OUTPUT},

@@ -6,6 +6,13 @@
 
 #include "core/compile/spec.h"
 
+/* hidden_act: gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu. */
+typedef enum bp_hidden_act {
+    BP_HIDDEN_GELU,      /* by the error function */
+    BP_HIDDEN_GELU_TANH, /* the tanh form, and so are all that is not named */
+    BP_HIDDEN_RELU = 4
+} bp_hidden_act;
+
 /* Names in config.json differ from family to family: those of GPT-2 are given here. The structs of
  * families that have more begin with this one. */
 typedef struct bp_transformer {
@@ -20,7 +27,8 @@ typedef struct bp_transformer {
     double attention_dropout; /* attn_pdrop */
     bool untied;              /* not tie_word_embeddings: the head has a table of its own */
     bool scale_by_layer;      /* GPT-2: scores of block i, from 1, are divided by i, too */
-    uint32_t activation;      /* GPT-2's activation_function, a bp_gpt2_activation */
+    uint32_t activation;      /* GPT-2's activation_function, a bp_gpt2_activation; hidden_act of
+                                 the others, a bp_hidden_act */
 } bp_transformer;
 
 /* That of a config whose family is one of them. */

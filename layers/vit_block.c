@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "layers/activate.h"
+
 /* What a block computes, in the order in which it does. */
 enum {
     INPUT,
@@ -122,11 +124,7 @@ static uint32_t vit_mlp(const bp_vit_config *own, uint32_t index, bp_node *to)
                               .out = {BEFORE},
                               .parts = 1,
                               .part = {vit_dense(own, index, BP_VIT_UP, 0)}},
-                             {.kind = BP_NODE_ACTIVATION,
-                              .in = {BEFORE},
-                              .out = {ACTIVE},
-                              .class_of = BP_RECOMPUTE_ACTIVATION,
-                              .activation = BP_ACTIVATION_GELU_ERF},
+                             bp_hidden_act_node(own->stack.activation, BEFORE, ACTIVE),
                              {.kind = BP_NODE_RESIDUAL,
                               .in = {ACTIVE, MIDDLE},
                               .out = {OUTPUT},

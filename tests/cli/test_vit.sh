@@ -191,7 +191,7 @@ while read -r want edit key; do
     sed "$edit" "$golden/config.json" >"$work/odd/config.json"
     expect "$want" "$key" eval --model "$work/odd" "${data[@]}"
 done <<'END2'
-4 s/"hidden_act":."gelu"/"hidden_act":"relu"/ hidden_act
+4 s/"hidden_act":."gelu"/"hidden_act":"quick_gelu"/ hidden_act
 4 s/"patch_size":.4/"patch_size":0/ patch_size
 2 s/"patch_size":.4/"patch_size":9/ patch_size
 4 s/"num_attention_heads":.2/"num_attention_heads":5/ num_attention_heads

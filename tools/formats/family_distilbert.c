@@ -14,7 +14,7 @@ static void family_distilbert_settle(bp_model_config *config)
 }
 
 static const bp_row rows[] = {
-    ROW_FIXED("activation", TEXT, "gelu", 0),
+    ROW_ACT("activation", STACK(activation)),
     ROW_CLASSES,
     ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.1, DROPOUT),
     ROW_COUNT("dim", STACK(width), WIDTH_MOST, 768, WIDTH),

@@ -19,7 +19,7 @@ static const bp_row rows[] = {
     {"classifier_dropout", BP_ROW_REAL_NULL, BP_ROLE_DROPOUT, 0, BERT(classifier_dropout), 0, 1, -1,
      NULL},
     ROW_COUNT("embedding_size", BERT(embedding), WIDTH_MOST, 128, NONE),
-    ROW_FIXED("hidden_act", TEXT, "gelu", 0),
+    ROW_ACT("hidden_act", STACK(activation)),
     ROW_REAL("hidden_dropout_prob", STACK(residual_dropout), 1.0, 0.1, DROPOUT),
     ROW_REAL("hidden_dropout_prob", STACK(embedding_dropout), 1.0, 0.1, DROPOUT),
     ROWS_STACK(256, 1024, 512, 4, 12),

@@ -67,6 +67,9 @@ static bp_status neox_exports(const bp_model_config *config, bp_error *error)
                                      "its own",
                                      "tie_word_embeddings");
     }
+    if (own.activation == BP_HIDDEN_RELU) {
+        return bp_gguf_refuse_export(error, "readers know GELU alone", "hidden_act");
+    }
     return own.llama.qkv_bias
                ? bp_gguf_rope_exports(&own.llama, BP_GGUF_ROPE_KEYS, error)
                : bp_gguf_refuse_export(error, "readers of this architecture want biases",
@@ -80,7 +83,7 @@ static const bp_row rows[] = {
     ROW_CLASSES,
     ROW_FLAG("attention_bias", LLAMA(qkv_bias), true),
     ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
-    ROW_CHOICE("hidden_act", NEOX(activation), "gelu|gelu_new|gelu_fast|gelu_pytorch_tanh", 0),
+    ROW_ACT("hidden_act", NEOX(activation)),
     ROW_REAL("hidden_dropout", STACK(residual_dropout), 1.0, 0.0, DROPOUT),
     ROW_REAL("hidden_dropout", STACK(embedding_dropout), 1.0, 0.0, DROPOUT),
     ROWS_STACK(6144, 24576, 2048, 64, 44),

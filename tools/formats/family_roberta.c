@@ -30,7 +30,7 @@ static void family_roberta_settle(bp_model_config *config)
          1,                                                                                        \
          -1,                                                                                       \
          NULL},                                                                                    \
-        ROW_FIXED("hidden_act", TEXT, "gelu", 0),                                                  \
+        ROW_ACT("hidden_act", STACK(activation)),                                                  \
         ROW_REAL("hidden_dropout_prob", STACK(residual_dropout), 1.0, 0.1, DROPOUT),               \
         ROW_REAL("hidden_dropout_prob", STACK(embedding_dropout), 1.0, 0.1, DROPOUT),              \
         ROW_COUNT("hidden_size", STACK(width), WIDTH_MOST, 768, WIDTH),                            \

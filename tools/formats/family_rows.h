@@ -59,6 +59,8 @@
     {                                                                                              \
         key, BP_ROW_TOKEN, BP_ROLE_NONE, 0, COMMON(member), -1, INT32_MAX, otherwise, NULL         \
     }
+/* hidden_act, a bp_hidden_act. */
+#define ROW_ACT(key, at) ROW_CHOICE(key, at, "gelu|gelu_new|gelu_fast|gelu_pytorch_tanh|relu", 0)
 /* What has to be so, and what is not stored. */
 #define ROW_FIXED(key, kind, words, flags)                                                         \
     {                                                                                              \

@@ -10,7 +10,7 @@
 static const bp_row rows[] = {
     ROW_CLASSES,
     ROW_REAL("attention_probs_dropout_prob", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
-    ROW_FIXED("hidden_act", TEXT, "gelu", 0),
+    ROW_ACT("hidden_act", STACK(activation)),
     ROW_REAL("hidden_dropout_prob", STACK(residual_dropout), 1.0, 0.0, DROPOUT),
     ROW_REAL("hidden_dropout_prob", STACK(embedding_dropout), 1.0, 0.0, DROPOUT),
     ROW_COUNT("hidden_size", STACK(width), WIDTH_MOST, 768, WIDTH),

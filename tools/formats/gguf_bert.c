@@ -103,6 +103,11 @@ static bp_status bert_exports(const bp_model_config *config, bp_error *error)
                                      "--task embedding trains it",
                                      config->family->model_type);
     }
+    if (bp_transformer_of(config).activation == BP_HIDDEN_RELU) {
+        const bool other = bp_family_row(config->family, "activation") != NULL;
+        return bp_gguf_refuse_export(error, "readers know GELU alone",
+                                     other ? "activation" : "hidden_act");
+    }
     return poolings[config->pooling] != 0
                ? BP_OK
                : bp_gguf_refuse_export(error,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{roberta,xlm_roberta,distilbert,electra,modernbert}_*.safetensors: what transformers' classes compute in
+"""Makes tests/golden/families/{bert,roberta,xlm_roberta,distilbert,electra,modernbert}_*.safetensors: what transformers' classes compute in
 float64, in the files of tools/golden/families.py, with their config.json in the tensor `config`.
 
 Run from the repository root: tools/golden/encoders.py (needs what quantised.py needs; some seconds on one core).
@@ -21,6 +21,13 @@ import quantised  # noqa: E402
 MASKED, CLASSES, REGRESSION, TOKENS = 1, 2, 4, 5
 TASK_CLASS = {MASKED: "ForMaskedLM", CLASSES: "ForSequenceClassification", REGRESSION: "ForSequenceClassification",
               TOKENS: "ForTokenClassification"}
+
+
+def bert(v, **more):
+    return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
+                num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
+                hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, pad_token_id=v["pad"],
+                attn_implementation="sdpa", **more)
 
 
 def roberta(v, **more):
@@ -52,7 +59,7 @@ def modernbert(v, **more):
                                  "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}, **more)
 
 
-KINDS = {"modernbert": ("ModernBert", modernbert), "roberta": ("Roberta", roberta), "xlm_roberta": ("XLMRoberta", roberta), "distilbert": ("DistilBert", distilbert),
+KINDS = {"bert": ("Bert", bert), "modernbert": ("ModernBert", modernbert), "roberta": ("Roberta", roberta), "xlm_roberta": ("XLMRoberta", roberta), "distilbert": ("DistilBert", distilbert),
          "electra": ("Electra", electra)}
 
 
@@ -89,6 +96,8 @@ def case(name, kind, v, lengths, seed):
     more = {"num_labels": v["classes"]} if v.get("classes") else {}
     if v["task"] in families.PROBLEM:
         more["problem_type"] = families.PROBLEM[v["task"]]
+    if v.get("act"):
+        more["activation" if kind == "distilbert" else "hidden_act"] = v["act"]
     config = getattr(transformers, stem + "Config")(**config_of(v, **more))
     config.architectures = [stem + TASK_CLASS[v["task"]]]
     model = families.draw(getattr(transformers, stem + TASK_CLASS[v["task"]])(config), generator)
@@ -147,7 +156,14 @@ def main():
     case("distilbert_tokens", "distilbert", {**own, "task": TOKENS, "classes": 5}, [9, 2, 7, 3], 78)
     case("distilbert_lora", "distilbert", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
          [9, 4, 1, 6], 91)
+    case("bert_relu", "bert", {**own, "task": MASKED, "act": "relu"}, [9, 4, 7, 6], 97)
+    case("bert_tanh_form", "bert", {**own, "task": MASKED, "act": "gelu_new"}, [9, 4, 7, 6], 98)
+    case("bert_relu_lora", "bert", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1, "act": "relu"},
+         [9, 4, 1, 6], 99)
+    case("distilbert_relu", "distilbert", {**own, "task": MASKED, "act": "relu"}, [9, 4, 7, 6], 100)
+    case("roberta_relu", "roberta", {**own, "pad": 1, "task": MASKED, "act": "relu"}, [9, 4, 7, 6], 101) # not in its head
     own["embedding"] = 12
+    case("electra_tanh_form", "electra", {**own, "task": MASKED, "act": "gelu_pytorch_tanh"}, [9, 4, 7, 6], 102)
     case("electra_masked", "electra", {**own, "task": MASKED}, [9, 4, 7, 6], 79)
     case("electra_classes", "electra", {**own, "task": CLASSES, "classes": 3}, [9, 4, 1, 6], 80)
     case("electra_tokens_two_micros", "electra", {**own, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2},

@@ -238,6 +238,7 @@ def neox():
                                                  hidden_act="gelu_new", **many), 92)
     stream("neox_scaled", v, "GPTNeoX", make(rope_parameters=dict(quarter, rope_type="linear", factor=4.0,
                                                                   partial_rotary_factor=1.0), **many), 93)
+    stream("neox_relu", v, "GPTNeoX", make(rope_parameters=quarter, hidden_act="relu", **many), 103)
     lora = {**v, **LORA}
     stream("neox_lora", lora, "GPTNeoX", make(rope_parameters=quarter, **many), 94, kin="neox")
     stream("neox_nf4", lora, "GPTNeoX", make(rope_parameters=quarter, **many), 95, form=1, kin="neox")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Makes tests/golden/images/vit_*.safetensors: what transformers' ViTForImageClassification computes in float64, in the
 form of tools/golden/images.py, with `vit` (int32: width, layers, heads, width inside the mlp, patch size, whether queries,
-keys and values lack biases, rank of adapters, their alpha) in place of `layers`; adapters of all dense layers of the blocks
+keys and values lack biases, rank of adapters, their alpha, number of hidden_act) in place of `layers`; adapters of all dense layers of the blocks
 are trained beside the classifier alone, as PEFT does. And tests/golden/vit/, a directory as transformers saves it, with
 eval.json: the logits and the loss of images.csv; in tests/golden/vit/adapter what PEFT saves of an adapter beside it, with
 the logits in logits.json.
@@ -22,6 +22,7 @@ from safetensors.numpy import save_file
 
 OUT = sys.argv[1] if len(sys.argv) > 1 else "tests/golden/"
 STEPS = 50
+ACTS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
 HUB = (("vit.layers.", "vit.encoder.layer."), ("attention.q_proj", "attention.attention.query"),
        ("attention.k_proj", "attention.attention.key"), ("attention.v_proj", "attention.attention.value"),
        ("attention.o_proj", "attention.output.dense"), ("mlp.fc1", "intermediate.dense"), ("mlp.fc2", "output.dense"))
@@ -77,10 +78,10 @@ def config(image, patch, width, heads, layers, inner, **more):
 
 
 def make(name, seed, image=8, patch=4, width=12, heads=3, layers=2, inner=20, channels=3, biased=True, rows=11, classes=4,
-         batch=4, accumulation=1, rank=0, alpha=0):
+         batch=4, accumulation=1, rank=0, alpha=0, act="gelu"):
     g = torch.Generator().manual_seed(seed)
     model = transformers.ViTForImageClassification(config(image, patch, width, heads, layers, inner, num_channels=channels,
-                                                          qkv_bias=biased, num_labels=classes)).double()
+                                                          qkv_bias=biased, num_labels=classes, hidden_act=act)).double()
     draw(model, g)
     if rank:
         adapt(model, rank, alpha, g)
@@ -116,7 +117,7 @@ def make(name, seed, image=8, patch=4, width=12, heads=3, layers=2, inner=20, ch
         optimizer.step()
     tensors["loss"] = np.array(losses)
     tensors["shape"] = np.array([image, image, channels, classes, batch, accumulation, 0], np.int32)
-    tensors["vit"] = np.array([width, layers, heads, inner, patch, not biased, rank, alpha], np.int32)
+    tensors["vit"] = np.array([width, layers, heads, inner, patch, not biased, rank, alpha, ACTS.index(act)], np.int32)
     tensors["tokens"] = single(x).view(np.int32)
     tensors["labels"] = labels.int().numpy()
     save_file(tensors, OUT + "images/vit_" + name + ".safetensors")
@@ -172,5 +173,7 @@ make("rest", 2, image=11, patch=3, channels=1, biased=False, width=8, heads=1, l
 make("two_micros", 3, batch=2, accumulation=3, width=16, heads=4)
 make("one_patch", 4, image=4, patch=4, rows=5, batch=2, layers=1)
 make("lora", 5, rank=3, alpha=6)
+make("relu", 7, act="relu")
+make("tanh_form", 8, act="gelu_fast", batch=3)
 directory()
 adapter()

@@ -527,7 +527,7 @@ static void what_other_families_lack_is_refused_by_name(void **state)
         {"gemma2", "\"sliding_window\": null", "layer_types"},
         {"smollm3", "\"no_rope_layer_interval\": 0", "no_rope_layer_interval"},
         {"bert", "\"position_embedding_type\": \"relative_key\"", "position_embedding_type"},
-        {"bert", "\"hidden_act\": \"gelu_new\"", "hidden_act"},
+        {"bert", "\"hidden_act\": \"silu\"", "hidden_act"},
         {"bert", "\"is_decoder\": true", "is_decoder"},
         {"bert", "\"problem_type\": \"ranking\"", "problem_type"},
         {"bert", "\"id2label\": []", "id2label"},

@@ -102,7 +102,9 @@ static void values_out_of_place_are_refused(void **state)
         {"bert", "'id2label': 3",
          "id2label: this value is not supported (found 3, right would be null or an object"},
         {"bert", "'position_embedding_type': 3", "(found 3, right would be \"absolute\")"},
-        {"bert", "'hidden_act': 'relu'", "(found \"relu\", right would be \"gelu\")"},
+        {"bert", "'hidden_act': 'quick_gelu'",
+         "(found \"quick_gelu\", right would be \"gelu\", \"gelu_new\", \"gelu_fast\", "
+         "\"gelu_pytorch_tanh\" or \"relu\")"},
         {"gpt2", "'activation_function': 'silu'",
          "(found \"silu\", right would be \"gelu_new\", \"gelu\", \"gelu_fast\", "
          "\"gelu_pytorch_tanh\" or \"relu\")"},
@@ -414,7 +416,7 @@ static void what_neox_may_not_say(void **state)
 {
     (void)state;
     static const refusal cases[] = {
-        {"gpt_neox", "'hidden_act': 'relu'}", "hidden_act: this value"},
+        {"gpt_neox", "'hidden_act': 'silu'}", "hidden_act: this value"},
         {"gpt_neox", "'rotary_pct': -0.5}", "rotary_pct: this value"},
         {"gpt_neox", "'is_decoder': true}", "is_decoder: this value"},
         {"gpt_neox", "'num_attention_heads': 5}", "num_attention_heads: "},
