@@ -35,10 +35,19 @@ for kind in colour.png photo.jpg; do
     [[ $code -eq 0 ]] || missing+=" $kind"
 done
 echo "not on this machine:${missing:- nothing}"
-[[ $missing == *png* ]] || same PNG ppm colour.png palette.png clear.png plain.png bits.png gamma.png
+[[ $missing == *png* ]] || same PNG ppm colour.png palette.png clear.png plain.png bits.png gamma.png wide.png deep.png deep_clear.png
 [[ $missing == *jpg* ]] || same JPEG ppm photo.jpg half.jpg
+# 16 bits a number.
+digests=()
+for file in as_deep.ppm deep.ppm; do
+    printf 'file_name,label\n%s,1\n' "$PWD/$pictures/$file" >"$work/one.csv"
+    learn --data "$work/one.csv" --output-dir "$work/x" --json
+    digests+=("$(json state_digest)")
+done
+[[ -n ${digests[0]} && ${digests[0]} == "${digests[1]}" ]]
+check $? "a PPM of 16 bits holds the nearest of 255" "${digests[*]} $err"
 net 1 10 ', "num_labels": 2'
-[[ $missing == *png* ]] || same 'grey PNG' pgm grey.png
+[[ $missing == *png* ]] || same 'grey PNG' pgm grey.png grey_deep.png grey_deep_clear.png
 [[ $missing == *jpg* ]] || same 'grey JPEG' pgm grey2.jpg
 
 # A machine without the readers: a file that is no library stands where they are looked for.
@@ -61,7 +70,6 @@ refused() { # refused FILE PATTERN
     check $? "$1: refused ($2; $code)" "$err"
 }
 if [[ $missing != *png* ]]; then
-    refused "$PWD/$pictures/wide.png" '16 bits'
     for bytes in 5 20 40 100 200 304; do
         head -c $bytes "$pictures/colour.png" >"$work/cut.png"
         refused "$work/cut.png" 'cut short|damaged'

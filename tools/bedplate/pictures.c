@@ -91,7 +91,8 @@ typedef struct png_picture {
     char message[64];
 } png_picture;
 
-enum { PNG_ALPHA = 1, PNG_COLOUR = 2, PNG_SIXTEEN = 4 };
+enum { PNG_ALPHA = 1, PNG_COLOUR = 2 };
+enum { PNG_FLAG_NOT_LINEAR = 4 }; /* 16 bits a number mean what 8 bits do */
 
 typedef struct png_entries {
     int (*begin)(png_picture *, const void *, size_t);
@@ -147,17 +148,15 @@ static bp_status png_decode(pictures *p, const png_entries *png, const bp_data_r
     png_picture image = {.version = 1};
     unsigned char *pixels = p->memory + file->size;
     const bool begun = png->begin(&image, p->memory, bytes) != 0;
-    const bool wide = (image.format & PNG_SIXTEEN) != 0;
     const bool grey = channels == 1 && (image.format & PNG_COLOUR) == 0;
-    bool done = begun && !wide && image.height == size[0] && image.width == size[1];
+    bool done = begun && image.height == size[0] && image.width == size[1];
     size[2] = grey ? 1 : 3;
+    image.flags |= PNG_FLAG_NOT_LINEAR;
     image.format = PNG_ALPHA | (grey ? 0u : (uint32_t)PNG_COLOUR);
     done = done && png->finish(&image, NULL, pixels, 0, NULL) != 0;
     png->end(&image);
     if (!done) {
-        return picture_refuse(file, wide ? "the PNG image has 16 bits a number; images are read "
-                                           "whose numbers go to 255"
-                                         : "the PNG image is damaged");
+        return picture_refuse(file, "the PNG image is damaged");
     }
     png_drop_alpha(pixels, size[0] * size[1], size[2] + 1);
     return BP_OK;

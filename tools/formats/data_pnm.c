@@ -8,6 +8,8 @@
 
 #define SIDE_MOST 65536 /* of an image that is resized, before and after */
 
+enum { BYTE_MOST = 255, NUMBER_MOST = 65535 };
+
 static const char where[] = "image";
 static const char no_size[] = "the image has no places, or is too large to be resized";
 
@@ -107,7 +109,7 @@ void bp_pnm_close(bp_pnm *pnm)
 /* What its head says, and whether the file has the size for it. */
 static bp_status pnm_head(bp_pnm *pnm, const uint8_t *magic)
 {
-    uint64_t most = 0, at = 2;
+    uint64_t at = 2;
     uint8_t byte = 0;
     if (magic[0] != 'P' || (magic[1] != '5' && magic[1] != '6')) {
         return pnm_refuse(pnm, "the file is no PPM or PGM image of bytes (P6, P5), PNG or JPEG, "
@@ -117,14 +119,16 @@ static bp_status pnm_head(bp_pnm *pnm, const uint8_t *magic)
     pnm->size[2] = magic[1] == '6' ? 3 : 1;
     BP_TRY(head_number(pnm, &at, &pnm->size[1]));
     BP_TRY(head_number(pnm, &at, &pnm->size[0]));
-    BP_TRY(head_number(pnm, &at, &most));
-    if (most != 255) {
-        return bp_error_numbers(pnm->reader.error, BP_ERR_DATA, where,
-                                "images are read whose numbers go to 255", pnm->path, (int64_t)most,
-                                255);
+    BP_TRY(head_number(pnm, &at, &pnm->most));
+    if (pnm->most == 0 || pnm->most > NUMBER_MOST) {
+        return bp_error_limit(pnm->reader.error, BP_ERR_DATA, where,
+                              "the largest number of the image is from 1 to 65535", pnm->path,
+                              (int64_t)pnm->most, pnm->most == 0 ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
+                              pnm->most == 0 ? 1 : NUMBER_MOST);
     }
     pnm->start = at;
-    const uint64_t right = at + pnm->size[0] * pnm->size[1] * pnm->size[2];
+    const uint64_t right =
+        at + pnm->size[0] * pnm->size[1] * pnm->size[2] * (pnm->most > BYTE_MOST ? 2 : 1);
     bool more = pnm->reader.size > right + BP_PNM_HEAD;
     for (uint64_t i = right; !more && i < pnm->reader.size; i++) {
         BP_TRY(pnm_byte(pnm, i, &byte));
@@ -202,11 +206,31 @@ bp_status bp_pnm_prepare(bp_pnm *pnm, const bp_image_prep *prep)
     return BP_OK;
 }
 
+/* The nearest of 0 .. 255; what is above the largest is that. */
+static bp_status pnm_scaled(bp_pnm *pnm, uint64_t k, uint8_t *number)
+{
+    const bool two = pnm->most > BYTE_MOST;
+    uint8_t high = 0, low = 0;
+    if (two) {
+        BP_TRY(pnm_byte(pnm, pnm->start + 2 * k, &high));
+    }
+    BP_TRY(pnm_byte(pnm, pnm->start + (two ? 2 * k + 1 : k), &low));
+    const uint64_t found = (uint64_t)high << 8 | low;
+    const uint64_t product = (found < pnm->most ? found : pnm->most) * BYTE_MOST;
+    const uint64_t below = product / pnm->most, twice = 2 * (product % pnm->most);
+    const bool up = twice > pnm->most || (twice == pnm->most && below % 2 == 1);
+    *number = (uint8_t)(below + (up ? 1 : 0));
+    return BP_OK;
+}
+
 bp_status bp_pnm_number(bp_pnm *pnm, uint64_t k, uint8_t *number)
 {
     if (pnm->pixels != NULL) {
         *number = pnm->pixels[k];
         return BP_OK;
     }
-    return pnm_byte(pnm, pnm->start + k, number);
+    if (pnm->most == BYTE_MOST) {
+        return pnm_byte(pnm, pnm->start + k, number);
+    }
+    return pnm_scaled(pnm, k, number);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Images as PPM and PGM files (netpbm's P6 and P5, at most 255 a number): a head of words, spaces
- * and comments, then one byte a number, (height, width, channels). PNG and JPEG by picture.h, where
- * it is given. A list of such files is a table whose first row names a column `file_name`, and
- * `label`; names are as seen from the table's folder.
+/* Images as PPM and PGM files (netpbm's P6 and P5): a head of words, spaces and comments, then a
+ * number by a byte, or by two where the largest is above 255, (height, width, channels). Of another
+ * largest number than 255 each is brought to 0 .. 255, to the nearest, halves to the even one. PNG
+ * and JPEG by picture.h, where it is given. A list of such files is a table whose first row names a
+ * column `file_name`, and `label`; names are as seen from the table's folder.
  *
  * Refused as BP_ERR_DATA with the file: any other head, a size of the file that is not what its
  * head says (what follows the image may be white space). */
@@ -24,6 +25,7 @@ typedef struct bp_pnm {
     bool open;
     const unsigned char *pixels; /* decoded; NULL: they are in the file */
     uint64_t start;              /* bytes before the first number */
+    uint64_t most;               /* of the file's numbers */
     uint64_t size[3];            /* height, width, channels */
     char path[BP_STORE_PATH_MAX];
     unsigned char window[BP_PNM_WINDOW];

@@ -49,3 +49,28 @@ rows = b''.join(b'\0' + (base[y] * 257).astype('>u2').tobytes() for y in range(8
 with open(os.path.join(to, 'wide.png'), 'wb') as f:
     f.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 10, 8, 16, 2, 0, 0, 0)) +
             chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+rgb.save(os.path.join(to, 'wide.ppm'))
+
+
+# 16 bits a number, of all kinds, and PPM of the same: each number is the nearest of 255. Pillow takes a PNG's upper byte, and
+# of grey files what is above 255 as white.
+def png16(name, kind, planes):
+    rows = b''.join(b'\0' + planes[y].astype('>u2').tobytes() for y in range(8))
+    with open(os.path.join(to, name), 'wb') as f:
+        f.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 10, 8, 16, kind, 0, 0, 0)) +
+                chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+
+
+deep = rng.integers(0, 65536, (8, 10, 4))
+near = np.rint(deep / 257.0).astype(np.uint8)
+png16('deep.png', 2, deep[..., :3])
+png16('deep_clear.png', 6, deep)
+png16('grey_deep.png', 0, deep[..., 0])
+png16('grey_deep_clear.png', 4, deep[..., [0, 3]])
+for name in 'deep.ppm', 'deep_clear.ppm':
+    Image.fromarray(near[..., :3]).save(os.path.join(to, name))
+for name in 'grey_deep.pgm', 'grey_deep_clear.pgm':
+    Image.fromarray(near[..., 0]).save(os.path.join(to, name))
+for name, magic, planes in ('as_deep.ppm', 'P6', deep[..., :3]), ('as_grey_deep.pgm', 'P5', deep[..., 0]):
+    with open(os.path.join(to, name), 'wb') as f:
+        f.write(f'{magic} 10 8 65535\n'.encode() + planes.astype('>u2').tobytes())

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,42 @@ static void images_are_read(void **state)
     numbers_desk_end(&d);
 }
 
+/* To the nearest of 255, halves to the even one, and what is above the largest as that. */
+static void numbers_to_another_largest_are_scaled(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t most;
+        uint32_t number[3];
+        uint8_t right[6];
+    } rows[] = {
+        {100, {3, 50, 200}, {8, 128, 255, 8, 128, 255}}, /* 7.65, 127.5 */
+        {2, {1, 0, 2}, {128, 0, 255, 128, 0, 255}},
+        {6, {1, 2, 5}, {42, 85, 212, 42, 85, 212}}, /* 42.5, 212.5 */
+        {256, {255, 256, 1}, {254, 255, 1, 254, 255, 1}},
+        {1000, {128, 383, 1001}, {33, 98, 255, 33, 98, 255}},
+        {65535, {128, 65279, 1000}, {0, 254, 4, 0, 254, 4}},
+    };
+    desk d;
+    numbers_desk_begin(&d);
+    TEXT("list.csv", "file_name,label\nwide.ppm,cat\n");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char image[64];
+        size_t bytes = (size_t)snprintf(image, sizeof image, "P6 2 1 %u\n", rows[i].most);
+        for (size_t k = 0; k < 6; k++) {
+            const uint32_t number = rows[i].number[k % 3];
+            if (rows[i].most > 255) {
+                image[bytes++] = (char)(number >> 8);
+            }
+            image[bytes++] = (char)number;
+        }
+        memory_store_put(&d.memory, "wide.ppm", image, bytes);
+        assert_int_equal(read_list(&d, 3), BP_OK);
+        has_row(&d, 0, rows[i].right, 6, 0);
+    }
+    numbers_desk_end(&d);
+}
+
 static void bad_images_are_refused(void **state)
 {
     (void)state;
@@ -96,7 +133,10 @@ static void bad_images_are_refused(void **state)
                 {"P6 2 1 255\nabcdefg", "cut short"},
                 {"P6 1 2 255\nabcdef", "another height"},
                 {"P5 2 1 255\nab", "another height"},
-                {"P6 2 1 65535\nabcdefabcdef", "to 255"},
+                {"P6 2 1 65535\nabcdefabcde", "cut short"},
+                {"P6 2 1 256\nabcdef", "cut short"},
+                {"P6 2 1 0\nabcdef", "from 1 to 65535"},
+                {"P6 2 1 65536\nabcdefabcdef", "from 1 to 65535"},
                 {"P6 -2 1 255\nabcdef", "no number"},
                 {"P6 2x1 255\nabcdef", "no number"},
                 {"P6 99999999 1 255\nabcdef", "no number"},
@@ -463,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_are_read),
+        cmocka_unit_test(numbers_to_another_largest_are_scaled),
         cmocka_unit_test(bad_images_are_refused),
         cmocka_unit_test(other_images_are_decoded),
         cmocka_unit_test(heads_that_nearly_are_pictures),
