@@ -446,6 +446,14 @@ static void added_tokens_of_the_same_bytes(void **state)
     compare_texts("tests/golden/tokenizers/spaces", 100);
 }
 
+/* An added token that is a single word is one only where no letter, digit or mark is beside it. */
+/* verifies formats-3.2920 */
+static void added_tokens_that_are_single_words(void **state)
+{
+    (void)state;
+    compare_texts("tests/golden/tokenizers/single_words", 300);
+}
+
 /* BERT's normalizer takes its classes from an older Unicode than other tables have. */
 /* verifies formats-3.2920 */
 static void characters_that_unicode_assigned_later(void **state)
@@ -536,6 +544,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(added_tokens_of_the_same_bytes),
+        cmocka_unit_test(added_tokens_that_are_single_words),
         cmocka_unit_test(characters_that_unicode_assigned_later),
         cmocka_unit_test(gpt2_files),
         cmocka_unit_test(llama3),

@@ -76,6 +76,7 @@ void bp_encoder_begin(bp_encoder *e, unsigned flags)
     e->split = (bp_split){.at = 0};
     e->skip_spaces = e->ending = e->segment_end = e->overlong = false;
     e->document_start = e->segment_start = true;
+    e->behind_word = e->behind_first = false;
     e->stage = 0;
     if ((flags & BP_ENCODE_TEMPLATE) != 0) {
         queue_part(e, &e->tokenizer->rules.single.before);
@@ -130,12 +131,82 @@ static void skip_spaces(bp_encoder *e)
     while (e->skip_spaces && e->raw_at < e->raw_end) {
         if (is_space(e->raw + e->raw_at, &step)) {
             e->raw_at += step;
+            e->behind_word = e->behind_first = false;
         } else {
             e->skip_spaces = false;
         }
     }
     e->raw_clear = e->raw_clear > e->raw_at ? e->raw_clear : e->raw_at;
     e->raw_spaces = e->raw_spaces > e->raw_at ? e->raw_spaces : e->raw_at;
+}
+
+/* Whether the character that ends before `at`, after the first, is one of a word. */
+static bool ends_word(const bp_encoder *e, size_t at)
+{
+    size_t step;
+    do {
+        at--;
+    } while ((e->raw[at] & 0xc0) == 0x80);
+    return bp_char_is_word(bp_utf8_get(e->raw + at, &step));
+}
+
+/* The same of the one at `at`; the end of the text is none. *more: it is not there yet. */
+static bool begins_word(const bp_encoder *e, size_t at, bool *more)
+{
+    size_t step;
+    *more = at == e->raw_end && !e->ending;
+    return at < e->raw_end && bp_char_is_word(bp_utf8_get(e->raw + at, &step));
+}
+
+/* Whether one of the added tokens that are found before those in normalised text begins at `at`,
+ * behind other text. */
+static bool first_begins(const bp_encoder *e, size_t at, bool *more)
+{
+    const bp_token_added *match = bp_token_match(e->tokenizer, e->raw + at, e->raw_end - at, more);
+    *more = *more && !e->ending;
+    if (*more || match == NULL || (match->flags & BP_ADDED_LATER) != 0) {
+        return false;
+    }
+    return (match->flags & BP_ADDED_WORD) == 0 ||
+           (!ends_word(e, at) && !begins_word(e, at + match->length, more) && !*more);
+}
+
+/* Whether a match that must be a single word is one; other added tokens end the text in which those
+ * of normalised text are found, whatever they are made of. *more: what follows decides, and is not
+ * there yet. */
+static bool is_single(const bp_encoder *e, const bp_token_added *match, bool *more)
+{
+    const size_t end = e->raw_clear + match->length;
+    const bool later = (match->flags & BP_ADDED_LATER) != 0;
+    const bool word = begins_word(e, end, more);
+    if (*more || (e->behind_word && !(later && e->behind_first))) {
+        return false;
+    }
+    return !word || (later && first_begins(e, end, more));
+}
+
+/* Of a stretch of text that ends at raw_clear. */
+static void note_word(bp_encoder *e, size_t start)
+{
+    if (e->tokenizer->added_word && e->raw_clear > start) {
+        e->behind_word =
+            (e->raw[start] & 0xc0) != 0x80 ? ends_word(e, e->raw_clear) : e->behind_word;
+        e->behind_first = false;
+    }
+}
+
+/* What is left of a match in normalised text where an added token that is found before these begins
+ * inside it: a shorter one, or none. *more: text that is not there yet decides. */
+static const bp_token_added *leave_first(const bp_encoder *e, const bp_token_added *match,
+                                         bool *more)
+{
+    for (size_t k = 1; (match->flags & BP_ADDED_LATER) != 0 && k < match->length && !*more; k++) {
+        if (first_begins(e, e->raw_clear + k, more)) {
+            bool beyond;
+            return bp_token_match(e->tokenizer, e->raw + e->raw_clear, k, &beyond);
+        }
+    }
+    return match;
 }
 
 /* One step towards the next added token; false when more text must come first. */
@@ -147,15 +218,23 @@ static bool look_here(bp_encoder *e)
     if ((t->added_first[here[0] / 64] >> here[0] % 64 & 1) != 0) {
         bool more;
         const bp_token_added *match = bp_token_match(t, here, e->raw_end - e->raw_clear, &more);
-        if (more && !e->ending) {
+        more = more && !e->ending;
+        match = match == NULL || more ? match : leave_first(e, match, &more);
+        if (more) {
             return false;
         }
-        bool literal = (e->flags & BP_ENCODE_LITERAL) != 0;
+        bool literal = (e->flags & BP_ENCODE_LITERAL) != 0, single = true;
         bool start = e->segment_start && e->raw_clear == e->raw_at;
         if (match != NULL && (match->flags & BP_ADDED_START) != 0 && !start) {
             match = NULL;
         }
-        if (match != NULL && (!literal || (match->flags & BP_ADDED_SPECIAL) == 0)) {
+        if (match != NULL && (match->flags & BP_ADDED_WORD) != 0 && !is_single(e, match, &more)) {
+            if (more) {
+                return false;
+            }
+            single = false;
+        }
+        if (match != NULL && single && (!literal || (match->flags & BP_ADDED_SPECIAL) == 0)) {
             bool left = (match->flags & BP_ADDED_LSTRIP) != 0;
             e->next = (bp_added_found){.found = true,
                                        .start = left ? e->raw_spaces : e->raw_clear,
@@ -168,6 +247,7 @@ static bool look_here(bp_encoder *e)
     size_t bytes;
     bool space = t->added_lstrip && step == 1 && (here[0] & 0xc0) != 0x80 && is_space(here, &bytes);
     e->raw_clear += space ? bytes : step;
+    note_word(e, e->raw_clear - (space ? bytes : step));
     e->raw_spaces = space ? e->raw_spaces : e->raw_clear;
     return true;
 }
@@ -311,6 +391,8 @@ static bool end_segment(bp_encoder *e)
     e->out_at = 0;
     e->out_end = 1;
     e->raw_at = e->raw_clear = e->raw_spaces = e->next.end;
+    note_word(e, e->next.start);
+    e->behind_first = (token->flags & BP_ADDED_LATER) == 0;
     e->next.found = false;
     e->skip_spaces = (token->flags & BP_ADDED_RSTRIP) != 0;
     e->segment_start = (token->flags & BP_ADDED_INNER) == 0;

@@ -43,6 +43,9 @@ static const char *split_word(const bp_tokenizer *t)
 
 const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer)
 {
+    if (tokenizer->added_word) {
+        return "readers of GGUF files know no added token that is a single word (single_word)";
+    }
     if (tokenizer->rules.ranked) {
         return tokenizer->rules.split == BP_SPLIT_LLAMA3
                    ? "tiktoken's tokenizer.model is not written to GGUF files; save the tokenizer "

@@ -157,11 +157,8 @@ static bp_status take_added(bp_load *load, const bp_rules_source *s, uint32_t no
         !bp_tree_is(s->tree, content, BP_JSON_TEXT)) {
         return bp_rules_refuse(s, part, node, "", "an added token needs an id and a content");
     }
-    if (word) {
-        return bp_rules_refuse(s, part, node, "single_word", "only false is implemented");
-    }
     uint32_t flags = (special ? BP_ADDED_SPECIAL : 0u) | (left ? BP_ADDED_LSTRIP : 0u) |
-                     (right ? BP_ADDED_RSTRIP : 0u);
+                     (right ? BP_ADDED_RSTRIP : 0u) | (word ? BP_ADDED_WORD : 0u);
     return bp_load_added(load, bp_tree_text(s->tree, content), s->tree->nodes[content].length,
                          s->tree->nodes[id].i64, flags, normalized);
 }

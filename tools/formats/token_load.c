@@ -295,7 +295,7 @@ static bp_status add_normalized(bp_load *load, const char *text, uint32_t id, ui
 {
     const bp_token_rules *rules = &load->tokenizer->rules;
     bool marked = rules->kind == BP_TOKENIZER_CHAR_BPE && rules->spaces;
-    bool strips = (flags & (BP_ADDED_LSTRIP | BP_ADDED_RSTRIP)) != 0;
+    bool strips = (flags & (BP_ADDED_LSTRIP | BP_ADDED_RSTRIP | BP_ADDED_WORD)) != 0;
     if (!marked || rules->prefix != BP_PREFIX_PREPEND || strips || strchr(text, ' ') != NULL) {
         return bp_error_set(load->error, BP_ERR_DATA, where,
                             "an added token with normalized true is not implemented behind this "
@@ -317,6 +317,7 @@ bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t 
                                 "the text of an added token is empty or too long (found its bytes)",
                                 "added_tokens", (int64_t)length, BP_TOKENIZER_DECODED_MAX - 1);
     }
+    flags |= normalized ? BP_ADDED_LATER : 0u;
     if (load->pass == BP_LOAD_COUNT) {
         /* It may need its text in two more spellings. */
         load->need->added += normalized ? 3 : 1;

@@ -271,6 +271,7 @@ static bp_status insert_added(bp_tokenizer *t, const bp_token_added *added, bp_e
     t->added[low] = *added;
     t->added_count++;
     t->added_lstrip = t->added_lstrip || (added->flags & BP_ADDED_LSTRIP) != 0;
+    t->added_word = t->added_word || (added->flags & BP_ADDED_WORD) != 0;
     t->added_first[text[0] / 64] |= (uint64_t)1 << text[0] % 64;
     return BP_OK;
 }

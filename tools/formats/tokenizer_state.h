@@ -105,8 +105,10 @@ typedef enum bp_added_flags {
     BP_ADDED_SPECIAL = 1,
     BP_ADDED_LSTRIP = 2,
     BP_ADDED_RSTRIP = 4,
-    BP_ADDED_START = 8, /* only at the beginning of a segment */
-    BP_ADDED_INNER = 16 /* of normalised text: what follows belongs to the segment before */
+    BP_ADDED_START = 8,  /* only at the beginning of a segment */
+    BP_ADDED_INNER = 16, /* of normalised text: what follows belongs to the segment before */
+    BP_ADDED_WORD = 32,  /* single_word: only where no character of a word stands beside it */
+    BP_ADDED_LATER = 64  /* normalized: found between those that are not */
 } bp_added_flags;
 
 /* An added token: found in the raw text before anything else. In the order of their bytes. */
@@ -135,6 +137,7 @@ struct bp_tokenizer {
     uint32_t unknown;        /* WordPiece's id for it */
     uint32_t missing_bytes;  /* that are no token: they are left out of the text */
     bool added_lstrip;       /* some added token has this flag */
+    bool added_word;         /* any of them is a single word */
     uint32_t byte_ids[256];  /* byte-level tokens, or the fallback's */
     uint64_t added_first[4]; /* bit b: some added token begins with the byte b */
     char *text;              /* bytes of all tokens; byte-level ones as the bytes they stand for */
@@ -234,6 +237,8 @@ struct bp_encoder {
     bool document_start; /* nothing came before this segment */
     bool segment_start;  /* nothing of the segment between added tokens was normalised yet */
     bool ending;         /* no more text comes */
+    bool behind_word;    /* the character before raw_clear is one of a word */
+    bool behind_first;   /* an added token that is not normalised lies there */
     uint32_t stage;      /* of the end: which template tokens are out */
 
     /* Normalised text. */

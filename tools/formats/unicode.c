@@ -66,6 +66,42 @@ bp_char_case bp_char_case_of(uint32_t c)
     }
 }
 
+/* Marks and digits that Unicode 16 has and 15 has not. */
+static bool is_newer_word(uint32_t c)
+{
+    static const uint32_t ranges[][2] = {
+        {0x897, 0x897},     {0x10d40, 0x10d49}, {0x10d69, 0x10d6d}, {0x10efc, 0x10efc},
+        {0x113b8, 0x113c0}, {0x113c2, 0x113c2}, {0x113c5, 0x113c5}, {0x113c7, 0x113ca},
+        {0x113cc, 0x113d0}, {0x113d2, 0x113d2}, {0x113e1, 0x113e2}, {0x116d0, 0x116e3},
+        {0x11bf0, 0x11bf9}, {0x11f5a, 0x11f5a}, {0x1611e, 0x16139}, {0x16d70, 0x16d79},
+        {0x1ccf0, 0x1ccf9}, {0x1e5ee, 0x1e5ef}, {0x1e5f1, 0x1e5fa}};
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        if (c <= ranges[i][1]) {
+            return c >= ranges[i][0];
+        }
+    }
+    return false;
+}
+
+bool bp_char_is_word(uint32_t c)
+{
+    switch (utf8proc_category((utf8proc_int32_t)c)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+        return true;
+    case UTF8PROC_CATEGORY_SO:
+        return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
+               (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
+    default:
+        return c == 0x200c || c == 0x200d || bp_char_class_of(c) == BP_CHAR_LETTER ||
+               is_newer_word(c);
+    }
+}
+
 bool bp_char_is_punctuation(uint32_t c)
 {
     if (c < 0x80) {

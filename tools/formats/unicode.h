@@ -37,6 +37,8 @@ bp_char_case bp_char_case_of(uint32_t c);
 bool bp_char_is_punctuation(uint32_t c);
 bool bp_char_is_control(uint32_t c);
 bool bp_char_is_ideograph(uint32_t c);
+/* \w of the regex crate: letters, marks, digits, what joins words, and circled letters. */
+bool bp_char_is_word(uint32_t c);
 /* Category Mn: what is stripped as accents. */
 bool bp_char_is_mark(uint32_t c);
 

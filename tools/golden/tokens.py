@@ -9,6 +9,8 @@
     tools/golden/tokens.py own              tekken_own, Mistral's file of the tokens of tekken; llama3_own, Llama
                                             3's of the same; xlmr_own, XLM-R's file of the pieces of spm_unigram
     tools/golden/tokens.py spaces           the tokenizer `spaces`, and its ids of 100 texts
+    tools/golden/tokens.py words            the tokenizer `single_words`, whose added tokens are single words, some among
+                                            others and some between those; its ids of 300 texts
     tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
                                                 them, and for OpenAI's GPT-2 if its folder
                                                 (vocab.json, merges.txt) is given
@@ -29,6 +31,7 @@ its texts.txt is a text in hexadecimal, what its ids decode to in hexadecimal, a
 import base64
 import json
 import os
+import random
 import re
 import struct
 import sys
@@ -460,6 +463,28 @@ def indented(number):
     return out
 
 
+def make_single_words():
+    """Single words among letters, digits, marks, joiners and other added tokens; ends strip what is a space."""
+    rng = random.Random(16)
+    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    kinds = dict(normalized=True), dict(normalized=False, lstrip=True), dict(normalized=True, rstrip=True)
+    tokenizer.add_tokens([AddedToken("tok", single_word=True, **kinds[0]), AddedToken("<x>", single_word=True, **kinds[1]),
+                          AddedToken("-k", single_word=True, **kinds[2]), AddedToken("ab", **kinds[0])])
+    tokenizer.add_special_tokens([AddedToken("k!", single_word=False, normalized=False)])
+    save(tokenizer, "single_words")
+    around = ["", " ", "  ", ".", "-", "_", "9", "a", "\u00e9", "\u0301", "\u65e5", "\u200d", "\u24d0", "\n", "\u093c", "\U00010d45",
+              "\u20dd", "\u2160", "\u00b2", "\u203f"]
+    names = ["tok", "<x>", "-k", "ab", "k!", "toktok", "k"]
+    with open(f"{HERE}/single_words/texts.txt", "w", encoding="utf-8") as file:
+        for _ in range(300):
+            text = "".join(rng.choice(around) + rng.choice(names) + rng.choice(around) for _ in range(rng.randint(1, 5)))
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            decoded = tokenizer.decode(ids, skip_special_tokens=False)
+            file.write(f"{text.encode().hex()},{decoded.encode().hex()},{' '.join(map(str, ids))}\n")
+
+
 def make_spaces():
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -680,6 +705,8 @@ def digests(gpt2):
 def main():
     if sys.argv[1:] == ["spaces"]:
         make_spaces()
+    if sys.argv[1:] == ["words"]:
+        make_single_words()
     elif sys.argv[1:] == ["pieces"]:
         train_pieces()
     elif sys.argv[1:] == ["own"]:

@@ -179,7 +179,7 @@ static void decoders_and_tokens_that_are_not_implemented_are_named(void **state)
          "another id in the vocabulary"},
         {LEVEL "\"added_tokens\":[{\"id\":300,\"content\":\"\"}],", "empty or too long"},
         {LEVEL "\"added_tokens\":[{\"id\":300,\"content\":\"\xc4\xa0x\"}],", "stand for bytes"},
-        {LEVEL "\"added_tokens\":[{\"id\":300,\"content\":\"zz\",\"single_word\":true}],",
+        {LEVEL "\"added_tokens\":[{\"id\":300,\"content\":\"zz\",\"single_word\":1}],",
          "added_tokens.single_word"},
         {LEVEL "\"added_tokens\":[{\"id\":300}],", "needs an id and a content"},
         {LEVEL

@@ -48,6 +48,25 @@ static void classes_are_those_of_the_tokenizers_library(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* The characters behind which the library finds no added token that is a single word: how many, and
+ * FNV-1a over their numbers as uint32 little-endian (tokenizers 0.23). */
+/* verifies formats-3.2920 */
+static void characters_of_words_are_those_of_the_tokenizers_library(void **state)
+{
+    (void)state;
+    uint32_t digest = 0x811c9dc5u, count = 0;
+    for (uint32_t c = 0; c < CHARACTERS; c++) {
+        if (!is_surrogate(c) && bp_char_is_word(c)) {
+            count++;
+            for (int k = 0; k < 32; k += 8) {
+                digest = (digest ^ (c >> k & 0xff)) * 0x01000193u;
+            }
+        }
+    }
+    assert_int_equal(count, 144667);
+    assert_int_equal(digest, 0x6ed71286);
+}
+
 /* FNV-1a over the UTF-8 of what becomes of a character, and a zero byte. */
 static uint32_t fold(uint32_t digest, uint32_t c, bool accents, bool lower)
 {
@@ -117,6 +136,7 @@ int main(void)
         cmocka_unit_test(numbers_beyond_the_last_character_stay),
         cmocka_unit_test(classes_are_those_of_the_tokenizers_library),
         cmocka_unit_test(accents_and_lower_case_are_those_of_the_tokenizers_library),
+        cmocka_unit_test(characters_of_words_are_those_of_the_tokenizers_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
