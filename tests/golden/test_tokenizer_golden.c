@@ -446,6 +446,15 @@ static void added_tokens_of_the_same_bytes(void **state)
     compare_texts("tests/golden/tokenizers/spaces", 100);
 }
 
+/* Normal forms and lower case, in pieces as the text comes. */
+/* verifies formats-3.2920 */
+static void unigram_behind_normal_forms(void **state)
+{
+    (void)state;
+    compare_texts("tests/golden/tokenizers/unigram_nfkc", 200);
+    compare_texts("tests/golden/tokenizers/unigram_nfc", 200);
+}
+
 /* An added token that is a single word is one only where no letter, digit or mark is beside it. */
 /* verifies formats-3.2920 */
 static void added_tokens_that_are_single_words(void **state)
@@ -545,6 +554,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(added_tokens_of_the_same_bytes),
         cmocka_unit_test(added_tokens_that_are_single_words),
+        cmocka_unit_test(unigram_behind_normal_forms),
         cmocka_unit_test(characters_that_unicode_assigned_later),
         cmocka_unit_test(gpt2_files),
         cmocka_unit_test(llama3),

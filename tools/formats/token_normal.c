@@ -174,6 +174,46 @@ static void move_composed(bp_encoder *e, size_t limit)
     }
 }
 
+static void take_folded(bp_encoder *e, uint32_t c)
+{
+    if (!e->tokenizer->rules.lower) {
+        bp_spelling_take(e, c);
+    } else if (c == 0x130) { /* as in put_folded */
+        bp_spelling_take(e, 'i');
+        bp_spelling_take(e, 0x307);
+    } else {
+        bp_spelling_take(e, bp_char_lower(c));
+    }
+}
+
+/* There is no map then: a character takes few bytes, and all of them less than one's room. */
+static void take_composed(bp_encoder *e)
+{
+    const size_t count = bp_char_compose(e->composing, e->composing_count);
+    for (size_t i = 0; i < count; i++) {
+        take_folded(e, e->composing[i]);
+    }
+    e->composing_count = 0;
+}
+
+/* Normal forms are made in pieces that nothing outside them changes. */
+static void take_normal(bp_encoder *e, uint32_t c)
+{
+    const bp_token_rules *rules = &e->tokenizer->rules;
+    uint32_t parts[BP_CHAR_PARTS_MOST];
+    if (!rules->compose && !rules->compatible) {
+        take_folded(e, c);
+        return;
+    }
+    const size_t count =
+        rules->compatible ? bp_char_decompose_compatible(c, parts) : bp_char_decompose(c, parts);
+    if (bp_char_begins(parts[0]) || e->composing_count + count > BP_COMPOSE_MAX) {
+        take_composed(e);
+    }
+    memcpy(e->composing + e->composing_count, parts, count * sizeof *parts);
+    e->composing_count += (uint32_t)count;
+}
+
 static void move_unigram(bp_encoder *e, size_t limit)
 {
     if (e->tokenizer->rules.native) {
@@ -186,7 +226,7 @@ static void move_unigram(bp_encoder *e, size_t limit)
     }
     while (e->raw_at < limit && room_of(e) >= BP_SPELLING_ROOM) {
         size_t step;
-        bp_spelling_take(e, bp_utf8_get(e->raw + e->raw_at, &step));
+        take_normal(e, bp_utf8_get(e->raw + e->raw_at, &step));
         e->raw_at += step;
     }
 }
@@ -237,6 +277,7 @@ bool bp_normal_move(bp_encoder *e, size_t limit)
 void bp_normal_end(bp_encoder *e)
 {
     if (e->tokenizer->rules.kind == BP_TOKENIZER_UNIGRAM || e->tokenizer->rules.native) {
+        take_composed(e);
         bp_spelling_end(e);
     }
     put_composed(e);

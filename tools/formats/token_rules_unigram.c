@@ -45,6 +45,28 @@ static bp_status read_strip(const bp_rules_source *s, uint32_t node, bp_token_ru
                  : bp_rules_refuse(s, part, node, "strip_left", "only false is implemented");
 }
 
+/* A normal form, lower case, or both in this order, which no map follows. */
+static bp_status read_folding(const bp_rules_source *s, uint32_t *node, bool sequence,
+                              bp_token_rules *rules)
+{
+    static const char part[] = "normalizer";
+    if (*node == BP_TREE_NONE) {
+        return BP_OK;
+    }
+    rules->compatible = bp_rules_is(s, *node, "NFKC");
+    rules->compose = bp_rules_is(s, *node, "NFC");
+    if (rules->compatible || rules->compose) {
+        BP_TRY(bp_rules_only(s, part, *node, "type"));
+        *node = sequence ? s->tree->nodes[*node].next : BP_TREE_NONE;
+    }
+    rules->lower = *node != BP_TREE_NONE && bp_rules_is(s, *node, "Lowercase");
+    if (rules->lower) {
+        BP_TRY(bp_rules_only(s, part, *node, "type"));
+        *node = sequence ? s->tree->nodes[*node].next : BP_TREE_NONE;
+    }
+    return BP_OK;
+}
+
 bp_status bp_rules_unigram_normalizer(const bp_rules_source *s, bp_token_rules *rules)
 {
     static const char part[] = "normalizer";
@@ -55,9 +77,12 @@ bp_status bp_rules_unigram_normalizer(const bp_rules_source *s, bp_token_rules *
         return BP_OK;
     }
     BP_TRY(bp_rules_list(s, part, node, "normalizers", &node, &sequence));
-    /* In the order in which they are streamed: the map, what is stripped, runs. */
+    /* In the order in which they are streamed: the map, or a normal form and lower case; what is
+     * stripped; runs. */
+    BP_TRY(read_folding(s, &node, sequence, rules));
+    const bool folds = rules->compose || rules->compatible || rules->lower;
     for (int stage = 0; node != BP_TREE_NONE; stage++) {
-        if (stage < 1 && bp_rules_is(s, node, "Precompiled")) {
+        if (stage < 1 && !folds && bp_rules_is(s, node, "Precompiled")) {
             BP_TRY(bp_rules_only(s, part, node, "type precompiled_charsmap"));
             rules->charsmap = true;
             stage = 0;

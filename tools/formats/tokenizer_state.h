@@ -73,6 +73,7 @@ typedef struct bp_token_rules {
     bool plain;      /* there is no normalizer: text is searched for added tokens as it is */
     bool spaces;     /* ' ' becomes U+2581, and back when decoding */
     bool compose;    /* NFC */
+    bool compatible; /* NFKC */
     bool clean;      /* BERT's normalizer: no control characters, every space a ' ' */
     bool ideographs; /* spaces around them */
     bool accents;    /* stripped */

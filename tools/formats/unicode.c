@@ -21,6 +21,16 @@ static bool unicode_has(const bp_unicode_ranges *ranges, uint32_t c)
     return low > 0 && c - (rows[low - 1] >> 11) <= (rows[low - 1] & 0x7ff);
 }
 
+/* Whether c is in one of these, which are in order. */
+static bool in_ranges(const uint32_t ranges[][2], size_t count, uint32_t c)
+{
+    size_t i = 0;
+    while (i < count && c > ranges[i][1]) {
+        i++;
+    }
+    return i < count && c >= ranges[i][0];
+}
+
 bp_char_class bp_char_class_of(uint32_t c)
 {
     switch (utf8proc_category((utf8proc_int32_t)c)) {
@@ -75,12 +85,7 @@ static bool is_newer_word(uint32_t c)
         {0x113cc, 0x113d0}, {0x113d2, 0x113d2}, {0x113e1, 0x113e2}, {0x116d0, 0x116e3},
         {0x11bf0, 0x11bf9}, {0x11f5a, 0x11f5a}, {0x1611e, 0x16139}, {0x16d70, 0x16d79},
         {0x1ccf0, 0x1ccf9}, {0x1e5ee, 0x1e5ef}, {0x1e5f1, 0x1e5fa}};
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        if (c <= ranges[i][1]) {
-            return c >= ranges[i][0];
-        }
-    }
-    return false;
+    return in_ranges(ranges, sizeof ranges / sizeof ranges[0], c);
 }
 
 bool bp_char_is_word(uint32_t c)
@@ -122,12 +127,7 @@ bool bp_char_is_control(uint32_t c)
     if (c < 0xa0) {
         return (c < 0x20 || c >= 0x7f) && c != '\t' && c != '\n' && c != '\r';
     }
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        if (c <= formats[i][1]) {
-            return c >= formats[i][0];
-        }
-    }
-    return false;
+    return in_ranges(formats, sizeof formats / sizeof formats[0], c);
 }
 
 bool bp_char_is_ideograph(uint32_t c)
@@ -174,6 +174,17 @@ uint32_t bp_char_lower(uint32_t c)
     return c == 0x1c89 ? 0x1c8a : lower_of(c);
 }
 
+/* Whether c has a compatible decomposition that the tokenizers library's tables, which are older,
+ * have not. */
+static bool is_newer_compatible(uint32_t c)
+{
+    static const uint32_t ranges[][2] = {
+        {0x32ff, 0x32ff},   {0xa7f2, 0xa7f4},   {0xab69, 0xab69},
+        {0x10781, 0x10785}, {0x10787, 0x107b0}, {0x107b2, 0x107ba},
+        {0x1e030, 0x1e06d}, {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9}};
+    return in_ranges(ranges, sizeof ranges / sizeof ranges[0], c);
+}
+
 size_t bp_char_decompose(uint32_t c, uint32_t parts[BP_CHAR_PARTS])
 {
     utf8proc_int32_t found[BP_CHAR_PARTS];
@@ -181,6 +192,26 @@ size_t bp_char_decompose(uint32_t c, uint32_t parts[BP_CHAR_PARTS])
     utf8proc_ssize_t count = utf8proc_decompose_char(
         (utf8proc_int32_t)c, found, BP_CHAR_PARTS, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &boundary);
     if (count < 1 || count > BP_CHAR_PARTS) {
+        parts[0] = c;
+        return 1;
+    }
+    for (utf8proc_ssize_t i = 0; i < count; i++) {
+        parts[i] = (uint32_t)found[i];
+    }
+    return (size_t)count;
+}
+
+size_t bp_char_decompose_compatible(uint32_t c, uint32_t *parts)
+{
+    utf8proc_int32_t found[BP_CHAR_PARTS_MOST];
+    int boundary = 0;
+    const utf8proc_ssize_t count =
+        is_newer_compatible(c)
+            ? 0
+            : utf8proc_decompose_char((utf8proc_int32_t)c, found, BP_CHAR_PARTS_MOST,
+                                      UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
+                                      &boundary);
+    if (count < 1 || count > BP_CHAR_PARTS_MOST) {
         parts[0] = c;
         return 1;
     }

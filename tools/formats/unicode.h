@@ -13,6 +13,8 @@
 #define BP_CHAR_REPLACEMENT 0xfffdu
 #define BP_CHAR_PARTS       8 /* most characters that one decomposes to; Unicode's own limit is 4 */
 
+#define BP_CHAR_PARTS_MOST 18 /* the same of compatible decompositions */
+
 typedef enum bp_char_class {
     BP_CHAR_OTHER,
     BP_CHAR_LETTER, /* \p{L} */
@@ -52,6 +54,8 @@ uint32_t bp_char_lower(uint32_t c);
 /* The canonical decomposition (NFD) of one character; returns how many parts it has, itself if
  * it has none. */
 size_t bp_char_decompose(uint32_t c, uint32_t parts[BP_CHAR_PARTS]);
+/* The compatible one (NFKD), in room for BP_CHAR_PARTS_MOST. */
+size_t bp_char_decompose_compatible(uint32_t c, uint32_t *parts);
 /* The same as BERT's normalizer does it, which does not know the newest characters. */
 size_t bp_char_decompose_bert(uint32_t c, uint32_t parts[BP_CHAR_PARTS]);
 

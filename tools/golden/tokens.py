@@ -11,6 +11,8 @@
     tools/golden/tokens.py spaces           the tokenizer `spaces`, and its ids of 100 texts
     tools/golden/tokens.py words            the tokenizer `single_words`, whose added tokens are single words, some among
                                             others and some between those; its ids of 300 texts
+    tools/golden/tokens.py forms            the tokenizers unigram_nfkc (and lower case) and unigram_nfc, Unigram behind
+                                            normal forms; their ids of 200 texts each
     tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
                                                 them, and for OpenAI's GPT-2 if its folder
                                                 (vocab.json, merges.txt) is given
@@ -485,6 +487,32 @@ def make_single_words():
             file.write(f"{text.encode().hex()},{decoded.encode().hex()},{' '.join(map(str, ids))}\n")
 
 
+def make_forms(name, steps):
+    """Characters that compose, decompose, have another compatible form or two lower ones, cut in every way."""
+    rng = random.Random(17)
+    parts = ["a", "B", "\u00c5", "\u212b", "e", "\u0301", "\uff76", "\uff9e", "\ufb01", "\u2460", "\u2177", "\u0130", "\u03a3", "\u03c2",
+             "\ud55c", "\u1112", "\u1161", "\u11ab", "\uff21", "\u01c6", " ", "  ", "   ", "\n", "\t", "\u3000", "\u00a0", "\u337f", "\ufdfa",
+             "\u1ea1\u0308", "\u2100", "\u00bd", "\u212a", "\u017f", "\U0001f600", "\uff8a", "\uff9f", "\u093c", "\u0915", "\u0300",
+             "\u0345", "\u1fb3", "\u1fbc", "\u32ff", "\U0001e030", "</s>"]
+    normalizer = steps[0] if len(steps) == 1 else normalizers.Sequence(steps)
+    pieces = set("\u2581ab\u00e5fik1")
+    for _ in range(300):
+        text = "".join(normalizer.normalize_str(rng.choice(parts[:-1])) for _ in range(rng.randint(1, 3)))
+        pieces.add(text.replace(" ", "\u2581"))
+    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0)] + [(p, -1 - 10 * rng.random()) for p in sorted(pieces - {""})], 0, False))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_special_tokens([AddedToken("</s>", normalized=False)])
+    save(tokenizer, name)
+    with open(f"{HERE}/{name}/texts.txt", "w", encoding="utf-8") as file:
+        for _ in range(200):
+            text = "".join(rng.choice(parts) for _ in range(rng.randint(1, 25)))
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            decoded = tokenizer.decode(ids, skip_special_tokens=False)
+            file.write(f"{text.encode().hex()},{decoded.encode().hex()},{' '.join(map(str, ids))}\n")
+
+
 def make_spaces():
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -705,7 +733,10 @@ def digests(gpt2):
 def main():
     if sys.argv[1:] == ["spaces"]:
         make_spaces()
-    if sys.argv[1:] == ["words"]:
+    elif sys.argv[1:] == ["forms"]:
+        make_forms("unigram_nfkc", [normalizers.NFKC(), normalizers.Lowercase(), normalizers.Replace(Regex(" {2,}"), " ")])
+        make_forms("unigram_nfc", [normalizers.NFC()])
+    elif sys.argv[1:] == ["words"]:
         make_single_words()
     elif sys.argv[1:] == ["pieces"]:
         train_pieces()

@@ -303,8 +303,16 @@ static void unigram_settings_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
     static const refusal parts[] = {
-        {UNIGRAM("'normalizer':{'type':'NFKC'}"),
-         "normalizer NFKC: this kind of part is not among"},
+        {UNIGRAM("'normalizer':{'type':'NFKD'}"),
+         "normalizer NFKD: this kind of part is not among"},
+        {UNIGRAM("'normalizer':{'type':'NFKC','x':1}"), "NFKC.x: this setting is"},
+        {UNIGRAM("'normalizer':{'type':'Lowercase','x':1}"), "Lowercase.x: this setting is"},
+        {UNIGRAM("'normalizer':{'type':'Sequence','normalizers':[{'type':'Lowercase'},"
+                 "{'type':'NFC'}]}"),
+         "normalizer NFC: this kind of part is not among"},
+        {UNIGRAM("'normalizer':{'type':'Sequence','normalizers':[{'type':'NFC'},"
+                 "{'type':'Precompiled','precompiled_charsmap':''}]}"),
+         "normalizer Precompiled: this kind of part is not among"},
         {UNIGRAM("'normalizer':{'type':'Strip','strip_left':true}"),
          "Strip.strip_left: only false"},
         {UNIGRAM("'normalizer':{'type':'Strip'}"), "Strip.strip_left: only false"},
