@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "layers/bert.h"
+#include "layers/neox.h"
+#include "tests/support/config.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/family.h"
 #include "tools/formats/gguf_model.h"
@@ -157,12 +159,40 @@ static void what_has_no_place_is_not_written(void **state)
     }
 }
 
+static void is_refused(const bp_model_config *config, const char *name)
+{
+    bp_error found = {.code = BP_OK};
+    assert_int_equal(config->family->gguf->exports(config, &found), BP_ERR_USAGE);
+    assert_string_equal(found.name, name);
+}
+
+/* Readers compute GELU whatever the file's model has. */
+/* verifies formats-50.b7a1 */
+static void what_readers_take_for_gelu_is_not_written(void **state)
+{
+    (void)state;
+    static const char *const encoders[][2] = {{"bert", "hidden_act"}, {"distilbert", "activation"}};
+    for (size_t i = 0; i < sizeof encoders / sizeof encoders[0]; i++) {
+        bp_error found = {.code = BP_OK};
+        bp_model_config config = bp_family_defaults(bp_family_find(encoders[i][0]));
+        config.task = BP_TASK_EMBEDDING;
+        SET_OWN(&config, bp_transformer, activation, BP_HIDDEN_RELU);
+        is_refused(&config, encoders[i][1]);
+        SET_OWN(&config, bp_transformer, activation, BP_HIDDEN_GELU_TANH);
+        assert_int_equal(config.family->gguf->exports(&config, &found), BP_OK);
+    }
+    bp_model_config neox = bp_family_defaults(bp_family_find("gpt_neox"));
+    SET_OWN(&neox, bp_neox_config, activation, BP_HIDDEN_RELU);
+    is_refused(&neox, "hidden_act");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_say_which_model_they_hold),
         cmocka_unit_test(wrong_keys_are_named),
         cmocka_unit_test(what_has_no_place_is_not_written),
+        cmocka_unit_test(what_readers_take_for_gelu_is_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@
 
 #include "layers/gpt2.h"
 #include "layers/llama.h"
-#include "layers/neox.h"
 #include "tests/support/config.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/family.h"
@@ -239,19 +238,6 @@ static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
             "rope_scaling");
     REFUSED("gemma3_text", near.bits[0], 7, "layer_types");
     REFUSED("phi3", window, 31, "sliding_window");
-    static const char *const encoders[][2] = {{"bert", "hidden_act"}, {"distilbert", "activation"}};
-    for (size_t i = 0; i < sizeof encoders / sizeof encoders[0]; i++) {
-        bp_model_config config = bp_family_defaults(bp_family_find(encoders[i][0]));
-        config.task = BP_TASK_EMBEDDING;
-        SET_OWN(&config, bp_transformer, activation, BP_HIDDEN_RELU);
-        refused(&config, encoders[i][1]);
-        SET_OWN(&config, bp_transformer, activation, BP_HIDDEN_GELU_TANH);
-        error = (bp_error){.code = BP_OK};
-        assert_int_equal(config.family->gguf->exports(&config, &error), BP_OK);
-    }
-    bp_model_config neox = bp_family_defaults(bp_family_find("gpt_neox"));
-    SET_OWN(&neox, bp_neox_config, activation, BP_HIDDEN_RELU);
-    refused(&neox, "hidden_act");
     bp_model_config config = settled_of("phi3");
     SET_OWN(&config, bp_llama_config, window, 0);
     SET_OWN(&config, bp_llama_config, rope_scaling.factor, 2.0);
