@@ -322,10 +322,9 @@ const char *bp_cuda_plan_misses(const bp_cuda_target *target, const bp_linked_op
         return bp_cuda_quantised_misses(&plan);
     case BP_KERNEL_attention_forward:
     case BP_KERNEL_attention_backward:
-        return bp_cuda_attention_misses(&plan);
     case BP_KERNEL_attention_packed_forward:
     case BP_KERNEL_attention_packed_backward:
-        return "documents that share rows";
+        return bp_cuda_attention_misses(&plan);
     default:
         return NULL;
     }

@@ -78,7 +78,7 @@ static bool is_packed(const bp_cuda_plan *plan)
 
 static bool on_hopper(const bp_cuda_plan *plan, int64_t heads)
 {
-    return plan->dtype != BP_F32 && !is_packed(plan) &&
+    return plan->dtype != BP_F32 &&
            bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_attention_hopper, plan->dtype) !=
                BP_CUDA_NO_MODULE &&
            hopper_misses(plan, heads) == NULL;
@@ -286,18 +286,21 @@ static bool plan_backward(bp_cuda_plan *plan)
     return true;
 }
 
-bool bp_cuda_plan_attention(bp_cuda_plan *plan)
+static bool is_forward(const bp_cuda_plan *plan)
 {
     return plan->op->kernel == BP_KERNEL_attention_forward ||
-                   plan->op->kernel == BP_KERNEL_attention_packed_forward
-               ? plan_forward(plan)
-               : plan_backward(plan);
+           plan->op->kernel == BP_KERNEL_attention_packed_forward;
+}
+
+bool bp_cuda_plan_attention(bp_cuda_plan *plan)
+{
+    return is_forward(plan) ? plan_forward(plan) : plan_backward(plan);
 }
 
 const char *bp_cuda_attention_misses(const bp_cuda_plan *plan)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
-    const bool forward = plan->op->kernel == BP_KERNEL_attention_forward;
+    const bool forward = is_forward(plan);
     const uint32_t floats =
         forward ? BP_CUDA_BIT(attention_forward, qkv) | BP_CUDA_BIT(attention_forward, out)
                 : BP_CUDA_BIT(attention_backward, qkv) | BP_CUDA_BIT(attention_backward, d_out) |

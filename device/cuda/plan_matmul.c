@@ -97,8 +97,9 @@ static uint32_t flags_of(const bp_cuda_plan *plan, const bp_matmul_scalars *s)
 }
 
 /* The parameters that all product kernels take. In a split product the first launch writes the
- * workspace and leaves c alone, the second reads the workspace and leaves a and b alone. */
-static void add_parameters(bp_cuda_plan *plan, const matmul_shape *shape, bool join)
+ * workspace and leaves c alone, the second reads the workspace and leaves a and b alone. `flags`:
+ * more bits. */
+static void add_parameters(bp_cuda_plan *plan, const matmul_shape *shape, bool join, uint32_t flags)
 {
     const bp_matmul_scalars *s = plan->op->scalars;
     bp_access c = s->accumulate != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE;
@@ -117,7 +118,7 @@ static void add_parameters(bp_cuda_plan *plan, const matmul_shape *shape, bool j
     bp_cuda_word64(plan, (uint64_t)s->ldc);
     bp_cuda_word64(plan, shape->depth);
     bp_cuda_word32(plan, (uint32_t)shape->splits);
-    bp_cuda_word32(plan, flags_of(plan, s));
+    bp_cuda_word32(plan, flags_of(plan, s) | flags);
 }
 
 /* A product's kernel. */
@@ -175,7 +176,8 @@ static const char *hopper_misses(const bp_cuda_plan *plan, const matmul_shape *s
         !bp_cuda_map_fits(s->transpose_b != 0 ? s->n : s->k, s->ldb)) {
         return HOPPER_SMALL;
     }
-    return shape->tiles * shape->splits < HOPPER_LEAST ? HOPPER_FEW : NULL;
+    const bool few = shape->tiles * shape->splits < HOPPER_LEAST && plan->target->tile == 0;
+    return few ? HOPPER_FEW : NULL;
 }
 
 /* Whether a product is one for Hopper's form, whichever text makes it. */
@@ -208,7 +210,7 @@ void bp_cuda_product_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, in
 static uint64_t hopper_clocks(const bp_matmul_scalars *s, const matmul_shape *shape,
                               const bp_hopper_tile *tile, uint64_t *blocks)
 {
-    const uint64_t tiles = bp_cuda_cut(s->m, tile->rows) * bp_cuda_cut(s->n, 128);
+    const uint64_t tiles = bp_cuda_cut(s->m, tile->rows) * bp_cuda_cut(s->n, tile->columns);
     const uint64_t room = shape->splits < HOPPER_BLOCKS ? HOPPER_BLOCKS / shape->splits : 1;
     const uint64_t slices = (shape->depth + HOPPER_SLICE - 1) / HOPPER_SLICE;
     *blocks = least(tiles, room);
@@ -216,13 +218,14 @@ static uint64_t hopper_clocks(const bp_matmul_scalars *s, const matmul_shape *sh
 }
 
 /* Which tile takes least, the first of equals. What is split was decided before: bits are the same
- * in every tile. Split products have one wave in the first tile, and only that takes them. */
-static const bp_hopper_tile *hopper_tile(const bp_matmul_scalars *s, const matmul_shape *shape,
-                                         uint64_t *blocks)
+ * in every tile. */
+static const bp_hopper_tile *hopper_tile(const bp_cuda_target *target, const bp_matmul_scalars *s,
+                                         const matmul_shape *shape, uint64_t *blocks)
 {
-    const bp_hopper_tile *best = &bp_hopper_tiles[0];
+    const bool told = target->tile > 0 && target->tile <= BP_HOPPER_TILES;
+    const bp_hopper_tile *best = &bp_hopper_tiles[told ? target->tile - 1 : 0];
     uint64_t fewest = hopper_clocks(s, shape, best, blocks);
-    for (size_t i = 1; shape->splits == 1 && i < BP_HOPPER_TILES; i++) {
+    for (size_t i = 1; !told && i < BP_HOPPER_TILES; i++) {
         uint64_t other;
         const uint64_t clocks = hopper_clocks(s, shape, &bp_hopper_tiles[i], &other);
         if (clocks < fewest) {
@@ -238,13 +241,14 @@ static void begin_hopper(bp_cuda_plan *plan, const matmul_shape *shape)
 {
     const bp_matmul_scalars *s = plan->op->scalars;
     uint64_t blocks;
-    const bp_hopper_tile *tile = hopper_tile(s, shape, &blocks);
-    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul_hopper, tile->function, blocks, shape->splits,
-                       HOPPER_THREADS)) {
+    const bp_hopper_tile *tile = hopper_tile(plan->target, s, shape, &blocks);
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul_hopper, BP_CUDA_FUNCTION_matmul_hopper, blocks,
+                       shape->splits, HOPPER_THREADS)) {
         return;
     }
     plan->launch[plan->count - 1].shared_bytes = tile->shared;
-    add_parameters(plan, shape, false);
+    add_parameters(plan, shape, false,
+                   (tile->rows / 128 - 1) << TILE_ROWS | tile->columns / 32 << TILE_COLUMNS);
     bp_cuda_product_map(plan, BP_CUDA_POSITION(matmul, a), s->transpose_a != 0 ? s->k : s->m,
                         s->transpose_a != 0 ? s->m : s->k, s->lda);
     bp_cuda_product_map(plan, BP_CUDA_POSITION(matmul, b), s->transpose_b != 0 ? s->n : s->k,
@@ -261,7 +265,7 @@ bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
                     BP_CUDA_NO_MODULE) {
         begin_hopper(plan, &shape);
     } else if (begin_product(plan, &shape)) {
-        add_parameters(plan, &shape, false);
+        add_parameters(plan, &shape, false, 0);
     } else {
         return true;
     }
@@ -269,7 +273,7 @@ bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
         uint64_t groups = (uint64_t)s->m * bp_cuda_cut(s->n, 4);
         (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_elementwise, BP_CUDA_FUNCTION_matmul_join,
                             bp_cuda_cut((int64_t)groups, 256), 1, 256);
-        add_parameters(plan, &shape, true);
+        add_parameters(plan, &shape, true, 0);
     }
     return true;
 }

@@ -7,15 +7,17 @@
 #include "device/cuda/plan.h"
 
 /* Bits of a product kernel's `flags`, as device/kernels/matmul.cuh has them. */
-#define TRANSPOSE_A 1u
-#define TRANSPOSE_B 2u
-#define ACCUMULATE  4u
-#define GELU        8u
-#define WIDE_A      16u
-#define WIDE_B      32u
-#define WIDE_C      64u
-#define TYPE_C      8
-#define TYPE_OTHERS 10
+#define TRANSPOSE_A  1u
+#define TRANSPOSE_B  2u
+#define ACCUMULATE   4u
+#define GELU         8u
+#define WIDE_A       16u
+#define WIDE_B       32u
+#define WIDE_C       64u
+#define TYPE_C       8
+#define TYPE_OTHERS  10
+#define TILE_ROWS    12 /* of Hopper's: rows of a tile by 128, less 1; columns by 32 */
+#define TILE_COLUMNS 13
 
 #define TENSOR_THREADS 128
 

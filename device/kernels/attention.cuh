@@ -8,11 +8,6 @@
 #include "device/kernels/mask.cuh"
 #include "device/kernels/reduce.cuh"
 
-/* Kernels that never see packed documents say so, and carry no code for them. */
-#ifndef BP_ATTENTION_PACKS
-#define BP_ATTENTION_PACKS 1
-#endif
-
 /* The shape of an attention and its dropout. qkv (batch, sequence, heads + 2 kv_heads, width). */
 typedef struct bp_attention {
     const int32_t *lengths; /* (batch) or NULL; of packed documents where that of each place begins,
@@ -57,7 +52,7 @@ typedef struct bp_head {
 
 BP_DEVICE bool bp_attention_packed(const bp_attention *at)
 {
-    return BP_ATTENTION_PACKS && (at->causal & 2) != 0;
+    return (at->causal & 2) != 0;
 }
 
 BP_DEVICE bp_head bp_head_make(const bp_attention *at, uint64_t index)
@@ -116,21 +111,32 @@ BP_DEVICE uint64_t bp_head_tile(const bp_attention *at, const bp_head *head, uin
     return first;
 }
 
-/* The first place from `row` on that is not in the document that begins at `start`. */
+/* The first place from `row` on that is not in its document, which begins at `start`; a document's
+ * places lie together. */
 BP_DEVICE uint64_t bp_head_end(const bp_attention *at, const bp_head *head, uint64_t row,
                                uint64_t start)
 {
+    uint64_t end = at->sequence;
 #pragma unroll 1
-    while (row < at->sequence && bp_head_start(at, head, row) == start) {
-        row++;
+    while (row < end) {
+        uint64_t middle = row + (end - row) / 2;
+        bool within = bp_head_start(at, head, middle) == start;
+        row = within ? middle + 1 : row;
+        end = within ? end : middle;
     }
-    return row;
+    return end;
+}
+
+/* The first row after those that look at a key, as far as the window and the sequence go. */
+BP_DEVICE uint64_t bp_head_reach(const bp_attention *at, uint64_t key)
+{
+    return at->window != 0 ? bp_least(key + at->window, at->sequence) : at->sequence;
 }
 
 /* The first row after those that look at a key. */
 BP_DEVICE uint64_t bp_head_rows(const bp_attention *at, const bp_head *head, uint64_t key)
 {
-    uint64_t end = at->window != 0 ? bp_least(key + at->window, at->sequence) : at->sequence;
+    uint64_t end = bp_head_reach(at, key);
     if (bp_attention_packed(at)) {
         uint64_t start = bp_head_start(at, head, key);
         end = bp_least(end, start < at->sequence ? bp_head_end(at, head, key, start) : key);

@@ -13,7 +13,8 @@ typedef struct desk {
     bp_mask mask;
     sight see;
     uint16_t *kept;
-    uint32_t first; /* of the rows of its own tile */
+    const int32_t *edges; /* of the rows of its own tile: see edges_set() */
+    uint32_t first;       /* of the rows of its own tile */
     uint32_t flags;
     uint32_t q; /* columns of the head's queries, keys and values in a row of qkv */
     uint32_t k;
@@ -32,10 +33,39 @@ BP_DEVICE void desk_set(desk *d, const bp_attention *at, const bp_step_block *st
     d->flags |= at->threshold != 0 ? IS_DROPS : 0;
     d->flags |= at->width > 64 ? IS_WIDE : 0;
     d->flags |= at->cap > 0.0f ? IS_CAPPED : 0;
+    d->flags |= bp_attention_packed(at) ? IS_PACKED : 0;
     uint32_t width = (uint32_t)at->width, group = (uint32_t)(at->heads / at->kv_heads);
     d->q = (uint32_t)d->head.number * width;
     d->k = ((uint32_t)at->heads + (uint32_t)d->head.number / group) * width;
     d->v = d->k + (uint32_t)at->kv_heads * width;
+}
+
+/* The edges of packed documents, by the block's first threads: for each query of a tile the first
+ * key that it looks at, for each key the end of its document; of what is in none the end of all,
+ * and 0. What is not packed has edges that nothing is beyond. */
+BP_DEVICE void edges_set(int32_t edges[ROWS], desk *d, bool of_keys)
+{
+    uint64_t row = d->first + threadIdx.x, edge = of_keys ? 1u << 30 : 0;
+    d->edges = edges;
+    if (threadIdx.x >= ROWS) {
+        return;
+    }
+    if ((d->flags & IS_PACKED) != 0 && of_keys) {
+        uint64_t start = bp_head_start(d->at, &d->head, row);
+        edge = start < d->at->sequence ? bp_head_end(d->at, &d->head, row, start) : 0;
+    } else if ((d->flags & IS_PACKED) != 0) {
+        edge = bp_head_first(d->at, &d->head, row);
+    }
+    edges[threadIdx.x] = (int32_t)edge;
+}
+
+/* Whether all pairs of a tile are there: documents lie one behind the other, so that the last query
+ * looks furthest ahead, and the first key's document ends first. */
+BP_DEVICE bool tile_whole(const desk *d, uint32_t query, uint32_t key, bool turned)
+{
+    bool within =
+        turned ? d->edges[0] >= (int32_t)(query + ROWS) : d->edges[ROWS - 1] <= (int32_t)key;
+    return within && sight_whole(&d->see, query, key);
 }
 
 /* One thread brings the keys and values of a tile to a turn's stage; `more` bytes come besides. */
@@ -113,7 +143,7 @@ BP_DEVICE void advance(float score[SCORES], running *state, const desk *d, uint3
         score[i / 2 * 4 + i % 2] *= scale;
     }
     if (!whole) {
-        uint64_t there = sight_columns(&d->see, d->first + row, key, false);
+        uint64_t there = sight_columns(&d->see, d->first + row, key, d->edges[row], false);
 #pragma unroll
         for (uint32_t i = 0; i < SCORES / 2; i++) {
             float *w = &score[i / 2 * 4 + i % 2];
@@ -148,7 +178,7 @@ BP_DEVICE void advance(float score[SCORES], running *state, const desk *d, uint3
 /* Both rows, one after the other with the same code. */
 BP_DEVICE void advance_tile(float score[SCORES], running state[2], desk *d, uint32_t key)
 {
-    bool whole = sight_whole(&d->see, d->first, key);
+    bool whole = tile_whole(d, d->first, key, false);
     if ((d->flags & IS_CAPPED) != 0) {
         tile_cap(score, d->at);
     }
@@ -171,7 +201,8 @@ BP_DEVICE void settle(const running state[2], float factor[2], float *lse, const
         uint32_t row = d->first + own_line() + 8 * i;
         float total = state[i].total;
         if (lse != NULL && threadIdx.x % 4 == 0 && row < d->see.queries) {
-            lse[d->head.first_row + row] = total > 0.0f ? state[i].most + bp_logf(total) : 0.0f;
+            lse[bp_head_lse(d->at, &d->head, row)] =
+                total > 0.0f ? state[i].most + bp_logf(total) : 0.0f;
         }
         factor[i] = total > 0.0f ? 1.0f / total : 0.0f;
     }
@@ -180,7 +211,17 @@ BP_DEVICE void settle(const running state[2], float factor[2], float *lse, const
 /* The tiles of keys that a tile of queries looks at: from the first, how many. */
 BP_DEVICE uint32_t keys_first(const desk *d)
 {
-    return (uint32_t)(bp_head_first(d->at, &d->head, d->first) / ROWS * ROWS);
+    int32_t first;
+    if ((d->flags & IS_PACKED) != 0) {
+        first = min(d->edges[threadIdx.x % BP_WARP], d->edges[threadIdx.x % BP_WARP + BP_WARP]);
+#pragma unroll
+        for (uint32_t distance = BP_WARP / 2; distance > 0; distance /= 2) {
+            first = min(first, __shfl_xor_sync(BP_ALL_LANES, first, distance));
+        }
+    } else {
+        first = (int32_t)bp_head_first(d->at, NULL, d->first);
+    }
+    return (uint32_t)first / ROWS * ROWS;
 }
 
 BP_DEVICE uint32_t keys_tiles(const desk *d, uint32_t begin)
@@ -196,10 +237,12 @@ BP_DEVICE void forward(void *out, float *lse, const bp_attention *at, const bp_s
     extern __shared__ __align__(1024) unsigned char memory[];
     __shared__ uint64_t full[STAGES];
     __shared__ __align__(8) uint16_t kept[ROWS * 4];
+    __shared__ int32_t edges[ROWS];
     uint32_t tiles = (uint32_t)((at->sequence + ROWS - 1) / ROWS);
     desk d;
     desk_set(&d, at, step, blockIdx.x / tiles, kept);
     d.first = (tiles - 1 - blockIdx.x % tiles) * ROWS; /* most keys first */
+    edges_set(edges, &d, false);
     const ring r = ring_make(memory, full, 1, wide);
     uint32_t begin = keys_first(&d), count = keys_tiles(&d, begin);
     running state[2] = {{-INFINITY, 0.0f, 0.0f}, {-INFINITY, 0.0f, 0.0f}};

@@ -8,7 +8,6 @@
 #ifndef BP_DEVICE_KERNELS_ATTENTION_HOPPER_CUH
 #define BP_DEVICE_KERNELS_ATTENTION_HOPPER_CUH
 
-#define BP_ATTENTION_PACKS 0
 #include "device/kernels/async.cuh"
 #include "device/kernels/attention.cuh"
 #include "device/kernels/hopper.cuh"
@@ -230,11 +229,13 @@ BP_DEVICE void tile_cap(float score[SCORES], const bp_attention *at)
     }
 }
 
-/* What a call is: of half elements, with dropout, with heads of 128, with capped scores. */
+/* What a call is: of half elements, with dropout, with heads of 128, with capped scores, of packed
+ * documents. */
 #define IS_HALF   1u
 #define IS_DROPS  2u
 #define IS_WIDE   4u
 #define IS_CAPPED 8u
+#define IS_PACKED 16u
 
 /* Makes the compiler forget that they stay the same from turn to turn of a loop: it would write the
  * loop once for each. */
@@ -269,13 +270,16 @@ BP_DEVICE bool sight_has(const sight *s, uint32_t query, uint32_t key)
 }
 
 /* Which columns of a line of a tile are there, a bit each, the thread's first the lowest. `turned`:
- * lines are keys, columns queries. */
-BP_DEVICE uint64_t sight_columns(const sight *s, uint32_t line, uint32_t column, bool turned)
+ * lines are keys, columns queries. No column is there before `edge`, or, turned, from it on. */
+BP_DEVICE uint64_t sight_columns(const sight *s, uint32_t line, uint32_t column, int32_t edge,
+                                 bool turned)
 {
     int32_t before = turned ? s->upper : s->lower, behind = turned ? s->lower : s->upper;
     int32_t first = (int32_t)line - before + 1 - (int32_t)column;
     int32_t end = min((int32_t)line + behind, (int32_t)(turned ? s->queries : s->keys));
     bool out = line >= (turned ? s->keys : s->queries);
+    first = turned ? first : max(first, edge - (int32_t)column);
+    end = turned ? min(end, edge) : end;
     end = out ? 0 : max(0, min(64, end - (int32_t)column));
     first = max(0, min(64, first));
     uint64_t all = ~(uint64_t)0, low = end == 64 ? all : ((uint64_t)1 << end) - 1;

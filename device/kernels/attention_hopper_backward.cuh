@@ -47,7 +47,7 @@ BP_DEVICE void probabilities(float score[SCORES], const desk *d, const known *ro
 BP_DEVICE void probabilities_tile(float score[SCORES], desk *d, known *rows, uint32_t query,
                                   uint32_t key, bool turned)
 {
-    bool whole = sight_whole(&d->see, query, key);
+    bool whole = tile_whole(d, query, key, turned);
     if ((d->flags & IS_CAPPED) != 0) {
         tile_cap(score, d->at);
     }
@@ -55,8 +55,9 @@ BP_DEVICE void probabilities_tile(float score[SCORES], desk *d, known *rows, uin
     for (uint32_t turn = 0; turn < 2; turn++) {
         flags_forget(&d->flags);
         uint32_t line = own_line() + 8 * turn;
-        uint64_t there = turned ? sight_columns(&d->see, key + line, query, true)
-                                : sight_columns(&d->see, query + line, key, false);
+        int32_t edge = d->edges[line];
+        uint64_t there = turned ? sight_columns(&d->see, key + line, query, edge, true)
+                                : sight_columns(&d->see, query + line, key, edge, false);
         probabilities(score, d, rows, line, whole ? ~(uint64_t)0 : there, turned);
         lines_swap(score);
         float one = rows->lse[0];
@@ -110,6 +111,17 @@ BP_DEVICE void gradients(float ds[SCORES], const float e[SCORES], const desk *d,
     }
 }
 
+/* A head's rows of lse and of delta, which begin at row `first` of all: as bp_head_sums() and
+ * bp_head_delta() have them. */
+BP_DEVICE const float *known_rows(const desk *d, const float *of, const float *delta,
+                                  uint64_t first)
+{
+    if ((d->flags & IS_PACKED) == 0) {
+        return of + first;
+    }
+    return delta + 2 * first + (of == delta ? 0 : d->at->sequence);
+}
+
 /* Adds up d_q for one tile of queries, over the tiles of keys in order. */
 BP_DEVICE void backward_queries(void *d_qkv, const float *lse, const float *delta,
                                 const bp_attention *at, const bp_step_block *step,
@@ -119,10 +131,12 @@ BP_DEVICE void backward_queries(void *d_qkv, const float *lse, const float *delt
     extern __shared__ __align__(1024) unsigned char memory[];
     __shared__ uint64_t full[STAGES];
     __shared__ __align__(8) uint16_t kept[ROWS * 4];
+    __shared__ int32_t edges[ROWS];
     uint32_t tiles = (uint32_t)((at->sequence + ROWS - 1) / ROWS);
     desk d;
     desk_set(&d, at, step, blockIdx.x / tiles, kept);
     d.first = (tiles - 1 - blockIdx.x % tiles) * ROWS;
+    edges_set(edges, &d, false);
     const ring r = ring_make(memory, full, 2, wide);
     uint32_t begin = keys_first(&d), count = keys_tiles(&d, begin);
     known rows;
@@ -133,8 +147,8 @@ BP_DEVICE void backward_queries(void *d_qkv, const float *lse, const float *delt
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t row = d.first + own_line() + 8 * i;
         bool inside = row < d.see.queries;
-        rows.lse[i] = inside ? lse[d.head.first_row + row] : 0.0f;
-        rows.delta[i] = inside ? delta[d.head.first_row + row] : 0.0f;
+        rows.lse[i] = inside ? known_rows(&d, lse, delta, d.head.first_row)[row] : 0.0f;
+        rows.delta[i] = inside ? known_rows(&d, delta, delta, d.head.first_row)[row] : 0.0f;
     }
     if (threadIdx.x == 0 && count > 0) {
         uint32_t sample = (uint32_t)d.head.sample, q = d.q;
@@ -180,7 +194,11 @@ typedef struct visits {
 BP_DEVICE visits visits_make(const desk *d)
 {
     visits v;
-    uint32_t end = (uint32_t)bp_head_rows(d->at, &d->head, d->first + ROWS - 1);
+    uint32_t last = d->first + ROWS - 1, end = (uint32_t)bp_head_reach(d->at, last);
+    if ((d->flags & IS_PACKED) != 0) {
+        uint32_t edge = (uint32_t)d->edges[ROWS - 1];
+        end = min(end, edge > 0 ? edge : last);
+    }
     v.begin = d->at->causal != 0 ? d->first : keys_first(d);
     v.each = d->first < d->see.keys && end > v.begin ? (end - v.begin + ROWS - 1) / ROWS : 0;
     v.count = v.each * (uint32_t)(d->at->heads / d->at->kv_heads);
@@ -214,9 +232,9 @@ BP_DEVICE float known_of(const float *lse, const float *delta, const desk *d, co
     uint32_t head, query;
     visit_at(v, turn, &head, &query);
     uint32_t row = query + threadIdx.x % ROWS;
-    uint64_t at = d->head.first_row + head * d->at->sequence + row;
-    const float *from = threadIdx.x < ROWS ? lse : delta;
-    return row < d->see.queries ? from[at] : 0.0f;
+    uint64_t first = d->head.first_row + head * d->at->sequence;
+    const float *from = known_rows(d, threadIdx.x < ROWS ? lse : delta, delta, first);
+    return row < d->see.queries ? from[row] : 0.0f;
 }
 
 BP_DEVICE void add_zero(float sum[64])
@@ -255,12 +273,14 @@ BP_DEVICE void backward_keys(void *d_qkv, const float *lse, const float *delta,
     extern __shared__ __align__(1024) unsigned char memory[];
     __shared__ uint64_t full[STAGES];
     __shared__ __align__(8) uint16_t kept[ROWS * 4];
+    __shared__ int32_t edges[ROWS];
     __shared__ __align__(8) float all[2 * ROWS];
     uint32_t tiles = (uint32_t)((at->sequence + ROWS - 1) / ROWS);
     uint32_t group = (uint32_t)(at->heads / at->kv_heads);
     desk d;
     desk_set(&d, at, step, (uint64_t)(blockIdx.x / tiles) * group, kept);
     d.first = blockIdx.x % tiles * ROWS;
+    edges_set(edges, &d, true);
     const ring r = ring_make(memory, full, 2, wide);
     const visits v = visits_make(&d);
     known rows = {{0.0f, 0.0f}, {0.0f, 0.0f}, all};

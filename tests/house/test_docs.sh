@@ -73,6 +73,12 @@ done < <(awk '
 [[ $samples -ge 1 ]]
 verdict $? "no sample was found"
 
+# Hopper's tiles by the model of waves: the page has what the table says.
+while read -r line; do
+    grep -qxF "    $line" docs/figures.md
+    verdict $? "docs/figures.md has not: $line"
+done < <(tools/bench/hopper_tiles.py)
+
 # The first fine-tune of the README, line by line, on a small model with room for its tokens.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -86,18 +86,21 @@ static void who_makes_which_product(void **state)
     assert_int_equal(planned(&hopper, &forward, 0, BP_BF16), all);
 }
 
-/* The kernel of a product on Hopper's own instructions, planned without a driver. */
-static uint32_t function_of(const bp_matmul_scalars *s, bp_dtype dtype)
+/* The tile of a product on Hopper's own instructions, planned without a driver: rows and columns as
+ * its kernel's last word has them. */
+static void tile_of(const bp_matmul_scalars *s, uint32_t *rows, uint32_t *columns)
 {
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
     uint64_t offsets[BP_OPERANDS_MAX] = {0};
     uint8_t dtypes[BP_OPERANDS_MAX];
-    memset(dtypes, (int)dtype, sizeof dtypes);
+    memset(dtypes, BP_BF16, sizeof dtypes);
     const bp_cuda_target hopper = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
     const bp_linked_op op = {BP_KERNEL_matmul, 1, offsets, s, dtypes, 0};
     assert_true(bp_cuda_plan_launches(&hopper, &op, launches) >= 1);
     assert_int_equal(bp_cuda_modules[launches[0].module].family, BP_CUDA_FAMILY_matmul_hopper);
-    return launches[0].function;
+    const uint64_t flags = launches[0].parameter[launches[0].parameter_count - 3].value;
+    *rows = (uint32_t)((flags >> 12 & 1) + 1) * 128;
+    *columns = (uint32_t)(flags >> 13 & 7) * 32;
 }
 
 /* Tiles by the model of device/cuda/hopper_tiles.h, from waves counted by hand. Weight gradients
@@ -107,25 +110,31 @@ static void which_tile_takes_fewest_clocks(void **state)
 {
     static const struct {
         bp_matmul_scalars scalars;
-        uint32_t function;
+        uint32_t rows;
+        uint32_t columns;
     } rows[] = {
-        /* 1,152 tiles in 9 waves of 9,839 clocks, 576 in 5 of 14,766 */
-        {{8192, 2304, 768, 768, 768, 2304, 0, 1, 0, 0}, BP_CUDA_FUNCTION_matmul_hopper_256},
-        /* 384 in 3 waves, 192 in 2: 29,517 and 29,532 */
-        {{8192, 768, 768, 768, 768, 768, 0, 1, 0, 0}, BP_CUDA_FUNCTION_matmul_hopper},
-        /* the same with four times as many terms: 105,441 and 105,492 */
-        {{8192, 768, 3072, 3072, 3072, 768, 0, 1, 0, 0}, BP_CUDA_FUNCTION_matmul_hopper},
-        /* 786 in 6 waves, 396 in 3 */
-        {{16768, 768, 768, 768, 768, 768, 0, 1, 0, 0}, BP_CUDA_FUNCTION_matmul_hopper_256},
-        /* 36 tiles in 3 splits: one wave of either */
-        {{768, 768, 8192, 768, 768, 768, 1, 0, 1, 0}, BP_CUDA_FUNCTION_matmul_hopper},
+        /* 384 tiles in 3 waves of 21,242 clocks; of 256 x 128 576 in 5 of 14,766 */
+        {{8192, 2304, 768, 768, 768, 2304, 0, 1, 0, 0}, 256, 192},
+        /* 128 in one wave; of 128 x 192 256 in 2 of 12,303 */
+        {{8192, 768, 768, 768, 768, 768, 0, 1, 0, 0}, 256, 192},
+        /* 96 in one wave of 114,267; of 256 x 128 72 in one of 137,146 */
+        {{3072, 768, 8192, 3072, 768, 768, 1, 0, 1, 0}, 128, 192},
+        /* 640 in 5 waves of 34,458; of 256 x 128 832 in 7 of 28,481 */
+        {{16384, 1600, 1600, 1600, 1600, 1600, 0, 1, 0, 0}, 256, 160},
+        /* 512 in 4 waves of 35,866; of 256 x 192 704 in 6 of 51,962 */
+        {{16384, 2048, 2048, 2048, 2048, 2048, 0, 1, 0, 0}, 256, 128},
+        /* 36 tiles in 3 splits: one wave of all, and 703 clocks are least */
+        {{768, 768, 8192, 768, 768, 768, 1, 0, 1, 0}, 128, 128},
         /* 133 tiles of 128 are two waves, 67 of 256 one */
-        {{128 * 133, 128, 768, 768, 768, 128, 0, 1, 0, 0}, BP_CUDA_FUNCTION_matmul_hopper_256},
-        {{128 * 132, 128, 768, 768, 768, 128, 0, 1, 0, 0}, BP_CUDA_FUNCTION_matmul_hopper},
+        {{128 * 133, 128, 768, 768, 768, 128, 0, 1, 0, 0}, 256, 128},
+        {{128 * 132, 128, 768, 768, 768, 128, 0, 1, 0, 0}, 128, 128},
     };
     (void)state;
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(function_of(&rows[i].scalars, BP_BF16), rows[i].function);
+        uint32_t down, across;
+        tile_of(&rows[i].scalars, &down, &across);
+        assert_int_equal(down, rows[i].rows);
+        assert_int_equal(across, rows[i].columns);
     }
 }
 
@@ -143,7 +152,9 @@ static uint32_t attention_of(const bp_cuda_target *target, bp_kernel kernel,
     }
     const bp_linked_op op = {kernel, 1, offsets, s, dtypes, 0};
     const uint32_t count = bp_cuda_plan_launches(target, &op, launches);
-    assert_int_equal(count, kernel == BP_KERNEL_attention_forward ? 1 : 3);
+    const bool forward =
+        kernel == BP_KERNEL_attention_forward || kernel == BP_KERNEL_attention_packed_forward;
+    assert_int_equal(count, forward ? 1 : 3);
     assert_true(launches[count - 1].shared_bytes <= target->shared_limit);
     const uint32_t family = bp_cuda_modules[launches[count - 1].module].family;
     if (target->refused == 0) {
@@ -169,8 +180,12 @@ static void who_makes_which_attention(void **state)
     s.head_width = 128;
     s.kv_heads = 4;
     assert_int_equal(attention_of(&hopper, backward, &s, BP_BF16), own);
+    assert_int_equal(attention_of(&hopper, BP_KERNEL_attention_packed_forward, &s, BP_F16), own);
+    assert_int_equal(attention_of(&hopper, BP_KERNEL_attention_packed_backward, &s, BP_BF16), own);
+    assert_int_equal(attention_of(&plain, BP_KERNEL_attention_packed_backward, &s, BP_BF16), all);
     s.head_width = 80;
     assert_int_equal(attention_of(&hopper, forward, &s, BP_BF16), all);
+    assert_int_equal(attention_of(&hopper, BP_KERNEL_attention_packed_forward, &s, BP_BF16), all);
     s.head_width = 64;
     s.batch = 1;
     s.sequence = 85; /* of 12 heads and 8 more 217,600 bytes, of 12 alone 130,560 */

@@ -14,7 +14,7 @@
 #include "device/cuda/target.h"
 #include "tests/support/kernel_case.h"
 
-static const bp_cuda_target target = {80, false, false, BP_CUDA_SHARED_LEAST, 0};
+static const bp_cuda_target target = {.capability = 80, .shared_limit = BP_CUDA_SHARED_LEAST};
 
 /* What every GPU and the kernels' registers allow; tools/ptx/check.py has the same numbers of
  * threads.
