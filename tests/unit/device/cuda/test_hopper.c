@@ -422,6 +422,76 @@ static void packed_attention_has_the_same_bits(void **state)
     }
 }
 
+#define SPLIT_AT 64 /* where the second of two documents begins, and a tile */
+#define LONG     260
+
+/* NaNs in rows first .. end - 1 of an operand of one sample of 16-bit elements. */
+static void poison(kernel_case *c, uint32_t operand, int64_t first, int64_t end)
+{
+    unsigned char *at = kernel_case_at(c, 0, operand);
+    const uint64_t row = c->bytes[operand] / LONG;
+    memset(at + (uint64_t)first * row, 0x7f, (uint64_t)(end - first) * row);
+}
+
+/* Whether an operand of bf16 has no NaN in rows first .. end - 1. */
+static bool is_clean(kernel_case *c, uint32_t operand, int64_t first, int64_t end)
+{
+    const unsigned char *at = kernel_case_at(c, 0, operand);
+    const uint64_t row = c->bytes[operand] / LONG;
+    for (uint64_t e = (uint64_t)first * row; e < (uint64_t)end * row; e += 2) {
+        if ((at[e + 1] & 0x7f) == 0x7f && at[e] > 0x80) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of two documents in a row one has NaNs, which times zero are NaNs: where the other's tiles are,
+ * its tiles are not looked at. */
+static void check_left_out(bp_kernel kernel, bool first_poisoned)
+{
+    const bp_attention_forward_scalars s = {1, LONG, 4, 2, 64, 1, 0, 0.125, 0.0, 0, 0.0};
+    const bool forward = kernel == BP_KERNEL_attention_packed_forward;
+    const uint32_t starts = forward ? OPERAND(attention_packed_forward, starts)
+                                    : OPERAND(attention_packed_backward, starts);
+    const uint32_t qkv =
+        forward ? OPERAND(attention_packed_forward, qkv) : OPERAND(attention_packed_backward, qkv);
+    const int64_t from = first_poisoned ? 0 : SPLIT_AT, to = first_poisoned ? SPLIT_AT : LONG;
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    kernel_case c;
+    uint32_t made;
+    memset(dtypes, BP_BF16, sizeof dtypes);
+    set_device("sm_90", 0);
+    kernel_case_init_typed(&c, &bp_device_cuda, kernel, &s, 1, 0, dtypes);
+    fill(&c);
+    int32_t *at = kernel_case_at(&c, 0, starts);
+    for (int32_t i = 0; i < LONG; i++) {
+        at[i] = i < SPLIT_AT ? 0 : SPLIT_AT;
+    }
+    poison(&c, qkv, from, to);
+    if (!forward) {
+        poison(&c, OPERAND(attention_packed_backward, d_out), from, to);
+    }
+    assert_int_equal(family_of(&c, forward ? 0 : 1, &made), BP_CUDA_FAMILY_attention_hopper);
+    kernel_case_run(&c, &cuda);
+    const uint32_t result = 0; /* out, or d_qkv */
+    assert_true(
+        is_clean(&c, result, first_poisoned ? SPLIT_AT : 0, first_poisoned ? LONG : SPLIT_AT));
+    assert_false(is_clean(&c, result, from, to));
+    kernel_case_free(&c);
+    close_device();
+}
+
+/* verifies device-23.1466 */
+static void tiles_of_other_documents_are_left_out(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        check_left_out(BP_KERNEL_attention_packed_forward, i == 0);
+        check_left_out(BP_KERNEL_attention_packed_backward, i == 0);
+    }
+}
+
 /* The machine's own driver makes both forms where its GPU is a Hopper. */
 static bool gpu_serves(void)
 {
@@ -436,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_has_the_same_bits),
         cmocka_unit_test(packed_attention_has_the_same_bits),
+        cmocka_unit_test(tiles_of_other_documents_are_left_out),
         cmocka_unit_test(products_have_the_same_bits),
         cmocka_unit_test(tiles_have_the_same_bits),
         cmocka_unit_test(quantised_products_have_the_same_bits),
