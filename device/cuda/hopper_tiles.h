@@ -5,8 +5,8 @@
  * No GPU was measured. Per slice: the larger of 2,048 multiply-adds a clock and the bytes of both
  * operands, in whole panels of 64, at 46.6 a clock, which is what a level-2 cache gives each of 132
  * multiprocessors at once. Per tile: 700 until the first slice has come, and the tile's bytes in 16
- * bits at the same rate. Whoever measures writes these numbers anew: they choose who makes a
- * product, and never its bits. */
+ * bits at the same rate. On a Hopper tools/bench/gpu_kernels.c prints these rows anew, in a unit of
+ * time; they choose who makes a product, and never its bits. */
 #ifndef BP_DEVICE_CUDA_HOPPER_TILES_H
 #define BP_DEVICE_CUDA_HOPPER_TILES_H
 

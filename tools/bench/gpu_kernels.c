@@ -7,7 +7,8 @@
  * N is the side of the products (4096) and sets the other sizes; a program of REPEATS (20) equal
  * launches is replayed ROUNDS times and the fastest counts. Elements are random numbers, since a
  * GPU's clock is kinder to zeros; ids and labels are 0. What memory bounds is several times a
- * cache. `make gpu` runs it, and `make gpu REHEARSE=1` with a tiny N on tools/ptxvm. */
+ * cache. On a Hopper the rows of device/cuda/hopper_tiles.h are measured too. `make gpu` runs it,
+ * and `make gpu REHEARSE=1` with a tiny N on tools/ptxvm. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,10 @@
 #include "core/number/dtype.h"
 #include "core/number/random.h"
 #include "core/program/step.h"
+#include "device/cuda/context.h"
 #include "device/cuda/cuda.h"
+#include "device/cuda/hopper_tiles.h"
+#include "device/cuda/query.h"
 
 #define ROUNDS      3
 #define REPEATS_MAX 64
@@ -41,6 +45,7 @@ typedef struct job {
     uint32_t absent;     /* bit i: operand i is not there */
     double flops;        /* of one launch; 0: its bytes are what counts */
     uint32_t repeats;
+    uint32_t tile; /* of Hopper's products; 0: the planner's choice */
 } job;
 
 typedef struct layout {
@@ -161,7 +166,7 @@ static double measure(const job *j, double *moved)
 {
     const bp_device *cuda = &bp_device_cuda;
     const bp_kernel_info *info = bp_kernel_describe(j->kernel);
-    const bp_device_options options = {.threads = 1};
+    const bp_device_options options = {.threads = 1, .target = j->tile > 0 ? "sm_90a" : NULL};
     layout l = lay_out(j);
     bp_linked_op ops[REPEATS_MAX];
     uint64_t table = l.end, tables = bp_device_cuda.table_bytes(j->kernel, 1);
@@ -174,8 +179,11 @@ static double measure(const job *j, double *moved)
                                       (uint64_t)j->repeats * info->scalar_count);
     void *memory = take(bytes);
     const bp_places places = bp_places_device(NULL, l.end + tables);
-    if (cuda->open(context, &options, &places, &error) != BP_OK ||
-        cuda->link(context, 0, &program, memory, bytes) != BP_OK || cuda->seal(context) != BP_OK) {
+    if (cuda->open(context, &options, &places, &error) != BP_OK) {
+        die(j->name);
+    }
+    ((cuda_context *)context)->target.tile = j->tile;
+    if (cuda->link(context, 0, &program, memory, bytes) != BP_OK || cuda->seal(context) != BP_OK) {
         die(j->name);
     }
     fill(j, &l, context);
@@ -213,7 +221,7 @@ static void products(int64_t n, uint32_t repeats)
                                          .transpose_b = forms[form].b};
             bp_dtype dtype = (bp_dtype)type, sum = form == 2 ? BP_F32 : dtype;
             double moved, flops = 2.0 * (double)n * (double)n * (double)n;
-            const job j = {"matmul", BP_KERNEL_matmul, dtype, sum, &s, absent, flops, repeats};
+            const job j = {"matmul", BP_KERNEL_matmul, dtype, sum, &s, absent, flops, repeats, 0};
             double took = measure(&j, &moved);
             printf("  %-4s %s  %10.3f ms  %10.1f GFLOP/s\n", types[type], forms[form].name,
                    took * 1e3, flops / took * 1e-9);
@@ -247,9 +255,10 @@ static void attentions(int64_t n, uint32_t repeats)
         bp_dtype dtype = (bp_dtype)type;
         double moved, forward = 4.0 * pairs * (double)width;
         const job jobs[] = {
-            {"forward ", BP_KERNEL_attention_forward, dtype, dtype, &f, f_absent, forward, repeats},
+            {"forward ", BP_KERNEL_attention_forward, dtype, dtype, &f, f_absent, forward, repeats,
+             0},
             {"backward", BP_KERNEL_attention_backward, dtype, dtype, &b, b_absent, 2.5 * forward,
-             repeats},
+             repeats, 0},
         };
         for (size_t i = 0; i < 2; i++) {
             double took = measure(&jobs[i], &moved);
@@ -301,13 +310,55 @@ static void bound_by_memory(int64_t n, uint32_t repeats)
                            rows_of[i].scalars,
                            rows_of[i].absent,
                            0.0,
-                           repeats};
+                           repeats,
+                           0};
             double rate = 1e-9 * measure(&j, &moved);
             rate = rate > 0.0 ? moved * 1e-18 / rate : 0.0; /* GB/s */
             copied = copied == 0.0 ? rate : copied;
             printf("  %-4s %-30s %9.1f GB/s  %5.1f %%\n", types[type], rows_of[i].name, rate,
                    100.0 * rate / copied);
         }
+    }
+}
+
+/* Seconds of a product of bf16 of so many tiles, k terms long. */
+static double time_tiles(uint32_t tile, int64_t down, int64_t across, int64_t k, uint32_t repeats)
+{
+    const bp_hopper_tile *t = &bp_hopper_tiles[tile];
+    const int64_t pitch = k > 1024 ? k : 1024; /* a tensor map's operand has 128 KiB */
+    const bp_matmul_scalars s = {.m = down * t->rows,
+                                 .n = across * t->columns,
+                                 .k = k,
+                                 .lda = pitch,
+                                 .ldb = pitch,
+                                 .ldc = across * t->columns,
+                                 .transpose_b = 1};
+    const uint32_t absent = BIT(matmul, before) | BIT(matmul, bias) | BIT(matmul, residual);
+    double moved;
+    const job j = {"matmul", BP_KERNEL_matmul, BP_BF16, BP_BF16, &s, absent,
+                   0.0,      repeats,          tile + 1};
+    return measure(&j, &moved);
+}
+
+/* The rows of device/cuda/hopper_tiles.h anew, in tenths of a nanosecond: from two products of four
+ * waves of tiles on 132 multiprocessors, or of one tile, that differ in their terms alone. */
+static void tiles(int64_t n, uint32_t repeats)
+{
+    const bool large = n >= 1024;
+    const int64_t few = large ? n / 4 / 64 : 1, many = large ? n / 32 : 2; /* slices */
+    const int64_t down = large ? 66 : 1, across = large ? 8 : 1, waves = large ? 4 : 1;
+    bp_cuda_gpu gpu;
+    const bool on_hopper = bp_cuda_query(0, &gpu, &error) == BP_OK && gpu.target != NULL &&
+                           strcmp(gpu.target, "sm_90a") == 0;
+    printf("%s\n", on_hopper ? "Hopper's tiles, for device/cuda/hopper_tiles.h"
+                             : "Hopper's tiles: this GPU is none");
+    for (uint32_t i = 0; on_hopper && i < BP_HOPPER_TILES; i++) {
+        const bp_hopper_tile *t = &bp_hopper_tiles[i];
+        const double brief = time_tiles(i, down, across, few * 64, repeats) / (double)waves;
+        const double whole = time_tiles(i, down, across, many * 64, repeats) / (double)waves;
+        const double slice = (whole - brief) / (double)(many - few);
+        printf("    {%u, %u, %u, %.0f, %.0f},\n", t->rows, t->columns, t->shared, slice * 1e10,
+               (brief - slice * (double)few) * 1e10);
     }
 }
 
@@ -322,5 +373,6 @@ int main(int count, char **arguments)
     products(n, repeats);
     attentions(n, repeats);
     bound_by_memory(n, repeats);
+    tiles(n, repeats);
     return 0;
 }
