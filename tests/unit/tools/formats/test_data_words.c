@@ -352,7 +352,7 @@ static void long_words_are_whole(void **state)
     size_t at = (size_t)sprintf(text, "{\"tokens\": [\"");
     memset(text + at, 'w', LONG);
     at += LONG;
-    at += (size_t)sprintf(text + at, "\"]}\n");
+    at += (size_t)sprintf(text + at, "\"], \"tags\": [1]}\n"); /* for one word */
     const bp_status status = words_read(text, at, BP_DATA_JSONL, true, 4096);
     if (status != BP_OK) {
         fail_msg("%s: %s", error.name, error.text);
