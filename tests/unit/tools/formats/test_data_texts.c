@@ -14,7 +14,7 @@
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_texts.h"
 
-enum { SAID = 24000, WINDOW = 4096 };
+enum { SAID = 44000, WINDOW = 4096 };
 
 typedef struct desk {
     bp_error error;
@@ -239,7 +239,7 @@ static void failures_end_it(void **state)
 static void long_texts_come_in_pieces(void **state)
 {
     (void)state;
-    enum { LONG = 20000 };
+    enum { LONG = 40000 };
     static const char *const begins[] = {"{\"text\": \"", "{\"data\": \""};
     static const char *const ends[] = {"\"}\n", "\", \"text\": \"w\"}\n", "\", 5}\n"};
     char *text = malloc(LONG + 100);
@@ -253,7 +253,7 @@ static void long_texts_come_in_pieces(void **state)
         const bp_status status = read_rows(&d, BP_DATA_JSONL, text, at);
         assert_int_equal(status, i == 2 ? BP_ERR_DATA : BP_OK);
         if (i == 2) {
-            assert_string_equal(d.error.name, "f: line 1: byte 20013");
+            assert_string_equal(d.error.name, "f: line 1: byte 40013");
         } else {
             assert_int_equal(d.length, 2 + (i == 0 ? LONG : 1));
         }

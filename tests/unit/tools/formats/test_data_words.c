@@ -346,7 +346,7 @@ static void tags_that_are_no_class_are_refused(void **state)
 static void long_words_are_whole(void **state)
 {
     (void)state;
-    enum { LONG = 20000 };
+    enum { LONG = 40000 };
     char *text = malloc(LONG + 100);
     assert_non_null(text);
     size_t at = (size_t)sprintf(text, "{\"tokens\": [\"");

@@ -471,7 +471,7 @@ static void texts_are_examples(void **state)
 static void second_texts_begin_once(void **state)
 {
     (void)state;
-    enum { LONG = 20000 };
+    enum { LONG = 40000 };
     char *text = malloc(LONG + 100);
     desk d;
     assert_non_null(text);
