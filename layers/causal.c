@@ -35,11 +35,16 @@ uint32_t bp_causal_variants(const bp_model_config *config, uint32_t stage)
     return is_block(config, stage) ? BP_TAPE_VARIANTS : 1;
 }
 
+/* Whether the last stage is another head than one whose columns are the tokens of a table. */
+static bool heads_without_table(const bp_model_config *config)
+{
+    return bp_causal_classifies(config) || config->task == BP_TASK_EMBEDDING;
+}
+
 void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uint32_t tables[2])
 {
     const bp_transformer own = bp_transformer_of(config);
-    const bool none = bp_causal_classifies(config) || config->task == BP_TASK_EMBEDDING;
-    tables[0] = none ? UINT32_MAX : own.untied ? output : BP_CAUSAL_TABLE;
+    tables[0] = heads_without_table(config) ? UINT32_MAX : own.untied ? output : BP_CAUSAL_TABLE;
     tables[1] = BP_CAUSAL_TABLE;
 }
 
@@ -230,8 +235,7 @@ const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t sl
 void bp_causal_slice(bp_emit *emit, bp_slice_call *call, const bp_causal *causal)
 {
     const bp_head head = describe_head(emit, causal);
-    const bool judged = bp_causal_classifies(&emit->spec->config);
-    const bool heads = call->table == head.table && !judged;
+    const bool heads = call->table == head.table && !heads_without_table(&emit->spec->config);
     if (heads) {
         bp_loss_slice_of(emit, &head, call);
     }

@@ -136,9 +136,8 @@ bool bp_adapter_wraps_bias(const bp_emit *emit, const char *name)
 bool bp_adapter_trains_bias(const bp_emit *emit, const char *name)
 {
     const bp_lora *lora = &emit->spec->lora;
-    return lora->rank > 0 &&
-           ((lora->bias == BP_LORA_BIAS_ALL && strstr(name, "bias") != NULL) ||
-            (lora->bias == BP_LORA_BIAS_ADAPTED && bp_adapter_wraps_bias(emit, name)));
+    return (lora->bias == BP_LORA_BIAS_ALL && strstr(name, "bias") != NULL) ||
+           (lora->bias == BP_LORA_BIAS_ADAPTED && bp_adapter_wraps_bias(emit, name));
 }
 
 /* `form` without a name, that of which parameter it adapts, and what all adapters have. */

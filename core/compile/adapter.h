@@ -47,9 +47,9 @@ size_t bp_adapter_module_length(const char *name);
 /* Whether a module's name of `length` bytes is `target`, or ends with a dot and it. */
 bool bp_adapter_ends_with(const char *name, size_t length, const char *target);
 
-/* Whether the parameter of this name, which need not be published yet, is a bias that is trained
- * beside adapters: with BP_LORA_BIAS_ADAPTED that of a module whose weight, published before it,
- * has or gets an adapter. */
+/* Where the spec has adapters: whether the parameter of this name, which need not be published yet,
+ * is a bias that is trained beside them: with BP_LORA_BIAS_ADAPTED that of a module whose weight,
+ * published before it, has or gets an adapter. */
 bool bp_adapter_trains_bias(const bp_emit *emit, const char *name);
 
 /* Whether such a bias is that of a module with an adapter: PEFT's files then say base_layer. */

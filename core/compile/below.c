@@ -70,7 +70,7 @@ bool compile_goes_below(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t share = emit->spec->below.bases;
-    const bool frozen = !parameter->trainable && !parameter->statistic && emit->spec->lora.rank > 0;
+    const bool frozen = !parameter->statistic && emit->spec->lora.rank > 0;
     if (share == 0 || !frozen || parameter->count < BELOW_LEAST || !base_may(emit, index)) {
         return false;
     }
@@ -83,8 +83,8 @@ bool compile_goes_along(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t share = emit->spec->below.weights;
-    if (share == 0 || !parameter->aside || parameter->statistic || parameter->embedding ||
-        parameter->rank < 2 || table_of(emit, index) || compile_goes_fp8(emit, index)) {
+    if (share == 0 || !parameter->aside || parameter->embedding || parameter->rank < 2 ||
+        table_of(emit, index) || compile_goes_fp8(emit, index)) {
         return false;
     }
     return below_takes(emit, BP_BELOW_WEIGHTS, parameter->count, share);

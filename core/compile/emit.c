@@ -109,14 +109,14 @@ static bp_buffer weight_buffer(const bp_emit *emit, const bp_parameter *paramete
                                  parameter->shape[3]}};
 }
 
-/* This rank's part of a tensor of a parameter that is shared out, `unit` bytes for every unit of
- * the map and `whole` for all elements. */
+/* This rank's part of a tensor of a trained parameter that is shared out, `unit` bytes for every
+ * unit of the map and `whole` for all elements. */
 static bp_buffer shared_part(const bp_emit *emit, uint32_t index, bp_buffer prototype,
                              uint64_t unit, uint64_t whole)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t end = parameter->share.first + parameter->share.count;
-    if (emit->shards.ranks == 0 || !parameter->trainable) {
+    if (emit->shards.ranks == 0) {
         return prototype;
     }
     const uint64_t first = end == 0 ? 0 : parameter->share.first / BP_SHARD_UNIT * unit;

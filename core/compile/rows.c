@@ -10,7 +10,7 @@ static const char option[] = "trainable-token-indices";
 bool bp_rows_table(const bp_emit *emit, uint32_t index)
 {
     const bp_lora *lora = &emit->spec->lora;
-    if (lora->rank == 0 || lora->token_count == 0 || !bp_adapter_table(emit, index)) {
+    if (lora->token_count == 0 || !bp_adapter_table(emit, index)) {
         return false;
     }
     for (uint32_t i = 0; i < index; i++) { /* one of positions may have as many rows */
@@ -29,9 +29,7 @@ bp_scope bp_rows_scope(const bp_emit *emit, const bp_parameter *parameter)
 
 uint32_t bp_rows_of(const bp_emit *emit, uint32_t table)
 {
-    const uint32_t rows = emit->status == BP_OK && table != BP_NO_PARAMETER
-                              ? emit->parameters[table].rows
-                              : BP_NO_PARAMETER;
+    const uint32_t rows = emit->status == BP_OK ? emit->parameters[table].rows : BP_NO_PARAMETER;
     return rows != BP_NO_PARAMETER && emit->parameters[rows].trainable ? rows : BP_NO_PARAMETER;
 }
 

@@ -23,7 +23,8 @@ typedef struct bp_rows_run {
     uint64_t count;
 } bp_rows_run;
 
-/* Whether parameter `index`, published or being published, is the table that has trained rows. */
+/* Where the spec has adapters: whether parameter `index`, published or being published, is the
+ * table that has trained rows. */
 bool bp_rows_table(const bp_emit *emit, uint32_t index);
 
 /* The scope of a frozen weight of a base, published or being published. */

@@ -41,11 +41,12 @@ static uint64_t weight_bytes(const bp_spec *spec, const bp_parameter *parameter,
     return weight_cells(parameter, elements) * bp_dtype_bytes(weight_dtype(spec, parameter));
 }
 
-/* What the owner of so many elements of a parameter has for them, beyond what everybody has. */
+/* What the owner of so many elements of a parameter that a rule updates has for them, beyond what
+ * everybody has. */
 static uint64_t owned_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
 {
     uint64_t bytes = 0;
-    if (parameter->trainable && spec->optimizer != NULL) {
+    if (parameter->trainable) {
         bytes = bp_size_mul(elements, bp_master_bytes(parameter->master_form));
         bytes = bp_size_add(bytes, spec->optimizer->state_bytes(spec, parameter, elements));
         bytes += spec->sharing >= BP_SHARING_GRADIENTS ? elements * sizeof(float) : 0;
@@ -243,7 +244,7 @@ static bool next_bucket(const bp_emit *emit, sharing_bucket *bucket)
         const uint64_t run = bucket_run(bucket, largest);
         const bool longer = largest > bucket->from + bucket->most;
         const bool alone = bucket->from > 0 || longer;
-        if (bucket->elements > 0 && (alone || bucket->elements + run > limit)) {
+        if (bucket->elements > 0 && bucket->elements + run > limit) {
             break;
         }
         bucket->elements += run;

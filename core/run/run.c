@@ -246,7 +246,7 @@ static bp_status run_deciding(bp_runtime *runtime, const bp_shorter *shorter,
     if (runtime->judge == NULL) {
         return run_length(runtime, shorter, program);
     }
-    const bool own = shorter != NULL && program != BP_PROGRAM_UPDATE;
+    const bool own = shorter != NULL; /* which has no update of its own */
     const bp_linked_program *linked =
         own ? &shorter->link.programs[program] : &runtime->link.programs[program];
     const uint32_t decides = judge_find(linked);

@@ -81,6 +81,14 @@ static void keep_held(bp_emit *emit, bp_stage_call *call)
     }
 }
 
+static void keep_second(bp_emit *emit, bp_stage_call *call)
+{
+    right_forward(emit, call);
+    if (call->stage == 1) {
+        (void)bp_emit_acquire(emit, 1, BP_FOR_FORWARD);
+    }
+}
+
 static void release_unheld(bp_emit *emit, bp_stage_call *call)
 {
     right_forward(emit, call);
@@ -108,11 +116,13 @@ static void test_what_is_not_held_is_refused(void **state)
     static const struct {
         void (*forward)(bp_emit *emit, bp_stage_call *call);
         const char *text; /* NULL: nothing is wrong */
-    } cases[] = {{read_unheld, "touches a parameter"},
-                 {ask_unheld, "was not acquired"},
-                 {keep_held, "not released"},
-                 {release_unheld, "released that was not acquired"},
-                 {behave, NULL}};
+        const char *name;
+    } cases[] = {{read_unheld, "touches a parameter", "transformer.wte.weight"},
+                 {ask_unheld, "was not acquired", "transformer.wte.weight"},
+                 {keep_held, "not released", "transformer.wte.weight"},
+                 {keep_second, "not released", "transformer.wpe.weight"},
+                 {release_unheld, "released that was not acquired", "transformer.wte.weight"},
+                 {behave, NULL, NULL}};
     bp_spec spec = rig_spec();
     wrong = *spec.model;
     right_forward = wrong.forward;
@@ -123,7 +133,7 @@ static void test_what_is_not_held_is_refused(void **state)
         assert_int_equal(status, cases[i].text != NULL ? BP_ERR_INTERNAL : BP_OK);
         if (cases[i].text != NULL) {
             assert_non_null(strstr(runtime.error.text, cases[i].text));
-            assert_non_null(strstr(runtime.error.name, "transformer.wte.weight"));
+            assert_non_null(strstr(runtime.error.name, cases[i].name));
         }
     }
 }

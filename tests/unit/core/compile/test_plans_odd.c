@@ -248,15 +248,102 @@ static void parameters_of_two_stages(void **state)
     free(memory);
     assert_true(asked > 0);
     assert_non_null(strstr(runtime.error.text, "two stages share this parameter"));
+    /* What is released is not added up by stage: here nothing is wrong with the order. */
+    spec.gradient_release = BP_RELEASE_EXACT;
+    spec.optimizer_options.max_grad_norm = 1.0;
+    asked = 0;
+    if (status_of(&spec) != BP_OK) {
+        assert_null(strstr(runtime.error.text, "two stages share this parameter"));
+    }
+    assert_true(asked > 0);
+}
+
+/* Without the mark of a table of tokens. */
+static void unmarked(bp_emit *emit, const bp_model_config *config)
+{
+    bp_model_gpt2.parameters(emit, config);
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        emit->parameters[i].embedding = false;
+    }
+}
+
+/* Rows may be all that a table has, may be frozen like everything else, and need a table. */
+static void rows_of_tables(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    static const bp_parameter_rule frozen = {.glob = "*token_adapter*", .kind = BP_RULE_FREEZE};
+    uint32_t tokens[37];
+    bp_model model = bp_model_gpt2;
+    bp_spec spec = rig_spec();
+    uint64_t none[2], every[2], still[2];
+    for (uint32_t i = 0; i < 37; i++) {
+        tokens[i] = i;
+    }
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+    planned(&spec, none);
+    spec.lora.tokens = tokens;
+    spec.lora.token_count = 37;
+    planned(&spec, every);
+    assert_true(every[1] == none[1] + 37 * 16 && every[0] > none[0]);
+    spec.rules = &frozen;
+    spec.rule_count = 1;
+    planned(&spec, still);
+    assert_true(still[0] < every[0]);
+    spec.rule_count = 0;
+    model.parameters = unmarked;
+    spec.model = &model;
+    assert_int_equal(status_of(&spec), BP_ERR_USAGE);
+    assert_non_null(strstr(runtime.error.text, "no table of tokens"));
+}
+
+/* Rows and columns are kept of what is trained. */
+static void factors_of_what_is_trained(void **state)
+{
+    (void)state;
+    static const bp_parameter_rule frozen = {.glob = "*.h.0.*", .kind = BP_RULE_FREEZE};
+    bp_spec spec = rig_spec();
+    uint64_t all[2], some[2];
+    spec.optimizer = &bp_optimizer_adafactor;
+    spec.optimizer_options = *spec.optimizer->defaults;
+    planned(&spec, all);
+    spec.rules = &frozen;
+    spec.rule_count = 1;
+    planned(&spec, some);
+    assert_true(some[0] < all[0]);
+}
+
+/* Lanes have results and sums of their own in a step: where there is none, they have nothing. */
+static void lanes_without_steps(void **state)
+{
+    (void)state;
+    for (uint32_t trains = 0; trains < 2; trains++) {
+        bp_spec spec = rig_spec();
+        uint32_t lanes = 0;
+        spec.optimizer = trains != 0 ? spec.optimizer : NULL;
+        spec.evaluate = true;
+        spec.lanes = spec.accumulation = 4;
+        const uint64_t bytes = plan_bytes(&spec);
+        void *memory = malloc((size_t)bytes);
+        assert_non_null(memory);
+        assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+        for (uint32_t i = 0; i < runtime.graph.used.buffers; i++) {
+            lanes += strstr(bp_graph_name(&runtime.graph, i), "lane") != NULL;
+        }
+        free(memory);
+        assert_true((lanes > 0) == (trains != 0));
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_of_no_adapter),    cmocka_unit_test(magnitudes_and_averages),
-        cmocka_unit_test(batches_of_no_evaluation),  cmocka_unit_test(forms_of_frozen_weights),
-        cmocka_unit_test(sums_of_long_tensors),      cmocka_unit_test(memory_of_every_size),
-        cmocka_unit_test(several_sequences_at_once), cmocka_unit_test(parameters_of_two_stages),
+        cmocka_unit_test(settings_of_no_adapter),     cmocka_unit_test(magnitudes_and_averages),
+        cmocka_unit_test(batches_of_no_evaluation),   cmocka_unit_test(forms_of_frozen_weights),
+        cmocka_unit_test(sums_of_long_tensors),       cmocka_unit_test(memory_of_every_size),
+        cmocka_unit_test(several_sequences_at_once),  cmocka_unit_test(parameters_of_two_stages),
+        cmocka_unit_test(lanes_without_steps),        cmocka_unit_test(rows_of_tables),
+        cmocka_unit_test(factors_of_what_is_trained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,36 @@ static bp_spec spec_of(uint32_t vocabulary, uint32_t width)
     return spec;
 }
 
+/* The table of tokens of which some are trained stays whole, and what is behind a table that fills
+ * buckets goes into one of its own. */
+static void tables_behind_others(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    static const uint32_t chosen[] = {3, 70};
+    uint64_t whole[2];
+    for (uint32_t rows = 0; rows < 2; rows++) {
+        bp_spec spec = spec_of(40000, 80);
+        spec.model = &bp_model_llama;
+        SET_OWN(&spec.config, bp_transformer, untied, true);
+        SET_OWN(&spec.config, bp_llama_config, kv_heads, 2);
+        SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
+        spec.sharing = BP_SHARING_PARAMETERS;
+        (void)plan_of(&spec);
+        spec.sharing = BP_SHARING_OPTIMIZER;
+        (void)plan_of(&spec);
+        spec.sharing = BP_SHARING_PARAMETERS;
+        spec.lora = (bp_lora){.rank = 2,
+                              .alpha = 4.0,
+                              .targets = all,
+                              .target_count = 1,
+                              .tokens = chosen,
+                              .token_count = rows == 0 ? 0 : 2};
+        whole[rows] = plan_of(&spec);
+    }
+    assert_true(whole[1] > whole[0]);
+}
+
 /* The weights of two million elements and more go round in pieces of buckets, and each rank has
  * half of the state. */
 static void tables_that_fill_buckets(void **state)
@@ -90,6 +120,45 @@ static void codes_that_do_not_divide(void **state)
     }
 }
 
+/* Where the sums of a stage travel in several buckets, those of the stage before it amid the stage.
+ */
+/* verifies compile-6.ea09 */
+static void rows_of_buckets_may_be_missing(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        bp_spec spec = spec_of(37, 16);
+        SET_OWN(&spec.config, bp_transformer, layers, 2);
+        spec.sharing = i == 0 ? BP_SHARING_NONE : BP_SHARING_GRADIENTS;
+        spec.bucket_bytes = 2048;
+        assert_true(short_tables_refused(&spec, "buckets", 0, UINT32_MAX / 8));
+    }
+}
+
+/* Of one lane each rank computes all, and only the state is shared: each folds its gradients into
+ * its shares of the moments, and weights go round once, when they are updated. */
+static void shares_that_are_folded_into(void **state)
+{
+    (void)state;
+    uint32_t gathered[2] = {0, 0};
+    for (uint32_t folds = 0; folds < 2; folds++) {
+        bp_spec spec = spec_of(4099, 16);
+        spec.lanes = 1;
+        spec.sharing = BP_SHARING_OPTIMIZER;
+        spec.accumulation = 4;
+        spec.gradient_release = folds != 0 ? BP_RELEASE_ADAMA : BP_RELEASE_EXACT;
+        const uint64_t bytes = plan_bytes(&spec);
+        void *memory = malloc((size_t)bytes);
+        assert_non_null(memory);
+        assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+        for (uint32_t i = 0; i < runtime.graph.used.ops; i++) {
+            gathered[folds] += runtime.graph.ops[i].kernel == BP_KERNEL_gather_pieces_begin;
+        }
+        free(memory);
+    }
+    assert_true(gathered[0] > 0 && gathered[1] == gathered[0]);
+}
+
 /* Every row of the tables may be the one that is missing. */
 /* verifies compile-6.ea09 */
 static void every_single_row_may_be_missing(void **state)
@@ -130,8 +199,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_that_fill_buckets),
+        cmocka_unit_test(tables_behind_others),
         cmocka_unit_test(codes_that_do_not_divide),
         cmocka_unit_test(every_single_row_may_be_missing),
+        cmocka_unit_test(rows_of_buckets_may_be_missing),
+        cmocka_unit_test(shares_that_are_folded_into),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

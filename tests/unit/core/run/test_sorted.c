@@ -9,6 +9,7 @@
 
 #include "core/run/sorted.h"
 #include "device/host/host.h"
+#include "layers/gpt2.h"
 #include "tests/support/rig.h"
 
 enum { EXAMPLES = 47, SEQUENCE = 10, CLASSES = 3, VOCABULARY = 37, BATCH = 4 };
@@ -130,6 +131,18 @@ static void test_the_watcher_sees_the_order_of_the_data(void **state)
     }
 }
 
+/* A model whose last stage does something else when the losses are there. */
+static void goes_on(bp_emit *emit, bp_stage_call *call)
+{
+    bp_model_gpt2.forward(emit, call);
+    if (call->stage + 1 == bp_model_gpt2.stages(&emit->spec->config)) {
+        const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, 1, "copy");
+        const bp_copy_operands operands = {.y = y, .x = bp_emit_acquire(emit, 0, BP_FOR_FORWARD)};
+        bp_emit_copy(emit, &operands, &(bp_copy_scalars){.count = 1});
+        bp_emit_release(emit, 0);
+    }
+}
+
 /* Where feeds and plans are no longer those that results can be put in order of, groups are
  * evaluated one by one. */
 /* verifies run-25.3c8a */
@@ -138,8 +151,10 @@ static void test_what_keeps_the_order_of_the_data(void **state)
     (void)state;
     bp_device grouped = bp_device_host; /* which is refused shorter programs */
     grouped.sums_by_row = false;
+    bp_model long_one = bp_model_gpt2;
+    long_one.forward = goes_on;
     fill_tokens();
-    for (int shape = 0; shape < 5; shape++) {
+    for (int shape = 0; shape < 6; shape++) {
         bp_spec spec =
             spec_of(shape == 1 ? BP_TASK_CAUSAL_LM : BP_TASK_CLASSES, BP_F32, shape != 1);
         rig r;
@@ -148,6 +163,7 @@ static void test_what_keeps_the_order_of_the_data(void **state)
         spec.length_count = 1;
         spec.poison = shape == 3;
         spec.device = shape == 2 ? &grouped : spec.device;
+        spec.model = shape == 5 ? &long_one : spec.model;
         rig_open(&r, &spec, tokens, TOKENS);
         assert_true((r.runtime.sorted.groups > 1) == (shape == 0 || shape == 4));
         assert_true((r.runtime.left_out != NULL) == (shape == 2));
