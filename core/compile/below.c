@@ -161,7 +161,7 @@ void compile_fetch(bp_emit *emit, uint32_t index)
 
 bool bp_emit_table_below(const bp_emit *emit, uint32_t index)
 {
-    return emit->status == BP_OK && emit->parameters[index].below && table_of(emit, index);
+    return emit->status == BP_OK && emit->parameters[index].below;
 }
 
 void bp_emit_bring_rows(bp_emit *emit, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,

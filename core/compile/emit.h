@@ -332,8 +332,8 @@ void bp_emit_gather(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes);
 bp_ref bp_emit_bring(bp_emit *emit, uint32_t buffer, uint64_t first, uint64_t bytes,
                      const char *name);
 
-/* Whether a table lives below: its rows and its slices are then brought one by one, not the whole
- * of it. It is held by bp_emit_acquire_update, which brings nothing. */
+/* Whether a table, which `index` has to be, lives below: its rows and its slices are then brought
+ * one by one, not the whole of it. It is held by bp_emit_acquire_update, which brings nothing. */
 bool bp_emit_table_below(const bp_emit *emit, uint32_t index);
 
 /* Rows of such a table, of the working type: those of `ids`, which the host fills in, into `to`. */

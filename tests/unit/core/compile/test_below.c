@@ -276,6 +276,20 @@ static bp_spec net_spec(void)
     return spec;
 }
 
+/* What is only frozen belongs to the model that is saved: of it nothing is a base. */
+static void frozen_is_no_base(void **state)
+{
+    (void)state;
+    static const bp_parameter_rule frozen = {.glob = "*.h.*", .kind = BP_RULE_FREEZE};
+    bp_spec spec = wide_spec();
+    spec.rules = &frozen;
+    spec.rule_count = 1;
+    spec.below = (bp_below){.bases = BP_BELOW_ALL};
+    plan(&spec);
+    assert_int_equal(runtime.report.below.arena_bytes, 0);
+    free(memory);
+}
+
 /* In read-only memory lies what is frozen: not what is trained, and not what forward moves. */
 static void what_is_fixed(void **state)
 {
@@ -344,13 +358,10 @@ static void what_goes_with_fixed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_lives_below),
-        cmocka_unit_test(what_is_trained_beside_blocks),
-        cmocka_unit_test(tables),
-        cmocka_unit_test(sizes_one_by_one),
-        cmocka_unit_test(states_of_rows),
-        cmocka_unit_test(what_is_fixed),
-        cmocka_unit_test(what_goes_with_fixed),
+        cmocka_unit_test(what_lives_below), cmocka_unit_test(what_is_trained_beside_blocks),
+        cmocka_unit_test(tables),           cmocka_unit_test(sizes_one_by_one),
+        cmocka_unit_test(states_of_rows),   cmocka_unit_test(frozen_is_no_base),
+        cmocka_unit_test(what_is_fixed),    cmocka_unit_test(what_goes_with_fixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,8 @@ typedef enum oddity {
     BACKWARD_ROOM,
     UNUSED_GRADIENT,
     WEIGHT_ON_TAPE,
-    ODDITIES
+    ODDITIES,
+    LARGER_OUTPUT = ODDITIES
 } oddity;
 
 static oddity odd;
@@ -71,6 +72,10 @@ static void odd_forward(bp_emit *emit, bp_stage_call *call)
         (void)room(emit, BP_CLASS_GRADIENTS, 8);
     } else if (call->stage == ODD && odd == WEIGHT_ON_TAPE) {
         call->tape[BP_TAPE_MAX - 1] = (bp_ref){emit->parameters[0].weight, BP_F32, 0};
+    } else if (call->stage == ODD && odd == LARGER_OUTPUT) {
+        const bp_ref out = room(emit, BP_CLASS_CHECKPOINT, LARGE);
+        copy_of(emit, out, call->output, 0);
+        call->output = out;
     }
     fails(emit);
 }
@@ -173,6 +178,26 @@ static void stages_that_differ_in_one_thing(void **state)
     }
 }
 
+/* A stage before one whose output is larger is not that one: what comes back to it is smaller. */
+/* verifies compile-4.ecdd */
+static void a_stage_with_a_larger_output(void **state)
+{
+    (void)state;
+    bp_chain_stage plain[STAGES], stages[STAGES];
+    fail_at = 0;
+    odd = NOTHING;
+    assert_int_equal(measure(BP_TAPE_WORKING, NULL, plain), BP_OK);
+    odd = LARGER_OUTPUT;
+    assert_int_equal(measure(BP_TAPE_WORKING, NULL, stages), BP_OK);
+    assert_true(stages[ODD + 1].input >= 4 * LARGE && stages[ODD].d_output >= 4 * LARGE);
+    for (uint32_t s = 0; s < ODD; s++) {
+        const bp_chain_variant *a = first_of(plain, s), *b = first_of(stages, s);
+        assert_int_equal(stages[s].variants, plain[s].variants);
+        assert_true(a->forward == b->forward && a->backward == b->backward);
+        assert_true(a->tape == b->tape && a->backward_peak == b->backward_peak);
+    }
+}
+
 /* verifies compile-4.ecdd */
 static void a_model_that_fails_ends_it(void **state)
 {
@@ -214,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_that_differ_in_one_thing),
+        cmocka_unit_test(a_stage_with_a_larger_output),
         cmocka_unit_test(a_model_that_fails_ends_it),
         cmocka_unit_test(as_many_sets_as_are_wanted),
     };
