@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* A tier below the arena that is the test's own memory, and frozen weights in memory that ops read
+ * in place: what is put there, drawn and trained has the values of a run in one arena, with every
+ * buffer of a program poisoned at birth and death. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/program/tier.h"
+#include "core/run/state.h"
+#include "layers/transformer.h"
+#include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
+
+enum { TOKENS = 400, STEPS = 2 };
+
+static int32_t tokens[TOKENS];
+
+static bp_status memory_read(void *context, bp_tier_way way, uint64_t offset, void *to,
+                             uint64_t bytes, bp_error *error)
+{
+    (void)way;
+    (void)error;
+    memcpy(to, (const char *)context + offset, (size_t)bytes);
+    return BP_OK;
+}
+
+static bp_status memory_write(void *context, bp_tier_way way, uint64_t offset, const void *from,
+                              uint64_t bytes, bp_error *error)
+{
+    (void)way;
+    (void)error;
+    memcpy((char *)context + offset, from, (size_t)bytes);
+    return BP_OK;
+}
+
+static bp_status memory_settle(void *context, bp_error *error)
+{
+    (void)context;
+    (void)error;
+    return BP_OK;
+}
+
+static const bp_tier memory_tier = {
+    .name = "memory", .read = memory_read, .write = memory_write, .settle = memory_settle};
+
+static void *far, *below;
+
+/* rig_open over the arena, the host's, and the tier. */
+static void open_places(rig *r, const bp_spec *spec)
+{
+    memset(r, 0, sizeof *r);
+    const uint64_t bytes = plan_bytes(spec);
+    assert_int_equal(posix_memalign(&r->host, 64, (size_t)bytes), 0);
+    assert_int_equal(bp_runtime_plan(&r->runtime, spec, r->host, bytes), BP_OK);
+    const bp_report *report = &r->runtime.report;
+    const size_t near = (size_t)report->arena_bytes, room = (size_t)report->host.arena_bytes;
+    assert_int_equal(posix_memalign(&r->arena, BP_ARENA_ALIGNMENT, near), 0);
+    assert_int_equal(posix_memalign(&far, BP_ARENA_ALIGNMENT, room + 64), 0);
+    below = calloc(1, (size_t)report->below.arena_bytes + 1);
+    assert_non_null(below);
+    bp_places places = bp_places_device(r->arena, near);
+    places.space[BP_SPACE_HOST] = (bp_region){far, room};
+    places.space[BP_SPACE_BELOW].bytes = report->below.arena_bytes;
+    places.tier = &memory_tier;
+    places.below = below;
+    if (bp_runtime_open_places(&r->runtime, &places) != BP_OK ||
+        bp_runtime_initialize(&r->runtime) != BP_OK) {
+        fail_msg("%s %s", r->runtime.error.text, r->runtime.error.name);
+    }
+    rig_feed(r, &r->feed, &r->source, tokens, TOKENS);
+}
+
+static void same_weights(rig *a, rig *b)
+{
+    for (uint32_t i = 0; i < a->runtime.emit.parameter_count; i++) {
+        const uint64_t count = a->runtime.emit.parameters[i].count;
+        float *x = malloc((size_t)count * sizeof *x), *y = malloc((size_t)count * sizeof *y);
+        assert_true(x != NULL && y != NULL);
+        assert_int_equal(bp_runtime_get_weight(&a->runtime, i, 0, x, count), BP_OK);
+        assert_int_equal(bp_runtime_get_weight(&b->runtime, i, 0, y, count), BP_OK);
+        assert_memory_equal(x, y, (size_t)count * sizeof *x);
+        free(x);
+        free(y);
+    }
+}
+
+/* Puts the same other values into every weight of both. */
+static void put_weights(rig *a, rig *b)
+{
+    for (uint32_t i = 0; i < a->runtime.emit.parameter_count; i++) {
+        float put[4];
+        for (uint32_t k = 0; k < 4; k++) {
+            put[k] = (float)(i + k) / 64.0f;
+        }
+        assert_int_equal(bp_runtime_put_weight(&a->runtime, i, 0, put, 4), BP_OK);
+        assert_int_equal(bp_runtime_put_weight(&b->runtime, i, 0, put, 4), BP_OK);
+    }
+    same_weights(a, b);
+}
+
+static void compare(bp_spec spec, const bp_below *what)
+{
+    rig one, two;
+    spec.poison = true;
+    rig_open(&one, &spec, tokens, TOKENS);
+    spec.below = *what;
+    open_places(&two, &spec);
+    const bp_report *report = &two.runtime.report;
+    assert_true(what->fixed ? report->host.arena_bytes > 0 : report->below.arena_bytes > 0);
+    same_weights(&one, &two);
+    put_weights(&one, &two);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const bp_outcome a = rig_step(&one), b = rig_step(&two);
+        assert_true(a.loss == b.loss && a.norm == b.norm);
+    }
+    same_weights(&one, &two);
+    rig_close(&one);
+    rig_close(&two);
+    free(far);
+    free(below);
+}
+
+static bp_spec wide_spec(void)
+{
+    bp_spec spec = rig_spec();
+    spec.config.vocabulary = 80;
+    SET_OWN(&spec.config, bp_transformer, width, 64);
+    return spec;
+}
+
+/* verifies run-27.df0f */
+static void masters_and_states_in_a_tier(void **state)
+{
+    (void)state;
+    bp_spec spec = wide_spec();
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .ahead = 2});
+    spec.working = BP_BF16;
+    spec.gradient = BP_BF16;
+    spec.master = BP_MASTER_FP32;
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .ahead = 2});
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .ahead = 1});
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .checkpoints = 1});
+}
+
+/* verifies run-24.cfbb */
+static void bases_in_a_tier_or_fixed(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    static const bp_parameter_rule frozen = {.glob = "*.h.0.*", .kind = BP_RULE_FREEZE};
+    bp_spec spec = wide_spec();
+    spec.rules = &frozen;
+    spec.rule_count = 1;
+    compare(spec, &(bp_below){.fixed = true});
+    spec = wide_spec();
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+    compare(spec, &(bp_below){.fixed = true});
+    compare(spec, &(bp_below){.bases = BP_BELOW_ALL, .ahead = 2});
+}
+
+int main(void)
+{
+    for (int32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = i * i % 37;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masters_and_states_in_a_tier),
+        cmocka_unit_test(bases_in_a_tier_or_fixed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
