@@ -31,7 +31,7 @@ bool bp_adapter_drops(const bp_emit *emit, const bp_adapted *layer)
 bool bp_adapter_there(const bp_emit *emit, uint32_t weight)
 {
     const bp_parameter *p = &emit->parameters[weight];
-    return emit->status == BP_OK && p->adapter != BP_NO_PARAMETER && !p->embedding;
+    return emit->status == BP_OK && p->adapter != BP_NO_PARAMETER;
 }
 
 bool bp_adapter_trains(const bp_emit *emit, uint32_t weight)

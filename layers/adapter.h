@@ -15,7 +15,7 @@ typedef struct bp_adapted {
     bool dropped;   /* x has what the adapter's dropout left of it already */
 } bp_adapted;
 
-/* Whether the layer has an adapter in this plan. */
+/* Whether the dense layer of this weight, which is no table, has an adapter in this plan. */
 bool bp_adapter_there(const bp_emit *emit, uint32_t weight);
 
 /* Whether one of its parameters is trained, where there is one. */

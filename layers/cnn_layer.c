@@ -104,8 +104,8 @@ static void add_inverted(cnn_units *units, const bp_cnn_layer *layer, const bp_m
     }
     add_unit(units, units->shape, &middle);
     add_unit(units, units->shape, &reduce);
-    units->residual = layer->linear == 0 && from == layer->channels && layer->stride[0] == 1 &&
-                      layer->stride[1] == 1;
+    /* both strides are one number (bp_mobilenet_expand) */
+    units->residual = layer->linear == 0 && from == layer->channels && layer->stride[0] == 1;
 }
 
 /* The units of a layer over an image, with parameters counted from `first`. */

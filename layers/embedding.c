@@ -194,7 +194,7 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
     if (adapts(emit, embedding)) {
         adapter_forward(emit, embedding, &scalars, out);
     }
-    if (types && !brought) {
+    if (types) { /* of BERT alone, whose rows are not brought */
         add_types(emit, embedding, out);
     }
 }

@@ -175,7 +175,7 @@ static void blocks_counted_in_few_rows(void **state)
         assert_non_null(memory);
         bp_arena_init(&arena, memory, (size_t)bytes);
         too_few = 0;
-        (void)bp_measure_stages(&spec, &rates, &arena, stages, &error);
+        assert_int_equal(bp_measure_stages(&spec, &rates, &arena, stages, &error), BP_OK);
         assert_true(too_few > 10);
         free(memory);
     }

@@ -388,11 +388,12 @@ static uint64_t rare_workspace(const bp_device_options *options, bp_kernel kerne
                                const void *scalars, const uint8_t *dtypes)
 {
     const bp_matmul_scalars *s = scalars;
-    const bool rare = kernel == BP_KERNEL_matmul && s->m == 15;
-    return rare ? 256 : bp_device_host.workspace(options, kernel, scalars, dtypes);
+    const uint64_t products = s->m == 15 ? 256 : 0;
+    return kernel == BP_KERNEL_matmul ? products
+                                      : bp_device_host.workspace(options, kernel, scalars, dtypes);
 }
 
-/* What makes buffers of a second stage that get larger as samples get shorter. */
+/* What makes two buffers of a second stage that get larger as samples get shorter. */
 typedef enum growth { GROWS_NOT, GROWS_ALWAYS, GROWS_IN_HOST, FAILS } growth;
 
 static growth grows;
@@ -413,12 +414,15 @@ static void grow_forward(bp_emit *emit, bp_stage_call *call)
                                  .dtype = BP_F32,
                                  .rank = 1,
                                  .shape = {rows * 64}};
-    uint32_t buffer = BP_NO_BUFFER;
+    uint32_t buffer = BP_NO_BUFFER, second = BP_NO_BUFFER;
     if (grows == FAILS && emit->spec->sequence < SEQUENCE) {
         emit->status = bp_error_set(emit->graph->error, BP_ERR_INTERNAL, "grow", "fails", NULL);
         return;
     }
     emit->status = bp_graph_buffer(emit->graph, &prototype, "grown", &buffer);
+    if (emit->status == BP_OK && !host) {
+        emit->status = bp_graph_buffer(emit->graph, &prototype, "grown_too", &second);
+    }
     const bp_ref grown = {buffer, BP_F32, 0}, weight = bp_emit_acquire(emit, 0, BP_FOR_FORWARD);
     if (host) {
         bp_emit_put_back(emit, weight, buffer, 0, sizeof(float));
