@@ -27,7 +27,7 @@ static bp_status lonely_agree(void *context, uint64_t digest, bp_error *error)
 static uint32_t lonely_rank(const void *context)
 {
     (void)context;
-    return 0;
+    return 1;
 }
 
 static uint32_t lonely_size(const void *context)
@@ -84,6 +84,7 @@ static void parts_of_a_weight(void **state)
     float put[8], got[8];
     spec.config.vocabulary = 9001; /* times 16: two units of 65,536 elements and a rest */
     spec.ranks = spec.lanes = spec.accumulation = 2;
+    spec.rank = 1;
     spec.sharing = BP_SHARING_PARAMETERS;
     memset(&r, 0, sizeof r);
     const uint64_t bytes = plan_bytes(&spec);
