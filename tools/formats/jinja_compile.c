@@ -161,11 +161,14 @@ static bp_status statement_else(statements *s, bool condition)
     if (b == NULL || (b->kind != BLOCK_IF && !loop) || b->otherwise) {
         return bp_jinja_wrong(c, "an else or elif belongs to no if");
     }
-    if (loop) {
+    if (loop) { /* as in Jinja: also where a first round was left early and none was whole */
+        BP_TRY(bp_jinja_emit(c, BP_JINJA_WENT, 0, 0));
         BP_TRY(loop_again(c, b));
         bp_jinja_land(c, b->first);
+        chain_land(c, b);
+        b->chain = UINT32_MAX;
         b->otherwise = true;
-        return BP_OK;
+        return chain_jump(c, b, BP_JINJA_WENT_ON);
     }
     BP_TRY(chain_jump(c, b, BP_JINJA_JUMP));
     bp_jinja_land(c, b->jump);
@@ -199,7 +202,8 @@ static bp_status statement_set(statements *s)
     if (c->token.kind == BP_JINJA_CLOSED && count == 1 && attribute < 0) {
         BP_TRY(block_push(s, BLOCK_SET));
         s->blocks[s->depth - 1].name = names[0];
-        return bp_jinja_emit(c, BP_JINJA_CAPTURE, 0, 0);
+        BP_TRY(bp_jinja_emit(c, BP_JINJA_CAPTURE, 0, 0));
+        return bp_jinja_emit(c, BP_JINJA_SCOPE, 1, 0); /* what is set inside stays inside */
     }
     BP_TRY(bp_jinja_expect(c, '='));
     BP_TRY(bp_jinja_expression(c, true));
@@ -329,6 +333,7 @@ static bp_status statement_end(statements *s)
         chain_land(c, b);
         return BP_OK;
     case BLOCK_SET:
+        BP_TRY(bp_jinja_emit(c, BP_JINJA_SCOPE, 0, 0));
         BP_TRY(bp_jinja_emit(c, BP_JINJA_CAPTURED, 0, 0));
         return bp_jinja_emit(c, BP_JINJA_STORE, 0, b->name);
     case BLOCK_MACRO:
@@ -338,6 +343,7 @@ static bp_status statement_end(statements *s)
     case BLOCK_WITH:
         return bp_jinja_emit(c, BP_JINJA_SCOPE, 0, 0);
     default:
+        BP_TRY(bp_jinja_emit(c, BP_JINJA_SCOPE, 0, 0));
         return bp_jinja_emit(c, BP_JINJA_GENERATED, 0, 0);
     }
 }
@@ -376,7 +382,8 @@ static bp_status statement(statements *s)
     case 7:
         c->program->generates = true;
         BP_TRY(block_push(s, BLOCK_GENERATION));
-        return bp_jinja_emit(c, BP_JINJA_GENERATED, 1, 0);
+        BP_TRY(bp_jinja_emit(c, BP_JINJA_GENERATED, 1, 0));
+        return bp_jinja_emit(c, BP_JINJA_SCOPE, 1, 0);
     default:
         return statement_leave(s, which == 9);
     }

@@ -429,13 +429,18 @@ static bp_status take_postfix(expression *e, bool *taken)
         bp_jinja_value value;
         int32_t name;
         BP_TRY(bp_jinja_advance(c));
-        if (c->token.kind != BP_JINJA_NAME) {
+        if (c->token.kind == BP_JINJA_VALUE && c->token.value.kind == BP_JINJA_INT) {
+            BP_TRY(bp_jinja_constant(c, &c->token.value, &name)); /* a.0 is a[0] */
+            BP_TRY(bp_jinja_emit(c, BP_JINJA_CONST, 0, name));
+            BP_TRY(bp_jinja_emit(c, BP_JINJA_INDEX, 0, 0));
+        } else if (c->token.kind == BP_JINJA_NAME) {
+            BP_TRY(bp_jinja_copy(c->room, c->token.text, c->token.length, &value));
+            BP_TRY(bp_jinja_constant(c, &value, &name));
+            BP_TRY(bp_jinja_emit(c, BP_JINJA_ATTR, 0, name));
+        } else {
             return bp_jinja_wrong(c, "a name is missing behind the point");
         }
-        BP_TRY(bp_jinja_copy(c->room, c->token.text, c->token.length, &value));
-        BP_TRY(bp_jinja_constant(c, &value, &name));
-        BP_TRY(bp_jinja_emit(c, BP_JINJA_ATTR, 0, name));
-        e->attribute = true;
+        e->attribute = c->token.kind == BP_JINJA_NAME;
         e->plain_name = false;
         return bp_jinja_advance(c);
     }

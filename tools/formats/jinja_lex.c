@@ -127,7 +127,7 @@ static bp_status lex_number(bp_jinja_compiler *c, bp_jinja_value *value)
     bp_number number;
     char digits[DIGITS];
     size_t length = 0;
-    bool point = false;
+    bool point = c->at > 0 && c->source[c->at - 1] == '.'; /* a.1.0 is a[1][0] */
     while (is_digit(peek(c, 0)) || peek(c, 0) == '_' ||
            (!point && peek(c, 0) == '.' && is_digit(peek(c, 1)))) {
         point = point || peek(c, 0) == '.';

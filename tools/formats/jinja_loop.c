@@ -9,6 +9,7 @@ bp_status bp_jinja_loop_begin(bp_jinja_machine *m, bool choosing, bool *empty)
     BP_TRY(bp_jinja_parts(m->room, &x, &parts));
     *empty = parts.count == 0 && !choosing;
     if (*empty) {
+        m->went = false;
         return BP_OK;
     }
     if (m->loop_count == BP_JINJA_LOOPS) {
@@ -28,6 +29,7 @@ bp_status bp_jinja_loop_begin(bp_jinja_machine *m, bool choosing, bool *empty)
 void bp_jinja_loop_end(bp_jinja_machine *m)
 {
     const bp_jinja_loop *loop = &m->loops[--m->loop_count];
+    m->went = loop->went;
     m->bound = loop->scope;
     m->scope_count = loop->scopes;
 }

@@ -24,6 +24,7 @@ typedef struct bp_jinja_loop {
     uint32_t scope;  /* bindings below it are not the loop's */
     uint32_t scopes; /* SCOPE blocks around it */
     bool choosing;
+    bool went; /* through its body to the end, once at least */
     uint32_t chosen;
     bp_jinja_value *choice; /* what is chosen */
 } bp_jinja_loop;
@@ -48,6 +49,7 @@ typedef struct bp_jinja_machine {
     uint32_t globals; /* bindings that everybody sees: of the template itself, outside of loops */
     bp_jinja_loop loops[BP_JINJA_LOOPS];
     uint32_t loop_count;
+    bool went; /* the loop that ended last */
     bp_jinja_frame frames[BP_JINJA_FRAMES];
     uint32_t frame_count;
     uint32_t scopes[BP_JINJA_SCOPES];

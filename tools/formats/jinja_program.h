@@ -53,6 +53,8 @@ typedef enum bp_jinja_op {
     BP_JINJA_UNPACK, /* pop a list of a values, push them, the last one first */
     BP_JINJA_KEEP,   /* pop; if true the part is chosen */
     BP_JINJA_BREAK,
+    BP_JINJA_WENT,      /* the loop went through its body to the end */
+    BP_JINJA_WENT_ON,   /* jump if the loop that ended last went through its body once at least */
     BP_JINJA_SCOPE,     /* n 1: a scope begins, 0: it ends */
     BP_JINJA_CAPTURE,   /* what is written from here on .. */
     BP_JINJA_CAPTURED,  /* .. is pushed as a string */

@@ -120,6 +120,8 @@ static bp_status loop_attribute(bp_jinja_machine *m, const bp_jinja_value *x,
         *to = bp_jinja_int(count);
     } else if (bp_jinja_is(name, "revindex") || bp_jinja_is(name, "revindex0")) {
         *to = bp_jinja_int((int64_t)count - i - (name->count == 9 ? 1 : 0));
+    } else if (bp_jinja_is(name, "depth") || bp_jinja_is(name, "depth0")) {
+        *to = bp_jinja_int(name->count == 5 ? 1 : 0); /* none is recursive */
     } else if (bp_jinja_is(name, "previtem")) {
         *to = i > 0 ? loop->parts.is.items[i - 1] : *to;
     } else if (bp_jinja_is(name, "nextitem")) {
@@ -372,6 +374,9 @@ static bp_status run_jump(bp_jinja_machine *m, const bp_jinja_code *code)
     case BP_JINJA_BREAK:
         bp_jinja_loop_end(m);
         break;
+    case BP_JINJA_WENT_ON:
+        jumps = m->went;
+        break;
     default:
         break;
     }
@@ -449,7 +454,11 @@ static bp_status run_one(bp_jinja_machine *m, const bp_jinja_code *code)
     case BP_JINJA_SELECT:
     case BP_JINJA_NEXT:
     case BP_JINJA_BREAK:
+    case BP_JINJA_WENT_ON:
         return run_jump(m, code);
+    case BP_JINJA_WENT:
+        m->loops[m->loop_count - 1].went = true;
+        return BP_OK;
     case BP_JINJA_UNPACK:
         return run_unpack(m, (uint32_t)code->a);
     case BP_JINJA_KEEP:

@@ -116,8 +116,8 @@ static bool test_alone(const bp_jinja_value *x, test_kind kind)
     case TEST_ITERABLE:
     case TEST_SEQUENCE:
         return parts;
-    default: /* TEST_CALLABLE */
-        return x->kind == BP_JINJA_MACRO;
+    default:                                                               /* TEST_CALLABLE */
+        return x->kind == BP_JINJA_MACRO || x->kind == BP_JINJA_UNDEFINED; /* so Jinja has it */
     }
 }
 

@@ -117,6 +117,7 @@ static bp_status write_flat(writing *w, const bp_jinja_value *value, bool inside
         }
         return BP_OK;
     case BP_JINJA_UNDEFINED:
+        bp_text_string(w->out, inside && w->form != BP_JINJA_JSON ? "Undefined" : "");
         return w->form == BP_JINJA_JSON
                    ? bp_jinja_refuse(w->error, "an undefined value is no JSON", value->is.text)
                    : BP_OK;

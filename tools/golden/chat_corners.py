@@ -36,6 +36,11 @@ TEMPLATES = [
     "{{ 1 is odd and 2 is even or x }}{{ 1 if 1 is odd else 2 }}{{ [1 is odd, 2] }}{{ not 1 is odd }}{{ (1 is odd) == true }}", "{{ 1 is divisibleby 1 }}{{ 3 is in [1, 3] }}{{ 4 is not in [1] }}",
     "{{ loop }}", "{{ _a }}{% set _B9z = 4 %}{{ _B9z }}{{ Z }}", "{{ `a` }}", "{{ a@b }}", "{{ (1, )[0] }}{{ ()|length }}{{ [[], {}]|length }}", "{{ 1 ~ 2 ~ x ~ none }}", "{{ -x }}", "{{ -'a' }}", "{{ +1 }}{{ - 1 }}{{ 2 - -1 }}{{ not not 1 }}",
     "{{ {'a': 1}.items() | list }}{{ {}.get('a', 2) }}{{ {'b': 2}.pop }}", "{{ [].b }}|", "{{ 'a'.b.c }}", "{{ {'a': none}['a'] }}{{ {}['a'] }}",
+    "{% for a in [1, 2] %}{% if a == 1 %}{% break %}{% endif %}x{% else %}none{% endfor %}|{% for a in [1, 2] %}{% if a == 2 %}{% break %}{% endif %}x{% else %}none{% endfor %}",
+    "{% for a in [1, 2] %}{% continue %}x{% else %}none{% endfor %}|{% for a in [1, 2] if a > 1 %}x{% else %}none{% endfor %}|{% for a in [1, 2] %}{% for b in [] %}{% else %}e{% endfor %}{% else %}none{% endfor %}",
+    "{% for a in [1] %}{% for b in [1] %}x{% endfor %}{% break %}{% else %}none{% endfor %}", "{{ [1, [2, 'a']].1.0 }}{{ 'ab'.1 }}|{{ {'a': [7]}.a.0 }}|{{ [1].5 }}", "{{ [1].0() }}", "{{ x.0 }}", "{{ [1].'a' }}",
+    "{% for a in [1] %}{{ loop.depth }}{{ loop.depth0 }}{% for b in [1] %}{{ loop.depth }}{% endfor %}{% endfor %}", "{% set x = 1 %}{% set y %}{% set x = 2 %}{{ x }}{% endset %}{{ x }}{{ y }}",
+    "{% set x = 1 %}{% generation %}{% set x = 2 %}{{ x }}{% set z %}q{% endset %}{{ z }}{% endgeneration %}{{ x }}{{ z }}", "{{ [x, {'a': x}] }}|{{ x }}|{{ x ~ 1 }}", "{{ x is callable }}{{ 1 is callable }}",
 ]
 
 

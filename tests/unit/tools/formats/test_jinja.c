@@ -67,7 +67,7 @@ static void constructs_are_jinjas(void **state)
 static void corners_are_jinjas(void **state)
 {
     (void)state;
-    assert_int_equal(play_file("tests/golden/chat/corners.jsonl", false), 106);
+    assert_int_equal(play_file("tests/golden/chat/corners.jsonl", false), 118);
 }
 
 /* verifies formats-14.5095 */
@@ -156,7 +156,7 @@ static const refused_row refused[] = {
     {"{{ 1 is divisibleby(0) }}", "a test of whole numbers is made of another value", BP_ERR_DATA},
     {"{% for a, b in [[1]] %}{% endfor %}", "another number of values than of variables",
      BP_ERR_DATA},
-    {"{% for a in [1] %}{{ loop.depth }}{% endfor %}", "a loop has no such attribute", BP_ERR_DATA},
+    {"{% for a in [1] %}{{ loop.deep }}{% endfor %}", "a loop has no such attribute", BP_ERR_DATA},
     {"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", "a macro is given too many arguments",
      BP_ERR_DATA},
     {"{% set 1 = 2 %}", "the name of a variable is missing", BP_ERR_DATA},
