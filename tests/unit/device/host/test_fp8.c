@@ -32,7 +32,7 @@ static double number_of(unsigned code)
 /* The number nearest to y, of two the one with an even code. */
 static double nearest(double y)
 {
-    double best = 0.0, distance = INFINITY;
+    double best = 0.0, distance = (double)INFINITY;
     for (unsigned code = 0; code < 127; code++) {
         const double here = fabs(fabs(y) - number_of(code));
         if (here < distance || (here == distance && code % 2 == 0)) {
