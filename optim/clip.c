@@ -92,10 +92,39 @@ static void clip_norms_shared(bp_emit *emit)
     }
 }
 
+/* Elements whose sums go from `place` on, a chunk each. */
+typedef struct clip_run {
+    uint64_t place;
+    uint64_t count;
+} clip_run;
+
+static void clip_norm(bp_emit *emit, bp_ref x, const clip_run *run, bool opens)
+{
+    const bp_norm_partial_scalars scalars = {.count = (int64_t)run->count, .chunk = BP_CLIP_CHUNK};
+    const bp_norm_partial_operands operands = {.partials = bp_ref_at(emit->norms, run->place),
+                                               .x = x};
+    if (opens) {
+        bp_emit_norm_partial(emit, &operands, &scalars);
+    } else {
+        bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+    }
+}
+
+/* A gradient that lives below is brought part by part. */
+static void clip_norms_below(bp_emit *emit, uint32_t index, const clip_run *all)
+{
+    for (uint64_t at = 0; at < all->count; at += BP_ASIDE_ELEMENTS) {
+        const uint64_t left = all->count - at;
+        const clip_run run = {.place = all->place + at / BP_CLIP_CHUNK,
+                              .count = left < BP_ASIDE_ELEMENTS ? left : BP_ASIDE_ELEMENTS};
+        const uint64_t first = emit->parameters[index].due_first + at;
+        clip_norm(emit, bp_emit_bring_gradient(emit, index, first, run.count), &run, true);
+    }
+}
+
 void bp_clip_norms(bp_emit *emit)
 {
-    bool first = true;
-    uint64_t before = 0;
+    bool opens = true;
     uint64_t next = 0;
     if (!bp_ref_present(emit->norms)) {
         make_partials(emit);
@@ -106,22 +135,20 @@ void bp_clip_norms(bp_emit *emit)
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        before = next;
+        const uint64_t before = next;
         next += counts(emit, parameter) ? partials_of(parameter) : 0;
         if (!parameter->due) {
             continue;
         }
-        const bp_norm_partial_scalars scalars = {.count = (int64_t)parameter->due_count,
-                                                 .chunk = BP_CLIP_CHUNK};
-        const bp_norm_partial_operands operands = {
-            .partials = bp_ref_at(emit->norms, clip_place_of(emit, parameter, before)),
-            .x = bp_emit_due_gradient(emit, i, parameter->due_first)};
-        if (first) {
-            bp_emit_norm_partial(emit, &operands, &scalars);
+        const clip_run run = {.place = clip_place_of(emit, parameter, before),
+                              .count = parameter->due_count};
+        const bool below = bp_emit_gradient_below(emit, i);
+        if (below) {
+            clip_norms_below(emit, i, &run);
         } else {
-            bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+            clip_norm(emit, bp_emit_due_gradient(emit, i, parameter->due_first), &run, opens);
         }
-        first = false;
+        opens = below; /* what is brought ends a list */
         emit->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
     }
 }

@@ -306,7 +306,9 @@ static void apply_part(bp_emit *emit, uint32_t index, uint64_t at, uint64_t coun
     scalars.adamw.count = (int64_t)count; /* in the same place in all rules, as is the next */
     scalars.adamw.first = (int64_t)first;
     operands.weight = bp_ref_at(operands.weight, at);
-    operands.gradient = bp_ref_at(operands.gradient, at);
+    operands.gradient = bp_emit_gradient_below(emit, index)
+                            ? bp_emit_bring_gradient(emit, index, first, count)
+                            : bp_ref_at(operands.gradient, at);
     for (uint32_t k = 0; k < ASIDE_PARTS; k++) {
         aside_part *part = &parts[k];
         part->first = aside_bytes(emit, parameter, k, first);

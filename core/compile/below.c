@@ -102,6 +102,21 @@ bool compile_goes_aside(bp_emit *emit, uint32_t index)
     return below_takes(emit, BP_BELOW_STATES, parameter->count, share);
 }
 
+/* Whole gradients are brought by the stages that add to them, so those of tables stay; sums in 8
+ * bits come in the slices in which they are made. Lanes and released gradients have nothing that
+ * waits for an update. */
+bool compile_gradient_goes(bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t share = emit->spec->below.gradients;
+    const bool whole = !emit->spec->gradient_int8;
+    if (share == 0 || !parameter->aside || bp_spec_whole_group(emit->spec) ||
+        (whole && (parameter->embedding || parameter->rank < 2 || table_of(emit, index)))) {
+        return false;
+    }
+    return below_takes(emit, BP_BELOW_GRADIENTS, parameter->count, share);
+}
+
 /* A flat copy, begun and waited for; the begin is marked as one that may move. */
 static void below_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes, uint32_t marks)
 {

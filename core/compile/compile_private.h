@@ -68,6 +68,15 @@ bp_space compile_below_space(const bp_emit *emit);
 /* Whether its master and its state do. */
 bool compile_goes_aside(bp_emit *emit, uint32_t index);
 
+/* Whether what is added up of its gradient does, of which the same is known. */
+bool compile_gradient_goes(bp_emit *emit, uint32_t index);
+
+/* Makes the buffer in which a parameter's gradient is kept. */
+void compile_make_gradient(bp_emit *emit, uint32_t index);
+
+/* Writes the gradients that a backward stage has added to, and that live below, to there. */
+void compile_leave_gradients(bp_emit *emit);
+
 /* Whether its weight is kept as codes of core/number/fp8.h, if it is trained. */
 bool compile_goes_fp8(const bp_emit *emit, uint32_t index);
 

@@ -172,6 +172,7 @@ static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *
         call.tape[i] = tape[i];
     }
     emit->spec->model->backward(emit, &call);
+    compile_leave_gradients(emit);
     gradients[action->stage] = call.d_input;
     if (action->stage + 1 == compile->stages) {
         compile->slices[micro] = (bp_slice_call){.kept = {call.kept[0], call.kept[1]}};

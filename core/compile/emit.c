@@ -216,6 +216,7 @@ static void make_tensors(bp_emit *emit, uint32_t index, const char *name)
 {
     bp_parameter *parameter = &emit->parameters[index];
     parameter->aside = compile_goes_aside(emit, index);
+    parameter->gradient_below = compile_gradient_goes(emit, index);
     parameter->below =
         parameter->trainable ? compile_goes_along(emit, index) : compile_goes_below(emit, index);
     if (emit->spec->quantised == BP_QUANTISED_NONE || !bp_adapter_dense(emit, index)) {
@@ -473,63 +474,6 @@ static void require_held(bp_emit *emit, uint32_t operands, const bp_ref *refs)
             }
         }
     }
-}
-
-/* With one micro-batch per group gradients are born in backward, used by the update, and gone;
- * with several they live from the first micro-batch to the update. */
-static void make_gradient(bp_emit *emit, uint32_t index)
-{
-    bp_parameter *parameter = &emit->parameters[index];
-    bp_buffer prototype = weight_buffer(emit, parameter);
-    const bool grouped = emit->spec->accumulation > 1 && !emit->spec->gradient_int8 &&
-                         !bp_spec_whole_group(emit->spec);
-    prototype.class_of = BP_CLASS_GRADIENTS;
-    prototype.scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
-    prototype.dtype = emit->spec->gradient;
-    parameter->gradient = make_joined(emit, &prototype, bp_emit_name(emit, index), "grad");
-}
-
-bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
-{
-    *accumulate = 0;
-    if (emit->status != BP_OK) {
-        return BP_ABSENT;
-    }
-    bp_parameter *parameter = &emit->parameters[index];
-    if (parameter->gradient == BP_NO_BUFFER) {
-        make_gradient(emit, index);
-    }
-    *accumulate = parameter->gradient_written ? 1 : 0;
-    if (parameter->gradient_written && parameter->gradient_stage != emit->stage &&
-        compile_orders_stages(emit->spec)) {
-        emit->status = bp_error_set(
-            emit->graph->error, BP_ERR_USAGE, "shard",
-            "two stages share this parameter, whose gradient would be added up in another order; "
-            "take as many --lanes as --gradient-accumulation-steps, or --shard none or optimizer",
-            bp_emit_name(emit, index));
-        return BP_ABSENT;
-    }
-    parameter->gradient_stage = emit->stage;
-    parameter->gradient_written = true;
-    return whole(parameter->gradient, emit->spec->gradient);
-}
-
-bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first)
-{
-    if (emit->status != BP_OK) {
-        return BP_ABSENT;
-    }
-    bp_parameter *parameter = &emit->parameters[index];
-    if (parameter->sum == BP_NO_BUFFER) {
-        const bp_buffer prototype = {
-            .class_of = BP_CLASS_GRADIENTS,
-            .scope = emit->spec->accumulation > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM,
-            .dtype = BP_U8,
-            .rank = 1,
-            .shape = {bp_codec_bytes(parameter->count, BP_CODEC_COMPANDED8)}};
-        parameter->sum = make_joined(emit, &prototype, bp_emit_name(emit, index), "grad8");
-    }
-    return (bp_ref){parameter->sum, BP_U8, bp_codec_bytes(first, BP_CODEC_COMPANDED8)};
 }
 
 bp_ref bp_ref_at(bp_ref ref, uint64_t elements)

@@ -56,6 +56,7 @@ typedef struct bp_parameter {
     bool below;            /* it lives in storage */
     bool fixed;            /* it lies in read-only memory, and is read there */
     bool aside;            /* its master and its optimizer state do */
+    bool gradient_below;   /* what is added up of its gradient does */
     bool given;            /* its values came from outside: none are drawn for it */
     bool applied;          /* some of it has been updated in the program being emitted */
     bool due;              /* its gradient is complete: norms and apply take it now */
@@ -82,6 +83,7 @@ typedef struct bp_parameter {
     uint32_t weight;  /* buffer; its name is the parameter's */
     uint32_t master;  /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
     uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
+    uint32_t gradient_here;    /* buffer in which a stage adds to one that lives below */
     uint32_t gradient_program; /* the program that owns a program-scoped gradient */
     bool gradient_written;     /* in the program being emitted, or before it */
     uint32_t gradient_stage;   /* that has written it last */
@@ -164,7 +166,7 @@ typedef struct bp_emit {
     uint32_t weights_end;   /* the buffers of all parameters lie before this one */
     struct bp_compile *flying; /* buckets of gradients are sent while parameters are acquired;
                                   NULL: none */
-    uint32_t below_seen[BP_BELOW_WEIGHTS + 1]; /* what might live below, so far, of each kind, */
+    uint32_t below_seen[BP_BELOW_KINDS]; /* what might live below, so far, of each kind, */
     uint32_t part_seen[BP_BELOW_PARTS];        /* and of each size of the kind that has parts */
     bp_shards shards;               /* who owns what; no ranks: everybody has everything */
     uint32_t held;                  /* acquisitions that are not yet released */
@@ -294,6 +296,12 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
 /* The gradient of a parameter that is due, as norms and apply read it, from element `first` of the
  * parameter on: F32 where it is a sum over lanes, of which a rank may have what it owns alone. */
 bp_ref bp_emit_due_gradient(const bp_emit *emit, uint32_t index, uint64_t first);
+
+/* Whether that lives below the arena, from where it is brought. */
+bool bp_emit_gradient_below(const bp_emit *emit, uint32_t index);
+
+/* Brings `count` elements of such a gradient, from element `first` of the parameter on. */
+bp_ref bp_emit_bring_gradient(bp_emit *emit, uint32_t index, uint64_t first, uint64_t count);
 
 /* What a rank owns of the part of a parameter that is due; all of it where nothing is shared. */
 bp_share bp_emit_due_share(const bp_emit *emit, uint32_t index, uint32_t rank);

@@ -64,9 +64,8 @@ static bp_ref fake(measure *m, bp_class class_of, uint64_t bytes, const char *na
 /* Makes a gradient buffer that trials from now on find already there. */
 static void own_gradient(measure *m, uint32_t index)
 {
-    int64_t accumulate = 0;
     m->emit.parameters[index].gradient = BP_NO_BUFFER;
-    (void)bp_emit_gradient(&m->emit, index, &accumulate);
+    compile_make_gradient(&m->emit, index);
 }
 
 static void begin_trial(measure *m)
@@ -108,6 +107,7 @@ static void write_backward(measure *m, bp_stage_call *call, bool last)
     }
     m->d_output = call->d_output.buffer;
     m->spec->model->backward(&m->emit, call);
+    compile_leave_gradients(&m->emit);
     m->d_input = call->d_input.buffer;
 }
 
@@ -143,7 +143,8 @@ static uint64_t live_at(const measure *m, uint32_t tick)
     uint64_t bytes = 0;
     for (uint32_t i = m->mark.buffers; i < m->graph.used.buffers; i++) {
         const bp_buffer *buffer = &m->graph.buffers[i];
-        bool live = buffer->lower <= tick && tick < buffer->upper && i != m->input;
+        bool live = buffer->lower <= tick && tick < buffer->upper && i != m->input &&
+                    buffer->space == BP_SPACE_DEVICE;
         bytes += live ? bp_report_rounded(&m->graph, buffer) : 0;
     }
     return bytes;
@@ -186,7 +187,8 @@ static uint64_t gradient_bytes(const measure *m)
     uint64_t bytes = 0;
     for (uint32_t i = m->mark.buffers; i < m->graph.used.buffers; i++) {
         const bp_buffer *buffer = &m->graph.buffers[i];
-        bool gradient = buffer->class_of == BP_CLASS_GRADIENTS && buffer->lower < buffer->upper;
+        bool gradient = buffer->class_of == BP_CLASS_GRADIENTS && buffer->lower < buffer->upper &&
+                        buffer->space == BP_SPACE_DEVICE;
         bytes += gradient ? bp_report_rounded(&m->graph, buffer) : 0;
     }
     return bytes;

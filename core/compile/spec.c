@@ -470,11 +470,15 @@ static bp_status check_below(const bp_spec *spec, bp_error *error)
 {
     const bp_below *below = &spec->below;
     if (below->bases > BP_BELOW_ALL || below->states > BP_BELOW_ALL ||
-        below->weights > BP_BELOW_ALL || below->ahead > BP_BELOW_AHEAD_MOST) {
+        below->weights > BP_BELOW_ALL || below->gradients > BP_BELOW_ALL ||
+        below->ahead > BP_BELOW_AHEAD_MOST) {
         return refuse(error, "below", "shares are parts of 64, and at most 16 are ahead");
     }
     if (below->part_count > BP_BELOW_PARTS) {
         return refuse(error, "below", "at most 16 sizes are chosen from one by one");
+    }
+    if (below->gradients > 0 && below->states == 0) {
+        return refuse(error, "below", "gradients live below beside the states that they move");
     }
     const bool any =
         below->bases > 0 || below->states > 0 || below->weights > 0 || below->checkpoints > 0;

@@ -201,7 +201,13 @@ typedef enum bp_sharing {
  * step. They change no bit of a result. */
 #define BP_BELOW_ALL   64
 #define BP_BELOW_PARTS 16
-typedef enum bp_below_kind { BP_BELOW_BASES, BP_BELOW_STATES, BP_BELOW_WEIGHTS } bp_below_kind;
+typedef enum bp_below_kind {
+    BP_BELOW_BASES,
+    BP_BELOW_STATES,
+    BP_BELOW_WEIGHTS,
+    BP_BELOW_GRADIENTS,
+    BP_BELOW_KINDS
+} bp_below_kind;
 
 /* Of parameters with so many elements, `chosen` of `of` in a row, spread evenly. */
 typedef struct bp_below_part {
@@ -215,6 +221,8 @@ typedef struct bp_below {
     uint32_t states;  /* masters and optimizer states: read and written once a step */
     uint32_t weights; /* of blocks, that are trained, where their states live there too: read as
                          frozen ones are, and read and written once more by the update */
+    uint32_t gradients; /* what is added up of them until the update, where states live there too:
+                           read and written for each micro-batch, read twice by the update */
     uint32_t checkpoints; /* not 0: what a stage reads again in backward, once it was read in
                              forward; in a file, of programs of one length */
     uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;

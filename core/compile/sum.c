@@ -7,28 +7,50 @@
  * where the chunks of the norm do. */
 #include "core/compile/compile_private.h"
 
+/* What is due of a parameter, into `sum`; opens: as an op of its own, not one more tuple. */
+static void sum_add(bp_emit *emit, uint32_t index, bp_ref sum, bool later, bool opens)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_accumulate_codes_operands operands = {
+        .sum = sum, .x = {parameter->gradient, emit->spec->gradient, 0}, .step = emit->step};
+    const bp_accumulate_codes_scalars scalars = {.count = (int64_t)parameter->due_count,
+                                                 .first = (int64_t)parameter->due_first,
+                                                 .stream = (int64_t)index,
+                                                 .accumulate = later ? 1 : 0};
+    if (opens) {
+        bp_emit_accumulate_codes(emit, &operands, &scalars);
+    } else {
+        bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+    }
+}
+
+/* The same where the sum lives below. */
+static void sum_add_below(bp_emit *emit, uint32_t index, bool later)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_ref sum = bp_emit_sum(emit, index, parameter->due_first);
+    const uint64_t bytes = bp_codec_bytes(parameter->due_count, BP_CODEC_COMPANDED8);
+    const bp_ref here = later
+                            ? bp_emit_bring(emit, sum.buffer, sum.offset, bytes, "brought_sum")
+                            : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, "sum_here");
+    sum_add(emit, index, here, later, true);
+    bp_emit_put_back(emit, here, sum.buffer, sum.offset, bytes);
+}
+
 void compile_sum(bp_emit *emit, bool later)
 {
     bool first = true;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        if (!parameter->due) {
-            continue;
+        if (parameter->due && !parameter->gradient_below) {
+            sum_add(emit, i, bp_emit_sum(emit, i, parameter->due_first), later, first);
+            first = false;
         }
-        const bp_accumulate_codes_operands operands = {
-            .sum = bp_emit_sum(emit, i, parameter->due_first),
-            .x = {parameter->gradient, emit->spec->gradient, 0},
-            .step = emit->step};
-        const bp_accumulate_codes_scalars scalars = {.count = (int64_t)parameter->due_count,
-                                                     .first = (int64_t)parameter->due_first,
-                                                     .stream = (int64_t)i,
-                                                     .accumulate = later ? 1 : 0};
-        if (first) {
-            bp_emit_accumulate_codes(emit, &operands, &scalars);
-        } else {
-            bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->parameters[i].due && emit->parameters[i].gradient_below) {
+            sum_add_below(emit, i, later);
         }
-        first = false;
     }
 }
 
@@ -43,15 +65,20 @@ static uint64_t slice_elements(const bp_emit *emit)
     return bp_size_align(bp_size_ceil_div(most, COMPILE_SLICES_MOST), COMPILE_CHUNK);
 }
 
-/* Makes a slice of a parameter due, in a buffer of its own. */
+/* Makes a slice of a parameter due, in a buffer of its own; one whose sum lives below is brought
+ * first, which ends a list. */
 static void expand_slice(bp_emit *emit, uint32_t index, uint64_t first, uint64_t count, bool opens)
 {
     bp_parameter *parameter = &emit->parameters[index];
     const bp_expand_codes_scalars scalars = {.count = (int64_t)count};
+    const bp_ref sum = bp_emit_sum(emit, index, first);
+    const uint64_t bytes = bp_codec_bytes(count, BP_CODEC_COMPANDED8);
     const bp_expand_codes_operands operands = {
-        .x = bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, count, 1, "grad"),
-        .sum = bp_emit_sum(emit, index, first)};
-    if (opens) {
+        .sum = parameter->gradient_below
+                   ? bp_emit_bring(emit, sum.buffer, sum.offset, bytes, "brought_sum")
+                   : sum,
+        .x = bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, count, 1, "grad")};
+    if (opens || parameter->gradient_below) {
         bp_emit_expand_codes(emit, &operands, &scalars);
     } else {
         bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);

@@ -95,8 +95,8 @@ check $? "weights below: a smaller arena, and more is read than written" "$moved
 run "${shape[@]}" --below-what bases
 [[ $code -eq 0 && -z $(json file_bytes) ]]
 check $? "nothing is frozen, so no bases live below" "$out"
-expect 2 'named by bases, states, weights and checkpoints .found .states,moments' "${shape[@]}" --below-what states,moments
-expect 2 'named by bases, states, weights and checkpoints' "${shape[@]}" --below-what ''
+expect 2 'named by bases, states, weights, gradients and checkpoints .found .states,moments' "${shape[@]}" --below-what states,moments
+expect 2 'named by bases, states, weights, gradients and checkpoints' "${shape[@]}" --below-what ''
 digest --model tiny-llama --gradient-checkpointing sqrt --validation-split 0.1 --eval-steps 2 --save-steps 2
 plain=$state
 rm -rf "$work/out"
@@ -123,6 +123,25 @@ leaves tiny --optim lion --lanes 2 --gradient-accumulation-steps 2 --gradient-ch
 leaves tiny-llama --fp16 --optim sgd --gradient-checkpointing memory-poor --replay-every 1 --on-spike skip
 leaves tiny-gru --gradient-release adama --max-grad-norm 0 --gradient-checkpointing full
 expect 2 'beside one length' plan --model tiny --length-buckets 16,32 "${adapts[@]}" "${below[@]}" --below-what checkpoints
+# What is added up of gradients over micro-batches goes there behind each stage, and comes back where the next
+# micro-batch adds to it, in the norm and in the update; sums in 8 bits likewise.
+# verifies run-32.0ca0
+sinks() {
+    digest --model "$@" --threads 2
+    plain=$state
+    digest --model "$@" --threads 2 "${below[@]}"
+    moved=$(json arena_bytes)
+    digest --model "$@" --threads 1 "${below[@]}" --below-what weights,gradients
+    [[ -n $plain && $state == "$plain" && $(json arena_bytes) -lt $moved ]]
+    check $? "$* with gradients below: the same bits, a smaller arena" "$plain $state $(json arena_bytes) $moved $out$err"
+}
+grouped=(--gradient-accumulation-steps 3 --per-device-train-batch-size 2)
+sinks tiny "${grouped[@]}" --gradient-checkpointing full
+sinks tiny-llama --bf16 --optim adamw_8bit --gradient-checkpointing full "${grouped[@]}" --poison
+sinks tiny --bf16 --optim adamw_4bit --master split8 --gradient-dtype int8 --gradient-checkpointing full "${grouped[@]}" --poison
+sinks tiny-llama --fp16 --optim sgd --gradient-checkpointing full "${grouped[@]}" --replay-every 1 --on-spike skip
+sinks tiny-gru --optim lion "${grouped[@]}"
+sinks tiny-bert --task masked-lm --gradient-checkpointing full --gradient-accumulation-steps 1
 # A tensor of more than a part: 1,048,576 elements are brought at once.
 mkdir "$work/wide"
 cat >"$work/wide/config.json" <<'END'
@@ -130,6 +149,18 @@ cat >"$work/wide/config.json" <<'END'
  "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 END
 states "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1
+sinks "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1 --gradient-accumulation-steps 2 \
+    --gradient-checkpointing full
+# Each micro-batch writes them once and all but the first read them; the norm and the update read them once more.
+shape=(plan --model tiny-llama --max-seq-length 32 --device host --threads 1 --gradient-checkpointing full --json "${below[@]}"
+    "${grouped[@]}")
+run "${shape[@]}"
+read=$(json read_bytes_per_step) written=$(json written_bytes_per_step) moved=$(json file_bytes)
+run "${shape[@]}" --below-what weights,gradients
+sunk=$((($(json written_bytes_per_step) - written) / 3))
+[[ $sunk -gt 0 && $(json read_bytes_per_step) -eq $((read + 4 * sunk)) && $(json written_bytes_per_step) -eq $((written + 3 * sunk)) &&
+    $(json file_bytes) -ge $((moved + sunk)) ]]
+check $? "gradients below: $sunk bytes written in each of 3 micro-batches, read in 2 of them and twice by the update" "$out"
 run plan --model tiny --max-seq-length 32 --device host --threads 1 "${below[@]}" --below-what states --json
 [[ $(json written_bytes_per_step) -gt 0 && $(json written_bytes_per_step) -eq $(json read_bytes_per_step) ]]
 check $? "what is read of states is written" "$out"
@@ -218,6 +249,24 @@ for part in 3 5 7; do
     check $? "and no less than its bound is moved" "$out$err"
 done
 expect 0 'chosen +[0-9,]+ bytes a step move for the states .* less than [0-9,]+' plan "${full[@]/--json/--listing}" --arena "$budget" "${below[@]}"
+
+# Gradients come last, where they are named: some of them, held against the same bound.
+shape=("${full[@]}" --gradient-accumulation-steps 3 "${below[@]}" --below-what weights,gradients)
+run plan "${full[@]}" --gradient-accumulation-steps 3 "${below[@]}"
+arena=$(json arena_bytes)
+run plan "${shape[@]}"
+least=$(json arena_bytes)
+budget=$(((arena + least) / 2))
+digest --model tiny --gradient-accumulation-steps 3
+plain=$state
+digest --model tiny --gradient-accumulation-steps 3 --arena "$budget" "${below[@]}" --below-what weights,gradients
+[[ -n $plain && $state == "$plain" && $(json arena_bytes) -le $budget ]]
+check $? "as few gradients below as fit $budget bytes: the same state" "$plain $state $out$err"
+run plan "${shape[@]}" --arena "$budget"
+[[ $(json least_bytes_per_step) -gt 0 && $(json chosen_bytes_per_step) -ge $(json least_bytes_per_step) ]]
+check $? "and no less than its bound is moved" "$out$err"
+expect 0 'chosen +[0-9,]+ bytes a step move for the gradients' plan "${full[@]/--json/--listing}" --gradient-accumulation-steps 3 "${below[@]}" \
+    --below-what weights,gradients --arena "$budget"
 
 # Two versions in the file: snapshots leave there what lives there, and a run that dies goes on from its last whole
 # step.

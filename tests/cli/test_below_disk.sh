@@ -70,7 +70,7 @@ check $? "its own plan finds it" "$out$err"
 
 # What a step moves is what the plan says, but for the ends of pages.
 # verifies run-29.0beb
-for what in states states,weights; do
+for what in states states,weights weights,gradients; do
     run plan "${shape[@]}" "${below[@]}" --below-what "$what"
     planned="$(json read_bytes_per_step) $(json written_bytes_per_step)"
     counts=()

@@ -231,6 +231,8 @@ tier() { # OPTIONS..
 }
 tier
 tier --gradient-accumulation-steps 2 --gradient-release --bf16 --optim adamw_8bit --master split8
+tier --gradient-accumulation-steps 2 --bf16 --optim adamw_8bit --below-what weights,gradients
+tier --gradient-accumulation-steps 2 --bf16 --gradient-dtype int8 --below-what weights,gradients
 tier --lora-r 3 --target-modules all-linear --load-in-4bit --gradient-checkpointing full
 planned=(plan --model tiny --max-seq-length 32 --per-device-train-batch-size 1 --gradient-accumulation-steps 1 --device cuda:sm_80)
 run "${planned[@]}" --below host:1GiB --below-what states --json

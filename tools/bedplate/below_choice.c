@@ -35,6 +35,7 @@ static bool below_what(uint32_t *what, const char *text)
     } names[] = {{"bases", BELOW_BASES},
                  {"states", BELOW_STATES},
                  {"weights", BELOW_STATES | BELOW_WEIGHTS},
+                 {"gradients", BELOW_STATES | BELOW_GRADIENTS},
                  {"checkpoints", BELOW_CHECKPOINTS}};
     *what = 0;
     for (const char *at = text; at != NULL; at = strchr(at, ',')) {
@@ -82,7 +83,8 @@ bp_status below_read(below_choice *b, const settings *set, bp_error *error)
     if (!below_what(&b->what, set->below_what)) {
         bp_status status =
             bp_error_set(error, BP_ERR_USAGE, where,
-                         "what may live below is named by bases, states, weights and checkpoints",
+                         "what may live below is named by bases, states, weights, gradients and "
+                         "checkpoints",
                          "--below-what");
         bp_error_found(error, set->below_what, strlen(set->below_what));
         return status;
@@ -153,6 +155,7 @@ void below_all(bp_spec *spec, uint32_t what)
     spec->below = (bp_below){.bases = (what & BELOW_BASES) != 0 ? BP_BELOW_ALL : 0,
                              .states = parts && (what & BELOW_STATES) != 0 ? BP_BELOW_ALL : 0,
                              .weights = parts && (what & BELOW_WEIGHTS) != 0 ? BP_BELOW_ALL : 0,
+                             .gradients = parts && (what & BELOW_GRADIENTS) != 0 ? BP_BELOW_ALL : 0,
                              .checkpoints = (what & BELOW_CHECKPOINTS) != 0 ? BP_BELOW_ALL : 0,
                              .ahead = BELOW_AHEAD,
                              .host = below_beside(spec)};
@@ -412,9 +415,10 @@ void below_put(bp_text *text, const below_traffic *t)
     below_line(text, "  in flight", step->flight, " bytes of the arena at most\n");
     if (t->choice.made) {
         below_line(text, "  chosen", t->choice.moved, " bytes a step move for the ");
-        bp_text_string(text, t->choice.kind == BP_BELOW_BASES    ? "frozen weights"
-                             : t->choice.kind == BP_BELOW_STATES ? "states"
-                                                                 : "trained weights");
+        bp_text_string(text, t->choice.kind == BP_BELOW_BASES     ? "frozen weights"
+                             : t->choice.kind == BP_BELOW_STATES  ? "states"
+                             : t->choice.kind == BP_BELOW_WEIGHTS ? "trained weights"
+                                                                  : "gradients");
         bp_text_string(text, " that were chosen; of no choice that fits are it less than ");
         bp_text_grouped(text, t->choice.least);
         bp_text_char(text, '\n');

@@ -16,6 +16,7 @@
 #define BELOW_STATES      2u
 #define BELOW_WEIGHTS     4u
 #define BELOW_CHECKPOINTS 8u
+#define BELOW_GRADIENTS   16u
 #define BELOW_ALL         7u /* that costs no bytes written for every micro-batch */
 
 /* What was chosen to live below, of the last kind of which not all does. */

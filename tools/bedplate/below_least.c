@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* As little below as fits. Kinds go there in order: frozen weights first, which wear nothing, then
- * states, then the weights that are trained. Of the last kind, of which not all has to, as many of
+ * states, then the weights that are trained, then gradients and checkpoints, where they are named.
+ * Of the last kind, of which not all has to, as many of
  * each size are chosen as move the fewest bytes in a step (core/compile/leave.h).
  *
  * What is below frees its bytes, and those in flight take some. So the choice for what is missing
@@ -36,6 +37,10 @@ static uint32_t least_buffers(const bp_parameter *p, bp_below_kind kind, uint32_
         const uint32_t all[4] = {p->master, p->state[0], p->state[1], p->state[2]};
         memcpy(buffers, all, sizeof all);
         return p->aside ? 4 : 0;
+    }
+    if (kind == BP_BELOW_GRADIENTS) {
+        buffers[0] = p->sum != BP_NO_BUFFER ? p->sum : p->gradient;
+        return p->gradient_below ? 1 : 0;
     }
     buffers[0] = p->weight;
     buffers[1] = p->scales;
@@ -177,9 +182,11 @@ bp_status below_least(choice *c, below_chosen *chosen, bp_error *error)
     } kinds[] = {{&spec.below.bases, all.bases},
                  {&spec.below.states, all.states},
                  {&spec.below.weights, all.weights},
+                 {&spec.below.gradients, all.gradients},
                  {&spec.below.checkpoints, all.checkpoints}};
     uint64_t before = 0, bytes = 0;
-    spec.below.bases = spec.below.states = spec.below.weights = spec.below.checkpoints = 0;
+    spec.below.bases = spec.below.states = spec.below.weights = 0;
+    spec.below.gradients = spec.below.checkpoints = 0;
     BP_TRY(counted_arena(&spec, &before, error));
     for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         *kinds[i].share = kinds[i].most;

@@ -165,6 +165,9 @@ static void every_row_of_large_tensors_may_be_missing(void **state)
     spec.below = (bp_below){.states = BP_BELOW_ALL};
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
     assert_true(short_tables_refused(&spec, "large tensors", 0, 100));
+    spec.below.gradients = BP_BELOW_ALL;
+    spec.accumulation = 2;
+    assert_true(short_tables_refused(&spec, "their gradients", 0, 100));
 }
 
 /* Codes are read, not trained, whatever a rule says. */

@@ -135,6 +135,7 @@ static void every_row_of_what_lives_below_may_be_missing(void **state)
         spec.below = (bp_below){.bases = i % 3 == 0 ? 0 : BP_BELOW_ALL / (1 + i % 2),
                                 .states = i / 4 % 2 == 0 ? 0 : BP_BELOW_ALL / (1 + i / 8 % 2),
                                 .weights = i % 6 < 3 ? 0 : BP_BELOW_ALL / (1 + i % 2),
+                                .gradients = i / 4 % 2 == 0 ? 0 : BP_BELOW_ALL / (1 + i % 3),
                                 .checkpoints = i % 3,
                                 .ahead = i % 4 == 0 ? 0 : i % 4 * 5};
         if (i / 16 % 2 == 0) {
@@ -145,6 +146,7 @@ static void every_row_of_what_lives_below_may_be_missing(void **state)
         spec.evaluate = true;
         spec.accumulation = 1 + i / 8 % 2;
         spec.gradient_release = i % 5 == 0 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
+        spec.gradient_int8 = i % 7 == 1 && spec.gradient_release == BP_RELEASE_NONE;
         spec.policy = (bp_policy){.kind = i % 2 == 0 ? BP_POLICY_NONE : BP_POLICY_FULL};
         const bool good = bp_spec_check(&spec, &error) == BP_OK;
         plans += good && short_tables_refused(&spec, "below", i, tries() / 3);

@@ -279,6 +279,9 @@ CHANGE(below_checkpoints_lengths, below(s); s->below.checkpoints = 1; s->length_
 CHANGE(below_checkpoints_host, below(s); s->below.checkpoints = 1; s->below.host = true;)
 CHANGE(below_parts_17, below(s); s->below.part_count = BP_BELOW_PARTS + 1;)
 CHANGE(below_weights_65, below(s); s->below.weights = 65;)
+CHANGE(below_gradients, below(s); s->below.gradients = BP_BELOW_ALL;)
+CHANGE(below_gradients_65, below(s); s->below.gradients = 65;)
+CHANGE(below_gradients_alone, below(s); s->below.states = 0; s->below.gradients = 1;)
 CHANGE(below_weights_no_tier, below(s); s->below.bases = s->below.states = 0; s->below.weights = 1;
        s->device = &one_level;)
 CHANGE(below_ahead_17, below(s); s->below.ahead = 17;)
@@ -477,6 +480,9 @@ static const struct {
     {below_checkpoints_host, "below"},
     {below_parts_17, "below"},
     {below_weights_65, "below"},
+    {below_gradients, NULL},
+    {below_gradients_65, "below"},
+    {below_gradients_alone, "below"},
     {below_weights_no_tier, "below"},
     {below_ahead_17, "below"},
     {below_whole, "below"},

@@ -118,6 +118,16 @@ static void weights_and_states_in_the_hosts_arena(void **state)
     spec.gradient = BP_BF16;
     spec.master = BP_MASTER_FP32;
     compare(spec, &(bp_below){.states = BP_BELOW_ALL});
+    /* What is added up of gradients: whole, in 8 bits, of one micro-batch; released ones are not. */
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL});
+    spec.accumulation = 3;
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL, .ahead = 2});
+    spec.gradient_int8 = true;
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL, .ahead = 2});
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL / 2});
+    spec.gradient_int8 = false;
+    spec.gradient_release = BP_RELEASE_EXACT;
+    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL});
     spec = wide_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
     compare(spec, &(bp_below){.bases = BP_BELOW_ALL});
