@@ -151,6 +151,8 @@ END
 states "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1
 sinks "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1 --gradient-accumulation-steps 2 \
     --gradient-checkpointing full
+sinks "$work/wide" --bf16 --gradient-dtype int8 --per-device-train-batch-size 1 --gradient-accumulation-steps 2 \
+    --gradient-checkpointing full
 # Each micro-batch writes them once and all but the first read them; the norm and the update read them once more.
 shape=(plan --model tiny-llama --max-seq-length 32 --device host --threads 1 --gradient-checkpointing full --json "${below[@]}"
     "${grouped[@]}")
@@ -267,6 +269,15 @@ run plan "${shape[@]}" --arena "$budget"
 check $? "and no less than its bound is moved" "$out$err"
 expect 0 'chosen +[0-9,]+ bytes a step move for the gradients' plan "${full[@]/--json/--listing}" --gradient-accumulation-steps 3 "${below[@]}" \
     --below-what weights,gradients --arena "$budget"
+# Where only they make it fit, the message says so.
+shape=(plan --model tiny --max-seq-length 32 --device host --threads 1 --gradient-checkpointing full --loss-chunk-rows 32
+    --per-device-train-batch-size 1 --gradient-accumulation-steps 3 --json)
+run "${shape[@]}" "${below[@]}"
+arena=$(json arena_bytes)
+run "${shape[@]}" "${below[@]}" --below-what weights,gradients
+expect 3 'it would fit with --below file:PATH:[0-9]+ --below-what bases,weights,gradients.*: [0-9]+ bytes' "${shape[@]}" \
+    --arena $(((arena + $(json arena_bytes)) / 2))
+expect 3 'it would fit with --below file:PATH:[0-9]+ --gradient' "${shape[@]}" --arena "$arena"
 
 # Two versions in the file: snapshots leave there what lives there, and a run that dies goes on from its last whole
 # step.

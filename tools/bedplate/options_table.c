@@ -347,8 +347,8 @@ static const option table[] = {
     {"below-what", OPTION_TEXT, LEARNS, AT(below_what), 0, 0, "bases,states,weights", "NAMES",
      false,
      "what may live there, with commas: bases (frozen weights), states (masters and optimizer "
-     "states), weights (trained ones of the blocks, whose states then do), gradients (what is added "
-     "up of them, likewise), checkpoints (in a file)"},
+     "states), weights (trained ones of the blocks, whose states then do), gradients (what is "
+     "added up of them, likewise), checkpoints (in a file)"},
     {"below-endurance", OPTION_BYTES, VERB_PLAN, AT(below_endurance), 0, 1.8e19, "0", "BYTES",
      false,
      "bytes that the drive may be written in its life (600TB): the plan says after how many steps "

@@ -197,14 +197,14 @@ static bool print_technique(const choice *c, const bp_spec *spec, const char *op
 }
 
 /* A second tier of memory: the same bits, more slowly. */
-static bool print_below(const choice *c)
+static bool print_below_with(const choice *c, uint32_t what, const char *named)
 {
-    char options[64];
+    char options[128];
     bp_text text;
     bp_error ignored = {.code = BP_OK};
     bp_report report;
     choice changed = *c;
-    below_all(&changed.request.spec, BELOW_ALL);
+    below_all(&changed.request.spec, what);
     if (c->request.spec.below.bases > 0 || c->request.spec.below.fixed ||
         bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
         counted_report(&changed.request.spec, &report, &ignored) != BP_OK ||
@@ -215,7 +215,16 @@ static bool print_below(const choice *c)
     bp_text_init(&text, NULL, NULL, options, sizeof options);
     bp_text_string(&text, host ? " --below host:" : " --below file:PATH:");
     bp_text_u64(&text, host ? report.host.arena_bytes : report.below.arena_bytes);
+    bp_text_string(&text, named);
     return bp_text_flush(&text) == BP_OK && print_technique(c, &changed.request.spec, options);
+}
+
+/* What is written for every micro-batch where nothing else is enough. */
+static bool print_below(const choice *c)
+{
+    return print_below_with(c, BELOW_ALL, "") ||
+           print_below_with(c, BELOW_ALL | BELOW_GRADIENTS,
+                            " --below-what bases,weights,gradients");
 }
 
 /* Changes the spec and appends the option, where the model can have the technique: not all of them

@@ -118,7 +118,8 @@ static void weights_and_states_in_the_hosts_arena(void **state)
     spec.gradient = BP_BF16;
     spec.master = BP_MASTER_FP32;
     compare(spec, &(bp_below){.states = BP_BELOW_ALL});
-    /* What is added up of gradients: whole, in 8 bits, of one micro-batch; released ones are not. */
+    /* What is added up of gradients: whole, in 8 bits, of one micro-batch; released ones are not.
+     */
     compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL});
     spec.accumulation = 3;
     compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL, .ahead = 2});
