@@ -167,10 +167,10 @@ typedef struct bp_emit {
     struct bp_compile *flying; /* buckets of gradients are sent while parameters are acquired;
                                   NULL: none */
     uint32_t below_seen[BP_BELOW_KINDS]; /* what might live below, so far, of each kind, */
-    uint32_t part_seen[BP_BELOW_PARTS];        /* and of each size of the kind that has parts */
-    bp_shards shards;               /* who owns what; no ranks: everybody has everything */
-    uint32_t held;                  /* acquisitions that are not yet released */
-    uint32_t acquired[BP_PURPOSES]; /* how many there were, of each kind */
+    uint32_t part_seen[BP_BELOW_PARTS];  /* and of each size of the kind that has parts */
+    bp_shards shards;                    /* who owns what; no ranks: everybody has everything */
+    uint32_t held;                       /* acquisitions that are not yet released */
+    uint32_t acquired[BP_PURPOSES];      /* how many there were, of each kind */
 } bp_emit;
 
 /* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref

@@ -217,10 +217,10 @@ typedef struct bp_below_part {
 } bp_below_part;
 
 typedef struct bp_below {
-    uint32_t bases;   /* frozen weights of blocks, quantised or not, beside adapters: read only */
-    uint32_t states;  /* masters and optimizer states: read and written once a step */
-    uint32_t weights; /* of blocks, that are trained, where their states live there too: read as
-                         frozen ones are, and read and written once more by the update */
+    uint32_t bases;     /* frozen weights of blocks, quantised or not, beside adapters: read only */
+    uint32_t states;    /* masters and optimizer states: read and written once a step */
+    uint32_t weights;   /* of blocks, that are trained, where their states live there too: read as
+                           frozen ones are, and read and written once more by the update */
     uint32_t gradients; /* what is added up of them until the update, where states live there too:
                            read and written for each micro-batch, read twice by the update */
     uint32_t checkpoints; /* not 0: what a stage reads again in backward, once it was read in
