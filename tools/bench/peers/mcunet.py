@@ -76,7 +76,8 @@ def main():
     parser.add_argument("--work", default="/tmp/bedplate-mcunet")
     args = parser.parse_args()
     print("| net | layers, parameters | whole | released, memory-poor | last 12 layers | last 6 weights, 22 biases "
-          "| published, int8, KB: whole, sparse, reordered |\n|---|---|---|---|---|---|---|")
+          "| last 12 layers, the rest in flash: arena, flash | last 6 weights, 22 biases, likewise "
+          "| published, int8, KB: whole, sparse, reordered |\n|---|---|---|---|---|---|---|---|---|")
     for name, *published in NETS:
         config = description(f"{args.clone}/algorithm/assets/mcu_models/{name}.pkl")
         directory = os.path.join(args.work, name)
@@ -101,6 +102,9 @@ def main():
         cells.append(f"{plan(*POOR, *last, *above('*', 12))['arena_bytes']:,}")
         sparse = above("*convolution.weight", 6) + above("*normalization.bias", 22)
         cells.append(f"{plan(*POOR, *last, *sparse)['arena_bytes']:,}")
+        for trained in above("*", 12), sparse:
+            flash = plan(*POOR, *last, *trained, "--below", "flash:64MB")
+            cells.append(f"{flash['arena_bytes']:,}, {flash['flash']['arena_bytes']:,}")
         cells.append(", ".join(f"{kb:,}" for kb in published))
         print("| " + " | ".join(cells) + " |", flush=True)
 
