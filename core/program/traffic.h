@@ -8,15 +8,18 @@
 /* Of one run of a program. Copies from below go one after the other, in the order in which they are
  * begun, and so do those to it.
  *
- * Nothing is on its way when a program begins, so it waits for `first`, the bytes that are asked
- * for before anything is computed. From then on a copy that is begun when op a begins and waited
+ * Nothing is on its way when a program begins, so it waits for the bytes that are asked for before
+ * anything is computed, and wherever a copy is waited for with nothing computed since its begin:
+ * for those, and what is on its way before them, `first`. What is written last is waited for at the
+ * program's end in the same way, `last`. Any other copy that is begun when op a begins and waited
  * for at op b needs, with those before it that may still be under way, so many bytes per second as
  * arrive between the two by the counted time of the ops from a to b: where storage has the largest
- * of these rates, no op waits. */
+ * of these rates, a program waits no longer than `first` and `last` take. */
 typedef struct bp_traffic {
     uint64_t read;
     uint64_t written;
     uint64_t first;      /* of `read` */
+    uint64_t last;       /* of `written` */
     uint64_t flight;     /* most bytes under way at once */
     double seconds;      /* counted, of all ops */
     double read_rate;    /* bytes per second from which on it never waits, for what it reads */

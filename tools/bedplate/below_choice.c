@@ -314,6 +314,7 @@ static void traffic_add(bp_traffic *sum, const bp_traffic *more, uint32_t times)
     sum->read += more->read * times;
     sum->written += more->written * times;
     sum->first += more->first * times;
+    sum->last += more->last * times;
     sum->seconds += more->seconds * times;
     sum->flight = more->flight > sum->flight ? more->flight : sum->flight;
     sum->read_rate = more->read_rate > sum->read_rate ? more->read_rate : sum->read_rate;
@@ -371,6 +372,7 @@ void below_json(output *out, const below_traffic *t)
     json_count(out, "read_bytes_per_step", step->read);
     json_count(out, "written_bytes_per_step", step->written);
     json_count(out, "first_bytes_per_step", step->first);
+    json_count(out, "last_bytes_per_step", step->last);
     json_count(out, "in_flight_bytes", step->flight);
     if (t->choice.made) {
         json_count(out, "chosen_bytes_per_step", t->choice.moved);
@@ -423,7 +425,12 @@ void below_put(bp_text *text, const below_traffic *t)
         bp_text_grouped(text, t->choice.least);
         bp_text_char(text, '\n');
     }
-    below_line(text, "  waits for", step->first, " bytes that a step begins with");
+    below_line(text, "  waits for", step->first, " bytes that nothing is computed beside");
+    if (step->last > 0) {
+        bp_text_string(text, " and ");
+        bp_text_grouped(text, step->last);
+        bp_text_string(text, " that are written last");
+    }
     below_rate(text, ", and for nothing else from ", step->read_rate);
     if (step->written > 0) {
         below_rate(text, " of reading and ", step->written_rate);
