@@ -37,7 +37,7 @@ static const bp_row rows[] = {
     ROW_LAYER_TYPES,
     ROW_FLAG("mlp_bias", LLAMA(mlp_bias), false),
     ROW_TYPE,
-    {"no_rope_layer_interval", BP_ROW_COUNT, BP_ROLE_NONE, BP_ROW_SPARSE, LLAMA(turn_every), 1,
+    {"no_rope_layer_interval", BP_ROW_COUNT, BP_ROLE_NONE, BP_ROW_READ, LLAMA(turn_every), 1,
      LAYERS_MOST, TURN_EVERY, NULL},
     ROW_LAYERS("no_rope_layers", still, NULL),
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS, BP_ROW_SETTLED),

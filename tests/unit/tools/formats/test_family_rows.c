@@ -29,6 +29,24 @@ static bp_status read_text(const char *json, bp_model_config *config, bp_error *
     return status;
 }
 
+/* Of the keys that say together which layers have a window none means anything alone. */
+static int add_window(const bp_family *family, const bp_row *row, char *to, size_t room)
+{
+    static const char *const keys[] = {"use_sliding_window", "sliding_window", "max_window_layers"};
+    static const char *const values[] = {"true", "8"};
+    int used = 0;
+    bool one = false;
+    for (size_t i = 0; i < 3; i++) {
+        one = one || strcmp(row->key, keys[i]) == 0;
+    }
+    for (size_t i = 0; i < 2 && one && bp_family_row(family, keys[0]) != NULL; i++) {
+        if (strcmp(row->key, keys[i]) != 0) {
+            used += snprintf(to + used, room - (size_t)used, ", \"%s\": %s", keys[i], values[i]);
+        }
+    }
+    return used;
+}
+
 /* {model_type, what the family cannot do without, key: value}. */
 static bp_status read_row(const bp_family *family, const bp_row *row, const char *value,
                           bp_model_config *config, bp_error *error)
@@ -41,6 +59,7 @@ static bp_status read_row(const bp_family *family, const bp_row *row, const char
             used += snprintf(json + used, sizeof json - (size_t)used, ", \"%s\": 4", other->key);
         }
     }
+    used += add_window(family, row, json + used, sizeof json - (size_t)used);
     snprintf(json + used, sizeof json - (size_t)used, ", \"%s\": %s}", row->key, value);
     return read_text(json, config, error);
 }
