@@ -80,7 +80,6 @@
     }
 #define FLAG(x)            LEGAL_ONLY(S(x) <= 1)
 #define FRACTION(x)        LEGAL_ONLY(s->x >= 0.0) LEGAL_ONLY(s->x < 1.0)
-#define NOUGHT(x)          LEGAL_ONLY(!(s->x > 0.0)) LEGAL_ONLY(s->x >= 0.0)
 #define REQUIRE(condition) LEGAL_ONLY(condition)
 #define END(name)                                                                                  \
     (void)s;                                                                                       \

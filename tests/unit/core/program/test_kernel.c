@@ -15,7 +15,7 @@
 enum { SEEDS = 12 };
 
 /* What each scalar is, read from the table once more. */
-typedef enum scalar_kind { IS_DIM, IS_FLAG, IS_REAL, IS_FRACTION, IS_NOUGHT } scalar_kind;
+typedef enum scalar_kind { IS_DIM, IS_FLAG, IS_REAL, IS_FRACTION } scalar_kind;
 
 typedef struct scalar_row {
     bp_kernel kernel;
@@ -29,7 +29,6 @@ static const scalar_row scalar_rows[] = {
 #define FLAG(x)      {BP_KERNEL_COUNT, #x, IS_FLAG},
 #define REAL(x)      {BP_KERNEL_COUNT, #x, IS_REAL},
 #define FRACTION(x)  {BP_KERNEL_COUNT, #x, IS_FRACTION},
-#define NOUGHT(x)    {BP_KERNEL_COUNT, #x, IS_NOUGHT},
 #include "core/program/kernels.def"
     {BP_KERNEL_COUNT, NULL, IS_DIM}};
 
@@ -87,7 +86,6 @@ static void act_kind(const bp_kernel_info *info, const uint64_t *scalars, uint32
                      scalar_kind kind)
 {
     static const double no_fractions[] = {-0.5, 1.0, 7.0, -1e300};
-    static const double no_noughts[] = {-1e-300, 0.25, 1.0, 1e300};
     if (kind == IS_FLAG) {
         assert_false(legal_with(info, scalars, i, 2));
         assert_false(legal_with(info, scalars, i, UINT64_MAX));
@@ -95,10 +93,7 @@ static void act_kind(const bp_kernel_info *info, const uint64_t *scalars, uint32
     for (size_t k = 0; kind == IS_FRACTION && k < 4; k++) {
         assert_false(legal_with(info, scalars, i, bits_of(no_fractions[k])));
     }
-    for (size_t k = 0; kind == IS_NOUGHT && k < 4; k++) {
-        assert_false(legal_with(info, scalars, i, bits_of(no_noughts[k])));
-    }
-    if (kind == IS_FRACTION || kind == IS_NOUGHT) {
+    if (kind == IS_FRACTION) {
         assert_false(legal_with(info, scalars, i, UINT64_C(0x7ff8000000000000))); /* NaN */
         assert_true(legal_with(info, scalars, i, bits_of(0.0)));
     }

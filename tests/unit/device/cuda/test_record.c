@@ -215,7 +215,7 @@ static void parameters_lie_where_the_kernel_reads_them(void **state)
     memcpy(&word, bytes + 192, sizeof word);
     assert_int_equal(word, 7);
     /* more than a launch may have is refused */
-    for (launch.parameter_count = 2; launch.parameter_count < 9; launch.parameter_count++) {
+    for (launch.parameter_count = 2; launch.parameter_count < 13; launch.parameter_count++) {
         launch.parameter[launch.parameter_count] = launch.parameter[2];
     }
     assert_int_equal(cuda_parameters_write(b->context, &b->ops[0], &launch, bytes, &count),
