@@ -61,36 +61,50 @@ static void compare_elements(const kernel_case *c, const float *want, uint64_t c
 }
 
 /* A product's GELU is of the rounded value, the one that `before` keeps: wide is run without. */
-static bool takes_gelu(const kernel_case *c)
+typedef struct gelu_place {
+    bp_kernel kernel;
+    uint32_t scalar, c, before;
+} gelu_place;
+
+static const gelu_place gelu_places[] = {
+    {BP_KERNEL_matmul, offsetof(bp_matmul_scalars, gelu) / sizeof(uint64_t), OPERAND(matmul, c),
+     OPERAND(matmul, before)},
+    {BP_KERNEL_matmul_fp8, offsetof(bp_matmul_fp8_scalars, gelu) / sizeof(uint64_t),
+     OPERAND(matmul_fp8, c), OPERAND(matmul_fp8, before)}};
+
+/* NULL: the case takes none. */
+static const gelu_place *takes_gelu(const kernel_case *c)
 {
-    bp_matmul_scalars s;
-    memcpy(&s, c->scalars, sizeof(s));
-    return c->kernel == BP_KERNEL_matmul && s.gelu != 0;
+    for (size_t i = 0; i < sizeof gelu_places / sizeof gelu_places[0]; i++) {
+        if (c->kernel == gelu_places[i].kernel && c->scalars[gelu_places[i].scalar] != 0) {
+            return &gelu_places[i];
+        }
+    }
+    return NULL;
 }
 
-static void leave_gelu_out(kernel_case *wide)
+static void leave_gelu_out(kernel_case *wide, const gelu_place *at)
 {
-    uint32_t before = OPERAND(matmul, before);
-    wide->scalars[offsetof(bp_matmul_scalars, gelu) / sizeof(uint64_t)] = 0;
-    if (wide->offsets[before] != BP_OFFSET_ABSENT) {
-        memset(wide->writable + wide->offsets[before], 0, wide->bytes[before]);
-        wide->offsets[before] = BP_OFFSET_ABSENT;
+    wide->scalars[at->scalar] = 0;
+    if (wide->offsets[at->before] != BP_OFFSET_ABSENT) {
+        memset(wide->writable + wide->offsets[at->before], 0, wide->bytes[at->before]);
+        wide->offsets[at->before] = BP_OFFSET_ABSENT;
     }
 }
 
-static void compare_gelu(const kernel_case *c, kernel_case *wide)
+static void compare_gelu(const kernel_case *c, kernel_case *wide, const gelu_place *at)
 {
-    float *want = kernel_case_at(wide, 0, OPERAND(matmul, c));
-    uint64_t count = wide->bytes[OPERAND(matmul, c)] / sizeof(float);
-    if (c->offsets[OPERAND(matmul, before)] != BP_OFFSET_ABSENT) {
-        compare_elements(c, want, count, OPERAND(matmul, before));
+    float *want = kernel_case_at(wide, 0, at->c);
+    uint64_t count = wide->bytes[at->c] / sizeof(float);
+    if (c->offsets[at->before] != BP_OFFSET_ABSENT) {
+        compare_elements(c, want, count, at->before);
     }
     for (uint64_t i = 0; i < count; i++) {
         uint16_t rounded;
         store_elements(&rounded, (bp_dtype)c->dtypes[0], want + i, 1);
         want[i] = bp_gelu_inline(element_of(&rounded, (bp_dtype)c->dtypes[0], 0));
     }
-    compare_elements(c, want, count, OPERAND(matmul, c));
+    compare_elements(c, want, count, at->c);
 }
 
 /* Operands that have one type in any case: the same bytes. */
@@ -109,14 +123,14 @@ static void check_case(kernel_case *c, kernel_device *on)
 {
     kernel_case wide;
     kernel_case_widen(c, on->device, &wide);
-    bool gelu = takes_gelu(c);
-    if (gelu) {
-        leave_gelu_out(&wide);
+    const gelu_place *gelu = takes_gelu(c);
+    if (gelu != NULL) {
+        leave_gelu_out(&wide, gelu);
     }
     kernel_case_run(c, on);
     kernel_case_run(&wide, on);
-    if (gelu) {
-        compare_gelu(c, &wide);
+    if (gelu != NULL) {
+        compare_gelu(c, &wide, gelu);
         kernel_case_free(&wide);
         kernel_case_free(c);
         return;
