@@ -80,11 +80,11 @@ static void compare(const kernel_case *got, const kernel_case *want, uint32_t op
 {
     const bp_dtype dtype = (bp_dtype)want->dtypes[operand];
     const size_t size = bp_dtype_bytes(dtype);
-    const unsigned char *a = got->image + got->offsets[operand];
-    const unsigned char *b = want->image + want->offsets[operand];
     if (want->offsets[operand] == BP_OFFSET_ABSENT) {
         return;
     }
+    const unsigned char *a = got->image + got->offsets[operand];
+    const unsigned char *b = want->image + want->offsets[operand];
     for (uint64_t i = 0; i < want->bytes[operand] / size; i++) {
         if (memcmp(a + i * size, b + i * size, size) != 0 &&
             !(is_nan(a, i, dtype) && is_nan(b, i, dtype))) {
