@@ -15,10 +15,10 @@ typedef struct bp_step_block {
     uint32_t last_row;   /* generating: the row whose logits are wanted */
     float learning_rate; /* of this step, from the schedule */
     float inverse_valid; /* 1 / (the group's valid targets) */
-    uint32_t mask_span;  /* positions that attention's dropout counts a sample by; 0: the call's own
-                            sequence. A program for shorter sequences so draws the same masks */
+    uint32_t mask_span;  /* positions that attention's dropout counts by; 0: the call's sequence */
+    uint32_t mask_first; /* which of them is the call's first: of packed rows a document's place */
     uint32_t samples;    /* of the group, that are there; 0 where nobody asks */
-    uint32_t unused[5];
+    uint32_t unused[4];
 } bp_step_block;
 
 /* Decisions and counters kept on the device; part of the persistent state. 64 bytes. */

@@ -143,7 +143,6 @@ static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
     if (kernel == BP_KERNEL_attention_packed_forward ||
         kernel == BP_KERNEL_attention_packed_backward) {
         kernel = BP_KERNEL_attention_forward; /* the same scalars */
-        dropout = 0.0;
         causal = 1;
     }
     if (kernel == BP_KERNEL_attention_forward) {

@@ -26,7 +26,8 @@ typedef struct bp_attention_shape {
     float scale;
     float cap; /* 0: none */
     double dropout;
-    uint64_t span; /* positions that dropout's elements are counted by */
+    uint64_t span;  /* positions that dropout's elements are counted by */
+    uint64_t first; /* the place that position 0 has in this count */
     int64_t site;
     bp_dtype type; /* of all operands but lse and lengths */
     const void *step;
@@ -97,7 +98,7 @@ static inline bp_mask bp_attention_mask(const bp_attention_shape *s, uint64_t sa
 /* Dropout element of query i and key 0. */
 static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_t head, uint64_t i)
 {
-    return (head * s->span + i) * s->span;
+    return (head * s->span + s->first + i) * s->span + s->first;
 }
 
 /* Bytes of workspace per worker, O(T x (const + D)), the same for every form. With T' and D'

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention within documents that lie one behind the other in a row, over the same form's attention
  * of a sample: included once by each form, which says by BP_PACKED(name) what its kernels are
- * called. A document has the bits that it would have as a sample of its own length. */
+ * called. A document has the bits that it would have as a sample of its own length; what is dropped
+ * goes by the places of the whole row. */
 #ifndef BP_DEVICE_HOST_ATTENTION_PACKED_H
 #define BP_DEVICE_HOST_ATTENTION_PACKED_H
 
@@ -31,6 +32,18 @@ static bp_attention_forward_scalars packed_scalars(const bp_attention_forward_sc
     bp_attention_forward_scalars own = *s;
     own.batch = 1;
     own.sequence = (int64_t)document->count;
+    return own;
+}
+
+/* The masks of a document that begins at place `first` of a row are those of the row there. */
+static bp_step_block packed_step(const void *step, uint64_t sample, uint64_t sequence,
+                                 uint64_t first)
+{
+    bp_step_block own;
+    memcpy(&own, step, sizeof own);
+    own.sample += (uint32_t)sample;
+    own.mask_span = own.mask_span > sequence ? own.mask_span : (uint32_t)sequence;
+    own.mask_first = (uint32_t)first;
     return own;
 }
 
@@ -70,13 +83,14 @@ static void packed_forward_run(const bp_host_call *call, uint64_t first, uint64_
         for (uint64_t t = 0; t < sequence; t = d.first + d.count) {
             d = packed_document_at(starts, t, sequence);
             const bp_attention_forward_scalars own = packed_scalars(s, &d);
+            const bp_step_block step = packed_step(p->step, sample, sequence, d.first);
             const uint64_t lse = (at + d.first) * heads;
             const bp_attention_forward_pointers places = {
                 .out = packed_place(p->out, (at + d.first) * heads * width, element),
                 .lse = packed_place(p->lse, lse, sizeof(float)),
                 .qkv = packed_place(p->qkv, (at + d.first) * row, element),
                 .lengths = NULL,
-                .step = p->step,
+                .step = &step,
                 .work = work};
             const bp_host_call document = {&places, &own, call->dtypes, NULL};
             const uint64_t blocks = bp_cut(own.sequence, BP_ATTENTION_QUERIES);
@@ -131,6 +145,7 @@ static void packed_backward_run(const bp_host_call *call, uint64_t first, uint64
         for (uint64_t t = 0; t < sequence; t = d.first + d.count) {
             d = packed_document_at(starts, t, sequence);
             const bp_attention_forward_scalars own = packed_scalars(s, &d);
+            const bp_step_block step = packed_step(p->step, task / kv_heads, sequence, d.first);
             const uint64_t out = (at + d.first) * heads * width;
             const bp_attention_backward_pointers places = {
                 .d_qkv = packed_place(p->d_qkv, (at + d.first) * row, element),
@@ -139,7 +154,7 @@ static void packed_backward_run(const bp_host_call *call, uint64_t first, uint64
                 .out = packed_place(p->out, out, element),
                 .lse = packed_place(p->lse, (at + d.first) * heads, sizeof(float)),
                 .lengths = NULL,
-                .step = p->step,
+                .step = &step,
                 .work = work};
             const bp_host_call document = {&places, &own, call->dtypes, NULL};
             if (d.there) {

@@ -98,6 +98,7 @@ static void complete(bp_attention_shape *shape)
     const bp_step_block *step = shape->step;
     const bool longer = shape->dropout > 0.0 && step->mask_span > shape->sequence;
     shape->span = longer ? step->mask_span : shape->sequence;
+    shape->first = shape->dropout > 0.0 ? step->mask_first : 0;
     shape->group = shape->heads / shape->kv_heads;
     shape->pitch =
         bp_attention_score_pitch((int64_t)shape->sequence, (int64_t)shape->window, shape->causal);
