@@ -195,12 +195,12 @@ BP_DEVICE void codes_bring(const bp_share *s, const bp_map *map_a, const bp_map 
         tile_at(s, tile, &row, &column);
 #pragma unroll 1
         for (uint32_t slice = 0; slice < s->slices; slice++) {
-            uint32_t to = s->ring + stage * SLICE(1), full = s->full + stage * 8;
+            uint32_t to = s->ring + stage * SLICE, full = s->full + stage * 8;
             bp_barrier_wait(s->empty + stage * 8, turn);
-            bp_barrier_expect(full, SLICE(1));
+            bp_barrier_expect(full, SLICE);
             slice_bring(to, map_a, full, false, row, slice * DEPTH, 2);
             slice_bring(to + 2 * PANEL, map_b, full, false, column, slice * DEPTH, 2);
-            stage = stage + 1 == STAGES(1) ? 0 : stage + 1;
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
             turn ^= stage == 0;
         }
     }
@@ -235,7 +235,7 @@ BP_DEVICE void codes_multiply(const bp_share *s, uint32_t group, float *out)
         sums_clear(sum);
 #pragma unroll 1
         for (uint32_t slice = 0; slice < s->slices; slice++) {
-            const uint32_t at = s->ring + stage * SLICE(1);
+            const uint32_t at = s->ring + stage * SLICE;
             const uint64_t a = bp_descriptor(at + group * PANEL, 16);
             const uint64_t b = bp_descriptor(at + 2 * PANEL, 16);
             bp_barrier_wait(s->full + stage * 8, turn);
@@ -247,10 +247,10 @@ BP_DEVICE void codes_multiply(const bp_share *s, uint32_t group, float *out)
             for (uint32_t i = 0; i < 64; i++) {
                 all[i] += sum[i];
             }
-            stage = stage + 1 == STAGES(1) ? 0 : stage + 1;
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
             turn ^= stage == 0;
         }
-        sums_finish(s, row, column, group, all, all, out);
+        sums_finish(s, row, column, group, all, out);
     }
 }
 
@@ -267,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const bp_product product = {c, before, NULL, NULL, bias, residual, NULL, m,
                                 n, k,      0,    0,    ldc,  k,        1,    flags};
     const uint32_t base = bp_shared_address(memory), ring = (base + 1023) / 1024 * 1024;
-    bp_share share = share_of(&product, ring, 1);
+    bp_share share = share_of(&product, ring);
     share.by_row = rows;
     share.by_column = columns;
     ring_begin(&share, 1);
@@ -279,6 +279,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     } else {
         bp_registers_take(232);
-        codes_multiply(&share, group, (float *)(memory + (ring - base) + OUT(1)));
+        codes_multiply(&share, group, (float *)(memory + (ring - base) + OUT));
     }
 }

@@ -8,19 +8,19 @@
 #include "device/kernels/hopper.cuh"
 #include "device/kernels/matmul.cuh"
 
-/* A warpgroup multiplies ROWS blocks of 64 rows, a constant of each kernel: 1 or 2. */
-#define TILE 128 /* columns of a tile, and its rows for each block of a warpgroup */
+/* A warpgroup multiplies 64 rows of a tile. */
+#define TILE 128 /* rows and columns of a tile */
 #ifndef DEPTH
 #define DEPTH 64 /* terms of a slice: 128 bytes */
 #endif
-#define PANEL          8192                       /* bytes: 64 lines of 128 */
-#define SLICE(rows)    ((2 * (rows) + 2) * PANEL) /* of both operands */
-#define STAGES(rows)   ((rows) == 1 ? 4 : 3)
-#define PITCH          (TILE + 4)                   /* floats, of the sums on their way out */
-#define OUT(rows)      (STAGES(rows) * SLICE(rows)) /* where these lie behind the ring */
-#define BARRIERS(rows) (OUT(rows) + TILE * PITCH * 4)
-#define GROUP          128 /* threads of a warpgroup */
-#define THREADS        (3 * GROUP)
+#define PANEL    8192        /* bytes: 64 lines of 128 */
+#define SLICE    (4 * PANEL) /* of both operands */
+#define STAGES   4
+#define PITCH    (TILE + 4)       /* floats, of the sums on their way out */
+#define OUT      (STAGES * SLICE) /* where these lie behind the ring */
+#define BARRIERS (OUT + TILE * PITCH * 4)
+#define GROUP    128 /* threads of a warpgroup */
+#define THREADS  (3 * GROUP)
 
 /* What a block works on: its part of the terms, and all tiles that it takes in turn. */
 typedef struct bp_share {
@@ -31,25 +31,22 @@ typedef struct bp_share {
     uint32_t first; /* term */
     uint32_t slices;
     uint32_t tiles;
-    uint32_t rows;          /* ROWS */
     const float *by_row;    /* factors of the sums, of c's rows; NULL, a constant: none */
     const float *by_column; /* and of its columns */
 } bp_share;
 
-BP_DEVICE bp_share share_of(const bp_product *p, uint32_t ring, uint32_t rows)
+BP_DEVICE bp_share share_of(const bp_product *p, uint32_t ring)
 {
     uint64_t first = blockIdx.y * p->depth, terms = bp_least(p->depth, p->k - first);
-    const bp_share share = {
-        p,
-        ring,
-        ring + BARRIERS(rows),
-        ring + BARRIERS(rows) + STAGES(rows) * 8,
-        (uint32_t)first,
-        (uint32_t)((terms + DEPTH - 1) / DEPTH),
-        (uint32_t)((p->m + rows * TILE - 1) / (rows * TILE) * ((p->n + TILE - 1) / TILE)),
-        rows,
-        NULL,
-        NULL};
+    const bp_share share = {p,
+                            ring,
+                            ring + BARRIERS,
+                            ring + BARRIERS + STAGES * 8,
+                            (uint32_t)first,
+                            (uint32_t)((terms + DEPTH - 1) / DEPTH),
+                            (uint32_t)((p->m + TILE - 1) / TILE * ((p->n + TILE - 1) / TILE)),
+                            NULL,
+                            NULL};
     return share;
 }
 
@@ -57,7 +54,7 @@ BP_DEVICE bp_share share_of(const bp_product *p, uint32_t ring, uint32_t rows)
 BP_DEVICE void ring_begin(const bp_share *s, uint32_t fillers)
 {
     if (threadIdx.x == 0) {
-        for (uint32_t i = 0; i < STAGES(s->rows); i++) {
+        for (uint32_t i = 0; i < STAGES; i++) {
             bp_barrier_init(s->full + i * 8, fillers);
             bp_barrier_init(s->empty + i * 8, 2);
         }
@@ -69,12 +66,11 @@ BP_DEVICE void ring_begin(const bp_share *s, uint32_t fillers)
 /* The tile of a number, in the order of bp_product_tile(). */
 BP_DEVICE void tile_at(const bp_share *s, uint32_t index, uint32_t *row, uint32_t *column)
 {
-    const uint32_t height_of = s->rows * TILE;
-    uint32_t down = (uint32_t)((s->p->m + height_of - 1) / height_of);
+    uint32_t down = (uint32_t)((s->p->m + TILE - 1) / TILE);
     uint32_t across = (uint32_t)((s->p->n + TILE - 1) / TILE);
     uint32_t band = index / (8 * across), rest = index % (8 * across);
     uint32_t height = min(8u, down - band * 8);
-    *row = (band * 8 + rest % height) * height_of;
+    *row = (band * 8 + rest % height) * TILE;
     *column = rest / height * TILE;
 }
 
@@ -135,38 +131,31 @@ BP_DEVICE void sums_lay(const float sum[64], float *out)
     }
 }
 
-/* The warpgroup's blocks of 64 rows, from row0 on, by way of shared memory, row by row. */
+/* The warpgroup's 64 rows, from row0 on, by way of shared memory, row by row. */
 BP_DEVICE void sums_finish(const bp_share *share, uint32_t row0, uint32_t column0, uint32_t group,
-                           const float sum[64], const float more[64], float *out)
+                           const float sum[64], float *out)
 {
     const bp_product *p = share->p;
     out += group * 64 * PITCH;
+    bp_group_sync(1 + group, GROUP); /* what was there before is read */
+    sums_lay(sum, out);
+    bp_group_sync(1 + group, GROUP);
 #pragma unroll 1
-    for (uint32_t block = 0; block < share->rows; block++, row0 += 64) {
-        bp_group_sync(1 + group, GROUP); /* what was there before is read */
-        if (block == 0) {
-            sums_lay(sum, out);
-        } else {
-            sums_lay(more, out);
-        }
-        bp_group_sync(1 + group, GROUP);
-#pragma unroll 1
-        for (uint32_t s = threadIdx.x % GROUP; s < 64 * TILE / 4; s += GROUP) {
-            uint32_t i = s / (TILE / 4), j = s % (TILE / 4) * 4;
-            uint64_t row = row0 + i, column = column0 + j;
-            if (row < p->m && column < p->n) {
-                float v[4];
-                *(float4 *)v = *(const float4 *)(out + i * PITCH + j);
-                if (share->by_row != NULL) {
-                    const uint64_t count = p->n - column;
-                    const float by = share->by_row[row];
+    for (uint32_t s = threadIdx.x % GROUP; s < 64 * TILE / 4; s += GROUP) {
+        uint32_t i = s / (TILE / 4), j = s % (TILE / 4) * 4;
+        uint64_t row = row0 + i, column = column0 + j;
+        if (row < p->m && column < p->n) {
+            float v[4];
+            *(float4 *)v = *(const float4 *)(out + i * PITCH + j);
+            if (share->by_row != NULL) {
+                const uint64_t count = p->n - column;
+                const float by = share->by_row[row];
 #pragma unroll
-                    for (uint32_t e = 0; e < 4; e++) {
-                        v[e] = v[e] * by * (e < count ? share->by_column[column + e] : 0.0f);
-                    }
+                for (uint32_t e = 0; e < 4; e++) {
+                    v[e] = v[e] * by * (e < count ? share->by_column[column + e] : 0.0f);
                 }
-                bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
             }
+            bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
         }
     }
 }
@@ -181,42 +170,34 @@ BP_DEVICE void sums_clear(float sum[64])
 
 BP_DEVICE void slices_multiply(const bp_share *s, uint32_t group, float *out)
 {
-    const uint32_t rows = s->rows, stages = STAGES(rows);
     bool along_a = (s->p->flags & BP_TRANSPOSE_A) != 0;
     bool along_b = (s->p->flags & BP_TRANSPOSE_B) == 0;
     uint32_t stage = 0, turn = 0;
 #pragma unroll 1
     for (uint32_t tile = blockIdx.x; tile < s->tiles; tile += gridDim.x) {
-        float sum[64], more[64]; /* of one block, and of a second */
+        float sum[64];
         uint32_t row, column;
         tile_at(s, tile, &row, &column);
-        row += group * rows * 64;
+        row += group * 64;
         sums_clear(sum);
-        sums_clear(more);
 #pragma unroll 1
         for (uint32_t slice = 0; slice < s->slices; slice++) {
-            uint32_t at = s->ring + stage * SLICE(rows);
-            uint64_t a = bp_descriptor(at + group * rows * PANEL, along_a ? PANEL : 16);
-            uint64_t b = bp_descriptor(at + 2 * rows * PANEL, along_b ? PANEL : 16);
+            uint32_t at = s->ring + stage * SLICE;
+            uint64_t a = bp_descriptor(at + group * PANEL, along_a ? PANEL : 16);
+            uint64_t b = bp_descriptor(at + 2 * PANEL, along_b ? PANEL : 16);
             bp_barrier_wait(s->full + stage * 8, turn);
             slice_multiply(sum, a, b, slice == 0, s->p->flags);
-            if (rows == 2) {
-                slice_multiply(more, a + PANEL / 16, b, slice == 0, s->p->flags);
-            }
             if (threadIdx.x % GROUP == 0 && slice > 0) { /* the slice before is multiplied */
-                bp_barrier_arrive(s->empty + (stage + stages - 1) % stages * 8);
+                bp_barrier_arrive(s->empty + (stage + STAGES - 1) % STAGES * 8);
             }
-            stage = stage + 1 == stages ? 0 : stage + 1;
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
             turn ^= stage == 0;
         }
         bp_group_wait(sum);
-        if (rows == 2) {
-            bp_group_wait(more);
-        }
         if (threadIdx.x % GROUP == 0 && s->slices > 0) {
-            bp_barrier_arrive(s->empty + (stage + stages - 1) % stages * 8);
+            bp_barrier_arrive(s->empty + (stage + STAGES - 1) % STAGES * 8);
         }
-        sums_finish(s, row, column, group, sum, more, out);
+        sums_finish(s, row, column, group, sum, out);
     }
 }
 

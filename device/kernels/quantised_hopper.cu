@@ -13,7 +13,7 @@
 #define MAKERS  256
 #define PIECES  4 /* that a thread makes of a slice */
 #define PLACE   (3 * PIECES * MAKERS * 4)
-#define PLACES  (BARRIERS(1) + 2 * STAGES(1) * 8)
+#define PLACES  (BARRIERS + 2 * STAGES * 8)
 #define TABLES  (PLACES + 2 * PLACE)
 
 /* The work on b. */
@@ -155,7 +155,7 @@ BP_DEVICE void slices_make(const bp_maker *k, const bp_map *map_a)
         }
         place = PLACE - place;
         if (i > 0) {
-            const uint32_t to = s->ring + stage * SLICE(1), full = s->full + stage * 8;
+            const uint32_t to = s->ring + stage * SLICE, full = s->full + stage * 8;
             bp_copy_wait(1);
             bp_barrier_wait(s->empty + stage * 8, turn);
             if (brings) {
@@ -168,7 +168,7 @@ BP_DEVICE void slices_make(const bp_maker *k, const bp_map *map_a)
             if (threadIdx.x % BP_WARP == 0) {
                 bp_barrier_arrive(full);
             }
-            stage = stage + 1 == STAGES(1) ? 0 : stage + 1;
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
             turn ^= stage == 0;
         }
         row = next_row;
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const bp_product product = {c, before, a,   NULL, bias, residual, NULL, m,
                                 n, k,      lda, 0,    ldc,  k,        1,    can};
     const uint32_t base = bp_shared_address(memory), ring = (base + 1023) / 1024 * 1024;
-    const bp_share share = share_of(&product, ring, 1);
+    const bp_share share = share_of(&product, ring);
     float *table = (float *)(memory + (ring - base) + TABLES);
     if (threadIdx.x < 16) {
         table[threadIdx.x] = book_value(form, threadIdx.x);
@@ -220,6 +220,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                                 table + 16};
         slices_make(&maker, &map_a);
     } else {
-        slices_multiply(&share, group, (float *)(memory + (ring - base) + OUT(1)));
+        slices_multiply(&share, group, (float *)(memory + (ring - base) + OUT));
     }
 }
