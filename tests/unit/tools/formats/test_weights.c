@@ -13,99 +13,11 @@
 #include "core/file/storage.h"
 #include "core/number/master.h"
 #include "device/host/host.h"
-#include "tests/support/rig.h"
-#include "tests/support/store_faulty.h"
-#include "tests/support/store_memory.h"
-#include "tests/support/tensors_made.h"
-#include "tools/formats/hf_weights.h"
-
-enum { SCRATCH_BYTES = 1 << 17 };
-
-typedef struct desk {
-    rig r;
-    memory_store memory;
-    faulty_store faulty;
-    made_tensors made;
-    bool digests;
-    char *scratch;
-    bp_error error;
-    bp_hf_place place;
-    unsigned faults[BP_TENSOR_FAULTS];
-    unsigned allowed;
-    char last[64];
-} desk;
+#include "tests/support/weights_desk.h"
 
 static const bp_hf_form plain = {BP_F32, NULL};
-static const int32_t tokens[60] = {1, 2, 3};
 
-static void note(void *user, const bp_tensor_finding *finding)
-{
-    desk *d = user;
-    d->allowed += finding->allowed ? 1 : 0;
-    assert_true(bp_tensor_fault_text(finding->fault)[0] != '\0');
-    d->faults[finding->fault]++;
-    snprintf(d->last, sizeof d->last, "%s", finding->tensor);
-}
-
-/* The tensors of the rig's model, of one type; names with or without the prefix. */
-static void add_model(desk *d, bp_dtype dtype, bool prefix)
-{
-    const bp_runtime *runtime = &d->r.runtime;
-    for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        const bp_buffer *buffer = &runtime->graph.buffers[runtime->emit.parameters[p].weight];
-        const char *name = runtime->graph.names + buffer->name;
-        made_add_values(&d->made, name + (prefix ? 0 : strlen("transformer.")), dtype, buffer->rank,
-                        buffer->shape, p);
-    }
-}
-
-static void put_file(desk *d)
-{
-    made_write_digests(&d->made, 0, d->made.count, &d->memory.store, "m", d->digests);
-}
-
-static desk *desk_of(const bp_spec *spec)
-{
-    desk *d = calloc(1, sizeof *d);
-    assert_non_null(d);
-    rig_open(&d->r, spec, tokens, 60);
-    memory_store_init(&d->memory);
-    faulty_store_init(&d->faulty, &d->memory.store);
-    d->scratch = malloc(SCRATCH_BYTES);
-    d->place = (bp_hf_place){.store = &d->faulty.store,
-                             .path = "m",
-                             .scratch = {d->scratch, SCRATCH_BYTES},
-                             .watch = note,
-                             .user = d,
-                             .error = &d->error};
-    return d;
-}
-
-static desk *desk_new(void)
-{
-    const bp_spec spec = rig_spec();
-    return desk_of(&spec);
-}
-
-static void desk_free(desk *d)
-{
-    assert_int_equal(d->memory.open_files, 0);
-    made_free(&d->made);
-    rig_close(&d->r);
-    memory_store_free(&d->memory);
-    free(d->scratch);
-    free(d);
-}
-
-static bp_status load(desk *d)
-{
-    memset(d->faults, 0, sizeof d->faults);
-    d->error = (bp_error){.code = BP_OK};
-    put_file(d);
-    return bp_hf_weights_load(&d->r.runtime, &d->place);
-}
-
-static void assert_loaded(desk *d)
+static void assert_loaded(weights_desk *d)
 {
     const bp_runtime *runtime = &d->r.runtime;
     for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
@@ -127,12 +39,12 @@ static void weights_of_three_types_under_either_name(void **state)
     for (int i = 0; i < 12; i++) {
         bp_spec spec = rig_spec();
         spec.device = i < 6 ? spec.device : &far;
-        desk *d = desk_of(&spec);
+        weights_desk *d = weights_desk_new(&spec);
         d->digests = i % 2 == 0;
-        add_model(d, types[i / 2 % 3], i % 2 == 0);
-        assert_int_equal(load(d), BP_OK);
+        weights_desk_add(d, types[i / 2 % 3], i % 2 == 0);
+        assert_int_equal(weights_desk_load(d), BP_OK);
         assert_loaded(d);
-        desk_free(d);
+        weights_desk_free(d);
     }
 }
 
@@ -148,9 +60,9 @@ static void narrow_weights_have_their_masters(void **state)
         spec.working = BP_BF16;
         spec.master = forms[i % 5];
         spec.optimizer = spec.master == BP_MASTER_WEIGHT ? NULL : spec.optimizer;
-        desk *d = desk_of(&spec);
-        add_model(d, types[i / 5], true);
-        assert_int_equal(load(d), BP_OK);
+        weights_desk *d = weights_desk_new(&spec);
+        weights_desk_add(d, types[i / 5], true);
+        assert_int_equal(weights_desk_load(d), BP_OK);
         for (uint32_t p = 0; p < d->r.runtime.emit.parameter_count; p++) {
             const bp_parameter *q = &d->r.runtime.emit.parameters[p];
             void *weights = rig_read(&d->r, q->weight);
@@ -167,7 +79,7 @@ static void narrow_weights_have_their_masters(void **state)
             free(weights);
             free(masters);
         }
-        desk_free(d);
+        weights_desk_free(d);
     }
 }
 
@@ -195,14 +107,14 @@ static void only_what_files_lack_is_drawn(void **state)
     device.run_ops = run_ops_counted;
     bp_spec spec = rig_spec();
     spec.device = &device;
-    desk *d = desk_of(&spec);
+    weights_desk *d = weights_desk_new(&spec);
     bp_runtime *runtime = &d->r.runtime;
     const uint32_t wte = rig_find(&d->r, "transformer.wte.weight");
     float *drawn = rig_read(&d->r, wte);
-    add_model(d, BP_BF16, true);
+    weights_desk_add(d, BP_BF16, true);
     assert_int_equal(bp_runtime_clear(runtime), BP_OK);
     draws = 0;
-    assert_int_equal(load(d), BP_OK);
+    assert_int_equal(weights_desk_load(d), BP_OK);
     assert_int_equal(bp_runtime_draw(runtime), BP_OK);
     assert_int_equal(draws, 0);
     assert_loaded(d);
@@ -210,7 +122,7 @@ static void only_what_files_lack_is_drawn(void **state)
     made_drop(&d->made, "transformer.h.1.ln_1.weight"); /* ones, which nobody draws */
     d->place.allow = BP_ALLOW_MISSING;
     assert_int_equal(bp_runtime_clear(runtime), BP_OK);
-    assert_int_equal(load(d), BP_OK);
+    assert_int_equal(weights_desk_load(d), BP_OK);
     assert_int_equal(bp_runtime_draw(runtime), BP_OK);
     assert_int_equal(draws, 1);
     float *now = rig_read(&d->r, wte);
@@ -220,57 +132,57 @@ static void only_what_files_lack_is_drawn(void **state)
     assert_true(now[0] == 1.0f && now[15] == 1.0f);
     free(now);
     free(drawn);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* Of what a snapshot will give nothing is read, but names and shapes are still looked at. */
 static void what_a_snapshot_gives_is_not_read(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     const uint64_t before = rig_digest(&d->r);
-    add_model(d, BP_F32, true);
+    weights_desk_add(d, BP_F32, true);
     d->place.state_follows = true;
-    assert_int_equal(load(d), BP_OK);
+    assert_int_equal(weights_desk_load(d), BP_OK);
     assert_true(rig_digest(&d->r) == before);
     made_drop(&d->made, "transformer.wte.weight");
-    assert_int_equal(load(d), BP_ERR_DATA);
+    assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
     assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 static void masks_and_a_tied_head_are_passed_over(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     static const uint64_t mask[4] = {1, 1, 12, 12};
-    add_model(d, BP_F32, false);
+    weights_desk_add(d, BP_F32, false);
     made_add(&d->made, "h.0.attn.bias", BP_BOOL, 4, mask);
     made_add(&d->made, "h.0.attn.masked_bias", BP_F32, 0, mask);
     const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
     made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
-    assert_int_equal(load(d), BP_OK);
+    assert_int_equal(weights_desk_load(d), BP_OK);
     assert_loaded(d);
     d->place.watch = NULL;
-    assert_int_equal(load(d), BP_OK);
-    desk_free(d);
+    assert_int_equal(weights_desk_load(d), BP_OK);
+    weights_desk_free(d);
 }
 
 /* verifies formats-6.0edb */
 static void faults_are_all_named_and_nothing_is_changed(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     uint64_t before = rig_digest(&d->r);
     static const uint64_t shape[2] = {3, 3};
-    add_model(d, BP_F32, true);
+    weights_desk_add(d, BP_F32, true);
     snprintf(d->made.list[0].name, sizeof d->made.list[0].name, "transformer.wtf.weight");
     d->made.list[1].shape[0] /= 2; /* wpe, of another shape */
     d->made.list[2].rank = 2;      /* ln_1.weight, of another rank */
     d->made.list[2].shape[1] = 1;
     d->made.list[3].dtype = BP_U16;
     made_add(&d->made, "lm_head.weight", BP_F32, 2, shape);
-    assert_int_equal(load(d), BP_ERR_DATA);
+    assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
     assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
     assert_int_equal(d->faults[BP_TENSOR_UNEXPECTED], 1);
     assert_int_equal(d->faults[BP_TENSOR_SHAPE], 2);
@@ -279,24 +191,24 @@ static void faults_are_all_named_and_nothing_is_changed(void **state)
     assert_string_equal(d->error.name, "m: transformer.wte.weight");
     assert_string_equal(d->error.text, bp_tensor_fault_text(BP_TENSOR_MISSING));
     assert_true(rig_digest(&d->r) == before);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 static void a_head_of_its_own_is_refused(void **state)
 {
     (void)state;
     for (int prefix = 0; prefix < 2; prefix++) {
-        desk *d = desk_new();
-        add_model(d, BP_F32, prefix != 0);
+        weights_desk *d = weights_desk_new(NULL);
+        weights_desk_add(d, BP_F32, prefix != 0);
         const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
         made_tensor *head = made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
         head->bytes[5] ^= 1;
-        assert_int_equal(load(d), BP_ERR_DATA);
+        assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
         assert_int_equal(d->faults[BP_TENSOR_UNTIED], 1);
         assert_string_equal(d->error.name, "m: lm_head.weight");
         head->dtype = BP_F16;
-        assert_int_equal(load(d), BP_ERR_DATA);
-        desk_free(d);
+        assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
+        weights_desk_free(d);
     }
 }
 
@@ -304,26 +216,26 @@ static void a_head_of_its_own_is_refused(void **state)
 static void a_damaged_tensor_is_found_by_its_digest(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     size_t size;
     d->digests = true;
-    add_model(d, BP_F32, true);
-    put_file(d);
+    weights_desk_add(d, BP_F32, true);
+    weights_desk_put(d);
     memory_store_bytes(&d->memory, "m", &size)[size - 1] ^= 1;
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_DATA);
     assert_true(strstr(d->error.text, "digest") != NULL);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
-    add_model(d, BP_F32, true);
+    weights_desk_add(d, BP_F32, true);
     made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
-    put_file(d);
+    weights_desk_put(d);
     for (size_t n = 1;; n++) {
         d->error = (bp_error){.code = BP_OK};
         faulty_store_arm(&d->faulty, FAULT_READ_AT, n, false);
@@ -340,18 +252,18 @@ static void storage_that_fails_is_said_so(void **state)
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_STORE);
     faulty_store_arm(&d->faulty, FAULT_OPEN_READ, 1, false);
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_STORE);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* verifies formats-26.24e5 */
 static void too_little_memory_is_said_so(void **state)
 {
     (void)state;
-    desk *d = desk_new();
-    add_model(d, BP_F16, true);
-    put_file(d);
+    weights_desk *d = weights_desk_new(NULL);
+    weights_desk_add(d, BP_F16, true);
+    weights_desk_put(d);
     bool loaded = false;
-    for (size_t bytes = 0; bytes < SCRATCH_BYTES && !loaded; bytes += 1021) {
+    for (size_t bytes = 0; bytes < WEIGHTS_DESK_SCRATCH && !loaded; bytes += 1021) {
         d->error = (bp_error){.code = BP_OK};
         d->place.scratch.capacity = bytes;
         bp_status status = bp_hf_weights_load(&d->r.runtime, &d->place);
@@ -364,21 +276,22 @@ static void too_little_memory_is_said_so(void **state)
     /* Room for the tables, none for the data. */
     bp_safetensors file;
     assert_int_equal(
-        bp_safetensors_open(&file, &d->memory.store, "m", d->scratch, SCRATCH_BYTES, NULL), BP_OK);
+        bp_safetensors_open(&file, &d->memory.store, "m", d->scratch, WEIGHTS_DESK_SCRATCH, NULL),
+        BP_OK);
     size_t needed = file.scratch_needed;
     assert_int_equal(bp_safetensors_close(&file), BP_OK);
     d->error = (bp_error){.code = BP_OK};
     d->place.scratch.capacity = needed;
     bp_status status = bp_hf_weights_load(&d->r.runtime, &d->place);
     assert_true(status == BP_ERR_FIT || status == BP_OK);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* verifies formats-5.1c0b */
 static void what_is_saved_loads_again(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     uint64_t before = rig_digest(&d->r);
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_OK);
     bool there;
@@ -396,11 +309,11 @@ static void what_is_saved_loads_again(void **state)
     assert_true(rig_digest(&d->r) == before);
     d->place.scratch.capacity = 64;
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_ERR_FIT);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* FNV-1a over the weights of the adapters, or over all others. */
-static uint64_t digest_of(desk *d, bool adapters)
+static uint64_t digest_of(weights_desk *d, bool adapters)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     const bp_emit *emit = &d->r.runtime.emit;
@@ -422,7 +335,7 @@ static void adapters_are_saved_and_loaded_by_themselves(void **state)
     static const char *const targets[] = {"c_attn"};
     bp_spec spec = rig_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
-    desk *d = desk_of(&spec);
+    weights_desk *d = weights_desk_new(&spec);
     const uint64_t fresh = digest_of(d, true), base = digest_of(d, false);
     rig_step(&d->r);
     const uint64_t saved = digest_of(d, true);
@@ -449,7 +362,7 @@ static void adapters_are_saved_and_loaded_by_themselves(void **state)
     assert_true(digest_of(d, false) == base);
     d->place.path = "none";
     assert_int_equal(bp_hf_adapters_load(&d->r.runtime, &d->place), BP_ERR_STORE);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* Digests are read from the file: whatever read of it fails, nothing is taken as whole. */
@@ -457,21 +370,21 @@ static void adapters_are_saved_and_loaded_by_themselves(void **state)
 static void every_failing_read_of_digests_is_told(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     d->digests = true;
-    add_model(d, BP_F32, true);
+    weights_desk_add(d, BP_F32, true);
     bp_status status = BP_ERR_STORE;
     size_t call = 0;
     while (status == BP_ERR_STORE) {
         faulty_store_arm(&d->faulty, FAULT_READ_AT, ++call, false);
-        status = load(d);
+        status = weights_desk_load(d);
         assert_int_equal(d->error.code, status);
         assert_int_equal(d->memory.open_files, 0);
     }
     assert_int_equal(status, BP_OK);
     assert_true(call > 2 * d->r.runtime.emit.parameter_count);
     assert_loaded(d);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* verifies formats-24.7573 */
@@ -480,7 +393,7 @@ static void a_save_that_fails_leaves_the_old_file(void **state)
     (void)state;
     static const fault_kind kinds[] = {FAULT_OPEN_WRITE, FAULT_WRITE_AT, FAULT_SYNC, FAULT_CLOSE,
                                        FAULT_RENAME};
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_OK);
     rig_step(&d->r);
     size_t size;
@@ -503,7 +416,7 @@ static void a_save_that_fails_leaves_the_old_file(void **state)
     d->place.path = path;
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_ERR_USAGE);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 int main(void)

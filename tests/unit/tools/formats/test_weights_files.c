@@ -10,102 +10,18 @@
 #include <string.h>
 
 #include "core/file/safetensors.h"
-#include "tests/support/rig.h"
-#include "tests/support/store_memory.h"
-#include "tests/support/tensors_made.h"
-#include "tools/formats/hf_weights.h"
-
-enum { SCRATCH_BYTES = 1 << 17 };
-
-typedef struct desk {
-    rig r;
-    memory_store memory;
-    made_tensors made;
-    bool digests;
-    char *scratch;
-    bp_error error;
-    bp_hf_place place;
-    unsigned faults[BP_TENSOR_FAULTS];
-} desk;
-
-static const int32_t tokens[60] = {1, 2, 3};
-
-static void note(void *user, const bp_tensor_finding *finding)
-{
-    desk *d = user;
-    d->faults[finding->fault]++;
-}
-
-/* The model's own tensors, of one type. */
-static void add_model(desk *d, bp_dtype dtype)
-{
-    const bp_runtime *runtime = &d->r.runtime;
-    for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        const bp_parameter *parameter = &runtime->emit.parameters[p];
-        const bp_buffer *buffer = &runtime->graph.buffers[parameter->weight];
-        if (parameter->base == BP_NO_PARAMETER) {
-            made_add_values(&d->made, runtime->graph.names + buffer->name, dtype, buffer->rank,
-                            buffer->shape, p);
-        }
-    }
-}
-
-static void put_file(desk *d)
-{
-    made_write_digests(&d->made, 0, d->made.count, &d->memory.store, "m", d->digests);
-}
-
-static desk *desk_of(const bp_spec *spec)
-{
-    desk *d = calloc(1, sizeof *d);
-    assert_non_null(d);
-    rig_open(&d->r, spec, tokens, 60);
-    memory_store_init(&d->memory);
-    d->scratch = malloc(SCRATCH_BYTES);
-    assert_non_null(d->scratch);
-    d->place = (bp_hf_place){.store = &d->memory.store,
-                             .path = "m",
-                             .scratch = {d->scratch, SCRATCH_BYTES},
-                             .watch = note,
-                             .user = d,
-                             .error = &d->error};
-    return d;
-}
-
-static desk *desk_new(void)
-{
-    const bp_spec spec = rig_spec();
-    return desk_of(&spec);
-}
-
-static void desk_free(desk *d)
-{
-    assert_int_equal(d->memory.open_files, 0);
-    made_free(&d->made);
-    rig_close(&d->r);
-    memory_store_free(&d->memory);
-    free(d->scratch);
-    free(d);
-}
-
-static bp_status load(desk *d)
-{
-    memset(d->faults, 0, sizeof d->faults);
-    d->error = (bp_error){.code = BP_OK};
-    put_file(d);
-    return bp_hf_weights_load(&d->r.runtime, &d->place);
-}
+#include "tests/support/weights_desk.h"
 
 /* verifies run-12.8667 */
 static void a_digest_that_is_none_is_refused(void **state)
 {
     (void)state;
     static const char key[] = BP_SAFETENSORS_DIGEST "transformer.wte.weight\":\"";
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     size_t size, at = 0;
     d->digests = true;
-    add_model(d, BP_F32);
-    put_file(d);
+    weights_desk_add(d, BP_F32, true);
+    weights_desk_put(d);
     unsigned char *bytes = memory_store_bytes(&d->memory, "m", &size);
     while (at + sizeof key < size && memcmp(bytes + at, key, sizeof key - 1) != 0) {
         at++;
@@ -115,20 +31,20 @@ static void a_digest_that_is_none_is_refused(void **state)
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "digest"));
     assert_string_equal(d->error.name, "m: transformer.wte.weight");
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* A head of other sizes is another one, and a file that only begins as GGUF does is none. */
 static void other_files_are_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
     const uint64_t shapes[2][2] = {{wte->shape[0] * wte->shape[1]}, {wte->shape[1], wte->shape[0]}};
     for (uint32_t i = 0; i < 2; i++) {
-        add_model(d, BP_F32);
+        weights_desk_add(d, BP_F32, true);
         made_add_values(&d->made, "lm_head.weight", BP_F32, 1 + i, shapes[i], 0);
-        assert_int_equal(load(d), BP_ERR_DATA);
+        assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
         assert_int_equal(d->faults[BP_TENSOR_UNTIED], 1);
         made_free(&d->made);
         d->made.count = 0;
@@ -140,7 +56,7 @@ static void other_files_are_refused(void **state)
                                 : bp_hf_adapters_load(&d->r.runtime, &d->place),
                          BP_ERR_DATA);
     }
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* Saved weights have the types of their source's, as far as it has them in one; room is asked for.
@@ -149,19 +65,19 @@ static void saved_weights_have_the_types_of_their_source(void **state)
 {
     (void)state;
     const bp_hf_form form = {BP_F32, "m"};
-    desk *d = desk_new();
+    weights_desk *d = weights_desk_new(NULL);
     bp_status status = BP_ERR_FIT;
-    add_model(d, BP_BF16);
+    weights_desk_add(d, BP_BF16, true);
     made_drop(&d->made, "transformer.wpe.weight");
-    put_file(d);
+    weights_desk_put(d);
     d->place.path = "out";
-    for (size_t bytes = 0; status == BP_ERR_FIT && bytes < SCRATCH_BYTES; bytes += 24) {
+    for (size_t bytes = 0; status == BP_ERR_FIT && bytes < WEIGHTS_DESK_SCRATCH; bytes += 24) {
         d->error = (bp_error){.code = BP_OK};
         d->place.scratch.capacity = bytes;
         status = bp_hf_weights_save(&d->r.runtime, &d->place, &form);
     }
     assert_int_equal(status, BP_OK);
-    static uint64_t room[SCRATCH_BYTES / 8];
+    static uint64_t room[WEIGHTS_DESK_SCRATCH / 8];
     bp_safetensors file;
     size_t wide = 0;
     assert_int_equal(
@@ -173,7 +89,7 @@ static void saved_weights_have_the_types_of_their_source(void **state)
     }
     assert_int_equal(wide, 1);
     assert_int_equal(bp_safetensors_close(&file), BP_OK);
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 /* Beside adapters a snapshot holds these alone: the rest is read. */
@@ -183,16 +99,16 @@ static void what_no_snapshot_gives_is_read(void **state)
     static const char *const targets[] = {"c_attn"};
     bp_spec spec = rig_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
-    desk *d = desk_of(&spec);
+    weights_desk *d = weights_desk_new(&spec);
     const uint64_t before = rig_digest(&d->r);
-    add_model(d, BP_F32);
+    weights_desk_add(d, BP_F32, true);
     d->place.state_follows = true;
-    assert_int_equal(load(d), BP_OK);
+    assert_int_equal(weights_desk_load(d), BP_OK);
     float *weights = rig_read(&d->r, rig_find(&d->r, "transformer.wte.weight"));
     assert_true(weights[1] == made_value(0, 1));
     free(weights);
     assert_true(rig_digest(&d->r) == before); /* the adapters are what they were */
-    desk_free(d);
+    weights_desk_free(d);
 }
 
 int main(void)
