@@ -252,6 +252,26 @@ static void searches_that_would_need_too_much_memory_give_up(void **state)
     assert_true(report.nodes < 100000);
 }
 
+/* A hundred buffers that fill a rectangle and that no search packs, beside 2,000 of one byte that
+ * live later: too many for a search of the whole, so that the full sections alone are searched, in
+ * one way after the other. All ways together may try 65,536 placements; then the ways that are left
+ * do without. The search of the whole, which follows, has no placement to try. */
+/* verifies arena-9.a98d */
+static void searches_of_full_sections_share_one_total(void **state)
+{
+    (void)state;
+    set_seed = 2;
+    set_fill_tight(100, 50, 17280, true);
+    for (uint32_t i = 100; i < 2100; i++) {
+        set_buffers[i] = (bp_interval){.size = 1, .lower = 1000 + i, .upper = 1002 + i};
+    }
+    bp_plan_options options = {.node_limit = 1};
+    bp_plan_report report = set_solve(set_buffers, 2100, &options);
+    set_check(set_buffers, 2100, 1, &report);
+    assert_true(report.waste > 0);
+    assert_int_equal(report.nodes, 65536);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_search_that_finds_nothing_stops_at_its_limit),
         cmocka_unit_test(a_search_returns_to_lower_capacities),
         cmocka_unit_test(searches_that_would_need_too_much_memory_give_up),
+        cmocka_unit_test(searches_of_full_sections_share_one_total),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
