@@ -54,13 +54,13 @@ static void product_with(bp_emit *emit, bp_ref c, bp_ref a, uint32_t matrix, bp_
     bp_emit_release(emit, matrix);
 }
 
-static bp_ref narrow_buffer(bp_emit *emit, const bp_adapted *layer, const char *name)
+bp_ref bp_adapter_narrow(bp_emit *emit, const bp_adapted *layer, const char *name)
 {
     return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
                           (uint64_t)rank_of(emit, layer), name);
 }
 
-static void apply_scale(bp_emit *emit, const bp_adapted *layer, bp_ref u)
+void bp_adapter_apply_scale(bp_emit *emit, const bp_adapted *layer, bp_ref u)
 {
     const double factor = bp_adapter_scale(&emit->spec->lora, bp_adapter_part(emit, layer->weight));
     if (factor == 1.0) {
@@ -91,10 +91,8 @@ void bp_adapter_undropped(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_r
     bp_dropout_apply(emit, &dropout, layer->in, x, residual, y);
 }
 
-/* s x A^T (rows, r) */
-static bp_ref squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x)
+void bp_adapter_squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref u)
 {
-    const bp_ref u = narrow_buffer(emit, layer, "lora_u");
     const int64_t in = (int64_t)layer->in, rank = rank_of(emit, layer);
     product_with(emit, u, x, a_of(emit, layer), BP_FOR_FORWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
@@ -104,14 +102,20 @@ static bp_ref squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x)
                                       .ldb = in,
                                       .ldc = rank,
                                       .transpose_b = 1});
-    apply_scale(emit, layer, u);
+}
+
+/* s x A^T (rows, r) */
+static bp_ref squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x)
+{
+    const bp_ref u = bp_adapter_narrow(emit, layer, "lora_u");
+    bp_adapter_squeeze(emit, layer, x, u);
+    bp_adapter_apply_scale(emit, layer, u);
     return u;
 }
 
-/* s d_y B (rows, r) */
-static bp_ref squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_y)
+bp_ref bp_adapter_squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_y)
 {
-    const bp_ref d_u = narrow_buffer(emit, layer, "lora_d_u");
+    const bp_ref d_u = bp_adapter_narrow(emit, layer, "lora_d_u");
     const int64_t rank = rank_of(emit, layer);
     product_with(emit, d_u, d_y, a_of(emit, layer) + 1, BP_FOR_BACKWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
@@ -120,13 +124,12 @@ static bp_ref squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_
                                       .lda = (int64_t)layer->pitch,
                                       .ldb = rank,
                                       .ldc = rank});
-    apply_scale(emit, layer, d_u);
+    bp_adapter_apply_scale(emit, layer, d_u);
     return d_u;
 }
 
-void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y, bool add)
+void bp_adapter_spread(bp_emit *emit, const bp_adapted *layer, bp_ref u, bp_ref y, bool add)
 {
-    const bp_ref u = squeeze(emit, layer, bp_adapter_dropped(emit, layer, x));
     const int64_t rank = rank_of(emit, layer);
     product_with(emit, y, u, a_of(emit, layer) + 1, BP_FOR_FORWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
@@ -139,54 +142,81 @@ void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref
                                       .accumulate = add});
 }
 
-/* gradient (m, n) (+)= left^T right over all rows */
-static void outer(bp_emit *emit, uint32_t parameter, bp_ref left, uint64_t m, uint64_t left_pitch,
-                  bp_ref right, uint64_t n)
+void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y, bool add)
 {
-    bp_matmul_scalars scalars = {.m = (int64_t)m,
-                                 .n = (int64_t)n,
+    const bp_ref u = squeeze(emit, layer, bp_adapter_dropped(emit, layer, x));
+    bp_adapter_spread(emit, layer, u, y, add);
+}
+
+void bp_adapter_outer_a(bp_emit *emit, const bp_adapted *layer, bp_ref d_u, bp_ref x, bp_ref d_a,
+                        int64_t accumulate)
+{
+    const int64_t in = (int64_t)layer->in, rank = rank_of(emit, layer);
+    const bp_matmul_scalars scalars = {.m = rank,
+                                       .n = in,
+                                       .k = (int64_t)emit->rows,
+                                       .lda = rank,
+                                       .ldb = in,
+                                       .ldc = in,
+                                       .transpose_a = 1,
+                                       .accumulate = accumulate};
+    bp_emit_product(emit, d_a, d_u, x, &scalars);
+}
+
+void bp_adapter_backward_b(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref u)
+{
+    const int64_t rank = rank_of(emit, layer);
+    bp_matmul_scalars scalars = {.m = (int64_t)layer->out,
+                                 .n = rank,
                                  .k = (int64_t)emit->rows,
-                                 .lda = (int64_t)left_pitch,
-                                 .ldb = (int64_t)n,
-                                 .ldc = (int64_t)n,
+                                 .lda = (int64_t)layer->pitch,
+                                 .ldb = rank,
+                                 .ldc = rank,
                                  .transpose_a = 1};
-    const bp_ref gradient = bp_emit_gradient(emit, parameter, &scalars.accumulate);
-    bp_emit_product(emit, gradient, left, right, &scalars);
+    const bp_ref d_b = bp_emit_gradient(emit, a_of(emit, layer) + 1, &scalars.accumulate);
+    bp_emit_product(emit, d_b, d_y, u, &scalars);
 }
 
 void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref d_y)
 {
     const uint32_t a = a_of(emit, layer);
-    const uint64_t rank = (uint64_t)rank_of(emit, layer);
     const bool trains_a = bp_emit_trainable(emit, a), trains_b = bp_emit_trainable(emit, a + 1);
     if (!trains_a && !trains_b) {
         return;
     }
     const bp_ref read = bp_adapter_dropped(emit, layer, x);
     if (trains_b) {
-        outer(emit, a + 1, d_y, layer->out, layer->pitch, squeeze(emit, layer, read), rank);
+        bp_adapter_backward_b(emit, layer, d_y, squeeze(emit, layer, read));
     }
     if (trains_a) {
-        outer(emit, a, squeeze_gradient(emit, layer, d_y), rank, rank, read, layer->in);
+        int64_t accumulate = 0;
+        const bp_ref d_u = bp_adapter_squeeze_gradient(emit, layer, d_y);
+        const bp_ref d_a = bp_emit_gradient(emit, a, &accumulate);
+        bp_adapter_outer_a(emit, layer, d_u, read, d_a, accumulate);
     }
 }
 
-void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref d_x)
+void bp_adapter_widen(bp_emit *emit, const bp_adapted *layer, bp_ref d_u, bp_ref d_x, bool add)
 {
-    const bp_ref d_u = squeeze_gradient(emit, layer, d_y);
-    const bool drops = bp_adapter_drops(emit, layer);
-    const bp_ref d = drops ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                                            emit->rows, layer->in, "lora_d_dropped")
-                           : d_x;
     const int64_t rank = rank_of(emit, layer), in = (int64_t)layer->in;
-    product_with(emit, d, d_u, a_of(emit, layer), BP_FOR_BACKWARD,
+    product_with(emit, d_x, d_u, a_of(emit, layer), BP_FOR_BACKWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
                                       .n = in,
                                       .k = rank,
                                       .lda = rank,
                                       .ldb = in,
                                       .ldc = in,
-                                      .accumulate = drops ? 0 : 1});
+                                      .accumulate = add});
+}
+
+void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref d_x)
+{
+    const bp_ref d_u = bp_adapter_squeeze_gradient(emit, layer, d_y);
+    const bool drops = bp_adapter_drops(emit, layer);
+    const bp_ref d = drops ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
+                                            emit->rows, layer->in, "lora_d_dropped")
+                           : d_x;
+    bp_adapter_widen(emit, layer, d_u, d, !drops);
     if (drops) {
         bp_adapter_undropped(emit, layer, d, d_x, d_x);
     }

@@ -43,4 +43,25 @@ void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_r
 /* d_x (rows, in) += mask(s (d_y B) A). */
 void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref d_x);
 
+/* ---- Its parts, each over emit->rows rows, for a layer whose rows are not written down all at
+ * once (layers/image.c) ---- */
+
+/* A buffer (rows, r). */
+bp_ref bp_adapter_narrow(bp_emit *emit, const bp_adapted *layer, const char *name);
+
+/* u (rows, r) = x A^T, x (rows, in); then u = s u; then y (rows, out; pitch) = u B^T, or with `add`
+ * is added to. */
+void bp_adapter_squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref u);
+void bp_adapter_apply_scale(bp_emit *emit, const bp_adapted *layer, bp_ref u);
+void bp_adapter_spread(bp_emit *emit, const bp_adapted *layer, bp_ref u, bp_ref y, bool add);
+
+/* s d_y B, a buffer (rows, r); d_x (rows, in) = d_u A, or with `add` is added to. */
+bp_ref bp_adapter_squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_y);
+void bp_adapter_widen(bp_emit *emit, const bp_adapted *layer, bp_ref d_u, bp_ref d_x, bool add);
+
+/* d_a (r, in), the gradient of A, = d_u^T x, or with `accumulate` is added to; d_B (+)= d_y^T u. */
+void bp_adapter_outer_a(bp_emit *emit, const bp_adapted *layer, bp_ref d_u, bp_ref x, bp_ref d_a,
+                        int64_t accumulate);
+void bp_adapter_backward_b(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref u);
+
 #endif

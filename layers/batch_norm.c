@@ -24,10 +24,12 @@ bool bp_batch_norm_trains(const bp_emit *emit, const bp_batch_norm *norm)
            bp_emit_trainable(emit, norm->first + BIAS);
 }
 
-/* Whether the running statistics are taken. */
+/* Whether the running statistics are taken. Beside adapters they are: an adapter's file has none.
+ */
 static bool batch_norm_runs(const bp_emit *emit, const bp_batch_norm *norm)
 {
-    return emit->mode != BP_MODE_TRAIN || norm->frozen || !bp_batch_norm_trains(emit, norm);
+    return emit->spec->lora.rank > 0 || emit->mode != BP_MODE_TRAIN || norm->frozen ||
+           !bp_batch_norm_trains(emit, norm);
 }
 
 static bp_ref variance_of(const bp_batch_norm *norm, bp_ref statistics)

@@ -4,7 +4,8 @@
  * In training mean and variance are those of a micro-batch's places, and running ones, which are
  * state, follow them: they move in backward, which runs once for each micro-batch whatever is
  * recomputed. So the gradients of one large batch are not those of several micro-batches.
- * Evaluation, and a norm that is frozen or whose weight and bias are, takes the running ones. */
+ * Evaluation takes the running ones, and so does a norm that is frozen, or whose weight and bias
+ * are, or whose net has adapters, whose files have no statistics. */
 #ifndef BP_LAYERS_BATCH_NORM_H
 #define BP_LAYERS_BATCH_NORM_H
 

@@ -188,7 +188,8 @@ static bp_status cnn_check_sizes(const bp_model_config *config, bp_error *error)
 static bp_status cnn_check_ranks(const bp_spec *spec, bp_error *error)
 {
     const bp_cnn_config own = bp_cnn_config_of(&spec->config);
-    if (bp_spec_ranks(spec) > 1 && !own.frozen && bp_cnn_norms(&own)) {
+    const bool moves = !own.frozen && spec->lora.rank == 0 && bp_cnn_norms(&own);
+    if (bp_spec_ranks(spec) > 1 && moves) {
         return bp_error_set(error, BP_ERR_USAGE, "cnn",
                             "running statistics of batch norms would differ from rank to rank; "
                             "freeze_batch_norm in config.json keeps them",

@@ -210,7 +210,8 @@ static void publish_convolution(bp_emit *emit, const char *prefix, const bp_conv
         .shape = {layer->out, layer->depthwise ? 1 : w->channels, w->kernel[0], w->kernel[1]},
         .init = BP_INIT_NORMAL,
         .deviation = sqrt(2.0 / fan),
-        .decay = true};
+        .decay = true,
+        .depthwise = layer->depthwise};
     bp_emit_parameter(emit, &weight);
     if (layer->bias != BP_NO_PARAMETER) {
         const bp_publish_row bias = {"convolution.bias", {layer->out, 0}, BP_INIT_ZEROS, 0.0};

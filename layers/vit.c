@@ -5,10 +5,10 @@
 #include "core/compile/range.h"
 #include "layers/block.h"
 #include "layers/classifier.h"
-#include "layers/image.h"
 #include "layers/inputs.h"
 #include "layers/publish.h"
 #include "layers/vit_block.h"
+#include "layers/vit_embed.h"
 
 BP_OWN_FITS(bp_vit_config);
 
@@ -19,22 +19,9 @@ bp_vit_config bp_vit_config_of(const bp_model_config *config)
     return own;
 }
 
-/* Patches do not overlap; what is left of an image at its right and lower end is not seen. */
-static bp_image_window vit_window(const bp_vit_config *own)
-{
-    const uint64_t each = own->patch > 0 ? own->image / own->patch : 0;
-    return (bp_image_window){.height = own->image,
-                             .width = own->image,
-                             .channels = own->channels,
-                             .out_height = each,
-                             .out_width = each,
-                             .kernel = {own->patch, own->patch},
-                             .stride = {own->patch, own->patch}};
-}
-
 uint32_t bp_vit_tokens(const bp_vit_config *own)
 {
-    const bp_image_window w = vit_window(own);
+    const bp_image_window w = bp_vit_window(own);
     return (uint32_t)(w.out_height * w.out_width) + 1;
 }
 
@@ -184,164 +171,6 @@ static void vit_rows_end(bp_emit *emit, const vit_rows *rows)
     emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;
 }
 
-/* ---- The first stage ---- */
-
-/* What patches see of all images: (batch * patches, channels * patch * patch). */
-static bp_ref vit_patches(bp_emit *emit, const bp_image_window *w)
-{
-    const uint64_t batch = emit->spec->batch;
-    const uint64_t sees = w->channels * w->kernel[0] * w->kernel[1];
-    const bp_patches_operands operands = {
-        .columns = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32,
-                                  batch * w->out_height * w->out_width, sees, "patches"),
-        .x = emit->input[BP_INPUT_IDS]};
-    const bp_patches_scalars scalars = {.batch = (int64_t)batch,
-                                        .height = (int64_t)w->height,
-                                        .width = (int64_t)w->width,
-                                        .channels = (int64_t)w->channels,
-                                        .pitch = (int64_t)w->channels,
-                                        .out_height = (int64_t)w->out_height,
-                                        .out_width = (int64_t)w->out_width,
-                                        .kernel_height = w->kernel[0],
-                                        .kernel_width = w->kernel[1],
-                                        .stride_height = w->stride[0],
-                                        .stride_width = w->stride[1]};
-    bp_emit_patches(emit, &operands, &scalars);
-    return operands.columns;
-}
-
-/* y (width) = the first token and its position. */
-static void vit_first(bp_emit *emit, uint64_t width, bp_ref first, bp_ref positions, bp_ref y)
-{
-    const bp_dropout_scalars sum = {.count = (int64_t)width, .per_sample = (int64_t)width};
-    const bp_dropout_operands parts = {
-        .y = y, .x = first, .residual = positions, .step = emit->step};
-    bp_emit_dropout(emit, &parts, &sum);
-}
-
-static void vit_drop(bp_emit *emit, uint64_t width, bp_ref x)
-{
-    const bp_transformer own = bp_transformer_of(&emit->spec->config);
-    const bp_dropout dropout = {0, own.embedding_dropout};
-    if (bp_dropout_probability(emit, &dropout) > 0.0) {
-        bp_dropout_apply(emit, &dropout, width, x, BP_ABSENT, x);
-    }
-}
-
-/* Each image's patches by themselves: their rows lie behind its first token's. */
-static void vit_embed(bp_emit *emit, bp_ref out)
-{
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
-    const bp_image_window w = vit_window(&own);
-    const uint64_t width = own.stack.width, patches = bp_vit_tokens(&own) - 1;
-    const uint64_t sees = w.channels * w.kernel[0] * w.kernel[1];
-    const bp_ref columns = vit_patches(emit, &w);
-    const bp_ref first = bp_emit_acquire(emit, BP_VIT_FIRST, BP_FOR_FORWARD);
-    const bp_ref positions = bp_emit_acquire(emit, BP_VIT_POSITIONS, BP_FOR_FORWARD);
-    const bp_ref weight = bp_emit_acquire(emit, BP_VIT_PATCH_WEIGHT, BP_FOR_FORWARD);
-    const bp_ref bias = bp_emit_acquire(emit, BP_VIT_PATCH_BIAS, BP_FOR_FORWARD);
-    const bp_matmul_scalars scalars = {.m = (int64_t)patches,
-                                       .n = (int64_t)width,
-                                       .k = (int64_t)sees,
-                                       .lda = (int64_t)sees,
-                                       .ldb = (int64_t)sees,
-                                       .ldc = (int64_t)width,
-                                       .transpose_b = 1};
-    for (uint64_t i = 0; i < emit->spec->batch; i++) {
-        const bp_ref y = bp_ref_at(out, i * (patches + 1) * width);
-        const bp_matmul_operands operands = {.c = bp_ref_at(y, width),
-                                             .before = BP_ABSENT,
-                                             .a = bp_ref_at(columns, i * patches * sees),
-                                             .b = weight,
-                                             .bias = bias,
-                                             .residual = bp_ref_at(positions, width),
-                                             .work = BP_ABSENT};
-        vit_first(emit, width, first, positions, y);
-        bp_emit_matmul(emit, &operands, &scalars);
-    }
-    bp_emit_release(emit, BP_VIT_PATCH_BIAS);
-    bp_emit_release(emit, BP_VIT_PATCH_WEIGHT);
-    bp_emit_release(emit, BP_VIT_POSITIONS);
-    bp_emit_release(emit, BP_VIT_FIRST);
-    vit_drop(emit, width, out);
-}
-
-/* The first token's gradient is that of the first position, and there is no other of it. */
-static void vit_backward_table(bp_emit *emit, uint32_t parameter, uint64_t positions, bp_ref d)
-{
-    if (!bp_emit_trainable(emit, parameter)) {
-        return;
-    }
-    bp_embedding_position_backward_scalars scalars = {
-        .rows = (int64_t)emit->rows,
-        .sequence = emit->spec->sequence,
-        .width = (int64_t)bp_transformer_of(&emit->spec->config).width,
-        .positions = (int64_t)positions};
-    const bp_embedding_position_backward_operands operands = {
-        .d_wpe = bp_emit_gradient(emit, parameter, &scalars.accumulate),
-        .d_out = d,
-        .step = emit->step};
-    bp_emit_embedding_position_backward(emit, &operands, &scalars);
-}
-
-/* Images in order. */
-static void vit_backward_weight(bp_emit *emit, const bp_vit_config *own, bp_ref d)
-{
-    const bp_image_window w = vit_window(own);
-    const uint64_t width = own->stack.width, patches = bp_vit_tokens(own) - 1;
-    const uint64_t sees = w.channels * w.kernel[0] * w.kernel[1];
-    const bp_ref columns = vit_patches(emit, &w);
-    bp_matmul_scalars scalars = {.m = (int64_t)width,
-                                 .n = (int64_t)sees,
-                                 .k = (int64_t)patches,
-                                 .lda = (int64_t)width,
-                                 .ldb = (int64_t)sees,
-                                 .ldc = (int64_t)sees,
-                                 .transpose_a = 1};
-    const bp_ref d_weight = bp_emit_gradient(emit, BP_VIT_PATCH_WEIGHT, &scalars.accumulate);
-    for (uint64_t i = 0; i < emit->spec->batch; i++) {
-        const bp_matmul_operands operands = {.c = d_weight,
-                                             .before = BP_ABSENT,
-                                             .a = bp_ref_at(d, (i * (patches + 1) + 1) * width),
-                                             .b = bp_ref_at(columns, i * patches * sees),
-                                             .bias = BP_ABSENT,
-                                             .residual = BP_ABSENT,
-                                             .work = BP_ABSENT};
-        bp_emit_matmul(emit, &operands, &scalars);
-        scalars.accumulate = 1;
-    }
-}
-
-static void vit_backward_bias(bp_emit *emit, const bp_vit_config *own, bp_ref d)
-{
-    const uint64_t width = own->stack.width, tokens = bp_vit_tokens(own);
-    bp_bias_backward_scalars scalars = {
-        .rows = (int64_t)(tokens - 1), .n = (int64_t)width, .pitch = (int64_t)width};
-    const bp_ref d_bias = bp_emit_gradient(emit, BP_VIT_PATCH_BIAS, &scalars.accumulate);
-    for (uint64_t i = 0; i < emit->spec->batch; i++) {
-        const bp_bias_backward_operands operands = {.d_bias = d_bias,
-                                                    .d_y = bp_ref_at(d, (i * tokens + 1) * width)};
-        bp_emit_bias_backward(emit, &operands, &scalars);
-        scalars.accumulate = 1;
-    }
-}
-
-static void vit_backward_embed(bp_emit *emit, bp_stage_call *call)
-{
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
-    const bp_ref d = call->d_output;
-    vit_drop(emit, own.stack.width, d);
-    vit_backward_table(emit, BP_VIT_FIRST, 1, d);
-    vit_backward_table(emit, BP_VIT_POSITIONS, bp_vit_tokens(&own), d);
-    if (bp_emit_trainable(emit, BP_VIT_PATCH_WEIGHT)) {
-        vit_backward_weight(emit, &own, d);
-    }
-    if (bp_emit_trainable(emit, BP_VIT_PATCH_BIAS)) {
-        vit_backward_bias(emit, &own, d);
-    }
-    call->d_input = BP_ABSENT;
-}
-
 /* ---- The head ---- */
 
 static bp_norm vit_last_norm(const bp_vit_config *own)
@@ -413,7 +242,7 @@ static void vit_forward(bp_emit *emit, bp_stage_call *call)
     if (call->stage == 0) {
         call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
                                       own.stack.width, "out");
-        vit_embed(emit, call->output);
+        bp_vit_embed(emit, call->output);
     } else if (is_block(&own, call->stage)) {
         bp_block *block = bp_block_room(emit);
         bp_vit_block_describe(emit, call, block);
@@ -430,7 +259,8 @@ static void vit_backward(bp_emit *emit, bp_stage_call *call)
     vit_rows rows;
     vit_rows_begin(emit, &rows);
     if (call->stage == 0) {
-        vit_backward_embed(emit, call);
+        bp_vit_embed_backward(emit, call->d_output);
+        call->d_input = BP_ABSENT;
     } else if (is_block(&own, call->stage)) {
         bp_block *block = bp_block_room(emit);
         bp_vit_block_describe(emit, call, block);

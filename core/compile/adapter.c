@@ -61,6 +61,12 @@ bool bp_adapter_table(const bp_emit *emit, uint32_t parameter)
            p->shape[0] == emit->spec->config.vocabulary;
 }
 
+bool bp_adapter_convolution(const bp_emit *emit, uint32_t parameter)
+{
+    const bp_parameter *p = &emit->parameters[parameter];
+    return p->base == BP_NO_PARAMETER && p->rank == 4;
+}
+
 bool bp_adapter_turned(const bp_emit *emit, uint32_t parameter)
 {
     const uint32_t base = emit->parameters[parameter].base;
@@ -95,18 +101,19 @@ static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
     size_t length = bp_adapter_module_length(name);
     bool found = false;
     const bool table = bp_adapter_table(emit, index);
-    const bool takes = table || bp_adapter_dense(emit, index);
+    const bool named = table || bp_adapter_convolution(emit, index);
+    const bool takes = named || bp_adapter_dense(emit, index);
     if (length == 0 || !takes) {
         return false;
     }
-    if (table && lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
+    if (named && lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
         return false;
     }
     if (lora->choose != NULL) {
         return bp_adapter_part(emit, index).rank > 0;
     }
     for (uint32_t t = 0; t < lora->target_count; t++) {
-        if (table ? bp_adapter_ends_with(name, length, lora->targets[t])
+        if (named ? bp_adapter_ends_with(name, length, lora->targets[t])
                   : is_target(lora->targets[t], name, length)) {
             found = true;
             *used |= UINT64_C(1) << (t % 64);
@@ -161,6 +168,18 @@ static void publish_one(bp_emit *emit, uint32_t base, const char *module, size_t
     bp_emit_parameter(emit, &info);
 }
 
+static bool refuses_magnitudes(bp_emit *emit, const char *name)
+{
+    if (emit->spec->lora.magnitudes) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                                    "magnitudes are of dense layers; adapters of a table of tokens "
+                                    "and of convolutions have none",
+                                    name);
+        bp_error_prefix(emit->graph->error, "use-dora");
+    }
+    return emit->spec->lora.magnitudes;
+}
+
 static void publish_table(bp_emit *emit, uint32_t base)
 {
     const uint64_t *shape = emit->parameters[base].shape;
@@ -168,12 +187,7 @@ static void publish_table(bp_emit *emit, uint32_t base)
     const uint64_t rows = shape[0], width = shape[1];
     const uint64_t rank = bp_adapter_part(emit, base).rank;
     const size_t length = bp_adapter_module_length(name);
-    if (emit->spec->lora.magnitudes) {
-        emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
-                                    "magnitudes are of dense layers; adapters of a table of tokens "
-                                    "have none",
-                                    name);
-        bp_error_prefix(emit->graph->error, "use-dora");
+    if (refuses_magnitudes(emit, name)) {
         return;
     }
     emit->parameters[base].adapter = emit->parameter_count;
@@ -221,10 +235,43 @@ static void publish_rows(bp_emit *emit, uint32_t count)
                                      .embedding = true});
 }
 
+/* A: the base's own window, to r channels; B: 1 x 1. */
+static void publish_convolution(bp_emit *emit, uint32_t base)
+{
+    const bp_parameter *p = &emit->parameters[base];
+    const char *name = bp_emit_name(emit, base);
+    const uint64_t out = p->shape[0], rank = bp_adapter_part(emit, base).rank;
+    const uint64_t fan = bp_size_mul(p->shape[1], bp_size_mul(p->shape[2], p->shape[3]));
+    const size_t length = bp_adapter_module_length(name);
+    const bp_parameter_info a = {.rank = 4,
+                                 .shape = {rank, p->shape[1], p->shape[2], p->shape[3]},
+                                 .init = BP_INIT_NORMAL,
+                                 .deviation = 1.0 / sqrt(3.0 * (double)fan)};
+    if (refuses_magnitudes(emit, name)) {
+        return;
+    }
+    if (p->depthwise) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                                    "a convolution of each channel by itself has no adapter here; "
+                                    "name others, or leave it out (exclude-modules)",
+                                    name);
+        bp_error_prefix(emit->graph->error, "target-modules");
+        return;
+    }
+    emit->parameters[base].adapter = emit->parameter_count;
+    publish_one(emit, base, name, length, ".lora_A.weight", &a);
+    publish_one(emit, base, name, length, ".lora_B.weight",
+                &(bp_parameter_info){.rank = 4, .shape = {out, rank, 1, 1}, .init = BP_INIT_ZEROS});
+}
+
 static void publish_adapter(bp_emit *emit, uint32_t base)
 {
     if (emit->parameters[base].embedding) {
         publish_table(emit, base);
+        return;
+    }
+    if (bp_adapter_convolution(emit, base)) {
+        publish_convolution(emit, base);
         return;
     }
     const uint64_t *shape = emit->parameters[base].shape;
@@ -297,8 +344,8 @@ void bp_adapter_publish(bp_emit *emit)
     if (lora->choose != NULL) {
         if (lora->rank > 0 && !any && emit->status == BP_OK) {
             emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
-                                        "no dense layer of this model's blocks is chosen for an "
-                                        "adapter",
+                                        "no dense layer of this model's blocks and no convolution "
+                                        "is chosen for an adapter",
                                         lora->target_count > 0 ? lora->targets[0] : "");
             bp_error_prefix(emit->graph->error, "target-modules");
         }
@@ -308,7 +355,7 @@ void bp_adapter_publish(bp_emit *emit)
         if ((used >> (t % 64) & 1) == 0) {
             emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
                                         "the target names no dense layer of this model's blocks "
-                                        "(all-linear is all of them)",
+                                        "(all-linear is all of them) and no convolution",
                                         lora->targets[t]);
             bp_error_prefix(emit->graph->error, "target-modules");
         }

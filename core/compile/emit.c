@@ -269,6 +269,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .decay = info->decay,
                                 .embedding = info->embedding,
                                 .statistic = info->statistic,
+                                .depthwise = info->depthwise,
                                 .input_major = info->input_major,
                                 .together = info->together > 0 ? info->together : 1,
                                 .rate_scale = 1.0,

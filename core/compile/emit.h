@@ -37,6 +37,7 @@ typedef struct bp_parameter_info {
     bool input_major;  /* a matrix stored as (in, out): an output's weights are a column */
     uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
     bool statistic;    /* no optimizer moves it, backward does: state, and never trained */
+    bool depthwise;    /* a convolution's weight, of each channel by itself */
     bool adapts;       /* an adapter of parameter `base` */
     uint32_t base;
 } bp_parameter_info;
@@ -62,6 +63,7 @@ typedef struct bp_parameter {
     bool due;              /* its gradient is complete: norms and apply take it now */
     bool trainable;        /* a frozen one has no gradient, no master, no state */
     bool statistic;        /* of bp_parameter_info */
+    bool depthwise;        /* likewise */
     bp_master master_form; /* how `master` completes the weight */
     double rate_scale;     /* of its own learning rate to the run's */
     double weight_decay;   /* its own, already 0 where it does not apply */

@@ -1,61 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # ResNet: a directory that transformers saved is read, judges as transformers does, comes out to the last bit, and trains
-# (every policy's bits, stopped and resumed); what is not computed is refused.
-# verifies layers-17.98a6
-. "$(dirname "$0")/lib.sh"
+# (every policy's bits, stopped and resumed), adapters of its convolutions too, in PEFT's form both ways; what is not
+# computed is refused.
+# verifies layers-17.98a6 layers-33.4818
 golden=tests/golden/resnet
-data=(--data "$golden/images.csv")
+. "$(dirname "$0")/images.sh"
 
-run eval --model "$golden" "${data[@]}" --predictions "$work/said.jsonl" --json
-check $code "eval" "$err"
-near loss loss
-paste -d' ' <(grep -o '"logits": \[[^]]*' "$work/said.jsonl" | tr -c '0-9.e\n-' ' ' | sed 's/^ *e* *//') \
-    <(sed 's/.*"logits": \[//; s/\], \[/\n/g' "$golden/eval.json" | tr -d '[]}' | tr ',' ' ') |
-    awk '{ sub(/^[^0-9-]*/, ""); for (i = 1; i <= 3; i++) { d = $i - $(i + 3); if (d * d > 1e-10 * (1 + $i * $i)) bad++ } }
-         END { exit !(NR == 6 && bad == 0) }'
-check $? "its logits are those of transformers" "$(cat "$work/said.jsonl" "$golden/eval.json")"
-
-run train --model "$golden" "${data[@]}" --per-device-train-batch-size 3 --max-steps 0 --quiet --output-dir "$work/same"
-check $code "no step" "$err"
-if command -v python3 >/dev/null; then
-    python3 - "$golden" "$work/same" <<'END2'
-import json, struct, sys
-def tensors(path):
-    data = open(path + "/model.safetensors", "rb").read()
-    n = struct.unpack("<Q", data[:8])[0]
-    head = json.loads(data[8 : 8 + n])
-    return {k: (v["dtype"], v["shape"], data[8 + n + v["data_offsets"][0] : 8 + n + v["data_offsets"][1]])
-            for k, v in head.items() if k != "__metadata__"}
-a, b = tensors(sys.argv[1]), tensors(sys.argv[2])
-counts = [k for k in a if k.endswith("num_batches_tracked")]
-x, y = (json.load(open(d + "/config.json")) for d in sys.argv[1:])
-same = all(x[k] == y[k] for k in ("depths", "hidden_sizes", "embedding_size", "layer_type", "id2label", "image_size",
-                                  "architectures", "num_channels", "downsample_in_bottleneck"))
-sys.exit(not (len(counts) == 12 and same and {k: v for k, v in a.items() if k not in counts} == b))
-END2
-    check $? "every tensor but the counts of batches comes back to the last bit, and the configuration" \
-        "$(cat "$work/same/config.json")"
-fi
-
-common=(--model "$golden" "${data[@]}" --per-device-train-batch-size 2 --gradient-accumulation-steps 2 --learning-rate 1e-2 --quiet)
-run plan --model "$golden" --per-device-train-batch-size 2 --gradient-accumulation-steps 2 --json
-planned=$(json arena_bytes)
-run train "${common[@]}" --max-steps 8 --output-dir "$work/a" --json
-[[ $code -eq 0 && -n $planned && $(json arena_bytes) -eq $planned && $(json device_bytes_in_use) -eq $planned ]]
-check $? "planned bytes are used" "$planned $out$err"
-digest=$(json state_digest)
-for policy in full sqrt selective:norm; do
-    run train "${common[@]}" --max-steps 8 --output-dir "$work/$policy" --json --gradient-checkpointing $policy
-    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
-    check $? "$policy: the same bits" "$out$err"
-done
-run train "${common[@]}" --max-steps 8 --output-dir "$work/b" --stop-at-step 3
-run train "${common[@]}" --max-steps 8 --output-dir "$work/b" --resume --json
-[[ $(json state_digest) == "$digest" ]]
-check $? "stopped and resumed: the same bits" "$out$err"
+judges
+comes_back 62 depths,hidden_sizes,embedding_size,layer_type,id2label,image_size,architectures,num_channels,downsample_in_bottleneck \
+    'num_batches_tracked$'
+same_steps whole 8 3 -- --model "$golden" -- --learning-rate 1e-2
 
 # Without image_size images have the size that preprocessor_config.json makes of all alike, and the key is written.
+common=(--model "$golden" "${data[@]}" --per-device-train-batch-size 2 --gradient-accumulation-steps 2 --learning-rate 1e-2 --quiet)
 size=$(sed -n 's/.*"image_size": \([0-9]*\).*/\1/p' "$golden/config.json")
 cp -r "$golden" "$work/unsized" && sed -i '/"image_size"/d' "$work/unsized/config.json"
 for prep in "{\"size\": {\"height\": $size, \"width\": $size}}" "{\"size\": {\"shortest_edge\": 90}, \"do_center_crop\": true,
@@ -69,64 +27,69 @@ done
 echo '{"size": {"shortest_edge": 90}, "image_mean": [0, 0, 0], "image_std": [1, 1, 1]}' >"$work/unsized/preprocessor_config.json"
 expect 4 "right would be $((224 * 224 * 3 + 1))" train "${common[@]}" --model "$work/unsized" --max-steps 1 --output-dir "$work/x"
 
-# On the simulated GPU it trains as on the host.
-if [[ -e $BUILD/ptxvm/libcuda.so.1 ]]; then
-    losses=()
-    for device in host cuda; do
-        LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm run train --model "$golden" "${data[@]}" --per-device-train-batch-size 2 --max-steps 3 \
-            --learning-rate 1e-2 --device $device --output-dir "$work/on-$device"
-        losses+=("$code $(grep -oE 'step 3/3  loss [0-9.]+' <<<"$out$err")")
-    done
-    [[ ${losses[0]} == "0 step"* && ${losses[0]} == "${losses[1]}" ]]
-    check $? "the loss of a GPU" "${losses[*]} $err"
-fi
+on_gpu whole 3 --learning-rate 1e-2
+five_classes
+bare resnet. ResNetModel
 
-# Classes of one's own: a new classifier over the same layers, also over a ResNetModel's bare tensors.
-run train "${common[@]}" --max-steps 0 --output-dir "$work/five" --num-labels 5
-[[ $code -eq 0 ]] && run eval --model "$work/five" "${data[@]}" --json && grep -q '"LABEL_4"' "$work/five/config.json"
-check $? "five classes" "$out$err"
+# Adapters of convolutions, a window of 7 x 7 with a stride among them: those that PEFT wrote judge as it says, beside
+# their base, merged, and when they have been read and written.
+judged "an adapter of PEFT's" "$golden/adapter/logits.json" --model "$golden" --adapter "$golden/adapter"
+run export --model "$golden" --adapter "$golden/adapter" --merge --to "$work/merged"
+check $code "merge" "$err"
+judged "merged, the same" "$golden/adapter/logits.json" --model "$work/merged"
+run train --model "$golden" --adapter "$golden/adapter" "${data[@]}" --max-steps 0 --output-dir "$work/again"
+[[ $code -eq 0 ]] && grep -q '"rank_pattern": {"layer.1.convolution": 1}' "$work/again/adapter_config.json" &&
+    cmp -s <(tail -c 2516 "$golden/adapter/adapter_model.safetensors" | od -An -v -tx4 -w4 | sort) \
+        <(tail -c 2516 "$work/again/adapter_model.safetensors" | od -An -v -tx4 -w4 | sort)
+check $? "it comes out as it was" "$err$(cat "$work/again/adapter_config.json")"
+judged "and judges the same" "$golden/adapter/logits.json" --model "$golden" --adapter "$work/again"
+
+# They train as everything does, and are what convolutions get without a name.
+same_steps some 8 3 -- --model "$golden" --lora-r 2 --lora-alpha 4 --lora-dropout 0.2 --target-modules '.*\.layer\.[01]\.convolution' \
+    --rank-pattern layer.0.convolution=3 -- --learning-rate 1e-2
+[[ -e $work/some/adapter_model.safetensors ]] && grep -q '"classifier.1"' "$work/some/adapter_config.json" &&
+    grep -q '"task_type": null' "$work/some/adapter_config.json" &&
+    ! grep -aq 'embedder\|running' "$work/some/adapter_model.safetensors"
+check $? "the adapter's files" "$(cat "$work/some/adapter_config.json")"
+run train "${common[@]}" --output-dir "$work/usual" --lora-r 2 --max-steps 4 --json
+[[ $code -eq 0 ]] && grep -q '"target_modules": \["convolution"\]' "$work/usual/adapter_config.json"
+check $? "all convolutions unless some are named" "$err$(cat "$work/usual/adapter_config.json")"
+run train "${common[@]}" --output-dir "$work/ranks" --lora-r 2 --max-steps 4 --json --lanes 2 --fabric threads:2
+check $code "two ranks, as no statistics move" "$err"
+on_gpu adapters 3 --learning-rate 1e-2 --lora-r 2 --lora-dropout 0.1
+expect 2 'all-linear.*no convolution' train "${common[@]}" --output-dir "$work/x" --lora-r 2 --target-modules all-linear
+expect 2 'use-dora.*convolution' train "${common[@]}" --output-dir "$work/x" --lora-r 2 --use-dora
+expect 2 'embedder.*no convolution' train "${common[@]}" --output-dir "$work/x" --lora-r 2 --target-modules embedder
 if command -v python3 >/dev/null; then
-    mkdir "$work/bare"
-    python3 - "$golden" "$work/bare" "$work/five" <<'END2'
-import json, struct, sys
-def read(path):
-    data = open(path + "/model.safetensors", "rb").read()
-    n = struct.unpack("<Q", data[:8])[0]
-    return json.loads(data[8 : 8 + n]), data[8 + n :]
-head, body = read(sys.argv[1])
-five, more = read(sys.argv[3])
-piece = lambda h, b, k: b[slice(*h[k]["data_offsets"])]
-for k in five:
-    if k.startswith("resnet."):
-        assert piece(head, body, k) == piece(five, more, k), k
-assert five["classifier.1.weight"]["shape"] == [5, 12]
-bare = {k[7:]: v for k, v in head.items() if k.startswith("resnet.")}
-at, data = 0, b""
-for k, v in bare.items():
-    data += piece(head, body, "resnet." + k)
-    v["data_offsets"] = [at, len(data)]
-    at = len(data)
-text = json.dumps(bare).encode()
-open(sys.argv[2] + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
-config = json.load(open(sys.argv[1] + "/config.json"))
-config["architectures"] = ["ResNetModel"]
-json.dump(config, open(sys.argv[2] + "/config.json", "w"))
+    mkdir "$work/wrong"
+    cp "$golden/adapter/adapter_config.json" "$work/wrong"
+    # wrong FROM TO: the adapter with a text in its tensors' description changed.
+    wrong() {
+        python3 - "$golden/adapter" "$work/wrong" "$@" <<'END2'
+import struct, sys
+data = open(sys.argv[1] + "/adapter_model.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head = data[8 : 8 + n].decode()
+assert sys.argv[3] in head
+head = head.replace(sys.argv[3], sys.argv[4], 1).encode()
+open(sys.argv[2] + "/adapter_model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data[8 + n :])
 END2
-    check $? "the layers are as they were, and the classifier another"
-    run train --model "$work/bare" "${common[@]:2}" --max-steps 2 --output-dir "$work/new" --num-labels 3
-    check $code "a bare model gets a classifier" "$err"
-    expect 4 'classifier.1.*missing|missing.*classifier.1' eval --model "$work/bare" "${data[@]}"
+    }
+    for shape in "[2,3,7,7] [2,147,1,1]" "[2,3,7,7] [2,147]" "[2,3,7,7] [3,2,7,7]" "[8,2,1,1] [8,2]" "[8,2,1,1] [2,8,1,1]"; do
+        wrong ${shape}
+        expect 4 'shape' eval --model "$golden" --adapter "$work/wrong" "${data[@]}"
+        expect 4 'another base: its shape' export --model "$golden" --adapter "$work/wrong" --merge --to "$work/no"
+    done
+    cp "$golden/adapter/adapter_model.safetensors" "$work/wrong"
+    sed 's/"use_dora": false/"use_dora": true/' "$golden/adapter/adapter_config.json" >"$work/wrong/adapter_config.json"
+    expect 4 'magnitudes.*convolutions' export --model "$golden" --adapter "$work/wrong" --merge --to "$work/no"
 fi
 
-# What is not computed is refused by name.
-mkdir "$work/odd"
-cp "$golden/model.safetensors" "$work/odd"
-for odd in 's/"relu"/"gelu"/ hidden_act' 's/"bottleneck",/"wide",/ layer_type' 's/"embedding_size": 4/"embedding_size": 0/ embedding_size'; do
-    sed "${odd% *}" "$golden/config.json" >"$work/odd/config.json"
-    expect 4 "${odd##* }" eval --model "$work/odd" "${data[@]}"
-done
-tr -d '\n' <"$golden/config.json" | sed 's/"depths": \[ *1, *2 *\]/"depths": [1, 2, 3]/' >"$work/odd/config.json"
-expect 2 'depths' eval --model "$work/odd" "${data[@]}"
-tr -d '\n' <"$golden/config.json" | sed 's/"depths": \[ *1, *2 *\]/"depths": [1, 58]/' >"$work/odd/config.json"
-expect 2 'depths' eval --model "$work/odd" "${data[@]}"
+refused <<'END2'
+4 s/"hidden_act":."relu"/"hidden_act":"gelu"/ hidden_act
+4 s/"bottleneck",/"wide",/ layer_type
+4 s/"embedding_size":.4/"embedding_size":0/ embedding_size
+2 s/"depths":.\[.*1,.*2.*\],..*"downsample_in_b/"depths":[1,2,3],"downsample_in_b/ depths
+2 s/"depths":.\[.*1,.*2.*\],..*"downsample_in_b/"depths":[1,58],"downsample_in_b/ depths
+END2
 finish

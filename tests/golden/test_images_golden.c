@@ -17,6 +17,8 @@
 #include "layers/vit.h"
 #include "tests/support/reference.h"
 #include "tools/formats/cnn_text.h"
+#include "tools/formats/family.h"
+#include "tools/formats/peft_choice.h"
 
 #define FOLDER "tests/golden/images"
 
@@ -26,6 +28,7 @@ typedef struct images {
     int32_t *tokens;
     int32_t *labels;
     uint32_t token_count;
+    bp_peft_choice choice; /* of adapters */
 } images;
 
 /* What tools/golden/resnet.py says of a ResNet; false: the file is none. */
@@ -117,6 +120,69 @@ static void read_layers(images *c, bp_cnn_config *own)
     free(texts);
 }
 
+/* A line of a tensor of lines, `at` moved behind it; NULL: there is none. */
+static const char *next_line(const char *texts, size_t bytes, size_t *at, char line[128])
+{
+    size_t length = 0;
+    if (*at >= bytes) {
+        return NULL;
+    }
+    while (texts[*at + length] != '\n') {
+        assert_true(length < 127);
+        line[length] = texts[*at + length];
+        length++;
+    }
+    line[length] = '\0';
+    *at += length + 1;
+    return line;
+}
+
+static void read_patterns(images *c, const char *name, bp_peft_patterns *patterns)
+{
+    size_t bytes = 0, at = 0;
+    char line[128];
+    if (!golden_has(&c->file, name)) {
+        return;
+    }
+    char *texts = golden_tensor(&c->file, name, &bytes);
+    while (next_line(texts, bytes, &at, line) != NULL) {
+        const char *space = strchr(line, ' ');
+        assert_non_null(space);
+        const char *fault = bp_peft_add_pattern(&c->choice, patterns, line, (size_t)(space - line),
+                                                strtod(space, NULL));
+        assert_null(fault);
+    }
+    free(texts);
+}
+
+/* What tools/golden/image_adapters.py says of adapters, if anything. */
+static void read_adapters(images *c)
+{
+    size_t bytes = 0, at = 0;
+    char line[128];
+    if (!golden_has(&c->file, "adapters")) {
+        return;
+    }
+    int32_t *n = golden_tensor(&c->file, "adapters", &bytes);
+    char *texts = golden_tensor(&c->file, "targets", &bytes);
+    while (next_line(texts, bytes, &at, line) != NULL) {
+        const bool expression = bp_peft_is_expression(line, strlen(line));
+        const char *fault = (expression ? bp_peft_add_expression : bp_peft_add_name)(
+            &c->choice, &c->choice.targets, line, strlen(line));
+        assert_null(fault);
+    }
+    read_patterns(c, "ranks", &c->choice.ranks);
+    read_patterns(c, "alphas", &c->choice.alphas);
+    c->spec.lora = (bp_lora){.rank = (uint32_t)n[0], .alpha = n[1], .rank_stabilized = n[2] != 0};
+    assert_null(bp_peft_choice_use(&c->choice, &c->spec.lora));
+    if (golden_has(&c->file, "vit")) {
+        c->spec.config.family = &bp_family_vit;
+        bp_peft_choice_rename(&c->choice, &c->spec.config, &c->spec.lora);
+    }
+    free(texts);
+    free(n);
+}
+
 static void images_open(images *c, const char *name)
 {
     char path[320];
@@ -148,6 +214,7 @@ static void images_open(images *c, const char *name)
     c->spec.batch = (uint32_t)n[4];
     c->spec.accumulation = (uint32_t)n[5];
     c->spec.optimizer_options.epsilon = 1e-3;
+    read_adapters(c);
     free(n);
     c->tokens = golden_tensor(&c->file, "tokens", &bytes);
     c->token_count = (uint32_t)(bytes / sizeof *c->tokens);
@@ -278,11 +345,12 @@ static void check_training(const char *name)
     }
 }
 
-/* verifies layers-13.c101 layers-16.6686 layers-17.98a6 layers-31.1059 layers-32.7a15 */
+/* verifies layers-13.c101 layers-16.6686 layers-17.98a6 layers-31.1059 layers-32.7a15
+ * layers-33.4818 */
 static void test_training(void **state)
 {
     (void)state;
-    assert_int_equal(each_file(check_training), 20);
+    assert_int_equal(each_file(check_training), 24);
 }
 
 /* Evaluation takes the running statistics, the last batch a short one. */
@@ -305,7 +373,7 @@ static void check_logits(const char *name)
 static void test_logits(void **state)
 {
     (void)state;
-    assert_int_equal(each_file(check_logits), 20);
+    assert_int_equal(each_file(check_logits), 24);
 }
 
 int main(void)

@@ -194,10 +194,11 @@ static const option table[] = {
     {"lora-bias", OPTION_CHOICE, SHAPES, AT(lora_bias), 0, 0, "none", "none|all|lora_only", true,
      "biases that are trained beside adapters: all, or those of the adapted layers (PEFT's bias)"},
     {"target-modules", OPTION_TEXT, SHAPES, AT(target_modules), 0, 0, NULL, "NAME,..", true,
-     "layers, or the table of tokens, that get adapters, by the ends of their names, or by an "
+     "layers (dense ones, convolutions, the table of tokens) that get adapters, by the ends of "
+     "their names, or by an "
      "expression that matches whole "
      "names as Python's re.fullmatch does; all-linear: all of the blocks'; default: "
-     "c_attn (gpt2), q_proj,v_proj (llama), query,value (bert)"},
+     "c_attn (gpt2), q_proj,v_proj (llama), query,value (bert), convolution (resnet)"},
     {"exclude-modules", OPTION_TEXT, SHAPES, AT(exclude_modules), 0, 0, NULL, "NAME,..", true,
      "layers that get no adapters, in the same forms"},
     {"layers-to-transform", OPTION_TEXT, SHAPES, AT(layers_to_transform), 0, 0, NULL, "N,..", true,

@@ -110,5 +110,6 @@ const bp_family bp_family_cnn = {.model_type = "cnn",
                                  .task = BP_TASK_CLASSES,
                                  .settle = settle,
                                  .naming = {rules, ROWS_COUNT(rules), NULL, 0, NULL, 0},
+                                 .adapter_targets = "convolution",
                                  .presets = presets,
                                  .preset_count = ROWS_COUNT(presets)};

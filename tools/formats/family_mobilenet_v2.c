@@ -92,5 +92,7 @@ const bp_family bp_family_mobilenet_v2 = {
     .judge_class = "MobileNetV2ForImageClassification",
     .settle = family_mobilenet_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
+    .adapter_targets = "first_conv.convolution,expand_1x1.convolution,reduce_1x1.convolution,"
+                       "conv_1x1.convolution", /* those of each channel by itself have none */
     .presets = presets,
     .preset_count = ROWS_COUNT(presets)};

@@ -95,5 +95,6 @@ const bp_family bp_family_resnet = {
     .judge_class = "ResNetForImageClassification",
     .settle = family_resnet_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
+    .adapter_targets = "convolution",
     .presets = presets,
     .preset_count = ROWS_COUNT(presets)};

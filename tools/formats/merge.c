@@ -50,10 +50,31 @@ static bool merge_name_of(const char *parameter, const char *kind, const char *e
     return true;
 }
 
-/* A matrix, or with 0 columns a vector, as floats; *values stays NULL where the file has none of
- * that name. */
-static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, uint64_t columns,
-                          bp_staging *room, const float **values, bp_error *error)
+/* Elements of a row: of a weight of rank 1 there is 1. */
+static uint64_t merge_columns(uint32_t rank, const uint64_t *shape)
+{
+    uint64_t columns = 1;
+    for (uint32_t i = 1; i < rank; i++) {
+        columns = bp_size_mul(columns, shape[i]);
+    }
+    return columns;
+}
+
+/* Whether a tensor is a matrix of so many rows and columns; with 0 columns a vector; with a
+ * `window` a convolution's (rows, columns / window, window[0], window[1]). */
+static bool merge_shaped(const bp_tensor_entry *entry, uint64_t rows, uint64_t columns,
+                         const uint64_t *window)
+{
+    const uint32_t rank = columns == 0 ? 1 : window != NULL ? 4 : 2;
+    return entry->rank == rank && entry->shape[0] == rows &&
+           (columns == 0 || merge_columns(rank, entry->shape) == columns) &&
+           (window == NULL || (entry->shape[2] == window[0] && entry->shape[3] == window[1]));
+}
+
+/* Such a tensor as floats; *values stays NULL where the file has none of that name. */
+static bp_status load_shaped(bp_tensor_set *set, const char *name, uint64_t rows, uint64_t columns,
+                             const uint64_t *window, bp_staging *room, const float **values,
+                             bp_error *error)
 {
     uint32_t part = 0;
     bp_tensor_entry *entry = merge_find(set, name, &part);
@@ -63,9 +84,7 @@ static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, u
     if (entry == NULL) {
         return BP_OK;
     }
-    bool shaped = entry->rank == (columns > 0 ? 2 : 1) && entry->shape[0] == rows &&
-                  (columns == 0 || entry->shape[1] == columns);
-    if (!shaped || !bp_tensor_readable(entry->dtype) ||
+    if (!merge_shaped(entry, rows, columns, window) || !bp_tensor_readable(entry->dtype) ||
         !bp_tensor_view_of(&view, part, entry, BP_FORM_PLAIN, heads)) {
         return foreign(error, "the adapter is of another base: its shape or type differs", name);
     }
@@ -77,6 +96,12 @@ static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, u
     }
     *values = to;
     return bp_tensor_view_read(set, &view, 0, (size_t)count, BP_F32, to, *room);
+}
+
+static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, uint64_t columns,
+                          bp_staging *room, const float **values, bp_error *error)
+{
+    return load_shaped(set, name, rows, columns, NULL, room, values, error);
 }
 
 /* A parameter that was trained beside the adapters. */
@@ -152,6 +177,11 @@ static const float *trained_row(const bp_merge_pair *pair, uint64_t row, uint64_
     return NULL;
 }
 
+static bool is_convolution(const bp_wanted *wanted)
+{
+    return wanted->rank == 4;
+}
+
 static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set *set,
                            const bp_wanted *wanted, bp_merge_pair *pair, bp_staging *room,
                            bp_error *error)
@@ -166,7 +196,9 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
                             name);
     }
     BP_TRY(load_rows(lora, set, wanted, pair, room, error));
-    if (wanted->rank != 2 || !merge_name_of(wanted->name, weight, ".lora_A.weight", name)) {
+    const bool convolution = is_convolution(wanted);
+    if ((wanted->rank != 2 && !convolution) ||
+        !merge_name_of(wanted->name, weight, ".lora_A.weight", name)) {
         return BP_OK;
     }
     const bp_lora_part part =
@@ -178,13 +210,20 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
     }
     pair->rank = part.rank;
     pair->scale = (float)bp_adapter_scale(lora, part);
-    pair->in = wanted->shape[input_major ? 0 : 1];
-    pair->out = wanted->shape[input_major ? 1 : 0];
-    BP_TRY(load_one(set, name, pair->rank, pair->in, room, &pair->a, error));
+    static const uint64_t one[2] = {1, 1};
+    const bool turned = input_major && !convolution;
+    pair->in = turned ? wanted->shape[0] : merge_columns(wanted->rank, wanted->shape);
+    pair->out = wanted->shape[turned ? 1 : 0];
+    BP_TRY(load_shaped(set, name, pair->rank, pair->in, convolution ? wanted->shape + 2 : NULL,
+                       room, &pair->a, error));
     (void)merge_name_of(wanted->name, weight, ".lora_B.weight", name);
-    BP_TRY(load_one(set, name, pair->out, pair->rank, room, &pair->b, error));
+    BP_TRY(load_shaped(set, name, pair->out, pair->rank, convolution ? one : NULL, room, &pair->b,
+                       error));
     if ((pair->a == NULL) != (pair->b == NULL)) {
         return foreign(error, "an adapter has one of its two tensors only", name);
+    }
+    if (convolution && lora->magnitudes && pair->a != NULL) {
+        return foreign(error, "magnitudes (use_dora) of convolutions are not implemented", name);
     }
     return lora->magnitudes && pair->a != NULL ? load_magnitude(set, wanted, pair, room, error)
                                                : BP_OK;
@@ -309,6 +348,12 @@ bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const b
     return BP_OK;
 }
 
+bool bp_merge_changes(const struct bp_merge *merge, size_t index)
+{
+    const bp_merge_pair *pair = &merge->pairs[index];
+    return pair->a != NULL || pair->whole != NULL || pair->rows != NULL;
+}
+
 void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, size_t index,
                   const bp_tensor_view *view, uint64_t first, size_t count, float *values)
 {
@@ -316,10 +361,10 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
     const bp_wanted *wanted = &source->list[index];
     const float *trained = NULL;
     uint64_t looked = UINT64_MAX; /* the row that `trained` is of */
-    if (pair->a == NULL && pair->whole == NULL && pair->rows == NULL) {
+    if (!bp_merge_changes(merge, index)) {
         return;
     }
-    const uint64_t columns = view->rank == 2 ? view->shape[1] : 1;
+    const uint64_t columns = merge_columns(view->rank, view->shape);
     const bool turned = view->transposed != wanted->view.transposed;
     for (size_t i = 0; i < count; i++) {
         uint64_t row = merge_row_of(view, (first + i) / columns), column = (first + i) % columns;

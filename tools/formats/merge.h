@@ -14,7 +14,7 @@ typedef struct bp_merge_pair {
     const float *a; /* (rank, in); NULL: this parameter has none */
     const float *b; /* (out, rank) */
     float *factor;  /* (out), m / n; NULL: there are no magnitudes */
-    uint64_t in;
+    uint64_t in;    /* of a convolution what a window sees */
     uint64_t out;
     const float *rows;      /* (row_count, in) in place of rows `tokens` of it; or NULL */
     const uint32_t *tokens; /* the adapter's */
@@ -36,6 +36,10 @@ struct bp_merge {
 bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
                         bool input_major, const bp_weight_source *source, bp_staging *room,
                         bp_error *error) BP_MUST_CHECK;
+
+/* Whether parameter `index` has an adapter, trained rows, or a value that was trained beside them.
+ */
+bool bp_merge_changes(const struct bp_merge *merge, size_t index);
 
 /* Adds the adapter's part to, or puts the parameter's own value in the place of, `count` elements
  * from number `first` on of a view of parameter `index`. */

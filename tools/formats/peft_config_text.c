@@ -4,6 +4,8 @@
 
 #include "arena/text.h"
 #include "core/compile/adapter.h"
+#include "layers/cnn.h"
+#include "layers/vit.h"
 #include "tools/formats/family.h"
 #include "tools/formats/peft_config.h"
 #include "tools/formats/peft_names.h"
@@ -183,7 +185,17 @@ static bool is_table_of(const char *name)
     return bp_peft_is_table(module);
 }
 
-/* The last part of the name of parameter `index`'s module, if it is trained beside adapters. */
+/* Where the part of a name begins that ends at `end`. */
+static const char *part_begin(const char *name, const char *end)
+{
+    while (end > name && end[-1] != '.') {
+        end--;
+    }
+    return end;
+}
+
+/* The last part of the name of parameter `index`'s module, with the part before a number, if it is
+ * trained beside adapters. */
 static bool saved_module(const bp_emit *emit, uint32_t index, const char **name, size_t *length)
 {
     const bp_parameter *parameter = &emit->parameters[index];
@@ -197,10 +209,9 @@ static bool saved_module(const bp_emit *emit, uint32_t index, const char **name,
         bp_adapter_trains_bias(emit, full)) {
         return false;
     }
-    const char *start = end;
-    while (start > full && start[-1] != '.') {
-        start--;
-    }
+    const char *start = part_begin(full, end);
+    /* "1" is the end of many modules' names: "classifier.1" */
+    start = start > full && *start >= '0' && *start <= '9' ? part_begin(full, start - 1) : start;
     *name = start;
     *length = (size_t)(end - start);
     return true;
@@ -234,14 +245,17 @@ static void put_saved(bp_text *text, const bp_emit *emit)
     bp_text_string(text, count > 0 ? "],\n" : "null,\n");
 }
 
-static const char *task_type(bp_task task)
+/* PEFT's tasks are of texts: with one of them it would hand input_ids to a model of images. */
+static const char *task_type(const bp_spec *spec)
 {
-    return task == BP_TASK_CAUSAL_LM   ? "\"CAUSAL_LM\""
-           : task == BP_TASK_MASKED_LM ? "null"
-           : task == BP_TASK_TOKENS    ? "\"TOKEN_CLS\""
-           : task == BP_TASK_ANSWERS   ? "\"QUESTION_ANS\""
-           : task == BP_TASK_EMBEDDING ? "\"FEATURE_EXTRACTION\""
-                                       : "\"SEQ_CLS\"";
+    const bp_task task = spec->config.task;
+    return spec->model == &bp_model_cnn || spec->model == &bp_model_vit ? "null"
+           : task == BP_TASK_CAUSAL_LM                                  ? "\"CAUSAL_LM\""
+           : task == BP_TASK_MASKED_LM                                  ? "null"
+           : task == BP_TASK_TOKENS                                     ? "\"TOKEN_CLS\""
+           : task == BP_TASK_ANSWERS                                    ? "\"QUESTION_ANS\""
+           : task == BP_TASK_EMBEDDING                                  ? "\"FEATURE_EXTRACTION\""
+                                                                        : "\"SEQ_CLS\"";
 }
 
 bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json, size_t room,
@@ -281,7 +295,7 @@ bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json,
         put_patterns(&text, "rank_pattern", &choice->ranks);
     }
     put_targets(&text, emit);
-    put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
+    put_pair(&text, "task_type", task_type(emit->spec), false);
     put_tokens(&text, lora);
     if (lora->magnitudes) {
         put_pair(&text, "use_dora", "true", false);

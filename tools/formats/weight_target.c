@@ -51,7 +51,7 @@ bp_status bp_weight_source_read(const bp_weight_source *source, size_t index,
                                 const bp_tensor_view *view, uint64_t first, size_t count,
                                 bp_dtype to, void *out, bp_staging work)
 {
-    if (source->merge == NULL || (view->rank != 2 && source->merge->pairs[index].whole == NULL)) {
+    if (source->merge == NULL || !bp_merge_changes(source->merge, index)) {
         return bp_tensor_view_read(source->set, view, first, count, to, out, work);
     }
     return read_merged(source, index, view, first, count, to, out, work);
