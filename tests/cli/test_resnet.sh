@@ -75,7 +75,7 @@ head = head.replace(sys.argv[3], sys.argv[4], 1).encode()
 open(sys.argv[2] + "/adapter_model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data[8 + n :])
 END2
     }
-    for shape in "[2,3,7,7] [2,147,1,1]" "[2,3,7,7] [2,147]" "[2,3,7,7] [3,2,7,7]" "[8,2,1,1] [8,2]" "[8,2,1,1] [2,8,1,1]"; do
+    for shape in "[2,3,7,7] [2,147,1,1]" "[2,3,7,7] [2,21,1,7]" "[2,3,7,7] [2,21,7,1]" "[2,3,7,7] [2,147]" "[2,3,7,7] [3,2,7,7]" "[8,2,1,1] [8,2]" "[8,2,1,1] [2,8,1,1]"; do
         wrong ${shape}
         expect 4 'shape' eval --model "$golden" --adapter "$work/wrong" "${data[@]}"
         expect 4 'another base: its shape' export --model "$golden" --adapter "$work/wrong" --merge --to "$work/no"
