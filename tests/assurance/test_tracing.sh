@@ -63,6 +63,7 @@ refuses 'README.md does not say' $requirements 's/"one and one"/"one and two"/'
 refuses 'no requirement is derived from this claim' README.md 's/^| one.*/&\n| two and two | yes |/'
 refuses 'this line is none of REQ, in, from' $requirements 's/^REQ sum-2 .*/&\nfrom nowhere/'
 refuses 'is no id with its digest' tests/unit/test_all.sh "s/verifies .*/verifies sum-2/"
+refuses 'this id is within another comment' tests/unit/test_sum.c 's|/[*] verifies|/* One and one. verifies|'
 rm -f "$tree/$requirements"
 tracing check
 [[ $rc -eq 1 && $out == *"there are no requirements"* ]]

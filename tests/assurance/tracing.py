@@ -24,6 +24,8 @@ METHODS = ("test", "proof", "analysis", "inspection")
 CLAIMS = ("README.md", "## What it does beside what others do")
 EVIDENCE = ("tests", "tools/check")
 TAG = re.compile(r"(?:/\*|#) verifies ([^*\n]*?)(?: \*/)?$")
+# What was meant as a tag: an id with four digits of its digest.
+LOST = re.compile(r"verifies [a-z0-9-]+-\d+\.[0-9a-f]{4}\b")
 CASE = re.compile(r"^(?:(?:    )?static void |[A-Z][A-Z_]+\()(\w+)[(,)]")
 LISTED = re.compile(r"cmocka_unit_test\w*\(\s*(\w+)")
 
@@ -104,6 +106,8 @@ def read_tags(problems):
                 continue
             tag = TAG.search(line)
             if not tag or line.split("verifies")[0].strip() not in ("/*", "#", "//"):
+                if LOST.search(line):
+                    problems.append("%s:%d: this id is within another comment; it needs a line of its own" % (path, number))
                 continue
             case = None
             for later in lines[number : number + 12]:

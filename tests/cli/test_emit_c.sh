@@ -35,7 +35,8 @@ same() {
     check $? "$name $*: the digest of train" "$made $out$err"
 }
 same mlp "$work/rows.csv" --per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2
-same mlp "$work/rows.csv" --per-device-train-batch-size 8 --optim sgd --alignment 32 --kernels portable # verifies device-22.986d
+# verifies device-22.986d
+same mlp "$work/rows.csv" --per-device-train-batch-size 8 --optim sgd --alignment 32 --kernels portable
 same mlp "$work/rows.csv" --per-device-train-batch-size 4 --optim adamw_8bit --lr-scheduler-type cosine
 same gpt "$work/text" --per-device-train-batch-size 4 --max-seq-length 32 --warmup-steps 3
 same gpt "$work/text" --per-device-train-batch-size 2 --gradient-accumulation-steps 2 --bf16 --max-seq-length 16 \
@@ -86,7 +87,8 @@ expect 3 'below.*found 100, right would be at least' plan --model "$work/mlp" "$
 expect 2 'flash' plan --model "$work/gpt" --lora-r 4 --below flash:1MB --device cuda:sm_80
 expect 2 'flash only' plan --model "$work/gpt" --max-steps 5 --lora-r 4 --load-in-8bit --emit-c "$work/x"
 
-# The state in a flash: goes on where it was, and is refused by another plan. verifies device-21.354b
+# The state in a flash: goes on where it was, and is refused by another plan.
+# verifies device-21.354b
 flashed() { make -s -C "$1" BEDPLATE="$kit" CFLAGS=-O1 FLASH=1 STEPS="$2" >"$work/made" 2>&1 && (cd "$1" && ./example); }
 sgd=(--per-device-train-batch-size 8 --max-steps 20 --optim sgd --learning-rate 1e-2)
 run plan --model "$work/mlp" "${sgd[@]}" --emit-c "$work/f"

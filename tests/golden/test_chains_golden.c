@@ -192,6 +192,7 @@ static void test_logits(void **state)
 }
 
 /* Rows of numbers: the logits that evaluation keeps, the last batch a short one. */
+/* verifies run-25.3c8a */
 static void test_kept_logits(void **state)
 {
     (void)state;

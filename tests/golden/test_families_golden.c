@@ -235,6 +235,7 @@ static void check_kept(const char *name, uint32_t batch, bool poison)
     family_close(&ref);
 }
 
+/* verifies run-25.3c8a */
 static void test_kept_logits(void **state)
 {
     (void)state;

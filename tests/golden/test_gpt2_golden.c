@@ -177,6 +177,7 @@ static void test_gradients_in_chunks(void **state)
 }
 
 /* Whatever forms of the kernels this processor has. */
+/* verifies layers-1.1061 */
 static void test_gradients_fast(void **state)
 {
     (void)state;

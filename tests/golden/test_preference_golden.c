@@ -206,6 +206,7 @@ static uint64_t digest_after(pairs_case *c, uint32_t steps)
     return digest;
 }
 
+/* verifies run-1.e4fa */
 static void every_way_gives_the_same_bits(void **state)
 {
     (void)state;

@@ -8,6 +8,7 @@
 
 #include "tests/ptxvm/run.h"
 
+/* verifies device-33.ff3f */
 static void test_device(void **state)
 {
     (void)state;
@@ -41,6 +42,7 @@ static void test_device(void **state)
 }
 
 /* Devices are told apart, and a stream of one takes no kernel of another. */
+/* verifies device-33.ff3f */
 static void test_devices(void **state)
 {
     int count = 0;
@@ -85,6 +87,7 @@ static void test_devices(void **state)
 }
 
 /* Contexts that a program creates, pushes and pops; a module from a file; a device by number. */
+/* verifies device-33.ff3f */
 static void test_contexts(void **state)
 {
     void *context = NULL;
@@ -112,6 +115,7 @@ static void test_contexts(void **state)
 }
 
 /* A module's variables count as device memory; what is no device is said at once. */
+/* verifies device-33.ff3f */
 static void test_settings(void **state)
 {
     static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -149,6 +153,7 @@ static void test_settings(void **state)
 }
 
 /* What a function says of itself is what its text declares; how many blocks fit follows from it. */
+/* verifies device-33.ff3f */
 static void test_functions(void **state)
 {
     static const char text[] =
@@ -209,6 +214,7 @@ static void test_functions(void **state)
 
 /* The primary context, its state and its limits; a device that there is not is refused everywhere.
  */
+/* verifies device-33.ff3f */
 static void test_primary(void **state)
 {
     void *context = NULL;
@@ -245,6 +251,7 @@ static void test_primary(void **state)
 }
 
 /* Attributes that depend on the device: threads, blocks and shared memory of a multiprocessor. */
+/* verifies device-33.ff3f */
 static void test_attributes(void **state)
 {
     static const struct {
@@ -355,6 +362,7 @@ static int launch_pair(void *module, const char *name, uint64_t address, uint32_
 
 /* A kernel that may begin before the one before it has ended touches what that one touches only
  * behind griddepcontrol.wait. */
+/* verifies device-20.1ca2 */
 static void test_dependents(void **state)
 {
     (void)state;
@@ -388,6 +396,7 @@ static void test_dependents(void **state)
 }
 
 /* A kernel that says how many blocks make a cluster. */
+/* verifies device-33.ff3f */
 static void test_clusters(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that nvcc compiled (tests/ptxvm/nvcc), for several targets and at several levels: each
  * runs to the answer of a plain C form, under four seeds. The first half: vectors and tiles. */
+/* verifies device-20.1ca2 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
 /* Programs that nvcc compiled (tests/ptxvm/nvcc), for several targets and at several levels: each
  * runs to the answer of a plain C form, under four seeds, or is refused by line. The second half:
  * calls, tables, numbers, refusals. */
+/* verifies device-20.1ca2 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
 /* Every program of tests/ptxvm/programs (hand-written PTX) and of tests/ptxvm/compilers (what other
  * compilers wrote): each must give known answers, be reported for a planted fault, or be refused by
  * line, under four seeds and both builds of the arithmetic. */
+/* verifies device-20.1ca2 */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -124,7 +124,8 @@ run_there() {
 }
 
 # moves CORE BOARD: the MLP's state in a flash goes from `bedplate train` to the board, from there to this machine and
-# back to a folder: all end where one run ends. A board refuses the state of another plan. verifies device-21.354b
+# back to a folder: all end where one run ends. A board refuses the state of another plan.
+# verifies device-21.354b
 moves() {
     local core=$1 board=$2 there="$work/$1-flash" here="$work/pc-flash" image=flash.img blocks
     local carry=$PWD/build/release/tools/board/carry whole
@@ -162,7 +163,8 @@ build_for() {
 make_inputs
 make -s board build/release/bedplate && make -s install-library DESTDIR= PREFIX="$PWD/build/release/kit" >/dev/null || exit 1
 on_pc gpt "$work/text" --per-device-train-batch-size 4 --max-seq-length 32 --learning-rate 3e-3
-# Its buffers lie closer together. verifies device-22.986d
+# Its buffers lie closer together.
+# verifies device-22.986d
 mlp=(--per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2 --alignment 32 --kernels portable)
 on_pc mlp "$work/rows.csv" "${mlp[@]}"
 on_pc gru "$work/text" --per-device-train-batch-size 2 --max-seq-length 32 --learning-rate 3e-3 \

@@ -224,6 +224,7 @@ static void ticks_of_time(void **state)
     }
 }
 
+/* verifies arena-17.7767 */
 static void the_page_shows_the_bound_that_was_missed(void **state)
 {
     (void)state;
@@ -248,6 +249,7 @@ static void the_page_shows_the_bound_that_was_missed(void **state)
     assert_non_null(strstr(page, "ops 1 to 4</title>"));
 }
 
+/* verifies arena-17.7767 */
 static void large_programs_are_gathered_into_columns(void **state)
 {
     (void)state;
@@ -282,6 +284,7 @@ static void large_programs_are_gathered_into_columns(void **state)
     assert_non_null(strstr(page, "and 2,960 smaller ones"));
 }
 
+/* verifies arena-12.cc7d */
 static void an_empty_map_is_legal(void **state)
 {
     (void)state;
@@ -352,6 +355,7 @@ static void put_section(bp_text *out, const void *user)
     bp_text_string(out, user);
 }
 
+/* verifies arena-17.7767 */
 static void the_page_takes_a_further_section(void **state)
 {
     (void)state;

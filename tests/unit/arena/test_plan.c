@@ -162,6 +162,7 @@ static void calls_that_make_no_sense_are_refused(void **state)
     assert_int_equal(bp_plan_solve(pair, 2, NULL, scratch, bytes - 1, &report), BP_ERR_FIT);
 }
 
+/* verifies arena-6.72d9 */
 static void nothing_to_plan_needs_nothing(void **state)
 {
     (void)state;

@@ -180,6 +180,7 @@ static void test_spec_ranges(void **state)
     refused(&spec, "threads");
 }
 
+/* verifies compile-14.a94c */
 static void test_loss_rows(void **state)
 {
     (void)state;
@@ -221,6 +222,7 @@ static uint64_t no_workspace(const bp_device_options *options, bp_kernel kernel,
     return 0;
 }
 
+/* verifies compile-21.c84d */
 static void test_the_pen_stops_at_its_first_failure(void **state)
 {
     (void)state;

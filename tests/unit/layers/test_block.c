@@ -519,6 +519,7 @@ static void compare_frontiers(const random_list *l)
     }
 }
 
+/* verifies layers-50.eba0 */
 static void test_frontier_against_brute_force(void **state)
 {
     (void)state;
@@ -541,6 +542,7 @@ static void test_frontier_against_brute_force(void **state)
 }
 
 /* Fewer sets are wanted: the ends stay. */
+/* verifies layers-50.eba0 */
 static void test_a_thinned_frontier(void **state)
 {
     (void)state;

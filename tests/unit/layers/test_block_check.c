@@ -59,6 +59,7 @@ static void refused(const bp_block *block, const char *words)
     assert_string_equal(error.where, "block");
 }
 
+/* verifies layers-6.5ba0 */
 static void test_a_sound_list_is_accepted(void **state)
 {
     (void)state;
@@ -475,6 +476,7 @@ static void test_the_first_of_two(void **state)
 }
 
 /* A node with effects is never computed again: every tape variant keeps what it made. */
+/* verifies layers-5.febc */
 static void test_effects_are_kept(void **state)
 {
     (void)state;

@@ -90,6 +90,7 @@ static void places_of_what_is_wanted(void **state)
 
 /* Where choices would be too many, a norm's statistics go with its output, and the outputs of
  * several products stay apart. */
+/* verifies layers-50.eba0 */
 static void choices_that_go_together(void **state)
 {
     (void)state;

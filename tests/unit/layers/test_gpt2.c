@@ -328,6 +328,7 @@ static void test_generation(void **state)
 }
 
 /* Evaluation in chunks, of a last micro-batch that is not full, and without an optimizer. */
+/* verifies face-23.839c */
 static void test_evaluation(void **state)
 {
     (void)state;

@@ -258,6 +258,7 @@ static uint64_t planned_bytes(const char *glob, uint32_t plain, bool frozen, uin
 }
 
 /* What is frozen is neither updated nor held a gradient for. */
+/* verifies compile-9.cceb */
 static void test_frozen_parts_of_a_layer(void **state)
 {
     (void)state;

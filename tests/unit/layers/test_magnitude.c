@@ -254,6 +254,7 @@ static void test_policies_and_release_agree(void **state)
 }
 
 /* Frozen parameters have no gradient, and the others the same: only the magnitudes learn here. */
+/* verifies compile-9.cceb */
 static void test_magnitudes_alone(void **state)
 {
     (void)state;

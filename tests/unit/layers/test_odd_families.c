@@ -130,6 +130,7 @@ static void tasks_of_a_vit(void **state)
 }
 
 /* Packed rows are for the next token: what reads all of a row has no places for them. */
+/* verifies compile-1.aa19 */
 static void packed_rows_of_tasks(void **state)
 {
     (void)state;
@@ -145,6 +146,7 @@ static void packed_rows_of_tasks(void **state)
 }
 
 /* Where the loss reads padding its row stays as it is, wherever it lies among those trained. */
+/* verifies layers-30.9e88 */
 static void trained_rows_around_padding(void **state)
 {
     (void)state;

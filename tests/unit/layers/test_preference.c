@@ -69,6 +69,7 @@ static void what_does_not_go_with_pairs(void **state)
     refused(&spec, "task");
 }
 
+/* verifies compile-1.aa19 */
 static void what_is_packed(void **state)
 {
     (void)state;

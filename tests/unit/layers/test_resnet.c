@@ -34,6 +34,7 @@ static void layers_of_a_configuration(void **state)
     assert_string_equal(error.name, "depths");
 }
 
+/* verifies formats-25.6dee */
 static void names_of_layers(void **state)
 {
     (void)state;

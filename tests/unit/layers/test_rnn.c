@@ -82,6 +82,7 @@ static void test_policies(void **state)
 }
 
 /* More layers than a list has values. */
+/* verifies run-1.e4fa */
 static void test_deep(void **state)
 {
     (void)state;
@@ -208,6 +209,7 @@ static void test_differences(void **state)
 }
 
 /* A frozen encoder leaves its gradient out, and the others as they were. */
+/* verifies compile-9.cceb */
 static void test_frozen_encoder(void **state)
 {
     (void)state;

@@ -168,6 +168,7 @@ static void what_some_families_have(void **state)
 
 /* Nor does ModernBERT stretch its positions, which it would have to say for both kinds of layers,
  * write or find answers. */
+/* verifies layers-15.2c18 */
 static void what_modernbert_does_not_do(void **state)
 {
     (void)state;
@@ -289,6 +290,7 @@ static void magnitudes_of_stretched_positions(void **state)
     }
 }
 
+/* verifies compile-18.7373 */
 static void only_bert_has_token_types(void **state)
 {
     (void)state;

@@ -282,6 +282,7 @@ static bp_status emit_update(const bp_graph_limits *limit, uint32_t parameters,
 }
 
 /* What is counted is what is needed, to the row. */
+/* verifies compile-6.ea09 */
 static void test_counted(void **state)
 {
     (void)state;
@@ -294,6 +295,7 @@ static void test_counted(void **state)
 }
 
 /* Every table too small by more and more rows: always a clean refusal. */
+/* verifies compile-21.c84d */
 static void test_small_tables(void **state)
 {
     (void)state;

@@ -315,6 +315,7 @@ static void test_references(void **state)
 
 /* Released gradients and every checkpoint policy give the same bits, and the plan has the state
  * that the rule needs and nothing beside it but the control block. */
+/* verifies optim-6.74aa */
 static void test_plans(void **state)
 {
     (void)state;
@@ -339,6 +340,7 @@ static void test_plans(void **state)
 }
 
 /* A state of 8 bits follows the one of 32. */
+/* verifies optim-7.92a4 */
 static void test_narrow_states(void **state)
 {
     static const struct rule_case narrow[] = {{"adam_mini", &bp_optimizer_adam_mini_8bit, 0, 0, 0},

@@ -169,6 +169,7 @@ static void test_what_rules_refuse(void **state)
 
 /* By name: 32 bits for a tensor of an 8-bit optimizer, 4 for one of a 32-bit one; small tensors and
  * embeddings keep 32. */
+/* verifies optim-9.7184 */
 static void test_bits_of_states(void **state)
 {
     (void)state;

@@ -203,6 +203,7 @@ static void tables(void **state)
 }
 
 /* Of sizes chosen one by one, as many of each as are wanted, and nothing else of that kind. */
+/* verifies compile-20.6c07 */
 static void sizes_one_by_one(void **state)
 {
     (void)state;
@@ -277,6 +278,7 @@ static bp_spec net_spec(void)
 }
 
 /* What is only frozen belongs to the model that is saved: of it nothing is a base. */
+/* verifies compile-20.6c07 */
 static void frozen_is_no_base(void **state)
 {
     (void)state;
@@ -291,6 +293,7 @@ static void frozen_is_no_base(void **state)
 }
 
 /* In read-only memory lies what is frozen: not what is trained, and not what forward moves. */
+/* verifies device-25.d3df */
 static void what_is_fixed(void **state)
 {
     (void)state;

@@ -328,6 +328,7 @@ static void test_refusals(void **state)
 }
 
 /* A stage that takes longer than any schedule may has none. */
+/* verifies compile-3.6b2f */
 static void test_a_stage_that_never_ends(void **state)
 {
     (void)state;

@@ -147,6 +147,7 @@ static void test_small_memories(void **state)
 }
 
 /* More ops than a plan may have are refused while they are counted. */
+/* verifies compile-6.ea09 */
 static void test_too_many_ops(void **state)
 {
     (void)state;
@@ -177,6 +178,7 @@ static bp_status run_fit(const bp_fit_request *request, uint64_t bytes, bp_fit *
 }
 
 /* The memory that is counted for the fit serves every candidate that it plans. */
+/* verifies compile-6.ea09 */
 static void test_the_fits_memory(void **state)
 {
     (void)state;

@@ -62,6 +62,7 @@ static double exponent(bp_policy_kind kind, uint32_t deepest)
     return (n * xy - x * y) / (n * xx - x * x);
 }
 
+/* verifies compile-24.8910 */
 static void test_exponents(void **state)
 {
     (void)state;

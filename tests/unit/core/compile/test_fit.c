@@ -218,6 +218,7 @@ static void test_the_first_answer(void **state)
     }
 }
 
+/* verifies error-2.e818 */
 static void test_a_plan_that_fails_says_why(void **state)
 {
     (void)state;
@@ -307,6 +308,7 @@ static void test_largest_batch(void **state)
     free(memory);
 }
 
+/* verifies compile-7.7394 */
 static void test_refusals(void **state)
 {
     (void)state;

@@ -167,6 +167,7 @@ static void test_rules_that_make_no_sense(void **state)
     assert_non_null(strstr(error.text, "every parameter is frozen"));
 }
 
+/* verifies optim-9.7184 */
 static void test_overrides(void **state)
 {
     (void)state;

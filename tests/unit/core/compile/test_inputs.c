@@ -92,6 +92,7 @@ static void test_declarations(void **state)
 }
 
 /* Prompts need room as well, but only where the model reads them. */
+/* verifies compile-22.6254 */
 static void test_room_for_prompts(void **state)
 {
     (void)state;
@@ -368,6 +369,7 @@ static void check_placed(const rig *r, const uint8_t *inputs, uint32_t micro, ui
 
 /* Two inputs of a kind, of another dtype and shape each, lie where they are declared; what a short
  * group lacks is filled as they say. */
+/* verifies compile-18.7373 */
 static void test_inputs_of_one_kind(void **state)
 {
     (void)state;

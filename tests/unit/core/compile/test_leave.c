@@ -89,6 +89,7 @@ static void the_least_of_every_choice(void **state)
 }
 
 /* Stopped early it still frees enough, and its bound is one. */
+/* verifies compile-19.1443 */
 static void a_search_that_is_stopped(void **state)
 {
     (void)state;
@@ -111,6 +112,7 @@ static void a_search_that_is_stopped(void **state)
 }
 
 /* Layers that are alike: the least number that is enough, in one step. */
+/* verifies compile-19.1443 */
 static void equal_sizes_are_counted(void **state)
 {
     (void)state;

@@ -21,6 +21,7 @@ static bp_spec spec_of(uint32_t first, uint32_t second)
     return spec;
 }
 
+/* verifies compile-1.aa19 */
 static void test_lengths_rise_and_stay_below_the_sequence(void **state)
 {
     (void)state;
@@ -39,6 +40,7 @@ static void test_lengths_rise_and_stay_below_the_sequence(void **state)
     assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
 }
 
+/* verifies compile-13.5a54 */
 static void test_chunks_of_the_loss(void **state)
 {
     (void)state;

@@ -279,6 +279,7 @@ static void test_policies_and_release_agree(void **state)
 }
 
 /* Steps leave the base's digest alone; another bit of the base makes another digest. */
+/* verifies run-33.2aa2 */
 static void test_the_base_has_a_digest(void **state)
 {
     (void)state;

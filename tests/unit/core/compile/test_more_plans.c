@@ -171,6 +171,7 @@ static void every_row_of_large_tensors_may_be_missing(void **state)
 }
 
 /* Codes are read, not trained, whatever a rule says. */
+/* verifies compile-21.c84d */
 static void codes_are_not_trained(void **state)
 {
     (void)state;

@@ -57,6 +57,7 @@ static bp_lora_part choose_all(const bp_lora *lora, const char *module, size_t l
 }
 
 /* Targets, choices and biases of adapters of rank 0 change nothing. */
+/* verifies compile-22.6254 */
 static void settings_of_no_adapter(void **state)
 {
     (void)state;
@@ -79,6 +80,7 @@ static void settings_of_no_adapter(void **state)
 }
 
 /* The first magnitudes of DoRA are of the weights themselves, whatever rule averages them later. */
+/* verifies compile-22.6254 */
 static void magnitudes_and_averages(void **state)
 {
     (void)state;
@@ -95,6 +97,7 @@ static void magnitudes_and_averages(void **state)
     assert_true(found[0] > without[0]);
 }
 
+/* verifies compile-22.6254 */
 static void batches_of_no_evaluation(void **state)
 {
     (void)state;
@@ -156,6 +159,7 @@ static void sums_of_long_tensors(void **state)
 }
 
 /* With less memory than is needed there is no plan, wherever it ends. */
+/* verifies compile-7.7394 */
 static void memory_of_every_size(void **state)
 {
     (void)state;
@@ -298,6 +302,7 @@ static void rows_of_tables(void **state)
 }
 
 /* Rows and columns are kept of what is trained. */
+/* verifies compile-22.6254 */
 static void factors_of_what_is_trained(void **state)
 {
     (void)state;
@@ -314,6 +319,7 @@ static void factors_of_what_is_trained(void **state)
 }
 
 /* Lanes have results and sums of their own in a step: where there is none, they have nothing. */
+/* verifies compile-22.6254 */
 static void lanes_without_steps(void **state)
 {
     (void)state;

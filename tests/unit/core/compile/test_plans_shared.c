@@ -79,6 +79,7 @@ static void tables_behind_others(void **state)
 
 /* The weights of two million elements and more go round in pieces of buckets, and each rank has
  * half of the state. */
+/* verifies compile-12.e069 */
 static void tables_that_fill_buckets(void **state)
 {
     (void)state;
@@ -103,6 +104,7 @@ static void tables_that_fill_buckets(void **state)
 }
 
 /* Codes of an odd number of bytes move as words nowhere, so that every rank has all of them. */
+/* verifies compile-12.e069 */
 static void codes_that_do_not_divide(void **state)
 {
     (void)state;

@@ -138,6 +138,7 @@ static void test_accumulation_is_exact_without_sharing(void **state)
 
 /* A head with a table of its own: each of the two tables is formed in slices behind its stage, and
  * neither ever has a whole gradient; equal bits where everything is added in one order. */
+/* verifies compile-8.52a8 */
 static void test_tables_of_their_own_are_sliced(void **state)
 {
     (void)state;

@@ -187,6 +187,7 @@ static void test_adama_in_double(void **state)
 }
 
 /* Micro-batches go one after the other: one tape, one stage's gradients. */
+/* verifies compile-17.9698 */
 static void test_adama_in_bytes(void **state)
 {
     (void)state;
@@ -211,6 +212,7 @@ static void test_adama_in_bytes(void **state)
 }
 
 /* 8-bit state is rounded once for each micro-batch and still learns. */
+/* verifies compile-17.9698 */
 static void test_adama_learns(void **state)
 {
     (void)state;
@@ -308,6 +310,7 @@ static void test_previous_norm_below_the_bound(void **state)
 }
 
 /* What is not finite reaches no weight of its stage or below, and leaves the norm of before. */
+/* verifies compile-17.9698 */
 static void test_nonfinite(void **state)
 {
     (void)state;

@@ -206,6 +206,7 @@ static void test_edges(void **state)
 
 /* Shares are called equal where they are all of the same whole units, in the order of the ranks,
  * which is wherever the units divide. */
+/* verifies compile-12.e069 */
 static void test_equal_shares(void **state)
 {
     (void)state;

@@ -61,6 +61,7 @@ static const bp_optimizer *const rules[] = {
     &bp_optimizer_lars_8bit, &bp_optimizer_adam_mini_8bit};
 
 /* Every update rule, with states of their own width where a rule of the spec says so. */
+/* verifies compile-21.c84d */
 static void every_row_of_an_update_may_be_missing(void **state)
 {
     (void)state;
@@ -101,6 +102,7 @@ static bp_spec large_spec(uint32_t number)
 }
 
 /* Forms of sharing, lanes, gathers ahead, released and folded gradients, on each of two ranks. */
+/* verifies compile-21.c84d */
 static void every_row_of_shares_may_be_missing(void **state)
 {
     (void)state;
@@ -124,6 +126,7 @@ static void every_row_of_shares_may_be_missing(void **state)
 }
 
 /* Weights and states that live below the arena, few or all of them, brought at once or ahead. */
+/* verifies compile-21.c84d */
 static void every_row_of_what_lives_below_may_be_missing(void **state)
 {
     (void)state;

@@ -83,6 +83,7 @@ static void test_bits_are_the_specs_alone(void **state)
 }
 
 /* Near to what full gradients in bf16 and fp32 lead to, in every type and master. */
+/* verifies compile-23.7a93 */
 static void test_losses_are_near_those_of_full_gradients(void **state)
 {
     (void)state;
@@ -186,6 +187,7 @@ static void test_gradients_are_those_within_a_code(void **state)
 }
 
 /* A byte and a sixteenth per parameter, and one stage's, or one slice of the update's. */
+/* verifies compile-23.7a93 */
 static void test_bytes(void **state)
 {
     (void)state;
@@ -212,6 +214,7 @@ static void test_bytes(void **state)
 }
 
 /* Trust ratios need whole tensors; frozen ones have no sums; adapters and chunks of time. */
+/* verifies compile-11.8eee */
 static void test_what_it_goes_with(void **state)
 {
     (void)state;

@@ -156,6 +156,7 @@ static void limits_open_keys(void **state)
     assert_int_equal(json_desk_drain(&d), BP_ERR_FIT); /* it sticks */
 }
 
+/* verifies file-13.6b0a */
 static void finds_no_duplicates_without_a_key_set(void **state)
 {
     (void)state;
@@ -177,6 +178,7 @@ static void sizes_the_key_set(void **state)
     assert_true(bp_json_keys_bytes(UINT64_MAX) == BP_SIZE_INVALID);
 }
 
+/* verifies file-13.6b0a */
 static void refuses_bad_memory(void **state)
 {
     (void)state;
@@ -256,6 +258,7 @@ static void a_number_cut_by_a_failure_is_no_number(void **state)
     assert_int_equal(bp_json_next(&d.json, &event), BP_ERR_STORE);
 }
 
+/* verifies file-13.6b0a */
 static void lets_the_consumer_refuse(void **state)
 {
     (void)state;

@@ -369,6 +369,7 @@ static void open_changing(safetensors_desk *d, const char *first, const char *se
     assert_int_equal(safetensors_open(d, SCRATCH), BP_ERR_DATA);
 }
 
+/* verifies file-5.585f */
 static void hostile_change_while_reading(void **state)
 {
     safetensors_desk *d = *state;
@@ -398,6 +399,7 @@ static void hostile_change_while_reading(void **state)
 }
 
 /* Class 20: payload is bytes; NaN and infinity pass as they are. */
+/* verifies file-8.3d19 */
 static void hostile_payload_is_only_bytes(void **state)
 {
     safetensors_desk *d = *state;

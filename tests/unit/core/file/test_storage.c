@@ -180,6 +180,7 @@ static void test_directories(void **state)
 }
 
 /* Sets of a pattern that are none are themselves. */
+/* verifies file-12.2092 */
 static void test_patterns(void **state)
 {
     (void)state;

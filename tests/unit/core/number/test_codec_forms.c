@@ -149,6 +149,7 @@ static void test_scales(void **state)
 
 /* Magnitudes from 2^-30 to 1 at every upper nine bits of their fraction, and both ends of what lies
  * between: how a form finds the decade of a number may err where no midpoint is near. */
+/* verifies device-1.6909 */
 static void test_powers_of_two(void **state)
 {
     (void)state;
@@ -176,6 +177,7 @@ static void test_powers_of_two(void **state)
 }
 
 /* Beside an infinite element, whose scale is the largest there is, no number's quotient is seen. */
+/* verifies device-1.6909 */
 static void test_infinite(void **state)
 {
     (void)state;

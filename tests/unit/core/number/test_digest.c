@@ -41,6 +41,7 @@ static void pieces_make_no_difference(void **state)
     }
 }
 
+/* verifies number-18.d59d */
 static void text_goes_both_ways(void **state)
 {
     (void)state;

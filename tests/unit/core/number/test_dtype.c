@@ -25,6 +25,7 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
+/* verifies number-18.d59d */
 static void names_go_both_ways(void **state)
 {
     (void)state;
@@ -39,6 +40,7 @@ static void names_go_both_ways(void **state)
     assert_string_equal(bp_dtype_name(BP_BF16), "BF16");
 }
 
+/* verifies number-18.d59d */
 static void unknown_types_have_no_name_and_no_size(void **state)
 {
     (void)state;

@@ -86,6 +86,7 @@ static void test_other_forms(void **state)
     assert_string_equal(bp_master_name(BP_MASTER_SPLIT8), "split8");
 }
 
+/* verifies file-12.2092 */
 static void test_patterns(void **state)
 {
     (void)state;

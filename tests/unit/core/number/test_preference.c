@@ -26,6 +26,7 @@ static double loss_of(bp_preference_kind kind, double beta, double gamma,
 }
 
 /* By hand: log-probabilities -12 and -20 of 4 and 5 tokens, the reference's -13 and -18. */
+/* verifies layers-10.33a6 */
 static void known_answers(void **state)
 {
     (void)state;
@@ -40,6 +41,7 @@ static void known_answers(void **state)
     assert_true(fabs(loss_of(BP_PREFERENCE_SIMPO, 2.0, 1.0, &c, &d) - 0.3132616875) < 1e-10);
 }
 
+/* verifies layers-10.33a6 */
 static void slopes_are_differences(void **state)
 {
     (void)state;
@@ -65,6 +67,7 @@ static void slopes_are_differences(void **state)
 }
 
 /* Very sure rows give finite losses; a pair that lacks an answer gives nothing. */
+/* verifies number-17.2009 */
 static void ends(void **state)
 {
     (void)state;
@@ -87,6 +90,7 @@ static void ends(void **state)
 }
 
 /* A row that is of neither side, or of the other, is not there; KTO takes a rejected one alone. */
+/* verifies number-17.2009 */
 static void sides(void **state)
 {
     (void)state;

@@ -66,6 +66,7 @@ static void every_length(void **state)
     assert_string_equal(text, "f5e61141898898cdabae3590cb32e1901b40bdc59952302926213a44c105c129");
 }
 
+/* verifies number-18.d59d */
 static void no_digits(void **state)
 {
     (void)state;

@@ -190,6 +190,7 @@ static void begins_and_waits_come_in_pairs(void **state)
     refused("a wait is for another engine than its begin", "fabric_wait");
 }
 
+/* verifies program-13.60af */
 static void tickets_count(void **state)
 {
     (void)state;
@@ -207,6 +208,7 @@ static void tickets_count(void **state)
     refused("a ticket is not the number of begins before it", "copy_begin");
 }
 
+/* verifies program-13.60af */
 static void a_wait_repeats_its_begin(void **state)
 {
     (void)state;
@@ -236,6 +238,7 @@ static void a_wait_repeats_its_begin(void **state)
 }
 
 /* A wait in the next program is too late, and the target is not written there. */
+/* verifies program-13.60af */
 static void work_ends_in_its_program(void **state)
 {
     (void)state;
@@ -255,6 +258,7 @@ static void work_ends_in_its_program(void **state)
     accepted();
 }
 
+/* verifies program-13.60af */
 static void lists_and_places_that_do_not_compute(void **state)
 {
     (void)state;

@@ -8,6 +8,7 @@
 
 #include "core/program/kernel.h"
 
+/* verifies program-8.d4d3 */
 static void what_packed_rows_cannot_have(void **state)
 {
     (void)state;

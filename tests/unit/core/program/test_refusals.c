@@ -73,6 +73,7 @@ static void test_calls_that_a_group_does_not_fit(void **state)
     }
 }
 
+/* verifies program-15.274c */
 static void test_names_of_nothing(void **state)
 {
     (void)state;

@@ -244,6 +244,7 @@ static uint64_t digest_of(int change)
     return digest;
 }
 
+/* verifies program-14.81b9 */
 static void digests_tell_plans_apart(void **state)
 {
     (void)state;
@@ -254,6 +255,7 @@ static void digests_tell_plans_apart(void **state)
     }
 }
 
+/* verifies program-15.274c */
 static void words(void **state)
 {
     (void)state;

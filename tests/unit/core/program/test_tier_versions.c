@@ -220,6 +220,7 @@ static void power_fails_anywhere(void **state)
 
 /* Garbage that is written before a version is gone back to does it no harm, and another plan, or a
  * step that is not there, is refused with the step that is. */
+/* verifies run-26.3555 */
 static void versions_are_told_apart(void **state)
 {
     (void)state;

@@ -103,6 +103,7 @@ static void test_operand_rules(void **state)
     made_refused(f, "element type");
 }
 
+/* verifies program-16.70f6 */
 static void test_the_working_type_is_one(void **state)
 {
     (void)state;
@@ -173,6 +174,7 @@ static void test_workspaces_leave_nothing(void **state)
     made_refused(f, "where contents stay");
 }
 
+/* verifies program-16.70f6 */
 static void test_workspaces(void **state)
 {
     (void)state;
@@ -334,6 +336,7 @@ static void test_group_buffers_carry_over(void **state)
 }
 
 /* A group may have one micro-batch only: the update reads nothing that only later ones write. */
+/* verifies program-1.d199 */
 static void test_later_micro_batches_may_not_come(void **state)
 {
     (void)state;
@@ -371,6 +374,7 @@ static void test_contents_of_earlier_programs(void **state)
     made_refused(f, "before it is written");
 }
 
+/* verifies compile-7.7394 */
 static void test_memory_too_small(void **state)
 {
     (void)state;
@@ -387,6 +391,7 @@ static void test_memory_too_small(void **state)
 
 static uint64_t memory[(1 << 16) / 8];
 
+/* verifies compile-21.c84d */
 static void test_full_tables(void **state)
 {
     (void)state;
@@ -443,6 +448,7 @@ static void test_full_tables(void **state)
     assert_string_equal(bp_graph_name(&graph, BP_NO_BUFFER), "-");
 }
 
+/* verifies program-15.274c */
 static void test_words(void **state)
 {
     (void)state;

@@ -31,6 +31,7 @@ static void turn(made_graph *f, bp_ref x, bp_ref table, uint64_t first, int64_t 
 }
 
 /* Four of twelve columns are not twelve. */
+/* verifies program-1.d199 */
 static void test_columns_written_are_not_the_rows(void **state)
 {
     (void)state;
@@ -75,6 +76,7 @@ static void test_blocks_read_past_what_is_written(void **state)
 }
 
 /* Operands that interleave in one buffer share no byte; those that share a column do. */
+/* verifies program-3.94c6 */
 static void test_blocks_that_interleave(void **state)
 {
     (void)state;

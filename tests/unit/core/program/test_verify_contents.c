@@ -234,6 +234,7 @@ static void test_the_step_block(void **state)
     made_refused(in.f, "host does not fill");
 }
 
+/* verifies program-16.70f6 */
 static void test_the_host_fills_and_takes(void **state)
 {
     (void)state;
@@ -302,6 +303,7 @@ static void test_scalars_that_mean_nothing(void **state)
 }
 
 /* A master that the form asks for has to be there; an operand that is there has bytes. */
+/* verifies program-16.70f6 */
 static void test_operands_that_have_to_be_there(void **state)
 {
     (void)state;

@@ -53,7 +53,8 @@ static void test_plan_is_checked(void **state)
     assert_non_null(strstr(f->error.text, "outside"));
 }
 
-/* A plan of another alignment is judged by that one. verifies device-22.986d */
+/* A plan of another alignment is judged by that one. */
+/* verifies device-22.986d */
 static void test_alignment_is_the_graphs(void **state)
 {
     (void)state;
@@ -139,6 +140,7 @@ static void test_a_graph_without_ops_needs_nothing(void **state)
 }
 
 /* Programs that came later change a digest where they are, and are none where they are not. */
+/* verifies program-14.81b9 */
 static void test_digests_of_further_programs(void **state)
 {
     (void)state;

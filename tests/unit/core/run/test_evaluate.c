@@ -111,6 +111,7 @@ static void check(bp_task task, bp_dtype working)
     rig_close(&r);
 }
 
+/* verifies run-25.3c8a */
 static void test_kept_logits_give_the_loss(void **state)
 {
     (void)state;
@@ -122,6 +123,7 @@ static void test_kept_logits_give_the_loss(void **state)
 }
 
 /* A plan without them calls the watcher all the same. */
+/* verifies run-25.3c8a */
 static void test_none_are_kept(void **state)
 {
     (void)state;
@@ -148,6 +150,7 @@ static void test_none_are_kept(void **state)
     rig_close(&r);
 }
 
+/* verifies compile-1.aa19 */
 static void test_pieces_of_time_keep_none(void **state)
 {
     (void)state;

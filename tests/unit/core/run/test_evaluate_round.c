@@ -244,6 +244,7 @@ static void shares_of_weights_too(void **state)
 }
 
 /* A watcher that fails does so on every rank, in the same group. */
+/* verifies run-34.fdfe */
 static void a_watcher_fails(void **state)
 {
     (void)state;

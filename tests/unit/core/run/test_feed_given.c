@@ -71,6 +71,7 @@ static void feed_rows(bp_feed *feed, bp_source *source, uint64_t step, bp_group 
     assert_int_equal(bp_feed_stage(feed, step, group, window), BP_OK);
 }
 
+/* verifies formats-53.d3f0 */
 static void rows_that_are_turned(void **state)
 {
     (void)state;
@@ -92,6 +93,7 @@ static void rows_that_are_turned(void **state)
     }
 }
 
+/* verifies run-21.71ae */
 static void a_row_without_a_label(void **state)
 {
     (void)state;

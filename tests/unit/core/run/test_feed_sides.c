@@ -141,6 +141,7 @@ static bp_status labels_fail(bp_source *source, uint64_t first, uint32_t n, int3
 }
 
 /* Rows of a second type are those of tasks with two texts; a causal model's have one. */
+/* verifies run-21.71ae */
 static void test_types_are_of_pairs_of_texts(void **state)
 {
     (void)state;
@@ -215,6 +216,28 @@ static void test_labels_that_cannot_be_read(void **state)
     }
 }
 
+/* Against the rule said plainly: tokens leave the longer text one by one, of two alike the second,
+ * until the shorter one's length; then the room is halved. */
+/* verifies run-35.b20a */
+static void test_cutting_pairs(void **state)
+{
+    (void)state;
+    for (uint64_t a = 0; a < 12; a++) {
+        for (uint64_t b = 0; b < 12; b++) {
+            for (uint64_t most = 0; most < 25; most++) {
+                uint64_t x = a, y = b, least = a < b ? a : b;
+                bp_feed_cut_pair(most, &x, &y);
+                assert_true(x <= a && y <= b && x + y == (a + b < most ? a + b : most));
+                if (2 * least <= most) {
+                    assert_int_equal(x < y ? x : y, least); /* the shorter one stays whole */
+                } else if (a + b > most) {
+                    assert_true(x + 1 >= y && y + 1 >= x);
+                }
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_types_are_of_pairs_of_texts),
         cmocka_unit_test(test_special_tokens_are_not_masked),
         cmocka_unit_test(test_labels_that_cannot_be_read),
+        cmocka_unit_test(test_cutting_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

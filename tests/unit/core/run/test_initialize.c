@@ -209,6 +209,7 @@ static void zero_memory_is_left_alone(void **state)
     rig_close(&r);
 }
 
+/* verifies run-7.0da2 */
 static void a_device_that_refuses_is_said_so(void **state)
 {
     (void)state;

@@ -160,6 +160,7 @@ static void a_skipped_step_changes_nothing(void **state)
     }
 }
 
+/* verifies run-36.a7c0 */
 static void plans_without_the_place_are_refused(void **state)
 {
     (void)state;
@@ -186,6 +187,7 @@ static void plans_without_the_place_are_refused(void **state)
 
 /* Ops of a program by hand: what begins and is not over keeps a step from being decided in two
  * parts, unless the host does it. */
+/* verifies run-36.a7c0 */
 static void programs_with_work_under_way_have_no_place(void **state)
 {
     (void)state;
@@ -266,6 +268,7 @@ static void frozen_weights_and_devices_without_sums(void **state)
 }
 
 /* A step that moves what it reads, as norms over a batch do, cannot be computed again. */
+/* verifies run-36.a7c0 */
 static void a_step_that_moves_what_it_reads_runs_once(void **state)
 {
     (void)state;

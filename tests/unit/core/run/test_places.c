@@ -201,6 +201,7 @@ static void play(uint32_t odd)
     bp_threads_world_close(&world);
 }
 
+/* verifies run-20.39b0 */
 static void ranks_with_one_plan_open(void **state)
 {
     (void)state;

@@ -76,6 +76,7 @@ static const bp_fabric lonely = {.name = "lonely",
                                  .wait = lonely_wait,
                                  .check = lonely_check};
 
+/* verifies run-31.bd98 */
 static void parts_of_a_weight(void **state)
 {
     (void)state;

@@ -73,6 +73,7 @@ static void test_parts_of_others(void **state)
 }
 
 /* A base has a digest where weights are constant; what else is constant has none. */
+/* verifies run-33.2aa2 */
 static void test_digests_of_bases(void **state)
 {
     (void)state;
@@ -194,6 +195,7 @@ static void test_pieces_make_no_difference(void **state)
 }
 
 /* Weights of a rule that evaluates an average differ from those that it trains; others do not. */
+/* verifies optim-8.2b0b */
 static void test_trained_weights(void **state)
 {
     (void)state;

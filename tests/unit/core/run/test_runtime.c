@@ -308,6 +308,7 @@ static void test_every_device_call_may_fail(void **state)
     }
 }
 
+/* verifies run-37.7365 */
 static void test_what_the_plan_lacks_is_refused(void **state)
 {
     (void)state;

@@ -127,6 +127,7 @@ static void families_by_forms_by_policies_by_precisions(void **state)
     }
 }
 
+/* verifies compile-1.aa19 */
 static void three_ranks_are_refused(void **state)
 {
     (void)state;
@@ -141,6 +142,7 @@ static void three_ranks_are_refused(void **state)
 
 /* The rank that gets such a message ends, or what it got was what it should have been: the one
  * before it was the same, or there were not so many. Nobody ends well with another state. */
+/* verifies ranks-6.335d */
 static void faults_are_never_used(void **state)
 {
     (void)state;

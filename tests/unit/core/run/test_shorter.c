@@ -438,6 +438,7 @@ static void grow_forward(bp_emit *emit, bp_stage_call *call)
 
 /* Shorter programs that have other buffers than the padded ones, or larger ones that cannot go
  * elsewhere, are left out; what is wrong with them is wrong with the plan. */
+/* verifies compile-13.5a54 */
 static void test_programs_that_cannot_correspond(void **state)
 {
     (void)state;
@@ -469,6 +470,7 @@ static void test_programs_that_cannot_correspond(void **state)
 }
 
 /* What lives in the host's arena is in nobody's way. */
+/* verifies compile-13.5a54 */
 static void test_room_beside_the_hosts_arena(void **state)
 {
     (void)state;

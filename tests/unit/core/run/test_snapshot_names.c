@@ -34,6 +34,7 @@ static void damage(snapshot_desk *d, const char *path)
 }
 
 /* Names of further files: letters, digits and "._-", and no file of the snapshot's own. */
+/* verifies run-23.ce22 */
 static void names_of_further_files(void **state)
 {
     (void)state;
@@ -76,6 +77,7 @@ static void damaged_ones_are_gone_past(void **state)
 }
 
 /* What is wrong with the call is its error, unless one is there already or there is no place. */
+/* verifies formats-26.24e5 */
 static void a_call_without_memory_says_so(void **state)
 {
     (void)state;
@@ -100,6 +102,7 @@ static void a_call_without_memory_says_so(void **state)
 }
 
 /* Steps later than one go, and nothing else does, whatever it is called. */
+/* verifies run-13.17d9 */
 static void later_steps_are_removed(void **state)
 {
     (void)state;
@@ -118,6 +121,34 @@ static void later_steps_are_removed(void **state)
     assert_true(snapshot_desk_free(d));
 }
 
+static void output_directories_anywhere(void **state)
+{
+    (void)state;
+    snapshot_desk *d = snapshot_desk_new();
+    bp_store *store = &d->memory.store;
+    assert_int_equal(store->make_directory(store, "deep"), BP_OK);
+    assert_int_equal(store->sync_directory(store, "."), BP_OK);
+    static const char *const places[] = {"deep/run", "/run2", "run3"};
+    for (size_t i = 0; i < 3; i++) {
+        d->place.directory = places[i];
+        assert_int_equal(snapshot_desk_save(d, 1), BP_OK);
+        memory_store_power_cut(&d->memory, 0); /* the directory's own name is durable as well */
+        assert_int_equal(snapshot_desk_newest(d), 1);
+    }
+    d->error = (bp_error){.code = BP_OK};
+    d->place.directory = "no/such/run";
+    assert_int_equal(snapshot_desk_save(d, 1), BP_ERR_STORE);
+    assert_string_equal(d->error.name, "no/such/run (make directory)");
+    char path[BP_STORE_PATH_MAX];
+    memset(path, 'p', sizeof path);
+    path[BP_STORE_PATH_MAX - 14] = '\0';
+    d->place.directory = path;
+    assert_int_equal(snapshot_desk_save(d, 1), BP_ERR_USAGE);
+    bp_snapshot_found found;
+    assert_int_equal(bp_snapshot_verify(&d->place, path, &found), BP_ERR_USAGE);
+    assert_true(snapshot_desk_free(d));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +156,7 @@ int main(void)
         cmocka_unit_test(damaged_ones_are_gone_past),
         cmocka_unit_test(a_call_without_memory_says_so),
         cmocka_unit_test(later_steps_are_removed),
+        cmocka_unit_test(output_directories_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

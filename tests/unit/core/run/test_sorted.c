@@ -209,6 +209,7 @@ static void test_one_group_alone(void **state)
     free(four);
 }
 
+/* verifies run-34.fdfe */
 static void test_its_failure_ends_the_evaluation(void **state)
 {
     (void)state;

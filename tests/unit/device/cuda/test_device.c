@@ -117,6 +117,7 @@ static int ledger(void)
     return alive;
 }
 
+/* verifies device-29.3a80 */
 static void programs_run_in_either_form(void **state)
 {
     bench *b = *state;
@@ -134,6 +135,7 @@ static void programs_run_in_either_form(void **state)
     }
 }
 
+/* verifies device-29.3a80 */
 static void the_arena_begins_as_zeros(void **state)
 {
     bench *b = *state;
@@ -167,6 +169,7 @@ static void check_order(bench *b)
 }
 
 /* Whichever of the streams that are ready goes first. */
+/* verifies device-29.3a80 */
 static void copies_and_runs_keep_their_order(void **state)
 {
     for (uint32_t seed = 0; seed < (on.real ? 1 : 10); seed++) {
@@ -182,6 +185,7 @@ static void copies_and_runs_keep_their_order(void **state)
 }
 
 /* More than all staging slots together, in both directions. */
+/* verifies device-29.3a80 */
 static void large_copies_go_in_pieces(void **state)
 {
     bench *b = *state;
@@ -228,6 +232,7 @@ static void open_refuses(void **state)
     assert_int_equal(cuda->open(b->context, &plain, &huge, NULL), BP_ERR_DEVICE);
 }
 
+/* verifies device-13.a20e */
 static void machines_that_do_not_fit_are_refused(void **state)
 {
     bench *b = *state;
@@ -288,6 +293,7 @@ static void wrong_calls_are_refused(void **state)
 }
 
 /* Before the seal a program may be linked anew, and run. */
+/* verifies device-29.3a80 */
 static void programs_are_linked_anew(void **state)
 {
     bench *b = *state;
@@ -331,6 +337,7 @@ static void element_types_without_a_kernel_are_refused(void **state)
     cuda->close(b->context);
 }
 
+/* verifies device-6.2f83 */
 static void memory_outside_the_arena_is_told(void **state)
 {
     bench *b = *state;

@@ -499,6 +499,7 @@ static void a_step_takes_nothing(void **state)
 
 /* A kernel that goes wrong in the middle of training: the step says so, and nothing is tried again.
  */
+/* verifies device-12.8cb0 */
 static void a_gpu_lost_in_a_step_is_told(void **state)
 {
     (void)state;

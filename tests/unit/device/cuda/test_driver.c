@@ -49,6 +49,7 @@ static int compiles(const char *directory, const char *option)
     return system(command) == 0;
 }
 
+/* verifies device-30.2981 */
 static void declarations_are_those_of_cuda_h(void **state)
 {
     (void)state;
@@ -76,6 +77,7 @@ static void the_table_is_filled(void **state)
     assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
 }
 
+/* verifies device-30.2981 */
 static void results_are_said_in_words(void **state)
 {
     (void)state;

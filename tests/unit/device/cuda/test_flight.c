@@ -258,6 +258,7 @@ static void rows_have_pitches(void **state)
     stop(b);
 }
 
+/* verifies device-18.3d2e */
 static void the_host_arena_is_written_and_read(void **state)
 {
     bench *b = *state;
@@ -281,6 +282,7 @@ static void the_host_arena_is_written_and_read(void **state)
 }
 
 /* With nothing but the device arena there is nothing beside the work: copies are part of it. */
+/* verifies device-18.3d2e */
 static void without_a_host_arena_copies_are_work(void **state)
 {
     bench *b = *state;
@@ -304,6 +306,7 @@ static void without_a_host_arena_copies_are_work(void **state)
 }
 
 /* A group of one rank needs no fabric. */
+/* verifies device-18.3d2e */
 static void one_rank_is_a_group(void **state)
 {
     static const bp_kernel calls[] = {BP_KERNEL_all_gather_begin, BP_KERNEL_exchange_begin,
@@ -334,6 +337,7 @@ static void one_rank_is_a_group(void **state)
     stop(b);
 }
 
+/* verifies device-28.3659 */
 static void rows_too_far_apart_are_refused(void **state)
 {
     bench *b = *state;
@@ -395,6 +399,7 @@ static void assert_reported(bench *b, const char *words)
     }
 }
 
+/* verifies device-20.1ca2 */
 static void work_before_the_wait_is_found(void **state)
 {
     bench *b = *state;

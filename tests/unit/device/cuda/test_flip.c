@@ -89,6 +89,7 @@ static uint32_t ops_before_update(const rig *r)
 }
 
 /* BP_FLIP_TRIALS=500 is the long form. */
+/* verifies run-17.720a */
 static void a_flipped_bit_is_found(void **state)
 {
     (void)state;
@@ -138,6 +139,7 @@ static void a_flipped_bit_is_found(void **state)
 
 /* The device's sum over words is that of the bytes on the host, for any number of them; more than
  * one block has its part. */
+/* verifies number-12.5283 */
 static void words_are_summed_up_where_they_lie(void **state)
 {
     (void)state;

@@ -50,8 +50,8 @@ static uint32_t planned(const bp_cuda_target *target, const bp_matmul_scalars *s
 }
 
 /* Hopper's form: 16-bit elements on that target, enough tiles, operands that a tensor map can
- * describe. All else, and where the driver does not take its text, goes to the others.
- * verifies device-24.f51a */
+ * describe. All else, and where the driver does not take its text, goes to the others. */
+/* verifies device-24.f51a */
 static void who_makes_which_product(void **state)
 {
     (void)state;
@@ -104,8 +104,8 @@ static void tile_of(const bp_matmul_scalars *s, uint32_t *rows, uint32_t *column
 }
 
 /* Tiles by the model of device/cuda/hopper_tiles.h, from waves counted by hand. Weight gradients
- * keep the splits that they have in tiles of 128, so that bits do not depend on the tile.
- * verifies device-24.f51a */
+ * keep the splits that they have in tiles of 128, so that bits do not depend on the tile. */
+/* verifies device-24.f51a */
 static void which_tile_takes_fewest_clocks(void **state)
 {
     static const struct {
@@ -163,8 +163,8 @@ static uint32_t attention_of(const bp_cuda_target *target, bp_kernel kernel,
     return family;
 }
 
-/* Hopper's form: 16-bit elements, heads of 64 and of 128, operands that fill 128 KiB.
- * verifies device-24.f51a */
+/* Hopper's form: 16-bit elements, heads of 64 and of 128, operands that fill 128 KiB. */
+/* verifies device-24.f51a */
 static void who_makes_which_attention(void **state)
 {
     (void)state;
@@ -221,8 +221,8 @@ static uint32_t quantised_of(const bp_cuda_target *target, const bp_matmul_quant
 }
 
 /* Hopper's form: 16-bit elements, rows of codes in eights, an `a` that a tensor map can describe,
- * enough tiles.
- * verifies device-24.f51a */
+ * enough tiles. */
+/* verifies device-24.f51a */
 static void who_makes_which_quantised_product(void **state)
 {
     (void)state;

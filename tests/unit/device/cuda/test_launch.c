@@ -55,6 +55,7 @@ static uint32_t plan(bp_kernel kernel, const void *scalars, bp_dtype dtype, uint
     return count;
 }
 
+/* verifies device-28.3659 */
 static void element_types_must_agree_and_have_kernels(void **state)
 {
     (void)state;
@@ -70,6 +71,7 @@ static void element_types_must_agree_and_have_kernels(void **state)
 }
 
 /* Scalars of zeros: nothing to do, except for the kernels that always write something. */
+/* verifies device-28.3659 */
 static void an_op_over_nothing_is_no_launch(void **state)
 {
     (void)state;
@@ -105,6 +107,7 @@ static void an_op_over_nothing_is_no_launch(void **state)
     }
 }
 
+/* verifies device-28.3659 */
 static void quantised_weights_have_tiles_of_their_own(void **state)
 {
     (void)state;
@@ -120,6 +123,7 @@ static void quantised_weights_have_tiles_of_their_own(void **state)
     assert_int_equal(bp_cuda_workspace(&target, BP_KERNEL_matmul_quantised, &s), 0);
 }
 
+/* verifies device-28.3659 */
 static void heads_too_wide_for_a_row_are_refused(void **state)
 {
     (void)state;
@@ -145,6 +149,7 @@ static void heads_too_wide_for_a_row_are_refused(void **state)
     assert_int_equal(launches[0].function, BP_CUDA_FUNCTION_attention_forward_any);
 }
 
+/* verifies device-28.3659 */
 static void products_split_by_shape_alone(void **state)
 {
     (void)state;
@@ -170,6 +175,7 @@ static void products_split_by_shape_alone(void **state)
 }
 
 /* A grid has at most 2^31 - 1 blocks: more is refused, never cut off. */
+/* verifies device-28.3659 */
 static void grids_have_limits(void **state)
 {
     (void)state;
@@ -186,6 +192,7 @@ static void grids_have_limits(void **state)
                      BP_CUDA_UNSUPPORTED);
 }
 
+/* verifies device-28.3659 */
 static void blocks_fit_their_registers(void **state)
 {
     (void)state;
@@ -200,6 +207,7 @@ static void blocks_fit_their_registers(void **state)
     assert_int_equal(launches[0].block[1], 128);
 }
 
+/* verifies device-28.3659 */
 static void tables_count_blocks(void **state)
 {
     (void)state;

@@ -43,6 +43,7 @@ static bool compiles(const char *option)
     return system(command) == 0;
 }
 
+/* verifies device-30.2981 */
 static void declarations_are_those_of_nccl_h(void **state)
 {
     (void)state;
@@ -89,6 +90,7 @@ static void groups_compute_apart(void **state)
 }
 
 /* Without ncclAlltoAll, as before 2.28, exchanges are messages. */
+/* verifies ranks-14.d729 */
 static void older_libraries_give_the_same(void **state)
 {
     (void)state;
@@ -101,6 +103,7 @@ static void older_libraries_give_the_same(void **state)
     nccl = all;
 }
 
+/* verifies ranks-18.4f4a */
 static void old_and_missing_libraries_are_refused(void **state)
 {
     (void)state;

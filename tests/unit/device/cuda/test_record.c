@@ -106,6 +106,7 @@ static bp_status link_one(bench *b)
 }
 
 /* Poison is words of one value, or under the instrument undefined bytes; a copy is a kernel. */
+/* verifies device-29.3a80 */
 static void a_program_is_a_list_of_tagged_records(void **state)
 {
     bench *b = *state;
@@ -128,6 +129,7 @@ static void a_program_is_a_list_of_tagged_records(void **state)
 }
 
 /* Under the instrument the copy reads undefined bytes, which it may not; as words it may. */
+/* verifies device-29.3a80 */
 static void records_are_made_in_order_in_either_form(void **state)
 {
     bench *b = *state;
@@ -148,6 +150,7 @@ static void records_are_made_in_order_in_either_form(void **state)
 }
 
 /* The second op alone copies what lay there before, in a program that is a graph too. */
+/* verifies device-29.3a80 */
 static void some_ops_of_a_program_run_alone(void **state)
 {
     bench *b = *state;
@@ -196,6 +199,7 @@ static bp_cuda_launch launch_by_value(void)
     return launch;
 }
 
+/* verifies device-29.3a80 */
 static void parameters_lie_where_the_kernel_reads_them(void **state)
 {
     bench *b = *state;
@@ -248,6 +252,7 @@ static bp_status make_by_value(bench *b, uint8_t blocks, bool graph)
     return status;
 }
 
+/* verifies device-29.3a80 */
 static void kernels_take_structures_and_clusters(void **state)
 {
     bench *b = *state;
@@ -272,6 +277,7 @@ static void kernels_take_structures_and_clusters(void **state)
 }
 
 /* A cluster that does not divide the grid is an error of the driver, and told. */
+/* verifies device-12.8cb0 */
 static void clusters_that_do_not_fit_are_refused(void **state)
 {
     bench *b = *state;

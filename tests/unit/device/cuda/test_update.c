@@ -93,8 +93,8 @@ static void every_form_equals_the_host(void **state)
     }
 }
 
-/* What schedule-free rules use in place of their weights, of every form of weights and masters.
- * verifies device-10.ca2f */
+/* What schedule-free rules use in place of their weights, of every form of weights and masters. */
+/* verifies device-10.ca2f */
 static void averages_equal_the_hosts(void **state)
 {
     static const int64_t counts[] = {1, 255, 257, 1030};
@@ -197,8 +197,8 @@ static void run_direction(kernel_case *c, const bp_device *device, const bp_dire
 }
 
 /* Directions of matrices' rules, Muon's two and APOLLO's, with states in every form: what comes out
- * and what the states are then.
- * verifies device-10.ca2f */
+ * and what the states are then. */
+/* verifies device-10.ca2f */
 static void directions_equal_the_hosts(void **state)
 {
     static const int64_t counts[] = {1, 31, 255, 257, 1030};

@@ -78,6 +78,7 @@ static const row rows[] = {
     {{"PMI_RANK", "1", "PMI_SIZE", "99999999999999"}, BP_LAUNCHER_NONE, 0, 1, 0},
 };
 
+/* verifies ranks-18.4f4a */
 static void variables_say_which_rank_this_is(void **state)
 {
     (void)state;
@@ -93,6 +94,7 @@ static void variables_say_which_rank_this_is(void **state)
     }
 }
 
+/* verifies ranks-18.4f4a */
 static void addresses_are_torchruns(void **state)
 {
     bp_launcher launcher;

@@ -511,6 +511,7 @@ static void a_rank_that_is_killed_ends_the_others(void **state)
 }
 
 /* As when a launcher is not of the same MPI as the library: processes that are alone. */
+/* verifies ranks-18.4f4a */
 static void other_numbers_of_ranks_are_refused(void **state)
 {
     (void)state;
@@ -522,6 +523,7 @@ static void other_numbers_of_ranks_are_refused(void **state)
     }
 }
 
+/* verifies ranks-18.4f4a */
 static void a_missing_library_is_named(void **state)
 {
     bp_mpi_options options = {.library = "libno-such-mpi.so.1", .version = "1"};
@@ -542,6 +544,7 @@ static void a_missing_library_is_named(void **state)
 
 /* The third interface, in terms of MPICH (tests/support/mpi/abi.c): it works like the others; one
  * without threads is refused; and a message that MPI refuses ends all ranks. */
+/* verifies ranks-18.4f4a */
 static void the_standard_interface_is_understood(void **state)
 {
     static const launcher_row plain = {"mpirun.mpich",

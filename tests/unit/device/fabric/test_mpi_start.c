@@ -159,6 +159,7 @@ static int end(void **state)
     return 0;
 }
 
+/* verifies ranks-18.4f4a */
 static void mpi_starts_only_if_it_makes_sense(void **state)
 {
     static const struct {
@@ -196,6 +197,7 @@ static void mpi_starts_only_if_it_makes_sense(void **state)
     }
 }
 
+/* verifies ranks-4.e03f */
 static void versions_are_compared(void **state)
 {
     (void)state;
@@ -299,6 +301,7 @@ static void every_message_may_fail(void **state)
 
 /* MPI counts in int: 3 GB go in pieces of 1 GB. Nothing is moved here, so that no address counts.
  */
+/* verifies ranks-14.d729 */
 static void long_pieces_go_in_rounds(void **state)
 {
     (void)state;
@@ -319,6 +322,7 @@ static void long_pieces_go_in_rounds(void **state)
 
 /* Rounds are as many as the longest piece of the call takes, be it one that comes or one that goes,
  * on a rank whose own is short. */
+/* verifies ranks-14.d729 */
 static void uneven_pieces_go_in_rounds(void **state)
 {
     static const bp_fabric_piece pieces[2] = {{0, BYTES}, {BYTES, UINT64_C(3) << 30}};
@@ -346,6 +350,7 @@ static void uneven_pieces_go_in_rounds(void **state)
 }
 
 /* What is missing of a rank that leaves. */
+/* verifies ranks-15.459a */
 static void who_is_missed(void **state)
 {
     (void)state;
@@ -389,6 +394,7 @@ static void calls_are_those_of_the_interface(void **state)
     free(tcp);
 }
 
+/* verifies ranks-18.4f4a */
 static void libraries_that_are_no_mpi_are_refused(void **state)
 {
     static const struct {

@@ -265,6 +265,7 @@ static void each_case(void **state)
 }
 
 /* Rank 1 is not one of ours: it joins, and then is silent, or goes. */
+/* verifies ranks-15.459a */
 static void who_joins_has_to_speak(void **state)
 {
     static const char *const texts[] = {"did not come in time", "its connection has ended",

@@ -378,6 +378,7 @@ static void every_call_below_may_fail(void **state)
 }
 
 /* What is in progress for ever ends with the rank's patience. */
+/* verifies ranks-10.9048 */
 static void patience_ends(void **state)
 {
     (void)state;
@@ -417,6 +418,7 @@ static void patience_ends(void **state)
     assert_int_equal(fake.ended, 2);
 }
 
+/* verifies ranks-4.e03f */
 static void ranks_have_to_fit_together(void **state)
 {
     (void)state;
@@ -439,6 +441,7 @@ static void ranks_have_to_fit_together(void **state)
 }
 
 /* Who gives to whom and gets of whom, where calls are messages. */
+/* verifies ranks-14.d729 */
 static void messages_are_those_of_the_call(void **state)
 {
     static const struct {
@@ -472,6 +475,7 @@ static void messages_are_those_of_the_call(void **state)
 
 /* Pieces that differ in size, in the order of ranks from rank 2 on, are sent and received at their
  * places; of an empty one nothing is said, be it this rank's or another's. */
+/* verifies ranks-14.d729 */
 static void pieces_are_messages_of_one_group(void **state)
 {
     static const uint64_t lengths[][RANKS] = {{30, 20, 10}, {30, 0, 10}, {0, 20, 10}};

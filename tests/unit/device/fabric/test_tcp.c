@@ -135,6 +135,7 @@ static void a_long_message_goes_as_it_is_taken(void **state)
 }
 
 /* Asked for before it is given; another one that was asked for before stays. */
+/* verifies ranks-19.9436 */
 static void who_asks_early_is_remembered(void **state)
 {
     (void)state;
@@ -152,6 +153,7 @@ static void who_asks_early_is_remembered(void **state)
     assert_int_equal(done, 1);
 }
 
+/* verifies ranks-19.9436 */
 static void no_more_than_can_be_remembered(void **state)
 {
     (void)state;
@@ -222,6 +224,7 @@ static void a_peer_may_end_anywhere(void **state)
 }
 
 /* What came before the end counts. */
+/* verifies ranks-19.9436 */
 static void a_whole_message_outlives_its_sender(void **state)
 {
     (void)state;

@@ -164,6 +164,7 @@ static bool has_six(void)
     return there;
 }
 
+/* verifies ranks-9.39f4 */
 static void ranks_meet(void **state)
 {
     for (uint32_t size = 1; size <= RANKS; size++) {
@@ -190,6 +191,7 @@ static void ranks_meet(void **state)
     all_meet(RANKS);
 }
 
+/* verifies ranks-18.4f4a */
 static void what_the_launcher_says_has_to_make_sense(void **state)
 {
     static const struct {
@@ -240,6 +242,7 @@ static int listens(uint32_t offset)
     return made;
 }
 
+/* verifies ranks-9.39f4 */
 static void ports_that_are_taken_are_passed(void **state)
 {
     int taken[BP_TCP_PORTS];
@@ -366,6 +369,7 @@ static void who_leaves_as_it_comes_is_named(void **state)
 /* What stands in rank 0's place says. ANSWERS: and nothing else. */
 typedef enum liar { NOBODY, OTHER_RUN, NO_HELLO, ANSWERS, NO_PLACE, LIARS } liar;
 
+/* verifies ranks-8.3a9e */
 static void rank_0_may_be_another(void **state)
 {
     static const char *const texts[LIARS] = {

@@ -207,6 +207,7 @@ static void act_long(player *p)
 }
 
 /* What a call took is there again when it has ended. */
+/* verifies ranks-14.d729 */
 static void calls_never_run_out(void **state)
 {
     (void)state;

@@ -163,6 +163,7 @@ static void products_are_what_the_header_says(void **state)
 }
 
 /* A quantised b is its values, rounded to bf16. */
+/* verifies device-4.66f5 */
 static void quantised_products_are_those_of_their_values(void **state)
 {
     enum { M = 37, OUT = 96, IN = 192 };

@@ -508,6 +508,7 @@ static void sequences_decode_apart_on(kernel_device *on)
         }
     }
 }
+/* verifies run-18.bb6f */
 TEST_ON_HOST(sequences_decode_apart)
 
 int main(void)

@@ -101,7 +101,8 @@ static void a_kernel_that_is_lacking_is_named(void **state)
     assert_int_equal(train(&bp_device_bare, NULL, NULL).status, BP_ERR_DEVICE);
 }
 
-/* Buffers may lie closer together. verifies device-22.986d */
+/* Buffers may lie closer together. */
+/* verifies device-22.986d */
 static void alignment_changes_places_and_no_bits(void **state)
 {
     (void)state;

@@ -228,6 +228,7 @@ static void far_sums_are_finite_on(kernel_device *on)
     assert_true(state[0] == 0.0f && state[1] == 4.0f && h[0] == 0.0f && h[1] > 0.99f);
     kernel_case_free(&c);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(far_sums_are_finite)
 
 static void time_is_sliced_on(kernel_device *on)
@@ -249,6 +250,7 @@ static void time_is_sliced_on(kernel_device *on)
     }
     kernel_case_free(&c);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(time_is_sliced)
 
 /* A state goes on, or begins with 0: where there is none, and where generation begins. */
@@ -271,6 +273,7 @@ static void states_begin_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(states_begin)
 
 int main(void)

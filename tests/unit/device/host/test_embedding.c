@@ -114,6 +114,7 @@ static void decode_starts_at_the_position_on(kernel_device *on)
     assert_memory_equal(out + 9, wpe + 18, 3 * sizeof(float));
     kernel_case_free(&c);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(decode_starts_at_the_position)
 
 static double masked(const float *d_out, const int64_t size[4], int64_t row, int64_t j,
@@ -229,6 +230,7 @@ static void dropout_keeps_the_right_share_on(kernel_device *on)
         assert_true(fabs((double)kept - right) < 4.0 * sqrt(right * rates[i]));
     }
 }
+/* verifies number-15.65d0 */
 TEST_ON_HOST(dropout_keeps_the_right_share)
 
 /* Three samples at once or one by one, whatever their length: the same masks. */
@@ -268,6 +270,7 @@ static void forward_and_backward_share_masks_on(kernel_device *on)
     assert_memory_equal(AT(&c, embedding_position_backward, d_wpe), sum, sizeof(sum));
     kernel_case_free(&c);
 }
+/* verifies number-5.10ed */
 TEST_ON_HOST(forward_and_backward_share_masks)
 
 /* With a residual, apart and on top of either operand. */
@@ -294,6 +297,7 @@ static void dropout_adds_the_residual_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(dropout_adds_the_residual)
 
 int main(void)

@@ -145,8 +145,8 @@ static void check_element(const kernel_case *c, const float *before, int64_t i, 
     }
 }
 
-/* Of calls whose sums can be read: without GELU, or with what was before it, and no residual.
- * verifies device-26.48df */
+/* Of calls whose sums can be read: without GELU, or with what was before it, and no residual. */
+/* verifies device-26.48df */
 static void sums_are_those_of_the_model(void **state)
 {
     (void)state;
@@ -179,6 +179,7 @@ static void sums_are_those_of_the_model(void **state)
 }
 
 /* Numbers drawn over many sizes, whose small products fall below what is kept beside large ones. */
+/* verifies device-26.48df */
 static void small_terms_are_cut(void **state)
 {
     (void)state;

@@ -189,6 +189,7 @@ static void programs_run_after_link_and_seal(void **state)
 }
 
 /* Each piece of the link memory that is missing is reported, wherever it runs out. */
+/* verifies compile-7.7394 */
 static void link_reports_too_little_memory(void **state)
 {
     bench *b = *state;
@@ -237,6 +238,7 @@ static void workspace_grows_with_the_threads(void **state)
 }
 
 /* A form without a row takes the next slower form's. */
+/* verifies device-31.2bb6 */
 static void forms_fall_back(void **state)
 {
     (void)state;
@@ -258,6 +260,7 @@ static void forms_fall_back(void **state)
 
 /* Another form to compute the same bits again: never the same one where there are others, and not
  * for a form with bits of its own. */
+/* verifies device-31.2bb6 */
 static void other_forms_are_others(void **state)
 {
     (void)state;

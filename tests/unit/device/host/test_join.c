@@ -94,6 +94,7 @@ static bp_join join_of(const adapter_program *p)
     return bp_host_join(&p->program, 3, CASE_THREADS, workspace_of, NULL);
 }
 
+/* verifies device-27.e3dd */
 static void joins_where_nothing_is_between(void **state)
 {
     adapter_program p;
@@ -108,6 +109,7 @@ static void joins_where_nothing_is_between(void **state)
     assert_int_equal(bp_host_join(&p.program, 1, CASE_THREADS, workspace_of, NULL).before, 0);
 }
 
+/* verifies device-27.e3dd */
 static void stays_apart_where_something_is(void **state)
 {
     adapter_program p;
@@ -138,6 +140,7 @@ static uint32_t squeezed_of(const adapter_program *p)
 }
 
 /* u is made along only of all that the product reads, whole, and for what is added. */
+/* verifies device-27.e3dd */
 static void another_left_factor_is_made_apart(void **state)
 {
     adapter_program p;
@@ -219,6 +222,7 @@ static bool set_apart(adapter_program *p, uint8_t other[7], uint32_t which)
     }
 }
 
+/* verifies device-27.e3dd */
 static void each_condition_keeps_products_apart(void **state)
 {
     adapter_program p;
@@ -249,6 +253,7 @@ static bool set_codes_apart(bp_matmul_quantised_scalars *s, uint8_t dtypes[9], u
     return which < 6;
 }
 
+/* verifies device-27.e3dd */
 static void each_condition_keeps_codes_apart(void **state)
 {
     /* c, before, a, codes, scales, nested, bias, residual, work */
@@ -279,6 +284,7 @@ static void each_condition_keeps_codes_apart(void **state)
 }
 
 /* Right behind one another, and so far apart that nobody looks. */
+/* verifies device-27.e3dd */
 static void products_are_near_or_apart(void **state)
 {
     adapter_program p;
@@ -354,6 +360,7 @@ static bool set_unsqueezed(adapter_program *p, uint8_t other[7], uint32_t which)
     }
 }
 
+/* verifies device-27.e3dd */
 static void each_condition_keeps_the_left_factor_apart(void **state)
 {
     adapter_program p;

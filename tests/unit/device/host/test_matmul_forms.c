@@ -403,6 +403,7 @@ static void every_rounding(void **unused)
 /* Against exact sums: a chain of k fused terms is off by at most k 2^-24 sum |a b| (Higham,
  * Accuracy and Stability of Numerical Algorithms, section 3.1), and rounding it by half a unit in
  * the last place: 2^-8 of it in bf16, 2^-11 in f16. */
+/* verifies device-3.0681 */
 static void bounds(void **unused)
 {
     (void)unused;

@@ -204,6 +204,7 @@ static void one_space_and_one_rank_need_no_engine(void **state)
 
 /* Places are held against the arenas; a program of more ranks, or of a space that is not there, is
  * refused at the link. */
+/* verifies run-20.39b0 */
 static void what_is_not_there_is_refused(void **state)
 {
     (void)state;

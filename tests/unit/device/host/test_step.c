@@ -178,6 +178,7 @@ static void decision_clips_at_a_percentile_on(kernel_device *on)
     }
     assert_int_equal(applied, 111);
 }
+/* verifies optim-5.f2a2 */
 TEST_ON_HOST(decision_clips_at_a_percentile)
 
 typedef struct adamw_right {

@@ -68,7 +68,8 @@ static uint64_t version_there(uint64_t most)
 }
 
 /* A file of three of the chip's eight blocks is replaced in place: the old one's are free, and must
- * stay as they are until the new one is named. verifies device-21.354b */
+ * stay as they are until the new one is named. */
+/* verifies device-21.354b */
 static void replaced_or_not_after_a_cut(void **state)
 {
     for (uint64_t seed = 0; seed < 8; seed++) {
@@ -96,6 +97,7 @@ static void replaced_or_not_after_a_cut(void **state)
 
 /* The blocks of a file that stayed for long were erased least: they are the first to be taken once
  * they are free, and not before. */
+/* verifies device-21.354b */
 static void what_lay_long_is_not_erased_early(void **state)
 {
     bool done = false;
@@ -120,6 +122,7 @@ static void what_lay_long_is_not_erased_early(void **state)
 
 /* A unit that is not programmed or a block that is not erased, once: that block is taken no more.
  */
+/* verifies device-21.354b */
 static void a_block_that_fails(void **state)
 {
     bool done = false;
@@ -144,6 +147,7 @@ static void a_block_that_fails(void **state)
 }
 
 /* Within one time of power the block stays out. */
+/* verifies device-21.354b */
 static void a_failed_block_stays_out(void **state)
 {
     (void)state;
@@ -182,6 +186,7 @@ static void wear_is_spread_and_counted(void **state)
     assert_true(wear.least > 70);
 }
 
+/* verifies device-32.2920 */
 static void what_a_flash_cannot_do(void **state)
 {
     begin(state);
@@ -234,6 +239,7 @@ static void what_a_flash_cannot_do(void **state)
     assert_int_equal(store->read_at(store, file, 0, read_back, 1), BP_ERR_STORE);
 }
 
+/* verifies device-32.2920 */
 static void full_of_bytes_or_files(void **state)
 {
     begin(state);
@@ -256,6 +262,7 @@ static void full_of_bytes_or_files(void **state)
     assert_int_equal(read_back[0], 'x');
 }
 
+/* verifies device-32.2920 */
 static void forms_that_are_refused(void **state)
 {
     begin(state);
@@ -298,6 +305,7 @@ static void forms_that_are_refused(void **state)
 }
 
 /* Names, folders and files that are not there, or not of that kind. */
+/* verifies device-32.2920 */
 static void what_is_not_there(void **state)
 {
     begin(state);
@@ -330,6 +338,7 @@ static bp_status note_name(void *user, const char *name)
 }
 
 /* A folder's own names, and not those of folders in it. */
+/* verifies device-32.2920 */
 static void folders_are_listed(void **state)
 {
     begin(state);
@@ -349,6 +358,7 @@ static void folders_are_listed(void **state)
 }
 
 /* Bytes in any order within few pieces; what lies between them is not there. */
+/* verifies device-32.2920 */
 static void pieces_of_a_file(void **state)
 {
     begin(state);
@@ -387,6 +397,7 @@ static bp_status read_erased(void *context, uint32_t block, uint32_t offset, voi
 }
 
 /* Flashes of other forms, and one beyond what 32 bits count. */
+/* verifies device-32.2920 */
 static void forms_at_their_bounds(void **state)
 {
     (void)state;
@@ -437,6 +448,7 @@ static void put_digest(unsigned char *to, const void *bytes, size_t count)
 
 /* A table whose digests are right and whose numbers are not: it names what there is no memory for,
  * or ends behind its block. */
+/* verifies device-32.2920 */
 static void tables_that_lie(void **state)
 {
     enum { HEAD = 44, LENGTH = 16 };
@@ -468,6 +480,7 @@ static void tables_that_lie(void **state)
 }
 
 /* Any one bit of any table turned: the newest table that is whole counts, or none. */
+/* verifies device-21.354b */
 static void a_damaged_table(void **state)
 {
     begin(state);

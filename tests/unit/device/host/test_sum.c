@@ -205,6 +205,7 @@ static void rounding_has_no_bias_on(kernel_device *on)
         assert_true(fabs(mean - (double)x[i]) <= 5.0 * sqrt(fabs(variance) / DRAWS) + 1e-6);
     }
 }
+/* verifies optim-3.3540 */
 TEST_ON_HOST(rounding_has_no_bias)
 
 /* Seed, step, sample and parameter each give other random bits, and nothing else does. */
@@ -223,6 +224,7 @@ static void bits_have_names_on(kernel_device *on)
     }
     assert_memory_equal(sums[5], sums[0], 272);
 }
+/* verifies optim-3.3540 */
 TEST_ON_HOST(bits_have_names)
 
 /* A group that holds what is not finite holds it from then on; its neighbours know nothing of it.

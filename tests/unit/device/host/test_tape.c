@@ -103,12 +103,17 @@ static void check_golden(kernel_device *on, uint32_t byte, const uint32_t *x, co
     check_golden(on, byte, (const uint32_t[]){LIST x}, (const uint8_t[]){LIST codes},              \
                  (const uint32_t[]){LIST values});
 
-static void rounding_is_pytorchs_on(kernel_device *on){
-#include "tests/golden/tape.def"
-} TEST_ON_HOST(rounding_is_pytorchs)
+static void rounding_is_pytorchs_on(kernel_device *on);
+/* verifies number-19.a725 */
+TEST_ON_HOST(rounding_is_pytorchs)
 
-    /* The value of a code in double. */
-    static double value_of(uint32_t code, int exponent)
+static void rounding_is_pytorchs_on(kernel_device *on)
+{
+#include "tests/golden/tape.def"
+}
+
+/* The value of a code in double. */
+static double value_of(uint32_t code, int exponent)
 {
     const int high = (int)(code >> 3 & 15), low = (int)(code & 7);
     const double value = high == 0 ? ldexp(low, -9) : ldexp(8 + low, high - 10);
@@ -170,6 +175,7 @@ static void codes_are_the_nearest_on(kernel_device *on)
         assert_memory_equal(y, z, (size_t)(ROWS * width) * sizeof *y);
     }
 }
+/* verifies number-19.a725 */
 TEST_ON_HOST(codes_are_the_nearest)
 
 /* One element that is not finite makes its block NaN, and no other one; fp16 does not overflow. */
@@ -195,9 +201,11 @@ static void what_is_not_finite_is_told_on(kernel_device *on)
     round_in_place(on, BP_F16, wide, 1, 2);
     assert_true(wide[0] == 65504.0f && wide[1] == -65504.0f);
 }
+/* verifies number-19.a725 */
 TEST_ON_HOST(what_is_not_finite_is_told)
 
 /* Bytes: one for each element, and one for each 128 of a row; no sum of them wraps. */
+/* verifies number-19.a725 */
 static void bytes_are_counted(void **state)
 {
     (void)state;

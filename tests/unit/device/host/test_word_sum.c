@@ -48,6 +48,7 @@ static void each_form_sums_alike(void **state)
     }
 }
 
+/* verifies number-12.5283 */
 static void any_number_of_bytes_is_summed(void **state)
 {
     (void)state;

@@ -227,6 +227,7 @@ static void a_step_is_verified_by_two_runs(void **state)
 }
 
 /* With nothing asked for, too: a bit of a linked program that falls over ends the run. */
+/* verifies run-15.8e9b */
 static void programs_are_read_beside_steps(void **state)
 {
     (void)state;

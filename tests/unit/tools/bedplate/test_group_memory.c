@@ -79,6 +79,7 @@ static void the_second_version(void **state)
     assert_int_equal(left("0::/\n", 0), 60);
 }
 
+/* verifies ranks-17.c932 */
 static void the_first_version(void **state)
 {
     (void)state;

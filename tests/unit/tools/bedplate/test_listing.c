@@ -104,6 +104,7 @@ static void listings_show_engines_and_spaces(void **state)
     }
 }
 
+/* verifies program-12.d19d */
 static void plans_account_for_the_host_arena(void **state)
 {
     (void)state;
@@ -134,6 +135,7 @@ static void plans_account_for_the_host_arena(void **state)
 }
 
 /* A map for each space, with its own buffers. */
+/* verifies program-12.d19d */
 static void maps_are_of_one_space_each(void **state)
 {
     (void)state;

@@ -238,6 +238,7 @@ static void say(const void *user)
     said += *(const int *)user;
 }
 
+/* verifies ranks-17.c932 */
 static void the_first_rank_says_it(void **state)
 {
     const int once = 1;

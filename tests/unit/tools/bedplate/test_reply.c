@@ -78,6 +78,7 @@ static void text_is_well_formed(void **state)
     pieces_are("\xe4\xb8\xaez", stop, 1, "||\xe4\xb8\xae|z|");
 }
 
+/* verifies face-18.cca4 */
 static void what_is_no_character_is_replaced(void **state)
 {
     (void)state;

@@ -51,6 +51,7 @@ static int tear_down(void **state)
     return rmdir(d->directory);
 }
 
+/* verifies record-12.31c7 */
 static void members_are_found(void **state)
 {
     (void)state;
@@ -80,6 +81,7 @@ static void members_are_found(void **state)
     assert_false(view_pair(line, "a", &at, name, text, sizeof text));
 }
 
+/* verifies record-12.31c7 */
 static void many_steps_become_means(void **state)
 {
     (void)state;
@@ -98,6 +100,7 @@ static void many_steps_become_means(void **state)
     }
 }
 
+/* verifies record-12.31c7 */
 static void a_run_is_read(void **state)
 {
     const desk *d = *state;

@@ -29,6 +29,7 @@ static int status_of(bool usr1_stops, const int *numbers)
     return status;
 }
 
+/* verifies alone-4.f3bb */
 static void wishes_are_bits(void **state)
 {
     (void)state;

@@ -45,6 +45,7 @@ static void bytes_are(const char *text, const char *right)
     pieces_are(&c, ids, n, right);
 }
 
+/* verifies face-18.cca4 */
 static void text_is_cut_between_characters(void **state)
 {
     (void)state;
@@ -87,6 +88,7 @@ static void a_tokenizer_leaves_special_tokens_out(void **state)
     free(scratch);
 }
 
+/* verifies face-25.a06d */
 static void the_best_is_the_least(void **state)
 {
     (void)state;
@@ -107,6 +109,7 @@ static void the_best_is_the_least(void **state)
     assert_true(best.value == 1.5);
 }
 
+/* verifies face-25.a06d */
 static void what_was_best_is_text(void **state)
 {
     (void)state;

@@ -214,6 +214,7 @@ static bp_quantised_matrix matrix_of(desk *d, const char *name, bp_quantised for
     return m;
 }
 
+/* verifies formats-13.dd0a */
 static void codes_go_in_bit_for_bit(void **state)
 {
     (void)state;
@@ -240,6 +241,7 @@ static void codes_go_in_bit_for_bit(void **state)
 }
 
 /* A run without quantisation takes the values, turned back to (in, out). */
+/* verifies formats-13.dd0a */
 static void codes_become_floats(void **state)
 {
     (void)state;
@@ -344,6 +346,7 @@ static void spoil(desk *d, const bad_file *bad)
     }
 }
 
+/* verifies formats-13.dd0a */
 static void bad_parts_are_refused_by_name(void **state)
 {
     (void)state;
@@ -384,6 +387,7 @@ static void other_forms_are_refused(void **state)
     desk_close(&d);
 }
 
+/* verifies formats-30.16f4 */
 static void too_large_for_eight_bits(void **state)
 {
     (void)state;
@@ -465,6 +469,7 @@ static unsigned char *file_of(desk *d, const char *path, size_t *bytes)
 }
 
 /* A quantised file written again is the same file. */
+/* verifies formats-13.dd0a */
 static void what_is_quantised_stays(void **state)
 {
     (void)state;
@@ -507,6 +512,7 @@ static uint64_t codes_digest(desk *d)
 }
 
 /* Quantising on the way into a file and on the way into a runtime give the same codes. */
+/* verifies formats-13.dd0a */
 static void floats_are_quantised_alike(void **state)
 {
     (void)state;
@@ -529,6 +535,7 @@ static void floats_are_quantised_alike(void **state)
     }
 }
 
+/* verifies formats-30.16f4 */
 static void bad_floats_are_not_quantised(void **state)
 {
     (void)state;
@@ -580,6 +587,7 @@ static void fail_each_read(bp_quantised stored, bp_quantised kept, bool export)
     desk_close(&d);
 }
 
+/* verifies formats-24.7573 */
 static void every_failing_read_is_reported(void **state)
 {
     (void)state;

@@ -95,6 +95,7 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
     memory_store_free(&memory);
 }
 
+/* verifies face-19.bfb9 */
 static void greedy_takes_the_first_of_the_likeliest(void **state)
 {
     (void)state;
@@ -124,6 +125,7 @@ static void assert_distributed(const sampling *how, const float *logits, uint32_
     }
 }
 
+/* verifies face-19.bfb9 */
 static void draws_follow_the_softmax_of_the_k_likeliest(void **state)
 {
     (void)state;

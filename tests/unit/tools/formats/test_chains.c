@@ -205,6 +205,7 @@ static bp_status open_floats(const float *row, uint32_t classes, uint64_t *label
 }
 
 /* In bare numbers the classes that hold are the bits of a number. */
+/* verifies formats-23.429b */
 static void several_classes_are_bits(void **state)
 {
     (void)state;

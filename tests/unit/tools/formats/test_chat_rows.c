@@ -272,6 +272,7 @@ static void the_first_row_says_what_a_file_is(void **state)
 }
 
 /* Texts that the JSON reader hands over in parts are passed over as others are. */
+/* verifies formats-23.429b */
 static void long_texts_are_passed_over(void **state)
 {
     (void)state;

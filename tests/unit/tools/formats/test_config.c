@@ -189,6 +189,7 @@ static void what_is_no_gpt2_configuration_is_refused(void **state)
     }
 }
 
+/* verifies file-2.efdf */
 static void a_hostile_number_of_keys_is_refused(void **state)
 {
     (void)state;

@@ -44,6 +44,7 @@ static bp_status copy(sheet *s, const char *json, size_t length)
     return bp_hf_config_copy(&source, "bfloat16", scratch, keep, s, &error);
 }
 
+/* verifies formats-54.ef98 */
 static void the_type_is_replaced_and_all_else_stays(void **state)
 {
     (void)state;
@@ -70,6 +71,7 @@ static void the_type_is_replaced_and_all_else_stays(void **state)
     }
 }
 
+/* verifies formats-54.ef98 */
 static void what_is_no_object_is_refused(void **state)
 {
     (void)state;

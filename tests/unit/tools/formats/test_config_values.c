@@ -152,6 +152,7 @@ static void documents_that_end_too_soon_are_refused(void **state)
     each_is_refused(cases, sizeof cases / sizeof cases[0], "");
 }
 
+/* verifies formats-27.f2cc */
 static void lists_of_layers_are_read_and_refused(void **state)
 {
     (void)state;

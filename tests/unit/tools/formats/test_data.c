@@ -125,6 +125,7 @@ static void llmc_files_of_both_widths(void **state)
     }
 }
 
+/* verifies formats-23.429b */
 static void nanogpt_files(void **state)
 {
     (void)state;
@@ -236,6 +237,7 @@ static bp_status marks(bp_source *source, uint64_t first, uint32_t n, uint8_t *c
     return BP_OK;
 }
 
+/* verifies formats-55.dd1c */
 static void a_split_is_a_view(void **state)
 {
     (void)state;

@@ -289,6 +289,7 @@ static void bad_rows_are_named(void **state)
 }
 
 /* The template's own refusal names the row. */
+/* verifies formats-16.301b */
 static void a_template_refuses_a_row(void **state)
 {
     desk d;
@@ -302,6 +303,7 @@ static void a_template_refuses_a_row(void **state)
 }
 
 /* The second time the file is there; with another template it is made anew. */
+/* verifies formats-56.3c1c */
 static void the_token_file_is_used_again(void **state)
 {
     desk d;
@@ -320,6 +322,7 @@ static void the_token_file_is_used_again(void **state)
 }
 
 /* What decides whether data is conversations: the keys of its first object. */
+/* verifies formats-23.429b */
 static void conversations_are_known_by_their_keys(void **state)
 {
     static const struct {
@@ -417,6 +420,7 @@ static void templates_are_found(void **state)
  * contents, other heads for each turn, turns shorter than any head. */
 #define ASKS(head) "{% if add_generation_prompt %}" head "{% endif %}"
 
+/* verifies formats-14.5095 */
 static void odd_templates_are_learned_of(void **state)
 {
     (void)state;

@@ -85,6 +85,7 @@ static void has_row(desk *d, uint64_t index, const float *right, uint32_t inputs
 }
 
 /* Two rows of two numbers of each type, as numpy writes its head. */
+/* verifies formats-57.6b5b */
 static void types_are_read(void **state)
 {
     (void)state;
@@ -135,6 +136,7 @@ static void types_are_read(void **state)
 }
 
 /* The ways in which a head may be written. */
+/* verifies formats-57.6b5b */
 static void heads_are_read(void **state)
 {
     (void)state;
@@ -177,6 +179,7 @@ static const unsigned char pixels[8] = {0, 255, 51, 102, 153, 204, 1, 2};
 static const unsigned char classes[2] = {2, 1};
 
 /* Images of 2 x 2 x 1 with their labels beside; other labels are other data. */
+/* verifies formats-57.6b5b */
 static void labels_are_found(void **state)
 {
     (void)state;
@@ -238,6 +241,7 @@ static const char *const bad_dicts[] = {
     "{                                        'descr': '<f", /* to the head's last byte */
 };
 
+/* verifies formats-57.6b5b */
 static void bad_heads_are_refused(void **state)
 {
     (void)state;
@@ -288,6 +292,7 @@ static void bad_heads_are_refused(void **state)
     numbers_desk_end(&d);
 }
 
+/* verifies formats-57.6b5b */
 static void bad_rows_are_refused(void **state)
 {
     (void)state;

@@ -59,6 +59,7 @@ static void has_row(desk *d, uint64_t index, const uint8_t *right, uint32_t inpu
     }
 }
 
+/* verifies formats-51.a173 */
 static void images_are_read(void **state)
 {
     (void)state;
@@ -85,6 +86,7 @@ static void images_are_read(void **state)
 }
 
 /* To the nearest of 255, halves to the even one, and what is above the largest as that. */
+/* verifies formats-51.a173 */
 static void numbers_to_another_largest_are_scaled(void **state)
 {
     (void)state;
@@ -120,6 +122,7 @@ static void numbers_to_another_largest_are_scaled(void **state)
     numbers_desk_end(&d);
 }
 
+/* verifies formats-51.a173 */
 static void bad_images_are_refused(void **state)
 {
     (void)state;
@@ -211,6 +214,7 @@ static void other_images_are_decoded(void **state)
 }
 
 /* Both with a decoder that must not be asked: only what is a PNG or a JPEG is its. */
+/* verifies formats-51.a173 */
 static void heads_that_nearly_are_pictures(void **state)
 {
     (void)state;
@@ -321,6 +325,7 @@ static void names_lead_to_files(void **state)
     opened_end(o);
 }
 
+/* verifies formats-51.a173 */
 static void long_heads(void **state)
 {
     (void)state;
@@ -392,6 +397,7 @@ static void images_are_prepared(void **state)
     }
 }
 
+/* verifies formats-16.301b */
 static void bad_lists_are_refused(void **state)
 {
     (void)state;
@@ -423,6 +429,7 @@ static unsigned char *prepared_room(bp_pictures *pictures, uint64_t bytes)
 }
 
 /* A preprocessor_config.json is another key, and other numbers; what says nothing is none. */
+/* verifies formats-52.a562 */
 static void a_preprocessor_changes_rows_and_key(void **state)
 {
     (void)state;

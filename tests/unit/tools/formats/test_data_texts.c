@@ -236,6 +236,7 @@ static void failures_end_it(void **state)
 
 /* A text that the JSON reader hands over in parts is one text, and a refusal of it names its line.
  */
+/* verifies formats-23.429b */
 static void long_texts_come_in_pieces(void **state)
 {
     (void)state;

@@ -343,6 +343,7 @@ static void tags_that_are_no_class_are_refused(void **state)
 }
 
 /* A word that the JSON reader hands over in parts is one word. */
+/* verifies formats-23.429b */
 static void long_words_are_whole(void **state)
 {
     (void)state;

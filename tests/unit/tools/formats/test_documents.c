@@ -410,6 +410,7 @@ static void lines_of_other_forms_are_refused(void **state)
             "a.file: line 2", "other fields");
 }
 
+/* verifies formats-23.429b */
 static void a_huge_line_needs_no_more_memory(void **state)
 {
     (void)state;

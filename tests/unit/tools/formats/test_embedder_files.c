@@ -148,6 +148,7 @@ static const struct {
      "query: "},
 };
 
+/* verifies formats-58.1816 */
 static void values_are_read(void **state)
 {
     (void)state;
@@ -226,6 +227,7 @@ static const struct {
      "without the tokens of the prompt"},
 };
 
+/* verifies formats-58.1816 */
 static void what_is_not_implemented_is_refused(void **state)
 {
     (void)state;
@@ -239,6 +241,7 @@ static void what_is_not_implemented_is_refused(void **state)
 }
 
 /* Every file in turn ends anywhere, and every file in turn is too large. */
+/* verifies formats-58.1816 */
 static void files_may_end_anywhere(void **state)
 {
     static const char *const whole[4] = {
@@ -260,6 +263,7 @@ static void files_may_end_anywhere(void **state)
     }
 }
 
+/* verifies formats-58.1816 */
 static void files_may_be_too_large(void **state)
 {
     static char large[BP_EMBEDDER_SCRATCH + 1];
@@ -275,6 +279,7 @@ static void files_may_be_too_large(void **state)
 }
 
 /* Words and prompts that are longer than any that is known. */
+/* verifies formats-58.1816 */
 static void texts_may_be_too_long(void **state)
 {
     (void)state;

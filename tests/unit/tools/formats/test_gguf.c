@@ -450,6 +450,7 @@ static void make_gpt2(maker *m, size_t wrong, bp_gguf_type type, uint64_t value)
     }
 }
 
+/* verifies formats-10.4a5c */
 static void gpt2_keys_are_held_to_their_bounds(void **state)
 {
     (void)state;

@@ -138,6 +138,7 @@ static void wrong_keys_are_named(void **state)
     memory_store_free(&d.memory);
 }
 
+/* verifies formats-50.b7a1 */
 static void what_has_no_place_is_not_written(void **state)
 {
     (void)state;

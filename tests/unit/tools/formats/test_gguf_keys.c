@@ -311,6 +311,7 @@ static void keys_that_are_missing_are_named(void **state)
     }
 }
 
+/* verifies formats-50.b7a1 */
 static void what_readers_get_wrong_is_not_written(void **state)
 {
     (void)state;
@@ -348,6 +349,7 @@ static void what_readers_get_wrong_is_not_written(void **state)
     assert_int_equal(bp_gguf_smollm3.exports(&config, NULL), BP_OK);
 }
 
+/* verifies formats-50.b7a1 */
 static void what_readers_of_gpt2_get_wrong_is_not_written(void **state)
 {
     (void)state;

@@ -175,6 +175,7 @@ static const double llama3[32] = {1.0,       1.0,       1.0, 1.0, 1.0, 1.0, 1.0,
                                   2.6945304, 5.2573272, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0,
                                   8.0,       8.0,       8.0, 8.0, 8.0, 8.0, 8.0, 8.0};
 
+/* verifies formats-7.5b71 */
 static void scaled_frequencies_are_written(void **state)
 {
     (void)state;
@@ -244,6 +245,7 @@ static void put_keys(desk *d, size_t wrong, uint32_t value)
     assert_int_equal(bp_gguf_end(&w), BP_OK);
 }
 
+/* verifies formats-10.4a5c */
 static void keys_are_held_to_their_bounds(void **state)
 {
     (void)state;

@@ -160,6 +160,7 @@ static void byte_level_tokenizers_come_back_as_they_were(void **state)
     }
 }
 
+/* verifies formats-8.e397 */
 static void scores_order_as_ranks_do(void **state)
 {
     (void)state;
@@ -241,6 +242,7 @@ static void pieces_come_back_by_their_scores(void **state)
     desk_free(d);
 }
 
+/* verifies formats-50.b7a1 */
 static void what_gguf_has_no_keys_for_is_refused(void **state)
 {
     (void)state;

@@ -172,6 +172,7 @@ static void words_that_readers_know_are_written(void **state)
 }
 
 /* Bytes: what ends a text is a control token unless texts may hold it, and spaces stay. */
+/* verifies formats-8.e397 */
 static void bytes_are_called_what_they_are(void **state)
 {
     (void)state;

@@ -108,6 +108,7 @@ static void each_failing_call_is_reported(void **state)
 }
 
 /* What failed first is what is returned, whatever is wrong behind it. */
+/* verifies formats-24.7573 */
 static void the_first_failure_stays(void **state)
 {
     (void)state;

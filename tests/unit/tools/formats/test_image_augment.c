@@ -66,8 +66,8 @@ static bool is_moved(const int32_t *image, const int32_t *to, int down, int righ
     return true;
 }
 
-/* Each of the 2 x 25 outcomes comes about as often as the others.
- * verifies formats-53.d3f0 */
+/* Each of the 2 x 25 outcomes comes about as often as the others. */
+/* verifies formats-53.d3f0 */
 static void test_crop(void **state)
 {
     int32_t image[NUMBERS], to[NUMBERS];
@@ -93,6 +93,7 @@ static void test_crop(void **state)
     }
 }
 
+/* verifies formats-53.d3f0 */
 static void test_flip(void **state)
 {
     int32_t image[NUMBERS], to[NUMBERS];
@@ -116,6 +117,7 @@ static void test_flip(void **state)
 }
 
 /* (seed, step, sample), and nothing else. */
+/* verifies formats-53.d3f0 */
 static void test_names(void **state)
 {
     int32_t image[NUMBERS], first[NUMBERS], again[NUMBERS];
@@ -139,6 +141,7 @@ static void test_names(void **state)
 }
 
 /* Parts lie inside, have about the area that was asked for and sides from 3:4 to 4:3. */
+/* verifies formats-53.d3f0 */
 static void test_parts(void **state)
 {
     uint32_t part[4], corners = 0;
@@ -162,6 +165,7 @@ static void test_parts(void **state)
 }
 
 /* What never fits: the largest part in the middle. */
+/* verifies formats-53.d3f0 */
 static void test_middle(void **state)
 {
     static const uint32_t rows[3][6] = {
@@ -179,6 +183,7 @@ static void test_middle(void **state)
 
 /* torch.nn.functional.interpolate(mode="bilinear") of a 2 x 3 part of a square function to 4 x 5:
  * found among samples, all of whose parts are compared with the formula. */
+/* verifies formats-53.d3f0 */
 static void test_enlarge(void **state)
 {
     static const double right[HEIGHT * WIDTH] = {

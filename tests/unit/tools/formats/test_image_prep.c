@@ -165,6 +165,7 @@ static void other_values_are_refused_by_key(void **state)
 }
 
 /* Nothing of a cut document is taken for a whole one. */
+/* verifies formats-52.a562 */
 static void cut_documents_are_refused(void **state)
 {
     (void)state;

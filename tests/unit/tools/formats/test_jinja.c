@@ -230,6 +230,7 @@ static void what_cannot_be_is_refused(void **state)
 }
 
 /* Where jinja2 raises, or reckons with numbers of any size, and this machine has an answer. */
+/* verifies formats-14.5095 */
 static void what_jinja_refuses_may_have_an_answer(void **state)
 {
     static const char *const rows[][2] = {
@@ -288,6 +289,7 @@ static void damaged_templates_end(void **state)
 }
 
 /* Where a directory has its template. */
+/* verifies formats-14.5095 */
 static void directories_have_templates(void **state)
 {
     static const struct {

@@ -145,6 +145,7 @@ static void one_too_many_is_refused(void **state)
 }
 
 /* Names that a template has: so many, and no more. */
+/* verifies formats-14.5095 */
 static void names_end(void **state)
 {
     static char source[1 << 15];
@@ -172,6 +173,7 @@ static void names_end(void **state)
 }
 
 /* JSON that no variables can be: cut anywhere, too deep. */
+/* verifies formats-14.5095 */
 static void variables_may_be_damaged(void **state)
 {
     static const char whole[] =

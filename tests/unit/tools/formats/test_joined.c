@@ -66,6 +66,7 @@ static void parts_make(part parts[PARTS], bp_source *list[PARTS], bool rows)
     }
 }
 
+/* verifies formats-55.dd1c */
 static void tokens_follow_each_other(void **state)
 {
     (void)state;
@@ -94,6 +95,7 @@ static void tokens_follow_each_other(void **state)
 }
 
 /* Of a source without targets every token is one. */
+/* verifies formats-55.dd1c */
 static void targets_follow_each_other(void **state)
 {
     (void)state;
@@ -113,6 +115,7 @@ static void targets_follow_each_other(void **state)
     assert_int_equal(joined.source.targets(&joined.source, 0, 9, found), BP_ERR_STORE);
 }
 
+/* verifies formats-55.dd1c */
 static void examples_follow_each_other(void **state)
 {
     (void)state;
@@ -133,6 +136,7 @@ static void examples_follow_each_other(void **state)
     assert_int_equal(joined.source.example(&joined.source, 3, &example), BP_ERR_STORE);
 }
 
+/* verifies formats-55.dd1c */
 static void other_kinds_are_refused(void **state)
 {
     (void)state;

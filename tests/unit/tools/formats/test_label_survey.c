@@ -59,6 +59,7 @@ static const char *desk_names(const desk *d)
     return all;
 }
 
+/* verifies formats-59.92c8 */
 static void names_are_sorted_and_kept_once(void **state)
 {
     (void)state;
@@ -89,6 +90,7 @@ static void names_are_sorted_and_kept_once(void **state)
     memory_store_free(&d.memory);
 }
 
+/* verifies formats-59.92c8 */
 static void numbers_have_no_names(void **state)
 {
     (void)state;
@@ -107,6 +109,7 @@ static void numbers_have_no_names(void **state)
     memory_store_free(&d.memory);
 }
 
+/* verifies formats-59.92c8 */
 static void what_cannot_be_classes_is_refused(void **state)
 {
     (void)state;

@@ -251,6 +251,7 @@ static void read_own(desk *d, const char *name, bp_tensor_form form, uint64_t fi
 }
 
 /* What was trained beside the adapters takes the base's place, in whatever form a file has it. */
+/* verifies formats-28.7a35 */
 static void test_own_parameters(void **state)
 {
     (void)state;
@@ -401,6 +402,7 @@ static void test_magnitudes_in_little_memory(void **state)
     desk_free(d);
 }
 
+/* verifies formats-6.0edb */
 static void test_tensors_that_are_nobodys(void **state)
 {
     (void)state;
@@ -469,6 +471,7 @@ static bp_status merge_hand_made(const made_tensor *tensors, size_t count, bool 
         FC ".lora_B.weight", BP_F32, 2, {3, 1}, NULL                                               \
     }
 
+/* verifies formats-6.0edb */
 static void test_shapes_and_names(void **state)
 {
     (void)state;
@@ -499,6 +502,7 @@ static void test_shapes_and_names(void **state)
 }
 
 /* GPT-NeoX's file has queries, keys and values head by head; a GGUF has them apart. */
+/* verifies formats-28.7a35 */
 static void test_thirds(void **state)
 {
     (void)state;

@@ -138,6 +138,7 @@ static void float_rows(void **state)
 }
 
 /* Rows that are nothing but their numbers: a column that is called a label is left out. */
+/* verifies formats-23.429b */
 static void bare_rows(void **state)
 {
     (void)state;

@@ -236,6 +236,7 @@ static void what_is_no_pair(void **state)
 }
 
 /* Where that is allowed all rows may lack their labels: they are no targets. */
+/* verifies formats-23.429b */
 static void rows_without_labels(void **state)
 {
     (void)state;

@@ -55,6 +55,7 @@ static bp_source source_of(uint64_t count)
     return (bp_source){.name = "ids", .count = count, .read = read_ids, .targets = targets};
 }
 
+/* verifies formats-55.dd1c */
 static void test_parts(void **state)
 {
     (void)state;
@@ -74,6 +75,7 @@ static void test_parts(void **state)
     assert_int_equal(bp_part_tail(&kept, &held, &inner, 1.0), BP_ERR_USAGE);
 }
 
+/* verifies formats-55.dd1c */
 static void test_parts_of_examples(void **state)
 {
     (void)state;

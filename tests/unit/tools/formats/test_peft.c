@@ -83,6 +83,7 @@ static void test_what_peft_writes(void **state)
 }
 
 /* A list, or an object that names the table; null. */
+/* verifies formats-12.b2fa */
 static void test_trained_tokens(void **state)
 {
     (void)state;

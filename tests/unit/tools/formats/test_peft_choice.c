@@ -83,6 +83,7 @@ static void modules_at_the_edge_of_a_rule(void **state)
 }
 
 /* An expression that is none, in a choice that nobody checked, matches nothing. */
+/* verifies formats-12.b2fa */
 static void broken_expressions_choose_nothing(void **state)
 {
     (void)state;

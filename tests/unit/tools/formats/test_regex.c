@@ -12,6 +12,7 @@
 
 static bp_regex regex;
 
+/* verifies formats-12.b2fa */
 static void answers_of_python(void **state)
 {
     (void)state;
@@ -63,6 +64,7 @@ static void answers_of_python(void **state)
     }
 }
 
+/* verifies formats-12.b2fa */
 static void what_is_refused(void **state)
 {
     (void)state;

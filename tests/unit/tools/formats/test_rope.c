@@ -125,6 +125,7 @@ static void every_kind_is_written_as_it_was_read(void **state)
 }
 
 /* Layers of two kinds: those that see all are scaled, the others have a base of their own. */
+/* verifies formats-27.f2cc */
 static void layers_of_two_kinds(void **state)
 {
     bp_model_config config;

@@ -288,6 +288,7 @@ static void little_memory_and_failing_storage_are_said_so(void **state)
     desk_free(d);
 }
 
+/* verifies formats-6.0edb */
 static void what_is_allowed_is_told_and_passes(void **state)
 {
     (void)state;

@@ -182,6 +182,7 @@ static void files_may_end_anywhere(void **state)
 }
 
 /* One byte or one answer more than can be. */
+/* verifies formats-16.301b */
 static void what_is_too_long_is_refused(void **state)
 {
     static const struct {

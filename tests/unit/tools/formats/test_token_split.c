@@ -146,6 +146,7 @@ static void patterns_cut_as_regex_does(void **state)
     rows_are_cut(patterns, sizeof patterns / sizeof patterns[0]);
 }
 
+/* verifies formats-3.2920 */
 static void marks_and_spaces_cut(void **state)
 {
     (void)state;
@@ -154,6 +155,7 @@ static void marks_and_spaces_cut(void **state)
 
 /* One word, cut only where no merge reaches across; of characters the first and last byte count,
  * and U+2581 is a byte of its own. */
+/* verifies formats-3.2920 */
 static void a_whole_is_cut_where_nothing_joins(void **state)
 {
     (void)state;

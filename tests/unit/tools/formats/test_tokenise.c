@@ -163,6 +163,7 @@ static void prompts_and_labels_are_examples(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-56.3c1c */
 static void a_file_is_made_once(void **state)
 {
     (void)state;
@@ -218,6 +219,7 @@ static void refuses(const char *name, const char *text, bp_labels labels, const 
     desk_end(&d);
 }
 
+/* verifies formats-16.301b */
 static void bad_documents_are_refused(void **state)
 {
     (void)state;
@@ -316,6 +318,7 @@ static void begins_with(const char *directory, int64_t first)
     golden_words_close(&w);
 }
 
+/* verifies formats-23.429b */
 static void the_first_token_of_a_text(void **state)
 {
     (void)state;
@@ -363,6 +366,7 @@ static void stages_labelled(desk *d, golden_words *w, const listing *all)
     assert_int_equal(group.valid, 3);
 }
 
+/* verifies formats-23.429b */
 static void what_frames_a_labelled_text(void **state)
 {
     (void)state;
@@ -436,6 +440,7 @@ static void faults_while_tokenising(void **state)
 
 /* Texts for vectors: no end token stands behind them, an empty one is refused, and the prompt
  * before them is part of the key. */
+/* verifies formats-23.429b */
 static void texts_are_examples(void **state)
 {
     (void)state;
@@ -468,6 +473,7 @@ static void texts_are_examples(void **state)
 }
 
 /* A pair's second text comes in parts, or is empty. */
+/* verifies formats-23.429b */
 static void second_texts_begin_once(void **state)
 {
     (void)state;
@@ -493,6 +499,7 @@ static void second_texts_begin_once(void **state)
 }
 
 /* Where the store cannot say whether the file is there, it is made anew. */
+/* verifies formats-56.3c1c */
 static void a_file_nobody_knows_of_is_made(void **state)
 {
     (void)state;

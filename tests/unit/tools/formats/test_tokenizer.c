@@ -229,6 +229,7 @@ static void deep_and_long_documents_are_refused(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-18.2618 */
 static void a_file_cut_anywhere_is_refused(void **state)
 {
     (void)state;
@@ -243,6 +244,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-4.b9c7 */
 static void other_files_are_checked_too(void **state)
 {
     (void)state;
@@ -298,6 +300,7 @@ static void other_files_are_checked_too(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-60.9449 */
 static void a_vocabulary_that_changes_is_noticed(void **state)
 {
     (void)state;

@@ -55,6 +55,7 @@ static void gives(tokenizer_desk *d, const char *text, unsigned flags, const uin
 
 #define MORE ",\"ab\":256,\"<|endoftext|>\":257,\"\xc4\xa0\x61\":258"
 
+/* verifies formats-4.b9c7 */
 static void merges_are_two_tokens_a_line(void **state)
 {
     (void)state;
@@ -103,6 +104,7 @@ static void merges_are_two_tokens_a_line(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-29.15c2 */
 static void the_configuration_sets_gpt2(void **state)
 {
     (void)state;
@@ -135,6 +137,7 @@ static void the_configuration_sets_gpt2(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-4.b9c7 */
 static void names_of_special_tokens(void **state)
 {
     (void)state;
@@ -180,6 +183,7 @@ static void names_of_special_tokens(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-29.15c2 */
 static void the_configuration_sets_bert(void **state)
 {
     (void)state;
@@ -285,6 +289,7 @@ static void documents_that_cannot_be_read(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-60.9449 */
 static void files_that_are_others_than_were_measured(void **state)
 {
     (void)state;
@@ -332,6 +337,7 @@ static bp_status open_turning(bp_store *store, const char *path, bp_file *file)
     return turning.memory->store.open_read(store, path, file);
 }
 
+/* verifies formats-60.9449 */
 static void files_that_change_between_passes(void **state)
 {
     (void)state;

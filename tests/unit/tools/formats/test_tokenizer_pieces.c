@@ -41,6 +41,7 @@ static void encode_under(tokenizer_desk *d, const char *config)
     desk_encode(d, "a", BP_ENCODE_TEMPLATE);
 }
 
+/* verifies formats-29.15c2 */
 static void classes_say_what_goes_around_a_text(void **state)
 {
     (void)state;

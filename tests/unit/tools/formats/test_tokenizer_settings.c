@@ -53,6 +53,7 @@ static void each_is_refused(const char *before, const refusal *cases, size_t cou
 #define EACH_IS_REFUSED(before, cases, after)                                                      \
     each_is_refused(before, cases, sizeof(cases) / sizeof(cases)[0], after)
 
+/* verifies formats-4.b9c7 */
 static void a_setting_without_a_name_is_refused(void **state)
 {
     (void)state;
@@ -237,6 +238,7 @@ static void models_that_are_not_implemented_are_named(void **state)
     EACH_IS_REFUSED("", files, "");
 }
 
+/* verifies formats-29.15c2 */
 static void settings_that_change_nothing_are_taken(void **state)
 {
     (void)state;

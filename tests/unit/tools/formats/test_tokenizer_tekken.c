@@ -67,6 +67,7 @@ static void pairs_are_joined_by_rank(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-29.15c2 */
 static void special_tokens_have_the_names_of_the_file(void **state)
 {
     (void)state;
@@ -84,6 +85,7 @@ static void special_tokens_have_the_names_of_the_file(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-4.b9c7 */
 static void wrong_files_are_refused(void **state)
 {
     (void)state;

@@ -270,6 +270,7 @@ static void every_failing_call_is_reported(void **state)
 }
 
 /* What was wrong first is said, also where closing fails after it. */
+/* verifies formats-15.f83f */
 static void the_first_error_stays(void **state)
 {
     (void)state;

@@ -49,6 +49,7 @@ static void weights_of_three_types_under_either_name(void **state)
 }
 
 /* Weights and masters of every form are those that floats would have given. */
+/* verifies formats-5.1c0b */
 static void narrow_weights_have_their_masters(void **state)
 {
     (void)state;
@@ -136,6 +137,7 @@ static void only_what_files_lack_is_drawn(void **state)
 }
 
 /* Of what a snapshot will give nothing is read, but names and shapes are still looked at. */
+/* verifies run-19.3c27 */
 static void what_a_snapshot_gives_is_not_read(void **state)
 {
     (void)state;
@@ -151,6 +153,7 @@ static void what_a_snapshot_gives_is_not_read(void **state)
     weights_desk_free(d);
 }
 
+/* verifies formats-25.6dee */
 static void masks_and_a_tied_head_are_passed_over(void **state)
 {
     (void)state;
@@ -194,6 +197,7 @@ static void faults_are_all_named_and_nothing_is_changed(void **state)
     weights_desk_free(d);
 }
 
+/* verifies formats-6.0edb */
 static void a_head_of_its_own_is_refused(void **state)
 {
     (void)state;
@@ -329,6 +333,7 @@ static uint64_t digest_of(weights_desk *d, bool adapters)
     return hash;
 }
 
+/* verifies formats-12.b2fa */
 static void adapters_are_saved_and_loaded_by_themselves(void **state)
 {
     (void)state;

@@ -35,6 +35,7 @@ static void a_digest_that_is_none_is_refused(void **state)
 }
 
 /* A head of other sizes is another one, and a file that only begins as GGUF does is none. */
+/* verifies formats-6.0edb */
 static void other_files_are_refused(void **state)
 {
     (void)state;
@@ -61,6 +62,7 @@ static void other_files_are_refused(void **state)
 
 /* Saved weights have the types of their source's, as far as it has them in one; room is asked for.
  */
+/* verifies formats-5.1c0b */
 static void saved_weights_have_the_types_of_their_source(void **state)
 {
     (void)state;
@@ -93,6 +95,7 @@ static void saved_weights_have_the_types_of_their_source(void **state)
 }
 
 /* Beside adapters a snapshot holds these alone: the rest is read. */
+/* verifies run-19.3c27 */
 static void what_no_snapshot_gives_is_read(void **state)
 {
     (void)state;
