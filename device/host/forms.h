@@ -26,14 +26,8 @@ extern const bp_host_form bp_host_amx; /* products of bf16; all else is AVX-512'
 extern const bp_host_kernel bp_matmul_amx_kernel;
 extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
 
-/* The kernels that have fast forms. */
-#define BP_FAST_KERNELS(X)                                                                         \
-    X(matmul)                                                                                      \
-    X(matmul_quantised)                                                                            \
-    X(bias_backward)                                                                               \
-    X(gelu_forward)                                                                                \
-    X(gelu_backward)                                                                               \
-    X(dropout)                                                                                     \
+/* The rows of update rules (update_blocks.h). */
+#define BP_UPDATE_KERNELS(X)                                                                       \
     X(sgd)                                                                                         \
     X(adam)                                                                                        \
     X(adamw)                                                                                       \
@@ -48,7 +42,17 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(direction)                                                                                   \
     X(scaled_norms)                                                                                \
     X(lamb_norms)                                                                                  \
-    X(lars_norms)                                                                                  \
+    X(lars_norms)
+
+/* The kernels that have fast forms. */
+#define BP_FAST_KERNELS(X)                                                                         \
+    X(matmul)                                                                                      \
+    X(matmul_quantised)                                                                            \
+    X(bias_backward)                                                                               \
+    X(gelu_forward)                                                                                \
+    X(gelu_backward)                                                                               \
+    X(dropout)                                                                                     \
+    BP_UPDATE_KERNELS(X)                                                                           \
     X(norm_partial)                                                                                \
     X(layernorm_forward)                                                                           \
     X(layernorm_backward_input)                                                                    \
@@ -167,9 +171,10 @@ bp_host_codes bp_four_blocks_avx2;
 bp_host_words bp_words_avx2;
 bp_host_words bp_words_avx512;
 
-/* The kernels that have NEON forms. Updates, cells and their sums are left to the compiler's
+/* The kernels that have NEON forms. Cells, images and sums of codes are left to the compiler's
  * vectors, which on aarch64 the portable form has already. */
-#define BP_NEON_KERNELS(X) BP_TYPED_KERNELS(X) BP_BUILT_KERNELS(X) X(norm_partial)
+#define BP_NEON_KERNELS(X)                                                                         \
+    BP_TYPED_KERNELS(X) BP_BUILT_KERNELS(X) BP_UPDATE_KERNELS(X) X(norm_partial)
 
 /* The SVE form is NEON's with other products. */
 extern const bp_host_kernel bp_matmul_sve;

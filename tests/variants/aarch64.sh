@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL BUILD
 passed=0
 failed=0
-tests=(device/host/test_{forms,matmul_forms,half,activation,nf4})
+tests=(device/host/test_{forms,matmul_forms,half,activation,nf4} core/number/test_codec_forms)
 [[ ${1:-} != long ]] || tests+=(device/host/test_attention_forms)
 if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then
     [[ ${1:-} == long ]] || export BP_TEST_SHORT=1
