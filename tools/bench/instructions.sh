@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# instructions.sh FORM N [MOST [bf16]]: instructions per multiply-add of a product of N x N matrices on aarch64,
-# packing included: those of three products less those of one, counted by QEMU, which says each as it
-# runs it. With MOST, in hundredths: more than that is a failure (exit 1). CPU= names another processor.
+# instructions.sh FORM N [MOST [WHAT]]: instructions on aarch64 per multiply-add of a product of N x N matrices,
+# packing included (WHAT: bf16), or per weight of AdamW on N x N with 8-bit states (block8, companded8):
+# those of three less those of one, counted by QEMU, which says each as it runs it. With MOST, in hundredths:
+# more than that is a failure (exit 1). CPU= names another processor.
 cd "$(dirname "$0")/../.." || exit 1
 form=$1 n=$2 most=${3:-}
 program=build/aarch64/tools/bench/instructions
@@ -13,6 +14,10 @@ count() {
 }
 once=$(count 1 "${@:4}")
 thrice=$(count 3 "${@:4}")
-hundredths=$(((thrice - once) * 100 / (2 * n * n * n)))
-printf '%s %s: %d.%02d instructions per multiply-add\n' "$form" "$n" $((hundredths / 100)) $((hundredths % 100))
+case ${4:-} in
+*8) per=weight each=$((n * n)) ;;
+*) per=multiply-add each=$((n * n * n)) ;;
+esac
+hundredths=$(((thrice - once) * 100 / (2 * each)))
+printf '%s %s: %d.%02d instructions per %s\n' "$form" "$n" $((hundredths / 100)) $((hundredths % 100)) $per
 [[ $thrice -gt $once && ( -z $most || $hundredths -le $most ) ]]
