@@ -2,6 +2,7 @@
 /* Dense layers as matrix products; bias, GELU and the residual ride in the product's epilogue. */
 #include "layers/linear.h"
 
+#include "core/compile/adapter.h"
 #include "layers/adapter.h"
 #include "layers/magnitude.h"
 
@@ -35,6 +36,32 @@ static bool has_adapter(const bp_emit *emit, const bp_linear *layer)
     return bp_adapter_there(emit, layer->weight);
 }
 
+/* Whether the layer's products have their operands in 8 bits: when training, where it is wide. */
+static bool goes_narrow(const bp_emit *emit, const bp_linear *layer)
+{
+    const uint64_t from =
+        emit->spec->products_from > 0 ? emit->spec->products_from : BP_PRODUCTS_FROM;
+    return emit->spec->products == BP_PRODUCT_FP8 && emit->mode == BP_MODE_TRAIN &&
+           layer->in >= from && layer->out >= from && bp_adapter_dense(emit, layer->weight);
+}
+
+static void emit_plain(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
+                       const bp_matmul_scalars *s)
+{
+    if (!goes_narrow(emit, layer)) {
+        bp_emit_matmul(emit, operands, s);
+        return;
+    }
+    const bp_matmul_fp8_operands of = {operands->c,   operands->before, operands->a,
+                                       operands->b,   operands->bias,   operands->residual,
+                                       operands->work};
+    const bp_matmul_fp8_scalars scalars = {s->m,          s->n,   s->k,           s->lda,
+                                           s->ldb,        s->ldc, s->transpose_a, s->transpose_b,
+                                           s->accumulate, s->gelu};
+    bp_emit_matmul_fp8(emit, &of, &scalars);
+    emit->narrowed = true;
+}
+
 /* A product whose b is the layer's weight: as it is, as codes of fp8, or as others, which are
  * (out, in). */
 static void emit_product(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
@@ -42,7 +69,7 @@ static void emit_product(bp_emit *emit, const bp_linear *layer, const bp_matmul_
 {
     const bool fp8 = bp_emit_fp8(emit, layer->weight);
     if (!fp8 && !bp_emit_quantised(emit, layer->weight)) {
-        bp_emit_matmul(emit, operands, scalars);
+        emit_plain(emit, layer, operands, scalars);
         return;
     }
     const bp_parameter *weight = &emit->parameters[layer->weight];
@@ -169,7 +196,7 @@ void bp_linear_plain_backward_weight(bp_emit *emit, const bp_linear *layer, bp_r
         .bias = BP_ABSENT,
         .residual = BP_ABSENT,
         .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, &scalars);
+    emit_plain(emit, layer, &operands, &scalars);
 }
 
 void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)

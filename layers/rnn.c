@@ -289,6 +289,12 @@ static bp_status check(const bp_spec *spec, bp_error *error)
                             "has not; leave it out",
                             "weight-dtype");
     }
+    if (spec->products != BP_PRODUCT_WORKING) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "products in fp8 are those of dense layers in blocks, which this model "
+                            "has not; leave it out",
+                            "product-dtype");
+    }
     if (config->task != BP_TASK_CAUSAL_LM) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "this model is trained to guess the next token: its task is causal-lm",

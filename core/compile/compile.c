@@ -504,6 +504,20 @@ static bp_status check_tape(const bp_emit *emit)
     return emit->status;
 }
 
+/* And products in 8 bits where none is wide enough. */
+static bp_status check_products(const bp_emit *emit)
+{
+    if (emit->status == BP_OK && emit->spec->products == BP_PRODUCT_FP8 && !emit->narrowed) {
+        return bp_error_set(
+            emit->graph->error, BP_ERR_USAGE, where,
+            "no dense layer in blocks has weights in the type of activations and so "
+            "many inputs and outputs as fp8 products are for, 1600 unless "
+            "product-fp8-from says another number",
+            "product-dtype");
+    }
+    return emit->status;
+}
+
 bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
                          bp_arena *memory)
 {
@@ -533,6 +547,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, co
     if (spec->optimizer != NULL) {
         write_training(compile, emit);
         BP_TRY(check_tape(emit));
+        BP_TRY(check_products(emit));
     }
     if (spec->evaluate) {
         write_evaluation(compile, emit);

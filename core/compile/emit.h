@@ -164,6 +164,7 @@ typedef struct bp_emit {
     uint32_t carried_next;  /* and behind which buffer the next one lies */
     bool tables;            /* some list op needs a table in the arena */
     bool reduced;           /* backward reads something as a tape in 8 bits leaves it */
+    bool narrowed;          /* a product has its operands in 8 bits */
     bool moves;             /* backward moves statistics: a step is not computed again */
     uint32_t weights_end;   /* the buffers of all parameters lie before this one */
     struct bp_compile *flying; /* buckets of gradients are sent while parameters are acquired;

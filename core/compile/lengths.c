@@ -21,6 +21,9 @@ const char *bp_lengths_refused(const bp_spec *spec)
     if (!spec->device->sums_by_row) {
         return "this device adds up rows in groups, which padding is part of";
     }
+    if (spec->optimizer != NULL && spec->products == BP_PRODUCT_FP8) {
+        return "products in fp8 add up rows in groups, which padding is part of";
+    }
     if (rounds_chunks(spec) && spec->loss_rows % spec->sequence != 0) {
         return "chunks of the loss do not end where samples do, and 16-bit gradients are rounded "
                "after each (see --loss-chunk-rows)";

@@ -185,6 +185,11 @@ static bp_status check_weights(const bp_spec *spec, bp_error *error)
                       "weights in fp8 go with --bf16, and with --master split8 or split for the "
                       "weights that stay in bf16");
     }
+    if (spec->products == BP_PRODUCT_FP8) {
+        return refuse(error, "product-dtype",
+                      "products with weights in fp8 are those of their values; leave out "
+                      "weight-dtype or product-dtype");
+    }
     if (spec->lora.rank > 0) {
         return refuse(error, "weight-dtype",
                       "adapters leave the dense layers' weights as they are; --load-in-8bit keeps "

@@ -239,6 +239,8 @@ typedef struct bp_below {
 
 #define BP_BELOW_AHEAD_MOST 16
 
+#define BP_PRODUCTS_FROM 1600 /* below, operands take longer to become codes than is gained */
+
 #define BP_LANES_MAX   1024
 #define BP_AHEAD_MOST  4
 #define BP_LENGTHS_MAX 7 /* most programs for shorter sequences beside the one for `sequence` */
@@ -260,6 +262,9 @@ typedef struct bp_spec {
                            (accumulate_codes of kernels.def), which the update reads */
     bp_master master;
     bp_weight_form weights; /* FP8: with BF16, and SPLIT or SPLIT8 for the others */
+    bp_product_form products;
+    uint32_t products_from; /* inputs and outputs that a layer with products in fp8 has at least;
+                               0: BP_PRODUCTS_FROM */
     bp_scaling scaling;
     bp_release gradient_release;
     bp_lora lora;

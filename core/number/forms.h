@@ -44,6 +44,12 @@ typedef enum bp_tape_form {
     BP_TAPE_FP8      /* as e4m3 codes with a scale for each block of a row */
 } bp_tape_form;
 
+/* How training multiplies in the blocks' dense layers. */
+typedef enum bp_product_form {
+    BP_PRODUCT_WORKING, /* in the working type */
+    BP_PRODUCT_FP8      /* wide layers with a scale for each row (matmul_fp8 of kernels.def) */
+} bp_product_form;
+
 /* What a model is trained for: which head and which loss. */
 typedef enum bp_task {
     BP_TASK_CAUSAL_LM,      /* each token's successor */

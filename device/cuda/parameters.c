@@ -118,10 +118,11 @@ static bp_cu_operand operand_extent(const cuda_context *context, const bp_linked
 /* What a launch may touch through one parameter; false where that is no memory. bp_access has its
  * scratch beside read and write, which here is both. */
 static bool operand_of(const cuda_context *context, const bp_linked_op *op,
-                       const bp_cuda_parameter *parameter, const bp_extent *extents,
-                       bp_cu_operand *operand)
+                       const bp_cuda_launch *launch, const bp_cuda_parameter *parameter,
+                       const bp_extent *extents, bp_cu_operand *operand)
 {
-    bp_cuda_parameter whole = *parameter;
+    bp_cuda_parameter from = *parameter;
+    bp_cuda_map map;
     *operand = (bp_cu_operand){.rows = 1};
     switch ((bp_cuda_parameter_kind)parameter->kind) {
     case BP_CUDA_OPERAND:
@@ -130,8 +131,9 @@ static bool operand_of(const cuda_context *context, const bp_linked_op *op,
             parameter->access == BP_ACCESS_SCRATCH ? BP_ACCESS_READ_WRITE : parameter->access;
         return true;
     case BP_CUDA_MAP:
-        whole.value = 0;
-        *operand = operand_extent(context, op, &whole, &extents[parameter->operand]);
+        memcpy(&map, launch->value[parameter->value].content, sizeof map);
+        from.value = map.offset;
+        *operand = operand_extent(context, op, &from, &extents[parameter->operand]);
         operand->access = parameter->access;
         return true;
     case BP_CUDA_BASE:
@@ -162,7 +164,7 @@ bp_status cuda_operands_declare(cuda_context *context, const cuda_record *record
     const bp_cuda_launch *made = &launches[index < planned ? index : 0];
     bp_kernel_describe(op->kernel)->extents(op->scalars, extents);
     for (uint32_t i = 0; i < made->parameter_count; i++) {
-        if (operand_of(context, op, &made->parameter[i], extents, &operands[count])) {
+        if (operand_of(context, op, made, &made->parameter[i], extents, &operands[count])) {
             operands[count++].parameter = i;
         }
     }

@@ -204,7 +204,7 @@ static bp_spec lstm_spec(void)
 static const struct {
     const char *name;
     bp_spec (*spec)(void);
-    bool attends; /* a transformer; it can have adapters */
+    bool attends; /* a transformer; it can have adapters and products in fp8 */
     bool generates;
 } families[] = {
     {"gpt2", gpt2_spec, true, true},
@@ -240,6 +240,7 @@ enum option {
     OPTION_RELEASE_ACCUMULATION,
     OPTION_ADAPTERS,
     OPTION_QUANTISED,
+    OPTION_PRODUCTS, /* in fp8 */
     OPTION_FULL,
     OPTION_MEMORY_POOR,
     OPTION_EVERY,
@@ -259,6 +260,7 @@ static const char *const option_names[OPTIONS] = {"plain",
                                                   "release of a group",
                                                   "adapters",
                                                   "quantised",
+                                                  "products in fp8",
                                                   "full",
                                                   "memory-poor",
                                                   "every:2",
@@ -303,6 +305,10 @@ static void choose(enum option option, bool generates, bp_spec *spec)
     if (option == OPTION_QUANTISED) {
         spec->quantised = BP_QUANTISED_NF4;
     }
+    if (option == OPTION_PRODUCTS) {
+        spec->products = BP_PRODUCT_FP8;
+        spec->products_from = 1;
+    }
 }
 
 uint32_t mutant_family_count(void)
@@ -318,7 +324,9 @@ uint32_t mutant_option_count(void)
 bool mutant_case_get(uint32_t family, uint32_t option, const bp_device *device, mutant_case *out)
 {
     *out = (mutant_case){families[family].name, option_names[option], families[family].spec()};
-    if ((option == OPTION_ADAPTERS || option == OPTION_QUANTISED) && !families[family].attends) {
+    const bool blocks =
+        option == OPTION_ADAPTERS || option == OPTION_QUANTISED || option == OPTION_PRODUCTS;
+    if (blocks && !families[family].attends) {
         return false;
     }
     out->spec.device = device;

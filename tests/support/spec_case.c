@@ -336,6 +336,19 @@ static void taped_released(bp_spec *spec)
     spec->tape = BP_TAPE_FP8;
 }
 
+static void narrowed(bp_spec *spec)
+{
+    spec->products = BP_PRODUCT_FP8;
+    spec->products_from = 1;
+}
+
+static void narrowed_released(bp_spec *spec)
+{
+    released_clipped(spec);
+    half(spec);
+    narrowed(spec);
+}
+
 static void adapters(bp_spec *spec)
 {
     static const char *const all[] = {"all-linear"};
@@ -430,6 +443,8 @@ static const struct {
                {"weights-fp8-released", eighths_released},
                {"tape-fp8", taped},
                {"tape-fp8-released", taped_released},
+               {"products-fp8", narrowed},
+               {"products-fp8-released", narrowed_released},
                {"lora", adapters},
                {"lora-grouped", adapters_grouped},
                {"lora-released", adapters_released},

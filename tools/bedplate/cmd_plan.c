@@ -113,6 +113,10 @@ static void put_precision(bp_text *text, const bp_spec *spec)
     if (spec->optimizer != NULL && spec->weights == BP_WEIGHT_FP8) {
         bp_text_string(text, ", dense weights fp8");
     }
+    if (spec->optimizer != NULL && spec->products == BP_PRODUCT_FP8) {
+        bp_text_string(text, ", products fp8 from ");
+        bp_text_u64(text, spec->products_from);
+    }
     if (spec->quantised != BP_QUANTISED_NONE) {
         bp_text_string(text, ", frozen base in ");
         bp_text_string(text, bp_quantised_name(spec->quantised));
@@ -138,6 +142,7 @@ static void json_precision(output *out, const bp_spec *spec)
     json_text(out, "precision", words);
     json_text(out, "tape_dtype", spec->tape == BP_TAPE_FP8 ? "fp8" : "auto");
     json_text(out, "weight_dtype", spec->weights == BP_WEIGHT_FP8 ? "fp8" : "auto");
+    json_text(out, "product_dtype", spec->products == BP_PRODUCT_FP8 ? "fp8" : "auto");
     json_text(out, "optimizer", spec->optimizer->name);
 }
 

@@ -2,6 +2,7 @@
 /* The device that was asked for: the host, or a GPU that can be used. */
 #include "tools/bedplate/device_choice.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,18 @@ static bp_status choose_products(const settings *set, bp_spec *spec, bp_error *e
                             "the host computes fp32 in full; TF32 is for a GPU's tensor cores "
                             "(right would be --device cuda, or no --tf32)",
                             "--tf32");
+    }
+    const bool cuda = spec->device == &bp_device_cuda;
+    const char *target = cuda ? spec->device_options.target : "the host";
+    const bool codes = set->product_dtype != NULL && strcmp(set->product_dtype, "fp8") == 0;
+    if (codes && strcmp(target, "sm_90a") != 0) {
+        char found[64];
+        (void)snprintf(found, sizeof found, "--product-dtype fp8 on %s%s", cuda ? "cuda:" : "",
+                       target);
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "products in fp8 are made by a Hopper's tensor cores alone (right "
+                            "would be --device cuda:sm_90a, or no --product-dtype)",
+                            found);
     }
     spec->device_options.tf32 = set->tf32;
     spec->device_options.alignment = (uint32_t)strtoul(set->alignment, NULL, 10);

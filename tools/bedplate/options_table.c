@@ -165,6 +165,14 @@ static const option table[] = {
      "auto: "
      "in the type of activations; fp8: as e4m3 codes with a scale for each 128 of a row, about "
      "1.01 bytes a number whatever that type is; forward keeps its bits, gradients do not"},
+    {"product-dtype", OPTION_CHOICE, SHAPES, AT(product_dtype), 0, 0, "auto", "auto|fp8", true,
+     "products of the blocks' dense layers when training; auto: in the type of activations; fp8: "
+     "of "
+     "wide layers, forward and backward, with both operands as e4m3 codes, a scale for each row, "
+     "summed in 32 bits after each 128 terms; --device cuda:sm_90a alone"},
+    {"product-fp8-from", OPTION_COUNT, SHAPES, AT(product_from), 1, 1 << 24, "1600", "N", true,
+     "inputs and outputs that a layer whose products are in fp8 has at least; fewer are for trying "
+     "it on small models"},
     {"gradient-release", OPTION_MAYBE, SHAPES, AT(gradient_release), 0, 0, "none",
      "exact|previous-norm|adama|none", true,
      "update each stage inside backward, so that no full gradient exists; exact (meant when no "

@@ -71,6 +71,8 @@ static bp_status fill_gradient(const settings *set, bp_spec *spec)
 {
     const char *name = set->gradient_dtype;
     spec->tape = strcmp(set->tape_dtype, "fp8") == 0 ? BP_TAPE_FP8 : BP_TAPE_WORKING;
+    spec->products = strcmp(set->product_dtype, "fp8") == 0 ? BP_PRODUCT_FP8 : BP_PRODUCT_WORKING;
+    spec->products_from = (uint32_t)set->product_from;
     bool narrow = spec->master == BP_MASTER_SPLIT || spec->master == BP_MASTER_SPLIT8 ||
                   spec->master == BP_MASTER_STOCHASTIC;
     spec->gradient_int8 = strcmp(name, "int8") == 0;

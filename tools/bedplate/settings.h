@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 216
+#define SETTINGS_OPTIONS_MAX 224
 
 typedef struct path_list {
     uint32_t count;
@@ -93,6 +93,8 @@ typedef struct settings {
     const char *gradient_dtype;
     const char *tape_dtype;
     const char *weight_dtype;
+    const char *product_dtype;
+    uint64_t product_from;
     const char *gradient_release;
     const char *loss_scale;
     uint64_t lora_r; /* 0: no adapters */

@@ -66,6 +66,11 @@ static void test_what_is_refused(void **state)
     spec.device = &grouped;
     assert_non_null(strstr(bp_lengths_refused(&spec), "device"));
     spec = spec_of(3, 5);
+    spec.products = BP_PRODUCT_FP8;
+    assert_non_null(strstr(bp_lengths_refused(&spec), "products in fp8"));
+    spec.optimizer = NULL; /* what evaluates has none */
+    assert_null(bp_lengths_refused(&spec));
+    spec = spec_of(3, 5);
     spec.gradient = BP_BF16;
     spec.working = BP_BF16;
     assert_null(bp_lengths_refused(&spec));

@@ -74,6 +74,26 @@ static void what_is_nowhere_in_a_model(void **state)
     spec.optimizer = NULL; /* weights that nothing updates are as they were read */
     spec.evaluate = true;
     assert_int_equal(planned(&spec), BP_OK);
+    spec = rig_spec();
+    spec.products = BP_PRODUCT_FP8;
+    refused(&spec, "product-dtype");
+    spec.products_from = 16; /* the model's width */
+    assert_int_equal(planned(&spec), BP_OK);
+    spec.products_from++;
+    refused(&spec, "product-dtype");
+    spec.products_from--;
+    spec.working = BP_BF16;
+    spec.master = BP_MASTER_SPLIT;
+    static const char *const targets[] = {"all-linear"};
+    spec.lora = (bp_lora){.rank = 2, .alpha = 2.0, .targets = targets, .target_count = 1};
+    assert_int_equal(planned(&spec), BP_OK); /* products with the frozen weights */
+    spec.quantised = BP_QUANTISED_NF4;
+    refused(&spec, "product-dtype");
+    spec = rig_spec();
+    spec.products = BP_PRODUCT_FP8; /* which evaluations have none of */
+    spec.optimizer = NULL;
+    spec.evaluate = true;
+    assert_int_equal(planned(&spec), BP_OK);
     spec = chain_spec();
     spec.tape = BP_TAPE_FP8;
     refused(&spec, "tape-dtype");

@@ -133,6 +133,8 @@ CHANGE(fp8, s->working = BP_BF16; s->master = BP_MASTER_SPLIT8; s->gradient = BP
 CHANGE(fp8_split, fp8(s); s->master = BP_MASTER_SPLIT;)
 CHANGE(fp8_whole, fp8(s); s->master = BP_MASTER_FP32;)
 CHANGE(fp8_single, s->weights = BP_WEIGHT_FP8;)
+CHANGE(fp8_products, fp8(s); s->products = BP_PRODUCT_FP8;)
+CHANGE(products_fp8, s->products = BP_PRODUCT_FP8;)
 CHANGE(fp8_master, fp8(s); s->master = BP_MASTER_FP8;)
 CHANGE(fp8_inference, s->weights = BP_WEIGHT_FP8; s->optimizer = NULL;)
 CHANGE(fp8_lora, fp8(s); s->lora.rank = 8; s->lora.alpha = 8.0;)
@@ -350,6 +352,8 @@ static const struct {
     {fp8_whole, "weight-dtype"},
     {fp8_single, "weight-dtype"},
     {fp8_master, "master"},
+    {fp8_products, "product-dtype"},
+    {products_fp8, NULL},
     {give_back, NULL},
     {give_back_words, "task"},
     {give_back_less, "task"},

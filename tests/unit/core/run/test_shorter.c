@@ -195,7 +195,7 @@ static void drop(bp_spec *spec)
 static bool case_of(uint32_t index, bp_spec *spec, char name[SPEC_CASE_NAME])
 {
     if (!spec_case(index, spec, name) || !spec->model->pads ||
-        spec->config.task == BP_TASK_ANSWERS) {
+        spec->config.task == BP_TASK_ANSWERS || spec->products == BP_PRODUCT_FP8) {
         return false;
     }
     spec->sequence = SEQUENCE;
