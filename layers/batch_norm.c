@@ -18,6 +18,23 @@ void bp_batch_norm_publish(bp_emit *emit, const char *prefix, uint64_t width)
     bp_publish_statistic(emit, prefix, &variance);
 }
 
+uint32_t bp_batch_norms(const bp_emit *emit, uint32_t end)
+{
+    uint32_t statistics = 0;
+    for (uint32_t i = 0; i < end && i < emit->parameter_count; i++) {
+        statistics += emit->parameters[i].statistic ? 1 : 0;
+    }
+    return statistics / (BP_BATCH_NORM_PARAMETERS - RUNNING_MEAN);
+}
+
+void bp_batch_norm_count(bp_emit *emit)
+{
+    const uint32_t norms = bp_batch_norms(emit, emit->parameter_count);
+    if (norms > 0 && emit->spec->optimizer != NULL && emit->spec->lora.rank == 0) {
+        emit->batches = bp_emit_persistent(emit, BP_I32, norms, "num_batches_tracked");
+    }
+}
+
 bool bp_batch_norm_trains(const bp_emit *emit, const bp_batch_norm *norm)
 {
     return bp_emit_trainable(emit, norm->first + WEIGHT) ||
@@ -166,6 +183,7 @@ static void batch_norm_move(bp_emit *emit, const bp_batch_norm *norm, bp_ref sta
     const bp_batchnorm_running_operands operands = {
         .running_mean = bp_emit_acquire_update(emit, norm->first + RUNNING_MEAN),
         .running_variance = bp_emit_acquire_update(emit, norm->first + RUNNING_VARIANCE),
+        .batches = bp_ref_at(emit->batches, bp_batch_norms(emit, norm->first)),
         .mean = statistics,
         .variance = variance_of(norm, statistics),
         .lengths = emit->input[BP_INPUT_LENGTHS]};

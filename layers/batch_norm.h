@@ -25,6 +25,13 @@ typedef struct bp_batch_norm {
 /* Publishes them as "<prefix>weight", "bias", "running_mean" and "running_var". */
 void bp_batch_norm_publish(bp_emit *emit, const char *prefix, uint64_t width);
 
+/* Behind all parameters: makes emit->batches for the norms among them, where a net is trained and
+ * has no adapters. */
+void bp_batch_norm_count(bp_emit *emit);
+
+/* How many norms there are among the parameters before number `end`. */
+uint32_t bp_batch_norms(const bp_emit *emit, uint32_t end);
+
 /* Whether its weight or its bias is trained. */
 bool bp_batch_norm_trains(const bp_emit *emit, const bp_batch_norm *norm);
 

@@ -85,6 +85,7 @@ static void cnn_parameters(bp_emit *emit, const bp_model_config *config)
     const char *prefix = own.resnet.hidden_sizes[0] != 0 ? "classifier.1." : "classifier.";
     bp_publish(emit, prefix, &weight);
     bp_publish(emit, prefix, &bias);
+    bp_batch_norm_count(emit);
 }
 
 static bp_classifier cnn_judge(const bp_emit *emit)

@@ -132,7 +132,10 @@ typedef struct bp_emit {
     bp_ref shared_second; /* the same, another */
     bp_ref result;        /* result block; while a lane's ops are written, the lane's */
     bp_ref result_whole;
-    bp_ref control;       /* control block */
+    bp_ref control; /* control block */
+    bp_ref batches; /* (batch norms) I32, in the order of their parameters: how many micro-batches
+                       moved the running statistics of each; absent where nothing is trained, or
+                       there are none */
     bp_ref norm_history;  /* of percentile clipping, where there is one */
     bp_ref class_weights; /* (classes) F32, where the loss has some; else absent */
     bp_ref vectors;       /* (samples of the group, width) F32, where a group's vectors are kept

@@ -185,7 +185,7 @@ bool bp_cuda_plan_batchnorm(bp_cuda_plan *plan)
             bp_cuda_single(plan, (float)sums->epsilon);
         }
     } else if (plan_norm(plan, BP_CUDA_FUNCTION_batchnorm_running, false, (uint64_t)running->width,
-                         2)) {
+                         3)) {
         bp_cuda_single(plan, (float)running->momentum);
     }
     return true;

@@ -419,9 +419,9 @@ BP_KERNEL bp_batchnorm_backward(float *d_x, const float *d_y, const float *x, co
     }
 }
 
-BP_KERNEL bp_batchnorm_running(float *running_mean, float *running_variance, const float *mean,
-                               const float *variance, const int32_t *lengths, uint64_t batch,
-                               uint64_t sequence, uint64_t width, float momentum)
+BP_KERNEL bp_batchnorm_running(float *running_mean, float *running_variance, int32_t *batches,
+                               const float *mean, const float *variance, const int32_t *lengths,
+                               uint64_t batch, uint64_t sequence, uint64_t width, float momentum)
 {
     uint64_t i = element_of();
     if (i >= width) {
@@ -433,5 +433,8 @@ BP_KERNEL bp_batchnorm_running(float *running_mean, float *running_variance, con
         float unbiased = rows > 1 ? (float)rows / (float)(rows - 1) : 1.0f;
         running_mean[i] = keep * running_mean[i] + momentum * mean[i];
         running_variance[i] = keep * running_variance[i] + momentum * (variance[i] * unbiased);
+        if (i == 0) {
+            *batches += 1;
+        }
     }
 }

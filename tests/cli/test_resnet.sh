@@ -3,14 +3,70 @@
 # ResNet: a directory that transformers saved is read, judges as transformers does, comes out to the last bit, and trains
 # (every policy's bits, stopped and resumed), adapters of its convolutions too, in PEFT's form both ways; what is not
 # computed is refused.
-# verifies layers-17.98a6 layers-33.4818
+# verifies layers-17.99a3 layers-33.4818
 golden=tests/golden/resnet
 . "$(dirname "$0")/images.sh"
 
 judges
-comes_back 62 depths,hidden_sizes,embedding_size,layer_type,id2label,image_size,architectures,num_channels,downsample_in_bottleneck \
-    'num_batches_tracked$'
+comes_back 74 depths,hidden_sizes,embedding_size,layer_type,id2label,image_size,architectures,num_channels,downsample_in_bottleneck
 same_steps whole 8 3 -- --model "$golden" -- --learning-rate 1e-2
+
+# Counts of batches grow by one with each micro-batch that has an image: of six images, four and two a step, three in two
+# steps; whatever is recomputed, and when a run goes on. Frozen norms keep theirs.
+# counted COUNT DIR: every norm's count.
+counted() {
+    command -v python3 >/dev/null || return 0
+    python3 - "$@" <<'END2'
+import json, struct, sys
+data = open(sys.argv[2] + "/model.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8 : 8 + n])
+found = [(v["dtype"], v["shape"], struct.unpack("<q", data[8 + n :][slice(*v["data_offsets"])])[0])
+         for k, v in head.items() if k.endswith("num_batches_tracked")]
+print(found)
+sys.exit(found != [("I64", [], int(sys.argv[1]))] * 12)
+END2
+}
+for dir in whole whole-full whole-stopped; do
+    said=$(counted $((7 + 12)) "$work/$dir")
+    check $? "counts of batches of $dir" "$said"
+done
+run train --model "$golden" "${data[@]}" --per-device-train-batch-size 6 --max-steps 3 --quiet --output-dir "$work/one"
+said=$(counted 10 "$work/one")
+check $? "counts of batches of one micro-batch a step" "$said"
+cp -r "$golden" "$work/frozen" && sed -i 's/"depths"/"freeze_batch_norm": true, "depths"/' "$work/frozen/config.json"
+run train --model "$work/frozen" "${data[@]}" --per-device-train-batch-size 6 --max-steps 3 --quiet --output-dir "$work/still"
+said=$(counted 7 "$work/still")
+check $? "counts of batches of frozen norms" "$said"
+if command -v python3 >/dev/null; then
+    mkdir "$work/counts"
+    cp "$golden/config.json" "$work/counts"
+    while read -r type bytes want; do
+        python3 - "$golden" "$work/counts" "$type" "$bytes" <<'END2'
+import json, struct, sys
+data = open(sys.argv[1] + "/model.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head, body = json.loads(data[8 : 8 + n]), data[8 + n :]
+new, out = bytes.fromhex(sys.argv[4]), b""
+for k, v in head.items():
+    if k != "__metadata__":
+        piece = body[slice(*v["data_offsets"])]
+        if k == "resnet.embedder.embedder.normalization.num_batches_tracked":
+            piece, v["dtype"], v["shape"] = new, sys.argv[3], [1] if sys.argv[3] == "I32" else v["shape"]
+        v["data_offsets"] = [len(out), len(out) + len(piece)]
+        out += piece
+text = json.dumps(head).encode()
+open(sys.argv[2] + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + out)
+END2
+        expect "${want%%:*}" "${want#*:}" train --model "$work/counts" "${data[@]}" --max-steps 0 --output-dir "$work/c-$type-$bytes"
+    done <<'END2'
+I32 05000000 0:
+I64 ffffff7f00000000 0:
+I64 0000008000000000 4:num_batches_tracked.*2147483647
+I64 ffffffffffffffff 4:num_batches_tracked.*out.of.its.range
+F32 00000000 4:num_batches_tracked.*I64
+END2
+fi
 
 # Without image_size images have the size that preprocessor_config.json makes of all alike, and the key is written.
 common=(--model "$golden" "${data[@]}" --per-device-train-batch-size 2 --gradient-accumulation-steps 2 --learning-rate 1e-2 --quiet)

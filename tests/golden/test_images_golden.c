@@ -345,7 +345,7 @@ static void check_training(const char *name)
     }
 }
 
-/* verifies layers-13.c101 layers-16.6686 layers-17.98a6 layers-31.1059 layers-32.7a15
+/* verifies layers-13.c101 layers-16.6686 layers-17.99a3 layers-31.1059 layers-32.af69
  * layers-33.4818 */
 static void test_training(void **state)
 {

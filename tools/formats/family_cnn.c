@@ -28,6 +28,9 @@ static const bp_row rows[] = {
 
 static const bp_tensor_rule rules[] = {{"*", "*", BP_FORM_PLAIN}};
 
+/* How often running statistics moved: no parameters, and read beside them (hf_counts.h). */
+static const char *const ignored[] = {"*.num_batches_tracked"};
+
 /* A row has the numbers of an image. */
 static void settle(bp_model_config *config)
 {
@@ -103,13 +106,14 @@ static const bp_preset presets[] = {
      PRESET(8, 8, 1, 3, 0.0, 3, CONV(4, 3, 3, 1, HALF), BASIC(8, 2, HALF), MEAN)},
 };
 
-const bp_family bp_family_cnn = {.model_type = "cnn",
-                                 .model = &bp_model_cnn,
-                                 .rows = rows,
-                                 .row_count = ROWS_COUNT(rows),
-                                 .task = BP_TASK_CLASSES,
-                                 .settle = settle,
-                                 .naming = {rules, ROWS_COUNT(rules), NULL, 0, NULL, 0},
-                                 .adapter_targets = "convolution",
-                                 .presets = presets,
-                                 .preset_count = ROWS_COUNT(presets)};
+const bp_family bp_family_cnn = {
+    .model_type = "cnn",
+    .model = &bp_model_cnn,
+    .rows = rows,
+    .row_count = ROWS_COUNT(rows),
+    .task = BP_TASK_CLASSES,
+    .settle = settle,
+    .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
+    .adapter_targets = "convolution",
+    .presets = presets,
+    .preset_count = ROWS_COUNT(presets)};

@@ -43,7 +43,7 @@ static const bp_tensor_rule rules[] = {
     {"mobilenet_v2.*", "*", BP_FORM_PLAIN},
 };
 
-/* How often running statistics moved: of no matter where the momentum is a number. */
+/* How often running statistics moved: no parameters, and read beside them (hf_counts.h). */
 static const char *const ignored[] = {"*.num_batches_tracked"};
 
 /* A row has the numbers of an image. */

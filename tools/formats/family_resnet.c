@@ -42,7 +42,7 @@ static const bp_tensor_rule rules[] = {
     {"resnet.*", "*", BP_FORM_PLAIN},
 };
 
-/* How often running statistics moved: of no matter where the momentum is a number. */
+/* How often running statistics moved: no parameters, and read beside them (hf_counts.h). */
 static const char *const ignored[] = {"*.num_batches_tracked"};
 
 /* What a file leaves out is ResNet-50's; a row has the numbers of an image. */

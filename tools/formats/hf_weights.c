@@ -8,6 +8,7 @@
 #include "core/number/digest.h"
 #include "tools/formats/family.h"
 #include "tools/formats/gguf_model.h"
+#include "tools/formats/hf_counts.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/peft_names.h"
 #include "tools/formats/replace.h"
@@ -26,6 +27,7 @@ typedef struct loading {
     uint32_t count;
     bp_tensor_set set;
     bp_wanted *wanted;
+    const bp_tensor_naming *naming;
     bp_staging room; /* what the tables left of the scratch */
 } loading;
 
@@ -178,6 +180,7 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
     BP_TRY(find_naming(l, gguf, &naming));
     BP_TRY((gguf ? bp_gguf_open_set : bp_hf_open)(&l->set, l->place->store, path, &l->room,
                                                   l->place->error));
+    l->naming = naming;
     if (l->adapters) {
         BP_TRY(keep_present(l));
     }
@@ -423,7 +426,9 @@ static bp_status load_all(loading *l)
             bp_runtime_given(l->runtime, l->numbers[p]);
         }
     }
-    return BP_OK;
+    return l->place->state_follows
+               ? BP_OK
+               : bp_hf_counts_load(l->runtime, &l->set, l->naming, l->place->error);
 }
 
 uint64_t bp_hf_scratch(const bp_runtime *runtime)
@@ -468,8 +473,8 @@ static bp_status find_types(loading *l, const bp_hf_form *form, uint8_t *types)
     if (form->source == NULL) {
         return BP_OK;
     }
-    const unsigned all = BP_ALLOW_MISSING | BP_ALLOW_UNEXPECTED | BP_ALLOW_SHAPE;
-    bp_status status = open_and_match(l, form->source, all, NULL);
+    bp_status status = open_and_match(
+        l, form->source, BP_ALLOW_MISSING | BP_ALLOW_UNEXPECTED | BP_ALLOW_SHAPE, NULL);
     for (uint32_t p = 0; status == BP_OK && p < count; p++) {
         const bp_tensor_entry *entry = l->wanted[p].view.entry;
         bool plain = entry != NULL && bp_tensor_readable(entry->dtype);
@@ -485,6 +490,9 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
 {
     const loading *l = user;
     float values[1024];
+    if (entry->handle >= BP_HF_COUNTS) { /* no piece cuts its 8 bytes (write_file) */
+        return bp_hf_counts_give(l->runtime, entry, to);
+    }
     size_t size = bp_dtype_bytes(entry->dtype);
     unsigned char *out = to;
     uint64_t first = offset / size;
@@ -564,19 +572,20 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     const bp_hf_place *place = l.place;
     BP_TRY(number_parameters(&l, false));
     uint32_t count = l.count;
+    const uint32_t counts = bp_hf_counts(l.runtime);
+    const uint64_t table = ((uint64_t)count + counts) * sizeof(bp_tensor_entry);
     uint8_t *types = bp_room_take(&l.room, count);
-    bp_tensor_entry *entries = bp_room_take(&l.room, (uint64_t)count * sizeof *entries);
+    bp_tensor_entry *entries = bp_room_take(&l.room, table);
     if (types == NULL || entries == NULL || l.room.capacity < 64) {
-        return hf_weights_no_room(place, (uint64_t)count * (1 + sizeof *entries) + 80,
+        return hf_weights_no_room(place, count + table + 80,
                                   "the memory for writing weights is too small");
     }
     loading source = l;
     BP_TRY(find_types(&source, form, types));
     list_weights(&l, types, entries);
-    if (l.adapters) {
-        BP_TRY(name_for_peft(&l, entries));
-    }
-    bp_safetensors_plan plan = {.entries = entries, .entry_count = count};
+    BP_TRY(l.adapters ? name_for_peft(&l, entries) : BP_OK);
+    BP_TRY(bp_hf_counts_list(l.runtime, entries + count, &l.room, place->error));
+    bp_safetensors_plan plan = {.entries = entries, .entry_count = count + counts};
     return write_file(&l, &plan);
 }
 

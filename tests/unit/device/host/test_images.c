@@ -456,8 +456,10 @@ static void running_on(kernel_device *on)
                          turn == 2 ? 0 : 1u << OPERAND(batchnorm_running, lengths));
         float *mean = AT(&c, batchnorm_running, running_mean);
         float *variance = AT(&c, batchnorm_running, running_variance);
+        int32_t *batches = AT(&c, batchnorm_running, batches);
         *mean = 0.0f;
         *variance = 1.0f;
+        *batches = 16777217; /* more than a float counts */
         *(float *)AT(&c, batchnorm_running, mean) = 4.0f;
         *(float *)AT(&c, batchnorm_running, variance) = 9.5f;
         if (turn == 2) {
@@ -467,6 +469,7 @@ static void running_on(kernel_device *on)
         assert_true(fabs((double)*mean - (turn == 2 ? 0.0 : 0.4)) < 1e-6);
         const double right = turn == 2 ? 1.0 : turn == 1 ? 1.85 : 2.1666667;
         assert_true(fabs((double)*variance - right) < 1e-6);
+        assert_int_equal(*batches, 16777217 + (turn == 2 ? 0 : 1));
         kernel_case_free(&c);
     }
 }
