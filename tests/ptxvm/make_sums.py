@@ -143,26 +143,23 @@ def words(rows, bits, low):
     return [flat[i] | flat[i + 1] << 16 for i in range(0, len(flat), 2)]
 
 
-def write(kind, gpu):
-    exponents, fraction, bits, k, wide, narrow = KINDS[kind]
-    a, b, c = matrices(kind)
-    columns = [[b[r][j] for r in range(k)] for j in range(8)]
-    d = [[element(a[i], columns[j], c[i][j], kind, gpu) for j in range(8)] for i in range(16)]
+def save(path, kind, gpu, about, a, columns, c, expect):
+    """The program of one mma.sync: A by rows, B by columns."""
+    _, _, bits, k, wide, narrow = KINDS[kind]
     low = 13 if bits == 32 else 0
     wide_bits = 32 if wide == "f32" else 16
     show = lambda values: " ".join("0x%08x" % v for v in values)
     count_a = 16 * k * bits // 32
     row = k * bits // 8
     pairs = row // 16
-    text = ["//! about the sums of sm_%d's tensor cores, %s (made by make_sums.py)" % (gpu, kind),
-            "//! set PTXVM_DEVICE sm_%d:sums" % gpu, "//! kernel k grid 1 block 32",
+    text = ["//! about " + about, "//! set PTXVM_DEVICE sm_%d:sums" % gpu, "//! kernel k grid 1 block 32",
             "//! buffer a u32 %d %s" % (count_a, show(words(a, bits, low))),
             "//! buffer b u32 %d %s" % (count_a // 2, show(words(columns, bits, low))),
             "//! buffer c u32 %d %s" % (4 * wide_bits, show(words(c, wide_bits, 0))),
-            "//! buffer d u32 %d undefined" % (4 * wide_bits)]
+            "//! buffer d u%d 128 undefined" % wide_bits]
     for name, how in zip("abcd", "rrrw"):
         text += ["//! argument " + name, "//! operand %s %s" % (name, how)]
-    text += ["//! expect d " + show(words(d, wide_bits, 0)), ".version 7.0", ".target sm_80", ".address_size 64",
+    text += ["//! " + expect, ".version 7.0", ".target sm_80", ".address_size 64",
              ".visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd)", "{",
              "    .reg .b32 %r<40>;", "    .reg .b64 %d<20>;"]
     text += ["    ld.param.u64 %%d%d, [p%s];" % (i, n) for i, n in enumerate("abcd")]
@@ -185,14 +182,29 @@ def write(kind, gpu):
         group(30, 2 * per))]
     text += ["    st.global.u32 [%%d7+%d], %%r%d;" % (o, 34 + i) for i, o in enumerate(at)]
     text += ["    ret;", "}", ""]
-    with open(os.path.join(HERE, "programs", "sums_%s_sm%d.ptx" % (kind, gpu)), "w") as file:
+    with open(path, "w") as file:
         file.write("\n".join(text))
+
+
+def write(kind, gpu):
+    k = KINDS[kind][3]
+    a, b, c = matrices(kind)
+    columns = [[b[r][j] for r in range(k)] for j in range(8)]
+    d = [[element(a[i], columns[j], c[i][j], kind, gpu) for j in range(8)] for i in range(16)]
+    save(os.path.join(HERE, "programs", "sums_%s_sm%d.ptx" % (kind, gpu)), kind, gpu,
+         "the sums of sm_%d's tensor cores, %s (made by make_sums.py)" % (gpu, kind), a, columns, c,
+         "expect d " + " ".join(("0x%08x" if KINDS[kind][4] == "f32" else "0x%04x") % x for row in d for x in row))
     return d[0]
 
 
-for kind_name in KINDS:
-    found = [write(kind_name, gpu) for gpu in (80, 90)]
-    if KINDS[kind_name][4] == "f32":
-        assert [struct.unpack("f", struct.pack("I", x[0]))[0] for x in found] == [-0.5, -0.75], (kind_name, found)
-    else:
-        assert [x[6] for x in found] == [2, 2], found
+def main():
+    for kind in KINDS:
+        found = [write(kind, gpu) for gpu in (80, 90)]
+        if KINDS[kind][4] == "f32":
+            assert [struct.unpack("f", struct.pack("I", x[0]))[0] for x in found] == [-0.5, -0.75], (kind, found)
+        else:
+            assert [x[6] for x in found] == [2, 2], found
+
+
+if __name__ == "__main__":
+    main()
