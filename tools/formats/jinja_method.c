@@ -128,7 +128,7 @@ static bp_status method_split(bp_jinja_room *room, const bp_jinja_value *x,
     if (!spaces) {
         BP_TRY(bp_jinja_string_argument(room, arguments, 0, "sep", &word));
     }
-    if ((!spaces && word.count == 0) || (spaces && limit != UINT64_MAX)) {
+    if (spaces ? limit != UINT64_MAX : word.count == 0) {
         return bp_jinja_refuse(room->error, "a string cannot be split so", NULL);
     }
     uint32_t count = 0;

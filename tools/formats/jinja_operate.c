@@ -304,8 +304,7 @@ bp_status bp_jinja_slice(bp_jinja_room *room, const bp_jinja_value *x,
     int64_t end;
     const bool string = x->kind == BP_JINJA_STRING;
     const int64_t step = bounds[2].kind == BP_JINJA_INT ? bounds[2].is.i64 : 1;
-    if ((!string && x->kind != BP_JINJA_LIST) || (step != 1 && step != -1) ||
-        (string && step != 1)) {
+    if (string ? step != 1 : x->kind != BP_JINJA_LIST || (step != 1 && step != -1)) {
         return bp_jinja_refuse(
             room->error, "slices are there of lists, by steps of 1 and -1, and of strings", NULL);
     }

@@ -271,6 +271,32 @@ static void a_split_is_a_view(void **state)
     desk_end(&d);
 }
 
+/* What begins as an llm.c file of another kind is text under another name; and where the first of
+ * two files is not there, the second is not looked for. */
+/* verifies formats-23.429b */
+static void names_and_order_of_files_count(void **state)
+{
+    (void)state;
+    unsigned char bytes[2048];
+    for (int text = 0; text < 2; text++) {
+        desk d;
+        desk_begin(&d);
+        const size_t size = llmc(bytes, 20240326, 1, 100, 2); /* a model of llm.c */
+        desk_put(&d, text != 0 ? "a.txt" : "a.bin", bytes, size);
+        assert_int_equal(desk_open(&d, BP_DATA_AUTO), text != 0 ? BP_OK : BP_ERR_DATA);
+        assert_int_equal(text != 0 ? d.data.source.count : size, size);
+        desk_end(&d);
+    }
+    desk d;
+    desk_begin(&d);
+    desk_put(&d, "none.txt", "", 0);
+    desk_put(&d, "b.txt", "text", 4);
+    faulty_store_arm(&d.faulty, FAULT_OPEN_READ, 1, true);
+    assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_ERR_STORE);
+    assert_int_equal(d.faulty.calls[FAULT_OPEN_READ], 1);
+    desk_end(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +307,7 @@ int main(void)
         cmocka_unit_test(files_of_two_kinds_or_none_are_refused),
         cmocka_unit_test(storage_that_fails_is_said_so),
         cmocka_unit_test(a_split_is_a_view),
+        cmocka_unit_test(names_and_order_of_files_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "tests/support/store_memory.h"
 #include "tools/formats/chat_template.h"
 #include "tools/formats/data_chat.h"
+#include "tools/formats/data_chat_maker.h"
 
 enum { TEXT = 1 << 16 };
 
@@ -457,6 +458,25 @@ static void odd_templates_are_learned_of(void **state)
     }
 }
 
+/* A row too large for its room is bad data, also where nobody wants to hear of it. */
+/* verifies formats-16.301b */
+static void too_large_rows_are_bad_data(void **state)
+{
+    (void)state;
+    static bp_chat_maker maker;
+    static bp_data_chat work;
+    for (int heard = 0; heard < 2; heard++) {
+        bp_error own = {.code = BP_ERR_FIT};
+        work = (bp_data_chat){.error = heard != 0 ? &own : NULL};
+        maker.work = &work;
+        maker.reader = (bp_data_reader){.path = "a.jsonl", .error = work.error};
+        assert_int_equal(bp_chat_maker_named(&maker, BP_ERR_FIT),
+                         heard != 0 ? BP_ERR_DATA : BP_ERR_FIT);
+        assert_true(heard == 0 || (own.code == BP_ERR_DATA && strstr(own.name, "a.jsonl") != NULL));
+        assert_int_equal(bp_chat_maker_named(&maker, BP_ERR_STORE), BP_ERR_STORE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +488,7 @@ int main(void)
         cmocka_unit_test(the_token_file_is_used_again),
         cmocka_unit_test(templates_are_found),
         cmocka_unit_test(odd_templates_are_learned_of),
+        cmocka_unit_test(too_large_rows_are_bad_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,6 +240,12 @@ static void numbers_of_a_row_are_not_said(void **state)
     memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
     assert_int_equal(read_images(&d, BP_DATA_IDX, 4), BP_OK);
     assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
+    static const bp_data_format bare[] = {BP_DATA_F32, BP_DATA_NPY, BP_DATA_FOLDER};
+    for (size_t i = 0; i < sizeof bare / sizeof bare[0]; i++) {
+        d.data.format = bare[i];
+        d.error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
+    }
     desk_end(&d);
 }
 

@@ -143,12 +143,44 @@ static void what_cannot_be_classes_is_refused(void **state)
     memory_store_free(&d.memory);
 }
 
+/* Names are few enough, and too long together; and an error that was there before stays. */
+/* verifies formats-59.92c8 */
+static void names_have_a_bound_together(void **state)
+{
+    (void)state;
+    static uint64_t scratch[BP_LABEL_SURVEY_SCRATCH / 8];
+    static char many[20000];
+    desk d;
+    desk_begin(&d);
+    size_t at = (size_t)sprintf(many, "label,text\n");
+    for (int i = 0; i < 200; i++) {
+        at += (size_t)sprintf(many + at, "n%059d,t\n", i);
+    }
+    assert_int_equal(desk_read(&d, many, NULL, BP_LABELS_CLASS), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "more names of labels"));
+    assert_int_equal(d.names.count, BP_CLASS_NAMES_TEXT / 61);
+    for (int known = 0; known < 2; known++) {
+        bp_data data;
+        bp_data_file file = {.path = "a.csv"};
+        bp_error before = {.code = BP_ERR_FIT, .text = "before"};
+        assert_int_equal(bp_data_open(&data, &d.memory.store, &file, 1, BP_DATA_AUTO, &d.error),
+                         BP_OK);
+        data.error = known != 0 ? &before : NULL;
+        assert_int_equal(bp_label_survey_read(&d.survey, &data, BP_LABELS_CLASS, scratch),
+                         BP_ERR_DATA);
+        assert_string_equal(before.text, "before");
+        bp_data_close(&data);
+    }
+    memory_store_free(&d.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_sorted_and_kept_once),
         cmocka_unit_test(numbers_have_no_names),
         cmocka_unit_test(what_cannot_be_classes_is_refused),
+        cmocka_unit_test(names_have_a_bound_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,6 +154,34 @@ static void test_failing_writes(void **state)
     }
 }
 
+/* More tokens than llm.c counts; and a write that fails is said, whatever closing says. */
+/* verifies formats-24.7573 */
+static void what_fails_first_is_said(void **state)
+{
+    (void)state;
+    bp_source source = source_of(500);
+    memory_store memory;
+    faulty_store inner, outer;
+    bp_error error = {0};
+    size_t size = 0;
+    memory_store_init(&memory);
+    memory_store_put(&memory, "t.bin", "old", 3);
+    faulty_store_init(&inner, &memory.store);
+    faulty_store_init(&outer, &inner.store);
+    faulty_store_arm(&inner, FAULT_WRITE_AT, 1, false);
+    faulty_store_arm(&outer, FAULT_CLOSE, 1, false);
+    assert_int_equal(bp_llmc_write_tokens(&outer.store, "t.bin", &source, 65536, scratch, &error),
+                     BP_ERR_STORE);
+    assert_non_null(strstr(error.name, "write"));
+    source.count = UINT64_C(1) << 31;
+    error = (bp_error){0};
+    assert_int_equal(bp_llmc_write_tokens(&outer.store, "t.bin", &source, 65536, scratch, &error),
+                     BP_ERR_DATA);
+    assert_memory_equal(memory_store_bytes(&memory, "t.bin", &size), "old", 3);
+    assert_int_equal(memory.open_files, 0);
+    memory_store_free(&memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_parts_of_examples),
         cmocka_unit_test(test_token_files),
         cmocka_unit_test(test_failing_writes),
+        cmocka_unit_test(what_fails_first_is_said),
     };
     return cmocka_run_group_tests(tests, make_ids, NULL);
 }

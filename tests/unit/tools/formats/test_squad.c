@@ -13,6 +13,7 @@
 
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_squad.h"
+#include "tools/formats/data_records.h"
 
 enum { WINDOW = 256 }; /* bytes of the file in memory */
 
@@ -228,6 +229,39 @@ static void what_is_too_long_is_refused(void **state)
     free(text);
 }
 
+/* What the reader of records says of them: a line, unless the store failed; more keys than there
+ * can be are the file's fault, also where nobody wants to hear. A long text under "data" is none.
+ */
+/* verifies formats-16.301b */
+static void errors_of_records_have_a_place(void **state)
+{
+    (void)state;
+    static const struct {
+        bp_status json, status, right;
+        bool named;
+    } cases[] = {{BP_ERR_STORE, BP_ERR_STORE, BP_ERR_STORE, false},
+                 {BP_ERR_FIT, BP_ERR_FIT, BP_ERR_DATA, true},
+                 {BP_ERR_DATA, BP_ERR_DATA, BP_ERR_DATA, true},
+                 {BP_OK, BP_ERR_FIT, BP_ERR_FIT, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int heard = 0; heard < 2; heard++) {
+            bp_error own = {.code = cases[i].status};
+            bp_data_reader reader = {.path = "q.json", .error = heard != 0 ? &own : NULL};
+            bp_records records = {.span = {.reader = &reader}};
+            records.span.json.status = cases[i].json;
+            assert_int_equal(bp_records_named(&records, cases[i].status), cases[i].right);
+            assert_true(heard == 0 || own.code == cases[i].right);
+            assert_true(heard == 0 || (strstr(own.name, "q.json") != NULL) == cases[i].named);
+        }
+    }
+    char *text = malloc(40100);
+    size_t at = (size_t)sprintf(text, "{\"data\": \"");
+    memset(text + at, 'w', 40000);
+    strcpy(text + at + 40000, "\"}");
+    assert_int_equal(read_bytes(text, strlen(text), false), BP_ERR_DATA);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +269,7 @@ int main(void)
         cmocka_unit_test(what_is_none_is_refused),
         cmocka_unit_test(files_may_end_anywhere),
         cmocka_unit_test(what_is_too_long_is_refused),
+        cmocka_unit_test(errors_of_records_have_a_place),
     };
     assert_int_equal(posix_memalign(&scratch, 64, BP_SQUAD_SCRATCH), 0);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

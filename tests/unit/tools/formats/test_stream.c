@@ -111,11 +111,35 @@ static void a_file_is_copied_if_it_is_there(void **state)
     memory_store_free(&d.memory);
 }
 
+/* Closing fails behind a write that failed: the write is what is said. */
+/* verifies formats-20.fa9a */
+static void closing_may_fail_as_well(void **state)
+{
+    (void)state;
+    uint64_t work[8];
+    bool there;
+    desk d;
+    faulty_store both;
+    desk_begin(&d);
+    faulty_store_init(&both, &d.faulty.store);
+    faulty_store_arm(&d.faulty, FAULT_WRITE_AT, 1, false);
+    faulty_store_arm(&both, FAULT_CLOSE, 1, false); /* the copy's, which is closed first */
+    assert_int_equal(bp_copy_file(&both.store, "f", "g", work, 2, &there, &d.error), BP_ERR_STORE);
+    assert_non_null(strstr(d.error.name, "write"));
+    d.error = (bp_error){.code = BP_OK};
+    faulty_store_arm(&both, FAULT_CLOSE, 1, false);
+    assert_int_equal(bp_copy_file(&both.store, "f", "g", work, 2, &there, &d.error), BP_ERR_STORE);
+    assert_non_null(strstr(d.error.name, "close"));
+    assert_int_equal(d.memory.open_files, 0);
+    memory_store_free(&d.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_there_whole_or_not_at_all),
         cmocka_unit_test(a_file_is_copied_if_it_is_there),
+        cmocka_unit_test(closing_may_fail_as_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_tokens.h"
+#include "tools/formats/data_documents.h"
 #include "tools/formats/data_tokens_form.h"
 
 static const char path[] = "a.tokens";
@@ -268,6 +269,48 @@ static void faults_of_the_store(void **state)
     desk_end(&d);
 }
 
+/* What a second text, a prompt or a shift says has to lie inside as well, and what is wrong in the
+ * first of several pieces is what is said. */
+/* verifies formats-11.6e9f */
+static void parts_of_examples_lie_inside(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t form, texts;
+        bp_example example;
+        bool good;
+    } rows[] = {
+        {BP_FORM_LABELLED, 1, {.first = 0, .count = 10, .prompt = 10}, true},
+        {BP_FORM_LABELLED, 1, {.first = 0, .count = 10, .prompt = 11}, false},
+        {BP_FORM_LABELLED, 2, {.first = 0, .count = 10, .prompt = 10}, true},
+        {BP_FORM_LABELLED, 2, {.first = 0, .count = 10, .prompt = 11}, false}, /* the second text */
+        {BP_FORM_TAGGED, 1, {.first = 80, .count = 10}, true},
+        {BP_FORM_TAGGED, 1, {.first = 81, .count = 10}, false}, /* its labels */
+        {BP_FORM_TAGGED, 1, {.first = 101}, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        desk d;
+        desk_begin(&d);
+        bp_tokens_writer writer = {
+            .store = &d.faulty.store, .path = path, .buffer = d.buffer, .error = &d.error};
+        writer.head = (bp_tokens_head){.width = 1, .form = rows[i].form, .texts = rows[i].texts};
+        assert_int_equal(bp_tokens_begin(&writer, 1), BP_OK);
+        for (uint32_t id = 0; id < 100; id++) {
+            assert_int_equal(bp_tokens_put(&writer, &id, 1), BP_OK);
+        }
+        assert_int_equal(bp_tokens_put_example(&writer, &rows[i].example), BP_OK);
+        assert_int_equal(bp_tokens_end(&writer), BP_OK);
+        assert_int_equal(open_file(&d), rows[i].good ? BP_OK : BP_ERR_DATA);
+        desk_end(&d);
+    }
+    desk d;
+    desk_begin(&d);
+    assert_int_equal(write_file(&d, 2, 9, 100, 5000), BP_OK); /* 91 and all behind it are wrong */
+    assert_int_equal(open_file(&d), BP_ERR_DATA);
+    assert_int_equal(d.error.found, 91);
+    desk_end(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +321,7 @@ int main(void)
         cmocka_unit_test(there_is_no_room_for_more_examples),
         cmocka_unit_test(faults_in_the_middle),
         cmocka_unit_test(faults_of_the_store),
+        cmocka_unit_test(parts_of_examples_lie_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
