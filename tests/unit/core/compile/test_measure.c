@@ -14,6 +14,7 @@
 #include "core/run/runtime.h"
 #include "layers/modernbert.h"
 #include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
 #include "tests/support/spec_case.h"
 
 #define STAGES 16
@@ -108,10 +109,9 @@ static void note_trial(void *user, const bp_measured *trial)
     }
 }
 
-static void measure(const bp_spec *spec)
+static void measure_into(const bp_spec *spec, bp_chain_stage stages[STAGES], bp_measure_watch watch)
 {
     const bp_rates rates = BP_RATES_DEFAULT;
-    static bp_chain_stage stages[STAGES];
     uint64_t bytes = bp_measure_scratch(spec);
     void *memory = malloc((size_t)bytes);
     bp_arena arena;
@@ -124,10 +124,16 @@ static void measure(const bp_spec *spec)
     memory = malloc((size_t)bytes);
     assert_non_null(memory);
     bp_arena_init(&arena, memory, (size_t)bytes);
-    if (bp_measure_each(spec, &rates, &arena, stages, note_trial, &found, &error) != BP_OK) {
+    if (bp_measure_each(spec, &rates, &arena, stages, watch, &found, &error) != BP_OK) {
         fail_msg("%s: %s %s", found.name, error.text, error.name);
     }
     free(memory);
+}
+
+static void measure(const bp_spec *spec)
+{
+    static bp_chain_stage stages[STAGES];
+    measure_into(spec, stages, note_trial);
 }
 
 /* How often an action's ops come one after the other: backward goes through all micro-batches of a
@@ -280,6 +286,27 @@ static void test_pairs_are_measured(void **state)
     assert_true(ops[0] > 0 && ops[1] > ops[0]);
 }
 
+/* Gradients below the arena are no bytes of it that a stage leaves for the update. */
+/* verifies compile-15.03c7 */
+static void test_gradients_below_take_nothing(void **state)
+{
+    (void)state;
+    uint64_t left[2];
+    for (uint32_t below = 0; below < 2; below++) {
+        static bp_chain_stage stages[STAGES];
+        bp_spec spec = rig_spec();
+        SET_OWN(&spec.config, bp_transformer, width, 64);
+        spec.config.vocabulary = 80;
+        spec.accumulation = 1;
+        spec.below = (bp_below){.states = BP_BELOW_ALL, .ahead = 1};
+        spec.below.gradients = below != 0 ? BP_BELOW_ALL : 0;
+        snprintf(found.name, sizeof found.name, "gradients below");
+        measure_into(&spec, stages, NULL);
+        left[below] = stages[1].gradients;
+    }
+    assert_true(left[1] < left[0] / 10); /* small tensors stay in the arena */
+}
+
 /* A ref of zeros is absent, and so is everything of a new emitter. */
 static void test_zeros_are_absent(void **state)
 {
@@ -309,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trials_are_the_programs_ops),
         cmocka_unit_test(test_pairs_are_measured),
+        cmocka_unit_test(test_gradients_below_take_nothing),
         cmocka_unit_test(test_zeros_are_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,7 @@ static void test_products(void **state)
 {
     (void)state;
     assert_true(COST(matmul, 1, .m = 3, .n = 5, .k = 7).flops == 210.0);
+    assert_true(COST(matmul_fp8, 1, .m = 3, .n = 5, .k = 7).flops == 210.0);
     assert_true(COST(matmul_quantised, 1, .m = 3, .n = 5, .k = 7, .form = 1).flops == 210.0);
     assert_true(COST(gelu_forward, 1, .count = 9).flops == 0.0);
     /* 2 of 2 products of 8 x 8 pairs of width 4 in 3 heads of 2 samples; half of it is masked. */

@@ -177,6 +177,7 @@ static void what_fails_first_is_said(void **state)
     error = (bp_error){0};
     assert_int_equal(bp_llmc_write_tokens(&outer.store, "t.bin", &source, 65536, scratch, &error),
                      BP_ERR_DATA);
+    assert_non_null(strstr(error.text, "1 to 2,147,483,647"));
     assert_memory_equal(memory_store_bytes(&memory, "t.bin", &size), "old", 3);
     assert_int_equal(memory.open_files, 0);
     memory_store_free(&memory);
