@@ -48,6 +48,7 @@ typedef struct cuda_context {
     bp_cu_address segment; /* that the arena is; 0: it is an allocation */
     uint64_t segment_bytes;
     bool mapped;               /* there is memory behind the segment */
+    bool shared;               /* the arena is reached by the host at its address, without copies */
     unsigned char *host_arena; /* pinned; NULL: that space has no bytes */
     uint64_t host_bytes;
     const bp_fabric *fabric; /* NULL: one rank, no fabric */

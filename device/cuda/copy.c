@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies through pinned staging, on a stream of their own that keeps step with the work: a copy
- * begins after the runs before it, and the runs after an upload begin when it has ended. */
+ * begins after the runs before it, and the runs after an upload begin when it has ended. What the
+ * host reaches by itself it writes and reads in place, once the GPU has nothing left to do. */
 #include <string.h>
 
 #include "device/cuda/context.h"
 
-/* The host arena is the caller's to touch when everything that was run has ended. */
+static bool in_place(const cuda_context *context, uint64_t place)
+{
+    return context->shared || bp_place_space(place) == BP_SPACE_HOST;
+}
+
+/* Such memory is the caller's to touch when everything that was run has ended. */
 static bp_status host_ended(cuda_context *context)
 {
     BP_TRY(cuda_enter(context));
@@ -33,7 +39,7 @@ bp_status cuda_upload(void *memory, uint64_t place, const void *from, size_t byt
     if (to == 0) {
         return BP_ERR_USAGE;
     }
-    if (bp_place_space(place) == BP_SPACE_HOST) {
+    if (in_place(context, place)) {
         BP_TRY(host_ended(context));
         memcpy((void *)(uintptr_t)to, from, bytes);
         return BP_OK;
@@ -57,7 +63,7 @@ bp_status cuda_download(void *memory, uint64_t place, void *to, size_t bytes)
     if (from == 0) {
         return BP_ERR_USAGE;
     }
-    if (bp_place_space(place) == BP_SPACE_HOST) {
+    if (in_place(context, place)) {
         BP_TRY(host_ended(context));
         memcpy(to, (const void *)(uintptr_t)from, bytes);
         return BP_OK;

@@ -118,8 +118,10 @@ typedef struct bp_cu_operand {
 
 /* CUdevice_attribute */
 #define BP_CU_MULTIPROCESSORS    16
+#define BP_CU_INTEGRATED         18
 #define BP_CU_CAPABILITY_MAJOR   75
 #define BP_CU_CAPABILITY_MINOR   76
+#define BP_CU_MANAGED_MEMORY     83
 #define BP_CU_SHARED_BYTES_OPTED 97
 #define BP_CU_MAPS_MEMORY        102
 #define BP_CU_GPU_DIRECT_MAPPED  110
@@ -130,6 +132,8 @@ typedef struct bp_cu_operand {
 #define BP_CU_LOCATION_DEVICE         1
 #define BP_CU_READ_WRITE              3
 #define BP_CU_GRANULARITY_RECOMMENDED 1
+/* CUmemAttach_flags */
+#define BP_CU_ATTACH_GLOBAL 1u
 /* CUfunction_attribute */
 #define BP_CU_FUNCTION_SHARED_MOST 8
 /* CUmemorytype */

@@ -107,7 +107,41 @@ static bp_status take_host_memory(cuda_context *context)
     return BP_OK;
 }
 
-/* One allocation on each side. An arena of no bytes is a program of nothing. */
+/* Whether the arena can be memory of both sides: on a GPU that has none of its own, as a Jetson's,
+ * and managed, since that GPU keeps nothing in its caches of pinned memory. Ranks exchange what
+ * lies in an ordinary arena. */
+static bp_status ask_shared(cuda_context *context)
+{
+    int integrated = 0;
+    int managed = 0;
+    if (context->fabric != NULL || context->driver.cuMemAllocManaged == NULL) {
+        return BP_OK;
+    }
+    CUDA_TRY(context, cuDeviceGetAttribute, &integrated, BP_CU_INTEGRATED, context->device);
+    CUDA_TRY(context, cuDeviceGetAttribute, &managed, BP_CU_MANAGED_MEMORY, context->device);
+    context->shared = integrated != 0 && managed != 0;
+    return BP_OK;
+}
+
+/* An arena of no bytes is a program of nothing. */
+static bp_status take_arena(cuda_context *context)
+{
+    const size_t bytes = context->arena_bytes > 0 ? (size_t)context->arena_bytes : 1;
+    const bp_cu_driver *driver = &context->driver;
+    bp_cu_result result = BP_CU_SUCCESS;
+    if (context->shared) {
+        result = driver->cuMemAllocManaged(&context->arena, bytes, BP_CU_ATTACH_GLOBAL);
+    } else if (!context->mapped) {
+        result = driver->cuMemAlloc_v2(&context->arena, bytes);
+    }
+    if (result == BP_CU_OUT_OF_MEMORY) {
+        return open_no_room(context,
+                            "the GPU's free memory, in bytes, has no such piece for the arena");
+    }
+    return cuda_check(context, result, context->shared ? "cuMemAllocManaged" : "cuMemAlloc_v2");
+}
+
+/* One allocation on each side. */
 static bp_status take_memory(cuda_context *context)
 {
     BP_TRY(read_free(context, &context->memory.free_context));
@@ -117,14 +151,8 @@ static bp_status take_memory(cuda_context *context)
     if (context->fabric != NULL && context->fabric->stream != NULL) {
         BP_TRY(cuda_segment_take(context));
     }
-    size_t bytes = context->arena_bytes > 0 ? (size_t)context->arena_bytes : 1;
-    bp_cu_result result =
-        context->mapped ? BP_CU_SUCCESS : context->driver.cuMemAlloc_v2(&context->arena, bytes);
-    if (result == BP_CU_OUT_OF_MEMORY) {
-        return open_no_room(context,
-                            "the GPU's free memory, in bytes, has no such piece for the arena");
-    }
-    BP_TRY(cuda_check(context, result, "cuMemAlloc_v2"));
+    BP_TRY(ask_shared(context));
+    BP_TRY(take_arena(context));
     void *staging = NULL;
     CUDA_TRY(context, cuMemAllocHost_v2, &staging, STAGING_BYTES);
     context->staging = staging;

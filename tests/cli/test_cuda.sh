@@ -36,6 +36,18 @@ plain=$(json state_digest)
 expect 0 '' train "${common[@]}" --output-dir "$work/twice" --quiet --json --replay-every 1 --on-spike rollback
 [[ $(json state_digest) == "$plain" && $(tail -1 "$work/twice/events.jsonl") == *'"replays":4,"mismatches":0,"verified":4'* ]]
 check $? "steps computed twice on a GPU" "$(tail -1 "$work/twice/events.jsonl")"
+# On a Jetson's GPU the arena is the host's memory too: the same bits, with snapshots, and with states below.
+# verifies device-35.61d3
+PTXVM_DEVICE=sm_87 expect 0 '' train "${common[@]}" --output-dir "$work/jetson" --quiet --json --save-steps 2
+[[ $(json state_digest) == "$plain" && $(json driver_bytes) -gt 0 ]]
+check $? "a GPU that shares the host's memory" "$out"
+PTXVM_DEVICE=sm_87 expect 0 '' train "${common[@]}" --output-dir "$work/jetson" --quiet --json --resume
+[[ $(json state_digest) == "$plain" ]]
+check $? "and resumed there" "$out"
+PTXVM_DEVICE=sm_87 expect 0 '' train "${common[@]}" --output-dir "$work/jetson-below" --quiet --json \
+    --below host:64MiB --below-what states
+[[ $(json state_digest) == "$plain" ]]
+check $? "and with states below" "$out"
 expect 0 '"cold_jit_seconds"' devices --json
 expect 0 'PTX target sm_80 with the PTX of sm_80, .* free, cold JIT' devices --arena 1GiB
 PTXVM_DEVICE=sm_90 expect 0 'PTX target sm_90a with the PTX of sm_90a' devices

@@ -104,6 +104,7 @@ PTXVM_API int cuMemSetAccess(uint64_t address, size_t bytes, const abi_access *w
 PTXVM_API int cuMemRetainAllocationHandle(uint64_t *handle, void *address);
 PTXVM_API int cuMemAlloc_v2(uint64_t *address, size_t bytes);
 PTXVM_API int cuMemFree_v2(uint64_t address);
+PTXVM_API int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags);
 PTXVM_API int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
 PTXVM_API int cuMemAllocHost_v2(void **memory, size_t bytes);
 PTXVM_API int cuMemFreeHost(void *memory);

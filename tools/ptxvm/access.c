@@ -149,7 +149,7 @@ static bool find_region(vm_warp *warp, uint64_t address, vm_region *region)
     region->high = found->address + found->bytes;
     region->data = found->data;
     region->defined = found->defined;
-    region->race = found->host ? NULL : &found->race;
+    region->race = found->host && !found->managed ? NULL : &found->race;
     region->writable = true;
     return true;
 }

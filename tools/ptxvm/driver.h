@@ -184,6 +184,7 @@ typedef struct dr_driver {
     uint32_t launches;
     uint64_t random;
     uint64_t memory_total;
+    uint32_t managed; /* allocations that both sides reach */
     int live[DK_COUNT];
     int graphs_capturing;
     char report[VM_REPORT_MAX];
@@ -272,5 +273,7 @@ int dr_coverage_write(void);
 
 /* device limits by capability */
 size_t dr_shared_optin(void);
+/* Whether the GPU shares the host's memory, as a Jetson's does. */
+bool dr_integrated(void);
 
 #endif

@@ -25,12 +25,18 @@ int dr_enter(const char *name, bool bare)
     }
     if (fault != VM_OK) {
         pthread_mutex_unlock(&dr_state.lock);
+    } else if (dr_state.managed > 0) {
+        vm_memory_guard(true);
     }
     return fault;
 }
 
+/* An integrated GPU has no concurrent access: until it is idle, the host's is a fault. */
 int dr_leave(int result)
 {
+    if (dr_state.managed > 0) {
+        vm_memory_guard(dr_queues_empty());
+    }
     pthread_mutex_unlock(&dr_state.lock);
     return result;
 }
@@ -149,6 +155,11 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device)
     return dr_leave(is_device(device) ? VM_OK : CR_INVALID_DEVICE);
 }
 
+bool dr_integrated(void)
+{
+    return dr_state.capability == 87;
+}
+
 size_t dr_shared_optin(void)
 {
     switch (dr_state.capability / 10) {
@@ -166,15 +177,15 @@ size_t dr_shared_optin(void)
 static const struct {
     int attribute;
     int value;
-} attributes[] = {{1, 1024},        {2, 1024},   {3, 1024},     {4, 64},     {5, 2147483647},
-                  {6, 65535},       {7, 65535},  {8, 49152},    {9, 65536},  {10, 32},
-                  {11, 2147483647}, {12, 65536}, {13, 1000000}, {14, 512},   {15, 1},
-                  {16, 4},          {17, 0},     {18, 0},       {19, 1},     {20, 0},
-                  {31, 1},          {32, 0},     {33, 0},       {34, 0},     {35, 0},
-                  {36, 1000000},    {37, 256},   {38, 4194304}, {40, 1},     {41, 1},
-                  {50, 0},          {78, 1},     {79, 1},       {80, 1},     {82, 65536},
-                  {83, 0},          {88, 0},     {89, 0},       {90, 1},     {91, 1},
-                  {95, 0},          {108, 0},    {110, 1},      {111, 1024}, {115, 0}};
+} attributes[] = {{1, 1024},        {2, 1024},     {3, 1024},     {4, 64},     {5, 2147483647},
+                  {6, 65535},       {7, 65535},    {8, 49152},    {9, 65536},  {10, 32},
+                  {11, 2147483647}, {12, 65536},   {13, 1000000}, {14, 512},   {15, 1},
+                  {16, 4},          {17, 0},       {19, 1},       {20, 0},     {31, 1},
+                  {32, 0},          {33, 0},       {34, 0},       {35, 0},     {36, 1000000},
+                  {37, 256},        {38, 4194304}, {40, 1},       {41, 1},     {50, 0},
+                  {78, 1},          {79, 1},       {80, 1},       {82, 65536}, {88, 0},
+                  {89, 0},          {90, 1},       {91, 1},       {95, 0},     {108, 0},
+                  {110, 1},         {111, 1024},   {115, 0}};
 
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
@@ -185,6 +196,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     uint32_t capability = dr_state.capability;
     bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
     switch (attribute) {
+    case 18: /* integrated */
+    case 83: /* managed memory */
+        *value = dr_integrated() ? 1 : 0;
+        return dr_leave(VM_OK);
     case 39: /* threads per multiprocessor */
         *value = large ? 2048 : 1536;
         return dr_leave(VM_OK);

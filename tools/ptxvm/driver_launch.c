@@ -223,8 +223,8 @@ static bool make_window(vm_launch *run, const vm_function *code, const ptxvm_ope
                       span > window->allocation->bytes - (address - window->allocation->address))) {
         return false;
     }
-    if (window->allocation != NULL && !window->allocation->host &&
-        window->allocation->device != device) {
+    if (window->allocation != NULL && window->allocation->device != device &&
+        (!window->allocation->host || window->allocation->managed)) {
         return false;
     }
     window->parameter = code->params[operand->parameter].offset;

@@ -30,6 +30,39 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
     return dr_leave(VM_OK);
 }
 
+/* Memory that both sides reach by one address: pages of their own, as the host may not touch them
+ * while the device has work (dr_leave). */
+static int allocate_managed(uint64_t *address, size_t bytes)
+{
+    int forbidden = dr_forbid_allocation();
+    if (forbidden != VM_OK) {
+        return forbidden;
+    }
+    if (bytes == 0 || !dr_integrated()) {
+        return bytes == 0 ? VM_INVALID_VALUE : CR_NOT_SUPPORTED;
+    }
+    if (bytes > dr_state.memory_total ||
+        vm_memory_used(dr_device()) > dr_state.memory_total - bytes) {
+        return VM_OUT_OF_MEMORY;
+    }
+    void *made = NULL;
+    if (posix_memalign(&made, GRANULE, (bytes + GRANULE - 1) / GRANULE * GRANULE) != 0) {
+        return VM_OUT_OF_MEMORY;
+    }
+    memset(made, 0, bytes);
+    vm_memory_add((uint64_t)(uintptr_t)made, bytes, made, dr_device())->managed = true;
+    dr_state.live[DK_DEVICE_MEMORY]++;
+    dr_state.managed++;
+    *address = (uint64_t)(uintptr_t)made;
+    return VM_OK;
+}
+
+int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags)
+{
+    DR_ENTER(cuMemAllocManaged);
+    return dr_leave(flags == 1 ? allocate_managed(address, bytes) : VM_INVALID_VALUE);
+}
+
 int cuMemFree_v2(uint64_t address)
 {
     DR_ENTER(cuMemFree_v2);
@@ -42,8 +75,14 @@ int cuMemFree_v2(uint64_t address)
     }
     int result = dr_drain_device();
     vm_allocation *found = vm_memory_find(address);
-    if (found == NULL || found->address != address || found->host || found->variable) {
+    if (found == NULL || found->address != address || (found->host && !found->managed) ||
+        found->variable) {
         return dr_leave(VM_INVALID_VALUE);
+    }
+    if (found->managed) {
+        vm_memory_guard(true);
+        free(found->data);
+        dr_state.managed--;
     }
     vm_memory_remove(address);
     dr_state.live[DK_DEVICE_MEMORY]--;
@@ -85,7 +124,7 @@ int cuMemFreeHost(void *memory)
     DR_ENTER(cuMemFreeHost);
     uint64_t address = (uint64_t)(uintptr_t)memory;
     vm_allocation *found = vm_memory_find(address);
-    if (found == NULL || !found->host || found->address != address) {
+    if (found == NULL || !found->host || found->managed || found->address != address) {
         return dr_leave(VM_INVALID_VALUE);
     }
     int result = dr_drain_device();

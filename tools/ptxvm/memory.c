@@ -3,6 +3,7 @@
 #include "tools/ptxvm/memory.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "tools/ptxvm/machine.h"
 
@@ -98,9 +99,19 @@ uint64_t vm_memory_used(uint32_t device)
     uint64_t used = 0;
     for (size_t i = 0; i < registry.count; i++) {
         const vm_allocation *at = registry.items[i];
-        used += !at->host && at->device == device ? at->bytes : 0;
+        used += (!at->host || at->managed) && at->device == device ? at->bytes : 0;
     }
     return used;
+}
+
+void vm_memory_guard(bool open)
+{
+    for (size_t i = 0; i < registry.count; i++) {
+        const vm_allocation *at = registry.items[i];
+        if (at->managed) {
+            (void)mprotect(at->data, (size_t)at->bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+        }
+    }
 }
 
 /* ---- bits ---- */

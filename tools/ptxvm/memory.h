@@ -13,6 +13,7 @@ typedef struct vm_allocation {
     uint64_t *defined; /* one bit per byte; NULL: every byte is (pinned host memory) */
     vm_race race;
     bool host;
+    bool managed; /* and the device's: it counts as that one's, and has no shadow */
     uint32_t
         device;    /* whose it is, and whose kernels alone may touch it, unless it is the host's */
     bool variable; /* a module's, reachable from any kernel of it */
@@ -71,6 +72,8 @@ bool vm_memory_remove(uint64_t address);
 /* The allocation that holds the byte, or NULL. */
 vm_allocation *vm_memory_find(uint64_t address);
 uint64_t vm_memory_used(uint32_t device);
+/* Whether the host may touch managed memory. */
+void vm_memory_guard(bool open);
 
 void vm_defined_set(vm_allocation *allocation, uint64_t offset, uint64_t bytes, bool defined);
 void vm_bits_set(uint64_t *bits, uint64_t from, uint64_t count, bool value);

@@ -2,6 +2,7 @@
 /* The CUDA device's calls on a program of copies: results, order, refusals, and every call of the
  * driver failing in turn. Whole models are in test_cuda_training.c. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -473,6 +474,57 @@ static void every_call_fails(bench *b, const char *variant, int result)
     assert_true(n > 40);
 }
 
+/* Touches the arena while the GPU has work: what a Jetson's answers with a bus error. */
+static void touch_while_busy(bench *b)
+{
+    const cuda_context *context = b->context;
+    int ended = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's own would go on with the next test */
+        const int before = cuda->upload(b->context, 0, b->x, BYTES);
+        memcpy(b->y, (const void *)(uintptr_t)context->arena, BYTES); /* idle: the host's */
+        const int run = cuda->run(b->context, 1);
+        bp_leave(before != BP_OK || run != BP_OK ||
+                 *(const volatile unsigned char *)(uintptr_t)context->arena != 77);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended));
+}
+
+/* A GPU without memory of its own has the arena where the host reaches it: nothing is copied, and
+ * the host waits until the GPU is idle. */
+/* verifies device-35.61d3 */
+static void an_integrated_gpu_shares_its_arena(void **state)
+{
+    bench *b = *state;
+    if (on.real) {
+        return;
+    }
+    on.set("PTXVM_DEVICE", "sm_87");
+    const int copies = on.calls("cuMemcpyHtoDAsync_v2") + on.calls("cuMemcpyDtoHAsync_v2");
+    assert_int_equal(open_with(b, NULL, NULL), BP_OK);
+    const cuda_context *context = b->context;
+    assert_true(context->shared && cuda->bytes_in_use(b->context) >= ARENA_BYTES);
+    assert_int_equal(link_both(b), BP_OK);
+    assert_int_equal(use(b), BP_OK);
+    assert_memory_equal(b->x, b->y, BYTES);
+    assert_memory_equal(b->x, (const unsigned char *)(uintptr_t)context->arena + TARGET, BYTES);
+    touch_while_busy(b);
+    cuda->close(b->context);
+    check_order(b);
+    every_call_fails(b, "graph", 1);
+    assert_int_equal(on.calls("cuMemcpyHtoDAsync_v2") + on.calls("cuMemcpyDtoHAsync_v2"), copies);
+    on.set("PTXVM_MEMORY", "1000000");
+    assert_int_equal(open_with(b, NULL, NULL), BP_ERR_DEVICE);
+    on.set("PTXVM_MEMORY", "");
+    on.set("PTXVM_DEVICE", "sm_80");
+    assert_int_equal(open_with(b, NULL, NULL), BP_OK);
+    assert_false(context->shared);
+    cuda->close(b->context);
+    assert_int_equal(ledger(), 0);
+}
+
 /* verifies device-12.8cb0 */
 static void every_call_may_fail(void **state)
 {
@@ -532,6 +584,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(memory_outside_the_arena_is_told, setup, teardown),
         cmocka_unit_test(the_share_is_asked_of_the_management_library),
+        cmocka_unit_test_setup_teardown(an_integrated_gpu_shares_its_arena, setup, teardown),
         cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_gpu_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_survives_failures, setup, teardown),
