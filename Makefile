@@ -110,7 +110,7 @@ TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit
                       tests/unit/fuzz tests/golden tests/fault tests/house))
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
 # and X_f16.o are the others'.
-TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 elements_avx512 \
+TYPED   := bias cross_entropy distill dropout embedding gelu layernorm elements_avx2 elements_avx512 \
            rows_avx2 rows_avx512 samples pool plain_rows activation plain_rows_avx2 \
            plain_rows_avx512 activation_avx2 activation_avx512 plain_cells row_scale regroup \
            tape tape_avx2 tape_avx512 elements_neon rows_neon plain_rows_neon activation_neon \

@@ -69,6 +69,18 @@ static bp_input starts(const bp_spec *spec)
                       .fill = -1};
 }
 
+/* Of each token `top_k` tokens of the teacher's, or their log-probabilities. */
+static bp_input taught(const bp_spec *spec, bp_input_from from)
+{
+    const bool tops = from == BP_INPUT_TOPS;
+    return (bp_input){.name = tops ? "tops" : "logps",
+                      .from = from,
+                      .dtype = tops ? BP_I32 : BP_F32,
+                      .rank = 2,
+                      .shape = {spec->sequence, spec->distill.top_k},
+                      .below = tops ? spec->config.vocabulary : 0};
+}
+
 uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
     if (spec->config.task == BP_TASK_EMBEDDING) {
@@ -83,6 +95,10 @@ uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
         }
         if (spec->packed) {
             rows[count++] = starts(spec);
+        }
+        if (spec->distill.top_k > 0 && !spec->distill.teaches) {
+            rows[count++] = taught(spec, BP_INPUT_TOPS);
+            rows[count++] = taught(spec, BP_INPUT_LOGPS);
         }
         return count;
     }

@@ -5,6 +5,7 @@
 #include "core/compile/rows.h"
 #include "layers/activate.h"
 #include "layers/preference.h"
+#include "layers/taught.h"
 
 /* Rows of logits start 64 bytes apart at a multiple of 64, for vector loads and stores. */
 #define PITCH_ELEMENTS 16
@@ -330,6 +331,12 @@ static bool loss_pairs(const bp_emit *emit)
     return emit->spec->preference.kind != BP_PREFERENCE_NONE;
 }
 
+static bp_taught_rows taught_rows(const chunk *c, table_part part, bp_ref statistics)
+{
+    return (bp_taught_rows){c->first,  c->rows,   c->pitch,  part.first, part.rows,
+                            c->logits, c->losses, c->labels, statistics};
+}
+
 static void emit_loss_forward(bp_emit *emit, const bp_head *head, const chunk *c)
 {
     const bp_cross_entropy_forward_scalars scalars = {.rows = (int64_t)c->rows,
@@ -347,7 +354,8 @@ static void emit_loss_forward(bp_emit *emit, const bp_head *head, const chunk *c
 
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
 {
-    const bool kept = bp_ref_present(emit->logits) && !loss_pairs(emit);
+    const bool teaches = emit->spec->distill.teaches;
+    const bool kept = bp_ref_present(emit->logits) && !loss_pairs(emit) && !teaches;
     chunk c = kept ? first_kept_chunk(emit, head->vocabulary)
                    : first_chunk(emit, head, head->vocabulary, false);
     for (; c.first < emit->rows; c.first += c.rows) {
@@ -355,6 +363,10 @@ void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
         c.logits = kept ? bp_ref_at(emit->logits, c.first * c.pitch) : c.logits;
         emit_logits(emit, head, &c, whole_table(head));
         emit_loss_forward(emit, head, &c);
+        if (teaches && bp_ref_present(emit->logits)) {
+            const bp_taught_rows rows = taught_rows(&c, whole_table(head), BP_ABSENT);
+            bp_taught_say(emit, &rows);
+        }
     }
     if (loss_pairs(emit)) {
         bp_preference_emit(emit, BP_ABSENT, emit->logits);
@@ -382,6 +394,9 @@ static void emit_loss(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref
                                                                    : BP_ABSENT};
     if (loss_weighted(emit)) {
         emit_weighted_loss(emit, head, c, true);
+    } else if (bp_taught(emit)) {
+        const bp_taught_rows rows = taught_rows(c, whole_table(head), operands.statistics);
+        bp_taught_emit(emit, &rows);
     } else {
         bp_emit_cross_entropy(emit, &operands, &scalars);
     }
@@ -496,7 +511,12 @@ void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call 
             .statistics = bp_ref_at(call->statistics, c.first),
             .step = emit->step,
             .control = bp_emit_loss_control(emit)};
-        bp_emit_cross_entropy_columns(emit, &operands, &scalars);
+        if (bp_taught(emit)) {
+            const bp_taught_rows rows = taught_rows(&c, part, operands.statistics);
+            bp_taught_columns(emit, &rows);
+        } else {
+            bp_emit_cross_entropy_columns(emit, &operands, &scalars);
+        }
         if (loss_pairs(emit)) {
             weigh_rows(emit, &c, part.rows, weights_behind(emit, call->statistics));
         }
@@ -525,8 +545,8 @@ bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_r
         return x;
     }
     kept[0] = x;
-    kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32, loss_pairs(emit) ? 3 : 2, emit->rows,
-                             "softmax");
+    kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32,
+                             loss_pairs(emit) || bp_taught(emit) ? 3 : 2, emit->rows, "softmax");
     return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width,
                           "d_loss");
 }

@@ -19,6 +19,8 @@ typedef enum bp_input_from {
     BP_INPUT_SIDES,   /* of a row of a pair: BP_SIDE_WORDS words (core/number/preference.h) */
     BP_INPUT_STARTS,  /* for each token the place where its document begins; -1: padding */
     BP_INPUT_PLACES,  /* for each token its place in its document */
+    BP_INPUT_TOPS,    /* for each token what a teacher holds likely to follow it, and their */
+    BP_INPUT_LOGPS,   /* log-probabilities: bp_feed.teacher fills both */
     BP_INPUT_KINDS
 } bp_input_from;
 

@@ -33,6 +33,9 @@ uint64_t bp_compile_logits_width(const bp_spec *spec)
     if (spec->preference.kind != BP_PREFERENCE_NONE) {
         return 1;
     }
+    if (spec->distill.teaches) {
+        return 2 * (uint64_t)spec->distill.top_k;
+    }
     return task < BP_TASK_CLASSES    ? spec->config.vocabulary
            : task == BP_TASK_ANSWERS ? spec->sequence
                                      : spec->config.classes;
@@ -40,8 +43,8 @@ uint64_t bp_compile_logits_width(const bp_spec *spec)
 
 bp_dtype bp_compile_logits_type(const bp_spec *spec)
 {
-    const bool pairs = spec->preference.kind != BP_PREFERENCE_NONE;
-    return pairs || spec->config.task == BP_TASK_EMBEDDING ? BP_F32 : spec->working;
+    const bool numbers = spec->preference.kind != BP_PREFERENCE_NONE || spec->distill.teaches;
+    return numbers || spec->config.task == BP_TASK_EMBEDDING ? BP_F32 : spec->working;
 }
 
 uint64_t bp_compile_step_room(const bp_spec *spec)

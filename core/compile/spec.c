@@ -7,6 +7,7 @@
 #include "core/compile/optimizer.h"
 #include "core/compile/range.h"
 #include "core/compile/rows.h"
+#include "core/compile/spec_distill.h"
 
 #define LOSS_CHUNK_BYTES 60000000u
 #define LOSS_ROWS_LEAST  64
@@ -580,6 +581,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     }
     BP_TRY(spec->model->check(spec, error));
     BP_TRY(check_preference(spec, error));
+    BP_TRY(bp_spec_check_distill(spec, error));
     if (spec->packed && (!bp_input_declared(spec, BP_INPUT_STARTS) || spec->generate_context > 0)) {
         return refuse(error, "packing",
                       "documents are packed for training language models that guess the next "

@@ -90,6 +90,16 @@ typedef struct bp_preference {
     double undesirable;
 } bp_preference;
 
+/* Distillation of a model that guesses the next token, from what a teacher says of its `top_k`
+ * likeliest tokens at each place (distill of kernels.def). */
+typedef struct bp_distill {
+    uint32_t top_k; /* 0: none */
+    bool teaches;   /* this model is the teacher: the eval program leaves top_logits' tokens, and
+                       behind those of a sample their log-probabilities, to be read */
+    double alpha;   /* of the teacher's part of the loss: 0 to 1 */
+    double temperature; /* above 0 */
+} bp_distill;
+
 /* Loss scaling, as torch.amp.GradScaler does it (kernels.def, step_decide). */
 typedef enum bp_scaling_kind {
     BP_SCALING_OFF,
@@ -273,6 +283,7 @@ typedef struct bp_spec {
     uint32_t rule_count;
 
     bp_preference preference; /* batches are whole pairs then: even */
+    bp_distill distill;
     uint32_t texts;    /* BP_TASK_EMBEDDING: samples of an example, one behind the other: an anchor,
                           its positive, negatives; below 2: vectors alone, of which nothing is
                           learned */

@@ -111,6 +111,9 @@ typedef enum bp_told {
     BP_TOLD_NUMBERS = 8
 } bp_told;
 
+/* Most tokens of which a teacher says something at each place (core/number/distill.h). */
+#define BP_DISTILL_MOST 128
+
 /* Whether each sample as a whole has one label, or is judged by what it is. */
 static inline bool bp_task_judges_samples(bp_task task)
 {

@@ -38,6 +38,7 @@
 #define QUANTISED_FP8             BP_QUANTISED_FP8
 #define TASKS                     (BP_TASK_REGRESSION + 1)
 #define PREFERENCES               BP_PREFERENCES
+#define DISTILL_MOST              BP_DISTILL_MOST
 #define TASK_CLASSES              BP_TASK_CLASSES
 #define POOLINGS                  BP_POOLINGS
 #define ANYTHING                  0

@@ -147,11 +147,15 @@ typedef struct feed_row {
     bp_example at;
     uint64_t whole;        /* tokens of the example before it was cut */
     uint64_t number;       /* in the run; random numbers hang on it */
-    uint32_t inputs;       /* tokens that the model reads; padding follows */
-    bool there;            /* false: a short group has no window for it */
-    const int32_t *tokens; /* at.count; one more than inputs where labels are successors */
+    bp_feed_tokens read;   /* at.count; one more than inputs where labels are successors */
     const uint8_t *counts; /* of each token: may it be a target */
 } feed_row;
+
+/* A short group has no window for some of its rows. */
+static inline bool row_there(const feed_row *row)
+{
+    return row->read.tokens != NULL;
+}
 
 #define MASKING_STREAM 0x4d4c4du /* of random numbers */
 
@@ -175,7 +179,7 @@ static double masking_chance(const bp_feed *feed, const feed_row *row, uint32_t 
 /* Whether token t, an input, has to be guessed. */
 static bool is_masked(const bp_feed *feed, const feed_row *row, uint32_t t)
 {
-    return feed->kind == BP_LABELS_MASKED && !is_special(&feed->masking, row->tokens[t]) &&
+    return feed->kind == BP_LABELS_MASKED && !is_special(&feed->masking, row->read.tokens[t]) &&
            masking_chance(feed, row, t, 0) < feed->masking.probability;
 }
 
@@ -190,23 +194,23 @@ static int32_t masked_id(const bp_feed *feed, const feed_row *row, uint32_t t)
         const int32_t id = (int32_t)((fate - 0.8) * 10.0 * (double)feed->vocabulary);
         return (uint32_t)id < feed->vocabulary ? id : 0;
     }
-    return row->tokens[t];
+    return row->read.tokens[t];
 }
 
 static bp_status fill_ids(const bp_feed *feed, const feed_row *row, const bp_column *column,
                           int32_t *to)
 {
     const bp_augment *augment = feed->augment;
-    if (augment != NULL && row->inputs == column->elements) {
+    if (augment != NULL && row->read.inputs == column->elements) {
         augment->row(augment, feed->seed, row->number / feed->group,
-                     (uint32_t)(row->number % feed->group), row->tokens, to);
+                     (uint32_t)(row->number % feed->group), row->read.tokens, to);
         return BP_OK;
     }
     for (uint32_t t = 0; t < column->elements; t++) {
-        const bool there = t < row->inputs;
+        const bool there = t < row->read.inputs;
         to[t] = !there                    ? feed->padding
                 : is_masked(feed, row, t) ? masked_id(feed, row, t)
-                                          : row->tokens[t];
+                                          : row->read.tokens[t];
     }
     return BP_OK;
 }
@@ -219,9 +223,9 @@ static bp_status label_span(const bp_feed *feed, const feed_row *row, bool ends,
     if (label == BP_NO_LABEL) {
         return BP_OK;
     }
-    if (place >= row->inputs) {
+    if (place >= row->read.inputs) {
         return bp_error_limit(feed->error, BP_ERR_DATA, where, "an answer lies outside of its row",
-                              feed->source->name, (int64_t)place, BP_LIMIT_BELOW, row->inputs);
+                              feed->source->name, (int64_t)place, BP_LIMIT_BELOW, row->read.inputs);
     }
     to[0] = (int32_t)place;
     return BP_OK;
@@ -274,17 +278,18 @@ static bp_status label_given(const bp_feed *feed, const feed_row *row, uint32_t 
 /* What a row of a pair is. */
 static int32_t feed_side(const feed_row *row)
 {
-    return row->there ? (int32_t)(uint32_t)(row->at.label >> 32) : BP_SIDE_NONE;
+    return row_there(row) ? (int32_t)(uint32_t)(row->at.label >> 32) : BP_SIDE_NONE;
 }
 
 static bp_status fill_labels(const bp_feed *feed, const feed_row *row, const bp_column *column,
                              int32_t *to)
 {
-    const uint32_t count = row->inputs < column->elements ? row->inputs : column->elements;
+    const uint32_t count =
+        row->read.inputs < column->elements ? row->read.inputs : column->elements;
     for (uint32_t t = 0; t < column->elements; t++) {
         to[t] = column->fill;
     }
-    if (!row->there) {
+    if (!row_there(row)) {
         return BP_OK;
     }
     if (feed->kind == BP_LABELS_GIVEN) {
@@ -299,9 +304,9 @@ static bp_status fill_labels(const bp_feed *feed, const feed_row *row, const bp_
     const bool whole = feed->prompts && feed_side(row) == BP_SIDE_CHOSEN;
     for (uint32_t t = 0; t < count; t++) {
         if (feed->kind == BP_LABELS_MASKED) {
-            to[t] = is_masked(feed, row, t) ? row->tokens[t] : column->fill;
+            to[t] = is_masked(feed, row, t) ? row->read.tokens[t] : column->fill;
         } else if ((whole || t + 1 >= row->at.prompt) && row->counts[t + 1] == 1) {
-            to[t] = row->tokens[t + 1];
+            to[t] = row->read.tokens[t + 1];
         }
     }
     return BP_OK;
@@ -312,7 +317,7 @@ static bp_status fill_lengths(const bp_feed *feed, const feed_row *row, const bp
 {
     (void)feed;
     for (uint32_t t = 0; t < column->elements; t++) {
-        to[t] = t == 0 ? (int32_t)row->inputs : column->fill;
+        to[t] = t == 0 ? (int32_t)row->read.inputs : column->fill;
     }
     return BP_OK;
 }
@@ -323,7 +328,7 @@ static bp_status fill_types(const bp_feed *feed, const feed_row *row, const bp_c
 {
     const bool pair = feed->kind != BP_LABELS_NEXT_TOKEN && row->at.second > 0;
     for (uint32_t t = 0; t < column->elements; t++) {
-        to[t] = pair && t >= row->at.second && t < row->inputs ? 1 : column->fill;
+        to[t] = pair && t >= row->at.second && t < row->read.inputs ? 1 : column->fill;
     }
     return BP_OK;
 }
@@ -335,7 +340,7 @@ static bp_status fill_starts(const bp_feed *feed, const feed_row *row, const bp_
     int32_t start = 0;
     (void)feed;
     for (uint32_t t = 0; t < column->elements; t++) {
-        const bool there = row->there && t < row->inputs;
+        const bool there = row_there(row) && t < row->read.inputs;
         start = there && (row->counts[t] & 2) != 0 ? (int32_t)t : start;
         to[t] = !there                            ? column->fill
                 : column->from == BP_INPUT_PLACES ? (int32_t)t - start
@@ -350,9 +355,17 @@ static bp_status fill_sides(const bp_feed *feed, const feed_row *row, const bp_c
     const uint64_t prompt = row->at.prompt < feed->sequence ? row->at.prompt : feed->sequence;
     (void)column;
     to[0] = feed_side(row);
-    to[1] = row->there ? (int32_t)(uint32_t)row->at.label : 0;
-    to[2] = row->there && prompt > 0 ? (int32_t)prompt - 1 : 0;
+    to[1] = row_there(row) ? (int32_t)(uint32_t)row->at.label : 0;
+    to[2] = row_there(row) && prompt > 0 ? (int32_t)prompt - 1 : 0;
     return BP_OK;
+}
+
+/* An evaluation has no teacher, and nobody reads the column. */
+static bp_status fill_teacher(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                              int32_t *to)
+{
+    bp_teacher *teacher = feed->teacher;
+    return teacher == NULL ? BP_OK : teacher->row(teacher, column, &row->read, to);
 }
 
 /* How a sample's part of a column is filled, by where the column comes from. */
@@ -361,7 +374,8 @@ static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_
     [BP_INPUT_IDS] = fill_ids,         [BP_INPUT_LABELS] = fill_labels,
     [BP_INPUT_LENGTHS] = fill_lengths, [BP_INPUT_TYPES] = fill_types,
     [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_SIDES] = fill_sides,
-    [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_PLACES] = fill_starts};
+    [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_PLACES] = fill_starts,
+    [BP_INPUT_TOPS] = fill_teacher,    [BP_INPUT_LOGPS] = fill_teacher};
 
 /* A row that is labelled by successors has one token more than inputs. */
 static uint32_t successors(const bp_feed *feed)
@@ -384,16 +398,15 @@ bp_status bp_feed_length(const bp_feed *feed, uint64_t window, uint32_t *tokens)
     return BP_OK;
 }
 
-/* Reads one window; what lies beyond the source is padding. */
-static bp_status load_row(const bp_feed *feed, uint64_t window, int32_t *scratch, feed_row *row)
+/* Reads the row's window; what lies beyond the source is padding. */
+static bp_status load_row(const bp_feed *feed, int32_t *scratch, feed_row *row)
 {
     uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
-    BP_TRY(find_row(feed, window, &row->at));
+    BP_TRY(find_row(feed, row->read.window, &row->at));
     row->whole = row->at.count;
     BP_TRY(read_row(feed, &row->at, feed->sequence + successors(feed), scratch, counts));
-    row->inputs = inputs_in(feed, row->at.count);
-    row->there = true;
-    row->tokens = scratch;
+    row->read.inputs = inputs_in(feed, row->at.count);
+    row->read.tokens = scratch;
     row->counts = counts;
     return BP_OK;
 }
@@ -472,12 +485,13 @@ static bp_status stage_row(const bp_feed *feed, const feed_row *row, uint32_t sa
 
 static void note_length(const bp_feed *feed, const feed_row *row, uint32_t sample, bp_group *group)
 {
-    group->tokens += row->inputs;
+    group->tokens += row->read.inputs;
     if (group->longest == NULL) {
         return;
     }
     uint32_t *longest = &group->longest[sample / feed->batch];
-    *longest = sample % feed->batch == 0 || row->inputs > *longest ? row->inputs : *longest;
+    *longest =
+        sample % feed->batch == 0 || row->read.inputs > *longest ? row->read.inputs : *longest;
 }
 
 static void begin_group(const bp_feed *feed, bp_group *group, uint32_t samples)
@@ -503,11 +517,11 @@ static bp_status take_row(const bp_feed *feed, const feed_row *row, uint32_t sam
     const bool first = feed->kind == BP_LABELS_TEXTS && sample % feed_together(feed) == 0;
     BP_TRY(stage_row(feed, row, sample, group));
     note_length(feed, row, sample, group);
-    if (row->there && first) {
+    if (row_there(row) && first) {
         group->valid++;
         group->weight += 1.0;
     }
-    if (row->there && labels != NULL) {
+    if (row_there(row) && labels != NULL) {
         const uint64_t valid = count_valid(feed, labels, sample);
         group->valid += valid;
         group->weight +=
@@ -544,9 +558,8 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
     for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
         feed_row row = {.number = step * feed->group + s};
         if (s < group->samples) {
-            uint64_t window;
-            BP_TRY(bp_feed_window(feed, epoch, first + s, &window));
-            BP_TRY(load_row(feed, window, scratch, &row));
+            BP_TRY(bp_feed_window(feed, epoch, first + s, &row.read.window));
+            BP_TRY(load_row(feed, scratch, &row));
         }
         BP_TRY(take_row(feed, &row, s, group));
     }
@@ -560,7 +573,8 @@ bp_status bp_feed_stage_windows(const bp_feed *feed, const uint64_t *windows, ui
     for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
         feed_row row = {.number = s < count ? windows[s] : 0};
         if (s < count) {
-            BP_TRY(load_row(feed, windows[s], scratch, &row));
+            row.read.window = windows[s];
+            BP_TRY(load_row(feed, scratch, &row));
         }
         BP_TRY(take_row(feed, &row, s, group));
     }

@@ -113,6 +113,22 @@ struct bp_augment {
                 const int32_t *row, int32_t *to);
 };
 
+/* A window that was read. */
+typedef struct bp_feed_tokens {
+    uint64_t window;
+    const int32_t *tokens;
+    uint32_t inputs; /* tokens that the model reads; padding follows */
+} bp_feed_tokens;
+
+/* Fills a sample's part of a column (BP_INPUT_TOPS, then BP_INPUT_LOGPS) with what a teacher says
+ * of the inputs of a window, and zeros behind; there are none where a short group has no window.
+ * When it cannot it has said why. */
+typedef struct bp_teacher bp_teacher;
+struct bp_teacher {
+    bp_status (*row)(bp_teacher *teacher, const bp_column *column, const bp_feed_tokens *read,
+                     int32_t *to);
+};
+
 /* Data sets with shares of each epoch. An epoch has as many rows as without: of data set i
  * part[i].each of them, its weight's share. Each set is gone through again and again, every row
  * once in each turn and each turn in an order of its own, from where the epoch before ended; which
@@ -153,6 +169,7 @@ struct bp_feed {
     bp_stretch *stretch;       /* bp_feed_by_length's */
     const bp_mixture *mixture; /* bp_feed_mixed's */
     const bp_augment *augment; /* NULL: the inputs are those of the data */
+    bp_teacher *teacher;       /* NULL: its columns stay as they are */
     int32_t padding;           /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;
     uint64_t steps_per_epoch;

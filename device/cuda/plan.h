@@ -26,7 +26,8 @@ bp_cuda_planner bp_cuda_plan_elementwise, bp_cuda_plan_embedding, bp_cuda_plan_l
     bp_cuda_plan_gated, bp_cuda_plan_rmsnorm, bp_cuda_plan_rotary, bp_cuda_plan_samples,
     bp_cuda_plan_pool, bp_cuda_plan_contrast, bp_cuda_plan_cells, bp_cuda_plan_preference,
     bp_cuda_plan_tape, bp_cuda_plan_matrix, bp_cuda_plan_patches, bp_cuda_plan_depthwise,
-    bp_cuda_plan_window, bp_cuda_plan_batchnorm, bp_cuda_plan_magnitude, bp_cuda_plan_fp8;
+    bp_cuda_plan_window, bp_cuda_plan_batchnorm, bp_cuda_plan_magnitude, bp_cuda_plan_fp8,
+    bp_cuda_plan_distill;
 
 /* Why a product, or attention, of 16-bit elements is none for Hopper's own kernels; NULL: it is. */
 const char *bp_cuda_matmul_misses(const bp_cuda_plan *plan);

@@ -77,6 +77,8 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(cross_entropy)                                                                               \
     X(cross_entropy_columns)                                                                       \
     X(cross_entropy_forward)                                                                       \
+    X(distill)                                                                                     \
+    X(distill_columns)                                                                             \
     X(weight_norms)                                                                                \
     X(tape_pack)                                                                                   \
     X(tape_unpack)                                                                                 \
@@ -124,6 +126,8 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(cross_entropy)                                                                               \
     X(cross_entropy_columns)                                                                       \
     X(cross_entropy_forward)                                                                       \
+    X(distill)                                                                                     \
+    X(distill_columns)                                                                             \
     X(rmsnorm_forward)                                                                             \
     X(rmsnorm_backward_input)                                                                      \
     X(rmsnorm_backward_weight)                                                                     \
@@ -147,6 +151,7 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(sample_loss)                                                                                 \
     X(pool_rows)                                                                                   \
     X(pool_rows_backward)                                                                          \
+    X(top_logits)                                                                                  \
     X(row_scale)                                                                                   \
     X(regroup)                                                                                     \
     X(magnitude_apply)                                                                             \

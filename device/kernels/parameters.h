@@ -37,6 +37,22 @@ typedef struct bp_direction_parameters {
     uint32_t form_gradient;
 } bp_direction_parameters;
 
+/* bp_distill: of distill and distill_columns, the latter with `part`. */
+typedef struct bp_distill_parameters {
+    uint64_t stride;
+    uint64_t rows;
+    uint64_t columns;
+    uint64_t pitch;
+    uint64_t first;
+    uint64_t k;
+    double alpha;
+    double temperature;
+    uint32_t part;
+    uint32_t scaled;
+    uint32_t form;
+    uint32_t unused; /* no padding */
+} bp_distill_parameters;
+
 /* bp_averaged_weight: likewise. */
 typedef struct bp_averaged_weight_parameters {
     uint64_t count;

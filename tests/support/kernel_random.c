@@ -204,6 +204,22 @@ static void draw_cross_entropy(dice *d, bp_kernel kernel, any_scalars *s)
     }
 }
 
+/* What a teacher says, and the loss against it. */
+static void draw_distill(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    const int64_t rows = size(d, 40), width = size(d, 300), pitch = width + roll(d, 0, 20);
+    const int64_t flag = roll(d, 0, 1), k = roll(d, 1, width < 20 ? width : 20);
+    const double alpha = 0.25 * (double)roll(d, 0, 4), heat = 0.5 * (double)roll(d, 1, 5);
+    if (kernel == BP_KERNEL_top_logits) {
+        s->top_logits = (bp_top_logits_scalars){rows, width, pitch, k};
+    } else if (kernel == BP_KERNEL_distill) {
+        s->distill = (bp_distill_scalars){rows, width, pitch, flag, rows + 3, k, alpha, heat};
+    } else {
+        s->distill_columns = (bp_distill_columns_scalars){
+            rows, width, pitch, roll(d, 0, 9), flag, rows + 3, k, alpha, heat};
+    }
+}
+
 static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
 {
     int64_t rows = size(d, 40), width = size(d, 300), flag = roll(d, 0, 1);
@@ -652,6 +668,11 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_preference_loss:
     case BP_KERNEL_row_scale:
         draw_preference(d, kernel, (int64_t[3]){roll(d, 1, 4), size(d, 20), size(d, 150)}, s);
+        break;
+    case BP_KERNEL_distill:
+    case BP_KERNEL_distill_columns:
+    case BP_KERNEL_top_logits:
+        draw_distill(d, kernel, s);
         break;
     case BP_KERNEL_average_step:
         s->average_step.power = roll(d, 0, 3);

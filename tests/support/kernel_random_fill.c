@@ -98,8 +98,8 @@ static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const
     } else if (kernel == BP_KERNEL_embedding_token_backward) {
         high = s->embedding_token_backward.first + s->embedding_token_backward.vocabulary - 1;
     } else {
-        low = -1;
-        high = s->cross_entropy.vocabulary - 1; /* the same place in both rows */
+        low = strcmp(name, "tops") == 0 ? 0 : -1;
+        high = s->cross_entropy.vocabulary - 1; /* the same place in all rows */
     }
     const bool sides = strcmp(name, "sides") == 0;
     for (uint64_t i = 0; i < count; i++) {

@@ -196,6 +196,7 @@ bp_status training_feed(training *t)
     BP_TRY(init_feeds(t));
     BP_TRY(choose_lengths(t));
     BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
+    BP_TRY(distill_open(&t->words, s, &t->feed, t->identity));
     return fill_schedule(t);
 }
 
@@ -552,6 +553,7 @@ static int train_with(training *t, const settings *set)
     data_set_close(&t->data);
     bp_tokens_close(&t->packed);
     reference_close(&t->reference);
+    distill_close(&t->words);
     session_end(&t->s);
     return code;
 }

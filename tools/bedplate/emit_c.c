@@ -119,6 +119,9 @@ static bp_status emit_check(session *s)
     if (bp_ref_present(r->emit.class_weights)) {
         return emit_refuse(s, "a trainer made from a plan has no --class-weights");
     }
+    if (s->spec.distill.top_k > 0) {
+        return emit_refuse(s, "a trainer made from a plan has no teacher");
+    }
     if (s->set->random_crop > 0 || s->set->random_resized_crop > 0 || s->set->random_flip > 0) {
         return emit_refuse(s, "a trainer made from a plan crops and flips no images");
     }

@@ -16,10 +16,11 @@
 enum {
     SHAPES = VERB_PLAN | VERB_TRAIN | VERB_BENCH,
     LEARNS = VERB_PLAN | VERB_TRAIN,
-    PLANS = VERB_PLAN | VERB_TRAIN | VERB_EVAL | VERB_EMBED | VERB_GENERATE | VERB_BENCH,
-    LOADS = VERB_TRAIN | VERB_EVAL | VERB_EMBED | VERB_GENERATE,
+    PLANS =
+        VERB_PLAN | VERB_TRAIN | VERB_EVAL | VERB_EMBED | VERB_GENERATE | VERB_BENCH | VERB_DISTILL,
+    LOADS = VERB_TRAIN | VERB_EVAL | VERB_EMBED | VERB_GENERATE | VERB_DISTILL,
     READS = VERB_PLAN | VERB_TRAIN | VERB_EVAL,
-    READS_TEXTS = READS | VERB_EMBED,
+    READS_TEXTS = READS | VERB_EMBED | VERB_DISTILL,
     PORTS = VERB_EXPORT | VERB_IMPORT,
     EVERY = 0xffffff
 };
@@ -35,32 +36,32 @@ static const option table[] = {
      "text, JSON lines, tables, llm.c or nanoGPT token files, also in .gz or .zst; patterns with * "
      "are "
      "expanded; - is standard input"},
-    {"data-weights", OPTION_TEXT, LEARNS, AT(data_weights), 0, 0, NULL, "F,F,..", true,
-     "each argument of --data is a data set and has this share of the rows of every epoch"},
+    {"data-weights", OPTION_TEXT, LEARNS | VERB_DISTILL, AT(data_weights), 0, 0, NULL, "F,F,..",
+     true, "each argument of --data is a data set and has this share of the rows of every epoch"},
     {"eval-data", OPTION_PATHS, LEARNS | VERB_REPLAY, AT(eval_data), 0, 0, NULL, "FILE..", false,
      "held-out data, evaluated every --eval-steps and at the end"},
-    {"validation-split", OPTION_REAL, READS, AT(validation_split), 0, 0.9, "0", "F", false,
-     "hold out the last F of the data instead (eval: evaluate only that part)"},
+    {"validation-split", OPTION_REAL, READS | VERB_DISTILL, AT(validation_split), 0, 0.9, "0", "F",
+     false, "hold out the last F of the data instead (eval: evaluate only that part)"},
     {"data-format", OPTION_CHOICE, READS_TEXTS | VERB_TOKENIZE, AT(data_format), 0, 0, "auto",
      "auto|text|jsonl|json|tsv|csv|f32|npy|cifar10|idx|imagefolder|llmc|nanogpt|bytes", false,
      "auto: by magic, then by ending; bytes: text, whatever bytes it holds"},
-    {"chat-template", OPTION_TEXT, READS | VERB_GENERATE | VERB_REPLAY, AT(chat_template), 0, 0,
-     NULL, "NAME|FILE", true,
+    {"chat-template", OPTION_TEXT, READS | VERB_DISTILL | VERB_GENERATE | VERB_REPLAY,
+     AT(chat_template), 0, 0, NULL, "NAME|FILE", true,
      "how conversations (JSON lines with `messages`, `conversations` or `instruction`) become "
      "text; "
      "else the model's own template (docs/chat.md)"},
-    {"loss-on", OPTION_CHOICE, READS, AT(loss_on), 0, 0, "assistant", "assistant|completion|all",
-     true,
+    {"loss-on", OPTION_CHOICE, READS | VERB_DISTILL, AT(loss_on), 0, 0, "assistant",
+     "assistant|completion|all", true,
      "what of a conversation is learned: what assistants say, what the assistant says last, all"},
-    {"chat-date", OPTION_TEXT, READS | VERB_GENERATE, AT(chat_date), 0, 0, "2024-07-26",
-     "YYYY-MM-DD", true, "the day that chat templates are told it is"},
+    {"chat-date", OPTION_TEXT, READS | VERB_DISTILL | VERB_GENERATE, AT(chat_date), 0, 0,
+     "2024-07-26", "YYYY-MM-DD", true, "the day that chat templates are told it is"},
     {"tokenizer", OPTION_TEXT, READS_TEXTS | VERB_GENERATE | VERB_TOKENIZE | VERB_REPLAY,
      AT(tokenizer), 0, 0, NULL, "DIR", false,
      "whose tokenizer is used; else the model directory's, else a token is a byte"},
-    {"output", OPTION_TEXT, VERB_TOKENIZE | VERB_REPORT | VERB_EMBED, AT(output), 0, 0, NULL,
-     "FILE", false,
-     "embed: NAME.npy (float32) or NAME.jsonl; tokenize: the token file, uint16 for up to 65,536 "
-     "ids, else uint32; report: the page, else "
+    {"output", OPTION_TEXT, VERB_TOKENIZE | VERB_REPORT | VERB_EMBED | VERB_DISTILL, AT(output), 0,
+     0, NULL, "FILE", false,
+     "embed: NAME.npy (float32) or NAME.jsonl; distill: what the teacher says; tokenize: the token "
+     "file, uint16 for up to 65,536 ids, else uint32; report: the page, else "
      "report.html in the first directory"},
     {"output-dir", OPTION_TEXT, LEARNS, AT(output_dir), 0, 0, NULL, "DIR", false,
      "where snapshots and the trained model go"},
@@ -113,8 +114,8 @@ static const option table[] = {
 
     {"per-device-train-batch-size", OPTION_COUNT, SHAPES, AT(batch), 1, 1 << 20, "8", "N", true,
      "sequences per micro-batch; pairs of them, where the task learns preferences"},
-    {"per-device-eval-batch-size", OPTION_COUNT, LEARNS | VERB_EVAL | VERB_EMBED, AT(eval_batch), 0,
-     1 << 20, "0", "N", false,
+    {"per-device-eval-batch-size", OPTION_COUNT, LEARNS | VERB_EVAL | VERB_EMBED | VERB_DISTILL,
+     AT(eval_batch), 0, 1 << 20, "0", "N", false,
      "sequences per run of the evaluation program; 0: in training those of a micro-batch, else 8"},
     {"gradient-accumulation-steps", OPTION_COUNT, SHAPES, AT(accumulation), 1, 1 << 20, "1", "N",
      true, "micro-batches per optimizer step"},
@@ -122,8 +123,8 @@ static const option table[] = {
      "cut a step's micro-batches into so many parts, a power of two, whose gradients are added in "
      "a fixed tree: any number of ranks that divides it gives the same bits; ranks without it take "
      "as many lanes as there are ranks"},
-    {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL | VERB_EMBED, AT(sequence), 0, 1 << 24, "0",
-     "N", true, "tokens per sequence; 0: the model's n_positions, at most 1024"},
+    {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL | VERB_EMBED | VERB_DISTILL, AT(sequence),
+     0, 1 << 24, "0", "N", true, "tokens per sequence; 0: the model's n_positions, at most 1024"},
     {"length-buckets", OPTION_TEXT, READS_TEXTS, AT(length_buckets), 0, 0, "auto", LENGTHS_WORDS,
      false,
      "programs for shorter texts, where samples are padded: each micro-batch runs the shortest "
@@ -307,13 +308,13 @@ static const option table[] = {
      "usual)"},
     {"random-horizontal-flip", OPTION_REAL, LEARNS, AT(random_flip), 0, 1, "0", "F", true,
      "images of training are turned left to right with this probability (0.5 is usual)"},
-    {"packing", OPTION_FLAG, LEARNS, AT(packing), 0, 0, "false", NULL, true,
+    {"packing", OPTION_FLAG, LEARNS | VERB_DISTILL, AT(packing), 0, 0, "false", NULL, true,
      "several documents in a row of the data that is learned (docs/packing.md)"},
-    {"packing-strategy", OPTION_CHOICE, LEARNS, AT(packing_strategy), 0, 0, "bfd",
+    {"packing-strategy", OPTION_CHOICE, LEARNS | VERB_DISTILL, AT(packing_strategy), 0, 0, "bfd",
      "bfd|bfd_split|wrapped", true,
      "by best fit, longer ones cut, or split; or one stream, cut wherever a row ends"},
-    {"long-rows", OPTION_CHOICE, READS | VERB_REPLAY, AT(long_rows), 0, 0, "cut", "cut|refuse",
-     false,
+    {"long-rows", OPTION_CHOICE, READS | VERB_DISTILL | VERB_REPLAY, AT(long_rows), 0, 0, "cut",
+     "cut|refuse", false,
      "examples and packed documents that are longer than --max-seq-length: cut and counted, or "
      "refused (exit 4)"},
     {"loss-type", OPTION_CHOICE, READS, AT(loss_type), 0, 0, "sigmoid", "sigmoid|hinge|ipo", true,
@@ -333,6 +334,15 @@ static const option table[] = {
     {"ref-model", OPTION_TEXT, READS, AT(ref_model), 0, 0, NULL, "DIR", true,
      "dpo, kto: the reference's weights; else those that training begins with "
      "(docs/preferences.md)"},
+    {"distill", OPTION_TEXT, LEARNS, AT(distill), 0, 0, NULL, "FILE", true,
+     "what a teacher says of the data, of `bedplate distill`: the loss is (1 - alpha) cross "
+     "entropy + alpha T^2 KL(teacher || model) (docs/distillation.md)"},
+    {"distill-alpha", OPTION_REAL, LEARNS, AT(distill_alpha), 0, 1, "0.5", "F", true,
+     "how much of the loss is the teacher's"},
+    {"distill-temperature", OPTION_REAL, LEARNS, AT(distill_temperature), 1e-3, 1e3, "1", "F", true,
+     "what both sides' logits are divided by"},
+    {"distill-top-k", OPTION_COUNT, VERB_DISTILL, AT(distill_top_k), 1, 128, "16", "N", false,
+     "likeliest tokens that are kept of each place, 8 bytes each"},
     {"class-weights", OPTION_TEXT, LEARNS, AT(class_weights), 0, 0, NULL, "F,F,..|balanced", true,
      "what each class counts for in the mean loss of a classification, of rows or tokens "
      "(CrossEntropyLoss's weight); balanced: rows / (classes * rows of the class)"},

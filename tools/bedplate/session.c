@@ -24,6 +24,7 @@
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/process_memory.h"
 #include "tools/bedplate/quantised_choice.h"
+#include "tools/bedplate/distill.h"
 #include "tools/bedplate/embedder_choice.h"
 #include "tools/bedplate/ranks.h"
 #include "tools/bedplate/shard_plan.h"
@@ -266,9 +267,10 @@ static bp_status fill_spec(session *s)
     spec->loss_rows = (uint32_t)set->loss_rows;
     spec->smoothing = set->label_smoothing;
     spec->noise = set->neftune / sqrt((double)spec->sequence);
-    spec->eval_batch = set->verb == VERB_EVAL || set->verb == VERB_EMBED
-                           ? 0
-                           : (uint32_t)set->eval_batch * preference_rows(spec);
+    spec->eval_batch =
+        set->verb == VERB_EVAL || set->verb == VERB_EMBED || set->verb == VERB_DISTILL
+            ? 0
+            : (uint32_t)set->eval_batch * preference_rows(spec);
     embedder_fill(set, spec);
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
@@ -279,6 +281,7 @@ static bp_status fill_spec(session *s)
     BP_TRY(count_tokens(s));
     spec->evaluate = preference_refers(spec);
     spec->packed = packing_apart(set);
+    BP_TRY(distill_fill(s));
     if (s->below.flash) {
         spec->below = (bp_below){.fixed = true};
     } else if (s->below.asked && set->arena == 0) {
@@ -416,7 +419,10 @@ bp_status session_open_coder(session *s)
     if (device_takes_memory(&s->spec)) {
         process_settle();
     }
-    return coder_open(&s->coder, &ask);
+    BP_TRY(coder_open(&s->coder, &ask));
+    s->tokenizer_digest =
+        s->coder.kind == CODER_TOKENIZER ? bp_tokenizer_digest(&s->coder.tokenizer) : 0;
+    return BP_OK;
 }
 
 /* What planning took beyond its tables serves to read and write files, and the rest goes back. A

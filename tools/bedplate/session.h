@@ -58,9 +58,10 @@ typedef struct session {
     memory_block arena; /* the device arena */
     ranks_gpus gpus;    /* of several ranks */
     memory_block host_arena;
-    uint64_t reference_bytes; /* of log-probabilities of a reference that are held */
-    uint64_t unpack_bytes;    /* of memory that unpacking data took, before the plan's was taken */
-    bp_staging work;          /* for reading and writing files */
+    uint64_t tokenizer_digest; /* bp_tokenizer_digest of it, once it was opened; 0: there is none */
+    uint64_t reference_bytes;  /* of what a reference or a teacher says that is held */
+    uint64_t unpack_bytes;     /* of memory that unpacking data took, before the plan's was taken */
+    bp_staging work;           /* for reading and writing files */
 } session;
 
 /* Finds the model (a directory or a preset) and fills session->spec: its configuration and what the

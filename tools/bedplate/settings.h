@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 224
+#define SETTINGS_OPTIONS_MAX 228
 
 typedef struct path_list {
     uint32_t count;
@@ -32,7 +32,8 @@ typedef enum verb_bit {
     VERB_SELFTEST = 16384,
     VERB_WATCH = 65536,
     VERB_REPORT = 131072,
-    VERB_EMBED = 262144
+    VERB_EMBED = 262144,
+    VERB_DISTILL = 524288
 } verb_bit;
 
 /* Filled by options_parse. Strings belong to the command line or to the configuration file's text.
@@ -161,7 +162,11 @@ typedef struct settings {
     double cpo_alpha;
     double desirable;
     double undesirable;
-    const char *ref_model;     /* NULL: the model as it begins */
+    const char *ref_model; /* NULL: the model as it begins */
+    const char *distill;   /* what a teacher says of the data; NULL: there is none */
+    double distill_alpha;
+    double distill_temperature;
+    uint64_t distill_top_k;
     const char *data_weights;  /* "F,F,.." */
     const char *class_weights; /* "F,F,.." or "balanced" */
     uint64_t seed;

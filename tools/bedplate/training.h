@@ -5,6 +5,7 @@
 
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/device_memory.h"
+#include "tools/bedplate/distill.h"
 #include "tools/bedplate/image_choice.h"
 #include "tools/bedplate/integrity.h"
 #include "tools/bedplate/metric.h"
@@ -29,9 +30,10 @@ typedef struct training {
     uint64_t total;           /* steps of the whole run */
     uint64_t eval_every;      /* steps between evaluations, and snapshots; 0: only at the end */
     uint64_t save_every;
-    char identity[96];
-    bp_tokens packed;    /* rows of --packing */
-    reference reference; /* of a loss over pairs */
+    char identity[DISTILL_IDENTITY]; /* of what is trained on */
+    bp_tokens packed;                /* rows of --packing */
+    reference reference;             /* of a loss over pairs */
+    distill words;                   /* what a teacher says */
     progress bar;
     train_totals sum;
     device_memory memory;

@@ -37,6 +37,7 @@ int cmd_plan(const settings *set);
 int cmd_train(const settings *set);
 int cmd_eval(const settings *set);
 int cmd_embed(const settings *set);
+int cmd_distill(const settings *set);
 int cmd_generate(const settings *set);
 int cmd_tokenize(const settings *set);
 int cmd_verify(const settings *set);

@@ -8,6 +8,7 @@
 #include "core/program/step.h"
 #include "device/host/vector/element_vector.h"
 #include "device/host/forms.h"
+#include "device/host/rows/distill_rows.h"
 #include "device/host/rows/loss.h"
 #include "device/host/rows/row_vector.h"
 
@@ -406,6 +407,49 @@ static void cross_entropy_forward_run(const bp_host_call *call, uint64_t first, 
     }
 }
 
+/* The same sum, and warm += e^((x - most) inverse). */
+static inline bp_v warm_step(const bp_element *x, bp_v most, bp_v inverse, bp_v warm, bp_part part)
+{
+    bp_v d = bp_v_mul(bp_v_sub(bp_v_get(x, part), most), inverse);
+    return bp_v_choose(part, bp_v_add(warm, bp_v_exp(d)), warm);
+}
+
+static void distill_sums(const bp_element *x, uint64_t count, float most, float inverse,
+                         float sums[2])
+{
+    bp_v sum = bp_v_set(0.0f), warm = sum, top = bp_v_set(most), by = bp_v_set(inverse);
+#define STEP(part)                                                                                 \
+    sum = exp_step(x + i, top, sum, part);                                                         \
+    warm = warm_step(x + i, top, by, warm, part);
+    BP_FOR_VECTORS(i, count, STEP)
+#undef STEP
+    sums[0] = bp_v_sum(sum);
+    sums[1] = bp_v_sum(warm);
+}
+
+/* The row's numbers, in every lane. */
+typedef struct distill_lanes {
+    bp_v most, inverse, label, teacher;
+} distill_lanes;
+
+static inline void distill_step(bp_element *x, const distill_lanes *row, bp_part part)
+{
+    bp_v d = bp_v_sub(bp_v_get(x, part), row->most);
+    bp_v label = bp_v_mul(bp_v_exp(d), row->label);
+    bp_v teacher = bp_v_mul(bp_v_exp(bp_v_mul(d, row->inverse)), row->teacher);
+    bp_v_put(x, bp_v_add(label, teacher), part);
+}
+
+static void distill_slopes(bp_element *x, uint64_t count, const bp_distill_factors *row,
+                           float inverse)
+{
+    const distill_lanes lanes = {bp_v_set(row->most), bp_v_set(inverse), bp_v_set(row->label),
+                                 bp_v_set(row->teacher)};
+#define STEP(part) distill_step(x + i, &lanes, part);
+    BP_FOR_VECTORS(i, count, STEP)
+#undef STEP
+}
+
 const bp_host_kernel BP_BUILT(BP_FORM(bp_layernorm_forward)) = {layernorm_forward_tasks,
                                                                 layernorm_forward_run, NULL};
 const bp_host_kernel BP_BUILT(BP_FORM(bp_layernorm_backward_input)) = {layernorm_input_tasks,
@@ -418,3 +462,6 @@ const bp_host_kernel BP_BUILT(BP_FORM(bp_cross_entropy_columns)) = {
     cross_entropy_columns_tasks, cross_entropy_columns_run, NULL};
 const bp_host_kernel BP_BUILT(BP_FORM(bp_cross_entropy_forward)) = {
     cross_entropy_forward_tasks, cross_entropy_forward_run, NULL};
+
+static const bp_distill_loops distill_loops = {row_max, distill_sums, distill_slopes};
+BP_DISTILL_KERNELS(distill_loops, BP_FORM(bp_distill), BP_FORM(bp_distill_columns))

@@ -40,6 +40,9 @@
 #define LLVMFuzzerTestOneInput fuzz_tokenizer
 #include "tests/fuzz/fuzz_tokenizer.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_teacher
+#include "tests/fuzz/fuzz_teacher.c"
+#undef LLVMFuzzerTestOneInput
 
 typedef int (*fuzz_target)(const uint8_t *bytes, size_t size);
 
@@ -152,6 +155,13 @@ static void tokenizer_corpus(void **state)
     run_corpus(fuzz_tokenizer, "tests/fuzz/corpus/tokenizer");
 }
 
+/* verifies formats-19.1559 */
+static void teacher_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_teacher, "tests/fuzz/corpus/teacher");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,7 +169,7 @@ int main(void)
         cmocka_unit_test(documents_corpus), cmocka_unit_test(gguf_corpus),
         cmocka_unit_test(llmc_corpus),      cmocka_unit_test(index_corpus),
         cmocka_unit_test(config_corpus),    cmocka_unit_test(adapter_corpus),
-        cmocka_unit_test(tokenizer_corpus),
+        cmocka_unit_test(tokenizer_corpus), cmocka_unit_test(teacher_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

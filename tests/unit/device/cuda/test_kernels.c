@@ -69,6 +69,9 @@ static double terms_of(bp_kernel kernel, const void *scalars)
     case BP_KERNEL_cross_entropy:
     case BP_KERNEL_cross_entropy_columns:
     case BP_KERNEL_cross_entropy_forward:
+    case BP_KERNEL_distill:
+    case BP_KERNEL_distill_columns:
+    case BP_KERNEL_top_logits:
         return 64.0;
     default:
         return 0.0;

@@ -549,6 +549,9 @@ static int close_devices(void **state)
     X(cross_entropy)                                                                               \
     X(cross_entropy_columns)                                                                       \
     X(cross_entropy_forward)                                                                       \
+    X(distill)                                                                                     \
+    X(distill_columns)                                                                             \
+    X(top_logits)                                                                                  \
     X(norm_partial)                                                                                \
     X(copy)                                                                                        \
     X(scale)                                                                                       \
