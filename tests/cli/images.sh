@@ -56,6 +56,45 @@ comes_back() {
     fi
 }
 
+# sixteen LEAST: the same directory in 16 bits is read, judges as its tensors say, and comes back to the last bit.
+sixteen() {
+    local type near
+    command -v python3 >/dev/null || return 0
+    while read -r type near; do
+        mkdir "$work/$type"
+        python3 - "$golden" "$work/$type" "$type" <<'END2'
+import json, struct, sys
+data = open(sys.argv[1] + "/model.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head, body, out = json.loads(data[8 : 8 + n]), data[8 + n :], b""
+head.pop("__metadata__", None)
+for v in head.values():
+    piece = body[slice(*v["data_offsets"])]
+    if v["dtype"] == "F32":
+        v["dtype"] = sys.argv[3]
+        count = len(piece) // 4
+        piece = (b"".join(piece[4 * i + 2 : 4 * i + 4] for i in range(count)) if sys.argv[3] == "BF16"
+                 else struct.pack("<%de" % count, *struct.unpack("<%df" % count, piece)))
+    v["data_offsets"] = [len(out), len(out) + len(piece)]
+    out += piece
+text = json.dumps(head).encode()
+open(sys.argv[2] + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + out)
+config = json.load(open(sys.argv[1] + "/config.json"))
+config["dtype"] = {"BF16": "bfloat16", "F16": "float16"}[sys.argv[3]]
+json.dump(config, open(sys.argv[2] + "/config.json", "w"))
+END2
+        run eval --model "$work/$type" "${data[@]}" --json
+        awk -v a="$(json loss)" -v b="$(sed -n 's/.*"loss": \([0-9.e-]*\).*/\1/p' "$golden/eval.json")" -v n="$near" \
+            'BEGIN { d = a - b; exit !(a > 0 && b > 0 && d * d < n * n) }'
+        check $? "$type: it judges nearly so" "$out$err"
+        run train --model "$work/$type" "${data[@]}" --per-device-train-batch-size 3 --max-steps 0 --quiet --save-dtype source \
+            --output-dir "$work/$type-same"
+        [[ $code -eq 0 ]] && same_tensors "$work/$type" "$work/$type-same" "$1" num_channels
+        check $? "$type: tensors come back to the last bit" "$err"
+    done <<<"BF16 0.1
+F16 0.01"
+}
+
 # same_steps NAME STEPS STOP -- PLAN_OPTIONS -- TRAIN_OPTIONS: what is planned is used, and every policy, and a run that is
 # stopped and resumed, has the same bits. $digest and $work/NAME are the run's.
 same_steps() {

@@ -9,6 +9,7 @@ golden=tests/golden/mobilenet
 judges
 keys=depth_multiplier,depth_divisible_by,min_depth,expand_ratio,output_stride,first_layer_is_expansion,finegrained_output,hidden_act
 comes_back 314 $keys,tf_padding,id2label,classifier_dropout_prob,layer_norm_eps,image_size,architectures,num_channels
+sixteen 314
 same_steps whole 4 2 -- --model "$golden" -- --learning-rate 1e-3
 # Images turn.
 on_gpu whole 2 --learning-rate 1e-3 --random-horizontal-flip 0.5

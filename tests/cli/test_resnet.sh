@@ -9,6 +9,7 @@ golden=tests/golden/resnet
 
 judges
 comes_back 74 depths,hidden_sizes,embedding_size,layer_type,id2label,image_size,architectures,num_channels,downsample_in_bottleneck
+sixteen 74
 same_steps whole 8 3 -- --model "$golden" -- --learning-rate 1e-2
 
 # Counts of batches grow by one with each micro-batch that has an image: of six images, four and two a step, three in two

@@ -8,6 +8,7 @@ golden=tests/golden/vit
 
 judges
 comes_back 31 hidden_size,num_hidden_layers,num_attention_heads,intermediate_size,image_size,patch_size,qkv_bias,layer_norm_eps,architectures,num_channels
+sixteen 31
 
 common=(train --model "$golden" "${data[@]}" --learning-rate 1e-2 --quiet --json --save-steps 0 --max-steps 8)
 same_bits --model "$golden" --threads 2 -- "${common[@]}" --threads 2

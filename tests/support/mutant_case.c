@@ -67,6 +67,74 @@ static bp_spec gemma_spec(void)
     return spec;
 }
 
+static bp_spec unscaled_spec(void)
+{
+    bp_spec spec = llama_spec();
+    SET_OWN(&spec.config, bp_llama_config, rope_scaling,
+            (bp_rope_scaling){.factor = 0.0, .low = 0.0, .high = 0.0, .original = 0});
+    return spec;
+}
+
+/* Every layer through a window. */
+static bp_spec mistral_spec(void)
+{
+    bp_spec spec = unscaled_spec();
+    SET_OWN(&spec.config, bp_llama_config, window, 4);
+    SET_OWN(&spec.config, bp_transformer, untied, true);
+    return spec;
+}
+
+/* Four norms, of heads too, caps, and two kinds of layers. */
+static bp_spec gemma3_spec(void)
+{
+    bp_spec spec = unscaled_spec();
+    SET_OWN(&spec.config, bp_llama_config, norm_offset, true);
+    SET_OWN(&spec.config, bp_llama_config, gate, BP_GATE_GELU_TANH);
+    SET_OWN(&spec.config, bp_llama_config, norms, BP_LLAMA_NORMS_BOTH);
+    SET_OWN(&spec.config, bp_llama_config, head_norms, true);
+    SET_OWN(&spec.config, bp_llama_config, window, 4);
+    SET_OWN(&spec.config, bp_llama_config, near, (bp_layer_set){.bits = {1}, .listed = 2});
+    SET_OWN(&spec.config, bp_llama_config, near_theta, 50.0);
+    SET_OWN(&spec.config, bp_llama_config, attention_cap, 20.0);
+    SET_OWN(&spec.config, bp_llama_config, logit_cap, 10.0);
+    return spec;
+}
+
+/* One weight for three products, another for two; a part of each head turns. */
+static bp_spec phi3_spec(void)
+{
+    bp_spec spec = unscaled_spec();
+    SET_OWN(&spec.config, bp_llama_config, fused, true);
+    SET_OWN(&spec.config, bp_llama_config, head_width, 4);
+    SET_OWN(&spec.config, bp_llama_config, rotary_share, 0.5);
+    return spec;
+}
+
+static bp_spec olmo2_spec(void)
+{
+    bp_spec spec = unscaled_spec();
+    SET_OWN(&spec.config, bp_llama_config, norms, BP_LLAMA_NORMS_AFTER);
+    SET_OWN(&spec.config, bp_llama_config, whole_norms, true);
+    SET_OWN(&spec.config, bp_transformer, untied, true);
+    return spec;
+}
+
+static bp_spec smollm3_spec(void)
+{
+    bp_spec spec = unscaled_spec();
+    SET_OWN(&spec.config, bp_llama_config, still, (bp_layer_set){.bits = {2}, .listed = 2});
+    return spec;
+}
+
+static bp_spec granite_spec(void)
+{
+    bp_spec spec = unscaled_spec();
+    SET_OWN(&spec.config, bp_llama_config, residual_scale, 0.5);
+    SET_OWN(&spec.config, bp_llama_config, embedding_scale, 2.0);
+    SET_OWN(&spec.config, bp_llama_config, logit_divisor, 2.0);
+    return spec;
+}
+
 static bp_spec neox_spec(void)
 {
     bp_spec spec = gpt2_spec();
@@ -98,6 +166,24 @@ static bp_spec bert_pairs_spec(void)
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 3;
     spec.pairs = true;
+    return spec;
+}
+
+static bp_spec roberta_spec(void)
+{
+    bp_spec spec = bert_spec();
+    SET_OWN(&spec.config, bp_bert_config, kind, BP_ROBERTA);
+    SET_OWN(&spec.config, bp_bert_config, types, 1);
+    SET_OWN(&spec.config, bp_bert_config, position_first, 2);
+    SET_OWN(&spec.config, bp_bert_config, position_rows, spec.config.positions + 2);
+    return spec;
+}
+
+static bp_spec distilbert_spec(void)
+{
+    bp_spec spec = bert_spec();
+    SET_OWN(&spec.config, bp_bert_config, kind, BP_DISTILBERT);
+    SET_OWN(&spec.config, bp_bert_config, types, 0);
     return spec;
 }
 
@@ -156,6 +242,18 @@ static bp_spec cnn_spec(void)
     return spec;
 }
 
+static bp_spec resnet_spec(void)
+{
+    bp_spec spec = cnn_spec();
+    spec.config = config_with(
+        (bp_model_config){.positions = 72, .task = BP_TASK_CLASSES, .classes = 3},
+        OWN(bp_cnn_config, .height = 6, .width = 6, .channels = 2,
+            .resnet = {
+                .embedding_size = 3, .hidden_sizes = {4, 8}, .depths = {1, 1}, .bottleneck = 1}));
+    spec.sequence = spec.config.positions;
+    return spec;
+}
+
 static bp_spec vit_spec(void)
 {
     bp_spec spec = rig_spec();
@@ -201,30 +299,42 @@ static bp_spec lstm_spec(void)
     return rnn_spec(BP_CELL_LSTM);
 }
 
+/* MobileNetV2's nets have 19 layers, of ops that cnn and resnet have: mutants of them would be most
+ * of all. */
 static const struct {
     const char *name;
     bp_spec (*spec)(void);
-    bool attends; /* a transformer; it can have adapters and products in fp8 */
+    bool attends; /* a transformer; it can have adapters of dense layers and products in fp8 */
     bool generates;
+    const char *target; /* its convolutions that have adapters; or none */
 } families[] = {
-    {"gpt2", gpt2_spec, true, true},
-    {"llama", llama_spec, true, true},
-    {"qwen2", qwen2_spec, true, true},
-    {"gemma", gemma_spec, true, true},
-    {"neox", neox_spec, true, true},
-    {"bert", bert_spec, true, false},
-    {"electra", electra_spec, true, false},
-    {"modernbert", modernbert_spec, true, false},
-    {"bert pairs", bert_pairs_spec, true, false},
-    {"mlp", mlp_spec, false, false},
-    {"cnn", cnn_spec, false, false},
-    {"vit", vit_spec, false, false},
-    {"rnn gru", gru_spec, false, true},
-    {"rnn lstm", lstm_spec, false, true},
+    {"gpt2", gpt2_spec, true, true, NULL},
+    {"llama", llama_spec, true, true, NULL},
+    {"qwen2", qwen2_spec, true, true, NULL},
+    {"mistral", mistral_spec, true, true, NULL},
+    {"gemma", gemma_spec, true, true, NULL},
+    {"gemma3", gemma3_spec, true, true, NULL},
+    {"phi3", phi3_spec, true, true, NULL},
+    {"olmo2", olmo2_spec, true, true, NULL},
+    {"smollm3", smollm3_spec, true, true, NULL},
+    {"granite", granite_spec, true, true, NULL},
+    {"neox", neox_spec, true, true, NULL},
+    {"bert", bert_spec, true, false, NULL},
+    {"roberta", roberta_spec, true, false, NULL},
+    {"distilbert", distilbert_spec, true, false, NULL},
+    {"electra", electra_spec, true, false, NULL},
+    {"modernbert", modernbert_spec, true, false, NULL},
+    {"bert pairs", bert_pairs_spec, true, false, NULL},
+    {"mlp", mlp_spec, false, false, NULL},
+    {"cnn", cnn_spec, false, false, "layer.1.convolution"},
+    {"resnet", resnet_spec, false, false, "convolution"},
+    {"vit", vit_spec, false, false, "projection"},
+    {"rnn gru", gru_spec, false, true, NULL},
+    {"rnn lstm", lstm_spec, false, true, NULL},
 };
 
 static const uint32_t listed[] = {1};
-static const char *const adapted[] = {"all-linear"};
+static const char *adapted[] = {"all-linear"};
 
 static void add_adapters(bp_spec *spec)
 {
@@ -326,9 +436,11 @@ bool mutant_case_get(uint32_t family, uint32_t option, const bp_device *device, 
     *out = (mutant_case){families[family].name, option_names[option], families[family].spec()};
     const bool blocks =
         option == OPTION_ADAPTERS || option == OPTION_QUANTISED || option == OPTION_PRODUCTS;
-    if (blocks && !families[family].attends) {
+    const bool convolves = option == OPTION_ADAPTERS && families[family].target != NULL;
+    if (blocks && !families[family].attends && !convolves) {
         return false;
     }
+    adapted[0] = convolves ? families[family].target : "all-linear";
     out->spec.device = device;
     if (families[family].attends) {
         SET_OWN(&out->spec.config, bp_transformer, embedding_dropout, 0.1);

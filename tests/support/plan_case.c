@@ -12,6 +12,7 @@
 #include "layers/modernbert.h"
 #include "layers/neox.h"
 #include "layers/rnn.h"
+#include "layers/vit.h"
 #include "tests/support/rig.h"
 
 typedef void change(bp_spec *spec);
@@ -161,6 +162,13 @@ static void distilbert(bp_spec *spec)
     SET_OWN(&spec->config, bp_bert_config, types, 0);
 }
 
+static void electra(bp_spec *spec)
+{
+    bert(spec);
+    SET_OWN(&spec->config, bp_bert_config, kind, BP_ELECTRA);
+    SET_OWN(&spec->config, bp_bert_config, embedding, 8);
+}
+
 static void modernbert(bp_spec *spec)
 {
     spec->model = &bp_model_modernbert;
@@ -202,6 +210,47 @@ static void images(bp_spec *spec)
     spec->batch = 3;
 }
 
+static void resnet(bp_spec *spec)
+{
+    images(spec);
+    spec->config = config_with(
+        spec->config,
+        OWN(bp_cnn_config, .height = 6, .width = 5, .channels = 2,
+            .resnet = {
+                .embedding_size = 3, .hidden_sizes = {4, 8}, .depths = {1, 1}, .bottleneck = 1}));
+}
+
+static void mobilenet(bp_spec *spec)
+{
+    images(spec);
+    spec->config = config_with(spec->config, OWN(bp_cnn_config, .height = 6, .width = 5,
+                                                 .channels = 2, .epsilon = 1e-3, .momentum = 0.1,
+                                                 .mobilenet = {.multiplier = 0.05,
+                                                               .expansion = 1.5,
+                                                               .divisor = 2,
+                                                               .least = 2,
+                                                               .stride = 32,
+                                                               .expands = true,
+                                                               .scaled = true}));
+}
+
+static void patches(bp_spec *spec)
+{
+    images(spec);
+    spec->model = &bp_model_vit;
+    spec->config =
+        config_with((bp_model_config){.positions = 50, .task = BP_TASK_CLASSES, .classes = 3},
+                    OWN(bp_vit_config,
+                        .stack = {.width = 16,
+                                  .layers = 2,
+                                  .heads = 2,
+                                  .inner = 24,
+                                  .norm_epsilon = 1e-12,
+                                  .initializer_range = 0.3},
+                        .image = 5, .channels = 2, .patch = 2));
+    spec->sequence = spec->config.positions;
+}
+
 static void recurrent(bp_spec *spec)
 {
     spec->model = &bp_model_rnn;
@@ -214,6 +263,7 @@ static change *const families[] = {
     smaller,    larger,     as_large,      fused,        still,     by_wavelength,
     by_factor,  by_ramp,    unbiased_neox, bert,         roberta,   distilbert,
     modernbert, plan_dense, dense_tanh,    images,       recurrent, fused_biased,
+    electra,    resnet,     mobilenet,     patches,
 };
 #define FAMILIES (sizeof families / sizeof families[0])
 
@@ -360,6 +410,15 @@ void plan_adapters(bp_spec *spec)
     spec->lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
 }
 
+/* Of convolutions. */
+static void adapters_of_windows(bp_spec *spec)
+{
+    static const char *const patches_of[] = {"projection"}, *const all[] = {"convolution"};
+    plan_adapters(spec);
+    spec->lora.targets = spec->model == &bp_model_vit ? patches_of : all;
+    spec->lora.dropout = 0.1;
+}
+
 static void adapters_and_their_biases(bp_spec *spec)
 {
     plan_adapters(spec);
@@ -402,6 +461,12 @@ static void only(bp_spec *spec, const char *glob)
     rules[2] = rules[0];
     spec->rules = rules;
     spec->rule_count = 3;
+}
+
+static void adapters_of_windows_without_b(bp_spec *spec)
+{
+    adapters_of_windows(spec);
+    without(spec, "*lora_B*");
 }
 
 static void adapters_of_mlps(bp_spec *spec)
@@ -573,6 +638,8 @@ static change *const options[] = {plain,
                                   kept,
                                   noisy,
                                   plan_adapters,
+                                  adapters_of_windows,
+                                  adapters_of_windows_without_b,
                                   adapters_and_their_biases,
                                   adapters_and_all_biases,
                                   magnitudes,
