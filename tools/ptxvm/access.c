@@ -290,7 +290,7 @@ static bool access_stored(vm_warp *warp, const vm_insn *in, unsigned lane, uint6
 {
     vm_block *block = warp->block;
     if ((how & VA_UNCHECKED) == 0) {
-        vm_race_stored(warp, 1u << lane);
+        vm_race_stored(warp, VM_OF_SHARED, 1u << lane);
     }
     if (block->copies != 0) { /* what lies there is no box any more */
         for (uint64_t at = address / VM_MAP_CHUNK; at <= (address + bytes - 1) / VM_MAP_CHUNK;
@@ -331,6 +331,10 @@ uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space spa
         if (write) {
             vm_bits_set(found.defined, found.bit, bytes, true);
         }
+    }
+    if (write && found.race != NULL && found.race->shared_by_threads &&
+        (how & (VA_UNCHECKED | VA_ASYNC)) == 0) {
+        vm_race_stored(warp, VM_OF_GLOBAL, 1u << lane);
     }
     if (write && found.race == &warp->block->shared_race &&
         !access_stored(warp, in, lane, found.bit, bytes, how)) {

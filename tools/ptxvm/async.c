@@ -116,7 +116,7 @@ static bool complete(vm_warp *warp, const vm_actor *actor, unsigned lane)
         return false;
     }
     vm_bits_set(block->shared_defined, actor->target, actor->bytes, true);
-    vm_race_stored(warp, 1u << lane); /* through the ordinary proxy */
+    vm_race_stored(warp, VM_OF_SHARED, 1u << lane); /* through the ordinary proxy */
     return vm_race_flight(warp, actor->insn, lane, &block->shared_race, actor->target, actor->bytes,
                           FL_ENDS);
 }

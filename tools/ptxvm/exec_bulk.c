@@ -53,7 +53,7 @@ static bool bulk_fetch(const vm_bulk *bulk, uint32_t chunk, uint8_t *bytes)
         const uint8_t *from = bytes + (size_t)e * size;
         if ((found.inside >> e & 1) != 0) {
             from = vm_access(warp, bulk->insn, lane, VS_GLOBAL, found.address + (uint64_t)e * size,
-                             size, VA_READ);
+                             size, VA_READ | VA_ASYNC);
         }
         if (from == NULL) {
             return false;

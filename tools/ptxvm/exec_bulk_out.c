@@ -47,7 +47,7 @@ static bool out_write(const vm_bulk *bulk, uint32_t chunk, const uint8_t *bytes)
         }
         uint8_t *to = vm_access(bulk->issuer, bulk->insn, bulk->thread % VM_LANES, VS_GLOBAL,
                                 address, size, VA_WRITE | VA_UNCHECKED);
-        if (to == NULL || !out_mark(bulk, address, size, FL_COPY)) {
+        if (to == NULL || !out_mark(bulk, address, size, FL_OUT)) {
             return false;
         }
         memcpy(to, bytes + (size_t)e * size, size);
@@ -90,9 +90,9 @@ static bool out_reduce(const vm_bulk *bulk, uint32_t chunk, const uint8_t *bytes
             continue;
         }
         pthread_mutex_lock(&reduce_lock);
-        uint8_t *to =
-            vm_access(bulk->issuer, bulk->insn, bulk->thread % VM_LANES, VS_GLOBAL,
-                      found.address + (uint64_t)e * size, size, VA_READ | VA_WRITE | VA_STRONG);
+        uint8_t *to = vm_access(bulk->issuer, bulk->insn, bulk->thread % VM_LANES, VS_GLOBAL,
+                                found.address + (uint64_t)e * size, size,
+                                VA_READ | VA_WRITE | VA_STRONG | VA_ASYNC);
         if (to != NULL) {
             add_into(to, bytes + (size_t)e * size, type, size);
         }

@@ -60,7 +60,7 @@ static void cluster_take(vm_warp *warp)
         }
         vm_release release = {.block = (uint32_t)cluster->blocks[rank].linear};
         memcpy(release.seen, set->seen, sizeof release.seen);
-        memcpy(release.proxied, set->proxied, sizeof release.proxied);
+        release.proxied = set->proxied;
         vm_race_merge(&block->acquired, &release);
     }
 }

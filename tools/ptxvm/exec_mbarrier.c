@@ -193,7 +193,7 @@ static bool exec_inval(vm_warp *warp, const vm_insn *in, uint32_t mask)
 void vm_mbarrier_bring(vm_warp *warp, vm_mbarrier *m)
 {
     vm_race_join(m->gathering.seen, warp->clock.seen);
-    vm_race_join(m->gathering.proxied, warp->clock.proxied);
+    vm_race_join_proxied(&m->gathering.proxied, &warp->clock.proxied);
     m->gathering.seen[warp->index] = warp->block->time++;
 }
 
@@ -302,7 +302,7 @@ static void bring_away(vm_warp *warp, const vm_insn *in, vm_mbarrier *m)
         m->away_ranks |= 1u << warp->block->rank;
     }
     vm_race_join(release->seen, warp->clock.seen);
-    vm_race_join(release->proxied, warp->clock.proxied);
+    vm_race_join_proxied(&release->proxied, &warp->clock.proxied);
     release->seen[warp->index] = warp->block->time++;
 }
 

@@ -231,12 +231,14 @@ static bool exec_init_fence(vm_warp *warp, const vm_insn *in, uint32_t mask)
     return exec_fence(warp, in, mask);
 }
 
-/* Towards the asynchronous proxy: of global memory alone, or also of what lanes have stored to
- * shared memory. */
+/* Towards the asynchronous proxy: of what lanes have stored to one memory, or to both. */
 static bool exec_proxy_fence(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     if (in->space != VS_GLOBAL) {
-        vm_race_proxy_fence(warp, mask);
+        vm_race_proxy_fence(warp, VM_OF_SHARED, mask);
+    }
+    if (in->space != VS_SHARED) {
+        vm_race_proxy_fence(warp, VM_OF_GLOBAL, mask);
     }
     return exec_init_fence(warp, in, mask);
 }

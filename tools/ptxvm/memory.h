@@ -83,7 +83,8 @@ struct vm_warp;
 struct vm_insn;
 
 /* How an access counts for the checks. */
-enum { VA_READ = 1, VA_WRITE = 2, VA_STRONG = 4, VA_UNCHECKED = 8 };
+/* ASYNC: of global memory, through the asynchronous proxy. */
+enum { VA_READ = 1, VA_WRITE = 2, VA_STRONG = 4, VA_UNCHECKED = 8, VA_ASYNC = 16 };
 
 /* Checks one lane's access of `bytes` bytes (a power of two up to 32) and returns the bytes, or
  * NULL after a report. Reads must find defined bytes; writes define them. */

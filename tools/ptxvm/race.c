@@ -177,7 +177,7 @@ static inline const char *touch_cell(const now *at, vm_cell *cell, uint8_t bytes
             *other = &cell->read;
             return "a read";
         }
-        set_touch(at, &cell->write, strong);
+        set_touch(at, &cell->write, strong | ((how & VA_ASYNC) != 0 ? VM_TOUCH_PROXY : 0));
         cell->write_bytes = bytes;
         cell->read.who = 0;
         cell->read_bytes = 0;
@@ -303,6 +303,39 @@ static bool race_report(vm_warp *warp, const vm_insn *in, unsigned lane, const c
                    writes ? "write" : "read", what, other->who & VM_TOUCH_THREAD, other->block);
 }
 
+/* Whether bytes of global memory that a bulk copy reads were stored by a thread of this launch
+ * whose fence.proxy.async the copy's issuer has not heard of. */
+static bool is_unproxied(const now *at, const vm_cell *cell, uint8_t bytes)
+{
+    const vm_touch *write = &cell->write;
+    const uint32_t warp = (write->who & VM_TOUCH_THREAD) / THREAD_LANES;
+    if (is_stale(at, write) || (cell->write_bytes & bytes) == 0 ||
+        (write->who & (VM_TOUCH_PROXY | VM_TOUCH_FLIGHT)) != 0) {
+        return false;
+    }
+    if (write->block == at->linear) {
+        return write->time > at->warp->clock.proxied.until[VM_OF_GLOBAL][warp];
+    }
+    const vm_acquired *all = &at->block->acquired;
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (all->items[i].block == write->block) {
+            return write->time > all->items[i].proxied.until[VM_OF_GLOBAL][warp];
+        }
+    }
+    return true;
+}
+
+/* The same of a word of a page, or of some bytes of it. */
+static bool any_unproxied(const now *at, const vm_page *page, const vm_cell *cell, uint8_t bytes)
+{
+    const vm_cell *group = cell->split != 0 ? &page->bytes[(size_t)4 * (cell->split - 1)] : NULL;
+    bool found = group == NULL && is_unproxied(at, cell, bytes);
+    for (unsigned i = 0; i < 4 && group != NULL; i++) {
+        found = found || ((bytes >> i & 1) != 0 && is_unproxied(at, &group[i], 1));
+    }
+    return found;
+}
+
 bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *race, uint64_t offset,
                    unsigned bytes, unsigned how)
 {
@@ -312,19 +345,28 @@ bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *rac
     vm_page *page = find_page(race, index / VM_PAGE_CELLS);
     vm_touch other = {0, 0, 0, 0};
     const char *what = NULL;
+    const bool fetches = (how & (VA_ASYNC | VA_WRITE)) == VA_ASYNC;
+    bool unproxied = false;
     vm_page_lock(race, page);
     /* Accesses are aligned to their size, at most 32 bytes: they never cross a page. */
     vm_cell *cell = &page->cells[index % VM_PAGE_CELLS];
     if (bytes < 4) {
         uint8_t mask = (uint8_t)((bytes == 1 ? 1u : 3u) << (offset & 3));
+        unproxied = fetches && any_unproxied(&at, page, cell, mask);
         what = touch_bytes(&at, page, cell, mask, how, &other);
     }
     bool weak_read = (how & (VA_WRITE | VA_STRONG)) == 0;
     for (unsigned i = 0; i < bytes / 4 && what == NULL; i++) {
+        unproxied = unproxied || (fetches && any_unproxied(&at, page, cell + i, 15));
         what = weak_read ? read_word(&at, page, cell + i, &other)
                          : touch_bytes(&at, page, cell + i, 15, how, &other);
     }
     vm_page_unlock(race, page);
+    if (unproxied && what == NULL) {
+        return vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                       "a bulk copy reads global bytes that a thread of this launch stored and no "
+                       "fence.proxy.async of that thread made known");
+    }
     return what == NULL || race_report(warp, in, lane, what, (how & VA_WRITE) != 0, &other);
 }
 
@@ -360,8 +402,9 @@ bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *ra
                 first[j].write.who &= ~(uint32_t)VM_TOUCH_FLIGHT;
                 first[j].write.time = warp->block->time;
             } else {
-                first[j].write.who |=
-                    VM_TOUCH_FLIGHT | (what == FL_BULK ? (uint32_t)VM_TOUCH_ASYNC : 0);
+                first[j].write.who |= VM_TOUCH_FLIGHT |
+                                      (what == FL_BULK ? (uint32_t)VM_TOUCH_ASYNC : 0) |
+                                      (what == FL_OUT ? (uint32_t)VM_TOUCH_PROXY : 0);
             }
         }
     }
@@ -404,8 +447,8 @@ static const char *async_read_cell(const now *at, const vm_cell *cell)
         return "shared bytes whose write nothing orders before it";
     }
     const uint32_t warp = (write->who & VM_TOUCH_THREAD) / THREAD_LANES;
-    const bool known =
-        (write->who & VM_TOUCH_ASYNC) != 0 || write->time <= at->warp->clock.proxied[warp];
+    const bool known = (write->who & VM_TOUCH_ASYNC) != 0 ||
+                       write->time <= at->warp->clock.proxied.until[VM_OF_SHARED][warp];
     return known ? NULL
                  : "shared bytes that a thread stored and no fence.proxy.async of that thread "
                    "made known";
@@ -453,7 +496,7 @@ void vm_race_merge(vm_acquired *into, const vm_release *from)
     for (uint32_t i = 0; i < into->count; i++) {
         if (into->items[i].block == from->block) {
             vm_race_join(into->items[i].seen, from->seen);
-            vm_race_join(into->items[i].proxied, from->proxied);
+            vm_race_join_proxied(&into->items[i].proxied, &from->proxied);
             return;
         }
     }
@@ -470,7 +513,7 @@ void vm_race_release(vm_warp *warp, const vm_race *race, uint64_t offset)
     vm_release release;
     release.block = (uint32_t)warp->block->linear;
     memcpy(release.seen, warp->clock.seen, sizeof release.seen);
-    memcpy(release.proxied, warp->clock.proxied, sizeof release.proxied);
+    release.proxied = warp->clock.proxied;
     release.seen[warp->index] = warp->clock.fence_time;
     pthread_mutex_lock(&launch->lock);
     vm_location *location = find_location(launch, race, offset);
@@ -517,7 +560,7 @@ void vm_race_acquire(vm_warp *warp, unsigned lane, const vm_race *race, uint64_t
         }
         vm_clock_set set;
         memcpy(set.seen, release->seen, sizeof set.seen);
-        memcpy(set.proxied, release->proxied, sizeof set.proxied);
+        set.proxied = release->proxied;
         set.seen[warp->index] = 0;
         vm_race_take(warp, &set);
         take_own(warp, lane, release->seen[warp->index]);

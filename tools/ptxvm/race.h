@@ -25,7 +25,9 @@ enum {
     VM_TOUCH_FLIGHT = 1 << 18, /* an asynchronous copy that has not completed */
     VM_TOUCH_BLOCKS = 1 << 19, /* reads: from more than one block */
     VM_TOUCH_SET = 1 << 20,
-    VM_TOUCH_ASYNC = 1 << 21 /* a write through the asynchronous proxy */
+    VM_TOUCH_ASYNC = 1 << 21, /* a write through the asynchronous proxy, which is not its thread's
+                               * own before the wait for it; */
+    VM_TOUCH_PROXY = 1 << 22  /* and one of global memory */
 };
 
 /* Four bytes. split: index + 1 of four cells, one for each byte, once their histories differ. */
@@ -70,31 +72,36 @@ static inline void vm_page_unlock(const vm_race *race, vm_page *page)
     }
 }
 
+/* Memories whose stores a fence makes known to the asynchronous proxy. */
+enum { VM_OF_SHARED, VM_OF_GLOBAL, VM_MEMORIES };
+typedef struct vm_proxied {
+    uint32_t until[VM_MEMORIES][VM_WARPS_MAX];
+} vm_proxied;
+
 /* What a warp has seen of the others of its block, and its own lanes of each other. */
 typedef struct vm_clock {
     uint32_t seen[VM_WARPS_MAX];
     uint32_t warp_time;          /* last synchronisation of the whole warp */
     uint32_t (*lanes)[VM_LANES]; /* [l][m]: time up to which lane l has seen lane m, or NULL */
     uint32_t fence_time;         /* of the last fence, 0 none */
-    /* Up to which time each warp's stores to shared memory are known to the asynchronous proxy, as
-     * far as this warp has heard; and the own lanes that have stored since their fence, since when.
-     */
-    uint32_t proxied[VM_WARPS_MAX];
-    uint32_t unfenced;
-    uint32_t unfenced_from[VM_LANES];
+    /* Up to which time each warp's stores are known to the asynchronous proxy, as far as this warp
+     * has heard; and the own lanes that have stored since their fence, since when. */
+    vm_proxied proxied;
+    uint32_t unfenced[VM_MEMORIES];
+    uint32_t unfenced_from[VM_MEMORIES][VM_LANES];
 } vm_clock;
 
 /* Joined clocks of the warps that came to a barrier. */
 typedef struct vm_clock_set {
     uint32_t seen[VM_WARPS_MAX];
-    uint32_t proxied[VM_WARPS_MAX];
+    vm_proxied proxied;
 } vm_clock_set;
 
 /* What this block has acquired from others. */
 typedef struct vm_release {
     uint32_t block;
     uint32_t seen[VM_WARPS_MAX];
-    uint32_t proxied[VM_WARPS_MAX];
+    vm_proxied proxied;
 } vm_release;
 typedef struct vm_acquired {
     vm_release *items;
@@ -134,8 +141,8 @@ bool vm_race_turn_write(vm_race_turn *turn, unsigned lane, uint64_t offset, unsi
 void vm_race_turn_end(vm_race_turn *turn);
 
 /* Marks or unmarks bytes that an asynchronous copy is writing; thread is the issuer's. A bulk copy
- * writes through the asynchronous proxy. */
-typedef enum vm_flight { FL_COPY, FL_BULK, FL_ENDS } vm_flight;
+ * writes through the asynchronous proxy, OUT to global memory. */
+typedef enum vm_flight { FL_COPY, FL_BULK, FL_OUT, FL_ENDS } vm_flight;
 bool vm_race_flight(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_race *race,
                     uint64_t offset, unsigned bytes, vm_flight what);
 /* The same in the shared memory of another block, whose threads cannot have ordered themselves
@@ -153,10 +160,10 @@ void vm_race_bring(struct vm_warp *warp, vm_clock_set *set);
 void vm_race_complete(struct vm_block *block, vm_clock_set *set, uint32_t waiting);
 void vm_race_take(struct vm_warp *warp, const vm_clock_set *set);
 
-/* Lanes have stored to their block's shared memory, and: lanes have made the fence that tells the
+/* Lanes have stored to a memory (VM_OF_*), and: lanes have made the fence that tells the
  * asynchronous proxy of what they stored. */
-void vm_race_stored(struct vm_warp *warp, uint32_t mask);
-void vm_race_proxy_fence(struct vm_warp *warp, uint32_t mask);
+void vm_race_stored(struct vm_warp *warp, unsigned memory, uint32_t mask);
+void vm_race_proxy_fence(struct vm_warp *warp, unsigned memory, uint32_t mask);
 /* A lane starts what reads shared bytes (aligned to 4) through the asynchronous proxy: false, and
  * reported, where their writes are not ordered before it or no fence made them known there. */
 bool vm_race_async_read(struct vm_warp *warp, const struct vm_insn *in, unsigned lane,
@@ -165,8 +172,9 @@ bool vm_race_async_read(struct vm_warp *warp, const struct vm_insn *in, unsigned
 void vm_race_merge(vm_acquired *into, const vm_release *from);
 /* Whether what a warp of another block did up to a time is known to this block. */
 bool vm_race_acquired(const struct vm_block *block, uint32_t other, uint32_t warp, uint32_t time);
-/* What a clock set has heard of the asynchronous proxy joins another. */
+/* Later times join earlier ones: of warps, and of what the asynchronous proxy knows. */
 void vm_race_join(uint32_t *into, const uint32_t *from);
+void vm_race_join_proxied(vm_proxied *into, const vm_proxied *from);
 
 /* A fence: what the warp has done and seen so far is what its next strong write releases. */
 void vm_race_fence(struct vm_warp *warp);

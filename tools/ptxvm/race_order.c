@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Synchronisation: how the clocks of lanes, warps and barriers grow, and what the asynchronous
- * proxy knows of stores to shared memory (each thread tells it by a fence, barriers carry on who
+ * proxy knows of stores (each thread tells it by a fence, barriers carry on who
  * has). */
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ void vm_race_bring(vm_warp *warp, vm_clock_set *set)
     warp->clock.warp_time = time;
     warp->clock.seen[warp->index] = time;
     vm_race_join(set->seen, warp->clock.seen);
-    vm_race_join(set->proxied, warp->clock.proxied);
+    vm_race_join_proxied(&set->proxied, &warp->clock.proxied);
 }
 
 void vm_race_complete(vm_block *block, vm_clock_set *set, uint32_t waiting)
@@ -68,7 +68,7 @@ void vm_race_complete(vm_block *block, vm_clock_set *set, uint32_t waiting)
 void vm_race_take(vm_warp *warp, const vm_clock_set *set)
 {
     vm_race_join(warp->clock.seen, set->seen);
-    vm_race_join(warp->clock.proxied, set->proxied);
+    vm_race_join_proxied(&warp->clock.proxied, &set->proxied);
 }
 
 void vm_race_fence(vm_warp *warp)
@@ -78,30 +78,37 @@ void vm_race_fence(vm_warp *warp)
 
 /* ---- the asynchronous proxy ---- */
 
-void vm_race_stored(vm_warp *warp, uint32_t mask)
+void vm_race_stored(vm_warp *warp, unsigned memory, uint32_t mask)
 {
     vm_clock *clock = &warp->clock;
-    for (uint32_t fresh = mask & ~clock->unfenced; fresh != 0; fresh &= fresh - 1) {
-        clock->unfenced_from[vm_first_lane(fresh)] = warp->block->time;
+    for (uint32_t fresh = mask & ~clock->unfenced[memory]; fresh != 0; fresh &= fresh - 1) {
+        clock->unfenced_from[memory][vm_first_lane(fresh)] = warp->block->time;
     }
-    clock->unfenced |= mask;
+    clock->unfenced[memory] |= mask;
 }
 
-void vm_race_proxy_fence(vm_warp *warp, uint32_t mask)
+void vm_race_proxy_fence(vm_warp *warp, unsigned memory, uint32_t mask)
 {
     vm_clock *clock = &warp->clock;
-    clock->unfenced &= ~mask;
+    clock->unfenced[memory] &= ~mask;
     uint32_t known = warp->block->time++;
-    for (uint32_t left = clock->unfenced; left != 0; left &= left - 1) {
-        uint32_t before = clock->unfenced_from[vm_first_lane(left)] - 1;
+    for (uint32_t left = clock->unfenced[memory]; left != 0; left &= left - 1) {
+        uint32_t before = clock->unfenced_from[memory][vm_first_lane(left)] - 1;
         known = before < known ? before : known;
     }
-    clock->proxied[warp->index] = known;
+    clock->proxied.until[memory][warp->index] = known;
 }
 
 void vm_race_join(uint32_t *into, const uint32_t *from)
 {
     for (unsigned i = 0; i < VM_WARPS_MAX; i++) {
         into[i] = from[i] > into[i] ? from[i] : into[i];
+    }
+}
+
+void vm_race_join_proxied(vm_proxied *into, const vm_proxied *from)
+{
+    for (unsigned i = 0; i < VM_MEMORIES; i++) {
+        vm_race_join(into->until[i], from->until[i]);
     }
 }

@@ -152,8 +152,8 @@ bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint
         unsigned lane = vm_first_lane(left);
         data[lane] = data[first[lane]];
     }
-    if (write && space == VS_SHARED) {
-        vm_race_stored(warp, mask);
+    if (write) {
+        vm_race_stored(warp, space == VS_SHARED ? VM_OF_SHARED : VM_OF_GLOBAL, mask);
     }
     return fine;
 }
