@@ -545,6 +545,22 @@ static void what_other_families_lack_is_refused_by_name(void **state)
     }
 }
 
+/* What is found in place of a number is said, of a text longer than is read at once its beginning.
+ */
+/* verifies formats-1.08bd */
+static void a_long_text_is_no_number(void **state)
+{
+    (void)state;
+    static char json[4000];
+    bp_model_config config;
+    bp_error error = {.code = BP_OK};
+    size_t at = (size_t)sprintf(json, "{\"model_type\": \"gpt2\", \"n_embd\": \"");
+    memset(json + at, 'w', 3000);
+    strcpy(json + at + 3000, "\"}");
+    assert_int_equal(read_text(json, &config, &error), BP_ERR_DATA);
+    assert_non_null(strstr(error.name, "n_embd"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -561,6 +577,7 @@ int main(void)
         cmocka_unit_test(other_families_are_read),
         cmocka_unit_test(windows_of_some_layers_are_read_and_written),
         cmocka_unit_test(what_other_families_lack_is_refused_by_name),
+        cmocka_unit_test(a_long_text_is_no_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -336,6 +336,43 @@ static void sources_say_what_is_learned(void **state)
     }
 }
 
+static const uint32_t odd_counts[] = {25, 19, 16, 4, 49};
+
+static bp_status read_odd(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    *to = (bp_example){.count = odd_counts[index]};
+    for (uint64_t i = 0; i < index; i++) {
+        to->first += odd_counts[i];
+    }
+    return BP_OK;
+}
+
+/* A rest of one token is cut, as nothing follows from it; of two rows with room the fuller one is
+ * taken; the first document that is too long is the one that is named. */
+/* verifies formats-21.af25 */
+static void rests_and_rooms(void **state)
+{
+    (void)state;
+    static const uint64_t right[] = {24, 24, 24, 23, 16};
+    bp_source source = documents();
+    source.examples = 5;
+    source.example = read_odd;
+    source.count = 25 + 19 + 16 + 4 + 49;
+    packed p;
+    assert_int_equal(pack(&p, &source, BP_PACKING_BFD_SPLIT), BP_OK);
+    assert_int_equal(p.pack.cut, 2);
+    assert_int_equal(p.pack.long_number, 1);
+    assert_int_equal(p.pack.long_tokens, 25);
+    assert_int_equal(p.tokens.head.examples, 5);
+    for (uint64_t i = 0; i < 5; i++) {
+        bp_example row;
+        assert_int_equal(p.tokens.source.example(&p.tokens.source, i, &row), BP_OK);
+        assert_int_equal(row.count, right[i]);
+    }
+    unpack(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +382,7 @@ int main(void)
         cmocka_unit_test(documents_fill_rows),
         cmocka_unit_test(streams_end_with_a_token),
         cmocka_unit_test(sources_say_what_is_learned),
+        cmocka_unit_test(rests_and_rooms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 
 #include "tests/support/store_memory.h"
 #include "tools/formats/embedder.h"
+#include "tests/support/store_faulty.h"
 
 #define MODULES                                                                                    \
     "[{'idx': 0, 'name': '0', 'path': '', 'type': 'a.b.Transformer'}, {'path': '1_P', 'type': "    \
@@ -315,6 +316,33 @@ static void texts_may_be_too_long(void **state)
     assert_string_equal(error.name, long_name);
 }
 
+/* A file of prompts that is there is not written over; where nobody can say it is written. */
+/* verifies formats-58.1816 */
+static void what_is_there_stays(void **state)
+{
+    (void)state;
+    const bp_embedder from = {.pooling = BP_POOLING_MEAN, .normalize = true};
+    static const char name[] = "w/config_sentence_transformers.json";
+    for (int way = 0; way < 3; way++) {
+        memory_store own;
+        faulty_store faulty;
+        bp_error said = {.code = BP_OK};
+        size_t size;
+        memory_store_init(&own);
+        faulty_store_init(&faulty, &own.store);
+        assert_int_equal(own.store.make_directory(&own.store, "w"), BP_OK);
+        if (way > 0) {
+            memory_store_put(&own, name, "mine", 4);
+        }
+        faulty_store_arm(&faulty, FAULT_EXISTS, way == 2 ? 1 : 0, false);
+        assert_int_equal(bp_embedder_write(&faulty.store, "w", &from, 8, 16, &said), BP_OK);
+        const unsigned char *bytes = memory_store_bytes(&own, name, &size);
+        assert_non_null(bytes);
+        assert_int_equal(size == 4 && memcmp(bytes, "mine", 4) == 0, way == 1);
+        memory_store_free(&own);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +351,7 @@ int main(void)
         cmocka_unit_test(files_may_end_anywhere),
         cmocka_unit_test(files_may_be_too_large),
         cmocka_unit_test(texts_may_be_too_long),
+        cmocka_unit_test(what_is_there_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

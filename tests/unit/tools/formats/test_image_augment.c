@@ -209,11 +209,30 @@ static void test_enlarge(void **state)
     assert_true(found > 0);
 }
 
+/* Of an image of one place a part may round to no row or no column: then another one is drawn, and
+ * at last the whole is taken. */
+/* verifies formats-53.d3f0 */
+static void test_parts_of_one_place(void **state)
+{
+    (void)state;
+    bp_image_augment a = make(0, 0.01, 0.0);
+    a.size[0] = a.size[1] = 1;
+    for (uint32_t i = 0; i < 2000; i++) {
+        static const uint32_t whole[4] = {0, 0, 1, 1};
+        uint32_t part[4];
+        bp_image_augment_part(&a, 1, 2, i, part);
+        assert_memory_equal(part, whole, sizeof part);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crop),   cmocka_unit_test(test_flip),
-        cmocka_unit_test(test_names),  cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_middle), cmocka_unit_test(test_enlarge)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crop),
+                                       cmocka_unit_test(test_flip),
+                                       cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_middle),
+                                       cmocka_unit_test(test_enlarge),
+                                       cmocka_unit_test(test_parts_of_one_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,6 +174,22 @@ static void names_have_a_bound_together(void **state)
     memory_store_free(&d.memory);
 }
 
+/* Before anything is known of labels a text of some bytes may be one. */
+/* verifies formats-59.92c8 */
+static void labels_have_some_bytes(void **state)
+{
+    (void)state;
+    bp_label_survey survey = {.names = NULL};
+    const bp_documents documents = {.survey = &survey};
+    bp_data_reader reader = {.path = "a.csv"};
+    char text[BP_DOCUMENTS_LABEL];
+    memset(text, 'a', sizeof text);
+    assert_false(bp_documents_is_label(&documents, &reader, text, 0));
+    assert_true(bp_documents_is_label(&documents, &reader, text, 1));
+    assert_true(bp_documents_is_label(&documents, &reader, text, sizeof text - 1));
+    assert_false(bp_documents_is_label(&documents, &reader, text, sizeof text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +197,7 @@ int main(void)
         cmocka_unit_test(numbers_have_no_names),
         cmocka_unit_test(what_cannot_be_classes_is_refused),
         cmocka_unit_test(names_have_a_bound_together),
+        cmocka_unit_test(labels_have_some_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/peft_config.h"
+#include "tools/formats/peft_choice.h"
 
 static uint64_t scratch[BP_PEFT_CONFIG_SCRATCH / 8];
 static bp_peft_config config;
@@ -358,6 +359,22 @@ static void test_round_trip(void **state)
     }
 }
 
+/* The number of a token is below that which stands for none. */
+/* verifies formats-12.b2fa */
+static void test_largest_token(void **state)
+{
+    (void)state;
+    static bp_peft_choice choice;
+    static const double wrong[] = {-1.0, 0.5, 4294967295.0, 1e300};
+    choice = (bp_peft_choice){.token_count = 0};
+    assert_null(bp_peft_add_token(&choice, 4294967294.0));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_non_null(bp_peft_add_token(&choice, wrong[i]));
+    }
+    assert_int_equal(choice.token_count, 1);
+    assert_true(choice.tokens[0] == 4294967294u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_what_is_refused),  cmocka_unit_test(test_limits),
         cmocka_unit_test(test_failing_reads),    cmocka_unit_test(test_saved_modules),
         cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_modules_as_peft_chooses),
+        cmocka_unit_test(test_largest_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
+#include "tools/formats/gguf_model.h"
 
 #define GOLDEN "tests/golden/port/"
 
@@ -413,6 +414,75 @@ static void little_memory_is_said_so(void **state)
     desk_free(d);
 }
 
+/* Memory of every size for what is written, and for the tables of what is read: enough, or said. */
+/* verifies formats-26.24e5 */
+static void memory_of_every_size_is_enough_or_said(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    uint32_t enough = 0, less = 0;
+    for (size_t bytes = 0; bytes <= BP_TARGET_WORK_MIN + 256 * d->source.count + 248;
+         bytes += 248) {
+        open_hf(d, "model");
+        d->target.work.capacity = bytes;
+        const bp_status status = to_hf(d);
+        assert_true(status == BP_OK || status == BP_ERR_FIT);
+        enough += status == BP_OK;
+        less += status == BP_ERR_FIT;
+    }
+    assert_true(enough > 0 && less > 0);
+    d->target.work.capacity = sizeof d->work;
+    open_hf(d, "model");
+    assert_int_equal(to_llmc(d), BP_OK);
+    bp_status status = BP_ERR_FIT;
+    for (size_t bytes = 0; status == BP_ERR_FIT; bytes += 8) {
+        fresh(d);
+        d->room.capacity = bytes;
+        status = bp_llmc_open(&d->llmc, &d->faulty.store, "out", &d->room, &d->error);
+    }
+    assert_int_equal(status, BP_OK);
+    /* A table without names has none for this model. */
+    open_hf(d, "model");
+    bp_tensor_naming none = bp_llmc_naming;
+    none.rule_count = 0;
+    assert_int_equal(bp_hf_export(&d->source, &none, &d->target), BP_ERR_USAGE);
+    desk_free(d);
+}
+
+/* A write that fails is what is said, whatever closing says behind it. */
+/* verifies formats-20.fa9a */
+static void closing_may_fail_behind_a_write(void **state)
+{
+    (void)state;
+    bp_status (*const exports[])(desk *) = {to_hf, to_gguf, to_llmc};
+    desk *d = desk_new();
+    faulty_store outer;
+    for (size_t e = 0; e < 3; e++) {
+        open_hf(d, "model");
+        faulty_store_init(&outer, &d->faulty.store);
+        d->target.store = &outer.store;
+        faulty_store_arm(&d->faulty, FAULT_WRITE_AT, 1, false);
+        faulty_store_arm(&outer, FAULT_CLOSE, 1, false);
+        assert_int_equal(exports[e](d), BP_ERR_STORE);
+        assert_non_null(strstr(d->error.name, "write"));
+        faulty_store_arm(&d->faulty, FAULT_WRITE_AT, 0, false);
+        d->target.store = &d->faulty.store;
+    }
+    bool is;
+    memory_store_put(&d->memory, "short", "GGU", 3);
+    assert_int_equal(bp_gguf_look(&d->memory.store, "short", &is, &d->error), BP_OK);
+    assert_false(is);
+    memory_store_put(&d->memory, "whole", "GGUF", 4);
+    d->error = (bp_error){.code = BP_OK};
+    faulty_store_arm(&d->faulty, FAULT_READ_AT, 1, false);
+    faulty_store_arm(&outer, FAULT_CLOSE, 1, false);
+    assert_int_equal(bp_gguf_look(&outer.store, "whole", &is, &d->error), BP_ERR_STORE);
+    assert_non_null(strstr(d->error.name, "read"));
+    assert_int_equal(bp_gguf_look(&outer.store, "whole", &is, &d->error), BP_OK);
+    assert_true(is);
+    desk_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +494,8 @@ int main(void)
         cmocka_unit_test(a_value_too_large_stops_before_anything_is_replaced),
         cmocka_unit_test(storage_that_fails_leaves_the_old_file),
         cmocka_unit_test(little_memory_is_said_so),
+        cmocka_unit_test(memory_of_every_size_is_enough_or_said),
+        cmocka_unit_test(closing_may_fail_behind_a_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -457,6 +457,42 @@ static void a_weight_too_large_for_fp16_is_named_and_nothing_replaced(void **sta
     desk_free(d);
 }
 
+/* What is wrong with an index is told to who wants to hear it and has heard nothing before; and
+ * memory of any size is enough for it, or said to be too small. */
+/* verifies formats-24.7573 */
+static void an_index_may_be_wrong_for_nobody(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    bp_tensor_set set;
+    add_model(d, BP_F32);
+    put_shards(d);
+    memory_store_put(&d->memory, INDEX, d->index, strlen(d->index) - 1);
+    for (int heard = 0; heard < 3; heard++) {
+        bp_staging room = {d->scratch, SCRATCH_BYTES};
+        bp_error own = {.code = heard == 2 ? BP_ERR_FIT : BP_OK, .text = "before"};
+        assert_int_equal(bp_hf_open(&set, &d->faulty.store, INDEX, &room, heard > 0 ? &own : NULL),
+                         BP_ERR_DATA);
+        assert_int_equal(own.code, heard == 0 ? BP_OK : heard == 1 ? BP_ERR_DATA : BP_ERR_FIT);
+    }
+    put_index(d);
+    bp_status status = BP_ERR_FIT;
+    for (size_t bytes = 0; status == BP_ERR_FIT && bytes < SCRATCH_BYTES; bytes += 64) {
+        bp_staging room = {d->scratch, bytes};
+        d->error = (bp_error){.code = BP_OK};
+        status = bp_hf_open(&set, &d->faulty.store, INDEX, &room, &d->error);
+    }
+    assert_int_equal(status, BP_OK);
+    assert_int_equal(bp_tensor_set_close(&set), BP_OK);
+    /* A store that cannot say whether a file is there has none. */
+    char path[BP_STORE_PATH_MAX];
+    bool there = true;
+    faulty_store_arm(&d->faulty, FAULT_EXISTS, 1, true);
+    assert_int_equal(bp_hf_find(&d->faulty.store, "d", path, &there, &d->error), BP_OK);
+    assert_false(there);
+    desk_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +505,7 @@ int main(void)
         cmocka_unit_test(the_source_types_come_back_bit_by_bit),
         cmocka_unit_test(weights_of_16_bits_keep_exact_masters),
         cmocka_unit_test(a_weight_too_large_for_fp16_is_named_and_nothing_replaced),
+        cmocka_unit_test(an_index_may_be_wrong_for_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

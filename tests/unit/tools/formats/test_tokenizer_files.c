@@ -298,7 +298,7 @@ static void files_that_are_others_than_were_measured(void **state)
     desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
     opens(&d);
     const bp_tokenizer_need need = d.need;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         bp_tokenizer_need other = need;
         other.files = i == 0 ? BP_TOKENIZER_BERT : other.files;
         other.bytes += i == 1;
@@ -307,6 +307,7 @@ static void files_that_are_others_than_were_measured(void **state)
         other.merges += i == 4;
         other.added += i == 5;
         other.text_bytes += i == 6;
+        other.map_bytes += i == 7;
         d.error = (bp_error){.code = BP_OK};
         assert_int_equal(bp_tokenizer_open(&d.tokenizer, &d.memory.store, "", &other, d.tables,
                                            desk_scratch, &d.error),

@@ -103,12 +103,32 @@ static void other_classes_are_refused(void **state)
     desk_free(&d);
 }
 
+/* A line whose token is too long, and a name of which only the beginning is a token. */
+/* verifies formats-4.b9c7 */
+static void long_lines_and_names(void **state)
+{
+    (void)state;
+    static char line[4 * BP_TOKENIZER_DECODED_MAX / 3 + 64];
+    tokenizer_desk d;
+    desk_init(&d);
+    memset(line, 'Y', 4 * BP_TOKENIZER_DECODED_MAX / 3 + 8);
+    strcpy(line + 4 * (BP_TOKENIZER_DECODED_MAX / 3 + 1), " 256");
+    desk_put(&d, "tokenizer.model", file_of(line));
+    desk_refused(&d, "line is a token in base64");
+    desk_put(&d, "tokenizer.model", file_of(""));
+    assert_int_equal(desk_open(&d), BP_OK);
+    assert_true(bp_tokenizer_find(&d.tokenizer, "<|eot_id|>", 10) > 0);
+    assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<|eot_id|>x", 11), -1);
+    desk_free(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_joined_by_rank),
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(other_classes_are_refused),
+        cmocka_unit_test(long_lines_and_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
