@@ -122,13 +122,48 @@ static void long_lines_and_names(void **state)
     desk_free(&d);
 }
 
+/* Merges and scored tokens that are no lists of what they should be, or longer than a token is. */
+/* verifies formats-4.b9c7 */
+static void lists_that_are_none(void **state)
+{
+    (void)state;
+    enum { LONG = BP_TOKENIZER_DECODED_MAX + 100 };
+    static char json[LONG + 1000], word[LONG + 1];
+    static const char bpe[] = "{" LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},"
+                              "\"merges\":[[%s%s%s,\"b\"]]}}";
+    static const char list[] = "{%s\"model\":{\"type\":\"%s\",\"vocab\":[[\"%s\",0.0]]%s}}";
+    tokenizer_desk d;
+    memset(word, 'w', LONG);
+    for (int row = 0; row < 4; row++) {
+        const bool lengthy = row % 2 != 0;
+        desk_init(&d);
+        if (row < 2) {
+            snprintf(json, sizeof json, bpe, lengthy ? "\"" : "", lengthy ? word : "1",
+                     lengthy ? "\"" : "");
+        } else {
+            snprintf(json, sizeof json, list, row == 2 ? LEVEL : "", row == 2 ? "BPE" : "Unigram",
+                     row == 2 ? "a" : word, row == 2 ? ",\"merges\":[]" : ",\"unk_id\":0");
+        }
+        desk_put(&d, "tokenizer.json", json);
+        desk_refused(&d, row < 2 ? "a merge must be a list of two tokens" : "vocab");
+        desk_free(&d);
+    }
+    desk_init(&d);
+    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
+    snprintf(json, sizeof json, "{\"eos_token\":{\"content\":\"%s\"}}", word);
+    desk_put(&d, "tokenizer_config.json", json);
+    assert_int_equal(desk_open(&d),
+                     BP_OK); /* no name can be so long: it is none of the vocabulary's */
+    assert_true(bp_tokenizer_special_of(&d.tokenizer)->eos < 0);
+    desk_free(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_are_joined_by_rank),
-        cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(other_classes_are_refused),
-        cmocka_unit_test(long_lines_and_names),
+        cmocka_unit_test(pairs_are_joined_by_rank),  cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(other_classes_are_refused), cmocka_unit_test(long_lines_and_names),
+        cmocka_unit_test(lists_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
