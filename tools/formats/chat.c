@@ -132,7 +132,11 @@ bp_status bp_chat_open(bp_chat *chat, const char *source, size_t length,
     chat->room = (bp_jinja_room){at, BP_CHAT_ROOM, 0, error};
     chat->spans = (bp_jinja_span *)(void *)(chat->text + BP_CHAT_TEXT);
     chat->starts = (uint32_t *)(void *)(chat->spans + BP_CHAT_TURNS);
-    BP_TRY(bp_jinja_compile(&chat->program, &chat->room, source, length));
+    const bp_status status = bp_jinja_compile(&chat->program, &chat->room, source, length);
+    if (status != BP_OK) {
+        bp_error_prefix(error, "the chat template");
+        return status;
+    }
     chat->mark = chat->room.used;
     BP_TRY(find_header(chat));
     bp_chat_clear(chat);

@@ -121,9 +121,7 @@ static bp_status labels_open(bp_images *images)
                                       .buffer = images->window,
                                       .capacity = sizeof images->window,
                                       .error = images->reader->error};
-    if (store->open_read(store, images->labels_path, &images->labels.file) != BP_OK) {
-        return bp_storage_failed(images->reader->error, store, "open", images->labels_path);
-    }
+    BP_TRY(bp_data_reader_open(&images->labels));
     images->open = true;
     return bp_data_reader_begin(&images->labels);
 }

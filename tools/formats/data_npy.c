@@ -269,9 +269,7 @@ static bp_status open_file(bp_npy_labels *labels, const bp_data_reader *array, c
                                       .buffer = labels->window,
                                       .capacity = sizeof labels->window,
                                       .error = array->error};
-    if (store->open_read(store, labels->path, &labels->reader.file) != BP_OK) {
-        return bp_storage_failed(array->error, store, "open", labels->path);
-    }
+    BP_TRY(bp_data_reader_open(&labels->reader));
     labels->open = true;
     return BP_OK;
 }

@@ -90,9 +90,7 @@ bp_status bp_pnm_open(bp_pnm *pnm, const bp_data_reader *list, const char *name,
                                    .buffer = pnm->window,
                                    .capacity = sizeof pnm->window,
                                    .error = list->error};
-    if (store->open_read(store, pnm->path, &pnm->reader.file) != BP_OK) {
-        return bp_storage_failed(list->error, store, "open", pnm->path);
-    }
+    BP_TRY(bp_data_reader_open(&pnm->reader));
     pnm->open = true;
     return bp_data_reader_begin(&pnm->reader);
 }

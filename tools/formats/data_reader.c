@@ -9,6 +9,19 @@
 
 static const char where[] = "data";
 
+bp_status bp_data_reader_open(bp_data_reader *reader)
+{
+    bp_store *store = reader->store;
+    bool there = true;
+    if (store->exists(store, reader->path, &there) == BP_OK && !there) {
+        return bp_error_set(reader->error, BP_ERR_DATA, where, "there is no such file",
+                            reader->path);
+    }
+    return store->open_read(store, reader->path, &reader->file) == BP_OK
+               ? BP_OK
+               : bp_storage_failed(reader->error, store, "open", reader->path);
+}
+
 bp_status bp_data_reader_begin(bp_data_reader *reader)
 {
     reader->base = 0;

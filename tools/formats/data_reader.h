@@ -20,6 +20,10 @@ typedef struct bp_data_reader {
     uint64_t line; /* counted from 1, of what is being read; 0: lines are no matter */
 } bp_data_reader;
 
+/* Opens what another file or another's name speaks of. BP_ERR_DATA where nothing of that name is
+ * there; BP_ERR_STORE. */
+bp_status bp_data_reader_open(bp_data_reader *reader) BP_MUST_CHECK;
+
 /* Asks for the file's size. BP_ERR_STORE. */
 bp_status bp_data_reader_begin(bp_data_reader *reader) BP_MUST_CHECK;
 

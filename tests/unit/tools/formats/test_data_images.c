@@ -198,7 +198,7 @@ static void damaged_idx_is_refused(void **state)
     refuse_changed(4, 0xff, 0, "cut short");
     refuse_changed(3, 1, 9, "cut short");
     desk_begin(&d, IMAGES, idx, sizeof idx);
-    assert_int_equal(read_images(&d, BP_DATA_IDX, 4), BP_ERR_STORE); /* no labels */
+    assert_int_equal(read_images(&d, BP_DATA_IDX, 4), BP_ERR_DATA); /* no labels */
     assert_int_equal(d.memory.open_files, 0);
     memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
     refused(&d, BP_DATA_IDX, 5, IMAGES, "another number of pixels");

@@ -298,7 +298,7 @@ static void names_lead_to_files(void **state)
             assert_int_equal(status, BP_ERR_DATA);
             assert_non_null(strstr(o->d.error.text, "empty or too long"));
         } else {
-            assert_int_equal(status, BP_ERR_STORE); /* there is none */
+            assert_int_equal(status, BP_ERR_DATA); /* there is none */
             assert_string_equal(o->pnm.path, rows[i].file);
         }
         opened_end(o);
@@ -321,8 +321,40 @@ static void names_lead_to_files(void **state)
     assert_int_equal(bp_pnm_open(&o->pnm, &o->list, "a\0b", 3), BP_ERR_DATA);
     opened_end(o);
     o = opened_begin("there/list"); /* with its terminator the longest that fits */
-    assert_int_equal(bp_pnm_open(&o->pnm, &o->list, name, BP_STORE_PATH_MAX - 7), BP_ERR_STORE);
+    assert_int_equal(bp_pnm_open(&o->pnm, &o->list, name, BP_STORE_PATH_MAX - 7), BP_ERR_DATA);
     opened_end(o);
+}
+
+static bp_status says_there(bp_store *store, const char *path, bool *there)
+{
+    (void)store;
+    (void)path;
+    *there = true;
+    return BP_OK;
+}
+
+static bp_status says_nothing(bp_store *store, const char *path, bool *there)
+{
+    (void)store;
+    (void)path;
+    *there = false;
+    return BP_ERR_STORE;
+}
+
+/* What is there and cannot be opened is the medium's fault, not the list's. */
+/* verifies formats-51.a173 */
+static void files_that_do_not_open(void **state)
+{
+    (void)state;
+    bp_status (*const says[])(bp_store *, const char *, bool *) = {says_there, says_nothing};
+    for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
+        opened *o = opened_begin("list.csv");
+        bp_store odd = *o->list.store;
+        odd.exists = says[i];
+        o->list.store = &odd;
+        assert_int_equal(bp_pnm_open(&o->pnm, &o->list, "a.pgm", 5), BP_ERR_STORE);
+        opened_end(o);
+    }
 }
 
 /* verifies formats-51.a173 */
@@ -417,7 +449,7 @@ static void bad_lists_are_refused(void **state)
     assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "empty"));
     TEXT("list.csv", "file_name,label\nnone.ppm,cat\n");
-    assert_int_equal(read_list(&d, 3), BP_ERR_STORE);
+    assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
     numbers_desk_end(&d);
 }
 
@@ -515,6 +547,7 @@ int main(void)
         cmocka_unit_test(other_images_are_decoded),
         cmocka_unit_test(heads_that_nearly_are_pictures),
         cmocka_unit_test(names_lead_to_files),
+        cmocka_unit_test(files_that_do_not_open),
         cmocka_unit_test(long_heads),
         cmocka_unit_test(images_are_prepared),
         cmocka_unit_test(bad_lists_are_refused),
