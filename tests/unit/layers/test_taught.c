@@ -146,12 +146,49 @@ static void slices_have_the_bits_of_the_whole(void **state)
     assert_true(fabs(coded - whole) < 1e-2 * whole);
 }
 
+/* The first step's loss; top 0: without a teacher. */
+static double first_loss(uint32_t top, double alpha, double temperature, uint32_t chunk)
+{
+    rig r;
+    bp_teacher teacher = {say};
+    int32_t tokens[TOKENS];
+    for (int32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = i * 911 % WORDS;
+    }
+    bp_spec spec = rig_spec();
+    spec.config.vocabulary = WORDS;
+    spec.loss_rows = chunk;
+    spec.distill = (bp_distill){.top_k = top, .alpha = alpha, .temperature = temperature};
+    rig_open(&r, &spec, tokens, TOKENS);
+    r.feed.teacher = &teacher;
+    const double loss = rig_step(&r).loss;
+    rig_close(&r);
+    return loss;
+}
+
+/* Alpha mixes, and at a great temperature all tokens are alike: T^2 (log of the vocabulary - log of
+ * the teacher's tokens). */
+/* verifies layers-34.5c43 */
+static void numbers_reach_the_loss(void **state)
+{
+    (void)state;
+    const double label = first_loss(TOP, 0.0, 2.0, 0), taught = first_loss(TOP, 1.0, 2.0, 0);
+    const double mixed = first_loss(TOP, 0.25, 2.0, 0);
+    assert_true(fabs(taught - label) > 1.0);
+    assert_true(fabs(mixed - (0.75 * label + 0.25 * taught)) < 1e-5 * mixed);
+    assert_true(fabs(label - first_loss(0, 0.0, 0.0, 0)) < 1e-6 * label);
+    assert_true(first_loss(TOP, 0.25, 2.0, 3) == mixed); /* rows find their own teacher's tokens */
+    const double even = 1e6 * log((double)WORDS / TOP);
+    assert_true(fabs(first_loss(TOP, 1.0, 1e3, 0) - even) < 1e-2 * even);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_go_with_a_teacher),
         cmocka_unit_test(numbers_are_within_bounds),
         cmocka_unit_test(slices_have_the_bits_of_the_whole),
+        cmocka_unit_test(numbers_reach_the_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,33 +116,44 @@ static void columns_agree_on(kernel_device *on)
 /* verifies layers-34.5c43 */
 TEST_ON_HOST(columns_agree)
 
-/* Against a search of its own, with two equal logits. */
-static void tops_are_the_likeliest_on(kernel_device *on)
+/* The k likeliest against a search of its own: rows with equal logits, on either side of the last
+ * place too. */
+static void judge_tops(kernel_device *on, int k)
 {
-    const bp_top_logits_scalars s = {ROWS, CLASSES, CLASSES, CLASSES};
+    static const float equal[CLASSES] = {1.0f, 3.0f, 1.0f, 3.0f, 1.0f, 3.0f, 0.5f};
+    const bp_top_logits_scalars s = {ROWS, CLASSES, CLASSES, k};
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_top_logits, &s, 1, 0);
-    memcpy(AT(&c, top_logits, logits), logits, sizeof logits);
+    float *all = AT(&c, top_logits, logits);
+    memcpy(all, logits, sizeof logits);
+    memcpy(all + 2 * CLASSES, equal, sizeof equal);
     kernel_case_run(&c, on);
     const int32_t *found = AT(&c, top_logits, tops);
     const float *logps = AT(&c, top_logits, logps);
     for (int r = 0; r < ROWS; r++) {
-        const float *x = logits + CLASSES * r;
+        const float *x = all + CLASSES * r;
         double sum = 0.0;
         for (int i = 0; i < CLASSES; i++) {
             sum += exp((double)x[i]);
         }
-        for (int j = 0; j < CLASSES; j++) {
-            const int32_t at = found[CLASSES * r + j];
+        for (int j = 0; j < k; j++) {
+            const int32_t at = found[k * r + j];
             int before = 0;
             for (int i = 0; i < CLASSES; i++) {
                 before += x[i] > x[at] || (!(x[i] < x[at]) && i < at) ? 1 : 0;
             }
             assert_int_equal(before, j);
-            assert_true(fabs((double)logps[CLASSES * r + j] - ((double)x[at] - log(sum))) < 1e-6);
+            assert_true(fabs((double)logps[k * r + j] - ((double)x[at] - log(sum))) < 1e-6);
         }
     }
     kernel_case_free(&c);
+}
+
+static void tops_are_the_likeliest_on(kernel_device *on)
+{
+    for (int k = 1; k <= CLASSES; k++) {
+        judge_tops(on, k);
+    }
 }
 /* verifies layers-34.5c43 */
 TEST_ON_HOST(tops_are_the_likeliest)
