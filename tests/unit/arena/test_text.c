@@ -42,6 +42,8 @@ static void writes_integers(void **state)
     bp_text_i64(&text, INT64_MIN);
     bp_text_char(&text, ' ');
     bp_text_i64(&text, INT64_MAX);
+    bp_text_char(&text, ' ');
+    bp_text_i64(&text, 0);
     bp_text_string(&text, " [");
     bp_text_u64_padded(&text, 1234, 7);
     bp_text_u64_padded(&text, 1234, 3);
@@ -55,7 +57,7 @@ static void writes_integers(void **state)
     bp_text_grouped(&text, 123456);
     bp_text_char(&text, ' ');
     bp_text_grouped(&text, UINT64_MAX);
-    check(&text, "0 18446744073709551615 -9223372036854775808 9223372036854775807 [   12341234] "
+    check(&text, "0 18446744073709551615 -9223372036854775808 9223372036854775807 0 [   12341234] "
                  "0000beefbeefffffffffffffffff 7 123,456 18,446,744,073,709,551,615");
 }
 

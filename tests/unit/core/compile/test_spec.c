@@ -166,6 +166,7 @@ CHANGE(fp16_gradient, s->gradient = BP_F16;)
 CHANGE(fp16_both, s->working = BP_F16; s->gradient = BP_F16; s->master = BP_MASTER_FP32;
        s->scaling = moving;)
 CHANGE(scale, s->scaling = moving;)
+CHANGE(scale_small, s->scaling = moving; s->scaling.initial = 5e-31;)
 CHANGE(scale_zero, s->scaling = moving; s->scaling.initial = 0.0;)
 CHANGE(scale_nan, s->scaling = moving; s->scaling.initial = (double)NAN;)
 CHANGE(growth, s->scaling = moving; s->scaling.growth = 0.9;)
@@ -376,6 +377,7 @@ static const struct {
     {fp16_gradient, "gradient-dtype"},
     {fp16_both, NULL},
     {scale, NULL},
+    {scale_small, "loss-scale"},
     {scale_zero, "loss-scale"},
     {scale_nan, "loss-scale"},
     {growth, "loss-scale"},
