@@ -35,4 +35,15 @@ make gpt2 gpt2_small fp32
 make llama2 llama2 fp16
 make llama3 llama3 bf16
 make qwen2 qwen2 bf16
+
+# A tokenizer that a reader would get wrong stays out, by name: an added token that is a word by itself.
+mkdir "$work/word"
+cp tests/golden/tokenizers/single_words/tokenizer.json "$work/word"
+cp tests/golden/readback/gpt2.json "$work/word/config.json"
+run train --model "$work/word" --data "$work/ids.bin" --max-seq-length 6 --per-device-train-batch-size 2 --max-steps 0 --quiet \
+    --output-dir "$work/word-model"
+check $code "a model whose tokenizer has words" "$err"
+expect 0 'has no tokenizer: .*single word \(single_word\)' export --model "$work/word-model" --format gguf --to "$work/word.gguf"
+! grep -aq 'tokenizer.ggml' "$work/word.gguf"
+check $? "and none is in the file"
 finish

@@ -4,26 +4,26 @@
 
 #include <string.h>
 
+#include "core/compile/adapter.h"
 #include "tools/formats/hf_names.h"
 
 static const char where[] = "weights";
-static const char mean_end[] = ".running_mean";
-static const char count_end[] = ".num_batches_tracked";
+static const char mean_end[] = "running_mean";
+static const char count_end[] = "num_batches_tracked";
 
 static const char *hf_counts_parameter(const bp_runtime *runtime, uint32_t parameter)
 {
     return bp_graph_name(&runtime->graph, runtime->emit.parameters[parameter].weight);
 }
 
-/* Whether a parameter is a norm's running mean, and what its count is called then. */
+/* Whether a parameter is a norm's running mean, and what its count is called then: a name of a
+ * parameter (BP_NAME_BYTES) leaves room for it. */
 static bool hf_counts_name(const bp_runtime *runtime, uint32_t parameter,
                            char name[BP_TENSOR_NAME_MAX])
 {
     const char *mean = hf_counts_parameter(runtime, parameter);
     const size_t length = strlen(mean), end = sizeof mean_end - 1;
-    if (!runtime->emit.parameters[parameter].statistic || length <= end ||
-        strcmp(mean + length - end, mean_end) != 0 ||
-        length - end + sizeof count_end > BP_TENSOR_NAME_MAX) {
+    if (!bp_adapter_ends_with(mean, length, mean_end)) {
         return false;
     }
     memcpy(name, mean, length - end);
@@ -63,8 +63,9 @@ static bp_status hf_counts_read(bp_tensor_set *set, uint32_t part, const bp_tens
 {
     int64_t wide = 0;
     int32_t narrow = 0;
-    const bool is_wide = entry->dtype == BP_I64 && entry->bytes == sizeof wide;
-    if (!is_wide && (entry->dtype != BP_I32 || entry->bytes != sizeof narrow)) {
+    const bool is_wide = entry->dtype == BP_I64;
+    const bool number = is_wide || entry->dtype == BP_I32;
+    if (!number || entry->bytes != bp_dtype_bytes(entry->dtype)) {
         return bp_error_set(error, BP_ERR_DATA, where,
                             "a count of batches is not one number of type I64", entry->name);
     }

@@ -18,6 +18,7 @@
 #define CACHED     ((size_t)32768) /* elements that are read, looked at and put from the cache */
 
 static const char where[] = "weights";
+static const char too_small[] = "the memory for writing weights is too small";
 
 typedef struct loading {
     bp_runtime *runtime;
@@ -71,13 +72,12 @@ static bp_status number_parameters(loading *l, bool all)
 /* The runtime's parameters as what a file must hold. */
 static bp_status list_wanted(loading *l)
 {
-    uint32_t count = l->count;
-    l->wanted = bp_room_take(&l->room, (uint64_t)count * sizeof *l->wanted);
+    l->wanted = bp_room_take(&l->room, (uint64_t)l->count * sizeof *l->wanted);
     if (l->wanted == NULL) {
-        return hf_weights_no_room(l->place, (uint64_t)count * sizeof *l->wanted + 8,
+        return hf_weights_no_room(l->place, (uint64_t)l->count * sizeof *l->wanted + 8,
                                   "the memory for reading weights is too small");
     }
-    for (uint32_t p = 0; p < count; p++) {
+    for (uint32_t p = 0; p < l->count; p++) {
         const bp_parameter *parameter = parameter_of(l, p);
         l->wanted[p] = (bp_wanted){.name = hf_weights_name_of(l->runtime, l->numbers[p]),
                                    .rank = parameter->rank};
@@ -410,13 +410,12 @@ static bp_status load_all(loading *l)
 {
     BP_TRY(open_and_match(l, l->place->path, l->place->allow, l->place->watch));
     BP_TRY(hf_weights_check_quantised(l));
-    const uint32_t count = l->count;
-    for (uint32_t p = 0; p < count; p++) {
+    for (uint32_t p = 0; p < l->count; p++) {
         if (is_taken(l, p)) {
             BP_TRY(check_digest(l, &l->wanted[p].view));
         }
     }
-    for (uint32_t p = 0; p < count; p++) {
+    for (uint32_t p = 0; p < l->count; p++) {
         bp_status status = is_taken(l, p) ? flow(l, p) : BP_OK;
         if (status == BP_ERR_DATA) {
             bp_error_prefix(l->place->error, l->place->path);
@@ -536,6 +535,9 @@ static bp_status write_file(loading *l, bp_safetensors_plan *plan)
     const bp_hf_place *place = l->place;
     bp_safetensors_writer writer;
     char name[BP_STORE_PATH_MAX];
+    if (l->room.capacity < 64) {
+        return hf_weights_no_room(place, 64, too_small);
+    }
     l->room.capacity = l->room.capacity / 8 * 8; /* so that no piece cuts an element */
     BP_TRY(bp_replace_name(name, place->path, place->error));
     BP_TRY(bp_safetensors_layout(plan, place->error));
@@ -558,8 +560,7 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
         const size_t bytes = named ? strlen(theirs) + 1 : 0;
         char *name = bp_room_take(&l->room, bytes);
         if (!named || name == NULL) {
-            return hf_weights_no_room(l->place, bytes,
-                                      "the memory for writing weights is too small");
+            return hf_weights_no_room(l->place, bytes, too_small);
         }
         memcpy(name, theirs, bytes);
         entries[p].name = name;
@@ -576,9 +577,8 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     const uint64_t table = ((uint64_t)count + counts) * sizeof(bp_tensor_entry);
     uint8_t *types = bp_room_take(&l.room, count);
     bp_tensor_entry *entries = bp_room_take(&l.room, table);
-    if (types == NULL || entries == NULL || l.room.capacity < 64) {
-        return hf_weights_no_room(place, count + table + 80,
-                                  "the memory for writing weights is too small");
+    if (types == NULL || entries == NULL) {
+        return hf_weights_no_room(place, count + table + 80, too_small);
     }
     loading source = l;
     BP_TRY(find_types(&source, form, types));

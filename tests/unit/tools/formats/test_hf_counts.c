@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts of batches, read from files of every kind and written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/cnn.h"
+#include "tests/support/rig.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/family.h"
+#include "tools/formats/hf_counts.h"
+#include "tools/formats/hf_weights.h"
+
+enum { NUMBERS = 4 * 4, SCRATCH = 1 << 21 };
+
+typedef struct desk {
+    rig r;
+    memory_store memory;
+    void *scratch;
+    bp_error error;
+} desk;
+
+/* Two layers, of which the second has a norm and the first has none, and a third with one. */
+static desk *desk_new(const bp_optimizer *optimizer, uint32_t rank)
+{
+    static const char *const all[] = {"convolution"};
+    static const bp_cnn_config own = {
+        .height = 4,
+        .width = 4,
+        .channels = 1,
+        .layers = 3,
+        .epsilon = 1e-3,
+        .momentum = 0.1,
+        .layer = {
+            {.kind = BP_CNN_CONV, .kernel = {1, 1}, .stride = {1, 1}, .plain = 1, .channels = 2},
+            {.kind = BP_CNN_CONV, .kernel = {1, 1}, .stride = {1, 1}, .channels = 2},
+            {.kind = BP_CNN_CONV, .kernel = {1, 1}, .stride = {1, 1}, .channels = 3}}};
+    static const int32_t nothing[NUMBERS];
+    desk *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    bp_spec spec = rig_spec();
+    spec.model = &bp_model_cnn;
+    spec.config = (bp_model_config){
+        .family = &bp_family_cnn, .positions = NUMBERS, .task = BP_TASK_CLASSES, .classes = 3};
+    bp_config_set_own(&spec.config, &own, sizeof own);
+    spec.sequence = NUMBERS;
+    spec.optimizer = optimizer;
+    spec.evaluate = true;
+    if (rank > 0) {
+        spec.lora = (bp_lora){.rank = rank, .alpha = 1.0, .targets = all, .target_count = 1};
+    }
+    rig_open(&d->r, &spec, nothing, 1000000);
+    memory_store_init(&d->memory);
+    d->scratch = malloc(SCRATCH);
+    assert_non_null(d->scratch);
+    return d;
+}
+
+static void desk_free(desk *d)
+{
+    memory_store_free(&d->memory);
+    rig_close(&d->r);
+    free(d->scratch);
+    free(d);
+}
+
+/* Loads a file that has one tensor, of `bytes` bytes. */
+static bp_status load_one(desk *d, const char *name, const char *type, const char *shape,
+                          const void *value, size_t bytes)
+{
+    char head[256], file[400];
+    snprintf(head, sizeof head,
+             "{\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[0,%u]}}", name, type,
+             shape, (unsigned)bytes);
+    const uint64_t length = strlen(head);
+    memcpy(file, &length, sizeof length);
+    memcpy(file + sizeof length, head, length);
+    memcpy(file + sizeof length + length, value, bytes);
+    memory_store_put(&d->memory, "m", file, sizeof length + length + bytes);
+    d->error = (bp_error){.code = BP_OK};
+    const bp_hf_place place = {.store = &d->memory.store,
+                               .path = "m",
+                               .scratch = {d->scratch, SCRATCH},
+                               .allow = BP_ALLOW_MISSING,
+                               .error = &d->error};
+    return bp_hf_weights_load(&d->r.runtime, &place);
+}
+
+static void assert_counts(desk *d, int32_t first, int32_t second)
+{
+    int32_t *counts = rig_read(&d->r, d->r.runtime.emit.batches.buffer);
+    assert_int_equal(counts[0], first);
+    assert_int_equal(counts[1], second);
+    free(counts);
+}
+
+/* verifies layers-17.99a3 */
+static void counts_are_read(void **state)
+{
+    (void)state;
+    desk *d = desk_new(rig_spec().optimizer, 0);
+    const int64_t many = INT32_MAX, more = many + 1, less = -1, pair[2] = {1, 2};
+    const int32_t few = 9, two[2] = {1, 2};
+    static const char first[] = "layers.1.normalization.num_batches_tracked",
+                      second[] = "layers.2.normalization.num_batches_tracked";
+    assert_int_equal(bp_hf_counts(&d->r.runtime), 2);
+    assert_int_equal(load_one(d, second, "I64", "", &many, 8), BP_OK);
+    assert_counts(d, 0, INT32_MAX);
+    assert_int_equal(load_one(d, first, "I32", "1", &few, 4), BP_OK);
+    assert_counts(d, 9, 0);
+    const struct {
+        const char *type, *shape;
+        const void *value;
+        size_t bytes;
+    } wrong[] = {{"I64", "", &more, 8}, {"I64", "", &less, 8}, {"I64", "2", pair, 16},
+                 {"I32", "2", two, 8},  {"F32", "", &few, 4},  {"I32", "1", &less, 4}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(
+            load_one(d, first, wrong[i].type, wrong[i].shape, wrong[i].value, wrong[i].bytes),
+            BP_ERR_DATA);
+        assert_string_equal(d->error.name, first);
+    }
+    desk_free(d);
+}
+
+/* verifies layers-17.99a3 */
+static void counts_are_written(void **state)
+{
+    (void)state;
+    desk *d = desk_new(rig_spec().optimizer, 0);
+    const int32_t counts[2] = {3, 70000};
+    static const bp_hf_form form = {BP_F32, NULL};
+    bp_hf_place place = {.store = &d->memory.store,
+                         .path = "m",
+                         .scratch = {d->scratch, SCRATCH},
+                         .error = &d->error};
+    rig_write(&d->r, d->r.runtime.emit.batches.buffer, counts);
+    assert_int_equal(bp_hf_weights_save(&d->r.runtime, &place, &form), BP_OK);
+    const int32_t none[2] = {0, 0};
+    rig_write(&d->r, d->r.runtime.emit.batches.buffer, none);
+    assert_int_equal(bp_hf_weights_load(&d->r.runtime, &place), BP_OK);
+    assert_counts(d, 3, 70000);
+    /* with less and less room for their names */
+    bp_status status = BP_OK;
+    for (size_t bytes = 6000; bytes >= 512; bytes -= 8) {
+        place.scratch.capacity = bytes;
+        d->error = (bp_error){.code = BP_OK};
+        status = bp_hf_weights_save(&d->r.runtime, &place, &form);
+        assert_true(status == BP_OK || status == BP_ERR_FIT);
+    }
+    assert_int_equal(status, BP_ERR_FIT);
+    desk_free(d);
+}
+
+/* What trains nothing, or adapters, counts nothing. */
+/* verifies layers-17.99a3 */
+static void others_have_none(void **state)
+{
+    (void)state;
+    desk *d = desk_new(NULL, 0);
+    const int64_t many = 5;
+    assert_int_equal(bp_hf_counts(&d->r.runtime), 0);
+    assert_int_equal(load_one(d, "layers.1.normalization.num_batches_tracked", "I64", "", &many, 8),
+                     BP_OK);
+    desk_free(d);
+    d = desk_new(rig_spec().optimizer, 1);
+    assert_int_equal(bp_hf_counts(&d->r.runtime), 0);
+    desk_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(counts_are_read),
+                                       cmocka_unit_test(counts_are_written),
+                                       cmocka_unit_test(others_have_none)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
