@@ -52,6 +52,16 @@ expect 0 '"cold_jit_seconds"' devices --json
 expect 0 'PTX target sm_80 with the PTX of sm_80, .* free, cold JIT' devices --arena 1GiB
 PTXVM_DEVICE=sm_90 expect 0 'PTX target sm_90a with the PTX of sm_90a' devices
 PTXVM_DEVICE=sm_75 expect 0 'not usable: the GPU is too old' devices
+# GPUs between the targets and behind them run what every GPU does; what is a Hopper's alone is refused there by name.
+for gpu in sm_86 sm_89 sm_100 sm_120; do
+    PTXVM_DEVICE=$gpu expect 0 'PTX target sm_80 with the PTX of sm_80' devices
+    PTXVM_DEVICE=$gpu expect 7 "sm_90a: the GPU's compute capability .* does not fit the target \(found ${gpu#sm_}, right would be 90\)" train \
+        "${common[@]}" --device cuda:sm_90a --output-dir "$work/between"
+    PTXVM_DEVICE=$gpu expect 2 'product-dtype fp8 on cuda:sm_80: products in fp8 are made by a Hopper' train "${common[@]}" \
+        --output-dir "$work/between" --product-dtype fp8
+    [[ ! -e $work/between ]]
+    check $? "refused before the first step" "$(ls "$work/between" 2>&1)"
+done
 PTXVM_DRIVER=11040 expect 0 'driver 11.4; not usable: the NVIDIA driver is too old: .* CUDA 12.0' devices
 PTXVM_DEVICE=none expect 0 'not usable: the NVIDIA driver finds no GPU' devices
 LD_LIBRARY_PATH=$LD_LIBRARY_PATH/old expect 0 'not usable: the NVIDIA driver is too old' devices
@@ -65,6 +75,12 @@ done
 # verifies device-24.f51a
 expect 0 'as sm_80 +[0-9]+ matmul, an operand of less than 128 KiB: first op [0-9]+ m=[0-9]+ n=' plan --model tiny \
     --bf16 --device cuda:sm_90a
+mkdir "$work/odd" # whose rows no tensor map describes
+echo '{"model_type": "gpt2", "vocab_size": 256, "n_positions": 512, "n_embd": 1020, "n_layer": 1, "n_head": 15}' >"$work/odd/config.json"
+expect 0 'as sm_80 +[0-9]+ matmul, rows that are no multiples of 16 bytes apart: first op .* lda=1020 ' plan --model "$work/odd" \
+    --bf16 --device cuda:sm_90a
+expect 0 '"other_kernels": \{.*"matmul: rows that are no multiples of 16 bytes apart": [0-9]' plan --model "$work/odd" --bf16 \
+    --device cuda:sm_90a --json
 expect 0 '"other_kernels": \{.*"attention_forward: heads of neither 64 nor 128": 2' plan --model tiny --bf16 \
     --device cuda:sm_90a --json
 expect 0 '[0-9]+ matmul_quantised, an operand of less than 128 KiB: first op' plan --model tiny --bf16 --load-in-4bit \

@@ -79,6 +79,10 @@ def stores(folder):
     p.lines[0] = "//! about a fence of global memory alone, which is what such a copy needs"
     write(folder, "stored_global", p.text())
     p.body = body
+    p.lines[0] = "//! about a bulk copy of what both warps of a block have stored"
+    p.lines = [line.replace("grid 2 block 32", "grid 1 block 64").replace("n u32 1 0", "n u32 1 1") for line in p.lines]
+    write(folder, "stored_warps", p.text())
+    p = stored(BULK, "")
     words = "719 a bulk copy reads global bytes that a thread of this launch stored and no fence.proxy.async"
     damaged(folder, "fault_stored_none", p, "no fence between stores to global memory and a bulk copy of it", words, (FENCE, ""))
     damaged(folder, "fault_stored_tensor", box, "the same by a tensor map", words, (FENCE, ""))
