@@ -52,7 +52,7 @@ alike() {
     done
 }
 alike --model tiny
-alike --model tiny-llama --lora-r 4
+alike --model tiny-llama --lora-r 4 --use-dora
 alike --model tiny-llama --lora-r 4 --load-in-4bit --bf16
 alike --model tiny-qwen3 --bf16 --gradient-release --optim adamw_8bit
 alike --model tiny --fp16
@@ -66,6 +66,20 @@ for ranks in 2 4; do
     [[ $code -eq 0 && -n $right && $digest == "$right" ]]
     check $? "$ranks ranks" "$digest, right would be $right; $err"
 done
+
+trained b --model tiny --lanes 4 --fabric threads:2 --shard parameters
+[[ $code -eq 0 && $digest == "$right" ]]
+check $? "ranks that share the weights out" "$digest, right would be $right; $err"
+
+# Beside evaluations, whose loss has no teacher, and with what lives below.
+trained a --model tiny
+right=$digest
+trained b --model tiny --eval-data "$work/text" --eval-steps 1
+[[ $code -eq 0 && $digest == "$right" ]] && grep -q '"eval_loss"' <<<"$out"
+check $? "evaluations change nothing" "$digest, right would be $right; $err"
+trained b --model tiny --below "file:$work/tier:64MB"
+[[ $code -eq 0 && $digest == "$right" ]]
+check $? "weights that live below" "$digest, right would be $right; $err"
 
 # Rows in another order, of a part of the data, of a mixture.
 for ((i = 0; i < 40; i++)); do

@@ -81,7 +81,8 @@ static bp_status distill_row(bp_teacher *teacher, const bp_column *column,
 {
     distill *d = (distill *)(void *)teacher;
     const bp_teacher_head *head = &d->file.head;
-    const size_t there = (size_t)read->inputs * head->top_k;
+    const size_t said = (size_t)read->inputs * head->top_k;
+    const size_t there = said < column->elements ? said : column->elements;
     if (read->inputs > 0 && d->number != read->window + 1) {
         d->number = 0;
         BP_TRY(bp_teacher_file_read(&d->file, read->window, read->tokens, read->inputs,
