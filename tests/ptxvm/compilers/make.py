@@ -213,6 +213,30 @@ def ring():
     return p
 
 
+def shares():
+    p = Program("blocks of a cluster read each other's shared memory", 8, 32)
+    a = np.random.RandomState(1).randint(-50, 50, (8, 32)).astype(np.int32)
+    o = np.zeros((8, 32), np.int32)
+    for block in T(8):
+        for other in T(4):
+            rank = (block % 4 + other) % 4
+            o[block] = o[block] * 3 + [a[block // 4 * 4 + rank, t ^ other] * (rank + 1) for t in T(32)]
+    p.want("o", "s32", o)
+    p.give("a", "s32", a)
+    return p
+
+
+def group():
+    p = Program("a product of a warpgroup from operands that threads have stored", 1, 128)
+    draw = np.random.RandomState(2)
+    made = [draw.randint(-16, 17, n).astype(np.float32) for n in (61, 67)]
+    a, b = np.resize(made[0], (64, 48)), np.resize(made[1], (8, 48))
+    p.want("o", "f32", a @ b.T)
+    for name, x, count in (("a", made[0], a.size), ("b", made[1], b.size)):
+        p.head += ["buffer %s u16 %d cycle %s" % (name, count, words(x.view(np.uint32) >> 16, "u16")), "argument " + name]  # bf16
+    return p
+
+
 def lanes():
     p = Program("shuffles, votes, matches, reductions", 1, 32)
     ballot = lambda c: sum(1 << t for t in T(32) if c(t))
@@ -373,6 +397,8 @@ MADE = (
     ("nvcc130_rounds", rounds, nvcc, "ROUNDS", ["-arch=sm_100"]),
     ("nvcc130_atoms", atoms, nvcc, "ATOMS", ["-arch=sm_80", "-G"]),
     ("nvcc130_ring", ring, nvcc, "RING", ["-arch=sm_90a"]),
+    ("nvcc130_shares", shares, nvcc, "SHARES", ["-arch=sm_90a"]),
+    ("nvcc130_group", group, nvcc, "GROUP", ["-arch=sm_90a"]),
     ("clang14_wide", wide, clang, "WIDE", ["-O2", "--cuda-gpu-arch=sm_80"]),
     ("clang14_choice", choice, clang, "CHOICE", ["-O1", "--cuda-gpu-arch=sm_70"]),
     ("clang14_record", record, clang, "RECORD", ["-O0", "--cuda-gpu-arch=sm_80"]),

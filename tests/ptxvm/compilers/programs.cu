@@ -345,3 +345,69 @@ extern "C" __global__ void k(float *o, const float *a)
     o[t] = sum;
 }
 #endif
+
+#ifdef SHARES /* Hopper: blocks of a cluster read each other's sums */
+#include <cooperative_groups.h>
+extern "C" __global__ void __cluster_dims__(4) k(int *o, const int *a)
+{
+    namespace cg = cooperative_groups;
+    __shared__ int sums[32];
+    const cg::cluster_group cluster = cg::this_cluster();
+    const unsigned t = threadIdx.x, rank = cluster.block_rank();
+    sums[t] = a[blockIdx.x * 32 + t] * (int)(rank + 1);
+    cluster.sync();
+    int sum = 0;
+    for (unsigned other = 0; other < cluster.num_blocks(); other++) {
+        sum = sum * 3 +
+              cluster.map_shared_rank(sums, (rank + other) % cluster.num_blocks())[t ^ other];
+    }
+    o[blockIdx.x * 32 + t] = sum;
+    cluster.sync();
+}
+#endif
+
+#ifdef GROUP /* Hopper: a product of a warpgroup whose operands threads have stored */
+#include <cuda_bf16.h>
+__device__ unsigned long long described(const void *p, unsigned leading, unsigned stride)
+{
+    const unsigned long long at = (unsigned)__cvta_generic_to_shared(p);
+    return at >> 4 | (unsigned long long)(leading >> 4) << 16 |
+           (unsigned long long)(stride >> 4) << 32;
+}
+/* 8 x 8 elements lie together; the next 8 of K 128 bytes on, the next 8 rows 256. */
+__device__ unsigned place(unsigned row, unsigned k)
+{
+    return row / 8 * 128 + k / 8 * 64 + row % 8 * 8 + k % 8;
+}
+extern "C" __global__ void k(float *o, const __nv_bfloat16 *a, const __nv_bfloat16 *b)
+{
+    __shared__ __align__(128) __nv_bfloat16 left[64 * 16], right[8 * 16];
+    const unsigned t = threadIdx.x;
+    float d[4] = {7, 7, 7, 7}; /* which the first product does not read */
+    for (int step = 0; step < 3; step++) {
+        for (unsigned i = t; i < 64 * 16; i += 128) {
+            left[place(i / 16, i % 16)] = a[i / 16 * 48 + step * 16 + i % 16];
+        }
+        right[place(t / 16, t % 16)] = b[t / 16 * 48 + step * 16 + t % 16];
+        asm volatile("fence.proxy.async;" ::: "memory");
+        __syncthreads();
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        asm volatile(
+            "{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, "
+            "p, 1, 1, 0, 0;\n}"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "l"(described(left, 128, 256)), "l"(described(right, 128, 256)), "r"(step)
+            : "memory");
+        asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     :
+                     : "memory");
+        __syncthreads();
+    }
+    const unsigned row = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
+    for (int i = 0; i < 4; i++) {
+        o[(row + i / 2 * 8) * 8 + column + i % 2] = d[i];
+    }
+}
+#endif
