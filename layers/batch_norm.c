@@ -21,7 +21,7 @@ void bp_batch_norm_publish(bp_emit *emit, const char *prefix, uint64_t width)
 uint32_t bp_batch_norms(const bp_emit *emit, uint32_t end)
 {
     uint32_t statistics = 0;
-    for (uint32_t i = 0; i < end && i < emit->parameter_count; i++) {
+    for (uint32_t i = 0; i < end; i++) {
         statistics += emit->parameters[i].statistic ? 1 : 0;
     }
     return statistics / (BP_BATCH_NORM_PARAMETERS - RUNNING_MEAN);

@@ -469,6 +469,18 @@ static void adapters_of_windows_without_b(bp_spec *spec)
     without(spec, "*lora_B*");
 }
 
+static void adapters_of_windows_without_a(bp_spec *spec)
+{
+    adapters_of_windows(spec);
+    without(spec, "*lora_A*");
+}
+
+static void adapters_of_windows_left(bp_spec *spec)
+{
+    adapters_of_windows(spec);
+    without(spec, "*lora_?.weight");
+}
+
 static void adapters_of_mlps(bp_spec *spec)
 {
     plan_adapters(spec);
@@ -640,6 +652,8 @@ static change *const options[] = {plain,
                                   plan_adapters,
                                   adapters_of_windows,
                                   adapters_of_windows_without_b,
+                                  adapters_of_windows_without_a,
+                                  adapters_of_windows_left,
                                   adapters_and_their_biases,
                                   adapters_and_all_biases,
                                   magnitudes,

@@ -211,7 +211,7 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
     pair->rank = part.rank;
     pair->scale = (float)bp_adapter_scale(lora, part);
     static const uint64_t one[2] = {1, 1};
-    const bool turned = input_major && !convolution;
+    const bool turned = input_major; /* no net of images is */
     pair->in = turned ? wanted->shape[0] : merge_columns(wanted->rank, wanted->shape);
     pair->out = wanted->shape[turned ? 1 : 0];
     BP_TRY(load_shaped(set, name, pair->rank, pair->in, convolution ? wanted->shape + 2 : NULL,

@@ -211,7 +211,8 @@ static bool saved_module(const bp_emit *emit, uint32_t index, const char **name,
     }
     const char *start = part_begin(full, end);
     /* "1" is the end of many modules' names: "classifier.1" */
-    start = start > full && *start >= '0' && *start <= '9' ? part_begin(full, start - 1) : start;
+    const bool number = (unsigned char)(*start - '0') < 10;
+    start = start > full && number ? part_begin(full, start - 1) : start;
     *name = start;
     *length = (size_t)(end - start);
     return true;

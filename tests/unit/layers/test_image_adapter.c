@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/compile/adapter.h"
 #include "layers/cnn.h"
 #include "layers/vit.h"
 #include "tests/support/plan_bytes.h"
@@ -246,6 +247,8 @@ static void test_statistics_stay(void **state)
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *p = &emit->parameters[i];
+        assert_true(bp_adapter_convolution(emit, i) ==
+                    (p->rank == 4 && p->base == BP_NO_PARAMETER));
         if (!p->statistic) {
             continue;
         }
@@ -260,6 +263,11 @@ static void test_statistics_stay(void **state)
     assert_true(statistics >= 4);
     assert_false(emit->moves);
     rig_close(&r);
+    spec.ranks = spec.lanes = spec.accumulation = 2;
+    spec.batch = 2;
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+    spec.lora = (bp_lora){.rank = 0};
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
 }
 
 int main(void)

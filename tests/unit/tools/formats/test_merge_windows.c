@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Merging adapters of convolutions: every element, what has none, and windows that are others. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/cnn.h"
+#include "tests/support/config.h"
+#include "tests/support/store_memory.h"
+#include "tests/support/tensors_made.h"
+#include "tools/formats/family.h"
+#include "tools/formats/hf_files.h"
+#include "tools/formats/merge.h"
+#include "tools/formats/weight_target.h"
+
+enum { OUT = 3, IN = 2, HIGH = 2, WIDE = 3, SEES = IN * HIGH * WIDE, RANK = 2 };
+
+static const char weight[] = "layers.0.convolution.weight";
+static const char a_name[] = "base_model.model.layers.0.convolution.lora_A.weight";
+static const char b_name[] = "base_model.model.layers.0.convolution.lora_B.weight";
+
+typedef struct desk {
+    memory_store memory;
+    bp_error error;
+    bp_tensor_set set;
+    bp_tensor_set adapters;
+    bp_parameters parameters;
+    bp_weight_source source;
+    struct bp_merge merge;
+    bp_staging room;
+    uint64_t scratch[1 << 16];
+    uint64_t work[1 << 12];
+} desk;
+
+static desk *desk_new(void)
+{
+    desk *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    const bp_model_config config = config_with(
+        (bp_model_config){.positions = 3 * 4 * IN, .task = BP_TASK_CLASSES, .classes = 2},
+        OWN(bp_cnn_config, .height = 3, .width = 4, .channels = IN, .layers = 1, .epsilon = 1e-3,
+            .layer = {{.kind = BP_CNN_CONV,
+                       .kernel = {HIGH, WIDE},
+                       .stride = {1, 1},
+                       .plain = 1,
+                       .channels = OUT}}));
+    memory_store_init(&d->memory);
+    d->room = (bp_staging){d->scratch, sizeof d->scratch};
+    assert_int_equal(
+        bp_parameters_list(&bp_model_cnn, &config, &d->room, &d->parameters, &d->error), BP_OK);
+    made_tensors made = {.count = 0};
+    for (size_t i = 0; i < d->parameters.count; i++) {
+        const bp_wanted *w = &d->parameters.list[i];
+        made_add_values(&made, w->name, BP_F32, w->rank, w->shape, (uint32_t)(7 + i));
+    }
+    made_write(&made, 0, made.count, &d->memory.store, "in");
+    made_free(&made);
+    assert_int_equal(bp_hf_open(&d->set, &d->memory.store, "in", &d->room, &d->error), BP_OK);
+    const bp_match m = {.set = &d->set,
+                        .naming = &bp_family_find("cnn")->naming,
+                        .wanted = d->parameters.list,
+                        .count = d->parameters.count,
+                        .heads = {1, 1, 0},
+                        .work = {d->work, sizeof d->work}};
+    assert_int_equal(bp_tensor_match(&m), BP_OK);
+    d->source =
+        (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
+    return d;
+}
+
+static void desk_free(desk *d)
+{
+    assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
+    assert_int_equal(bp_tensor_set_close(&d->adapters), BP_OK);
+    memory_store_free(&d->memory);
+    free(d);
+}
+
+typedef struct shapes {
+    uint32_t a_rank;
+    uint64_t a[4];
+    uint32_t b_rank;
+    uint64_t b[4];
+} shapes;
+
+static const shapes right = {4, {RANK, IN, HIGH, WIDE}, 4, {OUT, RANK, 1, 1}};
+
+static bp_status load_named(desk *d, const char *a, const char *b, const shapes *s, bool magnitudes)
+{
+    made_tensors made = {.count = 0};
+    const bp_lora lora = {.rank = RANK, .alpha = 3.0, .magnitudes = magnitudes};
+    made_add_values(&made, a, BP_F32, s->a_rank, s->a, 1);
+    made_add_values(&made, b, BP_F32, s->b_rank, s->b, 2);
+    made_write(&made, 0, made.count, &d->memory.store, "ad");
+    made_free(&made);
+    d->error = (bp_error){0};
+    assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
+    return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
+}
+
+static bp_status load(desk *d, const shapes *s, bool magnitudes)
+{
+    return load_named(d, a_name, b_name, s, magnitudes);
+}
+
+/* verifies layers-33.4818 */
+static void elements(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    assert_int_equal(load(d, &right, false), BP_OK);
+    bp_staging work = {d->work, sizeof d->work};
+    for (size_t i = 0; i < d->parameters.count; i++) {
+        const bp_wanted *w = &d->parameters.list[i];
+        const uint64_t count = bp_tensor_view_elements(&w->view);
+        float plain[64], merged[64];
+        assert_true(count <= 64);
+        d->source.merge = NULL;
+        assert_int_equal(
+            bp_weight_source_read(&d->source, i, &w->view, 0, count, BP_F32, plain, work), BP_OK);
+        d->source.merge = &d->merge;
+        assert_int_equal(
+            bp_weight_source_read(&d->source, i, &w->view, 0, count, BP_F32, merged, work), BP_OK);
+        const bool adapted = strcmp(w->name, weight) == 0;
+        assert_true(bp_merge_changes(&d->merge, i) == adapted);
+        for (uint64_t e = 0; e < count; e++) {
+            float sum = 0.0f;
+            for (uint64_t k = 0; adapted && k < RANK; k++) {
+                sum = fmaf(made_value(2, e / SEES * RANK + k), made_value(1, k * SEES + e % SEES),
+                           sum);
+            }
+            assert_true(merged[e] == plain[e] + 1.5f * sum);
+        }
+    }
+    desk_free(d);
+}
+
+/* verifies layers-33.4818 */
+static void other_windows(void **state)
+{
+    (void)state;
+    static const shapes wrong[] = {{2, {RANK, SEES}, 4, {OUT, RANK, 1, 1}},
+                                   {4, {RANK + 1, IN, HIGH, WIDE}, 4, {OUT, RANK, 1, 1}},
+                                   {4, {RANK, IN + 1, HIGH, WIDE}, 4, {OUT, RANK, 1, 1}},
+                                   {4, {RANK, 2 * HIGH, 1, WIDE}, 4, {OUT, RANK, 1, 1}},
+                                   {4, {RANK, IN * WIDE, HIGH, 1}, 4, {OUT, RANK, 1, 1}},
+                                   {4, {RANK, IN, WIDE, HIGH}, 4, {OUT, RANK, 1, 1}},
+                                   {4, {RANK, IN, HIGH, WIDE}, 2, {OUT, RANK}},
+                                   {4, {RANK, IN, HIGH, WIDE}, 4, {OUT, 1, RANK, 1}},
+                                   {4, {RANK, IN, HIGH, WIDE}, 4, {OUT, 1, 1, RANK}},
+                                   {4, {RANK, IN, HIGH, WIDE}, 4, {OUT + 1, RANK, 1, 1}}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        desk *d = desk_new();
+        assert_int_equal(load(d, &wrong[i], false), BP_ERR_DATA);
+        assert_non_null(strstr(d->error.text, "its shape or type differs"));
+        desk_free(d);
+    }
+    desk *d = desk_new();
+    assert_int_equal(load(d, &right, true), BP_ERR_DATA);
+    assert_non_null(strstr(d->error.text, "magnitudes (use_dora) of convolutions"));
+    desk_free(d);
+    d = desk_new(); /* and of others they are nobody's here */
+    assert_int_equal(load_named(d, "base_model.model.x.lora_A.weight",
+                                "base_model.model.x.lora_B.weight", &right, true),
+                     BP_ERR_DATA);
+    assert_non_null(strstr(d->error.text, "a module that this model has not"));
+    desk_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(elements), cmocka_unit_test(other_windows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
