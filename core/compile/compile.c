@@ -495,19 +495,19 @@ static bp_status make_tables(bp_emit *emit)
 /* A tape in 8 bits is refused where nothing could lie in it. */
 static bp_status check_tape(const bp_emit *emit)
 {
-    if (emit->status == BP_OK && emit->spec->tape == BP_TAPE_FP8 && !emit->reduced) {
+    if (emit->spec->tape == BP_TAPE_FP8 && !emit->reduced) {
         return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
                             "backward of this model reads no output of a norm, a dense layer or "
                             "attention, so a tape in 8 bits has nothing to keep; leave it out",
                             "tape-dtype");
     }
-    return emit->status;
+    return BP_OK;
 }
 
 /* And products in 8 bits where none is wide enough. */
 static bp_status check_products(const bp_emit *emit)
 {
-    if (emit->status == BP_OK && emit->spec->products == BP_PRODUCT_FP8 && !emit->narrowed) {
+    if (emit->spec->products == BP_PRODUCT_FP8 && !emit->narrowed) {
         return bp_error_set(
             emit->graph->error, BP_ERR_USAGE, where,
             "no dense layer in blocks has weights in the type of activations and so "
@@ -515,7 +515,7 @@ static bp_status check_products(const bp_emit *emit)
             "product-fp8-from says another number",
             "product-dtype");
     }
-    return emit->status;
+    return BP_OK;
 }
 
 bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
@@ -546,6 +546,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, co
     write_initialization(compile, emit);
     if (spec->optimizer != NULL) {
         write_training(compile, emit);
+        BP_TRY(emit->status);
         BP_TRY(check_tape(emit));
         BP_TRY(check_products(emit));
     }

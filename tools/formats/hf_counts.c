@@ -113,7 +113,7 @@ bp_status bp_hf_counts_list(const bp_runtime *runtime, bp_tensor_entry *entries,
     char name[BP_TENSOR_NAME_MAX];
     uint32_t listed = 0;
     const uint32_t counts = bp_hf_counts(runtime);
-    for (uint32_t i = 0; i < runtime->emit.parameter_count && listed < counts; i++) {
+    for (uint32_t i = 0; listed < counts; i++) { /* so many parameters have one */
         if (!hf_counts_name(runtime, i, name)) {
             continue;
         }

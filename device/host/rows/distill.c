@@ -55,8 +55,8 @@ typedef struct distill_said {
 static bool distill_column(const distill_said *said, int64_t token, uint64_t columns,
                            uint64_t *column)
 {
-    *column = (uint64_t)token - said->first;
-    return token >= 0 && *column < columns;
+    *column = (uint64_t)token - said->first; /* of none, -1, more than any */
+    return *column < columns;
 }
 
 /* Columns of logits become their gradient; those of the label and of the teacher's tokens, which
@@ -66,19 +66,19 @@ static void distill_gradient(bp_element *x, uint64_t columns, const bp_distill_f
                              const bp_distill_loops *loops)
 {
     float kept[BP_DISTILL_MOST], target = 0.0f;
-    uint64_t column;
+    uint64_t column, own;
     const bp_distill_teacher teacher = bp_distill_read(said->logps, said->k, slope->inverse);
-    const bool labelled = distill_column(said, said->label, columns, &column);
+    const bool labelled = distill_column(said, said->label, columns, &own);
     if (labelled) {
-        target = bp_get(x, column);
+        target = bp_get(x, own);
     }
     for (uint64_t j = 0; j < said->k; j++) {
         kept[j] = distill_column(said, said->tops[j], columns, &column) ? bp_get(x, column) : 0.0f;
     }
     loops->slopes(x, columns, row, slope->inverse);
-    if (labelled && distill_column(said, said->label, columns, &column)) {
+    if (labelled) {
         const float d = target - row->most;
-        bp_put(x, column,
+        bp_put(x, own,
                bp_expf(d) * row->label + bp_expf(d * slope->inverse) * row->teacher - slope->label);
     }
     for (uint64_t j = 0; j < said->k; j++) {

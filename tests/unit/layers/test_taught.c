@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "layers/inputs.h"
 #include "layers/llama.h"
 #include "tests/support/rig.h"
 
@@ -63,6 +64,14 @@ static void what_does_not_go_with_a_teacher(void **state)
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 2;
     refused(&spec, "distill");
+    /* a model that takes nothing of a teacher: it may be one */
+    bp_model deaf = bp_model_llama;
+    deaf.inputs = bp_inputs_windows;
+    spec = student();
+    spec.model = &deaf;
+    refused(&spec, "distill");
+    spec.distill.teaches = true;
+    taken(&spec);
     spec = student();
     spec.smoothing = 0.1;
     refused(&spec, "label-smoothing-factor");
@@ -182,6 +191,84 @@ static void numbers_reach_the_loss(void **state)
     assert_true(fabs(first_loss(TOP, 1.0, 1e3, 0) - even) < 1e-2 * even);
 }
 
+enum { WIDTH = 37, ROWS = 10, LIKELY = 3 };
+
+/* What the first two samples left to be read. */
+typedef struct heard {
+    union {
+        float value[2 * ROWS * WIDTH];
+        int32_t token[2 * ROWS * WIDTH];
+    } of;
+    uint64_t elements;
+    uint32_t groups;
+} heard;
+
+static bp_status hear(void *user, const bp_runtime *runtime)
+{
+    heard *h = user;
+    if (h->groups++ == 0) {
+        memcpy(&h->of, runtime->logits_host, (size_t)h->elements * sizeof(float));
+    }
+    return BP_OK;
+}
+
+/* The loss of an evaluation after two steps, and in *digest what these left. */
+static double evaluated(bool teaches, bool keeps, heard *h, uint64_t *digest)
+{
+    rig r;
+    int32_t tokens[TOKENS];
+    double loss = 0.0;
+    uint64_t targets = 0;
+    for (int32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = i * 11 % WIDTH;
+    }
+    bp_spec spec = rig_spec();
+    spec.evaluate = true;
+    spec.keep_logits = keeps;
+    spec.distill = (bp_distill){.top_k = teaches ? LIKELY : 0, .teaches = teaches};
+    rig_open(&r, &spec, tokens, TOKENS);
+    (void)rig_step(&r);
+    (void)rig_step(&r);
+    *digest = rig_digest(&r);
+    *h = (heard){.elements = 2 * ROWS * (teaches ? 2 * LIKELY : WIDTH)};
+    assert_int_equal(
+        bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, keeps ? hear : NULL, h, &loss, &targets),
+        BP_OK);
+    rig_close(&r);
+    return loss;
+}
+
+/* A teacher trains and is evaluated as any model, and leaves its likeliest tokens where others
+ * leave their logits. */
+/* verifies layers-34.5c43 */
+static void a_teacher_leaves_its_tokens(void **state)
+{
+    (void)state;
+    static heard logits, said;
+    uint64_t digest, other;
+    const double loss = evaluated(false, true, &logits, &digest);
+    assert_true(evaluated(true, false, &said, &other) == loss && other == digest);
+    assert_true(evaluated(true, true, &said, &other) == loss && other == digest);
+    for (uint32_t row = 0; row < 2 * ROWS; row++) {
+        const float *x = logits.of.value + row * WIDTH;
+        const uint32_t at = (row / ROWS * 2 * ROWS + row % ROWS) * LIKELY;
+        double sum = 0.0;
+        for (uint32_t v = 0; v < WIDTH; v++) {
+            sum += exp((double)x[v]);
+        }
+        for (uint32_t j = 0; j < LIKELY; j++) {
+            const int32_t token = said.of.token[at + j];
+            uint32_t above = 0;
+            for (uint32_t v = 0; v < WIDTH; v++) {
+                above += x[v] > x[token] ? 1 : 0;
+            }
+            assert_int_equal(above, j);
+            assert_true(fabs((double)said.of.value[at + ROWS * LIKELY + j] -
+                             ((double)x[token] - log(sum))) < 1e-5);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +276,7 @@ int main(void)
         cmocka_unit_test(numbers_are_within_bounds),
         cmocka_unit_test(slices_have_the_bits_of_the_whole),
         cmocka_unit_test(numbers_reach_the_loss),
+        cmocka_unit_test(a_teacher_leaves_its_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,9 @@ static void test_what_is_refused(void **state)
     assert_null(bp_lengths_refused(&spec));
     spec.loss_rows = 7;
     assert_non_null(strstr(bp_lengths_refused(&spec), "loss-chunk-rows"));
+    spec.loss_rows = spec.sequence; /* a chunk for each sample */
+    assert_null(bp_lengths_refused(&spec));
+    spec.loss_rows = 7;
     spec.config.task = BP_TASK_CLASSES;
     assert_null(bp_lengths_refused(&spec));
     spec.config.task = BP_TASK_ANSWERS;

@@ -92,6 +92,20 @@ static void bits_of_states(bp_spec *spec, uint32_t bits)
     spec->rule_count = 1;
 }
 
+/* Of products whose operands are in 8 bits, which so small a model has when told. */
+static void narrow_products(bp_spec *spec)
+{
+    plan_llama(spec);
+    spec->products = BP_PRODUCT_FP8;
+    spec->products_from = 1;
+}
+
+static void narrow_tape(bp_spec *spec)
+{
+    plan_llama(spec);
+    spec->tape = BP_TAPE_FP8;
+}
+
 static void adapters_of_none(bp_spec *spec)
 {
     adapted(spec);
@@ -130,8 +144,9 @@ static void every_row_of_a_rule_may_be_missing(void **state)
                                                 &bp_optimizer_adam_mini,
                                                 &bp_optimizer_apollo_mini};
     static void (*const made[])(bp_spec * spec) = {
-        plan_llama,    narrow,     score,    adapted,          large_llama,   first_of_two,
-        second_of_two, eight_bits, all_bits, adapters_of_none, frozen_in_part};
+        plan_llama,     narrow,          score,      adapted,  large_llama,
+        first_of_two,   second_of_two,   eight_bits, all_bits, adapters_of_none,
+        frozen_in_part, narrow_products, narrow_tape};
     uint32_t plans = 0, refused = 0;
     for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (uint32_t k = 0; k < sizeof made / sizeof made[0]; k++) {

@@ -14,6 +14,7 @@
 #include "core/compile/schedule.h"
 #include "core/run/runtime.h"
 #include "layers/mlp_model.h"
+#include "layers/transformer.h"
 #include "tests/support/rig.h"
 
 static bp_runtime runtime;
@@ -89,6 +90,14 @@ static void what_is_nowhere_in_a_model(void **state)
     assert_int_equal(planned(&spec), BP_OK); /* products with the frozen weights */
     spec.quantised = BP_QUANTISED_NF4;
     refused(&spec, "product-dtype");
+    /* of two reasons the first one is told */
+    static const char *const table[] = {"wte"};
+    spec = rig_spec();
+    spec.products = BP_PRODUCT_FP8;
+    spec.lora = (bp_lora){.rank = 2, .alpha = 2.0, .targets = table, .target_count = 1};
+    refused(&spec, "product-dtype");
+    SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
+    refused(&spec, "transformer.wte.weight");
     spec = rig_spec();
     spec.products = BP_PRODUCT_FP8; /* which evaluations have none of */
     spec.optimizer = NULL;

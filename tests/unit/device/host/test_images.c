@@ -316,6 +316,23 @@ static void check_statistics(kernel_device *on, const float *x, bool all, float 
     kernel_case_free(&c);
 }
 
+/* Of a batch of which no sample is there, moments are zeros and no division by nothing. */
+static void check_statistics_of_nothing(kernel_device *on, const float *x)
+{
+    static const int32_t none[SAMPLES] = {0};
+    const bp_batchnorm_statistics_scalars s = {SAMPLES, EACH, C};
+    kernel_case c;
+    kernel_case_init(&c, on->device, BP_KERNEL_batchnorm_statistics, &s, 1, 0);
+    memcpy(AT(&c, batchnorm_statistics, x), x, ROWS * C * sizeof *x);
+    memcpy(AT(&c, batchnorm_statistics, lengths), none, sizeof none);
+    kernel_case_run(&c, on);
+    for (int64_t i = 0; i < C; i++) {
+        assert_true(((float *)AT(&c, batchnorm_statistics, mean))[i] == 0.0f);
+        assert_true(((float *)AT(&c, batchnorm_statistics, variance))[i] == 0.0f);
+    }
+    kernel_case_free(&c);
+}
+
 static double normal(const float *x, int64_t i, const float *mean, const float *var)
 {
     return ((double)x[i] - (double)mean[i % C]) / sqrt((double)var[i % C] + epsilon);
@@ -433,6 +450,7 @@ static void batchnorm_on(kernel_device *on)
     fill_normal(weight, C, 3, 1.0);
     for (int all = 0; all < 2; all++) {
         check_statistics(on, x, all != 0, mean, variance);
+        check_statistics_of_nothing(on, x);
         check_norm_forward(on, x, mean, variance, weight);
         check_sums(on, x, d_y, all != 0, mean, variance, sums);
         check_norm_backward(on, x, d_y, weight, all != 0, false, moved);

@@ -5,12 +5,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "layers/cnn.h"
+#include "layers/vit.h"
 #include "tests/support/config.h"
 #include "tests/support/store_memory.h"
 #include "tests/support/tensors_made.h"
@@ -38,22 +40,13 @@ typedef struct desk {
     uint64_t work[1 << 12];
 } desk;
 
-static desk *desk_new(void)
+static desk *desk_of(const bp_model *model, const bp_model_config *config, const char *family)
 {
     desk *d = calloc(1, sizeof *d);
     assert_non_null(d);
-    const bp_model_config config = config_with(
-        (bp_model_config){.positions = 3 * 4 * IN, .task = BP_TASK_CLASSES, .classes = 2},
-        OWN(bp_cnn_config, .height = 3, .width = 4, .channels = IN, .layers = 1, .epsilon = 1e-3,
-            .layer = {{.kind = BP_CNN_CONV,
-                       .kernel = {HIGH, WIDE},
-                       .stride = {1, 1},
-                       .plain = 1,
-                       .channels = OUT}}));
     memory_store_init(&d->memory);
     d->room = (bp_staging){d->scratch, sizeof d->scratch};
-    assert_int_equal(
-        bp_parameters_list(&bp_model_cnn, &config, &d->room, &d->parameters, &d->error), BP_OK);
+    assert_int_equal(bp_parameters_list(model, config, &d->room, &d->parameters, &d->error), BP_OK);
     made_tensors made = {.count = 0};
     for (size_t i = 0; i < d->parameters.count; i++) {
         const bp_wanted *w = &d->parameters.list[i];
@@ -63,7 +56,7 @@ static desk *desk_new(void)
     made_free(&made);
     assert_int_equal(bp_hf_open(&d->set, &d->memory.store, "in", &d->room, &d->error), BP_OK);
     const bp_match m = {.set = &d->set,
-                        .naming = &bp_family_find("cnn")->naming,
+                        .naming = &bp_family_find(family)->naming,
                         .wanted = d->parameters.list,
                         .count = d->parameters.count,
                         .heads = {1, 1, 0},
@@ -72,6 +65,19 @@ static desk *desk_new(void)
     d->source =
         (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
     return d;
+}
+
+static desk *desk_new(void)
+{
+    const bp_model_config config = config_with(
+        (bp_model_config){.positions = 3 * 4 * IN, .task = BP_TASK_CLASSES, .classes = 2},
+        OWN(bp_cnn_config, .height = 3, .width = 4, .channels = IN, .layers = 1, .epsilon = 1e-3,
+            .layer = {{.kind = BP_CNN_CONV,
+                       .kernel = {HIGH, WIDE},
+                       .stride = {1, 1},
+                       .plain = 1,
+                       .channels = OUT}}));
+    return desk_of(&bp_model_cnn, &config, "cnn");
 }
 
 static void desk_free(desk *d)
@@ -173,8 +179,42 @@ static void other_windows(void **state)
     desk_free(d);
 }
 
+/* Modules of ViT have another name in transformers 5: adapters are found by either. */
+/* verifies layers-33.4818 */
+static void either_name(void **state)
+{
+    (void)state;
+    enum { WIDTH = 8 };
+    static const char *const modules[] = {"vit.encoder.layer.0.attention.attention.query",
+                                          "vit.layers.0.attention.q_proj"};
+    static const shapes of = {2, {RANK, WIDTH}, 2, {WIDTH, RANK}};
+    const bp_model_config config = config_with(
+        (bp_model_config){.positions = 4 * 4 * IN, .task = BP_TASK_CLASSES, .classes = 2},
+        OWN(bp_vit_config,
+            .stack = {.width = WIDTH, .layers = 1, .heads = 2, .inner = 12, .norm_epsilon = 1e-12},
+            .image = 4, .channels = IN, .patch = 2));
+    for (size_t m = 0; m < 2; m++) {
+        char a[96], b[96];
+        desk *d = desk_of(&bp_model_vit, &config, "vit");
+        snprintf(a, sizeof a, "base_model.model.%s.lora_A.weight", modules[m]);
+        snprintf(b, sizeof b, "base_model.model.%s.lora_B.weight", modules[m]);
+        assert_int_equal(load_named(d, a, b, &of, false), BP_OK);
+        uint32_t changed = 0;
+        for (size_t i = 0; i < d->parameters.count; i++) {
+            const bool changes = bp_merge_changes(&d->merge, i);
+            assert_true(!changes ||
+                        strcmp(d->parameters.list[i].name,
+                               "vit.encoder.layer.0.attention.attention.query.weight") == 0);
+            changed += changes ? 1 : 0;
+        }
+        assert_int_equal(changed, 1);
+        desk_free(d);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(elements), cmocka_unit_test(other_windows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(elements), cmocka_unit_test(other_windows),
+                                       cmocka_unit_test(either_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

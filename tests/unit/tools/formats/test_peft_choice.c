@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "layers/bert.h"
+#include "layers/cnn.h"
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/vit.h"
@@ -272,6 +273,45 @@ static void saved_modules_are_named_once(void **state)
     assert_null(strstr(text, "part64"));
 }
 
+/* A table beside a head of its own is a module like others; so are numbered ones, with the part
+ * before, and no bias that the adapters' own setting trains. */
+/* verifies formats-12.b2fa */
+static void saved_modules_of_other_models(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"fc"};
+    static emitted e;
+    const bp_parameter table = {
+        .adapter = BP_NO_PARAMETER, .base = BP_NO_PARAMETER, .trainable = true, .embedding = true};
+    bp_lora lora = {.rank = 4, .alpha = 8.0, .targets = targets, .target_count = 1};
+    for (int untied = 0; untied < 2; untied++) {
+        const bp_llama_config own = {.stack = {.untied = untied != 0}};
+        emitted_begin(&e, &bp_model_llama, &lora);
+        bp_config_set_own(&e.spec.config, &own, sizeof own);
+        emitted_add(&e, "model.embed_tokens.weight", table);
+        emitted_add(&e, "model.norm.weight", trained);
+        assert_non_null(strstr(emitted_text(&e),
+                               untied != 0 ? "\"modules_to_save\": [\"embed_tokens\", \"norm\"],\n"
+                                           : "\"modules_to_save\": [\"norm\"],\n"));
+    }
+    static const struct {
+        const bp_model *model;
+        const char *type;
+    } rows[] = {{&bp_model_cnn, "\"task_type\": null"},
+                {&bp_model_vit, "\"task_type\": null"},
+                {&bp_model_gpt2, "\"task_type\": \"CAUSAL_LM\""}};
+    lora.bias = BP_LORA_BIAS_ALL;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        emitted_begin(&e, rows[i].model, &lora);
+        emitted_add(&e, "body.ln.bias", trained);
+        emitted_add(&e, "classifier.1.weight", trained);
+        emitted_add(&e, "2.weight", trained);
+        const char *text = emitted_text(&e);
+        assert_non_null(strstr(text, "\"modules_to_save\": [\"classifier.1\", \"2\"],\n"));
+        assert_non_null(strstr(text, rows[i].type));
+    }
+}
+
 /* ViT's modules have other names in transformers 5; names of other models have not. */
 /* verifies formats-12.b2fa */
 static void renamed_modules_have_two_names(void **state)
@@ -332,6 +372,9 @@ static void targets_say_which_names_are_written(void **state)
         emitted_add(&e, "vit.layernorm.weight", plain);
         emitted_add(&e, "vit.encoder.layer.0.attention.attention.query.weight", adapted);
         assert_int_equal(bp_peft_is_older(&e.emit), rows[i].older);
+        e.emit.parameter_count = 1; /* the norm alone, which has one name */
+        assert_false(bp_peft_is_older(&e.emit));
+        e.emit.parameter_count = 2;
         assert_true(bp_peft_name(
             &e.emit, "base_model.model.vit.encoder.layer.0.attention.attention.query.lora_A.weight",
             theirs));
@@ -358,6 +401,7 @@ int main(void)
         cmocka_unit_test(the_first_error_stays),
         cmocka_unit_test(all_linear_of_some_layers_is_written_by_names),
         cmocka_unit_test(saved_modules_are_named_once),
+        cmocka_unit_test(saved_modules_of_other_models),
         cmocka_unit_test(renamed_modules_have_two_names),
         cmocka_unit_test(targets_say_which_names_are_written),
     };
