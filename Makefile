@@ -10,17 +10,18 @@ DESTDIR ?=
 # The builds that tests compare. Warnings that come and go with an optimiser's passes are errors in
 # clang's only. HOSTOPT goes to device/host: kernels must end in a test's time. Lines (-g1) are all
 # that a report of a sanitizer names: test programs are a third as large, and compile in half the time.
+# The sanitizers' build counts what the tests run (make coverage): clang counts the source as it is written,
+# whatever the optimiser does, so that one run of all tests gives both.
 CC-clang      := clang
 OPT-clang     := -O2 -g1
 CC-sanitize   := clang
 OPT-sanitize  := -O1 -g1
 HOSTOPT-sanitize := -O2
 OPT-tsan      := -O2 -g1
-EXTRA-sanitize := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+EXTRA-sanitize  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
+                  -fprofile-instr-generate -fcoverage-mapping -fcoverage-prefix-map=$(CURDIR)=. -DBP_COVERAGE
 EXTRA-tsan    := -fsanitize=thread -Wno-error
-OPT-coverage  := -O0 -g1
-EXTRA-coverage := --coverage -DBP_COVERAGE -Wno-error
-HOSTOPT-coverage := -O2
+OPT-unoptimised := -O0 -g1
 CC-mcdc       := clang-19
 OPT-mcdc      := -O0 -g
 EXTRA-mcdc     = -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -Wno-error \
@@ -70,7 +71,7 @@ endif
 ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
-ifneq ($(filter test test-variants check coverage sanitize tsan clang aarch64 riscv64 boards digests fuzz fuzz-long \
+ifneq ($(filter test test-variants check coverage covered sanitize tsan clang aarch64 riscv64 boards digests fuzz fuzz-long \
                 ptx-coverage mcdc kit format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
@@ -265,7 +266,7 @@ help:
 	@echo "check      the rules of the house"
 	@echo "test       every test of one build; what else is tested: below"
 	@echo "  test-variants  the test programs in the builds below, and their digests; one after the other:"
-	@echo "  clang sanitize (AddressSanitizer, UBSan) tsan (threads) coverage (lines, branches)"
+	@echo "  clang sanitize (AddressSanitizer, UBSan) covered (lines, branches that it ran) tsan (threads)"
 	@echo "  aarch64 riscv64 (under qemu-user) boards (microcontrollers under QEMU)"
 	@echo "  digests (the same bits in all of them)"
 	@echo "  mcdc (conditions that decide by themselves; needs clang-19)"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The goals that prove: each ends with a line `N passed, N failed`. Included by the root Makefile.
-.PHONY: unit tests test test-variants clang sanitize tsan aarch64 riscv64 boards digests coverage fuzz fuzz-long fuzzers
+.PHONY: unit tests test test-variants clang sanitize tsan aarch64 riscv64 boards digests coverage covered fuzz fuzz-long fuzzers
 
 unit: $(TESTS)
 tests: unit $(BUILD)/tests/house/digest $(BUILD)/tools/bench/exchange
@@ -10,7 +10,7 @@ test: all tests
 
 # What only another build can find; each part says what it adds. The last run beside each other: emulated
 # programs use one processor each. boards builds for what aarch64 and riscv64 have done with.
-VARIANTS := clang sanitize coverage aarch64,riscv64,boards/tsan,digests
+VARIANTS := clang sanitize covered aarch64,riscv64,boards/tsan,digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # clang: its vectors, fused sums and order of evaluation, optimised: the tests of what computes.
@@ -22,10 +22,12 @@ clang:
 	@BP_TEST_SHORT=1 tests/run.sh build/$@ numbers
 # sanitize: AddressSanitizer and UBSan of clang, so that all tests run as another compiler makes them, the
 # program's own paths too. The library allocates nothing; what a test program or a lost driver leaves
-# behind is not the matter (leaks are looked for in digests).
+# behind is not the matter (leaks are looked for in digests). It leaves the counters that `covered` reads.
 sanitize:
 	+$(MAKE) VARIANT=$@ all tests
-	@ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 tests/run.sh build/$@ variant
+	@rm -rf build/$@/raw
+	@LLVM_PROFILE_FILE=$(CURDIR)/build/$@/raw/%4m.profraw ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 \
+	    tests/run.sh build/$@ variant
 # tsan: ThreadSanitizer on what shares memory among threads: the pool, and fabrics of threads.
 tsan:
 	@tests/variants/threads.sh
@@ -41,9 +43,11 @@ riscv64:
 boards:
 	@tests/variants/boards.sh
 digests:
-	@tests/variants/digests.sh clang sanitize coverage
-# coverage: lines and branches that the tests run, unoptimised; the programs' short form.
+	@tests/variants/digests.sh clang sanitize unoptimised
+# coverage: lines and branches that the tests run under the sanitizers; covered: what the last such run counted.
 coverage:
+	@tests/goals.sh sanitize covered
+covered:
 	@tools/check/coverage.sh
 
 # mcdc: which conditions of the library the tests show to decide by themselves, by

@@ -5,16 +5,16 @@
 #include <unistd.h>
 
 #ifdef BP_COVERAGE
-void __gcov_dump(void);
-void __gcov_reset(void);
+int __llvm_profile_write_file(void);
+void __llvm_profile_reset_counters(void);
 #endif
 
 /* LCOV_EXCL_START: what writes the counters cannot count its own end. */
 void bp_leave_counters(void)
 {
 #ifdef BP_COVERAGE
-    __gcov_dump();
-    __gcov_reset(); /* or what comes now would be left out */
+    (void)__llvm_profile_write_file();
+    __llvm_profile_reset_counters(); /* or what is counted by now would be counted twice */
 #endif
 }
 

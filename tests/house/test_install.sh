@@ -87,14 +87,11 @@ C
 export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$root/usr/lib/pkgconfig
 flags=$(pkg-config --cflags --libs bedplate 2>&1)
 expect $? "pkg-config: $flags"
-# The library may have been built for a sanitizer or for coverage: link as it asks.
+# The library may have been built for the sanitizers, and to count what runs: link as it asks.
 # shellcheck disable=SC2086
 [[ $build != *sanitize* ]] || CC=clang
 out=$(cd "$root" && ${CC:-gcc} -std=c99 -Wall -Werror use.c -o use $flags $(
-    case $build in
-    *sanitize*) echo -fsanitize=address,undefined ;;
-    *coverage*) echo --coverage ;;
-    esac
+    [[ $build != *sanitize* ]] || echo -fsanitize=address,undefined -fprofile-instr-generate
 ) 2>&1 && ./use)
 expect $? "a program against the installed library: $out"
 for header in "$root"/usr/include/bedplate/*.h; do

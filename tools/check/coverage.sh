@@ -1,79 +1,101 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# `make coverage`: builds with counters, runs the test programs in their short form and the scripts
-# that run the program, prints lines and branches per folder, writes build/coverage/html, and fails
-# below the thresholds. Ends with `N passed, N failed`: the tests' and one for each folder.
+# Lines and branches that the tests run, of the counters that `make sanitize` left: prints them per folder,
+# writes build/coverage/html, and fails below the thresholds. Ends with `N passed, N failed`, one for each
+# folder. `make coverage` runs the tests first.
 #
-#   coverage.sh report    without running anything: what the counters say now
-#
-# Forms of kernels that this processor cannot run are left out of the count, and named. A line that
-# no run can reach is marked LCOV_EXCL_LINE with the reason beside it.
+# The counters are clang's of the source as it is written, so that neither the optimiser nor the sanitizers
+# change what is counted. Forms of kernels that this processor cannot run are left out of the count, and
+# named. A line that no run can reach is marked LCOV_EXCL_LINE with the reason beside it.
 cd "$(dirname "$0")/../.." || exit 1
-unset MAKEFLAGS MAKELEVEL
-build=build/coverage
-options='--rc lcov_branch_coverage=1 --rc geninfo_auto_base=0 --quiet'
-command -v lcov >/dev/null || { echo "lcov is not installed: make deps"; exit 1; }
-passed=0
-failed=0
-
-# tests KIND: runs them; what they say is shown when one fails. Thresholds are still of interest then.
-tests() {
-    local p f
-    BP_TEST_SHORT=1 tests/run.sh $build "$1" >"$build/$1.log" 2>&1 || {
-        cat "$build/$1.log"
-        echo "a test fails in the coverage build"
-    }
-    read -r p f < <(tail -1 "$build/$1.log" | sed 's/[a-z,]//g')
-    passed=$((passed + p))
-    failed=$((failed + f))
-    echo "$1: $(tail -1 "$build/$1.log")"
-    grep '^slowest' "$build/$1.log"
+build=build/sanitize
+out=build/coverage
+# No other version reads what this clang's programs wrote.
+profdata=$(clang -print-prog-name=llvm-profdata)
+cov=$(clang -print-prog-name=llvm-cov)
+for tool in "$profdata" "$cov" genhtml; do
+    command -v "$tool" >/dev/null || { echo "$tool is not installed: make deps"; exit 1; }
+done
+[[ -n $(find $build/raw -name '*.profraw' 2>/dev/null | head -1) ]] || {
+    echo "no counters in $build/raw: make coverage runs the tests that leave them"
+    echo "0 passed, 1 failed"
+    exit 1
 }
-
-rm -rf $build/html $build/*.info
-if [[ ${1:-} != report ]]; then
-    # Counters of an earlier run would be added up, and those of other sources refused.
-    find $build -name '*.gcda' -delete 2>/dev/null
-    # The library is not optimised, so that every branch of the source is one in the count; the
-    # kernels of device/host and tools/ptxvm, of which only lines are asked, are, or they would not
-    # end in time.
-    make -s VARIANT=coverage all tests || { echo "0 passed, 1 failed"; exit 1; }
-    tests programs
-    tests cli
-fi
+rm -rf $out
+mkdir -p $out
 
 folders=(arena core layers optim tools/formats tools/bedplate tools/ptxvm device/host device/fabric
     device/cuda)
-left_out=()
-grep -qw avx2 /proc/cpuinfo || left_out+=('*_avx2.*')
-grep -qw avx512f /proc/cpuinfo || left_out+=('*_avx512.*')
-grep -qw amx_bf16 /proc/cpuinfo || left_out+=('*_amx_*')
-[[ ${#left_out[@]} -eq 0 ]] || echo "left out, this processor lacks them: ${left_out[*]}"
-directories=()
-for f in "${folders[@]}"; do [[ -d $build/$f ]] && directories+=(--directory "$build/$f"); done
-# Objects whose source is gone would be looked for in vain.
-find $build -name '*.gcno' | while read -r note; do
-    source=${note#"$build"/}
-    source=${source%.gcno}
-    source=${source%_bf16} # several builds of one source
-    source=${source%_f16}
-    case $source in tools/ptxvm/arith_portable | tools/ptxvm/arith_wide) source=tools/ptxvm/arith ;; esac
-    [[ -f $source.c ]] || rm -f "$note" "${note%.gcno}.gcda"
+left_out='^$'
+for feature in avx2 avx512f:avx512 amx_bf16:amx; do
+    grep -qw "${feature%:*}" /proc/cpuinfo && continue
+    left_out+="|_${feature#*:}[_.]"
+    echo "left out, this processor lacks it: ${feature#*:}"
 done
-# shellcheck disable=SC2086
+
+# One object that has everything of the library once: files that no program links show nothing run instead of
+# vanishing.
+echo 'int main(void) { return 0; }' >$out/whole.c
 {
-    lcov $options --capture --initial "${directories[@]}" --base-directory . \
-        --no-external -o $build/none.info &&
-        lcov $options --capture "${directories[@]}" --base-directory . --no-external \
-            -o $build/some.info &&
-        lcov $options -a $build/none.info -a $build/some.info -o $build/all.info &&
-        lcov $options --remove $build/all.info "$PWD/tests/*" "${left_out[@]}" -o $build/coverage.info
-} >$build/lcov.log 2>&1 || { tail -20 $build/lcov.log; echo "$passed passed, $((failed + 1)) failed"; exit 1; }
-genhtml --branch-coverage --quiet -o $build/html $build/coverage.info >>$build/lcov.log 2>&1
+    find $build/raw -name '*.profraw' >$out/list &&
+        $profdata merge -sparse -f $out/list -o $out/all.profdata &&
+        clang -fsanitize=address,undefined -fprofile-instr-generate $out/whole.c \
+            -Wl,--whole-archive $build/libbedplate.a -Wl,--no-whole-archive -l:libutf8proc.a -l:libz.a \
+            -l:libzstd.a -lm -lpthread -ldl -o $out/whole &&
+        $cov export $out/whole -object $build/bedplate -object $build/ptxvm/libcuda.so.1 \
+            -instr-profile=$out/all.profdata -compilation-dir="$PWD" -format=lcov >$out/all.info
+} 2>$out/coverage.log || { tail -20 $out/coverage.log; echo "0 passed, 1 failed"; exit 1; }
+
+# Of these folders alone, without what is marked: LCOV_EXCL_LINE, LCOV_EXCL_START to LCOV_EXCL_STOP. The sums
+# of a file's record are made anew of what is left.
+awk -v root="$PWD/" -v folders="${folders[*]}" -v left_out="$left_out" '
+    BEGIN { n = split(folders, folder, " ") }
+    function read_marks(path,  line, number, inside) {
+        for (number in marked) delete marked[number]
+        number = inside = 0
+        while ((getline line <path) > 0) {
+            number++
+            if (line ~ /LCOV_EXCL_START/) inside = 1
+            if (inside || line ~ /LCOV_EXCL_LINE/) marked[number]
+            if (line ~ /LCOV_EXCL_STOP/) inside = 0
+        }
+        close(path)
+    }
+    /^SF:/ {
+        path = substr($0, 4)
+        sub(root, "", path)
+        wanted = 0
+        for (i = 1; i <= n; i++) if (index(path, folder[i] "/") == 1) wanted = 1
+        if (path ~ left_out) wanted = 0
+        lines = line_hits = branches = branch_hits = 0
+        if (wanted) { read_marks(path); print }
+        next
+    }
+    !wanted { next }
+    /^DA:/ {
+        split(substr($0, 4), f, ",")
+        if (f[1] in marked) next
+        lines++
+        line_hits += f[2] > 0
+        print
+        next
+    }
+    /^BRDA:/ {
+        split(substr($0, 6), f, ",")
+        if (f[1] in marked) next
+        branches++
+        branch_hits += f[4] != "-" && f[4] > 0
+        print
+        next
+    }
+    /^end_of_record/ {
+        printf "LF:%d\nLH:%d\nBRF:%d\nBRH:%d\n%s\n", lines, line_hits, branches, branch_hits, $0
+    }' $out/all.info >$out/coverage.info
+genhtml --branch-coverage --quiet -o $out/html $out/coverage.info >>$out/coverage.log 2>&1
 
 # Per folder: lines and branches found and hit. LF, LH, BRF and BRH close each file's record. The
 # rooms of core are counted as one; a folder that is new has the strictest thresholds.
-awk -F: -v root="$PWD/" -v passed=$passed -v failed=$failed '
+awk -F: -v root="$PWD/" '
     BEGIN {
         least["device/host"] = 95
         least["device/cuda"] = 97
@@ -114,4 +136,4 @@ awk -F: -v root="$PWD/" -v passed=$passed -v failed=$failed '
         if (count == 0) { print "no folder was counted"; failed++ }
         print passed + 0 " passed, " failed + 0 " failed"
         exit failed > 0
-    }' $build/coverage.info
+    }' $out/coverage.info

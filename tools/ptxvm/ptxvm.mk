@@ -9,11 +9,8 @@ else
 PTXVM_OBJ += $(BUILD)/tools/ptxvm/arith_other.o
 endif
 PTXVM_LIB := $(BUILD)/ptxvm/libcuda.so.1
-# The checks of every access are worth optimising hard. Where its lines are counted it is optimised
-# too, as the kernels of device/host are: its tests would not end.
-PTXVM_FAST := $(if $(filter coverage,$(VARIANT)),-O2,$(OPT))
-PTXVM_CFLAGS := $(CFLAGS) $(PTXVM_FAST) \
-                $(if $(findstring -O2,$(PTXVM_FAST)),-O3) -fPIC -fvisibility=hidden
+# The checks of every access are worth optimising hard.
+PTXVM_CFLAGS := $(CFLAGS) $(if $(findstring -O2,$(OPT)),-O3) -fPIC -fvisibility=hidden
 PTXVM_TESTS := $(patsubst tests/ptxvm/%.c,$(BUILD)/tests/ptxvm/%,$(wildcard tests/ptxvm/test_*.c))
 PTXVM_SUPPORT := $(BUILD)/tests/ptxvm/run.o $(BUILD)/tests/ptxvm/nvcc.o
 
