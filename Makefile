@@ -189,7 +189,9 @@ ifeq ($(ARCH),x86_64)
 $(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)
 endif
 
-LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(filter %.a,$^) -o $@
+# Sanitized and counted programs are large and many: lld links them in a quarter of the time.
+LINKER := $(if $(filter sanitize mcdc,$(VARIANT)),$(shell command -v ld.lld >/dev/null && echo -fuse-ld=lld))
+LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) $(filter %.o,$^) $(filter %.a,$^) -o $@
 # Appending keeps both of two members that have the same name in different folders; D leaves out times and owners.
 $(LIB): $(LIBOBJ)
 	@rm -f $@
