@@ -42,55 +42,14 @@ echo 'int main(void) { return 0; }' >$out/whole.c
         clang -fsanitize=address,undefined -fprofile-instr-generate $out/whole.c \
             -Wl,--whole-archive $build/libbedplate.a -Wl,--no-whole-archive -l:libutf8proc.a -l:libz.a \
             -l:libzstd.a -lm -lpthread -ldl -o $out/whole &&
-        $cov export $out/whole -object $build/bedplate -object $build/ptxvm/libcuda.so.1 \
-            -instr-profile=$out/all.profdata -compilation-dir="$PWD" -format=lcov >$out/all.info
+        counted=("$out/whole" -object "$build/bedplate" -object "$build/ptxvm/libcuda.so.1"
+            "-instr-profile=$out/all.profdata" "-compilation-dir=$PWD") &&
+        $cov export "${counted[@]}" -format=lcov >$out/all.info &&
+        $cov export "${counted[@]}" -format=text -skip-functions -skip-expansions >$out/branches.json
 } 2>$out/coverage.log || { tail -20 $out/coverage.log; echo "0 passed, 1 failed"; exit 1; }
 
-# Of these folders alone, without what is marked: LCOV_EXCL_LINE, LCOV_EXCL_START to LCOV_EXCL_STOP. The sums
-# of a file's record are made anew of what is left.
-awk -v root="$PWD/" -v folders="${folders[*]}" -v left_out="$left_out" '
-    BEGIN { n = split(folders, folder, " ") }
-    function read_marks(path,  line, number, inside) {
-        for (number in marked) delete marked[number]
-        number = inside = 0
-        while ((getline line <path) > 0) {
-            number++
-            if (line ~ /LCOV_EXCL_START/) inside = 1
-            if (inside || line ~ /LCOV_EXCL_LINE/) marked[number]
-            if (line ~ /LCOV_EXCL_STOP/) inside = 0
-        }
-        close(path)
-    }
-    /^SF:/ {
-        path = substr($0, 4)
-        sub(root, "", path)
-        wanted = 0
-        for (i = 1; i <= n; i++) if (index(path, folder[i] "/") == 1) wanted = 1
-        if (path ~ left_out) wanted = 0
-        lines = line_hits = branches = branch_hits = 0
-        if (wanted) { read_marks(path); print }
-        next
-    }
-    !wanted { next }
-    /^DA:/ {
-        split(substr($0, 4), f, ",")
-        if (f[1] in marked) next
-        lines++
-        line_hits += f[2] > 0
-        print
-        next
-    }
-    /^BRDA:/ {
-        split(substr($0, 6), f, ",")
-        if (f[1] in marked) next
-        branches++
-        branch_hits += f[4] != "-" && f[4] > 0
-        print
-        next
-    }
-    /^end_of_record/ {
-        printf "LF:%d\nLH:%d\nBRF:%d\nBRH:%d\n%s\n", lines, line_hits, branches, branch_hits, $0
-    }' $out/all.info >$out/coverage.info
+tools/check/coverage_merge.py $out/all.info $out/branches.json "$left_out" "${folders[@]}" >$out/coverage.info ||
+    { echo "0 passed, 1 failed"; exit 1; }
 genhtml --branch-coverage --quiet -o $out/html $out/coverage.info >>$out/coverage.log 2>&1
 
 # Per folder: lines and branches found and hit. LF, LH, BRF and BRH close each file's record. The
