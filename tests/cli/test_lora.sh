@@ -119,7 +119,7 @@ adapt llama tokens-r --target-modules embed_tokens,v_proj --resume
 [[ -n $whole && $(json state_digest) == "$whole" ]]
 check $? "an adapter of the table goes on to the same bits" "$err"
 expect 2 'table of tokens is not merged' export --model "$work/llama" --adapter "$work/tokens" --merge --to "$work/x"
-expect 2 'adapters of a table of tokens have none' plan --model tiny-llama --lora-r 2 --use-dora --target-modules embed_tokens
+expect 2 'adapters of a table of tokens and of convolutions have none' plan --model tiny-llama --lora-r 2 --use-dora --target-modules embed_tokens
 expect 2 'drops elements of its embedding' plan --model tiny --lora-r 2 --target-modules wte --dropout 0.1
 
 # verifies layers-30.9e88

@@ -482,9 +482,9 @@ static void touch_while_busy(bench *b)
     const pid_t child = fork();
     if (child == 0) {
         (void)signal(SIGSEGV, SIG_DFL); /* cmocka's own would go on with the next test */
-        const int before = cuda->upload(b->context, 0, b->x, BYTES);
+        const bp_status before = cuda->upload(b->context, 0, b->x, BYTES);
         memcpy(b->y, (const void *)(uintptr_t)context->arena, BYTES); /* idle: the host's */
-        const int run = cuda->run(b->context, 1);
+        const bp_status run = cuda->run(b->context, 1);
         bp_leave(before != BP_OK || run != BP_OK ||
                  *(const volatile unsigned char *)(uintptr_t)context->arena != 77);
     }
