@@ -51,6 +51,9 @@ began=$SECONDS
     hosts_cut
 ) &
 hosts --max-steps 300 --silence-limit 3
+# On a busy machine the launcher may see first that its own daemon beyond the cable is gone, and ends with a code
+# of its own (205); that the ranks ended with 10 is then in what it says of their call of MPI_Abort.
+[[ $code -ne 10 && $err == *'lost communication with a remote daemon'* && $err == *'with errorcode 10.'* ]] && code=10
 [[ $code -eq 10 && $((SECONDS - began)) -lt 45 ]]
 check $? "a cable that is cut: exit code 10 within the limits ($code, $((SECONDS - began)) s)" "$out$err"
 [[ $(grep -c '^bedplate:.*a rank is lost' <<<"$err") -eq 1 ]] && grep -q "rank [0-3] on $hosts_b, .*step [0-9]" <<<"$err"
