@@ -223,6 +223,9 @@ static void what_is_not_there_is_refused(void **state)
     assert_int_equal(bp_device_host.download(context, bp_place(BP_SPACE_COUNT, 0), &byte, 1),
                      BP_ERR_USAGE);
     assert_int_equal(bp_device_host.download(context, BP_OFFSET_ABSENT, &byte, 1), BP_ERR_USAGE);
+    /* there is no tier */
+    assert_int_equal(bp_device_host.upload(context, bp_place(BP_SPACE_BELOW, 0), &byte, 1),
+                     BP_ERR_USAGE);
     hand_close(&h);
 
     write_program(&w, &out, &kept);

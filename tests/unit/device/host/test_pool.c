@@ -134,6 +134,7 @@ static void workers_move_and_come_back(void **state)
     const uint32_t all = pool.processors;
     assert_true(all >= 1);
     static uint16_t before[BP_POOL_PROCESSORS], after[BP_POOL_PROCESSORS];
+    assert_int_equal(bp_cpu_allowed(after, 1), 1); /* as many as there is room for */
     assert_int_equal(bp_cpu_allowed(before, BP_POOL_PROCESSORS), all);
     bp_pool_run(&pool, count_tasks, &work, 60, false); /* every worker has begun, or will */
     for (uint32_t first = 0; first < all; first++) {

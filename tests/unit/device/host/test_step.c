@@ -290,6 +290,72 @@ static void adamw_agrees_over_a_list_on(kernel_device *on)
 /* verifies device-3.0681 */
 TEST_ON_HOST(adamw_agrees_over_a_list)
 
+/* The slow average of AdEMAMix after one step from nothing: of betas that are 0 there is no
+ * logarithm, and beta3 is taken as it is. */
+static float slow_average(kernel_device *on, double beta1, double beta3)
+{
+    const bp_ademamix_scalars s = {.count = 1,
+                                   .rate_scale = 1.0,
+                                   .beta1 = beta1,
+                                   .beta2 = 0.999,
+                                   .beta3 = beta3,
+                                   .epsilon = 1e-8,
+                                   .alpha = 5.0,
+                                   .t_beta3 = 60.0};
+    kernel_case c;
+    kernel_case_init(&c, on->device, BP_KERNEL_ademamix, &s, 1,
+                     1u << OPERAND(ademamix, master) | 1u << OPERAND(ademamix, trust));
+    *(float *)AT(&c, ademamix, gradient) = 2.0f;
+    *(bp_control_block *)AT(&c, ademamix, control) =
+        (bp_control_block){.applied = 30, .clip = 1.0f, .correction1 = 1.0, .correction2 = 1.0};
+    *(bp_step_block *)AT(&c, ademamix, step) = (bp_step_block){.learning_rate = 0.01f};
+    kernel_case_run(&c, on);
+    const float average = *(float *)AT(&c, ademamix, state2);
+    kernel_case_free(&c);
+    return average;
+}
+
+static void betas_may_be_zero_on(kernel_device *on)
+{
+    assert_true(fabs((double)slow_average(on, 0.0, 0.75) - 0.5) < 1e-6);
+    assert_true(slow_average(on, 0.9, 0.0) == 2.0f);
+    assert_true(slow_average(on, 0.5, 0.75) > 0.5f); /* half way between */
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(betas_may_be_zero)
+
+/* What has no length has no ratio, and what has no norm is not clipped. */
+static void lengths_may_be_zero_on(kernel_device *on)
+{
+    static const struct {
+        double weight, update;
+        float trust;
+    } rows[] = {{4.0, 1.0, 4.0f}, {4.0, 0.0, 1.0f}, {0.0, 1.0, 1.0f}, {0.0, 0.0, 1.0f}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const bp_trust_ratio_scalars s = {.pairs = 1, .coefficient = 2.0};
+        kernel_case c;
+        kernel_case_init(&c, on->device, BP_KERNEL_trust_ratio, &s, 1, 0);
+        ((double *)AT(&c, trust_ratio, partials))[0] = rows[i].weight;
+        ((double *)AT(&c, trust_ratio, partials))[1] = rows[i].update;
+        kernel_case_run(&c, on);
+        assert_true(*(float *)AT(&c, trust_ratio, trust) == rows[i].trust);
+        kernel_case_free(&c);
+    }
+    const bp_step_decide_scalars s = {
+        .partials = 1, .beta1 = 0.9, .beta2 = 0.999, .percentile = 90};
+    kernel_case c;
+    kernel_case_init(&c, on->device, BP_KERNEL_step_decide, &s, 1, 0);
+    memset(AT(&c, step_decide, norms), 0, BP_NORM_HISTORY * sizeof(float));
+    *(double *)AT(&c, step_decide, sums) = 0.0;
+    *(bp_control_block *)AT(&c, step_decide, control) = (bp_control_block){.applied = 0};
+    *(bp_result_block *)AT(&c, step_decide, result) = (bp_result_block){.loss_sum = 1.0};
+    kernel_case_run(&c, on);
+    assert_true(((bp_control_block *)AT(&c, step_decide, control))->clip == 1.0f);
+    kernel_case_free(&c);
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(lengths_may_be_zero)
+
 /* Every element by its own number, whatever the runs that tasks are cut into. */
 static void random_normal_draws_by_number_on(kernel_device *on)
 {
@@ -367,6 +433,8 @@ int main(void)
         cmocka_unit_test(decision_clips_and_counts),
         cmocka_unit_test(decision_skips_what_is_not_finite),
         cmocka_unit_test(decision_clips_at_a_percentile),
+        cmocka_unit_test(betas_may_be_zero),
+        cmocka_unit_test(lengths_may_be_zero),
         cmocka_unit_test(decision_clips_by_the_step_before),
         cmocka_unit_test(adamw_agrees_over_a_list),
         cmocka_unit_test(random_normal_draws_by_number),
