@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "core/number/quantised.h"
 #include "device/host/host.h"
+#include "device/host/matmul/matmul_pack.h"
 #include "tests/support/kernel_case.h"
 
 #define AT(c, kernel, name) kernel_case_at((c), 0, OPERAND(kernel, name))
@@ -86,9 +88,10 @@ static void fill_matmul(kernel_case *c, uint64_t seed)
 /* verifies device-3.0681 */
 static void matmul_agrees_in_every_transposition_on(kernel_device *on)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 5},   {7, 1, 33},    {3, 5, 7},
-                                       {16, 16, 16}, {33, 49, 70}, {64, 130, 31}, {25, 97, 530}};
-    for (uint32_t i = 0; i < 8; i++) {
+    static const int64_t sizes[][3] = {{1, 1, 1},     {1, 17, 5},    {7, 1, 33},
+                                       {3, 5, 7},     {16, 16, 16},  {33, 49, 70},
+                                       {64, 130, 31}, {25, 97, 530}, {70, 90, 40}};
+    for (uint32_t i = 0; i < 9; i++) {
         for (int64_t flags = 0; flags < 8; flags++) {
             int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
             int64_t ta = flags & 1, tb = flags >> 1 & 1, add = flags >> 2;
@@ -229,12 +232,93 @@ static void gelu_backward_agrees_with_differences_on(kernel_device *on)
 /* verifies layers-4.97f8 */
 TEST_ON_HOST(gelu_backward_agrees_with_differences)
 
+/* One row times a stored matrix, (n, k) where it is turned, else (k, n). */
+static void check_stored(kernel_device *on, int64_t form, int64_t turned, int64_t n, int64_t k)
+{
+    const bp_matmul_quantised_scalars s = {
+        .m = 1, .n = n, .k = k, .lda = k, .ldc = n, .transpose_b = turned, .form = form};
+    const uint64_t count = (uint64_t)(n * k), rows = (uint64_t)(turned != 0 ? n : k);
+    kernel_case c;
+    kernel_case_init(&c, on->device, BP_KERNEL_matmul_quantised, &s, 1,
+                     1u << OPERAND(matmul_quantised, before) |
+                         1u << OPERAND(matmul_quantised, bias) |
+                         1u << OPERAND(matmul_quantised, residual));
+    uint8_t *codes = AT(&c, matmul_quantised, codes);
+    float *scales = AT(&c, matmul_quantised, scales);
+    const float *x = AT(&c, matmul_quantised, a);
+    for (uint64_t i = 0; i < bp_quantised_codes(count, form); i++) {
+        const uint8_t code = (uint8_t)(i * 151 + i / 7 * 29);
+        const bool head = i % (BP_FP8_BLOCK + BP_FP8_HEADER) < BP_FP8_HEADER;
+        codes[i] = form != BP_QUANTISED_FP8 ? code : head ? 127 : (uint8_t)(code & 0xb7);
+    }
+    for (uint64_t i = 0; i < bp_quantised_scales(rows, count, form) / sizeof(float); i++) {
+        scales[i] = 0.5f + 0.01f * (float)(i % 37);
+    }
+    fill_normal(AT(&c, matmul_quantised, a), (uint64_t)k, 3, 1.0);
+    const bp_quantised_matrix b = {form, count / rows, codes, scales, NULL};
+    kernel_case_run(&c, on);
+    const float *got = AT(&c, matmul_quantised, c);
+    for (int64_t j = 0; j < n; j++) {
+        double sum = 0.0, size = 0.0;
+        for (int64_t i = 0; i < k; i++) {
+            const uint64_t at = (uint64_t)(turned != 0 ? j * k + i : i * n + j);
+            const double term = (double)x[i] * (double)bp_quantised_value(&b, at);
+            sum += term;
+            size += fabs(term);
+        }
+        assert_true(fabs((double)got[j] - sum) <= 2e-6 * size);
+    }
+    kernel_case_free(&c);
+}
+
+/* Blocks that rows end with, and that they do not; more terms than a strip has; few columns. */
+static void one_row_of_stored_weights_on(kernel_device *on)
+{
+    static const int64_t forms[] = {BP_QUANTISED_NF4, BP_QUANTISED_INT8, BP_QUANTISED_FP8};
+    static const int64_t sizes[][2] = {{40, 64},  {64, 128}, {130, 256},
+                                       {40, 100}, {3, 8256}, {21, 33}};
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            check_stored(on, forms[f], 0, sizes[i][0], sizes[i][1]);
+            check_stored(on, forms[f], 1, sizes[i][0], sizes[i][1]);
+        }
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(one_row_of_stored_weights)
+
+/* One row is streamed, not cut into blocks; what computes nothing needs nothing. */
+/* verifies device-3.0681 */
+static void work_of_every_size(void **state)
+{
+    (void)state;
+    for (int64_t m = 1; m <= 3; m++) {
+        const bp_matmul_scalars plain = {.m = m, .n = 40, .k = 64, .lda = 64, .ldb = 40, .ldc = 40};
+        const bp_matmul_quantised_scalars codes = {
+            .m = m, .n = 40, .k = 64, .lda = 64, .ldc = 40, .form = BP_QUANTISED_NF4};
+        assert_true(bp_matmul_fits(BP_KERNEL_matmul, &plain, NULL, UINT64_MAX) == (m > 1));
+        assert_true(bp_matmul_fits(BP_KERNEL_matmul_quantised, &codes, NULL, UINT64_MAX) ==
+                    (m > 1));
+        assert_false(bp_matmul_fits(BP_KERNEL_matmul, &plain, NULL, 64));
+        assert_false(bp_matmul_fits(BP_KERNEL_matmul_quantised, &codes, NULL, 64));
+        assert_true(bp_matmul_quantised_workspace(&codes, NULL) > 0);
+        bp_matmul_quantised_scalars none = codes;
+        none.n = 0;
+        assert_int_equal(bp_matmul_quantised_workspace(&none, NULL), 0);
+        none = codes;
+        none.k = -1;
+        assert_int_equal(bp_matmul_quantised_workspace(&none, NULL), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_agrees_in_every_transposition),
         cmocka_unit_test(matmul_adds_bias_residual_and_gelu),
         cmocka_unit_test(matmul_residual_in_place),
+        cmocka_unit_test(one_row_of_stored_weights),
+        cmocka_unit_test(work_of_every_size),
         cmocka_unit_test(bias_backward_sums_columns),
         cmocka_unit_test(gelu_forward_agrees),
         cmocka_unit_test(gelu_backward_agrees_with_differences),
