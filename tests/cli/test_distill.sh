@@ -23,6 +23,24 @@ run distill --model "$work/teacher" "${shape[@]}" --distill-top-k 8 --per-device
 cmp -s "$work/said" "$work/again"
 check $? "other batches and threads write the same bytes" "$err"
 
+# What stands at the output stays until there is something whole; and it is nothing that is read.
+mkdir "$work/again.tmp"
+expect 6 'again.tmp' distill --model "$work/teacher" "${shape[@]}" --distill-top-k 4 --output "$work/again"
+cmp -s "$work/said" "$work/again"
+check $? "what was there is there" "$err"
+rmdir "$work/again.tmp"
+cp "$work/data.jsonl" "$work/data.tmp"
+cat "$work/data.jsonl" "$work/teacher/model.safetensors" "$work/teacher/config.json" >"$work/before"
+ln -s "$work/teacher/config.json" "$work/link"
+for file in data.jsonl teacher/model.safetensors teacher/config.json link; do
+    expect 2 'is a file that is read' distill --model "$work/teacher" "${shape[@]}" --output "$work/$file"
+done
+expect 2 'data.tmp.*another --output' distill --model "$work/teacher" --data "$work/data.tmp" --max-seq-length 48 --output "$work/data"
+expect 2 'is a file that is read' distill --model "$work/teacher" --data "$work/data.jsonl" "$work/data.tmp" --data-weights 1,1 \
+    --max-seq-length 48 --output "$work/data.tmp"
+cat "$work/data.jsonl" "$work/teacher/model.safetensors" "$work/teacher/config.json" | cmp -s - "$work/before"
+check $? "what is read is not touched"
+
 student=(train --model tiny "${shape[@]}" --seed 5 --per-device-train-batch-size 4 --gradient-accumulation-steps 2
     --learning-rate 1e-3 --max-steps 12 --distill "$work/said" --distill-alpha 0.7 --distill-temperature 2)
 run "${student[@]}" --output-dir "$work/a" --logging-steps 1 --json
@@ -97,6 +115,9 @@ expect 4 'of a row is damaged: row \(found 1\)' train --model tiny "${shape[@]}"
 cp "$work/said" "$work/bad"
 printf '\x7f' | dd of="$work/bad" bs=1 seek=20 conv=notrunc 2>/dev/null
 expect 4 'header of what the teacher says is damaged' plan --model tiny "${shape[@]}" --distill "$work/bad"
+run distill --model tiny "${shape[@]}" --distill-top-k 8 --output "$work/bad"
+head -c $((96 + 10 * (16 + 8 * 8 * 48))) "$work/said" | dd of="$work/bad" conv=notrunc 2>/dev/null
+expect 4 'its rows are not those that the header was made of' train --model tiny "${shape[@]}" --max-steps 1 --distill "$work/bad" --output-dir "$work/x"
 head -c 9000 "$work/said" >"$work/bad"
 expect 4 'not whole' plan --model tiny "${shape[@]}" --distill "$work/bad"
 for verb in "distill --output $work/x.said" "plan --distill $work/said"; do

@@ -144,9 +144,45 @@ run train --max-steps 3 --seed 7 --model tiny --per-device-train-batch-size 2 --
 check $? "another teacher's file is another run" "$code $err"
 cp "$work/kept" "$work/said"
 
-# The record of a run is executed again.
+# The record of a run is executed again; the teacher is found where it was, or where it is said to be, by what it says.
 trained a --model tiny --save-steps 1
 expect 0 '^3 of 3 steps proven' replay "$work/a" --all
+mv "$work/said" "$work/moved"
+expect 4 'said: .*that the run read is not here; say where it is.*right would be --distill' replay "$work/a" --all
+expect 0 '^3 of 3 steps proven' replay "$work/a" --all --distill "$work/moved"
+
+# The same weights under another configuration, or an adapter that counts for more, say something else: another teacher.
+cp -r "$work/teacher" "$work/wider"
+sed -i 's/"layer_norm_epsilon": *[^,}]*/"layer_norm_epsilon": 0.25/' "$work/wider/config.json"
+run distill --model "$work/wider" "${shape[@]}" --output "$work/said" --json
+[[ $code -eq 0 && $(json teacher_digest) != "$teacher" ]]
+check $? "another epsilon is another teacher" "$out$err"
+expect 4 'not the one that the run read' replay "$work/a" --all
+grep -q "$work/said" <<<"$err"
+check $? "which a replay names" "$err"
+resumed=(train --max-steps 3 --seed 7 --model tiny --per-device-train-batch-size 2 --gradient-accumulation-steps 4 --distill-alpha 0.8
+    --distill-temperature 1.5 --learning-rate 1e-3 "${shape[@]}" --json --output-dir "$work/a" --resume)
+trained a --model tiny
+right=$digest said=$work/moved
+trained a --model tiny
+[[ $code -eq 0 && -n $digest && $digest != "$right" ]]
+check $? "and which teaches something else" "$err"
+right=$digest
+trained a --model tiny --stop-at-step 2
+expect 2 'data differs from the snapshot.s' "${resumed[@]}" --distill "$work/said"
+expect 2 'data differs from the snapshot.s' "${resumed[@]}"
+mv "$work/moved" "$work/said"
+run "${resumed[@]}" --distill "$work/said"
+[[ $code -eq 0 && $(json state_digest) == "$right" ]]
+check $? "a file that was moved is the same" "$out$err"
+said=$work/said
+run train --model tiny "${shape[@]}" --max-steps 4 --lora-r 2 --learning-rate 1e-2 --output-dir "$work/adapter"
+run distill --model tiny --adapter "$work/adapter" "${shape[@]}" --output "$work/adapted" --json
+one=$(json teacher_digest)
+sed -i 's/"lora_alpha": *[0-9.]*/"lora_alpha": 64/' "$work/adapter/adapter_config.json"
+run distill --model tiny --adapter "$work/adapter" "${shape[@]}" --output "$work/adapted" --json
+[[ $code -eq 0 && -n $one && $(json teacher_digest) != "$one" ]]
+check $? "an adapter that counts for more is another teacher" "$one $out$err"
 
 # Tokenizers: the same one's tokens serve a model with a larger table; another one's are refused by name.
 small=tests/golden/tokenizers

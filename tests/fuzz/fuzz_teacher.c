@@ -23,7 +23,7 @@ static void teacher_row(const bp_teacher_head *head, uint32_t inputs, uint64_t *
     }
 }
 
-/* Reads the first rows. */
+/* Reads the rows' digests, and the first rows. */
 static void teacher_file(const uint8_t *bytes, size_t size)
 {
     one_file one;
@@ -35,6 +35,12 @@ static void teacher_file(const uint8_t *bytes, size_t size)
     const bp_teacher_head *head = &file.head;
     if (status != error.code || (status != BP_OK && status != BP_ERR_DATA)) {
         abort();
+    }
+    if (status == BP_OK) {
+        status = bp_teacher_file_check(&file);
+        if (status != error.code || (status != BP_OK && status != BP_ERR_DATA)) {
+            abort();
+        }
     }
     const bool small = status == BP_OK && bp_teacher_row_bytes(head) <= TEACHER_ROW;
     for (uint64_t i = 0; small && i < head->rows && i < 16; i++) {
@@ -53,7 +59,7 @@ static void teacher_file(const uint8_t *bytes, size_t size)
     }
 }
 
-/* As one who writes the digests over bytes of his own would: the first rows have those of zeros. */
+/* As one who writes the digests over bytes of his own would: all rows have those of zeros. */
 static void teacher_digests(uint8_t *bytes, size_t size)
 {
     bp_teacher_head head;
@@ -61,9 +67,8 @@ static void teacher_digests(uint8_t *bytes, size_t size)
         return;
     }
     memcpy(&head, bytes, TEACHER_HEAD);
-    memcpy(head.magic, "BPTEACH1", sizeof head.magic);
-    head.digest = bp_digest_of(&head.data, TEACHER_HEAD - offsetof(bp_teacher_head, data), 0);
-    memcpy(bytes, &head, TEACHER_HEAD);
+    bp_digest content;
+    bp_digest_begin(&content, 0);
     const uint64_t row = head.top_k - 1u < 200u ? bp_teacher_row_bytes(&head) : UINT64_MAX;
     for (uint64_t at = TEACHER_HEAD; row <= TEACHER_ROW && at + row <= size; at += row) {
         const uint32_t inputs = head.sequence - (at > TEACHER_HEAD ? head.sequence / 2 : 0);
@@ -74,7 +79,12 @@ static void teacher_digests(uint8_t *bytes, size_t size)
         bp_digest_add(&said, bytes + at + sizeof digests, (size_t)row - sizeof digests);
         digests[1] = bp_digest_end(&said);
         memcpy(bytes + at, digests, sizeof digests);
+        bp_digest_add(&content, &digests[1], sizeof digests[1]);
     }
+    memcpy(head.magic, "BPTEACH2", sizeof head.magic);
+    head.content = bp_digest_end(&content);
+    head.digest = bp_digest_of(&head.data, TEACHER_HEAD - offsetof(bp_teacher_head, data), 0);
+    memcpy(bytes, &head, TEACHER_HEAD);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

@@ -220,12 +220,33 @@ static bp_status replay_check_files(replay *r)
     return BP_OK;
 }
 
+/* What names the data names the teacher's file too, by its content. */
+static bp_status replay_check_teacher(replay *r)
+{
+    char wanted[DISTILL_IDENTITY];
+    if (r->run.distill == NULL ||
+        !record_value(r->head, strlen(r->head), "tokens", wanted, sizeof wanted)) {
+        return BP_OK;
+    }
+    const char *right = strstr(wanted, " teacher "), *found = strstr(r->t.identity, " teacher ");
+    if (right == NULL || found == NULL || strcmp(right, found) == 0) {
+        return BP_OK;
+    }
+    const bp_status status =
+        bp_error_set(&r->error, BP_ERR_DATA, where,
+                     "the file that is here is not the one that the run read", r->run.distill);
+    bp_error_found(&r->error, found + 1, strlen(found + 1));
+    bp_error_right(&r->error, right + 1);
+    return status;
+}
+
 static bp_status replay_open(replay *r)
 {
     training *t = &r->t;
     BP_TRY(training_read(t, &r->run));
     BP_TRY(checkpoint_recall(&t->points, &t->s));
     BP_TRY(training_feed(t));
+    BP_TRY(replay_check_teacher(r));
     BP_TRY(training_open(t));
     t->points.place.directory = r->set->words.item[0];
     BP_TRY(replay_check_files(r));
@@ -543,6 +564,7 @@ int cmd_replay(const settings *set)
                                        : session_report(&r.t.s, status);
         checkpoint_end(&r.t.points);
         rollback_forget(&r.copy);
+        distill_close(&r.t.words);
         data_set_close(&r.t.data);
         session_end(&r.t.s);
     }

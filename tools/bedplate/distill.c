@@ -4,9 +4,10 @@
 
 #include <string.h>
 
-#include "core/number/digest.h"
+#include "core/compile/adapter.h"
 #include "layers/rnn.h"
 #include "tools/formats/data_key.h"
+#include "tools/formats/family.h"
 
 static const char where[] = "distill";
 
@@ -15,10 +16,11 @@ static bp_status refuse_file(const distill *d, const char *text)
     return bp_error_set(&d->s->error, BP_ERR_DATA, where, text, d->file.path);
 }
 
-static bp_status refuse_number(const distill *d, const char *text, uint64_t found, uint64_t wanted)
+static bp_status refuse_number(const distill *d, const char *text, uint64_t found, bp_limit limit,
+                               uint64_t wanted)
 {
     return bp_error_limit(&d->s->error, BP_ERR_DATA, where, text, d->file.path, (int64_t)found,
-                          BP_LIMIT_EXACT, (int64_t)wanted);
+                          limit, (int64_t)wanted);
 }
 
 static void distill_begin(distill *d, session *s, const char *path)
@@ -34,12 +36,18 @@ static bp_status check_rows(const distill *d)
     if (head->sequence != spec->sequence) {
         return refuse_number(d,
                              "the teacher's rows are of another length: --max-seq-length, of both",
-                             head->sequence, spec->sequence);
+                             head->sequence, BP_LIMIT_EXACT, spec->sequence);
     }
     if ((head->packed != 0) != spec->packed) {
         return refuse_file(d, head->packed != 0
                                   ? "the teacher's rows hold several documents: --packing, of both"
                                   : "the teacher's rows hold one document: no --packing, of both");
+    }
+    if (head->words > spec->config.vocabulary) {
+        return refuse_number(d,
+                             "the teacher says tokens that the model does not have: its largest, "
+                             "+ 1",
+                             head->words, BP_LIMIT_MOST, spec->config.vocabulary);
     }
     return BP_OK;
 }
@@ -118,9 +126,10 @@ static bp_status check_data(const distill *d, const bp_feed *feed, const char *i
     }
     if (head->rows != feed->windows) {
         return refuse_number(d, "what the teacher says is of other data: rows", head->rows,
-                             feed->windows);
+                             BP_LIMIT_EXACT, feed->windows);
     }
-    return same ? BP_OK : refuse_file(d, "what the teacher says is of other data");
+    return same ? bp_teacher_file_check(&d->file)
+                : refuse_file(d, "what the teacher says is of other data");
 }
 
 bp_status distill_open(distill *d, session *s, bp_feed *feed, char *identity)
@@ -181,8 +190,41 @@ static bp_status write_group(void *user, const bp_runtime *runtime)
     return BP_OK;
 }
 
-/* Of all weights: those that could be trained, and frozen ones. */
-static bp_status weights_digest(session *s, uint64_t *digest)
+static void add_real(bp_digest *all, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bp_data_key_number(all, bits);
+}
+
+/* What adapters count for, of each module that has one. */
+static void add_adapters(bp_digest *all, const session *s)
+{
+    const bp_emit *emit = &s->runtime.emit;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (bp_adapter_module_length(bp_emit_name(emit, i)) > 0) {
+            const bp_lora_part part = bp_adapter_part(emit, i);
+            add_real(all, part.rank > 0 ? bp_adapter_scale(&s->spec.lora, part) : 0.0);
+        }
+    }
+}
+
+/* The model's configuration, as a snapshot's keys have it. */
+static void add_config(bp_digest *all, const bp_model_config *config)
+{
+    char value[BP_ROW_VALUE_BYTES];
+    bp_digest_add(all, config->family->model_type, strlen(config->family->model_type) + 1);
+    for (size_t i = 0; i < config->family->row_count; i++) {
+        if (bp_row_value(config, i, value)) {
+            const char *key = config->family->rows[i].key;
+            bp_digest_add(all, key, strlen(key) + 1);
+            bp_digest_add(all, value, strlen(value) + 1);
+        }
+    }
+}
+
+/* Of all weights, those that could be trained and frozen ones, and of what is made of them. */
+static bp_status teacher_digest(session *s, uint64_t *digest)
 {
     static unsigned char piece[65536];
     bp_digest all;
@@ -191,6 +233,8 @@ static bp_status weights_digest(session *s, uint64_t *digest)
     BP_TRY(bp_runtime_base_digest(&s->runtime, &there, &base));
     bp_digest_begin(&all, 0);
     bp_data_key_number(&all, base);
+    add_config(&all, &s->spec.config);
+    add_adapters(&all, s);
     for (uint32_t i = 0; i < bp_runtime_state_count(&s->runtime); i++) {
         const bp_state_tensor tensor = bp_runtime_state_tensor(&s->runtime, i);
         for (uint64_t at = 0, some; at < tensor.bytes; at += some) {
@@ -216,7 +260,7 @@ bp_status distill_write(distill *d, session *s, bp_feed *feed, const char *ident
                                      .sequence = spec->sequence,
                                      .top_k = spec->distill.top_k,
                                      .packed = spec->packed ? 1 : 0};
-    BP_TRY(weights_digest(s, &d->file.head.teacher));
+    BP_TRY(teacher_digest(s, &d->file.head.teacher));
     BP_TRY(take_row(d));
     BP_TRY(bp_teacher_file_begin(&d->file));
     distill_source from = {d, feed};

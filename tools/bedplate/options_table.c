@@ -334,7 +334,7 @@ static const option table[] = {
     {"ref-model", OPTION_TEXT, READS, AT(ref_model), 0, 0, NULL, "DIR", true,
      "dpo, kto: the reference's weights; else those that training begins with "
      "(docs/preferences.md)"},
-    {"distill", OPTION_TEXT, LEARNS, AT(distill), 0, 0, NULL, "FILE", true,
+    {"distill", OPTION_TEXT, LEARNS | VERB_REPLAY, AT(distill), 0, 0, NULL, "FILE", false,
      "what a teacher says of the data, of `bedplate distill`: the loss is (1 - alpha) cross "
      "entropy + alpha T^2 KL(teacher || model) (docs/distillation.md)"},
     {"distill-alpha", OPTION_REAL, LEARNS, AT(distill_alpha), 0, 1, "0.5", "F", true,

@@ -295,6 +295,7 @@ int replay_documents(const settings *set, const settings *run)
     static training t; /* large, and it must not move */
     const bp_status status = documents_list(&t, set, run);
     const int code = session_report(&t.s, status);
+    distill_close(&t.words);
     data_set_close(&t.data);
     session_end(&t.s);
     return code;

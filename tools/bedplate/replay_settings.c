@@ -12,7 +12,8 @@
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/record_read.h"
 
-#define POOL_BYTES ((size_t)1 << 18)
+#define POOL_BYTES        ((size_t)1 << 18)
+#define SETTINGS_IDENTITY 256 /* room for what names a run's data */
 
 static const char where[] = "replay";
 
@@ -168,6 +169,27 @@ static bp_status settings_check_files(const settings *to, const char *run, size_
     return record_files_each(run, length, "eval_data", settings_present, &held);
 }
 
+/* A run with a teacher says so where it names its data: the file has to be there. */
+static bp_status settings_check_teacher(const settings *to, const char *run, size_t length,
+                                        bp_error *error)
+{
+    char data[SETTINGS_IDENTITY];
+    struct stat about;
+    const bool taught =
+        record_value(run, length, "tokens", data, sizeof data) && strstr(data, " teacher ") != NULL;
+    if (!taught || (to->distill != NULL && stat(to->distill, &about) == 0)) {
+        return BP_OK;
+    }
+    const bp_status status =
+        bp_error_set(error, BP_ERR_DATA, where,
+                     "the file of what a teacher says that the run read is not here; say where it "
+                     "is",
+                     to->distill != NULL ? to->distill : "--distill");
+    bp_error_found(error, "nothing", 7);
+    bp_error_right(error, "--distill");
+    return status;
+}
+
 /* How it is computed is the replay's own choice. */
 static void settings_execution(settings *to, const settings *asked)
 {
@@ -200,6 +222,7 @@ bp_status replay_settings_fill(settings *to, const settings *asked, const char *
     to->model = asked->model;
     to->tokenizer = asked->tokenizer;
     to->adapter = asked->adapter;
+    to->distill = asked->distill;
     to->continue_from = asked->continue_from;
     to->data = asked->data;
     to->eval_data = asked->eval_data;
@@ -210,6 +233,7 @@ bp_status replay_settings_fill(settings *to, const settings *asked, const char *
     settings_path(line, started, "model", &to->model);
     settings_path(line, started, "tokenizer", &to->tokenizer);
     settings_path(line, started, "adapter", &to->adapter);
+    settings_path(line, started, "distill", &to->distill);
     settings_path(line, started, "continue_from", &to->continue_from);
     bp_status status = BP_OK;
     if (started > 0 && to->data.count == 0) {
@@ -221,5 +245,6 @@ bp_status replay_settings_fill(settings *to, const settings *asked, const char *
     free(line);
     BP_TRY(status);
     BP_TRY(settings_check_files(to, run, length, error));
+    BP_TRY(settings_check_teacher(to, run, length, error));
     return optimizer_settle(to);
 }

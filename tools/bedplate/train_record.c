@@ -164,6 +164,7 @@ static void event_start(checkpoint *c)
     event_paths(line, "eval_data", &set->eval_data);
     line_text(line, "tokenizer", set->tokenizer != NULL ? set->tokenizer : "");
     line_text(line, "adapter", set->adapter != NULL ? set->adapter : "");
+    line_text(line, "distill", set->distill != NULL ? set->distill : "");
     line_text(line, "continue_from", set->continue_from != NULL ? set->continue_from : "");
     events_end(&c->log);
 }

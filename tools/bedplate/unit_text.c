@@ -237,9 +237,9 @@ static bool unit_is_written(const option *which)
 
 static bool unit_is_path(const option *which, const char *value)
 {
-    static const char *const names[] = {"data",    "eval-data",    "tokenizer",  "adapter",
-                                        "metrics", "stop-when",    "output-dir", "logging-dir",
-                                        "config",  "continue-from"};
+    static const char *const names[] = {"data",    "eval-data",     "tokenizer",  "adapter",
+                                        "metrics", "stop-when",     "output-dir", "logging-dir",
+                                        "config",  "continue-from", "distill"};
     bool is = strcmp(which->name, "model") == 0 && access(value, F_OK) == 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         is = is || strcmp(which->name, names[i]) == 0;

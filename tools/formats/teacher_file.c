@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "core/file/storage.h"
-#include "core/number/digest.h"
 #include "core/number/forms.h"
+#include "tools/formats/data_key.h"
+#include "tools/formats/replace.h"
 
 enum { DIGESTS = 2 * sizeof(uint64_t) }; /* before what a row says */
 
-static const char where[] = "teacher", magic[] = "BPTEACH1";
+static const char where[] = "teacher", magic[] = "BPTEACH2";
 
 static uint64_t row_numbers(const bp_teacher_head *head)
 {
@@ -70,7 +71,8 @@ static bp_status refuse_row(const bp_teacher_file *file, bp_status code, const c
 static bool head_possible(const bp_teacher_head *head)
 {
     return head->sequence > 0 && head->top_k > 0 && head->top_k <= BP_DISTILL_MOST &&
-           head->top_k <= head->vocabulary && head->vocabulary <= INT32_MAX && head->packed <= 1;
+           head->top_k <= head->vocabulary && head->vocabulary <= INT32_MAX &&
+           head->words <= head->vocabulary && head->packed <= 1;
 }
 
 bp_status bp_teacher_file_open(bp_teacher_file *file)
@@ -78,9 +80,13 @@ bp_status bp_teacher_file_open(bp_teacher_file *file)
     bp_store *store = file->store;
     bp_teacher_head *head = &file->head;
     uint64_t bytes = 0;
+    bool there = true;
+    if (store->exists(store, file->path, &there) == BP_OK && !there) {
+        return teacher_refuse(file, "the file of what a teacher says cannot be read, there is "
+                                    "none: `bedplate distill` makes one");
+    }
     if (store->open_read(store, file->path, &file->file) != BP_OK) {
-        return teacher_refuse(file, "the file of what a teacher says cannot be read: `bedplate "
-                                    "distill` makes one");
+        return bp_storage_failed(file->error, store, "open", file->path);
     }
     file->open = true;
     if (store->file_size(store, file->file, &bytes) != BP_OK) {
@@ -143,6 +149,26 @@ static uint64_t row_at(const bp_teacher_head *head, uint64_t number)
     return sizeof *head + number * bp_teacher_row_bytes(head);
 }
 
+bp_status bp_teacher_file_check(const bp_teacher_file *file)
+{
+    bp_store *store = file->store;
+    const bp_teacher_head *head = &file->head;
+    bp_digest content;
+    bp_digest_begin(&content, 0);
+    for (uint64_t number = 0; number < head->rows; number++) {
+        uint64_t digest;
+        if (store->read_at(store, file->file, row_at(head, number) + sizeof digest, &digest,
+                           sizeof digest) != BP_OK) {
+            return bp_storage_failed(file->error, store, "read", file->path);
+        }
+        bp_data_key_number(&content, digest);
+    }
+    return bp_digest_end(&content) == head->content
+               ? BP_OK
+               : teacher_refuse(file, "what the teacher says is damaged: its rows are not those "
+                                      "that the header was made of");
+}
+
 static uint64_t tokens_digest(const int32_t *tokens, uint32_t inputs)
 {
     return bp_digest_of(tokens, inputs * sizeof *tokens, 0);
@@ -154,6 +180,7 @@ bp_status bp_teacher_file_read(const bp_teacher_file *file, uint64_t number, con
     bp_store *store = file->store;
     const bp_teacher_head *head = &file->head;
     const uint64_t *digests = row;
+    const uint64_t most = vocabulary < head->words ? vocabulary : head->words;
     if (store->read_at(store, file->file, row_at(head, number), row,
                        (size_t)bp_teacher_row_bytes(head)) != BP_OK) {
         return bp_storage_failed(file->error, store, "read", file->path);
@@ -166,7 +193,7 @@ bp_status bp_teacher_file_read(const bp_teacher_file *file, uint64_t number, con
         return refuse_row(file, BP_ERR_DATA,
                           "what the teacher says is of other tokens than the data's: row", number);
     }
-    if (!row_possible(head, inputs, vocabulary, row)) {
+    if (!row_possible(head, inputs, most, row)) {
         return refuse_row(file, BP_ERR_DATA,
                           "what the teacher says of a row cannot be: a token that the model does "
                           "not have, or has twice, or what is no log-probability: row",
@@ -178,14 +205,32 @@ bp_status bp_teacher_file_read(const bp_teacher_file *file, uint64_t number, con
 bp_status bp_teacher_file_begin(bp_teacher_file *file)
 {
     bp_store *store = file->store;
-    if (store->open_write(store, file->path, &file->file) != BP_OK) {
-        return bp_storage_failed(file->error, store, "open", file->path);
+    char name[BP_STORE_PATH_MAX];
+    BP_TRY(bp_replace_name(name, file->path, file->error));
+    if (store->open_write(store, name, &file->file) != BP_OK) {
+        return bp_storage_failed(file->error, store, "open", name);
     }
     file->open = true;
+    file->writes = true;
+    file->head.words = 0;
+    bp_digest_begin(&file->content, 0);
     return BP_OK;
 }
 
-bp_status bp_teacher_file_write(const bp_teacher_file *file, uint64_t number, const int32_t *tokens,
+/* What the header says of all rows. */
+static void count_row(bp_teacher_file *file, size_t numbers, void *row)
+{
+    const int32_t *tops = bp_teacher_tops(&file->head, row);
+    const uint64_t *digests = row;
+    for (size_t i = 0; i < numbers; i++) {
+        if ((uint32_t)tops[i] >= file->head.words) {
+            file->head.words = (uint32_t)tops[i] + 1;
+        }
+    }
+    bp_data_key_number(&file->content, digests[1]);
+}
+
+bp_status bp_teacher_file_write(bp_teacher_file *file, uint64_t number, const int32_t *tokens,
                                 uint32_t inputs, void *row)
 {
     bp_store *store = file->store;
@@ -201,6 +246,7 @@ bp_status bp_teacher_file_write(const bp_teacher_file *file, uint64_t number, co
     memset(bp_teacher_logps(head, row) + there, 0, behind * sizeof(float));
     digests[0] = tokens_digest(tokens, inputs);
     digests[1] = row_digest(head, row);
+    count_row(file, there, row);
     return store->write_at(store, file->file, row_at(head, number), row,
                            (size_t)bp_teacher_row_bytes(head)) == BP_OK
                ? BP_OK
@@ -212,13 +258,20 @@ bp_status bp_teacher_file_end(bp_teacher_file *file)
     bp_store *store = file->store;
     bp_teacher_head *head = &file->head;
     memcpy(head->magic, magic, sizeof head->magic);
+    head->content = bp_digest_end(&file->content);
     head->digest = head_digest(head);
     if (store->write_at(store, file->file, 0, head, sizeof *head) != BP_OK) {
         return bp_storage_failed(file->error, store, "write", file->path);
     }
-    return store->sync(store, file->file) == BP_OK
-               ? BP_OK
-               : bp_storage_failed(file->error, store, "sync", file->path);
+    if (store->sync(store, file->file) != BP_OK) {
+        return bp_storage_failed(file->error, store, "sync", file->path);
+    }
+    file->open = false;
+    if (store->close(store, file->file) != BP_OK) {
+        return bp_storage_failed(file->error, store, "close", file->path);
+    }
+    file->writes = false;
+    return bp_replace_end(store, file->path, file->error);
 }
 
 void bp_teacher_file_close(bp_teacher_file *file)
@@ -226,5 +279,9 @@ void bp_teacher_file_close(bp_teacher_file *file)
     if (file->open) {
         (void)file->store->close(file->store, file->file);
         file->open = false;
+    }
+    if (file->writes) {
+        bp_replace_abandon(file->store, file->path);
+        file->writes = false;
     }
 }

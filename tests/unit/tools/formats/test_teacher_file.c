@@ -16,7 +16,7 @@
 #include "tests/support/store_memory.h"
 #include "tools/formats/teacher_file.h"
 
-enum { ROWS = 3, SEQUENCE = 4, TOP = 2, WORDS = 11, NUMBERS = SEQUENCE * TOP };
+enum { ROWS = 3, SEQUENCE = 4, TOP = 2, WORDS = 11, SAID = 9, NUMBERS = SEQUENCE * TOP };
 enum { HEAD = sizeof(bp_teacher_head), ROW = 16 + 8 * NUMBERS, WHOLE = HEAD + ROWS * ROW };
 
 static const char path[] = "said";
@@ -28,6 +28,7 @@ typedef struct desk {
     bp_error error;
     bp_teacher_file file;
     uint64_t row[ROW / 8];
+    bool other; /* the last number of the last row but one is another */
 } desk;
 
 static void desk_begin(desk *d)
@@ -54,7 +55,8 @@ static bp_teacher_head head_of(void)
                              .vocabulary = WORDS,
                              .sequence = SEQUENCE,
                              .top_k = TOP,
-                             .packed = 1};
+                             .packed = 1,
+                             .words = SAID};
 }
 
 static int32_t token_of(uint32_t row, uint32_t place)
@@ -91,11 +93,15 @@ static bp_status write_file(desk *d)
 {
     file_begin(d);
     d->file.head = head_of();
+    d->file.head.words = 0;
     bp_status status = bp_teacher_file_begin(&d->file);
     for (uint32_t r = 0; r < ROWS && status == BP_OK; r++) {
         int32_t tokens[SEQUENCE];
         tokens_of(r, tokens);
         fill_row(d, r);
+        if (d->other && r == 1) {
+            bp_teacher_logps(&d->file.head, d->row)[NUMBERS - 1] = -3.0f;
+        }
         status = bp_teacher_file_write(&d->file, r, tokens, inputs_of[r], d->row);
     }
     status = status == BP_OK ? bp_teacher_file_end(&d->file) : status;
@@ -120,6 +126,7 @@ static bp_status read_row(desk *d, uint32_t row, uint64_t vocabulary)
 static bp_status read_file(desk *d)
 {
     bp_status status = open_file(d);
+    status = status == BP_OK ? bp_teacher_file_check(&d->file) : status;
     for (uint32_t r = 0; r < ROWS && status == BP_OK; r++) {
         status = read_row(d, r, WORDS);
     }
@@ -143,7 +150,10 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(write_file(&d), BP_OK);
     assert_int_equal(bp_teacher_file_bytes(&d.file.head), WHOLE);
     assert_int_equal(open_file(&d), BP_OK);
-    const bp_teacher_head wanted = head_of();
+    bp_teacher_head wanted = head_of();
+    wanted.content = d.file.head.content;
+    assert_int_not_equal(wanted.content, 0);
+    assert_int_equal(bp_teacher_file_check(&d.file), BP_OK);
     assert_memory_equal(&d.file.head.data, &wanted.data, HEAD - offsetof(bp_teacher_head, data));
     for (uint32_t r = ROWS; r-- > 0;) {
         assert_int_equal(read_row(&d, r, WORDS), BP_OK);
@@ -159,7 +169,7 @@ static void what_is_written_is_read(void **state)
     desk_end(&d);
 }
 
-/* Every call of the medium fails once. */
+/* Every call of the medium fails once: what stood there stays, and nothing beside it. */
 /* verifies layers-34.5c43 */
 static void faults_are_told(void **state)
 {
@@ -169,22 +179,32 @@ static void faults_are_told(void **state)
         uint32_t calls;
         bool reads;
         bp_status status;
-    } faults[] = {
-        {FAULT_OPEN_WRITE, 1, false, BP_ERR_STORE}, {FAULT_WRITE_AT, ROWS + 1, false, BP_ERR_STORE},
-        {FAULT_SYNC, 1, false, BP_ERR_STORE},       {FAULT_OPEN_READ, 1, true, BP_ERR_DATA},
-        {FAULT_FILE_SIZE, 1, true, BP_ERR_STORE},   {FAULT_READ_AT, ROWS + 1, true, BP_ERR_STORE}};
+    } faults[] = {{FAULT_OPEN_WRITE, 1, false, BP_ERR_STORE},
+                  {FAULT_WRITE_AT, ROWS + 1, false, BP_ERR_STORE},
+                  {FAULT_SYNC, 1, false, BP_ERR_STORE},
+                  {FAULT_CLOSE, 1, false, BP_ERR_STORE},
+                  {FAULT_RENAME, 1, false, BP_ERR_STORE},
+                  {FAULT_OPEN_READ, 1, true, BP_ERR_STORE},
+                  {FAULT_EXISTS, 1, true, BP_OK},
+                  {FAULT_FILE_SIZE, 1, true, BP_ERR_STORE},
+                  {FAULT_READ_AT, 2 * ROWS + 1, true, BP_ERR_STORE}};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         for (uint32_t n = 1; n <= faults[i].calls; n++) {
             desk d;
             desk_begin(&d);
             if (faults[i].reads) {
                 assert_int_equal(write_file(&d), BP_OK);
+            } else {
+                memory_store_put(&d.memory, path, "old", 3);
             }
             faulty_store_arm(&d.faulty, faults[i].kind, n, false);
             assert_int_equal(faults[i].reads ? read_file(&d) : write_file(&d), faults[i].status);
             assert_int_equal(d.error.code, faults[i].status);
-            if (!faults[i].reads && faults[i].kind == FAULT_WRITE_AT) {
-                assert_int_equal(read_file(&d), BP_ERR_DATA); /* half a file is none */
+            if (!faults[i].reads) {
+                size_t size;
+                assert_memory_equal(memory_store_bytes(&d.memory, path, &size), "old", 3);
+                assert_int_equal(size, 3);
+                assert_null(memory_store_bytes(&d.memory, "said.tmp", &size));
             }
             desk_end(&d);
         }
@@ -220,7 +240,7 @@ static bp_status judge_head(desk *d, const bp_teacher_head *head)
 {
     bp_teacher_head made = *head;
     made.digest = bp_digest_of(&made.data, HEAD - offsetof(bp_teacher_head, data), 0);
-    memcpy(made.magic, "BPTEACH1", sizeof made.magic);
+    memcpy(made.magic, "BPTEACH2", sizeof made.magic);
     bp_teacher_file_close(&d->file);
     memcpy(bytes_of(d), &made, HEAD);
     return open_file(d);
@@ -250,6 +270,8 @@ static void headers_that_cannot_be_are_refused(void **state)
     WRONG(vocabulary = TOP - 1);
     assert_non_null(strstr(d.error.text, "header"));
     WRONG(vocabulary = UINT64_C(1) << 31);
+    assert_non_null(strstr(d.error.text, "header"));
+    WRONG(words = WORDS + 1);
     assert_non_null(strstr(d.error.text, "header"));
     WRONG(packed = 2);
     assert_non_null(strstr(d.error.text, "header"));
@@ -291,19 +313,53 @@ static void rows_that_cannot_be_are_refused(void **state)
     desk_begin(&d);
     assert_int_equal(write_file(&d), BP_OK);
     assert_int_equal(open_file(&d), BP_OK);
-    assert_int_equal(judge_place(&d, 1, 9, -3e38f), BP_OK);
+    assert_int_equal(judge_place(&d, 1, SAID - 1, -3e38f), BP_OK);
     assert_int_equal(judge_place(&d, 1, 0, 0.0f), BP_OK);
     assert_int_equal(judge_place(&d, 1, -1, -1.0f), BP_ERR_DATA);
     assert_int_equal(d.error.found, 2); /* the row, from 1 on */
     assert_int_equal(judge_place(&d, 1, WORDS, -1.0f), BP_ERR_DATA);
     assert_int_equal(judge_place(&d, 1, 1 + TOP + 1, -1.0f), BP_ERR_DATA); /* twice */
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_int_equal(judge_place(&d, 1, 9, wrong[i]), BP_ERR_DATA);
+        assert_int_equal(judge_place(&d, 1, SAID - 1, wrong[i]), BP_ERR_DATA);
         assert_non_null(strstr(d.error.text, "cannot be"));
     }
-    assert_int_equal(judge_place(&d, 1, 9, -1.0f), BP_OK);
+    assert_int_equal(judge_place(&d, 1, SAID - 1, -1.0f), BP_OK);
     d.error = (bp_error){.code = BP_OK};
-    assert_int_equal(read_row(&d, 1, 9), BP_ERR_DATA); /* a smaller model has no token 9 */
+    assert_int_equal(read_row(&d, 1, SAID - 1), BP_ERR_DATA);       /* a smaller model lacks it */
+    assert_int_equal(judge_place(&d, 1, SAID, -1.0f), BP_ERR_DATA); /* the header knows of none */
+    desk_end(&d);
+}
+
+/* A row that is whole, and of its tokens, but not the one that the header was made of; and no file
+ * at all, and a path without room for what is written beside. */
+/* verifies layers-34.5c43 */
+static void other_files_are_told(void **state)
+{
+    (void)state;
+    static unsigned char row[ROW];
+    static char longer[BP_STORE_PATH_MAX];
+    desk d;
+    desk_begin(&d);
+    assert_int_equal(write_file(&d), BP_OK);
+    const uint64_t first = d.file.head.digest;
+    memcpy(row, bytes_of(&d) + HEAD + ROW, ROW);
+    assert_int_equal(open_file(&d), BP_OK);
+    assert_int_equal(judge_place(&d, 1, 0, 0.0f), BP_OK);
+    assert_int_equal(bp_teacher_file_check(&d.file), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "its rows are not those"));
+    memcpy(bytes_of(&d) + HEAD + ROW, row, ROW);
+    assert_int_equal(read_file(&d), BP_OK);
+    d.other = true; /* one number of one row: another file */
+    assert_int_equal(write_file(&d), BP_OK);
+    assert_int_not_equal(d.file.head.digest, first);
+    memory_store_free(&d.memory);
+    memory_store_init(&d.memory);
+    assert_int_equal(open_file(&d), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "there is none"));
+    memset(longer, 'x', sizeof longer - 1);
+    file_begin(&d);
+    d.file.path = longer;
+    assert_int_equal(bp_teacher_file_begin(&d.file), BP_ERR_USAGE);
     desk_end(&d);
 }
 
@@ -355,6 +411,7 @@ int main(void)
         cmocka_unit_test(damage_is_refused),
         cmocka_unit_test(headers_that_cannot_be_are_refused),
         cmocka_unit_test(rows_that_cannot_be_are_refused),
+        cmocka_unit_test(other_files_are_told),
         cmocka_unit_test(other_tokens_are_refused),
         cmocka_unit_test(a_teacher_without_numbers_is_refused),
     };
