@@ -103,7 +103,7 @@ static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
     const bool table = bp_adapter_table(emit, index);
     const bool named = table || bp_adapter_convolution(emit, index);
     const bool takes = named || bp_adapter_dense(emit, index);
-    if (length == 0 || !takes) {
+    if (length == 0 || !takes || (lora->usual && emit->parameters[index].depthwise)) {
         return false;
     }
     if (named && lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {

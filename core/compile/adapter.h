@@ -33,7 +33,8 @@ bool bp_adapter_table(const bp_emit *emit, uint32_t parameter);
 /* Whether a weight is that of a convolution, (out, in, height, width), which a target may name,
  * though no "all-linear" does, as in PEFT. Its A (r, in, height, width) moves over the image as it
  * does, its B (out, r, 1, 1) is 1 x 1: seen as (out, in * height * width) it acts as W + s B A. One
- * of each channel by itself has none, and there are no magnitudes. */
+ * of each channel by itself has none: it is refused, or with lora.usual passed over. There are no
+ * magnitudes. */
 bool bp_adapter_convolution(const bp_emit *emit, uint32_t parameter);
 
 /* Whether a parameter is the A of a table's adapter. */

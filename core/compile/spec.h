@@ -68,6 +68,7 @@ struct bp_lora {
     bool rank_stabilized; /* alpha / sqrt(rank) instead of alpha / rank */
     bp_lora_bias bias;
     bool magnitudes; /* DoRA: of each output the length of its weights is a parameter of its own */
+    bool usual;      /* nobody named the targets: what can have no adapter is passed over */
     const char *const *targets; /* ends of modules' names, or "all-linear"; the caller's */
     uint32_t target_count;
     const uint32_t *tokens; /* whose rows of the table of tokens are trained; the caller's */

@@ -433,7 +433,7 @@ BP_KERNEL bp_batchnorm_running(float *running_mean, float *running_variance, int
         float unbiased = rows > 1 ? (float)rows / (float)(rows - 1) : 1.0f;
         running_mean[i] = keep * running_mean[i] + momentum * mean[i];
         running_variance[i] = keep * running_variance[i] + momentum * (variance[i] * unbiased);
-        if (i == 0) {
+        if (i == 0 && *batches < INT32_MAX) {
             *batches += 1;
         }
     }

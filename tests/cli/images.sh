@@ -56,6 +56,22 @@ comes_back() {
     fi
 }
 
+# exported LEAST: an export comes back whole, and with an adapter merged in it has the same tensors as said.
+exported() {
+    local tensors
+    run export --model "$golden" --to "$work/exported" --json
+    [[ $code -eq 0 ]] && tensors=$(json tensors)
+    if command -v python3 >/dev/null; then
+        same_tensors "$golden" "$work/exported" "$1" num_channels
+        check $? "an export has all tensors, counts of batches too" "$out$err"
+    fi
+    [[ ${tensors:-0} -eq $1 ]]
+    check $? "it says how many" "$out$err"
+    run export --model "$golden" --to "$work/exported16" --dtype bf16 --json
+    [[ $code -eq 0 && $(json tensors) -eq $1 && $(grep -ao '"I64"' "$work/exported16/model.safetensors" | wc -l) -gt 9 ]]
+    check $? "in 16 bits counts stay whole numbers" "$out$err"
+}
+
 # sixteen LEAST: the same directory in 16 bits is read, judges as its tensors say, and comes back to the last bit.
 sixteen() {
     local type near

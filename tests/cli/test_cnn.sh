@@ -57,6 +57,26 @@ check $? "released by the exact norm: the same bits" "$out$err"
 expect 2 '--replay-every: .*running statistics' train "${common[@]}" --data "$work/images.csv" --output-dir "$work/twice" \
     --max-steps 40 --quiet --replay-every 1
 
+# Adapters without a name are of all convolutions but those of each channel by itself, with the names written down that a
+# directory is read by; by name one of those is refused.
+for preset in ds-cnn mobilenet-v1-0.25; do
+    expect 0 'frozen .*layers.0.convolution.weight' plan --model $preset --lora-r 2
+    expect 2 'layers.1.layer.0.convolution.weight: .*each channel' plan --model $preset --lora-r 2 --target-modules convolution
+done
+expect 0 'frozen' plan --model ds-cnn --lora-r 2 --exclude-modules '.*\.[23]\.layer.*'
+awk 'BEGIN { for (k = 0; k < 8; k++) { for (i = 0; i < 490; i++) printf "%.2f,", ((i * i + 7 * k) % 11 - 5) / 8; print k % 12 } }' \
+    >"$work/sounds.csv"
+sounds=(--data "$work/sounds.csv" --per-device-train-batch-size 4 --quiet)
+run train --model ds-cnn "${sounds[@]}" --max-steps 0 --output-dir "$work/base"
+run train --model "$work/base" "${sounds[@]}" --lora-r 2 --max-steps 2 --learning-rate 1e-2 --output-dir "$work/adapted"
+[[ $code -eq 0 ]] && grep -q '"target_modules": \["layers.0.convolution", "layers.1.layer.1.convolution", ' "$work/adapted/adapter_config.json" &&
+    [[ $(grep -ao 'lora_A.weight' "$work/adapted/adapter_model.safetensors" | wc -l) -eq 5 ]]
+check $? "adapters of what can have one" "$out$err$(cat "$work/adapted/adapter_config.json")"
+run train --model "$work/base" --adapter "$work/adapted" "${sounds[@]}" --max-steps 0 --output-dir "$work/adapted2"
+[[ $code -eq 0 ]] && cmp -s "$work/adapted/adapter_model.safetensors" "$work/adapted2/adapter_model.safetensors" &&
+    cmp -s "$work/adapted/adapter_config.json" "$work/adapted2/adapter_config.json"
+check $? "the adapter is read and comes out as it was" "$out$err"
+
 # The model directory goes in and out unchanged.
 run train --model "$work/a" --data "$work/images.csv" --output-dir "$work/same" --max-steps 0
 [[ $code -eq 0 ]] && cmp -s "$work/a/model.safetensors" "$work/same/model.safetensors" &&

@@ -314,8 +314,8 @@ expect 4 'adapter_config.json' eval --model "$work/gpt" --adapter "$work/nowhere
 
 # Lists of targets, and what an adapter's own file says.
 expect 2 'target-modules: a name, or all names together, are too long' plan --model tiny --lora-r 2 --target-modules "$(printf 'c%01100d' 0)"
-expect 2 'target-modules: there are more than 64 names' plan --model tiny --lora-r 2 \
-    --target-modules "$(for ((i = 0; i < 65; i++)); do printf 'c%d,' $i; done)c"
+expect 2 'target-modules: there are more than 192 names' plan --model tiny --lora-r 2 \
+    --target-modules "$(for ((i = 0; i < 193; i++)); do printf 'c%d,' $i; done)c"
 expect 2 'target-modules: a name is empty' plan --model tiny --lora-r 2 --target-modules 'c_attn,,c_proj'
 adapter=$(dirname "$(find "$work" -name adapter_config.json | sort | head -1)")
 for option in '--lora-r 3' '--lora-alpha 4' '--target-modules c_attn' '--use-rslora'; do

@@ -10,6 +10,7 @@ judges
 keys=depth_multiplier,depth_divisible_by,min_depth,expand_ratio,output_stride,first_layer_is_expansion,finegrained_output,hidden_act
 comes_back 314 $keys,tf_padding,id2label,classifier_dropout_prob,layer_norm_eps,image_size,architectures,num_channels
 sixteen 314
+exported 314
 same_steps whole 4 2 -- --model "$golden" -- --learning-rate 1e-3
 # Images turn.
 on_gpu whole 2 --learning-rate 1e-3 --random-horizontal-flip 0.5
@@ -23,6 +24,10 @@ beside=$(json loss)
 run eval --model "$work/merged" "${data[@]}" --json
 awk -v a="$beside" -v b="$(json loss)" 'BEGIN { d = a - b; exit !(a > 0 && d * d < 1e-8) }'
 check $? "merged, it judges the same" "$beside $out$err"
+if command -v python3 >/dev/null; then
+    same_tensors "$golden" "$work/merged" 200 "" 'convolution.weight$|^classifier'
+    check $? "merged, what has no adapter is whole, counts of batches too"
+fi
 on_gpu adapters 2 --learning-rate 1e-3 --lora-r 2
 expect 2 'conv_3x3.convolution.weight.*each channel' plan --model "$golden" --lora-r 2 --target-modules convolution
 

@@ -10,6 +10,7 @@ golden=tests/golden/resnet
 judges
 comes_back 74 depths,hidden_sizes,embedding_size,layer_type,id2label,image_size,architectures,num_channels,downsample_in_bottleneck
 sixteen 74
+exported 74
 same_steps whole 8 3 -- --model "$golden" -- --learning-rate 1e-2
 
 # Counts of batches grow by one with each micro-batch that has an image: of six images, four and two a step, three in two
@@ -67,6 +68,15 @@ I64 0000008000000000 4:num_batches_tracked.*2147483647
 I64 ffffffffffffffff 4:num_batches_tracked.*out.of.its.range
 F32 00000000 4:num_batches_tracked.*I64
 END2
+    # The greatest count stays, and what was written is read.
+    for device in host cuda; do
+        [[ $device == host || -e $BUILD/ptxvm/libcuda.so.1 ]] || continue
+        LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm run train --model "$work/c-I64-ffffff7f00000000" "${data[@]}" --per-device-train-batch-size 2 \
+            --max-steps 2 --quiet --device $device --output-dir "$work/full-$device"
+        [[ $code -eq 0 ]] && run train --model "$work/full-$device" "${data[@]}" --max-steps 0 --output-dir "$work/full-again-$device"
+        [[ $code -eq 0 ]] && same_tensors "$work/c-I64-ffffff7f00000000" "$work/full-$device" 1 "" '^(?!resnet.embedder.*tracked)'
+        check $? "$device: the greatest count stays" "$out$err"
+    done
 fi
 
 # Without image_size images have the size that preprocessor_config.json makes of all alike, and the key is written.
@@ -93,6 +103,10 @@ bare resnet. ResNetModel
 judged "an adapter of PEFT's" "$golden/adapter/logits.json" --model "$golden" --adapter "$golden/adapter"
 run export --model "$golden" --adapter "$golden/adapter" --merge --to "$work/merged"
 check $code "merge" "$err"
+if command -v python3 >/dev/null; then
+    same_tensors "$golden" "$work/merged" 40 "" 'convolution.weight$|^classifier'
+    check $? "merged, what has no adapter is whole, counts of batches too"
+fi
 judged "merged, the same" "$golden/adapter/logits.json" --model "$work/merged"
 run train --model "$golden" --adapter "$golden/adapter" "${data[@]}" --max-steps 0 --output-dir "$work/again"
 [[ $code -eq 0 ]] && grep -q '"rank_pattern": {"layer.1.convolution": 1}' "$work/again/adapter_config.json" &&

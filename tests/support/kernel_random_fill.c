@@ -82,6 +82,9 @@ static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const
         high = s->sample_row.sequence; /* the same place in all rows with lengths */
     } else if (kernel == BP_KERNEL_time_slice) {
         high = 1000;
+    } else if (kernel == BP_KERNEL_batchnorm_running) {
+        low = INT32_MAX - 1; /* batches: the greatest stays */
+        high = INT32_MAX;
     } else if (strcmp(name, "starts") == 0) {
         fill_starts(d, s->attention_forward.sequence, at, count);
         return;

@@ -233,6 +233,7 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
     }
     BP_TRY(read_choice(set, choice, spec->config.family->adapter_targets));
     bp_peft_choice_rename(&choice->config.choice, &spec->config, &choice->config.lora);
+    choice->config.lora.usual = set->target_modules == NULL;
     choice->config.lora.rank = (uint32_t)set->lora_r;
     choice->config.lora.alpha = set->lora_alpha;
     choice->config.lora.dropout = set->lora_dropout;

@@ -124,7 +124,7 @@ static void print_result(const model_files *m, const char *format, const char *p
     }
     if (!m->set->json) {
         printf("%s: %zu tensors, %" PRIu64 " parameters, %" PRIu64 " bytes (%s, %s)\n", path,
-               m->parameters.count, elements, m->target.bytes, format,
+               m->parameters.count + m->target.counts, elements, m->target.bytes, format,
                m->target.keep ? "types as they were" : m->set->dtype);
         return;
     }
@@ -134,7 +134,7 @@ static void print_result(const model_files *m, const char *format, const char *p
     json_text(&out, "path", path);
     json_text(&out, "format", format);
     json_text(&out, "dtype", m->set->dtype);
-    json_count(&out, "tensors", m->parameters.count);
+    json_count(&out, "tensors", m->parameters.count + m->target.counts);
     json_count(&out, "parameters", elements);
     json_count(&out, "bytes", m->target.bytes);
     json_end(&out);

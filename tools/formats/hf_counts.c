@@ -11,17 +11,10 @@ static const char where[] = "weights";
 static const char mean_end[] = "running_mean";
 static const char count_end[] = "num_batches_tracked";
 
-static const char *hf_counts_parameter(const bp_runtime *runtime, uint32_t parameter)
-{
-    return bp_graph_name(&runtime->graph, runtime->emit.parameters[parameter].weight);
-}
-
 /* Whether a parameter is a norm's running mean, and what its count is called then: a name of a
  * parameter (BP_NAME_BYTES) leaves room for it. */
-static bool hf_counts_name(const bp_runtime *runtime, uint32_t parameter,
-                           char name[BP_TENSOR_NAME_MAX])
+static bool hf_counts_name_of(const char *mean, char name[BP_TENSOR_NAME_MAX])
 {
-    const char *mean = hf_counts_parameter(runtime, parameter);
     const size_t length = strlen(mean), end = sizeof mean_end - 1;
     if (!bp_adapter_ends_with(mean, length, mean_end)) {
         return false;
@@ -29,6 +22,14 @@ static bool hf_counts_name(const bp_runtime *runtime, uint32_t parameter,
     memcpy(name, mean, length - end);
     memcpy(name + length - end, count_end, sizeof count_end);
     return true;
+}
+
+static bool hf_counts_name(const bp_runtime *runtime, uint32_t parameter,
+                           char name[BP_TENSOR_NAME_MAX])
+{
+    const bp_emit *emit = &runtime->emit;
+    return hf_counts_name_of(bp_graph_name(&runtime->graph, emit->parameters[parameter].weight),
+                             name);
 }
 
 uint32_t bp_hf_counts(const bp_runtime *runtime)
@@ -44,7 +45,7 @@ uint32_t bp_hf_counts(const bp_runtime *runtime)
     return count;
 }
 
-static bp_tensor_entry *hf_counts_find(bp_tensor_set *set, const bp_tensor_naming *naming,
+static bp_tensor_entry *hf_counts_find(const bp_tensor_set *set, const bp_tensor_naming *naming,
                                        const char *ours, uint32_t *part)
 {
     char theirs[BP_TENSOR_NAME_MAX];
@@ -58,8 +59,15 @@ static bp_tensor_entry *hf_counts_find(bp_tensor_set *set, const bp_tensor_namin
     return entry;
 }
 
-static bp_status hf_counts_read(bp_tensor_set *set, uint32_t part, const bp_tensor_entry *entry,
-                                int32_t *count, bp_error *error)
+const bp_tensor_entry *bp_hf_counts_beside(const bp_tensor_set *set, const bp_tensor_naming *naming,
+                                           const char *parameter, char name[BP_TENSOR_NAME_MAX],
+                                           uint32_t *part)
+{
+    return hf_counts_name_of(parameter, name) ? hf_counts_find(set, naming, name, part) : NULL;
+}
+
+bp_status bp_hf_counts_read(bp_tensor_set *set, uint32_t part, const bp_tensor_entry *entry,
+                            int32_t *count, bp_error *error)
 {
     int64_t wide = 0;
     int32_t narrow = 0;
@@ -99,7 +107,7 @@ bp_status bp_hf_counts_load(bp_runtime *runtime, bp_tensor_set *set, const bp_te
         }
         const bp_tensor_entry *entry = hf_counts_find(set, naming, name, &part);
         if (entry != NULL) {
-            BP_TRY(hf_counts_read(set, part, entry, &count, error));
+            BP_TRY(bp_hf_counts_read(set, part, entry, &count, error));
         }
         BP_TRY(bp_runtime_write(runtime, buffer, index * sizeof count, &count, sizeof count));
         index++;

@@ -17,6 +17,16 @@ uint32_t bp_hf_counts(const bp_runtime *runtime);
 bp_status bp_hf_counts_load(bp_runtime *runtime, bp_tensor_set *set, const bp_tensor_naming *naming,
                             bp_error *error) BP_MUST_CHECK;
 
+/* The count that a file has beside the parameter `parameter`, and the model's name for it. NULL: it
+ * is no running mean, or the file has none. */
+const bp_tensor_entry *bp_hf_counts_beside(const bp_tensor_set *set, const bp_tensor_naming *naming,
+                                           const char *parameter, char name[BP_TENSOR_NAME_MAX],
+                                           uint32_t *part);
+
+/* Reads one, as bp_hf_counts_load does. */
+bp_status bp_hf_counts_read(bp_tensor_set *set, uint32_t part, const bp_tensor_entry *entry,
+                            int32_t *count, bp_error *error) BP_MUST_CHECK;
+
 /* Fills bp_hf_counts entries to be written; their names are taken from *room, BP_ERR_FIT where that
  * is too small. */
 bp_status bp_hf_counts_list(const bp_runtime *runtime, bp_tensor_entry *entries, bp_staging *room,

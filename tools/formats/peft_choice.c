@@ -32,7 +32,7 @@ const char *bp_peft_add_name(bp_peft_choice *choice, bp_peft_list *list, const c
                              size_t length)
 {
     if (list->count == BP_PEFT_TARGETS_MAX) {
-        return "there are more than 64 names";
+        return "there are more than 192 names";
     }
     const char *fault = keep_word(choice, text, length, &list->item[list->count]);
     list->count += fault == NULL ? 1 : 0;

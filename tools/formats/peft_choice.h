@@ -17,7 +17,7 @@
 #include "core/compile/rows.h"
 #include "core/compile/spec.h"
 
-#define BP_PEFT_TARGETS_MAX  64
+#define BP_PEFT_TARGETS_MAX  192 /* three convolutions of each layer that a net may have */
 #define BP_PEFT_PATTERNS_MAX 32
 #define BP_PEFT_LAYERS_MAX   256
 #define BP_PEFT_WORDS        12288 /* bytes of all names together */

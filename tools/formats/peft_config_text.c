@@ -124,6 +124,36 @@ static const char *adapted_name(const bp_emit *emit, uint32_t index, char newer[
     return name + begin;
 }
 
+/* Whether the targets name a module that was passed over (lora.usual): they would be refused. */
+static bool names_too_much(const bp_emit *emit)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    bool found = false;
+    for (uint32_t i = 0; i < emit->parameter_count && lora->usual && !found; i++) {
+        const char *name = bp_emit_name(emit, i);
+        const size_t length = bp_adapter_module_length(name);
+        for (uint32_t t = 0; t < lora->target_count && emit->parameters[i].depthwise; t++) {
+            found = found || bp_adapter_ends_with(name, length, lora->targets[t]);
+        }
+    }
+    return found;
+}
+
+/* The whole names of the modules that have adapters. */
+static void put_whole_names(bp_text *text, const bp_emit *emit)
+{
+    const char *separator = "[";
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const char *name = bp_emit_name(emit, i);
+        if (emit->parameters[i].adapter != BP_NO_PARAMETER) {
+            bp_text_string(text, separator);
+            bp_text_json_bytes(text, name, bp_adapter_module_length(name));
+            separator = ", ";
+        }
+    }
+    bp_text_string(text, "],\n");
+}
+
 /* PEFT takes layers_to_transform beside a list of names only. False: nothing has an adapter. */
 static bool put_adapted(bp_text *text, const bp_emit *emit)
 {
@@ -161,6 +191,10 @@ static void put_targets(bp_text *text, const bp_emit *emit)
         if (choice == NULL || choice->layer_count == 0 || !put_adapted(text, emit)) {
             put_all_linear(text, emit->spec);
         }
+        return;
+    }
+    if (names_too_much(emit)) {
+        put_whole_names(text, emit);
         return;
     }
     bp_text_string(text, "[");

@@ -3,6 +3,7 @@
 #include "tools/formats/weight_target.h"
 
 #include "tools/formats/bnb_write.h"
+#include "tools/formats/hf_counts.h"
 #include "tools/formats/merge.h"
 
 #include <string.h>
@@ -85,6 +86,21 @@ typedef struct writing {
     bp_staging raw;
 } writing;
 
+/* The count of batches of a norm, whose running mean is parameter `index`. */
+static bp_status give_count(const writing *w, size_t index, void *to)
+{
+    const bp_weight_source *source = w->source;
+    char name[BP_TENSOR_NAME_MAX];
+    uint32_t part = 0;
+    int32_t count = 0;
+    const bp_tensor_entry *entry =
+        bp_hf_counts_beside(source->set, w->naming, source->list[index].name, name, &part);
+    BP_TRY(bp_hf_counts_read(source->set, part, entry, &count, source->set->error));
+    const int64_t wide = count;
+    memcpy(to, &wide, sizeof wide);
+    return BP_OK;
+}
+
 static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
                       size_t bytes)
 {
@@ -93,6 +109,9 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     size_t size = bp_dtype_bytes(entry->dtype);
     char name[BP_TENSOR_NAME_MAX];
     bp_tensor_view view;
+    if (entry->handle >= BP_HF_COUNTS) {
+        return give_count(w, (size_t)(entry->handle - BP_HF_COUNTS), to);
+    }
     if (BP_BNB_PART(entry->handle) != 0) {
         return bp_bnb_give(&w->codes, entry->handle, offset, to, bytes);
     }
@@ -106,6 +125,43 @@ static bp_status weight_target_no_room(const bp_weight_target *target)
     return bp_error_limit(target->error, BP_ERR_FIT, where,
                           "the memory for writing weights is too small", target->path,
                           (int64_t)target->work.capacity, BP_LIMIT_LEAST, BP_TARGET_WORK_MIN);
+}
+
+static const char *weight_target_keep(const char *name, bp_staging *room)
+{
+    const size_t length = strlen(name) + 1;
+    char *kept = bp_room_take(room, length);
+    if (kept != NULL) {
+        memcpy(kept, name, length);
+    }
+    return kept;
+}
+
+/* The counts of batches that the source has, behind `entries`; with NULL how many. */
+static bp_status list_counts(const writing *w, const bp_weight_target *target, bp_staging *room,
+                             bp_tensor_entry *entries, size_t *count)
+{
+    const bp_weight_source *source = w->source;
+    char ours[BP_TENSOR_NAME_MAX], theirs[BP_TENSOR_NAME_MAX];
+    uint32_t part = 0;
+    *count = 0;
+    for (size_t i = 0; i < source->count; i++) {
+        const char *name = source->list[i].name;
+        if (bp_hf_counts_beside(source->set, w->naming, name, ours, &part) == NULL ||
+            bp_tensor_name(w->naming, ours, theirs) == NULL) {
+            continue;
+        }
+        if (entries != NULL) {
+            const char *kept = weight_target_keep(theirs, room);
+            if (kept == NULL) {
+                return weight_target_no_room(target);
+            }
+            entries[*count] =
+                (bp_tensor_entry){.name = kept, .dtype = BP_I64, .handle = BP_HF_COUNTS + i};
+        }
+        *count += 1;
+    }
+    return BP_OK;
 }
 
 /* The tensors of parameter `i` behind `entries`. */
@@ -122,12 +178,10 @@ static bp_status list_one(writing *w, const bp_weight_target *target, size_t i, 
         return bp_bnb_list(&w->codes, i, name, room, entries, count);
     }
     BP_TRY(bp_weight_source_view(w->source, i, w->naming, name, &view));
-    size_t length = strlen(name) + 1;
-    char *kept = bp_room_take(room, length);
+    const char *kept = weight_target_keep(name, room);
     if (kept == NULL) {
         return weight_target_no_room(target);
     }
-    memcpy(kept, name, length);
     *count = 1;
     entries[0] =
         (bp_tensor_entry){.name = kept,
@@ -169,7 +223,9 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
                  .codes = {.source = source, .form = target->form},
                  .raw = {(char *)target->work.memory + half, half}};
     size_t parts = codes ? BP_BNB_PARTS : 1;
-    bp_tensor_entry *entries = bp_room_take(&room, source->count * parts * sizeof *entries);
+    BP_TRY(list_counts(&w, target, NULL, NULL, &target->counts));
+    bp_tensor_entry *entries =
+        bp_room_take(&room, (source->count * parts + target->counts) * sizeof *entries);
     w.codes.offsets = bp_room_take(&room, source->count * sizeof(float));
     w.codes.raw = w.raw;
     if (entries == NULL || w.codes.offsets == NULL || half < 2 * BP_VIEW_WORK_MIN) {
@@ -180,6 +236,8 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
         BP_TRY(list_one(&w, target, i, &room, entries + count, &more));
         count += more;
     }
+    BP_TRY(list_counts(&w, target, &room, entries + count, &target->counts));
+    count += target->counts;
     bp_staging staging = {room.memory, room.capacity / 1024 * 1024};
     return staging.capacity == 0 ? weight_target_no_room(target)
                                  : weight_target_write_all(&w, target, entries, count, staging);

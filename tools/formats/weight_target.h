@@ -18,6 +18,7 @@ typedef struct bp_weight_target {
     bp_staging work;   /* aligned to 8; BP_TARGET_WORK_MIN bytes beyond 256 for each parameter */
     bp_error *error;
     uint64_t bytes; /* out: the file's */
+    size_t counts;  /* out: how many counts of batches it has (hf_counts.h) */
 } bp_weight_target;
 
 /* A parameter as a file with this naming holds it: its name there and a view turned accordingly.
@@ -41,7 +42,8 @@ bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,
                                   bp_weight_sink sink, void *user) BP_MUST_CHECK;
 
 /* Writes model.safetensors, with quantised weights as bnb.h says, under Hugging Face's names (the
- * first rule of the naming). Afterwards target->bytes is set. */
+ * first rule of the naming), and the counts of batches that the source has (hf_counts.h).
+ * Afterwards target->bytes and target->counts are set. */
 bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *naming,
                        bp_weight_target *target) BP_MUST_CHECK;
 

@@ -283,7 +283,7 @@ static uint64_t batchnorm_running_tasks(const void *scalars)
     return 1;
 }
 
-/* A few numbers: one task. */
+/* A few numbers: one task. A count that has reached its greatest value stays there. */
 static void batchnorm_running_run(const bp_host_call *call, uint64_t first, uint64_t last,
                                   uint32_t worker)
 {
@@ -296,7 +296,8 @@ static void batchnorm_running_run(const bp_host_call *call, uint64_t first, uint
     const float take = (float)s->momentum, keep = 1.0f - take;
     const float unbiased = rows > 1 ? (float)rows / (float)(rows - 1) : 1.0f;
     float *mean = p->running_mean, *variance = p->running_variance;
-    *(int32_t *)p->batches += rows > 0 ? 1 : 0;
+    int32_t *batches = p->batches;
+    *batches += rows > 0 && *batches < INT32_MAX ? 1 : 0;
     for (int64_t i = 0; rows > 0 && i < s->width; i++) {
         mean[i] = keep * mean[i] + take * ((const float *)p->mean)[i];
         variance[i] = keep * variance[i] + take * (((const float *)p->variance)[i] * unbiased);

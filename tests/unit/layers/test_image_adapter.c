@@ -255,6 +255,21 @@ static void test_what_has_none(void **state)
     own.layer[1] = (bp_cnn_layer){.kind = BP_CNN_DEPTHWISE, .kernel = {3, 3}, .padding = 1};
     bp_config_set_own(&spec.config, &own, sizeof own);
     refused(&spec, "layers.1.convolution.weight", "each channel");
+    spec.lora.usual = true; /* nobody named it */
+    rig r;
+    open_rig(&r, &spec);
+    const bp_emit *emit = &r.runtime.emit;
+    uint32_t adapted = 0, passed_over = 0;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *p = &emit->parameters[i];
+        const bool adapts = p->adapter != BP_NO_PARAMETER;
+        assert_true(!(adapts && p->depthwise));
+        adapted += adapts ? 1 : 0;
+        passed_over += p->depthwise ? 1 : 0;
+    }
+    assert_int_equal(adapted, 2);
+    assert_int_equal(passed_over, 1);
+    rig_close(&r);
 }
 
 /* Beside adapters running statistics are taken and stay, so several ranks may train. */

@@ -184,7 +184,7 @@ static void test_limits(void **state)
     }
     used += (size_t)sprintf(json + used, "]}");
     assert_int_equal(read_text(json, used, &error), BP_ERR_DATA);
-    assert_non_null(strstr(error.text, "64 names"));
+    assert_non_null(strstr(error.text, "192 names"));
     used = (size_t)sprintf(json, "{\"target_modules\": [\"");
     memset(json + used, 'x', 300);
     used += 300;
