@@ -169,7 +169,8 @@ struct bp_feed {
     bp_stretch *stretch;       /* bp_feed_by_length's */
     const bp_mixture *mixture; /* bp_feed_mixed's */
     const bp_augment *augment; /* NULL: the inputs are those of the data */
-    bp_teacher *teacher;       /* NULL: its columns stay as they are */
+    bp_teacher *teacher;       /* NULL: no step of a spec that learns from one, and
+                                  an evaluation's columns stay as they are */
     int32_t padding;           /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;
     uint64_t steps_per_epoch;

@@ -103,6 +103,7 @@ if [[ -e $BUILD/ptxvm/libcuda.so.1 ]]; then
 fi
 
 # What is not for this run.
+ln -s loop "$work/loop"
 expect 4 'cannot be read' plan --model tiny "${shape[@]}" --distill "$work/none"
 expect 4 'no file that .bedplate distill. made' train --model tiny "${shape[@]}" --distill "$work/data.jsonl" --output-dir "$work/x"
 expect 4 'of other data' train --model tiny --data "$work/other.jsonl" --max-seq-length 48 --distill "$work/said" --output-dir "$work/x"
@@ -127,6 +128,15 @@ done
 expect 2 'has no teacher' plan --model tiny "${shape[@]}" --distill "$work/said" --max-steps 2 --length-buckets none --emit-c "$work/c"
 expect 2 'left to right' plan --model tiny-bert --task masked-lm "${shape[@]}" --distill "$work/said"
 expect 2 'no smoothed labels' plan --model tiny "${shape[@]}" --distill "$work/said" --label-smoothing-factor 0.1
+expect 6 'loop \(open\)' plan --model tiny "${shape[@]}" --distill "$work/loop"
+for option in --distill-alpha --distill-temperature; do
+    expect 2 "${option#--}: there is no teacher .*--distill FILE with it" plan --model tiny "${shape[@]}" "$option" 1
+done
+for option in --length-buckets=4 --pooling=cls --normalize=true --prompt-name=query; do
+    expect 2 "${option%=*}" distill --model "$work/teacher" "${shape[@]}" --output "$work/x.said" "$option"
+done
+expect 2 'data-weights.*numbers from 0|numbers from 0.*data-weights' distill --model "$work/teacher" "${shape[@]}" --data-weights nonsense --output "$work/x.said"
+expect 2 'a weight for each argument' distill --model "$work/teacher" "${shape[@]}" --data-weights 1,2 --output "$work/x.said"
 expect 2 'distill-top-k' distill --model "$work/teacher" "${shape[@]}" --distill-top-k 200 --output "$work/x.said"
 
 echo "$passed passed, $failed failed"

@@ -170,7 +170,10 @@ check $? "and which teaches something else" "$err"
 right=$digest
 trained a --model tiny --stop-at-step 2
 expect 2 'data differs from the snapshot.s' "${resumed[@]}" --distill "$work/said"
-expect 2 'data differs from the snapshot.s' "${resumed[@]}"
+expect 2 'there is no teacher' "${resumed[@]}"
+plain=(train --max-steps 3 --model tiny "${shape[@]}" --output-dir "$work/plain")
+run "${plain[@]}" --distill "$work/moved" --stop-at-step 1
+expect 2 'data differs from the snapshot.s' "${plain[@]}" --resume
 mv "$work/moved" "$work/said"
 run "${resumed[@]}" --distill "$work/said"
 [[ $code -eq 0 && $(json state_digest) == "$right" ]]
@@ -197,6 +200,12 @@ run distill --model "$work/big" "${shape[@]}" --distill-top-k 4 --output "$work/
 check $code "a teacher with a tokenizer" "$err"
 run train --model "$work/wide" "${shape[@]}" --max-steps 2 --distill "$work/words" --output-dir "$work/w"
 check $code "the same tokens in a larger table" "$err"
+run distill --model "$work/wide" "${shape[@]}" --distill-top-k 4 --output "$work/wider.said"
+for verb in plan "train --max-steps 1 --output-dir $work/x"; do
+    # shellcheck disable=SC2086
+    expect 4 'tokens that the model does not have.*found 1[01][0-9][0-9], right would be at most 1000' $verb --model "$work/big" \
+        "${shape[@]}" --distill "$work/wider.said"
+done
 expect 4 "another tokenizer's tokens" train --model "$work/other" "${shape[@]}" --max-steps 2 --distill "$work/words" --output-dir "$work/x"
 
 # A student that learns from its teacher alone says in the end what the teacher says: more of the teacher's first

@@ -150,6 +150,8 @@ static bp_status distill_all(teaching *t, const settings *set)
         feed = data_set_feed(&t->data, s, t->data.train);
         BP_TRY(bp_feed_init(&feed, &s->error));
     }
+    bp_feed mixed = feed; /* what is said of a row hangs on no order */
+    BP_TRY(data_set_mix(&t->data, s, &mixed));
     BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
     BP_TRY(session_start(s));
     const double began = clock_seconds();

@@ -6,6 +6,7 @@
 
 #include "core/compile/adapter.h"
 #include "layers/rnn.h"
+#include "tools/bedplate/options.h"
 #include "tools/formats/data_key.h"
 #include "tools/formats/family.h"
 
@@ -52,6 +53,21 @@ static bp_status check_rows(const distill *d)
     return BP_OK;
 }
 
+/* Without a teacher nothing is mixed. */
+static bp_status check_alone(session *s)
+{
+    static const char *const needs[] = {"distill-alpha", "distill-temperature"};
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+        if (option_given(s->set, needs[i])) {
+            const bp_status status =
+                bp_error_set(&s->error, BP_ERR_USAGE, where, "there is no teacher", needs[i]);
+            bp_error_right(&s->error, "--distill FILE with it");
+            return status;
+        }
+    }
+    return BP_OK;
+}
+
 bp_status distill_fill(session *s)
 {
     const settings *set = s->set;
@@ -77,7 +93,7 @@ bp_status distill_fill(session *s)
         bp_teacher_file_close(&d.file);
         BP_TRY(status);
     } else {
-        return BP_OK;
+        return check_alone(s);
     }
     spec->distill.top_k = d.file.head.top_k;
     s->reference_bytes += bp_teacher_row_bytes(&d.file.head);

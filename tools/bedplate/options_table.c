@@ -20,7 +20,8 @@ enum {
         VERB_PLAN | VERB_TRAIN | VERB_EVAL | VERB_EMBED | VERB_GENERATE | VERB_BENCH | VERB_DISTILL,
     LOADS = VERB_TRAIN | VERB_EVAL | VERB_EMBED | VERB_GENERATE | VERB_DISTILL,
     READS = VERB_PLAN | VERB_TRAIN | VERB_EVAL,
-    READS_TEXTS = READS | VERB_EMBED | VERB_DISTILL,
+    READS_VECTORS = READS | VERB_EMBED,
+    READS_TEXTS = READS_VECTORS | VERB_DISTILL,
     PORTS = VERB_EXPORT | VERB_IMPORT,
     EVERY = 0xffffff
 };
@@ -75,12 +76,13 @@ static const option table[] = {
     {"num-labels", OPTION_COUNT, READS | VERB_BENCH, AT(num_labels), 0, 1024, "0", "N", true,
      "classes of a classification; 0: as config.json says, else as the labels of --data name them, "
      "else 2"},
-    {"pooling", OPTION_CHOICE, READS_TEXTS, AT(pooling), 0, 0, "auto", POOLING_WORDS, true,
+    {"pooling", OPTION_CHOICE, READS_VECTORS, AT(pooling), 0, 0, "auto", POOLING_WORDS, true,
      "embedding: how a text's vector is made of its tokens'; auto: as the model directory's "
      "1_Pooling says, else mean"},
-    {"normalize", OPTION_CHOICE, READS_TEXTS, AT(normalize), 0, 0, "auto", "auto|true|false", false,
+    {"normalize", OPTION_CHOICE, READS_VECTORS, AT(normalize), 0, 0, "auto", "auto|true|false",
+     false,
      "embedding: vectors of length 1; auto: where the model directory has a Normalize module"},
-    {"prompt-name", OPTION_TEXT, READS_TEXTS, AT(prompt_name), 0, 0, NULL, "NAME", true,
+    {"prompt-name", OPTION_TEXT, READS_VECTORS, AT(prompt_name), 0, 0, NULL, "NAME", true,
      "embedding: the prompt of config_sentence_transformers.json that is put before each text; "
      "else its default_prompt_name"},
     {"scale", OPTION_REAL, READS, AT(similarity), 1e-6, 1e6, "20", "F", true,
@@ -125,7 +127,7 @@ static const option table[] = {
      "as many lanes as there are ranks"},
     {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL | VERB_EMBED | VERB_DISTILL, AT(sequence),
      0, 1 << 24, "0", "N", true, "tokens per sequence; 0: the model's n_positions, at most 1024"},
-    {"length-buckets", OPTION_TEXT, READS_TEXTS, AT(length_buckets), 0, 0, "auto", LENGTHS_WORDS,
+    {"length-buckets", OPTION_TEXT, READS_VECTORS, AT(length_buckets), 0, 0, "auto", LENGTHS_WORDS,
      false,
      "programs for shorter texts, where samples are padded: each micro-batch runs the shortest "
      "that "

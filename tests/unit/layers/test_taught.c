@@ -191,6 +191,22 @@ static void numbers_reach_the_loss(void **state)
     assert_true(fabs(first_loss(TOP, 1.0, 1e3, 0) - even) < 1e-2 * even);
 }
 
+/* A student's step needs a teacher in the feed. */
+/* verifies layers-34.5c43 */
+static void a_feed_without_teacher_is_refused(void **state)
+{
+    (void)state;
+    rig r;
+    bp_outcome outcome;
+    int32_t tokens[TOKENS] = {0};
+    bp_spec spec = rig_spec();
+    spec.distill = (bp_distill){.top_k = 2, .alpha = 0.5, .temperature = 1.0};
+    rig_open(&r, &spec, tokens, TOKENS);
+    assert_int_equal(bp_runtime_step(&r.runtime, &r.feed, &outcome), BP_ERR_USAGE);
+    assert_non_null(strstr(r.runtime.error.text, "no teacher"));
+    rig_close(&r);
+}
+
 enum { WIDTH = 37, ROWS = 10, LIKELY = 3 };
 
 /* What the first two samples left to be read. */
@@ -276,6 +292,7 @@ int main(void)
         cmocka_unit_test(numbers_are_within_bounds),
         cmocka_unit_test(slices_have_the_bits_of_the_whole),
         cmocka_unit_test(numbers_reach_the_loss),
+        cmocka_unit_test(a_feed_without_teacher_is_refused),
         cmocka_unit_test(a_teacher_leaves_its_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
