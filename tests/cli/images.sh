@@ -107,6 +107,8 @@ END2
             --output-dir "$work/$type-same"
         [[ $code -eq 0 ]] && same_tensors "$work/$type" "$work/$type-same" "$1" num_channels
         check $? "$type: tensors come back to the last bit" "$err"
+        grep -q "\"torch_dtype\": \"$([[ $type == BF16 ]] && echo bfloat16 || echo float16)\"" "$work/$type-same/config.json"
+        check $? "$type: config.json says so" "$(cat "$work/$type-same/config.json")"
     done <<<"BF16 0.1
 F16 0.01"
 }

@@ -450,7 +450,7 @@ static bp_hf_form save_form(const session *s)
 {
     const char *word = s->set->save_dtype;
     bool source = strcmp(word, "source") == 0 && s->weights;
-    bp_hf_form form = {BP_F32, source ? s->weights_path : NULL};
+    bp_hf_form form = {.dtype = BP_F32, .source = source ? s->weights_path : NULL};
     if (strcmp(word, "bf16") == 0) {
         form.dtype = BP_BF16;
     } else if (strcmp(word, "fp16") == 0) {
@@ -476,7 +476,8 @@ static bp_status export_adapters(checkpoint *c)
     return bp_replace_file(s->store, path, json, length, &s->error);
 }
 
-/* A file beside the weights; config.json says the element type they were saved in. */
+/* A file beside the weights; config.json says the element type they were saved in, which is that of
+ * the first as transformers has it. */
 static bp_status export_file(checkpoint *c, const bp_blob *file, bp_dtype dtype)
 {
     session *s = c->s;
@@ -508,10 +509,12 @@ static bp_status write_export(checkpoint *c)
     BP_TRY(bp_storage_join(path, s->set->output_dir, "model.safetensors", &s->error));
     const bp_hf_place place = {
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
-    const bp_hf_form form = save_form(s);
+    bp_hf_form form = save_form(s);
+    bp_dtype dtype = form.dtype;
+    form.first = &dtype;
     BP_TRY(bp_hf_weights_save(&s->runtime, &place, &form));
     for (size_t i = 0; i < c->snapshot.blob_count; i++) {
-        BP_TRY(export_file(c, &c->files[i], form.dtype));
+        BP_TRY(export_file(c, &c->files[i], dtype));
     }
     if (s->store->sync_directory(s->store, s->set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "sync", s->set->output_dir);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/compile/optimizer.h"
+#include "layers/cnn.h"
 #include "tools/bedplate/optimizer_choice.h"
 
 /* Equal to the last bit; backward runs twice when there is clipping. */
@@ -62,15 +63,22 @@ static bool narrow_master(bp_spec *spec, bp_text *options)
     return true;
 }
 
-/* Adapters beside a frozen base: another model is learnt. */
+/* Adapters beside a frozen base: another model is learnt. No "all-linear" means a convolution, so
+ * convolutional nets get those that they have when nobody names any. */
 static bool adapters(bp_spec *spec, bp_text *options)
 {
-    static const char *const all[] = {"all-linear"};
+    static const char *const all[] = {"all-linear"}, *const convolutions[] = {"convolution"};
+    const bool images = spec->model == &bp_model_cnn;
     if (spec->lora.rank > 0) {
         return false;
     }
-    spec->lora = (bp_lora){.rank = 8, .alpha = 8.0, .targets = all, .target_count = 1};
-    bp_text_string(options, " --lora-r 8 --target-modules all-linear");
+    spec->lora = (bp_lora){.rank = 8,
+                           .alpha = 8.0,
+                           .targets = images ? convolutions : all,
+                           .target_count = 1,
+                           .usual = images};
+    bp_text_string(options, " --lora-r 8");
+    bp_text_string(options, images ? "" : " --target-modules all-linear");
     return true;
 }
 

@@ -465,21 +465,20 @@ bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_place *place)
 }
 
 /* The element type that each parameter has in the source; the form's own where it says nothing. */
-static bp_status find_types(loading *l, const bp_hf_form *form, uint8_t *types)
+static bp_status find_types(loading l, const bp_hf_form *form, uint8_t *types)
 {
-    uint32_t count = l->count;
-    memset(types, (int)form->dtype, count);
+    memset(types, (int)form->dtype, l.count);
     if (form->source == NULL) {
         return BP_OK;
     }
     bp_status status = open_and_match(
-        l, form->source, BP_ALLOW_MISSING | BP_ALLOW_UNEXPECTED | BP_ALLOW_SHAPE, NULL);
-    for (uint32_t p = 0; status == BP_OK && p < count; p++) {
-        const bp_tensor_entry *entry = l->wanted[p].view.entry;
+        &l, form->source, BP_ALLOW_MISSING | BP_ALLOW_UNEXPECTED | BP_ALLOW_SHAPE, NULL);
+    for (uint32_t p = 0; status == BP_OK && p < l.count; p++) {
+        const bp_tensor_entry *entry = l.wanted[p].view.entry;
         bool plain = entry != NULL && bp_tensor_readable(entry->dtype);
         types[p] = plain ? (uint8_t)entry->dtype : types[p];
     }
-    bp_status closed = bp_tensor_set_close(&l->set);
+    bp_status closed = bp_tensor_set_close(&l.set);
     return status != BP_OK ? status : closed;
 }
 
@@ -570,7 +569,6 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
 
 static bp_status save_part(loading l, const bp_hf_form *form)
 {
-    const bp_hf_place *place = l.place;
     BP_TRY(number_parameters(&l, false));
     uint32_t count = l.count;
     const uint32_t counts = bp_hf_counts(l.runtime);
@@ -578,13 +576,15 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     uint8_t *types = bp_room_take(&l.room, count);
     bp_tensor_entry *entries = bp_room_take(&l.room, table);
     if (types == NULL || entries == NULL) {
-        return hf_weights_no_room(place, count + table + 80, too_small);
+        return hf_weights_no_room(l.place, count + table + 80, too_small);
     }
-    loading source = l;
-    BP_TRY(find_types(&source, form, types));
+    BP_TRY(find_types(l, form, types));
+    if (form->first != NULL) {
+        *form->first = (bp_dtype)types[0];
+    }
     list_weights(&l, types, entries);
     BP_TRY(l.adapters ? name_for_peft(&l, entries) : BP_OK);
-    BP_TRY(bp_hf_counts_list(l.runtime, entries + count, &l.room, place->error));
+    BP_TRY(bp_hf_counts_list(l.runtime, entries + count, &l.room, l.place->error));
     bp_safetensors_plan plan = {.entries = entries, .entry_count = count + counts};
     return write_file(&l, &plan);
 }

@@ -42,6 +42,7 @@ typedef struct bp_hf_form {
     bp_dtype dtype;     /* F32, F16 or BF16, for every tensor that `source` says nothing of */
     const char *source; /* weights of the same model whose tensors each have the type they are to
                            have again; NULL: none. Must not be place->path's temporary name. */
+    bp_dtype *first;    /* out: the type that the model's first tensor has; NULL: nobody asks */
 } bp_hf_form;
 
 /* Writes all weights: to a temporary name, synced, renamed to place->path. Values that the form's

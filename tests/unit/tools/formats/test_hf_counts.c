@@ -161,7 +161,7 @@ static void counts_are_written(void **state)
     (void)state;
     desk *d = desk_new(rig_spec().optimizer, 0);
     const int32_t counts[2] = {3, 70000};
-    static const bp_hf_form form = {BP_F32, NULL};
+    static const bp_hf_form form = {.dtype = BP_F32};
     bp_hf_place place = {.store = &d->memory.store,
                          .path = "m",
                          .scratch = {d->scratch, SCRATCH},

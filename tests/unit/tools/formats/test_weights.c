@@ -15,7 +15,7 @@
 #include "device/host/host.h"
 #include "tests/support/weights_desk.h"
 
-static const bp_hf_form plain = {BP_F32, NULL};
+static const bp_hf_form plain = {.dtype = BP_F32};
 
 static void assert_loaded(weights_desk *d)
 {

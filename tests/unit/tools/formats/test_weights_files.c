@@ -66,7 +66,7 @@ static void other_files_are_refused(void **state)
 static void saved_weights_have_the_types_of_their_source(void **state)
 {
     (void)state;
-    const bp_hf_form form = {BP_F32, "m"};
+    const bp_hf_form form = {.dtype = BP_F32, .source = "m"};
     weights_desk *d = weights_desk_new(NULL);
     bp_status status = BP_ERR_FIT;
     weights_desk_add(d, BP_BF16, true);
