@@ -10,6 +10,8 @@
 #include "tools/formats/peft_config.h"
 #include "tools/formats/peft_names.h"
 
+#define PEFT_SAVED_MAX 64 /* modules beside the adapters that a file names */
+
 static const char *const biases[BP_LORA_BIASES] = {
     [BP_LORA_BIAS_NONE] = "none", [BP_LORA_BIAS_ALL] = "all", [BP_LORA_BIAS_ADAPTED] = "lora_only"};
 
@@ -269,7 +271,7 @@ static void put_saved(bp_text *text, const bp_emit *emit)
 {
     uint32_t count = 0;
     bp_text_string(text, "  \"modules_to_save\": ");
-    for (uint32_t i = 0; i < emit->parameter_count && count < BP_PEFT_TARGETS_MAX; i++) {
+    for (uint32_t i = 0; i < emit->parameter_count && count < PEFT_SAVED_MAX; i++) {
         const char *name;
         size_t length;
         if (saved_module(emit, i, &name, &length) && !is_listed(emit, i, name, length)) {

@@ -235,6 +235,29 @@ static void all_linear_of_some_layers_is_written_by_names(void **state)
     assert_non_null(strstr(emitted_text(&e), "\"target_modules\": \"all-linear\",\n"));
 }
 
+/* Targets that nobody named and that name what has no adapter are written as the whole names of
+ * what has one; others as they are. */
+/* verifies formats-12.b2fa */
+static void targets_that_name_too_much(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"fc"};
+    static emitted e;
+    bp_parameter alone = trained;
+    alone.depthwise = true;
+    for (int i = 0; i < 4; i++) { /* named or not; what has none is named or not */
+        const bp_lora lora = {
+            .rank = 4, .alpha = 8.0, .targets = targets, .target_count = 1, .usual = (i & 1) != 0};
+        emitted_begin(&e, &bp_model_gpt2, &lora);
+        emitted_add(&e, "h.0.fc.weight", adapted);
+        emitted_add(&e, (i & 2) != 0 ? "h.1.fc.weight" : "h.1.other.weight", alone);
+        emitted_add(&e, "h.2.fc.weight", adapted);
+        assert_non_null(
+            strstr(emitted_text(&e), i == 3 ? "\"target_modules\": [\"h.0.fc\", \"h.2.fc\"],\n"
+                                            : "\"target_modules\": [\"fc\"],\n"));
+    }
+}
+
 /* verifies formats-12.b2fa */
 static void saved_modules_are_named_once(void **state)
 {
@@ -400,6 +423,7 @@ int main(void)
         cmocka_unit_test(names_have_a_bound_together),
         cmocka_unit_test(the_first_error_stays),
         cmocka_unit_test(all_linear_of_some_layers_is_written_by_names),
+        cmocka_unit_test(targets_that_name_too_much),
         cmocka_unit_test(saved_modules_are_named_once),
         cmocka_unit_test(saved_modules_of_other_models),
         cmocka_unit_test(renamed_modules_have_two_names),
