@@ -102,6 +102,11 @@ if [[ -e $BUILD/ptxvm/libcuda.so.1 ]]; then
     check $? "the losses of the host: $wanted, $found" "$err"
 fi
 
+# A service finds the file from any folder.
+run plan --model tiny "${shape[@]}" --distill "../$(realpath --relative-to=.. "$work/said")" --output-dir "$work/u" --unit systemd
+[[ $out == *"--distill $PWD/../"* ]]
+check $? "a unit has the whole path of what is said" "$code $out$err"
+
 # What is not for this run.
 ln -s loop "$work/loop"
 expect 4 'cannot be read' plan --model tiny "${shape[@]}" --distill "$work/none"

@@ -174,6 +174,34 @@ expect 2 'there is no teacher' "${resumed[@]}"
 plain=(train --max-steps 3 --model tiny "${shape[@]}" --output-dir "$work/plain")
 run "${plain[@]}" --distill "$work/moved" --stop-at-step 1
 expect 2 'data differs from the snapshot.s' "${plain[@]}" --resume
+# Ranks are processes with a file each: by the same name another one is told, and the same one may lie elsewhere.
+port=$((20000 + $$ % 20000))
+pair() {
+    local rank codes='' pids=()
+    port=$((port + 20))
+    rm -rf "$work/ranks"
+    for rank in 0 1; do
+        MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank timeout -k 5 120 "$program" train --model tiny \
+            "${shape[@]}" --max-steps 2 --per-device-train-batch-size 1 --gradient-accumulation-steps 2 --lanes 2 --threads 1 \
+            --output-dir "$work/ranks" --distill "$work/$1.$rank" >"$work/.out.$rank" 2>"$work/.err.$rank" </dev/null &
+        pids+=($!)
+    done
+    for rank in 0 1; do
+        wait "${pids[$rank]}"
+        codes+="$? "
+    done
+    code=$codes
+    err=$(cat "$work/.err.0" "$work/.err.1")
+}
+cp "$work/moved" "$work/there.0"
+cp "$work/moved" "$work/there.1"
+pair there
+[[ $code == '0 0 ' ]]
+check $? "two processes with copies of one file" "$code $err"
+cp "$work/said" "$work/there.1"
+pair there
+[[ $code == '2 2 ' ]] && grep -q 'the data differ between the ranks' <<<"$err"
+check $? "two processes with files of different teachers" "$code $err"
 mv "$work/moved" "$work/said"
 run "${resumed[@]}" --distill "$work/said"
 [[ $code -eq 0 && $(json state_digest) == "$right" ]]

@@ -27,6 +27,8 @@ check $? "plan takes the options of train" "$lacks"
 expect 2 '--learning-rate: the value is out of range \(found "-1", right would be 0 to 1000\)' \
     plan --model tiny --learning-rate -1
 expect 2 'not a number' plan --model tiny --learning-rate fast
+expect 2 '--product-fp8-from: no products are in fp8 \(found "auto", right would be --product-dtype fp8 with it\)' \
+    plan --model tiny --product-fp8-from 64
 expect 2 'not a whole number' plan --model tiny --seed 1.5
 expect 2 'out of range' plan --model tiny --seed 99999999999999999999999
 expect 2 'out of range \(found "0", right would be 1 to' plan --model tiny --per-device-train-batch-size 0
