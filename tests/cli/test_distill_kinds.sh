@@ -174,6 +174,10 @@ expect 2 'there is no teacher' "${resumed[@]}"
 plain=(train --max-steps 3 --model tiny "${shape[@]}" --output-dir "$work/plain")
 run "${plain[@]}" --distill "$work/moved" --stop-at-step 1
 expect 2 'data differs from the snapshot.s' "${plain[@]}" --resume
+run train --model tiny "${shape[@]}" --max-steps 2 --output-dir "$work/untaught.run"
+expect 2 'distill: the run has no teacher' replay "$work/untaught.run" --all --distill "$work/moved"
+expect 0 '^2 of 2 steps proven' replay "$work/untaught.run" --all
+
 # Ranks are processes with a file each: by the same name another one is told, and the same one may lie elsewhere.
 port=$((20000 + $$ % 20000))
 pair() {

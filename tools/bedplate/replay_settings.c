@@ -177,7 +177,10 @@ static bp_status settings_check_teacher(const settings *to, const char *run, siz
     struct stat about;
     const bool taught =
         record_value(run, length, "tokens", data, sizeof data) && strstr(data, " teacher ") != NULL;
-    if (!taught || (to->distill != NULL && stat(to->distill, &about) == 0)) {
+    if (!taught && to->distill != NULL) {
+        return bp_error_set(error, BP_ERR_USAGE, where, "the run has no teacher", "--distill");
+    }
+    if (!taught || stat(to->distill != NULL ? to->distill : "", &about) == 0) {
         return BP_OK;
     }
     const bp_status status =
