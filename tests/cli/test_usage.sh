@@ -65,6 +65,21 @@ printf '%s\n' "$out" >"$work/a.conf"
 run plan --config "$work/a.conf" --print-options --max-seq-length 16
 grep -qx 'max-seq-length = 16' <<<"$out" && grep -qx 'per-device-train-batch-size = 3' <<<"$out"
 check $? "a printed set reads back, the command line wins"
+
+# What is printed is a file for --config: the same run, though all options stand in it.
+seq 1 600 >"$work/numbers"
+for more in '' '--lora-r 2 --load-in-4bit' '--optim adamw_8bit --bf16'; do
+    # shellcheck disable=SC2086
+    set -- --model tiny --data "$work/numbers" --max-steps 2 --max-seq-length 16 --seed 7 $more
+    run train "$@" --output-dir "$work/said" --quiet --json
+    right=$(json state_digest)
+    run train "$@" --output-dir "$work/printed" --print-options
+    echo "$out" >"$work/printed.conf"
+    run train --config "$work/printed.conf" --quiet --json
+    [[ $code -eq 0 && -n $right && $(json state_digest) == "$right" ]]
+    check $? "printed options are a run's own: $more" "$err"
+    rm -rf "$work/said" "$work/printed"
+done
 printf '# a comment\n\n  model = "tiny"  \r\nmax_seq_length=8\n' >"$work/b.conf"
 expect 0 'batch 8 x 8 tokens' plan --config "$work/b.conf"
 printf 'model = tiny\nmax-seq-lenght = 8\n' >"$work/c.conf"

@@ -186,7 +186,7 @@ static bp_status read_directory(const settings *set, bp_store *store, adapter_ch
         "alpha-pattern", "layers-to-transform", "lora-bias",      "trainable-token-indices"};
     char path[BP_STORE_PATH_MAX];
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
-        if (option_given(set, fixed[i])) {
+        if (option_said(set, fixed[i])) {
             return adapter_choice_wrong(fixed[i], "the adapter's own file says it", set->adapter,
                                         "--adapter without it");
         }
@@ -224,7 +224,7 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
                                             "lora-bias",
                                             "trainable-token-indices"};
         for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
-            if (option_given(set, needs[i])) {
+            if (option_said(set, needs[i])) {
                 return adapter_choice_wrong(needs[i], "there is no adapter", "no --lora-r",
                                             "--lora-r 8 with it");
             }

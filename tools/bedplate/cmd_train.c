@@ -107,7 +107,7 @@ static bp_status check_evaluation(training *t)
     const settings *set = t->s.set;
     bp_error *error = &t->s.error;
     const bool never = strcmp(set->eval_strategy, "no") == 0;
-    const bool asked = option_given(set, "eval-strategy") && !never;
+    const bool asked = option_said(set, "eval-strategy") && !never;
     const bool best = strcmp(set->save_strategy, "best") == 0;
     if (t->data.eval == NULL &&
         (set->load_best || set->keep_best || best || set->patience > 0 || asked)) {

@@ -58,7 +58,7 @@ static bp_status check_alone(session *s)
 {
     static const char *const needs[] = {"distill-alpha", "distill-temperature"};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
-        if (option_given(s->set, needs[i])) {
+        if (option_said(s->set, needs[i])) {
             const bp_status status =
                 bp_error_set(&s->error, BP_ERR_USAGE, where, "there is no teacher", needs[i]);
             bp_error_right(&s->error, "--distill FILE with it");

@@ -86,4 +86,7 @@ void options_unknown(const char *what, const char *found, const char *const *can
 /* Whether the option of this name was given, on the command line or in the --config file. */
 bool option_given(const settings *set, const char *name);
 
+/* Whether it was given and is not what it would be without: a file of --print-options gives all. */
+bool option_said(const settings *set, const char *name);
+
 #endif

@@ -14,9 +14,13 @@ static bool is_meta(const option *which)
            which->offset == offsetof(settings, print_options);
 }
 
-/* What the fit chooses when --arena is given and they are not: printing a default would fix it. */
+/* What the fit chooses when --arena is given and they are not: printing a default would fix it. And
+ * the working type beside which no other may be said. */
 static bool is_left_open(const option *which, const settings *set)
 {
+    if (which->offset == offsetof(settings, fp32)) {
+        return !set->given[option_index(which)];
+    }
     bool chosen = which->offset == offsetof(settings, checkpointing) ||
                   which->offset == offsetof(settings, batch) ||
                   which->offset == offsetof(settings, accumulation) ||

@@ -354,3 +354,36 @@ void option_put(bp_text *text, const option *which, const settings *set)
         break;
     }
 }
+
+static bool same_value(const option *which, const void *one, const void *other)
+{
+    const char *texts[2];
+    switch (which->kind) {
+    case OPTION_FLAG:
+        return memcmp(one, other, sizeof(bool)) == 0;
+    case OPTION_COUNT:
+    case OPTION_SIGNED:
+    case OPTION_BYTES:
+    case OPTION_REAL:
+    case OPTION_TIME:
+        return memcmp(one, other, sizeof(uint64_t)) == 0;
+    case OPTION_PATHS:
+    case OPTION_LIST:
+        return ((const path_list *)one)->count == 0;
+    default:
+        memcpy(&texts[0], one, sizeof texts[0]);
+        memcpy(&texts[1], other, sizeof texts[1]);
+        return strcmp(texts[0] != NULL ? texts[0] : "", texts[1] != NULL ? texts[1] : "") == 0;
+    }
+}
+
+bool option_said(const settings *set, const char *name)
+{
+    static settings usual;
+    const option *which = option_find(name, strlen(name));
+    if (which->fallback != NULL && option_set(which, &usual, which->fallback, "default") != BP_OK) {
+        return true;
+    }
+    return option_given(set, name) &&
+           !same_value(which, slot_of(set, which), slot_of(&usual, which));
+}

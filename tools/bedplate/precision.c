@@ -70,7 +70,7 @@ static bp_status fill_master(const settings *set, bp_spec *spec)
 static bp_status fill_gradient(const settings *set, bp_spec *spec)
 {
     const char *name = set->gradient_dtype;
-    if (strcmp(set->product_dtype, "fp8") != 0 && option_given(set, "product-fp8-from")) {
+    if (strcmp(set->product_dtype, "fp8") != 0 && option_said(set, "product-fp8-from")) {
         return precision_wrong("product-fp8-from", "no products are in fp8", set->product_dtype,
                                "--product-dtype fp8 with it");
     }

@@ -64,7 +64,7 @@ bp_status quantised_fill(const settings *set, bp_spec *spec)
                                       "--load-in-8bit", "one of them");
     }
     for (size_t i = 0; i < sizeof fours / sizeof fours[0]; i++) {
-        if (option_given(set, fours[i]) && !set->load_in_4bit) {
+        if (option_said(set, fours[i]) && !set->load_in_4bit) {
             return quantised_choice_wrong(fours[i], "nothing is kept in 4 bits",
                                           i == 0 ? set->double_quant : "it",
                                           "--load-in-4bit with it");
