@@ -22,6 +22,8 @@ EXTRA-sanitize  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-om
                   -fprofile-instr-generate -fcoverage-mapping -fcoverage-prefix-map=$(CURDIR)=. -DBP_COVERAGE
 EXTRA-tsan    := -fsanitize=thread -Wno-error
 OPT-unoptimised := -O0 -g1
+EXTRA-unoptimised := -Wno-error
+HOSTOPT-unoptimised := -O2
 CC-mcdc       := clang-19
 OPT-mcdc      := -O0 -g
 EXTRA-mcdc     = -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -Wno-error \
