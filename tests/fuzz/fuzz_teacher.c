@@ -14,7 +14,7 @@ static int32_t teacher_tokens[TEACHER_ROW / 8];
 
 static void teacher_row(const bp_teacher_head *head, uint32_t inputs, uint64_t *row)
 {
-    const int32_t *tops = bp_teacher_tops(head, row);
+    const int32_t *tops = bp_teacher_tops(row);
     const float *logps = bp_teacher_logps(head, row);
     for (uint64_t i = 0; i < (uint64_t)inputs * head->top_k; i++) {
         if (tops[i] < 0 || tops[i] >= TEACHER_WORDS || !(logps[i] <= 0.0f)) {

@@ -114,7 +114,7 @@ static bp_status distill_row(bp_teacher *teacher, const bp_column *column,
         d->number = read->window + 1;
     }
     memcpy(to,
-           column->from == BP_INPUT_TOPS ? (const void *)bp_teacher_tops(head, d->row.address)
+           column->from == BP_INPUT_TOPS ? (const void *)bp_teacher_tops(d->row.address)
                                          : bp_teacher_logps(head, d->row.address),
            there * sizeof *to);
     memset(to + there, 0, (column->elements - there) * sizeof *to);
@@ -189,7 +189,7 @@ static bp_status write_row(distill *d, const bp_runtime *runtime, uint32_t sampl
     const int32_t *tokens = (const int32_t *)ids->data + (size_t)sample * ids->elements;
     const size_t row = (size_t)head->sequence * head->top_k;
     const float *all = bp_runtime_logits(runtime) + 2 * sample * row;
-    memcpy(bp_teacher_tops(head, d->row.address), all, row * sizeof(int32_t));
+    memcpy(bp_teacher_tops(d->row.address), all, row * sizeof(int32_t));
     memcpy(bp_teacher_logps(head, d->row.address), all + row, row * sizeof(float));
     return bp_teacher_file_write(&d->file, d->number++, tokens, inputs, d->row.address);
 }

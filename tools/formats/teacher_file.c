@@ -24,15 +24,14 @@ uint64_t bp_teacher_row_bytes(const bp_teacher_head *head)
     return DIGESTS + row_numbers(head) * (sizeof(int32_t) + sizeof(float));
 }
 
-int32_t *bp_teacher_tops(const bp_teacher_head *head, void *row)
+int32_t *bp_teacher_tops(void *row)
 {
-    (void)head;
     return (int32_t *)(void *)((char *)row + DIGESTS);
 }
 
 float *bp_teacher_logps(const bp_teacher_head *head, void *row)
 {
-    return (float *)(void *)(bp_teacher_tops(head, row) + row_numbers(head));
+    return (float *)(void *)(bp_teacher_tops(row) + row_numbers(head));
 }
 
 uint64_t bp_teacher_file_bytes(const bp_teacher_head *head)
@@ -51,8 +50,7 @@ static uint64_t row_digest(const bp_teacher_head *head, void *row)
     bp_digest digest;
     bp_digest_begin(&digest, 0);
     bp_digest_add(&digest, row, sizeof(uint64_t));
-    bp_digest_add(&digest, bp_teacher_tops(head, row),
-                  (size_t)(bp_teacher_row_bytes(head) - DIGESTS));
+    bp_digest_add(&digest, bp_teacher_tops(row), (size_t)(bp_teacher_row_bytes(head) - DIGESTS));
     return bp_digest_end(&digest);
 }
 
@@ -134,7 +132,7 @@ static bool row_possible(const bp_teacher_head *head, uint32_t inputs, uint64_t 
                          void *row)
 {
     const uint32_t k = head->top_k;
-    const int32_t *tops = bp_teacher_tops(head, row);
+    const int32_t *tops = bp_teacher_tops(row);
     const float *logps = bp_teacher_logps(head, row);
     for (uint64_t t = 0; t < inputs; t++) {
         if (!place_possible(tops + t * k, logps + t * k, k, vocabulary)) {
@@ -220,7 +218,7 @@ bp_status bp_teacher_file_begin(bp_teacher_file *file)
 /* What the header says of all rows. */
 static void count_row(bp_teacher_file *file, size_t numbers, void *row)
 {
-    const int32_t *tops = bp_teacher_tops(&file->head, row);
+    const int32_t *tops = bp_teacher_tops(row);
     const uint64_t *digests = row;
     for (size_t i = 0; i < numbers; i++) {
         if ((uint32_t)tops[i] >= file->head.words) {
@@ -242,7 +240,7 @@ bp_status bp_teacher_file_write(bp_teacher_file *file, uint64_t number, const in
         return refuse_row(file, BP_ERR_NONFINITE,
                           "the teacher's logits are no numbers, or too large: row", number);
     }
-    memset(bp_teacher_tops(head, row) + there, 0, behind * sizeof(int32_t));
+    memset(bp_teacher_tops(row) + there, 0, behind * sizeof(int32_t));
     memset(bp_teacher_logps(head, row) + there, 0, behind * sizeof(float));
     digests[0] = tokens_digest(tokens, inputs);
     digests[1] = row_digest(head, row);

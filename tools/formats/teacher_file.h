@@ -44,7 +44,7 @@ typedef struct bp_teacher_file {
 
 /* A row in memory is as in the file, 8-aligned: its bytes, its tokens, its log-probabilities. */
 uint64_t bp_teacher_row_bytes(const bp_teacher_head *head);
-int32_t *bp_teacher_tops(const bp_teacher_head *head, void *row);
+int32_t *bp_teacher_tops(void *row);
 float *bp_teacher_logps(const bp_teacher_head *head, void *row);
 
 /* The bytes of a file. */

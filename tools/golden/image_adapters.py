@@ -23,17 +23,10 @@ import numpy as np
 import peft
 import torch
 import transformers
-from safetensors.numpy import save_file
+from image_case import hub, save, single, train
 
 OUT = sys.argv[1] if len(sys.argv) > 1 else "tests/golden/"
 STEPS = 20
-HUB = (("vit.layers.", "vit.encoder.layer."), ("attention.q_proj", "attention.attention.query"),
-       ("attention.k_proj", "attention.attention.key"), ("attention.v_proj", "attention.attention.value"),
-       ("attention.o_proj", "attention.output.dense"), ("mlp.fc1", "intermediate.dense"), ("mlp.fc2", "output.dense"))
-
-
-def single(tensor):
-    return np.ascontiguousarray(tensor.detach().float().numpy())
 
 
 def draw(model, g):
@@ -57,8 +50,7 @@ def named(model):
         if "num_batches" in n or "original_module" in n:
             continue
         n = n.replace(".default", "").replace(".base_layer", "").replace(".modules_to_save", "")
-        for new, old in HUB:
-            n = n.replace(new, old)
+        n = hub(n)
         yield (n if "lora_" in n else n.replace("base_model.model.", "")), p
 
 
@@ -85,26 +77,7 @@ def make(name, seed, model, more, shape, targets, rank, alpha, rows=11, batch=4,
     model.eval()  # no dropout anywhere: only the norms differ
     tensors["logits"] = single(see(x))
     trained = [(n, p) for n, p in named(model) if p.requires_grad]
-    decayed = [p for _, p in trained if p.dim() > 1]
-    plain = [p for _, p in trained if p.dim() <= 1]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
-                                  lr=1e-2, betas=(0.9, 0.999), eps=1e-3)
-    losses, group = [], batch * accumulation
-    for step in range(STEPS):
-        start = step % math.ceil(rows / group) * group
-        end = min(start + group, rows)
-        optimizer.zero_grad()
-        total = 0.0
-        for at in range(start, end, batch):
-            part = slice(at, min(at + batch, end))
-            loss = torch.nn.functional.cross_entropy(see(x[part]), labels[part], reduction="sum") / (end - start)
-            loss.backward()
-            total += loss.item()
-        losses.append(total)
-        if step == 0:
-            tensors.update({"grad." + n: single(p.grad) for n, p in trained})
-            tensors["norm"] = np.array([math.sqrt(sum((p.grad ** 2).sum().item() for _, p in trained))])
-        optimizer.step()
+    tensors.update(train(see, trained, x, labels, batch, accumulation, STEPS))
     still = [n for n in tensors if "running_" in n]
     tensors.update({when + n: tensors[n] for n in still for when in ("first.", "after.")})
     lines = lambda rows: np.frombuffer("".join(r + "\n" for r in rows).encode(), np.uint8)
@@ -113,13 +86,8 @@ def make(name, seed, model, more, shape, targets, rank, alpha, rows=11, batch=4,
         if rows_of:
             tensors[key] = lines("%s %g" % row for row in rows_of)
     tensors["adapters"] = np.array([rank, alpha, rooted], np.int32)
-    tensors["loss"] = np.array(losses)
-    tensors["shape"] = np.array([height, width, channels, classes, batch, accumulation, 0], np.int32)
     tensors.update(more)
-    tensors["tokens"] = single(x).view(np.int32)
-    tensors["labels"] = labels.int().numpy()
-    save_file(tensors, OUT + "images/" + name + ".safetensors")
-    print(name, losses[0], losses[-1])
+    save(OUT + "images/" + name + ".safetensors", tensors, x, labels, classes, batch, accumulation)
 
 
 def resnet(hidden, depths, layer_type, channels=3):

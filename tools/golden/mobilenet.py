@@ -9,7 +9,6 @@ images.csv. Nothing is dropped. Files hold only what the tests read of STEPS ste
 Run from the repository root: tools/golden/mobilenet.py (needs torch, transformers, numpy, safetensors; written with
 transformers 5.24; a minute on one core).
 """
-import json
 import math
 import os
 import sys
@@ -17,14 +16,10 @@ import sys
 import numpy as np
 import torch
 import transformers
-from safetensors.numpy import save_file
+from image_case import directory, save, single, train
 
 OUT = sys.argv[1] if len(sys.argv) > 1 else "tests/golden/"
 STEPS = 20
-
-
-def single(tensor):
-    return np.ascontiguousarray(tensor.detach().float().numpy())
 
 
 def draw(model, g):
@@ -63,57 +58,20 @@ def make(name, seed, rows=7, size=33, channels=3, classes=3, batch=4, accumulati
     model.eval()
     tensors["logits"] = single(see(x))
     model.train(not frozen)  # there is nothing else that training would change
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    plain = [p for p in model.parameters() if p.dim() <= 1]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
-                                  lr=1e-2, betas=(0.9, 0.999), eps=1e-3)
-    losses, group = [], batch * accumulation
-    for step in range(STEPS):
-        start = step % math.ceil(rows / group) * group
-        end = min(start + group, rows)
-        optimizer.zero_grad()
-        total = 0.0
-        for at in range(start, end, batch):
-            part = slice(at, min(at + batch, end))
-            loss = torch.nn.functional.cross_entropy(see(x[part]), labels[part], reduction="sum") / (end - start)
-            loss.backward()
-            total += loss.item()
-        losses.append(total)
-        if step == 0:
-            tensors.update({"grad." + n: single(p.grad) for n, p in model.named_parameters()})
-            tensors["norm"] = np.array([math.sqrt(sum((p.grad ** 2).sum().item() for p in model.parameters()))])
-            tensors.update({"first." + n: single(b) for n, b in kept(model).items()})
-        optimizer.step()
+    tensors.update(train(see, list(model.named_parameters()), x, labels, batch, accumulation, STEPS,
+                         lambda: {"first." + n: single(b) for n, b in kept(model).items()}))
     tensors.update({"after." + n: single(b) for n, b in kept(model).items()})
-    tensors["loss"] = np.array(losses)
-    tensors["shape"] = np.array([size, size, channels, classes, batch, accumulation, frozen], np.int32)
     tensors["mobilenet"] = np.array([multiplier, ratio, divisor, least, not first, not fine, not tf], np.float64)
-    tensors["tokens"] = single(x).view(np.int32)
-    tensors["labels"] = labels.int().numpy()
-    save_file(tensors, OUT + "images/mobilenet_" + name + ".safetensors")
-    print(name, losses[0], losses[-1])
+    save(OUT + "images/mobilenet_" + name + ".safetensors", tensors, x, labels, classes, batch, accumulation, frozen)
 
 
-def directory():
+def whole():
     g = torch.Generator().manual_seed(5)
     model = transformers.MobileNetV2ForImageClassification(transformers.MobileNetV2Config(
         image_size=32, depth_multiplier=0.1, depth_divisible_by=4, min_depth=4, finegrained_output=False, num_labels=3,
         id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2}))
     draw(model, g)
-    model.eval()
-    model.save_pretrained(OUT + "mobilenet")
-    x = (torch.rand((6, 32, 32, 3), generator=g) * 1000).round() / 1000
-    labels = [0, 1, 2, 2, 1, 0]
-    with open(OUT + "mobilenet/images.csv", "w") as f:
-        for row, label in zip(x, labels):
-            f.write(",".join("%.3f" % v for v in row.flatten()) + ",%d\n" % label)
-    with torch.no_grad():
-        model = model.double()
-        logits = model(x.double().permute(0, 3, 1, 2)).logits
-        loss = torch.nn.functional.cross_entropy(logits, torch.tensor(labels)).item()
-    with open(OUT + "mobilenet/eval.json", "w") as f:
-        json.dump({"loss": loss, "logits": [[round(v, 7) for v in row] for row in logits.tolist()]}, f)
-        f.write("\n")
+    directory(OUT + "mobilenet", model, g, 32)
 
 
 os.makedirs(OUT + "mobilenet", exist_ok=True)
@@ -121,4 +79,4 @@ os.makedirs(OUT + "mobilenet", exist_ok=True)
 # Bedplate's; of this seed's numbers, and where norms take running statistics, they are within 1e-5.
 make("plain", 12, size=47, channels=1, rows=11, batch=8)
 make("half", 51, size=40, channels=1, tf=False, first=False, ratio=2.5, multiplier=0.15, frozen=True)
-directory()
+whole()

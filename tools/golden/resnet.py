@@ -8,7 +8,6 @@ directory as transformers saves it, with eval.json: the logits and the loss of i
 Run from the repository root: tools/golden/resnet.py (needs torch, transformers, numpy, safetensors; written with
 transformers 5.24; some seconds on one core).
 """
-import json
 import math
 import os
 import sys
@@ -16,14 +15,10 @@ import sys
 import numpy as np
 import torch
 import transformers
-from safetensors.numpy import save_file
+from image_case import directory, save, single, train
 
 OUT = sys.argv[1] if len(sys.argv) > 1 else "tests/golden/"
 STEPS = 50
-
-
-def single(tensor):
-    return np.ascontiguousarray(tensor.detach().float().numpy())
 
 
 def draw(model, g):
@@ -56,59 +51,21 @@ def make(name, seed, hidden, depths, embedding=4, layer_type="basic", first=Fals
     model.eval()
     tensors["logits"] = single(see(x))
     model.train()
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    plain = [p for p in model.parameters() if p.dim() <= 1]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
-                                  lr=1e-2, betas=(0.9, 0.999), eps=1e-3)
-    losses, group = [], batch * accumulation
-    for step in range(STEPS):
-        start = step % math.ceil(rows / group) * group
-        end = min(start + group, rows)
-        optimizer.zero_grad()
-        total = 0.0
-        for at in range(start, end, batch):
-            part = slice(at, min(at + batch, end))
-            loss = torch.nn.functional.cross_entropy(see(x[part]), labels[part], reduction="sum") / (end - start)
-            loss.backward()
-            total += loss.item()
-        losses.append(total)
-        if step == 0:
-            tensors.update({"grad." + n: single(p.grad) for n, p in model.named_parameters()})
-            tensors["norm"] = np.array([math.sqrt(sum((p.grad ** 2).sum().item() for p in model.parameters()))])
-            tensors.update({"first." + n: single(b) for n, b in kept().items()})
-        optimizer.step()
+    tensors.update(train(see, list(model.named_parameters()), x, labels, batch, accumulation, STEPS,
+                         lambda: {"first." + n: single(b) for n, b in kept().items()}))
     tensors.update({"after." + n: single(b) for n, b in kept().items()})
-    tensors["loss"] = np.array(losses)
-    tensors["shape"] = np.array([height, width, channels, classes, batch, accumulation, 0], np.int32)
     tensors["resnet"] = np.array([embedding, layer_type == "bottleneck", first, early, len(hidden), *hidden, *depths],
                                  np.int32)
-    tensors["tokens"] = single(x).view(np.int32)
-    tensors["labels"] = labels.int().numpy()
-    save_file(tensors, OUT + "images/resnet_" + name + ".safetensors")
-    print(name, losses[0], losses[-1])
+    save(OUT + "images/resnet_" + name + ".safetensors", tensors, x, labels, classes, batch, accumulation)
 
 
-def directory():
+def whole():
     g = torch.Generator().manual_seed(5)
     model = transformers.ResNetForImageClassification(transformers.ResNetConfig(
         embedding_size=4, hidden_sizes=[8, 12], depths=[1, 2], layer_type="bottleneck", num_labels=3,
         id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2}, image_size=16))
     draw(model, g)
-    model.eval()
-    model.save_pretrained(OUT + "resnet")
-    x = torch.rand((6, 16, 16, 3), generator=g)
-    x = (x * 1000).round() / 1000
-    labels = [0, 1, 2, 2, 1, 0]
-    with open(OUT + "resnet/images.csv", "w") as f:
-        for row, label in zip(x, labels):
-            f.write(",".join("%.3f" % v for v in row.flatten()) + ",%d\n" % label)
-    with torch.no_grad():
-        model = model.double()
-        logits = model(x.double().permute(0, 3, 1, 2)).logits
-        loss = torch.nn.functional.cross_entropy(logits, torch.tensor(labels)).item()
-    with open(OUT + "resnet/eval.json", "w") as f:
-        json.dump({"loss": loss, "logits": [[round(v, 7) for v in row] for row in logits.tolist()]}, f)
-        f.write("\n")
+    directory(OUT + "resnet", model, g, 16)
 
 
 os.makedirs(OUT + "resnet", exist_ok=True)
@@ -116,4 +73,4 @@ make("basic", 1, [6, 8], [1, 2])
 make("bottleneck", 2, [8, 12], [2, 1], layer_type="bottleneck", rows=7, height=41, width=34, channels=1)
 make("early", 3, [8, 12], [1, 1], layer_type="bottleneck", early=True, first=True, rows=7, height=49, width=36,
      channels=1)
-directory()
+whole()

@@ -18,25 +18,11 @@ import sys
 import numpy as np
 import torch
 import transformers
-from safetensors.numpy import save_file
+from image_case import directory, hub, save, single, train
 
 OUT = sys.argv[1] if len(sys.argv) > 1 else "tests/golden/"
 STEPS = 50
 ACTS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
-HUB = (("vit.layers.", "vit.encoder.layer."), ("attention.q_proj", "attention.attention.query"),
-       ("attention.k_proj", "attention.attention.key"), ("attention.v_proj", "attention.attention.value"),
-       ("attention.o_proj", "attention.output.dense"), ("mlp.fc1", "intermediate.dense"), ("mlp.fc2", "output.dense"))
-
-
-def hub(name):
-    """The name in files of a name in memory."""
-    for new, old in HUB:
-        name = name.replace(new, old)
-    return name
-
-
-def single(tensor):
-    return np.ascontiguousarray(tensor.detach().float().numpy())
 
 
 def draw(model, g):
@@ -95,54 +81,17 @@ def make(name, seed, image=8, patch=4, width=12, heads=3, layers=2, inner=20, ch
     tensors["logits"] = single(see(x))
     model.train()
     trained = [(n, p) for n, p in named(model) if p.requires_grad]
-    decayed = [p for _, p in trained if p.dim() > 1]
-    plain = [p for _, p in trained if p.dim() <= 1]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
-                                  lr=1e-2, betas=(0.9, 0.999), eps=1e-3)
-    losses, group = [], batch * accumulation
-    for step in range(STEPS):
-        start = step % math.ceil(rows / group) * group
-        end = min(start + group, rows)
-        optimizer.zero_grad()
-        total = 0.0
-        for at in range(start, end, batch):
-            part = slice(at, min(at + batch, end))
-            loss = torch.nn.functional.cross_entropy(see(x[part]), labels[part], reduction="sum") / (end - start)
-            loss.backward()
-            total += loss.item()
-        losses.append(total)
-        if step == 0:
-            tensors.update({"grad." + n: single(p.grad) for n, p in trained})
-            tensors["norm"] = np.array([math.sqrt(sum((p.grad ** 2).sum().item() for _, p in trained))])
-        optimizer.step()
-    tensors["loss"] = np.array(losses)
-    tensors["shape"] = np.array([image, image, channels, classes, batch, accumulation, 0], np.int32)
+    tensors.update(train(see, trained, x, labels, batch, accumulation, STEPS))
     tensors["vit"] = np.array([width, layers, heads, inner, patch, not biased, rank, alpha, ACTS.index(act)], np.int32)
-    tensors["tokens"] = single(x).view(np.int32)
-    tensors["labels"] = labels.int().numpy()
-    save_file(tensors, OUT + "images/vit_" + name + ".safetensors")
-    print(name, losses[0], losses[-1])
+    save(OUT + "images/vit_" + name + ".safetensors", tensors, x, labels, classes, batch, accumulation)
 
 
-def directory():
+def whole():
     g = torch.Generator().manual_seed(5)
     model = transformers.ViTForImageClassification(config(
         8, 4, 12, 2, 2, 24, num_labels=3, id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2}))
     draw(model, g)
-    model.eval()
-    model.save_pretrained(OUT + "vit")
-    x = (torch.rand((6, 8, 8, 3), generator=g) * 1000).round() / 1000
-    labels = [0, 1, 2, 2, 1, 0]
-    with open(OUT + "vit/images.csv", "w") as f:
-        for row, label in zip(x, labels):
-            f.write(",".join("%.3f" % v for v in row.flatten()) + ",%d\n" % label)
-    with torch.no_grad():
-        model = model.double()
-        logits = model(x.double().permute(0, 3, 1, 2)).logits
-        loss = torch.nn.functional.cross_entropy(logits, torch.tensor(labels)).item()
-    with open(OUT + "vit/eval.json", "w") as f:
-        json.dump({"loss": loss, "logits": [[round(v, 7) for v in row] for row in logits.tolist()]}, f)
-        f.write("\n")
+    directory(OUT + "vit", model, g, 8)
 
 
 def adapter():
@@ -175,5 +124,5 @@ make("one_patch", 4, image=4, patch=4, rows=5, batch=2, layers=1)
 make("lora", 5, rank=3, alpha=6)
 make("relu", 7, act="relu")
 make("tanh_form", 8, act="gelu_fast", batch=3)
-directory()
+whole()
 adapter()

@@ -13,12 +13,7 @@
 #include "layers/llama.h"
 #include "tests/support/config.h"
 #include "tests/support/disk_file.h"
-#include "tests/support/store_memory.h"
-#include "tests/support/tensors_made.h"
-#include "tools/formats/family.h"
-#include "tools/formats/hf_files.h"
-#include "tools/formats/merge.h"
-#include "tools/formats/weight_target.h"
+#include "tests/support/merge_desk.h"
 
 #define QUERY "base_model.model.model.layers.0.self_attn.q_proj"
 #define WIDTH 16u
@@ -39,54 +34,19 @@ static bp_model_config llama_config(void)
                            .output_bias = true, .mlp_bias = true));
 }
 
-typedef struct desk {
-    memory_store memory;
-    bp_error error;
-    bp_tensor_set set;
-    bp_tensor_set adapters;
-    bp_parameters parameters;
-    bp_weight_source source;
-    struct bp_merge merge;
-    bp_staging room;
-    uint64_t scratch[1 << 16];
-    uint64_t work[1 << 12];
-} desk;
-
-static desk *desk_new(void)
+static merge_desk *desk_new(void)
 {
-    desk *d = calloc(1, sizeof *d);
-    assert_non_null(d);
-    memory_store_init(&d->memory);
-    d->room = (bp_staging){d->scratch, sizeof d->scratch};
     const bp_model_config llama = llama_config();
+    merge_desk *d = merge_desk_new(&bp_model_llama, &llama);
     disk_file_put(&d->memory, "tests/golden/port/llama.safetensors", "in");
-    assert_int_equal(bp_hf_open(&d->set, &d->memory.store, "in", &d->room, &d->error), BP_OK);
-    assert_int_equal(
-        bp_parameters_list(&bp_model_llama, &llama, &d->room, &d->parameters, &d->error), BP_OK);
-    const bp_match m = {.set = &d->set,
-                        .naming = &bp_family_find("llama")->naming,
-                        .wanted = d->parameters.list,
-                        .count = d->parameters.count,
-                        .heads = {2, 1, 0},
-                        .work = {d->work, sizeof d->work}};
-    assert_int_equal(bp_tensor_match(&m), BP_OK);
-    d->source =
-        (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
+    merge_desk_open(d, "llama", (bp_tensor_heads){2, 1, 0});
     return d;
-}
-
-static void desk_free(desk *d)
-{
-    assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
-    assert_int_equal(bp_tensor_set_close(&d->adapters), BP_OK);
-    memory_store_free(&d->memory);
-    free(d);
 }
 
 /* Writes and loads adapters of the first query projection; out and rank may be wrong ones. The
  * scale is 2 either way. */
-static bp_status load_scaled(desk *d, const char *module, uint64_t out, uint64_t rank, bool both,
-                             bool stabilized)
+static bp_status load_scaled(merge_desk *d, const char *module, uint64_t out, uint64_t rank,
+                             bool both, bool stabilized)
 {
     made_tensors made = {.count = 0};
     const uint64_t a[2] = {rank, WIDTH}, b[2] = {out, rank};
@@ -99,19 +59,15 @@ static bp_status load_scaled(desk *d, const char *module, uint64_t out, uint64_t
         snprintf(name, sizeof name, "%s.lora_B.weight", module);
         made_add_values(&made, name, BP_BF16, 2, b, 2);
     }
-    made_write(&made, 0, made.count, &d->memory.store, "ad");
-    made_free(&made);
-    d->error = (bp_error){0};
-    assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
-    return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
+    return merge_desk_load(d, &made, &lora);
 }
 
-static bp_status load(desk *d, const char *module, uint64_t out, uint64_t rank, bool both)
+static bp_status load(merge_desk *d, const char *module, uint64_t out, uint64_t rank, bool both)
 {
     return load_scaled(d, module, out, rank, both, false);
 }
 
-static size_t index_of(const desk *d, const char *name)
+static size_t index_of(const merge_desk *d, const char *name)
 {
     for (size_t i = 0; i < d->parameters.count; i++) {
         if (strcmp(d->parameters.list[i].name, name) == 0) {
@@ -132,7 +88,7 @@ static float expected(uint64_t row, uint64_t column)
 }
 
 /* What a form holds, merged, less what it holds plain, is the adapter's part. */
-static void check_form(desk *d, bp_tensor_form form, bp_dtype type)
+static void check_form(merge_desk *d, bp_tensor_form form, bp_dtype type)
 {
     size_t index = index_of(d, "model.layers.0.self_attn.q_proj.weight");
     bp_tensor_view view = d->parameters.list[index].view;
@@ -172,17 +128,17 @@ static void check_form(desk *d, bp_tensor_form form, bp_dtype type)
 static void test_elements(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    merge_desk *d = desk_new();
     assert_int_equal(load(d, QUERY, OUT, RANK, true), BP_OK);
     check_form(d, BP_FORM_PLAIN, BP_F32);
     check_form(d, BP_FORM_PLAIN, BP_BF16);
     check_form(d, BP_FORM_TRANSPOSED, BP_F32);
     check_form(d, BP_FORM_QUERY_HEADS, BP_F32);
-    desk_free(d);
+    merge_desk_free(d);
     d = desk_new();
     assert_int_equal(load_scaled(d, QUERY, OUT, RANK, true, true), BP_OK);
     check_form(d, BP_FORM_PLAIN, BP_F32);
-    desk_free(d);
+    merge_desk_free(d);
 }
 
 /* Where the model has its weights turned (GPT-2), the factors' product is turned too. */
@@ -223,7 +179,7 @@ static void test_input_major(void **state)
 
 /* A file with an adapter and two of the model's own parameters, one of them maybe of a wrong shape.
  */
-static bp_status load_own(desk *d, uint64_t norm, bp_dtype type)
+static bp_status load_own(merge_desk *d, uint64_t norm, bp_dtype type)
 {
     made_tensors made = {.count = 0};
     const uint64_t a[2] = {RANK, WIDTH}, b[2] = {OUT, RANK}, head[2] = {19, WIDTH};
@@ -239,8 +195,8 @@ static bp_status load_own(desk *d, uint64_t norm, bp_dtype type)
     return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
 }
 
-static void read_own(desk *d, const char *name, bp_tensor_form form, uint64_t first, uint64_t count,
-                     float *values)
+static void read_own(merge_desk *d, const char *name, bp_tensor_form form, uint64_t first,
+                     uint64_t count, float *values)
 {
     const size_t index = index_of(d, name);
     bp_tensor_view view = d->parameters.list[index].view;
@@ -256,7 +212,7 @@ static void test_own_parameters(void **state)
 {
     (void)state;
     float values[19 * WIDTH];
-    desk *d = desk_new();
+    merge_desk *d = desk_new();
     assert_int_equal(load_own(d, WIDTH, BP_F32), BP_OK);
     d->source.merge = &d->merge;
     read_own(d, NORM, BP_FORM_PLAIN, 3, WIDTH - 3, values);
@@ -275,21 +231,21 @@ static void test_own_parameters(void **state)
     read_own(d, "model.layers.0.input_layernorm.weight", BP_FORM_PLAIN, 0, WIDTH, values);
     assert_true(d->merge.pairs[index_of(d, NORM)].whole != NULL);
     assert_true(d->merge.pairs[index_of(d, "model.layers.0.input_layernorm.weight")].whole == NULL);
-    desk_free(d);
+    merge_desk_free(d);
     d = desk_new();
     assert_int_equal(load_own(d, WIDTH + 1, BP_F32), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "another base"));
-    desk_free(d);
+    merge_desk_free(d);
     d = desk_new();
     assert_int_equal(load_own(d, WIDTH, BP_I32), BP_ERR_DATA);
-    desk_free(d);
+    merge_desk_free(d);
 }
 
 /* verifies formats-26.24e5 */
 static void test_little_memory(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    merge_desk *d = desk_new();
     assert_int_equal(load(d, QUERY, OUT, RANK, true), BP_OK);
     const bp_lora lora = {.rank = RANK, .alpha = 6.0};
     for (size_t bytes = 8; bytes < 4096; bytes += 8) {
@@ -300,7 +256,7 @@ static void test_little_memory(void **state)
         assert_true(status == BP_ERR_FIT || status == BP_OK);
         assert_int_equal(d->error.code, status);
     }
-    desk_free(d);
+    merge_desk_free(d);
 }
 
 static void test_other_bases(void **state)
@@ -316,17 +272,17 @@ static void test_other_bases(void **state)
                  {"base_model.model.model.layers.0.input_layernorm", OUT, RANK, true},
                  {QUERY, OUT, RANK, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        desk *d = desk_new();
+        merge_desk *d = desk_new();
         assert_int_equal(load(d, cases[i].module, cases[i].out, cases[i].rank, cases[i].both),
                          BP_ERR_DATA);
-        desk_free(d);
+        merge_desk_free(d);
     }
 }
 
 /* ---- DoRA, and what goes wrong with names ---- */
 
 /* Writes an adapter of the first query projection with its magnitudes. */
-static void put_dora(desk *d, uint64_t magnitudes, const char *more)
+static void put_dora(merge_desk *d, uint64_t magnitudes, const char *more)
 {
     made_tensors made = {.count = 0};
     const uint64_t a[2] = {RANK, WIDTH}, b[2] = {OUT, RANK}, spare = 1;
@@ -353,7 +309,7 @@ static void test_magnitudes(void **state)
 {
     (void)state;
     static float base[OUT * WIDTH], merged[OUT * WIDTH];
-    desk *d = desk_new();
+    merge_desk *d = desk_new();
     const size_t index = index_of(d, "model.layers.0.self_attn.q_proj.weight");
     bp_staging work = {d->work, sizeof d->work};
     put_dora(d, OUT, NULL);
@@ -379,14 +335,14 @@ static void test_magnitudes(void **state)
             assert_true(fabs((double)merged[row * WIDTH + c] - right) < 1e-5 * (1.0 + fabs(right)));
         }
     }
-    desk_free(d);
+    merge_desk_free(d);
 }
 
 /* verifies formats-26.24e5 */
 static void test_magnitudes_in_little_memory(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    merge_desk *d = desk_new();
     put_dora(d, OUT, NULL);
     size_t fit = 0;
     for (size_t bytes = 8; bytes < 16384; bytes += 8) {
@@ -399,7 +355,7 @@ static void test_magnitudes_in_little_memory(void **state)
         fit = status == BP_OK && fit == 0 ? bytes : fit;
     }
     assert_true(fit > 0);
-    desk_free(d);
+    merge_desk_free(d);
 }
 
 /* verifies formats-6.0edb */
@@ -418,13 +374,13 @@ static void test_tensors_that_are_nobodys(void **state)
         {OUT, QUERY ".original_module.bias", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        desk *d = desk_new();
+        merge_desk *d = desk_new();
         put_dora(d, rows[i].magnitudes, rows[i].more);
         const bp_status status =
             bp_merge_load(&d->merge, &d->adapters, &dora, false, &d->source, &d->room, &d->error);
         assert_int_equal(status, rows[i].says == NULL ? BP_OK : BP_ERR_DATA);
         assert_true(rows[i].says == NULL || strstr(d->error.text, rows[i].says) != NULL);
-        desk_free(d);
+        merge_desk_free(d);
     }
 }
 
@@ -443,7 +399,7 @@ static bp_status merge_hand_made(const made_tensor *tensors, size_t count, bool 
                         {.name = "m.table", .rank = 2, .shape = {2, 2}},
                         {.name = long_weight, .rank = 2, .shape = {2, 2}},
                         {.name = long_bias, .rank = 1, .shape = {2}}};
-    desk *d = desk_new();
+    merge_desk *d = desk_new();
     made_tensors made = {.count = 0};
     const bp_lora lora = {.rank = 1, .alpha = 1.0};
     for (size_t i = 0; i < count; i++) {
@@ -457,7 +413,7 @@ static bp_status merge_hand_made(const made_tensor *tensors, size_t count, bool 
     const bp_status status =
         bp_merge_load(&d->merge, &d->adapters, &lora, input_major, &source, &d->room, &d->error);
     strcpy(said, status == BP_OK ? "" : d->error.text);
-    desk_free(d);
+    merge_desk_free(d);
     return status;
 }
 

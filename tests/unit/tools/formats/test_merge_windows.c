@@ -14,12 +14,7 @@
 #include "layers/cnn.h"
 #include "layers/vit.h"
 #include "tests/support/config.h"
-#include "tests/support/store_memory.h"
-#include "tests/support/tensors_made.h"
-#include "tools/formats/family.h"
-#include "tools/formats/hf_files.h"
-#include "tools/formats/merge.h"
-#include "tools/formats/weight_target.h"
+#include "tests/support/merge_desk.h"
 
 enum { OUT = 3, IN = 2, HIGH = 2, WIDE = 3, SEES = IN * HIGH * WIDE, RANK = 2 };
 
@@ -27,26 +22,9 @@ static const char weight[] = "layers.0.convolution.weight";
 static const char a_name[] = "base_model.model.layers.0.convolution.lora_A.weight";
 static const char b_name[] = "base_model.model.layers.0.convolution.lora_B.weight";
 
-typedef struct desk {
-    memory_store memory;
-    bp_error error;
-    bp_tensor_set set;
-    bp_tensor_set adapters;
-    bp_parameters parameters;
-    bp_weight_source source;
-    struct bp_merge merge;
-    bp_staging room;
-    uint64_t scratch[1 << 16];
-    uint64_t work[1 << 12];
-} desk;
-
-static desk *desk_of(const bp_model *model, const bp_model_config *config, const char *family)
+static merge_desk *desk_of(const bp_model *model, const bp_model_config *config, const char *family)
 {
-    desk *d = calloc(1, sizeof *d);
-    assert_non_null(d);
-    memory_store_init(&d->memory);
-    d->room = (bp_staging){d->scratch, sizeof d->scratch};
-    assert_int_equal(bp_parameters_list(model, config, &d->room, &d->parameters, &d->error), BP_OK);
+    merge_desk *d = merge_desk_new(model, config);
     made_tensors made = {.count = 0};
     for (size_t i = 0; i < d->parameters.count; i++) {
         const bp_wanted *w = &d->parameters.list[i];
@@ -54,20 +32,11 @@ static desk *desk_of(const bp_model *model, const bp_model_config *config, const
     }
     made_write(&made, 0, made.count, &d->memory.store, "in");
     made_free(&made);
-    assert_int_equal(bp_hf_open(&d->set, &d->memory.store, "in", &d->room, &d->error), BP_OK);
-    const bp_match m = {.set = &d->set,
-                        .naming = &bp_family_find(family)->naming,
-                        .wanted = d->parameters.list,
-                        .count = d->parameters.count,
-                        .heads = {1, 1, 0},
-                        .work = {d->work, sizeof d->work}};
-    assert_int_equal(bp_tensor_match(&m), BP_OK);
-    d->source =
-        (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
+    merge_desk_open(d, family, (bp_tensor_heads){1, 1, 0});
     return d;
 }
 
-static desk *desk_new(void)
+static merge_desk *desk_new(void)
 {
     const bp_model_config config = config_with(
         (bp_model_config){.positions = 3 * 4 * IN, .task = BP_TASK_CLASSES, .classes = 2},
@@ -80,14 +49,6 @@ static desk *desk_new(void)
     return desk_of(&bp_model_cnn, &config, "cnn");
 }
 
-static void desk_free(desk *d)
-{
-    assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
-    assert_int_equal(bp_tensor_set_close(&d->adapters), BP_OK);
-    memory_store_free(&d->memory);
-    free(d);
-}
-
 typedef struct shapes {
     uint32_t a_rank;
     uint64_t a[4];
@@ -97,20 +58,17 @@ typedef struct shapes {
 
 static const shapes right = {4, {RANK, IN, HIGH, WIDE}, 4, {OUT, RANK, 1, 1}};
 
-static bp_status load_named(desk *d, const char *a, const char *b, const shapes *s, bool magnitudes)
+static bp_status load_named(merge_desk *d, const char *a, const char *b, const shapes *s,
+                            bool magnitudes)
 {
     made_tensors made = {.count = 0};
     const bp_lora lora = {.rank = RANK, .alpha = 3.0, .magnitudes = magnitudes};
     made_add_values(&made, a, BP_F32, s->a_rank, s->a, 1);
     made_add_values(&made, b, BP_F32, s->b_rank, s->b, 2);
-    made_write(&made, 0, made.count, &d->memory.store, "ad");
-    made_free(&made);
-    d->error = (bp_error){0};
-    assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
-    return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
+    return merge_desk_load(d, &made, &lora);
 }
 
-static bp_status load(desk *d, const shapes *s, bool magnitudes)
+static bp_status load(merge_desk *d, const shapes *s, bool magnitudes)
 {
     return load_named(d, a_name, b_name, s, magnitudes);
 }
@@ -119,7 +77,7 @@ static bp_status load(desk *d, const shapes *s, bool magnitudes)
 static void elements(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    merge_desk *d = desk_new();
     assert_int_equal(load(d, &right, false), BP_OK);
     bp_staging work = {d->work, sizeof d->work};
     for (size_t i = 0; i < d->parameters.count; i++) {
@@ -144,7 +102,7 @@ static void elements(void **state)
             assert_true(merged[e] == plain[e] + 1.5f * sum);
         }
     }
-    desk_free(d);
+    merge_desk_free(d);
 }
 
 /* verifies layers-33.4818 */
@@ -162,21 +120,21 @@ static void other_windows(void **state)
                                    {4, {RANK, IN, HIGH, WIDE}, 4, {OUT, 1, 1, RANK}},
                                    {4, {RANK, IN, HIGH, WIDE}, 4, {OUT + 1, RANK, 1, 1}}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        desk *d = desk_new();
+        merge_desk *d = desk_new();
         assert_int_equal(load(d, &wrong[i], false), BP_ERR_DATA);
         assert_non_null(strstr(d->error.text, "its shape or type differs"));
-        desk_free(d);
+        merge_desk_free(d);
     }
-    desk *d = desk_new();
+    merge_desk *d = desk_new();
     assert_int_equal(load(d, &right, true), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "magnitudes (use_dora) of convolutions"));
-    desk_free(d);
+    merge_desk_free(d);
     d = desk_new(); /* and of others they are nobody's here */
     assert_int_equal(load_named(d, "base_model.model.x.lora_A.weight",
                                 "base_model.model.x.lora_B.weight", &right, true),
                      BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "a module that this model has not"));
-    desk_free(d);
+    merge_desk_free(d);
 }
 
 /* Modules of ViT have another name in transformers 5: adapters are found by either. */
@@ -195,7 +153,7 @@ static void either_name(void **state)
             .image = 4, .channels = IN, .patch = 2));
     for (size_t m = 0; m < 2; m++) {
         char a[96], b[96];
-        desk *d = desk_of(&bp_model_vit, &config, "vit");
+        merge_desk *d = desk_of(&bp_model_vit, &config, "vit");
         snprintf(a, sizeof a, "base_model.model.%s.lora_A.weight", modules[m]);
         snprintf(b, sizeof b, "base_model.model.%s.lora_B.weight", modules[m]);
         assert_int_equal(load_named(d, a, b, &of, false), BP_OK);
@@ -208,7 +166,7 @@ static void either_name(void **state)
             changed += changes ? 1 : 0;
         }
         assert_int_equal(changed, 1);
-        desk_free(d);
+        merge_desk_free(d);
     }
 }
 

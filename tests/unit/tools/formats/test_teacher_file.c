@@ -74,7 +74,7 @@ static void tokens_of(uint32_t row, int32_t tokens[SEQUENCE])
 /* What is said of a row, with numbers behind its end that must not be written. */
 static void fill_row(desk *d, uint32_t row)
 {
-    int32_t *tops = bp_teacher_tops(&d->file.head, d->row);
+    int32_t *tops = bp_teacher_tops(d->row);
     float *logps = bp_teacher_logps(&d->file.head, d->row);
     for (uint32_t i = 0; i < NUMBERS; i++) {
         tops[i] = (int32_t)(row + i) % WORDS;
@@ -157,7 +157,7 @@ static void what_is_written_is_read(void **state)
     assert_memory_equal(&d.file.head.data, &wanted.data, HEAD - offsetof(bp_teacher_head, data));
     for (uint32_t r = ROWS; r-- > 0;) {
         assert_int_equal(read_row(&d, r, WORDS), BP_OK);
-        const int32_t *tops = bp_teacher_tops(&d.file.head, d.row);
+        const int32_t *tops = bp_teacher_tops(d.row);
         const float *logps = bp_teacher_logps(&d.file.head, d.row);
         for (uint32_t i = 0; i < NUMBERS; i++) {
             const bool there = i < inputs_of[r] * TOP;
@@ -292,7 +292,7 @@ static bp_status judge_place(desk *d, uint32_t row, int32_t token, float logp)
 {
     unsigned char *at = bytes_of(d) + HEAD + row * ROW;
     memcpy(d->row, at, ROW);
-    bp_teacher_tops(&d->file.head, d->row)[TOP] = token;
+    bp_teacher_tops(d->row)[TOP] = token;
     bp_teacher_logps(&d->file.head, d->row)[TOP] = logp;
     bp_digest digest;
     bp_digest_begin(&digest, 0);
