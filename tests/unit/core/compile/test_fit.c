@@ -213,6 +213,9 @@ static void test_the_first_answer(void **state)
             assert_true(first.best.arena_bytes <= request.budget);
             assert_true(first.best.seconds >= best.best.seconds * (1.0 - 1e-12));
             assert_true(first.tried_count <= best.tried_count);
+            for (uint32_t t = 0; t + 1 < first.tried_count; t++) {
+                assert_false(first.tried[t].fits); /* what fits is the last that was planned */
+            }
         }
         free(memory);
     }

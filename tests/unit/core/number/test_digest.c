@@ -146,6 +146,12 @@ static void sums_over_words_are_formed_in_any_order(void **state)
     uint64_t parts = bp_word_sum(bytes + 200, sizeof bytes - 200, 9 + 50);
     parts += bp_word_sum(bytes, 120, 9) + bp_word_sum(bytes + 120, 80, 9 + 30);
     assert_true(parts == whole);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        const uint64_t byte = (uint64_t)bytes[i] << (8 * (i % 4));
+        sum += byte * ((i / 4 + 9 + 1) * BP_WORD_STEP | 1);
+    }
+    assert_true(sum == whole);
     assert_true(bp_word_sum(bytes, sizeof bytes, 8) != whole);
     assert_true(bp_word_sum(NULL, 0, 3) == 0);
     assert_true(bp_word_sum("\1\0\0\0", 4, 1) == (UINT64_C(2) * 0x9e3779b97f4a7c15u | 1));

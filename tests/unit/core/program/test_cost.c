@@ -11,7 +11,7 @@
 #include "core/program/cost.h"
 
 static bp_ref refs[2 * BP_OPERANDS_MAX];
-static bp_scalar scalars[2 * BP_SCALARS_MAX];
+static bp_scalar scalars[3 * BP_SCALARS_MAX];
 
 /* An op of `tuples` tuples with these scalars in each, and no operand but those set in refs. */
 static bp_cost cost_of(bp_kernel kernel, const void *of, size_t bytes, uint32_t tuples)
@@ -19,7 +19,7 @@ static bp_cost cost_of(bp_kernel kernel, const void *of, size_t bytes, uint32_t 
     const bp_graph graph = {.refs = refs, .scalars = scalars};
     const bp_op op = {.kernel = kernel, .tuples = tuples};
     assert_true(bytes == bp_kernel_describe(kernel)->scalar_count * sizeof(bp_scalar));
-    for (uint32_t t = 0; t < tuples; t++) {
+    for (uint32_t t = 0; t <= tuples; t++) { /* one more, which is not the op's */
         memcpy((char *)scalars + t * bytes, of, bytes);
     }
     return bp_cost_op(&graph, &op);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "core/program/traffic.h"
@@ -36,6 +37,8 @@ static void begin(void)
 static bp_traffic count(void)
 {
     void *scratch = malloc((size_t)bp_traffic_scratch(&h.graph));
+    memset(scratch, 0xff,
+           (size_t)bp_traffic_scratch(&h.graph)); /* of what was there nothing stays */
     assert_int_equal(hand_plan(&h, &bp_device_host), BP_OK);
     const bp_traffic out = bp_traffic_program(&h.graph, BP_PROGRAM_STEP, &rates, scratch);
     free(scratch);

@@ -383,6 +383,12 @@ static void test_memory_too_small(void **state)
     assert_int_equal(bp_verify(&f->graph, &made_device, &made_options, made_scratch, 1),
                      BP_ERR_FIT);
     f->error = (bp_error){0};
+    const uint64_t bytes = bp_verify_scratch(&f->graph);
+    assert_true(bytes <= sizeof made_scratch);
+    assert_int_equal(bp_verify(&f->graph, &made_device, &made_options, made_scratch, bytes), BP_OK);
+    assert_int_equal(bp_verify(&f->graph, &made_device, &made_options, made_scratch, bytes - 1),
+                     BP_ERR_FIT);
+    f->error = (bp_error){0};
     assert_int_equal(bp_verify_plan(&f->graph, 1 << 20, made_scratch, 1), BP_ERR_FIT);
     bp_report report;
     f->error = (bp_error){0};

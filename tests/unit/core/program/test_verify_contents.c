@@ -260,6 +260,16 @@ static void test_the_host_fills_and_takes(void **state)
             made_refused(f, "what the host reads");
         }
     }
+
+    /* What the host took from it before is not there for the program that writes it. */
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref out = made_buffer(f, "out", BP_SCOPE_CARRIED, BP_F32);
+    bp_graph_take(&f->graph, out.buffer, 1u << BP_PROGRAM_EVAL);
+    bp_graph_begin(&f->graph, BP_PROGRAM_EVAL);
+    made_copy(f, w, out, MADE_COUNT);
+    made_copy(f, out, w, MADE_COUNT);
+    made_refused(f, "read before it is written");
 }
 
 static void update(made_graph *f, bp_ref w, bp_ref state, bp_ref block, bp_adamw_scalars scalars)

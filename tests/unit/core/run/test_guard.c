@@ -73,6 +73,19 @@ static void a_changed_bit_is_found(void **state)
     assert_true(pass(&guard, &r, false));
     *byte ^= 4;
     assert_false(pass(&guard, &r, false));
+    /* The first of them is one of the first buffers of the plan. */
+    for (uint32_t i = 0; i < r.runtime.graph.used.buffers && buffer != NULL; i++) {
+        const bp_buffer *b = &r.runtime.graph.buffers[i];
+        if (b->scope == BP_SCOPE_CONSTANT && b->class_of == BP_CLASS_WEIGHTS) {
+            assert_true(i < BP_PROGRAM_COUNT);
+            byte = bp_runtime_reach(&r.runtime, b, 0, 1, 1);
+            buffer = NULL;
+        }
+    }
+    *byte ^= 1;
+    assert_true(pass(&guard, &r, false));
+    *byte ^= 1;
+    assert_false(pass(&guard, &r, false));
     uint8_t *places = (uint8_t *)r.runtime.link.offsets;
     places[20] ^= 1;
     assert_true(pass(&guard, &r, false));

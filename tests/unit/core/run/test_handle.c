@@ -45,7 +45,10 @@ typedef struct run {
 static void begin(run *r, const bp_spec *spec)
 {
     memset(r, 0, sizeof *r);
+    memset(&r->room, 0xa5, sizeof r->room); /* a room may hold anything before */
     r->runtime = bp_runtime_make(&r->room);
+    assert_int_equal(bp_runtime_error(r->runtime)->code, BP_OK);
+    assert_int_equal(bp_runtime_steps(r->runtime), 0);
     uint64_t scratch = bp_runtime_scratch(spec);
     assert_int_equal(posix_memalign(&r->host, 64, scratch), 0);
     assert_int_equal(bp_runtime_count(r->runtime, spec, r->host, scratch), BP_OK);

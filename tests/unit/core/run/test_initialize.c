@@ -177,7 +177,9 @@ static void the_state_alone_is_given(void **state)
         assert_true(bp_runtime_in_state(&r.runtime, i) == p->trainable);
     }
     assert_int_equal(bp_runtime_clear(&r.runtime), BP_OK);
-    assert_false(r.runtime.emit.parameters[0].given);
+    for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
+        assert_false(r.runtime.emit.parameters[i].given);
+    }
     rig_close(&r);
 }
 

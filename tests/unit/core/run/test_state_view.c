@@ -75,8 +75,12 @@ static void values_go_in_by_blocks_and_come_out_anywhere(void **state)
     }
     for (uint32_t i = 0; i < sizeof stretches / sizeof stretches[0]; i++) {
         const uint32_t first = stretches[i][0], count = stretches[i][1];
+        memset(part, 0x5a, sizeof part);
         assert_int_equal(bp_runtime_get_weight(&r.runtime, p, first, part, count), BP_OK);
         assert_memory_equal(part, all + first, count * sizeof *part);
+        for (uint32_t k = 4 * count; k < sizeof part; k++) {
+            assert_int_equal(((const uint8_t *)part)[k], 0x5a); /* and no value more */
+        }
     }
     rig_close(&r);
 }
