@@ -51,7 +51,7 @@ static bp_status check_rules(const bp_emit *emit)
                                           [BP_RULE_TRAIN] = "trainable",
                                           [BP_RULE_OVERRIDE] = "param-override"};
     for (uint32_t r = 0; r < spec->rule_count; r++) {
-        bool matches = false;
+        bool matches = spec->rules[r].may_match_none;
         for (uint32_t i = 0; i < emit->parameter_count && !matches; i++) {
             const char *name = bp_emit_name(emit, i);
             matches = bp_glob_match(spec->rules[r].glob, name);

@@ -144,6 +144,7 @@ typedef enum bp_release {
 typedef struct bp_parameter_rule {
     const char *glob;
     enum { BP_RULE_FREEZE, BP_RULE_TRAIN, BP_RULE_OVERRIDE } kind; /* TRAIN wins over FREEZE */
+    bool may_match_none; /* else a pattern without a parameter is refused */
     bool sets_rate, sets_decay, sets_bits;
     double learning_rate; /* replaces the peak: the schedule is scaled by it */
     double weight_decay;

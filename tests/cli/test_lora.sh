@@ -84,6 +84,18 @@ plus=$(json state_digest)
 adapt gpt plus-o --param-override '*.lora_B.weight: lr=4e-2'
 [[ $(json state_digest) == "$plus" ]]
 check $? "LoRA+ is B at a rate of its own"
+adapt llama plus-l --loraplus-lr-ratio 4
+plus=$(json state_digest)
+adapt llama plus-lo --param-override '*.lora_B.weight: lr=4e-2'
+[[ $(json state_digest) == "$plus" ]]
+check $? "and of a model without biases"
+for model in gpt llama; do
+    run plan --model "$work/$model" --lora-r 3 "${common[@]}"
+    arena=$(json arena_bytes)
+    run plan --model "$work/$model" --lora-r 3 --loraplus-lr-ratio 4 "${common[@]}"
+    [[ $code -eq 0 && $(json arena_bytes) == "$arena" ]]
+    check $? "$model: a plan of LoRA+, which takes no byte more" "$err"
+done
 
 # Magnitudes: the run goes on to the same bits, PEFT's names, merged by the lengths of what is merged.
 for base in gpt llama; do

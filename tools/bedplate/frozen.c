@@ -18,7 +18,8 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     for (uint32_t i = 0; i < s->runtime.spec.rule_count; i++) {
         const bp_parameter_rule *rule = &s->runtime.spec.rules[i];
         if (rule->kind == BP_RULE_OVERRIDE) {
-            rules[spec.rule_count++] = *rule;
+            rules[spec.rule_count] = *rule;
+            rules[spec.rule_count++].may_match_none = true; /* it may be of adapters */
         }
     }
     if (spec.policy.kind == BP_POLICY_ACTIONS) {

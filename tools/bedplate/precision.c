@@ -203,11 +203,12 @@ static bp_status read_override(const char *text, precision_rules *rules)
 }
 
 /* LoRA+ (Hayou et al., arXiv 2402.12354), of B and, as PEFT does it, of magnitudes and biases:
- * before other rules, which may say otherwise. */
+ * before other rules, which may say otherwise. A model may have no biases. */
 static bp_status add_loraplus(const settings *set, precision_rules *rules)
 {
     bp_parameter_rule rule = {.glob = "*.lora_[Bm]*",
                               .kind = BP_RULE_OVERRIDE,
+                              .may_match_none = true,
                               .sets_rate = true,
                               .learning_rate = set->loraplus_lr_ratio * set->learning_rate};
     if (set->loraplus_lr_ratio == 1.0) {

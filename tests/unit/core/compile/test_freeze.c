@@ -162,6 +162,10 @@ static void test_rules_that_make_no_sense(void **state)
     assert_int_equal(plan_status(&spec, &error), BP_ERR_USAGE);
     assert_non_null(strstr(error.name, "transformer.x*"));
     assert_non_null(strstr(error.text, "no parameter"));
+    bp_parameter_rule may_miss = nothing;
+    may_miss.may_match_none = true;
+    spec.rules = &may_miss;
+    assert_int_equal(plan_status(&spec, &error), BP_OK);
     spec.rules = &all;
     assert_int_equal(plan_status(&spec, &error), BP_ERR_USAGE);
     assert_non_null(strstr(error.text, "every parameter is frozen"));
