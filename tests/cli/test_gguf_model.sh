@@ -49,6 +49,34 @@ for row in gpt2:gpt2_small:fp32 qwen2:qwen2:bf16 llama2:llama2:fp16 llama3:llama
     check $? "export and import of $name.gguf are the same directory" "$(cat "$work/diff")"
 done
 
+# SentencePiece's own file, whose scores go along, and Unigram: T5's form has a token behind a text and none before it.
+mkdir "$work/pieces-base" "$work/spelt-base"
+cp tests/golden/tokenizers/spm_plain/tokenizer.model "$work/pieces-base"
+cp tests/golden/tokenizers/unigram_strip/tokenizer.json "$work/spelt-base"
+for name in pieces spelt; do
+    cp tests/golden/readback/llama2.json "$work/$name-base/config.json"
+    run train --model "$work/$name-base" --data "$work/text" --max-seq-length 12 --max-steps 3 --quiet --output-dir "$work/$name"
+    check $code "a model for $name" "$err"
+    run export --model "$work/$name" --to "$work/$name.gguf"
+    ! grep -q 'has no tokenizer' <<<"$err"
+    check $? "the file of $name has the tokenizer" "$err"
+    alike eval --data "$work/text" --max-seq-length 12 --json
+    alike generate --prompt 'the number 7 of' --max-new-tokens 8 --temperature 0 --json
+    run import --from "$work/$name.gguf" --to "$work/$name-in"
+    [[ $code -eq 0 && -s $work/$name-in/tokenizer.json ]]
+    check $? "$name.gguf is imported" "$err"
+    run export --model "$work/$name-in" --to "$work/$name-again.gguf"
+    run import --from "$work/$name-again.gguf" --to "$work/$name-again"
+    cmp -s "$work/$name-in/tokenizer.json" "$work/$name-again/tokenizer.json"
+    check $? "the tokenizer of $name comes out of its reading again" "$err"
+done
+cp tests/golden/tokenizers/spm_bytes/tokenizer.model "$work/pieces"
+expect 0 'the GGUF file has no tokenizer: readers of Unigram give unknown text one token' \
+    export --model "$work/pieces" --to "$work/none.gguf"
+cp tests/golden/tokenizers/spm_bpe_map/tokenizer.model "$work/pieces"
+expect 0 'the GGUF file has no tokenizer: readers of pieces apply no character map' \
+    export --model "$work/pieces" --to "$work/none.gguf"
+
 # Families of which llama.cpp has another order of rows or norms about 1 (tools/golden/llama_cpp.py lets llama.cpp
 # read such files): what is generated is the directory's, and the file comes out of its reading again, byte by byte.
 value_of() { tr -d ' \n' <"$1/config.json" | grep -oE "\"$key\":(\[[^]]*\]|[^,]*)"; }

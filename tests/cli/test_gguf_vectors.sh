@@ -78,6 +78,20 @@ grep -q '"pair": \[{"SpecialToken": {"id": "<|im_start|>".*"type_id": 0}}, {"Spe
     "$work/bytes-out-back/tokenizer.json"
 check $? "and what stands around a text" "$(grep post_processor "$work/bytes-out-back/tokenizer.json")"
 
+# Unigram, as XLM-R has it: tokenizer.json, and fairseq's pieces.
+for form in unigram xlmr_own; do
+    mkdir "$work/$form"
+    cp tests/golden/tokenizers/$form/* "$work/$form"
+    echo '{"model_type": "xlm-roberta", "vocab_size": 910, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "intermediate_size": 48, "max_position_embeddings": 42, "type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0,
+        "eos_token_id": 2}' >"$work/$form/config.json"
+    round "$form-out" "$work/$form"
+    grep -q 'has no tokenizer' <<<"$said"
+    check $((1 - $?)) "the file of $form has the tokenizer" "$said"
+    grep -q '"type": "Unigram"' "$work/$form-out-back/tokenizer.json"
+    check $? "and it comes back" "$err"
+done
+
 # Heads have no place in the file, nor has every way to pool.
 run train --model tiny-bert --data "$work/texts.jsonl" --max-seq-length 24 --max-steps 1 --output-dir "$work/masked"
 expect 2 'bert: GGUF has no place for .* head; what can be written is a model of vectors' \

@@ -275,7 +275,7 @@ static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
     }
     BP_TRY(bp_tokenizer_open(&e->tokenizer, m->store, directory, &cmd_export_need,
                              (char *)memory + skew, scratch, &m->error));
-    const char *refusal = bp_gguf_tokenizer_refusal(&e->tokenizer);
+    const char *refusal = bp_gguf_tokenizer_refusal(&e->tokenizer, &m->config);
     size_t room = bp_gguf_tokenizer_room(&e->tokenizer) * sizeof *in->order;
     if (refusal != NULL) {
         fprintf(stderr, "bedplate: %s: the GGUF file has no tokenizer: %s\n", directory, refusal);

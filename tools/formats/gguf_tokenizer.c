@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "tools/formats/gguf_unigram.h"
 #include "tools/formats/gguf_words.h"
 #include "tools/formats/token_table.h"
 
@@ -41,7 +42,30 @@ static const char *split_word(const bp_tokenizer *t)
     }
 }
 
-const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer)
+/* SentencePiece's own BPE, whose scores are the file's. */
+static const char *pieces_refusal(const bp_tokenizer *t)
+{
+    const bp_token_rules *rules = &t->rules;
+    if (rules->charsmap || rules->strip_right) {
+        return rules->charsmap ? "readers of pieces apply no character map (precompiled_charsmap)"
+                               : "readers of pieces keep every space (remove_extra_whitespaces)";
+    }
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        if (!rules->fallback || t->byte_ids[byte] == BP_TOKEN_NONE) {
+            return "readers of pieces spell what is unknown in bytes, which need pieces of their "
+                   "own (byte_fallback)";
+        }
+    }
+    for (uint32_t id = 0; rules->prefix != BP_PREFIX_NEVER && id < t->tokens; id++) {
+        if (bp_token_exists(t, id) && (t->lengths[id] & BP_TOKEN_USER) != 0) {
+            return "readers put a space behind every piece of users, where one stands before a "
+                   "text (add_dummy_prefix)";
+        }
+    }
+    return NULL;
+}
+
+const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer, const bp_model_config *config)
 {
     if (tokenizer->added_word) {
         return "readers of GGUF files know no added token that is a single word (single_word)";
@@ -57,15 +81,13 @@ const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer)
         return split_word(tokenizer)[0] != '\0' ? NULL
                                                 : "GGUF has no word for the way it splits text";
     }
-    if (tokenizer->rules.native) {
-        return "tokenizer.model is not written to GGUF files; save the tokenizer as tokenizer.json";
-    }
     if (tokenizer->rules.kind == BP_TOKENIZER_WORDPIECE) {
         return bp_gguf_words_refusal(tokenizer);
     }
-    return tokenizer->rules.kind == BP_TOKENIZER_CHAR_BPE
-               ? NULL
-               : "GGUF keys of Unigram tokenizers are not implemented";
+    if (tokenizer->rules.kind == BP_TOKENIZER_UNIGRAM) {
+        return bp_gguf_unigram_refusal(tokenizer, config);
+    }
+    return tokenizer->rules.native ? pieces_refusal(tokenizer) : NULL;
 }
 
 /* GPT-2's character for a byte, as UTF-8; the reverse of bp_token_bytes_of. */
@@ -137,7 +159,9 @@ static int32_t gguf_tokenizer_type_of(const bp_gguf_tokenizer *g, uint32_t id)
         return BP_GGUF_TOKEN_UNUSED;
     }
     const bool words = t->rules.kind == BP_TOKENIZER_WORDPIECE;
-    if (!words && !gguf_tokenizer_is_byte_level(t) && (int64_t)id == t->special.unk) {
+    const bool unigram = t->rules.kind == BP_TOKENIZER_UNIGRAM;
+    const int64_t unknown = unigram ? (int64_t)t->rules.unknown_id : t->special.unk;
+    if (!words && !gguf_tokenizer_is_byte_level(t) && (int64_t)id == unknown) {
         return BP_GGUF_TOKEN_UNKNOWN;
     }
     const bool bytes = t->rules.kind == BP_TOKENIZER_BYTES; /* where a text may hold them too */
@@ -145,12 +169,12 @@ static int32_t gguf_tokenizer_type_of(const bp_gguf_tokenizer *g, uint32_t id)
     if (bp_tokenizer_is_special(t, id) || (ends && !bytes)) {
         return BP_GGUF_TOKEN_CONTROL;
     }
-    if (is_added(t, id)) {
+    if (is_added(t, id) || (t->lengths[id] & BP_TOKEN_USER) != 0) {
         return BP_GGUF_TOKEN_USER;
     }
     const unsigned char *text = bp_token_text(t, id, &length);
-    bool byte = !gguf_tokenizer_is_byte_level(t) && length == 6 && memcmp(text, "<0x", 3) == 0 &&
-                text[5] == '>';
+    bool byte = t->rules.kind == BP_TOKENIZER_CHAR_BPE && length == 6 &&
+                memcmp(text, "<0x", 3) == 0 && text[5] == '>';
     return byte ? BP_GGUF_TOKEN_BYTE : BP_GGUF_TOKEN_NORMAL;
 }
 
@@ -223,10 +247,26 @@ static void put_merges(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     }
 }
 
+/* A vocabulary's own scores; converters give this one to ids without a token. */
+static void put_own_scores(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
+{
+    const bp_tokenizer *t = g->tokenizer;
+    bp_gguf_put_array(w, "tokenizer.ggml.scores", BP_GGUF_F32, g->config->vocabulary);
+    for (uint32_t id = 0; id < g->config->vocabulary; id++) {
+        const int32_t type = gguf_tokenizer_type_of(g, id);
+        const float absent = type == BP_GGUF_TOKEN_UNUSED ? -10000.0f : 0.0f;
+        bp_gguf_item_f32(w, type == BP_GGUF_TOKEN_NORMAL ? (float)t->scores[id] : absent);
+    }
+}
+
 /* The rank of the first merge that makes a token, by id; what no merge makes comes last. */
 static void put_scores(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
 {
     const bp_tokenizer *t = g->tokenizer;
+    if (t->scores != NULL) {
+        put_own_scores(g, w);
+        return;
+    }
     for (uint32_t id = 0; id < t->tokens; id++) {
         g->order[id] = t->merge_count;
     }
@@ -270,7 +310,7 @@ bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
 {
     const bp_gguf_tokenizer *g = user;
     const bp_tokenizer *t = g->tokenizer;
-    const char *refusal = bp_gguf_tokenizer_refusal(t);
+    const char *refusal = bp_gguf_tokenizer_refusal(t, g->config);
     if (refusal != NULL) {
         return bp_error_set(g->error, BP_ERR_USAGE, where, refusal, "tokenizer");
     }
@@ -282,6 +322,13 @@ bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
     if (t->rules.kind == BP_TOKENIZER_WORDPIECE) {
         bp_gguf_words_put(t, g->config, writer);
         put_tokens(g, writer);
+        gguf_tokenizer_put_types(g, writer);
+        return writer->text.status;
+    }
+    if (t->rules.kind == BP_TOKENIZER_UNIGRAM) {
+        bp_gguf_unigram_put(t, g->config, writer);
+        put_tokens(g, writer);
+        put_own_scores(g, writer);
         gguf_tokenizer_put_types(g, writer);
         return writer->text.status;
     }

@@ -27,9 +27,10 @@ size_t bp_gguf_tokenizer_room(const bp_tokenizer *tokenizer);
 
 /* Why a tokenizer cannot be said in GGUF's keys; NULL when it can: byte-level BPE split as GPT-2,
  * Llama 3 or Qwen2 do ("gpt2" with tokens, types and merges), and BPE with byte fallback ("llama"
- * with tokens, scores and types; the score of a token is minus the rank of the first merge that
- * makes it, so that merging by the best score is merging by rank). */
-const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer);
+ * with tokens, scores and types; the scores of a model of SentencePiece's are its own, else the
+ * score of a token is minus the rank of the first merge that makes it, so that merging by the best
+ * score is merging by rank), WordPiece (gguf_words.h) and Unigram (gguf_unigram.h). */
+const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer, const bp_model_config *config);
 
 /* Writes the keys, a bp_gguf_model.put_tokenizer whose user is a bp_gguf_tokenizer. BP_ERR_DATA
  * when the tokenizer has more tokens than the model. */
@@ -41,8 +42,9 @@ bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer) BP_MUST_CHEC
 uint64_t bp_gguf_tokenizer_scratch(const bp_gguf_file *file);
 
 /* Whether a file has a tokenizer that can be written as tokenizer.json: the model "gpt2" split as
- * "gpt-2", "llama-bpe" or "qwen2", and the model "llama", whose pieces have scores
- * (gguf_pieces.h). NULL when it can, else why not. Reads two strings. */
+ * "gpt-2", "llama-bpe" or "qwen2", the model "llama", whose pieces have scores (gguf_pieces.h),
+ * "bert" (gguf_words.h) and "t5" (gguf_unigram.h). NULL when it can, else why not. Reads two
+ * strings, and of "t5" the types of the tokens. */
 const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file);
 
 /* Writes it as the text of a tokenizer.json. Control and user-defined tokens become added tokens,

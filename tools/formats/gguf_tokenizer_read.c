@@ -5,6 +5,7 @@
 
 #include "tools/formats/gguf_pieces.h"
 #include "tools/formats/gguf_tokenizer.h"
+#include "tools/formats/gguf_unigram.h"
 #include "tools/formats/gguf_words.h"
 
 enum { BUFFER = 4096, TOKEN = 8192 };
@@ -45,6 +46,7 @@ typedef struct writing {
     const bp_gguf_file *file;
     const split *how; /* NULL: SentencePiece's pieces, or words */
     bool words;       /* WordPiece */
+    bool unigram;
     bp_text text;
     char *token; /* TOKEN bytes */
     void *room;  /* for pieces */
@@ -98,9 +100,12 @@ const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file)
     if (is_pieces(file) || is_model(file, "bert")) {
         return NULL;
     }
+    if (is_model(file, "t5")) {
+        return bp_gguf_unigram_foreign(file);
+    }
     if (!is_model(file, "gpt2")) {
-        return "only byte-level BPE (\"gpt2\"), scored pieces (\"llama\") and WordPiece (\"bert\") "
-               "are implemented";
+        return "only byte-level BPE (\"gpt2\"), scored pieces (\"llama\"), WordPiece (\"bert\") "
+               "and Unigram (\"t5\") are implemented";
     }
     return split_of(file) != NULL
                ? NULL
@@ -353,49 +358,59 @@ static void put_around(writing *w, const mark *first, const mark *last)
     bp_text_string(&w->text, "}},\n");
 }
 
-/* What stands before every text: the beginning token, where the file says so, and without a word of
- * it for pieces and for Llama 3, as llama.cpp has it; of encoders what stands behind it too. */
+/* A token before every text, or behind every text, as T5 has it. */
+static void put_one(writing *w, const mark *one, bool behind)
+{
+    static const char a[] = "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}";
+    static const char b[] = "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}";
+    bp_text_string(&w->text,
+                   "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
+    if (!behind) {
+        put_mark(w, one, 0, ", ");
+    }
+    bp_text_string(&w->text, a);
+    if (behind) {
+        bp_text_string(&w->text, ", ");
+        put_mark(w, one, 0, "");
+    }
+    bp_text_string(&w->text, "], \"pair\": [");
+    bp_text_string(&w->text, a);
+    bp_text_string(&w->text, ", ");
+    if (behind) {
+        put_mark(w, one, 0, ", ");
+    }
+    bp_text_string(&w->text, b);
+    if (behind) {
+        bp_text_string(&w->text, ", ");
+        put_mark(w, one, 1, "");
+    }
+    bp_text_string(&w->text, "], \"special_tokens\": {");
+    put_mark_id(w, one);
+    bp_text_string(&w->text, "}},\n");
+}
+
+/* What stands around every text: the beginning token where the file says so, and without a word of
+ * it for pieces and for Llama 3, as llama.cpp has it; the last token where it says so, and without
+ * a word of it for RoBERTa and Unigram; of words both. */
 static bp_status put_template(writing *w)
 {
     mark first, last;
     const bool roberta = w->how != NULL && strcmp(w->how->word, "roberta-bpe") == 0;
-    const bool ends = w->words || truth_of(w->file, "tokenizer.ggml.add_eos_token", roberta);
+    const bool usual = w->how == NULL ? !w->unigram : w->how->begins;
     BP_TRY(take_mark(w, "tokenizer.ggml.bos_token_id",
-                     ends && (w->words || truth_of(w->file, "tokenizer.ggml.add_bos_token",
-                                                   w->how == NULL || w->how->begins)),
-                     &first));
-    BP_TRY(take_mark(w, "tokenizer.ggml.eos_token_id", ends, &last));
-    if (first.text[0] != '\0' && last.text[0] != '\0') {
+                     w->words || truth_of(w->file, "tokenizer.ggml.add_bos_token", usual), &first));
+    BP_TRY(take_mark(w, "tokenizer.ggml.eos_token_id",
+                     w->words ||
+                         truth_of(w->file, "tokenizer.ggml.add_eos_token", roberta || w->unigram),
+                     &last));
+    const bool begins = first.text[0] != '\0', ends = last.text[0] != '\0';
+    if (begins && ends) {
         put_around(w, &first, &last);
-        return BP_OK;
-    }
-    size_t length;
-    uint32_t id;
-    const bool usual = w->how == NULL || w->how->begins;
-    bool begins = truth_of(w->file, "tokenizer.ggml.add_bos_token", usual);
-    if (begins) {
-        BP_TRY(find_token(w, "tokenizer.ggml.bos_token_id", &length, &id, &begins));
-    }
-    if (!begins) {
+    } else if (begins || ends) {
+        put_one(w, begins ? &first : &last, ends);
+    } else {
         bp_text_string(&w->text, "  \"post_processor\": null,\n");
-        return BP_OK;
     }
-    bp_text_string(&w->text, "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
-                             "[{\"SpecialToken\": {\"id\": ");
-    bp_text_json_bytes(&w->text, w->token, length);
-    bp_text_string(&w->text,
-                   ", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], "
-                   "\"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
-                   "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}], "
-                   "\"special_tokens\": {");
-    bp_text_json_bytes(&w->text, w->token, length);
-    bp_text_string(&w->text, ": {\"id\": ");
-    bp_text_json_bytes(&w->text, w->token, length);
-    bp_text_string(&w->text, ", \"ids\": [");
-    bp_text_u64(&w->text, id);
-    bp_text_string(&w->text, "], \"tokens\": [");
-    bp_text_json_bytes(&w->text, w->token, length);
-    bp_text_string(&w->text, "]}}},\n");
     return BP_OK;
 }
 
@@ -486,6 +501,13 @@ static bp_status put_document(writing *w)
     if (w->words) {
         return put_words(w);
     }
+    if (w->unigram) {
+        BP_TRY(bp_gguf_unigram_rules(w->file, w->token, TOKEN, &w->text, w->error));
+        BP_TRY(put_template(w));
+        BP_TRY(bp_gguf_unigram_model(w->file, w->token, TOKEN, &w->text, w->error));
+        bp_text_string(&w->text, "}\n");
+        return bp_text_flush(&w->text);
+    }
     const bool pieces = w->how == NULL;
     size_t length = 0;
     uint32_t id;
@@ -523,7 +545,8 @@ bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sin
         return bp_error_set(error, BP_ERR_DATA, "gguf", why, "tokenizer.ggml.model");
     }
     w.words = is_model(file, "bert");
-    w.how = is_pieces(file) || w.words ? NULL : split_of(file);
+    w.unigram = is_model(file, "t5");
+    w.how = is_pieces(file) || w.words || w.unigram ? NULL : split_of(file);
     w.room = memory + BP_GGUF_TOKENIZER_SCRATCH;
     bp_text_init(&w.text, sink, user, memory, BUFFER);
     return put_document(&w);

@@ -97,6 +97,11 @@ void bp_gguf_item_string(bp_gguf_writer *w, const char *value, size_t length)
     put_bytes(w, value, length);
 }
 
+void bp_gguf_item_u8(bp_gguf_writer *w, uint8_t value)
+{
+    bp_text_char(&w->text, (char)value);
+}
+
 void bp_gguf_item_i32(bp_gguf_writer *w, int32_t value)
 {
     put_u64(w, (uint32_t)value, 4);

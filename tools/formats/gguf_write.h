@@ -37,6 +37,7 @@ void bp_gguf_put_string(bp_gguf_writer *writer, const char *key, const char *val
 /* A key whose value is an array: exactly `count` items follow. */
 void bp_gguf_put_array(bp_gguf_writer *writer, const char *key, bp_gguf_type type, uint64_t count);
 void bp_gguf_item_string(bp_gguf_writer *writer, const char *value, size_t length);
+void bp_gguf_item_u8(bp_gguf_writer *writer, uint8_t value);
 void bp_gguf_item_i32(bp_gguf_writer *writer, int32_t value);
 void bp_gguf_item_f32(bp_gguf_writer *writer, float value);
 

@@ -151,7 +151,7 @@ static void byte_level_tokenizers_come_back_as_they_were(void **state)
             disk_file_put(&d->memory, GOLDEN "port/merges.txt", "d/merges.txt");
         }
         open_tokenizer(d, &d->tokenizer, "d", d->room);
-        assert_null(bp_gguf_tokenizer_refusal(&d->tokenizer));
+        assert_null(bp_gguf_tokenizer_refusal(&d->tokenizer, &d->config));
         assert_int_equal(put(d), BP_OK);
         assert_int_equal(get(d), BP_OK);
         open_tokenizer(d, &d->again, "e", d->room2);
@@ -249,7 +249,7 @@ static void what_gguf_has_no_keys_for_is_refused(void **state)
     desk *d = desk_new();
     disk_file_put(&d->memory, GOLDEN "tokenizers/bert_uncased/tokenizer.json", "d/tokenizer.json");
     open_tokenizer(d, &d->tokenizer, "d", d->room);
-    assert_non_null(bp_gguf_tokenizer_refusal(&d->tokenizer));
+    assert_non_null(bp_gguf_tokenizer_refusal(&d->tokenizer, &d->config));
     assert_int_equal(put(d), BP_ERR_USAGE);
     disk_file_put(&d->memory, GOLDEN "tokenizers/llama3/tokenizer.json", "d/tokenizer.json");
     open_tokenizer(d, &d->tokenizer, "d", d->room);
