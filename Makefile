@@ -174,10 +174,11 @@ $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -m
 $(BUILD)/device/host/matmul/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
 $(BUILD)/device/host/sha256_avx2.o: ISA += -msha
 $(BUILD)/device/host/matmul/matmul_sve.o: ISA := -march=armv8.2-a+sve $(if $(findstring clang,$(CC)),,-frename-registers)
+$(BUILD)/device/host/matmul/matmul_bf16_neon.o: ISA := -march=armv8.2-a+bf16
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # A tile's sums need nearly all registers: gcc would load what comes far ahead, and keep sums in memory.
 ifeq ($(findstring clang,$(CC)),)
-$(BUILD)/device/host/matmul/matmul_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)
+$(BUILD)/device/host/matmul/matmul_neon.o $(BUILD)/device/host/matmul/matmul_bf16_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)
 endif
 # What the program itself does is done once a run; what it measures with keeps its speed: 28 KB less.
 PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$(BINOBJ))

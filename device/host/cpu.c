@@ -197,6 +197,16 @@ bool bp_cpu_has_wide_sve(void)
 #endif
 }
 
+bool bp_cpu_has_bf16(void)
+{
+#if defined(__aarch64__) && defined(__linux__)
+    enum { BF16 = 1 << 14 }; /* of the second word */
+    return bp_cpu_has_neon() && (getauxval(AT_HWCAP2) & BF16) != 0;
+#else
+    return false;
+#endif
+}
+
 uint32_t bp_cpu_count(void)
 {
 #if defined(__unix__)

@@ -267,7 +267,7 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 const bp_matmul_form bp_matmul_form_avx2 = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
     load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
-    narrow, dequantise, gelu,         row_codes, NULL};
+    narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 static uint64_t tasks(const void *scalars)
 {

@@ -3,75 +3,24 @@
  * registers of sums beside four of b and two of a. A leaf is a pair of registers. */
 #include <string.h>
 
+#include "device/host/cpu.h"
 #include "device/host/forms.h"
 #include "device/host/vector/half_neon.h"
 #include "device/host/vector/math_neon.h"
 #include "device/host/matmul/matmul_ask.h"
 #include "device/host/matmul/matmul_pack.h"
+#include "device/host/matmul/matmul_bf16.h"
 #include "device/host/matmul/matmul_sve.h"
+#include "device/host/matmul/matmul_tile_neon.h"
 #include "device/host/matmul/matmul_turn_neon.h"
 
-#define ROWS    6
-#define LANES   8
-#define COLUMNS 16
-#define TERMS   256 /* panels of 16 KiB: half of the smaller first-level caches */
-#define LEAD    2
-#define BLOCK   256
+#define LANES 8
+#define TERMS 256 /* panels of 16 KiB: half of the smaller first-level caches */
+#define LEAD  2
+#define BLOCK 256
 
-#define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
-
-/* The first of four floats, of which `left` are there; the others are 0. */
-static inline float32x4_t load_four(const float *p, int64_t left)
-{
-    float32x4_t x = vdupq_n_f32(0.0f);
-    if (left >= 4) {
-        return vld1q_f32(p);
-    }
-    x = left > 0 ? vld1q_lane_f32(p, x, 0) : x;
-    x = left > 1 ? vld1q_lane_f32(p + 1, x, 1) : x;
-    return left > 2 ? vld1q_lane_f32(p + 2, x, 2) : x;
-}
-
-static inline void store_four(float *p, float32x4_t x, int64_t left)
-{
-    if (left >= 4) {
-        vst1q_f32(p, x);
-        return;
-    }
-    if (left > 0) {
-        vst1q_lane_f32(p, x, 0);
-    }
-    if (left > 1) {
-        vst1q_lane_f32(p + 1, x, 1);
-    }
-    if (left > 2) {
-        vst1q_lane_f32(p + 2, x, 2);
-    }
-}
-
-/* The tile's 24 vectors are variables c<row><vector>, so that they stay in registers. Rows that are
- * not there compute row 0 again and are not stored. */
-#define DECLARE(i)                                                                                 \
-    const float *a##i = t->a + (i < t->rows ? i : 0) * t->a_pitch;                                 \
-    float32x4_t c##i##0 = vdupq_n_f32(0.0f), c##i##1 = c##i##0, c##i##2 = c##i##0,                 \
-                c##i##3 = c##i##0;
-
-/* Four vectors of what lies at p, of which the tile's columns are there. */
-#define FOUR(v, p)                                                                                 \
-    const float *v##_at = (p);                                                                     \
-    const float32x4_t v##0 = whole ? vld1q_f32(v##_at) : load_four(v##_at, t->columns);            \
-    const float32x4_t v##1 =                                                                       \
-        whole ? vld1q_f32(v##_at + 4) : load_four(v##_at + 4, t->columns - 4);                     \
-    const float32x4_t v##2 =                                                                       \
-        whole ? vld1q_f32(v##_at + 8) : load_four(v##_at + 8, t->columns - 8);                     \
-    const float32x4_t v##3 =                                                                       \
-        whole ? vld1q_f32(v##_at + 12) : load_four(v##_at + 12, t->columns - 12);
-
-#define LOAD(i)                                                                                    \
-    if (i < t->rows) {                                                                             \
-        FOUR(from, t->from + i * t->from_pitch)                                                    \
-        c##i##0 = from0, c##i##1 = from1, c##i##2 = from2, c##i##3 = from3;                        \
-    }
+/* Rows that are not there are row 0 again. */
+#define ROW_OF(i) const float *a##i = t->a + (i < t->rows ? i : 0) * t->a_pitch;
 
 #define MULTIPLY(i)                                                                                \
     c##i##0 = vfmaq_n_f32(c##i##0, b0, a##i[k]);                                                   \
@@ -118,34 +67,13 @@ static inline void store_four(float *p, float32x4_t x, int64_t left)
         MULTIPLY(i)                                                                                \
     }
 
-#define ADD(i, v)                                                                                  \
-    c##i##0 = vaddq_f32(c##i##0, v##0), c##i##1 = vaddq_f32(c##i##1, v##1);                        \
-    c##i##2 = vaddq_f32(c##i##2, v##2), c##i##3 = vaddq_f32(c##i##3, v##3);
-
-#define ADD_BIAS(i) ADD(i, bias)
-
-#define ADD_RESIDUAL(i)                                                                            \
-    if (i < t->rows) {                                                                             \
-        FOUR(r, t->residual + i * t->to_pitch)                                                     \
-        ADD(i, r)                                                                                  \
-    }
-
-#define STORE(i)                                                                                   \
-    if (i < t->rows) {                                                                             \
-        float *to = t->to + i * t->to_pitch;                                                       \
-        const int64_t left = whole ? COLUMNS : t->columns;                                         \
-        store_four(to, c##i##0, left);                                                             \
-        store_four(to + 4, c##i##1, left - 4);                                                     \
-        store_four(to + 8, c##i##2, left - 8);                                                     \
-        store_four(to + 12, c##i##3, left - 12);                                                   \
-    }
-
 static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t, const bool whole,
                                                           const bool packed)
 {
     const float *a = t->a, *b = t->panel, *panel = t->panel;
     const bp_matmul_asks *asks = t->walks.asks;
     int64_t k = 0;
+    EACH_ROW(ROW_OF)
     EACH_ROW(DECLARE)
     if (t->from != NULL) {
         EACH_ROW(LOAD)
@@ -167,14 +95,7 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
         panel += t->panel_pitch;
         k++;
     }
-    if (t->bias != NULL) {
-        FOUR(bias, t->bias)
-        EACH_ROW(ADD_BIAS)
-    }
-    if (t->residual != NULL) {
-        EACH_ROW(ADD_RESIDUAL)
-    }
-    EACH_ROW(STORE)
+    FINISH
 }
 
 static void tile(const bp_matmul_tile *t)
@@ -315,7 +236,14 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], lea
 const bp_matmul_form bp_matmul_form_neon = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
     load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
-    narrow, dequantise, gelu,         row_codes, NULL};
+    narrow, dequantise, gelu,         row_codes, NULL,      NULL};
+
+/* The same with products of bf16 by instructions of their own, where a processor has them. */
+static const bp_matmul_form form_bf16 = {ROWS,  COLUMNS,      TERMS,     BLOCK,
+                                         LANES, LEAD,         tile,      load,
+                                         store, pack_columns, pack_rows, transpose,
+                                         row,   row_turned,   narrow,    dequantise,
+                                         gelu,  row_codes,    NULL,      &bp_matmul_pairs_neon};
 
 static uint64_t tasks(const void *scalars)
 {
@@ -324,7 +252,7 @@ static uint64_t tasks(const void *scalars)
 
 static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_run(&bp_matmul_form_neon, call, first, last, worker);
+    bp_matmul_run(bp_cpu_has_bf16() ? &form_bf16 : &bp_matmul_form_neon, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_neon = {tasks, run, bp_matmul_workspace};
@@ -346,7 +274,7 @@ const bp_host_kernel bp_matmul_quantised_neon = {quantised_tasks, quantised_run,
 static const bp_matmul_form form_sve = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, bp_matmul_tile_sve,
     load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
-    narrow, dequantise, gelu,         row_codes, NULL};
+    narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 static uint64_t sve_tasks(const void *scalars)
 {

@@ -183,6 +183,10 @@ void bp_matmul_pack_panel(const matmul_work *w, const matmul_block *block, int64
         bp_matmul_quantised_panel(w, block, column, columns);
         return;
     }
+    if (w->pairs != NULL) {
+        w->pairs->panel(w, block, column, columns);
+        return;
+    }
     const void *from = place_b(w, block->term, column);
     if (w->s->transpose_b == 0) {
         form->load(w->panel, form->columns, from, w->s->ldb, block->terms, columns, w->type);
@@ -242,7 +246,9 @@ static void pack_columns(const matmul_work *w, const matmul_block *block, float 
 
 void bp_matmul_pack_a(const matmul_work *w, const matmul_block *block, float *to)
 {
-    if (w->s->transpose_a != 0) {
+    if (w->pairs != NULL) {
+        w->pairs->pack_a(w, block, to);
+    } else if (w->s->transpose_a != 0) {
         pack_columns(w, block, to);
     } else {
         pack_rows(w, block, to);
@@ -300,6 +306,7 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
                      &w->closest); /* it fits, or the call were not made */
     w->room = w->closest.a_count + w->closest.panel_count + w->closest.c_count;
     w->scratch = work + w->room;
+    w->pairs = w->type == BP_BF16 && w->weights == NULL && !squeezes ? w->form->pairs : NULL;
     while (task < (int64_t)last) {
         int64_t left = (int64_t)last - task;
         int64_t slow[2] = {task / per_slow, 1};

@@ -7,8 +7,8 @@
  * when k is cut into blocks, a block continues the chain from the stored fp32 value, so the bits do
  * not depend on the cut. The blocking is that of Goto and van de Geijn (ACM TOMS 34, 2008): a block
  * of a is packed so that a tile reads it as one stream, and b one panel at a time just before it is
- * used (matmul_tiles.c). Elements of 16 bits become floats as they are packed, and a finished chain
- * is rounded once.
+ * used (matmul_tiles.c). Elements of 16 bits become floats as they are packed, but where a form
+ * multiplies bf16 as they are (bp_matmul_pairs), and a finished chain is rounded once.
  */
 #ifndef BP_DEVICE_HOST_MATMUL_PACK_H
 #define BP_DEVICE_HOST_MATMUL_PACK_H
@@ -72,6 +72,17 @@ typedef struct bp_matmul_tile {
 struct matmul_work;
 struct matmul_block;
 
+/* How a form multiplies bf16 that stay so. Two terms are a word of 32 bits, the earlier one in its
+ * lower half; where a is packed are words (depth / 2 rounded up, form's rows), and in a panel (..,
+ * form's columns). Each strip of a begins where it would as floats. */
+typedef struct bp_matmul_pairs {
+    void (*tile)(const bp_matmul_tile *tile); /* its a and panel are such words, packed */
+    /* As bp_matmul_pack_panel and bp_matmul_pack_a. */
+    void (*panel)(const struct matmul_work *work, const struct matmul_block *block, int64_t column,
+                  int64_t columns);
+    void (*pack_a)(const struct matmul_work *work, const struct matmul_block *block, float *to);
+} bp_matmul_pairs;
+
 typedef struct bp_matmul_form {
     int64_t rows;    /* of a tile, at most BP_MATMUL_ROWS_MAX */
     int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
@@ -120,6 +131,7 @@ typedef struct bp_matmul_form {
     /* A rectangle of a c of bf16 operands, by instructions with bits of their own (matmul_amx.h);
      * NULL: none, which is so in all forms but one. */
     void (*own)(const struct matmul_work *work, const struct matmul_block *block);
+    const bp_matmul_pairs *pairs; /* for operands of bf16; NULL: they become floats */
 } bp_matmul_form;
 
 extern const bp_matmul_form bp_matmul_form_avx2;

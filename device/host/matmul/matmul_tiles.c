@@ -309,6 +309,11 @@ static void place_ends(const matmul_work *w, const tiles_cut *cut, const tiles_p
     }
 }
 
+static void compute_tile(const matmul_work *w, const bp_matmul_tile *tile)
+{
+    (w->pairs != NULL ? w->pairs->tile : w->form->tile)(tile);
+}
+
 /* A tile of a c of 16 bits begins and ends in the scratch, and what is added to it comes there. */
 static void run_rounded(const matmul_work *w, const tiles_part *part, bp_matmul_tile *tile,
                         const int64_t place[2], float *waiting)
@@ -338,7 +343,7 @@ static void run_rounded(const matmul_work *w, const tiles_part *part, bp_matmul_
                    tile->columns, w->type);
         tile->residual = other;
     }
-    form->tile(tile);
+    compute_tile(w, tile);
     if (part->ends && w->s->gelu != 0) {
         /* GELU is of the value that `before` holds, whether that is kept or not */
         form->store(other, pitch, chain, pitch, tile->rows, tile->columns, w->type);
@@ -395,7 +400,7 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
         start_walks(w, block, asks, at, &tile);
         if (w->c_type == BP_F32) {
             place_ends(w, cut, part, &tile, at, waiting);
-            form->tile(&tile);
+            compute_tile(w, &tile);
             if (part->ends && w->s->gelu != 0) {
                 finish_gelu(w, &tile, at);
             }

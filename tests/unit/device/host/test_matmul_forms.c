@@ -28,12 +28,28 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)(state >> 33) % below;
 }
 
+/* Floats from -1 to 1, or of any exponent up to 2^72, subnormal ones among them. */
+static bool any_exponent;
+
+static float draw_float(void)
+{
+    float x;
+    if (!any_exponent) {
+        return (float)draw(2000) / 1000.0f - 1.0f;
+    }
+    uint32_t bits = draw(200) << 23;
+    bits |= draw(1u << 23);
+    bits |= draw(2) << 31;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
 static float *draw_floats(int64_t count)
 {
     float *x = malloc((size_t)(count + 1) * sizeof(float));
     assert_non_null(x);
     for (int64_t i = 0; i < count; i++) {
-        x[i] = (float)draw(2000) / 1000.0f - 1.0f;
+        x[i] = draw_float();
     }
     return x;
 }
@@ -313,6 +329,25 @@ static void chains_wait_in_c(void **unused)
     }
 }
 
+/* Terms that are subnormal, that overflow, and that are lost beside others: each is added with one
+ * rounding, and none is taken for 0. */
+/* verifies device-1.6909 */
+static void every_exponent(void **unused)
+{
+    (void)unused;
+    static const int64_t depths[] = {1, 2, 3, 8, 21};
+    static const int64_t sides[][2] = {{13, 37}, {6, 16}, {1, 40}, {70, 4}};
+    state = 6;
+    any_exponent = true;
+    for (int i = 0; i < 20; i++) {
+        const int64_t shape[3] = {sides[i % 4][0], sides[i % 4][1], depths[i / 4]};
+        for (int transposed = 0; transposed < 4; transposed++) {
+            check_forms(shape, transposed, transposed % 2 == 0 ? 0 : 32, 3 * (i % 2));
+        }
+    }
+    any_exponent = false;
+}
+
 static void workspace_of_nothing(void **unused)
 {
     (void)unused;
@@ -440,6 +475,7 @@ int main(void)
         cmocka_unit_test(edges_of_blocks),  cmocka_unit_test(blocks_of_c),
         cmocka_unit_test(chains_wait_in_c), cmocka_unit_test(workspace_of_nothing),
         cmocka_unit_test(every_rounding),   cmocka_unit_test(bounds),
+        cmocka_unit_test(every_exponent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
