@@ -51,13 +51,13 @@ static bool maps_spaces(const bp_tokenizer *t)
 {
     static const char *const spaces[] = {"\t", "\n", "\r", "\xc2\xa0", "\xe3\x80\x80"};
     for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++) {
-        const size_t length = strlen(spaces[i]);
-        size_t used = 0, bytes = 0;
-        const char *found = t->charsmap.units == NULL
-                                ? NULL
-                                : bp_charsmap_find(&t->charsmap, (const unsigned char *)spaces[i],
-                                                   length, true, &used, &bytes);
-        if (found == NULL || used != length || bytes != 1 || found[0] != ' ') {
+        const unsigned char *space = (const unsigned char *)spaces[i];
+        size_t used, bytes;
+        const char *found = NULL;
+        if (t->rules.charsmap) {
+            found = bp_charsmap_find(&t->charsmap, space, strlen(spaces[i]), true, &used, &bytes);
+        }
+        if (found == NULL || strcmp(found, " ") != 0) {
             return false;
         }
     }

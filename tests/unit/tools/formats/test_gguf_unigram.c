@@ -174,6 +174,27 @@ static const char *golden_map(void)
     return map;
 }
 
+/* A map in base64 that makes a text of a tab, and of nothing else. */
+static const char *tab_map(char of)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static char map[2048];
+    enum { UNITS = 64, BYTES = 4 * UNITS + 6 };
+    uint32_t units[1 + UNITS] = {4 * UNITS, 2u << 10};
+    unsigned char bytes[BYTES + 2] = {0};
+    units[1 + (2 ^ '\t')] = 4u << 10 | 1u << 8 | '\t';
+    units[1 + (2 ^ '\t' ^ 4)] = 1u << 31;
+    memcpy(bytes, units, sizeof units);
+    bytes[BYTES - 2] = (unsigned char)of;
+    for (size_t i = 0; i < BYTES; i += 3) {
+        const uint32_t bits = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+        for (size_t k = 0; k < 4; k++) {
+            map[i / 3 * 4 + k] = i + k <= BYTES ? digits[bits >> (18 - 6 * k) & 63] : '=';
+        }
+    }
+    return map;
+}
+
 #define MAP     "{'type':'Precompiled','precompiled_charsmap':'%s'}"
 #define STRIP   "{'type':'Strip','strip_left':false,'strip_right':true}"
 #define RUNS    "{'type':'Replace','pattern':{'Regex':' {2,}'},'content':'" META "'}"
@@ -197,7 +218,9 @@ typedef struct unigram {
 static void open_unigram(tokenizer_desk *d, const unigram *u)
 {
     char normalizer[1 << 18];
-    snprintf(normalizer, sizeof normalizer, u->normalizer, golden_map());
+    const bool tabs = u->wanted != NULL && strstr(u->wanted, "no tabs") != NULL;
+    const char *map = tabs ? tab_map(u->bos == 1 ? ' ' : 'b') : golden_map();
+    snprintf(normalizer, sizeof normalizer, u->normalizer, map);
     const int length = snprintf(
         text, sizeof text,
         "{'added_tokens':[{'id':0,'content':'<unk>','special':true},"
@@ -241,6 +264,8 @@ static void what_readers_would_get_wrong_is_named(void **state)
         {MAP, always, A, "false", USUAL, 1, 2, "that begins with one too"},
         {ALL(STRIP "," RUNS), always, A, "false", USUAL, 1, 2, "no tabs and line ends"},
         {"null", WORDS, A, "false", USUAL, 1, 2, "no tabs and line ends"},
+        {MAP, WORDS, A, "false", USUAL, 1, 2, "no tabs and line ends"},
+        {MAP, WORDS, A, "false", USUAL, -1, 2, "no tabs and line ends"}, /* a letter of a tab */
         {all, always, BOTH, "false", USUAL, 0, 2, "put bos_token_id"},
         {all, always, BOTH, "false", USUAL, 1, 0, "put bos_token_id"},
         {all, always, BOTH ",{'SpecialToken':{'id':'</s>','type_id':0}}", "false", USUAL, 1, 2,
