@@ -40,6 +40,23 @@ round() {
 round bert tiny-bert
 round roberta tiny-roberta --pooling cls
 round distilbert tiny-distilbert --pooling lasttoken
+round modernbert tiny-modernbert
+# Every second layer looks at all; all of them; and others than every so many, which readers have no word for.
+modern='{"model_type": "modernbert", "vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2,
+    "intermediate_size": 48, "max_position_embeddings": 40, "local_attention": 6, "pad_token_id": 0, "layer_types": '
+mkdir "$work"/{second,all,other}
+echo "$modern"'["full_attention", "sliding_attention", "full_attention"]}' >"$work/second/config.json"
+echo "$modern"'["full_attention", "full_attention", "full_attention"]}' >"$work/all/config.json"
+echo "$modern"'["full_attention", "full_attention", "sliding_attention"]}' >"$work/other/config.json"
+round modernbert-second "$work/second" --pooling cls
+grep -aq 'modern-bert.attention.sliding_window' "$work/modernbert-second.gguf"
+check $? "a window is in the file"
+round modernbert-all "$work/all" --pooling lasttoken
+grep -aq 'modern-bert.attention.sliding_window' "$work/modernbert-all.gguf"
+check $((1 - $?)) "none is where no layer looks through it"
+run train --model "$work/other" --task embedding --data "$work/pairs.jsonl" --max-seq-length 24 --max-steps 1 \
+    --per-device-train-batch-size 4 --output-dir "$work/modernbert-other"
+expect 2 'layer_types: readers know one layer in so many' export --model "$work/modernbert-other" --to "$work/x.gguf"
 
 # WordPiece: tokens that begin with U+2581, by which the file marks words, are refused by name.
 mkdir "$work/words" "$work/marked"

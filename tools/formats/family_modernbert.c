@@ -3,6 +3,7 @@
 #include "layers/modernbert.h"
 
 #include "tools/formats/family_llama.h"
+#include "tools/formats/gguf_family.h"
 
 #define MODERN(member) BP_OWN(bp_modernbert_config, member)
 
@@ -118,6 +119,7 @@ const bp_family bp_family_modernbert = {
     .token_class = "ModernBertForTokenClassification",
     .settle = family_modernbert_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
+    .gguf = &bp_gguf_modernbert,
     .adapter_targets = "Wqkv",
     .all_linear = all_linear,
     .presets = presets,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* BERT, RoBERTa, XLM-R and DistilBERT in GGUF as llama.cpp's converter has them (BertModel and its
  * kin): the encoder, and how a text's vector is made of its tokens'. No head has a place there. */
-#include "tools/formats/gguf_family.h"
+#include "tools/formats/gguf_bert.h"
 
 #include <math.h>
 
 #include "layers/bert.h"
 #include "tools/formats/family.h"
-#include "tools/formats/gguf_llama.h"
 #include "tools/formats/gguf_rope.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -79,22 +78,28 @@ static void put_count(bp_gguf_writer *w, const char *a, const char *rest, uint32
     bp_gguf_put_u32(w, bp_gguf_key_of(a, rest).text, value);
 }
 
+void bp_gguf_encoder_put(bp_gguf_writer *w, const char *a, const bp_model_config *config)
+{
+    const bp_transformer stack = bp_transformer_of(config);
+    put_count(w, a, "block_count", stack.layers);
+    put_count(w, a, "context_length", config->positions);
+    put_count(w, a, "embedding_length", stack.width);
+    put_count(w, a, "feed_forward_length", (uint32_t)bp_transformer_inner(&stack));
+    put_count(w, a, "attention.head_count", stack.heads);
+    bp_gguf_put_f32(w, bp_gguf_key_of(a, "attention.layer_norm_epsilon").text,
+                    (float)stack.norm_epsilon);
+    bp_gguf_put_bool(w, bp_gguf_key_of(a, "attention.causal").text, false);
+    put_count(w, a, "pooling_type", poolings[config->pooling]);
+}
+
 static void bert_put(bp_gguf_writer *w, const char *a, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
-    put_count(w, a, "block_count", own.stack.layers);
-    put_count(w, a, "context_length", config->positions);
-    put_count(w, a, "embedding_length", own.stack.width);
-    put_count(w, a, "feed_forward_length", (uint32_t)bp_transformer_inner(&own.stack));
-    put_count(w, a, "attention.head_count", own.stack.heads);
-    bp_gguf_put_f32(w, bp_gguf_key_of(a, "attention.layer_norm_epsilon").text,
-                    (float)own.stack.norm_epsilon);
-    bp_gguf_put_bool(w, bp_gguf_key_of(a, "attention.causal").text, false);
-    put_count(w, a, "pooling_type", poolings[config->pooling]);
+    bp_gguf_encoder_put(w, a, config);
     bp_gguf_put_u32(w, "tokenizer.ggml.token_type_count", own.types > 0 ? own.types : 1);
 }
 
-static bp_status bert_exports(const bp_model_config *config, bp_error *error)
+bp_status bp_gguf_encoder_exports(const bp_model_config *config, bp_error *error)
 {
     if (config->task != BP_TASK_EMBEDDING) {
         return bp_gguf_refuse_export(error,
@@ -143,25 +148,35 @@ static bp_status take_pooling(const bp_gguf_file *f, const char *a, bp_model_con
     return BP_OK;
 }
 
+bp_status bp_gguf_encoder_take(const bp_gguf_file *f, const char *a, bp_model_config *config,
+                               bp_transformer *stack)
+{
+    const bp_gguf_key_name epsilon = bp_gguf_key_of(a, "attention.layer_norm_epsilon");
+    BP_TRY(take(f, a, "block_count", LAYERS_MOST, &stack->layers));
+    BP_TRY(take(f, a, "context_length", POSITIONS_MOST, &config->positions));
+    BP_TRY(take(f, a, "embedding_length", WIDTH_MOST, &stack->width));
+    BP_TRY(take(f, a, "feed_forward_length", 4 * WIDTH_MOST, &stack->inner));
+    BP_TRY(take(f, a, "attention.head_count", HEADS_MOST, &stack->heads));
+    BP_TRY(bp_gguf_take_real(f, epsilon.text, &stack->norm_epsilon));
+    if (stack->width % stack->heads != 0) {
+        return gguf_bert_refuse(f, "the heads do not divide the width",
+                                bp_gguf_key_of(a, "attention.head_count").text);
+    }
+    if (!(stack->norm_epsilon >= 0.0 && stack->norm_epsilon < 1.0)) {
+        return gguf_bert_refuse(f, "a value is out of range (0 to 1)", epsilon.text);
+    }
+    config->task = BP_TASK_EMBEDDING;
+    config->classes = stack->width;
+    return take_pooling(f, a, config);
+}
+
 /* Sizes and what is no other model. */
 static bp_status bert_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
 {
     bp_bert_config own = bp_bert_config_of(config);
     const bp_gguf_key_name epsilon = bp_gguf_key_of(a, "attention.layer_norm_epsilon");
     const bp_tensor_entry *types = bp_gguf_tensor(f, "token_types.weight");
-    BP_TRY(take(f, a, "block_count", LAYERS_MOST, &own.stack.layers));
-    BP_TRY(take(f, a, "context_length", POSITIONS_MOST, &config->positions));
-    BP_TRY(take(f, a, "embedding_length", WIDTH_MOST, &own.stack.width));
-    BP_TRY(take(f, a, "feed_forward_length", 4 * WIDTH_MOST, &own.stack.inner));
-    BP_TRY(take(f, a, "attention.head_count", HEADS_MOST, &own.stack.heads));
-    BP_TRY(bp_gguf_take_real(f, epsilon.text, &own.stack.norm_epsilon));
-    if (own.stack.width % own.stack.heads != 0) {
-        return gguf_bert_refuse(f, "the heads do not divide the width",
-                                bp_gguf_key_of(a, "attention.head_count").text);
-    }
-    if (!(own.stack.norm_epsilon >= 0.0 && own.stack.norm_epsilon < 1.0)) {
-        return gguf_bert_refuse(f, "a value is out of range (0 to 1)", epsilon.text);
-    }
+    BP_TRY(bp_gguf_encoder_take(f, a, config, &own.stack));
     if (types != NULL && (types->rank != 2 || types->shape[0] > TYPES_MOST)) {
         return gguf_bert_refuse(f, "this is no table of a few types", "token_types.weight");
     }
@@ -177,14 +192,12 @@ static bp_status bert_take(const bp_gguf_file *f, const char *a, bp_model_config
     own.classifier_dropout = types != NULL ? -1.0 : 0.2;
     bp_config_set_own(config, &own, sizeof own);
     config->family->settle(config);
-    config->task = BP_TASK_EMBEDDING;
-    config->classes = own.stack.width;
-    return take_pooling(f, a, config);
+    return BP_OK;
 }
 
 #define BERT_FAMILY(type, naming)                                                                  \
     {                                                                                              \
-        type, "bert", naming, bert_put, bert_take, NULL, bert_exports                              \
+        type, "bert", naming, bert_put, bert_take, NULL, bp_gguf_encoder_exports                   \
     }
 const bp_gguf_family bp_gguf_bert = BERT_FAMILY("bert", &bert_naming);
 const bp_gguf_family bp_gguf_roberta = BERT_FAMILY("roberta", &roberta_naming);

@@ -38,6 +38,7 @@ extern const bp_gguf_family bp_gguf_bert;
 extern const bp_gguf_family bp_gguf_roberta;
 extern const bp_gguf_family bp_gguf_xlm_roberta;
 extern const bp_gguf_family bp_gguf_distilbert;
+extern const bp_gguf_family bp_gguf_modernbert; /* gguf_modernbert.c */
 
 /* Rows of the table of positions before the first position's: of a RoBERTa. */
 uint32_t bp_gguf_position_first(const bp_model_config *config);

@@ -28,6 +28,9 @@ BERT = {"vocab_size": 1600, "hidden_size": 64, "intermediate_size": 96, "num_hid
 DISTIL = {"vocab_size": 1600, "dim": 64, "hidden_dim": 96, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 64}
 ROBERTA = BERT | {"vocab_size": 903, "max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1,
                   "bos_token_id": 0, "eos_token_id": 2, "layer_norm_eps": 1e-5}
+MODERN = {"vocab_size": 903, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
+          "num_attention_heads": 4, "max_position_embeddings": 64, "pad_token_id": 1, "bos_token_id": 0,
+          "eos_token_id": 2, "cls_token_id": 0, "sep_token_id": 2, "local_attention": 4}
 # name: class, configuration, tokenizer, pooling
 MODELS = {
     "bert": (tf.BertModel, BERT, "bert_uncased", "mean"),
@@ -37,6 +40,11 @@ MODELS = {
     "roberta-last": (tf.RobertaModel, ROBERTA | {"pad_token_id": 5, "max_position_embeddings": 70}, "roberta",
                      "lasttoken"),
     "xlm-roberta": (tf.XLMRobertaModel, ROBERTA, "roberta", "cls"),
+    "modernbert": (tf.ModernBertModel, MODERN, "roberta", "mean"),
+    "modernbert-cls": (tf.ModernBertModel, MODERN | {"num_hidden_layers": 5, "local_attention": 6, "norm_eps": 1e-6,
+                                                     "layer_types": ["full_attention", "sliding_attention"] * 2
+                                                     + ["full_attention"]}, "roberta", "cls"),
+    "modernbert-far": (tf.ModernBertModel, MODERN | {"layer_types": ["full_attention"] * 4}, "roberta", "lasttoken"),
 }
 TEXTS = ["The licence of this software", "na\u00efve caf\u00e9, 12345!", "x", "Any program that is a work \u4f60\u597d"]
 
@@ -121,7 +129,8 @@ class Vectors(llama_cpp.Reader):
 
 def tensors_are_the_models(path, model, first):
     """By gguf's own table of names."""
-    table = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, 3)
+    modern = "Modern" in type(model).__name__
+    table = gguf.get_tensor_name_map(gguf.MODEL_ARCH.MODERN_BERT if modern else gguf.MODEL_ARCH.BERT, 5)
     found = {t.name: np.array(t.data).reshape(tuple(reversed(t.shape.tolist()))) for t in gguf.GGUFReader(path).tensors}
     right = {}
     for key, p in model.state_dict().items():
