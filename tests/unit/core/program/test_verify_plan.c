@@ -123,6 +123,29 @@ static void test_lifetimes_are_checked(void **state)
     }
 }
 
+/* Buffers may be made in another order than that in which they are used first. */
+/* verifies program-9.2d98 */
+static void test_births_are_those_of_lifetimes(void **state)
+{
+    (void)state;
+    made_graph *f = made_begin();
+    bp_report report;
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref late = made_buffer(f, "late", BP_SCOPE_PROGRAM, BP_F32);
+    bp_ref early = made_buffer(f, "early", BP_SCOPE_PROGRAM, BP_F32);
+    made_copy(f, early, w, MADE_COUNT);
+    made_copy(f, w, early, MADE_COUNT);
+    made_copy(f, late, w, MADE_COUNT);
+    made_copy(f, w, late, MADE_COUNT);
+    bp_graph_lifetimes(&f->graph);
+    assert_int_equal(bp_report_plan(&f->graph, 0, made_scratch, sizeof made_scratch, &report),
+                     BP_OK);
+    const bp_buffer *b = f->graph.buffers;
+    assert_true(b[late.buffer].offset == b[early.buffer].offset);
+    assert_int_equal(
+        bp_verify_plan(&f->graph, report.arena_bytes, made_scratch, sizeof made_scratch), BP_OK);
+}
+
 /* Where nothing is used nothing lives, and no byte is needed. */
 static void test_a_graph_without_ops_needs_nothing(void **state)
 {
@@ -172,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_plan_is_checked),
         cmocka_unit_test(test_alignment_is_the_graphs),
         cmocka_unit_test(test_lifetimes_are_checked),
+        cmocka_unit_test(test_births_are_those_of_lifetimes),
         cmocka_unit_test(test_a_graph_without_ops_needs_nothing),
         cmocka_unit_test(test_digests_of_further_programs),
     };

@@ -110,28 +110,11 @@ static void a_row_without_a_label(void **state)
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_DATA);
 }
 
-/* A stream of tokens has no examples, so that nobody gives its labels. */
-/* verifies run-21.71ae */
-static void a_stream_has_no_labels(void **state)
-{
-    (void)state;
-    static const bp_labels kinds[] = {BP_LABELS_GIVEN, BP_LABELS_CLASS};
-    for (uint32_t i = 0; i < 2; i++) {
-        bp_error error = {.code = BP_OK};
-        bp_source source = {.name = "stream", .count = 100, .read = read_ramp};
-        bp_feed feed = {.source = &source, .sequence = T, .batch = 1, .group = 1, .kind = kinds[i]};
-        assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_USAGE);
-        assert_string_equal(error.name, "stream");
-        assert_non_null(strstr(error.text, "no labels"));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_that_are_turned),
         cmocka_unit_test(a_row_without_a_label),
-        cmocka_unit_test(a_stream_has_no_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,6 +211,40 @@ static void zero_memory_is_left_alone(void **state)
     rig_close(&r);
 }
 
+/* Opens with memory of its own where it was given none, as CUDA's does. */
+static void *own_memory;
+
+static bp_status open_own(void *context, const bp_device_options *options, const bp_places *places,
+                          bp_error *error)
+{
+    bp_places own = *places;
+    if (own_memory != NULL) {
+        own.space[BP_SPACE_DEVICE].address = own_memory;
+    }
+    return bp_device_host.open(context, options, &own, error);
+}
+
+/* Of the device's own memory nobody knows that it is zero. */
+/* verifies run-19.3c27 */
+static void memory_of_the_device_is_not_taken_for_zero(void **state)
+{
+    (void)state;
+    rig r;
+    bp_device device = bp_device_host;
+    bp_spec spec = rig_spec();
+    device.open = open_own;
+    spec.device = &device;
+    own_memory = NULL;
+    rig_open(&r, &spec, tokens, 60);
+    bp_runtime_close(&r.runtime);
+    bp_places places = bp_places_device(NULL, r.runtime.report.arena_bytes);
+    places.zeroed = true;
+    own_memory = r.arena;
+    assert_int_equal(bp_runtime_open_places(&r.runtime, &places), BP_OK);
+    assert_false(r.runtime.zeroed);
+    rig_close(&r);
+}
+
 /* verifies run-7.0da2 */
 static void a_device_that_refuses_is_said_so(void **state)
 {
@@ -234,6 +268,7 @@ int main(void)
         cmocka_unit_test(only_what_is_not_given_is_drawn),
         cmocka_unit_test(the_state_alone_is_given),
         cmocka_unit_test(zero_memory_is_left_alone),
+        cmocka_unit_test(memory_of_the_device_is_not_taken_for_zero),
         cmocka_unit_test(a_device_that_refuses_is_said_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

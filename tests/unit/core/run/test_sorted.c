@@ -85,6 +85,7 @@ static bp_status look(const bp_spec *spec, uint64_t steps, seen *s)
         s->ran[i] = bp_runtime_length(&r.runtime, i).evaluations;
     }
     assert_int_equal(r.runtime.sorted.groups > 1, spec->length_count > 0);
+    assert_true(status != BP_OK || r.runtime.error.text == NULL); /* nothing is said of nothing */
     rig_close(&r);
     return status;
 }
@@ -172,6 +173,12 @@ static void test_what_keeps_the_order_of_the_data(void **state)
         r.feed.kind = spec.config.task == BP_TASK_CLASSES ? BP_LABELS_CLASS : BP_LABELS_NEXT_TOKEN;
         r.feed.classes = CLASSES;
         assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
+        if (shape == 0) { /* and without shorter programs no results are kept */
+            bp_spec plain = spec;
+            plain.length_count = 0;
+            const uint64_t kept = (uint64_t)r.runtime.sorted.groups * BATCH * SEQUENCE * 4;
+            assert_true(bp_sorted_bytes(&plain) + kept <= bp_sorted_bytes(&spec));
+        }
         const uint32_t groups = shape == 0 || shape == 4 ? r.runtime.sorted.groups : 1;
         assert_int_equal(bp_sorted_groups(&r.runtime, &r.feed), groups);
         bp_feed other = r.feed;
@@ -187,6 +194,61 @@ static void test_what_keeps_the_order_of_the_data(void **state)
         assert_int_equal(bp_sorted_groups(&r.runtime, &r.feed), 1);
         rig_close(&r);
     }
+}
+
+static bp_status two_tokens(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    *to = (bp_example){.first = 3 * index, .count = 2};
+    return BP_OK;
+}
+
+static float first_rows[EXAMPLES][VOCABULARY];
+static uint32_t rows_seen;
+
+static bp_status take_rows(void *user, const bp_runtime *runtime)
+{
+    (void)user;
+    for (uint32_t i = 0; i < runtime->group.samples; i++) {
+        memcpy(first_rows[rows_seen++], runtime->logits_host + (size_t)i * 2 * VOCABULARY,
+               sizeof first_rows[0]);
+    }
+    return BP_OK;
+}
+
+/* The shortest rows that there are: two places, of which the shorter program has one. */
+/* verifies run-25.3c8a */
+static void test_rows_of_two_places(void **state)
+{
+    (void)state;
+    static float whole[EXAMPLES][VOCABULARY];
+    double loss[2];
+    fill_tokens();
+    for (uint32_t shorter = 0; shorter < 2; shorter++) {
+        bp_spec spec = spec_of(BP_TASK_CAUSAL_LM, BP_F32, false);
+        uint64_t targets = 0;
+        rig r;
+        spec.sequence = 2;
+        spec.lengths[0] = 1;
+        spec.length_count = shorter;
+        rig_open(&r, &spec, tokens, TOKENS);
+        r.source.examples = EXAMPLES;
+        r.source.example = two_tokens;
+        assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
+        rows_seen = 0;
+        assert_int_equal(bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, take_rows, NULL,
+                                                  &loss[shorter], &targets),
+                         BP_OK);
+        assert_int_equal(targets, EXAMPLES);
+        assert_int_equal(rows_seen, EXAMPLES);
+        assert_int_equal(bp_runtime_lengths(&r.runtime), 1 + shorter);
+        rig_close(&r);
+        if (shorter == 0) {
+            memcpy(whole, first_rows, sizeof whole);
+        }
+    }
+    assert_memory_equal(whole, first_rows, sizeof whole);
+    assert_memory_equal(&loss[0], &loss[1], sizeof loss[0]);
 }
 
 /* One group is evaluated as it is. */
@@ -230,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_watcher_sees_the_order_of_the_data),
         cmocka_unit_test(test_what_keeps_the_order_of_the_data),
+        cmocka_unit_test(test_rows_of_two_places),
         cmocka_unit_test(test_one_group_alone),
         cmocka_unit_test(test_its_failure_ends_the_evaluation),
     };
