@@ -367,20 +367,6 @@ static void test_pairs(void **state)
         group = columns_of(T, ids, labels, NULL, NULL); /* what is not declared is not staged */
         assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
     }
-    /* Where each token is asked for, so are those of a cut pair, its tail's too. */
-    static const int32_t next[T] = {21, 22, 27, 28};
-    bp_error error = {0};
-    bp_source source = ramp;
-    bp_feed feed = make_feed(1, 1, false);
-    bp_group group = columns_of(T, ids, labels, NULL, NULL);
-    source.examples = 1;
-    source.example = read_pair;
-    feed.source = &source;
-    pair = (bp_example){.first = 20, .count = 9, .second = 7, .tail = 1};
-    memset(window, 0, sizeof window);
-    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
-    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
-    assert_memory_equal(labels, next, sizeof next);
 }
 
 /* Each column has its own shape: the first elements of a row, or all and what stands for nothing;

@@ -14,7 +14,7 @@
 
 enum { T = 4, ROWS = 5, GROUP = 4, CLASSES = 3 };
 
-static int32_t ids[GROUP][T], labels[GROUP];
+static int32_t ids[GROUP][T], labels[GROUP], asked[T];
 static int32_t window[BP_FEED_SCRATCH(T)];
 static uint64_t without; /* the row that has no label */
 
@@ -110,11 +110,43 @@ static void a_row_without_a_label(void **state)
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_DATA);
 }
 
+static bp_status read_long_pair(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    (void)index;
+    *to = (bp_example){.first = 1, .count = 9, .second = 7, .tail = 1};
+    return BP_OK;
+}
+
+/* Where each token is asked for, so are those of a pair that is cut, and its tail. */
+/* verifies run-35.b20a */
+static void the_tail_of_a_cut_pair_is_asked_for(void **state)
+{
+    (void)state;
+    static const int32_t next[T] = {2, 3, 8, 9};
+    bp_error error = {.code = BP_OK};
+    bp_source source = {.name = "pair",
+                        .count = T * ROWS,
+                        .read = read_ramp,
+                        .examples = 1,
+                        .example = read_long_pair};
+    bp_feed feed = {
+        .source = &source, .sequence = T, .batch = 1, .group = 1, .vocabulary = T * ROWS};
+    bp_group group = {
+        .column = {{BP_INPUT_IDS, BP_I32, T, 0, ids}, {BP_INPUT_LABELS, BP_I32, T, -1, asked}},
+        .columns = 2};
+    memset(window, 0, sizeof window);
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_memory_equal(asked, next, sizeof next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_that_are_turned),
         cmocka_unit_test(a_row_without_a_label),
+        cmocka_unit_test(the_tail_of_a_cut_pair_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
