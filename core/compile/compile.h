@@ -116,6 +116,9 @@ uint64_t bp_compile_micro_bytes(const bp_spec *spec);
 uint32_t bp_compile_micros(const bp_spec *spec);
 uint64_t bp_compile_input_bytes(const bp_spec *spec);
 
+/* How often a step runs a program. */
+uint32_t bp_compile_runs(const bp_spec *spec, bp_program_kind program);
+
 /* Prompt tokens per run of prefill. */
 uint32_t bp_compile_prefill_rows(const bp_spec *spec);
 

@@ -68,6 +68,22 @@ uint32_t bp_compile_micros(const bp_spec *spec)
     return bp_spec_whole_group(spec) ? spec->accumulation / bp_spec_ranks(spec) : 1;
 }
 
+uint32_t bp_compile_runs(const bp_spec *spec, bp_program_kind program)
+{
+    switch (program) {
+    case BP_PROGRAM_STEP:
+    case BP_PROGRAM_VECTORS_FIRST:
+    case BP_PROGRAM_MICRO_FIRST:
+    case BP_PROGRAM_UPDATE:
+        return 1;
+    case BP_PROGRAM_VECTORS_NEXT:
+    case BP_PROGRAM_MICRO_NEXT:
+        return spec->accumulation - 1;
+    default:
+        return 0;
+    }
+}
+
 uint64_t bp_compile_input_bytes(const bp_spec *spec)
 {
     return bp_size_mul(bp_compile_micro_bytes(spec), bp_compile_micros(spec));

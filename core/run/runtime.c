@@ -62,12 +62,14 @@ static uint64_t working_bytes(const bp_spec *spec)
     return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
 }
 
-static uint64_t plan_scratch(const bp_spec *spec, uint32_t buffers)
+static uint64_t plan_scratch(const bp_spec *spec, const bp_graph_limits *rows)
 {
-    const bp_graph graph = {.used = {.buffers = buffers}};
-    uint64_t verify = bp_verify_scratch(&graph);
-    uint64_t report = bp_report_scratch(buffers, spec->plan_nodes);
-    return verify > report ? verify : report;
+    const bp_graph graph = {.used = *rows};
+    const uint64_t keep = spec->below.room > 0 ? bp_keep_scratch(rows) : 0;
+    const uint64_t verify = bp_verify_scratch(&graph);
+    const uint64_t report = bp_report_scratch(rows->buffers, spec->plan_nodes);
+    const uint64_t more = verify > report ? verify : report;
+    return keep > more ? keep : more;
 }
 
 uint64_t bp_runtime_scratch(const bp_spec *spec)
@@ -86,7 +88,7 @@ uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows)
     uint64_t linked = bp_link_bytes(rows, spec->device, spec->poison);
     linked = bp_size_mul(linked, 1 + (uint64_t)spec->length_count);
     linked = bp_size_add(linked, working_bytes(spec));
-    uint64_t scratch = plan_scratch(spec, rows->buffers) + CARVE_ALIGNMENT;
+    uint64_t scratch = plan_scratch(spec, rows) + CARVE_ALIGNMENT;
     const uint64_t shorter = bp_shorter_scratch(spec, rows);
     scratch = scratch > shorter ? scratch : shorter;
     return bp_size_add(tables, linked > scratch ? linked : scratch);
@@ -139,12 +141,25 @@ static bp_status compile(bp_runtime *runtime)
                           &runtime->host);
 }
 
+/* What is brought from below stays where there is room. */
+static bp_status keep(bp_runtime *runtime)
+{
+    const size_t mark = runtime->host.used;
+    void *scratch = NULL;
+    if (runtime->spec.below.room == 0) {
+        return BP_OK;
+    }
+    BP_TRY(carve(runtime, bp_keep_scratch(&runtime->graph.used), &scratch));
+    bp_keep_run(&runtime->graph, &runtime->spec, scratch, &runtime->keep);
+    return bp_arena_rewind(&runtime->host, mark);
+}
+
 /* Verifies and plans in scratch memory that is given back at once. */
 static bp_status plan(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     bp_graph *graph = &runtime->graph;
-    uint64_t bytes = plan_scratch(spec, graph->used.buffers);
+    uint64_t bytes = plan_scratch(spec, &graph->used);
     size_t mark = runtime->host.used;
     void *scratch = NULL;
     BP_TRY(carve(runtime, bytes, &scratch));
@@ -224,6 +239,7 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
 {
     bp_arena_init(&runtime->host, memory, (size_t)bytes);
     BP_TRY(compile(runtime));
+    BP_TRY(keep(runtime));
     BP_TRY(plan(runtime));
     BP_TRY(bp_shorter_make(runtime));
     BP_TRY(order_state(runtime));
@@ -256,6 +272,13 @@ bp_status bp_runtime_plan_counted(bp_runtime *runtime, void *memory, uint64_t by
         return bp_error_set(&runtime->error, status, where, "the plan failed", NULL);
     }
     return BP_OK;
+}
+
+bp_status bp_runtime_write_counted(bp_runtime *runtime, void *memory, uint64_t bytes)
+{
+    bp_arena_init(&runtime->host, memory, (size_t)bytes);
+    BP_TRY(compile(runtime));
+    return keep(runtime);
 }
 
 /* A device call that failed without a word of its own gets one. */

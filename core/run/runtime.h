@@ -6,6 +6,7 @@
 
 #include "arena/arena.h"
 #include "core/compile/compile.h"
+#include "core/compile/keep.h"
 #include "core/number/cascade.h"
 #include "core/program/link.h"
 #include "core/program/report.h"
@@ -54,6 +55,7 @@ struct bp_runtime {
     bp_spec spec;
     bp_error error; /* the first error of any call */
     bp_report report;
+    bp_keep keep;         /* of what is brought from below */
     bp_arena host;        /* the caller's plan memory */
     bp_graph_limits rows; /* of the graph's tables, counted */
     uint64_t host_bytes;  /* of the plan memory that is needed */
@@ -94,6 +96,11 @@ struct bp_runtime {
 
 /* Bytes of host memory that plan and open carve where the graph's tables have so many rows. */
 uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows);
+
+/* Of a runtime that was counted: its programs alone, with what stays in the arena of what is
+ * brought from below (runtime->keep), neither verified nor laid out. For choosing what lives there:
+ * the runtime is of no other use before it is planned. */
+bp_status bp_runtime_write_counted(bp_runtime *runtime, void *memory, uint64_t bytes) BP_MUST_CHECK;
 
 /* bp_runtime_open over an arena per memory space (report.arena_bytes, report.host.arena_bytes), and
  * over a fabric that is open on every rank: then all ranks must have made the same plan, which is

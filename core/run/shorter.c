@@ -44,7 +44,24 @@ uint64_t bp_shorter_scratch(const bp_spec *spec, const bp_graph_limits *rows)
 {
     const bp_graph graph = {.used = {.buffers = rows->buffers}};
     const uint64_t verify = bp_size_add(bp_verify_scratch(&graph), 2 * CARVE_ALIGNMENT);
-    return spec->length_count > 0 ? bp_size_add(bp_compile_bytes(spec), verify) : 0;
+    const uint64_t keep =
+        spec->below.room > 0 ? bp_size_add(bp_keep_scratch(rows), CARVE_ALIGNMENT) : 0;
+    const uint64_t bytes = bp_size_add(bp_compile_bytes(spec), bp_size_add(verify, keep));
+    return spec->length_count > 0 ? bytes : 0;
+}
+
+/* What stays from one use to the next is the same as in the padded programs. */
+static bp_status keep_same(bp_runtime *runtime, bp_graph *graph)
+{
+    const size_t mark = runtime->host.used;
+    void *scratch = NULL;
+    if (runtime->spec.below.room == 0) {
+        return BP_OK;
+    }
+    BP_TRY(bp_arena_carve(&runtime->host, (size_t)bp_keep_scratch(&graph->used), CARVE_ALIGNMENT,
+                          &scratch));
+    bp_keep_like(graph, &runtime->graph, scratch);
+    return bp_arena_rewind(&runtime->host, mark);
 }
 
 /* Whether a buffer of the shorter programs is the same one, or a smaller one, in the padded ones.
@@ -190,6 +207,7 @@ static bp_status make_programs(bp_runtime *runtime, bp_shorter *to, bp_error *er
     const size_t mark = runtime->host.used;
     BP_TRY(bp_compile_run(&compile, &emit, &to->graph, &spec, &runtime->host));
     note_inputs(to, &compile, &emit);
+    BP_TRY(keep_same(runtime, &to->graph));
     BP_TRY(bp_arena_carve(&runtime->host, (size_t)bytes, CARVE_ALIGNMENT, &scratch));
     BP_TRY(bp_verify(&to->graph, spec.device, &spec.device_options, scratch, bytes));
     bp_graph_lifetimes(&to->graph);

@@ -279,6 +279,61 @@ expect 3 'it would fit with --below file:PATH:[0-9]+ --below-what bases,weights,
     --arena $(((arena + $(json arena_bytes)) / 2))
 expect 3 'it would fit with --below file:PATH:[0-9]+ --gradient' "${shape[@]}" --arena "$arena"
 
+# Between the arena of the plan that has all below and the one that has nothing there, what is brought stays where there
+# is room until it is used again: the larger the arena, the less is read, and the bits are the same.
+# verifies run-40.f52b
+keeps() {
+    local read=0 more=0 k budget kept
+    digest --model "$@" --threads 2
+    plain=$state
+    run plan --model "${@/--poison/--json}" "${adapts[@]}" --threads 1 --json
+    arena=$(json arena_bytes)
+    run plan --model "${@/--poison/--json}" "${adapts[@]}" --threads 1 "${below[@]}" --json
+    least=$(json arena_bytes)
+    [[ $least -lt $arena && -z $(json kept_bytes_per_step) ]]
+    check $? "$* with all below keeps nothing" "$least $arena $out$err"
+    for k in 1 2 4 7; do
+        budget=$((least + (arena - least) * k / 10))
+        run plan --model "${@/--poison/--json}" "${adapts[@]}" --threads 1 "${below[@]}" --arena "$budget" --json
+        kept=$(json kept_bytes_per_step)
+        [[ $(json most_kept_bytes_per_step) -ge ${kept:=0} && $(json arena_bytes) -le $budget &&
+            ($read -eq 0 || $(json read_bytes_per_step) -le $read) ]]
+        check $? "in $budget bytes no more is read than in less" "$read $out$err"
+        read=$(json read_bytes_per_step)
+        more=$((more + kept))
+    done
+    [[ $more -gt 0 ]]
+    check $? "and something is kept" "$out"
+    for k in 2 7; do
+        digest --model "$@" --threads 1 "${below[@]}" --arena $((least + (arena - least) * k / 10))
+        [[ -n $plain && $state == "$plain" && $(json arena_bytes) -lt $arena ]]
+        check $? "$* keeps some from use to use: the same state" "$plain $state $out$err"
+    done
+}
+keeps tiny --gradient-checkpointing full --gradient-accumulation-steps 1 --per-device-train-batch-size 1 --loss-chunk-rows 32
+keeps tiny-llama --bf16 --gradient-release --gradient-checkpointing full --gradient-accumulation-steps 4 --poison \
+    --per-device-train-batch-size 1 --loss-chunk-rows 32
+adapts=("${lora[@]}")
+keeps tiny-llama --load-in-4bit --gradient-checkpointing sqrt --gradient-accumulation-steps 2 --per-device-train-batch-size 1 \
+    --loss-chunk-rows 32
+keeps "$work/words" --bf16 --per-device-train-batch-size 2 --gradient-accumulation-steps 1 --loss-chunk-rows 40
+# Programs for shorter rows keep the same.
+for ((i = 0; i < 64; i++)); do
+    printf '{"prompt": "a%.*s", "completion": "c"}\n' $((i % 23)) bbbbbbbbbbbbbbbbbbbbbbb
+done >"$work/rows.jsonl"
+rows=("${lora[@]}" --threads 1 --gradient-checkpointing full --gradient-accumulation-steps 1 --per-device-train-batch-size 1
+    --data "$work/rows.jsonl" --loss-chunk-rows 32 --length-buckets 8,16,24 --json)
+run plan --model tiny-llama "${rows[@]}" "${below[@]}"
+budget=$(($(json arena_bytes) + 90000))
+run train --model tiny-llama "${rows[@]}" --max-steps 8 --output-dir "$work/rows1"
+plain=$(json state_digest)
+run train --model tiny-llama "${rows[@]}" --max-steps 8 --output-dir "$work/rows2" "${below[@]}" --arena "$budget"
+[[ -n $plain && $(json state_digest) == "$plain" && $(grep -oE '"micro_batches": [1-9]' <<<"$out" | wc -l) -gt 2 ]]
+check $? "rows of several lengths keep some from use to use: the same state" "$plain $out$err"
+run plan --model tiny-llama "${rows[@]}" "${below[@]}" --arena "$budget"
+[[ $(json kept_bytes_per_step) -gt 100000 && $out == *'"length_buckets": [8, 16, 24, 32]'* ]]
+check $? "and their plan says so" "$out"
+
 # Two versions in the file: snapshots leave there what lives there, and a run that dies goes on from its last whole
 # step.
 # verifies run-26.3555

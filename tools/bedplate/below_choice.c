@@ -292,22 +292,6 @@ void below_close(below_choice *b)
     memory_give_back(&b->bits);
 }
 
-uint32_t below_runs(const bp_spec *spec, bp_program_kind program)
-{
-    switch (program) {
-    case BP_PROGRAM_STEP:
-    case BP_PROGRAM_VECTORS_FIRST:
-    case BP_PROGRAM_MICRO_FIRST:
-    case BP_PROGRAM_UPDATE:
-        return 1;
-    case BP_PROGRAM_VECTORS_NEXT:
-    case BP_PROGRAM_MICRO_NEXT:
-        return spec->accumulation - 1;
-    default:
-        return 0;
-    }
-}
-
 /* One more program, run `times` times in a step. */
 static void traffic_add(bp_traffic *sum, const bp_traffic *more, uint32_t times)
 {
@@ -331,6 +315,7 @@ bp_status below_traffic_find(const bp_runtime *runtime, const below_choice *b, c
     const bp_graph *graph = &runtime->graph;
     *t = (below_traffic){
         .choice = b->chosen,
+        .keep = runtime->keep,
         .rates = *rates,
         .host = below->host,
         .endurance = below->host ? 0.0 : (double)set->below_endurance,
@@ -345,7 +330,7 @@ bp_status below_traffic_find(const bp_runtime *runtime, const below_choice *b, c
         return bp_error_set(error, BP_ERR_FIT, where, "no memory to count what a step moves", "");
     }
     for (uint32_t i = 0; i < BP_PROGRAM_COUNT; i++) {
-        const uint32_t times = below_runs(&runtime->spec, (bp_program_kind)i);
+        const uint32_t times = bp_compile_runs(&runtime->spec, (bp_program_kind)i);
         if (times > 0) {
             const bp_traffic one = bp_traffic_program(graph, (bp_program_kind)i, rates, scratch);
             traffic_add(&t->step, &one, times);
@@ -377,6 +362,10 @@ void below_json(output *out, const below_traffic *t)
     if (t->choice.made) {
         json_count(out, "chosen_bytes_per_step", t->choice.moved);
         json_count(out, "least_bytes_per_step", t->choice.least);
+    }
+    if (t->keep.most > 0) {
+        json_count(out, "kept_bytes_per_step", t->keep.bytes);
+        json_count(out, "most_kept_bytes_per_step", t->keep.most);
     }
     json_real(out, "read_bytes_per_second", step->read_rate, 9);
     json_real(out, "written_bytes_per_second", step->written_rate, 9);
@@ -423,6 +412,13 @@ void below_put(bp_text *text, const below_traffic *t)
                                                                   : "gradients");
         bp_text_string(text, " that were chosen; of no choice that fits are it less than ");
         bp_text_grouped(text, t->choice.least);
+        bp_text_char(text, '\n');
+    }
+    if (t->keep.most > 0) {
+        below_line(text, "  kept", t->keep.bytes,
+                   " bytes a step stay from one use to the next and ");
+        bp_text_string(text, "are read once less; in this room, of no choice more than ");
+        bp_text_grouped(text, t->keep.most);
         bp_text_char(text, '\n');
     }
     below_line(text, "  waits for", step->first, " bytes that nothing is computed beside");

@@ -63,9 +63,6 @@ bp_status below_check(const below_choice *b, const settings *set, const bp_spec 
  * memory where the device is a GPU. */
 void below_all(bp_spec *spec, uint32_t what);
 
-/* How often a step runs a program. */
-uint32_t below_runs(const bp_spec *spec, bp_program_kind program);
-
 /* As little of it as fits the choice's budget, of a choice that fits with all of it; the choice's
  * record follows (tools/bedplate/below_least.c). */
 bp_status below_least(choice *c, below_chosen *chosen, bp_error *error) BP_MUST_CHECK;
@@ -90,6 +87,7 @@ typedef struct below_traffic {
     bp_traffic step;
     bp_rates rates;
     below_chosen choice;
+    bp_keep keep;
     uint64_t bytes;   /* that live below; 0: nothing does */
     bool host;        /* in the host's memory */
     double endurance; /* --below-endurance; 0: not given */

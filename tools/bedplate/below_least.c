@@ -12,10 +12,12 @@
 
 #include "core/compile/leave.h"
 #include "tools/bedplate/below_choice.h"
+#include "tools/bedplate/below_keep.h"
 #include "tools/bedplate/counted.h"
 
-#define LEAST_NODES 1000000
-#define LEAST_TRIES 40
+#define LEAST_NODES  1000000
+#define LEAST_TRIES  40
+#define LEAST_LEVELS 8
 
 typedef struct least {
     bp_below_kind kind;
@@ -47,28 +49,6 @@ static uint32_t least_buffers(const bp_parameter *p, bp_below_kind kind, uint32_
     buffers[2] = p->nested;
     const bool codes = p->quantised != BP_QUANTISED_NONE;
     return !p->below || p->trainable != (kind == BP_BELOW_WEIGHTS) ? 0 : codes ? 3 : 1;
-}
-
-/* Bytes that a step moves for each buffer. */
-static void least_moved(const bp_runtime *runtime, uint64_t *moved)
-{
-    const bp_graph *graph = &runtime->graph;
-    for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
-        const uint64_t runs = below_runs(&runtime->spec, (bp_program_kind)program);
-        for (uint32_t i = 0; runs > 0 && i < graph->program_count[program]; i++) {
-            const bp_op *op = &graph->ops[graph->program_first[program] + i];
-            const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-            if (info->flight != BP_FLIGHT_BEGIN || info->engine != BP_ENGINE_COPY) {
-                continue;
-            }
-            const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
-            for (uint32_t k = 0; k < 2; k++) {
-                const uint32_t buffer = graph->refs[op->operand + k].buffer;
-                const bool below = least_below(&graph->buffers[buffer]);
-                moved[buffer] += below ? runs * (uint64_t)s->rows * (uint64_t)s->width : 0;
-            }
-        }
-    }
 }
 
 /* Another parameter of a size; the sizes beyond the room are left where they are. */
@@ -113,7 +93,7 @@ static bp_status least_sizes(least *l, const bp_spec *spec, bp_error *error)
         uint32_t buffers[4];
         uint64_t bytes = 0, cost = 0;
         if (i == 0) {
-            least_moved(&runtime, moved);
+            below_moved(&runtime, moved);
         }
         const uint32_t count = least_buffers(p, l->kind, buffers);
         for (uint32_t k = 0; k < count; k++) {
@@ -139,6 +119,15 @@ static void least_put(const least *l, bp_below *below)
     }
 }
 
+static uint64_t least_freed(const least *l, bool all)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        bytes += (all ? l->classes[i].count : l->classes[i].taken) * l->classes[i].bytes;
+    }
+    return bytes;
+}
+
 /* Some of the kind that `spec` has all of, which fits: `missing` bytes with none of it. */
 static bp_status least_choose(least *l, bp_spec *spec, uint64_t budget, uint64_t missing,
                               uint64_t *arena, below_chosen *chosen, bp_error *error)
@@ -149,32 +138,78 @@ static bp_status least_choose(least *l, bp_spec *spec, uint64_t budget, uint64_t
     *chosen = (below_chosen){.made = l->count > 0, .kind = l->kind};
     for (uint32_t tries = 0; l->count > 0 && tries < LEAST_TRIES; tries++) {
         bp_leave found;
-        uint64_t freed = 0;
         if (!bp_leave_choose(l->classes, l->count, need, LEAST_NODES, &found)) {
             break;
-        }
-        for (uint32_t i = 0; i < l->count; i++) {
-            freed += l->classes[i].taken * l->classes[i].bytes;
         }
         chosen->least = tries == 0 ? found.bound : chosen->least;
         least_put(l, &spec->below);
         BP_TRY(counted_arena(spec, arena, error));
         if (*arena <= budget) {
-            least now = {.kind = l->kind};
-            BP_TRY(least_sizes(&now, spec, error));
-            chosen->moved = now.moved;
             return BP_OK;
         }
-        need = freed + (*arena - budget);
+        need = least_freed(l, false) + (*arena - budget);
     }
     spec->below = all;
-    chosen->moved = l->moved;
     return counted_arena(spec, arena, error);
+}
+
+/* What is kept from use to use in the room that more of it makes may save more than it costs: of
+ * some steps towards all of it, counted in the room that was found for the least, the one that
+ * moves least is planned. */
+static bp_status least_more(least *l, bp_spec *spec, uint64_t budget, uint64_t moved,
+                            uint64_t *arena, bp_error *error)
+{
+    const uint64_t freed = least_freed(l, false), all = least_freed(l, true);
+    bp_spec trial = *spec, best = *spec;
+    uint64_t least_moved = moved, bytes = 0;
+    bp_leave found;
+    for (uint32_t k = 1; k <= LEAST_LEVELS && all > freed && spec->below.room > 0; k++) {
+        const uint64_t need = freed + (all - freed) / LEAST_LEVELS * k;
+        uint64_t now = 0;
+        (void)bp_leave_choose(l->classes, l->count, need, LEAST_NODES, &found);
+        least_put(l, &trial.below);
+        BP_TRY(below_moves(&trial, &now, error));
+        if (now < least_moved) {
+            least_moved = now;
+            best = trial;
+        }
+    }
+    if (least_moved == moved) {
+        return BP_OK;
+    }
+    BP_TRY(below_keep(&best, budget, &bytes, &least_moved, error));
+    if (bytes <= budget && least_moved < moved) {
+        *spec = best;
+        *arena = bytes;
+    }
+    return BP_OK;
+}
+
+/* As much of a kind as has to; *arena is that with all of it, and becomes that of the choice. */
+static bp_status least_kind(least *l, bp_spec *spec, uint64_t budget, uint64_t missing,
+                            uint64_t *arena, below_chosen *chosen, bp_error *error)
+{
+    const bool parts = l->kind < BP_BELOW_KINDS;
+    uint64_t moved = 0;
+    if (parts) {
+        BP_TRY(least_choose(l, spec, budget, missing, arena, chosen, error));
+    }
+    BP_TRY(below_keep(spec, budget, arena, &moved, error));
+    if (parts) {
+        least now = {.kind = l->kind};
+        BP_TRY(least_more(l, spec, budget, moved, arena, error));
+        bp_spec bare = *spec;
+        bare.below.room = 0;
+        BP_TRY(least_sizes(&now, &bare, error));
+        chosen->moved = now.moved;
+    }
+    return BP_OK;
 }
 
 bp_status below_least(choice *c, below_chosen *chosen, bp_error *error)
 {
     const bp_below all = c->fit.spec.below;
+    const uint64_t budget = c->request.budget;
     bp_spec spec = c->fit.spec;
     const struct {
         uint32_t *share;
@@ -191,12 +226,9 @@ bp_status below_least(choice *c, below_chosen *chosen, bp_error *error)
     for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         *kinds[i].share = kinds[i].most;
         BP_TRY(counted_arena(&spec, &bytes, error));
-        if (kinds[i].most > 0 && bytes <= c->request.budget && before > c->request.budget) {
+        if (kinds[i].most > 0 && bytes <= budget && before > budget) {
             least l = {.kind = (bp_below_kind)i};
-            if (kinds[i].share != &spec.below.checkpoints) {
-                BP_TRY(least_choose(&l, &spec, c->request.budget, before - c->request.budget,
-                                    &bytes, chosen, error));
-            }
+            BP_TRY(least_kind(&l, &spec, budget, before - budget, &bytes, chosen, error));
             c->fit.best.arena_bytes = bytes;
             break;
         }

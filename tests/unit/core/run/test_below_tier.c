@@ -163,6 +163,44 @@ static void bases_in_a_tier_or_fixed(void **state)
     compare(spec, &(bp_below){.bases = BP_BELOW_ALL, .ahead = 2});
 }
 
+/* In rooms between that of the plan that keeps nothing and more than there is to keep. */
+static void compare_rooms(bp_spec spec, bp_below what)
+{
+    for (uint32_t k = 0; k < 4; k++) {
+        static bp_runtime runtime;
+        spec.below = what;
+        const uint64_t bytes = plan_bytes(&spec);
+        void *memory = malloc((size_t)bytes);
+        assert_non_null(memory);
+        assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+        free(memory);
+        spec.below = (bp_below){0};
+        what.room = what.room == 0 ? runtime.report.arena_bytes
+                                   : what.room + runtime.report.arena_bytes / 3;
+        compare(spec, &what);
+    }
+}
+
+/* verifies run-40.f52b */
+static void kept_from_use_to_use(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    bp_spec spec = wide_spec();
+    spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
+    compare_rooms(
+        spec,
+        (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .checkpoints = 1, .ahead = 2});
+    spec.accumulation = 3;
+    compare_rooms(spec,
+                  (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .gradients = 64});
+    spec.gradient_release = BP_RELEASE_ADAMA;
+    compare_rooms(spec, (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .ahead = 1});
+    spec.gradient_release = BP_RELEASE_NONE;
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+    compare_rooms(spec, (bp_below){.bases = BP_BELOW_ALL, .ahead = 2});
+}
+
 int main(void)
 {
     for (int32_t i = 0; i < TOKENS; i++) {
@@ -171,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masters_and_states_in_a_tier),
         cmocka_unit_test(bases_in_a_tier_or_fixed),
+        cmocka_unit_test(kept_from_use_to_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

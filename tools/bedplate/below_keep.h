@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Room of the arena in which stays what was brought from below. */
+#ifndef BP_BEDPLATE_BELOW_KEEP_H
+#define BP_BEDPLATE_BELOW_KEEP_H
+
+#include "core/run/runtime.h"
+
+/* Bytes that a step moves for each buffer of a plan: moved[buffers], which is zero before. */
+void below_moved(const bp_runtime *runtime, uint64_t *moved);
+
+/* Bytes that a step of a spec reads and writes below, were its plan to have no waste. */
+bp_status below_moves(const bp_spec *spec, uint64_t *moved, bp_error *error) BP_MUST_CHECK;
+
+/* Sets spec->below.room so that the plan has at most `budget` bytes, as that of the spec without it
+ * has: to 0 where no room is found that leads there. *moved as above, *arena the plan's bytes or
+ * more. */
+bp_status below_keep(bp_spec *spec, uint64_t budget, uint64_t *arena, uint64_t *moved,
+                     bp_error *error) BP_MUST_CHECK;
+
+#endif
