@@ -348,6 +348,34 @@ static void test_a_stage_that_never_ends(void **state)
     free(memory);
 }
 
+/* Micro-batches that go through a program at once keep what all of them keep: while one is computed
+ * the outputs and tapes of the others are there. */
+/* verifies compile-4.ecdd */
+static void test_several_micro_batches(void **state)
+{
+    (void)state;
+    for (uint64_t micros = 1; micros < 5; micros++) {
+        bp_chain_stage stage = {.input = 7, .d_output = 11, .gradients = 13, .variants = 2};
+        stage.variant[0] = (bp_chain_variant){.forward = 1.0,
+                                              .backward = 2.0,
+                                              .tape = 100,
+                                              .forward_peak = 1000,
+                                              .backward_peak = 500};
+        stage.variant[1] = (bp_chain_variant){.tape = 0, .forward_peak = 900, .backward_peak = 800};
+        bp_chain_widen(&stage, 50, micros);
+        const uint64_t others = micros - 1;
+        assert_int_equal(stage.input, 7 * micros);
+        assert_int_equal(stage.d_output, 11 * micros);
+        assert_int_equal(stage.gradients, 13);
+        assert_int_equal(stage.variant[0].tape, 100 * micros);
+        assert_int_equal(stage.variant[0].forward_peak, 1000 + others * (100 + 50));
+        assert_int_equal(stage.variant[0].backward_peak, 500 + others * (100 + 11));
+        assert_int_equal(stage.variant[1].tape, 0);
+        assert_int_equal(stage.variant[1].forward_peak, 900 + others * 50);
+        assert_int_equal(stage.variant[1].backward_peak, 800 + others * 11);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_uneven_chains_against_exhaustive_search),
         cmocka_unit_test(test_more_memory_is_never_slower),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_several_micro_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

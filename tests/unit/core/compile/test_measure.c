@@ -124,9 +124,11 @@ static void measure_into(const bp_spec *spec, bp_chain_stage stages[STAGES], bp_
     memory = malloc((size_t)bytes);
     assert_non_null(memory);
     bp_arena_init(&arena, memory, (size_t)bytes);
+    memset(stages, 0xff, STAGES * sizeof *stages); /* of what was there nothing stays */
     if (bp_measure_each(spec, &rates, &arena, stages, watch, &found, &error) != BP_OK) {
         fail_msg("%s: %s %s", found.name, error.text, error.name);
     }
+    assert_int_equal(stages[0].input, 0);
     free(memory);
 }
 

@@ -86,6 +86,31 @@ static void test_names_of_nothing(void **state)
     assert_string_equal(bp_graph_name(&graph, BP_NO_BUFFER), "-");
 }
 
+/* Names are whole in memory that was used before, and the next one begins behind the last one's
+ * end. */
+/* verifies program-15.274c */
+static void test_names_in_used_memory(void **state)
+{
+    (void)state;
+    static uint64_t memory[512];
+    const bp_graph_limits limit = {3, 1, 1, 1, 64};
+    bp_error error = {.code = BP_OK};
+    bp_graph graph;
+    bp_arena arena;
+    uint32_t index[3] = {0};
+    const bp_buffer prototype = {.dtype = BP_F32, .rank = 1, .shape = {1}};
+    memset(memory, 0xa5, sizeof memory);
+    bp_arena_init(&arena, memory, sizeof memory);
+    assert_int_equal(bp_graph_init(&graph, &limit, &arena, &error), BP_OK);
+    const uint32_t before = graph.used.name_bytes;
+    bp_graph_begin(&graph, BP_PROGRAM_STEP);
+    assert_int_equal(bp_graph_buffer_of(&graph, &prototype, "h", "weight", &index[0]), BP_OK);
+    assert_int_equal(bp_graph_buffer(&graph, &prototype, "x", &index[1]), BP_OK);
+    assert_int_equal(graph.used.name_bytes - before, sizeof "h.weight" + sizeof "x");
+    assert_string_equal(bp_graph_name(&graph, index[0]), "h.weight");
+    assert_string_equal(bp_graph_name(&graph, index[1]), "x");
+}
+
 static void test_ends_of_names(void **state)
 {
     (void)state;
@@ -108,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_that_a_group_does_not_fit),
         cmocka_unit_test(test_names_of_nothing),
+        cmocka_unit_test(test_names_in_used_memory),
         cmocka_unit_test(test_ends_of_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,8 +138,10 @@ static void test_births_are_those_of_lifetimes(void **state)
     made_copy(f, late, w, MADE_COUNT);
     made_copy(f, w, late, MADE_COUNT);
     bp_graph_lifetimes(&f->graph);
+    f->graph.buffers[w.buffer].class_of = BP_CLASS_WEIGHTS;
     assert_int_equal(bp_report_plan(&f->graph, 0, made_scratch, sizeof made_scratch, &report),
                      BP_OK);
+    assert_int_equal(report.parameters, MADE_COUNT);
     const bp_buffer *b = f->graph.buffers;
     assert_true(b[late.buffer].offset == b[early.buffer].offset);
     assert_int_equal(

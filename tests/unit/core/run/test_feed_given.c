@@ -141,12 +141,64 @@ static void the_tail_of_a_cut_pair_is_asked_for(void **state)
     assert_memory_equal(asked, next, sizeof next);
 }
 
+static bp_status read_uneven(bp_source *source, uint64_t index, bp_example *to)
+{
+    if (source->context != NULL && index == *(const uint64_t *)source->context) {
+        return BP_ERR_STORE;
+    }
+    *to = (bp_example){.first = T * index, .count = 1 + index % T};
+    return BP_OK;
+}
+
+/* The first stretch of all, which could not be read at first, is not taken for one that was. */
+/* verifies run-21.71ae */
+static void a_stretch_that_failed_is_made_anew(void **state)
+{
+    (void)state;
+    uint64_t bad = 3, found, wanted;
+    bp_error error = {.code = BP_OK};
+    bp_stretch_row rows[2][3 * BP_STRETCH_GROUPS];
+    bp_stretch broken = {.rows = rows[0]}, whole = {.rows = rows[1]};
+    bp_source source = {.name = "uneven",
+                        .count = T * ROWS,
+                        .read = read_ramp,
+                        .examples = ROWS,
+                        .example = read_uneven,
+                        .context = &bad};
+    bp_feed feed = {.source = &source,
+                    .seed = 3,
+                    .sequence = T,
+                    .batch = 3,
+                    .group = 3,
+                    .vocabulary = T * ROWS,
+                    .shuffle = true,
+                    .stretch = &broken,
+                    .order = bp_feed_by_length};
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    bp_status status = BP_OK;
+    for (bad = 0; bad < ROWS && status == BP_OK; bad++) { /* one of those of the first stretch */
+        broken.number = 0;
+        status = bp_feed_window(&feed, 0, 0, &found);
+    }
+    assert_int_equal(status, BP_ERR_STORE);
+    source.context = NULL;
+    error = (bp_error){.code = BP_OK};
+    for (uint64_t at = 0; at < 3; at++) {
+        feed.stretch = &broken;
+        assert_int_equal(bp_feed_window(&feed, 0, at, &found), BP_OK);
+        feed.stretch = &whole;
+        assert_int_equal(bp_feed_window(&feed, 0, at, &wanted), BP_OK);
+        assert_int_equal(found, wanted);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_that_are_turned),
         cmocka_unit_test(a_row_without_a_label),
         cmocka_unit_test(the_tail_of_a_cut_pair_is_asked_for),
+        cmocka_unit_test(a_stretch_that_failed_is_made_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,7 +148,8 @@ static void test_parts_of_blocks(void **state)
     rig_close(&r);
 }
 
-/* Both passes over a weight in pieces of so many elements: its codes then, the caller's to free. */
+/* Both passes over a weight in pieces of so many elements: codes and scales then, the caller's to
+ * free. */
 static void *quantise_by(const bp_spec *spec, uint32_t behind, const float *values, uint64_t piece,
                          uint64_t *bytes)
 {
@@ -158,13 +160,31 @@ static void *quantise_by(const bp_spec *spec, uint32_t behind, const float *valu
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint64_t done = 0; done < count; done += piece) {
             const uint64_t some = count - done < piece ? count - done : piece;
+            /* nor does what lay in the memory that it uses */
+            memset(r.runtime.transfer, (int)(piece % 127 + 1), BP_TRANSFER_BYTES);
             assert_int_equal(
                 bp_runtime_quantise(&r.runtime, dense, pass, done, values + done, some), BP_OK);
         }
     }
-    const uint32_t weight = r.runtime.emit.parameters[dense].weight;
-    void *codes = rig_read(&r, weight);
-    *bytes = r.runtime.graph.buffers[weight].bytes;
+    const bp_parameter *p = &r.runtime.emit.parameters[dense];
+    const bool nests = bp_quantised_nests(p->quantised);
+    for (uint64_t i = 0; i < count && piece == 64; i += 63) {
+        float value;
+        assert_int_equal(bp_runtime_dequantise(&r.runtime, dense, i, &value, 1), BP_OK);
+        assert_true(fabsf(value - values[i]) < 0.02f);
+    }
+    const uint32_t tensors[] = {p->weight, p->scales, nests ? p->nested : BP_NO_BUFFER};
+    uint8_t *codes = NULL;
+    *bytes = 0;
+    for (uint32_t i = 0; i < (nests ? 3 : 2); i++) {
+        const uint64_t some = r.runtime.graph.buffers[tensors[i]].bytes;
+        void *tensor = rig_read(&r, tensors[i]);
+        codes = realloc(codes, *bytes + some);
+        assert_non_null(codes);
+        memcpy(codes + *bytes, tensor, some);
+        *bytes += some;
+        free(tensor);
+    }
     rig_close(&r);
     return codes;
 }
