@@ -2,6 +2,7 @@
 /* The program verifier: extents, order of writes and reads, overlaps. */
 #include "core/program/verify.h"
 
+#include "core/program/verify_copies.h"
 #include "core/program/verify_flight.h"
 #include "core/program/written.h"
 
@@ -10,6 +11,7 @@ static const char where[] = "verify";
 uint64_t bp_verify_scratch(const bp_graph *graph)
 {
     uint64_t written = bp_size_mul(graph->used.buffers, sizeof(bp_written));
+    written = bp_size_add(written, bp_verify_copies_scratch(graph->used.buffers));
     uint64_t sweep = bp_size_mul(graph->used.buffers, 3 * sizeof(uint32_t));
     return bp_size_add(written > sweep ? written : sweep, sizeof(uint64_t));
 }
@@ -455,6 +457,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
         }
         BP_TRY(verify_exit(&check));
         BP_TRY(bp_verify_flight(graph, program));
+        BP_TRY(bp_verify_copies(graph, program, check.written + graph->used.buffers));
     }
     return BP_OK;
 }

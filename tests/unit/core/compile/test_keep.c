@@ -10,7 +10,9 @@
 #include <cmocka.h>
 
 #include "core/run/runtime.h"
+#include "device/host/host.h"
 #include "layers/transformer.h"
+#include "tests/support/hand_program.h"
 #include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 
@@ -306,11 +308,121 @@ static void nothing_is_read_twice(void **state)
     }
 }
 
+enum { ALL = 256, HALF = 128 };
+
+static void move(hand_program *h, bp_ref to, bp_ref from, int64_t bytes)
+{
+    const int64_t ticket = hand_copy_begin(h, to, from, bytes);
+    hand_copy_wait(h, ticket, to, from, bytes);
+}
+
+/* A program in which what is below is brought to x, and some of it to z, and both are read, with
+ * something between; and the bytes of it that are kept. */
+typedef struct between {
+    uint64_t offset; /* of what z is brought from */
+    uint64_t bytes;
+    uint64_t down; /* where y goes; ALL or more: behind both */
+    bp_space space;
+    bp_scope scope; /* of z */
+    bool goes;      /* y does */
+    bool written;   /* z is, once it was read */
+    bool taken;     /* and read by the host */
+    bool again;     /* one more copy of the same, behind z */
+    uint64_t kept;
+} between;
+
+static void hand_keep(const between *c)
+{
+    hand_program h;
+    const bp_spec spec = {.accumulation = 1, .below = {.room = 1 << 20}};
+    bp_keep keep;
+    hand_begin(&h);
+    const bp_ref y = hand_buffer(&h, "y", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
+    const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
+    const bp_ref below = hand_buffer(&h, "below", c->space, BP_SCOPE_PERSISTENT, 4 * ALL);
+    const bp_ref x = hand_buffer(&h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+    const bp_ref z = hand_buffer(&h, "z", BP_SPACE_DEVICE, c->scope, ALL);
+    const bp_ref a = hand_buffer(&h, "a", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+    move(&h, x, below, ALL);
+    hand_compute(&h, out, x, ALL / 4);
+    if (c->goes) {
+        move(&h, hand_at(below, c->down, BP_U8), y, HALF);
+    }
+    move(&h, z, hand_at(below, c->offset, BP_U8), (int64_t)c->bytes);
+    hand_compute(&h, out, z, HALF / 4);
+    if (c->again) {
+        move(&h, a, below, ALL);
+        hand_compute(&h, out, a, ALL / 4);
+    }
+    if (c->written) {
+        hand_compute(&h, z, y, HALF / 4);
+    }
+    bp_graph_take(&h.graph, z.buffer, c->taken ? 1u << BP_PROGRAM_STEP : 0);
+    const uint32_t ops = h.graph.used.ops;
+    uint64_t *scratch = malloc((size_t)bp_keep_scratch(&h.graph.used));
+    assert_non_null(scratch);
+    bp_keep_run(&h.graph, &spec, scratch, &keep);
+    free(scratch);
+    assert_int_equal(keep.bytes, c->kept);
+    assert_int_equal(keep.most, c->kept);
+    assert_int_equal(h.graph.used.ops, ops - 2 * (c->kept / ALL));
+    assert_int_equal(hand_plan(&h, &bp_device_host), BP_OK);
+    assert_true(c->kept < ALL || h.graph.buffers[(c->again ? a : z).buffer].upper == 0);
+    hand_close(&h);
+}
+
+/* The same bytes, whole buffers, which live in the program, and nothing that changes them. */
+/* verifies compile-30.eb31 */
+static void what_may_stay(void **state)
+{
+    (void)state;
+    static const between cases[] = {
+        {.kept = ALL, .bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM},
+        {.kept = ALL, .bytes = ALL, .space = BP_SPACE_HOST, .scope = BP_SCOPE_PROGRAM},
+        {.kept = 0, .bytes = ALL, .space = BP_SPACE_DEVICE, .scope = BP_SCOPE_PROGRAM},
+        {.kept = 0, .bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_GROUP},
+        {.kept = 0, .bytes = HALF, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM},
+        {.offset = ALL, .bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM},
+        {.offset = HALF, .bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM},
+        {.bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM, .goes = true},
+        {.bytes = ALL, .space = BP_SPACE_BELOW, .down = HALF, .scope = BP_SCOPE_PROGRAM, .goes = 1},
+        {.bytes = ALL,
+         .space = BP_SPACE_BELOW,
+         .down = ALL,
+         .scope = BP_SCOPE_PROGRAM,
+         .goes = true,
+         .kept = ALL},
+        {.bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM, .written = true},
+        {.bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM, .taken = true},
+        {.bytes = ALL,
+         .space = BP_SPACE_BELOW,
+         .scope = BP_SCOPE_PROGRAM,
+         .again = true,
+         .kept = 2 * ALL},
+        {.bytes = ALL,
+         .space = BP_SPACE_BELOW,
+         .scope = BP_SCOPE_PROGRAM,
+         .again = true,
+         .goes = true,
+         .kept = ALL},
+        {.bytes = ALL,
+         .space = BP_SPACE_BELOW,
+         .scope = BP_SCOPE_PROGRAM,
+         .again = true,
+         .written = true,
+         .kept = ALL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hand_keep(&cases[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_much_as_any_choice),
         cmocka_unit_test(nothing_is_read_twice),
+        cmocka_unit_test(what_may_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
