@@ -173,7 +173,9 @@ $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -m
                                                         -mavx512vl -mfma -mprefer-vector-width=512
 $(BUILD)/device/host/matmul/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
 $(BUILD)/device/host/sha256_avx2.o: ISA += -msha
-$(BUILD)/device/host/matmul/matmul_sve.o: ISA := -march=armv8.2-a+sve $(if $(findstring clang,$(CC)),,-frename-registers)
+SVE := -march=armv8.2-a+sve
+$(BUILD)/device/host/matmul/matmul_sve.o: ISA := $(SVE) $(if $(findstring clang,$(CC)),,-frename-registers)
+$(BUILD)/device/host/matmul/matmul_bf16_sve.o: ISA := $(SVE)+bf16 $(if $(findstring clang,$(CC)),,-frename-registers)
 $(BUILD)/device/host/matmul/matmul_bf16_neon.o: ISA := -march=armv8.2-a+bf16
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # A tile's sums need nearly all registers: gcc would load what comes far ahead, and keep sums in memory.

@@ -207,6 +207,16 @@ bool bp_cpu_has_bf16(void)
 #endif
 }
 
+bool bp_cpu_has_sve_bf16(void)
+{
+#if defined(__aarch64__) && defined(__linux__)
+    enum { SCALABLE_BF16 = 1 << 12 }; /* of the second word */
+    return bp_cpu_has_sve() && bp_cpu_has_bf16() && (getauxval(AT_HWCAP2) & SCALABLE_BF16) != 0;
+#else
+    return false;
+#endif
+}
+
 uint32_t bp_cpu_count(void)
 {
 #if defined(__unix__)

@@ -22,6 +22,9 @@ bool bp_cpu_has_wide_sve(void);
 /* NEON's products of bf16 that are added to floats, BFMLALB and BFMLALT. */
 bool bp_cpu_has_bf16(void);
 
+/* And SVE's. */
+bool bp_cpu_has_sve_bf16(void);
+
 /* AMX tiles with products of bf16, and AVX-512. Asks the system for the tiles' registers. */
 bool bp_cpu_has_amx(void);
 

@@ -157,7 +157,8 @@ static inline __attribute__((always_inline)) void pack_across(uint32_t *to, cons
     }
 }
 
-static void panel(const matmul_work *w, const matmul_block *block, int64_t column, int64_t columns)
+void bp_matmul_pairs_panel(const matmul_work *w, const matmul_block *block, int64_t column,
+                           int64_t columns)
 {
     const uint16_t *from = place_b(w, block->term, column);
     uint32_t *to = (void *)w->panel;
@@ -193,7 +194,7 @@ static void pack_columns(const matmul_work *w, const matmul_block *block, float 
     }
 }
 
-static void pack_a(const matmul_work *w, const matmul_block *block, float *to)
+void bp_matmul_pairs_pack_a(const matmul_work *w, const matmul_block *block, float *to)
 {
     if (w->s->transpose_a != 0) {
         pack_columns(w, block, to);
@@ -202,4 +203,4 @@ static void pack_a(const matmul_work *w, const matmul_block *block, float *to)
     }
 }
 
-const bp_matmul_pairs bp_matmul_pairs_neon = {tile, panel, pack_a};
+const bp_matmul_pairs bp_matmul_pairs_neon = {tile, bp_matmul_pairs_panel, bp_matmul_pairs_pack_a};

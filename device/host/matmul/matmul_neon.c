@@ -276,6 +276,27 @@ static const bp_matmul_form form_sve = {
     load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
+static const bp_matmul_form form_sve_bf16 = {ROWS,
+                                             COLUMNS,
+                                             TERMS,
+                                             BLOCK,
+                                             LANES,
+                                             LEAD,
+                                             bp_matmul_tile_sve,
+                                             load,
+                                             store,
+                                             pack_columns,
+                                             pack_rows,
+                                             transpose,
+                                             row,
+                                             row_turned,
+                                             narrow,
+                                             dequantise,
+                                             gelu,
+                                             row_codes,
+                                             NULL,
+                                             &bp_matmul_pairs_sve};
+
 static uint64_t sve_tasks(const void *scalars)
 {
     return bp_matmul_tasks(scalars, &form_sve);
@@ -283,7 +304,7 @@ static uint64_t sve_tasks(const void *scalars)
 
 static void sve_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_run(&form_sve, call, first, last, worker);
+    bp_matmul_run(bp_cpu_has_sve_bf16() ? &form_sve_bf16 : &form_sve, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_sve = {sve_tasks, sve_run, bp_matmul_workspace};

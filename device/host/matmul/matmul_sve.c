@@ -5,34 +5,11 @@
 #include <arm_sve.h>
 
 #include "device/host/matmul/matmul_ask.h"
-#include "device/host/matmul/matmul_pack.h"
 #include "device/host/matmul/matmul_sve.h"
+#include "device/host/matmul/matmul_tile_sve.h"
 
-#define ROWS    6
-#define COLUMNS 16
-
-#define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
-
-/* The vectors of a row of which `count` are there: variables of this kind can be in no array. */
-#define EACH_VECTOR(X, i)                                                                          \
-    X(i, 0)                                                                                        \
-    if (count > 1) {                                                                               \
-        X(i, 1)                                                                                    \
-    }                                                                                              \
-    if (count > 2) {                                                                               \
-        X(i, 2) X(i, 3)                                                                            \
-    }
-
-/* Rows that are not there compute row 0 again and are not stored. */
-#define DECLARE(i)                                                                                 \
-    const float *a##i = t->a + (i < t->rows ? i : 0) * t->a_pitch;                                 \
-    svfloat32_t c##i##0 = svdup_f32(0.0f), c##i##1 = c##i##0, c##i##2 = c##i##0, c##i##3 = c##i##0;
-
-#define LOAD_ONE(i, v) c##i##v = svld1_vnum_f32(there##v, t->from + i * t->from_pitch, v);
-#define LOAD(i)                                                                                    \
-    if (i < t->rows) {                                                                             \
-        EACH_VECTOR(LOAD_ONE, i)                                                                   \
-    }
+/* Rows that are not there are row 0 again. */
+#define ROW_OF(i) const float *a##i = t->a + (i < t->rows ? i : 0) * t->a_pitch;
 
 #define PANEL_ONE(p, v) b##v = svld1_vnum_f32(there##v, p, v);
 
@@ -99,22 +76,6 @@
         MULTIPLY(i)                                                                                \
     }
 
-#define BIAS_ONE(i, v) c##i##v = svadd_f32_x(all, c##i##v, svld1_vnum_f32(there##v, t->bias, v));
-#define ADD_BIAS(i)    EACH_VECTOR(BIAS_ONE, i)
-
-#define RESIDUAL_ONE(i, v)                                                                         \
-    c##i##v = svadd_f32_x(all, c##i##v, svld1_vnum_f32(there##v, t->residual + i * t->to_pitch, v));
-#define ADD_RESIDUAL(i)                                                                            \
-    if (i < t->rows) {                                                                             \
-        EACH_VECTOR(RESIDUAL_ONE, i)                                                               \
-    }
-
-#define STORE_ONE(i, v) svst1_vnum_f32(there##v, t->to + i * t->to_pitch, v, c##i##v);
-#define STORE(i)                                                                                   \
-    if (i < t->rows) {                                                                             \
-        EACH_VECTOR(STORE_ONE, i)                                                                  \
-    }
-
 static inline __attribute__((always_inline)) void
 tile_of(const bp_matmul_tile *tile, const int count, const bool packed, const bool exact)
 {
@@ -123,12 +84,10 @@ tile_of(const bp_matmul_tile *tile, const int count, const bool packed, const bo
     const bp_matmul_asks *asks = t->walks.asks;
     const int64_t lanes = (int64_t)svcntw();
     const svbool_t all = svptrue_b32(), two = svwhilelt_b32(INT64_C(0), INT64_C(2));
-    const svbool_t there0 = svwhilelt_b32(INT64_C(0), t->columns);
-    const svbool_t there1 = svwhilelt_b32(lanes, t->columns);
-    const svbool_t there2 = svwhilelt_b32(2 * lanes, t->columns);
-    const svbool_t there3 = svwhilelt_b32(3 * lanes, t->columns);
+    WHAT_IS_THERE
     svfloat32_t b0 = svdup_f32(0.0f), b1 = b0, b2 = b0, b3 = b0;
     int64_t k = 0;
+    EACH_ROW(ROW_OF)
     EACH_ROW(DECLARE)
     if (t->from != NULL) {
         EACH_ROW(LOAD)
@@ -158,13 +117,7 @@ tile_of(const bp_matmul_tile *tile, const int count, const bool packed, const bo
         EACH_ROW(MULTIPLY_EXTRA)
         panel += t->panel_pitch;
     }
-    if (t->bias != NULL) {
-        EACH_ROW(ADD_BIAS)
-    }
-    if (t->residual != NULL) {
-        EACH_ROW(ADD_RESIDUAL)
-    }
-    EACH_ROW(STORE)
+    FINISH
 }
 
 /* Widths between these, and those above, load less than a vector at the end of a row. */
