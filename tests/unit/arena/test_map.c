@@ -224,6 +224,32 @@ static void ticks_of_time(void **state)
     }
 }
 
+/* Corners of what is drawn, worked out by hand: the plot lies 84 from the left and 24 from above,
+ * is 1000 wide, 560 high for the offsets and 200 for the totals. */
+/* verifies arena-17.7767 */
+static void buffers_and_bands_lie_where_they_are(void **state)
+{
+    (void)state;
+    bp_map map = small_map();
+    const char *page = form_of(bp_map_html, &map);
+    /* "h.1" of 48 bytes at 176 of 224, alive for a third from a third on */
+    assert_non_null(strstr(page, "<rect class=\"b c1\" x=\"417.33\" y=\"24.00\" width=\"333.33\" "
+                                 "height=\"120.00\""));
+    /* weights fill 112 of 224 bytes from the first op to the last, the tape what is above */
+    assert_non_null(strstr(page, "<path class=\"c0\" d=\"M84.00,124.00H250.67L250.67,124.00"));
+    assert_non_null(strstr(page, "L250.67,224.00H84.00Z\"><title>weights"));
+    assert_non_null(
+        strstr(page, "<path class=\"c1\" d=\"M84.00,124.00H250.67L250.67,66.86H417.33"));
+    /* a name is written where there is room for a line of it: 12 of 560 */
+    bp_map_buffer thin = {"thin", 1, {.size = 48, .lower = 0, .upper = 6, .offset = 0}};
+    map.buffers = &thin;
+    map.buffer_count = 1;
+    map.report.bytes = 2240;
+    assert_non_null(strstr(form_of(bp_map_html, &map), ">thin</text>"));
+    map.report.bytes = 2338; /* 11.5 */
+    assert_null(strstr(form_of(bp_map_html, &map), ">thin</text>"));
+}
+
 /* verifies arena-17.7767 */
 static void the_page_shows_the_bound_that_was_missed(void **state)
 {
@@ -374,6 +400,7 @@ int main(void)
         cmocka_unit_test(json_reads_back),
         cmocka_unit_test(the_page_stands_alone),
         cmocka_unit_test(ticks_of_time),
+        cmocka_unit_test(buffers_and_bands_lie_where_they_are),
         cmocka_unit_test(the_page_shows_the_bound_that_was_missed),
         cmocka_unit_test(large_programs_are_gathered_into_columns),
         cmocka_unit_test(an_empty_map_is_legal),

@@ -321,6 +321,61 @@ static void what_is_fixed(void **state)
     }
 }
 
+/* Copies to the arena that have begun and are not waited for, of the program's step, at most. */
+static uint32_t copies_under_way(void)
+{
+    const bp_graph *graph = &runtime.graph;
+    const uint32_t first = graph->program_first[BP_PROGRAM_STEP];
+    uint32_t now = 0, most = 0;
+    for (uint32_t i = first; i < first + graph->program_count[BP_PROGRAM_STEP]; i++) {
+        now += graph->ops[i].kernel == BP_KERNEL_copy_begin;
+        now -= graph->ops[i].kernel == BP_KERNEL_copy_wait;
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+/* Elements of the largest buffer of a name, 0 where there is none. */
+static uint64_t largest_called(const char *name)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 1; i < runtime.graph.used.buffers; i++) {
+        const bp_buffer *b = &runtime.graph.buffers[i];
+        const bool it = has(bp_graph_name(&runtime.graph, i), name);
+        const uint64_t count = b->bytes / bp_dtype_bytes(b->dtype);
+        most = it && count > most ? count : most;
+    }
+    return most;
+}
+
+/* What is brought comes whole, gradients have the room of their weights, and copies begin as far
+ * ahead of their use as was asked for. */
+/* verifies compile-20.6c07 */
+static void what_is_brought(void **state)
+{
+    (void)state;
+    bp_spec spec = wide_spec();
+    adapt(&spec);
+    spec.quantised = BP_QUANTISED_NF4_DOUBLE;
+    spec.below = (bp_below){.bases = BP_BELOW_ALL};
+    plan(&spec);
+    assert_int_equal(copies_under_way(), 1);
+    assert_true(largest_called("nested_absmax") > 256);
+    assert_int_equal(largest_called("brought_nested"), largest_called("nested_absmax"));
+    free(memory);
+    spec.below.ahead = 2;
+    plan(&spec);
+    assert_true(copies_under_way() > 2);
+    free(memory);
+
+    spec = wide_spec();
+    spec.accumulation = 2;
+    spec.below = (bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL};
+    plan(&spec);
+    assert_int_equal(largest_called("gradient_here"), 4 * 1024 * 1024);
+    free(memory);
+}
+
 static void refused(const bp_spec *spec, const char *text)
 {
     bp_error error = {.code = BP_OK};
@@ -361,10 +416,15 @@ static void what_goes_with_fixed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_lives_below), cmocka_unit_test(what_is_trained_beside_blocks),
-        cmocka_unit_test(tables),           cmocka_unit_test(sizes_one_by_one),
-        cmocka_unit_test(states_of_rows),   cmocka_unit_test(frozen_is_no_base),
-        cmocka_unit_test(what_is_fixed),    cmocka_unit_test(what_goes_with_fixed),
+        cmocka_unit_test(what_lives_below),
+        cmocka_unit_test(what_is_trained_beside_blocks),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(sizes_one_by_one),
+        cmocka_unit_test(states_of_rows),
+        cmocka_unit_test(frozen_is_no_base),
+        cmocka_unit_test(what_is_brought),
+        cmocka_unit_test(what_is_fixed),
+        cmocka_unit_test(what_goes_with_fixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

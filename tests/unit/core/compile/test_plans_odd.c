@@ -341,6 +341,30 @@ static void lanes_without_steps(void **state)
     }
 }
 
+/* The result, which the host reads after three programs, and a master of 8 bits beside matrices
+ * alone. */
+/* verifies compile-22.6254 */
+static void what_a_plan_of_16_bits_has(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    spec.working = BP_BF16;
+    spec.gradient = BP_BF16;
+    spec.master = BP_MASTER_SPLIT8;
+    const uint64_t bytes = plan_bytes(&spec);
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+    const bp_buffer *result = &runtime.graph.buffers[runtime.emit.result.buffer];
+    assert_int_equal(result->taken,
+                     1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL);
+    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
+        const bp_parameter *p = &runtime.emit.parameters[i];
+        assert_int_equal(p->master_form, p->rank < 2 ? BP_MASTER_SPLIT : BP_MASTER_SPLIT8);
+    }
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,7 +373,7 @@ int main(void)
         cmocka_unit_test(sums_of_long_tensors),       cmocka_unit_test(memory_of_every_size),
         cmocka_unit_test(several_sequences_at_once),  cmocka_unit_test(parameters_of_two_stages),
         cmocka_unit_test(lanes_without_steps),        cmocka_unit_test(rows_of_tables),
-        cmocka_unit_test(factors_of_what_is_trained),
+        cmocka_unit_test(factors_of_what_is_trained), cmocka_unit_test(what_a_plan_of_16_bits_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
