@@ -374,6 +374,12 @@ static void what_is_brought(void **state)
     plan(&spec);
     assert_int_equal(largest_called("gradient_here"), 4 * 1024 * 1024);
     free(memory);
+    /* of one that is no whole number of parts the last one is shorter */
+    SET_OWN(&spec.config, bp_transformer, width, 600);
+    spec.optimizer_options.max_grad_norm = 1.0;
+    plan(&spec);
+    assert_int_equal(largest_called("gradient_here"), 4 * 600 * 600);
+    free(memory);
 }
 
 static void refused(const bp_spec *spec, const char *text)

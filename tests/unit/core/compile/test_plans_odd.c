@@ -365,6 +365,27 @@ static void what_a_plan_of_16_bits_has(void **state)
     free(memory);
 }
 
+/* Codes are not trained: the error names the weight and the option that asked for it. */
+/* verifies compile-1.aa19 */
+static void codes_are_not_trained(void **state)
+{
+    (void)state;
+    static const char *const some[] = {"c_fc"};
+    static const bp_parameter_rule trained = {.glob = "*c_attn.weight", .kind = BP_RULE_TRAIN};
+    bp_spec spec = rig_spec();
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = some, .target_count = 1};
+    spec.quantised = BP_QUANTISED_NF4;
+    spec.rules = &trained;
+    spec.rule_count = 1;
+    const uint64_t scratch = bp_runtime_scratch(&spec);
+    void *memory = malloc((size_t)scratch);
+    assert_non_null(memory);
+    assert_int_equal(bp_runtime_count(&runtime, &spec, memory, scratch), BP_ERR_USAGE);
+    assert_non_null(strstr(runtime.error.text, "cannot be trained"));
+    assert_ptr_equal(strstr(runtime.error.name, "trainable"), runtime.error.name);
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +395,7 @@ int main(void)
         cmocka_unit_test(several_sequences_at_once),  cmocka_unit_test(parameters_of_two_stages),
         cmocka_unit_test(lanes_without_steps),        cmocka_unit_test(rows_of_tables),
         cmocka_unit_test(factors_of_what_is_trained), cmocka_unit_test(what_a_plan_of_16_bits_has),
+        cmocka_unit_test(codes_are_not_trained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,6 +236,7 @@ CHANGE(prefer_gamma, prefer(s); s->preference.gamma = -1.0;)
 CHANGE(prefer_nll, prefer(s); s->preference.nll = -1.0;)
 CHANGE(prefer_good, prefer(s); s->preference.desirable = -1.0;)
 CHANGE(prefer_bad, prefer(s); s->preference.undesirable = (double)NAN;)
+CHANGE(distill_many, s->distill.top_k = s->config.vocabulary + 1;)
 CHANGE(packs, s->model = &pairs; s->packed = true;)
 CHANGE(pack_plain, s->model = &plain; s->packed = true;)
 CHANGE(pack_writes, s->model = &pairs; s->packed = true; s->generate_context = 8;)
@@ -531,6 +532,7 @@ static const struct {
     {lengths_next, NULL},
     {lengths_zero, "length-buckets"},
     {lanes_1024, NULL},
+    {distill_many, "distill-top-k"},
 };
 
 /* verifies compile-1.aa19 */

@@ -48,6 +48,21 @@ static void hostile_header_length(void **state)
     }
 }
 
+/* An entry that lacks one of its three members is none, whatever the rest would make of it. */
+/* verifies file-4.61ad */
+static void entries_lack_a_member(void **state)
+{
+    safetensors_desk *d = *state;
+    static const char *const headers[] = {
+        "{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[0]}}",
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+        assert_int_equal(safetensors_open_header(d, headers[i], i < 2 ? 4 : 0), BP_ERR_DATA);
+    }
+}
+
 /* Class 1 as well: more tables than memory is an answer with a number, not an allocation. */
 /* verifies file-4.61ad */
 static void hostile_number_of_entries(void **state)
@@ -420,6 +435,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hostile_header_length, safetensors_set_up,
+                                        safetensors_tear_down),
+        cmocka_unit_test_setup_teardown(entries_lack_a_member, safetensors_set_up,
                                         safetensors_tear_down),
         cmocka_unit_test_setup_teardown(hostile_number_of_entries, safetensors_set_up,
                                         safetensors_tear_down),

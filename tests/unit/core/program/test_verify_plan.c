@@ -191,6 +191,23 @@ static void test_digests_of_further_programs(void **state)
     assert_true(digests[2] != digests[3]);
 }
 
+/* Of ranks that share out a state all of a tensor's name counts, to its last letter. */
+/* verifies program-14.81b9 */
+static void test_digests_of_shared_names(void **state)
+{
+    (void)state;
+    uint64_t digests[2];
+    for (int i = 0; i < 2; i++) {
+        made_graph *f = made_begin();
+        bp_ref w = made_buffer(f, i == 0 ? "weight.a" : "weight.b", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+        f->graph.buffers[w.buffer].part.whole = 2 * f->graph.buffers[w.buffer].bytes;
+        made_copy(f, t, w, MADE_COUNT);
+        digests[i] = bp_graph_digest(&f->graph);
+    }
+    assert_true(digests[0] != digests[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_births_are_those_of_lifetimes),
         cmocka_unit_test(test_a_graph_without_ops_needs_nothing),
         cmocka_unit_test(test_digests_of_further_programs),
+        cmocka_unit_test(test_digests_of_shared_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
