@@ -109,20 +109,15 @@ static const bp_copy_begin_scalars *keep_scalars(const keep *k, uint32_t at)
     return (const void *)(k->graph->scalars + k->graph->ops[at].scalar);
 }
 
-/* Whether an op brings all of a buffer that nothing else writes. */
-static bool keep_brings(const keep *k, uint32_t at)
+/* Whether an op that begins to copy to the arena brings all of a buffer, which is one row then,
+ * that nothing else writes. */
+static bool keep_brings(const keep *k, const bp_op *op, uint64_t width)
 {
     const bp_graph *graph = k->graph;
-    const bp_op *op = &graph->ops[at];
-    if (op->kernel != BP_KERNEL_copy_begin) {
-        return false;
-    }
     const bp_ref to = graph->refs[op->operand], from = graph->refs[op->operand + 1];
     const bp_buffer *buffer = &graph->buffers[to.buffer];
-    const bp_copy_begin_scalars *s = keep_scalars(k, at);
     return graph->buffers[from.buffer].space != BP_SPACE_DEVICE &&
-           buffer->space == BP_SPACE_DEVICE && buffer->scope == BP_SCOPE_PROGRAM &&
-           buffer->taken == 0 && s->rows == 1 && (uint64_t)s->width == buffer->bytes &&
+           buffer->scope == BP_SCOPE_PROGRAM && buffer->taken == 0 && width == buffer->bytes &&
            k->writers[to.buffer] == PURE;
 }
 
@@ -172,7 +167,7 @@ static void keep_find(keep *k)
         if (graph->buffers[to.buffer].space != BP_SPACE_DEVICE) {
             const keep_copy down = {.first = to.offset, .end = to.offset + width};
             (void)keep_unlist(k, to.buffer, &down, true);
-        } else if (keep_brings(k, i)) {
+        } else if (keep_brings(k, op, width)) {
             keep_copy *copy = &k->copies[++k->count];
             *copy = (keep_copy){.begin = i,
                                 .wait = keep_wait(k, i),
@@ -366,7 +361,7 @@ void bp_keep_like(bp_graph *graph, const bp_graph *like, void *scratch)
         for (uint32_t i = 1; i <= k.count; i++) {
             const keep_copy *copy = &k.copies[i];
             const bp_buffer *there = &like->buffers[copy->to];
-            const bool never = copy->before != KEEP_NONE && there->lower == there->upper;
+            const bool never = there->lower == there->upper; /* so one comes before it */
             k.instead[copy->to] = never ? k.copies[copy->before].to : BP_NO_BUFFER;
         }
         (void)keep_redirect(&k);

@@ -55,13 +55,13 @@ static void copies_bring(copies_row *rows, uint32_t to, const copies_row *from, 
     rows[to] = next;
 }
 
-/* Bytes of a buffer are written below, from another one. */
-static void copies_write(copies_row *rows, uint32_t from, uint32_t below, uint64_t first,
+/* Bytes of a buffer are written below. They are its own if they came from there. */
+static void copies_write(copies_row *rows, bp_ref from, uint32_t below, uint64_t first,
                          uint64_t end)
 {
     for (uint32_t i = rows[below].next; i != BP_NO_BUFFER; i = rows[i].next) {
         const bool meets = rows[i].first < end && first < rows[i].end;
-        const bool itself = i == from && rows[i].first == first && rows[i].end == end;
+        const bool itself = i == from.buffer && rows[i].first + from.offset == first;
         rows[i].stale = rows[i].stale || (meets && !itself);
     }
 }
@@ -73,8 +73,7 @@ static void copies_begin(const bp_graph *graph, const bp_op *op, const bp_extent
     const bp_ref to = graph->refs[op->operand], from = graph->refs[op->operand + 1];
     const bp_buffer *target = &graph->buffers[to.buffer];
     if (copies_below(graph, to)) {
-        copies_write(rows, from.buffer, to.buffer, to.offset,
-                     to.offset + bp_extent_bytes(&extents[0], 1));
+        copies_write(rows, from, to.buffer, to.offset, to.offset + bp_extent_bytes(&extents[0], 1));
     } else if (copies_below(graph, from)) {
         const copies_row row = {.source = from.buffer,
                                 .first = from.offset,

@@ -319,11 +319,12 @@ static void move(hand_program *h, bp_ref to, bp_ref from, int64_t bytes)
 /* A program in which what is below is brought to x, and some of it to z, and both are read, with
  * something between; and the bytes of it that are kept. */
 typedef struct between {
-    uint64_t offset; /* of what z is brought from */
+    uint64_t offset; /* of what z is brought from, behind x's */
     uint64_t bytes;
-    uint64_t down; /* where y goes; ALL or more: behind both */
+    uint64_t down; /* where y goes: x comes from ALL */
     bp_space space;
     bp_scope scope; /* of z */
+    bool small;     /* z is half as large */
     bool goes;      /* y does */
     bool written;   /* z is, once it was read */
     bool taken;     /* and read by the host */
@@ -341,17 +342,17 @@ static void hand_keep(const between *c)
     const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
     const bp_ref below = hand_buffer(&h, "below", c->space, BP_SCOPE_PERSISTENT, 4 * ALL);
     const bp_ref x = hand_buffer(&h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
-    const bp_ref z = hand_buffer(&h, "z", BP_SPACE_DEVICE, c->scope, ALL);
+    const bp_ref z = hand_buffer(&h, "z", BP_SPACE_DEVICE, c->scope, c->small ? HALF : ALL);
     const bp_ref a = hand_buffer(&h, "a", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
-    move(&h, x, below, ALL);
+    move(&h, x, hand_at(below, ALL, BP_U8), ALL);
     hand_compute(&h, out, x, ALL / 4);
     if (c->goes) {
         move(&h, hand_at(below, c->down, BP_U8), y, HALF);
     }
-    move(&h, z, hand_at(below, c->offset, BP_U8), (int64_t)c->bytes);
+    move(&h, z, hand_at(below, ALL + c->offset, BP_U8), (int64_t)c->bytes);
     hand_compute(&h, out, z, HALF / 4);
     if (c->again) {
-        move(&h, a, below, ALL);
+        move(&h, a, hand_at(below, ALL, BP_U8), ALL);
         hand_compute(&h, out, a, ALL / 4);
     }
     if (c->written) {
@@ -376,41 +377,32 @@ static void hand_keep(const between *c)
 static void what_may_stay(void **state)
 {
     (void)state;
-    static const between cases[] = {
-        {.kept = ALL, .bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM},
-        {.kept = ALL, .bytes = ALL, .space = BP_SPACE_HOST, .scope = BP_SCOPE_PROGRAM},
-        {.kept = 0, .bytes = ALL, .space = BP_SPACE_DEVICE, .scope = BP_SCOPE_PROGRAM},
-        {.kept = 0, .bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_GROUP},
-        {.kept = 0, .bytes = HALF, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM},
-        {.offset = ALL, .bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM},
-        {.offset = HALF, .bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM},
-        {.bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM, .goes = true},
-        {.bytes = ALL, .space = BP_SPACE_BELOW, .down = HALF, .scope = BP_SCOPE_PROGRAM, .goes = 1},
+    const bp_space below = BP_SPACE_BELOW;
+    const bp_scope program = BP_SCOPE_PROGRAM;
+    const between cases[] = {
+        {.bytes = ALL, .space = below, .scope = program, .kept = ALL},
+        {.bytes = ALL, .space = BP_SPACE_HOST, .scope = program, .kept = ALL},
+        {.bytes = ALL, .space = BP_SPACE_DEVICE, .scope = program},
+        {.bytes = ALL, .space = below, .scope = BP_SCOPE_GROUP},
+        {.bytes = HALF, .space = below, .scope = program},
+        {.bytes = HALF, .small = true, .space = below, .scope = program},
+        {.bytes = ALL, .offset = ALL, .space = below, .scope = program},
+        {.bytes = ALL, .offset = HALF, .space = below, .scope = program},
+        {.bytes = ALL, .goes = true, .down = 0, .space = below, .scope = program, .kept = ALL},
+        {.bytes = ALL, .goes = true, .down = ALL, .space = below, .scope = program},
+        {.bytes = ALL, .goes = true, .down = ALL + HALF, .space = below, .scope = program},
+        {.bytes = ALL, .goes = 1, .down = 2 * ALL, .space = below, .scope = program, .kept = ALL},
+        {.bytes = ALL, .written = true, .space = below, .scope = program},
+        {.bytes = ALL, .taken = true, .space = below, .scope = program},
+        {.bytes = ALL, .again = true, .space = below, .scope = program, .kept = 2 * ALL},
         {.bytes = ALL,
-         .space = BP_SPACE_BELOW,
+         .again = 1,
+         .goes = 1,
          .down = ALL,
-         .scope = BP_SCOPE_PROGRAM,
-         .goes = true,
+         .space = below,
+         .scope = program,
          .kept = ALL},
-        {.bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM, .written = true},
-        {.bytes = ALL, .space = BP_SPACE_BELOW, .scope = BP_SCOPE_PROGRAM, .taken = true},
-        {.bytes = ALL,
-         .space = BP_SPACE_BELOW,
-         .scope = BP_SCOPE_PROGRAM,
-         .again = true,
-         .kept = 2 * ALL},
-        {.bytes = ALL,
-         .space = BP_SPACE_BELOW,
-         .scope = BP_SCOPE_PROGRAM,
-         .again = true,
-         .goes = true,
-         .kept = ALL},
-        {.bytes = ALL,
-         .space = BP_SPACE_BELOW,
-         .scope = BP_SCOPE_PROGRAM,
-         .again = true,
-         .written = true,
-         .kept = ALL},
+        {.bytes = ALL, .again = 1, .written = 1, .space = below, .scope = program, .kept = ALL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hand_keep(&cases[i]);

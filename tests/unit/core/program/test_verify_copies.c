@@ -45,8 +45,11 @@ static void step(bed *b, char what)
     case 'z':
         move(b, b->z, b->below, ALL);
         break;
-    case 'o': /* y goes there, or to its second half, or behind it */
+    case 'o': /* y goes there, or to one half, or behind it */
         move(b, b->below, b->y, ALL);
+        break;
+    case 'm':
+        move(b, b->below, b->y, HALF);
         break;
     case 'q':
         move(b, at(b->below, HALF), b->y, HALF);
@@ -54,8 +57,14 @@ static void step(bed *b, char what)
     case 'p':
         move(b, at(b->below, ALL), b->y, HALF);
         break;
-    case 'i': /* x goes to where it came from, or its first half to the second one's */
+    case 'i': /* x goes to where it came from, or its first half does, or one half to the other's */
         move(b, b->below, b->x, ALL);
+        break;
+    case 'k':
+        move(b, b->below, b->x, HALF);
+        break;
+    case 'n':
+        move(b, b->below, at(b->x, HALF), HALF);
         break;
     case 'j':
         move(b, at(b->below, HALF), b->x, HALF);
@@ -104,9 +113,9 @@ static void expect(const char *steps, bool legal)
 static void copies_of_what_is_there(void **state)
 {
     (void)state;
-    static const char *const legal[] = {"xr",   "xro",  "xpr",   "xir",   "xoxr",
-                                        "xwor", "xdor", "lhr",   "zxwor", "xzwor",
-                                        "xozs", "oxr",  "lhoxr", "xvor",  "xoxir"};
+    static const char *const legal[] = {"xr",    "xro",  "xpr",   "xir",   "xoxr", "xwor",
+                                        "xdor",  "lhr",  "zxwor", "xzwor", "xozs", "oxr",
+                                        "lhoxr", "xvor", "xoxir", "xkr"};
     for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {
         expect(legal[i], true);
     }
@@ -117,7 +126,8 @@ static void copies_of_what_was_there(void **state)
 {
     (void)state;
     static const char *const stale[] = {"xor",  "xqr",  "lhqr", "lhor",  "xjr",   "xolr",
-                                        "xovr", "xzos", "xzor", "xzwos", "zxwos", "xohlr"};
+                                        "xovr", "xzos", "xzor", "xzwos", "zxwos", "xohlr",
+                                        "hlqr", "lhmr", "xmr",  "xnr"};
     for (size_t i = 0; i < sizeof stale / sizeof stale[0]; i++) {
         expect(stale[i], false);
     }
