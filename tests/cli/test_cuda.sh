@@ -272,12 +272,26 @@ tier() { # OPTIONS..
     run train "${common[@]}" --output-dir "$work/tier" --json --quiet --below host:64MiB "$@"
     [[ $code -eq 0 && -n $plain && $(json state_digest) == "$plain" && $(json arena_bytes) -lt $arena ]]
     check $? "states in the host's memory, $*: the same bits, a smaller arena ($arena)" "$out$err"
+    least=$(json arena_bytes) whole=$arena
 }
 tier
 tier --gradient-accumulation-steps 2 --gradient-release --bf16 --optim adamw_8bit --master split8
 tier --gradient-accumulation-steps 2 --bf16 --optim adamw_8bit --below-what weights,gradients
 tier --gradient-accumulation-steps 2 --bf16 --gradient-dtype int8 --below-what weights,gradients
-tier --lora-r 3 --target-modules all-linear --load-in-4bit --gradient-checkpointing full
+adapters=(--lora-r 3 --target-modules all-linear --load-in-4bit --gradient-checkpointing full)
+sed -i 's/"n_layer": 1/"n_layer": 3/' "$work/config.json"
+tier "${adapters[@]}"
+# With more arena some of it stays there from one use to the next.
+# verifies run-40.f52b
+run train "${common[@]}" "${adapters[@]}" --output-dir "$work/kept" --json --quiet
+plain=$(json state_digest)
+budget=$(((least + whole) / 2))
+run train "${common[@]}" "${adapters[@]}" --output-dir "$work/kept2" --json --quiet --below host:64MiB --arena $budget
+[[ $code -eq 0 && -n $plain && $(json state_digest) == "$plain" && $(json arena_bytes) -le $budget ]]
+check $? "what stays on the GPU until it is used again: the same bits" "$out$err"
+run plan "${common[@]:0:2}" "${common[@]:4:4}" --device cuda:sm_80 "${adapters[@]}" --json --below host:64MiB --arena $budget
+[[ $(json kept_bytes_per_step) -gt 0 ]]
+check $? "and its plan says how much" "$out$err"
 planned=(plan --model tiny --max-seq-length 32 --per-device-train-batch-size 1 --gradient-accumulation-steps 1 --device cuda:sm_80)
 run "${planned[@]}" --below host:1GiB --below-what states --json
 [[ $(json pinned_bytes) -gt 0 && $(json written_bytes_per_step) -eq $(json read_bytes_per_step) && -z $(json file_bytes) ]]
