@@ -17,10 +17,13 @@ A mutant that no test sees is a failure, unless tests/assurance/mutation.survivo
                            other work on the machine leaves no test out
 
   WORKERS=6 mutate.py ..   so many tests at a time (2)
+  SCRIPTS=. mutate.py ..   what survives the test programs meets the scripts of tests/cli whose names have this pattern,
+                           with the program `bedplate`
 
-What was found is written down at once (build/mutation/found.txt), and so is what each test reaches: AGAIN=1 goes on
-where a run was cut off, and compiles, links and traces only what has changed. All mutants meet the tests of a second
-or less first, so that what survives these is known early.
+What was found is written down at once (build/mutation/found.txt), and so is what each test reaches and what it let
+pass (passed.txt): AGAIN=1 goes on where a run was cut off, and compiles, links, traces and runs only what has changed.
+A mutant meets the test named after its file first, then those of a second or less, then the others, so that what
+survives is known early.
 """
 import concurrent.futures
 import hashlib
@@ -37,7 +40,9 @@ OUT = "build/mutation"
 BUILD = "build/release"
 LISTED = "tests/assurance/mutation.survivors"
 FOLDERS = ("arena", "core", "optim")
-TESTS = ("tests/unit/arena", "tests/unit/core", "tests/unit/optim", "tests/golden", "tests/fault")
+TESTS = ("tests/unit/arena", "tests/unit/core", "tests/unit/optim", "tests/unit/layers", "tests/golden", "tests/fault",
+         "tests/house")
+SCRIPTS = "tests/cli"
 HEADERS = [os.path.join(base, f) for folder in ("arena", "core", "device", "layers", "optim") for base, _, files in
            os.walk(os.path.join(ROOT, folder)) for f in files if f.endswith((".h", ".def"))]
 FLAGS = ("-std=c99 -O1 -w -ffp-contract=off -fno-math-errno -I. -D_POSIX_C_SOURCE=200809L "
@@ -298,16 +303,25 @@ class Test:
         self.seconds = 0.0  # of the processor
         self.waits = 0.0    # by the clock
         self.reached = b""
+        self.command = [self.program]
+        self.build = BUILD
+
+    def is_of(self, path):
+        """Whether it is named after a source file: the tests that most of its mutants are found by."""
+        return self.name.startswith(f"tests/unit/{os.path.dirname(path)}/test_{os.path.basename(path)[:-2]}")
+
+    def beside(self, path):
+        return os.path.dirname(self.name) == f"tests/unit/{os.path.dirname(path)}"
 
     def run(self, mutant, limit, wait, trace=None):
         """(exit code, seconds of the processor, by the clock); it is stopped at `limit` of the first, `wait` of the second."""
-        environment = dict(os.environ, BP_TEST_SHORT="1", BP_MUTANT=str(mutant), BUILD=BUILD)
+        environment = dict(os.environ, BP_TEST_SHORT="1", BP_MUTANT=str(mutant), BUILD=self.build)
         with tempfile.TemporaryDirectory(dir=OUT) as folder:
             environment["TMPDIR"] = folder
             if trace:
                 environment["BP_MUTANT_TRACE"] = trace
             begun = time.monotonic()
-            run = subprocess.Popen(["timeout", "-k", "1", str(wait), "prlimit", f"--cpu={limit}", self.program],
+            run = subprocess.Popen(["timeout", "-k", "1", str(wait), "prlimit", f"--cpu={limit}", *self.command],
                                    env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
             _, status, usage = os.wait4(run.pid, 0)
@@ -315,16 +329,47 @@ class Test:
             return run.returncode, usage.ru_utime + usage.ru_stime, time.monotonic() - begun
 
 
-def link(test, objects):
-    made = [f"{BUILD}/{test.name}.o", f"{BUILD}/libbedplate.a", *objects]
-    if newer(test.program, made):
+class Script(Test):
+    """A script of tests/cli; it runs the program of a folder that is the build's with another program in it."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.command = ["bash", f"{name}.sh"]
+        self.build = f"{OUT}/build"
+        self.program = f"{OUT}/{name.replace('/', '_')}"
+
+
+def scripts(objects):
+    """The scripts, and the program with mutants that they run."""
+    folder = f"{OUT}/build"
+    os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(BUILD):
+        if name != "bedplate" and not os.path.lexists(f"{folder}/{name}"):
+            os.symlink(os.path.abspath(f"{BUILD}/{name}"), f"{folder}/{name}")
+    own = sorted(f"{BUILD}/tools/bedplate/{f[:-2]}.o" for f in os.listdir("tools/bedplate") if f.endswith(".c"))
+    bind([*own, f"{BUILD}/source_digest.o", *objects], f"{folder}/bedplate")
+    out = [Script(f"{SCRIPTS}/{f[:-3]}") for f in sorted(os.listdir(SCRIPTS)) if re.match(r"test_.*\.sh$", f) and re.search(os.environ["SCRIPTS"], f)]
+    for script in out:
+        # What stands for its program: as old as the younger of the two that it is made of.
+        if not newer(script.program, [f"{script.name}.sh", f"{folder}/bedplate"]):
+            with open(script.program, "w", encoding="utf-8"):
+                pass
+    return out
+
+
+def bind(objects, program):
+    made = [f"{BUILD}/libbedplate.a", *objects]
+    if newer(program, made):
         return
-    support = sorted(f"{BUILD}/tests/support/{f[:-2]}.o" for f in os.listdir("tests/support") if f.endswith(".c"))
-    done = subprocess.run(["gcc", f"{BUILD}/{test.name}.o", *support, *objects, f"{OUT}/obj/chosen.o",
-                           f"{BUILD}/libbedplate.a", *LIBS, "-o", test.program], stderr=subprocess.PIPE, text=True,
-                          check=False)
+    done = subprocess.run(["gcc", *objects, f"{OUT}/obj/chosen.o", f"{BUILD}/libbedplate.a", *LIBS, "-o", program],
+                          stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
-        sys.exit(f"{test.name}: {done.stderr[:1000]}")
+        sys.exit(f"{program}: {done.stderr[:1000]}")
+
+
+def link(test, objects):
+    support = sorted(f"{BUILD}/tests/support/{f[:-2]}.o" for f in os.listdir("tests/support") if f.endswith(".c"))
+    bind([f"{BUILD}/{test.name}.o", *support, *objects], test.program)
 
 
 def trace(test, count):
@@ -347,20 +392,63 @@ def trace(test, count):
     return code == 0 and test.seconds <= SLOW
 
 
-def judge(mutant, tests, quick):
-    """Holds a mutant against the tests that reach it: those that are quick, or the others."""
+def judge(mutant, tests, passed):
+    """Holds a mutant against those of some tests that reach it and have not let it pass before."""
     mine = sorted((t for t in tests if t.reached[mutant.number]), key=lambda t: t.seconds)
     for test in mine:
-        if (test.seconds <= QUICK) != quick:
+        pair = f"{mutant.line} {mutant.name}\t{test.name}\t{os.path.getmtime(test.program)}"
+        if pair in passed:
             continue
         code, _, _ = test.run(mutant.number, max(10, int(10 * test.seconds)), max(60, int(20 * test.waits)))
         if code not in (0, 77):
             mutant.state = "found"
             mutant.by = test.name + (" (time)" if code in OVERDUE else "")
-            with open(f"{OUT}/found.txt", "a", encoding="utf-8") as file:
-                file.write(f"{mutant.line_of()}\n")
+            note("found.txt", mutant.line_of())
             return
-    mutant.state = "survived" if mine else "unreached"
+        note("passed.txt", pair)
+        passed.add(pair)
+    if mine:
+        mutant.state = "survived"
+
+
+def note(name, line):
+    with open(f"{OUT}/{name}", "a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+def rounds(mutants, tests, objects, passed):
+    """The tests meet the mutants in turn: each file's own, the quick, the others, the scripts."""
+    turns = [("named after the file", lambda m: [t for t in tests if t.is_of(m.path)]),
+             (f"of its folder, of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK and t.beside(m.path)]),
+             (f"of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK]),
+             (f"of {SLOW} s or less", lambda m: tests)]
+    if os.environ.get("SCRIPTS"):
+        more = []
+        turns.append(("and scripts", lambda m: more))
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        for what, mine in turns:
+            if what == "and scripts":
+                more += traced(pool, scripts(objects), max(m.number for m in mutants))
+            list(pool.map(lambda m: judge(m, mine(m), passed), [m for m in mutants if m.state != "found"]))
+            print(f"{sum(m.state == 'found' for m in mutants)} found by tests {what}", flush=True)
+            with open(f"{OUT}/alive.txt", "w", encoding="utf-8") as file:
+                file.writelines(f"{m.line_of()}\n" for m in mutants if m.state != "found")
+
+
+def passed_before():
+    if not os.path.exists(f"{OUT}/passed.txt"):
+        return set()
+    with open(f"{OUT}/passed.txt", encoding="utf-8") as file:
+        return set(file.read().splitlines())
+
+
+def traced(pool, tests, count):
+    """Those tests that pass in time without a mutant."""
+    kept = list(pool.map(lambda t: trace(t, count), tests))
+    left_out = [t.name for t, good in zip(tests, kept) if not good]
+    if left_out:
+        print(f"left out, they fail or take more than {SLOW} s: {' '.join(left_out)}", flush=True)
+    return [t for t, good in zip(tests, kept) if good]
 
 
 def listed():
@@ -386,9 +474,9 @@ def main():
             continue
         with open(f"{OUT}/{name}", encoding="utf-8") as file:
             for line in file:
-                found = re.match(r"found \S+ \w+ (\S+ `.*` => `.*`) (\S+.*)$", line)
+                found = re.match(r"found \S+:(\d+) \w+ (\S+ `.*` => `.*`) (\S+.*)$", line)
                 if found:
-                    before[found.group(1)] = found.group(2)
+                    before[f"{found.group(1)} {found.group(2)}"] = found.group(3)
     if not os.environ.get("AGAIN"):
         shutil.rmtree(OUT, ignore_errors=True)
     os.makedirs(f"{OUT}/obj", exist_ok=True)
@@ -422,20 +510,13 @@ def main():
           flush=True)
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(lambda t: link(t, objects), tests))
-        kept = list(pool.map(lambda t: trace(t, count), tests))
-    left_out = [t.name for t, good in zip(tests, kept) if not good]
-    tests = [t for t, good in zip(tests, kept) if good]
-    if left_out:
-        print(f"left out, they fail or take more than {SLOW} s: {' '.join(left_out)}", flush=True)
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        for m in mutants:
-            if m.name in before:
-                m.state, m.by = "found", before[m.name]
-                with open(f"{OUT}/found.txt", "a", encoding="utf-8") as file:
-                    file.write(f"{m.line_of()}\n")
-        for quick in (True, False):
-            list(pool.map(lambda m: judge(m, tests, quick), [m for m in mutants if m.state != "found"]))
-            print(f"{sum(m.state == 'found' for m in mutants)} found by tests of {QUICK if quick else SLOW} s or less", flush=True)
+        tests = traced(pool, tests, count)
+    for m in mutants:
+        m.state = "unreached"
+        if f"{m.line} {m.name}" in before:
+            m.state, m.by = "found", before[f"{m.line} {m.name}"]
+            note("found.txt", m.line_of())
+    rounds(mutants, tests, objects, passed_before())
     return report(mutants, count, seed)
 
 
