@@ -3,6 +3,8 @@
 #ifndef BP_TESTS_MUTANT_CHOSEN_H
 #define BP_TESTS_MUTANT_CHOSEN_H
 
+#include <stdbool.h> /* what a condition may become */
+
 extern int bp_mutant_chosen;
 extern unsigned char *bp_mutant_reached;
 

@@ -294,6 +294,7 @@ def compile_file(path, text, places):
             sys.exit(f"{path}: does not compile with mutants:\n{done.stderr[:2000]}")
         lost += bad
         chosen -= bad
+        before = ""
 
 
 class Test:

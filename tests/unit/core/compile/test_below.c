@@ -374,6 +374,17 @@ static void what_is_brought(void **state)
     plan(&spec);
     assert_int_equal(largest_called("gradient_here"), 4 * 1024 * 1024);
     free(memory);
+    /* of checkpoints below one is brought at a time */
+    bp_spec deep = rig_spec();
+    SET_OWN(&deep.config, bp_transformer, layers, 16);
+    deep.policy = (bp_policy){.kind = BP_POLICY_SQRT};
+    plan(&deep);
+    const uint64_t all = runtime.report.class_most[BP_CLASS_CHECKPOINT];
+    free(memory);
+    deep.below = (bp_below){.checkpoints = 1};
+    plan(&deep);
+    assert_true(2 * runtime.report.class_most[BP_CLASS_CHECKPOINT] < all);
+    free(memory);
     /* of one that is no whole number of parts the last one is shorter */
     SET_OWN(&spec.config, bp_transformer, width, 600);
     spec.optimizer_options.max_grad_norm = 1.0;

@@ -19,6 +19,7 @@
 #include "layers/llama.h"
 #include "optim/adafactor.h"
 #include "optim/adamw.h"
+#include "optim/matrix.h"
 #include "optim/schedule_free.h"
 #include "tests/support/config.h"
 #include "tests/support/plan_bytes.h"
@@ -365,6 +366,29 @@ static void what_a_plan_of_16_bits_has(void **state)
     free(memory);
 }
 
+/* What a rule over matrices takes: hidden ones, and no head of a task, however its name begins. */
+/* verifies optim-6.74aa */
+static void heads_are_no_hidden_matrices(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    uint32_t heads = 0, hidden = 0;
+    spec.config.task = BP_TASK_CLASSES;
+    spec.config.classes = 5;
+    const uint64_t bytes = plan_bytes(&spec);
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
+        const bool head = strstr(bp_emit_name(&runtime.emit, i), "score.") != NULL;
+        heads += head && runtime.emit.parameters[i].rank == 2;
+        hidden += bp_matrix_hidden(&runtime.emit, i);
+        assert_false(head && bp_matrix_hidden(&runtime.emit, i));
+    }
+    assert_true(heads == 1 && hidden > 0);
+    free(memory);
+}
+
 /* Codes are not trained: the error names the weight and the option that asked for it. */
 /* verifies compile-1.aa19 */
 static void codes_are_not_trained(void **state)
@@ -389,13 +413,20 @@ static void codes_are_not_trained(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_of_no_adapter),     cmocka_unit_test(magnitudes_and_averages),
-        cmocka_unit_test(batches_of_no_evaluation),   cmocka_unit_test(forms_of_frozen_weights),
-        cmocka_unit_test(sums_of_long_tensors),       cmocka_unit_test(memory_of_every_size),
-        cmocka_unit_test(several_sequences_at_once),  cmocka_unit_test(parameters_of_two_stages),
-        cmocka_unit_test(lanes_without_steps),        cmocka_unit_test(rows_of_tables),
-        cmocka_unit_test(factors_of_what_is_trained), cmocka_unit_test(what_a_plan_of_16_bits_has),
+        cmocka_unit_test(settings_of_no_adapter),
+        cmocka_unit_test(magnitudes_and_averages),
+        cmocka_unit_test(batches_of_no_evaluation),
+        cmocka_unit_test(forms_of_frozen_weights),
+        cmocka_unit_test(sums_of_long_tensors),
+        cmocka_unit_test(memory_of_every_size),
+        cmocka_unit_test(several_sequences_at_once),
+        cmocka_unit_test(parameters_of_two_stages),
+        cmocka_unit_test(lanes_without_steps),
+        cmocka_unit_test(rows_of_tables),
+        cmocka_unit_test(factors_of_what_is_trained),
+        cmocka_unit_test(what_a_plan_of_16_bits_has),
         cmocka_unit_test(codes_are_not_trained),
+        cmocka_unit_test(heads_are_no_hidden_matrices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

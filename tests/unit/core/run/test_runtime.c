@@ -262,6 +262,19 @@ static void test_memory_smaller_than_planned(void **state)
         assert_int_equal(runtime.error.code, BP_ERR_FIT);
     }
     assert_int_equal(bp_runtime_plan(&runtime, &spec, host, needed), BP_OK);
+    /* Poison fills every buffer that it names, to the last whole word. */
+    assert_true(runtime.link.poison_used > 0);
+    for (uint32_t i = 0, k = 0; i < runtime.link.ops_used; i++) {
+        const bp_linked_op *op = &runtime.link.ops[i];
+        bool found = op->kernel != BP_KERNEL_poison;
+        const int64_t filled = found ? 0 : runtime.link.poison[k++].count;
+        for (uint32_t b = 1; b < runtime.graph.used.buffers && !found; b++) {
+            const bp_buffer *buffer = &runtime.graph.buffers[b];
+            found = bp_buffer_place(buffer) == op->offsets[0] &&
+                    (int64_t)(buffer->bytes / 4 * 4) == filled;
+        }
+        assert_true(found);
+    }
     /* While the device may still read one piece of staging the next one is filled. */
     assert_true(runtime.staging[0] != runtime.staging[1]);
     assert_int_equal(bp_runtime_open(&runtime, host, runtime.report.arena_bytes - 1), BP_ERR_FIT);
