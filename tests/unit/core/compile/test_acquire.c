@@ -189,12 +189,44 @@ static void test_tuples_need_it_too(void **state)
     assert_int_equal(accumulate, 0);
 }
 
+/* What was brought of a weight is there for as long as somebody holds it, and for no longer. */
+/* verifies compile-10.2ede */
+static void test_what_was_brought_stays_while_it_is_held(void **state)
+{
+    (void)state;
+    static uint64_t memory[1 << 12];
+    const bp_graph_limits rows = {8, 4, 64, 64, 512};
+    const bp_spec spec = rig_spec();
+    const bp_parameter_info info = {.name = "a", .rank = 1, .shape = {8}};
+    bp_parameter parameters[1];
+    bp_arena arena;
+    bp_graph graph;
+    bp_error error = {0};
+    bp_emit emit;
+    bp_arena_init(&arena, memory, sizeof memory);
+    assert_int_equal(bp_graph_init(&graph, &rows, &arena, &error), BP_OK);
+    bp_emit_init(&emit, &graph, &spec, parameters, 1);
+    bp_emit_parameter(&emit, &info);
+    bp_graph_begin(&graph, BP_PROGRAM_UPDATE);
+    (void)bp_emit_acquire(&emit, 0, BP_FOR_UPDATE);
+    (void)bp_emit_acquire(&emit, 0, BP_FOR_UPDATE);
+    parameters[0].whole = parameters[0].whole_scales = parameters[0].whole_nested = 3;
+    bp_emit_release(&emit, 0);
+    assert_true(parameters[0].held == 1 && parameters[0].whole == 3);
+    assert_true(parameters[0].whole_scales == 3 && parameters[0].whole_nested == 3);
+    bp_emit_release(&emit, 0);
+    assert_true(parameters[0].held == 0 && parameters[0].whole == BP_NO_BUFFER);
+    assert_true(parameters[0].whole_scales == BP_NO_BUFFER);
+    assert_true(parameters[0].whole_nested == BP_NO_BUFFER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_family_acquires),
         cmocka_unit_test(test_what_is_not_held_is_refused),
         cmocka_unit_test(test_tuples_need_it_too),
+        cmocka_unit_test(test_what_was_brought_stays_while_it_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
