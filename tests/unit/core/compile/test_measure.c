@@ -309,6 +309,25 @@ static void test_gradients_below_take_nothing(void **state)
     assert_true(left[1] < left[0] / 10); /* small tensors stay in the arena */
 }
 
+/* A group of two micro-batches keeps its gradients as one of three does, and one of one does not.
+ */
+/* verifies compile-15.03c7 */
+static void test_groups_keep_their_gradients(void **state)
+{
+    (void)state;
+    static bp_chain_stage stages[3][STAGES];
+    for (uint32_t i = 0; i < 3; i++) {
+        bp_spec spec = rig_spec();
+        spec.accumulation = i + 1;
+        snprintf(found.name, sizeof found.name, "groups");
+        memset(stages[i], 0, sizeof stages[i]);
+        measure_into(&spec, stages[i], NULL);
+    }
+    assert_int_equal(stages[1][1].gradients, stages[2][1].gradients);
+    assert_int_equal(stages[1][1].variant[0].backward_peak, stages[2][1].variant[0].backward_peak);
+    assert_true(stages[0][1].gradients > stages[1][1].gradients);
+}
+
 /* A ref of zeros is absent, and so is everything of a new emitter. */
 static void test_zeros_are_absent(void **state)
 {
@@ -339,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_trials_are_the_programs_ops),
         cmocka_unit_test(test_pairs_are_measured),
         cmocka_unit_test(test_gradients_below_take_nothing),
+        cmocka_unit_test(test_groups_keep_their_gradients),
         cmocka_unit_test(test_zeros_are_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
