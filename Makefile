@@ -74,7 +74,7 @@ ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
 ifneq ($(filter test test-variants check coverage covered sanitize tsan clang aarch64 riscv64 boards digests fuzz fuzz-long \
-                ptx-coverage mcdc kit format,$(MAKECMDGOALS)),)
+                ptx-coverage ptx-covered mcdc kit format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
 build/ready-%.mk: tools/pkg/deps.sh
@@ -280,7 +280,7 @@ help:
 	@echo "  analysis (stack bound, coupling, cost of programs, cppcheck with MISRA: counts may only fall)"
 	@echo "  kit (runs what gives evidence and puts it into one archive)"
 	@echo "  prove (contracts, by Frama-C) mutation (faults in the code that tests must find; FAULTS=30: fewer)"
-	@echo "  fuzz (hostile files; fuzz-long: for hours) ptx-coverage (what tests execute of the kernels)"
+	@echo "  fuzz (hostile files; fuzz-long: for hours) ptx-coverage, ptx-covered (what tests execute of the kernels)"
 	@echo "  mutants (every fault planted into programs, where test plants a share: an hour or two)"
 	@echo "soak HOURS=h  one run that meets every trouble and ends as if it had met none"
 	@echo "embed size the integrator's example and its sizes"

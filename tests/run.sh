@@ -14,6 +14,7 @@
 #
 # A test is an executable that prints cmocka's closing lines, or a line `N passed, N failed`; a line
 # `skipped: REASON` is passed on, and with exit code 77 it is all that a test has to say.
+# PTX_COVERED names the programs of which BUILD/ptx-coverage gets what they execute of the kernels' PTX.
 # BP_TEST_SHORT=1 asks tests to keep the number of steps low.
 build=${1:-build/release}
 kind=${2:-all}
@@ -32,6 +33,8 @@ run_one() {
     name=${test#"$build"/tests/}
     name=${name#tests/}
     mkdir -p "$work/tmp.$number"
+    unset PTXVM_COVERAGE
+    [[ " ${PTX_COVERED:-} " != *" $test "* ]] || export PTXVM_COVERAGE=$build/ptx-coverage/${test##*/}
     { time BUILD=$build TMPDIR=$work/tmp.$number timeout "$limit" "$test" >"$out" 2>&1 </dev/null; } \
         2>"$work/time.$number"
     rc=$?

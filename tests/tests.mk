@@ -5,8 +5,10 @@
 unit: $(TESTS)
 tests: unit $(BUILD)/tests/house/digest $(BUILD)/tools/bench/exchange
 # Every test, of the build that ships.
+# What the tests of kernels execute of the PTX is counted on the way, for ptx-covered.
 test: all tests
-	@tests/run.sh $(BUILD)
+	@rm -rf $(BUILD)/ptx-coverage && mkdir -p $(BUILD)/ptx-coverage
+	@PTX_COVERED="$(PTX_COVERED)" tests/run.sh $(BUILD)
 
 # What only another build can find; each part says what it adds. The last run beside each other: emulated
 # programs use one processor each. boards builds for what aarch64 and riscv64 have done with.

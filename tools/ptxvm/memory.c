@@ -229,7 +229,7 @@ bool vm_memory_fill(uint64_t target, uint64_t pattern, unsigned element, uint64_
     if (found == NULL) {
         return false;
     }
-    /* What is there already is copied behind itself: a copy for each element takes a sanitizer minutes. */
+    /* What is there is copied behind itself: a copy for each element takes a sanitizer minutes. */
     uint8_t *data = found->data + offset;
     uint64_t bytes = count * element;
     memcpy(data, &pattern, element);
