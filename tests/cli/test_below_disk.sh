@@ -70,12 +70,16 @@ check $? "its own plan finds it" "$out$err"
 
 # What a step moves is what the plan says, but for the ends of pages.
 # verifies run-29.0beb
-for what in states states,weights weights,gradients; do
-    run plan "${shape[@]}" "${below[@]}" --below-what "$what"
+run plan "${shape[@]}" --gradient-checkpointing full "${below[@]}"
+room=$(($(json arena_bytes) + 10000)) # with which some of it stays until it is used again
+for what in states states,weights weights,gradients "weights --gradient-checkpointing full --arena $room"; do
+    read -ra asked <<<"$what"
+    run plan "${shape[@]}" "${below[@]}" --below-what "${asked[@]}"
+    kept=$(json kept_bytes_per_step)
     planned="$(json read_bytes_per_step) $(json written_bytes_per_step)"
     counts=()
     for steps in 2 6; do
-        run_calls --max-steps "$steps" --output-dir "$work/steps" --below-what "$what"
+        run_calls --max-steps "$steps" --output-dir "$work/steps" --below-what "${asked[@]}"
         counts+=("$(cat "$work/count")")
         rm -rf "$work/steps"
     done
@@ -89,4 +93,6 @@ for what in states states,weights weights,gradients; do
     }'
     check $? "a step moves what is planned ($what: $planned; ${counts[*]})"
 done
+[[ $kept -gt 100000 ]]
+check $? "which is less by what stays until it is used again ($kept)" "$out"
 finish
