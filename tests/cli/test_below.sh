@@ -304,6 +304,9 @@ keeps() {
     done
     [[ $more -gt 0 ]]
     check $? "and something is kept" "$out"
+    run plan --model "${@/--poison/--json}" "${adapts[@]}" --threads 1 "${below[@]}" --arena $((least + (arena - least) / 5)) --map
+    [[ $out == *weight* && -z $(awk '/^  0x/ && $4 == $5' <<<"$out") ]]
+    check $? "and what is read elsewhere is not on the map" "$(awk '/^  0x/ && $4 == $5' <<<"$out")"
     for k in 2 7; do
         digest --model "$@" --threads 1 "${below[@]}" --arena $((least + (arena - least) * k / 10))
         [[ -n $plain && $state == "$plain" && $(json arena_bytes) -lt $arena ]]

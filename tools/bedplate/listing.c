@@ -161,8 +161,8 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime,
     map->buffer_count = 0;
     for (uint32_t i = BP_NO_BUFFER + 1; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
-        if (buffer->space != space) {
-            continue;
+        if (buffer->space != space || buffer->lower == buffer->upper) {
+            continue; /* what is read where it was kept lives never */
         }
         tables->buffers[map->buffer_count++] =
             (bp_map_buffer){bp_graph_name(graph, i),
