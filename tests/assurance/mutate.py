@@ -21,7 +21,7 @@ A mutant that no test sees is a failure, unless tests/assurance/mutation.survivo
                            with the program `bedplate`
 
 What was found is written down at once (build/mutation/found.txt), and so is what each test reaches and what it let
-pass (passed.txt): AGAIN=1 goes on where a run was cut off, and compiles, links, traces and runs only what has changed.
+pass (passed.list): AGAIN=1 goes on where a run was cut off, and compiles, links, traces and runs only what has changed.
 A mutant meets the test named after its file first, then those of a second or less, then the others, so that what
 survives is known early.
 """
@@ -406,7 +406,7 @@ def judge(mutant, tests, passed):
             mutant.by = test.name + (" (time)" if code in OVERDUE else "")
             note("found.txt", mutant.line_of())
             return
-        note("passed.txt", pair)
+        note("passed.list", pair)
         passed.add(pair)
     if mine:
         mutant.state = "survived"
@@ -432,14 +432,14 @@ def rounds(mutants, tests, objects, passed):
                 more += traced(pool, scripts(objects), max(m.number for m in mutants))
             list(pool.map(lambda m: judge(m, mine(m), passed), [m for m in mutants if m.state != "found"]))
             print(f"{sum(m.state == 'found' for m in mutants)} found by tests {what}", flush=True)
-            with open(f"{OUT}/alive.txt", "w", encoding="utf-8") as file:
+            with open(f"{OUT}/alive.list", "w", encoding="utf-8") as file:
                 file.writelines(f"{m.line_of()}\n" for m in mutants if m.state != "found")
 
 
 def passed_before():
-    if not os.path.exists(f"{OUT}/passed.txt"):
+    if not os.path.exists(f"{OUT}/passed.list"):
         return set()
-    with open(f"{OUT}/passed.txt", encoding="utf-8") as file:
+    with open(f"{OUT}/passed.list", encoding="utf-8") as file:
         return set(file.read().splitlines())
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Chains of dense layers over rows of numbers: tables and bare floats, every task, round trips, bad input.
 . "$(dirname "$0")/lib.sh"
+# verifies formats-23.429b
 
 awk 'BEGIN { print "a,b,c,d,label"; for (i = 0; i < 120; i++) {
     k = i % 3; printf "%.3f,%.3f,%.3f,%.3f,%d\n", k + i % 7 / 8, -k * (i % 5), i % 11 / 10, k == 1, k } }' >"$work/rows.csv"

@@ -344,6 +344,7 @@ static bp_status list_long_name(bp_store *store, const char *path,
     return each(user, name);
 }
 
+/* verifies error-2.e818 */
 static void names_that_do_not_fit_are_reported(void **state)
 {
     (void)state;

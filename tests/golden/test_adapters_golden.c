@@ -252,6 +252,7 @@ static void open_with(desk *d, size_t index, const bp_parameter_rule *rule)
 }
 
 /* A run that trains would lose what it does not train; little memory is said, whatever is done. */
+/* verifies formats-26.24e5 */
 static void test_refusals(void **state)
 {
     (void)state;

@@ -114,6 +114,7 @@ static void batches_of_no_evaluation(void **state)
 }
 
 /* Forms of frozen weights are those that products read. */
+/* verifies compile-1.aa19 */
 static void forms_of_frozen_weights(void **state)
 {
     (void)state;
@@ -235,6 +236,7 @@ static void greedy_backward(bp_emit *emit, bp_stage_call *call)
 }
 
 /* A parameter that two stages share is refused where gradients would be added in another order. */
+/* verifies compile-1.aa19 */
 static void parameters_of_two_stages(void **state)
 {
     (void)state;
@@ -273,6 +275,7 @@ static void unmarked(bp_emit *emit, const bp_model_config *config)
 }
 
 /* Rows may be all that a table has, may be frozen like everything else, and need a table. */
+/* verifies compile-22.6254 */
 static void rows_of_tables(void **state)
 {
     (void)state;

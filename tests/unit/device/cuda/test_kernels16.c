@@ -278,6 +278,7 @@ static void products_bf16(void **state)
     products_test(BP_BF16);
 }
 
+/* verifies device-10.ca2f */
 static void products_f16(void **state)
 {
     (void)state;
@@ -302,6 +303,7 @@ static void tall_sums_test(bp_dtype dtype)
     }
 }
 
+/* verifies device-10.ca2f */
 static void tall_sums_16(void **state)
 {
     (void)state;
@@ -493,6 +495,7 @@ static void quantised_test(bp_dtype dtype)
     assert_true(plain > 0);
 }
 
+/* verifies device-10.ca2f */
 static void quantised_16(void **state)
 {
     (void)state;

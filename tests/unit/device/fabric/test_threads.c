@@ -291,6 +291,7 @@ static void groups_that_differ_are_refused(void **state)
     }
 }
 
+/* verifies ranks-18.4f4a */
 static void ranks_that_make_no_sense_are_refused(void **state)
 {
     static const uint32_t ascending[2] = {0, 1}, falling[2] = {1, 0}, far[2] = {0, 9};

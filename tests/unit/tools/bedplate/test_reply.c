@@ -87,6 +87,7 @@ static void what_is_no_character_is_replaced(void **state)
     pieces_are("\xc3\xa9", NULL, 0, "|\xc3\xa9|");
 }
 
+/* verifies face-2.6b05 */
 static void wrong_stop_strings_are_refused(void **state)
 {
     (void)state;

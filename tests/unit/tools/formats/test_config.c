@@ -345,6 +345,7 @@ static void every_preset_is_written_and_read_back(void **state)
 }
 
 /* What transformers counts: LlamaForCausalLM, BertForMaskedLM, GPT2LMHeadModel of these shapes. */
+/* verifies formats-27.f2cc */
 static void presets_have_the_published_sizes(void **state)
 {
     (void)state;

@@ -191,6 +191,7 @@ static void damaged_token_files_are_refused(void **state)
     refused("text", "short", 5, BP_DATA_LLMC, 0, 20240520);
 }
 
+/* verifies formats-55.dd1c */
 static void files_of_two_kinds_or_none_are_refused(void **state)
 {
     (void)state;

@@ -143,6 +143,7 @@ static void names_have_a_bound_together(void **state)
 }
 
 /* An error may be of no interest, or there before: the first one stays. */
+/* verifies error-1.c4b2 */
 static void the_first_error_stays(void **state)
 {
     (void)state;
