@@ -26,7 +26,8 @@ typedef enum bp_cnn_kind {
 /* A layer. What a kind has no use for is 0. */
 typedef struct bp_cnn_layer {
     uint8_t kind;
-    uint8_t kernel[2]; /* height and width; of pools 0: the whole image; dense: 0 */
+    uint8_t kernel[2]; /* height and width; of pools 0: the whole image; dense: 0; of
+                          BP_CNN_INVERTED how far the places of its 3 x 3 lie apart, 0: 1 */
     uint8_t stride[2];
     uint8_t padding; /* places on each side; 254: half the kernel, 255: TensorFlow's SAME */
     uint8_t plain;   /* of BP_CNN_CONV, _DEPTHWISE and _DENSE: a bias, and no norm; of

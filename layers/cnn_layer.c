@@ -40,6 +40,7 @@ typedef struct unit_asked {
     uint64_t out; /* 0: of each channel by itself */
     bool plain;
     bool linear;
+    uint32_t dilation; /* 0: 1 */
 } unit_asked;
 
 static void add_unit(cnn_units *units, uint64_t shape[3], const unit_asked *asked)
@@ -47,7 +48,7 @@ static void add_unit(cnn_units *units, uint64_t shape[3], const unit_asked *aske
     cnn_unit *unit = &units->unit[units->count++];
     const bool depthwise = asked->out == 0;
     const bp_image_window window =
-        bp_image_window_over(shape, asked->kernel, asked->stride, asked->padding);
+        bp_image_window_over(shape, asked->kernel, asked->stride, asked->padding, asked->dilation);
     unit->first = units->parameters;
     unit->norm = !asked->plain;
     unit->active = !asked->linear;
@@ -72,12 +73,12 @@ static void add_residual(cnn_units *units, const bp_cnn_layer *layer, const uint
     uint64_t beside[3] = {from[0], from[1], from[2]};
     const uint8_t *stride = layer->stride;
     const bool early = narrow != 0 && layer->plain != 0;
-    unit_asked squeeze = {{1, 1}, {1, 1}, 0, inner, false, false};
-    unit_asked middle = {{3, 3}, {1, 1}, pad, inner, false, false};
+    unit_asked squeeze = {{1, 1}, {1, 1}, 0, inner, false, false, 1};
+    unit_asked middle = {{3, 3}, {1, 1}, pad, inner, false, false, 1};
     memcpy(early ? squeeze.stride : middle.stride, stride, sizeof squeeze.stride);
-    const unit_asked spread = {{1, 1}, {1, 1}, 0, wide, false, true};
-    const unit_asked second = {{3, 3}, {1, 1}, pad, wide, false, true};
-    const unit_asked across = {{1, 1}, {stride[0], stride[1]}, 0, wide, false, true};
+    const unit_asked spread = {{1, 1}, {1, 1}, 0, wide, false, true, 1};
+    const unit_asked second = {{3, 3}, {1, 1}, pad, wide, false, true, 1};
+    const unit_asked across = {{1, 1}, {stride[0], stride[1]}, 0, wide, false, true, 1};
     if (narrow != 0) {
         add_unit(units, shape, &squeeze);
     }
@@ -95,10 +96,12 @@ static void add_inverted(cnn_units *units, const bp_cnn_layer *layer, const bp_m
 {
     const uint64_t from = units->shape[2];
     const uint64_t wide = layer->linear != 0 ? from : bp_mobilenet_inner(net, from);
-    const unit_asked expand = {{1, 1}, {1, 1}, 0, wide, false, false};
-    const unit_asked middle = {
-        {3, 3}, {layer->stride[0], layer->stride[1]}, layer->padding, 0, false, false};
-    const unit_asked reduce = {{1, 1}, {1, 1}, 0, layer->channels, false, true};
+    const unit_asked expand = {{1, 1}, {1, 1}, 0, wide, false, false, 1};
+    const unit_asked middle = {.kernel = {3, 3},
+                               .stride = {layer->stride[0], layer->stride[1]},
+                               .padding = layer->padding,
+                               .dilation = layer->kernel[0]};
+    const unit_asked reduce = {{1, 1}, {1, 1}, 0, layer->channels, false, true, 1};
     if (layer->plain == 0) {
         add_unit(units, units->shape, &expand);
     }
@@ -119,8 +122,9 @@ static void expand_layer(const bp_cnn_config *own, const bp_cnn_layer *layer,
                       pad,
                       depthwise ? 0 : layer->channels,
                       layer->plain != 0,
-                      layer->linear != 0};
-    const unit_asked pointwise = {{1, 1}, {1, 1}, 0, layer->channels, false, false};
+                      layer->linear != 0,
+                      1};
+    const unit_asked pointwise = {{1, 1}, {1, 1}, 0, layer->channels, false, false, 1};
     *units = (cnn_units){.parameters = first, .shape = {from[0], from[1], from[2]}};
     switch (layer->kind) {
     case BP_CNN_CONV:
@@ -143,7 +147,7 @@ static void expand_layer(const bp_cnn_config *own, const bp_cnn_layer *layer,
         add_inverted(units, layer, &own->mobilenet);
         break;
     default: {
-        const bp_image_window w = bp_image_window_over(from, layer->kernel, layer->stride, pad);
+        const bp_image_window w = bp_image_window_over(from, layer->kernel, layer->stride, pad, 1);
         units->shape[0] = w.out_height;
         units->shape[1] = w.out_width;
         break;
@@ -327,7 +331,7 @@ static uint32_t describe_unit(bp_block *block, const cnn_units *units, uint32_t 
 static void describe_pool(bp_block *block, const bp_cnn_layer *layer, const uint64_t from[3])
 {
     const bp_image_window w =
-        bp_image_window_over(from, layer->kernel, layer->stride, layer->padding);
+        bp_image_window_over(from, layer->kernel, layer->stride, layer->padding, 1);
     const uint64_t shape[4] = {block->value[0].shape[0], w.out_height, w.out_width, w.channels};
     const bool max = layer->kind == BP_CNN_MAX_POOL;
     bp_node *node = add_node(block, max ? BP_NODE_MAX_POOL : BP_NODE_MEAN_POOL, 0);

@@ -6,23 +6,27 @@
 #include "layers/image_scalars.h"
 
 bp_image_window bp_image_window_over(const uint64_t image[3], const uint8_t kernel[2],
-                                     const uint8_t stride[2], uint32_t padding)
+                                     const uint8_t stride[2], uint32_t padding, uint32_t dilation)
 {
     uint64_t out[2];
-    bp_image_window w = {.height = image[0], .width = image[1], .channels = image[2]};
+    bp_image_window w = {.height = image[0],
+                         .width = image[1],
+                         .channels = image[2],
+                         .dilation = dilation != 0 ? dilation : 1};
     for (int i = 0; i < 2; i++) {
         w.kernel[i] = kernel[i] != 0 ? kernel[i] : (uint32_t)image[i];
         w.stride[i] = stride[i] != 0 ? stride[i] : 1;
+        const uint64_t span = ((uint64_t)w.kernel[i] - 1) * w.dilation + 1;
         uint64_t both = 0;
         if (padding == BP_PADDING_SAME) {
             out[i] = (image[i] + w.stride[i] - 1) / w.stride[i];
-            const uint64_t need = (out[i] - 1) * w.stride[i] + w.kernel[i];
+            const uint64_t need = (out[i] - 1) * w.stride[i] + span;
             both = out[i] > 0 && need > image[i] ? need - image[i] : 0;
             w.before[i] = (uint32_t)(both / 2);
         } else {
-            w.before[i] = padding == BP_PADDING_HALF ? w.kernel[i] / 2 : padding;
+            w.before[i] = padding == BP_PADDING_HALF ? w.kernel[i] / 2 * w.dilation : padding;
             both = image[i] + 2 * (uint64_t)w.before[i];
-            out[i] = both >= w.kernel[i] ? (both - w.kernel[i]) / w.stride[i] + 1 : 0;
+            out[i] = both >= span ? (both - span) / w.stride[i] + 1 : 0;
         }
     }
     w.out_height = out[0];
@@ -91,7 +95,7 @@ static void depthwise_forward(bp_emit *emit, const bp_convolution *layer, bp_ref
     const bp_depthwise_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
-        s.stride_width, s.top,       s.left};
+        s.stride_width, s.top,       s.left,          s.dilation};
     const bp_depthwise_operands operands = {
         .y = y,
         .x = x,
@@ -388,7 +392,7 @@ static void depthwise_backward_weight(bp_emit *emit, const bp_convolution *layer
     const bp_depthwise_backward_weight_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
-        s.stride_width, s.top,       s.left,          s.inside};
+        s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
     const bp_depthwise_backward_weight_operands operands = {
         .d_weight = d_weight, .d_y = d_y, .x = x};
     bp_emit_depthwise_backward_weight(emit, &operands, &scalars);
@@ -448,7 +452,7 @@ static void depthwise_backward_input(bp_emit *emit, const bp_convolution *layer,
     const bp_depthwise_backward_input_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
-        s.stride_width, s.top,       s.left};
+        s.stride_width, s.top,       s.left,          s.dilation};
     const bp_depthwise_backward_input_operands operands = {
         .d_x = d_x, .d_y = d_y, .weight = bp_emit_acquire(emit, layer->weight, BP_FOR_BACKWARD)};
     bp_emit_depthwise_backward_input(emit, &operands, &scalars);
@@ -467,7 +471,7 @@ static void unsee(bp_emit *emit, const bp_convolution *layer, uint64_t images, b
     const bp_patches_backward_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
-        s.stride_width, s.top,       s.left,          s.inside};
+        s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
     const bp_patches_backward_operands operands = {.d_x = d_x, .d_columns = columns};
     bp_emit_patches_backward(emit, &operands, &scalars);
 }

@@ -13,6 +13,7 @@ typedef struct bp_image_window {
     uint32_t kernel[2];               /* its height and width */
     uint32_t stride[2];
     uint32_t before[2]; /* rows above the image and columns left of it that the first one sees */
+    uint32_t dilation;  /* how far its places lie from each other; 1: side by side */
 } bp_image_window;
 
 /* A padding of whole windows: BP_PADDING_HALF is kernel / 2 on both sides, as PyTorch's networks
@@ -22,9 +23,10 @@ typedef struct bp_image_window {
 #define BP_PADDING_SAME 255u
 
 /* The window of this kernel and stride over an image; out_height or out_width is 0 where it is
- * larger than the padded image. kernel {0, 0}: the image's own size. */
+ * larger than the padded image. kernel {0, 0}: the image's own size. dilation 0 is 1; a padding of
+ * whole windows is of what they span. */
 bp_image_window bp_image_window_over(const uint64_t image[3], const uint8_t kernel[2],
-                                     const uint8_t stride[2], uint32_t padding);
+                                     const uint8_t stride[2], uint32_t padding, uint32_t dilation);
 
 /* y (batch, out_height, out_width, out): a product of what windows see and the weight (out,
  * channels, kernel height, kernel width), in PyTorch's order; or, `depthwise`, of each channel by

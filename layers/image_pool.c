@@ -10,7 +10,7 @@ void bp_pool_max_forward(bp_emit *emit, const bp_image_window *window, bp_ref x,
     const bp_window_max_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
-        s.stride_width, s.top,       s.left};
+        s.stride_width, s.top,       s.left,          s.dilation};
     const bp_window_max_operands operands = {.y = y, .place = place, .x = x};
     bp_emit_window_max(emit, &operands, &scalars);
 }
@@ -22,7 +22,7 @@ void bp_pool_max_backward(bp_emit *emit, const bp_image_window *window, bp_ref p
     const bp_window_max_backward_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
-        s.stride_width, s.top,       s.left};
+        s.stride_width, s.top,       s.left,          s.dilation};
     const bp_window_max_backward_operands operands = {.d_x = d_x, .d_y = d_y, .place = place};
     bp_emit_window_max_backward(emit, &operands, &scalars);
 }
@@ -40,7 +40,7 @@ void bp_pool_mean_backward(bp_emit *emit, const bp_image_window *window, bp_ref 
     const bp_window_mean_backward_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
-        s.stride_width, s.top,       s.left,          s.inside};
+        s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
     const bp_window_mean_backward_operands operands = {.d_x = d_x, .d_y = d_y};
     bp_emit_window_mean_backward(emit, &operands, &scalars);
 }

@@ -20,7 +20,8 @@ static inline bp_patches_scalars window_scalars(const bp_image_window *w, uint64
                                 .stride_height = w->stride[0],
                                 .stride_width = w->stride[1],
                                 .top = w->before[0],
-                                .left = w->before[1]};
+                                .left = w->before[1],
+                                .dilation = w->dilation};
 }
 
 /* The same with a flag behind them. */
@@ -28,13 +29,10 @@ static inline bp_window_mean_scalars window_flagged(const bp_image_window *w, ui
                                                     int64_t flag)
 {
     const bp_patches_scalars s = window_scalars(w, images);
-    return (bp_window_mean_scalars){s.batch,        s.height,
-                                    s.width,        s.channels,
-                                    s.pitch,        s.out_height,
-                                    s.out_width,    s.kernel_height,
-                                    s.kernel_width, s.stride_height,
-                                    s.stride_width, s.top,
-                                    s.left,         flag};
+    return (bp_window_mean_scalars){
+        s.batch,        s.height,    s.width,         s.channels,     s.pitch,
+        s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
+        s.stride_width, s.top,       s.left,          s.dilation,     flag};
 }
 
 #endif

@@ -54,11 +54,19 @@ void bp_mobilenet_expand(bp_cnn_config *own)
                            .plain = !net->expands,
                            .linear = 1,
                            .channels = mobilenet_width(net, 16)};
+    uint32_t shrunk = 2, dilation = 1; /* by the first convolution */
     for (uint32_t i = 0; i < INVERTED; i++) {
+        /* What is as small as it may be looks further instead, from the next layer on. */
+        const bool whole = shrunk == net->stride;
+        const uint8_t stride = whole ? 1 : strides[i];
+        const uint8_t apart = (uint8_t)(whole ? dilation : 1);
         *to++ = (bp_cnn_layer){.kind = BP_CNN_INVERTED,
-                               .stride = {strides[i], strides[i]},
+                               .kernel = {apart, apart},
+                               .stride = {stride, stride},
                                .padding = pad,
                                .channels = mobilenet_width(net, widths[i])};
+        dilation *= whole ? strides[i] : 1u;
+        shrunk *= stride;
     }
     *to++ = (bp_cnn_layer){.kind = BP_CNN_CONV,
                            .kernel = {1, 1},
@@ -72,16 +80,12 @@ bp_status bp_mobilenet_check(const bp_mobilenet *net, bp_error *error)
 {
     const bp_range counts[] = {{"depth_divisible_by", net->divisor, 1, 1u << 14},
                                {"min_depth", net->least, 1, 1u << 14}};
+    const bp_range stride = {"output_stride", net->stride, 1, 32};
     const bp_real_range reals[] = {{"depth_multiplier", net->multiplier, 1e-6, 1e3},
                                    {"expand_ratio", net->expansion, 1e-6, 1e3}};
     BP_TRY(bp_ranges_check(counts, 2, "mobilenet_v2", error));
     BP_TRY(bp_real_ranges_check(reals, 2, "mobilenet_v2", error));
-    if (net->stride != 32) {
-        return bp_error_limit(error, BP_ERR_USAGE, "mobilenet_v2",
-                              "windows that see places apart (dilation) are not computed",
-                              "output_stride", net->stride, BP_LIMIT_EXACT, 32);
-    }
-    return BP_OK;
+    return bp_ranges_check(&stride, 1, "mobilenet_v2", error);
 }
 
 char *bp_mobilenet_prefix(char *to, uint32_t layer)

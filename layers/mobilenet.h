@@ -12,7 +12,7 @@ void bp_mobilenet_expand(bp_cnn_config *own);
 /* The width in the middle of a layer over `channels`. */
 uint32_t bp_mobilenet_inner(const bp_mobilenet *net, uint64_t channels);
 
-/* BP_ERR_USAGE: widths that are none, or a net that would look at places apart (dilation). */
+/* BP_ERR_USAGE: widths or strides that are none. */
 bp_status bp_mobilenet_check(const bp_mobilenet *net, bp_error *error) BP_MUST_CHECK;
 
 /* What the names of a layer's parameters begin with, and the name of unit `unit` of a layer with

@@ -37,7 +37,8 @@ static bp_ref vit_patches(bp_emit *emit, const bp_image_window *w)
                                         .kernel_height = w->kernel[0],
                                         .kernel_width = w->kernel[1],
                                         .stride_height = w->stride[0],
-                                        .stride_width = w->stride[1]};
+                                        .stride_width = w->stride[1],
+                                        .dilation = 1};
     bp_emit_patches(emit, &operands, &scalars);
     return operands.columns;
 }

@@ -15,7 +15,7 @@ static void plan_window_scalars(bp_cuda_plan *plan)
         (uint64_t)s->channels,      (uint64_t)s->pitch,         (uint64_t)s->out_height,
         (uint64_t)s->out_width,     (uint64_t)s->kernel_height, (uint64_t)s->kernel_width,
         (uint64_t)s->stride_height, (uint64_t)s->stride_width,  (uint64_t)s->top,
-        (uint64_t)s->left};
+        (uint64_t)s->left,          (uint64_t)s->dilation};
     bp_cuda_value_of(plan, &p, sizeof p, sizeof(uint64_t));
 }
 

@@ -42,8 +42,10 @@ BP_DEVICE place place_of(uint64_t i, uint64_t height, uint64_t width, uint64_t c
 BP_DEVICE bool seen_by(const bp_window_parameters *w, place at, uint64_t t, const float *image,
                        const float **x)
 {
-    int64_t iy = (int64_t)(at.y * w->stride_height + t / w->kernel_width) - (int64_t)w->top;
-    int64_t ix = (int64_t)(at.x * w->stride_width + t % w->kernel_width) - (int64_t)w->left;
+    int64_t iy =
+        (int64_t)(at.y * w->stride_height + t / w->kernel_width * w->dilation) - (int64_t)w->top;
+    int64_t ix =
+        (int64_t)(at.x * w->stride_width + t % w->kernel_width * w->dilation) - (int64_t)w->left;
     if (iy < 0 || iy >= (int64_t)w->height || ix < 0 || ix >= (int64_t)w->width) {
         return false;
     }
@@ -56,8 +58,8 @@ BP_DEVICE bool seen_by(const bp_window_parameters *w, place at, uint64_t t, cons
 BP_DEVICE bool seeing(const bp_window_parameters *w, place at, uint64_t t, uint64_t each,
                       uint64_t *first)
 {
-    int64_t y = (int64_t)(at.y + w->top) - (int64_t)(t / w->kernel_width);
-    int64_t x = (int64_t)(at.x + w->left) - (int64_t)(t % w->kernel_width);
+    int64_t y = (int64_t)(at.y + w->top) - (int64_t)(t / w->kernel_width * w->dilation);
+    int64_t x = (int64_t)(at.x + w->left) - (int64_t)(t % w->kernel_width * w->dilation);
     if (y < 0 || x < 0 || (uint64_t)y % w->stride_height != 0 ||
         (uint64_t)x % w->stride_width != 0) {
         return false;
@@ -228,10 +230,13 @@ BP_KERNEL bp_window_max_backward(float *d_x, const float *d_y, const float *wher
     d_x[image_element(&w, at)] = sum;
 }
 
-/* How many of `kernel` places from `from` on are below `size` and not negative. */
-BP_DEVICE int64_t inside_of(int64_t from, int64_t kernel, int64_t size)
+/* How many of `kernel` places, `apart` from each other and the first of them `from`, are below
+ * `size` and not negative. */
+BP_DEVICE int64_t inside_of(int64_t from, int64_t kernel, int64_t size, int64_t apart)
 {
-    int64_t low = from < 0 ? 0 : from, high = from + kernel < size ? from + kernel : size;
+    int64_t low = from < 0 ? (apart - 1 - from) / apart : 0;
+    int64_t most = size > from ? (size - from + apart - 1) / apart : 0;
+    int64_t high = most < kernel ? most : kernel;
     return high > low ? high - low : 0;
 }
 
@@ -240,9 +245,9 @@ BP_DEVICE float divisor_of(const bp_window_parameters *w, uint64_t oy, uint64_t 
     int64_t count = (int64_t)places_of(w);
     if (inside != 0) {
         count = inside_of((int64_t)(oy * w->stride_height) - (int64_t)w->top,
-                          (int64_t)w->kernel_height, (int64_t)w->height) *
+                          (int64_t)w->kernel_height, (int64_t)w->height, (int64_t)w->dilation) *
                 inside_of((int64_t)(ox * w->stride_width) - (int64_t)w->left,
-                          (int64_t)w->kernel_width, (int64_t)w->width);
+                          (int64_t)w->kernel_width, (int64_t)w->width, (int64_t)w->dilation);
     }
     return count > 0 ? (float)count : 1.0f;
 }

@@ -92,6 +92,7 @@ typedef struct bp_window_parameters {
     uint64_t stride_width;
     uint64_t top;
     uint64_t left;
+    uint64_t dilation;
 } bp_window_parameters;
 
 #endif

@@ -31,6 +31,15 @@ fi
 on_gpu adapters 2 --learning-rate 1e-3 --lora-r 2
 expect 2 'conv_3x3.convolution.weight.*each channel' plan --model "$golden" --lora-r 2 --target-modules convolution
 
+# Strides that become holes, as output_stride asks.
+mkdir "$work/eighth"
+sed 's/"output_stride": 32/"output_stride": 8/' $golden/config.json >"$work/eighth/config.json"
+cp $golden/model.safetensors $golden/preprocessor_config.json "$work/eighth" 2>/dev/null
+same_steps apart 4 2 -- --model "$work/eighth" -- --learning-rate 1e-3
+grep -q '"output_stride": 8' "$work/apart/config.json"
+check $? "output_stride comes out as it went in"
+golden=$work/eighth on_gpu apart 2 --learning-rate 1e-3
+
 # A preset.
 run plan --model mobilenet-v2 --per-device-train-batch-size 1 --json
 [[ $code -eq 0 && $(json parameters) -eq 3540265 ]]
@@ -38,7 +47,7 @@ check $? "the parameters and running statistics of transformers, 3,506,153 and 3
 
 refused <<'END2'
 4 s/"hidden_act":."relu6"/"hidden_act":"gelu"/ hidden_act
-2 s/"output_stride":.32/"output_stride":16/ output_stride
+4 s/"output_stride":.32/"output_stride":0/ output_stride
 4 s/"depth_divisible_by":.4/"depth_divisible_by":0/ depth_divisible_by
 2 s/"depth_multiplier":.0.1/"depth_multiplier":0.0/ depth_multiplier
 2 s/"expand_ratio":.6.0/"expand_ratio":0.0/ expand_ratio

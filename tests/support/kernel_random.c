@@ -415,7 +415,8 @@ static void draw_window(dice *d, bp_kernel kernel, any_scalars *s)
                                 .stride_height = roll(d, 1, 3),
                                 .stride_width = roll(d, 1, 3),
                                 .top = roll(d, 0, 2),
-                                .left = roll(d, 0, 2)};
+                                .left = roll(d, 0, 2),
+                                .dilation = roll(d, 1, 3)};
     const bool flag = kernel == BP_KERNEL_patches_backward || kernel == BP_KERNEL_window_mean ||
                       kernel == BP_KERNEL_depthwise_backward_weight ||
                       kernel == BP_KERNEL_window_mean_backward;

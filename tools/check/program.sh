@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The program is one binary, under 3.603 MB without its GPU code (of which zlib and libzstd, for packed data, are 0.2), that needs libc, libm and libpthread and nothing else.
+# The program is one binary, under 3.607 MB without its GPU code (of which zlib and libzstd, for packed data, are 0.2), that needs libc, libm and libpthread and nothing else.
 # verifies house-5.6c4a
 program=$BUILD/bedplate
 [[ -x $program ]] || { echo "$program is not built"; exit 1; }
@@ -12,7 +12,7 @@ bytes=$(stat -c %s "$stripped")
 rm -f "$stripped"
 ptx=$(cat device/kernels/*.ptx 2>/dev/null | wc -c)
 bytes=$((bytes - ptx))
-most=3602500
+most=3606600
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"
 [[ -z $bad ]] && { echo "$bytes bytes, and $ptx of PTX"; exit 0; }
 echo "$bad"

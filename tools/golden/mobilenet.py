@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Makes tests/golden/images/mobilenet_*.safetensors: what transformers' MobileNetV2ForImageClassification computes in
 float64, in the form of tools/golden/images.py, with `mobilenet` (float64: depth_multiplier, expand_ratio,
-depth_divisible_by, min_depth, and whether first_layer_is_expansion, finegrained_output and tf_padding are false) in place
-of `layers`; and tests/golden/mobilenet/, a directory as transformers saves it, with eval.json: the logits and the loss of
+depth_divisible_by, min_depth, whether first_layer_is_expansion, finegrained_output and tf_padding are false; output_stride where that is not 32) in
+place of `layers`; and tests/golden/mobilenet/, a directory as transformers saves it, with eval.json: the logits and the loss of
 images.csv. Nothing is dropped. Files hold only what the tests read of STEPS steps.
 
-Run from the repository root: tools/golden/mobilenet.py (needs torch, transformers, numpy, safetensors; written with
+Run from the repository root: tools/golden/mobilenet.py [OUT NAME..] (needs torch, transformers, numpy, safetensors; written with
 transformers 5.24; a minute on one core).
 """
 import math
@@ -19,6 +19,7 @@ import transformers
 from image_case import directory, save, single, train
 
 OUT = sys.argv[1] if len(sys.argv) > 1 else "tests/golden/"
+ONLY = sys.argv[2:]  # names, where not all are made
 STEPS = 20
 
 
@@ -43,12 +44,14 @@ def kept(model):
 
 
 def make(name, seed, rows=7, size=33, channels=3, classes=3, batch=4, accumulation=1, multiplier=0.1, ratio=6.0, divisor=4,
-         least=4, first=True, fine=False, tf=True, frozen=False):
+         least=4, first=True, fine=False, tf=True, frozen=False, stride=32):
+    if ONLY and name not in ONLY:
+        return
     g = torch.Generator().manual_seed(seed)
     model = transformers.MobileNetV2ForImageClassification(transformers.MobileNetV2Config(
         num_channels=channels, image_size=size, depth_multiplier=multiplier, expand_ratio=ratio, depth_divisible_by=divisor,
         min_depth=least, first_layer_is_expansion=first, finegrained_output=fine, tf_padding=tf, classifier_dropout_prob=0.0,
-        num_labels=classes)).double()
+        num_labels=classes, output_stride=stride)).double()
     draw(model, g)
     x = torch.randn((rows, size, size, channels), generator=g).float()
     labels = torch.randint(classes, (rows,), generator=g)
@@ -61,11 +64,14 @@ def make(name, seed, rows=7, size=33, channels=3, classes=3, batch=4, accumulati
     tensors.update(train(see, list(model.named_parameters()), x, labels, batch, accumulation, STEPS,
                          lambda: {"first." + n: single(b) for n, b in kept(model).items()}))
     tensors.update({"after." + n: single(b) for n, b in kept(model).items()})
-    tensors["mobilenet"] = np.array([multiplier, ratio, divisor, least, not first, not fine, not tf], np.float64)
+    tensors["mobilenet"] = np.array([multiplier, ratio, divisor, least, not first, not fine, not tf]
+                                    + [stride] * (stride != 32), np.float64)
     save(OUT + "images/mobilenet_" + name + ".safetensors", tensors, x, labels, classes, batch, accumulation, frozen)
 
 
 def whole():
+    if ONLY:
+        return
     g = torch.Generator().manual_seed(5)
     model = transformers.MobileNetV2ForImageClassification(transformers.MobileNetV2Config(
         image_size=32, depth_multiplier=0.1, depth_divisible_by=4, min_depth=4, finegrained_output=False, num_labels=3,
@@ -79,4 +85,8 @@ os.makedirs(OUT + "mobilenet", exist_ok=True)
 # Bedplate's; of this seed's numbers, and where norms take running statistics, they are within 1e-5.
 make("plain", 12, size=47, channels=1, rows=11, batch=8)
 make("half", 51, size=40, channels=1, tf=False, first=False, ratio=2.5, multiplier=0.15, frozen=True)
+# Strides that become holes: 2 and 4 apart, 2 apart, and from the first layer on 2 to 16.
+make("apart", 61, size=33, channels=1, rows=5, batch=5, frozen=True, stride=8)
+make("apart_half", 22, size=24, channels=1, tf=False, frozen=True, stride=16, multiplier=0.15)
+make("apart_all", 55, size=17, channels=1, rows=5, batch=5, frozen=True, stride=2)
 whole()

@@ -34,17 +34,17 @@ static uint64_t window_image_tasks(const void *scalars)
 /* The image's row that place ky of the windows of row oy sees, or -1. */
 static inline int64_t window_y(const window_scalars *s, int64_t oy, int64_t ky)
 {
-    const int64_t y = oy * s->stride_height + ky - s->top;
+    const int64_t y = oy * s->stride_height + ky * s->dilation - s->top;
     return y >= 0 && y < s->height ? y : -1;
 }
 
 static inline int64_t window_x(const window_scalars *s, int64_t ox, int64_t kx)
 {
-    const int64_t x = ox * s->stride_width + kx - s->left;
+    const int64_t x = ox * s->stride_width + kx * s->dilation - s->left;
     return x >= 0 && x < s->width ? x : -1;
 }
 
-/* The window that sees place y of an image at its place k, or -1. */
+/* The window that sees place y of an image k behind its beginning, or -1. */
 static inline int64_t window_over(int64_t y, int64_t k, int64_t before, int64_t stride,
                                   int64_t count)
 {
@@ -54,12 +54,12 @@ static inline int64_t window_over(int64_t y, int64_t k, int64_t before, int64_t 
 
 static inline int64_t window_over_y(const window_scalars *s, int64_t y, int64_t ky)
 {
-    return window_over(y, ky, s->top, s->stride_height, s->out_height);
+    return window_over(y, ky * s->dilation, s->top, s->stride_height, s->out_height);
 }
 
 static inline int64_t window_over_x(const window_scalars *s, int64_t x, int64_t kx)
 {
-    return window_over(x, kx, s->left, s->stride_width, s->out_width);
+    return window_over(x, kx * s->dilation, s->left, s->stride_width, s->out_width);
 }
 
 static inline const float *image_at(const window_scalars *s, const float *image, int64_t b,
@@ -365,10 +365,13 @@ static void window_max_backward_run(const bp_host_call *call, uint64_t first, ui
     }
 }
 
-/* How many of `kernel` places from `from` on are below `size` and not negative. */
-static inline int64_t window_inside(int64_t from, int64_t kernel, int64_t size)
+/* How many of `kernel` places, `apart` from each other and the first of them `from`, are below
+ * `size` and not negative. */
+static inline int64_t window_inside(int64_t from, int64_t kernel, int64_t size, int64_t apart)
 {
-    const int64_t low = from < 0 ? 0 : from, high = from + kernel < size ? from + kernel : size;
+    const int64_t low = from < 0 ? (apart - 1 - from) / apart : 0;
+    const int64_t most = size > from ? (size - from + apart - 1) / apart : 0;
+    const int64_t high = most < kernel ? most : kernel;
     return high > low ? high - low : 0;
 }
 
@@ -377,8 +380,10 @@ static inline float window_divisor(const bp_window_mean_scalars *s, int64_t oy, 
 {
     int64_t count = s->kernel_height * s->kernel_width;
     if (s->inside != 0) {
-        count = window_inside(oy * s->stride_height - s->top, s->kernel_height, s->height) *
-                window_inside(ox * s->stride_width - s->left, s->kernel_width, s->width);
+        count =
+            window_inside(oy * s->stride_height - s->top, s->kernel_height, s->height,
+                          s->dilation) *
+            window_inside(ox * s->stride_width - s->left, s->kernel_width, s->width, s->dilation);
     }
     return count > 0 ? (float)count : 1.0f;
 }

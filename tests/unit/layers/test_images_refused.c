@@ -17,7 +17,7 @@
 
 enum { INPUT, OUTPUT, STATISTICS };
 
-static const bp_image_window window = {4, 5, 3, 3, 4, {2, 2}, {1, 1}, {0, 0}};
+static const bp_image_window window = {4, 5, 3, 3, 4, {2, 2}, {1, 1}, {0, 0}, 1};
 
 /* One node that reads the block's input (2, 4, 5, 3). */
 static bp_block one_node(bp_node node, uint64_t out, bool places)
@@ -187,7 +187,7 @@ static void test_windows_over_small_images(void **state)
         const uint64_t image[3] = {rows[i].height, rows[i].height, 1};
         const uint8_t kernel[2] = {rows[i].kernel, rows[i].kernel};
         const uint8_t stride[2] = {rows[i].stride, rows[i].stride};
-        const bp_image_window w = bp_image_window_over(image, kernel, stride, BP_PADDING_SAME);
+        const bp_image_window w = bp_image_window_over(image, kernel, stride, BP_PADDING_SAME, 1);
         assert_int_equal(w.out_height, rows[i].out);
         assert_int_equal(w.out_width, rows[i].out);
         assert_int_equal(w.before[0], rows[i].before);

@@ -17,14 +17,18 @@
 #define AT(c, kernel, name) kernel_case_at((c), 0, OPERAND(kernel, name))
 
 enum { B = 2, H = 7, W = 6, C = 19, PITCH = 21, OH = 4, OW = 3, KH = 3, KW = 2, K = KH * KW };
-enum { SH = 2, SW = 2, TOP = 1, LEFT = 1, IMAGE = B * H * W, WINDOWS = B * OH * OW };
+enum { SH = 2, SW = 2, TOP = 2, LEFT = 1, IMAGE = B * H * W, WINDOWS = B * OH * OW };
 
-static const bp_patches_scalars shape = {B, H, W, C, PITCH, OH, OW, KH, KW, SH, SW, TOP, LEFT};
+/* How far the places of a window lie from each other. */
+static int64_t apart = 1;
+
+static bp_patches_scalars shape = {B, H, W, C, PITCH, OH, OW, KH, KW, SH, SW, TOP, LEFT, 1};
 
 /* Which place of an image window `w` sees at its place t; -1: none. */
 static int64_t seen(int64_t w, int64_t t)
 {
-    const int64_t y = w / OW % OH * SH + t / KW - TOP, x = w % OW * SW + t % KW - LEFT;
+    const int64_t y = w / OW % OH * SH + t / KW * apart - TOP;
+    const int64_t x = w % OW * SW + t % KW * apart - LEFT;
     const bool inside = y >= 0 && y < H && x >= 0 && x < W;
     return inside ? (w / (OH * OW) * H + y) * W + x : -1;
 }
@@ -46,8 +50,8 @@ static void check_patches(kernel_device *on)
 
 static void check_patches_backward(kernel_device *on, int64_t accumulate)
 {
-    const bp_patches_backward_scalars s = {B,  H,  W,  C,  PITCH, OH,   OW,
-                                           KH, KW, SH, SW, TOP,   LEFT, accumulate};
+    const bp_patches_backward_scalars s = {B,  H,  W,  C,   PITCH, OH,    OW,        KH,
+                                           KW, SH, SW, TOP, LEFT,  apart, accumulate};
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_patches_backward, &s, 1, 0);
     float *d_x = AT(&c, patches_backward, d_x), *d = AT(&c, patches_backward, d_columns);
@@ -125,8 +129,8 @@ static void check_depthwise_input(kernel_device *on)
 
 static void check_depthwise_weight(kernel_device *on, int64_t accumulate)
 {
-    const bp_depthwise_backward_weight_scalars s = {B,  H,  W,  C,  PITCH, OH,   OW,
-                                                    KH, KW, SH, SW, TOP,   LEFT, accumulate};
+    const bp_depthwise_backward_weight_scalars s = {B,  H,  W,  C,   PITCH, OH,    OW,        KH,
+                                                    KW, SH, SW, TOP, LEFT,  apart, accumulate};
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_depthwise_backward_weight, &s, 1, 0);
     float *d_w = AT(&c, depthwise_backward_weight, d_weight);
@@ -200,7 +204,7 @@ static void check_max(kernel_device *on, bool places)
 /* A NaN is the largest, and infinities are numbers. */
 static void check_max_of_nan(kernel_device *on)
 {
-    const bp_window_max_scalars s = {1, 1, 4, 1, 1, 1, 2, 1, 2, 1, 2, 0, 0};
+    const bp_window_max_scalars s = {1, 1, 4, 1, 1, 1, 2, 1, 2, 1, 2, 0, 0, 1};
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_window_max, &s, 1, 0);
     float *x = AT(&c, window_max, x), *y = AT(&c, window_max, y),
@@ -214,7 +218,8 @@ static void check_max_of_nan(kernel_device *on)
 
 static void check_mean(kernel_device *on, int64_t inside)
 {
-    const bp_window_mean_scalars s = {B, H, W, C, PITCH, OH, OW, KH, KW, SH, SW, TOP, LEFT, inside};
+    const bp_window_mean_scalars s = {B,  H,  W,  C,   PITCH, OH,    OW,    KH,
+                                      KW, SH, SW, TOP, LEFT,  apart, inside};
     kernel_case c, back;
     kernel_case_init(&c, on->device, BP_KERNEL_window_mean, &s, 1, 0);
     kernel_case_init(&back, on->device, BP_KERNEL_window_mean_backward, &s, 1, 0);
@@ -248,8 +253,9 @@ static void check_mean(kernel_device *on, int64_t inside)
     kernel_case_free(&back);
 }
 
-static void windows_on(kernel_device *on)
+static void windows_apart_on(kernel_device *on, int64_t dilation)
 {
+    apart = shape.dilation = dilation;
     check_patches(on);
     for (int flag = 0; flag < 2; flag++) {
         check_patches_backward(on, flag);
@@ -260,6 +266,13 @@ static void windows_on(kernel_device *on)
     }
     check_depthwise_input(on);
     check_max_of_nan(on);
+}
+
+static void windows_on(kernel_device *on)
+{
+    for (int64_t dilation = 1; dilation < 4; dilation++) {
+        windows_apart_on(on, dilation);
+    }
 }
 
 /* verifies device-3.0681 */
