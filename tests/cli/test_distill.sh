@@ -24,6 +24,12 @@ cmp -s "$work/said" "$work/again"
 check $? "other batches and threads write the same bytes" "$err"
 
 # What stands at the output stays until there is something whole; and it is nothing that is read.
+# What a killed run leaves, half a file, is no hindrance, and no part of the next.
+run distill --model "$work/teacher" "${shape[@]}" --distill-top-k 4 --output "$work/whole"
+head -c 1000 "$work/whole" >"$work/killed.tmp"
+run distill --model "$work/teacher" "${shape[@]}" --distill-top-k 4 --output "$work/killed"
+[[ $code -eq 0 && ! -e $work/killed.tmp ]] && cmp -s "$work/whole" "$work/killed"
+check $? "a rerun behind a killed run makes the whole file" "$err"
 mkdir "$work/again.tmp"
 expect 6 'again.tmp' distill --model "$work/teacher" "${shape[@]}" --distill-top-k 4 --output "$work/again"
 cmp -s "$work/said" "$work/again"
