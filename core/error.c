@@ -6,11 +6,10 @@
 
 static void copy_name(char *to, size_t room, const char *from)
 {
-    size_t length = strlen(from);
-    if (length >= room) {
-        length = room - 1;
+    size_t length = 0;
+    for (; length + 1 < room && from[length] != '\0'; length++) {
+        to[length] = from[length];
     }
-    memcpy(to, from, length);
     to[length] = '\0';
 }
 

@@ -142,6 +142,15 @@ too_small() {
 236K no room is left for the stack"
 }
 
+# without_digest CORE NAME BYTES: a trainer's code alone, built without the digest, is at most that (docs/appliance.md).
+without_digest() {
+    local folder=$work/$1-$2 code
+    make -s -C "$folder" clean
+    make -s -C "$folder" STEPS="$steps" CFLAGS="$(sed -n 's/^CFLAGS = //p' "build/$1/kit/kit.mk") -DNO_DIGEST" example
+    code=$(arm-none-eabi-size -A "$folder/example" | awk '$1 == ".text" { print $2 }')
+    judge "$((${code:-$3 + 1} <= $3))" 1 "$1: $2 without the digest: ${code:-no} bytes of code of $3"
+}
+
 # moves CORE BOARD: the MLP's state in a flash goes from `bedplate train` to the board, from there to this machine and
 # back to a folder: all end where one run ends. A board refuses the state of another plan.
 # verifies device-21.354b
@@ -222,6 +231,7 @@ while read -r core board names; do
         on_board "$core" "$board" "$name" "$program" "$said"
     done
     [[ " $names " != *" kws "* ]] || too_small "$core"
+    [[ $core != cortex-m7 || -n $long ]] || { without_digest "$core" gpt 24576 && without_digest "$core" mlp 16384; }
     [[ -n $long$size || $core == cortex-m4 || $core == aarch64 ]] || moves "$core" "$board"
 done <<<"$boards"
 echo "$passed passed, $failed failed"

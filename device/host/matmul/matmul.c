@@ -26,6 +26,9 @@ typedef struct product {
     bp_dtype c;
     bp_dtype type;
     const bp_quantised_matrix *weights; /* b, where it is quantised; else NULL */
+    /* Reads an element of these. A pointer, so that a program without the quantised kernel links no
+     * codes. */
+    float (*weight)(const bp_quantised_matrix *weights, size_t i, bp_dtype type);
 } product;
 
 static size_t least(size_t a, size_t b)
@@ -44,7 +47,7 @@ typedef struct tile {
 static float load_b(const product *x, size_t i)
 {
     if (x->weights != NULL) {
-        return bp_element_round(bp_quantised_value(x->weights, i), x->type);
+        return x->weight(x->weights, i, x->type);
     }
     return bp_element_load(x->p->b, i, x->type);
 }
@@ -189,8 +192,10 @@ static void matmul_run_tasks(const product *x, uint64_t first, uint64_t last)
 static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     (void)worker;
-    const product x = {call->scalars, call->pointers, bp_call_type(call, 0), bp_call_type(call, 2),
-                       NULL};
+    const product x = {.s = call->scalars,
+                       .p = call->pointers,
+                       .c = bp_call_type(call, 0),
+                       .type = bp_call_type(call, 2)};
     matmul_run_tasks(&x, first, last);
 }
 
@@ -202,13 +207,23 @@ static uint64_t quantised_tasks(const void *scalars)
     return matmul_tasks(&s);
 }
 
+static float quantised_weight(const bp_quantised_matrix *weights, size_t i, bp_dtype type)
+{
+    return bp_element_round(bp_quantised_value(weights, i), type);
+}
+
 static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     (void)worker;
     const bp_matmul_scalars s = bp_matmul_as_plain(call->scalars);
     const bp_matmul_pointers p = bp_matmul_plain_pointers(call->pointers);
     const bp_quantised_matrix weights = bp_matmul_weights(call);
-    const product x = {&s, &p, bp_call_type(call, 0), bp_call_type(call, 2), &weights};
+    const product x = {.s = &s,
+                       .p = &p,
+                       .c = bp_call_type(call, 0),
+                       .type = bp_call_type(call, 2),
+                       .weights = &weights,
+                       .weight = quantised_weight};
     matmul_run_tasks(&x, first, last);
 }
 
