@@ -119,7 +119,9 @@ typedef struct bp_scaling {
 } bp_scaling;
 
 /* Gradient release: each stage is updated inside backward, and no full gradient ever exists.
- *   EXACT          what the ordinary form computes. Several micro-batches go stage by stage;
+ *   EXACT          what the ordinary form computes. Several micro-batches go stage by stage, so
+ *                  that a table which a masked language model's head shares (no sliced_tables in
+ *                  core/compile/model.h) is added up in another order;
  *                  clipping and loss scaling run backward twice, the first time for the norm.
  *   PREVIOUS_NORM  the same with one backward: the clip factor is min(1, max_norm / (|g'| + 1e-6)),
  *                  g' the whole gradient of the applied step before. The first step has none and is

@@ -31,6 +31,6 @@ ptx-coverage: $(PTX_COVERED)
 	    { echo "fails: $$t"; echo "0 passed, 1 failed"; exit 1; }; done
 	@tools/ptx/coverage.py $(BUILD)/ptx-coverage/*
 ptx-covered:
-	@ls $(BUILD)/ptx-coverage/*.ptx >/dev/null 2>&1 || \
-	    { echo "no test program was counted: make test does it"; echo "0 passed, 1 failed"; exit 1; }
+	@for t in $(notdir $(PTX_COVERED)); do ls $(BUILD)/ptx-coverage/$$t.*.ptx >/dev/null 2>&1 || \
+	    { echo "$$t was not counted: make test does it"; echo "0 passed, 1 failed"; exit 1; }; done
 	@tools/ptx/coverage.py $(BUILD)/ptx-coverage/*

@@ -142,7 +142,7 @@ static void test_policies(void **state)
 
 /* Clipping forms the norm in a backward of its own under gradient release, from sums in another
  * order. */
-/* verifies compile-8.52a8 */
+/* verifies compile-8.b061 */
 static void test_release_with_clipping(void **state)
 {
     (void)state;

@@ -134,7 +134,7 @@ static void test_kept_sets(void **state)
 
 /* Under release with several micro-batches, and with clipping, which forms the norm first, sums are
  * added in other orders. */
-/* verifies compile-8.52a8 */
+/* verifies compile-8.b061 */
 static void test_release(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static bp_spec spec_of(const bp_model *model, bp_task task, bool untied)
     return spec;
 }
 
-/* verifies compile-8.52a8 */
+/* verifies compile-8.b061 */
 static void tables_in_slices(void **state)
 {
     (void)state;

@@ -103,6 +103,21 @@ static void test_cosine(void **state)
     assert_near(bp_rate_cosine(&warm, 9), 0.0);
 }
 
+/* Each of the cycles has the rates of the first one, to the last bit: where the parts of the way
+ * are exact, so is what is left of it. */
+/* verifies optim-4.eab5 */
+static void test_cosine_with_restarts(void **state)
+{
+    (void)state;
+    const bp_rate_options four = {.learning_rate = 1.0, .total_steps = 64, .cycles = 4.0};
+    for (uint64_t step = 16; step < 64; step++) {
+        assert_true(bp_rate_cosine_with_restarts(&four, step) ==
+                    bp_rate_cosine_with_restarts(&four, step - 16));
+    }
+    assert_near(bp_rate_cosine_with_restarts(&four, 40), 0.5);
+    assert_near(bp_rate_cosine_with_restarts(&four, 64), 0.0);
+}
+
 /* verifies optim-4.eab5 */
 static void test_warmup_stable_decay(void **state)
 {
@@ -164,8 +179,11 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constant), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_cosine),   cmocka_unit_test(test_warmup_stable_decay),
+        cmocka_unit_test(test_constant),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_cosine),
+        cmocka_unit_test(test_cosine_with_restarts),
+        cmocka_unit_test(test_warmup_stable_decay),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

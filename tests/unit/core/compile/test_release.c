@@ -72,7 +72,7 @@ static double compare(const bp_spec *plain, const bp_spec *released, bool *exact
 }
 
 /* One micro-batch: everything is added in the same order, so all bits are equal. */
-/* verifies compile-8.52a8 */
+/* verifies compile-8.b061 */
 static void test_one_micro_batch_is_exact(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void test_one_micro_batch_is_exact(void **state)
     }
 }
 
-/* verifies compile-8.52a8 */
+/* verifies compile-8.b061 */
 static void test_accumulation_and_clipping(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ static void test_accumulation_and_clipping(void **state)
 }
 
 /* With the shared table frozen nothing is added in another order. */
-/* verifies compile-8.52a8 */
+/* verifies compile-8.b061 */
 static void test_accumulation_is_exact_without_sharing(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void test_accumulation_is_exact_without_sharing(void **state)
 
 /* A head with a table of its own: each of the two tables is formed in slices behind its stage, and
  * neither ever has a whole gradient; equal bits where everything is added in one order. */
-/* verifies compile-8.52a8 */
+/* verifies compile-8.b061 */
 static void test_tables_of_their_own_are_sliced(void **state)
 {
     (void)state;

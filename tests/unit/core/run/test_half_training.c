@@ -315,7 +315,7 @@ static void the_scale_moves_as_in_pytorch(void **state)
 
 /* A second backward carries the loss scale of its step, though the decision before it has moved it:
  * up until it overflows, and down again. */
-/* verifies compile-8.52a8 */
+/* verifies compile-8.b061 */
 static void released_gradients_have_the_scale_of_their_step(void **state)
 {
     (void)state;
