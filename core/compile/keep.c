@@ -156,6 +156,7 @@ static void keep_find(keep *k)
     const bp_graph *graph = k->graph;
     memset(k->newest, 0, graph->used.buffers * sizeof *k->newest);
     k->count = 0;
+    k->copies[KEEP_NONE] = (keep_copy){0};
     for (uint32_t i = k->first; i < k->end; i++) {
         const bp_op *op = &graph->ops[i];
         if (op->kernel != BP_KERNEL_copy_begin) {
@@ -206,19 +207,20 @@ static void keep_list_gaps(keep *k)
     k->gaps = 0;
     for (uint32_t i = 1; i <= k->count; i++) {
         const keep_copy *copy = &k->copies[i];
-        const bp_buffer *now = &graph->buffers[copy->to];
-        const bp_buffer *before = &graph->buffers[k->copies[copy->before].to];
-        const uint64_t bytes = bp_report_rounded(graph, now);
         if (copy->before == KEEP_NONE) {
             continue;
         }
+        const bp_buffer *now = &graph->buffers[copy->to];
+        const bp_buffer *before = &graph->buffers[k->copies[copy->before].to];
+        const uint64_t bytes = bp_report_rounded(graph, now);
+        const uint32_t both = now->upper < before->upper ? now->upper : before->upper;
         if (before->upper < now->lower) {
             k->gap[k->gaps++] =
                 (bp_keep_gap){.bytes = bytes, .from = before->upper, .to = now->lower, .name = i};
             continue;
         }
         k->instead[copy->to] = k->copies[copy->before].to;
-        for (uint32_t t = now->lower; t < before->upper; t++) {
+        for (uint32_t t = now->lower; t < both; t++) {
             k->load[t] -= bytes;
         }
     }

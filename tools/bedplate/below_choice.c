@@ -361,6 +361,8 @@ void below_json(output *out, const below_traffic *t)
     json_count(out, "in_flight_bytes", step->flight);
     if (t->choice.made) {
         json_count(out, "chosen_bytes_per_step", t->choice.moved);
+    }
+    if (t->choice.made && t->keep.bytes == 0) {
         json_count(out, "least_bytes_per_step", t->choice.least);
     }
     if (t->keep.most > 0) {
@@ -410,8 +412,11 @@ void below_put(bp_text *text, const below_traffic *t)
                              : t->choice.kind == BP_BELOW_STATES  ? "states"
                              : t->choice.kind == BP_BELOW_WEIGHTS ? "trained weights"
                                                                   : "gradients");
-        bp_text_string(text, " that were chosen; of no choice that fits are it less than ");
-        bp_text_grouped(text, t->choice.least);
+        bp_text_string(text, " that were chosen");
+        if (t->keep.bytes == 0) { /* the bound knows of no room in which they are */
+            bp_text_string(text, "; of no choice that fits and keeps nothing are it less than ");
+            bp_text_grouped(text, t->choice.least);
+        }
         bp_text_char(text, '\n');
     }
     if (t->keep.most > 0) {

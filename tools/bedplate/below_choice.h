@@ -23,8 +23,8 @@
 typedef struct below_chosen {
     bool made;
     bp_below_kind kind;
-    uint64_t moved; /* bytes a step, for what was chosen of that kind */
-    uint64_t least; /* for which no choice of it that fits moves less */
+    uint64_t moved; /* bytes a step, for what was chosen of that kind, less what is kept */
+    uint64_t least; /* no choice of it that fits moves less, where nothing is kept */
 } below_chosen;
 
 typedef struct below_choice {

@@ -2,7 +2,8 @@
 /* As little below as fits. Kinds go there in order: frozen weights first, which wear nothing, then
  * states, then the weights that are trained, then gradients and checkpoints, where they are named.
  * Of the last kind, of which not all has to, as many of
- * each size are chosen as move the fewest bytes in a step (core/compile/leave.h).
+ * each size are chosen as move the fewest bytes in a step in which nothing is kept
+ * (core/compile/leave.h); where more of it and what is kept then move fewer, there may be more.
  *
  * What is below frees its bytes, and those in flight take some. So the choice for what is missing
  * without any of that kind bounds all choices from below; where it does not fit for what is in
@@ -93,7 +94,7 @@ static bp_status least_sizes(least *l, const bp_spec *spec, bp_error *error)
         uint32_t buffers[4];
         uint64_t bytes = 0, cost = 0;
         if (i == 0) {
-            below_moved(&runtime, moved);
+            (void)below_moved(&runtime, moved);
         }
         const uint32_t count = least_buffers(p, l->kind, buffers);
         for (uint32_t k = 0; k < count; k++) {
@@ -155,30 +156,31 @@ static bp_status least_choose(least *l, bp_spec *spec, uint64_t budget, uint64_t
 
 /* What is kept from use to use in the room that more of it makes may save more than it costs: of
  * some steps towards all of it, counted in the room that was found for the least, the one that
- * moves least is planned. */
-static bp_status least_more(least *l, bp_spec *spec, uint64_t budget, uint64_t moved,
+ * moves least is planned. None that writes more: that wears a drive, and reading does not. */
+static bp_status least_more(least *l, bp_spec *spec, uint64_t budget, below_bytes moved,
                             uint64_t *arena, bp_error *error)
 {
     const uint64_t freed = least_freed(l, false), all = least_freed(l, true);
     bp_spec trial = *spec, best = *spec;
-    uint64_t least_moved = moved, bytes = 0;
+    below_bytes least_moved = moved;
+    uint64_t bytes = 0;
     bp_leave found;
     for (uint32_t k = 1; k <= LEAST_LEVELS && all > freed && spec->below.room > 0; k++) {
         const uint64_t need = freed + (all - freed) / LEAST_LEVELS * k;
-        uint64_t now = 0;
+        below_bytes now;
         (void)bp_leave_choose(l->classes, l->count, need, LEAST_NODES, &found);
         least_put(l, &trial.below);
         BP_TRY(below_moves(&trial, &now, error));
-        if (now < least_moved) {
+        if (now.moved < least_moved.moved && now.written <= moved.written) {
             least_moved = now;
             best = trial;
         }
     }
-    if (least_moved == moved) {
+    if (least_moved.moved == moved.moved) {
         return BP_OK;
     }
     BP_TRY(below_keep(&best, budget, &bytes, &least_moved, error));
-    if (bytes <= budget && least_moved < moved) {
+    if (bytes <= budget && least_moved.moved < moved.moved) {
         *spec = best;
         *arena = bytes;
     }
@@ -190,7 +192,7 @@ static bp_status least_kind(least *l, bp_spec *spec, uint64_t budget, uint64_t m
                             uint64_t *arena, below_chosen *chosen, bp_error *error)
 {
     const bool parts = l->kind < BP_BELOW_KINDS;
-    uint64_t moved = 0;
+    below_bytes moved;
     if (parts) {
         BP_TRY(least_choose(l, spec, budget, missing, arena, chosen, error));
     }
@@ -198,9 +200,7 @@ static bp_status least_kind(least *l, bp_spec *spec, uint64_t budget, uint64_t m
     if (parts) {
         least now = {.kind = l->kind};
         BP_TRY(least_more(l, spec, budget, moved, arena, error));
-        bp_spec bare = *spec;
-        bare.below.room = 0;
-        BP_TRY(least_sizes(&now, &bare, error));
+        BP_TRY(least_sizes(&now, spec, error));
         chosen->moved = now.moved;
     }
     return BP_OK;

@@ -129,7 +129,7 @@ static void gap_behind(timeline *t, uint32_t at, uint32_t end)
             t->gaps[t->count++] = (gap){bytes, now->upper, then->lower};
         } else {
             t->free += bytes;
-            for (uint32_t tick = then->lower; tick < now->upper; tick++) {
+            for (uint32_t tick = then->lower; tick < now->upper && tick < then->upper; tick++) {
                 t->load[tick] -= bytes;
             }
         }

@@ -37,6 +37,7 @@ static void begin(void)
 static bp_traffic count(void)
 {
     void *scratch = malloc((size_t)bp_traffic_scratch(&h.graph));
+    assert_non_null(scratch);
     memset(scratch, 0xff,
            (size_t)bp_traffic_scratch(&h.graph)); /* of what was there nothing stays */
     assert_int_equal(hand_plan(&h, &bp_device_host), BP_OK);
