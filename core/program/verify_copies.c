@@ -39,6 +39,14 @@ static void copies_forget(copies_row *rows, uint32_t buffer)
     rows[buffer] = (copies_row){0};
 }
 
+/* Whether an extent at a ref is all of its buffer. */
+static bool copies_whole(const bp_graph *graph, bp_ref ref, const bp_extent *extent, size_t element)
+{
+    const bool dense = extent->rows == 1 || extent->pitch == extent->width;
+    return dense && ref.offset == 0 &&
+           bp_extent_bytes(extent, element) >= graph->buffers[ref.buffer].bytes;
+}
+
 /* What is brought in pieces of one source is a copy of all of them; stale while a piece is. */
 static void copies_bring(copies_row *rows, uint32_t to, const copies_row *from, bool all)
 {
@@ -71,16 +79,15 @@ static void copies_begin(const bp_graph *graph, const bp_op *op, const bp_extent
                          copies_row *rows)
 {
     const bp_ref to = graph->refs[op->operand], from = graph->refs[op->operand + 1];
-    const bp_buffer *target = &graph->buffers[to.buffer];
+    const bool whole = copies_whole(graph, to, &extents[0], 1);
     if (copies_below(graph, to)) {
         copies_write(rows, from, to.buffer, to.offset, to.offset + bp_extent_bytes(&extents[0], 1));
     } else if (copies_below(graph, from)) {
         const copies_row row = {.source = from.buffer,
                                 .first = from.offset,
                                 .end = from.offset + bp_extent_bytes(&extents[1], 1)};
-        copies_bring(rows, to.buffer, &row,
-                     to.offset == 0 && bp_extent_bytes(&extents[0], 1) >= target->bytes);
-    } else {
+        copies_bring(rows, to.buffer, &row, whole);
+    } else if (whole) {
         copies_forget(rows, to.buffer);
     }
 }
@@ -103,7 +110,10 @@ static bp_status copies_tuple(const bp_graph *graph, const bp_op *op, uint32_t t
         }
     }
     for (uint32_t i = 0; i < info->operand_count && !copies; i++) {
-        if (extents[i].access != BP_ACCESS_READ && !rows[refs[i].buffer].stale) {
+        const size_t element =
+            bp_operand_element_bytes(info->operand[i].type, (bp_dtype)refs[i].dtype);
+        if (extents[i].access != BP_ACCESS_READ &&
+            copies_whole(graph, refs[i], &extents[i], element)) {
             copies_forget(rows, refs[i].buffer);
         }
     }
