@@ -409,12 +409,50 @@ static void what_may_stay(void **state)
     }
 }
 
+/* x outlives z, which is the same, and a is brought twice behind z's end: to keep it takes its
+ * bytes beside x's, of which z's are none there. */
+/* verifies compile-30.eb31 */
+static void what_outlives_the_later_copy(void **state)
+{
+    (void)state;
+    for (uint32_t enough = 0; enough < 2; enough++) {
+        hand_program h;
+        const bp_spec spec = {.accumulation = 1, .below = {.room = 4 * ALL - 1 + enough}};
+        bp_keep keep;
+        hand_begin(&h);
+        const bp_ref y = hand_buffer(&h, "y", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
+        const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
+        const bp_ref below = hand_buffer(&h, "below", BP_SPACE_BELOW, BP_SCOPE_PERSISTENT, 4 * ALL);
+        const bp_ref x = hand_buffer(&h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref z = hand_buffer(&h, "z", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref a = hand_buffer(&h, "a", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref b = hand_buffer(&h, "b", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        move(&h, x, below, ALL);
+        move(&h, z, below, ALL);
+        hand_compute(&h, out, z, ALL / 4);
+        move(&h, a, hand_at(below, ALL, BP_U8), ALL);
+        hand_compute(&h, out, a, ALL / 4);
+        hand_compute(&h, out, y, ALL / 4);
+        move(&h, b, hand_at(below, ALL, BP_U8), ALL);
+        hand_compute(&h, out, b, ALL / 4);
+        hand_compute(&h, out, x, ALL / 4);
+        uint64_t *scratch = malloc((size_t)bp_keep_scratch(&h.graph.used));
+        assert_non_null(scratch);
+        bp_keep_run(&h.graph, &spec, scratch, &keep);
+        free(scratch);
+        assert_int_equal(keep.bytes, (1 + enough) * ALL);
+        assert_int_equal(hand_plan(&h, &bp_device_host), BP_OK);
+        hand_close(&h);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_much_as_any_choice),
         cmocka_unit_test(nothing_is_read_twice),
         cmocka_unit_test(what_may_stay),
+        cmocka_unit_test(what_outlives_the_later_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
