@@ -106,9 +106,19 @@ static bp_status modernbert_take(const bp_gguf_file *f, const char *a, bp_model_
     const bp_gguf_key_name pattern = bp_gguf_key_of(a, "attention.sliding_window_pattern");
     BP_TRY(bp_gguf_encoder_take(f, a, config, &own.llama.stack));
     if (own.llama.stack.layers > BP_LAYERS_LISTED) {
-        return bp_error_limit(f->error, BP_ERR_DATA, "gguf", "there are too many layers",
-                              bp_gguf_key_of(a, "block_count").text, own.llama.stack.layers,
-                              BP_LIMIT_MOST, BP_LAYERS_LISTED);
+        bp_status status =
+            bp_error_limit(f->error, BP_ERR_DATA, "gguf", "there are too many layers",
+                           bp_gguf_key_of(a, "block_count").text, own.llama.stack.layers,
+                           BP_LIMIT_MOST, BP_LAYERS_LISTED);
+        bp_error_prefix(f->error, f->path);
+        return status;
+    }
+    if (own.llama.stack.width / own.llama.stack.heads % 2 != 0) {
+        bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf",
+                                        "rotary positions need heads of an even width",
+                                        bp_gguf_key_of(a, "attention.head_count").text);
+        bp_error_prefix(f->error, f->path);
+        return status;
     }
     own.llama.near = (bp_layer_set){.listed = 0};
     own.every = 1; /* without a window every layer looks at all */
@@ -116,7 +126,7 @@ static bp_status modernbert_take(const bp_gguf_file *f, const char *a, bp_model_
     BP_TRY(take_base(f, a, "rope.freq_base_swa", &own.llama.near_theta));
     if (bp_gguf_find(f, window.text) != NULL) {
         own.every = USUAL_EVERY;
-        BP_TRY(bp_gguf_take_count(f, window.text, 1, 1 << 24, &own.llama.window));
+        BP_TRY(bp_gguf_take_count(f, window.text, 2, 1 << 24, &own.llama.window));
         if (bp_gguf_find(f, pattern.text) != NULL) {
             BP_TRY(bp_gguf_take_count(f, pattern.text, 1, 1 << 12, &own.every));
         }

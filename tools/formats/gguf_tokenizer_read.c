@@ -504,7 +504,7 @@ static bp_status put_document(writing *w)
     if (w->unigram) {
         BP_TRY(bp_gguf_unigram_rules(w->file, w->token, TOKEN, &w->text, w->error));
         BP_TRY(put_template(w));
-        BP_TRY(bp_gguf_unigram_model(w->file, w->token, TOKEN, &w->text, w->error));
+        BP_TRY(bp_gguf_unigram_model(w->file, w->token, TOKEN, &w->text));
         bp_text_string(&w->text, "}\n");
         return bp_text_flush(&w->text);
     }

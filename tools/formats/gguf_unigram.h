@@ -31,7 +31,7 @@ bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t ro
 
 /* Puts the model, which nothing follows. BP_ERR_DATA: the arrays differ in number, a score is not
  * finite, or the token for unknown text is none. */
-bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t room, bp_text *text,
-                                bp_error *error) BP_MUST_CHECK;
+bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t room,
+                                bp_text *text) BP_MUST_CHECK;
 
 #endif

@@ -155,19 +155,22 @@ bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t ro
     return BP_OK;
 }
 
-static bp_status refuse(bp_error *error, const char *why, const char *key)
+static bp_status unigram_refuse(const bp_gguf_file *file, const char *why, const char *key)
 {
-    return bp_error_set(error, BP_ERR_DATA, where, why, key);
+    bp_status status = bp_error_set(file->error, BP_ERR_DATA, where, why, key);
+    bp_error_prefix(file->error, file->path);
+    return status;
 }
 
-static bp_status put_piece(bp_gguf_items *scores, int32_t type, bp_text *text, bp_error *error)
+static bp_status put_piece(const bp_gguf_file *file, bp_gguf_items *scores, int32_t type,
+                           bp_text *text)
 {
     int32_t bits;
     float score;
     BP_TRY(bp_gguf_items_i32(scores, &bits));
     memcpy(&score, &bits, sizeof score);
     if (!(fabsf(score) < 1e30f)) {
-        return refuse(error, "a score is not a finite number", scores_key);
+        return unigram_refuse(file, "a score is not a finite number", scores_key);
     }
     /* What is unknown is scored by the ordinary pieces. */
     bp_text_string(text, ", ");
@@ -176,8 +179,7 @@ static bp_status put_piece(bp_gguf_items *scores, int32_t type, bp_text *text, b
     return BP_OK;
 }
 
-bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t room, bp_text *text,
-                                bp_error *error)
+bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t room, bp_text *text)
 {
     bp_gguf_items tokens, scores, types;
     uint64_t count;
@@ -188,14 +190,14 @@ bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t ro
     BP_TRY(bp_gguf_items_begin(&scores, file, scores_key, BP_GGUF_F32));
     BP_TRY(bp_gguf_items_begin(&types, file, types_key, BP_GGUF_I32));
     if (tokens.key->count != scores.key->count) {
-        return refuse(error, "tokens and their scores differ in number", scores_key);
+        return unigram_refuse(file, "tokens and their scores differ in number", scores_key);
     }
     if (bp_gguf_find(file, "tokenizer.ggml.unknown_token_id") != NULL) {
         BP_TRY(
             bp_gguf_take_count(file, "tokenizer.ggml.unknown_token_id", 0, UINT32_MAX, &unknown));
     }
     if (unknown >= count) {
-        return refuse(error, "no piece has this number", "tokenizer.ggml.unknown_token_id");
+        return unigram_refuse(file, "no piece has this number", "tokenizer.ggml.unknown_token_id");
     }
     bp_text_string(text, "  \"model\": {\n    \"type\": \"Unigram\",\n    \"unk_id\": ");
     bp_text_u64(text, unknown);
@@ -207,7 +209,7 @@ bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t ro
         BP_TRY(bp_gguf_items_i32(&types, &type));
         bp_text_string(text, id == 0 ? "\n      [" : ",\n      [");
         bp_text_json_bytes(text, token, length);
-        BP_TRY(put_piece(&scores, type, text, error));
+        BP_TRY(put_piece(file, &scores, type, text));
     }
     bp_text_string(text, "\n    ]\n  }\n");
     return BP_OK;
