@@ -290,4 +290,4 @@ help:
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
 -include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/tests/support/*.d) $(FUZZERS:=.d) \
-         $(BUILD)/tests/house/digest.d
+         $(wildcard $(BUILD)/tools/bench/*.d) $(BUILD)/tests/house/digest.d

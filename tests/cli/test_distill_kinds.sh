@@ -59,14 +59,15 @@ alike --model tiny --fp16
 alike --model tiny --gradient-dtype int8 --bf16
 
 # The row that is held counts in the plan: of k more tokens it takes 8 k bytes a place, whatever the batch; the staging
-# of samples, which takes the same for each and more for alignment, is what two batches differ by.
+# of samples, which takes the same for each and is rounded up to pages, is what two batches differ by.
 host_of() { "$program" plan --model tiny "${shape[@]}" --json --distill "$work/$1" --per-device-train-batch-size "$2" |
     grep -oE '"host_bytes": [0-9]+' | tr -dc 0-9; }
 for k in 1 100; do
     run distill --model "$work/teacher" "${shape[@]}" --distill-top-k $k --output "$work/k$k"
 done
 one=$(($(host_of k100 1) - $(host_of k1 1))) two=$(($(host_of k100 2) - $(host_of k1 2)))
-[[ $((2 * one - two)) -eq $((8 * 99 * 24)) ]]
+row=$((2 * one - two - 8 * 99 * 24))
+[[ ${row#-} -le 8192 ]]
 check $? "the plan counts a row of what is said" "$one $two"
 
 # Lanes and ranks.
