@@ -125,6 +125,25 @@ static bool is_legal(const plan *p)
     return true;
 }
 
+/* Whether the verifier says that a copy of what lives below is read after that has changed
+ * (core/program/verify_copies.h). It keeps one source for each buffer, so which programs these are
+ * is not told byte by byte here; but something below has to be written after it was brought. */
+static bool is_stale(const plan *p, bp_status status)
+{
+    if (status != BP_ERR_VERIFY ||
+        strstr(h.error.text, "what it was brought from has changed") == NULL) {
+        return false;
+    }
+    bool brought[BUFFERS] = {false}, changed = false;
+    for (int i = 0; i < p->count; i++) {
+        const step *s = &p->steps[i];
+        brought[s->from] = brought[s->from] || s->kind == BEGIN;
+        changed = changed || (s->kind == BEGIN && s->to >= BUFFERS - 2 && brought[s->to]);
+    }
+    assert_true(changed);
+    return true;
+}
+
 static void run_plainly(const plan *p, kind when, contents bytes)
 {
     for (int i = 0; i < p->count; i++) {
@@ -182,7 +201,7 @@ static void run_on_device(const plan *p, const bp_ref *refs, const bp_device_opt
 void random_flights(const bp_device *device, uint64_t programs, int runs,
                     random_flights_options *options_of)
 {
-    int legal = 0, illegal = 0;
+    int legal = 0, illegal = 0, stale = 0;
     for (seed = 1; seed <= programs; seed++) {
         plan p;
         bp_ref refs[BUFFERS];
@@ -191,6 +210,11 @@ void random_flights(const bp_device *device, uint64_t programs, int runs,
         write_program(&p, refs);
         const bool right = is_legal(&p);
         const bp_status status = hand_plan(&h, device);
+        if (right && is_stale(&p, status)) {
+            stale++;
+            hand_close(&h);
+            continue;
+        }
         if ((status == BP_OK) != right) {
             print_error("program %d: %s, and it is %s\n", (int)seed,
                         status == BP_OK ? "accepted" : h.error.text, right ? "legal" : "not");
@@ -204,6 +228,6 @@ void random_flights(const bp_device *device, uint64_t programs, int runs,
         }
         hand_close(&h);
     }
-    print_message("%d legal, %d not\n", legal, illegal);
+    print_message("%d legal, %d not, %d read what has changed below\n", legal, illegal, stale);
     assert_true(legal > (int)programs / 40 && illegal > (int)programs / 10);
 }
