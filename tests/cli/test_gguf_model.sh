@@ -70,6 +70,18 @@ for name in pieces spelt; do
     cmp -s "$work/$name-in/tokenizer.json" "$work/$name-again/tokenizer.json"
     check $? "the tokenizer of $name comes out of its reading again" "$err"
 done
+# A value that no tokenizer.json may have is refused before there is a model without one: KEY, bytes between its name and
+# the value, the words.
+while read -r key behind words; do
+    at=$(grep -abo "$key" "$work/spelt.gguf" | cut -d: -f1)
+    cp "$work/spelt.gguf" "$work/bent.gguf"
+    printf '\360\377\377\177' | dd of="$work/bent.gguf" bs=1 seek=$((at + ${#key} + behind)) conv=notrunc status=none
+    rm -rf "$work/bent-in"
+    expect 4 "bent.gguf: .*$words" import --from "$work/bent.gguf" --to "$work/bent-in"
+    [[ -n $at && -z $(ls -A "$work/bent-in") ]]
+    check $? "and $key leaves no file behind" "$(ls "$work/bent-in")"
+done <<<"tokenizer.ggml.unknown_token_id 4 no piece has this number
+tokenizer.ggml.precompiled_charsmap 16 the character map is cut off"
 cp tests/golden/tokenizers/spm_bytes/tokenizer.model "$work/pieces"
 expect 0 'the GGUF file has no tokenizer: readers of Unigram give unknown text one token' \
     export --model "$work/pieces" --to "$work/none.gguf"

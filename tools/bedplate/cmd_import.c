@@ -126,12 +126,12 @@ static bp_status write_directory(importing *i)
                             path);
     }
     m->target.path = path;
+    BP_TRY(write_tokenizer(i)); /* first: its refusals leave no model without one */
     BP_TRY(bp_hf_export(&i->source, &bp_family_find(m->model->name)->naming, &m->target));
     BP_TRY(bp_hf_config_text(&m->config, NULL, json, &length));
     bp_json_span span = {json, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};
     BP_TRY(model_files_config(m, &source, to));
-    BP_TRY(write_tokenizer(i));
     if (m->config.task == BP_TASK_EMBEDDING) {
         const bp_embedder embedder = {.present = true, .pooling = m->config.pooling};
         BP_TRY(bp_embedder_write(m->store, to, &embedder, m->config.classes, m->config.positions,

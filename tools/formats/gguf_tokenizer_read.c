@@ -88,8 +88,10 @@ static bool is_pieces(const bp_gguf_file *file)
 
 uint64_t bp_gguf_tokenizer_scratch(const bp_gguf_file *file)
 {
-    return is_pieces(file) ? bp_size_add(BP_GGUF_TOKENIZER_SCRATCH, bp_gguf_pieces_bytes(file))
-                           : BP_GGUF_TOKENIZER_SCRATCH;
+    const uint64_t more = is_pieces(file)        ? bp_gguf_pieces_bytes(file)
+                          : is_model(file, "t5") ? bp_gguf_unigram_bytes(file)
+                                                 : 0;
+    return bp_size_add(BP_GGUF_TOKENIZER_SCRATCH, more);
 }
 
 const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file)
@@ -502,7 +504,7 @@ static bp_status put_document(writing *w)
         return put_words(w);
     }
     if (w->unigram) {
-        BP_TRY(bp_gguf_unigram_rules(w->file, w->token, TOKEN, &w->text, w->error));
+        BP_TRY(bp_gguf_unigram_rules(w->file, w->token, TOKEN, w->room, &w->text));
         BP_TRY(put_template(w));
         BP_TRY(bp_gguf_unigram_model(w->file, w->token, TOKEN, &w->text));
         bp_text_string(&w->text, "}\n");

@@ -24,10 +24,14 @@ void bp_gguf_unigram_put(const bp_tokenizer *tokenizer, const bp_model_config *c
  * its tokens. */
 const char *bp_gguf_unigram_foreign(const bp_gguf_file *file);
 
+/* Bytes of memory for the rules: those of its character map. */
+uint64_t bp_gguf_unigram_bytes(const bp_gguf_file *file);
+
 /* Puts the normalizer, the pre_tokenizer and the decoder, each with a comma behind it. `token` is
- * room for one token. */
-bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t room, bp_text *text,
-                                bp_error *error) BP_MUST_CHECK;
+ * room for one token, `memory` has bp_gguf_unigram_bytes bytes. BP_ERR_DATA: the character map is
+ * damaged. */
+bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t room, void *memory,
+                                bp_text *text) BP_MUST_CHECK;
 
 /* Puts the model, which nothing follows. BP_ERR_DATA: the arrays differ in number, a score is not
  * finite, or the token for unknown text is none. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/file/storage.h"
+#include "tools/formats/token_charsmap.h"
 
 static const char where[] = "gguf";
 static const char map_key[] = "tokenizer.ggml.precompiled_charsmap";
@@ -27,7 +28,7 @@ static bool merges_spaces(const bp_gguf_file *file)
 static const bp_gguf_key *map_of(const bp_gguf_file *file)
 {
     const bp_gguf_key *key = bp_gguf_find(file, map_key);
-    const bool bytes = key != NULL && key->type == BP_GGUF_ARRAY &&
+    const bool bytes = key != NULL && key->type == BP_GGUF_ARRAY && key->count > 0 &&
                        (key->item == BP_GGUF_U8 || key->item == BP_GGUF_I8);
     return bytes ? key : NULL;
 }
@@ -73,26 +74,41 @@ const char *bp_gguf_unigram_foreign(const bp_gguf_file *file)
                : NULL;
 }
 
-/* RFC 4648, of the bytes of an array. */
-static bp_status put_map(const bp_gguf_file *file, const bp_gguf_key *key, bp_text *text,
-                         bp_error *error)
+uint64_t bp_gguf_unigram_bytes(const bp_gguf_file *file)
+{
+    const bp_gguf_key *map = map_of(file);
+    return map != NULL ? map->count : 0;
+}
+
+static bp_status unigram_refuse(const bp_gguf_file *file, const char *why, const char *key)
+{
+    bp_status status = bp_error_set(file->error, BP_ERR_DATA, where, why, key);
+    bp_error_prefix(file->error, file->path);
+    return status;
+}
+
+/* The map, held to what readers ask of it, in base64 (RFC 4648). */
+static bp_status put_map(const bp_gguf_file *file, const bp_gguf_key *key, unsigned char *memory,
+                         bp_text *text)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    unsigned char bytes[768];
-    for (uint64_t at = 0; at < key->count; at += sizeof bytes) {
-        const uint64_t left = key->count - at;
-        const size_t count = left < sizeof bytes ? (size_t)left : sizeof bytes;
-        memset(bytes, 0, sizeof bytes);
-        if (file->store->read_at(file->store, file->file, key->at + at, bytes, count) != BP_OK) {
-            return bp_storage_failed(error, file->store, "read", file->path);
+    const size_t count = (size_t)key->count;
+    bp_charsmap map;
+    if (file->store->read_at(file->store, file->file, key->at, memory, count) != BP_OK) {
+        return bp_storage_failed(file->error, file->store, "read", file->path);
+    }
+    bp_status status = bp_charsmap_open(&map, memory, count, where, file->error);
+    if (status != BP_OK) {
+        bp_error_prefix(file->error, file->path);
+        return status;
+    }
+    for (size_t i = 0; i < count; i += 3) {
+        uint32_t bits = 0;
+        for (size_t k = 0; k < 3; k++) {
+            bits = bits << 8 | (i + k < count ? memory[i + k] : 0u);
         }
-        for (size_t i = 0; i < count; i += 3) {
-            const uint32_t bits =
-                (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
-            for (size_t k = 0; k < 4; k++) {
-                const bool there = i + k <= count;
-                bp_text_char(text, there ? digits[bits >> (18 - 6 * k) & 63] : '=');
-            }
+        for (size_t k = 0; k < 4; k++) {
+            bp_text_char(text, i + k <= count ? digits[bits >> (18 - 6 * k) & 63] : '=');
         }
     }
     return BP_OK;
@@ -123,8 +139,8 @@ static bp_status are_words(const bp_gguf_file *file, char *token, size_t room, b
     return BP_OK;
 }
 
-bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t room, bp_text *text,
-                                bp_error *error)
+bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t room, void *memory,
+                                bp_text *text)
 {
     const bp_gguf_key *map = map_of(file);
     const bool merged = merges_spaces(file);
@@ -134,7 +150,7 @@ bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t ro
     if (map != NULL) {
         bp_text_string(text, "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": "
                              "\"Precompiled\", \"precompiled_charsmap\": \"");
-        BP_TRY(put_map(file, map, text, error));
+        BP_TRY(put_map(file, map, memory, text));
         bp_text_string(text, "\"}");
         bp_text_string(text, merged ? ", {\"type\": \"Strip\", \"strip_left\": false, "
                                       "\"strip_right\": true}, {\"type\": \"Replace\", "
@@ -153,13 +169,6 @@ bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t ro
         bp_text_string(text, words ? ", \"split\": true},\n" : ", \"split\": false},\n");
     }
     return BP_OK;
-}
-
-static bp_status unigram_refuse(const bp_gguf_file *file, const char *why, const char *key)
-{
-    bp_status status = bp_error_set(file->error, BP_ERR_DATA, where, why, key);
-    bp_error_prefix(file->error, file->path);
-    return status;
 }
 
 static bp_status put_piece(const bp_gguf_file *file, bp_gguf_items *scores, int32_t type,

@@ -445,6 +445,25 @@ static void put_truth(bp_gguf_writer *w, const char *key, int value)
     }
 }
 
+/* 0: none; 1: of bytes; 2: of signed ones; 3: of other numbers; 4: which says that it has more than
+ * there is; 5: of none. 769 bytes, so that the last ones are padded: four of how long the units
+ * are, one unit, texts. */
+static void put_map(bp_gguf_writer *w, int map)
+{
+    const uint8_t head[8] = {4, map == 4 ? 0xff : 0};
+    const uint64_t count = map == 5 ? 0 : map == 3 ? 1 : 769;
+    if (map > 0) {
+        bp_gguf_put_array(w, "tokenizer.ggml.precompiled_charsmap",
+                          map == 2   ? BP_GGUF_I8
+                          : map == 3 ? BP_GGUF_I32
+                                     : BP_GGUF_U8,
+                          count);
+    }
+    for (uint64_t k = 0; map > 0 && k < (map == 3 ? 4 : count); k++) {
+        bp_gguf_item_u8(w, k < 8 ? head[k] : k % 64 == 63 || k == 768 ? 0 : 'a');
+    }
+}
+
 static void put_given(tokenizer_desk *d, const given *g)
 {
     const char *const texts[] = {"<pad>", "</s>", "<unk>", META, g->fifth, "b", "[PAD6]"};
@@ -475,16 +494,7 @@ static void put_given(tokenizer_desk *d, const given *g)
             bp_gguf_item_f32(&w, i == 4 ? g->score : -(float)i - 0.1f);
         }
     }
-    for (int i = 0; g->map > 0 && i < 2; i++) { /* 769 bytes: the last ones are padded */
-        static const bp_gguf_type kinds[] = {BP_GGUF_U8, BP_GGUF_I8, BP_GGUF_I32};
-        if (i == 0) {
-            bp_gguf_put_array(&w, "tokenizer.ggml.precompiled_charsmap", kinds[g->map - 1],
-                              g->map == 3 ? 1 : 769);
-        }
-        for (int k = 0; i == 1 && k < (g->map == 3 ? 4 : 769); k++) {
-            bp_gguf_item_u8(&w, (uint8_t)k);
-        }
-    }
+    put_map(&w, g->map);
     put_truth(&w, "tokenizer.ggml.remove_extra_whitespaces", g->merged);
     put_truth(&w, "tokenizer.ggml.add_space_prefix", g->before);
     put_truth(&w, "tokenizer.ggml.add_bos_token", g->add_bos);
@@ -525,9 +535,9 @@ static void files_are_read_as_they_are_meant(void **state)
          whole},
         {0, 0, 0, -1, -1, -1, 2, BP_GGUF_TOKEN_USER, "a b", -4, 7, 7,
          "\"content\": \"a b\", \"single_word\": false", "Precompiled"},
-        {1, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "\"AAECAwQFBgcICQ",
+        {1, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "\"BAAAAAAAAABhYWFh",
          "\"never\""},
-        {2, 0, 0, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "/f7/AA==\"}]}",
+        {2, 0, 0, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "YWEAAA==\"}]}",
          "\"always\""},
         {0, 0, 0, -1, -1, -1, 5, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "\"unk_id\": 5", none},
         {0, 0, 0, -1, -1, -1, 6, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "no piece has this", NULL},
@@ -541,6 +551,8 @@ static void files_are_read_as_they_are_meant(void **state)
         {0, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "character map alone", NULL},
         {3, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "character map alone", NULL},
         {1, 0, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "other spaces are", NULL},
+        {4, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "map is cut off", NULL},
+        {5, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "character map alone", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const given *g = &cases[i];
