@@ -126,13 +126,6 @@ static bp_status take(const bp_gguf_file *f, const char *a, const char *rest, ui
     return bp_gguf_take_count(f, bp_gguf_key_of(a, rest).text, 1, most, value);
 }
 
-static bp_status gguf_bert_refuse(const bp_gguf_file *f, const char *text, const char *name)
-{
-    bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf", text, name);
-    bp_error_prefix(f->error, f->path);
-    return status;
-}
-
 /* The mean where the file says none of those that there are. */
 static bp_status take_pooling(const bp_gguf_file *f, const char *a, bp_model_config *config)
 {
@@ -159,11 +152,11 @@ bp_status bp_gguf_encoder_take(const bp_gguf_file *f, const char *a, bp_model_co
     BP_TRY(take(f, a, "attention.head_count", HEADS_MOST, &stack->heads));
     BP_TRY(bp_gguf_take_real(f, epsilon.text, &stack->norm_epsilon));
     if (stack->width % stack->heads != 0) {
-        return gguf_bert_refuse(f, "the heads do not divide the width",
-                                bp_gguf_key_of(a, "attention.head_count").text);
+        return bp_gguf_refuse(f, "the heads do not divide the width",
+                              bp_gguf_key_of(a, "attention.head_count").text);
     }
     if (!(stack->norm_epsilon >= 0.0 && stack->norm_epsilon < 1.0)) {
-        return gguf_bert_refuse(f, "a value is out of range (0 to 1)", epsilon.text);
+        return bp_gguf_refuse(f, "a value is out of range (0 to 1)", epsilon.text);
     }
     config->task = BP_TASK_EMBEDDING;
     config->classes = stack->width;
@@ -178,11 +171,11 @@ static bp_status bert_take(const bp_gguf_file *f, const char *a, bp_model_config
     const bp_tensor_entry *types = bp_gguf_tensor(f, "token_types.weight");
     BP_TRY(bp_gguf_encoder_take(f, a, config, &own.stack));
     if (types != NULL && (types->rank != 2 || types->shape[0] > TYPES_MOST)) {
-        return gguf_bert_refuse(f, "this is no table of a few types", "token_types.weight");
+        return bp_gguf_refuse(f, "this is no table of a few types", "token_types.weight");
     }
     if (types == NULL && fabs(own.stack.norm_epsilon - 1e-12) > 1e-18) {
-        return gguf_bert_refuse(
-            f, "a model without types of tokens is a DistilBERT, whose is 1e-12", epsilon.text);
+        return bp_gguf_refuse(f, "a model without types of tokens is a DistilBERT, whose is 1e-12",
+                              epsilon.text);
     }
     own.types = types != NULL ? (uint32_t)types->shape[0] : 0;
     own.stack.initializer_range = 0.02;

@@ -80,18 +80,7 @@ static double scalar_of(const bp_llama_config *own, uint32_t large)
 
 static bp_status take_real(const bp_gguf_file *f, const char *a, const char *rest, double *value)
 {
-    const bp_gguf_key_name key = bp_gguf_key_of(a, rest);
-    if (bp_gguf_find(f, key.text) == NULL) {
-        return BP_OK;
-    }
-    BP_TRY(bp_gguf_take_real(f, key.text, value));
-    if (*value > 0.0 && *value < 1e12) {
-        return BP_OK;
-    }
-    bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf",
-                                    "a value is out of range (above 0, below 1e12)", key.text);
-    bp_error_prefix(f->error, f->path);
-    return status;
+    return bp_gguf_take_positive(f, bp_gguf_key_of(a, rest).text, value);
 }
 
 static bp_status refuse_pattern(const bp_gguf_file *f, const char *a)
@@ -100,11 +89,8 @@ static bp_status refuse_pattern(const bp_gguf_file *f, const char *a)
     if (bp_gguf_find(f, key.text) == NULL) {
         return BP_OK;
     }
-    bp_status status =
-        bp_error_set(f->error, BP_ERR_DATA, "gguf",
-                     "a pattern of windows other than the family's is not implemented", key.text);
-    bp_error_prefix(f->error, f->path);
-    return status;
+    return bp_gguf_refuse(f, "a pattern of windows other than the family's is not implemented",
+                          key.text);
 }
 
 /* What all three share; `large`: layers of the largest model, 0: the first Gemma. */

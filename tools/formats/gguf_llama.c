@@ -116,13 +116,6 @@ static bool has_tensor(const bp_gguf_file *f, const char *name)
     return bp_gguf_tensor(f, name) != NULL;
 }
 
-static bp_status gguf_llama_refuse(const bp_gguf_file *f, const char *text, const char *name)
-{
-    bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf", text, name);
-    bp_error_prefix(f->error, f->path);
-    return status;
-}
-
 static bp_status take_reals(const bp_gguf_file *f, const char *a, bool centred,
                             bp_llama_config *own)
 {
@@ -135,10 +128,10 @@ static bp_status take_reals(const bp_gguf_file *f, const char *a, bool centred,
     }
     BP_TRY(bp_gguf_take_real(f, epsilon.text, &own->stack.norm_epsilon));
     if (!(own->stack.norm_epsilon >= 0.0 && own->stack.norm_epsilon < 1.0)) {
-        return gguf_llama_refuse(f, "a value is out of range (0 to 1)", epsilon.text);
+        return bp_gguf_refuse(f, "a value is out of range (0 to 1)", epsilon.text);
     }
     if (!(own->rope_theta >= 1.0 && own->rope_theta < 1e12)) {
-        return gguf_llama_refuse(f, "a value is out of range (1 to 1e12)", base.text);
+        return bp_gguf_refuse(f, "a value is out of range (1 to 1e12)", base.text);
     }
     return BP_OK;
 }
@@ -149,7 +142,7 @@ static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_llam
     bool divides = own->head_width != 0 || own->stack.width % own->stack.heads == 0;
     if (!divides || own->stack.heads % own->kv_heads != 0 ||
         bp_gguf_llama_head_width(own) % 2 != 0) {
-        return gguf_llama_refuse(
+        return bp_gguf_refuse(
             f, "the heads do not divide the width, or the key-value heads not the heads",
             bp_gguf_key_of(a, "attention.head_count").text);
     }
@@ -185,8 +178,8 @@ static bp_status take_rotary(const bp_gguf_file *f, const char *a, bool partial,
     uint32_t turned;
     BP_TRY(take_or(f, a, "rope.dimension_count", WIDTH_MOST, width, &turned));
     if (turned > width || turned % 2 != 0 || (!partial && turned != width)) {
-        return gguf_llama_refuse(f, "heads of this architecture turn as a whole",
-                                 bp_gguf_key_of(a, "rope.dimension_count").text);
+        return bp_gguf_refuse(f, "heads of this architecture turn as a whole",
+                              bp_gguf_key_of(a, "rope.dimension_count").text);
     }
     if (partial) {
         own->rotary_share = (double)turned / (double)width;
@@ -210,7 +203,7 @@ static bp_status take_window(const bp_gguf_file *f, const char *a, bool known,
     own->window = known ? window : 0; /* one that sees all is none */
     return known || window == 0 || window >= config->positions
                ? BP_OK
-               : gguf_llama_refuse(f, "a window is not implemented of this architecture", key.text);
+               : bp_gguf_refuse(f, "a window is not implemented of this architecture", key.text);
 }
 
 bp_status bp_gguf_llama_take_more(const bp_gguf_file *f, const char *architecture,

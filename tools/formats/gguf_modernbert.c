@@ -85,18 +85,8 @@ static bp_status modernbert_exports(const bp_model_config *config, bp_error *err
 /* A base of rotary positions. */
 static bp_status take_base(const bp_gguf_file *f, const char *a, const char *rest, double *base)
 {
-    const bp_gguf_key_name key = bp_gguf_key_of(a, rest);
     *base = (double)USUAL_BASE;
-    if (bp_gguf_find(f, key.text) != NULL) {
-        BP_TRY(bp_gguf_take_real(f, key.text, base));
-    }
-    if (*base > 0.0 && *base < 1e12) {
-        return BP_OK;
-    }
-    bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf",
-                                    "a value is out of range (above 0, below 1e12)", key.text);
-    bp_error_prefix(f->error, f->path);
-    return status;
+    return bp_gguf_take_positive(f, bp_gguf_key_of(a, rest).text, base);
 }
 
 static bp_status modernbert_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
@@ -114,11 +104,8 @@ static bp_status modernbert_take(const bp_gguf_file *f, const char *a, bp_model_
         return status;
     }
     if (own.llama.stack.width / own.llama.stack.heads % 2 != 0) {
-        bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf",
-                                        "rotary positions need heads of an even width",
-                                        bp_gguf_key_of(a, "attention.head_count").text);
-        bp_error_prefix(f->error, f->path);
-        return status;
+        return bp_gguf_refuse(f, "rotary positions need heads of an even width",
+                              bp_gguf_key_of(a, "attention.head_count").text);
     }
     own.llama.near = (bp_layer_set){.listed = 0};
     own.every = 1; /* without a window every layer looks at all */

@@ -55,6 +55,13 @@ bp_status bp_gguf_take_real(const bp_gguf_file *file, const char *name,
 bp_status bp_gguf_take_string(const bp_gguf_file *file, const char *name, char *value,
                               size_t room) BP_MUST_CHECK;
 
+/* A number above 0 and below 1e12; *value stays where there is no such key. */
+bp_status bp_gguf_take_positive(const bp_gguf_file *file, const char *name,
+                                double *value) BP_MUST_CHECK;
+
+/* BP_ERR_DATA with the file and the key's name in the error. */
+bp_status bp_gguf_refuse(const bp_gguf_file *file, const char *text, const char *name);
+
 #define BP_GGUF_AHEAD 2048 /* bytes that are read at a time */
 
 /* Reads an array of strings or of 32-bit numbers from front to back. */

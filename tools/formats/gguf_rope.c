@@ -18,13 +18,6 @@ enum {
     POSITIONS_MOST = 1 << 24
 };
 
-static bp_status gguf_rope_refuse(const bp_gguf_file *f, const char *text, const char *name)
-{
-    bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf", text, name);
-    bp_error_prefix(f->error, f->path);
-    return status;
-}
-
 /* ---- writing ---- */
 
 /* modeling_rope_utils.py, _compute_llama3_parameters: long waves are slowed by the factor, short
@@ -155,10 +148,10 @@ static bp_status take_factors(const bp_gguf_file *f, const char *name, size_t co
     }
     if (entry->dtype != BP_F32 || entry->packed != 0 || entry->rank != 1 ||
         entry->shape[0] != count) {
-        return gguf_rope_refuse(f,
-                                "the factors of the rotary frequencies are no floats, one for "
-                                "two of a head",
-                                name);
+        return bp_gguf_refuse(f,
+                              "the factors of the rotary frequencies are no floats, one for "
+                              "two of a head",
+                              name);
     }
     return f->store->read_at(f->store, f->file, f->part.data_at + entry->offset, found,
                              count * sizeof *found) == BP_OK
@@ -196,23 +189,16 @@ static bp_status find_scaling(const bp_gguf_file *f, const float *found, size_t 
             return BP_OK;
         }
     }
-    return gguf_rope_refuse(f, "these factors of the rotary frequencies are not Llama 3's",
-                            "rope_freqs.weight");
+    return bp_gguf_refuse(f, "these factors of the rotary frequencies are not Llama 3's",
+                          "rope_freqs.weight");
 }
 
 /* A number that may be missing. */
 static bp_status take_number(const bp_gguf_file *f, const char *a, const char *rest, double other,
                              double *value)
 {
-    const bp_gguf_key_name key = bp_gguf_key_of(a, rest);
     *value = other;
-    if (bp_gguf_find(f, key.text) == NULL) {
-        return BP_OK;
-    }
-    BP_TRY(bp_gguf_take_real(f, key.text, value));
-    return *value > 0.0 && *value < 1e12
-               ? BP_OK
-               : gguf_rope_refuse(f, "a value is out of range (above 0, below 1e12)", rest);
+    return bp_gguf_take_positive(f, bp_gguf_key_of(a, rest).text, value);
 }
 
 static bp_status take_original(const bp_gguf_file *f, const char *a, uint32_t positions,
@@ -237,7 +223,7 @@ static bp_status take_keys(const bp_gguf_file *f, const char *a, uint32_t positi
     }
     const bool yarn = strcmp(type, "yarn") == 0, none = strcmp(type, "none") == 0;
     if (!yarn && !none && strcmp(type, "linear") != 0) {
-        return gguf_rope_refuse(f, "this rotary scaling is not implemented", "rope.scaling.type");
+        return bp_gguf_refuse(f, "this rotary scaling is not implemented", "rope.scaling.type");
     }
     BP_TRY(take_number(f, a, "rope.scaling.factor", 1.0, &factor));
     BP_TRY(take_number(f, a, "rope.scaling.attn_factor", 1.0, &magnitude));
@@ -245,8 +231,8 @@ static bp_status take_keys(const bp_gguf_file *f, const char *a, uint32_t positi
         return BP_OK;
     }
     if (!yarn && magnitude != 1.0) {
-        return gguf_rope_refuse(f, "this rotary scaling is not implemented",
-                                "rope.scaling.attn_factor");
+        return bp_gguf_refuse(f, "this rotary scaling is not implemented",
+                              "rope.scaling.attn_factor");
     }
     *s = (bp_rope_scaling){.factor = factor, .kind = yarn ? BP_ROPE_YARN : BP_ROPE_LINEAR};
     BP_TRY(take_original(f, a, positions, &s->original));
@@ -265,7 +251,7 @@ static bp_status refuse_unknown(const bp_gguf_file *f, const char *a)
                                        "rope.scaling.yarn_ext_factor"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (bp_gguf_find(f, bp_gguf_key_of(a, keys[i]).text) != NULL) {
-            return gguf_rope_refuse(f, "this rotary scaling is not implemented", keys[i]);
+            return bp_gguf_refuse(f, "this rotary scaling is not implemented", keys[i]);
         }
     }
     return BP_OK;
@@ -282,7 +268,7 @@ bp_status bp_gguf_rope_take(const bp_gguf_file *f, const char *a, bp_model_confi
     BP_TRY(take_keys(f, a, config->positions, &own->rope_scaling));
     if (bp_gguf_tensor(f, "rope_freqs.weight") != NULL &&
         (count > FACTORS_MOST || own->rope_scaling.factor > 0.0)) {
-        return gguf_rope_refuse(f, "this rotary scaling is not implemented", "rope_freqs.weight");
+        return bp_gguf_refuse(f, "this rotary scaling is not implemented", "rope_freqs.weight");
     }
     BP_TRY(take_factors(f, "rope_freqs.weight", count, found, &there));
     return there ? find_scaling(f, found, count, config, own) : BP_OK;
@@ -300,20 +286,20 @@ bp_status bp_gguf_long_take(const bp_gguf_file *f, const char *a, bp_model_confi
     BP_TRY(take_original(f, a, config->positions, &own->rope_scaling.original));
     BP_TRY(take_number(f, a, "rope.scaling.factor", 1.0, &magnitude));
     if (magnitude != 1.0) {
-        return gguf_rope_refuse(f, "this rotary scaling is not implemented", "rope.scaling.factor");
+        return bp_gguf_refuse(f, "this rotary scaling is not implemented", "rope.scaling.factor");
     }
     if (bp_gguf_tensor(f, "rope_factors_long.weight") == NULL) {
         return BP_OK;
     }
     if (count > BP_ROPE_PAIRS_MAX) {
-        return gguf_rope_refuse(f, "heads turn by more than this scaling is implemented for",
-                                "rope_factors_long.weight");
+        return bp_gguf_refuse(f, "heads turn by more than this scaling is implemented for",
+                              "rope_factors_long.weight");
     }
     BP_TRY(take_factors(f, "rope_factors_long.weight", count, both->far, &far));
     BP_TRY(take_factors(f, "rope_factors_short.weight", count, both->near, &near));
     if (!near) {
-        return gguf_rope_refuse(f, "there are long factors and no short ones",
-                                "rope_factors_short.weight");
+        return bp_gguf_refuse(f, "there are long factors and no short ones",
+                              "rope_factors_short.weight");
     }
     bp_rope_scaling *s = &own->rope_scaling;
     own->rope_pairs = (uint32_t)count;

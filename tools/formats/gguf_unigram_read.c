@@ -80,13 +80,6 @@ uint64_t bp_gguf_unigram_bytes(const bp_gguf_file *file)
     return map != NULL ? map->count : 0;
 }
 
-static bp_status unigram_refuse(const bp_gguf_file *file, const char *why, const char *key)
-{
-    bp_status status = bp_error_set(file->error, BP_ERR_DATA, where, why, key);
-    bp_error_prefix(file->error, file->path);
-    return status;
-}
-
 /* The map, held to what readers ask of it, in base64 (RFC 4648). */
 static bp_status put_map(const bp_gguf_file *file, const bp_gguf_key *key, unsigned char *memory,
                          bp_text *text)
@@ -179,7 +172,7 @@ static bp_status put_piece(const bp_gguf_file *file, bp_gguf_items *scores, int3
     BP_TRY(bp_gguf_items_i32(scores, &bits));
     memcpy(&score, &bits, sizeof score);
     if (!(fabsf(score) < 1e30f)) {
-        return unigram_refuse(file, "a score is not a finite number", scores_key);
+        return bp_gguf_refuse(file, "a score is not a finite number", scores_key);
     }
     /* What is unknown is scored by the ordinary pieces. */
     bp_text_string(text, ", ");
@@ -199,14 +192,14 @@ bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t ro
     BP_TRY(bp_gguf_items_begin(&scores, file, scores_key, BP_GGUF_F32));
     BP_TRY(bp_gguf_items_begin(&types, file, types_key, BP_GGUF_I32));
     if (tokens.key->count != scores.key->count) {
-        return unigram_refuse(file, "tokens and their scores differ in number", scores_key);
+        return bp_gguf_refuse(file, "tokens and their scores differ in number", scores_key);
     }
     if (bp_gguf_find(file, "tokenizer.ggml.unknown_token_id") != NULL) {
         BP_TRY(
             bp_gguf_take_count(file, "tokenizer.ggml.unknown_token_id", 0, UINT32_MAX, &unknown));
     }
     if (unknown >= count) {
-        return unigram_refuse(file, "no piece has this number", "tokenizer.ggml.unknown_token_id");
+        return bp_gguf_refuse(file, "no piece has this number", "tokenizer.ggml.unknown_token_id");
     }
     bp_text_string(text, "  \"model\": {\n    \"type\": \"Unigram\",\n    \"unk_id\": ");
     bp_text_u64(text, unknown);

@@ -9,7 +9,7 @@
 
 static const char where[] = "gguf";
 
-static bp_status gguf_values_refuse(const bp_gguf_file *file, const char *text, const char *name)
+bp_status bp_gguf_refuse(const bp_gguf_file *file, const char *text, const char *name)
 {
     bp_status status = bp_error_set(file->error, BP_ERR_DATA, where, text, name);
     bp_error_prefix(file->error, file->path);
@@ -65,11 +65,10 @@ bp_status bp_gguf_take_count(const bp_gguf_file *file, const char *name, uint64_
     const bp_gguf_key *key = bp_gguf_find(file, name);
     uint64_t found;
     if (key == NULL) {
-        return gguf_values_refuse(file, "the key is missing", name);
+        return bp_gguf_refuse(file, "the key is missing", name);
     }
     if (!whole_number(key, &found)) {
-        return gguf_values_refuse(file, "this key must be a whole number that is not negative",
-                                  name);
+        return bp_gguf_refuse(file, "this key must be a whole number that is not negative", name);
     }
     if (found < least || found > most) {
         static const char text[] = "a value is out of range";
@@ -108,7 +107,7 @@ bp_status bp_gguf_take_real(const bp_gguf_file *file, const char *name, double *
 {
     const bp_gguf_key *key = bp_gguf_find(file, name);
     if (key == NULL) {
-        return gguf_values_refuse(file, "the key is missing", name);
+        return bp_gguf_refuse(file, "the key is missing", name);
     }
     if (key->type == BP_GGUF_F32) {
         uint32_t bits = (uint32_t)key->bits;
@@ -121,22 +120,33 @@ bp_status bp_gguf_take_real(const bp_gguf_file *file, const char *name, double *
         memcpy(value, &key->bits, sizeof *value);
         return BP_OK;
     }
-    return gguf_values_refuse(file, "this key must be a number with a fraction", name);
+    return bp_gguf_refuse(file, "this key must be a number with a fraction", name);
+}
+
+bp_status bp_gguf_take_positive(const bp_gguf_file *file, const char *name, double *value)
+{
+    if (bp_gguf_find(file, name) == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(bp_gguf_take_real(file, name, value));
+    return *value > 0.0 && *value < 1e12
+               ? BP_OK
+               : bp_gguf_refuse(file, "a value is out of range (above 0, below 1e12)", name);
 }
 
 bp_status bp_gguf_take_string(const bp_gguf_file *file, const char *name, char *value, size_t room)
 {
     const bp_gguf_key *key = bp_gguf_find(file, name);
     if (key == NULL) {
-        return gguf_values_refuse(file, "the key is missing", name);
+        return bp_gguf_refuse(file, "the key is missing", name);
     }
     if (key->type != BP_GGUF_STRING || key->count >= room) {
-        return gguf_values_refuse(file, "this key must be a string, and not a longer one", name);
+        return bp_gguf_refuse(file, "this key must be a string, and not a longer one", name);
     }
     BP_TRY(read_at(file, key->at, value, (size_t)key->count));
     value[key->count] = '\0';
     if (memchr(value, '\0', (size_t)key->count) != NULL) {
-        return gguf_values_refuse(file, "a string holds NUL", name);
+        return bp_gguf_refuse(file, "a string holds NUL", name);
     }
     return BP_OK;
 }
@@ -146,14 +156,14 @@ bp_status bp_gguf_items_begin(bp_gguf_items *items, const bp_gguf_file *file, co
 {
     const bp_gguf_key *key = bp_gguf_find(file, name);
     if (key == NULL) {
-        return gguf_values_refuse(file, "the key is missing", name);
+        return bp_gguf_refuse(file, "the key is missing", name);
     }
     if (key->type != BP_GGUF_ARRAY || key->item != type) {
-        return gguf_values_refuse(file,
-                                  type == BP_GGUF_STRING
-                                      ? "this key must be an array of strings"
-                                      : "this key must be an array of 32-bit numbers",
-                                  name);
+        return bp_gguf_refuse(file,
+                              type == BP_GGUF_STRING
+                                  ? "this key must be an array of strings"
+                                  : "this key must be an array of 32-bit numbers",
+                              name);
     }
     items->file = file;
     items->key = key;
@@ -199,8 +209,7 @@ bp_status bp_gguf_items_string(bp_gguf_items *items, char *text, size_t room, si
         bytes = bytes << 8 | raw[i - 1];
     }
     if (bytes >= room) {
-        return gguf_values_refuse(items->file, "a string of this array is too long",
-                                  items->key->name);
+        return bp_gguf_refuse(items->file, "a string of this array is too long", items->key->name);
     }
     BP_TRY(items_read(items, items->at + 8, text, (size_t)bytes));
     text[bytes] = '\0';

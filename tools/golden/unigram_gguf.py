@@ -3,7 +3,8 @@
 """Exports models with Unigram tokenizers and with SentencePiece's own files, and lets llama.cpp read them: the same ids.
 
 Run from the repository root, after `make -s all`: tools/golden/unigram_gguf.py [write] (needs torch, transformers,
-tokenizers, sentencepiece, gguf and the package llama-cpp-py-sync; written with gguf 0.19.0, llama-cpp-py-sync 0.11739 of
+tokenizers, sentencepiece, gguf and the package llama-cpp-py-sync, whose library wants glibc 2.38, newer than Debian
+12's; written with gguf 0.19.0, llama-cpp-py-sync 0.11739 of
 October 2026, sentencepiece 0.2.3, tokenizers 0.23.3; a minute). It ends with exit status 1 when the ids of more than
 OTHERS of 400 texts are others than those of the library that made the tokenizer (texts of spaces alone, equal scores
 that float and double order otherwise, and marks that the tokenizers library takes as one with their character), when

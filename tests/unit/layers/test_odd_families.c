@@ -18,7 +18,7 @@
 #include "layers/transformer.h"
 #include "layers/vit.h"
 #include "tests/support/config.h"
-#include "tests/support/plan_bytes.h"
+#include "tests/support/plan_made.h"
 #include "tests/support/rig.h"
 
 static bp_runtime runtime;
@@ -26,13 +26,7 @@ static void *memory;
 
 static void plan(const bp_spec *spec)
 {
-    const uint64_t bytes = plan_bytes(spec);
-    assert_true(bytes != BP_SIZE_INVALID);
-    memory = malloc((size_t)bytes);
-    assert_non_null(memory);
-    if (bp_runtime_plan(&runtime, spec, memory, bytes) != BP_OK) {
-        fail_msg("%s %s", runtime.error.text, runtime.error.name);
-    }
+    memory = plan_make(&runtime, spec);
 }
 
 static bp_cnn_config net_of(double multiplier, bool scaled)

@@ -14,20 +14,14 @@
 #include "layers/llama.h"
 #include "layers/transformer.h"
 #include "tests/support/config.h"
-#include "tests/support/plan_bytes.h"
+#include "tests/support/plan_made.h"
 #include "tests/support/rig.h"
 
 static bp_runtime runtime;
 
 static uint64_t arena_of(const bp_spec *spec)
 {
-    const uint64_t bytes = plan_bytes(spec);
-    assert_true(bytes != BP_SIZE_INVALID);
-    void *memory = malloc((size_t)bytes);
-    assert_non_null(memory);
-    if (bp_runtime_plan(&runtime, spec, memory, bytes) != BP_OK) {
-        fail_msg("%s %s", runtime.error.text, runtime.error.name);
-    }
+    void *memory = plan_make(&runtime, spec);
     free(memory);
     return runtime.report.arena_bytes;
 }

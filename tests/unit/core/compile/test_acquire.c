@@ -138,54 +138,66 @@ static void test_what_is_not_held_is_refused(void **state)
     }
 }
 
+/* The beginning of an update of the parameters "a" and "b". */
+typedef struct acquire_desk {
+    uint64_t memory[1 << 12];
+    bp_spec spec;
+    bp_parameter parameters[2];
+    bp_arena arena;
+    bp_graph graph;
+    bp_error error;
+    bp_emit emit;
+} acquire_desk;
+
+static void acquire_begin(acquire_desk *d)
+{
+    const bp_graph_limits rows = {8, 4, 64, 64, 512};
+    d->spec = rig_spec();
+    d->error = (bp_error){0};
+    bp_arena_init(&d->arena, d->memory, sizeof d->memory);
+    assert_int_equal(bp_graph_init(&d->graph, &rows, &d->arena, &d->error), BP_OK);
+    bp_emit_init(&d->emit, &d->graph, &d->spec, d->parameters, 2);
+    d->emit.label = "update";
+    for (uint32_t i = 0; i < 2; i++) {
+        const bp_parameter_info info = {.name = i == 0 ? "a" : "b", .rank = 1, .shape = {8}};
+        bp_emit_parameter(&d->emit, &info);
+    }
+    bp_graph_begin(&d->graph, BP_PROGRAM_UPDATE);
+}
+
 /* A list op's further tuples are looked at too. */
 /* verifies compile-10.2ede */
 static void test_tuples_need_it_too(void **state)
 {
     (void)state;
-    static uint64_t memory[1 << 12];
-    const bp_graph_limits rows = {8, 4, 64, 64, 512};
-    const bp_spec spec = rig_spec();
-    bp_parameter parameters[2];
-    bp_arena arena;
-    bp_graph graph;
-    bp_error error = {0};
-    bp_emit emit;
-    bp_arena_init(&arena, memory, sizeof memory);
-    assert_int_equal(bp_graph_init(&graph, &rows, &arena, &error), BP_OK);
-    bp_emit_init(&emit, &graph, &spec, parameters, 2);
-    emit.label = "update";
-    for (uint32_t i = 0; i < 2; i++) {
-        const bp_parameter_info info = {.name = i == 0 ? "a" : "b", .rank = 1, .shape = {8}};
-        bp_emit_parameter(&emit, &info);
-    }
-    bp_graph_begin(&graph, BP_PROGRAM_UPDATE);
-    bp_ref norms = bp_emit_buffer(&emit, BP_CLASS_WORKSPACE, BP_F64, 2, 1, "norms");
+    acquire_desk d;
+    acquire_begin(&d);
+    bp_ref norms = bp_emit_buffer(&d.emit, BP_CLASS_WORKSPACE, BP_F64, 2, 1, "norms");
     const bp_norm_partial_operands first = {.partials = norms,
-                                            .x = bp_emit_acquire(&emit, 0, BP_FOR_UPDATE)};
+                                            .x = bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE)};
     const bp_norm_partial_operands second = {.partials = norms,
-                                             .x = {parameters[1].weight, BP_F32, 0}};
+                                             .x = {d.parameters[1].weight, BP_F32, 0}};
     const bp_norm_partial_scalars scalars = {.count = 8};
-    bp_emit_norm_partial(&emit, &first, &scalars);
-    assert_int_equal(emit.status, BP_OK);
-    bp_emit_tuple(&emit, (const bp_ref *)&second, &scalars);
-    assert_int_equal(emit.status, BP_ERR_INTERNAL);
-    assert_string_equal(error.name, "update: b");
+    bp_emit_norm_partial(&d.emit, &first, &scalars);
+    assert_int_equal(d.emit.status, BP_OK);
+    bp_emit_tuple(&d.emit, (const bp_ref *)&second, &scalars);
+    assert_int_equal(d.emit.status, BP_ERR_INTERNAL);
+    assert_string_equal(d.error.name, "update: b");
     /* Nothing is held after an error, and nothing where there is no parameter. */
-    const uint32_t held = emit.held;
-    assert_true(bp_emit_acquire_update(&emit, 1).buffer == BP_ABSENT.buffer);
-    assert_true(bp_emit_acquire(&emit, 1, BP_FOR_FORWARD).buffer == BP_ABSENT.buffer);
-    emit.status = BP_OK;
-    assert_true(bp_emit_acquire_update(&emit, BP_NO_PARAMETER).buffer == BP_ABSENT.buffer);
-    assert_true(bp_emit_acquire(&emit, BP_NO_PARAMETER, BP_FOR_BACKWARD).buffer ==
+    const uint32_t held = d.emit.held;
+    assert_true(bp_emit_acquire_update(&d.emit, 1).buffer == BP_ABSENT.buffer);
+    assert_true(bp_emit_acquire(&d.emit, 1, BP_FOR_FORWARD).buffer == BP_ABSENT.buffer);
+    d.emit.status = BP_OK;
+    assert_true(bp_emit_acquire_update(&d.emit, BP_NO_PARAMETER).buffer == BP_ABSENT.buffer);
+    assert_true(bp_emit_acquire(&d.emit, BP_NO_PARAMETER, BP_FOR_BACKWARD).buffer ==
                 BP_ABSENT.buffer);
-    assert_int_equal(emit.held, held);
+    assert_int_equal(d.emit.held, held);
     /* Gradients are counted as such: maps and reports go by the class. */
     int64_t accumulate = 1;
-    const bp_ref gradient = bp_emit_gradient(&emit, 0, &accumulate);
-    assert_int_equal(emit.status, BP_OK);
-    assert_int_equal(graph.buffers[gradient.buffer].class_of, BP_CLASS_GRADIENTS);
-    assert_int_equal(graph.buffers[parameters[0].weight].class_of, BP_CLASS_WEIGHTS);
+    const bp_ref gradient = bp_emit_gradient(&d.emit, 0, &accumulate);
+    assert_int_equal(d.emit.status, BP_OK);
+    assert_int_equal(d.graph.buffers[gradient.buffer].class_of, BP_CLASS_GRADIENTS);
+    assert_int_equal(d.graph.buffers[d.parameters[0].weight].class_of, BP_CLASS_WEIGHTS);
     assert_int_equal(accumulate, 0);
 }
 
@@ -194,30 +206,18 @@ static void test_tuples_need_it_too(void **state)
 static void test_what_was_brought_stays_while_it_is_held(void **state)
 {
     (void)state;
-    static uint64_t memory[1 << 12];
-    const bp_graph_limits rows = {8, 4, 64, 64, 512};
-    const bp_spec spec = rig_spec();
-    const bp_parameter_info info = {.name = "a", .rank = 1, .shape = {8}};
-    bp_parameter parameters[1];
-    bp_arena arena;
-    bp_graph graph;
-    bp_error error = {0};
-    bp_emit emit;
-    bp_arena_init(&arena, memory, sizeof memory);
-    assert_int_equal(bp_graph_init(&graph, &rows, &arena, &error), BP_OK);
-    bp_emit_init(&emit, &graph, &spec, parameters, 1);
-    bp_emit_parameter(&emit, &info);
-    bp_graph_begin(&graph, BP_PROGRAM_UPDATE);
-    (void)bp_emit_acquire(&emit, 0, BP_FOR_UPDATE);
-    (void)bp_emit_acquire(&emit, 0, BP_FOR_UPDATE);
-    parameters[0].whole = parameters[0].whole_scales = parameters[0].whole_nested = 3;
-    bp_emit_release(&emit, 0);
-    assert_true(parameters[0].held == 1 && parameters[0].whole == 3);
-    assert_true(parameters[0].whole_scales == 3 && parameters[0].whole_nested == 3);
-    bp_emit_release(&emit, 0);
-    assert_true(parameters[0].held == 0 && parameters[0].whole == BP_NO_BUFFER);
-    assert_true(parameters[0].whole_scales == BP_NO_BUFFER);
-    assert_true(parameters[0].whole_nested == BP_NO_BUFFER);
+    acquire_desk d;
+    acquire_begin(&d);
+    (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
+    (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
+    d.parameters[0].whole = d.parameters[0].whole_scales = d.parameters[0].whole_nested = 3;
+    bp_emit_release(&d.emit, 0);
+    assert_true(d.parameters[0].held == 1 && d.parameters[0].whole == 3);
+    assert_true(d.parameters[0].whole_scales == 3 && d.parameters[0].whole_nested == 3);
+    bp_emit_release(&d.emit, 0);
+    assert_true(d.parameters[0].held == 0 && d.parameters[0].whole == BP_NO_BUFFER);
+    assert_true(d.parameters[0].whole_scales == BP_NO_BUFFER);
+    assert_true(d.parameters[0].whole_nested == BP_NO_BUFFER);
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 #include "device/host/host.h"
 #include "layers/transformer.h"
 #include "tests/support/hand_program.h"
-#include "tests/support/plan_bytes.h"
+#include "tests/support/plan_made.h"
 #include "tests/support/rig.h"
 
 enum { GAPS = 16, TICKS = 4000 };
@@ -23,13 +23,7 @@ static void *memory;
 
 static void plan(const bp_spec *spec)
 {
-    const uint64_t bytes = plan_bytes(spec);
-    assert_true(bytes != BP_SIZE_INVALID);
-    memory = malloc((size_t)bytes);
-    assert_non_null(memory);
-    if (bp_runtime_plan(&runtime, spec, memory, bytes) != BP_OK) {
-        fail_msg("%s %s", runtime.error.text, runtime.error.name);
-    }
+    memory = plan_make(&runtime, spec);
 }
 
 static const bp_copy_begin_scalars *scalars_of(const bp_op *op)

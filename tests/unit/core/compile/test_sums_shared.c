@@ -11,7 +11,7 @@
 #include "core/compile/compile.h"
 #include "core/run/runtime.h"
 #include "layers/transformer.h"
-#include "tests/support/plan_bytes.h"
+#include "tests/support/plan_made.h"
 #include "tests/support/rig.h"
 
 static bp_runtime runtime;
@@ -28,13 +28,7 @@ static void sums_of_one_lane(void **state)
         spec.accumulation = 4;
         spec.sharing = BP_SHARING_GRADIENTS;
         spec.gradient_int8 = codes != 0;
-        const uint64_t bytes = plan_bytes(&spec);
-        assert_true(bytes != BP_SIZE_INVALID);
-        void *memory = malloc((size_t)bytes);
-        assert_non_null(memory);
-        if (bp_runtime_plan(&runtime, &spec, memory, bytes) != BP_OK) {
-            fail_msg("%s %s", runtime.error.text, runtime.error.name);
-        }
+        void *memory = plan_make(&runtime, &spec);
         const uint64_t rows = runtime.compile.slice_rows[1];
         free(memory);
         assert_true(codes != 0 ? rows < spec.config.vocabulary : rows == spec.config.vocabulary);
