@@ -32,7 +32,8 @@ endif
 # What a trainer made by plan --emit-c is built with for that board (docs/appliance.md).
 .PHONY: board-kit
 STARTUP := $(if $(filter $(CORTEX),$(VARIANT)),startup,pc)
-board-kit: $(BOARD)/$(STARTUP).o
+# The archive is whole before another make looks at it: beside `board` both would write it.
+board-kit: $(BOARD)/$(STARTUP).o $(LIB)
 	@$(MAKE) -s install-library DESTDIR= PREFIX=$(abspath $(BUILD)/kit) >/dev/null
 	@printf '%s\n' 'CC = $(CC)' 'CFLAGS = $(OPT) $(or $(TARGET-$(VARIANT)),$(EXTRA))' \
 	    'BEDPLATE = $(abspath $(BUILD)/kit)' 'BOARD = $(abspath $(BOARD)/$(STARTUP).o)' \

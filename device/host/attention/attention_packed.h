@@ -49,7 +49,7 @@ static bp_step_block packed_step(const void *step, uint64_t sample, uint64_t seq
 
 static void *packed_place(const void *from, uint64_t element, size_t bytes)
 {
-    return from == NULL ? NULL : (void *)((uintptr_t)from + element * bytes);
+    return from == NULL ? NULL : (void *)((uintptr_t)from + (uintptr_t)(element * bytes));
 }
 
 static void packed_clear(void *at, uint64_t element, uint64_t count, size_t bytes)
