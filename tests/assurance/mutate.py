@@ -19,6 +19,8 @@ A mutant that no test sees is a failure, unless tests/assurance/mutation.survivo
   WORKERS=6 mutate.py ..   so many tests at a time (2)
   SCRIPTS=. mutate.py ..   what survives the test programs meets the scripts of tests/cli whose names have this pattern,
                            with the program `bedplate`
+  LISTED=1 mutate.py ..    what mutation.survivors lists meets every test; without it only those named after its file and
+                           those of a second or less, since what none finds would run them all
 
 What was found is written down at once (build/mutation/found.txt), and so is what each test reaches and what it let
 pass (passed.list): AGAIN=1 goes on where a run was cut off, and compiles, links, traces and runs only what has changed.
@@ -50,6 +52,7 @@ FLAGS = ("-std=c99 -O1 -w -ffp-contract=off -fno-math-errno -I. -D_POSIX_C_SOURC
 LIBS = "-l:libutf8proc.a -l:libz.a -l:libzstd.a -lm -lpthread -ldl -lcmocka -ljansson".split()
 SLOW = int(os.environ.get("SLOW", "20"))  # of the processor; a test that takes longer does not take part
 WORKERS = int(os.environ.get("WORKERS", "2"))
+ALL_MEET_LISTED = bool(os.environ.get("LISTED"))
 QUICK = 1.0  # seconds of the processor
 OVERDUE = (124, 137, 128 + 24)  # by the clock, and by the processor (SIGXCPU)
 
@@ -418,7 +421,9 @@ def note(name, line):
 
 
 def rounds(mutants, tests, objects, passed):
-    """The tests meet the mutants in turn: each file's own, the quick, the others, the scripts."""
+    """The tests meet the mutants in turn: each file's own, the quick, the others, the scripts. Listed ones meet the quick."""
+    reasons = {} if ALL_MEET_LISTED else listed()
+    brief = 3
     turns = [("named after the file", lambda m: [t for t in tests if t.is_of(m.path)]),
              (f"of its folder, of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK and t.beside(m.path)]),
              (f"of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK]),
@@ -427,10 +432,10 @@ def rounds(mutants, tests, objects, passed):
         more = []
         turns.append(("and scripts", lambda m: more))
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        for what, mine in turns:
+        for turn, (what, mine) in enumerate(turns):
             if what == "and scripts":
                 more += traced(pool, scripts(objects), max(m.number for m in mutants))
-            list(pool.map(lambda m: judge(m, mine(m), passed), [m for m in mutants if m.state != "found"]))
+            list(pool.map(lambda m: judge(m, mine(m), passed), [m for m in mutants if m.state != "found" and (turn < brief or m.name not in reasons)]))
             print(f"{sum(m.state == 'found' for m in mutants)} found by tests {what}", flush=True)
             with open(f"{OUT}/alive.list", "w", encoding="utf-8") as file:
                 file.writelines(f"{m.line_of()}\n" for m in mutants if m.state != "found")
@@ -481,9 +486,8 @@ def main():
     if not os.environ.get("AGAIN"):
         shutil.rmtree(OUT, ignore_errors=True)
     os.makedirs(f"{OUT}/obj", exist_ok=True)
-    for name in ("report.txt", "found.txt"):
-        if os.path.exists(f"{OUT}/{name}"):
-            os.remove(f"{OUT}/{name}")
+    if os.path.exists(f"{OUT}/report.txt"):
+        os.remove(f"{OUT}/report.txt")
     paths = sorted(os.path.join(base, f) for folder in FOLDERS for base, _, files in os.walk(folder) for f in files
                    if f.endswith(".c"))
     texts = {p: open(p, encoding="utf-8").read() for p in paths}
@@ -516,7 +520,10 @@ def main():
         m.state = "unreached"
         if f"{m.line} {m.name}" in before:
             m.state, m.by = "found", before[f"{m.line} {m.name}"]
-            note("found.txt", m.line_of())
+    # In one go: a run that is cut off before this leaves what the last one found.
+    with open(f"{OUT}/found.new", "w", encoding="utf-8") as file:
+        file.writelines(f"{m.line_of()}\n" for m in mutants if m.state == "found")
+    os.replace(f"{OUT}/found.new", f"{OUT}/found.txt")
     rounds(mutants, tests, objects, passed_before())
     return report(mutants, count, seed)
 

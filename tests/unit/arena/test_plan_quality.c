@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* What each part of the planner is there for, on sets that were hunted for: with the part left out
+ * each of them gets a worse layout, or takes many more placements. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/arena_set.h"
+
+static bp_plan_report solve(uint64_t seed, uint32_t count, uint32_t times, uint32_t height,
+                            uint64_t nodes)
+{
+    const bp_plan_options options = {.node_limit = nodes};
+    set_seed = seed;
+    set_fill_tight(count, times, height, nodes > 5000);
+    const bp_plan_report report = set_solve(set_buffers, count, &options);
+    set_check(set_buffers, count, 1, &report);
+    return report;
+}
+
+/* A first fit in the order of sizes packs what no dive and no other order does. */
+static void first_fit_by_size(void **state)
+{
+    (void)state;
+    assert_int_equal(solve(25, 40, 40, 100, 0).waste, 0);
+    assert_true(solve(87, 40, 40, 100, 0).waste <= 3);
+    assert_true(solve(111, 40, 40, 100, 0).waste <= 5);
+}
+
+/* A dive takes the lowest buffer of all. Of more than 64, which are kept in groups, the lowest of a
+ * group is looked for again once it was lifted. */
+static void dives_take_the_lowest(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {41, 45, 57, 67, 69};
+    for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
+        assert_int_equal(solve(seeds[i], 120, 60, 100, 0).waste, 0);
+    }
+}
+
+/* A part that a placement has cut off is ranked anew by its own totals: 33 placements instead of
+ * 1,637 with the ranks of the whole, and 29 instead of 120. */
+static void parts_are_ranked_anew(void **state)
+{
+    (void)state;
+    const bp_plan_report one = solve(115378, 30, 40, 60, 5000);
+    assert_int_equal(one.waste, 0);
+    assert_true(one.nodes < 100);
+    const bp_plan_report other = solve(68351, 30, 40, 60, 5000);
+    assert_int_equal(other.waste, 0);
+    assert_true(other.nodes < 60);
+}
+
+/* Where the aim has come up to the best layout, the searches begin below again, and more patiently:
+ * they find layouts that are two and one bytes smaller. */
+static void aims_begin_again_below(void **state)
+{
+    (void)state;
+    assert_true(solve(83, 100, 60, 40, 200000).waste <= 2);
+    assert_true(solve(10, 100, 60, 40, 200000).waste <= 1);
+}
+
+/* First fits around full sections are at most 240: a set that uses them up, with as many placements
+ * as belong to them. One more round would go on, and try 1,446 more. */
+static void rounds_come_to_an_end(void **state)
+{
+    (void)state;
+    const bp_plan_options options = {.node_limit = 1};
+    set_seed = 204;
+    set_fill_tight(400, 58, 122, true);
+    for (uint32_t i = 0; i < 400; i++) {
+        set_buffers[i].size += set_random_below(3) == 0 ? 1 : 0;
+    }
+    const bp_plan_report report = set_solve(set_buffers, 400, &options);
+    set_check(set_buffers, 400, 1, &report);
+    assert_true(report.waste > 0 && report.nodes < 6000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_fit_by_size),     cmocka_unit_test(dives_take_the_lowest),
+        cmocka_unit_test(parts_are_ranked_anew), cmocka_unit_test(aims_begin_again_below),
+        cmocka_unit_test(rounds_come_to_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
