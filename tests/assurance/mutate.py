@@ -423,7 +423,7 @@ def note(name, line):
 def rounds(mutants, tests, objects, passed):
     """The tests meet the mutants in turn: each file's own, the quick, the others, the scripts. Listed ones meet the quick."""
     reasons = {} if ALL_MEET_LISTED else listed()
-    brief = 3
+    brief = 3  # turns
     turns = [("named after the file", lambda m: [t for t in tests if t.is_of(m.path)]),
              (f"of its folder, of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK and t.beside(m.path)]),
              (f"of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK]),
@@ -435,7 +435,8 @@ def rounds(mutants, tests, objects, passed):
         for turn, (what, mine) in enumerate(turns):
             if what == "and scripts":
                 more += traced(pool, scripts(objects), max(m.number for m in mutants))
-            list(pool.map(lambda m: judge(m, mine(m), passed), [m for m in mutants if m.state != "found" and (turn < brief or m.name not in reasons)]))
+            left = [m for m in mutants if m.state != "found" and (turn < brief or m.name not in reasons)]
+            list(pool.map(lambda m: judge(m, mine(m), passed), left))
             print(f"{sum(m.state == 'found' for m in mutants)} found by tests {what}", flush=True)
             with open(f"{OUT}/alive.list", "w", encoding="utf-8") as file:
                 file.writelines(f"{m.line_of()}\n" for m in mutants if m.state != "found")

@@ -82,6 +82,17 @@ static void test_names_are_prefixed_and_cut(void **state)
     assert_int_equal(bp_error_set(&error, BP_ERR_DATA, "x", "y", NULL), BP_ERR_DATA);
     bp_error_prefix(&error, "file");
     assert_string_equal(error.name, "file");
+    /* Two that fit alone and not together are cut, and what stands behind the name stays. */
+    error = (bp_error){0};
+    longest[BP_ERROR_NAME_MAX - 8] = '\0';
+    assert_int_equal(bp_error_numbers(&error, BP_ERR_DATA, "x", "y", longest, 3, 4), BP_ERR_DATA);
+    bp_error_right(&error, "another one");
+    bp_error_prefix(&error, "a longer file");
+    assert_int_equal(strlen(error.name), BP_ERROR_NAME_MAX - 1);
+    assert_true(error.numbers && error.found == 3 && error.wanted == 4);
+    assert_int_equal(error.limit, BP_LIMIT_EXACT);
+    assert_string_equal(error.word, "");
+    assert_string_equal(error.right, "another one");
 }
 
 /* verifies error-2.e818 */

@@ -440,13 +440,21 @@ static void what_outlives_the_later_copy(void **state)
     }
 }
 
+/* Scratch has two words and a byte for each buffer. */
+static void scratch_of_buffers(void **state)
+{
+    (void)state;
+    const bp_graph_limits less = {.buffers = 8, .ops = 100}, more = {.buffers = 1008, .ops = 100};
+    assert_int_equal(bp_keep_scratch(&more) - bp_keep_scratch(&less),
+                     1000 * (2 * sizeof(uint32_t) + 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_much_as_any_choice),
-        cmocka_unit_test(nothing_is_read_twice),
-        cmocka_unit_test(what_may_stay),
-        cmocka_unit_test(what_outlives_the_later_copy),
+        cmocka_unit_test(as_much_as_any_choice), cmocka_unit_test(nothing_is_read_twice),
+        cmocka_unit_test(what_may_stay),         cmocka_unit_test(what_outlives_the_later_copy),
+        cmocka_unit_test(scratch_of_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,8 +168,9 @@ static void stages_that_differ_in_one_thing(void **state)
         assert_true((a->forward > b->forward) == (kind == FORWARD_OP));
         assert_true((a->backward > b->backward) == (kind == BACKWARD_OP));
         assert_true((a->tape > b->tape) == (kind == LONGER_TAPE));
+        /* its room lives beside the tape and the output, which stays though nobody reads it here */
         assert_true(kind != FORWARD_ROOM ||
-                    (a->forward_peak > b->forward_peak && a->forward_peak >= 4 * LARGE));
+                    a->forward_peak >= 4 * LARGE + b->tape + stages[ODD + 1].input);
         assert_true(kind != BACKWARD_ROOM ||
                     (a->backward_peak > b->backward_peak && a->backward_peak >= 4 * LARGE));
         assert_true(kind > NOTHING || a->forward_peak == b->forward_peak);

@@ -29,6 +29,17 @@ static bp_ref at(bp_ref ref, uint64_t bytes)
     return hand_at(ref, bytes, BP_U8);
 }
 
+/* y goes to the middle of the place, and while it does x's ends are brought from around it. */
+static void move_around(bed *b)
+{
+    enum { END = ALL / 4 };
+    const bp_ref middle = at(b->below, END);
+    const int64_t ticket = hand_copy_begin(&b->h, middle, b->y, HALF);
+    move(b, b->x, b->below, END);
+    move(b, at(b->x, ALL - END), at(b->below, ALL - END), END);
+    hand_copy_wait(&b->h, ticket, middle, b->y, HALF);
+}
+
 /* One letter of a case. */
 static void step(bed *b, char what)
 {
@@ -78,6 +89,9 @@ static void step(bed *b, char what)
     case 'd':
         move(b, b->x, b->y, ALL);
         break;
+    case 'a':
+        move_around(b);
+        break;
     default: /* x is read, or z */
         hand_compute(&b->h, b->out, what == 'r' ? b->x : b->z, ALL / 4);
         break;
@@ -115,7 +129,7 @@ static void copies_of_what_is_there(void **state)
     (void)state;
     static const char *const legal[] = {"xr",    "xro",  "xpr",   "xir",   "xoxr", "xwor",
                                         "xdor",  "lhr",  "zxwor", "xzwor", "xozs", "oxr",
-                                        "lhoxr", "xowr", "xoxir", "xkr"};
+                                        "lhoxr", "xowr", "xoxir", "xkr",   "war"};
     for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {
         expect(legal[i], true);
     }

@@ -91,6 +91,9 @@ static void test_digests_of_bases(void **state)
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &digest), BP_OK);
     assert_false(there);
     assert_int_equal(digest, 0);
+    void *written = rig_read(&r, r.runtime.emit.class_weights.buffer);
+    assert_memory_equal(written, weights, sizeof weights);
+    free(written);
     rig_close(&r);
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
     open_rig(&r, &spec);

@@ -368,128 +368,6 @@ static void test_programs_that_want_more_room(void **state)
     }
 }
 
-/* The plan of a spec with programs for five tokens: its status, and whether they are there. */
-static bp_status plan_shorter(bp_spec spec, bool *there)
-{
-    static bp_runtime runtime;
-    spec.lengths[0] = 5;
-    spec.length_count = 1;
-    const uint64_t bytes = plan_bytes(&spec);
-    void *memory = malloc((size_t)bytes);
-    assert_non_null(memory);
-    const bp_status status = bp_runtime_plan(&runtime, &spec, memory, bytes);
-    *there = status == BP_OK && runtime.shorter_count == 1;
-    assert_true(status != BP_OK || *there == (runtime.left_out == NULL));
-    free(memory);
-    return status;
-}
-
-static bool more; /* the shorter programs have buffers that the padded ones lack; else fewer */
-
-static uint64_t rare_workspace(const bp_device_options *options, bp_kernel kernel,
-                               const void *scalars, const uint8_t *dtypes)
-{
-    const bp_matmul_scalars *s = scalars;
-    const bool has = kernel == BP_KERNEL_matmul && (s->m == 15) == more;
-    const uint64_t products = has ? 256 : 0;
-    return kernel == BP_KERNEL_matmul ? products
-                                      : bp_device_host.workspace(options, kernel, scalars, dtypes);
-}
-
-/* What makes two buffers of a second stage that get larger as samples get shorter. */
-typedef enum growth { GROWS_NOT, GROWS_ALWAYS, GROWS_IN_HOST, FAILS } growth;
-
-static growth grows;
-static bp_model growing;
-static void (*plain_forward)(bp_emit *emit, bp_stage_call *call);
-
-static void grow_forward(bp_emit *emit, bp_stage_call *call)
-{
-    plain_forward(emit, call);
-    if (call->stage != 1 || emit->mode != BP_MODE_EVAL || emit->status != BP_OK) {
-        return;
-    }
-    const bool host = grows == GROWS_IN_HOST;
-    const uint32_t rows = grows == GROWS_NOT ? 1 : 2 * SEQUENCE - emit->spec->sequence;
-    const bp_buffer prototype = {.class_of = BP_CLASS_WORKSPACE,
-                                 .scope = host ? BP_SCOPE_PROGRAM : BP_SCOPE_RESIDENT,
-                                 .space = host ? BP_SPACE_HOST : BP_SPACE_DEVICE,
-                                 .dtype = BP_F32,
-                                 .rank = 1,
-                                 .shape = {rows * 64}};
-    uint32_t buffer = BP_NO_BUFFER, second = BP_NO_BUFFER;
-    if (grows == FAILS && emit->spec->sequence < SEQUENCE) {
-        emit->status = bp_error_set(emit->graph->error, BP_ERR_INTERNAL, "grow", "fails", NULL);
-        return;
-    }
-    emit->status = bp_graph_buffer(emit->graph, &prototype, "grown", &buffer);
-    if (emit->status == BP_OK && !host) {
-        emit->status = bp_graph_buffer(emit->graph, &prototype, "grown_too", &second);
-    }
-    const bp_ref grown = {buffer, BP_F32, 0}, weight = bp_emit_acquire(emit, 0, BP_FOR_FORWARD);
-    if (host) {
-        bp_emit_put_back(emit, weight, buffer, 0, sizeof(float));
-    } else {
-        bp_emit_copy(emit, &(bp_copy_operands){.y = grown, .x = weight},
-                     &(bp_copy_scalars){.count = 1});
-    }
-    bp_emit_release(emit, 0);
-}
-
-/* Shorter programs that have other buffers than the padded ones, or larger ones that cannot go
- * elsewhere, are left out; what is wrong with them is wrong with the plan. */
-/* verifies compile-13.5a54 */
-static void test_programs_that_cannot_correspond(void **state)
-{
-    (void)state;
-    bp_device rare = bp_device_host;
-    bp_spec spec = plain_spec(1);
-    bool there = false;
-    spec.evaluate = true;
-    assert_int_equal(plan_shorter(spec, &there), BP_OK);
-    assert_true(there);
-    rare.workspace = rare_workspace;
-    spec.device = &rare;
-    for (uint32_t i = 0; i < 2; i++) {
-        more = i != 0;
-        assert_int_equal(plan_shorter(spec, &there), BP_OK);
-        assert_false(there);
-    }
-
-    spec = plain_spec(1);
-    spec.evaluate = true;
-    growing = *spec.model;
-    plain_forward = growing.forward;
-    growing.forward = grow_forward;
-    spec.model = &growing;
-    for (grows = GROWS_NOT; grows < FAILS; grows++) {
-        assert_int_equal(plan_shorter(spec, &there), BP_OK);
-        assert_true(there == (grows == GROWS_NOT));
-    }
-    assert_int_equal(plan_shorter(spec, &there), BP_ERR_INTERNAL);
-}
-
-/* What lives in the host's arena is in nobody's way. */
-/* verifies compile-13.5a54 */
-static void test_room_beside_the_hosts_arena(void **state)
-{
-    (void)state;
-    bp_device odd = bp_device_host;
-    uint32_t fitted = 0;
-    odd.workspace = odd_workspace;
-    bp_spec spec = plain_spec(1);
-    SET_OWN(&spec.config, bp_transformer, width, 64);
-    spec.device = &odd;
-    spec.evaluate = true;
-    spec.below = (bp_below){.states = BP_BELOW_ALL, .host = true};
-    for (excess = 0; excess < 65536; excess += 4096) {
-        bool there = false;
-        assert_int_equal(plan_shorter(spec, &there), BP_OK);
-        fitted += there;
-    }
-    assert_true(fitted >= 3);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,8 +376,6 @@ int main(void)
         cmocka_unit_test(test_forms_threads_and_poison),
         cmocka_unit_test(test_judged_steps),
         cmocka_unit_test(test_programs_that_want_more_room),
-        cmocka_unit_test(test_programs_that_cannot_correspond),
-        cmocka_unit_test(test_room_beside_the_hosts_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* What the fit takes where nothing decides: of plans as good as each other the first, of which none
+ * is the runner-up of another; and memory in proportion to the longest plan. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "core/compile/fit.h"
+#include "layers/transformer.h"
+#include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
+
+/* Where none fits, bytes alone count. */
+static bool as_good(const bp_fit_try *a, const bp_fit_try *b)
+{
+    return a->arena_bytes == b->arena_bytes && (a->seconds == b->seconds || (!a->fits && !b->fits));
+}
+
+static bool same_policy(const bp_policy *a, const bp_policy *b)
+{
+    return a->kind == b->kind && a->every == b->every && a->recompute == b->recompute;
+}
+
+/* verifies compile-4.ecdd */
+static void of_equals_the_first(void **state)
+{
+    (void)state;
+    uint32_t equals = 0;
+    for (uint64_t part = 5; part < 10; part++) {
+        bp_fit_request request = {
+            .spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
+        bp_fit fit;
+        bp_error error = {0};
+        const uint64_t bytes = fit_bytes(&request);
+        void *memory = malloc((size_t)bytes);
+        assert_non_null(memory);
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
+        request.budget = fit.best.arena_bytes * part / 10;
+        const bp_status status = bp_fit_run(&request, memory, bytes, &fit, &error);
+        assert_true(status == BP_OK || status == BP_ERR_FIT);
+        uint32_t first = 0;
+        while (!as_good(&fit.tried[first], &fit.best)) {
+            first++;
+        }
+        assert_true(same_policy(&fit.tried[first].policy, &fit.best.policy));
+        for (uint32_t i = first + 1; i < fit.tried_count; i++) {
+            equals += as_good(&fit.tried[i], &fit.best) ? 1 : 0;
+        }
+        assert_true(fit.runner_up.batch == 0 || !as_good(&fit.runner_up, &fit.best));
+        free(memory);
+    }
+    assert_true(equals > 0);
+}
+
+/* The memory that is counted for all candidates is not twice the longest plan's. */
+/* verifies compile-6.ea09 */
+static void memory_is_that_of_the_longest_plan(void **state)
+{
+    (void)state;
+    for (uint32_t layers = 1; layers < 8; layers += 3) {
+        bp_fit_request request = {
+            .spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
+        SET_OWN(&request.spec.config, bp_transformer, layers, layers);
+        bp_spec longest = request.spec;
+        longest.policy = (bp_policy){.kind = BP_POLICY_MEMORY_POOR};
+        const uint64_t plan = plan_bytes(&longest), fit = fit_bytes(&request);
+        assert_true(fit >= plan && fit < plan / 4 * 7);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_equals_the_first),
+        cmocka_unit_test(memory_is_that_of_the_longest_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
