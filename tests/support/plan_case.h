@@ -4,7 +4,7 @@
 #ifndef BP_TESTS_SUPPORT_PLAN_CASE_H
 #define BP_TESTS_SUPPORT_PLAN_CASE_H
 
-#include "core/compile/spec.h"
+#include "tests/support/plan_family.h"
 
 #define PLAN_CASE_NAME 48
 
@@ -14,8 +14,6 @@ uint32_t plan_case_count(void);
 bool plan_case(uint32_t index, bp_spec *spec, char name[PLAN_CASE_NAME]);
 
 /* Some of what it makes them of. */
-void plan_llama(bp_spec *spec);
-void plan_dense(bp_spec *spec);
 void plan_classes(bp_spec *spec);
 void plan_adapters(bp_spec *spec);
 void plan_large(bp_spec *spec);
