@@ -29,6 +29,12 @@ OPT-mcdc      := -O0 -g
 EXTRA-mcdc     = -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -Wno-error \
                  -fcoverage-prefix-map=$(CURDIR)=.
 HOSTOPT-mcdc  := -O1
+# gcc's count of conditions: optimised, decisions that it simplified would be missing. Kernels' loops run in
+# threads and are long: an outcome that a race loses comes again.
+CC-mcdc-gcc    := gcc-14
+OPT-mcdc-gcc   := -O0 -g1
+EXTRA-mcdc-gcc := -ftest-coverage -fcondition-coverage -fprofile-update=atomic -Wno-error
+HOSTOPT-mcdc-gcc := -fprofile-update=single
 CC-aarch64    := aarch64-linux-gnu-gcc
 EXTRA-aarch64 := -static -Wno-error -isystem tests/support/cross
 OPT-callgraph := -O0
@@ -276,7 +282,7 @@ help:
 	@echo "  clang sanitize (AddressSanitizer, UBSan) covered (lines, branches that it ran) tsan (threads)"
 	@echo "  aarch64 riscv64 (under qemu-user) boards (microcontrollers under QEMU)"
 	@echo "  digests (the same bits in all of them)"
-	@echo "  mcdc (conditions that decide by themselves; needs clang-19)"
+	@echo "  mcdc (conditions that decide by themselves; needs clang-19) mcdc-gcc (the same by gcc 14, for comparison)"
 	@echo "  analysis (stack bound, coupling, cost of programs, cppcheck with MISRA: counts may only fall)"
 	@echo "  kit (runs what gives evidence and puts it into one archive)"
 	@echo "  prove (contracts, by Frama-C) mutation (faults in the code that tests must find; FAULTS=30: fewer)"

@@ -53,10 +53,12 @@ covered:
 	@tools/check/coverage.sh
 
 # mcdc: which conditions of the library the tests show to decide by themselves, by
-# clang-19 (tests/assurance).
-.PHONY: mcdc
+# clang-19 (tests/assurance). mcdc-gcc: a second opinion, by gcc 14's condition coverage; it has no gate.
+.PHONY: mcdc mcdc-gcc
 mcdc:
 	@tests/assurance/mcdc.sh
+mcdc-gcc:
+	@tests/assurance/mcdc_gcc.sh
 
 # analysis: stack bound, coupling, cost of programs, findings of cppcheck per rule (tests/assurance).
 .PHONY: analysis

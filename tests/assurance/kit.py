@@ -139,7 +139,25 @@ def chapter_coverage(kit):
         shown, of = total.get(parts[0].split("/")[0], (0, 0))
         total[parts[0].split("/")[0]] = (shown + (parts[4] == "1"), of + 1)
     kit.write("coverage/summary.tsv", "folder\tshown\tconditions\n" + "".join("%s\t%d\t%d\n" % (k, *total[k]) for k in sorted(total)))
-    return "MC/DC " + ", ".join("%s %d of %d" % (k, *total[k]) for k in sorted(total))
+    return "MC/DC " + ", ".join("%s %d of %d" % (k, *total[k]) for k in sorted(total)) + "; " + second_opinion(kit)
+
+
+def second_opinion(kit):
+    """What gcc's condition coverage says beside clang: a part of its chapter, which names it where it is not there."""
+    folder = "build/mcdc-gcc"
+    try:
+        names = ["conditions.tsv", "summary.tsv"]
+        if os.path.isfile(os.path.join(ROOT, folder, "differences.tsv")):
+            names.append("differences.tsv")
+        for name in names:
+            current(folder + "/" + name, "make mcdc-gcc (gcc 14)", ("arena", "core", "layers", "optim"))
+    except Missing as why:
+        kit.write("coverage/gcc/MISSING.txt", "This part is missing: %s\n" % why)
+        return "no second opinion by gcc: %s" % why
+    for name in names:
+        kit.copy(folder + "/" + name, "coverage/gcc/" + name)
+    rows = [line.rstrip("\n").split("\t") for line in open(os.path.join(ROOT, folder, "summary.tsv"), encoding="utf-8")][1:]
+    return "by gcc %d of %d outcomes" % (sum(int(r[1]) for r in rows), sum(int(r[2]) for r in rows))
 
 
 def folder_chapter(folder, to, command, sources):
@@ -207,7 +225,7 @@ def first_line(*command):
 
 def environment(kit):
     tools = (("gcc", "gcc", "--version"), ("ld", "ld", "--version"), ("make", "make", "--version"), ("clang", "clang", "--version"),
-             ("clang-19", "clang-19", "--version"), ("libc", "ldd", "--version"), ("cmocka", "pkg-config", "--modversion", "cmocka"),
+             ("clang-19", "clang-19", "--version"), ("gcc-14", "gcc-14", "--version"), ("libc", "ldd", "--version"), ("cmocka", "pkg-config", "--modversion", "cmocka"),
              ("python3", "python3", "--version"), ("frama-c", "frama-c", "-version"), ("cbmc", "cbmc", "--version"), ("cppcheck", "cppcheck", "--version"))
     text = "".join("%s: %s\n" % (t[0], first_line(*t[1:])) for t in tools)
     found = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo", encoding="utf-8").read()) if os.path.isfile("/proc/cpuinfo") else None

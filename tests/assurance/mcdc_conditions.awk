@@ -2,7 +2,8 @@
 # From what `llvm-cov show -show-mcdc` prints: for each condition of arena, core, optim, layers, tools/formats
 # and the portable form of device/host
 # FILE, FUNCTION, LINE, CONDITION (its text on one line) and 1 where it is shown to decide by itself,
-# else 0, with tabs between. root: the folder of the tree.
+# else 0, with tabs between; with places=1 also where its decision begins (LINE:COLUMN) and its number in it.
+# root: the folder of the tree.
 function load(path,    line) {
     count = 0
     while ((getline line < path) > 0) source[++count] = line
@@ -58,7 +59,13 @@ function trim(text) {
     counted = counted && path !~ /^device\/host\/(elements\/(elements|mask)|attention\/attention)_vector\.h$/
     if (counted) load(path)
 }
-counted && /MC\/DC Decision Region/ { delete row; delete column }
+counted && /MC\/DC Decision Region/ {
+    delete row
+    delete column
+    decision = $0
+    sub(/[^(]*\(/, "", decision)
+    sub(/\).*/, "", decision)
+}
 counted && /Condition C[0-9]+ -->/ {
     number = $0
     sub(/.*Condition C/, "", number)
@@ -77,6 +84,6 @@ counted && /C[0-9]+-Pair:/ {
     shown = $0 ~ /-Pair: covered/
     # A constant condition has no pair and no text of interest.
     if ($0 ~ /constant folded/) next
-    printf "%s\t%s\t%d\t%s\t%d\n", path, function_at(row[number]), row[number], \
-        text_at(row[number], column[number]), shown
+    printf "%s\t%s\t%d\t%s\t%d%s\n", path, function_at(row[number]), row[number], \
+        text_at(row[number], column[number]), shown, places ? "\t" decision "\t" number : ""
 }

@@ -27,7 +27,7 @@ kit() { out=$(cd "$1" && BUILD=build/release KIT_OUT=build/kit tests/assurance/k
 mkdir -p "$one/build/release"
 tar cf - --exclude=./build --exclude=./.git --exclude=./shared . | tar xpf - -C "$one"
 cp -p "$BUILD/bedplate" "$BUILD/libbedplate.a" "$BUILD/flags" "$one/build/release"
-mkdir "$one"/build/{mcdc,prove,mutation,analysis,ci}
+mkdir "$one"/build/{mcdc,mcdc-gcc,prove,mutation,analysis,ci}
 {
     sha256sum <"$BUILD/bedplate" | sed 's/ .*//; s/^/# program /'
     find tests -name 'test_*.c' -o -name 'test_*.sh' | LC_ALL=C sort | sed 's/$/\t-\tpassed/'
@@ -36,6 +36,8 @@ ls tools/check/*.sh | sed 's/$/\t-\tpassed/' >"$one/build/release/checks.tsv"
 for goal in digests tsan boards; do echo "9 0" >"$one/build/ci/$goal.counts"; done
 printf '%s\n' "$one/arena/arena.c:" '   12|      3|{' >"$one/build/mcdc/mcdc.txt"
 printf 'arena/arena.c\tbp_arena_carve\t12\ta == b\t1\n' >"$one/build/mcdc/conditions.tsv"
+printf 'head\narena\t3\t4\ncore\t5\t8\n' >"$one/build/mcdc-gcc/summary.tsv"
+touch "$one"/build/mcdc-gcc/{conditions,differences}.tsv
 for goal in prove mutation analysis; do echo "what $goal found" >"$one/build/$goal/report.txt"; done
 # verifies kit-2.1dae
 mkdir -p "$two"
@@ -60,7 +62,17 @@ count $? "the configuration has program and commit"
 grep -q '^bp_arena_carve,arena/arena.h,[0-9]*,"\?Carves `size` bytes' "$work/$name/requirements/contracts.csv"
 count $? "contracts of functions" "$(grep bp_arena "$work/$name/requirements/contracts.csv")"
 
+[[ $out == *"; by gcc 8 of 12 outcomes"* && $(ls "$work/$name/coverage/gcc" | grep -c 'tsv$') -eq 3 ]]
+count $? "gcc's second opinion is part of the coverage" "$out"
+
 # verifies kit-3.e580
+# A part of a chapter that is older than a source is named, and the chapter stays.
+touch -d '1 hour ago' "$two"/build/mcdc-gcc/*.tsv
+touch -d '30 minutes ago' "$two/arena/arena.c"
+kit "$two"
+[[ $out == *"MC/DC arena 1 of 1; no second opinion by gcc: build/mcdc-gcc/conditions.tsv is older than "*": make mcdc-gcc (gcc 14)"* &&
+    $(ls "$two/build/kit/$name/coverage/gcc" | tr '\n' ' ') =~ ^(index.html )?MISSING.txt\ $ ]]
+count $? "a second opinion of older sources is named, and is not there" "$out"
 # A goal that did not run, results of another program, results older than a source.
 rm -r "$one/build/prove"
 sed -i '1s/.*/# program 00/' "$one/build/release/results.tsv"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The tools of tests/assurance, as far as they go without a prover and without a build of their own: units of proofs
 # fit the tree, a unit that does not is refused, and a tool that is missing is named and leaves no earlier report.
+# The second opinion on MC/DC reads what gcov 14.2 and llvm-cov 19 said of a file of ten decisions (assurance/sample).
 cd "$(dirname "$0")/../.." || exit 1
 passed=0
 failed=0
@@ -36,6 +37,51 @@ out=$(PATH=$work/bin "$work/tests/assurance/prove.py")
 check "without its tools it ends well" $? 0
 check "says so" "$(grep -c '^skipped: .*frama-c-base' <<<"$out")" 1
 check "and leaves no report of an earlier build" "$(find "$work/build/prove" -type f | wc -l)" 0
+
+# What gcc 14 says beside clang, in a tree of the sample alone, with tools that say what they said of it.
+tree=$work/gcc
+mkdir -p "$tree"/{arena,core,optim,layers,tools/formats,device/host,tests/assurance,build/mcdc,build/mcdc-gcc/arena} "$work/tools-14"
+cp tests/assurance/mcdc_gcc.* tests/assurance/mcdc_conditions.awk "$tree/tests/assurance"
+for ending in c h; do cp tests/assurance/sample/decisions.$ending.txt "$tree/arena/decisions.$ending"; done
+printf '#!/bin/sh\necho 14.2.0\n' >"$work/tools-14/gcc-14"
+printf '#!/bin/sh\ncat "%s"\n' "$work/gcov.json" >"$work/tools-14/gcov-14"
+chmod +x "$work"/tools-14/*
+cp tests/assurance/sample/gcov.json "$work"
+touch "$tree/build/mcdc-gcc/arena/decisions.gcno"
+cat >"$tree/tests/assurance/mcdc.justified" <<'J'
+# as the list of the tree
+arena/decisions.c:decisions_count `a < 2` contract: neither shows it
+arena/decisions.c:decisions_count `c == 1` tool: only clang needs it
+J
+second() { out=$(PATH=$work/tools-14:$PATH "$tree/tests/assurance/mcdc_gcc.sh" report 2>&1) && rc=0 || rc=$?; }
+second
+check "what gcc says alone: $out" "$rc $(grep -c '^nothing to compare with: no results of make mcdc' <<<"$out")" "0 1"
+check "outcomes of arena" "$(cut -f 1-7 "$tree/build/mcdc-gcc/summary.tsv" | grep '^arena')" "$(printf 'arena\t27\t36\t75.0 %%\t9\t17\t52.9 %%')"
+check "of an inline function, by two objects" "$(grep -c $'decisions.h\tdecisions_inline\t11\t1 of 2\t[12]\t1\t1$' "$tree/build/mcdc-gcc/conditions.tsv")" 2
+check "of a decision that clang cannot measure" "$(grep $'\t21\t' "$tree/build/mcdc-gcc/conditions.tsv" | cut -f 4-)" \
+    "$(printf '1 of 3\t%s\n' $'1\t1\t1' $'2\t1\t0' $'3\t1\t0')"
+cp "$tree/build/mcdc-gcc/conditions.tsv" "$work/conditions.tsv"
+tac tests/assurance/sample/gcov.json >"$work/gcov.json"
+second
+check "whichever object comes first" "$rc $(cmp "$work/conditions.tsv" "$tree/build/mcdc-gcc/conditions.tsv" 2>&1)" "0 "
+sed "s|^/tree/|$tree/|" tests/assurance/sample/mcdc.txt >"$tree/build/mcdc/mcdc.txt"
+second
+check "where the compilers differ" "$rc $(cut -f 1,3,4,5 "$tree/build/mcdc-gcc/differences.tsv" | sed 1d)" "0 $(
+    printf '%s\t%s\t%s\t%s\n' arena/decisions.c:14 'c == 1' 'gcc alone' 'tool: only clang needs it' \
+        arena/decisions.c:24 'd < 7' 'clang alone, gcc lacks false' '' arena/decisions.h:11 'b == 1' 'gcc alone' '')"
+check "compared, clang alone, gcc alone, justified" "$(grep '^arena' "$tree/build/mcdc-gcc/summary.tsv" | cut -f 8-)" "$(printf '14\t1\t2\t1')"
+sed -i '/(17:30) to/,/Coverage for Decision/d' "$tree/build/mcdc/mcdc.txt"
+second
+check "a line of which clang has one decision and gcc two" "$(grep '^arena' "$tree/build/mcdc-gcc/summary.tsv" | cut -f 8-) $(grep -c '^2 conditions of clang' <<<"$out")" "$(printf '10\t1\t2\t0 1')"
+touch -d '1 hour' "$tree/arena/decisions.c"
+second
+check "clang's results of older sources are not compared" "$rc $(grep -c 'older than arena/decisions.c' <<<"$out") $(ls "$tree"/build/mcdc-gcc/*.tsv | wc -l)" "0 1 2"
+: >"$work/gcov.json"
+second
+check "that nothing was measured is a failure" "$rc $(tail -1 <<<"$out")" "1 0 passed, 1 failed"
+ln -s "$(command -v dirname)" "$(command -v rm)" "$work/bin"
+out=$(PATH=$work/bin "$tree/tests/assurance/mcdc_gcc.sh")
+check "without gcc 14 it says so and leaves nothing of before" "$? $(grep -c '^skipped: .*Debian 13: gcc-14' <<<"$out") $(find "$tree/build/mcdc-gcc" -name '*.tsv' | wc -l)" "0 1 0"
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
