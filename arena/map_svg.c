@@ -66,7 +66,7 @@ static double plot_x(const bp_map *map, uint32_t time)
 {
     uint32_t cut = time < map->op_count ? time : map->op_count;
     double times = map->op_count == 0 ? 1.0 : (double)map->op_count;
-    return PLOT_LEFT + (double)cut / times * PLOT_WIDTH;
+    return (double)PLOT_LEFT + (double)cut / times * (double)PLOT_WIDTH;
 }
 
 /* Bytes to y: zero lies at the bottom of a plot of that height. */
@@ -94,7 +94,7 @@ static void svg_time_axis(const bp_map *map, bp_text *out, int height)
         bp_text_grouped(out, time);
         bp_text_string(out, "</text>\n");
     }
-    svg_text_begin(out, "tm", PLOT_LEFT + PLOT_WIDTH / 2.0, bottom + 36);
+    svg_text_begin(out, "tm", (double)PLOT_LEFT + (double)PLOT_WIDTH / 2.0, bottom + 36);
     bp_text_string(out, "program time (op)</text>\n");
 }
 
@@ -121,9 +121,10 @@ static void svg_byte_axis(const bp_map *map, bp_text *out, int height, const cha
 /* A dashed line through the op at which most bytes live. */
 static void svg_peak(const bp_map *map, bp_text *out, int height)
 {
-    double x = plot_x(map, map->report.peak_time) + 0.5 * PLOT_WIDTH / (map->op_count + 1.0);
+    double x =
+        plot_x(map, map->report.peak_time) + 0.5 * (double)PLOT_WIDTH / (map->op_count + 1.0);
     svg_line(out, "p", (const double[]){x, PLOT_TOP - 4, x, PLOT_TOP + height});
-    bool left = x > PLOT_LEFT + 0.8 * PLOT_WIDTH;
+    bool left = x > (double)PLOT_LEFT + 0.8 * (double)PLOT_WIDTH;
     svg_text_begin(out, left ? "pe" : "ps", x + (left ? -5 : 5), PLOT_TOP - 8);
     bp_text_string(out, "peak: op ");
     bp_text_grouped(out, map->report.peak_time);
@@ -179,7 +180,7 @@ static void svg_buffer(const bp_map *map, bp_text *out, const bp_map_buffer *buf
     bp_text_char(out, '>');
     svg_title(map, out, buffer);
     bp_text_string(out, "</rect>");
-    if (height >= 12 && width >= LETTER * ((double)strlen(buffer->name) + 1)) {
+    if (height >= 12 && width >= (double)LETTER * ((double)strlen(buffer->name) + 1)) {
         svg_text_begin(out, "n", x + width / 2, y + height / 2 + 3);
         bp_text_html(out, buffer->name);
         bp_text_string(out, "</text>");
@@ -236,7 +237,7 @@ static void svg_band(const map_work *work, bp_text *out, uint32_t band)
         if (!forward) {
             bytes -= work->column[(size_t)column * map->class_count + band];
         }
-        double left = PLOT_LEFT + column * width;
+        double left = (double)PLOT_LEFT + column * width;
         bp_text_string(out, i == 0 ? "M" : "L");
         bp_text_fixed(out, forward ? left : left + width, 2);
         bp_text_char(out, ',');

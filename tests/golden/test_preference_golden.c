@@ -131,7 +131,7 @@ static void agree(const char *kind, uint32_t chunk)
     const bp_outcome outcome = rig_step(&r);
     require_near(kind, "the loss", outcome.loss, reference_number(&c.ref.file, "loss", 0));
     require_near(kind, "the norm", outcome.norm, reference_number(&c.ref.file, "norm", 0));
-    assert_true(outcome.weight == ROWS / 2.0);
+    assert_true(outcome.weight == (double)ROWS / 2.0);
     for (uint32_t i = 0; i < BP_TOLD_NUMBERS; i++) {
         sums[i] = (double)outcome.told[i];
     }

@@ -179,7 +179,8 @@ static bool is_single(const bp_encoder *e, const bp_token_added *match, bool *mo
     const size_t end = e->raw_clear + match->length;
     const bool later = (match->flags & BP_ADDED_LATER) != 0;
     const bool word = begins_word(e, end, more);
-    if (*more || (e->behind_word && !(later && e->behind_first))) {
+    const bool both = later && e->behind_first;
+    if (*more || (e->behind_word && !both)) {
         return false;
     }
     return !word || (later && first_begins(e, end, more));

@@ -401,10 +401,9 @@ static bp_status put_template(writing *w)
     const bool usual = w->how == NULL ? !w->unigram : w->how->begins;
     BP_TRY(take_mark(w, "tokenizer.ggml.bos_token_id",
                      w->words || truth_of(w->file, "tokenizer.ggml.add_bos_token", usual), &first));
+    const bool ended = roberta || w->unigram;
     BP_TRY(take_mark(w, "tokenizer.ggml.eos_token_id",
-                     w->words ||
-                         truth_of(w->file, "tokenizer.ggml.add_eos_token", roberta || w->unigram),
-                     &last));
+                     w->words || truth_of(w->file, "tokenizer.ggml.add_eos_token", ended), &last));
     const bool begins = first.text[0] != '\0', ends = last.text[0] != '\0';
     if (begins && ends) {
         put_around(w, &first, &last);

@@ -115,8 +115,8 @@ bp_status bp_teacher_file_open(bp_teacher_file *file)
 static bool place_possible(const int32_t *tops, const float *logps, uint32_t k, uint64_t vocabulary)
 {
     for (uint32_t j = 0; j < k; j++) {
-        if (tops[j] < 0 || (uint64_t)tops[j] >= vocabulary ||
-            !(logps[j] <= 0.0f && logps[j] >= -FLT_MAX)) {
+        const bool possible = logps[j] <= 0.0f && logps[j] >= -FLT_MAX; /* no NaN either */
+        if (tops[j] < 0 || (uint64_t)tops[j] >= vocabulary || !possible) {
             return false;
         }
         for (uint32_t i = 0; i < j; i++) {

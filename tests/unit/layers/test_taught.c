@@ -187,7 +187,7 @@ static void numbers_reach_the_loss(void **state)
     assert_true(fabs(mixed - (0.75 * label + 0.25 * taught)) < 1e-5 * mixed);
     assert_true(fabs(label - first_loss(0, 0.0, 0.0, 0)) < 1e-6 * label);
     assert_true(first_loss(TOP, 0.25, 2.0, 3) == mixed); /* rows find their own teacher's tokens */
-    const double even = 1e6 * log((double)WORDS / TOP);
+    const double even = 1e6 * log((double)WORDS / (double)TOP);
     assert_true(fabs(first_loss(TOP, 1.0, 1e3, 0) - even) < 1e-2 * even);
 }
 

@@ -315,7 +315,7 @@ static void stochastic_rounding_is_unbiased_and_repeats(void **state)
             sum += (double)w[i] - 1.0;
         }
         /* an element has deviation sqrt(0.002 * 2^-7), the mean of all of them 2e-5 */
-        assert_true(fabs(sum / MANY - TIMES * 1e-4) <= 8e-5);
+        assert_true(fabs(sum / (double)MANY - (double)TIMES * 1e-4) <= 8e-5);
         bool same = memcmp(kept, update_desk_weight(&d), sizeof kept) == 0;
         assert_true(run == 0 || same == (run == 1));
         memcpy(kept, update_desk_weight(&d), sizeof kept);
@@ -396,9 +396,9 @@ static void narrow_states_step_like_wide_ones(void **state)
             for (uint32_t i = 0; i < MANY; i++) {
                 sum += fabs((double)wide[i] - (double)narrow[i]);
             }
-            if (!(sum / MANY < 6e-5)) {
+            if (!(sum / (double)MANY < 6e-5)) {
                 fail_msg("%s, form %d, step %u: weights differ by %.3g in the mean", c->name,
-                         (int)forms[k % 2], t, sum / MANY);
+                         (int)forms[k % 2], t, sum / (double)MANY);
             }
             for (uint32_t i = 0; i < 3; i++) {
                 uint32_t misses = 0;

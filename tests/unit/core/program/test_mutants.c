@@ -268,7 +268,7 @@ static void test_mutants(void **state)
         if (shown != NULL) {
             print_tally(shown, &t);
         }
-        for (int i = 0; i < MUTANT_WAYS * VERDICTS; i++) {
+        for (int i = 0; i < (int)MUTANT_WAYS * (int)VERDICTS; i++) {
             all.count[i / VERDICTS][i % VERDICTS] += t.count[i / VERDICTS][i % VERDICTS];
         }
     }

@@ -185,6 +185,7 @@ static void round_once(kernel_device *on, const float *x, uint32_t count, bp_ste
 static void rounding_has_no_bias_on(kernel_device *on)
 {
     enum { DRAWS = 2000 };
+    const double draws = DRAWS;
     float x[GROUP];
     double sum[GROUP] = {0.0}, square[GROUP] = {0.0};
     for (int i = 0; i < GROUP; i++) {
@@ -201,8 +202,8 @@ static void rounding_has_no_bias_on(kernel_device *on)
         }
     }
     for (int i = 0; i < GROUP; i++) {
-        double mean = sum[i] / DRAWS, variance = square[i] / DRAWS - mean * mean;
-        assert_true(fabs(mean - (double)x[i]) <= 5.0 * sqrt(fabs(variance) / DRAWS) + 1e-6);
+        double mean = sum[i] / draws, variance = square[i] / draws - mean * mean;
+        assert_true(fabs(mean - (double)x[i]) <= 5.0 * sqrt(fabs(variance) / draws) + 1e-6);
     }
 }
 /* verifies optim-3.3540 */

@@ -113,8 +113,8 @@ static void draws_are_as_likely_as_they_should_be(void **state)
         counts[sample_token(&how, logits, 6, d % 3, d / 3, order)]++;
     }
     for (uint32_t t = 0; t < 6; t++) {
-        const double sigma = sqrt(DRAWS * chances[t] * (1.0 - chances[t]));
-        assert_true(fabs((double)counts[t] - DRAWS * chances[t]) <= 4.5 * sigma);
+        const double sigma = sqrt((double)DRAWS * chances[t] * (1.0 - chances[t]));
+        assert_true(fabs((double)counts[t] - (double)DRAWS * chances[t]) <= 4.5 * sigma);
     }
 }
 

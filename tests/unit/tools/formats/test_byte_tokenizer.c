@@ -117,10 +117,10 @@ static void assert_distributed(const sampling *how, const float *logits, uint32_
     uint32_t order[8];
     double seen[8] = {0};
     for (uint64_t i = 0; i < DRAWS; i++) {
-        seen[sample_token(how, logits, count, 0, i, order)] += 1.0 / DRAWS;
+        seen[sample_token(how, logits, count, 0, i, order)] += 1.0 / (double)DRAWS;
     }
     for (uint32_t i = 0; i < count; i++) {
-        double deviation = sqrt(wanted[i] * (1.0 - wanted[i]) / DRAWS);
+        double deviation = sqrt(wanted[i] * (1.0 - wanted[i]) / (double)DRAWS);
         assert_true(fabs(seen[i] - wanted[i]) <= 5.0 * deviation);
     }
 }

@@ -160,7 +160,8 @@ static void test_parts(void **state)
         corners += part[0] == 0 || part[1] == 0 ? 1 : 0;
         areas += area;
     }
-    assert_true(areas / SAMPLES > 0.4 && areas / SAMPLES < 0.55); /* large ones fit less often */
+    assert_true(areas / (double)SAMPLES > 0.4 &&
+                areas / (double)SAMPLES < 0.55); /* large ones fit less often */
     assert_in_range(corners, 50, SAMPLES / 2);
 }
 
