@@ -63,6 +63,10 @@ EXTRA-$(VARIANT) = $(TARGET-$(VARIANT)) -ffunction-sections -fdata-sections -DBP
                    -Wno-conversion -Wno-error
 endif
 
+# A BUILD in the environment names the build that ships: tests and make kit run goals that build others.
+ifeq ($(origin BUILD)$(if $(VARIANT),,none),environment)
+BUILD   := build/$(VARIANT)
+endif
 BUILD   ?= build/$(or $(VARIANT),release)
 CC      := $(or $(CC-$(VARIANT)),gcc)
 OPT     ?= $(or $(OPT-$(VARIANT)),-O2 -g)

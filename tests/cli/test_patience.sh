@@ -33,6 +33,7 @@ for form in "" "--fabric threads:2" "--fabric threads:2 --shard optimizer" "--fa
     check $? "no patience ends it at the first save $form" "$err"
     # The limit goes while the run goes on.
     rm -rf "$work/run"
+    : >"$work/.err" # what the run before said is no word of this one
     # shellcheck disable=SC2086
     (ulimit -S -f 400 && exec timeout 300 "$program" "${train[@]}" --output-dir "$work/run" --storage-patience 60s $form) \
         >"$work/.out" 2>"$work/.err" </dev/null &

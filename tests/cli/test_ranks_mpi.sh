@@ -188,18 +188,14 @@ refusals() {
     check $? "${launcher[0]}: nothing was trained" "$(ls "$work/run" 2>&1)"
 }
 
-# at STEP: waits until the run has saved that step.
-at() {
-    local i
-    for ((i = 0; i < 2000; i++)); do
-        [[ -e $work/run/checkpoint-$1 ]] && return
-        sleep 0.05
-    done
-}
-
 # The step of the newest snapshot at a multiple of five.
 newest() {
     ls "$work/run" 2>/dev/null | sed -nE 's/^checkpoint-([0-9]*[05])$/\1/p' | sort -n | tail -1
+}
+
+# at STEP: waits until the run has saved that step or a later one (old ones go), or has ended.
+at() {
+    while [[ $(newest) -lt $1 && -e /proc/$started ]]; do sleep 0.02; done
 }
 
 # Process of a rank of the run under way.

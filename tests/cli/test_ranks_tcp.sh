@@ -66,8 +66,12 @@ for size in 2 4; do
 done
 TORCHELASTIC_USE_AGENT_STORE=True ranks 2 "$program" "${train[@]}" --max-steps 2
 like_one "0 0 " "the port is torchrun's own: the next one is taken"
-address=localhost ranks 2 "$program" "${train[@]}" --max-steps 2
-like_one "0 0 " "rank 0 by name"
+if getent hosts localhost >/dev/null; then
+    address=localhost ranks 2 "$program" "${train[@]}" --max-steps 2
+    like_one "0 0 " "rank 0 by name"
+else
+    echo "skipped: rank 0 by name (no name is known here, not even localhost: no /etc/hosts)"
+fi
 if [[ -n ${BP_TORCHRUN:-} ]]; then
     "$BP_TORCHRUN" --nproc-per-node 2 --no-python "$program" "${train[@]}" --max-steps 2 >"$work/.out.0" 2>"$work/.err.0"
     codes="$? "

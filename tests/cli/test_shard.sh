@@ -10,6 +10,11 @@ number() {
     grep -oE "\"$1\": *[0-9]+" <<<"$out" | head -1 | grep -oE '[0-9]+$'
 }
 
+# added: the sum of the numbers that lines end with.
+added() {
+    grep -oE '[0-9]+$' | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
+}
+
 # verifies ranks-12.b236
 # Every rank within 1 % or 1 MiB, fewer bytes with more ranks, and the shares are the whole.
 before=0
@@ -20,7 +25,7 @@ for ranks in 1 2 16; do
         ((before == 0 || most < before))
     check $? "arenas of $ranks ranks: $least to $most" "$err"
     before=$most
-    owned=$(grep -oE '"owned_bytes": *[0-9]+' <<<"$out" | grep -oE '[0-9]+$' | paste -sd+ | bc)
+    owned=$(grep -oE '"owned_bytes": *[0-9]+' <<<"$out" | added)
     want=$((ranks > 1 ? 124439808 * 8 : 0))
     [[ $owned -eq $want ]]
     check $? "$ranks ranks own $owned bytes of $want"
@@ -29,8 +34,7 @@ done
 # verifies ranks-12.b236
 # The ranges of a tensor cover it once.
 run plan --model gpt2 --ranks 8 --shard optimizer "${shapes[@]}" --json
-sum=$(grep -oE '"tensor": "transformer.wte.weight", "first": [0-9]+, "count": [0-9]+' <<<"$out" |
-    grep -oE '[0-9]+$' | paste -sd+ | bc)
+sum=$(grep -oE '"tensor": "transformer.wte.weight", "first": [0-9]+, "count": [0-9]+' <<<"$out" | added)
 [[ $sum -eq $((50257 * 768)) ]]
 check $? "wte is $sum elements of $((50257 * 768))"
 
