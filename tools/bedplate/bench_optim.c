@@ -242,7 +242,7 @@ static double clock_rate(void)
     }
     double seconds = clock_seconds() - began;
     start = x;
-    return 4.0 * TURNS / seconds;
+    return 4.0 * (double)TURNS / seconds;
 }
 
 static void print_times(const desk *d, const settings *set, double rule, double loop)

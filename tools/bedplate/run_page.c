@@ -130,12 +130,12 @@ typedef struct page_frame {
 
 static double page_x(const page_frame *f, double step)
 {
-    return LEFT + (WIDTH - LEFT - RIGHT) * (f->steps > 0 ? step / f->steps : 0);
+    return (double)LEFT + (WIDTH - LEFT - RIGHT) * (f->steps > 0 ? step / f->steps : 0);
 }
 
 static double page_y(const page_frame *f, double value)
 {
-    return TOP + (HEIGHT - TOP - BOTTOM) * (f->high - value) / (f->high - f->low);
+    return (double)TOP + (HEIGHT - TOP - BOTTOM) * (f->high - value) / (f->high - f->low);
 }
 
 static void page_span(page_frame *f, const view_curve *c)
