@@ -108,5 +108,30 @@ expect $? "make uninstall: $out"
 left=$(find "$root/usr" ! -type d)
 [[ -z $left ]]
 expect $? "uninstall leaves $left"
+# Where a release of Debian lacks a package that only tests need, deps.sh installs the others and names it; what
+# building needs has to be there.
+bin=$root/bin
+mkdir "$bin"
+sed -e '/^build_needs=(/,/)$/c build_needs=(one one)' -e '/^proof_needs=(/,/)$/c proof_needs=(two two three three)' \
+    tools/pkg/deps.sh >"$root/deps.sh"
+printf '%s\n' '#!/bin/bash' '[[ $1 == install ]] || exit 0' "for p; do [[ \$p != \"\$LACKING\" ]] || exit 100; done" \
+    "for p in one two three; do [[ \" \$* \" != *\" \$p \"* ]] || : >\"$bin/\$p\"; done; chmod +x \"$bin\"/*" >"$bin/apt-get"
+printf '%s\n' '#!/bin/bash' '[[ $2 != "$LACKING" ]]' >"$bin/apt-cache"
+printf '%s\n' '#!/bin/bash' 'echo 0' >"$bin/id"
+chmod +x "$bin"/*
+deps() { rm -f "$bin"/{one,two,three}; said=$(LACKING=$2 PATH=$bin:/usr/bin:/bin bash "$root/deps.sh" "$1" 2>&1) && rc=0 || rc=$?; }
+deps all three
+[[ $rc -eq 0 && $said == *"left out: three" && -x $bin/one && -x $bin/two && ! -e $bin/three ]]
+expect $? "a package that a release lacks ($rc): $said"
+deps all none
+[[ $rc -eq 0 && $said != *"left out"* && -x $bin/three ]]
+expect $? "a release that has all ($rc): $said"
+deps build one
+[[ $rc -eq 1 && $said == *"could not install: one" ]]
+expect $? "a release without what building needs ($rc): $said"
+deps all one
+[[ $rc -eq 1 && $said == *"could not install: one two three" ]]
+expect $? "the same, asked for all ($rc): $said"
+
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
