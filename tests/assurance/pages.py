@@ -124,6 +124,6 @@ def tree(root):
     """Every file of the tree, in order, without what is built."""
     found = []
     for at, folders, names in os.walk(root):
-        folders[:] = sorted(f for f in folders if not (at == root and f in ("build", "shared", ".git")))
+        folders[:] = sorted(f for f in folders if f != "__pycache__" and not (at == root and f in ("build", "shared", ".git")))
         found += [os.path.relpath(os.path.join(at, n), root) for n in names if not (at == root and n == ".git") and os.path.isfile(os.path.join(at, n))]
     return sorted(found)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
 import compile as ptx
 
 # Products with weights in 4 or 8 bits on tensor cores: 64 mma for 4,096 warps' multiply-adds. Hopper's attention,

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 
+sys.dont_write_bytecode = True
 import compile as ptx
 
 LINES_LEAST = 95.0
