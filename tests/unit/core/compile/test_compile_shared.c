@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* What is drawn whole and kept in part: two ranks that share out 16-bit weights and their masters
+ * begin, and go on, as one does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "layers/transformer.h"
+#include "tests/support/crew.h"
+#include "tests/support/rig.h"
+
+static uint64_t play(const bp_spec *spec, uint32_t ranks)
+{
+    const crew_messages messages = {.seed = 0};
+    crew_play(spec, ranks, &messages);
+    return crew_digest(ranks);
+}
+
+/* verifies ranks-3.d7df */
+static void parts_of_what_is_drawn(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    SET_OWN(&spec.config, bp_transformer, width, 32);
+    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    spec.config.vocabulary = 5003;
+    spec.batch = 1;
+    spec.accumulation = spec.lanes = 2;
+    spec.working = spec.gradient = BP_BF16;
+    spec.master = BP_MASTER_SPLIT;
+    spec.poison = true;
+    const uint64_t alone = play(&spec, 1);
+    for (int s = BP_SHARING_OPTIMIZER; s <= BP_SHARING_PARAMETERS; s++) {
+        spec.sharing = (bp_sharing)s;
+        spec.bucket_bytes = s == BP_SHARING_GRADIENTS ? 2048 : 0;
+        assert_int_equal(play(&spec, 2), alone);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_what_is_drawn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
