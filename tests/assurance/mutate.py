@@ -13,6 +13,7 @@ A mutant that no test sees is a failure, unless tests/assurance/mutation.survivo
 
   mutate.py [COUNT] [SEED]
   AGAIN=1 mutate.py ..     after new tests: what the report that is there says was found is not tried again
+  AGAIN=1 SURE=1 ..        they are tried again, first with the test that found them: a report of the tests as they are
   SLOW=60 mutate.py ..     tests that take up to a minute take part (20 seconds); seconds of the processor, so that
                            other work on the machine leaves no test out
 
@@ -53,6 +54,7 @@ LIBS = "-l:libutf8proc.a -l:libz.a -l:libzstd.a -lm -lpthread -ldl -lcmocka -lja
 SLOW = int(os.environ.get("SLOW", "20"))  # of the processor; a test that takes longer does not take part
 WORKERS = int(os.environ.get("WORKERS", "2"))
 ALL_MEET_LISTED = bool(os.environ.get("LISTED"))
+SURE = bool(os.environ.get("SURE"))
 QUICK = 1.0  # seconds of the processor
 OVERDUE = (124, 137, 128 + 24)  # by the clock, and by the processor (SIGXCPU)
 
@@ -75,6 +77,7 @@ class Mutant:
         self.number = 0
         self.state = "survived"
         self.by = ""
+        self.before = ""  # the test that found it in the run before
 
     def line_of(self, state="", why=""):
         return f"{state or self.state} {self.path}:{self.line} {self.what} {self.name} {self.by}{why}"
@@ -423,11 +426,12 @@ def note(name, line):
 def rounds(mutants, tests, objects, passed):
     """The tests meet the mutants in turn: each file's own, the quick, the others, the scripts. Listed ones meet the quick."""
     reasons = {} if ALL_MEET_LISTED else listed()
-    brief = 3  # turns
-    turns = [("named after the file", lambda m: [t for t in tests if t.is_of(m.path)]),
+    turns = [("that found them before", lambda m: [t for t in tests if t.name == m.before]),
+             ("named after the file", lambda m: [t for t in tests if t.is_of(m.path)]),
              (f"of its folder, of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK and t.beside(m.path)]),
              (f"of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK]),
              (f"of {SLOW} s or less", lambda m: tests)]
+    brief = len(turns) - 1
     if os.environ.get("SCRIPTS"):
         more = []
         turns.append(("and scripts", lambda m: more))
@@ -519,8 +523,10 @@ def main():
         tests = traced(pool, tests, count)
     for m in mutants:
         m.state = "unreached"
-        if f"{m.line} {m.name}" in before:
-            m.state, m.by = "found", before[f"{m.line} {m.name}"]
+        was = before.get(f"{m.line} {m.name}", "")
+        m.before = was.split(" ")[0]
+        if was and not SURE:
+            m.state, m.by = "found", was
     # In one go: a run that is cut off before this leaves what the last one found.
     with open(f"{OUT}/found.new", "w", encoding="utf-8") as file:
         file.writelines(f"{m.line_of()}\n" for m in mutants if m.state == "found")

@@ -71,10 +71,40 @@ static void memory_is_that_of_the_longest_plan(void **state)
     }
 }
 
+/* Of a micro-batch for which there is a smaller one, one plan is looked at where what lives all the
+ * time is too much by itself, and those of the fewest slots where it is not. Then comes the smaller
+ * one, and nothing in between that nobody planned. */
+/* verifies compile-4.ecdd */
+static void what_was_planned_is_told(void **state)
+{
+    (void)state;
+    static const bp_policy_kind kinds[] = {BP_POLICY_NONE, BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
+    bp_fit_request request = {
+        .spec = rig_spec(), .free_policy = true, .free_batch = true, .rates = BP_RATES_DEFAULT};
+    bp_fit fit;
+    bp_error error = {0};
+    const uint64_t bytes = fit_bytes(&request);
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    for (uint32_t large = 1; large <= 3; large += 2) {
+        request.budget = large == 1 ? 1 : fit.fixed_bytes + 2048;
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_ERR_FIT);
+        assert_true(fit.tried_count > large);
+        for (uint32_t i = 0; i < large; i++) {
+            assert_int_equal(fit.tried[i].batch, request.spec.batch);
+            assert_int_equal(fit.tried[i].policy.kind, kinds[i]);
+        }
+        assert_int_equal(fit.tried[large].batch, 1);
+        assert_int_equal(fit.tried[large].policy.kind, BP_POLICY_NONE);
+    }
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_equals_the_first),
+        cmocka_unit_test(what_was_planned_is_told),
         cmocka_unit_test(memory_is_that_of_the_longest_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
