@@ -28,17 +28,23 @@ for ((i = 0; i < 20; i++)); do cat "$work/text"; done >"$work/long"
 # within NAME OPTIONS: plan and train agree, and what was resident lies right below.
 also=()
 within() {
-    local name=$1 planned resident
+    local name=$1 planned resident look near
     shift
     run plan "$@" --json
     planned=$(($(json arena_bytes) + $(json host_bytes)))
-    rm -rf "$work/out"
-    run train "$@" "${also[@]}" --output-dir "$work/out" --json --quiet
-    resident=$(json peak_resident_bytes)
-    [[ $code -eq 0 && $planned -eq $(($(json arena_bytes) + $(json host_bytes))) ]]
-    check $? "$name: plan and train say the same" "$planned $out$err"
-    [[ $resident -gt 0 && $resident -le $planned && ($settles != 5.14 || $((planned - resident)) -le $((resident / 50))) ]]
-    check $? "$name: planned $planned, resident $resident"
+    # Linux adds pages up per processor and in steps of 32, so that one look in 30 or so is off by as many: what a
+    # plan leaves out is missing in every run, what the system miscounts is not.
+    for ((look = 0; look < 3; look++)); do
+        rm -rf "$work/out"
+        run train "$@" "${also[@]}" --output-dir "$work/out" --json --quiet
+        resident=$(json peak_resident_bytes)
+        [[ $code -eq 0 && $planned -eq $(($(json arena_bytes) + $(json host_bytes))) ]]
+        check $? "$name: plan and train say the same" "$planned $out$err"
+        [[ $resident -gt 0 && $resident -le $planned && ($settles != 5.14 || $((planned - resident)) -le $((resident / 50))) ]]
+        near=$?
+        [[ $near -ne 0 ]] || break
+    done
+    check $near "$name: planned $planned, resident $resident"
 }
 small=(--data "$work/short" --max-steps 2 --per-device-train-batch-size 2 --max-seq-length 32)
 within "a GRU" --model tiny-gru "${small[@]}" --threads 2
