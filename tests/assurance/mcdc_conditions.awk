@@ -2,7 +2,8 @@
 # From what `llvm-cov show -show-mcdc` prints: for each condition of arena, core, optim, layers, tools/formats
 # and the portable form of device/host
 # FILE, FUNCTION, LINE, CONDITION (its text on one line) and 1 where it is shown to decide by itself,
-# else 0, with tabs between; with places=1 also where its decision begins (LINE:COLUMN) and its number in it.
+# else 0, with tabs between; with places=1 also where its decision lies (LINE:COLUMN-LINE:COLUMN) and its
+# number in it.
 # root: the folder of the tree.
 function load(path,    line) {
     count = 0
@@ -64,6 +65,7 @@ counted && /MC\/DC Decision Region/ {
     delete column
     decision = $0
     sub(/[^(]*\(/, "", decision)
+    sub(/\) to \(/, "-", decision)
     sub(/\).*/, "", decision)
 }
 counted && /Condition C[0-9]+ -->/ {

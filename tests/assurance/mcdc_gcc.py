@@ -10,9 +10,8 @@ from CLANG what mcdc_conditions.awk prints with places=1. Writes to the folder O
     differences.tsv  conditions that one compiler holds for shown and the other does not
     summary.tsv      the table that it prints
 
-gcc names a decision by the line of its first condition and gives no columns: decisions of one line with
-as many conditions are taken in the order in which they stand, and compared where both compilers have
-as many of them. Fails where nothing was measured."""
+gcc says a line of each decision and no columns: what is compared are decisions of as many conditions
+that can only be the same (pair). Fails where nothing was measured."""
 import json
 import os
 import re
@@ -52,22 +51,40 @@ def read_gcov(lines):
 
 
 def read_clang(path):
-    """{(file, line, conditions, nth): [(function, line, text, shown) per condition]}."""
+    """[(file, first line, last line, [(function, line, text, shown) per condition])], in order."""
     whole = {}
     for line in open(path, encoding="utf-8"):
         file, function, row, text, shown, place, number = line.rstrip("\n").split("\t")
-        of = whole.setdefault((file, tuple(int(n) for n in place.split(":"))), {})
+        of = whole.setdefault((file,) + tuple(int(n) for n in re.split("[:-]", place)), {})
         before = of.get(int(number), (0, 0, 0, False))[3]
         of[int(number)] = (function, int(row), text, before or shown == "1")
-    decisions, seen = {}, {}
-    for file, place in sorted(whole):
-        conditions = [c for _, c in sorted(whole[file, place].items())]
-        # As gcc counts them, those are left out that are constant, and with them decisions of one that stay.
-        if len(conditions) > 1:
-            line = (file, conditions[0][1], len(conditions))
-            seen[line] = seen.get(line, 0) + 1
-            decisions[line + (seen[line],)] = conditions
-    return decisions
+    # As gcc counts them, conditions that are constant are left out, and with them decisions of one that stay.
+    found = [(key[0], key[1], key[3], [c for _, c in sorted(of.items())]) for key, of in sorted(whole.items())]
+    return [decision for decision in found if len(decision[3]) > 1]
+
+
+def pair(decisions, clang):
+    """{index in clang: outcomes of the same decision by gcc}. gcc's line is that of the first condition or, where a
+    decision has several lines, any of them: those of one line are taken in order if both have as many, what is
+    left then where there is only one on either side."""
+    by_line, pairs, left = {}, {}, {}
+    for key in sorted(decisions):
+        by_line.setdefault(key[:3], []).append(key)
+    on_line = {}
+    for index, (file, _, _, conditions) in enumerate(clang):
+        on_line.setdefault((file, conditions[0][1], len(conditions)), []).append(index)
+    for at, indices in on_line.items():
+        if len(by_line.get(at, ())) == len(indices):
+            pairs.update(zip(indices, by_line.pop(at)))
+    for (file, _, count), keys in by_line.items():
+        left.setdefault((file, count), []).extend(keys)
+    wanted = {}
+    for index, (file, first, last, conditions) in enumerate(clang):
+        near = [k for k in left.get((file, len(conditions)), ()) if first - 1 <= k[1] <= last] if index not in pairs else []
+        if len(near) == 1:
+            wanted.setdefault(near[0], []).append(index)
+    pairs.update((indices[0], key) for key, indices in wanted.items() if len(indices) == 1)
+    return {index: decisions[key] for index, key in pairs.items()}
 
 
 def read_justified():
@@ -82,28 +99,22 @@ def read_justified():
 def compare(decisions, clang, reasons):
     """Rows of differences, {folder: counts}, and how many of clang's conditions have no equal of gcc's."""
     rows, counts, alone = [], {f: dict.fromkeys(("compared", "clang", "gcc", "justified"), 0) for f in FOLDERS}, 0
-    of_gcc = {}
-    for key in decisions:
-        of_gcc.setdefault(key[:3], {})[key[3]] = decisions[key]
-    lines = {}
-    for key in clang:
-        lines[key[:3]] = lines.get(key[:3], 0) + 1
-    for key, conditions in clang.items():
-        same = of_gcc.get(key[:3], {})
-        if len(same) != lines[key[:3]]:
+    pairs = pair(decisions, clang)
+    for index, (file, _, _, conditions) in enumerate(clang):
+        if index not in pairs:
             alone += len(conditions)
             continue
-        of = counts[folder_of(key[0])]
-        for (function, line, text, shown), outcome in zip(conditions, same[key[3]]):
-            reason = reasons.get((key[0] + ":" + function, text), "")
+        of = counts[folder_of(file)]
+        for (function, line, text, shown), outcome in zip(conditions, pairs[index]):
+            reason = reasons.get((file + ":" + function, text), "")
             of["compared"] += 1
             of["justified"] += bool(reason) and not all(outcome)
             if shown != all(outcome):
                 of["clang" if shown else "gcc"] += 1
-                left = [word for word, it in zip(("true", "false"), outcome) if not it]
-                said = "clang alone, gcc lacks " + " and ".join(left) if shown else "gcc alone"
-                rows.append(("%s:%d" % (key[0], line), function, text, said, reason))
-    return sorted(rows), counts, alone
+                lacks = [word for word, it in zip(("true", "false"), outcome) if not it]
+                said = "clang alone, gcc lacks " + " and ".join(lacks) if shown else "gcc alone"
+                rows.append((file, line, function, text, said, reason))
+    return [("%s:%d" % row[:2],) + row[2:] for row in sorted(rows)], counts, alone
 
 
 def write(path, rows):
