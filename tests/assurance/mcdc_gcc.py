@@ -23,6 +23,10 @@ FOLDERS = ("arena", "core", "optim", "layers", "tools/formats", "device/host")
 VECTORS = re.compile(r"_(avx2|avx512)\.[ch]$|^device/host/(elements/(elements|mask)|attention/attention)_vector\.h$")
 
 
+# So many differences are printed; the file has all.
+PRINTED = 60
+
+
 def folder_of(path):
     return next((f for f in FOLDERS if path.startswith(f + "/")), None)
 
@@ -158,8 +162,10 @@ def main(arguments):
     print("%-13s %21s %8s   %21s %8s%s" % ("folder", "outcomes shown", "", "two or more: shown", "", "   compared, clang alone, gcc alone, justified" if len(arguments) > 1 else ""))
     for row in table:
         print("%-13s %12d/%8d %8s   %12d/%8d %8s" % tuple(row[:7]) + ("   %8d %8d %8d %8d" % tuple(row[7:]) if row[7:] else ""))
-    for row in differences:
+    for row in differences[:PRINTED]:
         print("    %s %s `%s` %s%s" % (row[0], row[1], row[2], row[3], " (justified: %s)" % row[4] if row[4] else ""))
+    if len(differences) > PRINTED:
+        print("    and %d more in %s/differences.tsv" % (len(differences) - PRINTED, out))
     if alone:
         print("%d conditions of clang are in no decision that gcc counts alike: simplified, or told apart otherwise" % alone)
     if not decisions:

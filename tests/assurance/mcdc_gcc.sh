@@ -54,7 +54,7 @@ if [[ ${1:-} != report ]]; then
             BUILD=$build $p 2>&1 || echo "failed: $p"
         done >$build/programs.log
         read -r passed failed < <(awk '/^\[  (PASSED|FAILED)  \] [0-9]+ test/ { n[$2] += $4 } /^failed: / { bad++ }
-            END { print n["PASSED"] + 0, n["FAILED"] > bad ? n["FAILED"] : bad + 0 }' $build/programs.log)
+            END { print n["PASSED"] + 0, (n["FAILED"] > bad + 0 ? n["FAILED"] : bad + 0) }' $build/programs.log)
     else
         find $build -name '*.gcda' -delete
         tests/run.sh $build programs >$build/programs.log 2>&1

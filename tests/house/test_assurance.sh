@@ -53,7 +53,7 @@ cat >"$tree/tests/assurance/mcdc.justified" <<'J'
 arena/decisions.c:decisions_count `a < 2` contract: neither shows it
 arena/decisions.c:decisions_count `c == 1` tool: only clang needs it
 J
-second() { out=$(PATH=$work/tools-14:$PATH "$tree/tests/assurance/mcdc_gcc.sh" report 2>&1) && rc=0 || rc=$?; }
+second() { out=$(PATH=$work/tools-14:$PATH "$tree/tests/assurance/mcdc_gcc.sh" "${@:-report}" 2>&1) && rc=0 || rc=$?; }
 second
 check "what gcc says alone: $out" "$rc $(grep -c '^nothing to compare with: no results of make mcdc' <<<"$out")" "0 1"
 check "outcomes of arena" "$(cut -f 1-7 "$tree/build/mcdc-gcc/summary.tsv" | grep '^arena')" "$(printf 'arena\t31\t42\t73.8 %%\t10\t20\t50.0 %%')"
@@ -76,6 +76,18 @@ check "a line of which clang has one decision and gcc two" "$(grep '^arena' "$tr
 touch -d '1 hour' "$tree/arena/decisions.c"
 second
 check "clang's results of older sources are not compared" "$rc $(grep -c 'older than arena/decisions.c' <<<"$out") $(ls "$tree"/build/mcdc-gcc/*.tsv | wc -l)" "0 1 2"
+printf '#!/bin/sh\n' >"$work/tools-14/make"
+mkdir -p "$tree/build/mcdc-gcc/tests/unit"
+printf '#!/bin/sh\necho "[  PASSED  ] 3 test(s)."\n' >"$tree/build/mcdc-gcc/tests/unit/test_good"
+printf '#!/bin/sh\necho "[  PASSED  ] 2 test(s)."\necho "[  FAILED  ] 1 test(s), listed below:"\nexit 1\n' >"$tree/build/mcdc-gcc/tests/unit/test_bad"
+printf '#!/bin/sh\nexit 9\n' >"$tree/build/mcdc-gcc/tests/unit/test_dead"
+chmod +x "$work/tools-14/make" "$tree"/build/mcdc-gcc/tests/unit/test_*
+second again tests/unit/test_good.c
+check "a program run again" "$rc $(tail -1 <<<"$out")" "0 4 passed, 0 failed"
+second again tests/unit/test_good tests/unit/test_bad
+check "one of them fails" "$rc $(tail -1 <<<"$out") $(grep -c '^failed: .*test_bad$' <<<"$out")" "1 6 passed, 1 failed 1"
+second again tests/unit/test_dead
+check "one of them dies" "$rc $(tail -1 <<<"$out")" "1 1 passed, 1 failed"
 : >"$work/gcov.json"
 second
 check "that nothing was measured is a failure" "$rc $(tail -1 <<<"$out")" "1 0 passed, 1 failed"

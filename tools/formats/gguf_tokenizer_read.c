@@ -399,11 +399,11 @@ static bp_status put_template(writing *w)
     mark first, last;
     const bool roberta = w->how != NULL && strcmp(w->how->word, "roberta-bpe") == 0;
     const bool usual = w->how == NULL ? !w->unigram : w->how->begins;
-    BP_TRY(take_mark(w, "tokenizer.ggml.bos_token_id",
-                     w->words || truth_of(w->file, "tokenizer.ggml.add_bos_token", usual), &first));
     const bool ended = roberta || w->unigram;
-    BP_TRY(take_mark(w, "tokenizer.ggml.eos_token_id",
-                     w->words || truth_of(w->file, "tokenizer.ggml.add_eos_token", ended), &last));
+    const bool bos = w->words || truth_of(w->file, "tokenizer.ggml.add_bos_token", usual);
+    const bool eos = w->words || truth_of(w->file, "tokenizer.ggml.add_eos_token", ended);
+    BP_TRY(take_mark(w, "tokenizer.ggml.bos_token_id", bos, &first));
+    BP_TRY(take_mark(w, "tokenizer.ggml.eos_token_id", eos, &last));
     const bool begins = first.text[0] != '\0', ends = last.text[0] != '\0';
     if (begins && ends) {
         put_around(w, &first, &last);
