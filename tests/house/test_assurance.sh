@@ -86,6 +86,11 @@ second again tests/unit/test_good.c
 check "a program run again" "$rc $(tail -1 <<<"$out")" "0 4 passed, 0 failed"
 second again tests/unit/test_good tests/unit/test_bad
 check "one of them fails" "$rc $(tail -1 <<<"$out") $(grep -c '^failed: .*test_bad$' <<<"$out")" "1 6 passed, 1 failed 1"
+mkdir -p "$tree/tests/unit"
+touch "$tree"/tests/unit/test_{good,bad}.c "$tree/build/mcdc-gcc/arena/decisions.gcda"
+cp tests/run.sh "$tree/tests"
+second all
+check "all programs of the tree" "$rc $(tail -1 <<<"$out") $(grep -c '^failed: .*test_bad$' <<<"$out") $(find "$tree" -name '*.gcda')" "1 6 passed, 1 failed 1 "
 second again tests/unit/test_dead
 check "one of them dies" "$rc $(tail -1 <<<"$out")" "1 1 passed, 1 failed"
 : >"$work/gcov.json"
