@@ -426,12 +426,13 @@ def note(name, line):
 def rounds(mutants, tests, objects, passed):
     """The tests meet the mutants in turn: each file's own, the quick, the others, the scripts. Listed ones meet the quick."""
     reasons = {} if ALL_MEET_LISTED else listed()
-    turns = [("that found them before", lambda m: [t for t in tests if t.name == m.before]),
-             ("named after the file", lambda m: [t for t in tests if t.is_of(m.path)]),
+    turns = [("named after the file", lambda m: [t for t in tests if t.is_of(m.path)]),
              (f"of its folder, of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK and t.beside(m.path)]),
              (f"of {QUICK} s or less", lambda m: [t for t in tests if t.seconds <= QUICK]),
              (f"of {SLOW} s or less", lambda m: tests)]
-    brief = len(turns) - 1
+    brief = len(turns) - 1 + SURE
+    if SURE:
+        turns.insert(0, ("that found them before", lambda m: [t for t in tests if t.name == m.before]))
     if os.environ.get("SCRIPTS"):
         more = []
         turns.append(("and scripts", lambda m: more))
