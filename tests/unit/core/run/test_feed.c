@@ -218,6 +218,7 @@ static void test_examples_are_rows(void **state)
     assert_int_equal(group.samples, 3);
     assert_int_equal(group.micros, 1);
     assert_int_equal(group.valid, 5);
+    assert_int_equal(group.tokens, 2 + 4 + 4);
     assert_memory_equal(ids, right_ids, sizeof right_ids);
     assert_memory_equal(labels, right_labels, sizeof right_labels);
     assert_memory_equal(lengths, right_lengths, sizeof right_lengths);
