@@ -273,7 +273,11 @@ static void the_page_shows_the_bound_that_was_missed(void **state)
     assert_null(strstr(page, "bytes/"));
     assert_non_null(strstr(page, "lower bound</text>"));
     assert_non_null(strstr(page, "class=\"card bad\""));
-    assert_non_null(strstr(page, "ops 1 to 4</title>"));
+    assert_non_null(strstr(page, "tape, 60 B (60 bytes)\noffset 112\nops 1 to 4</title>"));
+    assert_non_null(strstr(page, "x=\"983.76\" y=\"16.00\">peak: op 5<"));
+    map.report.peak_time = 1;
+    page = form_of(bp_map_html, &map);
+    assert_non_null(strstr(page, "x=\"327.10\" y=\"16.00\">peak: op 1<"));
 }
 
 /* verifies arena-17.7767 */
