@@ -63,7 +63,8 @@ EXTRA-$(VARIANT) = $(TARGET-$(VARIANT)) -ffunction-sections -fdata-sections -DBP
                    -Wno-conversion -Wno-error
 endif
 
-# A BUILD in the environment names the build that ships: tests and make kit run goals that build others.
+# A BUILD in the environment names the build that ships: tests and make kit run goals that build others. To place
+# another, give BUILD behind make.
 ifeq ($(origin BUILD)$(if $(VARIANT),,none),environment)
 BUILD   := build/$(VARIANT)
 endif
@@ -84,7 +85,7 @@ ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
 ifneq ($(filter test test-variants check coverage covered sanitize tsan clang aarch64 riscv64 boards digests fuzz fuzz-long \
-                ptx-coverage ptx-covered mcdc kit format,$(MAKECMDGOALS)),)
+                ptx-coverage ptx-covered mcdc mcdc-gcc kit format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
 build/ready-%.mk: tools/pkg/deps.sh

@@ -150,7 +150,8 @@ def second_opinion(kit):
         if os.path.isfile(os.path.join(ROOT, folder, "differences.tsv")):
             names.append("differences.tsv")
         for name in names:
-            current(folder + "/" + name, "make mcdc-gcc (gcc 14)", ("arena", "core", "layers", "optim"))
+            current(folder + "/" + name, "make mcdc-gcc (gcc 14)",
+                    ("arena", "core", "layers", "optim", "tools/formats", "device/host"))
     except Missing as why:
         kit.write("coverage/gcc/MISSING.txt", "This part is missing: %s\n" % why)
         return "no second opinion by gcc: %s" % why

@@ -32,7 +32,7 @@ within() {
     shift
     run plan "$@" --json
     planned=$(($(json arena_bytes) + $(json host_bytes)))
-    # Linux adds pages up per processor and in steps of 32, so that one look in 30 or so is off by as many: what a
+    # Linux adds pages up per processor and in steps of 32, so that now and then a look is off by as many: what a
     # plan leaves out is missing in every run, what the system miscounts is not.
     for ((look = 0; look < 3; look++)); do
         rm -rf "$work/out"

@@ -113,10 +113,10 @@ expect $? "uninstall leaves $left"
 bin=$root/bin
 mkdir "$bin"
 sed -e '/^build_needs=(/,/)$/c build_needs=(one one)' -e '/^proof_needs=(/,/)$/c proof_needs=(two two three three)' \
-    tools/pkg/deps.sh >"$root/deps.sh"
-printf '%s\n' '#!/bin/bash' '[[ $1 == install ]] || exit 0' "for p; do [[ \$p != \"\$LACKING\" ]] || exit 100; done" \
+    -e "s|/tmp/bedplate-deps.log|$root/deps.log|" tools/pkg/deps.sh >"$root/deps.sh"
+printf '%s\n' '#!/bin/bash' '[[ -z ${OFFLINE:-} ]] || exit 100' '[[ $1 == install ]] || exit 0' "for p; do [[ \$p != \"\$LACKING\" ]] || exit 100; done" \
     "for p in one two three; do [[ \" \$* \" != *\" \$p \"* ]] || : >\"$bin/\$p\"; done; chmod +x \"$bin\"/*" >"$bin/apt-get"
-printf '%s\n' '#!/bin/bash' '[[ $2 != "$LACKING" ]]' >"$bin/apt-cache"
+printf '%s\n' '#!/bin/bash' '[[ -z ${OFFLINE:-} && $2 != "$LACKING" ]]' >"$bin/apt-cache"
 printf '%s\n' '#!/bin/bash' 'echo 0' >"$bin/id"
 chmod +x "$bin"/*
 deps() { rm -f "$bin"/{one,two,three}; said=$(LACKING=$2 PATH=$bin:/usr/bin:/bin bash "$root/deps.sh" "$1" 2>&1) && rc=0 || rc=$?; }
@@ -132,6 +132,9 @@ expect $? "a release without what building needs ($rc): $said"
 deps all one
 [[ $rc -eq 1 && $said == *"could not install: one two three" ]]
 expect $? "the same, asked for all ($rc): $said"
+OFFLINE=1 deps all none
+[[ $rc -eq 1 && $said == *"could not install: one two three" && $said != *"left out"* ]]
+expect $? "neither lists of packages nor a network ($rc): $said"
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

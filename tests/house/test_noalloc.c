@@ -153,8 +153,7 @@ static void read_maps(memory_map *map)
 }
 
 /* The system gives the stack its pages as they are touched: not in the steps, whatever a build's
- * frames (unoptimised and counted by gcc they take some 100 KiB). Called by a pointer, so that no
- * caller's frame holds what it touches. */
+ * frames. Called by a pointer, so that no caller's frame holds what it touches. */
 static void touch_stack(void)
 {
     volatile char deep[256 << 10];

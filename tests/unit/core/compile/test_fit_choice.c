@@ -24,7 +24,6 @@ static bool same_policy(const bp_policy *a, const bp_policy *b)
     return a->kind == b->kind && a->every == b->every && a->recompute == b->recompute;
 }
 
-/* verifies compile-4.ecdd */
 static void of_equals_the_first(void **state)
 {
     (void)state;
@@ -42,9 +41,10 @@ static void of_equals_the_first(void **state)
         const bp_status status = bp_fit_run(&request, memory, bytes, &fit, &error);
         assert_true(status == BP_OK || status == BP_ERR_FIT);
         uint32_t first = 0;
-        while (!as_good(&fit.tried[first], &fit.best)) {
+        while (first < fit.tried_count && !as_good(&fit.tried[first], &fit.best)) {
             first++;
         }
+        assert_true(first < fit.tried_count);
         assert_true(same_policy(&fit.tried[first].policy, &fit.best.policy));
         for (uint32_t i = first + 1; i < fit.tried_count; i++) {
             equals += as_good(&fit.tried[i], &fit.best) ? 1 : 0;
@@ -56,7 +56,6 @@ static void of_equals_the_first(void **state)
 }
 
 /* The memory that is counted for all candidates is not twice the longest plan's. */
-/* verifies compile-6.ea09 */
 static void memory_is_that_of_the_longest_plan(void **state)
 {
     (void)state;
@@ -74,7 +73,6 @@ static void memory_is_that_of_the_longest_plan(void **state)
 /* Of a micro-batch for which there is a smaller one, one plan is looked at where what lives all the
  * time is too much by itself, and those of the fewest slots where it is not. Then comes the smaller
  * one, and nothing in between that nobody planned. */
-/* verifies compile-4.ecdd */
 static void what_was_planned_is_told(void **state)
 {
     (void)state;

@@ -53,7 +53,6 @@ static bp_status plan_shorter(bp_spec spec, bool *there)
 
 /* The more room they want, the fewer fit: first those where they lie, then those that are placed
  * anew, and in the end none. */
-/* verifies compile-13.5a54 */
 static void test_more_and_more_room(void **state)
 {
     (void)state;
