@@ -361,8 +361,7 @@ static bp_status pass_value(bp_json *json, bool *list)
     bool inside = *list || event.kind == BP_JSON_OBJECT_BEGIN;
     while (inside || event.kind == BP_JSON_TEXT_PART) {
         BP_TRY(bp_json_next(json, &event));
-        const bool end = event.kind == BP_JSON_ARRAY_END || event.kind == BP_JSON_OBJECT_END;
-        inside = inside && (event.depth != depth || !end);
+        inside = inside && event.depth != depth; /* what is within has a greater depth */
     }
     return BP_OK;
 }

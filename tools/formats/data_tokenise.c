@@ -262,11 +262,12 @@ static bp_status piece(void *user, bp_document_part part, const char *bytes, siz
     return encode(m, bytes, count);
 }
 
-/* The end token closes a document of a stream and a completion, never a labelled text. */
+/* The end token closes a document of a stream and a completion, never a labelled text. The document
+ * has a token. */
 static bp_status close_document(maker *m)
 {
     int64_t end_token = m->work->end_token;
-    bool closed = m->example.count > 0 && (int64_t)m->last_of_all == end_token;
+    bool closed = (int64_t)m->last_of_all == end_token;
     if (m->documents.form == BP_FORM_LABELLED || m->documents.form == BP_FORM_TEXTS ||
         end_token < 0 || closed || m->work->data->format == BP_DATA_TEXT) {
         return BP_OK;

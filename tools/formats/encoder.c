@@ -186,10 +186,10 @@ static bool is_single(const bp_encoder *e, const bp_token_added *match, bool *mo
     return !word || (later && first_begins(e, end, more));
 }
 
-/* Of a stretch of text that ends at raw_clear. */
+/* Of a stretch of text that ends at raw_clear; it has a byte at least. */
 static void note_word(bp_encoder *e, size_t start)
 {
-    if (e->tokenizer->added_word && e->raw_clear > start) {
+    if (e->tokenizer->added_word) {
         e->behind_word =
             (e->raw[start] & 0xc0) != 0x80 ? ends_word(e, e->raw_clear) : e->behind_word;
         e->behind_first = false;

@@ -12,6 +12,7 @@
 
 #include "core/number/random.h"
 #include "core/program/step.h"
+#include "device/host/form_table.h"
 #include "device/host/host.h"
 #include "tests/support/kernel_case.h"
 
@@ -95,6 +96,39 @@ static void forward_agrees_on(kernel_device *on)
 }
 /* verifies device-3.0681 */
 TEST_ON_HOST(forward_agrees)
+
+/* No slices are no slices, also behind the last one, which ends within 64 columns. */
+/* verifies device-3.0681 */
+static void no_slices_clear_nothing(void **state)
+{
+    (void)state;
+    const bp_embedding_token_backward_scalars s = {
+        .rows = 1, .sequence = 1, .width = 70, .vocabulary = 2};
+    const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
+    bp_host_form_kernels(0, kernels);
+    const bp_host_kernel *kernel = kernels[BP_F32][BP_KERNEL_embedding_token_backward];
+    kernel_case c;
+    kernel_case_init(&c, &bp_device_host, BP_KERNEL_embedding_token_backward, &s, 1, 0);
+    float *d_wte = AT(&c, embedding_token_backward, d_wte);
+    const bp_embedding_token_backward_pointers p = {.d_wte = d_wte,
+                                                    .d_out =
+                                                        AT(&c, embedding_token_backward, d_out),
+                                                    .ids = AT(&c, embedding_token_backward, ids),
+                                                    .step = AT(&c, embedding_token_backward, step)};
+    uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32};
+    const bp_host_call call = {(void *const *)(const void *)&p, &s, dtypes, NULL};
+    assert_int_equal(kernel->tasks(&s), 2);
+    for (uint64_t first = 0; first <= 2; first++) {
+        for (uint64_t i = 0; i < 140; i++) {
+            d_wte[i] = 1.0f + (float)i;
+        }
+        kernel->run(&call, first, first, 0);
+        for (uint64_t i = 0; i < 140; i++) {
+            assert_true(d_wte[i] == 1.0f + (float)i);
+        }
+    }
+    kernel_case_free(&c);
+}
 
 /* While generating, rows continue at the step's position; those past the last stay inside wpe. */
 static void decode_starts_at_the_position_on(kernel_device *on)
@@ -306,6 +340,7 @@ int main(void)
         cmocka_unit_test(forward_agrees),
         cmocka_unit_test(decode_starts_at_the_position),
         cmocka_unit_test(token_backward_agrees),
+        cmocka_unit_test(no_slices_clear_nothing),
         cmocka_unit_test(position_backward_agrees),
         cmocka_unit_test(dropout_keeps_the_right_share),
         cmocka_unit_test(masks_do_not_depend_on_the_batch),

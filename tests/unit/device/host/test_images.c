@@ -213,6 +213,10 @@ static void check_max_of_nan(kernel_device *on)
     kernel_case_run(&c, on);
     assert_true(isnan(y[0]) && place[0] == 0.0f);
     assert_true(y[1] == -INFINITY && place[1] == 0.0f);
+    memcpy(x, (float[]){INFINITY, NAN, 2.0f, -NAN}, 4 * sizeof *x); /* also where it comes later */
+    kernel_case_run(&c, on);
+    assert_true(isnan(y[0]) && place[0] == 1.0f);
+    assert_true(isnan(y[1]) && place[1] == 1.0f);
     kernel_case_free(&c);
 }
 

@@ -287,6 +287,48 @@ static void one_row_of_stored_weights_on(kernel_device *on)
 /* verifies device-3.0681 */
 TEST_ON_HOST(one_row_of_stored_weights)
 
+/* What FP8 holds below half precision's least number is rounded to half precision before it is
+ * used: 2^-25 to 0, and three of them to four. */
+static void stored_weights_below_half_precision_on(kernel_device *on)
+{
+    static const float right[] = {0.0f, 0x1p-17f};
+    for (int64_t i = 0; i < 8; i++) {
+        const int64_t m = i / 2 % 2 == 0 ? 1 : 20, n = 40, k = 64, turned = i / 4;
+        const bp_matmul_quantised_scalars s = {.m = m,
+                                               .n = n,
+                                               .k = k,
+                                               .lda = k,
+                                               .ldc = n,
+                                               .transpose_b = turned,
+                                               .form = BP_QUANTISED_FP8};
+        uint8_t dtypes[BP_OPERANDS_MAX];
+        kernel_case c;
+        memset(dtypes, BP_F16, sizeof dtypes);
+        kernel_case_init_typed(&c, on->device, BP_KERNEL_matmul_quantised, &s, 1,
+                               1u << OPERAND(matmul_quantised, before) |
+                                   1u << OPERAND(matmul_quantised, bias) |
+                                   1u << OPERAND(matmul_quantised, residual),
+                               dtypes);
+        uint8_t *codes = AT(&c, matmul_quantised, codes);
+        uint16_t *x = AT(&c, matmul_quantised, a);
+        for (uint64_t at = 0; at < bp_quantised_codes((uint64_t)(n * k), BP_QUANTISED_FP8); at++) {
+            const bool head = at % (BP_FP8_BLOCK + BP_FP8_HEADER) < BP_FP8_HEADER;
+            codes[at] = head ? 127 - 16 : i % 2 == 0 ? 1 : 3; /* 2^-9, 3 * 2^-9, by 2^-16 */
+        }
+        for (int64_t at = 0; at < m * k; at++) {
+            x[at] = 0x3c00; /* 1 */
+        }
+        kernel_case_run(&c, on);
+        for (int64_t at = 0; at < m * n; at++) {
+            const float got = bp_element_load(AT(&c, matmul_quantised, c), (uint64_t)at, BP_F16);
+            assert_true(got == right[i % 2]);
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(stored_weights_below_half_precision)
+
 /* One row is streamed, not cut into blocks; what computes nothing needs nothing. */
 /* verifies device-3.0681 */
 static void work_of_every_size(void **state)
@@ -318,6 +360,7 @@ int main(void)
         cmocka_unit_test(matmul_adds_bias_residual_and_gelu),
         cmocka_unit_test(matmul_residual_in_place),
         cmocka_unit_test(one_row_of_stored_weights),
+        cmocka_unit_test(stored_weights_below_half_precision),
         cmocka_unit_test(work_of_every_size),
         cmocka_unit_test(bias_backward_sums_columns),
         cmocka_unit_test(gelu_forward_agrees),

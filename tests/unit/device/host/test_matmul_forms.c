@@ -348,6 +348,18 @@ static void every_exponent(void **unused)
     any_exponent = false;
 }
 
+/* Few columns of so many terms that they have no room as a whole. */
+/* verifies device-1.6909 */
+static void few_columns_of_many_terms(void **unused)
+{
+    (void)unused;
+    static const int64_t shape[3] = {32, 8, 100000};
+    state = 7;
+    for (int transposed = 0; transposed < 4; transposed += 2) {
+        check_typed(0, shape, transposed, 0, 0, pairs[0]);
+    }
+}
+
 static void workspace_of_nothing(void **unused)
 {
     (void)unused;
@@ -471,10 +483,15 @@ static void bounds(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(edges_of_tiles),   cmocka_unit_test(every_epilogue),
-        cmocka_unit_test(edges_of_blocks),  cmocka_unit_test(blocks_of_c),
-        cmocka_unit_test(chains_wait_in_c), cmocka_unit_test(workspace_of_nothing),
-        cmocka_unit_test(every_rounding),   cmocka_unit_test(bounds),
+        cmocka_unit_test(edges_of_tiles),
+        cmocka_unit_test(every_epilogue),
+        cmocka_unit_test(edges_of_blocks),
+        cmocka_unit_test(blocks_of_c),
+        cmocka_unit_test(chains_wait_in_c),
+        cmocka_unit_test(few_columns_of_many_terms),
+        cmocka_unit_test(workspace_of_nothing),
+        cmocka_unit_test(every_rounding),
+        cmocka_unit_test(bounds),
         cmocka_unit_test(every_exponent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,17 +47,22 @@ static bp_spec spec_of(bp_quantised form)
     return spec;
 }
 
-static void desk_open(desk *d, bp_quantised form)
+static void desk_of(desk *d, const bp_spec *spec)
 {
     memset(d, 0, sizeof *d);
-    bp_spec spec = spec_of(form);
-    rig_open(&d->r, &spec, tokens, 60);
+    rig_open(&d->r, spec, tokens, 60);
     memory_store_init(&d->memory);
     d->scratch = malloc(SCRATCH_BYTES);
     d->place = (bp_hf_place){.store = &d->memory.store,
                              .path = "m",
                              .scratch = {d->scratch, SCRATCH_BYTES},
                              .error = &d->error};
+}
+
+static void desk_open(desk *d, bp_quantised form)
+{
+    const bp_spec spec = spec_of(form);
+    desk_of(d, &spec);
 }
 
 static void desk_close(desk *d)
@@ -535,6 +540,67 @@ static void floats_are_quantised_alike(void **state)
     }
 }
 
+/* The port's file, written in `work` bytes. */
+static unsigned char *written_in(port *p, desk *d, size_t work, size_t *bytes)
+{
+    p->target.work.capacity = work;
+    if (port_run(p) != BP_OK) {
+        fail_msg("%zu: %s: %s", work, d->error.name, d->error.text);
+    }
+    return file_of(d, "out", bytes);
+}
+
+/* Of matrices with more scales than share one: in little memory, where a part comes in pieces, the
+ * file is that of much memory. */
+/* verifies formats-13.dd0a */
+static void little_memory_writes_the_same_file(void **state)
+{
+    (void)state;
+    static const int kinds[] = {NF4, BP_QUANTISED_NF4_DOUBLE, INT8};
+    for (size_t n = 0; n < sizeof kinds / sizeof kinds[0]; n++) {
+        desk d;
+        port p;
+        size_t much = 0, little = 0;
+        bp_spec spec = spec_of((bp_quantised)kinds[n]);
+        SET_OWN(&spec.config, bp_transformer, width, 84); /* 331 scales in the least matrix */
+        desk_of(&d, &spec);
+        add_model(&d, BP_QUANTISED_NONE);
+        made_write(&d.made, 0, d.made.count, &d.memory.store, "m");
+        port_open(&p, &d, "m", (bp_quantised)kinds[n]);
+        unsigned char *one = written_in(&p, &d, SCRATCH_BYTES, &much);
+        for (size_t work = 50000; work < 100000; work += 7001) {
+            unsigned char *other = written_in(&p, &d, work, &little);
+            assert_int_equal(little, much);
+            assert_memory_equal(one, other, much);
+            free(other);
+        }
+        free(one);
+        port_close(&p);
+        desk_close(&d);
+    }
+}
+
+/* A block, or a row of 8 bits, needs its room. */
+/* verifies formats-30.16f4 */
+static void a_block_needs_its_room(void **state)
+{
+    (void)state;
+    desk d;
+    port p;
+    desk_open(&d, (bp_quantised)forms[FORMS - 1]);
+    add_model(&d, BP_QUANTISED_NONE);
+    made_write(&d.made, 0, d.made.count, &d.memory.store, "m");
+    port_open(&p, &d, "m", (bp_quantised)forms[FORMS - 1]);
+    p.target.work.capacity = 60000;
+    assert_int_equal(port_run(&p), BP_ERR_FIT);
+    assert_string_equal(d.error.text, "the memory for writing weights is too small");
+    if (strstr(d.error.name, "c_attn.weight") == NULL) {
+        fail_msg("%s", d.error.name);
+    }
+    port_close(&p);
+    desk_close(&d);
+}
+
 /* verifies formats-30.16f4 */
 static void bad_floats_are_not_quantised(void **state)
 {
@@ -610,6 +676,8 @@ int main(void)
         cmocka_unit_test(too_large_for_eight_bits),
         cmocka_unit_test(what_is_quantised_stays),
         cmocka_unit_test(floats_are_quantised_alike),
+        cmocka_unit_test(little_memory_writes_the_same_file),
+        cmocka_unit_test(a_block_needs_its_room),
         cmocka_unit_test(bad_floats_are_not_quantised),
         cmocka_unit_test(every_failing_read_is_reported),
     };

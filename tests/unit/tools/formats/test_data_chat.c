@@ -13,6 +13,7 @@
 #include "tests/support/golden_words.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
+#include "tests/support/tokenizer_desk.h"
 #include "tools/formats/chat_template.h"
 #include "tools/formats/data_chat.h"
 #include "tools/formats/data_chat_maker.h"
@@ -54,6 +55,8 @@ static void desk_end(desk *d)
     free(d->scratch);
 }
 
+static bp_encoder *other_encoder; /* instead of the golden one */
+
 static bp_status make(desk *d, const char *text, size_t length, const char *template_name,
                       bp_chat_loss loss)
 {
@@ -76,6 +79,10 @@ static bp_status make(desk *d, const char *text, size_t length, const char *temp
                              .loss = loss,
                              .scratch = d->scratch,
                              .error = &d->error};
+    if (other_encoder != NULL) {
+        d->work.encoder = other_encoder;
+        d->work.vocabulary = 303; /* of open_characters */
+    }
     return bp_data_chat_open(&d->work, &d->tokens);
 }
 
@@ -205,6 +212,10 @@ static void each_form_of_row_and_loss(void **state)
                        "\"content\":\"q\"}],\"completion\":[{\"role\":\"assistant\",\"content\":"
                        "\"s\"}]}",
                        own, BP_CHAT_COMPLETION, "u:p;a:q;a:s;", "s;");
+        /* All is the prompt: what of it would be learned of a conversation. */
+        assert_learned("{\"prompt\":[{\"role\":\"user\",\"content\":\"p\"},{\"role\":\"assistant\","
+                       "\"content\":\"q\"}],\"completion\":[]}",
+                       own, BP_CHAT_COMPLETION, "u:p;a:q;", "q;");
         assert_learned("{\"system\":\"y\",\"instruction\":\"i\",\"output\":\"o\",\"tools\":[]}",
                        own, BP_CHAT_ASSISTANT, "s:y;u:i;a:o;", "o;");
         assert_learned(
@@ -286,6 +297,69 @@ static void bad_rows_are_named(void **state)
         assert_non_null(strstr(d.error.name, refused[i].place));
         assert_string_equal(d.error.text, refused[i].said);
         desk_end(&d);
+    }
+}
+
+#define META   "\xe2\x96\x81"
+#define SPACED "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" META "\""
+
+/* A tokenizer over characters whose added token takes white space with it on its right. */
+static void open_characters(tokenizer_desk *t, const char *settings)
+{
+    static char json[JSON_MAX];
+    size_t at =
+        (size_t)snprintf(json, sizeof json,
+                         "{\"added_tokens\":[{\"id\":300,\"content\":\"<e>\",\"special\":true,"
+                         "\"rstrip\":true}],%s\"model\":{\"type\":\"BPE\","
+                         "\"byte_fallback\":true,\"vocab\":{",
+                         settings);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        at += (size_t)snprintf(json + at, sizeof json - at, "\"<0x%02X>\":%u,", byte, byte);
+    }
+    snprintf(json + at, sizeof json - at,
+             "\"" META "\":256,\"x\":301,\"" META "x\":302},\"merges\":[\"" META " x\"]}}");
+    desk_init(t);
+    desk_put(t, "tokenizer.json", json);
+    if (desk_open(t) != BP_OK) {
+        fail_msg("%s: %s", t->error.name, t->error.text);
+    }
+    desk_encoder(t, BP_ENCODER_WORD_MIN);
+}
+
+/* White space that an added token takes with it is of no token; where tokens have what the text has
+ * not, nobody knows which are learned. */
+/* verifies formats-16.301b */
+static void pieces_are_found_in_the_text(void **state)
+{
+    (void)state;
+    static const char never[] = SPACED ",\"prepend_scheme\":\"never\"},";
+    static const char always[] = SPACED ",\"prepend_scheme\":\"always\"},";
+    static const struct {
+        const char *settings, *source;
+        uint64_t learned; /* 0: refused */
+    } rows[] = {
+        {never, "{% for m in messages %}<e> \n\t{{ m.content }}{% endfor %}", 6},
+        {always, "{% for m in messages %}<e>{% endfor %}x", 0}, /* " x": longer than what is left */
+        {always, "{% for m in messages %}<e>yyy{% endfor %}", 0}, /* " " where a y is */
+    };
+    static const char row[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"\\r \\npq\"},{\"role\":"
+        "\"assistant\",\"content\":\"rs\"}]}";
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        desk d;
+        tokenizer_desk t;
+        open_characters(&t, rows[i].settings);
+        desk_begin(&d, false);
+        other_encoder = &t.encoder;
+        const bp_status status = make(&d, row, strlen(row), rows[i].source, BP_CHAT_ALL);
+        other_encoder = NULL;
+        if (d.work.learned != rows[i].learned || (status == BP_OK) != (rows[i].learned > 0)) {
+            fail_msg("%zu: %d %s: %s %llu", i, status, d.error.name, d.error.text,
+                     (unsigned long long)d.work.learned);
+        }
+        assert_true(status == BP_OK || strstr(d.error.text, "changes the text") != NULL);
+        desk_end(&d);
+        desk_free(&t);
     }
 }
 
@@ -485,6 +559,7 @@ int main(void)
         cmocka_unit_test(bad_rows_are_named),
         cmocka_unit_test(conversations_are_known_by_their_keys),
         cmocka_unit_test(a_template_refuses_a_row),
+        cmocka_unit_test(pieces_are_found_in_the_text),
         cmocka_unit_test(the_token_file_is_used_again),
         cmocka_unit_test(templates_are_found),
         cmocka_unit_test(odd_templates_are_learned_of),

@@ -373,6 +373,38 @@ static void rests_and_rooms(void **state)
     unpack(&p);
 }
 
+static const uint32_t late_counts[] = {17, 13, 9, 2};
+
+static bp_status read_late(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    *to = (bp_example){.count = late_counts[index]};
+    for (uint64_t i = 0; i < index; i++) {
+        to->first += late_counts[i];
+    }
+    return BP_OK;
+}
+
+/* The fuller row is taken also where it was begun later: 13 and 9 leave 2 of 24, 17 leaves 7. */
+/* verifies formats-21.af25 */
+static void the_fuller_row_may_be_the_later_one(void **state)
+{
+    (void)state;
+    bp_source source = documents();
+    source.examples = 4;
+    source.example = read_late;
+    source.count = 17 + 13 + 9 + 2;
+    packed p;
+    assert_int_equal(pack(&p, &source, BP_PACKING_BFD), BP_OK);
+    assert_int_equal(p.tokens.head.examples, 2);
+    bp_example row;
+    assert_int_equal(p.tokens.source.example(&p.tokens.source, 0, &row), BP_OK);
+    assert_int_equal(row.count, 17);
+    assert_int_equal(p.tokens.source.example(&p.tokens.source, 1, &row), BP_OK);
+    assert_int_equal(row.count, 24);
+    unpack(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +415,7 @@ int main(void)
         cmocka_unit_test(streams_end_with_a_token),
         cmocka_unit_test(sources_say_what_is_learned),
         cmocka_unit_test(rests_and_rooms),
+        cmocka_unit_test(the_fuller_row_may_be_the_later_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -220,6 +221,17 @@ static char *row_of(const char *head, const char *middle, const char *tail, size
     return row;
 }
 
+/* A template of as many bytes of text as there may be, of which one is for the end. */
+static const char *full(void)
+{
+    enum { SIDE = 1024 };
+    static char source[SIDE + 100];
+    size_t at = (size_t)sprintf(source, "{%% for i in range(%d) %%}", BP_CHAT_TEXT / SIDE);
+    memset(source + at, 'x', SIDE);
+    strcpy(source + at + SIDE, "{% endfor %}");
+    return source;
+}
+
 /* Rows of more than there is room for, as a whole or of one text with an answer, are no shorter
  * rows.
  */
@@ -237,12 +249,17 @@ static void long_rows_are_refused(void **state)
          "more memory than it may have"},
         {"{'messages':[{'role':'user','content':'", "'},{'role':'assistant','content':'", "'}]}",
          BP_CHAT_TEXT, BP_CHAT_ROWS, TEMPLATE, "more memory than it may have"},
+        {"{'prompt':[{'role':'user','content':'", "'}],'chosen':[{'role':'assistant','content':'",
+         "'}],'rejected':[{'role':'assistant','content':'d'}]}", 1, BP_CHAT_PAIRS, NULL,
+         "the row has more tokens than can be"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *row = row_of(cases[i].head, cases[i].middle, cases[i].tail, cases[i].count);
         desk d;
         desk_begin(&d);
-        assert_int_equal(make(&d, row, cases[i].kind, cases[i].source, -1), BP_ERR_DATA);
+        assert_int_equal(
+            make(&d, row, cases[i].kind, cases[i].count == 1 ? full() : cases[i].source, -1),
+            BP_ERR_DATA);
         if (strstr(d.error.text, cases[i].says) == NULL) {
             fail_msg("%s", d.error.text);
         }

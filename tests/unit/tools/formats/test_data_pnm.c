@@ -473,17 +473,18 @@ static void a_preprocessor_changes_rows_and_key(void **state)
     TEXT("a.pgm", "P5 2 1 255 xy");
     TEXT("list.csv", "file_name,label\na.pgm,1\n");
     assert_int_equal(read_list(&d, 1), BP_OK);
-    for (uint32_t given = 0; given < 2; given++) {
+    for (uint32_t turn = 0; turn < 3; turn++) { /* none, one, and none again, made anew */
+        const uint32_t given = turn % 2;
         bp_tokens_close(&d.tokens);
         d.files[0] = (bp_data_file){.path = "list.csv"};
         assert_int_equal(
             bp_data_open(&d.data, &d.faulty.store, d.files, 1, BP_DATA_FOLDER, &d.error), BP_OK);
         prep.given = given;
-        prep.factor = given == 0 ? prep.factor : 1.0;
+        prep.factor = given == 0 ? 1.0 / 255.0 : 1.0;
         d.work.prep = &prep;
         assert_int_equal(bp_numbers_open(&d.work, &d.tokens), BP_OK);
         bp_data_close(&d.data);
-        assert_int_equal(d.work.built, given != 0);
+        assert_int_equal(d.work.built, turn != 0);
         int32_t bits;
         float value;
         assert_int_equal(d.tokens.source.read(&d.tokens.source, 0, 1, &bits), BP_OK);

@@ -330,6 +330,24 @@ static void words_become_labelled_tokens(void **state)
     desk_close();
 }
 
+/* Numbers have no names: the file is that of who asks for no names. */
+/* verifies formats-56.3c1c */
+static void no_names_are_no_part_of_the_key(void **state)
+{
+    (void)state;
+    desk_open("a 1\nb 0\n", 8);
+    assert_int_equal(bp_tags_names(&desk.tags, &desk.names, &desk.classes), BP_OK);
+    assert_int_equal(desk.names.count, 0);
+    assert_int_equal(bp_tags_open(&desk.tags, &desk.tokens), BP_OK);
+    assert_true(desk.tags.built);
+    bp_tokens_close(&desk.tokens);
+    desk.tags.names = &desk.names;
+    assert_int_equal(bp_tags_open(&desk.tags, &desk.tokens), BP_OK);
+    assert_false(desk.tags.built);
+    bp_tokens_close(&desk.tokens);
+    desk_close();
+}
+
 /* verifies formats-16.301b */
 static void tags_that_are_no_class_are_refused(void **state)
 {
@@ -369,6 +387,7 @@ int main(void)
         cmocka_unit_test(long_sentences_are_read_up_to_their_limits),
         cmocka_unit_test(names_are_gathered_in_their_order),
         cmocka_unit_test(names_end),
+        cmocka_unit_test(no_names_are_no_part_of_the_key),
         cmocka_unit_test(words_become_labelled_tokens),
         cmocka_unit_test(tags_that_are_no_class_are_refused),
         cmocka_unit_test(long_words_are_whole),

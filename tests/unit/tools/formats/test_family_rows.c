@@ -276,6 +276,34 @@ static void what_a_row_takes_is_told_and_written(void **state)
     assert_true(told > 60);
 }
 
+/* A list as long as it may be has nothing behind its end. */
+/* verifies formats-2.1f4a */
+static void whole_lists_are_written(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"[8, 16, 24, 32, 40]", "[8, 16]"};
+    for (size_t i = 0; i < 2; i++) {
+        bp_model_config config, again;
+        bp_cnn_config own;
+        bp_error error;
+        size_t length = 0;
+        char given[256];
+        static char written[BP_HF_CONFIG_TEXT + 1];
+        snprintf(given, sizeof given,
+                 "{\"model_type\": \"resnet\", \"hidden_sizes\": %s, \"depths\": %s}", lists[i],
+                 i == 0 ? "[1, 1, 2, 1, 3]" : "[1, 2]");
+        assert_int_equal(read_text(given, &config, &error), BP_OK);
+        assert_int_equal(bp_hf_config_text(&config, NULL, written, &length), BP_OK);
+        written[length] = '\0';
+        assert_int_equal(read_text(written, &again, &error), BP_OK);
+        assert_true(bp_family_same(&config, &again));
+        bp_config_own(&again, &own, sizeof own);
+        assert_int_equal(own.resnet.hidden_sizes[4], i == 0 ? 40 : 0);
+        assert_int_equal(own.resnet.depths[4], i == 0 ? 3 : 0);
+        assert_int_equal(own.resnet.depths[1], i == 0 ? 1 : 2);
+    }
+}
+
 /* Rows fit their table, keys that a snapshot has are found, members lie inside the record. */
 static void tables_are_whole(void **state)
 {
@@ -302,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_row_takes_is_refused),
         cmocka_unit_test(what_a_row_takes_is_told_and_written),
+        cmocka_unit_test(whole_lists_are_written),
         cmocka_unit_test(tables_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,9 +26,10 @@ typedef struct said {
     uint32_t count[COUNTS];
     uint64_t types;
     float epsilon;
+    bool deep; /* the table of types has three dimensions */
 } said;
 
-static const said usual = {{2, 20, 8, 12, 2, 2}, 2, 1e-12f};
+static const said usual = {{2, 20, 8, 12, 2, 2}, 2, 1e-12f, false};
 
 typedef struct desk {
     memory_store memory;
@@ -40,7 +41,7 @@ typedef struct desk {
 static void put(desk *d, const said *s)
 {
     bp_gguf_writer w;
-    const uint64_t words[] = {5, 8}, types[] = {s->types, 8};
+    const uint64_t words[] = {5, 8}, types[] = {s->types, 8}, deep[] = {1, s->types, 8};
     static const float zeros[4096 * 8]; /* many types at a time: the store keeps each write */
     assert_int_equal(bp_gguf_begin(&w, &d->memory.store, "in", &d->error), BP_OK);
     bp_gguf_put_string(&w, "general.architecture", "bert", 4);
@@ -50,7 +51,8 @@ static void put(desk *d, const said *s)
     bp_gguf_put_f32(&w, "bert.attention.layer_norm_epsilon", s->epsilon);
     bp_gguf_put_tensor(&w, "token_embd.weight", 2, words, BP_F32);
     if (s->types > 0) {
-        bp_gguf_put_tensor(&w, "token_types.weight", 2, types, BP_F32);
+        bp_gguf_put_tensor(&w, "token_types.weight", s->deep ? 3 : 2, s->deep ? deep : types,
+                           BP_F32);
     }
     assert_int_equal(bp_gguf_data(&w), BP_OK);
     assert_int_equal(bp_gguf_data_add(&w, zeros, sizeof(float[5 * 8])), BP_OK);
@@ -135,7 +137,116 @@ static void wrong_keys_are_named(void **state)
             fail_msg("%s is not %s", d.error.name, rows[i].name);
         }
     }
+    said deep = usual;
+    deep.deep = true;
+    assert_int_equal(describe(&d, &deep), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.name, "token_types.weight"));
     memory_store_free(&d.memory);
+}
+
+/* A store that calls its files larger than they are. */
+static uint64_t said_bytes;
+
+static bp_status says_much(bp_store *store, bp_file file, uint64_t *bytes)
+{
+    (void)store;
+    (void)file;
+    *bytes = said_bytes;
+    return BP_OK;
+}
+
+/* More words than a token's number can say are refused before anything is read of them. */
+/* verifies formats-10.4a5c */
+static void too_many_words_are_refused(void **state)
+{
+    (void)state;
+    static uint64_t scratch[1 << 15];
+    static unsigned char whole[1 << 20];
+    for (uint64_t more = 0; more < 2; more++) {
+        static const char name[] = "token_embd.weight";
+        const uint64_t few[] = {5, 8}, words = (uint64_t)INT32_MAX + more;
+        static const float zeros[5 * 8];
+        desk d;
+        bp_gguf_writer w;
+        bp_gguf_file file;
+        bp_staging room = {scratch, sizeof scratch};
+        size_t size, at = 0;
+        memory_store_init(&d.memory);
+        d.error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_gguf_begin(&w, &d.memory.store, "in", &d.error), BP_OK);
+        bp_gguf_put_string(&w, "general.architecture", "bert", 4);
+        bp_gguf_put_tensor(&w, name, 2, few, BP_F32);
+        assert_int_equal(bp_gguf_data(&w), BP_OK);
+        assert_int_equal(bp_gguf_data_add(&w, zeros, sizeof zeros), BP_OK);
+        assert_int_equal(bp_gguf_data_pad(&w), BP_OK);
+        assert_int_equal(bp_gguf_end(&w), BP_OK);
+        unsigned char *bytes = memory_store_bytes(&d.memory, "in", &size);
+        while (memcmp(bytes + at, name, strlen(name)) != 0) {
+            at++;
+            assert_true(at + strlen(name) < size);
+        }
+        /* Behind the name: the rank, the width, and how many words. */
+        memcpy(bytes + at + strlen(name) + 4 + 8, &words, sizeof words);
+        /* As much of the file as is read at a time; the rest is said to be there. */
+        memset(whole, 0, sizeof whole);
+        memcpy(whole, bytes, size);
+        said_bytes = size - sizeof zeros + words * sizeof(float[8]);
+        memory_store_put(&d.memory, "in", whole, sizeof whole);
+        d.memory.store.file_size = says_much;
+        if (bp_gguf_open(&file, &d.memory.store, "in", &room, &d.error) != BP_OK) {
+            fail_msg("%s: %s", d.error.name, d.error.text);
+        }
+        assert_int_equal(bp_gguf_describe(&file, &d.family, &d.config, &d.error), BP_ERR_DATA);
+        /* Of one word less it is the first key of the model that is missing. */
+        assert_int_equal(strcmp(d.error.name, "token_embd.weight") == 0, more == 1);
+        assert_int_equal(bp_gguf_close(&file), BP_OK);
+        memory_store_free(&d.memory);
+    }
+}
+
+/* A file of GPT-NeoX that does not say how its blocks are joined has parallel ones. */
+/* verifies formats-8.e397 */
+static void blocks_of_neox_are_parallel_unless_said(void **state)
+{
+    (void)state;
+    static uint64_t scratch[1 << 15];
+    static const char *const counts[] = {
+        "gptneox.block_count",          "gptneox.context_length",
+        "gptneox.embedding_length",     "gptneox.feed_forward_length",
+        "gptneox.attention.head_count", "gptneox.rope.dimension_count"};
+    static const uint32_t values[] = {2, 20, 16, 24, 2, 4};
+    for (int said_so = -1; said_so < 2; said_so++) {
+        const uint64_t words[] = {5, 16};
+        static const float zeros[5 * 16];
+        desk d;
+        bp_gguf_writer w;
+        bp_gguf_file file;
+        bp_staging room = {scratch, sizeof scratch};
+        memory_store_init(&d.memory);
+        d.error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_gguf_begin(&w, &d.memory.store, "in", &d.error), BP_OK);
+        bp_gguf_put_string(&w, "general.architecture", "gptneox", 7);
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            bp_gguf_put_u32(&w, counts[i], values[i]);
+        }
+        bp_gguf_put_f32(&w, "gptneox.attention.layer_norm_epsilon", 1e-5f);
+        bp_gguf_put_f32(&w, "gptneox.rope.freq_base", 10000.0f);
+        if (said_so >= 0) {
+            bp_gguf_put_bool(&w, "gptneox.use_parallel_residual", said_so > 0);
+        }
+        bp_gguf_put_tensor(&w, "token_embd.weight", 2, words, BP_F32);
+        assert_int_equal(bp_gguf_data(&w), BP_OK);
+        assert_int_equal(bp_gguf_data_add(&w, zeros, sizeof zeros), BP_OK);
+        assert_int_equal(bp_gguf_data_pad(&w), BP_OK);
+        assert_int_equal(bp_gguf_end(&w), BP_OK);
+        assert_int_equal(bp_gguf_open(&file, &d.memory.store, "in", &room, &d.error), BP_OK);
+        if (bp_gguf_describe(&file, &d.family, &d.config, &d.error) != BP_OK) {
+            fail_msg("%s: %s", d.error.name, d.error.text);
+        }
+        assert_int_equal(bp_neox_config_of(&d.config).parallel, said_so != 0);
+        assert_int_equal(bp_gguf_close(&file), BP_OK);
+        memory_store_free(&d.memory);
+    }
 }
 
 /* verifies formats-50.b7a1 */
@@ -192,6 +303,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_say_which_model_they_hold),
         cmocka_unit_test(wrong_keys_are_named),
+        cmocka_unit_test(too_many_words_are_refused),
+        cmocka_unit_test(blocks_of_neox_are_parallel_unless_said),
         cmocka_unit_test(what_has_no_place_is_not_written),
         cmocka_unit_test(what_readers_take_for_gelu_is_not_written),
     };

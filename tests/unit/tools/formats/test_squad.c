@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_squad.h"
 #include "tools/formats/data_records.h"
@@ -229,6 +230,45 @@ static void what_is_too_long_is_refused(void **state)
     free(text);
 }
 
+/* A store that fails from some read on while questions are read has failed, also where a paragraph
+ * is read again for its context: the data is not called wrong. */
+/* verifies formats-24.7573 */
+static void failing_reads_are_the_store_s(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"data\": [{\"title\": \"t\", \"paragraphs\": [{\"qas\": "
+                               "[{\"question\": \"q\", \"answers\": "
+                               "[]}], \"context\": \"c\"}]}]}";
+    bp_status status = BP_ERR_STORE;
+    size_t n = 0;
+    while (status != BP_OK) {
+        static unsigned char window[16];
+        faulty_store faulty;
+        bp_squad squad = {.question = tell};
+        memory_store_init(&memory);
+        memory_store_put(&memory, "q.json", text, strlen(text));
+        faulty_store_init(&faulty, &memory.store);
+        bp_data_reader reader = {.store = &faulty.store,
+                                 .path = "q.json",
+                                 .buffer = window,
+                                 .capacity = sizeof window,
+                                 .error = &error};
+        error = (bp_error){.code = BP_OK};
+        told[0] = '\0';
+        assert_int_equal(faulty.store.open_read(&faulty.store, "q.json", &reader.file), BP_OK);
+        reader.size = strlen(text);
+        faulty_store_arm(&faulty, FAULT_READ_AT, ++n, true);
+        status = bp_squad_read(&squad, &reader, scratch);
+        if (status != (faulty.failures > 0 ? BP_ERR_STORE : BP_OK) || error.code != status) {
+            fail_msg("%zu: %d %s: %s; %s", n, status, error.name, error.text, told);
+        }
+        assert_int_equal(memory.store.close(&memory.store, reader.file), BP_OK);
+        memory_store_free(&memory);
+    }
+    assert_string_equal(told, "|q|c|;");
+    assert_true(n > 8);
+}
+
 /* What the reader of records says of them: a line, unless the store failed; more keys than there
  * can be are the file's fault, also where nobody wants to hear. A long text under "data" is none.
  */
@@ -269,6 +309,7 @@ int main(void)
         cmocka_unit_test(what_is_none_is_refused),
         cmocka_unit_test(files_may_end_anywhere),
         cmocka_unit_test(what_is_too_long_is_refused),
+        cmocka_unit_test(failing_reads_are_the_store_s),
         cmocka_unit_test(errors_of_records_have_a_place),
     };
     assert_int_equal(posix_memalign(&scratch, 64, BP_SQUAD_SCRATCH), 0);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tests/support/tokenizer_desk.h"
+#include "tools/formats/data_tokenise.h"
 #include "tools/formats/unicode.h"
 
 #define META   "\xe2\x96\x81"
@@ -228,6 +229,135 @@ static void tokens_of_normalised_text_that_are_not_implemented(void **state)
     desk_free(&d);
 }
 
+/* ---- Added tokens beside others ---- */
+
+/* A text that comes byte by byte. */
+static void gives_slowly(tokenizer_desk *d, const char *text, const uint32_t *ids, size_t count)
+{
+    const size_t length = strlen(text);
+    size_t used, written;
+    bool more = true;
+    d->count = 0;
+    bp_encoder_begin(&d->encoder, BP_ENCODE_PLAIN);
+    for (size_t at = 0; at < length; at += used) {
+        bp_encoder_feed(&d->encoder, text + at, 1, d->ids + d->count, IDS - d->count, &used,
+                        &written);
+        d->count += written;
+    }
+    while (more) {
+        more = bp_encoder_end(&d->encoder, d->ids + d->count, IDS - d->count, &written);
+        d->count += written;
+    }
+    assert_int_equal(d->count, count);
+    assert_memory_equal(d->ids, ids, count * sizeof *ids);
+}
+
+enum { TOK = 300, KEY, ANGLE, TOK_LESS, DASH_LESS, TWICE_LESS, THRICE };
+
+/* Tokens of normalised text are looked for between the others, and single words among both: what
+ * stands beside them decides, also where it has not come yet. */
+/* verifies formats-29.15c2 */
+static void added_tokens_stand_beside_others(void **state)
+{
+    (void)state;
+#define WORD_ ",\"single_word\":true"
+#define LATE_ ",\"normalized\":true"
+#define NOW_  ",\"normalized\":false"
+    static const char settings[] =
+        "\"added_tokens\":[{\"id\":300,\"content\":\"tok\"" WORD_ LATE_
+        "},{\"id\":301,\"content\":\"k9\"" NOW_ "},{\"id\":302,\"content\":\"<x>\"" WORD_ NOW_
+        "},{\"id\":303,\"content\":\"tok<\"" LATE_ "},{\"id\":304,\"content\":\"-<\"" LATE_
+        "},{\"id\":305,\"content\":\"a<<\"" LATE_ "},{\"id\":306,\"content\":\"<<<x>\"" NOW_
+        "}]," LEVEL;
+    static const struct {
+        const char *text;
+        uint32_t ids[6]; /* those that are not 0 */
+    } rows[] = {
+        {"k9tok", {KEY, TOK}},                 /* another token is no part of a word */
+        {"9tok", {'9', 't', 'o', 'k'}},        /* a digit is */
+        {"tokk9", {TOK, KEY}},                 /* nor is one that follows */
+        {"tokk8", {'t', 'o', 'k', 'k', '8'}},  /* but its beginning alone */
+        {"tok<x>", {TOK_LESS, 'x', '>'}},      /* <x> is no single word behind a letter */
+        {"-<x>", {'-', ANGLE}},                /* here it is, and goes first */
+        {"-<x>a", {DASH_LESS, 'x', '>', 'a'}}, /* and here it is not */
+        {"-<x>.", {'-', ANGLE, '.'}},          /* what follows is no part of a word */
+        {"a<<b", {TWICE_LESS, 'b'}},           /* the other one does not begin after all */
+        {"a<<<x>", {'a', THRICE}},             /* it does */
+    };
+    tokenizer_desk d;
+    desk_init(&d);
+    desk_put(&d, "tokenizer.json", desk_bpe(settings, "", ""));
+    opens(&d);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t count = 0;
+        while (count < 6 && rows[i].ids[count] != 0) {
+            count++;
+        }
+        gives(&d, rows[i].text, rows[i].ids, count);
+        gives_slowly(&d, rows[i].text, rows[i].ids, count);
+    }
+    desk_free(&d);
+}
+
+/* Spaces wait for an added token that strips them, as many as there is room for. */
+/* verifies formats-29.15c2 */
+static void more_spaces_than_wait(void **state)
+{
+    (void)state;
+    enum { MOST = 40000 };
+    static char text[MOST + 3];
+    static uint32_t ids[MOST + 8];
+    static const size_t spaces[] = {3, 20000, MOST};
+    tokenizer_desk d;
+    desk_init(&d);
+    put_characters(
+        &d,
+        "'added_tokens':[{'id':300,'content':'<s>','special':true,'lstrip':true}]," SPACES
+        ",'prepend_scheme':'never'},",
+        "", "");
+    opens(&d);
+    for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++) {
+        size_t count;
+        memset(text, ' ', spaces[i]);
+        memcpy(text + spaces[i], "<s>", 3);
+        bp_encoder_text(&d.encoder, text, spaces[i] + 3, BP_ENCODE_PLAIN, ids, MOST + 8, &count);
+        assert_int_equal(ids[count - 1], ADDED);
+        assert_in_range(count, i < 2 ? 1 : 2, i < 2 ? 1 : MOST);
+        for (size_t k = 0; k + 1 < count; k++) {
+            assert_int_equal(ids[k], MARK);
+        }
+    }
+    desk_free(&d);
+}
+
+/* What a template puts behind a text stays when it is cut: a separator, or an end of the text. */
+/* verifies formats-29.15c2 */
+static void a_template_may_end_with_the_end(void **state)
+{
+    (void)state;
+    static const char settings[] =
+        "\"added_tokens\":[{\"id\":300,\"content\":\"</s>\",\"special\":true}],"
+        "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":"
+        "\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"</s>\",\"type_id\":0}}],"
+        "\"pair\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"Sequence\":{\"id\":\"B\","
+        "\"type_id\":0}}],\"special_tokens\":{\"</s>\":{\"id\":\"</s>\",\"ids\":[300],\"tokens\":"
+        "[\"</s>\"]}}}," LEVEL;
+    static const char *const configs[] = {"{\"eos_token\":\"</s>\"}", "{}"};
+    for (size_t i = 0; i < 2; i++) {
+        tokenizer_desk d;
+        bool begins = true;
+        uint32_t tail = 7;
+        desk_init(&d);
+        desk_put(&d, "tokenizer.json", desk_bpe(settings, "", ""));
+        desk_put(&d, "tokenizer_config.json", configs[i]);
+        opens(&d);
+        bp_tokenise_template(&d.encoder, &begins, &tail);
+        assert_false(begins);
+        assert_int_equal(tail, i == 0 ? 1 : 0);
+        desk_free(&d);
+    }
+}
+
 /* ---- WordPiece ---- */
 
 static void put_pieces(tokenizer_desk *d, const char *settings, const char *model)
@@ -338,6 +468,9 @@ int main(void)
         cmocka_unit_test(merges_of_fallback_tokens),
         cmocka_unit_test(decoding_characters),
         cmocka_unit_test(tokens_of_normalised_text_that_are_not_implemented),
+        cmocka_unit_test(added_tokens_stand_beside_others),
+        cmocka_unit_test(more_spaces_than_wait),
+        cmocka_unit_test(a_template_may_end_with_the_end),
         cmocka_unit_test(folding_letters),
         cmocka_unit_test(cleaning_and_ideographs),
         cmocka_unit_test(word_pieces),
