@@ -47,8 +47,7 @@ static bp_status gguf_read_take(cursor *c, void *to, size_t bytes)
         return truncated(c, bytes);
     }
     while (bytes > 0) {
-        bool inside = c->at >= c->held_at && c->at - c->held_at < c->held;
-        if (!inside) {
+        if (c->at - c->held_at >= c->held) { /* the position only moves on */
             uint64_t left = c->end - c->at;
             size_t piece = left < CHUNK ? (size_t)left : CHUNK;
             bp_store *store = c->f->store;

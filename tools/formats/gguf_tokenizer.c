@@ -57,7 +57,7 @@ static const char *pieces_refusal(const bp_tokenizer *t)
         }
     }
     for (uint32_t id = 0; rules->prefix != BP_PREFIX_NEVER && id < t->tokens; id++) {
-        if (bp_token_exists(t, id) && (t->lengths[id] & BP_TOKEN_USER) != 0) {
+        if ((t->lengths[id] & BP_TOKEN_USER) != 0) {
             return "readers put a space behind every piece of users, where one stands before a "
                    "text (add_dummy_prefix)";
         }

@@ -74,16 +74,6 @@ static bool is_added(const bp_tokenizer *t, uint32_t id)
     return false;
 }
 
-static bool is_byte(const bp_tokenizer *t, uint32_t id)
-{
-    for (uint32_t byte = 0; t->rules.fallback && byte < 256; byte++) {
-        if (t->byte_ids[byte] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Whether U+2581 stands in a piece behind its beginning. */
 static bool reaches_over(const unsigned char *text, size_t length)
 {
@@ -101,7 +91,7 @@ static const char *pieces_refusal(const bp_tokenizer *t)
     double least = HUGE_VAL, normal = HUGE_VAL;
     for (uint32_t id = 0; id < t->tokens; id++) {
         size_t length = 0;
-        if (!bp_token_exists(t, id) || id == t->rules.unknown_id || is_byte(t, id)) {
+        if (!bp_token_exists(t, id) || id == t->rules.unknown_id) {
             continue;
         }
         const unsigned char *text = bp_token_text(t, id, &length);

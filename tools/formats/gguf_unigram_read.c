@@ -120,7 +120,7 @@ static bp_status are_words(const bp_gguf_file *file, char *token, size_t room, b
     bool alone = false, inner = false;
     BP_TRY(bp_gguf_items_begin(&tokens, file, "tokenizer.ggml.tokens", BP_GGUF_STRING));
     BP_TRY(bp_gguf_items_begin(&types, file, types_key, BP_GGUF_I32));
-    for (uint64_t id = 0; id < tokens.key->count && id < types.key->count; id++) {
+    for (uint64_t id = 0; id < tokens.key->count; id++) { /* there are as many types: walk_begin */
         size_t length;
         int32_t type;
         BP_TRY(bp_gguf_items_string(&tokens, token, room, &length));

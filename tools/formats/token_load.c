@@ -284,8 +284,8 @@ static bool is_spelt_alike(bp_load *load, const char *text, size_t length)
 {
     size_t count;
     unsigned char *bytes = (unsigned char *)load->scratch->token;
-    return !token_load_is_byte_level(load) || (bp_token_bytes_of(text, length, bytes, &count) &&
-                                               count == length && memcmp(bytes, text, length) == 0);
+    /* One that is_misspelt let pass is of characters that stand for themselves. */
+    return !token_load_is_byte_level(load) || bp_token_bytes_of(text, length, bytes, &count);
 }
 
 /* A token that is looked for in normalised text, where a space is U+2581 and one stands before the

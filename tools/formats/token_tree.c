@@ -8,7 +8,6 @@ void bp_tree_init(bp_tree *tree)
 {
     tree->node_count = 1;
     tree->text_used = 0;
-    tree->apart = NULL;
 }
 
 static bp_status keep_text(bp_tree *tree, bp_json *json, const bp_json_event *event, uint32_t *at)
@@ -88,7 +87,7 @@ static bp_status take_apart(bp_tree *tree, bp_json *json, bp_json_event *event)
 static bool is_apart(const bp_tree *tree, const bp_json_event *event, uint32_t key)
 {
     const bool text = event->kind == BP_JSON_TEXT || event->kind == BP_JSON_TEXT_PART;
-    return text && tree->apart != NULL && strcmp(tree->text + key, tree->apart) == 0;
+    return text && strcmp(tree->text + key, tree->apart) == 0;
 }
 
 /* Reads the value whose first event is *event. */

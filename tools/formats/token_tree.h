@@ -27,7 +27,8 @@ typedef struct bp_tree {
     char text[BP_TREE_TEXT];
     uint32_t node_count;
     uint32_t text_used;
-    /* A text that is not held: of the key `apart`, given to `take` in pieces; its node is "". */
+    /* A text that is not held: of the key `apart`, given to `take` in pieces; its node is "". Set
+     * by the caller. */
     const char *apart;
     bp_status (*take)(void *user, const char *text, size_t length);
     void *user;

@@ -47,7 +47,8 @@ typedef struct words {
     const char *wanted; /* NULL: it is written */
 } words;
 
-static void open_words(tokenizer_desk *d, const words *w)
+/* `end`: the token that ends a text. */
+static void open_words_of(tokenizer_desk *d, const words *w, const char *end)
 {
     char around[1024] = "null,";
     if (w->before != NULL) {
@@ -60,10 +61,15 @@ static void open_words(tokenizer_desk *d, const words *w)
              "'strip_accents':%s,'lowercase':%s},'pre_tokenizer':{'type':'BertPreTokenizer'},"
              "'post_processor':%s'model':{'type':'WordPiece','unk_token':'[UNK]',"
              "'continuing_subword_prefix':'%s','max_input_chars_per_word':100,'vocab':{'[UNK]':0,"
-             "'%s':1,'[SEP]':2,'a':3,'%sbc':4,'#':5}}}",
+             "'%s':1,'%s':2,'a':3,'%sbc':4,'#':5}}}",
              w->special, w->clean, w->ideographs, w->accents, w->lower, around, w->mark, w->special,
-             w->mark);
+             end, w->mark);
     open_text(d, quoted(json));
+}
+
+static void open_words(tokenizer_desk *d, const words *w)
+{
+    open_words_of(d, w, "[SEP]");
 }
 
 /* verifies formats-7.5b71 */
@@ -99,6 +105,12 @@ static void words_that_readers_know_are_written(void **state)
         }
         assert_int_equal(gguf_desk_put(&d, &config), why == NULL ? BP_OK : BP_ERR_USAGE);
     }
+    static const words bare = {"true", "true", "null", "true", "##", NULL, NULL, "[CLS]", puts};
+    open_words_of(&d, &bare, "[sep]");
+    assert_int_equal(d.tokenizer.special.cls, 1);
+    const char *why = bp_gguf_tokenizer_refusal(&d.tokenizer, &config);
+    assert_non_null(why);
+    assert_non_null(strstr(why, puts));
     open_words(&d, &cases[0]);
     assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
     gguf_desk_has(&d, 0, META "[UNK]", BP_GGUF_TOKEN_NORMAL); /* nobody added it */
@@ -242,12 +254,11 @@ typedef struct given {
     const char *wanted, *absent;
 } given;
 
-static void put_given(tokenizer_desk *d, const given *g)
+static void put_given(tokenizer_desk *d, const given *g, const char *last, int32_t type)
 {
-    static const char *const texts[] = {"<s>", "</s>", "a", "\xc3\xa4", META "b", "x y"};
-    static const int32_t types[] = {BP_GGUF_TOKEN_CONTROL, BP_GGUF_TOKEN_CONTROL,
-                                    BP_GGUF_TOKEN_NORMAL,  BP_GGUF_TOKEN_USER,
-                                    BP_GGUF_TOKEN_NORMAL,  BP_GGUF_TOKEN_USER};
+    const char *const texts[] = {"<s>", "</s>", "a", "\xc3\xa4", META "b", last};
+    const int32_t types[] = {BP_GGUF_TOKEN_CONTROL, BP_GGUF_TOKEN_CONTROL, BP_GGUF_TOKEN_NORMAL,
+                             BP_GGUF_TOKEN_USER,    BP_GGUF_TOKEN_NORMAL,  type};
     bp_gguf_writer w;
     assert_int_equal(bp_gguf_begin(&w, &d->memory.store, "g", NULL), BP_OK);
     bp_gguf_put_string(&w, "tokenizer.ggml.model", g->model, strlen(g->model));
@@ -272,7 +283,9 @@ static void put_given(tokenizer_desk *d, const given *g)
     if (g->eos >= 0) {
         bp_gguf_put_u32(&w, "tokenizer.ggml.eos_token_id", (uint32_t)g->eos);
     }
-    if (g->add_bos >= 0) {
+    if (g->add_bos == 2) { /* a number, which says nothing */
+        bp_gguf_put_u32(&w, "tokenizer.ggml.add_bos_token", 0);
+    } else if (g->add_bos >= 0) {
         bp_gguf_put_bool(&w, "tokenizer.ggml.add_bos_token", g->add_bos != 0);
     }
     if (g->add_eos >= 0) {
@@ -295,6 +308,7 @@ static void files_say_what_stands_around_a_text(void **state)
         {"gpt2", "smollm", 0, 1, -1, -1, "\"Digits\", \"individual_digits\": true", begins},
         {"gpt2", "qwen2", 0, 1, 1, -1, begins, ends},
         {"gpt2", "llama-bpe", 0, 1, -1, -1, begins, ends},
+        {"gpt2", "llama-bpe", 0, 1, 2, -1, begins, ends},
         {"gpt2", "llama-bpe", 0, 1, -1, 1, ends, none},
         {"gpt2", "llama-bpe", 0, 1, 0, 1, ends, none},
         {"gpt2", "llama-bpe", 0, -1, -1, 1, begins, ends},
@@ -314,10 +328,40 @@ static void files_say_what_stands_around_a_text(void **state)
     desk_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bp_gguf_file file;
-        put_given(&d, &cases[i]);
+        put_given(&d, &cases[i], "x y", BP_GGUF_TOKEN_USER);
         gguf_desk_open(&d, &file);
         assert_null(bp_gguf_tokenizer_foreign(&file));
         assert_int_equal(bp_gguf_close(&file), BP_OK);
+        assert_int_equal(gguf_desk_json(&d, json, sizeof json), BP_OK);
+        if (strstr(json, cases[i].wanted) == NULL || strstr(json, cases[i].absent) != NULL) {
+            fail_msg("%zu: %s", i, json);
+        }
+    }
+    desk_free(&d);
+}
+
+/* verifies formats-7.5b71 */
+static void tokens_are_spelt_as_they_are_meant(void **state)
+{
+    (void)state;
+    static const given bytes = {"gpt2", "gpt-2", 0, 1, -1, -1, NULL, NULL},
+                       pieces = {"bert", "default", 0, 1, -1, -1, NULL, NULL};
+    static const struct {
+        const given *of;
+        const char *last;
+        int32_t type;
+        const char *wanted, *absent;
+    } cases[] = {
+        /* In the characters that stand for bytes there is no 127: it is added alone. */
+        {&bytes, "x\x7fy", BP_GGUF_TOKEN_USER, "\"content\": \"x\x7fy\"", "\"x\x7fy\": 5"},
+        {&bytes, "x~y", BP_GGUF_TOKEN_USER, "\"x~y\": 5", "\"##"},
+        {&pieces, "bcd", BP_GGUF_TOKEN_NORMAL, "\"##bcd\": 5", "\"bcd\""},
+        {&pieces, META "c", BP_GGUF_TOKEN_NORMAL, "\"c\": 5", "\"##c\""},
+    };
+    tokenizer_desk d;
+    desk_init(&d);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        put_given(&d, cases[i].of, cases[i].last, cases[i].type);
         assert_int_equal(gguf_desk_json(&d, json, sizeof json), BP_OK);
         if (strstr(json, cases[i].wanted) == NULL || strstr(json, cases[i].absent) != NULL) {
             fail_msg("%zu: %s", i, json);
@@ -333,6 +377,7 @@ int main(void)
         cmocka_unit_test(bytes_are_called_what_they_are),
         cmocka_unit_test(pieces_are_called_what_they_are),
         cmocka_unit_test(files_say_what_stands_around_a_text),
+        cmocka_unit_test(tokens_are_spelt_as_they_are_meant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Unigram and SentencePiece's own pieces in GGUF: llama.cpp's ids (tools/golden/unigram_gguf.py),
+/* Unigram in GGUF: llama.cpp's ids (tools/golden/unigram_gguf.py),
  * what its readers would get wrong, and what files say. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -174,12 +174,12 @@ static const char *golden_map(void)
     return map;
 }
 
-/* A map in base64 that makes a text of a tab, and of nothing else. */
+/* A map in base64 that makes a text of a tab, and of nothing else; too long to be read at once. */
 static const char *tab_map(char of)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    static char map[2048];
-    enum { UNITS = 64, BYTES = 4 * UNITS + 6 };
+    static char map[1 << 16];
+    enum { UNITS = 8192, BYTES = 4 * UNITS + 6 };
     uint32_t units[1 + UNITS] = {4 * UNITS, 2u << 10};
     unsigned char bytes[BYTES + 2] = {0};
     units[1 + (2 ^ '\t')] = 4u << 10 | 1u << 8 | '\t';
@@ -214,8 +214,8 @@ typedef struct unigram {
     const char *wanted; /* NULL: it is written */
 } unigram;
 
-/* <unk>, <s>, </s>, and the pieces of the case. */
-static void open_unigram(tokenizer_desk *d, const unigram *u)
+/* <unk>, <s>, </s> and `more_added` that is added, and the pieces of the case. */
+static void open_added(tokenizer_desk *d, const unigram *u, const char *more_added)
 {
     char normalizer[1 << 18];
     const bool tabs = u->wanted != NULL && strstr(u->wanted, "no tabs") != NULL;
@@ -224,15 +224,20 @@ static void open_unigram(tokenizer_desk *d, const unigram *u)
     const int length = snprintf(
         text, sizeof text,
         "{'added_tokens':[{'id':0,'content':'<unk>','special':true},"
-        "{'id':1,'content':'<s>','special':true},{'id':2,'content':'</s>','special':true}],"
+        "{'id':1,'content':'<s>','special':true},{'id':2,'content':'</s>','special':true}%s],"
         "'normalizer':%s,'pre_tokenizer':%s,'post_processor':{'type':'TemplateProcessing',"
         "'single':[%s],'pair':[{'Sequence':{'id':'A','type_id':0}},{'Sequence':{'id':'B',"
         "'type_id':1}}],'special_tokens':{'<s>':{'id':'<s>','ids':[1],'tokens':['<s>']},"
         "'</s>':{'id':'</s>','ids':[2],'tokens':['</s>']}}},'model':{'type':'Unigram',"
         "'unk_id':0,'byte_fallback':%s,'vocab':[['<unk>',0],['<s>',0],['</s>',0],%s]}}",
-        normalizer, u->splits, u->around, u->fallback, u->pieces);
+        more_added, normalizer, u->splits, u->around, u->fallback, u->pieces);
     assert_true(length > 0 && (size_t)length < sizeof text);
     open_text(d, quoted(text));
+}
+
+static void open_unigram(tokenizer_desk *d, const unigram *u)
+{
+    open_added(d, u, "");
 }
 
 /* verifies formats-50.b7a1 */
@@ -244,6 +249,7 @@ static void what_readers_would_get_wrong_is_named(void **state)
     static const unigram cases[] = {
         {all, always, BOTH, "false", USUAL, 1, 2, NULL},
         {all, always, BOTH, "false", USUAL, -1, -1, NULL},
+        {all, always, BOTH, "false", USUAL, 1, -1, NULL},
         {all, always, A, "false", USUAL, 1, 2, NULL},
         {MAP, WORDS, BOTH, "false", USUAL, 1, 2, NULL},
         {all, META_OF("always", "false"), A, "false", "['a" META "b',-1]", 1, 2, NULL},
@@ -293,6 +299,25 @@ static void what_readers_would_get_wrong_is_named(void **state)
     }
 }
 
+/* An id without a token is nobody's unused piece. */
+/* verifies formats-7.5b71 */
+static void ids_without_a_token_are_no_pieces(void **state)
+{
+    (void)state;
+    static const unigram of = {"null", META_OF("never", "true"), A, "false", USUAL, 1, 2, NULL};
+    const bp_model_config config = {.vocabulary = 9, .bos_token = 1, .eos_token = 2};
+    tokenizer_desk d;
+    desk_init(&d);
+    open_added(&d, &of, ",{'id':8,'content':'[x]','special':true}");
+    assert_null(bp_gguf_tokenizer_refusal(&d.tokenizer, &config));
+    assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
+    gguf_desk_has(&d, 5, META "a", BP_GGUF_TOKEN_NORMAL);
+    gguf_desk_has(&d, 6, "[PAD6]", BP_GGUF_TOKEN_UNUSED);
+    gguf_desk_has(&d, 7, "[PAD7]", BP_GGUF_TOKEN_UNUSED);
+    gguf_desk_has(&d, 8, "[x]", BP_GGUF_TOKEN_CONTROL);
+    desk_free(&d);
+}
+
 /* verifies formats-7.5b71 */
 static void files_say_what_is_done_to_spaces(void **state)
 {
@@ -335,96 +360,6 @@ static void files_say_what_is_done_to_spaces(void **state)
     }
 }
 
-/* ---- SentencePiece's own ---- */
-
-enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
-
-typedef struct model {
-    unsigned char bytes[1 << 13];
-    size_t at;
-} model;
-
-static void add_piece(model *m, const char *piece, unsigned char type)
-{
-    const size_t length = strlen(piece);
-    const unsigned char head[] = {0x0a, (unsigned char)(length + 9), 0x0a, (unsigned char)length};
-    const unsigned char tail[] = {0x15, 0, 0, 0x80, 0xbf, 0x18, type};
-    assert_true(m->at + length + 11 <= sizeof m->bytes);
-    memcpy(m->bytes + m->at, head, sizeof head);
-    memcpy(m->bytes + m->at + sizeof head, piece, length);
-    memcpy(m->bytes + m->at + sizeof head + length, tail, sizeof tail);
-    m->at += sizeof head + length + sizeof tail;
-}
-
-/* trainer_spec's model_type and byte_fallback, normalizer_spec's prefix and spaces. */
-static void add_settings(model *m, unsigned char kind, bool fallback, bool before, bool merged)
-{
-    const unsigned char of[] = {0x12, 5, 0x18, kind,   0x98, 2,     fallback,
-                                0x1a, 4, 0x18, before, 0x20, merged};
-    memcpy(m->bytes + m->at, of, sizeof of);
-    m->at += sizeof of;
-}
-
-/* verifies formats-50.b7a1 */
-static void pieces_that_readers_would_take_otherwise_are_named(void **state)
-{
-    (void)state;
-    static const struct {
-        unsigned char kind, last; /* type of the last piece */
-        bool fallback, before, merged;
-        unsigned bytes; /* that are pieces */
-        const char *wanted;
-    } rows[] = {
-        {1, NORMAL, false, true, true, 0, NULL},
-        {1, NORMAL, false, true, false, 0, NULL},
-        {1, NORMAL, false, false, false, 0, NULL},
-        {1, NORMAL, true, true, true, 0, NULL},
-        {1, NORMAL, false, false, true, 0, "put one before a text"},
-        {1, NORMAL, true, true, true, 1, "byte_fallback"},
-        {1, NORMAL, false, true, true, 1, "unused pieces"},
-        {1, UNUSED, false, true, true, 0, "unused pieces"},
-        {1, CONTROL, false, true, true, 0, NULL},
-        {2, NORMAL, true, true, false, 256, NULL},
-        {2, USER, true, false, false, 256, NULL},
-        {2, USER, true, true, false, 256, "add_dummy_prefix"},
-        {2, NORMAL, true, true, true, 256, "remove_extra_whitespaces"},
-        {2, NORMAL, true, true, false, 255, "byte_fallback"},
-        {2, NORMAL, false, true, false, 256, "byte_fallback"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const bp_model_config config = {.vocabulary = 300, .bos_token = -1, .eos_token = -1};
-        model m = {.at = 0};
-        tokenizer_desk d;
-        add_piece(&m, "<unk>", UNKNOWN);
-        add_piece(&m, "a", NORMAL);
-        for (unsigned byte = 0; byte < rows[i].bytes; byte++) {
-            char piece[16];
-            snprintf(piece, sizeof piece, "<0x%02X>", byte);
-            add_piece(&m, piece, BYTE);
-        }
-        add_piece(&m, "last", rows[i].last);
-        add_settings(&m, rows[i].kind, rows[i].fallback, rows[i].before, rows[i].merged);
-        desk_init(&d);
-        memory_store_put(&d.memory, "tokenizer.model", m.bytes, m.at);
-        if (desk_open(&d) != BP_OK) {
-            fail_msg("%zu: %s: %s", i, d.error.name, d.error.text);
-        }
-        const char *why = bp_gguf_tokenizer_refusal(&d.tokenizer, &config);
-        if ((why == NULL) != (rows[i].wanted == NULL) ||
-            (why != NULL && strstr(why, rows[i].wanted) == NULL)) {
-            fail_msg("%zu: %s", i, why == NULL ? "none" : why);
-        }
-        assert_int_equal(gguf_desk_put(&d, &config), why == NULL ? BP_OK : BP_ERR_USAGE);
-        if (why == NULL && rows[i].kind == 2) {
-            const int32_t type = rows[i].last == USER ? BP_GGUF_TOKEN_USER : BP_GGUF_TOKEN_NORMAL;
-            gguf_desk_has(&d, 0, "<unk>", BP_GGUF_TOKEN_UNKNOWN);
-            gguf_desk_has(&d, 2, "<0x00>", BP_GGUF_TOKEN_BYTE);
-            gguf_desk_has(&d, 258, "last", type);
-        }
-        desk_free(&d);
-    }
-}
-
 /* ---- Files ---- */
 
 /* A file of "<pad>", "</s>", "<unk>", U+2581, one more piece of some type, "b" and a token that
@@ -440,18 +375,24 @@ typedef struct given {
 
 static void put_truth(bp_gguf_writer *w, const char *key, int value)
 {
-    if (value >= 0) {
+    if (value == 2) { /* a number, which says nothing */
+        bp_gguf_put_u32(w, key, 1);
+    } else if (value >= 0) {
         bp_gguf_put_bool(w, key, value != 0);
     }
 }
 
 /* 0: none; 1: of bytes; 2: of signed ones; 3: of other numbers; 4: which says that it has more than
- * there is; 5: of none. 769 bytes, so that the last ones are padded: four of how long the units
- * are, one unit, texts. */
+ * there is; 5: of none; 6: no array. 769 bytes, so that the last ones are padded: four of how long
+ * the units are, one unit, texts. */
 static void put_map(bp_gguf_writer *w, int map)
 {
     const uint8_t head[8] = {4, map == 4 ? 0xff : 0};
     const uint64_t count = map == 5 ? 0 : map == 3 ? 1 : 769;
+    if (map == 6) {
+        bp_gguf_put_u32(w, "tokenizer.ggml.precompiled_charsmap", 769);
+        return;
+    }
     if (map > 0) {
         bp_gguf_put_array(w, "tokenizer.ggml.precompiled_charsmap",
                           map == 2   ? BP_GGUF_I8
@@ -470,7 +411,7 @@ static void put_given(tokenizer_desk *d, const given *g)
     const int32_t types[] = {BP_GGUF_TOKEN_CONTROL,
                              BP_GGUF_TOKEN_CONTROL,
                              BP_GGUF_TOKEN_UNKNOWN,
-                             BP_GGUF_TOKEN_NORMAL,
+                             g->unknown == 3 ? BP_GGUF_TOKEN_UNKNOWN : BP_GGUF_TOKEN_NORMAL,
                              g->type,
                              BP_GGUF_TOKEN_NORMAL,
                              BP_GGUF_TOKEN_UNUSED,
@@ -540,6 +481,8 @@ static void files_are_read_as_they_are_meant(void **state)
         {2, 0, 0, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "YWEAAA==\"}]}",
          "\"always\""},
         {0, 0, 0, -1, -1, -1, 5, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "\"unk_id\": 5", none},
+        {0, 0, 0, -1, -1, -1, 3, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, whole, words},
+        {0, 2, 0, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "\"never\"", "\"always\""},
         {0, 0, 0, -1, -1, -1, 6, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "no piece has this", NULL},
         {0, 0, 0, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", 1e31f, 7, 7, "not a finite", NULL},
         {0, 0, 0, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 6, 7, "scores differ", NULL},
@@ -553,6 +496,7 @@ static void files_are_read_as_they_are_meant(void **state)
         {1, 0, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "other spaces are", NULL},
         {4, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "map is cut off", NULL},
         {5, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "character map alone", NULL},
+        {6, 1, 1, -1, -1, -1, 2, BP_GGUF_TOKEN_NORMAL, "a", -4, 7, 7, "character map alone", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const given *g = &cases[i];
@@ -576,8 +520,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_those_of_llama_cpp),
         cmocka_unit_test(what_readers_would_get_wrong_is_named),
+        cmocka_unit_test(ids_without_a_token_are_no_pieces),
         cmocka_unit_test(files_say_what_is_done_to_spaces),
-        cmocka_unit_test(pieces_that_readers_would_take_otherwise_are_named),
         cmocka_unit_test(files_are_read_as_they_are_meant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,7 +141,7 @@ static void the_configuration_sets_gpt2(void **state)
 static void names_of_special_tokens(void **state)
 {
     (void)state;
-    static char longest[20000];
+    static char longest[40000];
     static const char *const refused[][2] = {
         {"{'add_prefix_space':3}", "add_prefix_space: this must be true, false or null"},
         {"{'add_bos_token':'x'}", "add_bos_token: this must be true, false or null"},
@@ -171,7 +171,7 @@ static void names_of_special_tokens(void **state)
     /* A text that no name can be, short of what is read at once and beyond it. */
     for (int length = 64; length < 20000; length += 18000) {
         snprintf(longest, sizeof longest, "{'eos_token':'%0*d','pad_token':{'content':'%0*d'}}",
-                 length, 0, 64, 0);
+                 length, 0, length, 0);
         put_quoted(&d, "tokenizer_config.json", longest);
         opens(&d);
         assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->eos, -1);
@@ -355,6 +355,8 @@ static void files_that_change_between_passes(void **state)
     memset(long_one, 'z', sizeof long_one - 1);
     long_one[sizeof long_one - 1] = '\0';
     snprintf(first, sizeof first, ",\"aa\":900,\"%s\":901", long_one);
+    char longer[3000];
+    snprintf(longer, sizeof longer, ",\"%02500d\":900", 0);
     const struct {
         const char *settings, *more, *merges; /* of the other file */
         int pass;                             /* that finds it: the second or the third */
@@ -362,6 +364,7 @@ static void files_that_change_between_passes(void **state)
     } cases[] = {
         {LEVEL, ",\"aa\":1900", "", 2, "tokenizer.json: vocab"},
         {LEVEL, many, "", 2, "tokenizer.json: vocab"},
+        {LEVEL, longer, "", 2, "tokenizer.json: vocab"},
         {LEVEL TWO_ADDED, ",\"aa\":900", "", 3, "tokenizer.json: added_tokens"},
         {LEVEL, many, merges, 3, "tokenizer.json: merges"},
     };
@@ -392,6 +395,31 @@ static void files_that_change_between_passes(void **state)
     desk_free(&d);
 }
 
+/* Scores have a place where the file had them when it was measured. */
+/* verifies formats-60.9449 */
+static void scores_that_come_between_passes(void **state)
+{
+    (void)state;
+    static const char scored[] =
+        "{" LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":[[\"a\",-1]],\"merges\":[]}}";
+    tokenizer_desk d;
+    desk_init(&d);
+    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, "", ""));
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, &d.error),
+                     BP_OK);
+    d.tables = malloc((size_t)d.need.bytes);
+    turning.memory = &d.memory;
+    turning.other = scored;
+    turning.left = 2;
+    bp_store store = d.memory.store;
+    store.open_read = open_turning;
+    assert_int_equal(
+        bp_tokenizer_open(&d.tokenizer, &store, "", &d.need, d.tables, desk_scratch, &d.error),
+        BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "is the vocabulary of Unigram alone"));
+    desk_free(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +431,7 @@ int main(void)
         cmocka_unit_test(documents_that_cannot_be_read),
         cmocka_unit_test(files_that_are_others_than_were_measured),
         cmocka_unit_test(files_that_change_between_passes),
+        cmocka_unit_test(scores_that_come_between_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

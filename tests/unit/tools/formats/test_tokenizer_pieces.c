@@ -69,6 +69,8 @@ static void classes_say_what_goes_around_a_text(void **state)
     encode_under(&d, "{\"tokenizer_class\": \"T5Tokenizer\", \"eos_token\": \"</s>\"}");
     assert_int_equal(d.count, plain + 1);
     assert_int_equal(d.ids[plain], 2);
+    encode_under(&d, "{\"tokenizer_class\": \"T5Tokenizer\", \"eos_token\": \"</none>\"}");
+    assert_int_equal(d.count, plain); /* what no token is ends no text */
     desk_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"MBartTokenizer\"}");
     desk_refused(&d, "of SentencePiece's models only those of LlamaTokenizer");
     desk_free(&d);

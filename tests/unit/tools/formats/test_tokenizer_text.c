@@ -203,6 +203,139 @@ static void bytes_without_a_token_are_left_out(void **state)
              "{" LEVEL "\"model\":{\"type\":\"BPE\",\"unk_token\":\"a\",\"vocab\":{\"a\":0},"
              "\"merges\":[]}}");
     desk_refused(&d, "no token for a byte");
+    /* Those of characters fall back to bytes, and have to have them all. */
+    desk_put(&d, "tokenizer.json",
+             "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\"},"
+             "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"a\":0},"
+             "\"merges\":[]}}");
+    desk_refused(&d, "no token for a byte");
+    desk_free(&d);
+}
+
+/* Where ids are bytes, a text may be cut inside a character. */
+/* verifies formats-29.15c2 */
+static void bytes_are_cut_anywhere(void **state)
+{
+    (void)state;
+    enum { LENGTH = 40000 };
+    static char text[LENGTH];
+    tokenizer_desk d;
+    desk_init(&d);
+    desk_put(&d, "tokenizer.json", desk_bpe(WHOLE, "", ""));
+    assert_int_equal(desk_open(&d), BP_OK);
+    assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_BYTES);
+    uint64_t wanted = 0;
+    for (size_t i = 0; i < LENGTH; i++) {
+        text[i] = "\xe4\xb8\x96"[i % 3];
+    }
+    text[LENGTH - 1] = 'a'; /* 13333 characters before it */
+    for (size_t i = 0; i < LENGTH; i++) {
+        wanted = (wanted ^ (unsigned char)text[i]) * 0x9e3779b97f4a7c15u + 1;
+    }
+    for (uint32_t word = 512; word < 516; word++) {
+        desk_encoder(&d, word);
+        assert_true(fed(&d, text, LENGTH, LENGTH) == wanted);
+        assert_true(fed(&d, text, LENGTH, 1000) == wanted);
+        assert_int_equal(d.count, LENGTH);
+    }
+    desk_free(&d);
+}
+
+/* More marks on a letter than are composed at a time. */
+/* verifies formats-29.15c2 */
+static void marks_without_an_end_are_composed_in_pieces(void **state)
+{
+    (void)state;
+    static const char unigram[] =
+        "{\"normalizer\":{\"type\":\"NFC\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,"
+        "\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"\xcc\x96\",-1]]}}";
+    enum { MARKS = 300 };
+    char text[2 * MARKS + 2] = "a";
+    for (size_t i = 0; i < MARKS; i++) {
+        memcpy(text + 1 + 2 * i, "\xcc\x96", 3);
+    }
+    tokenizer_desk d;
+    desk_init(&d);
+    desk_put(&d, "tokenizer.json", desk_bpe(WHOLE "\"normalizer\":{\"type\":\"NFC\"},", "", ""));
+    assert_int_equal(desk_open(&d), BP_OK);
+    desk_encoder(&d, BP_ENCODER_WORD_MIN * 2);
+    desk_encode(&d, text, BP_ENCODE_PLAIN);
+    assert_int_equal(d.count, 2 * MARKS + 1);
+    for (size_t i = 0; i < d.count; i++) {
+        assert_int_equal(d.ids[i], (unsigned char)text[i]);
+    }
+    desk_put(&d, "tokenizer.json", unigram);
+    assert_int_equal(desk_open(&d), BP_OK);
+    desk_encoder(&d, BP_ENCODER_WORD_MIN * 2);
+    desk_encode(&d, text, BP_ENCODE_PLAIN);
+    assert_int_equal(d.count, MARKS + 1);
+    for (size_t i = 0; i < d.count; i++) {
+        assert_int_equal(d.ids[i], i == 0 ? 1 : 2);
+    }
+    desk_free(&d);
+}
+
+/* Unigram of "a", " " and U+2581, with a normalizer and a pre_tokenizer. */
+static void open_unigram(tokenizer_desk *d, const char *settings)
+{
+    char json[1024];
+    snprintf(json, sizeof json,
+             "{%s\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],"
+             "[\"a\",-1],[\" \",-1],[\"\xe2\x96\x81\",-1]]}}",
+             settings);
+    desk_put(d, "tokenizer.json", json);
+    if (desk_open(d) != BP_OK) {
+        fail_msg("%s: %s: %s", settings, d->error.name, d->error.text);
+    }
+    desk_encoder(d, BP_ENCODER_WORD_MIN);
+}
+
+#define SPACED(scheme)                                                                             \
+    "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\","                  \
+    "\"prepend_scheme\":\"" scheme "\"},"
+
+/* verifies formats-29.15c2 */
+static void unigram_marks_spaces_where_it_is_told_to(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings, *text;
+        size_t count;
+        uint32_t ids[4];
+    } cases[] = {
+        {"", "a a", 3, {1, 2, 1}}, /* a space is one */
+        {SPACED("never"), "a a", 3, {1, 3, 1}},
+        {SPACED("first"), "a a", 4, {3, 1, 3, 1}},
+        {SPACED("always"), "a a", 4, {3, 1, 3, 1}},
+    };
+    tokenizer_desk d;
+    desk_init(&d);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        open_unigram(&d, cases[i].settings);
+        desk_encode(&d, cases[i].text, BP_ENCODE_PLAIN);
+        assert_int_equal(d.count, cases[i].count);
+        assert_memory_equal(d.ids, cases[i].ids, cases[i].count * sizeof d.ids[0]);
+    }
+    desk_free(&d);
+}
+
+/* White space at the end is stripped, unless there is more of it than room: then it is text. */
+/* verifies formats-29.15c2 */
+static void white_space_is_waited_for_while_there_is_room(void **state)
+{
+    (void)state;
+    static char text[9002];
+    tokenizer_desk d;
+    desk_init(&d);
+    open_unigram(&d, "\"normalizer\":{\"type\":\"Strip\",\"strip_left\":false,"
+                     "\"strip_right\":true}," SPACED("never"));
+    memset(text, ' ', 9001);
+    text[0] = 'a';
+    (void)fed(&d, text, 500, 500);
+    assert_int_equal(d.count, 1);
+    (void)fed(&d, text, 9001, 9001);
+    assert_true(d.count > 1);
+    assert_true(d.count < 9001); /* the end of it is stripped yet */
     desk_free(&d);
 }
 
@@ -227,6 +360,10 @@ int main(void)
         cmocka_unit_test(flags_say_what_special_tokens_are),
         cmocka_unit_test(tokens_of_normalised_text_need_a_space_before_them),
         cmocka_unit_test(bytes_without_a_token_are_left_out),
+        cmocka_unit_test(bytes_are_cut_anywhere),
+        cmocka_unit_test(marks_without_an_end_are_composed_in_pieces),
+        cmocka_unit_test(unigram_marks_spaces_where_it_is_told_to),
+        cmocka_unit_test(white_space_is_waited_for_while_there_is_room),
         cmocka_unit_test(sizes_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
