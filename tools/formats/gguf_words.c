@@ -35,8 +35,7 @@ const char *bp_gguf_words_refusal(const bp_tokenizer *t)
         return "a piece of words begins with U+2581, by which readers of WordPiece know a word";
     }
     const bp_template *single = &rules->single;
-    const bool usual = t->special.cls >= 0 && t->special.sep >= 0 && single->before.count == 1 &&
-                       single->after.count == 1 &&
+    const bool usual = single->before.count == 1 && single->after.count == 1 &&
                        (int64_t)single->before.ids[0] == t->special.cls &&
                        (int64_t)single->after.ids[0] == t->special.sep;
     return usual ? NULL : "readers of WordPiece put [CLS] before a text and [SEP] behind it";

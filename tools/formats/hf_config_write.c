@@ -160,7 +160,7 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
     case BP_ROW_PROBLEM:
         return !judges;
     case BP_ROW_LAYERS:
-        return (row->flags & BP_ROW_READ) != 0 || count_at(config, row, LISTED_AT) == 0;
+        return count_at(config, row, LISTED_AT) == 0;
     case BP_ROW_SIZES:
         return !listed;
     case BP_ROW_COUNT:

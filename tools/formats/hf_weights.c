@@ -221,11 +221,11 @@ static bp_status hf_weights_not_finite(const loading *l, uint32_t parameter)
 static bp_status check_values(const loading *l, uint32_t parameter, const float *values,
                               size_t count)
 {
-    const bp_dtype dtype = hf_weights_type_of(l, parameter);
+    const bp_dtype dtype = hf_weights_type_of(l, parameter); /* fp32, bf16 or fp16 */
     if (!bp_elements_finite(BP_F32, values, count)) {
         return hf_weights_not_finite(l, parameter);
     }
-    if (bp_tensor_readable(dtype) && !fits(dtype, values, count)) {
+    if (!fits(dtype, values, count)) {
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
                             "a weight is too large for the type that weights are kept in",
                             l->wanted[parameter].view.entry->name);

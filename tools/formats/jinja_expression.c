@@ -313,7 +313,7 @@ static bp_status close_bracket(expression *e)
     }
     const bool colon = sign == ':' && w->sign == '{' && !e->operand && w->count % 2 == 1;
     const bool comma =
-        sign == ',' && w->sign != 'i' && !e->operand && (w->sign != '{' || w->count % 2 == 0);
+        sign == ',' && w->sign != 'i' && (w->sign != '{' || w->count % 2 == 0); /* after a value */
     if (comma || colon) {
         w->tuple = w->sign == '(';
         e->start = c->program->code_count;

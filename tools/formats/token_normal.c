@@ -217,8 +217,8 @@ static void take_normal(bp_encoder *e, uint32_t c)
 static void move_unigram(bp_encoder *e, size_t limit)
 {
     if (e->tokenizer->rules.native) {
-        const bool final =
-            e->next.found ? limit == e->next.start : e->ending && limit == e->raw_end;
+        /* At the end nothing waits for more text: the limit is where the text ends. */
+        const bool final = e->next.found ? limit == e->next.start : e->ending;
         while (e->raw_at < limit && room_of(e) >= BP_SPELLING_ROOM &&
                bp_spelling_take_native(e, limit, final)) {
         }

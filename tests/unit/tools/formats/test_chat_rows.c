@@ -213,6 +213,8 @@ static const chat_case chats[] = {
     {"{'messages': [" U("q") "], 'tools': '3'}", "`tools` is no list", false, true},
     {"{'messages': [" U("q") "], 'tools': {'a': 1}}", "`tools` is no list", false, true},
     {"{'messages': [" U("q") "], 'tools': [{}]}", "user:q;[{}]", false, false},
+    {"{'messages': [" U("q") "], 'tools': [{'a': null, 'b': [null], 'c': 1}]}",
+     "user:q;[{'b': [None], 'c': 1}]", false, false},
     {"{'messages': []}", "no list of messages, or an empty one", false, true},
     {"{'messages': 'x'}", "no list of messages, or an empty one", false, true},
     {"{'conversations': [" S("a") "]}", "assistant:a;None", false, false},

@@ -483,9 +483,38 @@ static void configurations_are_told_apart(void **state)
     assert_false(bp_family_same(&llama, &other));
 }
 
+static void writes(const bp_model_config *config, const char *wanted, bool there)
+{
+    static char json[BP_HF_CONFIG_TEXT + 1];
+    size_t length;
+    assert_int_equal(bp_hf_config_text(config, NULL, json, &length), BP_OK);
+    json[length] = '\0';
+    if ((strstr(json, wanted) != NULL) != there) {
+        fail_msg("%s: %s", wanted, json);
+    }
+}
+
+/* A cap of any size is a number, and none is null; what gives its input back has no labels. */
+/* verifies formats-2.1f4a */
+static void what_is_not_there_is_not_written_as_zero(void **state)
+{
+    (void)state;
+    bp_model_config config = config_of("gemma2", "'final_logit_softcapping': 0.1");
+    writes(&config, "\"final_logit_softcapping\": 0.1", true);
+    config = config_of("gemma2", "'final_logit_softcapping': 2");
+    writes(&config, "\"final_logit_softcapping\": 2", true);
+    config = config_of("gemma2", "'final_logit_softcapping': null");
+    writes(&config, "\"final_logit_softcapping\": null", true);
+    config = bp_preset_config(bp_preset_find("autoencoder"));
+    writes(&config, "\"id2label\"", false);
+    config = bp_preset_config(bp_preset_find("tiny-cnn"));
+    writes(&config, "\"id2label\"", true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_there_is_not_written_as_zero),
         cmocka_unit_test(values_in_lists_are_refused),
         cmocka_unit_test(configurations_are_told_apart),
         cmocka_unit_test(values_out_of_place_are_refused),

@@ -13,6 +13,7 @@
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/gguf_family.h"
+#include "tools/formats/gguf_write.h"
 
 /* Places in the file that cases change. */
 typedef enum spot {
@@ -237,6 +238,52 @@ static void a_good_file_is_read(void **state)
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
     /* The padding of the last tensor may be missing. */
     assert_int_equal(open_bytes(d, d->m.bytes, d->m.used - 22), BP_OK);
+    assert_int_equal(bp_gguf_close(&d->file), BP_OK);
+    desk_free(d);
+}
+
+/* Texts longer than what is read ahead of them, and one that grows after the file was opened. */
+/* verifies formats-10.4a5c */
+static void texts_of_any_length_are_read(void **state)
+{
+    (void)state;
+    enum { LONG = 2 * BP_GGUF_AHEAD };
+    static char text[LONG + 1], found[LONG + 1];
+    desk *d = desk_new();
+    bp_gguf_writer w;
+    bp_gguf_items items;
+    size_t length, size;
+    memset(text, 'x', LONG);
+    assert_int_equal(bp_gguf_begin(&w, &d->memory.store, "g", NULL), BP_OK);
+    bp_gguf_put_array(&w, "a", BP_GGUF_STRING, 3);
+    bp_gguf_item_string(&w, "ab", 2);
+    bp_gguf_item_string(&w, text, LONG);
+    bp_gguf_item_string(&w, "cd", 2);
+    assert_int_equal(bp_gguf_data(&w), BP_OK);
+    assert_int_equal(bp_gguf_end(&w), BP_OK);
+    unsigned char *bytes = memory_store_bytes(&d->memory, "g", &size);
+    static unsigned char copy[2 * LONG];
+    assert_true(size < sizeof copy);
+    memcpy(copy, bytes, size);
+    assert_int_equal(open_bytes(d, copy, size), BP_OK);
+    assert_int_equal(bp_gguf_items_begin(&items, &d->file, "a", BP_GGUF_STRING), BP_OK);
+    assert_int_equal(bp_gguf_items_string(&items, found, sizeof found, &length), BP_OK);
+    assert_string_equal(found, "ab");
+    assert_int_equal(bp_gguf_items_string(&items, found, sizeof found, &length), BP_OK);
+    assert_string_equal(found, text);
+    assert_int_equal(bp_gguf_items_string(&items, found, sizeof found, &length), BP_OK);
+    assert_string_equal(found, "cd");
+    /* Now the last says that it has more than the file. */
+    bytes = memory_store_bytes(&d->memory, "g", &size);
+    size_t at = size - 2;
+    while (memcmp(bytes + at, "cd", 2) != 0) {
+        at--;
+    }
+    bytes[at - 8] = 200;
+    assert_int_equal(bp_gguf_items_begin(&items, &d->file, "a", BP_GGUF_STRING), BP_OK);
+    assert_int_equal(bp_gguf_items_string(&items, found, sizeof found, &length), BP_OK);
+    assert_int_equal(bp_gguf_items_string(&items, found, sizeof found, &length), BP_OK);
+    assert_int_equal(bp_gguf_items_string(&items, found, sizeof found, &length), BP_ERR_STORE);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
     desk_free(d);
 }
@@ -510,6 +557,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_file_is_read),
+        cmocka_unit_test(texts_of_any_length_are_read),
         cmocka_unit_test(values_of_another_kind_are_refused_by_name),
         cmocka_unit_test(every_lie_of_a_header_is_refused),
         cmocka_unit_test(every_cut_and_every_addition_is_refused),

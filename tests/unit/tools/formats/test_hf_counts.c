@@ -13,9 +13,14 @@
 #include "layers/cnn.h"
 #include "tests/support/rig.h"
 #include "tests/support/store_memory.h"
+#include "tests/support/tensors_made.h"
 #include "tools/formats/family.h"
 #include "tools/formats/hf_counts.h"
+#include "tools/formats/gguf_write.h"
+#include "tools/formats/hf_files.h"
 #include "tools/formats/hf_weights.h"
+#include "tools/formats/tensor_match.h"
+#include "tools/formats/weight_target.h"
 
 enum { NUMBERS = 4 * 4, SCRATCH = 1 << 21 };
 
@@ -200,10 +205,112 @@ static void others_have_none(void **state)
     desk_free(d);
 }
 
+/* A family that GGUF has no names for takes its own: the file lacks every tensor. */
+/* verifies formats-6.0edb */
+static void gguf_has_no_names_for_it(void **state)
+{
+    (void)state;
+    desk *d = desk_new(rig_spec().optimizer, 0);
+    bp_gguf_writer w;
+    assert_null(bp_family_cnn.gguf);
+    assert_int_equal(bp_gguf_begin(&w, &d->memory.store, "m.gguf", NULL), BP_OK);
+    bp_gguf_put_string(&w, "general.architecture", "cnn", 3);
+    assert_int_equal(bp_gguf_data(&w), BP_OK);
+    assert_int_equal(bp_gguf_end(&w), BP_OK);
+    bp_hf_place place = {.store = &d->memory.store,
+                         .path = "m.gguf",
+                         .scratch = {d->scratch, SCRATCH},
+                         .error = &d->error};
+    assert_int_equal(bp_hf_weights_load(&d->r.runtime, &place), BP_ERR_DATA);
+    assert_non_null(strstr(d->error.name, "layers.0"));
+    place.allow = BP_ALLOW_MISSING;
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_hf_weights_load(&d->r.runtime, &place), BP_OK);
+    desk_free(d);
+}
+
+typedef struct moving {
+    memory_store memory;
+    made_tensors made;
+    bp_tensor_set set;
+    bp_error error;
+    uint64_t room[1 << 14], work[1 << 14];
+} moving;
+
+/* What export makes of a mean and its count; under rules that have no form for them, a refusal. */
+static bp_status export_mean(moving *m, const bp_tensor_naming *naming)
+{
+    static const char mean[] = "layers.1.normalization.running_mean";
+    bp_wanted wanted = {.name = mean, .rank = 1, .shape = {3}};
+    bp_staging room = {m->room, sizeof m->room};
+    m->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_hf_open(&m->set, &m->memory.store, "in", &room, &m->error), BP_OK);
+    const bp_match match = {.set = &m->set,
+                            .naming = &bp_family_cnn.naming,
+                            .wanted = &wanted,
+                            .count = 1,
+                            .allow = BP_ALLOW_UNEXPECTED,
+                            .work = {m->work, sizeof m->work}};
+    assert_int_equal(bp_tensor_match(&match), BP_OK);
+    const bp_weight_source source = {.set = &m->set, .list = &wanted, .count = 1};
+    const bp_weight_target target = {.store = &m->memory.store,
+                                     .path = "out",
+                                     .keep = true,
+                                     .work = {m->work, sizeof m->work},
+                                     .error = &m->error};
+    bp_weight_target to = target;
+    const bp_status status = bp_hf_export(&source, naming, &to);
+    assert_int_equal(bp_tensor_set_close(&m->set), BP_OK);
+    return status;
+}
+
+/* verifies layers-17.99a3 */
+static void counts_go_from_file_to_file(void **state)
+{
+    (void)state;
+    static const uint64_t shape[1] = {3};
+    static const bp_tensor_rule turned[] = {{"*", "*", BP_FORM_TRANSPOSED}};
+    moving *m = calloc(1, sizeof *m);
+    assert_non_null(m);
+    memory_store_init(&m->memory);
+    made_add_values(&m->made, "layers.1.normalization.running_mean", BP_F32, 1, shape, 1);
+    made_tensor *count =
+        made_add(&m->made, "layers.1.normalization.num_batches_tracked", BP_I64, 0, shape);
+    const int64_t many = 70000;
+    memcpy(count->bytes, &many, sizeof many);
+    for (size_t there = 1; there <= 2; there++) { /* without the count and with it */
+        uint32_t part = 0;
+        int64_t found = 0;
+        made_write(&m->made, 0, there, &m->memory.store, "in");
+        assert_int_equal(export_mean(m, &bp_family_cnn.naming), BP_OK);
+        bp_staging room = {m->room, sizeof m->room};
+        assert_int_equal(bp_hf_open(&m->set, &m->memory.store, "out", &room, &m->error), BP_OK);
+        const bp_tensor_entry *entry =
+            bp_tensor_set_find(&m->set, "layers.1.normalization.num_batches_tracked", &part);
+        assert_int_equal(entry != NULL, there == 2);
+        if (entry != NULL) {
+            assert_int_equal(bp_tensor_set_read(&m->set, part, entry, 0, &found, sizeof found),
+                             BP_OK);
+            assert_true(found == many);
+        }
+        assert_int_equal(bp_tensor_set_close(&m->set), BP_OK);
+    }
+    /* One dimension cannot be turned. */
+    bp_tensor_naming other = bp_family_cnn.naming;
+    other.rules = turned;
+    other.rule_count = 1;
+    assert_int_equal(export_mean(m, &other), BP_ERR_USAGE);
+    assert_string_equal(m->error.text, "the format has no name or no form for this tensor");
+    made_free(&m->made);
+    memory_store_free(&m->memory);
+    free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_read), cmocka_unit_test(names_are_those_of_the_family),
-        cmocka_unit_test(counts_are_written), cmocka_unit_test(others_have_none)};
+        cmocka_unit_test(counts_are_read),          cmocka_unit_test(names_are_those_of_the_family),
+        cmocka_unit_test(counts_are_written),       cmocka_unit_test(others_have_none),
+        cmocka_unit_test(gguf_has_no_names_for_it), cmocka_unit_test(counts_go_from_file_to_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

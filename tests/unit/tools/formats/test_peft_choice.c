@@ -242,7 +242,7 @@ static void all_linear_of_some_layers_is_written_by_names(void **state)
 static void targets_that_name_too_much(void **state)
 {
     (void)state;
-    static const char *const targets[] = {"fc"};
+    static const char *const targets[] = {"fc", "x"};
     static emitted e;
     bp_parameter alone = trained;
     alone.depthwise = true;
@@ -257,6 +257,13 @@ static void targets_that_name_too_much(void **state)
             strstr(emitted_text(&e), i == 3 ? "\"target_modules\": [\"h.0.fc\", \"h.2.fc\"],\n"
                                             : "\"target_modules\": [\"fc\"],\n"));
     }
+    /* The first of two does. */
+    const bp_lora both = {
+        .rank = 4, .alpha = 8.0, .targets = targets, .target_count = 2, .usual = true};
+    emitted_begin(&e, &bp_model_gpt2, &both);
+    emitted_add(&e, "h.0.fc.weight", adapted);
+    emitted_add(&e, "h.1.fc.weight", alone);
+    assert_non_null(strstr(emitted_text(&e), "\"target_modules\": [\"h.0.fc\"],\n"));
 }
 
 /* verifies formats-12.b2fa */

@@ -449,6 +449,51 @@ static void memory_of_every_size_is_enough_or_said(void **state)
     desk_free(d);
 }
 
+/* A file of GPT-2's own vocabulary begins and ends its texts as GPT-2 does. */
+/* verifies formats-11.6e9f */
+static void the_vocabulary_says_what_ends_a_text(void **state)
+{
+    (void)state;
+    enum { OWN = 50257, OTHERS = 1 + 25 + 2 }; /* positions, one layer of width 1, the last norm */
+    static int32_t file[BP_LLMC_HEADER / 4 + OWN + OTHERS];
+    desk *d = desk_new();
+    for (int32_t vocabulary = OWN - 1; vocabulary <= OWN; vocabulary++) {
+        const int32_t head[8] = {BP_LLMC_MAGIC, 3, 1, vocabulary, 1, 1, 1, OWN};
+        memcpy(file, head, sizeof head);
+        memory_store_put(&d->memory, "in", file, sizeof file);
+        fresh(d);
+        assert_int_equal(bp_llmc_open(&d->llmc, &d->faulty.store, "in", &d->room, &d->error),
+                         BP_OK);
+        assert_int_equal(d->llmc.config.bos_token, vocabulary == OWN ? OWN - 1 : -1);
+        assert_int_equal(d->llmc.config.eos_token, vocabulary == OWN ? OWN - 1 : -1);
+    }
+    desk_free(d);
+}
+
+/* Of a few tensors and of all: memory for the table of what is written, and none beside it. */
+/* verifies formats-26.24e5 */
+static void tables_in_little_memory(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    for (size_t count = 2; count <= 28; count += 26) {
+        size_t least = 0;
+        open_hf(d, "model");
+        d->source.count = d->source.count < count ? d->source.count : count;
+        for (size_t bytes = 0; bytes < 3 * BP_TARGET_WORK_MIN / 8; bytes += 8) {
+            d->error = (bp_error){.code = BP_OK};
+            d->target.work.capacity = bytes;
+            const bp_status status = to_hf(d);
+            assert_true(status == BP_ERR_FIT || status == BP_OK);
+            assert_true(least == 0 || status == BP_OK); /* more memory is no worse */
+            least = status == BP_OK && least == 0 ? bytes : least;
+        }
+        assert_true(least >= 4 * BP_VIEW_WORK_MIN);
+    }
+    d->target.work.capacity = sizeof d->work;
+    desk_free(d);
+}
+
 /* A write that fails is what is said, whatever closing says behind it. */
 /* verifies formats-20.fa9a */
 static void closing_may_fail_behind_a_write(void **state)
@@ -486,6 +531,8 @@ static void closing_may_fail_behind_a_write(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_vocabulary_says_what_ends_a_text),
+        cmocka_unit_test(tables_in_little_memory),
         cmocka_unit_test(gguf_files_are_those_of_gguf_py),
         cmocka_unit_test(gguf_files_come_back_as_they_were),
         cmocka_unit_test(llmc_files_are_those_of_its_script_and_come_back),

@@ -141,6 +141,9 @@ static void layers_of_two_kinds(void **state)
     assert_true(own.rope_scaling.kind == BP_ROPE_LINEAR && own.rope_scaling.factor == 8.0);
 }
 
+/* Sixteen numbers, of which a list has 64 at most. */
+#define SIXTEEN "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+
 /* verifies formats-1.08bd */
 static void what_does_not_fit_is_named(void **state)
 {
@@ -158,6 +161,10 @@ static void what_does_not_fit_is_named(void **state)
         {"phi3", "{'type': 'longrope', 'long_factor': [1e6]}", "rope_scaling.long_factor", ""},
         {"phi3", "{'type': 'longrope', 'long_factor': [1, 2], 'short_factor': [1]}", "rope_scaling",
          "lists of the same length"},
+        {"phi3", "{'type': 'longrope', 'long_factor': [" SIXTEEN SIXTEEN SIXTEEN SIXTEEN "1]}",
+         "rope_scaling.long_factor", ""},
+        {"phi3", "{'type': 'longrope', 'long_factor': [" SIXTEEN SIXTEEN SIXTEEN "1]}",
+         "rope_scaling", "lists of the same length"},
         {"phi3", "{'type': 'longrope'}", "rope_scaling", "lists of the same length"},
         {"llama", "{'type': 'dynamic'}", "rope_scaling", "need factor"},
         {"qwen2", "{'type': 'yarn', 'factor': -1}", "rope_scaling.factor", ""},

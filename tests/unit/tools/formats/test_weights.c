@@ -48,6 +48,29 @@ static void weights_of_three_types_under_either_name(void **state)
     }
 }
 
+/* With room for more than is looked at at a time, which is of the cache. */
+/* verifies formats-5.1c0b */
+static void much_room_is_not_used_at_once(void **state)
+{
+    (void)state;
+    enum { MUCH = 1 << 20 };
+    bp_device far = bp_device_host;
+    bp_spec spec = rig_spec();
+    far.address = NULL;
+    spec.device = &far;
+    weights_desk *d = weights_desk_new(&spec);
+    const bp_staging own = d->place.scratch;
+    void *much = malloc(MUCH);
+    assert_non_null(much);
+    weights_desk_add(d, BP_F32, true);
+    d->place.scratch = (bp_staging){much, MUCH};
+    assert_int_equal(weights_desk_load(d), BP_OK);
+    assert_loaded(d);
+    d->place.scratch = own;
+    free(much);
+    weights_desk_free(d);
+}
+
 /* Weights and masters of every form are those that floats would have given. */
 /* verifies formats-5.1c0b */
 static void narrow_weights_have_their_masters(void **state)
@@ -370,6 +393,63 @@ static void adapters_are_saved_and_loaded_by_themselves(void **state)
     weights_desk_free(d);
 }
 
+/* Those of the table of tokens lie the other way round in the file, wherever the weights are. */
+/* verifies formats-12.b2fa */
+static void adapters_of_the_table_are_turned_on_any_device(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"wte"};
+    bp_device far = bp_device_host;
+    far.address = NULL;
+    uint64_t digests[2];
+    for (int i = 0; i < 2; i++) {
+        bp_spec spec = rig_spec();
+        spec.device = i == 0 ? spec.device : &far;
+        spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
+        weights_desk *d = weights_desk_new(&spec);
+        rig_step(&d->r);
+        digests[i] = digest_of(d, true);
+        assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &d->place, &plain), BP_OK);
+        rig_step(&d->r);
+        assert_true(digest_of(d, true) != digests[i]);
+        assert_int_equal(bp_hf_adapters_load(&d->r.runtime, &d->place), BP_OK);
+        assert_true(digest_of(d, true) == digests[i]);
+        weights_desk_free(d);
+    }
+    assert_true(digests[0] == digests[1]);
+}
+
+/* What an adapter brings with it is used where nothing is trained; a run that would leave it as it
+ * is, and lose it, is refused. */
+/* verifies formats-12.b2fa */
+static void what_an_adapter_brings_is_trained_or_not_taken(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"c_attn"};
+    static const bp_parameter_rule rules[] = {
+        {.kind = BP_RULE_TRAIN, .glob = "transformer.ln_f.weight"}};
+    bp_spec spec = rig_spec();
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
+    spec.rules = rules;
+    spec.rule_count = 1;
+    weights_desk *d = weights_desk_new(&spec);
+    assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &d->place, &plain), BP_OK);
+    size_t size;
+    const void *file = memory_store_bytes(&d->memory, "m", &size);
+    for (int i = 0; i < 3; i++) { /* trains it, trains other things, trains nothing */
+        bp_spec other = spec;
+        other.rule_count = i == 0;
+        other.optimizer = i == 2 ? NULL : spec.optimizer;
+        weights_desk *e = weights_desk_new(&other);
+        memory_store_put(&e->memory, "m", file, size);
+        assert_int_equal(bp_hf_adapters_load(&e->r.runtime, &e->place),
+                         i == 1 ? BP_ERR_USAGE : BP_OK);
+        assert_true(i != 1 || strstr(e->error.text, "brings this parameter") != NULL);
+        weights_desk_free(e);
+    }
+    weights_desk_free(d);
+}
+
 /* Digests are read from the file: whatever read of it fails, nothing is taken as whole. */
 /* verifies formats-24.7573 */
 static void every_failing_read_of_digests_is_told(void **state)
@@ -428,6 +508,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_of_three_types_under_either_name),
+        cmocka_unit_test(much_room_is_not_used_at_once),
         cmocka_unit_test(narrow_weights_have_their_masters),
         cmocka_unit_test(only_what_files_lack_is_drawn),
         cmocka_unit_test(what_a_snapshot_gives_is_not_read),
@@ -439,6 +520,8 @@ int main(void)
         cmocka_unit_test(too_little_memory_is_said_so),
         cmocka_unit_test(what_is_saved_loads_again),
         cmocka_unit_test(adapters_are_saved_and_loaded_by_themselves),
+        cmocka_unit_test(adapters_of_the_table_are_turned_on_any_device),
+        cmocka_unit_test(what_an_adapter_brings_is_trained_or_not_taken),
         cmocka_unit_test(every_failing_read_of_digests_is_told),
         cmocka_unit_test(a_save_that_fails_leaves_the_old_file),
     };
