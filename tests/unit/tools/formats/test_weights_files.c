@@ -71,6 +71,9 @@ static void saved_weights_have_the_types_of_their_source(void **state)
     bp_status status = BP_ERR_FIT;
     weights_desk_add(d, BP_BF16, true);
     made_drop(&d->made, "transformer.wpe.weight");
+    made_drop(&d->made, "transformer.h.1.attn.c_attn.weight"); /* codes are no type of weights */
+    made_add(&d->made, "transformer.h.1.attn.c_attn.weight", BP_I8, 2, (uint64_t[]){48, 16});
+    made_add_values(&d->made, "transformer.h.1.attn.c_attn.SCB", BP_F32, 1, (uint64_t[]){48}, 0);
     weights_desk_put(d);
     d->place.path = "out";
     for (size_t bytes = 0; status == BP_ERR_FIT && bytes < WEIGHTS_DESK_SCRATCH; bytes += 24) {
@@ -89,7 +92,7 @@ static void saved_weights_have_the_types_of_their_source(void **state)
         wide += file.entries[i].dtype == BP_F32 ? 1 : 0;
         assert_true(file.entries[i].dtype == BP_F32 || file.entries[i].dtype == BP_BF16);
     }
-    assert_int_equal(wide, 1);
+    assert_int_equal(wide, 2);
     assert_int_equal(bp_safetensors_close(&file), BP_OK);
     weights_desk_free(d);
 }
