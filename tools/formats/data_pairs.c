@@ -51,7 +51,7 @@ static bp_status encode_pair(bp_chat_maker *m, const pair_text *text, bool chats
                         &count);
     } else {
         count = count < BP_CHAT_TEXT ? count : BP_CHAT_TEXT;
-        for (size_t i = 0; i < count && i < BP_CHAT_TEXT - 1; i++) {
+        for (size_t i = 0; i < count; i++) {
             to->ids[i] = (unsigned char)text->text[i];
         }
     }

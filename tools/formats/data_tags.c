@@ -198,7 +198,7 @@ static bp_status survey_files(bp_tags *work, const tags_room *r, uint64_t *key)
     bp_data_key_number(&digest, work->classes);
     bp_data_key_number(&digest, work->all);
     bp_data_key_number(&digest, work->may_lack);
-    if (work->names != NULL && work->names->count > 0) {
+    if (work->names != NULL) {
         bp_digest_add(&digest, work->names->text, work->names->used);
     }
     bp_data_key_number(&digest, work->vocabulary);

@@ -550,6 +550,52 @@ static unsigned char *written_in(port *p, desk *d, size_t work, size_t *bytes)
     return file_of(d, "out", bytes);
 }
 
+/* A piece of a part holds its own bytes alone, wherever it begins and ends. */
+/* verifies formats-13.dd0a */
+static void pieces_hold_their_own_bytes(void **state)
+{
+    (void)state;
+    enum { MOST = 4096, GUARD = 0x5a, INDEX = 4 }; /* the first dense layer */
+    for (int n = 0, form = forms[0]; n < FORMS; form = forms[++n % FORMS]) {
+        desk d;
+        port p;
+        bp_tensor_entry entries[BP_BNB_PARTS];
+        float offsets[64];
+        size_t parts;
+        desk_open(&d, (bp_quantised)form);
+        add_model(&d, BP_QUANTISED_NONE);
+        made_write(&d.made, 0, d.made.count, &d.memory.store, "m");
+        port_open(&p, &d, "m", (bp_quantised)form);
+        bp_bnb_writing w = {.source = &p.source,
+                            .form = (bp_quantised)form,
+                            .raw = {p.work, SCRATCH_BYTES},
+                            .offsets = offsets};
+        assert_true(p.source.count <= 64 && bp_bnb_goes(&w, INDEX));
+        assert_int_equal(bp_bnb_list(&w, INDEX, "t.weight", &p.room, entries, &parts), BP_OK);
+        for (size_t i = 0; i < parts; i++) {
+            static unsigned char all[MOST], some[MOST];
+            size_t bytes = bp_dtype_bytes(entries[i].dtype);
+            for (uint32_t r = 0; r < entries[i].rank; r++) {
+                bytes *= entries[i].shape[r];
+            }
+            assert_true(bytes <= MOST);
+            assert_int_equal(bp_bnb_give(&w, entries[i].handle, 0, all, bytes), BP_OK);
+            for (size_t first = 0; first < bytes; first += 1 + bytes / 7) {
+                const size_t count = 1 + (bytes - first) / 3;
+                memset(some, GUARD, sizeof some);
+                assert_int_equal(bp_bnb_give(&w, entries[i].handle, first, some + 64, count),
+                                 BP_OK);
+                assert_memory_equal(some + 64, all + first, count);
+                for (size_t k = 0; k < sizeof some; k++) {
+                    assert_true(some[k] == GUARD || (k >= 64 && k < 64 + count));
+                }
+            }
+        }
+        port_close(&p);
+        desk_close(&d);
+    }
+}
+
 /* Of matrices with more scales than share one: in little memory, where a part comes in pieces, the
  * file is that of much memory. */
 /* verifies formats-13.dd0a */
@@ -676,6 +722,7 @@ int main(void)
         cmocka_unit_test(too_large_for_eight_bits),
         cmocka_unit_test(what_is_quantised_stays),
         cmocka_unit_test(floats_are_quantised_alike),
+        cmocka_unit_test(pieces_hold_their_own_bytes),
         cmocka_unit_test(little_memory_writes_the_same_file),
         cmocka_unit_test(a_block_needs_its_room),
         cmocka_unit_test(bad_floats_are_not_quantised),

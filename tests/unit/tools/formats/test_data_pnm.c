@@ -480,7 +480,7 @@ static void a_preprocessor_changes_rows_and_key(void **state)
         assert_int_equal(
             bp_data_open(&d.data, &d.faulty.store, d.files, 1, BP_DATA_FOLDER, &d.error), BP_OK);
         prep.given = given;
-        prep.factor = given == 0 ? 1.0 / 255.0 : 1.0;
+        prep.factor = turn == 0 ? prep.factor : 1.0;
         d.work.prep = &prep;
         assert_int_equal(bp_numbers_open(&d.work, &d.tokens), BP_OK);
         bp_data_close(&d.data);

@@ -113,10 +113,14 @@ static void words_end_where_the_room_does(void **state)
                 memset(text, 'a', length);
                 memcpy(text + length, ends[behind], behind);
                 const size_t count = fed_of(&w.encoder, length + behind, LENGTH, ids[0]);
+                const uint64_t cut = little.cut;
                 const size_t first = fed_of(&little, length + behind, LENGTH, ids[1]);
                 if (i == 0) { /* a word too long to be known is one token, whatever of it is seen */
                     assert_int_equal(little.cut, 0);
                     assert_int_equal(count, 3 + behind);
+                }
+                if (i == 1 && behind == 0) {
+                    assert_int_equal(little.cut - cut, length > BP_ENCODER_WORD_MIN ? 1 : 0);
                 }
                 if (i == 0 || length + behind <= BP_ENCODER_WORD_MIN) {
                     assert_int_equal(first, count);

@@ -252,7 +252,7 @@ static void gives_slowly(tokenizer_desk *d, const char *text, const uint32_t *id
     assert_memory_equal(d->ids, ids, count * sizeof *ids);
 }
 
-enum { TOK = 300, KEY, ANGLE, TOK_LESS, DASH_LESS, TWICE_LESS, THRICE };
+enum { TOK = 300, KEY, ANGLE, TOK_LESS, DASH_LESS, TWICE_LESS, THRICE, K_DASH, AB };
 
 /* Tokens of normalised text are looked for between the others, and single words among both: what
  * stands beside them decides, also where it has not come yet. */
@@ -268,6 +268,7 @@ static void added_tokens_stand_beside_others(void **state)
         "},{\"id\":301,\"content\":\"k9\"" NOW_ "},{\"id\":302,\"content\":\"<x>\"" WORD_ NOW_
         "},{\"id\":303,\"content\":\"tok<\"" LATE_ "},{\"id\":304,\"content\":\"-<\"" LATE_
         "},{\"id\":305,\"content\":\"a<<\"" LATE_ "},{\"id\":306,\"content\":\"<<<x>\"" NOW_
+        "},{\"id\":307,\"content\":\"k-\"" WORD_ LATE_ "},{\"id\":308,\"content\":\"ab\"" WORD_ NOW_
         "}]," LEVEL;
     static const struct {
         const char *text;
@@ -281,6 +282,8 @@ static void added_tokens_stand_beside_others(void **state)
         {"-<x>", {'-', ANGLE}},                /* here it is, and goes first */
         {"-<x>a", {DASH_LESS, 'x', '>', 'a'}}, /* and here it is not */
         {"-<x>.", {'-', ANGLE, '.'}},          /* what follows is no part of a word */
+        {"k-ab", {K_DASH, AB}},                /* the word behind it is another token */
+        {"k-abc", {'k', '-', 'a', 'b', 'c'}},  /* which it is not after all */
         {"a<<b", {TWICE_LESS, 'b'}},           /* the other one does not begin after all */
         {"a<<<x>", {'a', THRICE}},             /* it does */
     };
