@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
+#include "core/program/tier.h"
 #include "device/host/engine.h"
 #include "device/host/host.h"
 #include "tests/support/hand_program.h"
@@ -257,6 +259,192 @@ static void what_is_not_there_is_refused(void **state)
     }
 }
 
+/* A broadcast among one rank that has no fabric copies. */
+/* verifies device-18.3d2e */
+static void one_rank_needs_no_fabric(void **state)
+{
+    (void)state;
+    hand_begin(&h);
+    bp_ref w = hand_buffer(&h, "w", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, (uint64_t)BYTES);
+    bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, (uint64_t)BYTES);
+    int64_t ticket = hand_broadcast(&h, 0, 1, 0, out, w, BYTES);
+    hand_fabric_wait(&h, ticket, out, BYTES, w, BYTES);
+    all_well(hand_plan(&h, &bp_device_host));
+    all_well(hand_open(&h, &(bp_device_options){.threads = 1}, false, NULL, NULL));
+    fill(given, 5.0f);
+    all_well(hand_write(&h, w, given, sizeof given));
+    all_well(hand_run(&h));
+    all_well(hand_read(&h, out, got, sizeof got));
+    assert_memory_equal(got, given, sizeof got);
+    hand_close(&h);
+}
+
+/* A tier of 64 bytes, which fails, with words or without, where it is told to. */
+typedef struct small_tier {
+    unsigned char bytes[64];
+    bool fails, says;
+} small_tier;
+
+static bp_status small_read(void *context, bp_tier_way way, uint64_t offset, void *to,
+                            uint64_t bytes, bp_error *error)
+{
+    (void)way;
+    (void)error;
+    memcpy(to, ((small_tier *)context)->bytes + offset, bytes);
+    return BP_OK;
+}
+
+static bp_status small_write(void *context, bp_tier_way way, uint64_t offset, const void *from,
+                             uint64_t bytes, bp_error *error)
+{
+    small_tier *t = context;
+    (void)way;
+    if (t->fails) {
+        return t->says ? bp_error_set(error, BP_ERR_STORE, "small", "it fails", NULL)
+                       : BP_ERR_STORE;
+    }
+    memcpy(t->bytes + offset, from, bytes);
+    return BP_OK;
+}
+
+static bp_status small_settle(void *context, bp_error *error)
+{
+    (void)context;
+    (void)error;
+    return BP_OK;
+}
+
+static const bp_tier small = {
+    .name = "small", .read = small_read, .write = small_write, .settle = small_settle};
+
+#define MEMORY 4096
+
+/* A device over so many bytes, and what a program is linked in. */
+typedef struct small_device {
+    void *context;
+    void *memory; /* MEMORY bytes */
+    uint64_t link[4096];
+    small_tier below;
+    bp_places places;
+    bp_error error;
+} small_device;
+
+static void small_open(small_device *d, const bp_tier *tier, bp_error *error)
+{
+    memset(d, 0, sizeof *d);
+    d->context = malloc(bp_device_host.context_bytes);
+    assert_non_null(d->context);
+    assert_int_equal(posix_memalign(&d->memory, MEMORY, MEMORY), 0);
+    memset(d->memory, 1, MEMORY);
+    d->places.space[BP_SPACE_DEVICE].address = d->memory;
+    d->places.space[BP_SPACE_DEVICE].bytes = MEMORY;
+    d->places.space[BP_SPACE_BELOW].bytes = tier != NULL ? sizeof d->below.bytes : 0;
+    d->places.tier = tier;
+    d->places.below = &d->below;
+    assert_int_equal(
+        bp_device_host.open(d->context, &(bp_device_options){.threads = 1}, &d->places, error),
+        BP_OK);
+}
+
+static void small_close(small_device *d)
+{
+    bp_device_host.close(d->context);
+    free(d->context);
+    free(d->memory);
+}
+
+static bp_status small_link(small_device *d, const bp_linked_op *ops, uint32_t count)
+{
+    const bp_linked_program program = {ops, count};
+    assert_true(bp_device_host.link_bytes(count, 8 * count, 8 * count) <= sizeof d->link);
+    return bp_device_host.link(d->context, BP_PROGRAM_STEP, &program, d->link, sizeof d->link);
+}
+
+/* What a program may not name is refused by the link: spaces that were not given, the tier among
+ * them, and types of which no kernel is. */
+/* verifies run-20.39b0 */
+static void links_refuse_what_is_not_there(void **state)
+{
+    (void)state;
+    static const uint64_t nowhere = UINT64_C(64);
+    const uint64_t here = bp_place(BP_SPACE_DEVICE, 0), below = bp_place(BP_SPACE_BELOW, 0),
+                   host = bp_place(BP_SPACE_HOST, nowhere);
+    const struct {
+        uint64_t offsets[2];
+        uint8_t dtype;
+        const char *says; /* NULL: nothing is wrong */
+    } rows[] = {
+        {{here, bp_place(BP_SPACE_DEVICE, 64)}, BP_F32, NULL},
+        {{here, below}, BP_F32, "an operand lies in a memory space that was not given"},
+        {{host, below}, BP_F32, "an operand lies in a memory space that was not given"},
+        {{host, here}, BP_F32, "an operand lies in a memory space that was not given"},
+        {{here, here}, BP_I64, "the device's table of kernels has no form of it for this type"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        static small_device d;
+        const bp_scale_scalars s = {.count = 4, .factor = 2.0};
+        const uint8_t dtypes[2] = {rows[i].dtype, rows[i].dtype};
+        const bp_linked_op op = {BP_KERNEL_scale, 1, rows[i].offsets, &s, dtypes, BP_OFFSET_ABSENT};
+        small_open(&d, NULL, &d.error);
+        const bp_status status = small_link(&d, &op, 1);
+        assert_int_equal(status == BP_OK, rows[i].says == NULL);
+        assert_true(status == BP_OK || strcmp(d.error.text, rows[i].says) == 0);
+        small_close(&d);
+    }
+}
+
+/* Bytes behind the end of the tier are none of it. */
+/* verifies run-20.39b0 */
+static void the_tier_ends(void **state)
+{
+    (void)state;
+    static small_device d;
+    unsigned char bytes[9] = "12345678";
+    small_open(&d, &small, &d.error);
+    assert_int_equal(bp_device_host.upload(d.context, bp_place(BP_SPACE_BELOW, 56), bytes, 8),
+                     BP_OK);
+    assert_memory_equal(d.below.bytes + 56, bytes, 8);
+    memset(bytes, 0, sizeof bytes);
+    assert_int_equal(bp_device_host.download(d.context, bp_place(BP_SPACE_BELOW, 56), bytes, 8),
+                     BP_OK);
+    assert_memory_equal(d.below.bytes + 56, bytes, 8);
+    assert_int_equal(bp_device_host.upload(d.context, bp_place(BP_SPACE_BELOW, 57), bytes, 8),
+                     BP_ERR_USAGE);
+    assert_int_equal(bp_device_host.download(d.context, bp_place(BP_SPACE_BELOW, 57), bytes, 8),
+                     BP_ERR_USAGE);
+    small_close(&d);
+}
+
+/* A copy that fails ends the run with its status, whoever wants to hear what it was, and whether or
+ * not it says so. */
+/* verifies run-20.39b0 */
+static void failing_copies_end_the_run(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        static small_device d;
+        const bool heard = way % 2 == 0, says = way / 2 == 0;
+        const uint64_t offsets[2] = {bp_place(BP_SPACE_BELOW, 0), bp_place(BP_SPACE_DEVICE, 0)};
+        const bp_copy_begin_scalars begin = {1, 1, 64, 64, 64};
+        const bp_copy_wait_scalars end = {1, 1, 64, 64, 64};
+        const uint8_t dtypes[2] = {BP_U8, BP_U8};
+        const bp_linked_op ops[] = {
+            {BP_KERNEL_copy_begin, 1, offsets, &begin, dtypes, BP_OFFSET_ABSENT},
+            {BP_KERNEL_copy_wait, 1, offsets, &end, dtypes, BP_OFFSET_ABSENT}};
+        bp_error error = {.code = BP_OK};
+        small_open(&d, &small, heard ? &error : NULL);
+        assert_int_equal(small_link(&d, ops, 2), BP_OK);
+        assert_int_equal(bp_device_host.seal(d.context), BP_OK);
+        d.below.fails = true;
+        d.below.says = says;
+        bp_status status = bp_device_host.run(d.context, BP_PROGRAM_STEP);
+        status = status == BP_OK ? bp_device_host.wait(d.context) : status;
+        assert_int_equal(status, BP_ERR_STORE);
+        assert_int_equal(error.code, heard && says ? BP_ERR_STORE : BP_OK);
+        small_close(&d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +453,10 @@ int main(void)
         cmocka_unit_test(rows_keep_their_pitches),
         cmocka_unit_test(one_space_and_one_rank_need_no_engine),
         cmocka_unit_test(what_is_not_there_is_refused),
+        cmocka_unit_test(one_rank_needs_no_fabric),
+        cmocka_unit_test(links_refuse_what_is_not_there),
+        cmocka_unit_test(the_tier_ends),
+        cmocka_unit_test(failing_copies_end_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
