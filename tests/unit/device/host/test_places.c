@@ -372,20 +372,25 @@ static void links_refuse_what_is_not_there(void **state)
     const struct {
         uint64_t offsets[2];
         uint8_t dtype;
+        bool tier;
         const char *says; /* NULL: nothing is wrong */
     } rows[] = {
-        {{here, bp_place(BP_SPACE_DEVICE, 64)}, BP_F32, NULL},
-        {{here, below}, BP_F32, "an operand lies in a memory space that was not given"},
-        {{host, below}, BP_F32, "an operand lies in a memory space that was not given"},
-        {{host, here}, BP_F32, "an operand lies in a memory space that was not given"},
-        {{here, here}, BP_I64, "the device's table of kernels has no form of it for this type"},
+        {{here, bp_place(BP_SPACE_DEVICE, 64)}, BP_F32, false, NULL},
+        {{here, below}, BP_F32, false, "an operand lies in a memory space that was not given"},
+        {{host, below}, BP_F32, false, "an operand lies in a memory space that was not given"},
+        {{host, below}, BP_F32, true, "an operand lies in a memory space that was not given"},
+        {{host, here}, BP_F32, false, "an operand lies in a memory space that was not given"},
+        {{here, here},
+         BP_I64,
+         false,
+         "the device's table of kernels has no form of it for this type"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         static small_device d;
         const bp_scale_scalars s = {.count = 4, .factor = 2.0};
         const uint8_t dtypes[2] = {rows[i].dtype, rows[i].dtype};
         const bp_linked_op op = {BP_KERNEL_scale, 1, rows[i].offsets, &s, dtypes, BP_OFFSET_ABSENT};
-        small_open(&d, NULL, &d.error);
+        small_open(&d, rows[i].tier ? &small : NULL, &d.error);
         const bp_status status = small_link(&d, &op, 1);
         assert_int_equal(status == BP_OK, rows[i].says == NULL);
         assert_true(status == BP_OK || strcmp(d.error.text, rows[i].says) == 0);
@@ -431,7 +436,7 @@ static void failing_copies_end_the_run(void **state)
         const bp_linked_op ops[] = {
             {BP_KERNEL_copy_begin, 1, offsets, &begin, dtypes, BP_OFFSET_ABSENT},
             {BP_KERNEL_copy_wait, 1, offsets, &end, dtypes, BP_OFFSET_ABSENT}};
-        bp_error error = {.code = BP_OK};
+        bp_error error = {.code = BP_OK, .found = 7};
         small_open(&d, &small, heard ? &error : NULL);
         assert_int_equal(small_link(&d, ops, 2), BP_OK);
         assert_int_equal(bp_device_host.seal(d.context), BP_OK);
@@ -441,6 +446,7 @@ static void failing_copies_end_the_run(void **state)
         status = status == BP_OK ? bp_device_host.wait(d.context) : status;
         assert_int_equal(status, BP_ERR_STORE);
         assert_int_equal(error.code, heard && says ? BP_ERR_STORE : BP_OK);
+        assert_int_equal(error.found, heard && says ? 0 : 7);
         small_close(&d);
     }
 }
