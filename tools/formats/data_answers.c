@@ -171,7 +171,7 @@ static bp_status encode_question(answers_maker *m, bp_data_reader *reader, const
     bp_encoder_text(m->work->encoder, q->question, q->question_length, BP_ENCODE_PLAIN,
                     m->room.question, BP_SQUAD_QUESTION, &count);
     m->asked = (uint32_t)count;
-    if (!q->same || m->windows == 0) {
+    if (!q->same) { /* else the tokens of the question before are those */
         BP_TRY(bp_encoder_offsets(m->work->encoder, q->context, q->context_length,
                                   &(bp_encoder_trace){.ids = m->room.ids,
                                                       .starts = m->room.starts,
