@@ -34,13 +34,13 @@ stack() {
     local source flags
     make -s VARIANT=stack library >build/stack.log 2>&1 || { tail -5 build/stack.log; return 1; }
     rm -rf build/stack.types && mkdir build/stack.types
-    find arena core layers optim device tools/formats -name '*.c' ! -path 'device/bare/*' ! -name '*_neon.c' | while read -r source; do
+    find arena core layers optim device tools/formats -name '*.c' ! -path 'device/bare/*' ! -name '*_neon.c' ! -name '*_sve.c' | while read -r source; do
         flags=''
         case $source in *_avx2.c | *_avx512.c) flags='-mavx2 -mfma -mf16c -msha -mavx512f -mavx512bw -mavx512dq -mavx512vl -mamx-tile -mamx-bf16' ;; esac
         # shellcheck disable=SC2086
         gcc -std=c99 -I. -Ibuild/stack/include -D_POSIX_C_SOURCE=200809L $flags -fsyntax-only \
             -aux-info "build/stack.types/${source//\//_}" "$source" || return 1
-    done
+    done || return 1
     python3 $here/stack.py build/stack build/stack.types >$out/stack.txt 2>&1
 }
 if [[ $(uname -m) == x86_64 ]] && command -v gcc >/dev/null; then
