@@ -202,3 +202,10 @@ uint64_t crew_digest(uint32_t ranks)
     }
     return members[0].digest;
 }
+
+uint64_t crew_result(const bp_spec *spec, uint32_t ranks, uint64_t seed)
+{
+    const crew_messages messages = {.seed = seed};
+    crew_play(spec, ranks, &messages);
+    return crew_digest(ranks);
+}

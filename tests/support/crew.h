@@ -43,4 +43,7 @@ const crew_member *crew_at(uint32_t rank);
 /* The digest, on which all ranks have to agree; fails the test where one did not end well. */
 uint64_t crew_digest(uint32_t ranks);
 
+/* That digest of a training without trouble; `seed` is of its messages. */
+uint64_t crew_result(const bp_spec *spec, uint32_t ranks, uint64_t seed);
+
 #endif

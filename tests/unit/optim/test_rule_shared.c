@@ -13,13 +13,6 @@
 #include "tests/support/crew.h"
 #include "tests/support/rig.h"
 
-static uint64_t play(const bp_spec *spec, uint32_t ranks)
-{
-    const crew_messages messages = {.seed = 0};
-    crew_play(spec, ranks, &messages);
-    return crew_digest(ranks);
-}
-
 /* verifies ranks-3.d7df */
 static void trust_ratios_of_shares(void **state)
 {
@@ -35,9 +28,9 @@ static void trust_ratios_of_shares(void **state)
         spec.optimizer = rules[r];
         spec.optimizer_options.trust_coefficient = 0.1;
         spec.poison = true;
-        const uint64_t alone = play(&spec, 1);
+        const uint64_t alone = crew_result(&spec, 1, 0);
         spec.sharing = BP_SHARING_OPTIMIZER;
-        assert_int_equal(play(&spec, 2), alone);
+        assert_int_equal(crew_result(&spec, 2, 0), alone);
     }
 }
 

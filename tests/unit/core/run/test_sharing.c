@@ -20,9 +20,7 @@
  * up, and their messages cut and permuted: most of the time of eight would be that. */
 static uint64_t play(const bp_spec *spec, uint32_t ranks)
 {
-    const crew_messages messages = {.seed = ranks < RANKS_MOST ? 5 : 0};
-    crew_play(spec, ranks, &messages);
-    return crew_digest(ranks);
+    return crew_result(spec, ranks, ranks < RANKS_MOST ? 5 : 0);
 }
 
 /* A model with tensors of several units, of which the last is short, and many small ones. */
@@ -171,14 +169,12 @@ static void shares_need_no_second_place(void **state)
     uint64_t arena[2];
     for (uint32_t i = 0; i < 2; i++) {
         bp_spec spec = rig_spec();
-        const crew_messages messages = {.seed = 5};
         spec.config.vocabulary = 8192 - i; /* of width 16: two units, or some elements less */
         spec.batch = 1;
         spec.accumulation = spec.lanes = 2;
         const uint64_t alone = play(&spec, 1);
         spec.sharing = BP_SHARING_PARAMETERS;
-        crew_play(&spec, 2, &messages);
-        assert_int_equal(crew_digest(2), alone);
+        assert_int_equal(play(&spec, 2), alone);
         arena[i] = crew_at(0)->runtime.report.arena_bytes;
     }
     assert_true(arena[1] < arena[0] + (uint64_t)BP_SHARD_UNIT);
@@ -191,15 +187,13 @@ static void long_runs_go_round_in_buckets(void **state)
 {
     (void)state;
     bp_spec spec = rig_spec();
-    const crew_messages messages = {.seed = 5};
     spec.config.vocabulary = 33 * BP_SHARD_UNIT / 16; /* of width 16 */
     spec.batch = 1;
     spec.accumulation = spec.lanes = 2;
     const uint64_t alone = play(&spec, 1);
     for (int s = BP_SHARING_OPTIMIZER; s <= BP_SHARING_GRADIENTS; s++) {
         spec.sharing = (bp_sharing)s;
-        crew_play(&spec, 2, &messages);
-        assert_int_equal(crew_digest(2), alone);
+        assert_int_equal(play(&spec, 2), alone);
     }
 }
 

@@ -40,23 +40,27 @@ static bp_status tell(void *user, bp_data_reader *reader, const bp_question *q)
     return BP_OK;
 }
 
-static bp_status read_bytes(const char *text, size_t length, bool may_lack)
+/* Reads q.json by a window of so many bytes. */
+static bp_status read_store(bp_store *store, size_t length, size_t bytes, bool may_lack)
 {
     static unsigned char window[WINDOW];
     bp_squad squad = {.question = tell, .may_lack = may_lack};
-    memory_store_init(&memory);
-    memory_store_put(&memory, "q.json", text, length);
-    bp_data_reader reader = {.store = &memory.store,
-                             .path = "q.json",
-                             .buffer = window,
-                             .capacity = sizeof window,
-                             .error = &error};
+    bp_data_reader reader = {
+        .store = store, .path = "q.json", .buffer = window, .capacity = bytes, .error = &error};
     error = (bp_error){.code = BP_OK};
     told[0] = '\0';
-    assert_int_equal(memory.store.open_read(&memory.store, "q.json", &reader.file), BP_OK);
+    assert_int_equal(store->open_read(store, "q.json", &reader.file), BP_OK);
     reader.size = length;
     bp_status status = bp_squad_read(&squad, &reader, scratch);
-    assert_int_equal(memory.store.close(&memory.store, reader.file), BP_OK);
+    assert_int_equal(store->close(store, reader.file), BP_OK);
+    return status;
+}
+
+static bp_status read_bytes(const char *text, size_t length, bool may_lack)
+{
+    memory_store_init(&memory);
+    memory_store_put(&memory, "q.json", text, length);
+    const bp_status status = read_store(&memory.store, length, WINDOW, may_lack);
     assert_int_equal(memory.open_files, 0);
     memory_store_free(&memory);
     return status;
@@ -242,27 +246,15 @@ static void failing_reads_are_the_store_s(void **state)
     bp_status status = BP_ERR_STORE;
     size_t n = 0;
     while (status != BP_OK) {
-        static unsigned char window[16];
         faulty_store faulty;
-        bp_squad squad = {.question = tell};
         memory_store_init(&memory);
         memory_store_put(&memory, "q.json", text, strlen(text));
         faulty_store_init(&faulty, &memory.store);
-        bp_data_reader reader = {.store = &faulty.store,
-                                 .path = "q.json",
-                                 .buffer = window,
-                                 .capacity = sizeof window,
-                                 .error = &error};
-        error = (bp_error){.code = BP_OK};
-        told[0] = '\0';
-        assert_int_equal(faulty.store.open_read(&faulty.store, "q.json", &reader.file), BP_OK);
-        reader.size = strlen(text);
         faulty_store_arm(&faulty, FAULT_READ_AT, ++n, true);
-        status = bp_squad_read(&squad, &reader, scratch);
+        status = read_store(&faulty.store, strlen(text), 16, false);
         if (status != (faulty.failures > 0 ? BP_ERR_STORE : BP_OK) || error.code != status) {
             fail_msg("%zu: %d %s: %s; %s", n, status, error.name, error.text, told);
         }
-        assert_int_equal(memory.store.close(&memory.store, reader.file), BP_OK);
         memory_store_free(&memory);
     }
     assert_string_equal(told, "|q|c|;");
