@@ -14,6 +14,7 @@
 #include "core/file/storage.h"
 #include "tools/bedplate/data_answered.h"
 #include "tools/bedplate/data_conversations.h"
+#include "tools/bedplate/data_reading.h"
 #include "tools/bedplate/data_stored.h"
 #include "tools/bedplate/data_tagged.h"
 #include "tools/bedplate/data_tokenised.h"
@@ -129,6 +130,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
 {
     bp_data_format format = files->data.format;
     files->source = &files->data.source;
+    BP_TRY(data_reading_check(s, files));
     if (s->spec.config.vocabulary == 0) {
         return data_open_numbers(set, files, s, name);
     }
