@@ -197,7 +197,7 @@ static void settle_question(bp_row_columns *columns)
         !bp_row_columns_has(columns, BP_COLUMN_SECOND) && question->number != BP_NO_COLUMN &&
         question->alike == 0 && sentence->number != BP_NO_COLUMN && sentence->alike == 0) {
         columns->of[BP_COLUMN_SECOND] = *sentence;
-        *text = *question;
+        *text = *question; /* whose rank is that of a usual name */
     }
 }
 
@@ -205,6 +205,11 @@ bp_status bp_row_columns_end(bp_row_columns *columns, bp_data_reader *reader)
 {
     const bp_data_reading *reading = columns->reading;
     settle_question(columns);
+    if (bp_row_columns_has(columns, BP_COLUMN_SECOND) &&
+        columns->of[BP_COLUMN_TEXT].rank == RANK_OTHER) {
+        columns->of[BP_COLUMN_TEXT].number = BP_NO_COLUMN; /* not the first of a pair */
+        columns->of[BP_COLUMN_TEXT].alike = 0;
+    }
     for (uint32_t i = 0; i <= BP_COLUMN_LABEL; i++) {
         const bp_row_column *column = &columns->of[i];
         const char *asked = i == BP_COLUMN_TEXT    ? reading->text_column

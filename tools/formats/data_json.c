@@ -67,8 +67,8 @@ static bp_status start(line *l)
     return BP_OK;
 }
 
-/* Reads a string, whose parts go to the documents. */
-static bp_status take_string(line *l, bp_document_part part)
+/* Reads a string; its parts go to the documents if they are wanted. */
+static bp_status take_string(line *l, bp_document_part part, bool wanted)
 {
     bp_json_event event;
     do {
@@ -78,7 +78,7 @@ static bp_status take_string(line *l, bp_document_part part)
                                   "text, text_pair, prompt and completion are strings, not "
                                   "anything else");
         }
-        if (event.length > 0) {
+        if (wanted && event.length > 0) {
             BP_TRY(l->documents->piece(l->documents->user, part, event.text, event.length));
         }
     } while (event.kind == BP_JSON_TEXT_PART);
@@ -151,7 +151,7 @@ static bp_status data_json_survey(line *l)
         } else {
             columns->count++;
         }
-        BP_TRY(bp_json_skip(&l->json));
+        BP_TRY(which < FIELD_LABEL ? take_string(l, BP_PART_TEXT, false) : bp_json_skip(&l->json));
         BP_TRY(bp_json_next(&l->json, &event));
     }
     BP_TRY(bp_json_next(&l->json, &event)); /* nothing may follow */
@@ -177,7 +177,7 @@ static bp_status data_json_seek(line *l, uint32_t place)
 static bp_status hand_over(line *l, uint32_t place, bp_document_part part)
 {
     BP_TRY(data_json_seek(l, place));
-    return take_string(l, part);
+    return take_string(l, part, true);
 }
 
 static bool data_json_has(const line *l, field which)

@@ -10,7 +10,7 @@
 #include "tools/formats/data_records.h"
 #include "tools/formats/data_table.h"
 
-enum { SCORE = BP_TEXTS_MAX, PASSED_OVER, NAME_BYTES = 64, COLUMNS_MAX = 64 };
+enum { SCORE = BP_TEXTS_MAX, PASSED_OVER, NAME_BYTES = 32, COLUMN_BYTES = 64, COLUMNS_MAX = 64 };
 
 static const char *const first_names[] = {"anchor",    "query", "question", "sentence1", "premise",
                                           "question1", "text",  "sentence", "content",   NULL};
@@ -295,7 +295,7 @@ static bp_status table_name(texts_table *t, const char *name, size_t length)
                                       COLUMNS_MAX + 1, COLUMNS_MAX);
     }
     const uint32_t meaning =
-        length < NAME_BYTES ? texts_meaning(t->documents, name, length) : PASSED_OVER;
+        length < COLUMN_BYTES ? texts_meaning(t->documents, name, length) : PASSED_OVER;
     texts_show(t->documents, meaning, t->columns, name, length);
     t->meaning[t->columns++] = meaning;
     return meaning == PASSED_OVER ? BP_OK : texts_note(t->table.reader, &t->row, meaning);
@@ -304,12 +304,12 @@ static bp_status table_name(texts_table *t, const char *name, size_t length)
 static bp_status table_heading(texts_table *t)
 {
     bp_table_event what = BP_TABLE_PIECE;
-    char name[NAME_BYTES];
+    char name[COLUMN_BYTES];
     size_t length = 0;
     while (what != BP_TABLE_ROW && what != BP_TABLE_END) {
         BP_TRY(bp_table_next(&t->table, &what));
         if (what == BP_TABLE_PIECE) {
-            const size_t room = NAME_BYTES - length;
+            const size_t room = COLUMN_BYTES - length;
             const size_t fits = t->table.count < room ? t->table.count : room;
             memcpy(name + length, t->table.piece, fits);
             length += fits;

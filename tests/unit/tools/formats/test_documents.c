@@ -300,7 +300,9 @@ static void sentences_and_questions(void **state)
     gives_labels("question\tsentence\tlabel\nq\ts\t1\n", BP_DATA_TSV, "<T:qS:s=1>");
     gives_labels("sentence\tid\tlabel\ns\t7\t1\n", BP_DATA_TSV, "<T:s=1>");
     gives_labels("question\tlabel\nq\t1\n", BP_DATA_TSV, "<T:q=1>");
-    refuses_labels("question\tid\tlabel\nq\t7\t1\n", BP_DATA_TSV, "a.file: line 1", "none named");
+    gives_labels("question\tid\tlabel\nq\t7\t1\n", BP_DATA_TSV, "<T:q=1>");
+    refuses_labels("question\tbody\tlabel\nq\tb\t1\n", BP_DATA_TSV, "a.file: line 1",
+                   "two columns");
 }
 
 /* Rows that are guessed need no label; a table without names of columns has one all the same. */
@@ -484,13 +486,13 @@ static void bad_tables_are_refused(void **state)
     refuses("1\ttext\n", BP_DATA_TSV, "a.file", "does not learn");
     refuses_labels("1\tgood\n5\tbad\n", BP_DATA_TSV, "a.file: line 2", "no class");
     refuses_labels("1\tgood\n-1\tbad\n", BP_DATA_TSV, "a.file: line 2", "no class");
-    refuses_labels("1\tgood\n1.0\tbad\n", BP_DATA_TSV, "a.file: line 2", "whole number");
+    refuses_labels("1\tgood\n1.5\tbad\n", BP_DATA_TSV, "a.file: line 2", "whole number");
     refuses_labels("1\tgood\none\tbad\n", BP_DATA_TSV, "a.file: line 2", "neither a number nor");
     refuses_labels("1\tgood\n\tbad\n", BP_DATA_TSV, "a.file: line 2", "neither a number nor");
     refuses_labels("1\tgood\n99999999999999999999\tbad\n", BP_DATA_TSV, "a.file: line 2", "");
     refuses_labels("1\tgood\n1\tbad\tworse\n", BP_DATA_TSV, "a.file: line 2", "fields");
     refuses_labels("1\tgood\n\n1\n", BP_DATA_TSV, "a.file: line 3", "fields");
-    refuses_labels("1\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "names");
+    refuses_labels("1\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "names no column");
     refuses_labels("label\ttext\tlabel\n", BP_DATA_TSV, "a.file: line 1", "two columns");
     refuses_labels("text\tlabel\tpremise\n", BP_DATA_TSV, "a.file: line 1", "two columns");
     refuses_labels("label\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "none named");
@@ -501,11 +503,317 @@ static void bad_tables_are_refused(void **state)
     refuses_bytes("1\ta\0b\n", 6, BP_DATA_TSV, true, "a.file: line 1", "NUL");
     char text[400];
     memset(text, '7', sizeof text);
+    memcpy(text, "1\ta\n", 4);
     memcpy(text + 300, "\tx\n", 4);
-    refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "too long to be one");
+    refuses_labels(text, BP_DATA_TSV, "a.file: line 2", "too long to be one");
     memset(text, '\t', 70);
     memcpy(text + 70, "\n", 2);
     refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "more columns");
+}
+
+/* What a file of these bytes says, or why it is refused, with the names of columns as they are
+ * asked for. */
+typedef struct reading_case {
+    const char *text;
+    bp_data_reading reading;
+    bp_labels labels;
+    uint32_t classes;
+    const char *right; /* what comes, or the refusal where it does not begin with < */
+} reading_case;
+
+static void try_reading(const reading_case *c, bp_data_format format, const char *text)
+{
+    desk d;
+    desk_begin(&d);
+    d.documents.form = BP_FORM_LABELLED;
+    d.documents.labels = c->labels;
+    d.documents.classes = c->classes;
+    d.documents.reading = c->reading;
+    const bp_status status = read_window(&d, text, strlen(text), format, 4);
+    const bool good = c->right[0] == '<';
+    if (status != (good ? BP_OK : BP_ERR_DATA) ||
+        (good ? strcmp(d.said, c->right) != 0 : strstr(d.error.text, c->right) == NULL)) {
+        fail_msg("%s\n%d %s: %s\n%s, not %s", text, (int)status, d.error.name, d.error.text, d.said,
+                 c->right);
+    }
+    desk_end(&d);
+}
+
+/* Forms of lists of labels: multi-hot ones, classes, and what could be both. In a table the members
+ * are parted by spaces. */
+/* verifies formats-70.8053 */
+static void lists_are_what_they_can_only_be(void **state)
+{
+    (void)state;
+    enum { HOT = BP_LABEL_FORM_MULTI_HOT, CLASSES = BP_LABEL_FORM_CLASSES };
+    static const struct {
+        const char *list; /* rows of them, parted by ; */
+        uint32_t classes;
+        int form;
+        const char *right; /* masks, parted by spaces, or the refusal */
+    } cases[] = {
+        {"1,0,1;0,0,0;0,1,0", 3, 0, "5 0 2"},
+        {"1,1,1,1", 4, 0, "15"},
+        {"1.0,0.0,1.0", 3, 0, "5"},
+        {"1.0,0.0", 2, 0, "1"},
+        {"0.0,1.0", 2, 0, "2"},
+        {"0,0;1,1", 2, 0, "0 3"},
+        {"1", 1, 0, "1"},
+        {"0,1", 2, 0, "could be multi-hot"},
+        {"1,0", 2, 0, "could be multi-hot"},
+        {"0", 1, 0, "could be multi-hot"},
+        {"0,1.0", 2, 0, "could be multi-hot"},
+        {"0,1;1,0;1,1", 2, HOT, "2 1 3"},
+        {"0,1;0;1", 2, CLASSES, "3 1 2"},
+        {"0", 1, HOT, "0"},
+        {"0", 1, CLASSES, "1"},
+        {"1", 1, CLASSES, "no class of the model"},
+        {"0,2;2;1,2;", 3, 0, "5 4 6 0"},
+        {"0,1,2", 3, 0, "7"},
+        {"2,1,0", 3, 0, "7"},
+        {"0,1", 3, 0, "3"},
+        {"1.0,2.0", 3, 0, "6"},
+        {"1,0,1", 3, CLASSES, "3"},
+        {"1,1", 3, 0, "another number of 0 and 1"},
+        {"1,0,1", 4, 0, "another number of 0 and 1"},
+        {"1.0,0.0", 3, 0, "another number of 0 and 1"},
+        {"1,0,1", 4, HOT, "a 0 or 1 for each class"},
+        {"2,0,1", 3, HOT, "a 0 or 1 for each class"},
+        {"1,0,1;2", 3, 0, "some labels are multi-hot"},
+        {"0,2;1,0,1", 3, 0, "some labels are multi-hot"},
+        {"0.3,0.7,0.0", 3, 0, "not a whole number"},
+        {"0,3", 3, 0, "no class of the model"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char json[512] = "", table[512] = "label\ttext\n", right[256] = "";
+        char copy[64], masks[64], *row = copy, *mask = masks;
+        const bool good = cases[i].right[0] >= '0' && cases[i].right[0] <= '9';
+        snprintf(copy, sizeof copy, "%s;", cases[i].list);
+        snprintf(masks, sizeof masks, "%s", cases[i].right);
+        for (char *end; (end = strchr(row, ';')) != NULL; row = end + 1) {
+            *end = '\0';
+            snprintf(json + strlen(json), 128, "{\"text\": \"t\", \"label\": [%s]}\n", row);
+            for (char *at = row; *at != '\0'; at++) {
+                *at = *at == ',' ? ' ' : *at;
+            }
+            snprintf(table + strlen(table), 128, "%s\tt\n", row);
+            if (good) {
+                snprintf(right + strlen(right), 64, "<T:t=%lu>", strtoul(mask, &mask, 10));
+            }
+        }
+        reading_case c = {.reading = {.label_form = (bp_label_form)cases[i].form},
+                          .labels = BP_LABELS_BITS,
+                          .classes = cases[i].classes,
+                          .right = good ? right : cases[i].right};
+        try_reading(&c, BP_DATA_JSONL, json);
+        try_reading(&c, BP_DATA_TSV, table);
+    }
+    const reading_case truths = {.labels = BP_LABELS_BITS, .classes = 2, .right = "<T:t=2>"};
+    try_reading(&truths, BP_DATA_JSONL, "{\"text\": \"t\", \"label\": [false, true]}");
+}
+
+/* Headers by every usual name in any case, in both orders and both tables, and as fields of JSON
+ * lines; other names as they are asked for. */
+/* verifies formats-71.e6f5 */
+static void columns_have_usual_names(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"text",    "Text",     "TEXT",      "sentence", "Review",
+                                        "content", "body",     "document",  "comment",  "tweet",
+                                        "message", "question", " text ",    "premise",  "passage",
+                                        "query",   "article",  "Full Text", "full-text"};
+    static const char *const labels[] = {
+        "label", "Label",  "labels", "class",     "Class", "category", "target", "rating",
+        "topic", "intent", "stars",  "sentiment", "score", "y",        "Gold",   "LABELS"};
+    const reading_case plain = {.labels = BP_LABELS_CLASS, .classes = 5, .right = "<T:x=3>"};
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+        for (size_t l = 0; l < sizeof labels / sizeof labels[0]; l++) {
+            char file[256];
+            snprintf(file, sizeof file, "%s,%s\nx,3\n", texts[t], labels[l]);
+            try_reading(&plain, BP_DATA_CSV, file);
+            snprintf(file, sizeof file, "%s,id,\"%s\"\n3,9,x\n", labels[l], texts[t]);
+            try_reading(&plain, BP_DATA_CSV, file);
+            snprintf(file, sizeof file, "id\t%s\t%s\n9\tx\t3\n", texts[t], labels[l]);
+            try_reading(&plain, BP_DATA_TSV, file);
+            snprintf(file, sizeof file, "{\"%s\": 3, \"id\": [1], \"%s\": \"x\"}", labels[l],
+                     texts[t]);
+            try_reading(&plain, BP_DATA_JSONL, file);
+        }
+    }
+}
+
+/* verifies formats-71.e6f5 */
+static void columns_are_found_or_refused(void **state)
+{
+    (void)state;
+    static const char unknown[] = "names no column that is known as the label";
+    static const reading_case cases[] = {
+        /* neither known nor denied */
+        {"foo,bar\nx,3\n", {NULL, NULL, false, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, unknown},
+        {"foo,bar,id\nx,3,1\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         unknown},
+        {"text,foo\nx,3\n", {NULL, NULL, false, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, unknown},
+        {"good,some text\n", {NULL, NULL, false, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, unknown},
+        {"foo,label,id\nx,3,1\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "none named"},
+        {"0,1\n3,x\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "each column of the first row"},
+        /* asked for */
+        {"foo,bar\nx,3\n",
+         {"foo", "bar", false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=3>"},
+        {"bar,Foo\n3,x\n",
+         {"foo", "bar", false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=3>"},
+        {"foo,bar\nx,3\n",
+         {NULL, "bar", false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=3>"},
+        {"text,label,bar\nx,2,3\n",
+         {NULL, "bar", false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=3>"},
+        {"text,label,foo\nx,2,y\n",
+         {"foo", NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:y=2>"},
+        {"label,text\nx,2\n",
+         {"label", "text", false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=2>"},
+        {"foo,Foo,label\nx,y,2\n",
+         {"Foo", NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:y=2>"},
+        {"text,label\nx,2\n",
+         {"foo", NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "--text-column names"},
+        {"text,label\nx,2\n",
+         {NULL, "bar", false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "--label-column names"},
+        /* usual names win over others; of two that are alike nobody knows */
+        {"title,text,class,label\nt,x,9,2\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=2>"},
+        {"review,text,target\nr,x,2\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=2>"},
+        {"text,class,category\nx,1,2\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "two columns"},
+        {"review,body,label\nx,1,2\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "two columns"},
+        {"text,Text,label\nx,1,2\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "two columns"},
+        /* no header */
+        {"3,x\n0,y\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=3><T:y=0>"},
+        {"x,3\ny,0\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=3><T:y=0>"},
+        {"2,1\n", {NULL, NULL, true, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, "<T:1=2>"},
+        {"x,3\n", {NULL, NULL, true, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, "<T:x=3>"},
+        {"label,text\n",
+         {NULL, NULL, true, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "neither a number nor"},
+        {"2,1\n", {NULL, "2", true, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, "<T:2=1>"},
+        {"2,1\n", {"1", NULL, true, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, "<T:2=1>"},
+        {"i,2,x\n", {"3", "2", true, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, "<T:x=2>"},
+        {"i,2,x\n",
+         {"3", "4", true, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "--label-column names"},
+        {"i,2,x\n", {NULL, NULL, true, BP_LABEL_FORM_FOUND}, BP_LABELS_CLASS, 5, "has two columns"},
+        /* numbers however they are written */
+        {"1.0,x\n2e0,y\n-0.0,z\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "<T:x=1><T:y=2><T:z=0>"},
+        {"5.0,x\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "no class of the model"},
+        {"1e300,x\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "not a whole number"},
+        {"1.25,x\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_CLASS,
+         5,
+         "not a whole number"},
+        {"score,Text\n1.5,x\n",
+         {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+         BP_LABELS_BITS,
+         0,
+         "<T:x=1069547520>"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char tabs[128];
+        size_t k = 0;
+        try_reading(&cases[i], BP_DATA_CSV, cases[i].text);
+        do {
+            tabs[k] = cases[i].text[k] == ',' ? '\t' : cases[i].text[k];
+        } while (cases[i].text[k++] != '\0');
+        try_reading(&cases[i], BP_DATA_TSV, tabs);
+    }
+    const reading_case fields = {"{\"foo\": \"x\", \"bar\": 3.0, \"text\": \"y\", \"label\": 1}",
+                                 {"foo", "bar", false, BP_LABEL_FORM_FOUND},
+                                 BP_LABELS_CLASS,
+                                 5,
+                                 "<T:x=3>"};
+    try_reading(&fields, BP_DATA_JSONL, fields.text);
+    const reading_case none = {"{\"foo\": \"x\", \"label\": 3}",
+                               {NULL, NULL, false, BP_LABEL_FORM_FOUND},
+                               BP_LABELS_CLASS,
+                               5,
+                               "lacks `text` or `label`"};
+    try_reading(&none, BP_DATA_JSONL, none.text);
 }
 
 /* verifies formats-24.7573 */
@@ -558,6 +866,9 @@ int main(void)
         cmocka_unit_test(tables_of_tabs),
         cmocka_unit_test(tables_with_quotes),
         cmocka_unit_test(bad_tables_are_refused),
+        cmocka_unit_test(lists_are_what_they_can_only_be),
+        cmocka_unit_test(columns_have_usual_names),
+        cmocka_unit_test(columns_are_found_or_refused),
         cmocka_unit_test(storage_that_fails_is_said_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
