@@ -130,7 +130,6 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
 {
     bp_data_format format = files->data.format;
     files->source = &files->data.source;
-    BP_TRY(data_reading_check(s, files));
     if (s->spec.config.vocabulary == 0) {
         return data_open_numbers(set, files, s, name);
     }
@@ -208,6 +207,7 @@ static bp_status open_files(data_set *set, data_files *files, session *s, const 
     if (data_rows(&s->spec) != BP_CHAT_ROWS && files->data.format != BP_DATA_TOKENS) {
         BP_TRY(data_conversations_are(files, s, &are));
     }
+    BP_TRY(data_reading_check(s, files));
     return open_source(set, files, s, name);
 }
 

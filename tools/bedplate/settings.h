@@ -48,7 +48,7 @@ typedef struct settings {
     const char *text_column; /* names of columns; NULL: the usual ones */
     const char *label_column;
     bool no_header;
-    const char *label_form; /* auto|multi-hot|classes */
+    const char *label_form;    /* auto|multi-hot|classes */
     const char *chat_template; /* NULL: the model's own */
     const char *loss_on;
     const char *chat_date;

@@ -20,6 +20,8 @@ static const char *const other_label_names[] = {
     "class",    "category", "sentiment", "target", "classes", "categories", "targets",
     "intent",   "emotion",  "topic",     "rating", "stars",   "polarity",   "score",
     "class_id", "label_id", "gold",      "y",      "tag",     "tags",       NULL};
+static const char *const number_label_names[] = {"label", "labels",  "target", "targets",
+                                                 "class", "classes", NULL};
 static const char *const question_names[] = {"question", NULL};
 static const char *const sentence_names[] = {"sentence", "content", NULL};
 
@@ -121,7 +123,8 @@ static uint32_t rank_of(const bp_row_columns *columns, bp_column_role role, cons
     case BP_COLUMN_SECOND:
         return rank_listed(second_names, none, name, length);
     case BP_COLUMN_LABEL:
-        return rank_listed(label_names, other_label_names, name, length);
+        return columns->numbers ? rank_listed(number_label_names, none, name, length)
+                                : rank_listed(label_names, other_label_names, name, length);
     case BP_COLUMN_QUESTION:
         return rank_listed(question_names, none, name, length);
     default:
@@ -201,9 +204,23 @@ static void settle_question(bp_row_columns *columns)
     }
 }
 
+/* Two names of one meaning. */
+static bp_status refuse_alike(const bp_row_columns *columns, const bp_row_column *column,
+                              bp_data_reader *reader)
+{
+    return bp_data_refuse_word(reader,
+                               columns->object
+                                   ? "the line has two fields that could be the label, or name "
+                                     "the same text (--label-column and --text-column say which)"
+                                   : "the table has two columns that could be the label, or the "
+                                     "text (--label-column and --text-column say which)",
+                               column->name, strlen(column->name));
+}
+
 bp_status bp_row_columns_end(bp_row_columns *columns, bp_data_reader *reader)
 {
-    const bp_data_reading *reading = columns->reading;
+    const char *asked[BP_COLUMN_LABEL + 1] = {[BP_COLUMN_TEXT] = columns->reading->text_column,
+                                              [BP_COLUMN_LABEL] = columns->reading->label_column};
     settle_question(columns);
     if (bp_row_columns_has(columns, BP_COLUMN_SECOND) &&
         columns->of[BP_COLUMN_TEXT].rank == RANK_OTHER) {
@@ -212,21 +229,15 @@ bp_status bp_row_columns_end(bp_row_columns *columns, bp_data_reader *reader)
     }
     for (uint32_t i = 0; i <= BP_COLUMN_LABEL; i++) {
         const bp_row_column *column = &columns->of[i];
-        const char *asked = i == BP_COLUMN_TEXT    ? reading->text_column
-                            : i == BP_COLUMN_LABEL ? reading->label_column
-                                                   : NULL;
-        if (asked != NULL && column->number == BP_NO_COLUMN) {
+        if (asked[i] != NULL && column->number == BP_NO_COLUMN) {
             return bp_data_refuse_word(reader,
                                        i == BP_COLUMN_TEXT
                                            ? "the data has no column that --text-column names"
                                            : "the data has no column that --label-column names",
-                                       asked, strlen(asked));
+                                       asked[i], strlen(asked[i]));
         }
         if (column->alike > 0) {
-            return bp_data_refuse_word(reader,
-                                       "the data has two columns that could be the label, or the "
-                                       "text (--label-column and --text-column say which is)",
-                                       column->name, strlen(column->name));
+            return refuse_alike(columns, column, reader);
         }
     }
     return BP_OK;

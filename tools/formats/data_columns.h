@@ -45,6 +45,8 @@ typedef struct bp_row_column {
 typedef struct bp_row_columns {
     const bp_data_reading *reading;
     uint32_t count; /* names that were taken */
+    bool object;    /* they are keys of a JSON object; the caller's */
+    bool numbers;   /* the others are numbers, which may be called score or y; the caller's */
     bool named;     /* false: of a table without a header, whose columns have numbers */
     bp_row_column of[BP_COLUMN_ROLES];
 } bp_row_columns;

@@ -136,6 +136,7 @@ static bp_status data_json_survey(line *l)
         l->place[i] = BP_NO_COLUMN;
     }
     bp_row_columns_begin(columns, &l->reading);
+    columns->object = true;
     BP_TRY(start(l));
     BP_TRY(bp_json_next(&l->json, &event));
     while (event.kind == BP_JSON_KEY) {

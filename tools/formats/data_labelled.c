@@ -139,7 +139,7 @@ static bp_status headed_columns(labelled *t, const fields *f)
     bp_row_columns *columns = &t->documents->columns;
     const bp_row_column *text = &columns->of[BP_COLUMN_TEXT];
     const bp_row_column *second = &columns->of[BP_COLUMN_SECOND];
-    if (text->number == BP_NO_COLUMN && second->number == BP_NO_COLUMN && t->columns == 2) {
+    if (text->number == BP_NO_COLUMN && t->columns == 2) {
         const uint32_t other = 1 - columns->of[BP_COLUMN_LABEL].number;
         bp_row_columns_set(columns, BP_COLUMN_TEXT, other, f->text[other],
                            f->length[other] < LABEL_BYTES ? f->length[other] : LABEL_BYTES);

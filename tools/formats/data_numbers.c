@@ -89,6 +89,7 @@ static bp_status read_heading(maker *m, uint32_t *count)
     BP_TRY(bp_table_skip_blank(&m->table));
     const bp_table first = m->table;
     bp_row_columns_begin(columns, &m->work->reading);
+    columns->numbers = true;
     while (what == BP_TABLE_FIELD && !bp_table_ended(&m->table)) {
         BP_TRY(take_field(m, &what));
         names = names && bp_number_parse(m->field, m->length, &number) != BP_OK;
