@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bedplate/data_tokenised.h"
-#include "tools/bedplate/options.h"
-#include "tools/formats/data_documents.h"
+#include "tools/bedplate/sources/data_tokenised.h"
+#include "tools/bedplate/app/options.h"
+#include "tools/formats/data/data_documents.h"
 
 static const char where[] = "data";
 

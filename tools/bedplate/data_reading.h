@@ -3,9 +3,9 @@
 #ifndef BP_BEDPLATE_DATA_READING_H
 #define BP_BEDPLATE_DATA_READING_H
 
-#include "tools/bedplate/data_set.h"
+#include "tools/bedplate/sources/data_set.h"
 #include "tools/formats/data_columns.h"
-#include "tools/formats/data_numbers.h"
+#include "tools/formats/data/data_numbers.h"
 
 /* --text-column, --label-column, --no-header and --label-form. */
 bp_data_reading data_reading(const settings *set);

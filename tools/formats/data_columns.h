@@ -4,8 +4,8 @@
 #ifndef BP_FORMATS_DATA_COLUMNS_H
 #define BP_FORMATS_DATA_COLUMNS_H
 
-#include "core/number/digest.h"
-#include "tools/formats/data_reader.h"
+#include "core/base/digest.h"
+#include "tools/formats/files/data_reader.h"
 
 #define BP_COLUMN_NAME 64 /* most bytes of a name that can be meant */
 #define BP_NO_COLUMN   UINT32_MAX

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/store_memory.h"
-#include "tools/formats/data_documents.h"
+#include "tests/fixtures/store_memory.h"
+#include "tools/formats/data/data_documents.h"
 
 typedef struct desk {
     memory_store memory;
