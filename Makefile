@@ -2,7 +2,7 @@
 # Bedplate. `make` builds, `make demo` shows it, `make test` proves it; `make help` lists the rest.
 # `make VARIANT=clang` and the like build the same into build/clang with other flags; V=1 says which.
 SHELL   := /bin/bash
-VERSION := $(shell sed -n 's/^\#define BP_VERSION "\(.*\)"$$/\1/p' core/version.h)
+VERSION := $(shell sed -n 's/^\#define BP_VERSION "\(.*\)"$$/\1/p' core/base/version.h)
 comma   := ,
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -36,7 +36,7 @@ OPT-mcdc-gcc   := -O0 -g1
 EXTRA-mcdc-gcc := -ftest-coverage -fcondition-coverage -fprofile-update=atomic -Wno-error
 HOSTOPT-mcdc-gcc := -fprofile-update=single
 CC-aarch64    := aarch64-linux-gnu-gcc
-EXTRA-aarch64 := -static -Wno-error -isystem tests/support/cross
+EXTRA-aarch64 := -static -Wno-error -isystem tests/fixtures/cross
 OPT-callgraph := -O0
 EXTRA-callgraph := -fcallgraph-info -Wno-error
 EXTRA-stack   := -fcallgraph-info=su -Wno-error
@@ -109,7 +109,7 @@ LIBDIRS := $(sort $(shell find arena core layers optim device/host device/fabric
 LIBSRC  := $(wildcard $(LIBDIRS:=/*.c))
 ifneq ($(filter $(BARE),$(VARIANT)),)
 LIBSRC  := $(filter-out device/fabric/% device/cuda/% tools/formats/% device/host/pool.c \
-             device/host/engine.c device/host/store_posix.c device/host/tier_posix.c,$(LIBSRC)) \
+             device/host/engine.c device/host/storage/store_posix.c device/host/storage/tier_posix.c,$(LIBSRC)) \
            $(wildcard device/bare/*.c)
 endif
 ifneq ($(ARCH),x86_64)
@@ -118,9 +118,9 @@ endif
 ifneq ($(ARCH),aarch64)
 LIBSRC  := $(filter-out %_neon.c %_sve.c,$(LIBSRC))
 endif
-BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(wildcard tools/bedplate/*.c))
+BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(sort $(wildcard tools/bedplate/*/*.c)))
 # tests/unit mirrors the source tree.
-TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit/tools/bedplate \
+TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) $(sort $(wildcard tests/unit/tools/bedplate/*)) \
                       tests/unit/fuzz tests/golden tests/fault tests/house))
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
 # and X_f16.o are the others'.
@@ -133,12 +133,12 @@ TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
-SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fixtures/*.c $(foreach d,formats kernels plans,tests/fixtures/$d/*.c)))
 TESTLIBS := -lcmocka -ljansson
 # Under an emulator only what compares kernels runs, and brings its own little cmocka.
 ifeq ($(VARIANT),aarch64)
-SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/support/kernel_%.o,$(SUPPORT)) \
-            $(BUILD)/tests/support/cross/cmocka.o
+SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixtures/kernels/kernel_%.o,$(SUPPORT)) \
+            $(BUILD)/tests/fixtures/cross/cmocka.o
 TESTLIBS :=
 endif
 # Counts apart what the cases that carry a requirement do (tests/assurance/README.md).
@@ -182,24 +182,24 @@ $(BUILD)/%_f16.o: ELEMENT := -DBP_BUILD_F16
 $(addprefix $(BUILD)/%_avx2,.o _bf16.o _f16.o): ISA := -mavx2 -mfma -mf16c
 $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -mavx512dq \
                                                         -mavx512vl -mfma -mprefer-vector-width=512
-$(BUILD)/device/host/matmul/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
-$(BUILD)/device/host/sha256_avx2.o: ISA += -msha
+$(BUILD)/device/host/x86/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
+$(BUILD)/device/host/x86/sha256_avx2.o: ISA += -msha
 SVE := -march=armv8.2-a+sve
-$(BUILD)/device/host/matmul/matmul_sve.o: ISA := $(SVE) $(if $(findstring clang,$(CC)),,-frename-registers)
-$(BUILD)/device/host/matmul/matmul_bf16_sve.o: ISA := $(SVE)+bf16 $(if $(findstring clang,$(CC)),,-frename-registers)
-$(BUILD)/device/host/matmul/matmul_bf16_neon.o: ISA := -march=armv8.2-a+bf16
+$(BUILD)/device/host/arm/matmul_sve.o: ISA := $(SVE) $(if $(findstring clang,$(CC)),,-frename-registers)
+$(BUILD)/device/host/arm/matmul_bf16_sve.o: ISA := $(SVE)+bf16 $(if $(findstring clang,$(CC)),,-frename-registers)
+$(BUILD)/device/host/arm/matmul_bf16_neon.o: ISA := -march=armv8.2-a+bf16
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # A tile's sums need nearly all registers: gcc would load what comes far ahead, and keep sums in memory.
 ifeq ($(findstring clang,$(CC)),)
-$(BUILD)/device/host/matmul/matmul_neon.o $(BUILD)/device/host/matmul/matmul_bf16_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)
+$(BUILD)/device/host/arm/matmul_neon.o $(BUILD)/device/host/arm/matmul_bf16_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)
 endif
 # What the program itself does is done once a run; what it measures with keeps its speed: 28 KB less.
 PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$(BINOBJ))
 $(PLAIN): HOST = $(if $(EXTRA),,-Os)
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
 LOOPS := $(if $(filter $(BARE),$(VARIANT)),,-O3 -fno-trapping-math)
-$(BUILD)/device/host/update/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
-$(addprefix $(BUILD)/core/number/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
+$(BUILD)/device/host/update/update_%.o $(BUILD)/device/host/x86/update_%.o $(BUILD)/device/host/arm/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
+$(addprefix $(BUILD)/core/ops/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
 # Nearly every x86-64 runs another form: there the portable one is the specification, and small.
 ifeq ($(ARCH),x86_64)
 $(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)
@@ -229,8 +229,8 @@ $(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(LIB)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
 	$(LINK) $(LDLIBS) $(TESTLIBS)
 # A program of the house tests that must link without the test libraries, for any machine.
-$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/support/trial.o \
-                             $(BUILD)/tests/support/plan_bytes.o $(LIB)
+$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/fixtures/trial.o \
+                             $(BUILD)/tests/fixtures/plans/plan_bytes.o $(LIB)
 	$(LINK) $(LDLIBS)
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 	$(LINK) $(LDLIBS)
@@ -300,5 +300,5 @@ help:
 
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
--include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/tests/support/*.d) $(FUZZERS:=.d) \
+-include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
          $(wildcard $(BUILD)/tools/bench/*.d) $(BUILD)/tests/house/digest.d

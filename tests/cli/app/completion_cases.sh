@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+# What an interactive zsh or fish offers: `offered LINE..` of the test that includes this prints the words for
+# the end of each line as one line, in order.
+. "$(dirname "$0")/../lib.sh"
+
+# shell_is_here NAME: where it is not, the test is skipped.
+shell_is_here() {
+    command -v "$1" >/dev/null || {
+        echo "skipped: no $1 on this machine"
+        exit 77
+    }
+}
+
+# All lines in one shell: the words that are right, a bar, the line.
+shell_cases() {
+    local at=0 number=0 cases=() lines=() found
+    while IFS= read -r line; do
+        cases+=("$line")
+        lines+=("bedplate ${line#*|}")
+    done <<'END'
+plan|p
+tokenize train|t
+--learning-rate|train --learn
+--learning-rate|train --bf16 --learn
+--learning-rate|train --optim adamw --learn
+cosine cosine_with_restarts|train --lr-scheduler-type cos
+tiny-bert tiny-cnn tiny-distilbert tiny-electra tiny-gemma tiny-gemma2 tiny-gemma3-text tiny-granite tiny-gru tiny-llama tiny-lstm tiny-mistral tiny-mlp tiny-modernbert tiny-neox tiny-olmo2 tiny-phi3 tiny-qwen3 tiny-roberta tiny-smollm3|plan --model tiny-
+auto gguf hf llmc|export --format 
+adama exact none previous-norm|train --gradient-release 
+fabric gemm optim step|bench 
+bash fish zsh|completion 
+text.txt|train --data te
+models|train --output-dir mod
+--capacity --config --help --json --print-options|arena --
+END
+    cp "$work/.out" "$work/script"
+    mkdir "$work/here" && cd "$work/here" && mkdir models && touch text.txt other.csv
+    found=$(offered "${lines[@]}" | tr -d /) # fish says that a folder is one
+    cd - >/dev/null || exit 1
+    for at in "${!cases[@]}"; do
+        number=$((at + 1))
+        [[ $(sed -n "${number}p" <<<"$found") == "${cases[at]%%|*}" ]]
+        check $? "completing '${lines[at]}'" "$(sed -n "${number}p" <<<"$found")"
+    done
+}

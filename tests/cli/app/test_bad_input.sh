@@ -1,0 +1,198 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Bad input: each gets a message that names the file or option, the exit code of its class, and
+# leaves earlier files as they were.
+. "$(dirname "$0")/../lib.sh"
+
+awk 'BEGIN { for (i = 0; i < 300; i++) print i, "green bottles" }' >"$work/text"
+train=(train --model tiny --max-seq-length 16 --per-device-train-batch-size 2 --max-steps 3
+    --logging-steps 1 --quiet)
+run "${train[@]}" --data "$work/text" --output-dir "$work/good"
+check $((code != 0)) "a good run to begin with" "$err"
+before=$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)
+
+# verifies face-5.3e8f
+# An arena smaller than the plan.
+expect 3 '--arena: the plan does not fit: [0-9]+ bytes are missing' plan --model tiny --arena 1MiB
+fixed=(--model tiny --arena 5MB --per-device-train-batch-size 8 --gradient-checkpointing none)
+expect 3 'the largest buffer at the peak is [a-z0-9._]+ with [0-9]+ bytes \([a-z]+\)' plan "${fixed[@]}"
+expect 3 'it would fit with --[a-z-]+ [a-z0-9]+.*: [0-9]+ bytes' plan "${fixed[@]}"
+advice=$(grep -oE 'fit with .*:' <<<"$err" | sed 's/fit with //; s/:$//')
+# shellcheck disable=SC2086
+expect 0 '"fits": true' plan "${fixed[@]}" --json $advice
+for budget in 2.2MB 1900kB 1.5MB 1.1MB; do
+    run plan --model tiny --arena $budget
+    advice=$(grep -oE 'fit with .*:' <<<"$err" | sed 's/fit with //; s/:$//')
+    # shellcheck disable=SC2086
+    expect 0 '"fits": true' plan --model tiny --arena $budget --json $advice
+done
+expect 3 'no option makes it fit; the least is [0-9]+ bytes' plan --model tiny --arena 1000
+run plan "${fixed[@]}" --json
+[[ $code -eq 3 && $(json fits) == false ]]
+check $? "the JSON says that it does not fit" "$out"
+expect 3 'bytes are missing' "${train[@]}" --data "$work/text" --output-dir "$work/small" --arena 100KB
+[[ ! -e $work/small ]]
+check $? "a plan that does not fit leaves no directory"
+
+# verifies face-8.5190
+# Data.
+expect 4 'no-such-file: there is no such file' "${train[@]}" --data "$work/no-such-file" --output-dir "$work/x"
+expect 4 'there is no such file' "${train[@]}" --data "$work/*.none" --output-dir "$work/x"
+mkdir "$work/folder"
+expect 4 'folder: data is read from files' "${train[@]}" --data "$work/folder" --output-dir "$work/x"
+expect 4 'no-such-file: there is no such file' import --from "$work/no-such-file" --to "$work/x"
+expect 4 'folder: there is no such file' import --from "$work/folder" --to "$work/x"
+expect 2 '--dropout: the value is out of range' "${train[@]}" --data "$work/text" --dropout -0.5 --output-dir "$work/x"
+head -c 32 "$work/text" >"$work/short"
+expect 4 'short: the data holds fewer tokens than one batch needs \(found 32, right would be at least 33\)' \
+    "${train[@]}" --data "$work/short" --output-dir "$work/x"
+: >"$work/empty"
+expect 4 'empty: .*\(found 0' "${train[@]}" --data "$work/empty" --output-dir "$work/x"
+for ((i = 0; i < 200; i++)); do printf '\x2c\x01'; done >"$work/ids.bin"
+expect 4 "ids.bin: a token id is not below the model's vocabulary \(found 300, right would be below" \
+    "${train[@]}" --data "$work/ids.bin" --output-dir "$work/x"
+head -c 399 "$work/ids.bin" >"$work/odd.bin"
+expect 4 'odd.bin: .*odd number of bytes' "${train[@]}" --data "$work/odd.bin" --output-dir "$work/x"
+{ printf '\x88\xd8\x34\x01\x01\x00\x00\x00\xc9\x00\x00\x00'; head -c 1012 /dev/zero; cat "$work/ids.bin"; } >"$work/llmc.bin"
+expect 4 "llmc.bin: the file's size differs from what its header says.*found 1424, right would be 1426" \
+    "${train[@]}" --data "$work/llmc.bin" --output-dir "$work/x"
+expect 4 'text: the file has no llm.c token header' "${train[@]}" --data "$work/text" --data-format llmc --output-dir "$work/x"
+expect 4 'two kinds' "${train[@]}" --data "$work/text" "$work/ids.bin" --output-dir "$work/x"
+mkdir "$work/words"
+sed 's/"vocab_size": 256/"vocab_size": 300/' "$work/good/config.json" >"$work/words/config.json"
+cp "$work/good/model.safetensors" "$work/words"
+expect 4 'text needs a tokenizer.*give --tokenizer, or token files' train --model "$work/words" \
+    --data "$work/text" --output-dir "$work/x" --max-seq-length 16
+expect 2 'give either --eval-data or --validation-split' "${train[@]}" --data "$work/text" \
+    --eval-data "$work/text" --validation-split 0.5 --output-dir "$work/x"
+expect 2 '--output-dir: the option is needed' "${train[@]}" --data "$work/text"
+expect 2 '--data: the option is needed' "${train[@]}" --output-dir "$work/x"
+[[ ! -e $work/x ]]
+check $? "none of these made the output directory"
+
+# A bad token in the middle is met after hours: the steps until then are saved.
+{
+    head -c 20000 /dev/zero
+    printf '\xff\xff'
+    head -c 20000 /dev/zero
+} >"$work/middle.bin"
+expect 4 'middle.bin: a token id is not below' "${train[@]}" --data "$work/middle.bin" \
+    --output-dir "$work/middle" --max-steps -1
+grep -qE 'step [0-9]+ is saved' <<<"$err"
+check $? "the steps before a bad token are saved" "$err"
+expect 0 'valid' verify "$work/middle"
+
+# verifies face-8.5190
+# Models.
+expect 4 'tinny: .*\(the nearest is tiny\)' plan --model tinny
+cp -r "$work/good" "$work/m"
+rm -r "$work"/m/checkpoint-*
+bad_config() {
+    sed "$2" "$work/good/config.json" >"$work/m/config.json"
+    expect 4 "m/config.json: $1" plan --model "$work/m"
+}
+bad_config 'n_head: the heads do not divide the width' 's/"n_head": 4/"n_head": 5/'
+bad_config 'activation_function: this value is not supported \(found "silu", right would be "gelu_new", .* or "relu"\)' 's/gelu_new/silu/'
+bad_config 'model_type: this value is not supported \(found "mamba", right would be "gpt2", .* or "rnn"\)' 's/"gpt2"/"mamba"/'
+bad_config 'scale_attn_by_inverse_layer_idx: .*\(found 1, right would be true or false\)' 's/layer_idx": false/layer_idx": 1/'
+bad_config 'reorder_and_upcast_attn: .*\(found true, right would be false\)' 's/upcast_attn": false/upcast_attn": true/'
+bad_config 'add_cross_attention' 's/^{/{ "add_cross_attention": true,/'
+bad_config 'n_embd: this value is not supported \(found -64, right would be a whole number from 1' 's/"n_embd": 64/"n_embd": -64/'
+bad_config 'n_layer: this value is not supported \(found 99999999999, right would be a whole number from 1 to 4096\)' 's/"n_layer": 2/"n_layer": 99999999999/'
+bad_config 'n_layer: this value is not supported \(found "2", right would be a whole' 's/"n_layer": 2/"n_layer": "2"/'
+bad_config 'attn_pdrop: this value is not supported \(found 1.5, right would be a number from 0 to below 1\)' 's/"attn_pdrop": 0.0/"attn_pdrop": 1.5/'
+bad_config '.*' 's/}/,/'
+bad_config '.*' 's/"n_head": 4/"n_head": 4, "n_head": 4/'
+expect 4 'm/config.json' plan --model "$work/m"
+head -c 100 "$work/good/config.json" >"$work/m/config.json"
+expect 4 'm/config.json' plan --model "$work/m"
+cp "$work/good/config.json" "$work/m"
+size=$(stat -c %s "$work/good/model.safetensors")
+for bytes in 0 7 8 100 3000 $((size - 1)); do
+    head -c "$bytes" "$work/good/model.safetensors" >"$work/m/model.safetensors"
+    expect 4 'm/model.safetensors' eval --model "$work/m" --data "$work/text"
+done
+bad_weights() {
+    LC_ALL=C sed "$2" "$work/good/model.safetensors" >"$work/m/model.safetensors"
+    expect 4 "$1" eval --model "$work/m" --data "$work/text"
+}
+bad_weights 'wxe.weight: the file holds a tensor that the model does not have' 's/transformer.wpe/transformer.wxe/'
+bad_weights 'transformer.wpe.weight: a tensor of the model is missing' 's/transformer.wpe/transformer.wxe/'
+bad_weights 'weight: a tensor.s shape differs' 's/"shape":\[64,64\]/"shape":[4096 ]/'
+bad_weights "m/model.safetensors" 's/"dtype"/"dtypo"/'
+bad_weights "m/model.safetensors" 's/"F32"/"F33"/'
+bad_weights "m/model.safetensors" 's/\[64,64\]/[-4,64]/'
+rm "$work/m/model.safetensors"
+: >"$work/m/pytorch_model.bin"
+expect 4 'not in safetensors files' eval --model "$work/m" --data "$work/text"
+
+# Several tokens may end a text, and all of them are kept.
+draw=(--prompt-ids 1,2 --seed 3 --output-ids --max-new-tokens 9)
+run generate --model "$work/good" "${draw[@]}" --ignore-eos
+read -r -a free <<<"$out"
+cp "$work/good/model.safetensors" "$work/m"
+sed -E "s/\"eos_token_id\": [^,]*,/\"eos_token_id\": [255, ${free[4]}],/" "$work/good/config.json" >"$work/m/config.json"
+run generate --model "$work/m" "${draw[@]}"
+[[ $code -eq 0 && $(wc -w <<<"$out") -le 5 && "$(tr -d '\n' <<<"$out") " == *" ${free[4]} "* ]]
+check $? "the second of two tokens ends the text" "$out, freely ${free[*]} $err"
+run train --model "$work/m" --data "$work/text" --max-steps 0 --max-seq-length 16 --output-dir "$work/ends" --quiet
+grep -q "\"eos_token_id\": \[255, ${free[4]}\]" "$work/ends/config.json"
+check $? "a trained model's configuration has both" "$err"
+
+# Generation.
+expect 2 'give one of --prompt and --prompt-ids' generate --model "$work/good"
+expect 2 'the prompt is empty' generate --model "$work/good" --prompt ''
+expect 2 'longer than the model.s n_positions \(found 65, right would be at most 64\)' \
+    generate --model "$work/good" --prompt x --max-new-tokens 64
+expect 4 'not below the model.s vocabulary \(found 256' generate --model "$work/good" --prompt-ids 1,256
+expect 2 'not a list of token ids' generate --model "$work/good" --prompt-ids 1,two
+expect 4 'a text prompt needs a tokenizer' generate --model "$work/words" --prompt x
+
+# The output directory.
+expect 2 'good: the output directory holds a different model' train --model demo --data "$work/text" \
+    --output-dir "$work/good" --resume
+expect 2 'good: the output directory holds snapshots of an earlier run' "${train[@]}" \
+    --data "$work/text" --output-dir "$work/good"
+resume=("${train[@]}" --output-dir "$work/good" --resume)
+# verifies face-13.60d2
+expect 2 'seed differs.*found "7", right would be "42"' "${resume[@]}" --data "$work/text" --seed 7
+expect 2 'learning-rate differs' "${resume[@]}" --data "$work/text" --learning-rate 1
+expect 2 'per-device-train-batch-size differs' "${resume[@]}" --data "$work/text" --per-device-train-batch-size 1
+expect 2 'total-steps differs' "${resume[@]}" --data "$work/text" --max-steps 4
+expect 2 'data differs' "${resume[@]}" --data "$work/text" "$work/text"
+expect 2 'attn_pdrop differs from the snapshot' "${resume[@]}" --data "$work/text" --dropout 0.5
+expect 4 'there is no valid snapshot' verify "$work/m"
+: >"$work/file"
+expect 6 'file' "${train[@]}" --data "$work/text" --output-dir "$work/file"
+expect 6 'none' "${train[@]}" --data "$work/text" --output-dir "$work/none/where"
+
+# verifies face-10.4be2
+# A medium that takes no more: a file-size limit stands in for it.
+full() {
+    (
+        trap '' XFSZ
+        ulimit -f 200
+        "$program" "$@" >/dev/null 2>"$work/.err"
+    )
+    code=$?
+    err=$(cat "$work/.err")
+}
+cp -r "$work/good" "$work/disk"
+full train --model tiny --max-seq-length 16 --per-device-train-batch-size 2 --max-steps 4 --quiet \
+    --lr-scheduler-type constant --data "$work/text" --output-dir "$work/disk2"
+[[ $code -eq 6 ]] && grep -q 'disk2' <<<"$err"
+check $? "a full medium is exit 6 and named (exit $code)" "$err"
+rm -rf "$work/disk"
+run "${train[@]}" --lr-scheduler-type constant --data "$work/text" --output-dir "$work/disk"
+full "${train[@]}" --lr-scheduler-type constant --data "$work/text" --output-dir "$work/disk" --resume --max-steps 5
+[[ $code -eq 6 ]]
+check $? "a snapshot that cannot be written is exit 6 (exit $code)" "$err"
+expect 0 'step 3, valid' verify "$work/disk"
+if [[ -e /dev/full ]]; then
+    "$program" plan --model tiny >/dev/full 2>"$work/.err"
+    [[ $? -eq 6 ]]
+    check $? "output that cannot be written is exit 6" "$(cat "$work/.err")"
+fi
+[[ $before == "$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)" ]]
+check $? "nothing of all this touched the good directory"
+finish

@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# init: five questions, and a file that trains as it is.
+. "$(dirname "$0")/../lib.sh"
+
+# init DIR ANSWER..: a line for each answer.
+init() {
+    local dir=$1
+    shift
+    printf '%s\n' "$@" | "$program" init "$dir" >"$work/.out" 2>"$work/.err"
+    code=$?
+    out=$(cat "$work/.out")
+    err=$(cat "$work/.err")
+}
+awk 'BEGIN { for (i = 0; i < 300; i++) print i, "green bottles" }' >"$work/text.txt"
+cp "$work/text.txt" "$work/more text.txt"
+
+# verifies face-27.6da5
+# Every answer given: the file trains, from another place too.
+init "$work/a" tiny "$work/text.txt" full 3 64MB
+[[ $code -eq 0 && $(grep -o '[1-5]/5 ' <<<"$err" | wc -l) -eq 5 && $(grep -o '?' <<<"$err" | wc -l) -eq 5 ]]
+check $? "five questions" "$out$err"
+grep -q '^# ' "$work/a/train.conf" && grep -q '^arena = 64MB$' "$work/a/train.conf"
+check $? "the file has comments and the budget"
+run plan --config "$work/a/train.conf" --json
+[[ $code -eq 0 && $(json arena_bytes) -le 64000000 && $(json fits) == true ]]
+check $? "its plan fits" "$out$err"
+real=$(realpath "$program")
+(cd / && "$real" train --config "$work/a/train.conf" --quiet) >"$work/.out" 2>&1
+check $? "it trains as it is" "$(cat "$work/.out")"
+[[ -s $work/a/out/model.safetensors ]]
+check $? "and leaves a model"
+run train --config "$work/a/train.conf" --resume --quiet
+check $code "and is resumed"
+
+# Empty lines: the defaults, and a sample text.
+init "$work/b" '' '' '' '' ''
+[[ $code -eq 0 && -s $work/b/sample.txt ]] && grep -q '^max-steps = 200$' "$work/b/train.conf"
+check $? "empty lines are the defaults" "$out$err"
+run train --config "$work/b/train.conf" --max-steps 1 --max-seq-length 32 --quiet
+check $code "which train" "$err"
+init "$work/b2" tiny '' '' 2 ''
+run train --config "$work/b2/train.conf" --quiet
+check $code "a small model on the sample as it is" "$err"
+
+# A directory, its tokenizer, adapters, several files, a name with spaces.
+mkdir -p "$work/base"
+cp tests/golden/tokenizers/gpt2_small/* "$work/base"
+cp tests/golden/readback/gpt2.json "$work/base/config.json"
+init "$work/c" "$work/base" "$work/t*t.txt $work/text.txt" lora 2 ''
+check $code "a directory with a tokenizer" "$err"
+[[ $(grep -c '^data = /' "$work/c/train.conf") -eq 2 ]] && grep -q '^lora-r' "$work/c/train.conf"
+check $? "has two files and adapters" "$(cat "$work/c/train.conf")"
+run train --config "$work/c/train.conf" --quiet
+check $code "and trains" "$err"
+run train --model "$work/base" --data "$work/text.txt" --max-seq-length 8 --max-steps 0 --output-dir "$work/full" --quiet
+run export --model "$work/full" --to "$work/full.gguf"
+init "$work/d" "$work/full.gguf" "$work/more text.txt" qlora 2 1GiB
+check $code "a GGUF file and a name with a space" "$err"
+run train --config "$work/d/train.conf" --quiet
+check $code "train" "$err"
+awk 'BEGIN { for (i = 0; i < 40; i++) print i % 2 "\t" (i % 2 ? "good film" : "bad film") }' >"$work/films.tsv"
+init "$work/e" tiny-bert "$work/films.tsv" full 2 ''
+run train --config "$work/e/train.conf" --quiet
+check $code "labelled rows are classified" "$err"
+
+# Wrong answers are explained and asked again.
+init "$work/f" nothing-like-it tiny "$work/none.txt" "$work" "$work/text.txt" maybe full many 0 4 lots 1000 64MB
+[[ $code -eq 0 ]]
+check $? "the right answers count" "$err"
+for why in 'unknown model' 'none.txt: there is no such file' 'this is no file' 'none of the three .found "maybe"' \
+    'the steps: the value is not a whole number .found "many"' 'the steps: the value is out of range' \
+    'the memory: the value is not a size .found "lots"' 'the plan does not fit'; do
+    grep -qE "$why" <<<"$err"
+    check $? "what is wrong is said: $why" "$err"
+done
+[[ $(grep -o '1/5' <<<"$err" | wc -l) -eq 2 && $(grep -o '2/5' <<<"$err" | wc -l) -eq 3 && $(grep -o '5/5' <<<"$err" | wc -l) -eq 3 ]]
+check $? "and asked again" "$err"
+run train --config "$work/f/train.conf" --quiet
+check $code "that trains, too" "$err"
+init "$work/g" tiny-mlp '' "$work/text.txt"
+grep -q 'takes rows of numbers' <<<"$err"
+check $? "a model of rows needs a file of them" "$err"
+
+# The input ends: exit 2, and nothing is written.
+init "$work/h" tiny "$work/text.txt"
+[[ $code -eq 2 && ! -e $work/h ]] && grep -q 'what is trained: the answers end before this question' <<<"$err"
+check $? "an input that ends is an error" "$code $err"
+expect 2 'model: the answers end' init "$work/h"
+expect 2 'an argument is missing' init
+
+# What is there is left as it is.
+before=$(md5sum <"$work/a/train.conf")
+init "$work/a" '' '' '' '' ''
+[[ $code -eq 2 && $(md5sum <"$work/a/train.conf") == "$before" ]] && grep -q 'is there already' <<<"$err"
+check $? "an earlier file is not written over" "$code $err"
+init "$work/none/where" '' '' '' '' ''
+[[ $code -eq 6 ]] && grep -q 'none/where: the directory cannot be made' <<<"$err"
+check $? "a directory that cannot be made" "$code $err"
+printf '\n\n\n\n\n' | "$program" init "$work/j" --json >"$work/.out" 2>/dev/null
+[[ $(cat "$work/.out") == "{\"config\": \"$work/j/train.conf\", \"arena_bytes\": "* ]]
+check $? "as JSON" "$(cat "$work/.out")"
+finish

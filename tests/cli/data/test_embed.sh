@@ -1,0 +1,137 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# bedplate embed: vectors of texts are those of transformers with sentence-transformers' formulas (tools/golden/embeddings.py),
+# in the order of the input; directories of sentence-transformers; what is refused.
+. "$(dirname "$0")/../lib.sh"
+golden=tests/golden/embeddings
+
+mkdir "$work/base"
+cp tests/golden/pairs/config.json tests/golden/tokenizers/bert_uncased/tokenizer.json "$work/base"
+run train --model "$work/base" --task masked-lm --data $golden/texts.txt --max-seq-length 24 --max-steps 0 --quiet \
+    --output-dir "$work/m"
+check $code "a model of random weights" "$err"
+embed=(embed --model "$work/m" --max-seq-length 24 --threads 2 --quiet)
+
+# vectors_agree WAY FILE.jsonl [LENGTHS]: the first 8 numbers of each vector are the golden ones, divided by their length
+# where LENGTHS is 1 (which is that of all 16).
+vectors_agree() {
+    sed -n "/^$1\$/,/^[a-z]/p" $golden/vectors.txt | grep -v '^[a-z]' >"$work/golden.txt"
+    sed -E 's/.*"embedding": \[//; s/[],}]//g' "$2" | paste -d' ' - "$work/golden.txt" | awk -v one="${3:-0}" '
+        { sum = 0; for (i = 1; i <= 16; i++) sum += $i * $i
+          factor = one ? $17 != 0 ? $1 / $17 : 0 : 1
+          if (one && (sum - 1) * (sum - 1) > 1e-10) bad++
+          for (i = 1; i <= 8; i++) { d = $i - $(i + 16) * factor; bad += d * d > 1e-9; most = $i * $i > most ? $i * $i : most } }
+        END { exit !(NR == 40 && !bad && most > 0.01) }'
+    check $? "vectors of $1 are those of transformers" "$(head -2 "$2" | cut -c 1-200)"
+}
+for way in mean cls lasttoken mean_sqrt_len_tokens weightedmean; do
+    run "${embed[@]}" --data $golden/texts.txt --pooling $way --output "$work/$way.jsonl"
+    [[ $code -eq 0 ]]
+    check $? "embed --pooling $way" "$err"
+    vectors_agree $way "$work/$way.jsonl"
+done
+run "${embed[@]}" --data $golden/texts.txt --normalize true --output "$work/n.jsonl" --json
+[[ $(json rows) == 40 && $(json dimension) == 16 && $(json normalized) == true ]]
+check $? "what is said of it" "$out"
+vectors_agree mean "$work/n.jsonl" 1
+
+# verifies face-21.8a44
+# The same bits whatever runs together, on any kernels; the npy file has the numbers of the other.
+for more in "--per-device-eval-batch-size 1" "--per-device-eval-batch-size 40" "--length-buckets none" \
+    "--kernels portable --threads 1"; do
+    # shellcheck disable=SC2086
+    run "${embed[@]}" --data $golden/texts.txt $more --output "$work/o.jsonl"
+    cmp -s "$work/mean.jsonl" "$work/o.jsonl"
+    check $? "$more: the same vectors" "$err"
+done
+run "${embed[@]}" --data $golden/texts.txt --output "$work/v.npy"
+head -c 128 "$work/v.npy" | tr -d '\0' | grep -aq "'descr': '<f4', 'fortran_order': False, 'shape': (40, 16)" &&
+    [[ $(wc -c <"$work/v.npy") -eq $((128 + 4 * 16 * 40)) ]]
+check $? "the head of the npy file"
+tail -c +129 "$work/v.npy" | od -An -v -tf4 -w64 | awk '{$1 = $1; print}' >"$work/v.txt"
+sed -E 's/.*"embedding": \[//; s/[],}]//g' "$work/mean.jsonl" | paste -d' ' - "$work/v.txt" |
+    awk '{ for (i = 1; i <= 16; i++) { d = $i - $(i + 16); bad += d * d > 1e-12 } } END { exit !(NR == 40 && !bad) }'
+check $? "the numbers of the npy file"
+
+# The same texts as JSON lines and in a table.
+awk '{ gsub(/["\\]/, "\\\\&"); printf "{\"id\": %d, \"text\": \"%s\"}\n", NR, $0 }' $golden/texts.txt >"$work/t.jsonl"
+{ echo id,sentence && awk '{ gsub(/"/, "\"\""); printf "%d,\"%s\"\n", NR, $0 }' $golden/texts.txt; } >"$work/t.csv"
+for file in t.jsonl t.csv; do
+    run "${embed[@]}" --data "$work/$file" --output "$work/o.jsonl"
+    cmp -s "$work/mean.jsonl" "$work/o.jsonl"
+    check $? "$file: the same vectors" "$err"
+done
+
+# Directories of sentence-transformers, of both ages.
+cp -r "$work/m" "$work/st"
+mkdir "$work/st/1_Pooling"
+modules() {
+    local i=0 list='' name
+    for name in "$@"; do
+        list="$list${list:+, }{\"idx\": $i, \"name\": \"$i\", \"path\": \"$([[ $i -eq 0 ]] || echo "${i}_${name##*.}")\", \"type\": \"$name\"}"
+        i=$((i + 1))
+    done
+    echo "[$list]" >"$work/st/modules.json"
+}
+old=sentence_transformers.models
+modules $old.Transformer $old.Pooling $old.Normalize
+echo '{"word_embedding_dimension": 16, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}' \
+    >"$work/st/1_Pooling/config.json"
+echo '{"max_seq_length": 24, "do_lower_case": false}' >"$work/st/sentence_bert_config.json"
+st=(embed --model "$work/st" --data $golden/texts.txt --quiet --output "$work/o.jsonl")
+run "${st[@]}"
+vectors_agree cls "$work/o.jsonl" 1
+run "${st[@]}" --normalize false --pooling mean
+cmp -s "$work/mean.jsonl" "$work/o.jsonl"
+check $? "options come before the directory" "$err"
+modules a.b.Transformer a.b.Pooling
+echo '{"embedding_dimension": 16, "pooling_mode": "lasttoken", "include_prompt": true}' >"$work/st/1_Pooling/config.json"
+run "${st[@]}"
+cmp -s "$work/lasttoken.jsonl" "$work/o.jsonl"
+check $? "a directory without normalisation, in the newer form" "$err"
+echo '{"pooling_mode": ["mean"]}' >"$work/st/1_Pooling/config.json"
+sed 's/^/query: /' $golden/texts.txt >"$work/prompted.txt"
+run "${embed[@]}" --data "$work/prompted.txt" --output "$work/p.jsonl"
+echo '{"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": null}' >"$work/st/config_sentence_transformers.json"
+run "${st[@]}" --prompt-name query
+cmp -s "$work/p.jsonl" "$work/o.jsonl"
+check $? "the prompt of that name stands before each text" "$err"
+echo '{"default_prompt_name": "query", "prompts": {"document": "", "query": "query: "}}' >"$work/st/config_sentence_transformers.json"
+run "${st[@]}"
+cmp -s "$work/p.jsonl" "$work/o.jsonl"
+check $? "and so does the usual one" "$err"
+run "${st[@]}" --prompt-name document
+cmp -s "$work/mean.jsonl" "$work/o.jsonl"
+check $? "an empty prompt" "$err"
+
+# What is refused.
+expect 2 'no prompt of this name' "${st[@]}" --prompt-name question
+modules $old.Transformer $old.Pooling $old.Dense
+expect 4 'modules.json: Dense: the module is not implemented' "${st[@]}"
+modules $old.Transformer
+expect 4 'there is no Pooling' "${st[@]}"
+modules $old.Transformer $old.Pooling
+echo '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}' >"$work/st/1_Pooling/config.json"
+expect 4 'several ways of pooling' "${st[@]}"
+echo '{"pooling_mode": "max"}' >"$work/st/1_Pooling/config.json"
+expect 4 'config.json: max: this way of pooling is not implemented' "${st[@]}"
+rm "$work/st/1_Pooling/config.json"
+expect 4 '1_Pooling/config.json: the file is not there|config.json: the file is not there' "${st[@]}"
+echo '{' >"$work/st/modules.json"
+expect 4 'modules.json' "${st[@]}"
+expect 2 'the option is needed: where the vectors go' embed --model "$work/m" --data $golden/texts.txt
+expect 2 'NAME.npy or NAME.jsonl' embed --model "$work/m" --data $golden/texts.txt --output "$work/o.txt"
+expect 6 'the file cannot be made' "${embed[@]}" --data $golden/texts.txt --output "$work/no/o.npy"
+expect 4 'a row has several texts' "${embed[@]}" --data $golden/scores.jsonl --output "$work/o.npy"
+expect 2 'task' embed --model tiny-gru --data $golden/texts.txt --output "$work/o.npy"
+bad() {
+    printf '%b' "$2" >"$work/$1"
+    expect 4 "$1: $3" "${embed[@]}" --data "$work/$1" --output "$work/o.npy"
+}
+bad bad.jsonl '{"text": "a"}\n{"text": 5}\n' 'line 2.*a text is a string'
+bad bad.jsonl '{"text": "a"}\n{"body": "b"}\n' 'line 2: the row has no first text'
+bad bad.jsonl '{"text": "a", "query": "b"}\n' 'line 1: two fields name the same text'
+bad bad.jsonl '{"text": "a", "negative": "b"}\n' 'line 1: the row has a further text, but lacks one before it'
+bad bad.jsonl '{"text": "a"\n' 'line 1'
+bad bad.csv 'id,body\n1,a\n' 'line 1: the row has no first text'
+finish

@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# RoBERTa, XLM-R, DistilBERT, ELECTRA and ModernBERT as directories (losses and gradients: tests/golden/test_families_golden.c): what is saved is
+# read back, the same bits by any policy, heads, adapters, what is refused.
+# verifies run-1.e4fa
+. "$(dirname "$0")/../lib.sh"
+{ for i in $(seq 60); do echo "the number $i and the word of it"; done; } >"$work/text.txt"
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d\tthe word %d\n", i % 2, i % 2 ? i : -i }' >"$work/rows.tsv"
+
+for name in roberta distilbert electra modernbert; do
+    learn=(train --model "tiny-$name" --task masked-lm --data "$work/text.txt" --max-seq-length 32 --max-steps 8 --quiet --json
+        --learning-rate 1e-3)
+    rm -rf "$work"/[a-e]
+    same_bits --model "tiny-$name" --task masked-lm --max-seq-length 32 -- "${learn[@]}"
+    run eval --model "$work/a" --data "$work/text.txt" --max-seq-length 32 --json
+    loss=$(json loss)
+    run export --model "$work/a" --to "$work/x-$name"
+    cmp -s "$work/a/model.safetensors" "$work/x-$name/model.safetensors"
+    check $? "$name: export writes the same bytes" "$err"
+    grep -q "\"model_type\": \"$name\"" "$work/a/config.json"
+    check $? "$name: its config.json" "$(cat "$work/a/config.json")"
+    # An encoder by itself leaves the prefix out: names of the same length keep the file whole.
+    run eval --model "$work/x-$name" --data "$work/text.txt" --max-seq-length 32 --json
+    [[ -n $loss && $(json loss) == "$loss" ]]
+    check $? "$name: read back" "$out$err"
+    run train --model "$work/a" --task classification --data "$work/rows.tsv" --max-seq-length 32 --max-steps 40 --quiet --json \
+        --learning-rate 2e-3 --output-dir "$work/c-$name" --validation-split 0.25
+    [[ $code -eq 0 && $(json eval_accuracy) =~ ^[01] ]]
+    check $? "$name: a classifier of its own" "$out$err"
+    run eval --model "$work/c-$name" --data "$work/rows.tsv" --max-seq-length 32 --json
+    [[ $code -eq 0 && $(json accuracy) =~ ^[01] ]]
+    check $? "$name: which is read back as one" "$out$err"
+    run train --model "$work/a" --task classification --data "$work/rows.tsv" --max-seq-length 32 --max-steps 4 --quiet --json \
+        --lora-r 2 --dropout 0.1 --output-dir "$work/l-$name" --allow-missing
+    [[ $code -eq 0 && -f $work/l-$name/adapter_model.safetensors ]]
+    check $? "$name: adapters" "$out$err"
+    run embed --model "$work/a" --data "$work/text.txt" --output "$work/v-$name.npy" --max-seq-length 32 --quiet
+    check $code "$name: vectors" "$err"
+    expect 2 'question-answering is implemented for bert alone' plan --model "tiny-$name" --task question-answering
+done
+# ModernBERT's older and newer words.
+sed 's/"global_rope_theta": 1.6e+05,/"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 160000.0},/
+    s/"local_rope_theta": 1e+04,/"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}},/
+    /"local_attention"/d; s/"mlp_bias"/"local_attention": 16, "mlp_bias"/' "$work/x-modernbert/config.json" >"$work/config.json"
+awk '/"rope_parameters"/ { first = $0; next } /"sliding_attention": \{/ { print first; print; next } 1' "$work/config.json" \
+    >"$work/x-modernbert/config.json"
+run eval --model "$work/x-modernbert" --data "$work/text.txt" --max-seq-length 32 --json
+[[ $code -eq 0 && $(json loss) == "$loss" ]]
+check $? "modernbert: rope_parameters" "$out$err$(cat "$work/x-modernbert/config.json")"
+run eval --model "$work/c-modernbert" --data "$work/rows.tsv" --max-seq-length 32 --json
+loss=$(json loss)
+sed -i 's/"classifier_pooling": "cls"/"classifier_pooling": "mean"/' "$work/c-modernbert/config.json"
+run eval --model "$work/c-modernbert" --data "$work/rows.tsv" --max-seq-length 32 --json
+[[ $code -eq 0 && $(json loss) =~ ^[0-9] && $(json loss) != "$loss" ]]
+check $? "modernbert: a classifier of the mean" "$out$err"
+# XLM-R is RoBERTa under another name.
+cp -r "$work/x-roberta" "$work/xlm"
+sed -i 's/"model_type": "roberta"/"model_type": "xlm-roberta"/; s/Roberta/XLMRoberta/' "$work/xlm/config.json"
+run eval --model "$work/xlm" --data "$work/text.txt" --max-seq-length 32 --json
+[[ $code -eq 0 ]]
+check $? "xlm-roberta" "$err"
+# The table of positions has rows before the first position's.
+sed 's/"max_position_embeddings": 130/"max_position_embeddings": 2/' "$work/x-roberta/config.json" >"$work/xlm/config.json"
+expect 2 'n_positions' plan --model "$work/xlm"
+expect 2 'max-seq-length' plan --model "$work/x-roberta" --max-seq-length 129
+finish

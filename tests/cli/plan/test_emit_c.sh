@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# plan --emit-c: trainers in C end with the digest that `bedplate train` has over the same data; what
+# they cannot do is refused. tests/variants/boards.sh runs them on microcontrollers.
+. "$(dirname "$0")/../lib.sh"
+
+kit=$work/kit
+make -s install-library PREFIX="$kit" DESTDIR= >/dev/null 2>&1
+check $? "install the library"
+mkdir -p "$work"/{gpt,mlp,gru}
+echo '{"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32, "vocab_size": 128,
+    "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1}' >"$work/gpt/config.json"
+echo '{"model_type": "mlp", "input_size": 16, "hidden_sizes": [32, 32], "num_labels": 4}' >"$work/mlp/config.json"
+echo '{"model_type": "rnn", "cell": "gru", "hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 128,
+    "max_position_embeddings": 64}' >"$work/gru/config.json"
+sed -n 's/^    "\(.*\)"[;]*$/\1/p' tools/embed/poem.h | tr -d '\n' | sed 's/\\n/\n/g' >"$work/text"
+awk 'BEGIN { for (j = 0; j < 16; j++) printf "f%d,", j; print "label"
+    for (i = 0; i < 64; i++) { for (j = 0; j < 16; j++) printf "%.6f,", ((i * 16 + j) * 7919 % 257 - 128) / 64
+        print i % 4 } }' >"$work/rows.csv"
+
+# verifies device-17.7fcf
+# same NAME DATA OPTION..
+same() {
+    local name=$1 data=$2 format=bytes made
+    shift 2
+    [[ $data != *.csv ]] || format=auto
+    rm -rf "$work/c" "$work/run"
+    run plan --model "$work/$name" --max-steps 20 --emit-c "$work/c" "$@"
+    [[ $code -eq 0 ]] && make -s -C "$work/c" BEDPLATE="$kit" CFLAGS='-O1 -Wall -Wextra -Werror' >"$work/made" 2>&1
+    check $? "$name $*: made" "$out$err$(cat "$work/made")"
+    made=$("$work/c/example" | sed -n 's/^state digest //p')
+    run train --model "$work/$name" --max-steps 20 --data "$data" --data-format $format --output-dir "$work/run" \
+        --quiet --json "$@"
+    [[ -n $made && $(json state_digest) == "$made" ]]
+    check $? "$name $*: the digest of train" "$made $out$err"
+}
+same mlp "$work/rows.csv" --per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2
+# verifies device-22.986d
+same mlp "$work/rows.csv" --per-device-train-batch-size 8 --optim sgd --alignment 32 --kernels portable
+same mlp "$work/rows.csv" --per-device-train-batch-size 4 --optim adamw_8bit --lr-scheduler-type cosine
+same gpt "$work/text" --per-device-train-batch-size 4 --max-seq-length 32 --warmup-steps 3
+same gpt "$work/text" --per-device-train-batch-size 2 --gradient-accumulation-steps 2 --bf16 --max-seq-length 16 \
+    --gradient-checkpointing full
+same gru "$work/text" --per-device-train-batch-size 2 --max-seq-length 32 --gradient-release
+
+# Frozen weights in read-only memory, as they are and as codes beside adapters: the digest of `train` with and without.
+# verifies device-25.d3df
+for form in '' --load-in-8bit '--load-in-4bit --bf16'; do
+    lora=(--per-device-train-batch-size 2 --max-seq-length 32 --lora-r 4 --target-modules all-linear)
+    [[ -z $form ]] || read -ra more <<<"$form"
+    lora+=("${more[@]}")
+    more=()
+    same gpt "$work/text" "${lora[@]}" --below flash:1MB
+    there=$(json state_digest)
+    rm -rf "$work/run"
+    run train --model "$work/gpt" --max-steps 20 --data "$work/text" --data-format bytes --output-dir "$work/run" --quiet \
+        --json "${lora[@]}"
+    [[ -n $there && $(json state_digest) == "$there" ]]
+    check $? "gpt $form: the digest of one arena" "$there $out$err"
+done
+low=(--per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2 --freeze 'layers.0.*')
+same mlp "$work/rows.csv" "${low[@]}" --below flash:1MB
+whole=$(json state_digest)
+run plan --model "$work/mlp" --max-steps 20 "${low[@]}" --below flash:1MB --json
+taken=$(json arena_bytes)
+[[ $out == *'"flash": {'* && $(wc -c <"$work/c/frozen.bin") -gt 0 ]]
+check $? "the plan says what is in flash" "$out$err"
+run plan --model "$work/mlp" --max-steps 20 "${low[@]}" --json
+[[ $(json arena_bytes) -gt $taken ]]
+check $? "and the arena is smaller" "$out$err"
+# The frozen bytes put into the program by somebody else, by the symbol plan_frozen.
+rm -f "$work/c/"*.o "$work/c/example"
+printf '.globl plan_frozen\n.section .rodata\n.balign 8\nplan_frozen: .incbin "frozen.bin"\n.section .note.GNU-stack,"",%%progbits\n' \
+    >"$work/c/mine.s"
+(cd "$work/c" && as mine.s -o mine.o)
+make -s -C "$work/c" BEDPLATE="$kit" FROZEN=mine.o CFLAGS=-O1 >"$work/made" 2>&1
+[[ -n $whole && $("$work/c/example" | sed -n 's/^state digest //p') == "$whole" ]]
+check $? "frozen.bin by itself: the same bits" "$(cat "$work/made")"
+# A state goes there and comes back; that of a model with other frozen weights is refused.
+low+=(--max-steps 20)
+run train --model "$work/mlp" "${low[@]}" --data "$work/rows.csv" --output-dir "$work/lowrun" --quiet --stop-at-step 7
+run train --model "$work/mlp" "${low[@]}" --below flash:1MB --data "$work/rows.csv" --output-dir "$work/lowrun" --quiet \
+    --json --resume
+[[ $(json state_digest) == "$whole" ]]
+check $? "a snapshot of one arena goes on beside flash" "$out$err"
+expect 3 'below.*found 100, right would be at least' plan --model "$work/mlp" "${low[@]}" --below flash:100 --emit-c "$work/x"
+expect 2 'flash' plan --model "$work/gpt" --lora-r 4 --below flash:1MB --device cuda:sm_80
+expect 2 'flash only' plan --model "$work/gpt" --max-steps 5 --lora-r 4 --load-in-8bit --emit-c "$work/x"
+
+# The state in a flash: goes on where it was, and is refused by another plan.
+# verifies device-21.354b
+flashed() { make -s -C "$1" BEDPLATE="$kit" CFLAGS=-O1 FLASH=1 STEPS="$2" >"$work/made" 2>&1 && (cd "$1" && ./example); }
+sgd=(--per-device-train-batch-size 8 --max-steps 20 --optim sgd --learning-rate 1e-2)
+run plan --model "$work/mlp" "${sgd[@]}" --emit-c "$work/f"
+out=$(flashed "$work/f" 9)
+[[ $(grep -c '^loss' <<<"$out") -eq 9 && -s $work/f/flash.img ]]
+check $? "nine steps and a flash" "$out$(cat "$work/made")"
+rm "$work/f/example"* && cp -r "$work/f" "$work/g"
+run plan --model "$work/mlp" "${sgd[@]}" --emit-c "$work/f"
+went=$(flashed "$work/f" 20)
+run train --model "$work/mlp" "${sgd[@]}" --data "$work/rows.csv" --output-dir "$work/flashed" --quiet --json
+[[ $(grep -c '^loss' <<<"$went") -eq 11 && $(sed -n 's/^state digest //p' <<<"$went") == "$(json state_digest)" ]]
+check $? "eleven more: the digest of train" "$went$out"
+sed 's/32, 32/32, 31/' "$work/mlp/config.json" >"$work/gru/config.json"
+run plan --model "$work/gru" "${sgd[@]}" --emit-c "$work/g"
+out=$(flashed "$work/g" 20)
+[[ $? -ne 0 && $out == *weight* ]]
+check $? "the flash of another plan: refused by the tensor's name" "$out"
+sgd+=(--freeze 'layers.0.*' --below flash:1MB)
+for seed in 1 2; do
+    rm -rf "$work/f/"*.o "$work/f/example"
+    run plan --model "$work/mlp" "${sgd[@]}" --seed $seed --emit-c "$work/f"
+    [[ $seed -eq 2 ]] || rm -f "$work/f/flash.img"
+    out=$(flashed "$work/f" 9)
+    [[ $? -eq 0 ]]
+    check $((seed == 1 ? $? : 1 - $?)) "frozen weights of seed $seed in the program, a state of seed 1" "$out"
+done
+
+expect 2 '--emit-c: .*needs --max-steps' plan --model "$work/gpt" --emit-c "$work/x"
+expect 2 'alignment' plan --model "$work/gpt" --alignment 32 --kernels auto --device host
+expect 2 'alignment' plan --model "$work/gpt" --alignment 64 --device cuda:sm_80
+expect 2 'without lanes' plan --model "$work/gpt" --max-steps 5 --gradient-accumulation-steps 2 --lanes 2 --emit-c "$work/x"
+expect 2 'no --group-by-length' plan --model "$work/gpt" --max-steps 5 --group-by-length --emit-c "$work/x"
+expect 6 'x.*' plan --model "$work/mlp" --max-steps 5 --emit-c "$work/no/x"
+finish

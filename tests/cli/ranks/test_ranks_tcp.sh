@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Ranks that no MPI joins: processes that were told where rank 0 is, as torchrun tells them, on the
+# host and on GPUs (of tools/ptxvm, joined by a stand-in for NCCL). The files of one process, and one
+# message with the right exit code for what goes wrong. BP_TORCHRUN=FILE: torchrun itself, too.
+. "$(dirname "$0")/../lib.sh"
+
+awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
+cat >"$work/config.json" <<'END'
+{"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2}
+END
+train=(train --model "$work" --data "$work/text" --max-seq-length 4 --per-device-train-batch-size 1
+    --gradient-accumulation-steps 4 --lanes 4 --threads 1 --json --output-dir "$work/run")
+port=$((20000 + $$ % 20000))
+
+# one RANK SIZE COMMAND..: one of these processes; its streams are in $work/.out.RANK and .err.RANK.
+one() {
+    local rank=$1 size=$2
+    shift 2
+    MASTER_ADDR=${address-127.0.0.1} MASTER_PORT=$port RANK=$rank WORLD_SIZE=$size LOCAL_RANK=$rank \
+        timeout -k 5 240 "$@" >"$work/.out.$rank" 2>"$work/.err.$rank" </dev/null
+}
+
+# ranks SIZE COMMAND..: all of them; exit codes in $codes, what was said in $said, rank 0's in $out.
+ranks() {
+    local size=$1 rank pids=()
+    shift
+    port=$((port + 20))
+    for ((rank = 0; rank < size; rank++)); do
+        one $rank $size "$@" &
+        pids+=($!)
+    done
+    gathered
+}
+
+gathered() {
+    local pid
+    codes=
+    for pid in "${pids[@]}"; do
+        wait "$pid"
+        codes+="$? "
+    done
+    out=$(tr -d '\0' <"$work/.out.0")
+    said=$(cat "$work"/.err.* | grep '^bedplate:' | grep -v 'a save takes')
+    err=$(cat "$work"/.err.*)
+}
+
+# verifies ranks-9.39f4
+like_one() {
+    diff -r -x events.jsonl "$work/one" "$work/run" >/dev/null && [[ $codes == "$1" ]]
+    check $? "$2" "$codes $err $(diff -rq "$work/one" "$work/run")"
+    rm -rf "$work/run"
+}
+
+# ends CODE WORDS NAME: the first rank's exit code, and one message.
+ends() {
+    [[ ${codes%% *} -eq $1 && $said == *"$2"* && $(wc -l <<<"$said") -eq 1 ]]
+    check $? "$3: exit codes $codes, wanted $1 and once: $2" "$err"
+}
+
+run "${train[@]}" --max-steps 2
+mv "$work/run" "$work/one"
+for size in 2 4; do
+    ranks $size "$program" "${train[@]}" --max-steps 2 --shard gradients
+    like_one "$(printf '0 %.0s' $(seq $size))" "$size processes: the files of one"
+done
+TORCHELASTIC_USE_AGENT_STORE=True ranks 2 "$program" "${train[@]}" --max-steps 2
+like_one "0 0 " "the port is torchrun's own: the next one is taken"
+if getent hosts localhost >/dev/null; then
+    address=localhost ranks 2 "$program" "${train[@]}" --max-steps 2
+    like_one "0 0 " "rank 0 by name"
+else
+    echo "skipped: rank 0 by name (no name is known here, not even localhost: no /etc/hosts)"
+fi
+if [[ -n ${BP_TORCHRUN:-} ]]; then
+    "$BP_TORCHRUN" --nproc-per-node 2 --no-python "$program" "${train[@]}" --max-steps 2 >"$work/.out.0" 2>"$work/.err.0"
+    codes="$? "
+    like_one "0 " "torchrun"
+fi
+
+# verifies ranks-9.39f4
+# What goes wrong.
+address=no.such.host.invalid ranks 2 "$program" "${train[@]}" --max-steps 2
+ends 2 "MASTER_ADDR is not known" "an address that nobody knows"
+ranks 2 "$program" "${train[@]}" --data "$work/none" --max-steps 2
+[[ $codes == "4 4 " ]]
+check $? "no data anywhere: $codes" "$err"
+rm -f "$work"/.err.* "$work"/.out.*
+port=$((port + 20))
+one 0 2 "$program" "${train[@]}" --max-steps 2 --step-limit 2 & pids=($!)
+gathered
+ends 10 "rank 1 by 127.0.0.1 port $port: a rank did not come in time" "a rank that does not come"
+port=$((port + 20))
+one 0 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 3 & pids=($!)
+one 1 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 3 & other=$!
+sleep 4
+kill -9 "$(pgrep -P "$(pgrep -P $other timeout)")"
+gathered
+ends 10 "rank 1 on " "a rank that is killed"
+wait $other
+rm -rf "$work/run"
+
+# GPUs.
+export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm:$PWD/$BUILD/ptxvm/nccl PTXVM_DEVICES=2
+[[ -e $BUILD/ptxvm/nccl/libnccl.so.2 ]] || { echo "no $BUILD/ptxvm/nccl/libnccl.so.2"; exit 1; }
+run "${train[@]}" --max-steps 2 --device cuda
+rm -rf "$work/one"
+mv "$work/run" "$work/one"
+ranks 2 "$program" "${train[@]}" --max-steps 2 --device cuda --shard gradients
+[[ $(json fabric_bytes) -gt 0 && $err != *"nccl stand-in"* ]]
+check $? "GPUs: NCCL joins them" "$out $err"
+like_one "0 0 " "GPUs: the files of one"
+ranks 2 "$program" "${train[@]}" --max-steps 2 --device cuda --fabric mpi
+[[ $out != *fabric_bytes* ]]
+check $? "GPUs without NCCL" "$out"
+like_one "0 0 " "GPUs without NCCL: the files of one"
+ranks 2 "$program" "${train[@]}" --max-steps 2 --device cuda:0
+ends 2 "ranks 0 and 1: two ranks have one GPU between them" "two processes on one GPU"
+finish

@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Steps of a recorded run once more: on other threads, kernels and policies the same lines; of a record
+# that tells something else the first difference, by step and tensor.
+. "$(dirname "$0")/../lib.sh"
+
+awk 'BEGIN { for (i = 0; i < 600; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
+train=(train --model tiny --data "$work/text" --validation-split 0.1 --max-seq-length 32 --max-steps 12
+    --save-steps 5 --eval-steps 4 --logging-steps 1000 --threads 1 --quiet)
+run_dir=$work/run
+
+expect 0 '' "${train[@]}" --output-dir "$run_dir" --freeze '*wpe*' --freeze '*ln_f*' --adam-beta2 0.95
+# verifies record-6.d577
+expect 0 '^12 of 12 steps proven in 3 of 3 segments, 3 states compared' replay "$run_dir"
+expect 0 '"equal": true, "steps": 12, "executed": 12, "proven": 12, "segments": 3, "segments_of": 3' replay "$run_dir" --all --threads 2 --variant avx2 --policy full --json
+[[ $(json kernels) == "host avx2" && $(json threads) == 2 ]]
+check $? "the replay's own threads and kernels" "$out"
+expect 0 '^3 of 12 steps proven in 1 of 3 segments' replay "$run_dir" --from 6 --to 8
+expect 0 'segments of|of 3 segments' replay "$run_dir" --sample 2 --seed 5
+[[ $out == *"in 2 of 3 segments"* && $out == *"the rest would take"* ]]
+check $? "two of three segments" "$out"
+grep -q '"event":"replay".*"equal":true' "$run_dir/events.jsonl"
+check $? "replays are events"
+expect 2 'up to the last one of the record \(found 13, right would be at most 12\)' replay "$run_dir" --to 13
+expect 2 'steps are from 1 on' replay "$run_dir" --from 9 --to 3
+expect 6 'cannot be read' replay "$work"
+
+# verifies record-8.d5cc
+# Data that is not there, or is another, is named with the digest that it should have.
+right=$(sha256sum <"$work/text" | cut -c 1-64)
+mv "$work/text" "$work/moved"
+expect 4 "text, SHA-256 $right: the file that the run read is not here" replay "$run_dir"
+expect 0 '^12 of 12 steps proven' replay "$run_dir" --data "$work/moved"
+sed 's/beer/bees/' "$work/moved" >"$work/text"
+expect 4 "not the one that the run read .*right would be $right" replay "$run_dir"
+mv "$work/moved" "$work/text"
+cp -r "$run_dir" "$work/mute" && rm "$work/mute/events.jsonl"
+expect 4 "text, SHA-256 $right: the file that the run read is not here" replay "$work/mute"
+expect 0 '^12 of 12 steps proven' replay "$work/mute" --data "$work/text"
+
+# verifies record-9.7cc6
+# What a step saw: of a stream its windows, each a place in a file.
+expect 0 '^\{"step": 3, "sample": 0, "window": [0-9]+, "first_token": [0-9]+, "tokens": [0-9]+, "file": ".*/text", "byte": [0-9]+\}' replay "$run_dir" --documents 3
+[[ $(wc -l <<<"$out") -eq 8 ]]
+check $? "as many samples as the batch has" "$out"
+expect 2 'the run has no such step' replay "$run_dir" --documents 13
+
+# Two runs: where they part.
+expect 0 '' "${train[@]}" --output-dir "$work/same" --freeze '*wpe*' --freeze '*ln_f*' --adam-beta2 0.95 --threads 2
+expect 0 '^the same up to step 12' replay --compare "$run_dir" "$work/same"
+expect 0 '' "${train[@]}" --output-dir "$work/other" --freeze '*wpe*' --freeze '*ln_f*' --adam-beta2 0.96
+expect 4 'they part at step 2: loss|they part at step [0-9]+' replay --compare "$run_dir" "$work/other"
+[[ $out == *"began with different adam-beta2"* ]]
+check $? "and in which option they began to" "$out"
+[[ $out == *"first tensor, at the snapshots of step 5: "[a-z]* ]]
+check $? "and in which tensor first" "$out"
+expect 4 '"tensor": "[a-z][^"]*", "tensor_step": 5' replay --compare "$run_dir" "$work/other" --json
+
+# verifies record-7.8a45
+# rewritten FROM TO SED: a record whose lines were changed and whose chain was made anew: only a replay
+# finds that.
+rewritten() {
+    cp -r "$1" "$2"
+    python3 - "$2/record.jsonl" "$3" "$4" <<'P'
+import hashlib, sys
+path, old, new = sys.argv[1:]
+chain, lines = bytes(32), []
+for line in open(path, "rb"):
+    body = line.rpartition(b',"chain":"')[0].replace(old.encode(), new.encode())
+    chain = hashlib.sha256(chain + body).digest()
+    lines.append(body + b',"chain":"' + chain.hex().encode() + b'"}\n')
+open(path, "wb").writelines(lines)
+P
+}
+loss=$(grep '^{"step":7,' "$run_dir/record.jsonl" | grep -oE '"loss_bits":"[0-9a-f]*"')
+rewritten "$run_dir" "$work/forged" "$loss" "${loss%?????\"}11111\""
+expect 8 '^first difference: step 7, loss_bits' replay "$work/forged"
+expect 8 '"first_difference": \{"step": 7, "key": "loss_bits", "tensor": ""\}' replay "$work/forged" --from 6 --to 9 --json
+expect 0 '^5 of 12 steps proven' replay "$work/forged" --from 1 --to 5
+expect 8 'they part at step 7: loss_bits' replay --compare "$run_dir" "$work/forged"
+# verifies record-7.8a45
+# A run that was computed otherwise than its options say: the state's first tensor is named as well.
+rewritten "$work/other" "$work/lied" '"adam-beta2":"0.96"' '"adam-beta2":"0.95"'
+expect 8 'first difference: step [0-9]+, .*; first tensor [a-z]' replay "$work/lied"
+grep -q '"event":"replay".*"equal":false' "$work/lied/events.jsonl"
+check $? "a replay that differs is an event"
+
+# Examples, a pipe of learned rows, and a run that was continued; half precision with loss scaling.
+for i in $(seq 1 40); do echo "{\"text\": \"line $i of them\", \"label\": $((i % 2))}"; done >"$work/rows.jsonl"
+expect 0 '' train --model tiny-bert --task classification --data "$work/rows.jsonl" --data-format jsonl --max-seq-length 16 \
+    --max-steps 6 --save-steps 2 --threads 1 --quiet --output-dir "$work/rows" --per-device-train-batch-size 4 --gradient-accumulation-steps 2 --bf16
+expect 0 '^6 of 6 steps proven' replay "$work/rows" --variant portable
+expect 0 '"example": [0-9]+' replay "$work/rows" --documents 2
+expect 0 '' "${train[@]}" --output-dir "$work/next" --continue-from "$run_dir" --freeze '*wpe*' --freeze '*ln_f*' --adam-beta2 0.95 --learning-rate 0.001
+expect 0 '^12 of 12 steps proven' replay "$work/next"
+# Pruned snapshots: one long segment from the first step, and the last one.
+expect 0 '' "${train[@]}" --output-dir "$work/pruned" --save-total-limit 1
+expect 0 '^12 of 12 steps proven in 1 of 1 segments' replay "$work/pruned"
+finish
