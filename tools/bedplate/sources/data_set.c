@@ -14,7 +14,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/sources/data_answered.h"
 #include "tools/bedplate/sources/data_conversations.h"
-#include "tools/bedplate/data_reading.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_stored.h"
 #include "tools/bedplate/sources/data_tagged.h"
 #include "tools/bedplate/sources/data_tokenised.h"

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "tools/bedplate/data_reading.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/formats/text/byte_tokenizer.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/storage.h"
-#include "tools/bedplate/data_reading.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/session/image_choice.h"
 #include "tools/bedplate/sources/pictures.h"
 #include "tools/formats/text/byte_tokenizer.h"

@@ -36,7 +36,7 @@
 #include "core/run/feed.h"
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/data/data.h"
-#include "tools/formats/data_columns.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/files/data_reader.h"
 #include "tools/formats/data/label_survey.h"
 

@@ -21,7 +21,7 @@
 #define BP_FORMATS_DATA_NUMBERS_H
 
 #include "tools/formats/data/data.h"
-#include "tools/formats/data_columns.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/data/data_tokens.h"
 #include "tools/formats/images/image_prep.h"

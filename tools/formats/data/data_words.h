@@ -14,7 +14,7 @@
 #define BP_FORMATS_DATA_WORDS_H
 
 #include "tools/formats/data/data.h"
-#include "tools/formats/data_columns.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/files/data_records.h"
 
 #define BP_WORDS_MAX     16384

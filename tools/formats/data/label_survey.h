@@ -5,7 +5,7 @@
 
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/data/data.h"
-#include "tools/formats/data_columns.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/files/data_reader.h"
 
 #define BP_LABEL_SURVEY_SCRATCH 327680 /* bytes */

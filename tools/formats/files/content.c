@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "tools/formats/data_columns.h"
+#include "tools/formats/data/data_columns.h"
 
 enum { PIECE = 8192 };
 

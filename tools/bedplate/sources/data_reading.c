@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Columns of data, as they are asked for and as they are said. */
-#include "tools/bedplate/data_reading.h"
+#include "tools/bedplate/sources/data_reading.h"
 
 #include <stdio.h>
 #include <string.h>

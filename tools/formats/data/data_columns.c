@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names of columns. */
-#include "tools/formats/data_columns.h"
+#include "tools/formats/data/data_columns.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #define BP_BEDPLATE_DATA_READING_H
 
 #include "tools/bedplate/sources/data_set.h"
-#include "tools/formats/data_columns.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/data/data_numbers.h"
 
 /* --text-column, --label-column, --no-header and --label-form. */
