@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Columns of text and label: every form of header in every format for every task gives the run that the plain names
 # give, or is refused; what was found is printed.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 # verifies formats-71.e6f5
 
 # Rows of a task: label, text, and second text of pairs.
