@@ -110,7 +110,8 @@ typedef struct bp_snapshot_found {
 } bp_snapshot_found;
 
 /* Reads a snapshot directory completely and compares every digest. BP_ERR_DATA says what is damaged
- * or missing in which file. */
+ * or missing in which file; BP_ERR_STORE that the storage failed, which says nothing of the
+ * snapshot. */
 bp_status bp_snapshot_verify(const bp_snapshot_place *place, const char *path,
                              bp_snapshot_found *found) BP_MUST_CHECK;
 
@@ -119,7 +120,9 @@ typedef void (*bp_snapshot_damaged)(void *user, const char *path, const bp_error
 
 /* The newest snapshot that bp_snapshot_verify accepts. Damaged ones are reported to `damaged` (may
  * be NULL) and passed over. *any is false when there is none, which is BP_OK, as is an output
- * directory that does not exist. BP_ERR_FIT when one needs more scratch. */
+ * directory that does not exist. BP_ERR_FIT when one needs more scratch; BP_ERR_STORE when a call of
+ * the storage failed: then a newer snapshot may be there, so nobody may begin anew or from an older
+ * one. */
 bp_status bp_snapshot_find(const bp_snapshot_place *place, bp_snapshot_damaged damaged, void *user,
                            bp_snapshot_found *found, bool *any) BP_MUST_CHECK;
 

@@ -77,7 +77,8 @@ static bp_status candidate_path(const bp_snapshot_place *place, const candidate 
     return bp_snapshot_path(place, prefix, which->step, path);
 }
 
-/* Verifies one candidate. Damage is told to the caller; what is wrong with the call is an error. */
+/* Verifies one candidate. Damage is told to the caller; what is wrong with the call or the storage
+ * is an error: of a snapshot that cannot be read nobody knows whether it is damaged. */
 static bp_status try_candidate(const bp_snapshot_place *place, const char *path,
                                bp_snapshot_found *found, bp_error *reason)
 {
@@ -85,7 +86,7 @@ static bp_status try_candidate(const bp_snapshot_place *place, const char *path,
     inner.error = reason;
     *reason = (bp_error){.code = BP_OK};
     bp_status status = bp_snapshot_verify(&inner, path, found);
-    if (status == BP_OK || status == BP_ERR_DATA || status == BP_ERR_STORE) {
+    if (status == BP_OK || status == BP_ERR_DATA) {
         return BP_OK;
     }
     if (place->error != NULL && place->error->code == BP_OK) {

@@ -24,12 +24,27 @@ static bp_status damaged(const bp_safetensors *file, const char *text, const cha
     return status;
 }
 
+/* A file that is not there is damage; one that cannot be looked up, or opened, is the storage's
+ * failure and says nothing of the snapshot. */
+static bp_status snapshot_there(const bp_snapshot_place *place, const char *path)
+{
+    bool there;
+    if (place->store->exists(place->store, path, &there) != BP_OK) {
+        return bp_storage_failed(place->error, place->store, "look up", path);
+    }
+    return there ? BP_OK
+                 : bp_error_set(place->error, BP_ERR_DATA, "snapshot",
+                                "a file of the snapshot is missing", path);
+}
+
 static bp_status open_files(pair_of_files *files, const bp_snapshot_place *place, const char *path)
 {
     files->place = place;
     files->path = path;
     BP_TRY(bp_storage_join(files->model_path, path, BP_SNAPSHOT_MODEL, place->error));
     BP_TRY(bp_storage_join(files->state_path, path, BP_SNAPSHOT_STATE, place->error));
+    BP_TRY(snapshot_there(place, files->model_path));
+    BP_TRY(snapshot_there(place, files->state_path));
     BP_TRY(bp_safetensors_open(&files->model, place->store, files->model_path, place->scratch,
                                place->scratch_bytes, place->error));
     size_t used = files->model.scratch_used;
@@ -220,6 +235,7 @@ static bp_status check_blob(const pair_of_files *files, const char *name, const 
     char path[BP_STORE_PATH_MAX];
     BP_TRY(bp_storage_join(path, files->path, name, place->error));
     bp_file file;
+    BP_TRY(snapshot_there(place, path));
     if (place->store->open_read(place->store, path, &file) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "open", path);
     }
@@ -342,6 +358,7 @@ bp_status bp_snapshot_read_keys(const bp_snapshot_place *place, const char *path
     char state_path[BP_STORE_PATH_MAX];
     BP_TRY(bp_storage_join(state_path, path, BP_SNAPSHOT_STATE, place->error));
     bp_safetensors file;
+    BP_TRY(snapshot_there(place, state_path));
     BP_TRY(bp_safetensors_open(&file, place->store, state_path, place->scratch,
                                place->scratch_bytes, place->error));
     bp_pair *first;

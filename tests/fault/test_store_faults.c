@@ -115,7 +115,7 @@ static void a_failing_call_while_a_step_is_replaced(void **state)
     }
 }
 
-/* Reading: a failing call is a storage error of load, and damage to find. */
+/* Reading: a failing call is a storage error. */
 /* verifies file-10.d635 */
 static void a_failing_call_while_reading(void **state)
 {
@@ -160,10 +160,88 @@ static void a_failing_call_while_looking(void **state)
     faulty_store_arm(&d->faulty, FAULT_LIST, 1, false);
     assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
     faulty_store_arm(&d->faulty, FAULT_READ_AT, 3, false);
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
-    assert_true(any);
-    assert_int_equal(found.step, 4); /* the newer one could not be read */
+    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
     assert_true(snapshot_desk_free(d));
+}
+
+/* A resume as a program makes it: the newest snapshot is looked for, its keys are read, it is
+ * loaded. BP_OK with *step = 0: there is none. */
+static bp_status resume(snapshot_desk *d, uint64_t *step)
+{
+    bp_snapshot_found found;
+    bp_pairs keys;
+    bool any = false;
+    *step = 0;
+    d->error = (bp_error){.code = BP_OK};
+    BP_TRY(bp_snapshot_find(&d->place, NULL, NULL, &found, &any));
+    if (any) {
+        BP_TRY(bp_snapshot_read_keys(&d->place, found.path, &keys));
+        BP_TRY(bp_snapshot_load(&d->place, found.path, &d->snapshot, NULL));
+        *step = found.step;
+    }
+    return BP_OK;
+}
+
+/* What a resume meets: all of its snapshots whole; a damaged one before the newest valid one; one
+ * of which a file is missing; one that was replaced. */
+typedef enum resumed_from {
+    FROM_WHOLE,
+    FROM_DAMAGED,
+    FROM_MISSING,
+    FROM_REPLACED,
+    FROMS
+} resumed_from;
+
+static snapshot_desk *desk_resuming(void **state, resumed_from from)
+{
+    snapshot_desk *d = desk_new(state);
+    bp_store *store = d->inner;
+    assert_int_equal(snapshot_desk_save(d, 3), BP_OK);
+    assert_int_equal(snapshot_desk_save(d, 4), BP_OK);
+    if (from == FROM_REPLACED) {
+        assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
+    } else if (from != FROM_WHOLE) {
+        assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+        assert_int_equal(store->remove(store, "run/checkpoint-5/model.safetensors"), BP_OK);
+    }
+    if (from == FROM_DAMAGED) {
+        bp_file file;
+        assert_int_equal(store->open_write(store, "run/checkpoint-5/model.safetensors", &file),
+                         BP_OK);
+        assert_int_equal(store->write_at(store, file, 0, "damaged in whole", 16), BP_OK);
+        assert_int_equal(store->sync(store, file), BP_OK);
+        assert_int_equal(store->close(store, file), BP_OK);
+    }
+    return d;
+}
+
+/* Of whatever call fails, once or from then on: a resume goes on from the newest valid snapshot, or
+ * it says that the storage failed. It never finds none, nor an older one. */
+/* verifies file-10.d635 */
+static void every_failing_call_of_a_resume(void **state)
+{
+    for (int from = 0; from < FROMS; from++) {
+        for (int for_ever = 0; for_ever < 2; for_ever++) {
+            size_t refused = 0;
+            for (size_t n = 1;; n++) {
+                snapshot_desk *d = desk_resuming(state, (resumed_from)from);
+                uint64_t step;
+                faulty_store_arm(&d->faulty, FAULT_ANY, n, for_ever != 0);
+                const bp_status status = resume(d, &step);
+                const bool hit = d->faulty.failures > 0;
+                if (status == BP_OK ? step != 4 : !hit || status != BP_ERR_STORE) {
+                    fail_msg("from %d, call %zu: %s, step %llu", from, n, bp_status_text(status),
+                             (unsigned long long)step);
+                }
+                refused += status != BP_OK ? 1 : 0;
+                assert_true(snapshot_desk_free(d));
+                if (!hit) {
+                    break;
+                }
+            }
+            assert_true(refused > 40);
+        }
+    }
 }
 
 /* verifies file-10.d635 */
@@ -423,6 +501,7 @@ int main(void)
         EVERY_MEDIUM(a_failing_call_while_a_step_is_replaced),
         EVERY_MEDIUM(a_failing_call_while_reading),
         EVERY_MEDIUM(a_failing_call_while_looking),
+        EVERY_MEDIUM(every_failing_call_of_a_resume),
         EVERY_MEDIUM(every_failing_call_of_pruning),
         EVERY_MEDIUM(a_power_cut_at_every_call),
         OVER(a_power_cut_at_every_call, small_flash),

@@ -8,9 +8,11 @@ static bool fails(bp_store *store, fault_kind kind)
 {
     faulty_store *faulty = store->context;
     faulty->calls[kind]++;
-    bool hit =
-        kind == faulty->kind && faulty->at != 0 &&
-        (faulty->for_ever ? faulty->calls[kind] >= faulty->at : faulty->calls[kind] == faulty->at);
+    faulty->all++;
+    const bool any = faulty->kind == FAULT_ANY;
+    const size_t made = any ? faulty->all : faulty->calls[kind];
+    const bool hit = (any || kind == faulty->kind) && faulty->at != 0 &&
+                     (faulty->for_ever ? made >= faulty->at : made == faulty->at);
     if (hit) {
         faulty->failures++;
         store->reason = "made to fail";
@@ -194,5 +196,6 @@ void faulty_store_arm(faulty_store *faulty, fault_kind kind, size_t at, bool for
     faulty->at = at;
     faulty->for_ever = for_ever;
     faulty->failures = 0;
+    faulty->all = 0;
     memset(faulty->calls, 0, sizeof faulty->calls);
 }

@@ -21,7 +21,8 @@ typedef enum fault_kind {
     FAULT_LIST,
     FAULT_FREE_BYTES,
     FAULT_EXISTS,
-    FAULT_KINDS
+    FAULT_KINDS,
+    FAULT_ANY /* of every kind, counted together */
 } fault_kind;
 
 typedef struct faulty_store {
@@ -31,6 +32,7 @@ typedef struct faulty_store {
     size_t at; /* the n-th call of that kind fails, from 1; 0: none */
     bool for_ever;
     size_t calls[FAULT_KINDS];
+    size_t all; /* calls of every kind */
     size_t failures;
 } faulty_store;
 

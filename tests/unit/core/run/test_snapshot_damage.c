@@ -205,10 +205,7 @@ static void further_files_are_checked(void **state)
     refused(d, "not allowed");
     assert_int_equal(d->memory.store.remove(&d->memory.store, "run/checkpoint-2/config.json"),
                      BP_OK);
-    bp_snapshot_found found;
-    clear_error(d);
-    assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-2", &found), BP_ERR_STORE);
-    assert_string_equal(d->error.name, "run/checkpoint-2/config.json (open)");
+    refused(d, "a file of the snapshot is missing");
 }
 
 /* verifies run-23.ce22 */
