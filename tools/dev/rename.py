@@ -16,7 +16,8 @@ A line of a spec is a rule; # begins a comment. Rules are applied one after the 
     re /OLD/ /NEW/       a regular expression of Python, in whole files
     option OLD NEW       an option of the program: --OLD, and where its name stands in quotes or in a key
     field OLD NEW        a key of JSON: in quotes, behind `json` of scripts, in backquotes
-    file OLD NEW         a file of the tree, with all its mentions (as move.py does it)
+    file OLD NEW         a file of the tree, with all its mentions (as move.py does it). Where NEW has no slash, OLD is
+                         a pattern, and what it matches gets that name in its folder
 
 Behind a rule may stand `in GLOB..` and `not GLOB..`, which choose files (* matches / too). References (golden
 values, corpora, PTX and what it was made of) are never changed.
@@ -44,7 +45,8 @@ import move  # noqa: E402
 # What other programs made, or a device runs, keeps its names; so do the words of what happened.
 FIXED = ("tests/golden/*.safetensors", "tests/golden/old/*", "tests/golden/*.json", "tests/golden/*.txt",
          "tests/fuzz/corpus/*", "tests/ptxvm/*", "device/kernels/*", "docs/figures.md", "CHANGELOG.md",
-         "tools/bench/results/*", "tests/assurance/kit/known_problems.md")
+         "tools/bench/results/*", "tests/assurance/kit/known_problems.md", "tools/dev/*", "tests/house/test_rename.sh",
+         "tests/house/test_move.sh")
 C_FILE = re.compile(r"\.(?:c|h|def|proof)$")
 FORMATTED = re.compile(r"\.(?:c|h)$")
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.S)
@@ -234,8 +236,16 @@ def plan(rules, files, again):
     pairs = []
     for rule in rules:
         if rule.kind == "file":
-            pairs.append((rule.old, rule.new))
-            rule.found += 1
+            found = [(rule.old, rule.new)]
+            if "/" not in rule.new:
+                found = [(path, os.path.join(os.path.dirname(path), rule.new)) for path in files
+                         if fnmatch.fnmatchcase(path, rule.old) and rule.takes(path)]
+            elif again and rule.old not in before:
+                found = []
+            pairs += found
+            rule.found += len(found)
+            if not found and not again:
+                raise move.Refused(f"line {rule.number}: nothing to move: {rule.line}")
             continue
         for path in after:
             if rule.takes(path):
