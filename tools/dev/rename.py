@@ -244,14 +244,13 @@ def plan(rules, files, again):
                 found = []
             pairs += found
             rule.found += len(found)
-            if not found and not again:
-                raise move.Refused(f"line {rule.number}: nothing to move: {rule.line}")
             continue
         for path in after:
             if rule.takes(path):
                 after[path] = rule.apply(after[path], path)
-        if rule.found == 0 and not again:
-            raise move.Refused(f"line {rule.number}: nothing to change: {rule.line}")
+    idle = [f"line {rule.number}: nothing to change: {rule.line}" for rule in rules if rule.found == 0]
+    if idle and not again:
+        raise move.Refused("\n    ".join(idle))
     moves = move.expand(pairs, files, again)
     table = move.mentions(moves, files)
     if moves:
