@@ -10,7 +10,8 @@
 A mention is the file's path from the root of the tree, with its ending, as an object (`.o`, `.d`, `_bf16.o`,
 `_f16.o`), without an ending (a test program's name), or as the target of a relative link of a Markdown page.
 Includes, Makefiles, scripts, requirements, justifications, lists of faults, proofs and pages all use one of
-these. Lists that are kept sorted by path are sorted again where they were sorted before.
+these. Lists that are kept sorted by path are sorted again where they were sorted before. Requirements whose
+sentence names a path get their new digest, in the cases that cite them too. Rewritten C files are formatted.
 
 Patterns with * that meant a file that moves cannot be rewritten; they are printed, for a look.
 
@@ -22,12 +23,18 @@ import argparse
 import os
 import posixpath
 import re
+import shutil
 import subprocess
 import sys
+
+import requirement_tags
 
 SUFFIX = re.compile(r"\.(?:c|h|cu|cuh|def|py|sh|awk|mk|md|ptx|s|S)$")
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 SORTED = re.compile(r"(\.justified|\.missing|\.open|\.survivors|\.pointers|\.loops|\.counts|\.deviations|/exceptions)$")
+
+
+FORMATTER = shutil.which("clang-format-14")
 
 
 class Refused(Exception):
@@ -179,12 +186,8 @@ def resort(before, after):
     return "\n".join(result)
 
 
-def plan(moves, files):
-    """What each changed file becomes: new path -> text, and lines with patterns for a look."""
-    table = mentions(moves, files)
-    dirs = {posixpath.dirname(old) for old in moves}
-    star = re.compile(r"(?:%s)/[A-Za-z0-9_{},$()-]*\*" % "|".join(sorted(map(re.escape, dirs), reverse=True)))
-    changed, doubtful = {}, []
+def texts_of(files):
+    """The text of each file that is text."""
     for path in files:
         if os.path.islink(path) or not os.path.isfile(path):
             continue
@@ -194,19 +197,34 @@ def plan(moves, files):
             text = data.decode("utf-8")
         except UnicodeDecodeError:
             continue
-        if "\0" in text:
-            continue
+        if "\0" not in text:
+            yield path, text
+
+
+def plan(moves, files):
+    """What each changed file becomes: new path -> text, and lines with patterns for a look."""
+    table = mentions(moves, files)
+    dirs = {posixpath.dirname(old) for old in moves}
+    star = re.compile(r"(?:%s)/[A-Za-z0-9_{},$()-]*\*" % "|".join(sorted(map(re.escape, dirs), reverse=True)))
+    before, texts, ids = {}, {}, {}
+    for path, text in texts_of(files):
         new_path = moves.get(path, path)
         after = rewrite(text, table)
         if path.endswith(".md"):
             after = rewrite_links(after, path, new_path, moves)
         if SORTED.search(path):
             after = resort(text, after)
-        if after != text:
-            changed[new_path] = after
-        for number, line in enumerate(after.split("\n"), 1):
+        if path.startswith(requirement_tags.FOLDER):
+            ids.update(requirement_tags.renamed(text, after))
+        before[new_path], texts[new_path] = text, after
+    changed, doubtful = {}, []
+    for path, text in texts.items():
+        text = requirement_tags.carry(text, ids)
+        if text != before[path]:
+            changed[path] = text
+        for number, line in enumerate(text.split("\n"), 1):
             if star.search(line):
-                doubtful.append(f"{new_path}:{number}: {line.strip()}")
+                doubtful.append(f"{path}:{number}: {line.strip()}")
     return changed, doubtful
 
 
@@ -225,6 +243,9 @@ def carry_out(moves, changed):
             with open(path, "w", encoding="utf-8", newline="") as target:
                 target.write(text)
             os.chmod(path, mode)
+        wide = [p for p, text in changed.items() if p.endswith((".c", ".h", ".cu", ".cuh")) and FORMATTER]
+        if wide:
+            subprocess.run([FORMATTER, "-i", *sorted(wide)], check=True)
         if moves:
             git("add", "-A", "--", *sorted({*moves.values(), *changed}))
             git("rm", "-q", "--cached", "--ignore-unmatch", "--", *sorted(set(moves) - set(moves.values())))
