@@ -5,7 +5,7 @@
 #ifndef BP_BEDPLATE_OLD_NAMES_H
 #define BP_BEDPLATE_OLD_NAMES_H
 
-#include "core/run/snapshot.h"
+#include "core/run/snapshot/snapshot.h"
 
 /* As bp_snapshot_read_keys, with today's names. */
 bp_status old_names_read_keys(const bp_snapshot_place *place, const char *path,
