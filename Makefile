@@ -9,7 +9,7 @@ DESTDIR ?=
 
 # The builds that tests compare. Warnings that come and go with an optimiser's passes are errors in
 # clang's only. HOSTOPT goes to device/host: kernels must end in a test's time. Lines (-g1) are all
-# that a report of a sanitizer names: test objects are a third as large, and compile in half the time.
+# that a report of a sanitizer names: test programs are a third as large, and compile in half the time.
 # The sanitizers' build counts what the tests run (make coverage): clang counts the source as it is written,
 # whatever the optimiser does, so that one run of all tests gives both.
 CC-clang      := clang
@@ -36,7 +36,7 @@ OPT-mcdc-gcc   := -O0 -g1
 EXTRA-mcdc-gcc := -ftest-coverage -fcondition-coverage -fprofile-update=atomic -Wno-error
 HOSTOPT-mcdc-gcc := -fprofile-update=single
 CC-aarch64    := aarch64-linux-gnu-gcc
-EXTRA-aarch64 := -static -Wno-error -isystem tests/support/cross
+EXTRA-aarch64 := -static -Wno-error -isystem tests/fixtures/cross
 OPT-callgraph := -O0
 EXTRA-callgraph := -fcallgraph-info -Wno-error
 EXTRA-stack   := -fcallgraph-info=su -Wno-error
@@ -102,7 +102,7 @@ CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP
 ARCHIVES := $(if $(filter aarch64 riscv64,$(VARIANT)),,-l:libutf8proc.a -l:libz.a -l:libzstd.a)
 LDLIBS := $(ARCHIVES) -lm -lpthread -ldl
 
-# Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test.
+# Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test program.
 # Sorted: the order in which a file system lists its folders would be the order of the archive.
 LIBDIRS := $(sort $(shell find arena core layers optim device/host device/fabric device/cuda \
                    tools/formats -type d))
@@ -118,9 +118,10 @@ endif
 ifneq ($(ARCH),aarch64)
 LIBSRC  := $(filter-out %_neon.c %_sve.c,$(LIBSRC))
 endif
-BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(wildcard tools/bedplate/*.c))
+BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(sort $(wildcard tools/bedplate/*/*.c)))
 # tests/unit mirrors the source tree.
-TESTSRC := $(sort $(shell find tests/unit tests/golden tests/fault tests/house -name 'test_*.c' 2>/dev/null))
+TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) $(sort $(wildcard tests/unit/tools/bedplate/*)) \
+                      tests/unit/fuzz tests/golden tests/fault tests/house))
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
 # and X_f16.o are the others'.
 TYPED   := bias cross_entropy distill dropout embedding gelu layernorm elements_avx2 elements_avx512 \
@@ -131,16 +132,12 @@ TYPED   := bias cross_entropy distill dropout embedding gelu layernorm elements_
 TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o
-# All tests of a folder are one program, its suite; but for those that have to be programs of their own
-# (tests/suite.sh). Any other can be made one as well: make $(BUILD)/tests/unit/core/run/test_feed.
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
-ALONE   := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'A program of its own (tests/suite.sh)' $(TESTSRC) /dev/null))
-SUITES  := $(addsuffix suite,$(sort $(dir $(filter-out $(ALONE),$(TESTS)))))
-SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fixtures/*.c $(foreach d,formats kernels plans,tests/fixtures/$d/*.c)))
 TESTLIBS := -lcmocka -ljansson
 # Under an emulator only what compares kernels runs, and brings its own little cmocka.
 ifeq ($(VARIANT),aarch64)
-SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/support/kernel_%.o,$(SUPPORT)) \
+SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixtures/kernels/kernel_%.o,$(SUPPORT)) \
             $(BUILD)/tests/fixtures/cross/cmocka.o
 TESTLIBS :=
 endif
@@ -201,8 +198,8 @@ PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$
 $(PLAIN): HOST = $(if $(EXTRA),,-Os)
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
 LOOPS := $(if $(filter $(BARE),$(VARIANT)),,-O3 -fno-trapping-math)
-$(BUILD)/device/host/update/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
-$(addprefix $(BUILD)/core/number/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
+$(BUILD)/device/host/update/update_%.o $(BUILD)/device/host/x86/update_%.o $(BUILD)/device/host/arm/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
+$(addprefix $(BUILD)/core/ops/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
 # Nearly every x86-64 runs another form: there the portable one is the specification, and small.
 ifeq ($(ARCH),x86_64)
 $(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)
@@ -231,14 +228,6 @@ $(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(LIB)
 	$(LINK) $(LDLIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
 	$(LINK) $(LDLIBS) $(TESTLIBS)
-# A folder's tests, and what they are linked with; the recipe is that of a test, of copies of its objects.
-SUITE = @CC='$(CC)' tests/suite.sh $@ '$(filter-out $(@D)/test_%,$(filter %.o %.a %.so.1,$^))' $(filter $(@D)/test_%.o,$^)
-LINK_SUITE = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) @$@.parts/list \
-             $(filter-out $(@D)/test_%,$(filter %.o,$^)) $(filter %.a,$^) $(1) && rm -r $@.parts
-$(foreach test,$(filter-out $(ALONE),$(TESTS)),$(eval $(dir $(test))suite: $(test).o))
-$(SUITES): $(BUILD)/tests/suite.o $(SUPPORT) $(LIB) tests/suite.sh
-	$(SUITE)
-	$(call LINK_SUITE,-o $@ $(LDLIBS) $(TESTLIBS))
 # A program of the house tests that must link without the test libraries, for any machine.
 $(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/fixtures/trial.o \
                              $(BUILD)/tests/fixtures/plans/plan_bytes.o $(LIB)
@@ -311,5 +300,5 @@ help:
 
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
--include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/tests/support/*.d) $(FUZZERS:=.d) $(BUILD)/tests/suite.d \
+-include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
          $(wildcard $(BUILD)/tools/bench/*.d) $(BUILD)/tests/house/digest.d
