@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # make.sh PROGRAM: makes the runs of this folder, each stopped at step 2 of 4, with a `bedplate` of before the
 # words of options, records and snapshots were changed (2026-11-28, commit 9aec8b4b). They are committed, so that
-# tests/cli/test_old_runs.sh can go on with them, verify them and replay them; do not make them anew by a later program.
+# tests/cli/runs/test_old_runs.sh can go on with them, verify them and replay them; do not make them anew by a later program.
 set -eu
 program=$(realpath "$1")
 target=$(cd "$(dirname "$0")" && pwd)

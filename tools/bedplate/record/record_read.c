@@ -7,7 +7,7 @@
 
 #include "core/base/json.h"
 #include "core/base/digest.h"
-#include "tools/bedplate/old_names.h"
+#include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/record/record.h"
 
 #define CHAIN_MEMBER ((size_t)9)                         /* ,"chain": */

@@ -10,7 +10,7 @@
 #include "core/run/snapshot/snapshot_private.h"
 #include "tools/bedplate/runs/checkpoint_below.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
-#include "tools/bedplate/old_names.h"
+#include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/record/record.h"
 #include "tools/bedplate/record/record_read.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "tools/bedplate/old_names.h"
+#include "tools/bedplate/record/old_names.h"
 
 /* Behind "key": in the line; a quote in a text is escaped, so the first match is the member. */
 static const char *view_find(const char *line, const char *key)

@@ -13,7 +13,7 @@
 #include "tools/bedplate/runs/checkpoint_ranks.h"
 #include "tools/bedplate/sources/data_conversations.h"
 #include "tools/bedplate/runs/integrity.h"
-#include "tools/bedplate/old_names.h"
+#include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/runs/progress.h"

@@ -10,7 +10,7 @@
 #include "core/base/digest.h"
 #include "core/base/random.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
-#include "tools/bedplate/old_names.h"
+#include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/record/record_files.h"
 #include "tools/bedplate/record/record_read.h"

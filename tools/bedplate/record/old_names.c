@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From old names to today's. */
-#include "tools/bedplate/old_names.h"
+#include "tools/bedplate/record/old_names.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 # Runs that a program of before the change of words began (tests/golden/old): their checkpoints, records, files
 # below the arena and of what a teacher says are read as they were. Each goes on to the digest that the old program
 # came to, is verified and replayed; what was damaged, or is not known, is refused.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 program=$(realpath "$program")
 cp -r tests/golden/old "$work/old"
 chmod -R u+w "$work/old"
