@@ -14,6 +14,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/sources/data_answered.h"
 #include "tools/bedplate/sources/data_conversations.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_stored.h"
 #include "tools/bedplate/sources/data_tagged.h"
 #include "tools/bedplate/sources/data_tokenised.h"
@@ -206,6 +207,7 @@ static bp_status open_files(data_set *set, data_files *files, session *s, const 
     if (data_rows(&s->spec) != BP_CHAT_ROWS && files->data.format != BP_DATA_TOKENS) {
         BP_TRY(data_conversations_are(files, s, &are));
     }
+    BP_TRY(data_reading_check(s, files));
     return open_source(set, files, s, name);
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/session/image_choice.h"
 #include "tools/bedplate/sources/pictures.h"
 #include "tools/formats/text/byte_tokenizer.h"
@@ -238,7 +239,7 @@ static bp_status find_classes(const data_files *files, session *s, void *scratch
     bp_model_config *config = &s->spec.config;
     const uint64_t asked = s->set->num_labels;
     const bool several = config->task == BP_TASK_LABELS;
-    bp_label_survey found = {.names = &s->names};
+    bp_label_survey found = {.names = &s->names, .reading = data_reading(s->set)};
     BP_TRY(bp_label_survey_read(&found, &files->data, data_labels(config), scratch));
     const uint32_t named = s->names.count;
     if (named > 0 && (asked != 0 ? named != asked : named < 2 && !several)) {
@@ -272,6 +273,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
     if (s->classes_open) {
         BP_TRY(find_classes(files, s, c->scratch));
     }
+    BP_TRY(data_reading_say(s, files));
     bool bytes = c->kind == CODER_BYTES;
     int64_t end_token = coder_end_token(c, config);
     if (bytes && end_token < 0 && files->data.format != BP_DATA_TEXT) {
@@ -291,6 +293,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                         .labels = data_labels(config),
                         .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                         .names = &s->names,
+                        .reading = data_reading(s->set),
                         .prompt = s->embedder.prompt,
                         .may_lack = s->set->predictions != NULL,
                         .scratch = c->scratch,
@@ -348,12 +351,14 @@ static bp_status numbers(data_files *files, session *s)
                        .classes = floats ? 0 : config->classes,
                        .bare = bare,
                        .size = {size[0], size[1], size[2]},
+                       .reading = data_reading(s->set),
                        .names = listed && s->names.count > 0 ? &s->names : NULL,
                        .pictures = &decoders.table,
                        .prep = &prep,
                        .scratch = scratch,
                        .error = &s->error};
-    const bp_status status = bp_numbers_open(&work, &files->tokens);
+    bp_status status = bp_numbers_open(&work, &files->tokens);
+    status = status == BP_OK ? data_reading_say_numbers(files, &work) : status;
     pictures_end(&decoders);
     BP_TRY(status);
     if (!s->set->quiet) {
