@@ -131,9 +131,22 @@ static bp_status posix_open_read(bp_store *store, const char *path, bp_file *fil
     return open_file(store, path, O_RDONLY, file);
 }
 
+/* A file anew: what has the name by now may be linked to something else, which must not be written
+ * into, so the name is taken off it. */
 static bp_status posix_open_write(bp_store *store, const char *path, bp_file *file)
 {
-    return open_file(store, path, O_WRONLY | O_CREAT | O_TRUNC, file);
+    full_path full;
+    struct stat information;
+    BP_TRY(store_posix_resolve(store, path, &full));
+    if (lstat(full.text, &information) == 0) {
+        const bool plain = S_ISREG(information.st_mode) || S_ISLNK(information.st_mode);
+        if (!plain) {
+            return S_ISDIR(information.st_mode) ? failed(store, EISDIR)
+                                                : failed_because(store, "not a regular file");
+        }
+        BP_TRY(outcome(store, unlink(full.text)));
+    }
+    return open_file(store, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, file);
 }
 
 static bp_status posix_open_update(bp_store *store, const char *path, bp_file *file)

@@ -16,7 +16,9 @@ typedef struct bp_store_posix {
 /* Makes *posix a store whose relative paths are below `root` ("" or "." is the working directory);
  * absolute paths are taken as they are. BP_ERR_USAGE when root is too long. After a failed call
  * store.code is the errno. Interrupted calls are repeated and short ones continued; nothing else is
- * tried twice. Only regular files are opened. list uses opendir, which allocates inside libc. */
+ * tried twice. Only regular files are opened; open_write makes a new one in the place of what has
+ * its name, so that links are not written through. list uses opendir, which allocates inside libc.
+ */
 bp_status bp_store_posix_init(bp_store_posix *posix, const char *root) BP_MUST_CHECK;
 
 #endif

@@ -272,9 +272,54 @@ static bp_status tier_file_system(const bp_tier_posix *tier, bp_error *error)
     return BP_OK;
 }
 
+/* What says that the file is one of these: the beginning of its last page. */
+static const char tier_mark[] = "bedplate offload file\n";
+
+/* Whose file it is. One that has bytes and no mark is somebody's, and stays as it is. */
+static bp_status tier_ours(const bp_tier_posix *tier, uint64_t size, bool *marked, bp_error *error)
+{
+    unsigned char *page = tier->room;
+    ssize_t got = 0;
+    *marked = false;
+    if (size == 0) {
+        return BP_OK;
+    }
+    if (size % PAGE == 0) {
+        got = pread(tier->descriptor, page, PAGE, (off_t)(size - PAGE));
+        if (got < 0) {
+            return tier_failed(tier, error, errno);
+        }
+    }
+    *marked = got == (ssize_t)PAGE && memcmp(page, tier_mark, sizeof tier_mark) == 0;
+    return *marked ? BP_OK
+                   : tier_refuse(tier, error,
+                                 "the file holds something that is not of this program's making; "
+                                 "name one that is not there, or remove it");
+}
+
+/* The mark comes before the bytes that it stands behind: who is killed between leaves a file that
+ * is known again. */
+static bp_status tier_grow(const bp_tier_posix *tier, uint64_t size, bool marked, bp_error *error)
+{
+    if (!marked || size < tier->bytes + PAGE) {
+        memset(tier->room, 0, PAGE);
+        memcpy(tier->room, tier_mark, sizeof tier_mark);
+        BP_TRY(tier_write_pages(tier, tier->bytes, tier->room, PAGE, error));
+        if (fsync(tier->descriptor) != 0) {
+            return tier_failed(tier, error, errno);
+        }
+    }
+    int refused = EINTR;
+    while (refused == EINTR) {
+        refused = posix_fallocate(tier->descriptor, 0, (off_t)tier->bytes);
+    }
+    return refused == 0 ? BP_OK : tier_failed(tier, error, refused);
+}
+
 static bp_status tier_take(bp_tier_posix *tier, bool buffered, bp_error *error)
 {
     struct stat information;
+    bool marked;
     if (fstat(tier->descriptor, &information) != 0) {
         return tier_failed(tier, error, errno);
     }
@@ -287,26 +332,31 @@ static bp_status tier_take(bp_tier_posix *tier, bool buffered, bp_error *error)
     if (flock(tier->descriptor, LOCK_EX | LOCK_NB) != 0) {
         return tier_failed(tier, error, errno);
     }
-    int refused = EINTR;
-    while (refused == EINTR) {
-        refused = posix_fallocate(tier->descriptor, 0, (off_t)tier->bytes);
-    }
-    return refused == 0 ? BP_OK : tier_failed(tier, error, refused);
+    const uint64_t size = (uint64_t)information.st_size;
+    BP_TRY(tier_ours(tier, size, &marked, error));
+    return tier_grow(tier, size, marked, error);
+}
+
+/* A file that is there, or a new one, which nobody else has put there meanwhile. */
+static int tier_descriptor(const char *path, bool buffered)
+{
+    const int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | (buffered ? 0 : O_DIRECT);
+    const int there = open(path, flags);
+    return there >= 0 || errno != ENOENT ? there : open(path, flags | O_CREAT | O_EXCL, 0600);
 }
 
 bp_status bp_tier_posix_open(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
                              void *room, bp_error *error)
 {
-    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | (buffered ? 0 : O_DIRECT);
     *tier =
         (bp_tier_posix){.bytes = bp_size_align(bytes, BP_TIER_WINDOW), .room = room, .path = path};
     for (uint32_t i = 0; i < BP_TIER_WINDOWS; i++) {
         tier->window[i].first = UINT64_MAX;
     }
-    if (tier->bytes == BP_SIZE_INVALID) {
+    if (bp_size_add(tier->bytes, PAGE) == BP_SIZE_INVALID) {
         return tier_failed(tier, error, EFBIG);
     }
-    tier->descriptor = open(path, flags, 0600);
+    tier->descriptor = tier_descriptor(path, buffered);
     if (tier->descriptor < 0 && errno == EINVAL) {
         return tier_refuse(tier, error,
                            "this file system cannot read and write past the page cache (O_DIRECT); "

@@ -35,9 +35,11 @@ extern const struct bp_tier bp_tier_posix_table;
 
 /* Opens or makes the file and takes `bytes` bytes of the disk for it, rounded up to whole windows.
  * The path has to stay until close; room is BP_TIER_ROOM bytes at a multiple of 4096. The file is
- * this process's alone, and its first contents are whatever they were. buffered: through the page
- * cache, which then has as many bytes as the file. BP_ERR_STORE says what the system refused;
- * BP_ERR_USAGE that the file system keeps files in memory, or cannot go past the page cache. */
+ * this process's alone, and its first contents are whatever they were; a page behind them says that
+ * the file was made here. A new one is its owner's alone (0600). buffered: through the page cache,
+ * which then has as many bytes as the file. BP_ERR_STORE says what the system refused; BP_ERR_USAGE
+ * that the file holds something else, which is not touched, or that the file system keeps files in
+ * memory, or cannot go past the page cache. */
 bp_status bp_tier_posix_open(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
                              void *room, bp_error *error) BP_MUST_CHECK;
 

@@ -20,6 +20,7 @@ check $? "builds a disk" "$(cat "$work/.err")"
 through=()
 dd if=/dev/zero of="$DISK_FILE" bs=4096 count=1 oflag=direct status=none 2>/dev/null &&
     [[ $(stat -f -c %T "$disk") != tmpfs ]] || through=(--below-buffered)
+rm -f "$DISK_FILE" # it has no mark of the program's
 shape=(--model tiny --max-seq-length 32 --device host --threads 1 --bf16 --optim adamw_8bit --per-device-train-batch-size 2
     --gradient-accumulation-steps 2 --json)
 below=(--below "file:$DISK_FILE:64MiB")

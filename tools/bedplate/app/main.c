@@ -9,6 +9,7 @@
 #include "tools/bedplate/session/optimizer_choice.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/path_guard.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
@@ -88,7 +89,7 @@ static int run_verb(const verb *v, int count, char **arguments)
                 v->words);
         return 2;
     }
-    return v->run(&set);
+    return path_guard_check(&set) == BP_OK ? v->run(&set) : 2;
 }
 
 int main(int count, char **arguments)

@@ -14,6 +14,7 @@
 #include "device/host/forms.h"
 #include "device/host/trainer.h"
 #include "optim/rate.h"
+#include "tools/bedplate/app/path_guard.h"
 #include "tools/bedplate/planning/emit_c_text.h"
 #include "tools/bedplate/sources/data_tokenised.h"
 
@@ -400,8 +401,9 @@ static void put_header(FILE *file, const session *s)
 static FILE *open_file(session *s, const char *name)
 {
     char path[BP_STORE_PATH_MAX];
-    FILE *file =
-        bp_storage_join(path, s->set->emit_c, name, &s->error) == BP_OK ? fopen(path, "w") : NULL;
+    const bool fits = bp_storage_join(path, s->set->emit_c, name, &s->error) == BP_OK;
+    const int made = fits ? path_guard_create(path, 0666) : -1;
+    FILE *file = made >= 0 ? fdopen(made, "w") : NULL;
     if (file == NULL && s->error.code == BP_OK) {
         const bp_status said =
             bp_error_set(&s->error, BP_ERR_STORE, where, "the file could not be written", path);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/base/store.h"
+#include "tools/bedplate/app/path_guard.h"
 
 enum { WIDTH = 720, HEIGHT = 220, LEFT = 64, RIGHT = 12, TOP = 10, BOTTOM = 24, VALUE = 512 };
 
@@ -493,7 +494,8 @@ bp_status run_page_write(const run_view *views, uint32_t count, const char *path
     char buffer[4096];
     bp_text text;
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    FILE *file = fopen(temporary, "w");
+    const int made = path_guard_create(temporary, 0666);
+    FILE *file = made >= 0 ? fdopen(made, "w") : NULL;
     bp_status status = file != NULL ? BP_OK : BP_ERR_STORE;
     if (file != NULL) {
         bp_text_init(&text, page_sink, file, buffer, sizeof buffer);

@@ -13,6 +13,7 @@
 #include "arena/text.h"
 #include "core/base/store.h"
 #include "core/base/version.h"
+#include "tools/bedplate/app/path_guard.h"
 
 #define FIELD(member) offsetof(run_status, member)
 
@@ -181,7 +182,7 @@ static bp_status metrics_check(const metrics *m, bp_error *error)
     struct stat there;
     const bool folder = stat(m->path, &there) == 0 && S_ISDIR(there.st_mode);
     const bool named = !folder && m->path[0] != '\0' && metrics_temporary(m, path, sizeof path);
-    const int file = named ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+    const int file = named ? path_guard_create(path, 0666) : -1;
     const int why = named ? errno : folder ? EISDIR : ENAMETOOLONG;
     if (file >= 0) {
         (void)close(file); /* nothing was written */
@@ -336,7 +337,7 @@ void metrics_write(metrics *m, const run_status *now)
     bp_text_init(&text, NULL, NULL, m->text, sizeof m->text);
     metrics_put(m, &text, now);
     const bool whole = bp_text_flush(&text) == BP_OK && metrics_temporary(m, path, sizeof path);
-    const int file = whole ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+    const int file = whole ? path_guard_create(path, 0666) : -1;
     bool done = file >= 0 && write(file, m->text, text.used) == (ssize_t)text.used;
     done = file >= 0 && close(file) == 0 && done;
     if (done && rename(path, m->path) == 0) {

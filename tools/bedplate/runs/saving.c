@@ -17,6 +17,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/app/notify.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/path_guard.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/signals.h"
@@ -225,7 +226,7 @@ static double saving_probe(const saving *v, uint64_t bytes)
     if (bp_storage_join(path, c->place.directory, "tmp-probe", NULL) != BP_OK) {
         return 0;
     }
-    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int file = path_guard_create(path, 0600);
     if (file < 0) {
         return 0;
     }

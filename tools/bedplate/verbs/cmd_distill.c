@@ -59,73 +59,6 @@ typedef struct teaching {
     char identity[DISTILL_IDENTITY];
 } teaching;
 
-/* A file that is read, which neither the output nor what becomes it may be. */
-typedef struct target {
-    const char *path;
-    char beside[BP_STORE_PATH_MAX];
-    const char *directory;
-    char hit[BP_STORE_PATH_MAX]; /* "": none */
-} target;
-
-static void target_meets(target *to, const char *path)
-{
-    const size_t length = strlen(path);
-    if (length < sizeof to->hit &&
-        (model_files_same(path, to->path) || model_files_same(path, to->beside))) {
-        memcpy(to->hit, path, length + 1);
-    }
-}
-
-/* Of a directory what models, adapters and tokenizers consist of. */
-static bp_status target_look(void *user, const char *name)
-{
-    static const char *const endings[] = {".safetensors", ".json", ".jinja", ".model", ".txt"};
-    target *to = user;
-    char path[BP_STORE_PATH_MAX];
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (model_files_ends(name, endings[i]) &&
-            bp_storage_join(path, to->directory, name, NULL) == BP_OK) {
-            target_meets(to, path);
-        }
-    }
-    return BP_OK;
-}
-
-static void target_files(target *to, const data_files *files)
-{
-    for (uint32_t i = 0; i < files->data.file_count; i++) {
-        target_meets(to, files->rows[i].path);
-    }
-}
-
-static bp_status check_target(session *s, const data_set *data)
-{
-    const settings *set = s->set;
-    bp_store *store = &s->posix.store;
-    const char *const read[] = {set->model, set->adapter, set->tokenizer, set->chat_template};
-    target to = {.path = set->output};
-    BP_TRY(bp_replace_name(to.beside, set->output, &s->error));
-    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) {
-        to.directory = read[i];
-        if (read[i] != NULL) {
-            target_meets(&to, read[i]);
-            (void)store->list(store, read[i], target_look, &to); /* a file, or a name, has none */
-        }
-    }
-    target_files(&to, &data->main);
-    for (uint32_t i = 1; i < data->mixture.count; i++) {
-        target_files(&to, &data->more[i - 1]);
-    }
-    if (to.hit[0] == '\0') {
-        return BP_OK;
-    }
-    const bp_status status =
-        bp_error_set(&s->error, BP_ERR_USAGE, where,
-                     "the output, or OUTPUT.tmp, which becomes it, is a file that is read", to.hit);
-    bp_error_right(&s->error, "another --output");
-    return status;
-}
-
 static bp_status distill_all(teaching *t, const settings *set)
 {
     session *s = &t->s;
@@ -141,7 +74,6 @@ static bp_status distill_all(teaching *t, const settings *set)
     BP_TRY(bp_spec_check(&s->spec, &s->error));
     BP_TRY(packing_check(s));
     BP_TRY(data_set_open(&t->data, s));
-    BP_TRY(check_target(s, &t->data));
     BP_TRY(packing_open(&t->packed, s, &t->data));
     bp_feed feed = data_set_feed(&t->data, s, t->data.train);
     BP_TRY(bp_feed_init(&feed, &s->error));

@@ -47,39 +47,6 @@ static bp_status cmd_export_need(model_files *m, const char *value, const char *
     return value != NULL ? BP_OK : bp_error_set(&m->error, BP_ERR_USAGE, where, text, option);
 }
 
-/* Called for every file of the model's directory: none of them may be the target. */
-typedef struct guard {
-    const char *directory;
-    const char *target;
-    bool hit;
-} guard;
-
-static bp_status look(void *user, const char *name)
-{
-    guard *g = user;
-    char path[BP_STORE_PATH_MAX];
-    if (bp_storage_join(path, g->directory, name, NULL) == BP_OK) {
-        g->hit = g->hit || model_files_same(path, g->target);
-    }
-    return BP_OK;
-}
-
-static bp_status check_target(exporting *e)
-{
-    model_files *m = &e->m;
-    const settings *set = m->set;
-    guard g = {set->model, set->to, model_files_same(set->model, set->to)};
-    bp_status listed = m->store->list(m->store, set->model, look, &g);
-    if (listed != BP_OK) {
-        return bp_storage_failed(&m->error, m->store, "list", set->model);
-    }
-    if (g.hit) {
-        return bp_error_set(&m->error, BP_ERR_USAGE, where,
-                            "the target is the model itself, or a file of it", set->to);
-    }
-    return BP_OK;
-}
-
 /* How the directory makes a text's vector of its tokens'. */
 static bp_status read_pooling(exporting *e)
 {
@@ -127,7 +94,6 @@ static bp_status open_model(exporting *e)
                             "the directory has no model.safetensors and no index of shards",
                             set->model);
     }
-    BP_TRY(check_target(e));
     m->model = m->config.family->model;
     if (gguf) {
         BP_TRY(bp_gguf_open_set(&m->source, m->store, set->model, &m->room, &m->error));

@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Every option that takes a path which is written, against what must not be destroyed: the data, a file of the
+# model, links to them, a file of somebody else's, a directory. The options are those of help; one that is in no row
+# here fails.
+. "$(dirname "$0")/../lib.sh"
+
+for ((i = 0; i < 60; i++)); do echo "line $i of a text that is learned"; done >"$work/data.txt"
+run train --model tiny --data "$work/data.txt" --max-seq-length 16 --max-steps 1 --quiet --output-dir "$work/model"
+check $code "a model" "$err"
+for ((i = 0; i < 8; i++)); do echo "{\"text\": \"row $i\", \"label\": $((i % 2))}"; done >"$work/rows.jsonl"
+run train --model "$work/model" --data "$work/rows.jsonl" --task classification --max-seq-length 16 \
+    --max-steps 1 --quiet --output-dir "$work/classes"
+check $code "a classifier" "$err"
+run export --model "$work/model" --format gguf --to "$work/in.gguf"
+check $code "a GGUF file" "$err"
+
+# Paths that are written, VERB.OPTION; what else is written or read names no file of its own.
+learn=(--data "$work/data.txt" --model "$work/model" --max-seq-length 16 --max-steps 1 --quiet)
+declare -A row=(
+    [tokenize.output]="tokenize --tokenizer $work/model --data $work/data.txt --output @"
+    [embed.output]="embed --data $work/data.txt --model $work/model --output @"
+    [distill.output]="distill --data $work/data.txt --model $work/model --max-seq-length 16 --output @"
+    [report.output]="report $work/model --output @"
+    [eval.predictions]="eval --model $work/classes --data $work/rows.jsonl --predictions @"
+    [train.below]="train ${learn[*]} --output-dir $work/run --below-buffered --below file:@:64MB"
+    [train.metrics]="train ${learn[*]} --output-dir $work/run --metrics @"
+    [train.output-dir]="train ${learn[*]} --output-dir @"
+    [train.logging-dir]="train ${learn[*]} --output-dir $work/run --report-to tensorboard --logging-dir @"
+    [plan.html]="plan --model $work/model --html @"
+    [plan.emit-c]="plan --model $work/model --emit-c @"
+    [export.to]="export --model $work/model --to @"
+    [export.card]="export --model $work/model --card @"
+    [import.to]="import --from $work/in.gguf --to @"
+)
+# plan takes what train takes and writes none of it; replay's are steps.
+other=" plan.below plan.metrics plan.output-dir plan.logging-dir replay.to "
+reads=" model data eval-data chat-template tokenizer adapter ref-model distill mpi resume-from-checkpoint continue-from stop-when config from "
+for verb in $("$program" --help | sed -nE 's/^  bedplate ([a-z]+).*/\1/p'); do
+    for name in $("$program" "$verb" --help | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH).*/\1/p'); do
+        [[ $reads == *" $name "* || $other == *" $verb.$name "* || -n ${row[$verb.$name]:-} ]]
+        check $? "--$name of $verb is in this table"
+    done
+done
+
+mkdir "$work/folder"
+echo kept >"$work/folder/kept"
+echo "somebody's own" >"$work/foreign"
+links() {
+    rm -rf "$work/soft" "$work/hard" "$work/weights" "$work/run"
+    ln -s data.txt "$work/soft"
+    ln "$work/data.txt" "$work/hard"
+    ln -s model/model.safetensors "$work/weights"
+}
+digest() {
+    (cd "$work" && sha256sum data.txt rows.jsonl in.gguf model/* classes/model.safetensors folder/kept 2>/dev/null)
+}
+before=$(digest)
+for name in "${!row[@]}"; do
+    for case in data.txt rows.jsonl classes/model.safetensors model/model.safetensors folder/../data.txt soft hard weights folder model/config.json; do
+        links
+        # A row reads the model, or the data, or both.
+        case $case in
+            classes/*) reads=classes ;; *model* | weights) reads=model ;; rows*) reads=rows.jsonl ;; folder) reads='' ;; *) reads=data.txt ;;
+        esac
+        [[ ${row[$name]} == *"$work/$reads"* ]] || continue
+        read -ra words <<<"${row[$name]//@/$work/$case}"
+        run "${words[@]}"
+        [[ $name == *logging-dir || ($case == folder && $name == *@(output-dir|.to|emit-c)) || $code -ne 0 ]]
+        check $? "$name on $case is refused (exit $code)" "$out$err"
+        now=$(digest)
+        [[ $now == "$before" ]]
+        check $? "$name on $case destroys nothing" "$(diff <(echo "$before") <(echo "$now"))"
+        [[ $now == "$before" ]] || break 2 # nothing is what it was
+    done
+done
+links
+read -ra words <<<"${row[train.below]//@/$work/foreign}"
+run "${words[@]}"
+[[ $code -eq 2 && $(cat "$work/foreign") == "somebody's own" ]]
+check $? "a file without the mark is refused as a tier" "$err"
+read -ra words <<<"${row[train.below]//@/$work/tier}"
+rm -rf "$work/run"
+run "${words[@]}"
+[[ $code -eq 0 && $(stat -c %a "$work/tier") == 600 ]]
+check $? "a new tier is its owner's alone" "$err"
+rm -rf "$work/run"
+run "${words[@]}"
+check $code "and is known again" "$err"
+# Written twice, however it is spelled; and what is written first and renamed.
+expect 2 'metrics.*other|metrics.*another path' train "${learn[@]}" --output-dir "$work/run" --metrics "$work/run/../two" \
+    --below-buffered --below "file:$work/two:64MB"
+cp "$work/data.txt" "$work/x.tmp"
+expect 2 'another path' tokenize --tokenizer "$work/model" --data "$work/x.tmp" --output "$work/x"
+expect 2 'another path' tokenize --tokenizer "$work/model" --data "$work/d*.txt" --output "$work/data.txt"
+# Names of our own are made anew: a link there is not followed.
+ln -s data.txt "$work/page.tmp"
+run report "$work/model" --output "$work/page"
+[[ $code -eq 0 && $(digest) == "$before" && ! -L $work/page ]]
+check $? "a link in the place of a temporary file is not followed" "$err"
+ln -s "$work/data.txt" "$work/out.bin.tmp"
+run tokenize --tokenizer "$work/model" --data "$work/rows.jsonl" --output "$work/out.bin"
+[[ $code -eq 0 && $(digest) == "$before" ]]
+check $? "nor by a token file" "$err"
+finish

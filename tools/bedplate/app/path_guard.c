@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* Files are compared by what they are, device and inode, and where there is none yet, by directory
+ * and name. */
+#define _XOPEN_SOURCE 700 /* realpath */
+
+#include "tools/bedplate/app/path_guard.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/store.h"
+#include "tools/bedplate/app/output.h"
+
+#define ANY        0xffffffu
+#define AT(member) offsetof(settings, member)
+
+typedef enum path_role {
+    PATH_NONE,
+    PATH_READ,        /* a file, a directory of files, or a pattern of them */
+    PATH_WRITTEN,     /* a file that is replaced */
+    PATH_WRITTEN_DIR, /* a directory in which files of known names are replaced */
+} path_role;
+
+/* Options whose value is a path that is written; every other one that help shows to take a path
+ * names what is read. tests/cli/app/test_paths.sh finds an option that is in neither list. */
+static const struct {
+    size_t offset;
+    path_role role;
+    unsigned verbs;
+} rows[] = {
+    {AT(to), PATH_WRITTEN, VERB_IMPORT | VERB_EXPORT},
+    {AT(output), PATH_WRITTEN, ANY},
+    {AT(predictions), PATH_WRITTEN, ANY},
+    {AT(below), PATH_WRITTEN, VERB_TRAIN},
+    {AT(metrics), PATH_WRITTEN, VERB_TRAIN},
+    {AT(html), PATH_WRITTEN, ANY},
+    {AT(card), PATH_WRITTEN, ANY},
+    {AT(output_dir), PATH_WRITTEN_DIR, VERB_TRAIN},
+    {AT(logging_dir), PATH_NONE, ANY}, /* each file there has a name of its own, and is made anew */
+    {AT(emit_c), PATH_NONE, ANY},
+};
+
+/* What a run replaces in its directory, or begins anew. */
+static const char *const run_files[] = {
+    "record.jsonl",           "events.jsonl",
+    "model.safetensors",      "config.json",
+    "calibration.json",       "adapter_model.safetensors",
+    "adapter_config.json",    "report.html",
+    "tokenizer.json",         "tokenizer_config.json",
+    "generation_config.json",
+};
+
+/* Of a directory, what models, adapters, tokenizers, runs and folders of images consist of. */
+static const char *const endings[] = {
+    ".safetensors", ".json", ".jinja", ".model", ".txt", ".gguf", ".bin",  "record.jsonl",
+    "events.jsonl", ".png",  ".jpg",   ".jpeg",  ".ppm", ".pgm",  ".webp", ".bmp",
+};
+
+/* A file, there or not. */
+typedef struct identity {
+    bool there, known;
+    dev_t device;
+    ino_t inode; /* of the directory that it would be in, where it is not there */
+    const char *name;
+} identity;
+
+typedef struct guard {
+    const settings *set;
+    const char *option;             /* what is written */
+    bool folder;                    /* a name of ours in a directory that is written */
+    char path[BP_STORE_PATH_MAX];   /* where */
+    char beside[BP_STORE_PATH_MAX]; /* what becomes it */
+    char real[PATH_MAX];            /* the path without links; "": not there */
+    const char *by;                 /* the option that has it as well; NULL: none */
+} guard;
+
+/* What the verb that runs does with the value of that option. */
+static path_role guard_role(const option *which, unsigned verb)
+{
+    static const char *const words[] = {"FILE", "DIR", "PATH"};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].offset == which->offset) {
+            return (rows[i].verbs & verb) != 0 ? rows[i].role : PATH_NONE;
+        }
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (which->choices != NULL && strstr(which->choices, words[i]) != NULL) {
+            return PATH_READ;
+        }
+    }
+    return PATH_NONE;
+}
+
+int path_guard_create(const char *path, unsigned mode)
+{
+    (void)unlink(path); /* what cannot be removed makes open fail */
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, (mode_t)mode);
+}
+
+static identity identity_of(const char *path)
+{
+    char folder[PATH_MAX];
+    struct stat at;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    const size_t length = (size_t)(name - path);
+    if (stat(path, &at) == 0) {
+        return (identity){true, true, at.st_dev, at.st_ino, ""};
+    }
+    if (length >= sizeof folder - 1) {
+        return (identity){.known = false};
+    }
+    memcpy(folder, path, length);
+    memcpy(folder + length, ".", 2);
+    return stat(folder, &at) == 0 ? (identity){false, true, at.st_dev, at.st_ino, name}
+                                  : (identity){.known = false};
+}
+
+static bool identity_same(const char *left, const char *right)
+{
+    const identity a = identity_of(left), b = identity_of(right);
+    if (!a.known || !b.known || a.there != b.there) {
+        return false;
+    }
+    return a.device == b.device && a.inode == b.inode && strcmp(a.name, b.name) == 0;
+}
+
+static void guard_meets(guard *g, const char *path, const char *by)
+{
+    if (g->by == NULL && (identity_same(path, g->path) || identity_same(path, g->beside))) {
+        g->by = by;
+    }
+}
+
+static bool guard_belongs(const char *name)
+{
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const size_t length = strlen(name), end = strlen(endings[i]);
+        if (length >= end && strcmp(name + length - end, endings[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A directory that is read: what is written lies in it, or is linked with a file of it. */
+static void guard_directory(guard *g, const char *path, const char *by)
+{
+    char real[PATH_MAX], inner[PATH_MAX];
+    DIR *directory = opendir(path);
+    if (directory == NULL) {
+        return; /* a file, or a name */
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(directory)) != NULL) {
+        const int length = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        if (length > 0 && (size_t)length < sizeof inner && guard_belongs(entry->d_name)) {
+            guard_meets(g, inner, by);
+        }
+    }
+    (void)closedir(directory); /* only read */
+    const size_t length = realpath(path, real) != NULL ? strlen(real) : 0;
+    if (g->by == NULL && length > 0 && strncmp(g->real, real, length) == 0 &&
+        g->real[length] == '/' && guard_belongs(g->real)) {
+        g->by = by;
+    }
+}
+
+/* That a model is trained on in its own directory is no mistake. */
+static void guard_read(guard *g, const char *path, const char *by)
+{
+    glob_t found;
+    guard_meets(g, path, by);
+    if (!g->folder) {
+        guard_directory(g, path, by);
+    }
+    if (strpbrk(path, "*?[") == NULL || glob(path, 0, NULL, &found) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        guard_meets(g, found.gl_pathv[i], by);
+        if (!g->folder) {
+            guard_directory(g, found.gl_pathv[i], by);
+        }
+    }
+    globfree(&found);
+}
+
+/* The path in an option's value, of a tier in a file what stands between its colons. false: none.
+ */
+static bool guard_path(const settings *set, const option *which, char path[BP_STORE_PATH_MAX])
+{
+    static const char file[] = "file:";
+    const char *value = *(const char *const *)(const void *)((const char *)set + which->offset);
+    size_t length = value != NULL ? strlen(value) : 0;
+    if (length > 0 && which->offset == AT(below)) {
+        const char *end = strrchr(value, ':');
+        const bool is = strncmp(value, file, sizeof file - 1) == 0 && end > value + sizeof file - 1;
+        value += is ? sizeof file - 1 : 0;
+        length = is ? (size_t)(end - value) : 0;
+    }
+    if (length == 0 || length >= BP_STORE_PATH_MAX) {
+        return false; /* too long a path is refused by who opens it */
+    }
+    memcpy(path, value, length);
+    path[length] = '\0';
+    return true;
+}
+
+/* What the run reads by one option, or writes by another. */
+static void guard_option(guard *g, const option *which, path_role role)
+{
+    char path[BP_STORE_PATH_MAX], inner[BP_STORE_PATH_MAX + 32];
+    if (which->kind == OPTION_PATHS) {
+        const path_list *list = (const void *)((const char *)g->set + which->offset);
+        for (uint32_t i = 0; i < list->count; i++) {
+            guard_read(g, list->item[i], which->name);
+        }
+        return;
+    }
+    if (!guard_path(g->set, which, path)) {
+        return;
+    }
+    if (role == PATH_READ) {
+        guard_read(g, path, which->name);
+    } else {
+        guard_meets(g, path, which->name);
+    }
+    for (size_t i = 0; role == PATH_WRITTEN_DIR && i < sizeof run_files / sizeof run_files[0];
+         i++) {
+        snprintf(inner, sizeof inner, "%s/%s", path, run_files[i]);
+        guard_meets(g, inner, which->name);
+    }
+}
+
+static bp_status guard_refuse(const guard *g)
+{
+    bp_error error = {.code = BP_OK};
+    char found[BP_ERROR_WORD_MAX];
+    const bp_status status = bp_error_set(
+        &error, BP_ERR_USAGE, "paths",
+        "the file is read, or written as something else, by this very command", g->path);
+    const int length =
+        snprintf(found, sizeof found, "%s%s", strchr(g->by, ' ') != NULL ? "" : "--", g->by);
+    bp_error_found(&error, found, length > 0 ? strnlen(found, sizeof found) : 0);
+    bp_error_right(&error, "another path");
+    snprintf(found, sizeof found, "--%s", g->option);
+    bp_error_prefix(&error, found);
+    (void)report_error(&error);
+    return status;
+}
+
+/* One path that is written against all that others name. */
+static bp_status guard_file(guard *g, const option *written)
+{
+    const option *which;
+    snprintf(g->beside, sizeof g->beside, "%.*s.tmp", (int)sizeof g->beside - 5, g->path);
+    if (realpath(g->path, g->real) == NULL) {
+        g->real[0] = '\0';
+    }
+    g->by = NULL;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        const path_role role = guard_role(which, g->set->verb);
+        if (which != written && (role == PATH_READ || (role != PATH_NONE && !g->folder))) {
+            guard_option(g, which, role);
+        }
+    }
+    for (uint32_t i = 0; g->set->verb == VERB_REPORT && i < g->set->words.count; i++) {
+        guard_read(g, g->set->words.item[i], "the run");
+    }
+    return g->by == NULL ? BP_OK : guard_refuse(g);
+}
+
+static bp_status guard_folder(guard *g, const option *written)
+{
+    char folder[BP_STORE_PATH_MAX];
+    memcpy(folder, g->path, sizeof folder);
+    for (size_t i = 0; i < sizeof run_files / sizeof run_files[0]; i++) {
+        struct stat at;
+        const int length = snprintf(g->path, sizeof g->path, "%s/%s", folder, run_files[i]);
+        if (length > 0 && (size_t)length < sizeof g->path && stat(g->path, &at) == 0) {
+            BP_TRY(guard_file(g, written));
+        }
+    }
+    return BP_OK;
+}
+
+bp_status path_guard_check(const settings *set)
+{
+    static guard g; /* large: paths */
+    const option *which;
+    g.set = set;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        const path_role role = guard_role(which, set->verb);
+        if ((role == PATH_WRITTEN || role == PATH_WRITTEN_DIR) && guard_path(set, which, g.path)) {
+            g.option = which->name;
+            g.folder = role == PATH_WRITTEN_DIR;
+            BP_TRY(g.folder ? guard_folder(&g, which) : guard_file(&g, which));
+        }
+    }
+    return BP_OK;
+}
