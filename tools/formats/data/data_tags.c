@@ -9,7 +9,7 @@
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/data/data_tokenise.h"
 
-#define RULES 0x54414731u /* goes up when the same data would give other tokens */
+#define RULES 0x54414732u /* goes up when the same data would give other tokens */
 
 static const char where[] = "tags";
 
@@ -170,7 +170,10 @@ static bp_status make_file(tags_maker *m)
 {
     bp_tags *work = m->work;
     const uint32_t *ids;
-    bp_words words = {.user = m, .sentence = count_sentence, .may_lack = work->may_lack};
+    bp_words words = {.user = m,
+                      .sentence = count_sentence,
+                      .reading = work->reading,
+                      .may_lack = work->may_lack};
     BP_TRY(read_all(work, &words));
     BP_TRY(bp_tokens_begin(&m->writer, words.sentences));
     words.sentence = put_sentence;
@@ -198,6 +201,7 @@ static bp_status survey_files(bp_tags *work, const tags_room *r, uint64_t *key)
     bp_data_key_number(&digest, work->classes);
     bp_data_key_number(&digest, work->all);
     bp_data_key_number(&digest, work->may_lack);
+    bp_data_reading_key(&work->reading, &digest);
     if (work->names != NULL) {
         bp_digest_add(&digest, work->names->text, work->names->used);
     }
@@ -268,7 +272,8 @@ static bp_status pass_sentence(void *user, bp_data_reader *reader, const bp_sent
 bp_status bp_tags_read(const bp_tags *work, bp_words *words)
 {
     tags_pass pass = {.work = work, .to = words, .room = room_of(work->scratch)};
-    bp_words all = {.user = &pass, .sentence = pass_sentence, .may_lack = true};
+    bp_words all = {
+        .user = &pass, .sentence = pass_sentence, .reading = work->reading, .may_lack = true};
     return read_all(work, &all);
 }
 
@@ -316,11 +321,12 @@ static bp_status name_sentence(void *user, bp_data_reader *reader, const bp_sent
         const char *tag = s->tags.text + s->tags.at[i];
         const size_t length = s->tags.at[i + 1] - s->tags.at[i];
         bp_number number;
+        int64_t value;
         if (bp_number_parse(tag, length, &number) != BP_OK) {
             BP_TRY(insert_name(n, reader, tag, length));
-        } else if (number.integer && number.i64 >= (int64_t)n->largest &&
-                   number.i64 < BP_CLASS_NAMES_MAX) {
-            n->largest = (uint32_t)number.i64 + 1;
+        } else if (bp_documents_whole(&number, &value) && value >= (int64_t)n->largest &&
+                   value < BP_CLASS_NAMES_MAX) {
+            n->largest = (uint32_t)value + 1;
         }
     }
     return BP_OK;
@@ -329,7 +335,8 @@ static bp_status name_sentence(void *user, bp_data_reader *reader, const bp_sent
 bp_status bp_tags_names(const bp_tags *work, bp_class_names *names, uint32_t *classes)
 {
     naming n = {.names = names};
-    bp_words words = {.user = &n, .sentence = name_sentence, .may_lack = true};
+    bp_words words = {
+        .user = &n, .sentence = name_sentence, .reading = work->reading, .may_lack = true};
     names->count = 0;
     names->used = 0;
     BP_TRY(read_all(work, &words));

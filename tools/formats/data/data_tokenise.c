@@ -7,7 +7,7 @@
 #include "core/base/storage.h"
 #include "tools/formats/files/data_array.h"
 
-#define RULES 3u /* goes up when the same data would give other tokens */
+#define RULES 4u /* goes up when the same data would give other tokens */
 
 enum { WINDOW_BYTES = 262144, IDS = 4096 };
 
@@ -76,6 +76,7 @@ static bp_status data_tokenise_survey(bp_tokenise *work, const room *r, uint64_t
         bp_digest_add(&digest, work->prompt, strlen(work->prompt));
     }
     add_names(&digest, work->names);
+    bp_data_reading_key(&work->reading, &digest);
     bp_data_key_number(&digest, (uint64_t)work->end_token);
     bp_data_key_number(&digest, work->vocabulary);
     bp_data_key_number(&digest,
@@ -383,7 +384,8 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
                                  .may_lack = work->may_lack,
                                  .labels = work->labels,
                                  .classes = work->classes,
-                                 .names = work->names};
+                                 .names = work->names,
+                                 .reading = work->reading};
     m.writer = (bp_tokens_writer){
         .store = work->data->store, .path = work->path, .buffer = r->buffer, .error = work->error};
     m.writer.head = (bp_tokens_head){.width = bp_tokens_width(work->vocabulary),

@@ -40,9 +40,10 @@ typedef struct bp_tokenise {
     bp_labels labels;    /* what rows are labelled with (BP_LABELS_CLASS, _BITS), or not at all */
     uint32_t classes;    /* BP_LABELS_CLASS */
     const bp_class_names *names; /* of the classes, or NULL */
-    const char *prompt;          /* BP_LABELS_TEXTS: before each text; NULL: nothing */
-    bool may_lack;               /* rows may have no labels, all of them or none */
-    void *scratch;               /* BP_TOKENISE_SCRATCH, aligned to 8 */
+    bp_data_reading reading;
+    const char *prompt; /* BP_LABELS_TEXTS: before each text; NULL: nothing */
+    bool may_lack;      /* rows may have no labels, all of them or none */
+    void *scratch;      /* BP_TOKENISE_SCRATCH, aligned to 8 */
     /* Told now and then how far it is; NULL: nobody is. */
     void (*watch)(void *user, uint64_t bytes, uint64_t of);
     void *user;

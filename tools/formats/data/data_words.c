@@ -101,14 +101,26 @@ static bp_status take_list(reading *r, bp_word_list *list, bool numbers)
     }
 }
 
-static uint32_t list_of(const bp_json_event *key)
+static bool is_asked(const char *name, const bp_json_event *key)
+{
+    return name != NULL && strlen(name) == key->length && memcmp(name, key->text, key->length) == 0;
+}
+
+static uint32_t list_of(const bp_data_reading *rule, const bp_json_event *key)
 {
     uint32_t i = 0;
+    if (is_asked(rule->text_column, key)) {
+        return 0;
+    }
+    if (is_asked(rule->label_column, key)) {
+        return WORD_LISTS;
+    }
     while (i < LISTS && (strlen(list_names[i]) != key->length ||
                          memcmp(list_names[i], key->text, key->length) != 0)) {
         i++;
     }
-    return i;
+    const char *asked = i < WORD_LISTS ? rule->text_column : rule->label_column;
+    return asked == NULL ? i : LISTS;
 }
 
 static bp_status take_object(reading *r)
@@ -120,7 +132,7 @@ static bp_status take_object(reading *r)
     list_clear(&r->sentence.tags);
     BP_TRY(bp_json_next(json, &event));
     while (event.kind == BP_JSON_KEY) {
-        const uint32_t which = list_of(&event);
+        const uint32_t which = list_of(&r->words->reading, &event);
         uint32_t *taken = which < WORD_LISTS ? &words : &tags;
         if (which < *taken) {
             *taken = which;
@@ -198,10 +210,28 @@ static bool is_document_start(const bp_word_list *words)
     return length == sizeof start - 1 && memcmp(words->text + first, start, length) == 0;
 }
 
+/* Whether the first line has the names of columns, as no text has words and tags. */
+static bool is_header(const columns *c)
+{
+    static const char *const word_names[] = {"word", "words", "token", "tokens", NULL};
+    static const char *const tag_names[] = {"tag", "tags",    "label",    "labels",
+                                            "ner", "ner_tag", "ner_tags", "pos",
+                                            "iob", "bio",     "entity",   NULL};
+    const bp_sentence *s = &c->r->sentence;
+    return c->r->reader->line == 1 && c->fields > 1 && !c->r->words->reading.no_header &&
+           bp_column_named(word_names, s->words.text, s->words.at[1]) &&
+           bp_column_named(tag_names, s->tags.text, s->tags.at[1]);
+}
+
 /* A line has been taken: a word with its tag, or the end of a sentence. */
 static bp_status end_line(columns *c)
 {
     bp_sentence *s = &c->r->sentence;
+    if (is_header(c)) {
+        list_clear(&s->words);
+        list_clear(&s->tags);
+        return BP_OK;
+    }
     const bool start = c->fields > 0 && is_document_start(&s->words);
     if (c->fields == 0 || start) {
         BP_TRY(give_sentence(c->r));
