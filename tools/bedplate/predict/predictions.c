@@ -223,11 +223,26 @@ static double score_of(const row *r)
     return 1.0 / sum;
 }
 
-static void predictions_put_row(predictions *p, bp_task task, const row *r)
+bp_status predictions_row(predictions *p, uint64_t *number)
+{
+    uint64_t left_out = 0;
+    while (p->tokens != NULL && p->left < p->tokens->head.left_out) {
+        BP_TRY(bp_tokens_left_out(p->tokens, p->left, &left_out));
+        if (left_out != p->next) {
+            break;
+        }
+        p->left++;
+        p->next++;
+    }
+    *number = p->next++;
+    return BP_OK;
+}
+
+static void predictions_put_row(predictions *p, bp_task task, const row *r, uint64_t index)
 {
     bp_text *text = &p->out.text;
     json_begin(&p->out);
-    json_count(&p->out, "index", p->rows - 1);
+    json_count(&p->out, "index", index);
     bp_text_string(text, ", \"prediction\": ");
     put_judgement(p, text, task, r, false);
     if (task == BP_TASK_CLASSES) {
@@ -248,7 +263,7 @@ static void predictions_put_row(predictions *p, bp_task task, const row *r)
 
 /* How far a row is from what it was given back as: the mean of squares, by which a row that is not
  * like those learned stands out. */
-static void put_error(predictions *p, const row *r, const float *given)
+static void put_error(predictions *p, const row *r, const float *given, uint64_t index)
 {
     double sum = 0.0;
     for (uint32_t c = 0; c < r->classes; c++) {
@@ -256,7 +271,7 @@ static void put_error(predictions *p, const row *r, const float *given)
         sum += off * off;
     }
     json_begin(&p->out);
-    json_count(&p->out, "index", p->rows - 1);
+    json_count(&p->out, "index", index);
     json_real(&p->out, "error", sum / (double)r->classes, 9);
     json_end(&p->out);
 }
@@ -312,10 +327,12 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
         if (r.labelled) {
             count(p, task, &r);
         }
+        uint64_t index = 0;
+        BP_TRY(p->file != NULL ? predictions_row(p, &index) : BP_OK);
         if (p->file != NULL && task == BP_TASK_RECONSTRUCTION) {
-            put_error(p, &r, (const float *)given->data + (size_t)i * given->elements);
+            put_error(p, &r, (const float *)given->data + (size_t)i * given->elements, index);
         } else if (p->file != NULL) {
-            predictions_put_row(p, task, &r);
+            predictions_put_row(p, task, &r, index);
         }
     }
     return BP_OK;

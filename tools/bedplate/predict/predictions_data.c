@@ -17,6 +17,19 @@ bp_status predictions_data_begin(predictions *p, session *s, bp_source *source)
                                         : BP_OK;
 }
 
+bp_status predictions_data_rows(predictions *p, data_set *data)
+{
+    const uint64_t first = p->source == &data->held_part.source ? data->held_part.first_example : 0;
+    data_files *files = p->source == data->held.source ? &data->held : &data->main;
+    uint64_t row;
+    p->tokens = files->tokens.open ? &files->tokens : NULL;
+    p->next = p->left = 0;
+    for (uint64_t i = 0; i < first; i++) {
+        BP_TRY(predictions_row(p, &row));
+    }
+    return BP_OK;
+}
+
 bp_status predictions_data_end(predictions *p, session *s, data_set *data)
 {
     const bp_task task = s->spec.config.task;
