@@ -7,7 +7,7 @@
 #include "core/base/storage.h"
 #include "tools/formats/files/data_array.h"
 
-#define RULES 4u /* goes up when the same data would give other tokens */
+#define RULES 5u /* goes up when the same data would give other tokens */
 
 enum { WINDOW_BYTES = 262144, IDS = 4096 };
 
@@ -306,6 +306,9 @@ static bp_status end(void *user, uint64_t label)
         return BP_OK;
     }
     m->example.label = label;
+    if (m->documents.form == BP_FORM_LABELLED) {
+        BP_TRY(bp_tokens_at_row(&m->writer, m->work->documents + m->work->empty - 1));
+    }
     return bp_tokens_put_example(&m->writer, &m->example);
 }
 
