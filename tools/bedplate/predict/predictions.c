@@ -567,11 +567,11 @@ bp_status predictions_data_rows(predictions *p, data_set *data)
 {
     const uint64_t first = p->source == &data->held_part.source ? data->held_part.first_example : 0;
     data_files *files = p->source == data->held.source ? &data->held : &data->main;
-    uint64_t row;
+    uint64_t index;
     p->tokens = files->tokens.open ? &files->tokens : NULL;
     p->next = p->left = 0;
     for (uint64_t i = 0; i < first; i++) {
-        BP_TRY(predictions_row(p, &row));
+        BP_TRY(predictions_row(p, &index));
     }
     return BP_OK;
 }
