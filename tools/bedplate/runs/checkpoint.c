@@ -24,7 +24,6 @@
 #include "tools/formats/hf/hf_config_copy.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/hf/hf_weights.h"
-#include "tools/formats/files/replace.h"
 #include "tools/formats/files/stream_file.h"
 
 #define STAGING_BYTES ((size_t)256 << 10)

@@ -8,7 +8,6 @@
 #include "tools/bedplate/session/session.h"
 #include "tools/formats/data/data.h"
 #include "tools/formats/data/data_tokens.h"
-#include "tools/formats/files/joined.h"
 #include "tools/formats/files/split.h"
 
 /* One list of files, opened. Must not move. */

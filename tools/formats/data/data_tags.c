@@ -7,7 +7,7 @@
 #include "core/base/number.h"
 #include "core/base/storage.h"
 #include "tools/formats/data/data_documents.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 
 #define RULES 0x54414733u /* goes up when the same data would give other tokens */
 

@@ -4,7 +4,7 @@
 
 #include "core/base/storage.h"
 #include "tools/formats/data/data_tokens_form.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define VERSION 1
 
