@@ -8,6 +8,7 @@
 
 #include "core/plan/adapter.h"
 #include "core/base/storage.h"
+#include "tools/bedplate/models/model_files.h"
 #include "optim/rate.h"
 #include "layers/families/rnn.h"
 #include "tools/bedplate/session/calibrate.h"
@@ -65,6 +66,7 @@ static bp_status read_directory(session *s)
     BP_TRY(image_size_settle(s));
     BP_TRY(bp_class_names_read(s->store, path, scratch, &s->names, &s->error));
     BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));
+    model_files_say_other(s->store, directory, s->weights_path);
     if (s->gguf.open) {
         memcpy(s->weights_path, directory,
                strlen(directory) + 1); /* config.json's path was longer */
@@ -516,6 +518,7 @@ bp_status session_give_weights(session *s, bool adapters)
         BP_TRY(load_weights(s));
     }
     if (s->set->adapter != NULL && adapters) {
+        adapter_say_base(s->set->adapter, s->spec.quantised != BP_QUANTISED_NONE);
         BP_TRY(load_adapters(s));
     }
     return bp_runtime_draw(&s->runtime);

@@ -64,7 +64,7 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     if (there && !S_ISREG(about.st_mode)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "data is read from files, and this is none (a directory's files: "
-                            "DIR/*)",
+                            "DIR/*; images in a folder for each class: --data-format imagefolder)",
                             argument);
     }
     if (s->store->exists(s->store, argument, &exists) == BP_OK && exists) {
