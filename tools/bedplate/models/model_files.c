@@ -141,8 +141,10 @@ static void print_result(const model_files *m, const char *format, const char *p
         packed = packed || (view->entry != NULL && view->entry->packed != 0) ||
                  (view->bnb.form != BP_QUANTISED_NONE && m->target.form == BP_QUANTISED_NONE);
     }
-    const char *kept =
-        packed ? "quantised tensors as floats, other types as they were" : "types as they were";
+    const char *kept = m->target.form != BP_QUANTISED_NONE
+                           ? "codes of 4 or 8 bits, other types as they were"
+                       : packed ? "quantised tensors as floats, other types as they were"
+                                : "types as they were";
     if (!m->set->json) {
         printf("%s: %zu tensors, %" PRIu64 " parameters, %" PRIu64 " bytes (%s, %s)\n", path,
                m->parameters.count + m->target.counts, elements, m->target.bytes, format,
