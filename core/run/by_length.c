@@ -24,6 +24,10 @@ bp_status bp_feed_by_length(const bp_feed *feed, uint64_t epoch, uint64_t positi
                             uint64_t *window)
 {
     bp_stretch *stretch = feed->stretch;
+    if (stretch == NULL || stretch->rows == NULL || position >= feed->windows || feed->group == 0) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, "feed",
+                            "the feed has no stretch, or no such row", NULL);
+    }
     const uint64_t length = stretch_length(feed), first = position / length * length;
     const uint64_t left = feed->windows - first, count = left < length ? left : length;
     const uint64_t number = epoch * bp_size_ceil_div(feed->windows, length) + first / length + 1;

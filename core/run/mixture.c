@@ -34,6 +34,10 @@ bp_status bp_mixture_init(bp_mixture *mixture, bp_feed *feed, const double *weig
 {
     double sum = 0.0;
     uint64_t first = 0;
+    if (feed->windows == 0 || mixture->count == 0 || mixture->count > BP_MIXTURE_MOST) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where,
+                            "the feed was not initialised, or the mixture has no data sets", NULL);
+    }
     for (uint32_t i = 0; i < mixture->count; i++) {
         bp_mixture_part *part = &mixture->part[i];
         /* a stream's windows belong to the data set that their first token is of */
@@ -63,6 +67,10 @@ bp_status bp_mixture_init(bp_mixture *mixture, bp_feed *feed, const double *weig
 bp_status bp_feed_mixed(const bp_feed *feed, uint64_t epoch, uint64_t position, uint64_t *window)
 {
     const bp_mixture *mixture = feed->mixture;
+    if (mixture == NULL || position >= feed->windows) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where,
+                            "the feed has no mixture, or no such row", NULL);
+    }
     uint64_t place = bp_random_permute(feed->seed, epoch, feed->windows, position);
     uint32_t i = 0;
     while (i + 1 < mixture->count && place >= mixture->part[i].each) {
@@ -70,6 +78,10 @@ bp_status bp_feed_mixed(const bp_feed *feed, uint64_t epoch, uint64_t position, 
     }
     /* a data set is gone through once and again, each time in an order of its own */
     const bp_mixture_part *part = &mixture->part[i];
+    if (part->windows == 0) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where, "the mixture was not initialised",
+                            NULL);
+    }
     const uint64_t visit = epoch * part->each + place;
     const uint64_t key = feed->seed ^ (UINT64_C(0x6d697874757265) + i);
     *window = part->first +

@@ -8,7 +8,7 @@ uint64_t plan_bytes(const bp_spec *spec)
 {
     const uint64_t scratch = bp_runtime_scratch(spec);
     void *memory = scratch != BP_SIZE_INVALID ? malloc((size_t)scratch) : NULL;
-    bp_runtime *runtime = malloc(sizeof *runtime);
+    bp_runtime *runtime = calloc(1, sizeof *runtime);
     uint64_t bytes = scratch;
     if (memory != NULL && runtime != NULL &&
         bp_runtime_count(runtime, spec, memory, scratch) == BP_OK) {

@@ -21,31 +21,9 @@
 
 static const char where[] = "data";
 
-bp_labels data_labels(const bp_model_config *config)
-{
-    switch (config->task) {
-    case BP_TASK_CLASSES:
-        return BP_LABELS_CLASS;
-    case BP_TASK_LABELS:
-    case BP_TASK_REGRESSION:
-    case BP_TASK_RECONSTRUCTION:
-        return BP_LABELS_BITS;
-    case BP_TASK_MASKED_LM:
-        return BP_LABELS_MASKED;
-    case BP_TASK_TOKENS:
-        return BP_LABELS_GIVEN;
-    case BP_TASK_ANSWERS:
-        return BP_LABELS_SPAN;
-    case BP_TASK_EMBEDDING:
-        return BP_LABELS_TEXTS;
-    default:
-        return BP_LABELS_NEXT_TOKEN;
-    }
-}
-
 bool data_learns_rows(const bp_model_config *config)
 {
-    bp_labels labels = data_labels(config);
+    bp_labels labels = bp_feed_labels(config->task);
     return labels == BP_LABELS_CLASS || labels == BP_LABELS_BITS;
 }
 
@@ -239,7 +217,7 @@ static bp_status find_classes(const data_files *files, session *s, void *scratch
     const uint64_t asked = s->set->num_labels;
     const bool several = config->task == BP_TASK_LABELS;
     bp_label_survey found = {.names = &s->names};
-    BP_TRY(bp_label_survey_read(&found, &files->data, data_labels(config), scratch));
+    BP_TRY(bp_label_survey_read(&found, &files->data, bp_feed_labels(config->task), scratch));
     const uint32_t named = s->names.count;
     if (named > 0 && (asked != 0 ? named != asked : named < 2 && !several)) {
         return bp_error_limit(&s->error, BP_ERR_DATA, where,
@@ -288,7 +266,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                         .vocabulary =
                             end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
                         .end_token = end_token,
-                        .labels = data_labels(config),
+                        .labels = bp_feed_labels(config->task),
                         .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                         .names = &s->names,
                         .prompt = s->embedder.prompt,
@@ -344,7 +322,7 @@ static bp_status numbers(data_files *files, session *s)
     bp_numbers work = {.data = &files->data,
                        .path = files->path,
                        .inputs = config->positions,
-                       .labels = data_labels(config),
+                       .labels = bp_feed_labels(config->task),
                        .classes = floats ? 0 : config->classes,
                        .bare = bare,
                        .size = {size[0], size[1], size[2]},

@@ -392,8 +392,8 @@ static void put_header(FILE *file, const session *s)
     fprintf(file, EMIT_C_HEADER, r->report.arena_bytes, r->report.state_bytes,
             r->report.host.arena_bytes, bp_runtime_state_count(r), spec->batch, spec->accumulation,
             spec->sequence, spec->config.vocabulary, spec->config.classes,
-            (int)data_labels(&spec->config), spec->seed, r->compile.input_count, sample_elements(r),
-            snapshot_scratch(r));
+            (int)bp_feed_labels(spec->config.task), spec->seed, r->compile.input_count,
+            sample_elements(r), snapshot_scratch(r));
 }
 
 /* Opens DIR/name; NULL with the error said. */
