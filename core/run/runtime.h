@@ -91,7 +91,7 @@ struct bp_runtime {
     uint64_t skipped;  /* groups without a valid target */
     uint32_t position; /* tokens in the decode caches */
     bool counted;      /* and nothing else yet: a plan may follow */
-    bool planned;      /* until it is closed */
+    bool planned;
     bool open;
     bool zeroed; /* the arenas' bytes are as they were given, and those were zero */
 };
