@@ -269,7 +269,8 @@ install: all install-library
 install-library: $(LIB)
 	install -Dm644 $(LIB) $(INSTALL)/lib/libbedplate.a
 	tools/pkg/headers.sh $(INSTALL)/include
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/pkg/bedplate.pc.in | \
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@SYSTEM@|$(if $(filter $(BARE),$(VARIANT)),, -lpthread -ldl)|' \
+	    tools/pkg/bedplate.pc.in | \
 	    install -Dm644 /dev/stdin $(INSTALL)/lib/pkgconfig/bedplate.pc
 	$(STAMP)
 uninstall:

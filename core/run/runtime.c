@@ -109,6 +109,7 @@ static bp_status count_rows(bp_runtime *runtime, void *memory, uint64_t bytes)
 {
     bp_spec *spec = &runtime->spec;
     BP_TRY(bp_spec_check(spec, &runtime->error));
+    BP_TRY(bp_runtime_require(runtime, spec->device != NULL, "the spec has no device"));
     if (spec->loss_rows == 0) {
         spec->loss_rows = bp_spec_loss_rows(spec);
     }

@@ -35,6 +35,16 @@ promised=$(
 [[ $installed == "$promised" ]]
 expect $? "installed is not what docs/library.md says: $(diff <(echo "$promised") <(echo "$installed"))"
 
+# A library for a machine without a system asks for no library of one.
+make -sn VARIANT=cortex-m7 DESTDIR="$root" PREFIX=/bare install-library 2>&1 | grep -A3 '^sed .*bedplate.pc.in' \
+    >"$root/recipe"
+(mkdir -p "$root/bare/lib/pkgconfig" && . "$root/recipe") >"$root/said" 2>&1
+pc=$(cat "$root/bare/lib/pkgconfig/bedplate.pc")
+[[ $pc == *-lbedplate*-lm* && $pc != *@* && $pc != *-lpthread* && $pc != *-ldl* &&
+    $(cat "$root/usr/lib/pkgconfig/bedplate.pc") == *-lpthread*-ldl* ]]
+expect $? "bedplate.pc of cortex-m7: $pc $(cat "$root/said" "$root/recipe")"
+rm -r "$root/bare"
+
 # The smallest program: it trains two steps in memory of its own. Every header is also enough alone.
 cat >"$root/use.c" <<'C'
 #include <bedplate.h>

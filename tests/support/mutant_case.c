@@ -471,6 +471,16 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
     return BP_OK;
 }
 
+/* Of tokens the first of a sample has the sample's class, the others none. */
+static bp_status read_labels(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    (void)source;
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (first + i) % 10 == 0 ? (int32_t)((first + i) / 10 % 3) : -1;
+    }
+    return BP_OK;
+}
+
 static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
 {
     (void)source;
@@ -503,9 +513,9 @@ void mutant_case_open(const mutant_case *c, rig *r)
     if (c->spec.config.task != BP_TASK_CAUSAL_LM) {
         r->source.examples = SAMPLES;
         r->source.example = example;
+        r->source.labels = read_labels;
         r->feed.classes = c->spec.config.classes;
-        r->feed.kind =
-            c->spec.config.task == BP_TASK_MASKED_LM ? BP_LABELS_MASKED : BP_LABELS_CLASS;
+        r->feed.kind = bp_feed_labels(c->spec.config.task);
         r->feed.masking = (bp_masking){0.4, VOCABULARY - 1, {-1, -1, -1, -1}};
     }
     assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);

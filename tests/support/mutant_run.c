@@ -138,7 +138,11 @@ static bp_status run_rest(bp_runtime *runtime, const bp_feed *feed, mutant_trace
     if (runtime->spec.evaluate) {
         double loss = 0.0;
         uint64_t targets = 0;
-        BP_TRY(bp_runtime_evaluate(runtime, feed, 2, &loss, &targets));
+        bp_feed evaluated = *feed;
+        evaluated.batch = bp_spec_eval_batch(&runtime->spec);
+        evaluated.group = evaluated.batch;
+        BP_TRY(bp_feed_init(&evaluated, feed->error));
+        BP_TRY(bp_runtime_evaluate(runtime, &evaluated, 2, &loss, &targets));
         trace_part(trace, 1e-6);
         trace_value(trace, loss);
     }
