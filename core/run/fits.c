@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether a feed fits the plan that is to run over it. */
-#include "core/compile/input.h"
+#include "core/plan/input.h"
 #include "core/run/run_private.h"
 
 static const char where[] = "run";

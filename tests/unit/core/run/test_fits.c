@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layers/bert.h"
-#include "tests/support/rig.h"
+#include "layers/families/bert.h"
+#include "tests/fixtures/rig.h"
 
 enum { TOKENS = 200, ROWS = 10 };
 

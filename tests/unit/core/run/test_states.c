@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file/safetensors.h"
+#include "core/base/safetensors.h"
 #include "core/run/judge.h"
 #include "core/run/state.h"
 #include "device/host/host.h"
-#include "device/host/store_flash.h"
+#include "device/host/storage/store_flash.h"
 #include "device/host/trainer.h"
-#include "tests/support/rig.h"
-#include "tests/support/snapshot_desk.h"
+#include "tests/fixtures/rig.h"
+#include "tests/fixtures/snapshot_desk.h"
 
 enum { TOKENS = 64, ROOM = 1 << 16 };
 

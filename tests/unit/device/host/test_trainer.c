@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of a trainer as bytes one behind the other and as tensors, over tables made by hand: a
  * row of the arena, a frozen one behind its end, and another of the arena. Whole trainers are
- * tests/cli/test_emit_c.sh's. */
+ * tests/cli/plan/test_emit_c.sh's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/program/step.h"
+#include "core/ir/step.h"
 #include "device/host/kernel.h"
 #include "device/host/trainer.h"
 
@@ -142,9 +142,9 @@ static void integers_beyond_what_kernels_read(void **state)
         int32_t number;
         bool right;
     } cases[] = {{0, 0, true},         {0, VOCABULARY - 1, true}, {0, VOCABULARY, false},
-                {0, -1, false},       {0, INT32_MIN, false},     {0, INT32_MAX, false},
-                {1, -1, true},        {1, CLASSES - 1, true},    {1, CLASSES, false},
-                {2, INT32_MAX, true}, {2, INT32_MIN, true}};
+                 {0, -1, false},       {0, INT32_MIN, false},     {0, INT32_MAX, false},
+                 {1, -1, true},        {1, CLASSES - 1, true},    {1, CLASSES, false},
+                 {2, INT32_MAX, true}, {2, INT32_MIN, true}};
     for (uint32_t whole = 0; whole < 2; whole++) {
         const bp_trainer_plan made = walked_plan(whole != 0, true);
         const uint32_t micros = whole != 0 ? 1 : MICROS;
