@@ -36,7 +36,7 @@ OPT-mcdc-gcc   := -O0 -g1
 EXTRA-mcdc-gcc := -ftest-coverage -fcondition-coverage -fprofile-update=atomic -Wno-error
 HOSTOPT-mcdc-gcc := -fprofile-update=single
 CC-aarch64    := aarch64-linux-gnu-gcc
-EXTRA-aarch64 := -static -Wno-error -isystem tests/support/cross
+EXTRA-aarch64 := -static -Wno-error -isystem tests/fixtures/cross
 OPT-callgraph := -O0
 EXTRA-callgraph := -fcallgraph-info -Wno-error
 EXTRA-stack   := -fcallgraph-info=su -Wno-error
@@ -118,9 +118,9 @@ endif
 ifneq ($(ARCH),aarch64)
 LIBSRC  := $(filter-out %_neon.c %_sve.c,$(LIBSRC))
 endif
-BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(wildcard tools/bedplate/*.c))
+BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(sort $(wildcard tools/bedplate/*/*.c)))
 # tests/unit mirrors the source tree.
-TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit/tools/bedplate \
+TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) $(sort $(wildcard tests/unit/tools/bedplate/*)) \
                       tests/unit/fuzz tests/golden tests/fault tests/house))
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
 # and X_f16.o are the others'.
@@ -133,11 +133,11 @@ TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
-SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fixtures/*.c $(foreach d,formats kernels plans,tests/fixtures/$d/*.c)))
 TESTLIBS := -lcmocka -ljansson
 # Under an emulator only what compares kernels runs, and brings its own little cmocka.
 ifeq ($(VARIANT),aarch64)
-SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/support/kernel_%.o,$(SUPPORT)) \
+SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixtures/kernels/kernel_%.o,$(SUPPORT)) \
             $(BUILD)/tests/fixtures/cross/cmocka.o
 TESTLIBS :=
 endif
@@ -198,8 +198,8 @@ PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$
 $(PLAIN): HOST = $(if $(EXTRA),,-Os)
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
 LOOPS := $(if $(filter $(BARE),$(VARIANT)),,-O3 -fno-trapping-math)
-$(BUILD)/device/host/update/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
-$(addprefix $(BUILD)/core/number/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
+$(BUILD)/device/host/update/update_%.o $(BUILD)/device/host/x86/update_%.o $(BUILD)/device/host/arm/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
+$(addprefix $(BUILD)/core/ops/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
 # Nearly every x86-64 runs another form: there the portable one is the specification, and small.
 ifeq ($(ARCH),x86_64)
 $(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)
@@ -301,5 +301,5 @@ help:
 
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
--include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/tests/support/*.d) $(FUZZERS:=.d) \
+-include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
          $(wildcard $(BUILD)/tools/bench/*.d) $(BUILD)/tests/house/digest.d

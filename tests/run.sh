@@ -79,11 +79,11 @@ export build work limit
 scripts=''
 programs=''
 case $kind in
-all) scripts=$(compgen -G 'tests/*/test_*.sh') ;;
-cli | variant) scripts=$(compgen -G 'tests/cli/test_*.sh') ;;
+all) scripts=$(compgen -G 'tests/*/test_*.sh' && compgen -G 'tests/cli/*/test_*.sh') ;;
+cli | variant) scripts=$(compgen -G 'tests/cli/*/test_*.sh') ;;
 esac
 folders=.
-[[ $kind != numbers ]] || folders='/(device/host|core/number|optim)/'
+[[ $kind != numbers ]] || folders='/(device/host|core/ops|optim)/'
 [[ $kind == cli ]] ||
     programs=$(find "$build/tests" -name 'test_*' -type f | grep -vE '\.[a-z]+$' | grep -E "$folders" | LC_ALL=C sort)
 # Of the programs those first whose many threads wait for each other: at the end they would be waited for.
