@@ -9,7 +9,7 @@ DESTDIR ?=
 
 # The builds that tests compare. Warnings that come and go with an optimiser's passes are errors in
 # clang's only. HOSTOPT goes to device/host: kernels must end in a test's time. Lines (-g1) are all
-# that a report of a sanitizer names: test programs are a third as large, and compile in half the time.
+# that a report of a sanitizer names: test objects are a third as large, and compile in half the time.
 # The sanitizers' build counts what the tests run (make coverage): clang counts the source as it is written,
 # whatever the optimiser does, so that one run of all tests gives both.
 CC-clang      := clang
@@ -102,7 +102,7 @@ CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP
 ARCHIVES := $(if $(filter aarch64 riscv64,$(VARIANT)),,-l:libutf8proc.a -l:libz.a -l:libzstd.a)
 LDLIBS := $(ARCHIVES) -lm -lpthread -ldl
 
-# Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test program.
+# Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test.
 # Sorted: the order in which a file system lists its folders would be the order of the archive.
 LIBDIRS := $(sort $(shell find arena core layers optim device/host device/fabric device/cuda \
                    tools/formats -type d))
@@ -120,8 +120,7 @@ LIBSRC  := $(filter-out %_neon.c %_sve.c,$(LIBSRC))
 endif
 BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(sort $(wildcard tools/bedplate/*/*.c)))
 # tests/unit mirrors the source tree.
-TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) $(sort $(wildcard tests/unit/tools/bedplate/*)) \
-                      tests/unit/fuzz tests/golden tests/fault tests/house))
+TESTSRC := $(sort $(shell find tests/unit tests/golden tests/fault tests/house -name 'test_*.c' 2>/dev/null))
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
 # and X_f16.o are the others'.
 TYPED   := bias cross_entropy distill dropout embedding gelu layernorm elements_avx2 elements_avx512 \
@@ -132,7 +131,11 @@ TYPED   := bias cross_entropy distill dropout embedding gelu layernorm elements_
 TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o
+# All tests of a folder are one program, its suite; but for those that have to be programs of their own
+# (tests/suite.sh). Any other can be made one as well: make $(BUILD)/tests/unit/core/run/test_feed.
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
+ALONE   := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'A program of its own (tests/suite.sh)' $(TESTSRC) /dev/null))
+SUITES  := $(addsuffix suite,$(sort $(dir $(filter-out $(ALONE),$(TESTS)))))
 SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fixtures/*.c $(foreach d,formats kernels plans,tests/fixtures/$d/*.c)))
 TESTLIBS := -lcmocka -ljansson
 # Under an emulator only what compares kernels runs, and brings its own little cmocka.
@@ -228,6 +231,14 @@ $(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(LIB)
 	$(LINK) $(LDLIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
 	$(LINK) $(LDLIBS) $(TESTLIBS)
+# A folder's tests, and what they are linked with; the recipe is that of a test, of copies of its objects.
+SUITE = @CC='$(CC)' tests/suite.sh $@ '$(filter-out $(@D)/test_%,$(filter %.o %.a %.so.1,$^))' $(filter $(@D)/test_%.o,$^)
+LINK_SUITE = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) @$@.parts/list \
+             $(filter-out $(@D)/test_%,$(filter %.o,$^)) $(filter %.a,$^) $(1) && rm -r $@.parts
+$(foreach test,$(filter-out $(ALONE),$(TESTS)),$(eval $(dir $(test))suite: $(test).o))
+$(SUITES): $(BUILD)/tests/suite.o $(SUPPORT) $(LIB) tests/suite.sh
+	$(SUITE)
+	$(call LINK_SUITE,-o $@ $(LDLIBS) $(TESTLIBS))
 # A program of the house tests that must link without the test libraries, for any machine.
 $(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/fixtures/trial.o \
                              $(BUILD)/tests/fixtures/plans/plan_bytes.o $(LIB)
@@ -301,5 +312,5 @@ help:
 
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
--include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
+-include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) $(BUILD)/tests/suite.d \
          $(wildcard $(BUILD)/tools/bench/*.d) $(BUILD)/tests/house/digest.d

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs every test program of a build and every tests/*/test_*.sh, four at a time (JOBS; many do little
-# but wait), each with a temporary folder of its own in TMPDIR; names the slowest and ends with
-# `N passed, N failed`.
+# Runs every test of a build and every tests/*/test_*.sh, each in a process of its own (of the tests of a
+# folder that are one program, tests/suite.c, too), four at a time (JOBS; many do little but wait), each
+# with a temporary folder of its own in TMPDIR; names the slowest and ends with `N passed, N failed`.
 #
-#   tests/run.sh BUILD programs   the test programs alone
+#   tests/run.sh BUILD programs   the tests in C alone
 #   tests/run.sh BUILD numbers    those of the host's kernels, of formats of numbers and of update rules
 #   tests/run.sh BUILD cli        the scripts that run the program alone
 #   tests/run.sh BUILD variant    both of these, without the scripts that make builds of their own
@@ -14,7 +14,7 @@
 #
 # A test is an executable that prints cmocka's closing lines, or a line `N passed, N failed`; a line
 # `skipped: REASON` is passed on, and with exit code 77 it is all that a test has to say.
-# PTX_COVERED names the programs of which BUILD/ptx-coverage gets what they execute of the kernels' PTX.
+# PTX_COVERED names the tests of which BUILD/ptx-coverage gets what they execute of the kernels' PTX.
 # BP_TEST_SHORT=1 asks tests to keep the number of steps low.
 build=${1:-build/release}
 kind=${2:-all}
@@ -30,12 +30,14 @@ limit=7200
 run_one() {
     local number=$1 test=$2 name p f rc
     local out=$work/output.$number TIMEFORMAT='%R %U %S'
+    local command=("$test")
+    [[ $suites != *" $test "* ]] || command=("${test%/*}/suite" "${test##*/}")
     name=${test#"$build"/tests/}
     name=${name#tests/}
     mkdir -p "$work/tmp.$number"
     unset PTXVM_COVERAGE
     [[ " ${PTX_COVERED:-} " != *" $test "* ]] || export PTXVM_COVERAGE=$build/ptx-coverage/${test##*/}
-    { time BUILD=$build TMPDIR=$work/tmp.$number timeout "$limit" "$test" >"$out" 2>&1 </dev/null; } \
+    { time BUILD=$build TMPDIR=$work/tmp.$number timeout "$limit" "${command[@]}" >"$out" 2>&1 </dev/null; } \
         2>"$work/time.$number"
     rc=$?
     rm -rf "$work/tmp.$number"
@@ -73,7 +75,11 @@ note_cases() {
         s|^\[  SKIPPED \] ([A-Za-z_][A-Za-z0-9_]*)\$|$source\t\1\tskipped|p" "$out" | LC_ALL=C sort -u
 }
 export -f run_one note_cases
-export build work limit
+# What the suites of the folders have in them. A program of such a test that was made by itself may be older.
+suites=' '$(find "$build/tests" -name suite -type f 2>/dev/null | while read -r suite; do
+    "$suite" --list | sed "s|^|${suite%/*}/|"
+done | tr '\n' ' ')' '
+export build work limit suites
 
 # Scripts come first: they take longest.
 scripts=''
@@ -85,13 +91,14 @@ esac
 folders=.
 [[ $kind != numbers ]] || folders='/(device/host|core/ops|optim)/'
 [[ $kind == cli ]] ||
-    programs=$(find "$build/tests" -name 'test_*' -type f | grep -vE '\.[a-z]+$' | grep -E "$folders" | LC_ALL=C sort)
+    programs=$({ find "$build/tests" -name 'test_*' -type f ! -name '*.*'; printf '%s\n' $suites; } |
+        grep -E "$folders" | LC_ALL=C sort -u)
 # Of the programs those first whose many threads wait for each other: at the end they would be waited for.
 programs=$(grep -E '/test_(sharing|threads|evaluate_round)$' <<<"$programs")' '$(grep -vE '/test_(sharing|threads|evaluate_round)$' <<<"$programs")
 number=0
 for t in $scripts $programs; do
-    [[ -x $t && -f $t ]] || continue
-    # A program whose source is gone is left over from an earlier build.
+    [[ -x $t && -f $t || $suites == *" $t "* ]] || continue
+    # A test whose source is gone is left over from an earlier build.
     [[ $t == *.sh || -f ${t#"$build"/}.c ]] || continue
     number=$((number + 1))
     printf '%s\0%s\0' "$number" "$t"

@@ -2,13 +2,13 @@
 # The goals that prove: each ends with a line `N passed, N failed`. Included by the root Makefile.
 .PHONY: unit tests test test-variants clang sanitize tsan aarch64 riscv64 boards digests coverage covered fuzz fuzz-long fuzzers
 
-unit: $(TESTS)
+unit: $(SUITES) $(ALONE)
 tests: unit $(BUILD)/tests/house/digest $(BUILD)/tools/bench/exchange
 # Every test, of the build that ships.
 # What the tests of kernels execute of the PTX is counted on the way, for ptx-covered.
 test: all tests
 	@rm -rf $(BUILD)/ptx-coverage && mkdir -p $(BUILD)/ptx-coverage
-	@PTX_COVERED="$(PTX_COVERED)" tests/run.sh $(BUILD)
+	@PTX_COVERED="$(PTX_COVERED:%=$(BUILD)/tests/unit/device/cuda/%)" tests/run.sh $(BUILD)
 
 # What only another build can find; each part says what it adds. The last run beside each other: emulated
 # programs use one processor each. boards builds for what aarch64 and riscv64 have done with.
@@ -16,7 +16,7 @@ VARIANTS := clang sanitize covered aarch64,riscv64,boards/tsan,digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # clang: its vectors, fused sums and order of evaluation, optimised: the tests of what computes.
-CLANGED := $(foreach d,device/host core/ops optim,$(filter $(BUILD)/tests/unit/$d/%,$(TESTS)))
+CLANGED := $(foreach d,device/host core/ops optim,$(filter $(BUILD)/tests/unit/$d/%,$(SUITES) $(ALONE)))
 .PHONY: clanged
 clanged: $(CLANGED) $(BUILD)/tests/house/digest
 clang:

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,8 +29,8 @@ int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *te
 static char own_path[PATH_MAX]; /* "/tree/build/mcdc/tests/unit/arena/test_text" */
 static char written_to[2][PATH_MAX];
 
-/* The program's source without ".c", "tests/unit/arena/test_text"; NULL where it is none of ours.
- */
+/* The test's source without ".c", "tests/unit/arena/test_text"; NULL where it is none of ours. In a
+ * suite the test has its name from tests/suite.c. */
 static const char *cases_program(void)
 {
     const ssize_t length = readlink("/proc/self/exe", own_path, sizeof own_path - 1);
@@ -37,6 +38,12 @@ static const char *cases_program(void)
         return NULL;
     }
     own_path[length] = '\0';
+    const char *test = getenv("BP_SUITE_TEST");
+    char *last = strrchr(own_path, '/');
+    if (test != NULL && last != NULL && strcmp(last, "/suite") == 0) {
+        const size_t room = sizeof own_path - (size_t)(last + 1 - own_path);
+        (void)snprintf(last + 1, room, "%s", test);
+    }
     char *at = strstr(own_path, "/" FOLDER "tests/");
     return at == NULL ? NULL : at + sizeof "/" FOLDER - 1;
 }

@@ -12,7 +12,7 @@ FAKE_NCCL := $(BUILD)/ptxvm/nccl/libnccl.so.2
 $(FAKE_NCCL): $(wildcard tests/fixtures/nccl/*.[ch]) device/fabric/nccl_entries.def
 	@mkdir -p $(@D)
 	$(call say,"$(CC) tests/fixtures/nccl") $(CC) $(CFLAGS) -MF $@.d -fPIC -shared -Wl,-soname,$(@F) $(filter %.c,$^) -ldl -o $@
-$(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD) $(FAKE_NCCL)
+$(filter $(BUILD)/tests/unit/device/cuda/%,$(TESTS) $(SUITES)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD) $(FAKE_NCCL)
 
 # The same tests against the driver of the machine, and the benchmarks; with REHEARSE=1 on the
 # instrument, in small. Building counts towards its eight minutes, so the clock starts here.
@@ -21,7 +21,7 @@ GPU_BEGAN := $(shell date +%s)
 $(foreach header,xxhash utf8proc zlib zstd cmocka jansson,$(if $(wildcard /usr/include/$(header).h),,\
   $(warning no $(header).h: `make deps` installs it; without a network, `make gpu-bundle` elsewhere)))
 endif
-GPU_TESTS  := $(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS))
+GPU_TESTS  := $(filter $(BUILD)/tests/unit/device/cuda/%,$(SUITES) $(ALONE))
 GPU_BUNDLE ?= build/gpu-bundle
 .PHONY: gpu gpu-bundle
 gpu: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels

@@ -60,14 +60,17 @@ limited() {
 }
 
 tests_on_the_driver() {
-    local test began
-    for test in "$build"/tests/unit/device/cuda/$1; do
-        [[ -x $test && ! -d $test && $test != *.* ]] || continue
+    local folder=$build/tests/unit/device/cuda test command began
+    for test in $({ "$folder/suite" --list; ls "$folder" | grep -v '[.]'; } | LC_ALL=C sort -u); do
+        # shellcheck disable=SC2053
+        [[ $test == $1 ]] || continue
+        command=("$folder/suite" "$test")
+        "$folder/suite" --list | grep -qx "$test" || command=("$folder/$test")
         began=$(date +%s)
-        if limited 150 "${test##*/}" env BP_TEST_GPU=1 "$test" >"$work/out"; then
-            echo "ok      ${test##*/}, $(($(date +%s) - began)) s"
+        if limited 150 "$test" env BP_TEST_GPU=1 "${command[@]}" >"$work/out"; then
+            echo "ok      $test, $(($(date +%s) - began)) s"
         else
-            echo "FAILED  ${test##*/}"
+            echo "FAILED  $test"
             grep -v '^\[ *\(RUN\|OK\)' "$work/out" | tail -40 | sed 's/^/    /'
         fi
     done

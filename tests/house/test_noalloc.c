@@ -2,6 +2,7 @@
 /* After the seal nothing allocates: the allocator and the calls that ask the system for memory are
  * this file's own, and 20 steps, an evaluation and a generation must reach none of them. On a GPU
  * the driver may: what is called from inside its library is counted apart, and told. */
+/* A program of its own (tests/suite.sh). */
 #define _GNU_SOURCE 1 /* syscall */
 #include <execinfo.h>
 #include <link.h>

@@ -2,6 +2,7 @@
 /* Ranks use what was planned for each of them, and nothing else: every rank's arena lies between
  * two pages that may not be touched and holds a pattern where no buffer lies, and between two steps
  * no thread reaches the allocator, in every form of sharing. */
+/* A program of its own (tests/suite.sh). */
 #define _GNU_SOURCE 1 /* MAP_ANONYMOUS */
 #include <pthread.h>
 #include <setjmp.h>

@@ -23,15 +23,14 @@ ptx:
 
 # What the tests execute of the kernels' sources and instructions, on the instrument. ptx-covered: what the
 # last `make test` executed.
-PTX_COVERED := $(addprefix $(BUILD)/tests/unit/device/cuda/test_,kernels kernels16 tf32 hopper fp8 families update \
-                                                         device_training flip)
+PTX_COVERED := $(addprefix test_,kernels kernels16 tf32 hopper fp8 families update device_training flip)
 .PHONY: ptx-coverage ptx-covered
-ptx-coverage: $(PTX_COVERED)
+ptx-coverage: $(BUILD)/tests/unit/device/cuda/suite
 	@rm -rf $(BUILD)/ptx-coverage && mkdir -p $(BUILD)/ptx-coverage
-	@for t in $^; do PTXVM_COVERAGE=$(BUILD)/ptx-coverage/$$(basename $$t) $$t >/dev/null 2>&1 || \
+	@for t in $(PTX_COVERED); do PTXVM_COVERAGE=$(BUILD)/ptx-coverage/$$t $< $$t >/dev/null 2>&1 || \
 	    { echo "fails: $$t"; echo "0 passed, 1 failed"; exit 1; }; done
 	@tools/ptx/coverage.py $(BUILD)/ptx-coverage/*
 ptx-covered:
-	@for t in $(notdir $(PTX_COVERED)); do ls $(BUILD)/ptx-coverage/$$t.*.ptx >/dev/null 2>&1 || \
+	@for t in $(PTX_COVERED); do ls $(BUILD)/ptx-coverage/$$t.*.ptx >/dev/null 2>&1 || \
 	    { echo "$$t was not counted: make test does it"; echo "0 passed, 1 failed"; exit 1; }; done
 	@tools/ptx/coverage.py $(BUILD)/ptx-coverage/*

@@ -33,15 +33,19 @@ $(PTXVM_LIB): $(PTXVM_OBJ)
 	$(call say,"link $@") $(CC) $(OPT) $(EXTRA) -shared -Wl,-soname,libcuda.so.1 $^ -o $@ -lm -lpthread
 
 # The tests link the library itself; they find it beside them, wherever the build lies.
+PTXVM_LINK = $(PTXVM_LIB) -o $@ -Wl,-rpath,'$$ORIGIN/../../ptxvm' -lm -lcmocka
+PTXVM_SUITE := $(BUILD)/tests/ptxvm/suite
 $(PTXVM_TESTS): $(BUILD)/tests/ptxvm/%: $(BUILD)/tests/ptxvm/%.o $(PTXVM_SUPPORT) $(PTXVM_LIB)
-	$(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(PTXVM_LIB) -o $@ \
-	    -Wl,-rpath,'$$ORIGIN/../../ptxvm' -lm -lcmocka
+	$(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(PTXVM_LINK)
+$(PTXVM_SUITE): $(PTXVM_TESTS:=.o) $(BUILD)/tests/suite.o $(PTXVM_SUPPORT) $(PTXVM_LIB) tests/suite.sh
+	$(SUITE)
+	$(call LINK_SUITE,$(PTXVM_LINK))
 
 .PHONY: ptxvm ptxvm-tests ptxvm-test
 ptxvm: $(PTXVM_LIB)
-ptxvm-tests: $(PTXVM_TESTS)
-ptxvm-test: $(PTXVM_TESTS)
-	@for t in $(PTXVM_TESTS); do $$t || exit 1; done
-tests: $(PTXVM_TESTS)
+ptxvm-tests: $(PTXVM_SUITE)
+ptxvm-test: $(PTXVM_SUITE)
+	@for t in $(notdir $(PTXVM_TESTS)); do $< $$t || exit 1; done
+tests: $(PTXVM_SUITE)
 
 -include $(PTXVM_OBJ:.o=.d) $(PTXVM_TESTS:=.d) $(PTXVM_SUPPORT:.o=.d)

@@ -46,6 +46,19 @@ static const option table[] = {
     {"data-format", OPTION_CHOICE, READS_TEXTS | VERB_TOKENIZE, AT(data_format), 0, 0, "auto",
      "auto|text|jsonl|json|tsv|csv|f32|npy|cifar10|idx|imagefolder|llmc|nanogpt|bytes", false,
      "auto: by magic, then by ending; bytes: text, whatever bytes it holds"},
+    {"text-column", OPTION_TEXT, READS_VECTORS | VERB_REPLAY, AT(text_column), 0, 0, NULL, "NAME",
+     true,
+     "the column, or field of JSON lines, that is the text, where it has none of the usual names; "
+     "with --no-header its number, from 1 on"},
+    {"label-column", OPTION_TEXT, READS_VECTORS | VERB_REPLAY, AT(label_column), 0, 0, NULL, "NAME",
+     true, "the same for the label"},
+    {"no-header", OPTION_FLAG, READS_VECTORS | VERB_REPLAY, AT(no_header), 0, 0, "false", NULL,
+     true,
+     "the first row of a table holds data: label and text, unless the columns are given by number"},
+    {"label-form", OPTION_CHOICE, READS | VERB_REPLAY, AT(label_form), 0, 0, "auto",
+     "auto|multi-hot|classes", true,
+     "multi-label-classification: what a list of labels is, a 0 or 1 for each class or the classes "
+     "that hold; auto: what it can only be"},
     {"chat-template", OPTION_TEXT, READS | VERB_DISTILL | VERB_GENERATE | VERB_REPLAY,
      AT(chat_template), 0, 0, NULL, "NAME|FILE", true,
      "how conversations (JSON lines with `messages`, `conversations` or `instruction`) become "

@@ -16,7 +16,7 @@
 #include "tools/bedplate/record/record_read.h"
 #include "tools/bedplate/ranks/ranks.h"
 
-#define RECORD_FORMAT 1
+#define RECORD_FORMAT 2
 
 static const char where[] = "record";
 
@@ -318,8 +318,8 @@ void train_record_put_step(json_line *line, const bp_runtime *runtime, const bp_
     record_put_batch(line, &runtime->group);
     line_count(line, "valid", outcome->valid);
     line_exact(line, "loss", outcome->loss);
-    line_exact(line, "norm", outcome->norm);
-    line_exact(line, "rate", outcome->rate);
+    line_exact(line, "grad_norm", outcome->norm);
+    line_exact(line, "lr", outcome->rate);
     line_exact(line, "scale", outcome->scale);
     line_text(line, "outcome", word);
 }

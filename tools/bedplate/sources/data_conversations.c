@@ -218,6 +218,10 @@ bp_status data_conversations_open(data_set *set, data_files *files, session *s, 
 {
     bp_data_chat work;
     memory_block memory;
+    if (s->set->text_column != NULL) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the option says nothing about conversations", "--text-column");
+    }
     BP_TRY(data_token_path(set, s, files->path, name));
     BP_TRY(session_open_coder(s));
     if (s->coder.kind == CODER_TOKENIZER) {

@@ -14,6 +14,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/sources/data_answered.h"
 #include "tools/bedplate/sources/data_conversations.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_stored.h"
 #include "tools/bedplate/sources/data_tagged.h"
 #include "tools/bedplate/sources/data_tokenised.h"
@@ -206,6 +207,7 @@ static bp_status open_files(data_set *set, data_files *files, session *s, const 
     if (data_rows(&s->spec) != BP_CHAT_ROWS && files->data.format != BP_DATA_TOKENS) {
         BP_TRY(data_conversations_are(files, s, &are));
     }
+    BP_TRY(data_reading_check(s, files));
     return open_source(set, files, s, name);
 }
 
@@ -328,10 +330,22 @@ static bp_status open_parts(data_set *set, session *s, double share)
         return split(set, s, share);
     }
     if (s->set->eval_data.count > 0) {
+        set->held.judged = true;
         BP_TRY(open_files(set, &set->held, s, &s->set->eval_data, "eval.tokens"));
         set->eval = set->held.source;
     }
     return BP_OK;
+}
+
+/* Each part that is learned or evaluated has targets. What is packed is looked at when it is. */
+static bp_status check_targets(data_set *set, session *s)
+{
+    const uint32_t mixed = set->mixture.count;
+    for (uint32_t i = 0; i < mixed; i++) {
+        BP_TRY(data_check_targets(s, set->mixed[i]));
+    }
+    BP_TRY(mixed == 0 && !s->set->packing ? data_check_targets(s, set->train) : BP_OK);
+    return set->eval != NULL ? data_check_targets(s, set->eval) : BP_OK;
 }
 
 /* Of data that is refused nothing stays in a directory that was made for it. */
@@ -361,11 +375,20 @@ bp_status data_set_open(data_set *set, session *s)
                             "give either --eval-data or --validation-split", "--validation-split");
     }
     bp_status status = open_parts(set, s, share);
+    status = status == BP_OK ? check_targets(set, s) : status;
     coder_close(&s->coder);
     if (status != BP_OK && set->made) {
         data_set_forget(s);
     }
     return status;
+}
+
+bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets)
+{
+    return targets > 0 ? BP_OK
+                       : bp_error_set(&s->error, BP_ERR_DATA, where,
+                                      "the evaluation has no targets: nothing can be said of it",
+                                      source->name);
 }
 
 void data_files_close(data_files *files)

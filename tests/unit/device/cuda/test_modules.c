@@ -2,6 +2,7 @@
 /* Which text of a family of kernels a GPU gets: by family, working type and target, and sm_80's
  * where there is no other or the driver does not take it. This program brings its own table of
  * modules, with kernels that write down which text they are from. */
+/* A program of its own (tests/suite.sh). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* PTX that the driver cannot compile: its own words reach the error, and the whole of them the log.
  * This program brings its own table of modules, every one of which is the same bad text. */
+/* A program of its own (tests/suite.sh). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

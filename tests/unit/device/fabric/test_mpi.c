@@ -2,6 +2,7 @@
 /* Ranks as processes under mpirun of Open MPI and of MPICH: the cases that every fabric has to
  * meet (test_threads.c), and what happens to processes: killed, stopped, of other versions. This
  * program starts itself under both; a launcher that is not installed is skipped by name. */
+/* A program of its own (tests/suite.sh). */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread pool: every task once, by a worker of its own number, with any number of threads.
  * Built with -fsanitize=thread this is also the proof that it has no data race. */
+/* A program of its own (tests/suite.sh). */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <setjmp.h>

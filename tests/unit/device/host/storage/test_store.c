@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The POSIX store on a real file system; failures come from this file's own system calls, which
  * stand in front of libc's. */
+/* A program of its own (tests/suite.sh). */
 #define _DEFAULT_SOURCE /* syscall, mkdtemp */
 #include <setjmp.h>
 #include <stdarg.h>

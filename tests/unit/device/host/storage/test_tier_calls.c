@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tier below when the system refuses: this program has calls of its own in the system's place,
  * of which one fails, is interrupted, or does less than it was asked. */
+/* A program of its own (tests/suite.sh). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
