@@ -208,6 +208,7 @@ static bp_status open_files(data_set *set, data_files *files, session *s, const 
         BP_TRY(data_conversations_are(files, s, &are));
     }
     BP_TRY(data_reading_check(s, files));
+    BP_TRY(data_reading_ignored(s, files));
     return open_source(set, files, s, name);
 }
 
