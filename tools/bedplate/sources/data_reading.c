@@ -234,7 +234,7 @@ static void reading_keys(const data_files *files, uint32_t file, bool has[KEYS])
 
 bp_status data_reading_ignored(session *s, const data_files *files)
 {
-    const bp_labels kind = data_labels(&s->spec.config);
+    const bp_labels kind = bp_feed_labels(s->spec.config.task);
     const bool learns = (kind == BP_LABELS_NEXT_TOKEN || kind == BP_LABELS_MASKED) &&
                         s->spec.preference.kind == BP_PREFERENCE_NONE;
     for (uint32_t i = 0;
