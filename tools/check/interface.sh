@@ -36,6 +36,7 @@ bad=$(
         sed 's/$/: has no row in tests\/unit\/core\/run\/test_states.c, or a row and is not public/'
     nm --defined-only -P "$BUILD/libbedplate.a" 2>/dev/null | awk '$2 ~ /[A-Z]/ { print $1 }' |
         LC_ALL=C sort -u >"$made/defined"
+    grep -v '^bp_' "$made/defined" | grep '^[a-z]' | sed 's/^/in the library, and not bp_: /'
     LC_ALL=C comm -23 "$made/declared" "$made/defined" | sed 's/^/declared, and not in the library: /'
     [[ $(wc -l <"$made/declared") -gt 50 ]] || echo "too few declarations were found"
 
