@@ -110,9 +110,11 @@ static bp_feed made_up_feed(const bp_spec *spec, bp_source *source)
                     .batch = spec->batch,
                     .group = spec->batch * spec->accumulation,
                     .vocabulary = spec->config.vocabulary,
+                    .kind = bp_feed_labels(spec->config.task),
+                    .class_weights = spec->class_weights,
+                    .masking = {.probability = 0.15, .special = {-1, -1, -1, -1}},
                     .shuffle = true};
     if (spec->config.task >= BP_TASK_CLASSES) {
-        feed.kind = data_labels(&spec->config);
         feed.classes = spec->config.classes;
         source->examples = source->count / spec->sequence;
         source->example = made_up_row;
