@@ -61,7 +61,7 @@ typedef struct bp_snapshot {
     uint64_t step;
     const bp_state_tensor *tensors;
     size_t tensor_count;
-    bp_pairs keys; /* names of up to 200 bytes, unique */
+    bp_pairs keys; /* names of up to 200 bytes, unique; names and values are UTF-8 */
     const bp_blob *blobs;
     size_t blob_count;
     bp_state_io io;
@@ -120,9 +120,9 @@ typedef void (*bp_snapshot_damaged)(void *user, const char *path, const bp_error
 
 /* The newest snapshot that bp_snapshot_verify accepts. Damaged ones are reported to `damaged` (may
  * be NULL) and passed over. *any is false when there is none, which is BP_OK, as is an output
- * directory that does not exist. BP_ERR_FIT when one needs more scratch; BP_ERR_STORE when a call of
- * the storage failed: then a newer snapshot may be there, so nobody may begin anew or from an older
- * one. */
+ * directory that does not exist. BP_ERR_FIT when one needs more scratch; BP_ERR_STORE when a call
+ * of the storage failed: then a newer snapshot may be there, so nobody may begin anew or from an
+ * older one. */
 bp_status bp_snapshot_find(const bp_snapshot_place *place, bp_snapshot_damaged damaged, void *user,
                            bp_snapshot_found *found, bool *any) BP_MUST_CHECK;
 

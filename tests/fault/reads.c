@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* LD_PRELOAD: of the calls that read what lies under FAULT_UNDER (opening, looking up, listing,
  * reading, sizes), counted from 1, the FAULT_AT-th fails with the error number FAULT_CODE, and with
- * FAULT_EVER all later ones. FAULT_COUNT: a file that gets how many there were. */
+ * FAULT_EVER all later ones. FAULT_FILE: only files of that name. FAULT_COUNT: a file that gets how
+ * many there were. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -25,7 +26,9 @@ static int lies_there(const char *path)
 {
     const char *under = getenv("FAULT_UNDER");
     const size_t n = under != NULL ? strlen(under) : 0;
-    return n > 0 && strncmp(path, under, n) == 0 && (path[n] == '/' || path[n] == '\0');
+    const char *file = getenv("FAULT_FILE"), *slash = strrchr(path, '/');
+    return n > 0 && strncmp(path, under, n) == 0 && (path[n] == '/' || path[n] == '\0') &&
+           (file == NULL || (slash != NULL && strcmp(slash + 1, file) == 0));
 }
 
 static int fails(int there)
