@@ -2,7 +2,7 @@
 # Bedplate. `make` builds, `make demo` shows it, `make test` proves it; `make help` lists the rest.
 # `make VARIANT=clang` and the like build the same into build/clang with other flags; V=1 says which.
 SHELL   := /bin/bash
-VERSION := $(shell sed -n 's/^\#define BP_VERSION "\(.*\)"$$/\1/p' core/version.h)
+VERSION := $(shell sed -n 's/^\#define BP_VERSION "\(.*\)"$$/\1/p' core/base/version.h)
 comma   := ,
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -109,7 +109,7 @@ LIBDIRS := $(sort $(shell find arena core layers optim device/host device/fabric
 LIBSRC  := $(wildcard $(LIBDIRS:=/*.c))
 ifneq ($(filter $(BARE),$(VARIANT)),)
 LIBSRC  := $(filter-out device/fabric/% device/cuda/% tools/formats/% device/host/pool.c \
-             device/host/engine.c device/host/store_posix.c device/host/tier_posix.c,$(LIBSRC)) \
+             device/host/engine.c device/host/storage/store_posix.c device/host/storage/tier_posix.c,$(LIBSRC)) \
            $(wildcard device/bare/*.c)
 endif
 ifneq ($(ARCH),x86_64)
@@ -141,7 +141,7 @@ TESTLIBS := -lcmocka -ljansson
 # Under an emulator only what compares kernels runs, and brings its own little cmocka.
 ifeq ($(VARIANT),aarch64)
 SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/support/kernel_%.o,$(SUPPORT)) \
-            $(BUILD)/tests/support/cross/cmocka.o
+            $(BUILD)/tests/fixtures/cross/cmocka.o
 TESTLIBS :=
 endif
 # Counts apart what the cases that carry a requirement do (tests/assurance/README.md).
@@ -185,16 +185,16 @@ $(BUILD)/%_f16.o: ELEMENT := -DBP_BUILD_F16
 $(addprefix $(BUILD)/%_avx2,.o _bf16.o _f16.o): ISA := -mavx2 -mfma -mf16c
 $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -mavx512dq \
                                                         -mavx512vl -mfma -mprefer-vector-width=512
-$(BUILD)/device/host/matmul/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
-$(BUILD)/device/host/sha256_avx2.o: ISA += -msha
+$(BUILD)/device/host/x86/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
+$(BUILD)/device/host/x86/sha256_avx2.o: ISA += -msha
 SVE := -march=armv8.2-a+sve
-$(BUILD)/device/host/matmul/matmul_sve.o: ISA := $(SVE) $(if $(findstring clang,$(CC)),,-frename-registers)
-$(BUILD)/device/host/matmul/matmul_bf16_sve.o: ISA := $(SVE)+bf16 $(if $(findstring clang,$(CC)),,-frename-registers)
-$(BUILD)/device/host/matmul/matmul_bf16_neon.o: ISA := -march=armv8.2-a+bf16
+$(BUILD)/device/host/arm/matmul_sve.o: ISA := $(SVE) $(if $(findstring clang,$(CC)),,-frename-registers)
+$(BUILD)/device/host/arm/matmul_bf16_sve.o: ISA := $(SVE)+bf16 $(if $(findstring clang,$(CC)),,-frename-registers)
+$(BUILD)/device/host/arm/matmul_bf16_neon.o: ISA := -march=armv8.2-a+bf16
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # A tile's sums need nearly all registers: gcc would load what comes far ahead, and keep sums in memory.
 ifeq ($(findstring clang,$(CC)),)
-$(BUILD)/device/host/matmul/matmul_neon.o $(BUILD)/device/host/matmul/matmul_bf16_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)
+$(BUILD)/device/host/arm/matmul_neon.o $(BUILD)/device/host/arm/matmul_bf16_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)
 endif
 # What the program itself does is done once a run; what it measures with keeps its speed: 28 KB less.
 PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$(BINOBJ))
@@ -240,8 +240,8 @@ $(SUITES): $(BUILD)/tests/suite.o $(SUPPORT) $(LIB) tests/suite.sh
 	$(SUITE)
 	$(call LINK_SUITE,-o $@ $(LDLIBS) $(TESTLIBS))
 # A program of the house tests that must link without the test libraries, for any machine.
-$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/support/trial.o \
-                             $(BUILD)/tests/support/plan_bytes.o $(LIB)
+$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/fixtures/trial.o \
+                             $(BUILD)/tests/fixtures/plans/plan_bytes.o $(LIB)
 	$(LINK) $(LDLIBS)
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 	$(LINK) $(LDLIBS)

@@ -4,7 +4,7 @@
 #ifndef BP_DEVICE_DEVICES_H
 #define BP_DEVICE_DEVICES_H
 
-#include "core/program/device_options.h"
+#include "core/ir/device_options.h"
 
 /* Kernels in C on a pool of threads, in the caller's memory. Results depend neither on the number
  * of threads nor on the variant. */

@@ -7,7 +7,7 @@
 #ifndef BP_OPTIM_ADAFACTOR_H
 #define BP_OPTIM_ADAFACTOR_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* States "exp_avg_sq_row" and "exp_avg_sq_col" of a matrix, "exp_avg_sq" of a vector. */
 extern const bp_optimizer bp_optimizer_adafactor;

@@ -4,7 +4,7 @@
 #ifndef BP_OPTIM_ADAGRAD_H
 #define BP_OPTIM_ADAGRAD_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* State "sum". epsilon is 1e-10 unless given. */
 extern const bp_optimizer bp_optimizer_adagrad;

@@ -5,7 +5,7 @@
 #ifndef BP_OPTIM_ADAM_MINI_H
 #define BP_OPTIM_ADAM_MINI_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* States "exp_avg" and "exp_avg_sq" (one of each block). */
 extern const bp_optimizer bp_optimizer_adam_mini;

@@ -4,7 +4,7 @@
 #ifndef BP_OPTIM_ADEMAMIX_H
 #define BP_OPTIM_ADEMAMIX_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* --optim-args alpha (5), beta3 (0.9999), t_alpha and t_beta3 (0: no schedule); states
  * "exp_avg_fast", "exp_avg_slow", "exp_avg_sq". */

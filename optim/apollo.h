@@ -6,7 +6,7 @@
 #ifndef BP_OPTIM_APOLLO_H
 #define BP_OPTIM_APOLLO_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* States "exp_avg" and "exp_avg_sq" of the projection, and "norm". */
 extern const bp_optimizer bp_optimizer_apollo;

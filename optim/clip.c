@@ -2,7 +2,7 @@
 /* Gradient norm and decision as ops. */
 #include "optim/clip.h"
 
-#include "core/program/step.h"
+#include "core/ir/step.h"
 #include "optim/partials.h"
 
 static uint64_t partials_of(const bp_parameter *parameter)

@@ -4,7 +4,7 @@
 #ifndef BP_OPTIM_CLIP_H
 #define BP_OPTIM_CLIP_H
 
-#include "core/compile/emit.h"
+#include "core/plan/emit.h"
 
 /* Elements per partial sum: part of the norm's definition, since it fixes the order of additions.
  */

@@ -4,7 +4,7 @@
 #ifndef BP_OPTIM_LAMB_H
 #define BP_OPTIM_LAMB_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* States "exp_avg" and "exp_avg_sq". epsilon is 1e-6 unless given. */
 extern const bp_optimizer bp_optimizer_lamb;

@@ -4,7 +4,7 @@
 #ifndef BP_OPTIM_LARS_H
 #define BP_OPTIM_LARS_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* --optim-args momentum (0.9), trust_coefficient (0.001); state "momentum_buffer", which has the
  * learning rate in it, as in the paper. */

@@ -4,7 +4,7 @@
 #ifndef BP_OPTIM_LION_H
 #define BP_OPTIM_LION_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* State "exp_avg". beta2 is 0.99 unless given. */
 extern const bp_optimizer bp_optimizer_lion;

@@ -5,7 +5,7 @@
 #ifndef BP_OPTIM_MUON_H
 #define BP_OPTIM_MUON_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* States "momentum_buffer", or "exp_avg" and "exp_avg_sq". */
 extern const bp_optimizer bp_optimizer_muon;

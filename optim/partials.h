@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums over units of BP_CLIP_CHUNK elements, of which each rank forms those of what it owns and all
  * get all of them, in the order of the tensor: what is added up of them has the bits of one rank. A
- * unit of ownership holds whole ones (core/compile/shards.h). */
+ * unit of ownership holds whole ones (core/plan/passes/shards.h). */
 #ifndef BP_OPTIM_PARTIALS_H
 #define BP_OPTIM_PARTIALS_H
 
-#include "core/compile/emit.h"
+#include "core/plan/emit.h"
 
 /* One gather of the sums of all parameters that are due. */
 typedef struct bp_partials {

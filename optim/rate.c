@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "core/number/math.h"
+#include "core/base/math.h"
 
 #define PI                3.14159265358979323846
 #define TIMESCALE_DEFAULT 10000.0

@@ -6,7 +6,7 @@
 #ifndef BP_OPTIM_RATE_H
 #define BP_OPTIM_RATE_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* The peak, always. */
 double bp_rate_constant(const bp_rate_options *options, uint64_t step);

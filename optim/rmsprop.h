@@ -4,7 +4,7 @@
 #ifndef BP_OPTIM_RMSPROP_H
 #define BP_OPTIM_RMSPROP_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* --optim-args alpha (0.99), momentum (0); states "square_avg" and, with momentum,
  * "momentum_buffer". */

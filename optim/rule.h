@@ -5,8 +5,8 @@
 #ifndef BP_OPTIM_RULE_H
 #define BP_OPTIM_RULE_H
 
-#include "core/number/codec.h"
-#include "core/compile/optimizer.h"
+#include "core/ops/codec.h"
+#include "core/plan/optimizer.h"
 #include "optim/clip.h"
 
 #define BP_RULE_STATES      3    /* most states of a rule */
@@ -88,7 +88,7 @@ bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter);
 
 /* An optimizer of a rule: `suffix` follows the rule's name in the C name and in --optim. WHOLE for
  * the rules with a trust ratio, which need all of a tensor's gradient at once; FOLDS for those that
- * AdamA has a form of (core/number/update.h). */
+ * AdamA has a form of (core/ops/update.h). */
 #define BP_RULE_OPTIMIZER(rule_name, c_suffix, text, form_of, options)                             \
     BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false, false)
 #define BP_RULE_OPTIMIZER_FOLDS(rule_name, c_suffix, text, form_of, options)                       \

@@ -5,7 +5,7 @@
 #ifndef BP_OPTIM_SCHEDULE_FREE_H
 #define BP_OPTIM_SCHEDULE_FREE_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 
 /* States "z_less_y", "exp_avg_sq". adam-beta1 is above 0. */
 extern const bp_optimizer bp_optimizer_schedule_free_adamw;

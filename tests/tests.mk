@@ -95,10 +95,10 @@ SEED ?= 1
 soak: all
 	@tests/soak/run.sh $(BUILD) $(HOURS) $(SEED)
 
-# Every fault that the mutation test knows (tests/unit/core/program/test_mutants.c), family by family;
+# Every fault that the mutation test knows (tests/unit/core/ir/verify/test_mutants.c), family by family;
 # `make test` plants a share of them. An hour or two.
 .PHONY: mutants
 MUTANTS := gpt2 llama qwen2 bert mlp rnn
 mutants: $(MUTANTS:%=mutants-%)
-mutants-%: $(BUILD)/tests/unit/core/program/test_mutants
+mutants-%: $(BUILD)/tests/unit/core/ir/verify/test_mutants
 	BP_TEST_LONG=1 BP_TEST_MUTANTS="$*" $<

@@ -6,4 +6,4 @@ ARGS  ?=
 
 .PHONY: demo
 demo: $(BUILD)/bedplate $(BUILD)/tools/bench/order2
-	@tools/bedplate/demo.sh $(BUILD) '$(MODEL)' '$(DATA)' $(ARGS)
+	@tools/bedplate/app/demo.sh $(BUILD) '$(MODEL)' '$(DATA)' $(ARGS)

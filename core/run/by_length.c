@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The order of a feed whose groups have samples of like lengths. A file of its own, so that who
  * groups nothing links nothing of it. */
-#include "core/number/sort.h"
+#include "core/base/sort.h"
 #include "core/run/feed.h"
 
 static int compare_lengths(const void *a, const void *b)

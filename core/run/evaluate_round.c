@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/program/step.h"
+#include "core/ir/step.h"
 
 #define ROUND_ALIGNMENT 64
 

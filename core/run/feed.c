@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/number/forms.h"
-#include "core/number/random.h"
+#include "core/ops/forms.h"
+#include "core/base/random.h"
 
 static const char where[] = "feed";
 

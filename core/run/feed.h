@@ -16,8 +16,8 @@
 #ifndef BP_CORE_FEED_H
 #define BP_CORE_FEED_H
 
-#include "core/compile/column.h"
-#include "core/error.h"
+#include "core/plan/column.h"
+#include "core/base/error.h"
 
 #define BP_NO_LABEL UINT64_MAX /* of an example that has none: it is judged, and no target */
 

@@ -5,7 +5,7 @@
 #ifndef BP_CORE_GUARD_H
 #define BP_CORE_GUARD_H
 
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "core/run/handle.h"
 
 /* A plain record; zero is its first state. */

@@ -19,7 +19,7 @@
 #ifndef BP_CORE_HANDLE_H
 #define BP_CORE_HANDLE_H
 
-#include "core/compile/spec.h"
+#include "core/plan/spec.h"
 #include "core/run/feed.h"
 
 typedef struct bp_runtime bp_runtime;
@@ -166,7 +166,7 @@ bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index);
 
 /* Elements first .. first + count - 1 of parameter number `parameter` (order of publication, see
  * bp_runtime_weight) as fp32: put rounds and splits them into weight and master
- * (core/number/master.h), get joins them, exactly for the forms that are exact. */
+ * (core/ops/master.h), get joins them, exactly for the forms that are exact. */
 bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 const float *values, uint64_t count) BP_MUST_CHECK;
 bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,

@@ -3,7 +3,7 @@
  * Each value is a function of (seed, parameter, element), so those of a few are those of all. */
 #include <string.h>
 
-#include "core/number/random.h"
+#include "core/base/random.h"
 #include "core/run/runtime.h"
 
 #define PIECE BP_BLOCK_MOST /* values at once: whole blocks of 4 bits */

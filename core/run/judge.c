@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "core/run/run_private.h"
 
 static const char where[] = "judge";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The order of a feed whose data sets have shares of each epoch. A file of its own, so that who
  * mixes nothing links nothing of it. */
-#include "core/number/forms.h"
-#include "core/number/random.h"
+#include "core/ops/forms.h"
+#include "core/base/random.h"
 #include "core/run/feed.h"
 
 static const char where[] = "feed";

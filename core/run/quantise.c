@@ -2,7 +2,7 @@
 /* Weights on their way into codes, through the runtime's transfer piece. */
 #include <string.h>
 
-#include "core/number/convert.h"
+#include "core/ops/convert.h"
 #include "core/run/runtime.h"
 
 #define PIECE     32768 /* elements at once: whole blocks, whatever their size */

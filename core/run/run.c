@@ -3,7 +3,7 @@
  * stages tokens, uploads them and runs linked programs. */
 #include <string.h>
 
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "core/run/run_private.h"
 
 static const char where[] = "run";
@@ -415,7 +415,7 @@ bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
 }
 
 /* Whether so many ids go through prefill: several of one sequence, and the first of all where it
- * leaves what depends on weights alone (layers/magnitude.c). */
+ * leaves what depends on weights alone (layers/nodes/magnitude.c). */
 static bool run_prefills(const bp_runtime *runtime, uint32_t tokens)
 {
     return tokens > 1 || (runtime->position == 0 && runtime->spec.lora.magnitudes);

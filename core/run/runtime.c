@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/number/order.h"
-#include "core/program/verify.h"
+#include "core/base/order.h"
+#include "core/ir/verify/verify.h"
 #include "core/run/sorted.h"
 
 #define CARVE_ALIGNMENT 64

@@ -5,12 +5,12 @@
 #define BP_CORE_RUNTIME_H
 
 #include "arena/arena.h"
-#include "core/compile/compile.h"
-#include "core/compile/keep.h"
-#include "core/number/cascade.h"
-#include "core/program/link.h"
-#include "core/program/report.h"
-#include "core/program/step.h"
+#include "core/plan/compile.h"
+#include "core/plan/passes/keep.h"
+#include "core/ops/cascade.h"
+#include "core/ir/link.h"
+#include "core/ir/report.h"
+#include "core/ir/step.h"
 #include "core/run/handle.h"
 #include "core/run/judge.h"
 #include "core/run/shorter.h"
@@ -146,7 +146,7 @@ bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t
 bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
                            const void *from, size_t bytes) BP_MUST_CHECK;
 
-/* The same of the whole tensor that a buffer is this rank's part of (core/compile/shards.h).
+/* The same of the whole tensor that a buffer is this rank's part of (core/plan/passes/shards.h).
  * read_whole is called by all ranks at once with the same range, and gives all of them the bytes;
  * write_whole keeps what belongs here. */
 bp_status bp_runtime_read_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
@@ -166,7 +166,7 @@ bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset
 bp_status bp_runtime_state_write(bp_runtime *runtime, uint32_t i, uint64_t offset, const void *from,
                                  size_t bytes) BP_MUST_CHECK;
 
-/* The state digest's formula (core/number/digest.h) over the constant weights, the base of
+/* The state digest's formula (core/base/digest.h) over the constant weights, the base of
  * adapters, in the order of publication, which a model's configuration fixes. *there is false, and
  * *digest 0, when none is constant. Reads each of their bytes once, through the transfer piece. */
 bp_status bp_runtime_base_digest(bp_runtime *runtime, bool *there, uint64_t *digest) BP_MUST_CHECK;

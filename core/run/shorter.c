@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "core/compile/lengths.h"
-#include "core/number/order.h"
-#include "core/program/verify.h"
+#include "core/plan/lengths.h"
+#include "core/base/order.h"
+#include "core/ir/verify/verify.h"
 #include "core/run/runtime.h"
 
 #define CARVE_ALIGNMENT 64

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs for shorter sequences inside a runtime (core/compile/lengths.h): they lie in the places
+/* Programs for shorter sequences inside a runtime (core/plan/lengths.h): they lie in the places
  * that the padded programs' buffers have, so the arena stays what it is. */
 #ifndef BP_CORE_SHORTER_H
 #define BP_CORE_SHORTER_H
 
-#include "core/compile/compile.h"
-#include "core/program/link.h"
+#include "core/plan/compile.h"
+#include "core/ir/link.h"
 
 struct bp_runtime;
 

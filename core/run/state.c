@@ -2,8 +2,8 @@
 /* The persistent state: random initialisation, and reading and writing buffers from outside. */
 #include <string.h>
 
-#include "core/number/convert.h"
-#include "core/number/digest.h"
+#include "core/ops/convert.h"
+#include "core/base/digest.h"
 #include "core/run/runtime.h"
 
 static const char where[] = "state";

@@ -13,7 +13,7 @@
 #define BP_CORE_STATE_H
 
 #include "core/run/handle.h"
-#include "core/run/snapshot.h"
+#include "core/run/snapshot/snapshot.h"
 
 /* Tensors of the state of a runtime that is planned. */
 uint32_t bp_runtime_state_count(const bp_runtime *runtime);

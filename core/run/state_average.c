@@ -2,8 +2,8 @@
 /* Weights as evaluations use them and files for others hold them. */
 #include <math.h>
 
-#include "core/compile/optimizer.h"
-#include "core/number/codec.h"
+#include "core/plan/optimizer.h"
+#include "core/ops/codec.h"
 #include "core/run/runtime.h"
 
 bp_status bp_runtime_get_trained(bp_runtime *runtime, uint32_t parameter, uint64_t first,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tensors of which every rank has a part, as a whole. */
 #include "core/run/run_private.h"
-#include "core/run/snapshot_ranks.h"
+#include "core/run/snapshot/snapshot_ranks.h"
 
 #define WHOLE_RUN                                                                                  \
     (UINT64_C(1) << 20) /* bytes that a rank saves of a tensor that all have, at least */

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "core/number/fused.h"
+#include "core/base/fused.h"
 
 #if !defined(__FP_FAST_FMA)
 #define fma bp_fma

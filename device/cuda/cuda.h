@@ -12,7 +12,7 @@
 #ifndef BP_DEVICE_CUDA_CUDA_H
 #define BP_DEVICE_CUDA_CUDA_H
 
-#include "core/program/device.h"
+#include "core/ir/device.h"
 #include "device/devices.h"
 
 /* Why a GPU does not take an arena: found and wanted bytes go with it. */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 typedef int bp_cu_result; /* CUresult */
 typedef int bp_cu_device; /* CUdevice */

@@ -8,7 +8,7 @@
 #ifndef BP_DEVICE_CUDA_LAUNCH_H
 #define BP_DEVICE_CUDA_LAUNCH_H
 
-#include "core/program/device.h"
+#include "core/ir/device.h"
 
 #define BP_CUDA_LAUNCHES_MAX   5  /* most launches of one op */
 #define BP_CUDA_PARAMETERS_MAX 24 /* most parameters of one kernel */
@@ -149,7 +149,7 @@ uint64_t bp_cuda_table_bytes(bp_kernel kernel, uint32_t tuples);
  *     OFFSETS ..      of the row's operands, in bytes from BP_CUDA_BASE; all ones: absent
  *     TYPES           the bp_dtype of the first eight operands, a byte each
  *     SCALARS ..      the row's scalars as they are
- * `table` holds bp_cuda_table_bytes(). device/kernels/optimizer.cu reads it. */
+ * `table` holds bp_cuda_table_bytes(). device/cuda/kernels/optimizer.cu reads it. */
 #define BP_CUDA_RECORD_WORDS   28
 #define BP_CUDA_RECORD_OFFSETS 1
 #define BP_CUDA_RECORD_TYPES   10

@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_CUDA_PLAN_H
 #define BP_DEVICE_CUDA_PLAN_H
 
-#include "core/number/random.h"
+#include "core/base/random.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/ptx_table.h"
 
@@ -62,7 +62,8 @@ void bp_cuda_dropout(bp_cuda_plan *plan, int64_t site, double p);
 bool bp_cuda_wide(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch, uint64_t elements);
 
 /* The form of operands of the working type, or of operand `operand` with its own type, as
- * device/kernels/element.cuh reads it: the bp_dtype, and whether bp_cuda_wide(mask, pitch, 4). */
+ * device/cuda/kernels/element.cuh reads it: the bp_dtype, and whether bp_cuda_wide(mask, pitch, 4).
+ */
 #define BP_CUDA_FORM_WIDE 4u
 uint32_t bp_cuda_form(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch);
 uint32_t bp_cuda_form_of(const bp_cuda_plan *plan, uint32_t operand, uint32_t mask, uint64_t pitch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of what a teacher says, and of the loss against it: a block for each row. */
 #include "device/cuda/plan.h"
-#include "device/kernels/parameters.h"
+#include "device/cuda/kernels/parameters.h"
 
 #define ROW_THREADS  256 /* at least BP_DISTILL_MOST: each has one of the teacher's tokens */
 #define WIDE_THREADS 1024

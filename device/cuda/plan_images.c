@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of windows over images and of batch normalisation. */
 #include "device/cuda/plan.h"
-#include "device/kernels/parameters.h"
+#include "device/cuda/kernels/parameters.h"
 
 #define RUN_THREADS 256 /* an element each */
 #define COLUMNS     8   /* of a block that sums over rows, */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of what the update rules over whole matrices have beside their step. */
 #include "device/cuda/plan.h"
-#include "device/kernels/parameters.h"
+#include "device/cuda/kernels/parameters.h"
 
 #define RUN_THREADS  256
 #define RUN_ELEMENTS 1024

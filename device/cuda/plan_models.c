@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of what Llama and BERT have beside GPT-2: RMS norms, rotary positions, gated and other
  * activations, whole samples. */
-#include "core/number/tape.h"
+#include "core/ops/tape.h"
 #include "device/cuda/plan.h"
 
 #define RUN_THREADS    256 /* of an elementwise block, four elements each */

@@ -6,7 +6,7 @@
 
 #include "device/cuda/plan.h"
 
-/* Bits of a product kernel's `flags`, as device/kernels/matmul.cuh has them. */
+/* Bits of a product kernel's `flags`, as device/cuda/kernels/products/matmul.cuh has them. */
 #define TRANSPOSE_A  1u
 #define TRANSPOSE_B  2u
 #define ACCUMULATE   4u

@@ -2,9 +2,9 @@
 /* Launches of a step's end and their tables: the loss, the norm, the decision, updates. */
 #include <string.h>
 
-#include "core/number/update.h"
+#include "core/ops/update.h"
 #include "device/cuda/plan.h"
-#include "device/kernels/parameters.h"
+#include "device/cuda/kernels/parameters.h"
 
 #define RUN_THREADS  256
 #define RUN_ELEMENTS 1024
@@ -134,7 +134,7 @@ static uint64_t tuple_blocks(const bp_linked_op *op, uint32_t tuple)
     return bp_cuda_cut((int64_t)scalars[0], chunk_of(op, scalars));
 }
 
-/* What a list op runs, and its rule (core/number/update.h numbers rules in the order of their
+/* What a list op runs, and its rule (core/ops/update.h numbers rules in the order of their
  * rows). */
 static uint32_t list_function(bp_kernel kernel, uint32_t *rule)
 {

@@ -4,8 +4,8 @@
 #ifndef BP_DEVICE_CUDA_QUERY_H
 #define BP_DEVICE_CUDA_QUERY_H
 
-#include "core/error.h"
-#include "core/program/device.h"
+#include "core/base/error.h"
+#include "core/ir/device.h"
 
 #define BP_CUDA_NAME_MAX 96
 #define BP_CUDA_LOG_MAX  4096

@@ -5,7 +5,7 @@
 #ifndef BP_DEVICE_CUDA_RECORD_H
 #define BP_DEVICE_CUDA_RECORD_H
 
-#include "core/program/device.h"
+#include "core/ir/device.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 

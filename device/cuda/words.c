@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums over words where they lie: a launch of its own beside the programs, whose blocks leave their
  * parts in pinned memory. */
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "device/cuda/context.h"
 #include "device/cuda/ptx_table.h"
 

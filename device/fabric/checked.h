@@ -8,7 +8,7 @@
 #ifndef BP_DEVICE_FABRIC_CHECKED_H
 #define BP_DEVICE_FABRIC_CHECKED_H
 
-#include "core/program/fabric.h"
+#include "core/ir/fabric.h"
 
 #define BP_CHECKED_RANKS_MAX   128
 #define BP_CHECKED_FLIGHTS_MAX 8

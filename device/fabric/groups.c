@@ -3,7 +3,7 @@
 #include "device/fabric/groups.h"
 
 #include "arena/text.h"
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 
 static const char where[] = "fabric";
 

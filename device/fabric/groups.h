@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_FABRIC_GROUPS_H
 #define BP_DEVICE_FABRIC_GROUPS_H
 
-#include "core/program/fabric.h"
+#include "core/ir/fabric.h"
 
 /* BP_ERR_USAGE for a rank that is none of `size`, groups that are not ascending lists of ranks with
  * this rank among them, and `most` groups (with the group of all) or more. */

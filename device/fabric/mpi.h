@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "core/program/fabric.h"
+#include "core/ir/fabric.h"
 #include "device/fabric/launcher.h"
 #include "device/fabric/mpi_library.h"
 

@@ -6,7 +6,7 @@
 #ifndef BP_DEVICE_FABRIC_MPI_LIBRARY_H
 #define BP_DEVICE_FABRIC_MPI_LIBRARY_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "device/fabric/launcher.h"
 #include "device/fabric/tcp.h"
 

@@ -9,7 +9,7 @@
 #ifndef BP_DEVICE_FABRIC_NCCL_H
 #define BP_DEVICE_FABRIC_NCCL_H
 
-#include "core/program/fabric.h"
+#include "core/ir/fabric.h"
 #include "device/fabric/nccl_library.h"
 
 #define BP_NCCL_GROUPS_MAX 8 /* of one rank, the group of all included */

@@ -6,7 +6,7 @@
 #ifndef BP_DEVICE_FABRIC_NCCL_LIBRARY_H
 #define BP_DEVICE_FABRIC_NCCL_LIBRARY_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 typedef struct bp_nccl_comm_object *bp_nccl_comm;
 typedef struct bp_nccl_window_object *bp_nccl_window;

@@ -10,7 +10,7 @@
 
 #include <sys/socket.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "device/fabric/launcher.h"
 
 #define BP_TCP_RANKS_MAX    256

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "arena/text.h"
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "device/fabric/tcp.h"
 
 static const char where[] = "tcp";

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "arena/text.h"
-#include "core/number/random.h"
+#include "core/base/random.h"
 #include "device/fabric/groups.h"
 
 static const char where[] = "fabric";

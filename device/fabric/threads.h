@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "core/program/fabric.h"
+#include "core/ir/fabric.h"
 
 #define BP_THREADS_RANKS_MAX   16
 #define BP_THREADS_GROUPS_MAX  8 /* of one rank, the group of all included */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "arena/arena.h"
-#include "core/number/fused.h"
-#include "core/program/tier.h"
+#include "core/base/fused.h"
+#include "core/ir/tier.h"
 #include "device/host/device_private.h"
 #include "device/host/form_table.h"
 #include "device/host/join.h"

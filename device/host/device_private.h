@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the host device and the bare one share: the context, and all calls but those that choose
- * kernels. The contracts are those of bp_device's members (core/program/device.h). */
+ * kernels. The contracts are those of bp_device's members (core/ir/device.h). */
 #ifndef BP_DEVICE_HOST_DEVICE_PRIVATE_H
 #define BP_DEVICE_HOST_DEVICE_PRIVATE_H
 

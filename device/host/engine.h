@@ -4,7 +4,7 @@
 #ifndef BP_DEVICE_HOST_ENGINE_H
 #define BP_DEVICE_HOST_ENGINE_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "device/host/threads.h"
 
 #define BP_HOST_ENGINE_JOBS 16 /* posted and not yet begun; posting more waits */

@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_HOST_HOST_H
 #define BP_DEVICE_HOST_HOST_H
 
-#include "core/program/device.h"
+#include "core/ir/device.h"
 #include "device/devices.h"
 
 /* bp_device_host. open: BP_ERR_USAGE for more than BP_THREADS_MAX threads (0 counts as 1), an

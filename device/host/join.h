@@ -7,7 +7,7 @@
 #ifndef BP_DEVICE_HOST_JOIN_H
 #define BP_DEVICE_HOST_JOIN_H
 
-#include "core/program/device.h"
+#include "core/ir/device.h"
 
 #define BP_JOIN_RANK_MOST 64 /* terms of the product that is added */
 #define BP_JOIN_REACH     16 /* ops between the two, at most */

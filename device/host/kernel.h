@@ -10,7 +10,7 @@
 #ifndef BP_DEVICE_HOST_KERNEL_H
 #define BP_DEVICE_HOST_KERNEL_H
 
-#include "core/program/device.h"
+#include "core/ir/device.h"
 
 /* One tuple of a linked op, as addresses. */
 typedef struct bp_host_call {
@@ -45,11 +45,11 @@ struct bp_host_kernel {
  */
 #define BP_HOST_ELEMENTS 3
 
-/* bp_four_blocks (core/number/quantised.h) in a form's way. */
+/* bp_four_blocks (core/ops/quantised.h) in a form's way. */
 typedef void bp_host_codes(int64_t form, const float *values, uint64_t blocks, float *scales,
                            uint8_t *codes);
 
-/* bp_word_sum (core/number/digest.h) over whole words in a form's way. */
+/* bp_word_sum (core/base/digest.h) over whole words in a form's way. */
 typedef uint64_t bp_host_words(const void *bytes, size_t words, uint64_t from);
 
 /* One form of all kernels, by working type. Rows that are NULL fall back to the next slower form;

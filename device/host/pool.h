@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_HOST_POOL_H
 #define BP_DEVICE_HOST_POOL_H
 
-#include "core/program/device.h"
+#include "core/ir/device.h"
 #include "device/host/threads.h"
 
 /* Does tasks first .. last-1 as worker number `worker`. */

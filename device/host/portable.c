@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The portable form: every kernel of kernels.def in plain C. */
-#include "core/number/quantised.h"
+#include "core/ops/quantised.h"
 #include "device/host/forms.h"
 
 #define KERNEL(name) extern const bp_host_kernel bp_host_##name;
-#include "core/program/kernels.def"
+#include "core/ops/kernels.def"
 
 #define DECLARE(name)                                                                              \
     extern const bp_host_kernel bp_host_##name##_bf16;                                             \
@@ -20,7 +20,7 @@ const bp_host_form bp_host_portable = {
     "portable",
     {{
 #define KERNEL(name) &bp_host_##name,
-#include "core/program/kernels.def"
+#include "core/ops/kernels.def"
      },
      {BP_TYPED_KERNELS(TYPED) BP_TYPED_PORTABLE_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)
           BP_BUILT_PORTABLE_KERNELS(BF16)},

@@ -2,7 +2,7 @@
 /* Places of the host device: addresses in its arenas, bytes of the tier below. */
 #include <string.h>
 
-#include "core/program/tier.h"
+#include "core/ir/tier.h"
 #include "device/host/device_private.h"
 
 /* Rows of a table in the tier below. */

@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_HOST_SHA256_H
 #define BP_DEVICE_HOST_SHA256_H
 
-#include "core/number/sha256.h"
+#include "core/base/sha256.h"
 
 /* The same as bp_sha256_add, which is what runs where the processor has no instructions for it: 0.6
  * ns a byte instead of 3.4 (a loop of its own over 64 MiB, Sapphire Rapids class). */

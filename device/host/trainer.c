@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/number/fused.h"
-#include "core/program/step.h"
+#include "core/base/fused.h"
+#include "core/ir/step.h"
 #include "device/host/kernel.h"
 
 bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void *arena,

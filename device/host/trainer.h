@@ -13,9 +13,9 @@
 #ifndef BP_DEVICE_HOST_TRAINER_H
 #define BP_DEVICE_HOST_TRAINER_H
 
-#include "core/compile/column.h"
-#include "core/compile/spec.h"
-#include "core/run/snapshot.h"
+#include "core/plan/column.h"
+#include "core/plan/spec.h"
+#include "core/run/snapshot/snapshot.h"
 
 #define BP_TRAINER_ABSENT UINT32_MAX /* an operand that is not there */
 
@@ -108,7 +108,7 @@ typedef struct bp_trainer_outcome {
 
 /* Takes the arena, aligned to 8 bytes, and makes it zero. BP_ERR_FIT: it is smaller than the
  * plan's; BP_ERR_USAGE: it is not aligned; BP_ERR_DEVICE: this machine's arithmetic is another
- * (core/number/fused.h). */
+ * (core/base/fused.h). */
 bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void *arena,
                           uint64_t bytes) BP_MUST_CHECK;
 

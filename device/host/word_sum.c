@@ -2,7 +2,7 @@
 /* Sums over words, piece by piece. */
 #include "device/host/word_sum.h"
 
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 
 #define WORD_SUM_PIECE ((uint64_t)1 << 20) /* bytes of a task */
 

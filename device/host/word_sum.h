@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over words (core/number/digest.h) by all workers of a pool. */
+/* Sums over words (core/base/digest.h) by all workers of a pool. */
 #ifndef BP_DEVICE_HOST_WORD_SUM_H
 #define BP_DEVICE_HOST_WORD_SUM_H
 

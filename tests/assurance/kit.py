@@ -32,7 +32,7 @@ class Kit:
         self.out, self.build = out, build
         self.program = os.path.join(ROOT, build, "bedplate")
         self.archive = os.path.join(ROOT, build, "libbedplate.a")
-        self.version = re.search(r'BP_VERSION "(.*)"', tracing.read("core/version.h"))[1]
+        self.version = re.search(r'BP_VERSION "(.*)"', tracing.read("core/base/version.h"))[1]
         self.epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
         self.commit = os.environ.get("BEDPLATE_COMMIT", "unknown")
         self.requirements, self.tags, self.problems = tracing.load()
@@ -185,11 +185,11 @@ def chapter_faults(kit):
     except Missing:
         results = {}
     rows = [["class or test", "shown by", "result"]]
-    for line in tracing.read("tests/cli/test_hostile.sh").split("\n"):
+    for line in tracing.read("tests/cli/app/test_hostile.sh").split("\n"):
         found = re.match(r"#\s+(\d+) (.*?)\s{2,}(class_\w+)\s+(.*)", line)
         if found:
-            rows.append(["hostile files %s: %s" % (found[1], found[2]), "tests/cli/test_hostile.sh %s; %s" % (found[3], found[4]),
-                         results.get(("tests/cli/test_hostile.sh", "-"), "not run")])
+            rows.append(["hostile files %s: %s" % (found[1], found[2]), "tests/cli/app/test_hostile.sh %s; %s" % (found[3], found[4]),
+                         results.get(("tests/cli/app/test_hostile.sh", "-"), "not run")])
     for path, case in tracing.test_cases():
         if re.search(r"fault|hostile|damage|faulty|tests/soak|refused|patience", path) or re.search(r"may_fail|fail|power_cut|refused|hostile|lost", case):
             rows.append([case or os.path.basename(path), path, results.get((path, case or "-")) or results.get((path, "-"), "not run")])

@@ -34,7 +34,7 @@ if [[ -z ${BEDPLATE_COMMIT:-} ]]; then
     [[ -z $(git status --porcelain 2>/dev/null) ]] || BEDPLATE_COMMIT+=", with changes"
 fi
 export SOURCE_DATE_EPOCH BEDPLATE_COMMIT
-name=bedplate-$(sed -n 's/^#define BP_VERSION "\(.*\)"$/\1/p' core/version.h)-kit
+name=bedplate-$(sed -n 's/^#define BP_VERSION "\(.*\)"$/\1/p' core/base/version.h)-kit
 said=$(python3 tests/assurance/kit.py "$out/$name" "$BUILD" 2>&1)
 rc=$?
 counts=$(tail -1 <<<"$said")

@@ -290,7 +290,7 @@ def compile_file(path, text, places):
             return target, lost
         with open(source, "w", encoding="utf-8") as file:
             file.write(now)
-        extra = ["-O3", "-fno-trapping-math"] if path in ("core/number/convert.c", "core/number/quantised.c") else []
+        extra = ["-O3", "-fno-trapping-math"] if path in ("core/ops/convert.c", "core/ops/quantised.c") else []
         done = subprocess.run(["gcc", *FLAGS, *extra, "-c", source, "-o", target],
                               stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode == 0:

@@ -20,7 +20,7 @@ count() { # RC NAME [TEXT]
     fi
 }
 export SOURCE_DATE_EPOCH=1700000000 BEDPLATE_COMMIT=0123456789abcdef
-name=bedplate-$(sed -n 's/^#define BP_VERSION "\(.*\)"$/\1/p' core/version.h)-kit
+name=bedplate-$(sed -n 's/^#define BP_VERSION "\(.*\)"$/\1/p' core/base/version.h)-kit
 kit() { out=$(cd "$1" && BUILD=build/release KIT_OUT=build/kit tests/assurance/kit.sh assemble 2>&1) && rc=0 || rc=$?; }
 
 # A tree with results that are all passed, of this program; with coverage, and what else a goal leaves.
@@ -79,7 +79,7 @@ count $? "a second opinion of older sources is named, and is not there" "$out"
 # A goal that did not run, results of another program, results older than a source.
 rm -r "$one/build/prove"
 sed -i '1s/.*/# program 00/' "$one/build/release/results.tsv"
-touch -d '1 hour' "$one/core/error.c"
+touch -d '1 hour' "$one/core/base/error.c"
 kit "$one"
 [[ $rc -eq 0 && $out == *"proofs "*"missing  build/prove holds nothing: make prove"* && $out == *"of another program"* ]]
 count $? "what is missing is said" "$out"

@@ -28,9 +28,9 @@ if [[ -z ${BP_TEST_LONG:-} ]]; then
     tar cf - --exclude="$BUILD/tests" --exclude="$BUILD/stage" "$BUILD" | tar xpf - -C "$other"
     # Every folder, each form, and what is made on the way.
     (cd "$other/$BUILD" && rm -f bedplate libbedplate.a source_digest.c source_digest.o arena/plan.o core/run/feed.o \
-        core/error.o layers/gpt2.o optim/rate.o device/host/pool.o device/host/elements/gelu_bf16.o \
-        device/host/matmul/matmul_avx2.o device/host/transfer/words_avx512.o device/cuda/open.o device/fabric/tcp.o \
-        tools/formats/gguf_read.o tools/bedplate/main.o)
+        core/base/error.o layers/families/gpt2.o optim/rate.o device/host/pool.o device/host/elements/gelu_bf16.o \
+        device/host/x86/matmul_avx2.o device/host/x86/words_avx512.o device/cuda/open.o device/fabric/tcp.o \
+        tools/formats/gguf/gguf_read.o tools/bedplate/app/main.o)
 fi
 # The compiler itself, not what remembers its answers.
 made=$(cd "$other" && umask 027 && TZ=Asia/Kolkata LC_ALL=C LANG=tr_TR.UTF-8 CCACHE_DISABLE=1 USER=nobody make -s -j2 BUILD="$BUILD" all 2>&1)

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/file/storage.h"
-#include "tests/support/snapshot_desk.h"
+#include "core/base/storage.h"
+#include "tests/fixtures/snapshot_desk.h"
 
 static const char *const kind_names[FAULT_KINDS] = {"(open)",
                                                     "(create)",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: adapter_config.json. What is read is written in our own form, and that reads as
  * the same again. */
-#include "layers/llama.h"
+#include "layers/families/llama.h"
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/peft_config.h"
+#include "tools/formats/peft/peft_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: config.json, read as a configuration and copied with another element type. What
  * is copied is copied again the same way. */
-#include "tools/formats/family.h"
+#include "tools/formats/family/family.h"
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/hf_config.h"
-#include "tools/formats/hf_config_copy.h"
+#include "tools/formats/hf/hf_config.h"
+#include "tools/formats/hf/hf_config_copy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -3,7 +3,7 @@
  * to one answer. The first byte says what it is: t and c are tables with labels, T, C the same with
  * numbers for labels, l is JSON lines with labels, anything else JSON lines. */
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/data_documents.h"
+#include "tools/formats/data/data_documents.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

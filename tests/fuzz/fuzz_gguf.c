@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: the GGUF reader on any bytes; what it accepts must be consistent. */
-#include "layers/transformer.h"
+#include "layers/families/transformer.h"
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/gguf_family.h"
-#include "tools/formats/gguf_tokenizer.h"
+#include "tools/formats/gguf/gguf_family.h"
+#include "tools/formats/gguf/gguf_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

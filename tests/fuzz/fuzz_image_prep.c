@@ -3,7 +3,7 @@
  * was read gives sizes within the bounds that a resize has, or their refusal, for images of any
  * shape. */
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/image_prep.h"
+#include "tools/formats/images/image_prep.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -2,7 +2,7 @@
 /* libFuzzer target: an index of shards beside two good shards, a.safetensors with the tensors a and
  * b, and b.safetensors with the tensor c. */
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/hf_files.h"
+#include "tools/formats/hf/hf_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

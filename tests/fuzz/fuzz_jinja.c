@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/formats/jinja.h"
-#include "tools/formats/jinja_json.h"
-#include "tools/formats/unicode.h"
+#include "tools/formats/chat/jinja.h"
+#include "tools/formats/chat/jinja_json.h"
+#include "tools/formats/unicode/unicode.h"
 
 enum { ROOM = 1 << 21, TEXT = 1 << 14, SPANS = 16 };
 

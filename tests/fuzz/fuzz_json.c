@@ -2,7 +2,7 @@
 /* libFuzzer target: the JSON reader on any bytes, whole and in chunks, must come to one answer. */
 #include <stdlib.h>
 
-#include "core/file/json.h"
+#include "core/base/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

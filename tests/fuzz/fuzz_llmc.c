@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: the reader of llm.c models; what it accepts must lie inside the file. */
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/llmc_model.h"
+#include "tools/formats/llmc/llmc_model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -2,7 +2,7 @@
 /* libFuzzer target: numpy's arrays of any bytes, through windows of several sizes, must come to one
  * answer, and never be read beyond their file. */
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/data_npy.h"
+#include "tools/formats/data/data_npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

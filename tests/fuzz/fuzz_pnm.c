@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/data_pnm.h"
+#include "tools/formats/images/data_pnm.h"
 
 /* Number k of the image as the file has it, brought to 0 .. 255. */
 static uint8_t number_of(const bp_pnm *image, const uint8_t *bytes, uint64_t k)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: the safetensors reader on any bytes; what it accepts must be consistent. */
-#include "core/file/safetensors.h"
+#include "core/base/safetensors.h"
 #include "tests/fuzz/one_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);

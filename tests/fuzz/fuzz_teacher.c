@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: files of what a teacher says, as they are, and with the digests that they
  * should have, so that what lies behind is met. What is taken is of the model's tokens. */
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/teacher_file.h"
+#include "tools/formats/data/teacher_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/formats/tokenizer.h"
+#include "tools/formats/text/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

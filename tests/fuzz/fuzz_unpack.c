@@ -2,7 +2,7 @@
 /* libFuzzer target: packed files of any bytes; what is written lies behind what was written, and
  * never beyond the limit. */
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/unpack.h"
+#include "tools/formats/files/unpack.h"
 
 enum { MOST = 1 << 20 };
 

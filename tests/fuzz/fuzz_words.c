@@ -3,8 +3,8 @@
  * windows of several sizes, must come to one answer. The first byte says what it is: q is
  * questions, j is JSON of words, anything else columns. */
 #include "tests/fuzz/one_file.h"
-#include "tools/formats/data_squad.h"
-#include "tools/formats/data_words.h"
+#include "tools/formats/data/data_squad.h"
+#include "tools/formats/data/data_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file/store.h"
+#include "core/base/store.h"
 
 typedef struct one_content {
     const char *path; /* NULL in the first: whatever path no other has */

@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "tests/support/family_case.h"
-#include "tests/support/store_memory.h"
-#include "tools/formats/hf_weights.h"
-#include "tools/formats/peft_config.h"
+#include "tests/fixtures/plans/family_case.h"
+#include "tests/fixtures/store_memory.h"
+#include "tools/formats/hf/hf_weights.h"
+#include "tools/formats/peft/peft_config.h"
 
 enum { STEPS = 6 };
 

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "layers/mlp_model.h"
-#include "layers/rnn.h"
-#include "tests/support/reference.h"
+#include "layers/families/mlp_model.h"
+#include "layers/families/rnn.h"
+#include "tests/fixtures/kernels/reference.h"
 
 enum { SHAPE = 16 };
 

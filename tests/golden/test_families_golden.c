@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/family_case.h"
+#include "tests/fixtures/plans/family_case.h"
 
 enum { STEPS = 50 };
 

@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "layers/transformer.h"
+#include "layers/families/transformer.h"
 #include "optim/rate.h"
-#include "tests/support/config.h"
-#include "tests/support/golden.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/config.h"
+#include "tests/fixtures/golden.h"
+#include "tests/fixtures/rig.h"
 
 typedef struct reference {
     golden file;

@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
-#include "layers/cnn.h"
-#include "layers/vit.h"
-#include "tests/support/reference.h"
-#include "tools/formats/cnn_text.h"
-#include "tools/formats/family.h"
-#include "tools/formats/peft_choice.h"
+#include "layers/families/cnn.h"
+#include "layers/families/vit.h"
+#include "tests/fixtures/kernels/reference.h"
+#include "tools/formats/family/cnn_text.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/peft/peft_choice.h"
 
 #define FOLDER "tests/golden/images"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/family_case.h"
+#include "tests/fixtures/plans/family_case.h"
 
 enum { ROWS = 8 };
 

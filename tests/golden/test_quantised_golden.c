@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "core/number/cascade.h"
-#include "core/number/dtype.h"
-#include "core/number/quantised.h"
-#include "tests/support/golden.h"
+#include "core/ops/cascade.h"
+#include "core/base/dtype.h"
+#include "core/ops/quantised.h"
+#include "tests/fixtures/golden.h"
 
 enum { MATRICES = 6 };
 

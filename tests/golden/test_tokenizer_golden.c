@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/number/digest.h"
-#include "device/host/store_posix.h"
-#include "tools/formats/tokenizer.h"
+#include "core/base/digest.h"
+#include "device/host/storage/store_posix.h"
+#include "tools/formats/text/tokenizer.h"
 
 enum { DECODED = 1000, LINES = 10000, LINE_MAX = 4096, WORDS_MAX = 256, WORD_BYTES = 512 };
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/plan_bytes.h"
-#include "tests/support/trial.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/trial.h"
 
 static void *aligned(uint64_t bytes)
 {

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "tests/support/plan_bytes.h"
-#include "tests/support/trial.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/trial.h"
 
 #define PATTERN 0xa7
 

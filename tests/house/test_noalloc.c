@@ -21,10 +21,10 @@
 #include <cmocka.h>
 
 #include "device/cuda/cuda.h"
-#include "tests/support/instrument.h"
-#include "tests/support/own_allocator.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/trial.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/own_allocator.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/trial.h"
 
 #define MAPS_MOST  65536
 #define CUDA_STEPS 2

@@ -15,7 +15,7 @@ cp -r "$root/device/kernels" "$root/device/cuda" "$tree/device"
 cp -r "$root/tools/ptx" "$tree/tools"
 python=$(python3 -c 'import sys; print(sys.executable)')
 cd "$tree" || exit 1
-text=device/kernels/words.ptx
+text=device/cuda/kernels/words.ptx
 
 check() { PATH=$tree/bin "$python" -B tools/ptx/check.py 2>&1; }
 
@@ -45,10 +45,10 @@ plant() {
 
 out=$(check) && count yes || count no "refuses what is committed: $out"
 
-echo '/* another word */' >>device/kernels/words.cu
-refuses "run make ptx" device/kernels/words.cu
-echo '/* another word */' >>core/program/step.h
-refuses "run make ptx" core/program/step.h
+echo '/* another word */' >>device/cuda/kernels/words.cu
+refuses "run make ptx" device/cuda/kernels/words.cu
+echo '/* another word */' >>core/ir/step.h
+refuses "run make ptx" core/ir/step.h
 sed -i 's/^\.version .*/.version 8.0/' $text
 refuses ".version" $text
 sed -i 's/^\.target .*/.target sm_90/' $text
@@ -70,8 +70,8 @@ sed -i '0,/^\.visible/s//.extern .func vprintf();\n.visible/' $text
 refuses "elsewhere" $text
 sed -i '0,/^\.param .*,$/s//.param .align 8 .b8 many[5000],/' $text
 refuses "4352" $text
-rm device/kernels/loss.ptx
-refuses "loss" device/kernels/loss.ptx
+rm device/cuda/kernels/loss.ptx
+refuses "loss" device/cuda/kernels/loss.ptx
 cp $text device/kernels/other.ptx
 refuses "not in tools/ptx/modules" device/kernels/other.ptx
 head -c 600000 /dev/zero | tr '\0' '/' | fold -w 80 >>$text

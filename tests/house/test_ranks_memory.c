@@ -18,11 +18,11 @@
 #include <cmocka.h>
 
 #include "device/fabric/threads.h"
-#include "layers/gpt2.h"
+#include "layers/families/gpt2.h"
 #include "optim/adamw.h"
-#include "tests/support/own_allocator.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/own_allocator.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
 
 #define PATTERN 0xa7
 

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "layers/transformer.h"
-#include "tests/support/config.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/trial.h"
+#include "layers/families/transformer.h"
+#include "tests/fixtures/config.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/trial.h"
 
 static void *aligned(uint64_t bytes)
 {

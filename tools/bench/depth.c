@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "device/host/host.h"
-#include "layers/gpt2.h"
+#include "layers/families/gpt2.h"
 #include "optim/adamw.h"
 #include "tools/bench/bench_plan.h"
 

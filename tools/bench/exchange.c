@@ -19,12 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/program/cost.h"
+#include "core/ir/cost.h"
 #include "device/host/host.h"
 #include "optim/adamw.h"
 #include "tools/bench/bench_plan.h"
-#include "tools/formats/family.h"
-#include "tools/formats/preset.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/family/preset.h"
 
 #define RANKS_MOST 1024
 

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/program/device.h"
-#include "core/number/dtype.h"
-#include "core/number/random.h"
-#include "core/program/step.h"
+#include "core/ir/device.h"
+#include "core/base/dtype.h"
+#include "core/base/random.h"
+#include "core/ir/step.h"
 #include "device/cuda/context.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/hopper_tiles.h"

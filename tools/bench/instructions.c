@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/number/codec.h"
-#include "core/program/step.h"
+#include "core/ops/codec.h"
+#include "core/ir/step.h"
 #include "device/host/form_table.h"
 #include "device/host/vector/half.h"
 

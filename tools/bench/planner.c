@@ -10,13 +10,13 @@
 #include <time.h>
 
 #include "device/host/host.h"
-#include "layers/bert.h"
-#include "layers/gpt2.h"
-#include "layers/llama.h"
+#include "layers/families/bert.h"
+#include "layers/families/gpt2.h"
+#include "layers/families/llama.h"
 #include "optim/adamw.h"
 #include "tools/bench/bench_plan.h"
-#include "tools/formats/family.h"
-#include "tools/formats/preset.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/family/preset.h"
 
 #define NODES  200000u /* of exact search, as `bedplate plan` asks for */
 #define TRIALS 3       /* the fastest counts */

@@ -22,12 +22,12 @@
 #include "device/host/host.h"
 #include "device/host/peak.h"
 #include "device/host/pool.h"
-#include "device/host/store_posix.h"
+#include "device/host/storage/store_posix.h"
 #include "optim/adamw.h"
 #include "tools/bench/bench_plan.h"
-#include "tools/formats/family.h"
-#include "tools/formats/hf_config.h"
-#include "tools/formats/preset.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/hf/hf_config.h"
+#include "tools/formats/family/preset.h"
 
 #define ROWS_MOST    256
 #define NAME_BYTES   96

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/number/digest.h"
-#include "device/host/store_posix.h"
-#include "tools/formats/tokenizer.h"
+#include "core/base/digest.h"
+#include "device/host/storage/store_posix.h"
+#include "tools/formats/text/tokenizer.h"
 
 typedef enum mode { MODE_BENCH, MODE_IDS, MODE_DECODE } mode;
 

@@ -3,7 +3,7 @@
 # Arrows point one way: arena <- core <- {layers, optim, device} <- tools. Read from the includes.
 #
 # Headers of the system: the library proper gets those that only name types, limits, memory and exact
-# arithmetic, core xxHash, and tools/formats/unicode.c utf8proc, unpack.c zlib and libzstd; device/ talks to the system and gets any.
+# arithmetic, core xxHash, and tools/formats/unicode/unicode.c utf8proc, unpack.c zlib and libzstd; device/ talks to the system and gets any.
 # verifies house-3.8002
 bad=$(tools/check/sources.sh c | xargs awk '
     function owner(path) {
@@ -34,8 +34,8 @@ bad=$(tools/check/sources.sh c | xargs awk '
         split($0, part, /[<>]/)
         from = owner(FILENAME)
         if (!(from in may) || from == "device") next
-        if (FILENAME == "tools/formats/unicode.c" && part[2] == "utf8proc.h") next
-        if (FILENAME == "tools/formats/unpack.c" && (part[2] == "zlib.h" || part[2] == "zstd.h")) next
+        if (FILENAME == "tools/formats/unicode/unicode.c" && part[2] == "utf8proc.h") next
+        if (FILENAME == "tools/formats/files/unpack.c" && (part[2] == "zlib.h" || part[2] == "zstd.h")) next
         if (index(plain, " " part[2] " ") == 0 && !(from == "core" && part[2] == "xxhash.h"))
             print FILENAME ":" FNR ": <" part[2] "> is no header for the library; it may use" plain
     }')

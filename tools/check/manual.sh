@@ -27,7 +27,7 @@ bad=$(
         }' docs/bedplate.1 | LC_ALL=C sort | diff "$made/help" - |
         sed -n 's/^</only in the help: /p; s/^>/only in the man page: /p'
     # Every exit code that a status stands for is explained.
-    sed -nE 's/^ *\[BP_[A-Z]+(_[A-Z]+)?\] = \{".*", ([0-9]+)\},$/\2/p' core/error.c | sort -u |
+    sed -nE 's/^ *\[BP_[A-Z]+(_[A-Z]+)?\] = \{".*", ([0-9]+)\},$/\2/p' core/base/error.c | sort -u |
         while read -r code; do
             grep -qxF ".B $code" docs/bedplate.1 || echo "no word of exit code $code in docs/bedplate.1"
         done

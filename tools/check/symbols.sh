@@ -37,11 +37,11 @@ driver='dlopen dlsym dlclose dlerror clock_gettime nanosleep getpid setenv' # se
 own=$(nm --defined-only -P "$BUILD/libbedplate.a" 2>/dev/null | awk 'NF > 2 && $2 ~ /[A-Z]/ { print $1 }')
 bad=$(for object in $LIBOBJ; do
     allowed="$own $pure"
-    [[ $object != *tools/formats/unicode.o ]] || allowed="$allowed $characters"
-    [[ $object != *tools/formats/unpack.o ]] || allowed="$allowed $unpackers"
+    [[ $object != *tools/formats/unicode/unicode.o ]] || allowed="$allowed $characters"
+    [[ $object != *tools/formats/files/unpack.o ]] || allowed="$allowed $unpackers"
     [[ $object != *device/host/* && $object != *device/fabric/* ]] || allowed="$allowed $system"
     [[ $object != *device/fabric/* ]] || allowed="$allowed $ranks"
-    [[ $object != *device/host/tier_posix.o ]] || allowed="$allowed $tier"
+    [[ $object != *device/host/storage/tier_posix.o ]] || allowed="$allowed $tier"
     [[ $object != *device/host/cpu.o ]] || allowed="$allowed $tiles"
     [[ $object != *device/cuda/* ]] || allowed="$allowed $driver"
     nm -u -P "$object" | awk -v object="${object#"$BUILD"/}" -v allowed="$allowed" '

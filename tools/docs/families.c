@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "layers/vector.h"
-#include "tools/formats/family.h"
+#include "layers/heads/vector.h"
+#include "tools/formats/family/family.h"
 
 static const struct {
     const char *word; /* of --task */

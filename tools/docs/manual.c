@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/version.h"
-#include "tools/bedplate/options.h"
-#include "tools/bedplate/verbs.h"
+#include "core/base/version.h"
+#include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/verbs.h"
 #include "tools/docs/families.h"
 
 /* Text of a Markdown table's cell. */

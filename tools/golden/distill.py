@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The loss against a label and a teacher's top-k log-probabilities, as PyTorch computes it in float64, as a table
-in C for tests/unit/device/host/test_distill.c:
+in C for tests/unit/device/host/rows/test_distill.c:
 
     python tools/golden/distill.py >tests/golden/distill.def
 

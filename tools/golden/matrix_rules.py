@@ -5,7 +5,7 @@ double, after their papers' and authors' code (transformers' Adafactor, OpenLMLa
 Adam-mini, Keller Jordan's Muon, zhuhanqing's APOLLO, whose decay goes before the step here, as AdamW's).
 
 The gradient of a matrix W is W (I + K), that of a vector w / 2, so that each step depends on those
-before. APOLLO's projections are the counter generator's (core/number/random.h).
+before. APOLLO's projections are the counter generator's (core/base/random.h).
 
     python3 tools/golden/matrix_rules.py tests/golden/matrix_rules.safetensors
 """

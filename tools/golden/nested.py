@@ -77,8 +77,8 @@ def golden():
 
 
 GLUE = r"""
-#include "core/number/cascade.h"
-#include "core/number/quantised.h"
+#include "core/ops/cascade.h"
+#include "core/ops/quantised.h"
 void quantise(const float *values, uint64_t count, uint8_t *codes, uint8_t *scales, float *nested, float *offset)
 {
     static float absmax[1 << 20];

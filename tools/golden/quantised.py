@@ -19,7 +19,7 @@ quantised.safetensors: map.0, float32, create_dynamic_map(), and for each matrix
   back.<i>      float32  int8_vectorwise_dequant of them (small matrices)
 
 qlora_*.safetensors are those of families.py, with the weights as they are before they are quantised, and
-  quantised     int32    1 nf4, 2 nf4 with nested scales, 3 int8 (core/number/quantised.h)
+  quantised     int32    1 nf4, 2 nf4 with nested scales, 3 int8 (core/ops/quantised.h)
 """
 import bitsandbytes.functional as bnb
 import numpy as np

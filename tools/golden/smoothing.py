@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Losses with smoothed labels and weighted classes as PyTorch and transformers compute them in float64, as a
-table in C for tests/unit/device/host/test_loss_golden.c:
+table in C for tests/unit/device/host/rows/test_loss_golden.c:
 
     python tools/golden/smoothing.py >tests/golden/smoothing.def
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Blocks of floats as PyTorch rounds them to float8_e4m3fn, as a table in C for
-tests/unit/device/host/test_tape.c:
+tests/unit/device/host/elements/test_tape.c:
 
     python tools/golden/tape.py >tests/golden/tape.def
 

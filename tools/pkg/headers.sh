@@ -21,7 +21,7 @@ parts=$(for file in "${!target[@]}"; do
         echo "$needs $file"
     done || exit 1
 done | LC_ALL=C sort | tsort)
-version=$(sed -n 's/^#define BP_VERSION "\(.*\)"/\1/p' core/version.h)
+version=$(sed -n 's/^#define BP_VERSION "\(.*\)"/\1/p' core/base/version.h)
 
 # What a part says, without its guard, its place and the headers that it needs.
 body() {

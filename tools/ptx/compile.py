@@ -23,7 +23,7 @@ KERNELS = "device/kernels"
 WORK = "/tmp/bedplate-ptx"
 # Headers whose functions have no branches but loops: each inlined one is one place, at its first
 # line. What they inline themselves belongs to that place too.
-STRAIGHT = ("core/number/math_inline.h",) + tuple(
+STRAIGHT = ("core/base/math_inline.h",) + tuple(
     KERNELS + "/" + name for name in ("async.cuh", "attention_tensor.cuh", "attention_tile.cuh",
                                       "base.cuh", "double.cuh", "philox.cuh", "tensor.cuh"))
 FLAGS = ["-ptx", "-O3", "-fmad=false", "-lineinfo", "-I."]

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/ptxvm/async.h"
-#include "tools/ptxvm/matrix.h"
+#include "tools/ptxvm/exec/async.h"
+#include "tools/ptxvm/exec/matrix.h"
 
 enum { SLICE_NATURAL = 1 << 20, SLICE_SEEDED = 96 };
 

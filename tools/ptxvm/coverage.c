@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tools/ptxvm/driver.h"
+#include "tools/ptxvm/driver/driver.h"
 
 typedef struct line_hit {
     char *file;

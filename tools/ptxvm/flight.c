@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/ptxvm/driver.h"
+#include "tools/ptxvm/driver/driver.h"
 
 /* A copy that was queued and that the host has not waited for. */
 typedef struct flight {

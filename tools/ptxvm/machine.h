@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tools/ptxvm/memory.h"
-#include "tools/ptxvm/program.h"
+#include "tools/ptxvm/text/program.h"
 
 /* Results, by CUresult's numbers. */
 enum {

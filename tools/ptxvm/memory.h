@@ -3,7 +3,7 @@
 #ifndef PTXVM_MEMORY_H
 #define PTXVM_MEMORY_H
 
-#include "tools/ptxvm/program.h"
+#include "tools/ptxvm/text/program.h"
 #include "tools/ptxvm/race.h"
 
 typedef struct vm_allocation {

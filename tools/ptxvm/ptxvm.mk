@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # ptxvm: a libcuda.so.1 that runs PTX on the CPU, and its tests. Included by the root Makefile.
-PTXVM_SRC := $(filter-out tools/ptxvm/arith.c tools/ptxvm/arith_x86_64.c tools/ptxvm/arith_other.c,\
+PTXVM_SRC := $(filter-out tools/ptxvm/exec/arith.c tools/ptxvm/exec/arith_x86_64.c tools/ptxvm/exec/arith_other.c,\
              $(wildcard tools/ptxvm/*.c))
 PTXVM_OBJ := $(PTXVM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tools/ptxvm/arith_portable.o
 ifeq ($(ARCH),x86_64)
-PTXVM_OBJ += $(BUILD)/tools/ptxvm/arith_wide.o $(BUILD)/tools/ptxvm/arith_x86_64.o
+PTXVM_OBJ += $(BUILD)/tools/ptxvm/arith_wide.o $(BUILD)/tools/ptxvm/exec/arith_x86_64.o
 else
-PTXVM_OBJ += $(BUILD)/tools/ptxvm/arith_other.o
+PTXVM_OBJ += $(BUILD)/tools/ptxvm/exec/arith_other.o
 endif
 PTXVM_LIB := $(BUILD)/ptxvm/libcuda.so.1
 # The checks of every access are worth optimising hard.
@@ -14,15 +14,15 @@ PTXVM_CFLAGS := $(CFLAGS) $(if $(findstring -O2,$(OPT)),-O3) -fPIC -fvisibility=
 PTXVM_TESTS := $(patsubst tests/ptxvm/%.c,$(BUILD)/tests/ptxvm/%,$(wildcard tests/ptxvm/test_*.c))
 PTXVM_SUPPORT := $(BUILD)/tests/ptxvm/run.o $(BUILD)/tests/ptxvm/nvcc.o
 
-$(PTXVM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tools/ptxvm/arith_other.o \
-$(BUILD)/tools/ptxvm/arith_x86_64.o: $(BUILD)/%.o: %.c
+$(PTXVM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tools/ptxvm/exec/arith_other.o \
+$(BUILD)/tools/ptxvm/exec/arith_x86_64.o: $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,"$(CC) $<") $(CC) $(PTXVM_CFLAGS) -c $< -o $@
-$(BUILD)/tools/ptxvm/arith_portable.o: tools/ptxvm/arith.c
+$(BUILD)/tools/ptxvm/arith_portable.o: tools/ptxvm/exec/arith.c
 	@mkdir -p $(@D)
 	$(call say,"$(CC) $< portable") $(CC) $(PTXVM_CFLAGS) -DVM_ARITH_TABLE=vm_arith_portable \
 	    -DVM_MULTIPLY=vm_multiply_portable -c $< -o $@
-$(BUILD)/tools/ptxvm/arith_wide.o: tools/ptxvm/arith.c
+$(BUILD)/tools/ptxvm/arith_wide.o: tools/ptxvm/exec/arith.c
 	@mkdir -p $(@D)
 	$(call say,"$(CC) $< avx2") $(CC) $(PTXVM_CFLAGS) -O3 -mavx2 -mfma -DVM_ARITH_TABLE=vm_arith_avx2 \
 	    -DVM_MULTIPLY=vm_multiply_avx2 -c $< -o $@

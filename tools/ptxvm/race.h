@@ -8,7 +8,7 @@
 #ifndef PTXVM_RACE_H
 #define PTXVM_RACE_H
 
-#include "tools/ptxvm/types.h"
+#include "tools/ptxvm/text/types.h"
 
 /* One access: launch and block it belongs to, time, and thread with flags. */
 typedef struct vm_touch {

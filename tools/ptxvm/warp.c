@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/ptxvm/matrix.h"
+#include "tools/ptxvm/exec/matrix.h"
 #include "tools/ptxvm/warp.h"
 
 /* Instructions of a warp after which waiting lanes no longer wait, and another fragment runs. */

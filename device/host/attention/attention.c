@@ -6,8 +6,8 @@
  * al. (arXiv 2205.14135), so nothing of size T x T is kept. */
 #include "device/host/attention/attention.h"
 
-#include "core/number/math.h"
-#include "core/number/math_inline.h"
+#include "core/base/math.h"
+#include "core/base/math_inline.h"
 
 /* One head of one sample: where its rows lie, in elements. */
 typedef struct head {

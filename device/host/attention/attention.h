@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/number/math_inline.h"
+#include "core/base/math_inline.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"
 #include "device/host/elements/mask.h"

@@ -2,8 +2,8 @@
 /* Attention of new rows against a cache of keys and values, plain form. */
 #include <string.h>
 
-#include "core/number/math_inline.h"
-#include "core/program/step.h"
+#include "core/base/math_inline.h"
+#include "core/ir/step.h"
 #include "device/host/attention/attention.h"
 
 static uint64_t decode_tasks(const void *scalars)

@@ -6,7 +6,7 @@
  * panels, out = p v with v read in place. Causality cuts chains short: a tile's row r runs over r
  * more terms than its row 0 where chains end on the diagonal (`extra`), and where they begin on it,
  * they begin with products of zero, which leave the +0 that they start from. */
-#include "core/number/math.h"
+#include "core/base/math.h"
 #include "device/host/attention/attention.h"
 #include "device/host/forms.h"
 #include "device/host/elements/mask_vector.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of rotary positions. */
-#include "core/number/math.h"
-#include "core/program/step.h"
+#include "core/base/math.h"
+#include "core/ir/step.h"
 #include "device/host/kernel.h"
 #include "device/host/vector/lanes.h"
 

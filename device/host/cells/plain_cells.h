@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of recurrent cells, written once and compiled for every form (see plain_rows.h). Included
  * once per form, which defines BP_PLAIN(name). */
-#include "core/number/math_inline.h"
+#include "core/base/math_inline.h"
 #include "device/host/elements/plain.h"
 
 /* All four rows begin with `rows` and `width`. A task is a row. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* SwiGLU and the activations of core/number/activation.h; portable form. */
-#include "core/number/activation.h"
-#include "core/number/math_inline.h"
+/* SwiGLU and the activations of core/ops/activation.h; portable form. */
+#include "core/ops/activation.h"
+#include "core/base/math_inline.h"
 #include "device/host/elements/gated.h"
 #include "device/host/elements/plain.h"
 

@@ -2,7 +2,7 @@
 /* SwiGLU and the activations in vectors: the operations of activation.c, and of math_inline.h where
  * those are of one number. Included after a vector header, once per form and working type. */
 #include "device/host/elements/gated.h"
-#include "core/number/activation.h"
+#include "core/ops/activation.h"
 #include "device/host/forms.h"
 #include "device/host/vector/element_vector.h"
 #include "device/host/vector/lanes.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* GELU, dropout and bias gradients in vectors: the operations of gelu.c, dropout.c and bias.c.
  * Included after a vector header, once per form and working type. */
-#include "core/program/step.h"
+#include "core/ir/step.h"
 #include "device/host/vector/element_vector.h"
 #include "device/host/forms.h"
 #include "device/host/vector/lanes.h"

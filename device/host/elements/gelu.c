@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* GELU in its tanh form (Hendrycks and Gimpel, arXiv 1606.08415), plain form; the arithmetic is in
- * core/number/math_inline.h. */
-#include "core/number/math_inline.h"
+ * core/base/math_inline.h. */
+#include "core/base/math_inline.h"
 #include "device/host/vector/element.h"
 
 static uint64_t forward_tasks(const void *scalars)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Dropout masks for a run of elements of one sample (core/number/random.h). */
+/* Dropout masks for a run of elements of one sample (core/base/random.h). */
 #ifndef BP_DEVICE_HOST_MASK_H
 #define BP_DEVICE_HOST_MASK_H
 
-#include "core/number/random.h"
-#include "core/program/step.h"
+#include "core/base/random.h"
+#include "core/ir/step.h"
 
 typedef struct bp_mask {
     uint64_t seed;

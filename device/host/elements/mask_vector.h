@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dropout masks in vectors: sixteen Philox blocks at a time (core/number/random.h has the
+/* Dropout masks in vectors: sixteen Philox blocks at a time (core/base/random.h has the
  * generator). Included after a vector header. */
 #ifndef BP_DEVICE_HOST_MASK_VECTOR_H
 #define BP_DEVICE_HOST_MASK_VECTOR_H

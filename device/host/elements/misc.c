@@ -2,7 +2,7 @@
 /* Copies, slices of time, and poison. */
 #include <string.h>
 
-#include "core/program/step.h"
+#include "core/ir/step.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"
 

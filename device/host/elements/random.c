@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* First values of weights: random ones, and those that another op made. */
-#include "core/number/master.h"
-#include "core/number/random.h"
-#include "core/program/step.h"
+#include "core/ops/master.h"
+#include "core/base/random.h"
+#include "core/ir/step.h"
 #include "device/host/kernel.h"
 #include "device/host/vector/lanes.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The tape in 8 bits, written once and compiled for every form: plain C in blocks of 16 lanes.
  * Included once per form, which defines BP_PLAIN(name). A task is a row. */
-#include "core/number/tape.h"
-#include "core/number/tape_element.h"
+#include "core/ops/tape.h"
+#include "core/ops/tape_element.h"
 #include "device/host/elements/plain.h"
 
 /* The bits of the largest magnitude of a block. */

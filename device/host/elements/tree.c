@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over lanes, as one tree (core/compile/lanes.h). */
+/* Sums over lanes, as one tree (core/plan/passes/lanes.h). */
 #include <string.h>
 
-#include "core/program/step.h"
+#include "core/ir/step.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products in every transposition, with what follows them; plain form. */
-#include "core/number/math_inline.h"
+#include "core/base/math_inline.h"
 #include "device/host/vector/half.h"
 #include "device/host/kernel.h"
 #include "device/host/vector/lanes.h"

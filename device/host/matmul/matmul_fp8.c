@@ -3,8 +3,8 @@
  * cores make of them: a model in integers, which is the specification. */
 #include <string.h>
 
-#include "core/number/math_inline.h"
-#include "core/number/tape_element.h"
+#include "core/base/math_inline.h"
+#include "core/ops/tape_element.h"
 #include "device/host/kernel.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"

@@ -15,7 +15,7 @@
 #ifndef BP_DEVICE_HOST_MATMUL_LEAF_H
 #define BP_DEVICE_HOST_MATMUL_LEAF_H
 
-#include "core/number/fp8_element.h"
+#include "core/ops/fp8_element.h"
 #include "device/host/vector/half.h"
 
 /* Rows that are not there are row 0 again. The lines of the rows that come next are asked for: rows

@@ -13,7 +13,7 @@
 #ifndef BP_DEVICE_HOST_MATMUL_PACK_H
 #define BP_DEVICE_HOST_MATMUL_PACK_H
 
-#include "core/number/quantised.h"
+#include "core/ops/quantised.h"
 #include "device/host/vector/half.h"
 #include "device/host/kernel.h"
 

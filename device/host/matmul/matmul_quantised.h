@@ -3,8 +3,8 @@
 #ifndef BP_DEVICE_HOST_MATMUL_QUANTISED_H
 #define BP_DEVICE_HOST_MATMUL_QUANTISED_H
 
-#include "core/program/kernel.h"
-#include "core/number/quantised.h"
+#include "core/ops/kernel.h"
+#include "core/ops/quantised.h"
 #include "device/host/kernel.h"
 
 /* ldb is the width of b, which has no padding. */

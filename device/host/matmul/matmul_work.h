@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_HOST_MATMUL_WORK_H
 #define BP_DEVICE_HOST_MATMUL_WORK_H
 
-#include "core/number/quantised.h"
+#include "core/ops/quantised.h"
 #include "device/host/join.h"
 #include "device/host/matmul/matmul_pack.h"
 

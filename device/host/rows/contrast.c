@@ -3,8 +3,8 @@
  * there is the plain form only. */
 #include <math.h>
 
-#include "core/number/math.h"
-#include "core/program/step.h"
+#include "core/base/math.h"
+#include "core/ir/step.h"
 #include "device/host/kernel.h"
 
 #define UNIT_LEAST 1e-12

@@ -2,9 +2,9 @@
 /* Softmax cross-entropy over chunks of logits; plain form. */
 #include <string.h>
 
-#include "core/number/math.h"
-#include "core/number/math_inline.h"
-#include "core/program/step.h"
+#include "core/base/math.h"
+#include "core/base/math_inline.h"
+#include "core/ir/step.h"
 #include "device/host/vector/element.h"
 #include "device/host/rows/loss.h"
 

@@ -2,11 +2,11 @@
 /* The loss against a label and a teacher, and what a teacher says; plain form. */
 #include <string.h>
 
-#include "core/number/math.h"
-#include "core/number/math_inline.h"
+#include "core/base/math.h"
+#include "core/base/math_inline.h"
 #include "device/host/rows/distill_rows.h"
 
-#include "core/number/distill.h" /* which calls functions of the above */
+#include "core/ops/distill.h" /* which calls functions of the above */
 
 static float row_max(const bp_element *x, uint64_t count)
 {

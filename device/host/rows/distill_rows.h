@@ -4,7 +4,7 @@
 #ifndef BP_DEVICE_HOST_DISTILL_ROWS_H
 #define BP_DEVICE_HOST_DISTILL_ROWS_H
 
-#include "core/program/step.h"
+#include "core/ir/step.h"
 #include "device/host/vector/element.h"
 
 /* What the gradient of a row is made with: exp(x - most) * label + exp((x - most) / T) * teacher.

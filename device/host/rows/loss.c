@@ -2,7 +2,7 @@
 /* The sum of losses. */
 #include <string.h>
 
-#include "core/program/step.h"
+#include "core/ir/step.h"
 #include "device/host/kernel.h"
 
 static uint64_t sum_tasks(const void *scalars)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Lengths of the rows of adapted weights, written once and compiled for every form: plain C in
  * blocks of 16 lanes. Included once per form, which defines BP_PLAIN(name). */
-#include "core/number/quantised.h"
+#include "core/ops/quantised.h"
 #include "device/host/elements/plain.h"
 
 static uint64_t weight_norms_tasks(const void *scalars)

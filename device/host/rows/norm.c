@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The gradient norm in double, and the decision it leads to (core/program/step.h). */
+/* The gradient norm in double, and the decision it leads to (core/ir/step.h). */
 #include <math.h>
 
-#include "core/number/math.h"
-#include "core/program/step.h"
+#include "core/base/math.h"
+#include "core/ir/step.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/number/forms.h"
-#include "core/program/step.h"
+#include "core/ops/forms.h"
+#include "core/ir/step.h"
 #include "device/host/vector/element.h"
 
 /* The rows of a sample that count: token t from `first` on has the weight 1, or, of a weighted

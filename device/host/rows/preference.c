@@ -2,9 +2,9 @@
 /* The loss over pairs of rows: few numbers, in double and in order, so one task does it. */
 #include <string.h>
 
-#include "core/number/math.h"
-#include "core/number/preference.h"
-#include "core/program/step.h"
+#include "core/base/math.h"
+#include "core/ops/preference.h"
+#include "core/ir/step.h"
 #include "device/host/kernel.h"
 
 /* What all pairs of a micro-batch share. */

@@ -4,8 +4,8 @@
  * per form and working type. */
 #include <string.h>
 
-#include "core/number/math.h"
-#include "core/program/step.h"
+#include "core/base/math.h"
+#include "core/ir/step.h"
 #include "device/host/vector/element_vector.h"
 #include "device/host/forms.h"
 #include "device/host/rows/distill_rows.h"

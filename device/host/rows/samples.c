@@ -3,9 +3,9 @@
  * form only. */
 #include <string.h>
 
-#include "core/number/math.h"
-#include "core/compile/spec.h"
-#include "core/program/step.h"
+#include "core/base/math.h"
+#include "core/plan/spec.h"
+#include "core/ir/step.h"
 #include "device/host/vector/element.h"
 
 /* Rows of a sample. */

@@ -2,9 +2,9 @@
 /* The average that schedule_free is evaluated at. */
 #include <math.h>
 
-#include "core/number/codec.h"
-#include "core/number/convert.h"
-#include "core/number/master.h"
+#include "core/ops/codec.h"
+#include "core/ops/convert.h"
+#include "core/ops/master.h"
 #include "device/host/kernel.h"
 #include "device/host/update/update.h"
 #include "device/host/vector/half.h"

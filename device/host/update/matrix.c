@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "core/number/math.h"
-#include "core/program/step.h"
+#include "core/base/math.h"
+#include "core/ir/step.h"
 #include "device/host/kernel.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"

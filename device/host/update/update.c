@@ -2,7 +2,7 @@
 /* The factors of a step, and the trust ratio. */
 #include "device/host/update/update.h"
 
-#include "core/number/math.h"
+#include "core/base/math.h"
 #include "device/host/kernel.h"
 
 static double ademamix_beta3(const bp_update_scalars *s, double t)

@@ -4,8 +4,8 @@
 #ifndef BP_DEVICE_HOST_UPDATE_H
 #define BP_DEVICE_HOST_UPDATE_H
 
-#include "core/program/kernel.h"
-#include "core/number/update.h"
+#include "core/ops/kernel.h"
+#include "core/ops/update.h"
 
 /* Every update row's pointers, and what rows of norms have of them. */
 typedef struct bp_update_view {

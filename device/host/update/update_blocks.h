@@ -3,7 +3,7 @@
  * f32 into the first cache, the rule moves them, and they go back. What is f32 in memory is worked
  * on in place. Included once per form, after BP_UPDATE_ROW(name) says what a row's kernel is
  * called. */
-#include "core/number/random.h"
+#include "core/base/random.h"
 #include "device/host/kernel.h"
 #include "device/host/vector/lanes.h"
 #include "device/host/update/update_rules.h"

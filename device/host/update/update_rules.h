@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The update rules of core/number/update.h over one block, as loops that a compiler turns into
+/* The update rules of core/ops/update.h over one block, as loops that a compiler turns into
  * vectors. Included once per form of the host's kernels. */
 #ifndef BP_DEVICE_HOST_UPDATE_RULES_H
 #define BP_DEVICE_HOST_UPDATE_RULES_H
 
-#include "core/number/codec.h"
+#include "core/ops/codec.h"
 #include "device/host/update/update.h"
 
 /* w (count) and the states move; g is the clipped gradient. A state that is absent is NULL. */

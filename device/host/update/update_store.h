@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks of weights, masters and gradients to and from f32, as loops that a compiler turns into
- * vectors; element by element they do what core/number/master.h and core/number/dtype.h say.
+ * vectors; element by element they do what core/ops/master.h and core/base/dtype.h say.
  * Included once per form of the host's kernels. */
 #ifndef BP_DEVICE_HOST_UPDATE_STORE_H
 #define BP_DEVICE_HOST_UPDATE_STORE_H
 
-#include "core/number/codec_inline.h"
-#include "core/number/fp8_element.h"
-#include "core/number/master.h"
+#include "core/ops/codec_inline.h"
+#include "core/ops/fp8_element.h"
+#include "core/ops/master.h"
 
 /* Half precision to single: the exponent moves by a product that is exact, subnormals included. */
 static inline float from_f16(uint32_t half)
@@ -127,7 +127,7 @@ static inline void store_split8(const float *restrict from, uint32_t count,
     }
 }
 
-/* A block of at most 256 elements of core/number/fp8.h, group by group. */
+/* A block of at most 256 elements of core/ops/fp8.h, group by group. */
 static inline void load_fp8(const uint8_t *restrict codes, const uint16_t *restrict rest,
                             uint32_t count, float *restrict to)
 {
@@ -174,7 +174,7 @@ static inline void store_stochastic(const float *restrict from, const uint16_t *
     }
 }
 
-/* The bits of core/number/random.h's bp_rounding_bits for the elements of block number `block`:
+/* The bits of core/base/random.h's bp_rounding_bits for the elements of block number `block`:
  * generator j makes those of elements 4 j .. 4 j + 3 in the low halves of its words, and of the
  * four 128 further on in the high halves. */
 static inline void rounding_block(uint64_t key, uint32_t step, uint32_t stream, uint64_t block,

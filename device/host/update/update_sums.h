@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums of gradients in 8 bits, as loops that a compiler turns into vectors. Included once per form,
  * after BP_SUMS(name) says what a row's kernel is called. */
-#include "core/number/random.h"
-#include "core/program/step.h"
+#include "core/base/random.h"
+#include "core/ir/step.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"
 #include "device/host/update/update_store.h"

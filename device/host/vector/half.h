@@ -4,7 +4,7 @@
 #ifndef BP_DEVICE_HOST_HALF_H
 #define BP_DEVICE_HOST_HALF_H
 
-#include "core/number/dtype.h"
+#include "core/base/dtype.h"
 #include "device/host/kernel.h"
 
 /* The type of a call's operand, by its place in kernels.def. */

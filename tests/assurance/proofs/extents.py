@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""From core/program/kernels.def, two files of C for `make prove`: every formula of an extent as a function of
+"""From core/ops/kernels.def, two files of C for `make prove`: every formula of an extent as a function of
 its scalars, with a contract that says what it is in whole numbers, and a broken copy of each, in which one
 word is another. Constants, and sizes that another function makes, become parameters: any value.
 
@@ -14,7 +14,7 @@ WORDS = "IN OUT INOUT IN_OPTIONAL OUT_OPTIONAL INOUT_OPTIONAL".split()
 MACROS = ("#define KERNEL(name) @row name\n#define BLOCK(r, w, p) r @ w @ p\n#define FLAT(n) 1 @ n @ n\n" +
         "".join(f"#define {word}(x, type, ...) @extent x @ __VA_ARGS__ @end\n" for word in WORDS) +
         "#define OUT_OR_ADD(x, type, extent, flag) @extent x @ extent @end\n" +
-        '#include "core/program/kernels.def"\n')
+        '#include "core/ops/kernels.def"\n')
 EXACT = {"MUL": "({0} * {1})", "ADD": "({0} + {1})", "SUB": "({0} - {1})", "SELECT": "({0} != 0 ? {1} : {2})",
          "CEIL_DIV": "({0} / {1} + ({0} % {1} != 0 ? 1 : 0))"}
 SATURATING = {"MUL": "bp_size_mul({0}, {1})", "ADD": "bp_size_add({0}, {1})", "SUB": "bp_size_sub({0}, {1})",
@@ -106,7 +106,7 @@ def main():
                 tree = parse(part)
                 if not isinstance(tree, str):
                     formulas.setdefault(shown(tree, EXACT), (f"{row}_{operand}", tree))
-    head = f"/* Made of core/program/kernels.def: {len(formulas)} formulas of {extents} extents. */\n" \
+    head = f"/* Made of core/ops/kernels.def: {len(formulas)} formulas of {extents} extents. */\n" \
            '#include "size.acsl"\n\n'
     for path, change in (("extents.c", lambda tree: tree), ("extents-broken.c", broken)):
         with open(f"{sys.argv[1]}/{path}", "w", encoding="utf-8") as file:

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/arena_set.h"
+#include "tests/fixtures/plans/arena_set.h"
 
 static bp_interval shuffled[SET_MOST];
 /* verifies arena-6.72d9 */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "tests/support/arena_set.h"
+#include "tests/fixtures/plans/arena_set.h"
 
 static bp_plan_report solve(uint64_t seed, uint32_t count, uint32_t times, uint32_t height,
                             uint64_t nodes)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/arena_set.h"
+#include "tests/fixtures/plans/arena_set.h"
 
 /* Reads buffers, each written as size:lower-upper. */
 static void read_set(const char *text, uint32_t count)

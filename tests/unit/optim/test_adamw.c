@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* AdamW and clipping on a small model: one step against a plain double-precision loop, the clip
  * factor of clip_grad_norm_, steps that are skipped, bad options, tables that are too small. */
-#include "core/compile/optimizer.h"
+#include "core/plan/optimizer.h"
 #include "optim/adamw.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "optim/clip.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/rig.h"
 
 #define TOKENS 64
 

@@ -13,16 +13,16 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/compile/optimizer.h"
-#include "layers/embedding.h"
-#include "layers/inputs.h"
-#include "layers/loss.h"
+#include "core/plan/optimizer.h"
+#include "layers/nodes/embedding.h"
+#include "layers/nodes/inputs.h"
+#include "layers/heads/loss.h"
 #include "optim/adafactor.h"
 #include "optim/adam_mini.h"
 #include "optim/apollo.h"
 #include "optim/muon.h"
-#include "tests/support/golden.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/golden.h"
+#include "tests/fixtures/rig.h"
 
 enum { TOKENS = 120, STEPS = 12, LEARNED = 6, MIXES = 4, WIDTH = 8 };
 enum { TABLE = 0, FIRST = 1, MIX = FIRST + LEARNED, HEAD = MIX + MIXES, PARAMETERS };

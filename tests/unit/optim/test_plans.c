@@ -25,7 +25,7 @@
 #include "optim/rule.h"
 #include "optim/schedule_free.h"
 #include "optim/sgd.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/rig.h"
 
 #define TOKENS 131
 

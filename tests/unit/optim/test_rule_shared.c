@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "layers/transformer.h"
+#include "layers/families/transformer.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
-#include "tests/support/crew.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/crew.h"
+#include "tests/fixtures/rig.h"
 
 /* verifies ranks-3.d7df */
 static void trust_ratios_of_shares(void **state)

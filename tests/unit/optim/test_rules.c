@@ -9,13 +9,13 @@
 
 #include <cmocka.h>
 
-#include "core/number/codec.h"
-#include "core/number/master.h"
-#include "core/number/random.h"
-#include "core/program/step.h"
+#include "core/ops/codec.h"
+#include "core/ops/master.h"
+#include "core/base/random.h"
+#include "core/ir/step.h"
 #include "device/host/host.h"
-#include "tests/support/golden.h"
-#include "tests/support/update_desk.h"
+#include "tests/fixtures/golden.h"
+#include "tests/fixtures/kernels/update_desk.h"
 
 #define COUNT 300
 #define STEPS 50
@@ -323,7 +323,7 @@ static void stochastic_rounding_is_unbiased_and_repeats(void **state)
     }
 }
 
-/* The bits that a step adds are those of core/number/random.h, for any place in a parameter. */
+/* The bits that a step adds are those of core/base/random.h, for any place in a parameter. */
 /* verifies optim-3.3540 */
 static void rounding_bits_are_the_documented_ones(void **state)
 {

@@ -11,9 +11,9 @@
 
 #include "core/run/guard.h"
 #include "core/run/state.h"
-#include "layers/transformer.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
+#include "layers/families/transformer.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
 
 enum { TOKENS = 400, STEPS = 3 };
 

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/program/tier.h"
+#include "core/ir/tier.h"
 #include "core/run/state.h"
-#include "layers/transformer.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
+#include "layers/families/transformer.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
 
 enum { TOKENS = 400, STEPS = 2 };
 

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "layers/gpt2.h"
-#include "layers/rnn.h"
-#include "tests/support/config.h"
-#include "tests/support/rig.h"
+#include "layers/families/gpt2.h"
+#include "layers/families/rnn.h"
+#include "tests/fixtures/config.h"
+#include "tests/fixtures/rig.h"
 
 enum { SAMPLES = 5, SEQUENCE = 6, CLASSES = 3, VOCABULARY = 37 };
 

@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "core/run/sorted.h"
 #include "device/fabric/threads.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
 
 enum { EXAMPLES = 47, SEQUENCE = 10, CLASSES = 3, BATCH = 4, GROUPS = (EXAMPLES + 3) / BATCH };
 enum { TOKENS = EXAMPLES * (SEQUENCE + 1), RANKS_MOST = 8, LONG_WAIT = 600000 };

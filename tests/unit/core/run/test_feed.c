@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/run/feed.h"
-#include "tests/support/columns.h"
+#include "tests/fixtures/columns.h"
 
 #define TOKENS 103
 #define T      4

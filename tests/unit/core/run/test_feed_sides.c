@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/number/forms.h"
+#include "core/ops/forms.h"
 #include "core/run/feed.h"
 
 #define TOKENS 100

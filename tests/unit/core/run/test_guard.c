@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/run/guard.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/rig.h"
 
 enum { TOKENS = 300, SLICE = 1000 };
 

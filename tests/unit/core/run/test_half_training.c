@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "core/program/step.h"
-#include "tests/support/golden.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
-#include "tests/support/trial.h"
+#include "core/ir/step.h"
+#include "tests/fixtures/golden.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
+#include "tests/fixtures/trial.h"
 
 /* A trial in memory. */
 typedef struct session {

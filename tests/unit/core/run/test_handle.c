@@ -13,10 +13,10 @@
 
 #include "core/run/handle.h"
 #include "core/run/state.h"
-#include "core/version.h"
+#include "core/base/version.h"
 #include "device/devices.h"
-#include "tests/support/rig.h"
-#include "tests/support/store_memory.h"
+#include "tests/fixtures/rig.h"
+#include "tests/fixtures/store_memory.h"
 
 #define TOKENS  60
 #define SCRATCH (1 << 20)

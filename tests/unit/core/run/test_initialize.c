@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "device/host/host.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/rig.h"
 
 static const int32_t tokens[60] = {1, 2, 3};
 

@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "core/number/random.h"
+#include "core/base/random.h"
 #include "core/run/run_private.h"
 #include "device/host/host.h"
-#include "tests/support/flip.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/flip.h"
+#include "tests/fixtures/rig.h"
 
 enum { TOKENS = 400, STEPS = 4, TRIALS = 150 };
 

@@ -12,8 +12,8 @@
 
 #include "device/fabric/threads.h"
 #include "device/host/host.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
 
 #define RANKS     3
 #define LONG_WAIT 600000 /* ms: no test ends by it */

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/program/fabric.h"
+#include "core/ir/fabric.h"
 #include "core/run/state.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
 
 static uint32_t messages;
 

@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
-#include "core/compile/optimizer.h"
+#include "core/plan/optimizer.h"
 #include "core/run/state.h"
-#include "layers/transformer.h"
+#include "layers/families/transformer.h"
 #include "optim/schedule_free.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/rig.h"
 
 static const int32_t tokens[] = {1,  5,  9,  2,  7, 7, 3, 0, 4, 8, 6,
                                  11, 36, 20, 13, 1, 2, 3, 4, 5, 6, 7};

@@ -11,10 +11,10 @@
 
 #include "core/run/runtime.h"
 #include "device/host/host.h"
-#include "layers/gpt2.h"
+#include "layers/families/gpt2.h"
 #include "optim/adamw.h"
-#include "tests/support/config.h"
-#include "tests/support/plan_bytes.h"
+#include "tests/fixtures/config.h"
+#include "tests/fixtures/plans/plan_bytes.h"
 
 #define VOCABULARY 61
 #define TOKENS     4000

@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "layers/gpt2.h"
+#include "layers/families/gpt2.h"
 #include "optim/adamw.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
-#include "tests/support/crew.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/crew.h"
+#include "tests/fixtures/rig.h"
 
 #define RANKS_MOST CREW_MOST
 #define SMALL      65536 /* bytes of buckets of which a stage has many */

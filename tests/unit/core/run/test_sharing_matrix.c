@@ -13,12 +13,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "layers/llama.h"
-#include "layers/mlp_model.h"
+#include "layers/families/llama.h"
+#include "layers/families/mlp_model.h"
 #include "optim/adamw.h"
-#include "tests/support/config.h"
-#include "tests/support/crew.h"
-#include "tests/support/spec_case.h"
+#include "tests/fixtures/config.h"
+#include "tests/fixtures/crew.h"
+#include "tests/fixtures/plans/spec_case.h"
 
 static const char *const families[] = {"gpt2", "llama", "qwen3",   "gemma", "neox",
                                        "bert", "mlp",   "electra", "rnn"};

@@ -9,14 +9,14 @@
 
 #include <cmocka.h>
 
-#include "core/compile/lengths.h"
+#include "core/plan/lengths.h"
 #include "device/host/cpu.h"
 #include "device/host/host.h"
-#include "layers/bert.h"
-#include "layers/transformer.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
-#include "tests/support/spec_case.h"
+#include "layers/families/bert.h"
+#include "layers/families/transformer.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
+#include "tests/fixtures/plans/spec_case.h"
 
 enum { EXAMPLES = 40, SEQUENCE = 12, STEPS = 3, TOKENS = EXAMPLES * (SEQUENCE + 1) };
 

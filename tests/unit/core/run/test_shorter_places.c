@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "device/host/host.h"
-#include "layers/transformer.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/plan_made.h"
-#include "tests/support/rig.h"
+#include "layers/families/transformer.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/plans/plan_made.h"
+#include "tests/fixtures/rig.h"
 
 enum { SEQUENCE = 12 };
 

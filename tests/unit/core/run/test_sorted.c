@@ -9,8 +9,8 @@
 
 #include "core/run/sorted.h"
 #include "device/host/host.h"
-#include "layers/gpt2.h"
-#include "tests/support/rig.h"
+#include "layers/families/gpt2.h"
+#include "tests/fixtures/rig.h"
 
 enum { EXAMPLES = 47, SEQUENCE = 10, CLASSES = 3, VOCABULARY = 37, BATCH = 4 };
 enum { TOKENS = EXAMPLES * (SEQUENCE + 1), LOGITS = SEQUENCE * VOCABULARY };

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "core/run/state.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/rig.h"
 
 #define COUNT 768u /* 16 x 48, three blocks */
 

@@ -17,7 +17,7 @@
 #include "device/cuda/context.h"
 #include "device/cuda/share.h"
 #include "device/fabric/leave.h"
-#include "tests/support/instrument.h"
+#include "tests/fixtures/instrument.h"
 
 #define ARENA_BYTES (UINT64_C(4) << 20)
 #define COUNT       1000

@@ -13,15 +13,15 @@
 
 #include <cmocka.h>
 
-#include "core/run/snapshot.h"
+#include "core/run/snapshot/snapshot.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
 #include "device/fabric/leave.h"
-#include "layers/transformer.h"
-#include "tests/support/config.h"
-#include "tests/support/instrument.h"
-#include "tests/support/rig.h"
-#include "tests/support/store_memory.h"
+#include "layers/families/transformer.h"
+#include "tests/fixtures/config.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/rig.h"
+#include "tests/fixtures/store_memory.h"
 
 #define TOKENS     64
 #define STATES_MAX 64

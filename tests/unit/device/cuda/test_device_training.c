@@ -12,15 +12,15 @@
 
 #include <cmocka.h>
 
-#include "core/run/snapshot.h"
+#include "core/run/snapshot/snapshot.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
-#include "layers/transformer.h"
-#include "tests/support/config.h"
-#include "tests/support/instrument.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/rig.h"
-#include "tests/support/store_memory.h"
+#include "layers/families/transformer.h"
+#include "tests/fixtures/config.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
+#include "tests/fixtures/store_memory.h"
 
 #define TOKENS     400
 #define STEPS      20

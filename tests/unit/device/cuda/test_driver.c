@@ -18,7 +18,7 @@
 #include "device/cuda/launch.h"
 #include "device/cuda/query.h"
 #include "device/cuda/target.h"
-#include "tests/support/instrument.h"
+#include "tests/fixtures/instrument.h"
 
 static instrument on;
 

@@ -13,11 +13,11 @@
 
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
-#include "layers/bert.h"
-#include "layers/llama.h"
-#include "tests/support/config.h"
-#include "tests/support/instrument.h"
-#include "tests/support/rig.h"
+#include "layers/families/bert.h"
+#include "layers/families/llama.h"
+#include "tests/fixtures/config.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/rig.h"
 
 #define TOKENS  131
 #define SAMPLES 13

@@ -15,7 +15,7 @@
 
 #include "device/cuda/context.h"
 #include "device/fabric/leave.h"
-#include "tests/support/instrument.h"
+#include "tests/fixtures/instrument.h"
 
 #define DEVICE_BYTES (UINT64_C(1) << 20)
 #define HOST_BYTES   (UINT64_C(1) << 18)

@@ -10,12 +10,12 @@
 
 #include <cmocka.h>
 
-#include "core/number/digest.h"
-#include "core/number/random.h"
+#include "core/base/digest.h"
+#include "core/base/random.h"
 #include "device/cuda/cuda.h"
-#include "tests/support/flip.h"
-#include "tests/support/instrument.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/flip.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/rig.h"
 
 enum { TOKENS = 200, TRIALS = 12 };
 

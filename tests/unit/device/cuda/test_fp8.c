@@ -16,9 +16,9 @@
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
 #include "device/host/host.h"
-#include "tests/support/instrument.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/kernel_random.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
 
 #define ARENA_BYTES (UINT64_C(48) << 20)
 #define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 4u : 24u)

@@ -12,14 +12,14 @@
 
 #include <cmocka.h>
 
-#include "core/number/quantised.h"
-#include "core/program/step.h"
+#include "core/ops/quantised.h"
+#include "core/ir/step.h"
 #include "device/cuda/context.h"
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
-#include "tests/support/instrument.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/kernel_random.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
 
 #define ARENA_BYTES (UINT64_C(24) << 20)
 #define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))

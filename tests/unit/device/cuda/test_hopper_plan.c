@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/number/quantised.h"
+#include "core/ops/quantised.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/target.h"

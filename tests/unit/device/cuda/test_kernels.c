@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
-#include "core/program/step.h"
+#include "core/ir/step.h"
 #include "device/cuda/context.h"
 #include "device/host/host.h"
-#include "tests/support/instrument.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/kernel_random.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
 #define SEEDS       20
@@ -253,7 +253,7 @@ static void shapes_beyond_the_random_ones(void **state)
         (void)state;                                                                               \
         row_test(BP_KERNEL_##name);                                                                \
     }
-#include "core/program/kernels.def"
+#include "core/ops/kernels.def"
 
 /* Each row has a context of its own: a fault ends it. */
 static int open_devices(void **state)
@@ -280,7 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define KERNEL(name) cmocka_unit_test_setup_teardown(row_##name, open_devices, close_devices),
-#include "core/program/kernels.def"
+#include "core/ops/kernels.def"
         cmocka_unit_test_setup_teardown(shapes_beyond_the_random_ones, open_devices, close_devices),
     };
     if (!instrument_load(&driver)) {

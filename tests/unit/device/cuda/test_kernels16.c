@@ -12,15 +12,15 @@
 
 #include <cmocka.h>
 
-#include "core/number/dtype.h"
-#include "core/number/master.h"
-#include "core/number/quantised.h"
-#include "core/program/step.h"
+#include "core/base/dtype.h"
+#include "core/ops/master.h"
+#include "core/ops/quantised.h"
+#include "core/ir/step.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
-#include "tests/support/instrument.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/kernel_random.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
 #define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 4u : 10u)

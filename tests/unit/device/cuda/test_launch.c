@@ -12,7 +12,7 @@
 #include "device/cuda/launch.h"
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/target.h"
-#include "tests/support/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_case.h"
 
 static const bp_cuda_target target = {.capability = 80, .shared_limit = BP_CUDA_SHARED_LEAST};
 

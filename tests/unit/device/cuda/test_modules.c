@@ -16,7 +16,7 @@
 #include "device/cuda/context.h"
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
-#include "tests/support/instrument.h"
+#include "tests/fixtures/instrument.h"
 
 #define ARENA_BYTES (UINT64_C(1) << 16)
 #define SOURCE      4096

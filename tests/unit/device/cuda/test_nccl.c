@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "device/cuda/cuda.h"
-#include "tests/support/instrument.h"
-#include "tests/support/ranks.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/ranks.h"
 
 static instrument on;
 static bp_nccl_library nccl;

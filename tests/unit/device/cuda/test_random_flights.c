@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "device/cuda/cuda.h"
-#include "tests/support/instrument.h"
-#include "tests/support/random_flights.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/plans/random_flights.h"
 
 static instrument on;
 

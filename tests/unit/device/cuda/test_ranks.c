@@ -17,8 +17,8 @@
 
 #include "device/cuda/context.h"
 #include "device/fabric/leave.h"
-#include "tests/support/instrument.h"
-#include "tests/support/ranks.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/ranks.h"
 
 static instrument on;
 static const char *const variants[] = {"graph", "plain"};

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "device/cuda/context.h"
-#include "tests/support/instrument.h"
+#include "tests/fixtures/instrument.h"
 
 #define ARENA_BYTES (UINT64_C(1) << 20)
 #define COUNT       300

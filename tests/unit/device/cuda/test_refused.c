@@ -15,7 +15,7 @@
 #include "device/cuda/launch.h"
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
-#include "tests/support/instrument.h"
+#include "tests/fixtures/instrument.h"
 
 static const unsigned char text[] = ".version 7.4\n.target sm_80\n.address_size 64\n"
                                     ".visible .entry bad()\n{\n    fly.me.to.the.moon %r1;\n}\n";

@@ -13,10 +13,10 @@
 
 #include "device/cuda/context.h"
 #include "device/host/host.h"
-#include "tests/support/instrument.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/kernel_random.h"
-#include "tests/support/rig.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/rig.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
 #define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 7u : 20u)

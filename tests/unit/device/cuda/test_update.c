@@ -10,14 +10,14 @@
 
 #include <cmocka.h>
 
-#include "core/number/codec.h"
-#include "core/program/step.h"
+#include "core/ops/codec.h"
+#include "core/ir/step.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
-#include "tests/support/instrument.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/kernel_random.h"
-#include "tests/support/update_desk.h"
+#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/kernels/update_desk.h"
 
 #define MOST  1500
 #define STEPS 2

@@ -13,7 +13,7 @@
 
 #include "device/fabric/checked.h"
 #include "device/fabric/threads.h"
-#include "tests/support/unequal.h"
+#include "tests/fixtures/kernels/unequal.h"
 
 #define RANKS     4
 #define BYTES     4096

@@ -18,7 +18,7 @@
 
 #include "device/fabric/leave.h"
 #include "device/fabric/mpi.h"
-#include "tests/support/unequal.h"
+#include "tests/fixtures/kernels/unequal.h"
 
 #define MOST      8
 #define PIECE     1000 /* bytes */
@@ -543,7 +543,7 @@ static void a_missing_library_is_named(void **state)
     assert_true(bp_mpi_world_close(&world));
 }
 
-/* The third interface, in terms of MPICH (tests/support/mpi/abi.c): it works like the others; one
+/* The third interface, in terms of MPICH (tests/fixtures/mpi/abi.c): it works like the others; one
  * without threads is refused; and a message that MPI refuses ends all ranks. */
 /* verifies ranks-18.4f4a */
 static void the_standard_interface_is_understood(void **state)
@@ -558,7 +558,7 @@ static void the_standard_interface_is_understood(void **state)
     setenv("TMPDIR", "/tmp", 0);
     if (system("command -v mpirun.mpich cc >/dev/null") != 0 ||
         system("cc -shared -fPIC -O1 -D_POSIX_C_SOURCE=200809L -o $TMPDIR/libmpi_abi.so.1 "
-               "tests/support/mpi/abi.c -ldl") != 0) {
+               "tests/fixtures/mpi/abi.c -ldl") != 0) {
         print_message("skipped: no standard interface: mpirun.mpich or cc is not installed\n");
         return;
     }

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "device/fabric/leave.h"
 #include "device/fabric/mpi.h"
 

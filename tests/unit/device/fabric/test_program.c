@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "device/host/host.h"
-#include "tests/support/ranks.h"
+#include "tests/fixtures/ranks.h"
 
 #define LONG_WAIT RANKS_LONG_WAIT
 

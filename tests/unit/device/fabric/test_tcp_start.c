@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "core/number/digest.h"
+#include "core/base/digest.h"
 #include "device/fabric/tcp.h"
 
 enum { RANKS = 4, MAGIC = 0x62707431, WAIT_MS = 60000, SHORT_MS = 400 };

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "device/fabric/threads.h"
-#include "tests/support/unequal.h"
+#include "tests/fixtures/kernels/unequal.h"
 
 #define MOST      8    /* ranks of these tests */
 #define PIECE     1000 /* bytes */

@@ -11,15 +11,15 @@
 
 #include "device/devices.h"
 #include "device/host/kernel.h"
-#include "tests/support/plan_bytes.h"
-#include "tests/support/trial.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/trial.h"
 
 #define KERNEL(name) extern const bp_host_kernel bp_host_##name;
-#include "core/program/kernels.def"
+#include "core/ops/kernels.def"
 
 static const bp_kernel_row everything[] = {
 #define KERNEL(name) {#name, BP_F32, &bp_host_##name},
-#include "core/program/kernels.def"
+#include "core/ops/kernels.def"
     {NULL, BP_F32, NULL}};
 
 typedef struct found {

@@ -11,8 +11,8 @@
 
 #include "device/host/form_table.h"
 #include "device/host/host.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/kernel_random.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
 
 #define ARENA_BYTES  (UINT64_C(48) << 20)
 #define SEEDS        24

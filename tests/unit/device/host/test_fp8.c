@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "device/host/host.h"
-#include "tests/support/kernel_case.h"
-#include "tests/support/kernel_random.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
 
 #define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 8u : 30u)
 #define ARENA_BYTES (UINT64_C(24) << 20)

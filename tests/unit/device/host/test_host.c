@@ -14,7 +14,7 @@
 #include "device/host/host.h"
 #include "device/host/kernel.h"
 #include "device/host/pool.h"
-#include "tests/support/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_case.h"
 
 #define ARENA_BYTES 4096
 

@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "core/number/quantised.h"
+#include "core/ops/quantised.h"
 #include "device/host/form_table.h"
 #include "device/host/host.h"
 #include "device/host/join.h"
-#include "tests/support/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_case.h"
 
 #define ARENA_BYTES (UINT64_C(24) << 20)
 #define PLACE       (UINT64_C(2) << 20) /* of each operand its own part of the arena */

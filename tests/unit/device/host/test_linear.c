@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "core/number/quantised.h"
+#include "core/ops/quantised.h"
 #include "device/host/host.h"
 #include "device/host/matmul/matmul_pack.h"
-#include "tests/support/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_case.h"
 
 #define AT(c, kernel, name) kernel_case_at((c), 0, OPERAND(kernel, name))
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/number/quantised.h"
+#include "core/ops/quantised.h"
 #include "device/host/form_table.h"
 
 enum { VALUES = BP_BLOCK_MOST, BLOCKS = VALUES / BP_BLOCK_LEAST };

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/program/tier.h"
+#include "core/ir/tier.h"
 #include "device/host/engine.h"
 #include "device/host/host.h"
-#include "tests/support/hand_program.h"
+#include "tests/fixtures/plans/hand_program.h"
 
 #define COUNT  5000 /* floats of a buffer */
 #define BYTES  ((int64_t)COUNT * 4)

@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
-#include "core/number/codec.h"
-#include "core/number/codec_element.h"
-#include "core/number/random.h"
-#include "core/program/step.h"
+#include "core/ops/codec.h"
+#include "core/ops/codec_element.h"
+#include "core/base/random.h"
+#include "core/ir/step.h"
 #include "device/host/host.h"
-#include "tests/support/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_case.h"
 
 #define GROUP 32
 #define SUM   OPERAND(accumulate_codes, sum)

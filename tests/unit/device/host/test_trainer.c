@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of a trainer as bytes one behind the other and as tensors, over tables made by hand: a
  * row of the arena, a frozen one behind its end, and another of the arena. Whole trainers are
- * tests/cli/test_emit_c.sh's. */
+ * tests/cli/plan/test_emit_c.sh's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "core/compile/spec.h"
-#include "core/program/step.h"
+#include "core/plan/spec.h"
+#include "core/ir/step.h"
 #include "device/host/host.h"
-#include "tests/support/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_case.h"
 
 #define AT(c, kernel, name) kernel_case_at((c), 0, OPERAND(kernel, name))
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/number/digest.h"
-#include "core/number/random.h"
+#include "core/base/digest.h"
+#include "core/base/random.h"
 #include "device/host/form_table.h"
 #include "device/host/word_sum.h"
 

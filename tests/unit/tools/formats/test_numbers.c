@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/columns.h"
-#include "tests/support/numbers_desk.h"
+#include "tests/fixtures/columns.h"
+#include "tests/fixtures/formats/numbers_desk.h"
 
 typedef numbers_desk desk;
 

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file/storage.h"
-#include "core/number/master.h"
+#include "core/base/storage.h"
+#include "core/ops/master.h"
 #include "device/host/host.h"
-#include "tests/support/weights_desk.h"
+#include "tests/fixtures/formats/weights_desk.h"
 
 static const bp_hf_form plain = {.dtype = BP_F32};
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file/safetensors.h"
-#include "tests/support/weights_desk.h"
+#include "core/base/safetensors.h"
+#include "tests/fixtures/formats/weights_desk.h"
 
 /* verifies run-12.8667 */
 static void a_digest_that_is_none_is_refused(void **state)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* The digest of a planned graph. Fields are taken one by one, so neither padding nor the order of
+ * members counts. */
+#include <string.h>
+
+#include "core/base/digest.h"
+#include "core/ir/program.h"
+
+static void add_words(bp_digest *digest, const uint64_t *words, size_t count)
+{
+    bp_digest_add(digest, words, count * sizeof *words);
+}
+
+static void graph_digest_add_buffer(bp_digest *digest, const bp_graph *graph, uint32_t index)
+{
+    const bp_buffer *b = &graph->buffers[index];
+    const uint64_t words[] = {(uint64_t)b->class_of,
+                              (uint64_t)b->scope,
+                              (uint64_t)b->dtype,
+                              (uint64_t)b->space,
+                              b->bytes,
+                              (uint64_t)b->filled,
+                              b->program,
+                              b->lower,
+                              b->upper,
+                              b->offset,
+                              b->rank};
+    add_words(digest, words, sizeof words / sizeof words[0]);
+    add_words(digest, b->shape, b->rank);
+    const char *name = bp_graph_name(graph, index);
+    bp_digest_add(digest, name, strlen(name) + 1);
+}
+
+static void add_op(bp_digest *digest, const bp_graph *graph, const bp_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const uint64_t words[] = {(uint64_t)op->kernel, op->tuples};
+    add_words(digest, words, 2);
+    for (uint32_t i = 0; i < op->tuples * info->operand_count; i++) {
+        bp_ref ref = graph->refs[op->operand + i];
+        const uint64_t place[] = {ref.buffer, (uint64_t)ref.dtype, ref.offset};
+        add_words(digest, place, 3);
+    }
+    const bp_scalar *scalars = graph->scalars + op->scalar;
+    bp_digest_add(digest, scalars, op->tuples * info->scalar_count * sizeof *scalars);
+}
+
+/* A call of the fabric, without what hangs on the rank: the bytes of its own piece, and where among
+ * the scalars the pieces of all are. */
+static void graph_digest_add_call(bp_digest *digest, const bp_graph *graph, const bp_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_scalar *scalars = graph->scalars + op->scalar;
+    const uint64_t kernel = (uint64_t)op->kernel;
+    add_words(digest, &kernel, 1);
+    if (info->flight == BP_FLIGHT_WAIT) {
+        bp_digest_add(digest, scalars, sizeof *scalars); /* the ticket */
+    } else if (bp_fabric_has_pieces(op->kernel)) {
+        const bp_gather_pieces_begin_scalars *s = (const void *)scalars;
+        const uint64_t words[] = {(uint64_t)s->ticket, (uint64_t)s->ranks, (uint64_t)s->whole};
+        add_words(digest, words, sizeof words / sizeof words[0]);
+        bp_digest_add(digest, bp_fabric_pieces_of(s), (size_t)s->ranks * sizeof(bp_fabric_piece));
+    } else {
+        bp_digest_add(digest, scalars, info->scalar_count * sizeof *scalars);
+    }
+}
+
+/* Of ranks that share out the state, each with parts of its own, what must be the same: the tensors
+ * of the state, and the calls of the fabric. */
+static void graph_digest_add_shared(bp_digest *digest, const bp_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        const bp_buffer *b = &graph->buffers[i];
+        if (b->scope == BP_SCOPE_PERSISTENT) {
+            const uint64_t words[] = {(uint64_t)b->class_of, (uint64_t)b->dtype, b->part.whole};
+            const char *name = bp_graph_name(graph, i);
+            add_words(digest, words, sizeof words / sizeof words[0]);
+            add_words(digest, b->shape, b->rank);
+            bp_digest_add(digest, name, strlen(name) + 1);
+        }
+    }
+    for (uint32_t i = 0; i < graph->used.ops; i++) {
+        if (bp_kernel_describe(graph->ops[i].kernel)->engine == BP_ENGINE_FABRIC) {
+            graph_digest_add_call(digest, graph, &graph->ops[i]);
+        }
+    }
+}
+
+/* Whether a rank has parts of tensors, or sends other pieces than the others. */
+static bool graph_digest_shares(const bp_graph *graph)
+{
+    bool shares = false;
+    for (uint32_t i = 0; i < graph->used.buffers && !shares; i++) {
+        shares = graph->buffers[i].part.whole > 0;
+    }
+    for (uint32_t i = 0; i < graph->used.ops && !shares; i++) {
+        shares = bp_fabric_has_pieces(graph->ops[i].kernel);
+    }
+    return shares;
+}
+
+uint64_t bp_graph_digest(const bp_graph *graph)
+{
+    bp_digest digest;
+    bp_digest_begin(&digest, 0);
+    if (graph_digest_shares(graph)) {
+        graph_digest_add_shared(&digest, graph);
+        return bp_digest_end(&digest);
+    }
+    for (uint32_t i = 0; i < BP_PROGRAM_COUNT; i++) {
+        if (i >= BP_PROGRAM_VECTORS_FIRST && graph->program_count[i] == 0) {
+            continue; /* these came later: a plan without them has the digest that it had */
+        }
+        const uint64_t words[] = {graph->program_first[i], graph->program_count[i]};
+        add_words(&digest, words, 2);
+    }
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        graph_digest_add_buffer(&digest, graph, i);
+    }
+    for (uint32_t i = 0; i < graph->used.ops; i++) {
+        add_op(&digest, graph, &graph->ops[i]);
+    }
+    return bp_digest_end(&digest);
+}

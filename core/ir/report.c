@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* The arena plan of a graph, and sums of live bytes per class. */
+#include "core/ir/report.h"
+
+#include <string.h>
+
+#include "arena/sort.h"
+
+static const char where[] = "plan";
+
+static uint64_t report_alignment(const bp_graph *graph, bp_space space)
+{
+    return space == BP_SPACE_BELOW ? BP_BELOW_ALIGNMENT : bp_graph_alignment(graph);
+}
+
+uint64_t bp_report_rounded(const bp_graph *graph, const bp_buffer *buffer)
+{
+    return bp_size_align(buffer->bytes, report_alignment(graph, buffer->space));
+}
+
+static size_t solve_bytes(uint32_t buffers, uint64_t nodes)
+{
+    return nodes > 0 ? bp_plan_scratch(buffers) : bp_plan_scratch_greedy(buffers);
+}
+
+uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes)
+{
+    uint64_t sweep = bp_size_mul(buffers, 3 * sizeof(uint32_t));
+    uint64_t plan = bp_size_mul(buffers, sizeof(bp_interval) + sizeof(uint32_t));
+    plan = bp_size_add(plan, solve_bytes(buffers, nodes));
+    return bp_size_add(plan > sweep ? plan : sweep, sizeof(uint64_t));
+}
+
+static bool report_counts(const bp_buffer *buffer, bp_space space)
+{
+    return buffer->space == space && buffer->lower < buffer->upper;
+}
+
+static bool report_lives_always(const bp_graph *graph, const bp_buffer *buffer)
+{
+    return buffer->lower == 0 && buffer->upper == bp_graph_ticks(graph);
+}
+
+/* Buffers alive at every tick lie at the bottom; no layout can do better with them. */
+static uint64_t place_residents(bp_graph *graph, bp_space space)
+{
+    uint64_t top = 0;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        bp_buffer *buffer = &graph->buffers[i];
+        if (buffer->space == space && report_lives_always(graph, buffer)) {
+            buffer->offset = top;
+            top = bp_size_add(top, bp_report_rounded(graph, buffer));
+        }
+    }
+    return top;
+}
+
+static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint64_t nodes,
+                            void *scratch, uint64_t *top)
+{
+    uint32_t count = 0;
+    bp_interval *intervals = scratch;
+    uint32_t *owner = (uint32_t *)(intervals + graph->used.buffers);
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        const bp_buffer *buffer = &graph->buffers[i];
+        if (i != BP_NO_BUFFER && buffer->space == space && !report_lives_always(graph, buffer)) {
+            owner[count] = i;
+            intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
+        }
+    }
+    const bp_plan_options options = {.alignment = report_alignment(graph, space),
+                                     .node_limit = nodes};
+    bp_plan_report report;
+    void *rest = owner + graph->used.buffers;
+    bp_status status =
+        bp_plan_solve(intervals, count, &options, rest, solve_bytes(count, nodes), &report);
+    if (status != BP_OK) {
+        return bp_error_set(graph->error, status, where, "the arena cannot be planned",
+                            bp_space_name(space));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        graph->buffers[owner[i]].offset = bp_size_add(base, intervals[i].offset);
+    }
+    *top = bp_size_add(base, report.bytes);
+    return BP_OK;
+}
+
+static bool born_before(const void *user, uint32_t a, uint32_t b)
+{
+    const bp_buffer *buffers = user;
+    return buffers[a].lower != buffers[b].lower ? buffers[a].lower < buffers[b].lower : a < b;
+}
+
+static bool dies_before(const void *user, uint32_t a, uint32_t b)
+{
+    const bp_buffer *buffers = user;
+    return buffers[a].upper != buffers[b].upper ? buffers[a].upper < buffers[b].upper : a < b;
+}
+
+static void note_levels(bp_report_space *report, const uint64_t live[BP_CLASS_COUNT], uint32_t tick)
+{
+    uint64_t total = 0;
+    for (int c = 0; c < BP_CLASS_COUNT; c++) {
+        total += live[c];
+        if (live[c] > report->class_most[c]) {
+            report->class_most[c] = live[c];
+        }
+    }
+    uint64_t activations =
+        live[BP_CLASS_CHECKPOINT] + live[BP_CLASS_TAPE] + live[BP_CLASS_WORKSPACE];
+    if (activations > report->activations_most) {
+        report->activations_most = activations;
+    }
+    if (total > report->lower_bound_bytes) {
+        report->lower_bound_bytes = total;
+        report->peak_op = tick;
+        memcpy(report->class_peak, live, sizeof report->class_peak);
+    }
+}
+
+/* Walks births in order, letting go of what died before each tick, and looks at the levels at the
+ * last birth of every tick. */
+static void sweep(const bp_graph *graph, bp_space space, void *scratch, bp_report_space *report)
+{
+    uint32_t count = graph->used.buffers;
+    const bp_buffer *buffers = graph->buffers;
+    uint32_t *births = scratch;
+    uint32_t *deaths = births + count;
+    uint64_t live[BP_CLASS_COUNT] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        births[i] = i;
+        deaths[i] = i;
+    }
+    bp_sort(births, deaths + count, count, born_before, buffers);
+    bp_sort(deaths, deaths + count, count, dies_before, buffers);
+    uint32_t dead = 0;
+    for (uint32_t b = 0; b < count; b++) {
+        const bp_buffer *buffer = &buffers[births[b]];
+        while (dead < count && buffers[deaths[dead]].upper <= buffer->lower) {
+            const bp_buffer *gone = &buffers[deaths[dead++]];
+            live[gone->class_of] -= report_counts(gone, space) ? bp_report_rounded(graph, gone) : 0;
+        }
+        live[buffer->class_of] +=
+            report_counts(buffer, space) ? bp_report_rounded(graph, buffer) : 0;
+        if (b + 1 == count || buffers[births[b + 1]].lower != buffer->lower) {
+            note_levels(report, live, buffer->lower);
+        }
+    }
+}
+
+static void count_state(const bp_graph *graph, bp_report *report)
+{
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        const bp_buffer *buffer = &graph->buffers[i];
+        if (buffer->scope == BP_SCOPE_PERSISTENT) {
+            const uint64_t whole = buffer->part.whole;
+            report->state_bytes += whole > 0 ? whole : buffer->bytes;
+        }
+        if (buffer->class_of == BP_CLASS_WEIGHTS) {
+            report->parameters += buffer->bytes / bp_dtype_bytes(buffer->dtype);
+        }
+    }
+}
+
+static bp_status plan_space(bp_graph *graph, bp_space space, uint64_t nodes, void *scratch,
+                            bp_report_space *report)
+{
+    *report = (bp_report_space){0};
+    report->resident_bytes = place_residents(graph, space);
+    BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, scratch, &report->arena_bytes));
+    if (report->arena_bytes > bp_place_offset(BP_OFFSET_ABSENT)) {
+        return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "the arena's size overflows",
+                            bp_space_name(space));
+    }
+    sweep(graph, space, scratch, report);
+    report->optimal = report->arena_bytes == report->lower_bound_bytes;
+    return BP_OK;
+}
+
+static void take_device(bp_report *report, const bp_report_space *device)
+{
+    report->arena_bytes = device->arena_bytes;
+    report->lower_bound_bytes = device->lower_bound_bytes;
+    report->resident_bytes = device->resident_bytes;
+    report->activations_most = device->activations_most;
+    report->peak_op = device->peak_op;
+    report->optimal = device->optimal;
+    memcpy(report->class_most, device->class_most, sizeof report->class_most);
+    memcpy(report->class_peak, device->class_peak, sizeof report->class_peak);
+}
+
+static bool lives_in(const bp_graph *graph, bp_space space)
+{
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        if (graph->buffers[i].space == space) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
+                         bp_report *report)
+{
+    bp_report_space device;
+    if (bytes < bp_report_scratch(graph->used.buffers, nodes)) {
+        return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
+                            NULL);
+    }
+    *report = (bp_report){0};
+    BP_TRY(plan_space(graph, BP_SPACE_DEVICE, nodes, scratch, &device));
+    take_device(report, &device);
+    if (lives_in(graph, BP_SPACE_HOST)) {
+        BP_TRY(plan_space(graph, BP_SPACE_HOST, nodes, scratch, &report->host));
+    }
+    if (lives_in(graph, BP_SPACE_BELOW)) {
+        BP_TRY(plan_space(graph, BP_SPACE_BELOW, nodes, scratch, &report->below));
+    }
+    count_state(graph, report);
+    return BP_OK;
+}

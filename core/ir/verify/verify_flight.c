@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* Asynchronous work: that what an op began is left alone until another op has waited for it.
+ *
+ * A begin is followed to its wait, and every op in between is held against it; what an op touches
+ * is known as exactly as elsewhere in the verifier (core/ir/written.h), workspaces excepted,
+ * which count to the end of their buffer. */
+#include "core/ir/verify/verify_flight.h"
+
+#include "core/ir/written.h"
+
+static const char where[] = "verify";
+
+/* One operand of one tuple, with its bytes. */
+typedef struct flight_operand {
+    bool there;
+    uint32_t buffer;
+    bp_access access;
+    bp_rectangle bytes;
+} flight_operand;
+
+/* Work between its begin and its wait. */
+typedef struct flight {
+    const bp_graph *graph;
+    const bp_op *op;
+    flight_operand to;
+    flight_operand from;
+} flight;
+
+static bp_status flight_refuse(const bp_graph *graph, const bp_op *op, const char *text)
+{
+    return bp_error_set(graph->error, BP_ERR_VERIFY, where, text,
+                        bp_kernel_describe(op->kernel)->name);
+}
+
+static int64_t flight_ticket(const bp_graph *graph, const bp_op *op)
+{
+    return graph->scalars[op->scalar].integer;
+}
+
+static flight_operand flight_bytes(const bp_graph *graph, const bp_operand_info *about, bp_ref ref,
+                                   const bp_extent *extent)
+{
+    flight_operand out = {.there = bp_ref_present(ref), .access = extent->access};
+    if (!out.there) {
+        return out;
+    }
+    out.buffer = ref.buffer;
+    out.bytes =
+        about->workspace
+            ? bp_rectangle_flat(ref.offset, graph->buffers[ref.buffer].bytes - ref.offset)
+            : bp_rectangle_of(extent, bp_operand_element_bytes(about->type, ref.dtype), ref.offset);
+    return out;
+}
+
+/* The operands of one tuple; their number. */
+static uint32_t flight_operands(const bp_graph *graph, const bp_op *op, uint32_t tuple,
+                                flight_operand operands[BP_OPERANDS_MAX])
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_ref *refs = graph->refs + op->operand + (size_t)tuple * info->operand_count;
+    bp_extent extents[BP_OPERANDS_MAX];
+    info->extents(graph->scalars + op->scalar + (size_t)tuple * info->scalar_count, extents);
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        operands[i] = flight_bytes(graph, &info->operand[i], refs[i], &extents[i]);
+    }
+    return info->operand_count;
+}
+
+/* b is work's target or source, which no row lets be absent. */
+static bool flight_touches(const flight_operand *a, const flight_operand *b)
+{
+    return a->there && a->buffer == b->buffer && bp_rectangle_touch(&a->bytes, &b->bytes);
+}
+
+static bool flight_same(const flight_operand *a, const flight_operand *b)
+{
+    return a->buffer == b->buffer && bp_rectangle_equal(&a->bytes, &b->bytes);
+}
+
+/* Holds an op between begin and wait against the work in flight. */
+static bp_status flight_check(const flight *f, const bp_op *op)
+{
+    flight_operand operands[BP_OPERANDS_MAX];
+    for (uint32_t tuple = 0; tuple < op->tuples; tuple++) {
+        uint32_t count = flight_operands(f->graph, op, tuple, operands);
+        for (uint32_t i = 0; i < count; i++) {
+            if (flight_touches(&operands[i], &f->to)) {
+                return flight_refuse(f->graph, op, "the target of work in flight is touched");
+            }
+            if (operands[i].access != BP_ACCESS_READ && flight_touches(&operands[i], &f->from)) {
+                return flight_refuse(f->graph, op, "the source of work in flight is written");
+            }
+        }
+    }
+    return BP_OK;
+}
+
+/* Holds a wait against its begin. */
+static bp_status flight_end(const flight *f, const bp_op *wait)
+{
+    flight_operand operands[BP_OPERANDS_MAX];
+    if (bp_kernel_describe(wait->kernel)->engine != bp_kernel_describe(f->op->kernel)->engine) {
+        return flight_refuse(f->graph, wait, "a wait is for another engine than its begin");
+    }
+    (void)flight_operands(f->graph, wait, 0, operands);
+    if (!flight_same(&operands[0], &f->to) || !flight_same(&operands[1], &f->from)) {
+        return flight_refuse(f->graph, wait, "a wait has other operands than its begin");
+    }
+    return BP_OK;
+}
+
+static bool flight_waits_for(const bp_graph *graph, const bp_op *op, int64_t ticket)
+{
+    return bp_kernel_describe(op->kernel)->flight == BP_FLIGHT_WAIT &&
+           flight_ticket(graph, op) == ticket;
+}
+
+/* What is read beside the source has to stay as it is until the work ends: the host's. */
+static bp_status flight_beside(const flight *f)
+{
+    const bp_kernel_info *info = bp_kernel_describe(f->op->kernel);
+    for (uint32_t i = 2; i < info->operand_count; i++) {
+        const bp_ref ref = f->graph->refs[f->op->operand + i];
+        if (!f->graph->buffers[ref.buffer].filled) {
+            return flight_refuse(f->graph, f->op, "work in flight reads what an op may write");
+        }
+    }
+    return BP_OK;
+}
+
+/* Pieces that differ in size lie one behind the other, in the order of members from one of them on,
+ * and are the whole; this rank's is as long as its own scalars say. */
+static bp_status flight_pieces(const bp_graph *graph, const bp_op *op)
+{
+    const bp_gather_pieces_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+    const uint64_t whole = (uint64_t)s->whole;
+    const uint64_t rows = (uint64_t)s->ranks * BP_PIECE_SCALARS;
+    if (s->pieces > op->scalar || rows > (uint64_t)s->pieces) {
+        return flight_refuse(graph, op, "a row of pieces is not before its op");
+    }
+    const bp_fabric_piece *piece = bp_fabric_pieces_of(s);
+    bool behind = piece[s->member].bytes == (uint64_t)s->bytes;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < s->ranks; i++) {
+        const bp_fabric_piece *next = &piece[i + 1 < s->ranks ? i + 1 : 0];
+        const uint64_t end = bp_size_add(piece[i].first, piece[i].bytes);
+        const bool turns = end == whole && next->first == 0;
+        bytes = bp_size_add(bytes, piece[i].bytes);
+        behind = behind && end <= whole && (turns || next->first == end);
+    }
+    /* None turns only where all are behind each other in a ring, that is, have no bytes. */
+    return behind && bytes == whole
+               ? BP_OK
+               : flight_refuse(graph, op, "pieces are not one behind the other the whole");
+}
+
+/* Follows the work that op number `begin` begins to its wait, before op number `end`. */
+static bp_status flight_follow(const bp_graph *graph, uint32_t begin, uint32_t end)
+{
+    flight f = {.graph = graph, .op = &graph->ops[begin]};
+    flight_operand operands[BP_OPERANDS_MAX];
+    (void)flight_operands(graph, f.op, 0, operands);
+    f.to = operands[0];
+    f.from = operands[1];
+    BP_TRY(flight_beside(&f));
+    for (uint32_t i = begin + 1; i < end; i++) {
+        const bp_op *op = &graph->ops[i];
+        if (flight_waits_for(graph, op, flight_ticket(graph, f.op))) {
+            return flight_end(&f, op);
+        }
+        BP_TRY(flight_check(&f, op));
+    }
+    return flight_refuse(graph, f.op, "nothing waits for what an op began");
+}
+
+/* A wait has one begin before it and no other wait between them. */
+static bp_status flight_origin(const bp_graph *graph, uint32_t first, uint32_t wait)
+{
+    const bp_op *op = &graph->ops[wait];
+    int64_t ticket = flight_ticket(graph, op);
+    for (uint32_t i = wait; i-- > first;) {
+        const bp_op *before = &graph->ops[i];
+        bp_flight kind = bp_kernel_describe(before->kernel)->flight;
+        if (kind == BP_FLIGHT_NONE || flight_ticket(graph, before) != ticket) {
+            continue;
+        }
+        return kind == BP_FLIGHT_BEGIN ? BP_OK
+                                       : flight_refuse(graph, op, "an op waits a second time");
+    }
+    return flight_refuse(graph, op, "an op waits for what was not begun");
+}
+
+/* What computes reaches the device arena only, or reads in place what nobody writes. That it does
+ * not write there is bp_verify_graph's to say, which knows what an operand is for. */
+static bp_status flight_spaces(const bp_graph *graph, const bp_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    for (uint32_t i = 0; i < op->tuples * info->operand_count; i++) {
+        const bp_ref ref = graph->refs[op->operand + i];
+        const bp_space space = graph->buffers[ref.buffer].space;
+        const bool fixed = graph->fixed && space == BP_SPACE_HOST;
+        if (bp_ref_present(ref) && space != BP_SPACE_DEVICE && !fixed) {
+            return flight_refuse(graph, op, "an op that computes has an operand in another space");
+        }
+    }
+    return BP_OK;
+}
+
+bp_status bp_verify_flight(const bp_graph *graph, uint32_t program)
+{
+    uint32_t first = graph->program_first[program];
+    uint32_t end = first + graph->program_count[program];
+    int64_t begun = 0;
+    for (uint32_t i = first; i < end; i++) {
+        const bp_op *op = &graph->ops[i];
+        const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+        if (info->engine == BP_ENGINE_COMPUTE) {
+            BP_TRY(flight_spaces(graph, op));
+            continue;
+        }
+        if (op->tuples != 1) {
+            return flight_refuse(graph, op, "asynchronous work is no list");
+        }
+        if (info->flight == BP_FLIGHT_WAIT) {
+            BP_TRY(flight_origin(graph, first, i));
+            continue;
+        }
+        if (flight_ticket(graph, op) != begun) {
+            return flight_refuse(graph, op, "a ticket is not the number of begins before it");
+        }
+        begun++;
+        BP_TRY(bp_fabric_has_pieces(op->kernel) ? flight_pieces(graph, op) : BP_OK);
+        BP_TRY(flight_follow(graph, i, end));
+    }
+    return BP_OK;
+}

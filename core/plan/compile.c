@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: MIT */
+/* The compiler: walks schedules and lets stages and optimizer write their ops. */
+#include "core/plan/compile_private.h"
+
+#include "core/plan/adapter.h"
+#include "core/plan/passes/lanes.h"
+#include "core/base/glob.h"
+#include "core/ir/link.h"
+#include "core/plan/optimizer.h"
+#include "core/plan/rows.h"
+#include "core/ir/step.h"
+
+static const char where[] = "compile";
+
+static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
+{
+    uint32_t stages = spec->model->stages(&spec->config);
+    const size_t micros = bp_compile_micros(spec);
+    compile->stages = stages;
+    compile->micros = (uint32_t)micros;
+    compile->action_count = bp_schedule_count(&spec->policy, stages);
+    const size_t bytes[7] = {stages * sizeof(uint32_t),
+                             compile->action_count * sizeof(bp_action),
+                             micros * (stages + 1) * sizeof(bp_ref),
+                             micros * (stages + 1) * sizeof(bp_ref),
+                             micros * stages * sizeof compile->tape[0],
+                             micros * sizeof(bp_slice_call),
+                             micros * (stages + 1) * sizeof(bp_left)};
+    void *table[7];
+    for (int i = 0; i < 7; i++) {
+        BP_TRY(bp_arena_carve(memory, bytes[i], TABLE_ALIGNMENT, &table[i]));
+    }
+    compile->variants = table[0];
+    compile->actions = table[1];
+    compile->boundary = table[2];
+    compile->d_boundary = table[3];
+    compile->tape = table[4];
+    compile->slices = table[5];
+    compile->left = table[6];
+    for (uint32_t s = 0; s < stages; s++) {
+        compile->variants[s] = spec->model->variants(&spec->config, s);
+    }
+    return bp_lanes_carve(compile, spec, memory);
+}
+
+/* Every rule has to match something, and something has to be left to train. */
+static bp_status check_rules(const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    static const char *const options[] = {[BP_RULE_FREEZE] = "freeze",
+                                          [BP_RULE_TRAIN] = "trainable",
+                                          [BP_RULE_OVERRIDE] = "param-override"};
+    for (uint32_t r = 0; r < spec->rule_count; r++) {
+        bool matches = spec->rules[r].may_match_none;
+        for (uint32_t i = 0; i < emit->parameter_count && !matches; i++) {
+            const char *name = bp_emit_name(emit, i);
+            matches = bp_glob_match(spec->rules[r].glob, name);
+        }
+        if (!matches) {
+            bp_status status = bp_error_set(
+                emit->graph->error, BP_ERR_USAGE, where,
+                "the pattern matches no parameter of this model (plan --map lists their names)",
+                spec->rules[r].glob);
+            bp_error_prefix(emit->graph->error, options[spec->rules[r].kind]);
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->parameters[i].trainable) {
+            return BP_OK;
+        }
+    }
+    return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                        "every parameter is frozen; --trainable GLOB keeps some of them", "freeze");
+}
+
+/* What was asked to be quantised has to be there. */
+static bp_status check_quantised(const bp_emit *emit)
+{
+    bool any = emit->spec->quantised == BP_QUANTISED_NONE;
+    for (uint32_t i = 0; i < emit->parameter_count && !any; i++) {
+        any = bp_emit_quantised(emit, i);
+    }
+    return any ? BP_OK
+               : bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                              "this model has no dense layers in blocks to quantise",
+                              emit->spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit"
+                                                                         : "load-in-4bit");
+}
+
+bool compile_goes_fp8(const bp_emit *emit, uint32_t index)
+{
+    return emit->spec->weights == BP_WEIGHT_FP8 && bp_adapter_dense(emit, index);
+}
+
+/* What was asked to be in fp8 has to be there. */
+static bp_status check_fp8(const bp_emit *emit)
+{
+    bool any = emit->spec->weights == BP_WEIGHT_WORKING || emit->spec->optimizer == NULL;
+    for (uint32_t i = 0; i < emit->parameter_count && !any; i++) {
+        any = bp_emit_fp8(emit, i);
+    }
+    return any ? BP_OK
+               : bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                              "this run trains no dense layers in blocks, whose weights fp8 is for",
+                              "weight-dtype");
+}
+
+void compile_find_first(bp_compile *compile, const bp_emit *emit)
+{
+    compile->first = compile->stages - 1;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        uint32_t stage = bp_adapter_stage(emit, i);
+        bool lower = emit->parameters[i].trainable && stage < compile->first;
+        compile->first = lower ? stage : compile->first;
+    }
+}
+
+static bp_status make_schedule(bp_compile *compile, const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    compile_find_first(compile, emit);
+    return bp_schedule_generate(&spec->policy, compile->stages, compile->first, compile->variants,
+                                compile->actions, compile->action_count, &compile->action_count);
+}
+
+static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, uint64_t bytes,
+                              uint32_t *index)
+{
+    const bp_buffer prototype = {.class_of = BP_CLASS_IO,
+                                 .scope = scope,
+                                 .dtype = BP_U8,
+                                 .rank = 1,
+                                 .shape = {bytes},
+                                 .filled =
+                                     scope == BP_SCOPE_RESIDENT && bytes > sizeof(bp_result_block)};
+    return bp_graph_buffer(emit->graph, &prototype, name, index);
+}
+
+/* The programs before whose runs the host sends a micro-batch. */
+#define SENT_BATCH                                                                                 \
+    (1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_MICRO_FIRST | 1u << BP_PROGRAM_MICRO_NEXT |          \
+     1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL | 1u << BP_PROGRAM_VECTORS_FIRST |            \
+     1u << BP_PROGRAM_VECTORS_NEXT)
+
+/* Part of the inputs buffer that some programs may read; the feed has seen to the ranges. */
+static bp_status declare_field(const bp_compile *compile, const bp_emit *emit, uint32_t row,
+                               uint32_t programs, uint64_t elements)
+{
+    const bp_input *input = &compile->input[row];
+    const bp_field field = {.programs = programs,
+                            .type = BP_TYPE_I32,
+                            .buffer = compile->inputs,
+                            .offset = emit->declared[row].offset,
+                            .bytes = bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
+                            .below = input->below,
+                            .negative = input->negative};
+    return bp_graph_field(emit->graph, &field);
+}
+
+/* What lies where in each micro-batch's piece of the inputs. */
+static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    const bp_field step = {.programs = UINT32_MAX,
+                           .type = BP_TYPE_STEP,
+                           .buffer = compile->inputs,
+                           .offset = emit->step.offset,
+                           .bytes = sizeof(bp_step_block)};
+    emit->graph->field_pitch = bp_compile_micro_bytes(spec);
+    emit->graph->fixed = spec->below.fixed;
+    BP_TRY(bp_graph_field(emit->graph, &step));
+    for (uint32_t i = 0; i < compile->input_count; i++) {
+        const bp_input *input = &compile->input[i];
+        const uint64_t each = bp_input_elements(input);
+        const bool apart = bp_spec_eval_batch(spec) != spec->batch;
+        const uint32_t sent = apart ? SENT_BATCH & ~(1u << BP_PROGRAM_EVAL) : SENT_BATCH;
+        BP_TRY(declare_field(compile, emit, i, sent, bp_size_mul(spec->batch, each)));
+        if (apart && spec->evaluate) {
+            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_EVAL,
+                                 bp_size_mul(bp_spec_eval_batch(spec), each)));
+        }
+        if (input->decodes) {
+            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_PREFILL,
+                                 bp_compile_prefill_rows(spec)));
+            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_DECODE,
+                                 bp_spec_decode_rows(spec)));
+        }
+    }
+    return BP_OK;
+}
+
+bp_status compile_fixed(bp_compile *compile, bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    uint32_t control = 0;
+    uint32_t result = 0;
+    compile->input_count = bp_input_declare(spec, compile->input);
+    BP_TRY(fixed_buffer(emit, "inputs", BP_SCOPE_RESIDENT, bp_compile_input_bytes(spec),
+                        &compile->inputs));
+    BP_TRY(fixed_buffer(emit, "control", BP_SCOPE_PERSISTENT, sizeof(bp_control_block), &control));
+    BP_TRY(fixed_buffer(emit, "result", BP_SCOPE_RESIDENT, sizeof(bp_result_block), &result));
+    if (spec->class_weights != NULL) {
+        uint32_t weights = 0;
+        BP_TRY(fixed_buffer(emit, "class_weights", BP_SCOPE_CONSTANT,
+                            bp_size_mul(spec->config.classes, sizeof(float)), &weights));
+        emit->class_weights = (bp_ref){weights, BP_F32, 0};
+    }
+    compile_inputs(compile, emit, 0);
+    BP_TRY(declare_inputs(compile, emit));
+    bp_graph_take(emit->graph, result,
+                  1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL);
+    emit->control = (bp_ref){control, BP_U8, 0};
+    emit->result = (bp_ref){result, BP_U8, 0};
+    return BP_OK;
+}
+
+/* Forward and backward of one micro-batch. */
+static void write_micro(bp_compile *compile, bp_emit *emit, bp_program_kind program)
+{
+    compile_begin(compile, emit, program, BP_MODE_TRAIN);
+    bool later = program == BP_PROGRAM_MICRO_NEXT;
+    emit->loss_written = later;
+    if (emit->spec->gradient_int8) {
+        compile_summed(compile, emit, later);
+        return;
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        emit->parameters[i].gradient_written = later;
+    }
+    for (uint32_t i = 0; i < compile->action_count && emit->status == BP_OK; i++) {
+        compile_action(compile, emit, i, 0);
+    }
+}
+
+static void keep_part(bp_emit *emit, bp_ref to, bp_ref from, int64_t bytes)
+{
+    const bp_copy_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(emit->graph),
+                                         .rows = 1,
+                                         .width = bytes,
+                                         .to_pitch = bytes,
+                                         .from_pitch = bytes};
+    const bp_copy_wait_scalars wait = {begin.ticket, 1, bytes, bytes, bytes};
+    bp_emit_copy_begin(emit, &(bp_copy_begin_operands){to, from}, &begin);
+    bp_emit_copy_wait(emit, &(bp_copy_wait_operands){to, from}, &wait);
+}
+
+static void draw_normal(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    bp_emit_random_normal(
+        emit, &(bp_random_normal_operands){.y = weight, .master = master, .step = emit->step},
+        &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
+                                    .stream = index,
+                                    .form = parameter->master_form,
+                                    .deviation = parameter->deviation});
+}
+
+/* Rows of a table that are trained apart from it. */
+static void draw_rows(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_ref values =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, parameter->count, "rows");
+    bp_rows_values(emit, parameter->base, values);
+    bp_emit_store_values(emit,
+                         &(bp_store_values_operands){.y = weight, .master = master, .x = values},
+                         &(bp_store_values_scalars){.count = (int64_t)parameter->count,
+                                                    .form = parameter->master_form});
+}
+
+/* The magnitude of an adapter, behind its A and B. */
+static void draw_norms(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_ref norms =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, parameter->count, "norms");
+    bp_adapter_norms(emit, parameter->base, norms);
+    bp_emit_store_values(emit,
+                         &(bp_store_values_operands){.y = weight, .master = master, .x = norms},
+                         &(bp_store_values_scalars){.count = (int64_t)parameter->count,
+                                                    .form = parameter->master_form});
+}
+
+/* Draws a parameter, whose number is its ops' action. What is shared out is drawn whole, and this
+ * rank's part kept. */
+static void write_draw(bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t first = parameter->share.first, count = parameter->share.count;
+    const uint64_t width = bp_master_bytes(parameter->master_form);
+    const bool part = bp_emit_shared(emit) && parameter->master != BP_NO_BUFFER;
+    emit->action = index;
+    const bp_ref own = bp_emit_acquire_update(emit, index);
+    bp_ref weight = own;
+    bp_ref master = {parameter->master, BP_U8, 0};
+    if (bp_emit_weight_shared(emit, index)) {
+        weight = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, own.dtype, parameter->count, 1, "weight");
+    }
+    if (part) {
+        master = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, parameter->count, width, "master");
+    }
+    if (parameter->init == BP_INIT_NORMAL) {
+        draw_normal(emit, index, weight, master);
+    } else if (parameter->init == BP_INIT_ROWS) {
+        draw_rows(emit, index, weight, master);
+    } else {
+        draw_norms(emit, index, weight, master);
+    }
+    if (weight.buffer != own.buffer && count > 0) {
+        const uint64_t bytes = bp_dtype_bytes(own.dtype);
+        keep_part(emit, (bp_ref){own.buffer, BP_U8, 0},
+                  (bp_ref){weight.buffer, BP_U8, first * bytes}, (int64_t)(count * bytes));
+    }
+    if (part && count > 0) {
+        keep_part(emit, (bp_ref){parameter->master, BP_U8, 0}, bp_ref_at(master, first * width),
+                  (int64_t)(count * width));
+    }
+    bp_emit_release(emit, index);
+}
+
+/* Normal variates and norms come from the device; zeros and ones from the host, they are few, and
+ * so do weights that have to be quantised, or that the device does not reach. */
+static void write_initialization(bp_compile *compile, bp_emit *emit)
+{
+    compile_begin(compile, emit, BP_PROGRAM_INITIALIZE, BP_MODE_DECODE);
+    emit->stage = UINT32_MAX;
+    emit->action = UINT32_MAX;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        const bool drawn = parameter->init != BP_INIT_ZEROS && parameter->init != BP_INIT_ONES;
+        if (drawn && parameter->quantised == BP_QUANTISED_NONE && !parameter->below &&
+            !parameter->fixed && !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
+            write_draw(emit, i);
+        }
+    }
+}
+
+void compile_update(bp_emit *emit)
+{
+    emit->label = "update";
+    emit->stage = UINT32_MAX;
+    emit->action = UINT32_MAX;
+    emit->norms = BP_ABSENT;
+    const bp_optimizer *optimizer = emit->spec->optimizer;
+    if (emit->spec->gradient_int8) {
+        compile_sum_update(emit);
+        return;
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        const bool formed = parameter->gradient != BP_NO_BUFFER || bp_ref_present(parameter->root);
+        parameter->due = parameter->trainable && formed;
+        parameter->due_first = 0;
+        parameter->due_count = parameter->count;
+    }
+    optimizer->norms(emit);
+    optimizer->decide(emit, false, true);
+    compile_apply(emit);
+}
+
+/* A program that only goes forward, through every stage once. */
+static void write_chain(bp_compile *compile, bp_emit *emit,
+                        void (*stage_ops)(bp_emit *emit, bp_stage_call *call))
+{
+    for (uint32_t s = 0; s < compile->stages && emit->status == BP_OK; s++) {
+        compile_enter(compile, emit, s, UINT32_MAX);
+        bp_stage_call call = compile_call(compile, s, 0);
+        call.variant = compile->variants[s] - 1;
+        stage_ops(emit, &call);
+        bp_emit_settled(emit);
+        compile->boundary[s + 1] = call.output;
+    }
+}
+
+/* Where the vectors of a group lie, and then their gradients. */
+static bp_status make_vectors(bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    const bp_buffer prototype = {
+        .class_of = BP_CLASS_CHECKPOINT,
+        .scope = BP_SCOPE_RESIDENT,
+        .dtype = BP_F32,
+        .rank = 2,
+        .shape = {(uint64_t)spec->batch * spec->accumulation, spec->config.classes}};
+    uint32_t vectors = 0;
+    BP_TRY(bp_graph_buffer(emit->graph, &prototype, "vectors", &vectors));
+    emit->vectors = (bp_ref){vectors, BP_F32, 0};
+    return BP_OK;
+}
+
+/* The vectors of each micro-batch, and the loss of all of them. */
+static void write_vectors(bp_compile *compile, bp_emit *emit)
+{
+    if (!bp_spec_keeps_vectors(emit->spec) || emit->status != BP_OK) {
+        return;
+    }
+    emit->status = make_vectors(emit);
+    for (uint32_t later = 0; later < 2 && emit->status == BP_OK; later++) {
+        compile_begin(compile, emit,
+                      later != 0 ? BP_PROGRAM_VECTORS_NEXT : BP_PROGRAM_VECTORS_FIRST,
+                      BP_MODE_TRAIN);
+        emit->vectors_written = later != 0;
+        write_chain(compile, emit, emit->spec->model->forward);
+    }
+    compile_begin(compile, emit, BP_PROGRAM_CONTRAST, BP_MODE_TRAIN);
+    emit->stage = UINT32_MAX;
+    emit->action = UINT32_MAX;
+    if (emit->status == BP_OK) {
+        emit->spec->model->contrast(emit);
+    }
+}
+
+static void write_training(bp_compile *compile, bp_emit *emit)
+{
+    if (bp_spec_whole_group(emit->spec)) {
+        compile_released(compile, emit);
+        return;
+    }
+    if (emit->spec->accumulation == 1) {
+        write_micro(compile, emit, BP_PROGRAM_STEP);
+        compile_update(emit);
+        return;
+    }
+    write_vectors(compile, emit);
+    write_micro(compile, emit, BP_PROGRAM_MICRO_FIRST);
+    write_micro(compile, emit, BP_PROGRAM_MICRO_NEXT);
+    compile_begin(compile, emit, BP_PROGRAM_UPDATE, BP_MODE_TRAIN);
+    compile_update(emit);
+}
+
+/* The host reads all of a buffer after each run of a program. */
+static void host_takes(bp_emit *emit, bp_ref from, bp_program_kind program)
+{
+    if (emit->status == BP_OK) {
+        bp_graph_take(emit->graph, from.buffer, 1u << program);
+    }
+}
+
+static void write_evaluation(bp_compile *compile, bp_emit *emit)
+{
+    const uint64_t rows = bp_compile_logits_rows(emit->spec);
+    const bp_spec *spec = emit->spec;
+    bp_spec evaluated = *spec;
+    evaluated.batch = bp_spec_eval_batch(spec);
+    evaluated.eval_batch = spec->batch; /* so that inputs lie where they do in other programs */
+    emit->spec = &evaluated;
+    compile_begin(compile, emit, BP_PROGRAM_EVAL, BP_MODE_EVAL);
+    emit->loss_written = false;
+    emit->vectors = BP_ABSENT;
+    if (rows > 0) {
+        emit->logits = bp_emit_carried(emit, BP_CLASS_IO, bp_compile_logits_type(emit->spec), rows,
+                                       bp_compile_logits_width(emit->spec), "logits");
+        emit->logits_kept = emit->logits;
+        host_takes(emit, emit->logits, BP_PROGRAM_EVAL);
+    }
+    emit->losses_kept = emit->losses;
+    write_chain(compile, emit, emit->spec->model->forward);
+    emit->spec = spec;
+}
+
+static void write_decode(bp_compile *compile, bp_emit *emit, bp_program_kind program, uint32_t rows)
+{
+    compile_begin(compile, emit, program, BP_MODE_DECODE);
+    emit->rows = rows;
+    emit->sequences = program == BP_PROGRAM_DECODE ? rows : 1;
+    emit->label = "decode";
+    const uint64_t vocabulary = emit->spec->config.vocabulary;
+    const bp_ref one = bp_emit_carried(emit, BP_CLASS_IO, BP_F32, 1, vocabulary, "logits");
+    emit->logits = one;
+    if (emit->sequences > 1 && emit->status == BP_OK) {
+        uint32_t each = 0;
+        const uint64_t elements = bp_size_mul(rows, vocabulary);
+        emit->status = fixed_buffer(emit, "decode.each", BP_SCOPE_CARRIED,
+                                    bp_size_mul(elements, sizeof(float)), &each);
+        emit->logits = (bp_ref){each, BP_F32, 0};
+    }
+    host_takes(emit, emit->logits, program);
+    write_chain(compile, emit, emit->spec->model->decode);
+    emit->logits_each = emit->logits;
+    emit->logits = one;
+}
+
+/* The tables of list ops, on a device that keeps them in the arena. */
+static bp_status make_tables(bp_emit *emit)
+{
+    if (!emit->tables) {
+        return BP_OK;
+    }
+    const bool counts = bp_graph_counts(emit->graph);
+    const uint64_t bytes = counts ? 1 : bp_link_table_bytes(emit->graph, emit->spec->device);
+    return fixed_buffer(emit, "tables", BP_SCOPE_CONSTANT, bytes, &emit->graph->tables);
+}
+
+/* A tape in 8 bits is refused where nothing could lie in it. */
+static bp_status check_tape(const bp_emit *emit)
+{
+    if (emit->spec->tape == BP_TAPE_FP8 && !emit->reduced) {
+        return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                            "backward of this model reads no output of a norm, a dense layer or "
+                            "attention, so a tape in 8 bits has nothing to keep; leave it out",
+                            "tape-dtype");
+    }
+    return BP_OK;
+}
+
+/* And products in 8 bits where none is wide enough. */
+static bp_status check_products(const bp_emit *emit)
+{
+    if (emit->spec->products == BP_PRODUCT_FP8 && !emit->narrowed) {
+        return bp_error_set(
+            emit->graph->error, BP_ERR_USAGE, where,
+            "no dense layer in blocks has weights in the type of activations and so "
+            "many inputs and outputs as fp8 products are for, 1600 unless "
+            "product-fp8-from says another number",
+            "product-dtype");
+    }
+    return BP_OK;
+}
+
+bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
+                         bp_arena *memory)
+{
+    BP_TRY(compile_emission(emit, graph, spec, memory));
+    if (carve_tables(compile, spec, memory) != BP_OK) {
+        return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
+                            NULL);
+    }
+    BP_TRY(compile_fixed(compile, emit));
+    spec->model->parameters(emit, &spec->config);
+    bp_adapter_publish(emit);
+    BP_TRY(emit->status);
+    BP_TRY(check_quantised(emit));
+    BP_TRY(check_fp8(emit));
+    if (spec->optimizer != NULL) {
+        BP_TRY(check_rules(emit));
+        BP_TRY(compile_share_out(emit, memory));
+        spec->optimizer->declare(emit);
+    }
+    compile_choose_slices(compile, emit);
+    if (make_schedule(compile, emit) != BP_OK) {
+        return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                            "the checkpoint policy does not go with this model",
+                            "gradient-checkpointing");
+    }
+    write_initialization(compile, emit);
+    if (spec->optimizer != NULL) {
+        write_training(compile, emit);
+        BP_TRY(emit->status);
+        BP_TRY(check_tape(emit));
+        BP_TRY(check_products(emit));
+    }
+    if (spec->evaluate) {
+        write_evaluation(compile, emit);
+    }
+    if (spec->generate_context > 0) {
+        write_decode(compile, emit, BP_PROGRAM_PREFILL, bp_compile_prefill_rows(spec));
+        write_decode(compile, emit, BP_PROGRAM_DECODE, bp_spec_decode_rows(spec));
+    }
+    compile_inputs(compile, emit, 0);
+    BP_TRY(emit->status);
+    compile_gather_ahead(graph, spec);
+    compile_fetch_ahead(graph, spec);
+    return make_tables(emit);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* What the compiler's files share: closed forms, the walk through stage actions, gradient release.
+ */
+#ifndef BP_CORE_COMPILE_PRIVATE_H
+#define BP_CORE_COMPILE_PRIVATE_H
+
+#include "core/plan/compile.h"
+#include "core/plan/optimizer.h"
+
+#define TABLE_ALIGNMENT     16
+#define COMPILE_SLICES_MOST 16 /* into which a table's gradient is cut */
+#define COMPILE_TABLES      2  /* the first stage's and the last one's */
+
+/* Norms are summed by chunks of this many elements (optim/clip.h); slices end where chunks do, so
+ * that the sums stay the same. */
+#define COMPILE_CHUNK 65536
+
+/* Bytes that compile_share_out carves for so many parameters. */
+uint64_t compile_sharing_bytes(const bp_spec *spec, uint32_t parameters);
+
+/* Deals the published parameters out where the spec shares the state, and makes their masters. */
+bp_status compile_share_out(bp_emit *emit, bp_arena *memory) BP_MUST_CHECK;
+
+/* Elements of the largest run that a rank owns of the due part of a parameter. */
+uint64_t compile_largest_run(const bp_emit *emit, uint32_t index);
+
+/* Whether sums of gradients stay where they are owned until an update at the end. */
+bool compile_keeps_sums(const bp_spec *spec);
+
+/* Whether stages go through several micro-batches of a lane one after the other, where one rank
+ * goes through the micro-batches: what two stages share is then added up in another order. */
+bool compile_orders_stages(const bp_spec *spec);
+
+/* A row of what all ranks give to a call, and what this rank's and all pieces are. */
+typedef struct compile_pieces {
+    uint32_t row; /* number of its first scalar */
+    uint64_t bytes;
+    uint64_t whole;
+} compile_pieces;
+
+/* The next rank's piece in the row that is being made. */
+void compile_piece(bp_emit *emit, uint64_t first, uint64_t bytes);
+
+/* Begins to gather pieces that differ in size; the ticket to wait for. */
+int64_t compile_gather_pieces(bp_emit *emit, bp_ref to, bp_ref from, const compile_pieces *pieces);
+
+/* Brings the weight of a parameter together from all ranks, into a buffer that lives while the
+ * parameter is held. */
+void compile_gather(bp_emit *emit, uint32_t index);
+
+/* Whether a parameter that is acquired now is read at the average of its update rule; writes ops
+ * that form it where it lies while it is held. */
+bool compile_averages(const bp_emit *emit, uint32_t index);
+void compile_average(bp_emit *emit, uint32_t index);
+
+/* Begins the gathers of weights earlier, in every program (core/plan/passes/ahead.c). */
+void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
+
+/* Whether the frozen parameter that is being published lives in storage (core/plan/passes/below.c).
+ */
+bool compile_goes_below(bp_emit *emit, uint32_t index);
+
+/* Whether a trained one does, of which it is known whether its state does. */
+bool compile_goes_along(bp_emit *emit, uint32_t index);
+
+/* The space in which that is. */
+bp_space compile_below_space(const bp_emit *emit);
+
+/* Whether its master and its state do. */
+bool compile_goes_aside(bp_emit *emit, uint32_t index);
+
+/* Whether what is added up of its gradient does, of which the same is known. */
+bool compile_gradient_goes(bp_emit *emit, uint32_t index);
+
+/* Makes the buffer in which a parameter's gradient is kept. */
+void compile_make_gradient(bp_emit *emit, uint32_t index);
+
+/* Writes the gradients that a backward stage has added to, and that live below, to there. */
+void compile_leave_gradients(bp_emit *emit);
+
+/* Whether its weight is kept as codes of core/ops/fp8.h, if it is trained. */
+bool compile_goes_fp8(const bp_emit *emit, uint32_t index);
+
+/* Brings a parameter that lives in storage into buffers that live while it is held. */
+void compile_fetch(bp_emit *emit, uint32_t index);
+
+/* Writes a checkpoint to a slot below, and brings it from there; the slot's ref has the type and
+ * the offset of the checkpoint's. */
+bp_ref compile_leave_checkpoint(bp_emit *emit, bp_ref checkpoint);
+bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot);
+
+/* Begins to bring what lives in storage earlier, and waits later for what goes there, in every
+ * program. */
+void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec);
+
+/* Gives the tickets of the ops [first, end) of a program the numbers of their new order. */
+void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end);
+
+/* Nothing has been updated yet in the program that is being written. */
+void compile_gather_begin(bp_emit *emit);
+
+/* bp_optimizer.apply, whatever is due being held for it only; where the state is shared each rank
+ * moves its own shares, and the weights then go to all. */
+void compile_apply(bp_emit *emit);
+
+/* Records that a parameter is not held, or held too long: BP_ERR_INTERNAL. */
+void bp_emit_unheld(bp_emit *emit, uint32_t index, const char *text);
+
+/* An emitter into `graph`, with rows for all parameters of the spec, which are carved. */
+bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec,
+                           bp_arena *memory) BP_MUST_CHECK;
+
+/* Makes the buffers that every program reads or writes (inputs, control, result) and points the
+ * emitter at them. */
+bp_status compile_fixed(bp_compile *compile, bp_emit *emit) BP_MUST_CHECK;
+
+/* The emitter as a program begins: its inputs, nothing shared yet, a buffer for the losses of one
+ * that forms them. */
+void compile_emitter(const bp_compile *compile, bp_emit *emit, bp_program_kind program,
+                     bp_mode mode);
+
+/* Finds compile->first. compile->stages is set, the parameters are published. */
+void compile_find_first(bp_compile *compile, const bp_emit *emit);
+
+/* Starts a program in which nothing has been computed yet. */
+void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode);
+
+/* Points the emitter at the step block and inputs of a micro-batch of the program. */
+void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro);
+
+/* Names the stage that the next ops belong to; action is UINT32_MAX outside a schedule. */
+void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action);
+
+/* A call of a stage with nothing but its input known. */
+bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro);
+
+/* What the backward of call->stage is asked for: whether its input's gradient is read, and whether
+ * a table's is formed later. compile->first and the slices are chosen. */
+void compile_ask(const bp_compile *compile, bp_stage_call *call);
+
+/* Writes action number `index` of the schedule for one micro-batch. */
+void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro);
+
+/* Chooses the tables whose gradients are formed slice by slice, if there are any, and the slices.
+ */
+void compile_choose_slices(bp_compile *compile, const bp_emit *emit);
+
+/* Writes the update from whole gradients. */
+void compile_update(bp_emit *emit);
+
+/* Writes the STEP program of a group that one program holds: gradients are released inside
+ * backward, or there are several lanes. */
+void compile_released(bp_compile *compile, bp_emit *emit);
+
+/* Gradients on their way (core/plan/passes/flight.c). A program begins. */
+void compile_flight_begin(bp_compile *compile);
+
+/* Marks the parameters that are due in a window; whether there are any. */
+bool compile_mark(const bp_compile *compile, bp_emit *emit, const bp_window *window);
+
+/* What is due in a window is used: at once, or, of several ranks, when it has been exchanged. */
+void compile_dispatch(bp_compile *compile, bp_emit *emit, bp_window *window);
+
+/* Every bucket of the windows so far is sent. */
+void compile_flush(bp_compile *compile, bp_emit *emit);
+
+/* A parameter is about to be acquired: so many buckets are sent as it is time for. */
+void compile_pump(bp_emit *emit);
+
+/* What happens to the gradients that are due in a window, if any are. */
+void compile_use(bp_compile *compile, bp_emit *emit, const bp_window *window);
+
+/* Writes forward and backward of a micro-batch whose gradients are added up in 8 bits, stage by
+ * stage; later: to those of micro-batches before it. */
+void compile_summed(bp_compile *compile, bp_emit *emit, bool later);
+
+/* Adds the gradients that are due to their sums, or makes the sums of them. */
+void compile_sum(bp_emit *emit, bool later);
+
+/* Writes the update from such sums. */
+void compile_sum_update(bp_emit *emit);
+
+#endif

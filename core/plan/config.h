@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* What a model is: a few numbers that every part of the program asks for, and those that only its
+ * own family of layers understands. */
+/* Installed as part of <bedplate/spec.h>. */
+#ifndef BP_CORE_CONFIG_H
+#define BP_CORE_CONFIG_H
+
+#include "arena/base.h"
+#include "core/ops/forms.h"
+
+#define BP_MORE_EOS_MAX 7
+
+#define BP_OWN_WORDS 108
+#define BP_OWN_BYTES (8 * BP_OWN_WORDS)
+
+struct bp_family;
+
+typedef struct bp_model_config {
+    /* Whose rows describe `own` (tools/formats/family/family.h), for what reads and writes files.
+     * Nothing in core/ and layers/ asks; NULL: nobody does. */
+    const struct bp_family *family;
+    uint32_t vocabulary; /* 0: rows of numbers instead of tokens */
+    uint32_t positions;  /* longest sequence; numbers of a row */
+    bp_task task;
+    uint32_t classes;   /* outputs of the classifier; of vectors their width */
+    bp_pooling pooling; /* of BP_TASK_EMBEDDING */
+    int64_t bos_token;  /* -1: none */
+    int64_t eos_token;
+    int64_t pad_token;
+    int64_t more_eos[BP_MORE_EOS_MAX]; /* further tokens that end a text */
+    uint32_t more_eos_count;
+    bp_quantised quantised; /* the files' form of the blocks' dense layers */
+
+    /* The family's own sizes and constants: a plain struct of its layers (bp_transformer,
+     * bp_llama_config, ...), copied in and out by the two functions below. */
+    uint64_t own[BP_OWN_WORDS];
+} bp_model_config;
+
+/* Copies the first `bytes` bytes of config->own to `own`, or from it; bytes <= BP_OWN_BYTES. A
+ * family's struct shows with BP_OWN_FITS that it has no more. */
+void bp_config_own(const bp_model_config *config, void *own, size_t bytes);
+void bp_config_set_own(bp_model_config *config, const void *own, size_t bytes);
+
+/* Fails to compile where `type` does not fit. */
+#define BP_OWN_FITS(type) typedef char type##_fits[sizeof(type) <= BP_OWN_BYTES ? 1 : -1]
+
+/* Where a member of a family's struct lies, counted from the beginning of bp_model_config. */
+#define BP_OWN(type, member) (offsetof(bp_model_config, own) + offsetof(type, member))
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing programs: what layers, models and optimizers call.
+ *
+ * A bp_emit is the pen. Its first failure sticks (bp_emit.status), and every later call then does
+ * nothing and returns absent refs, so layers read as the mathematics does; the compiler looks at
+ * the status once per action. */
+#ifndef BP_CORE_EMIT_H
+#define BP_CORE_EMIT_H
+
+#include "core/plan/input.h"
+#include "core/plan/passes/shards.h"
+#include "core/ops/master.h"
+#include "core/ops/quantised.h"
+#include "core/ir/program.h"
+
+#define BP_PARAMETER_STATES_MAX 4 /* most state tensors an optimizer keeps per parameter */
+
+#define BP_NO_PARAMETER UINT32_MAX
+
+typedef enum bp_init_kind {
+    BP_INIT_ZEROS,
+    BP_INIT_ONES,
+    BP_INIT_NORMAL,
+    BP_INIT_NORMS, /* of an adapter's magnitude: the norms of its weight (bp_adapter_norms) */
+    BP_INIT_ROWS   /* of trained rows: the table's (bp_rows_values) */
+} bp_init_kind;
+
+/* One weight tensor as a model publishes it. */
+typedef struct bp_parameter_info {
+    const char *name; /* the Hugging Face name; copied */
+    uint32_t rank;    /* 1 to 4 */
+    uint64_t shape[BP_RANK_MAX];
+    bp_init_kind init;
+    double deviation;  /* BP_INIT_NORMAL */
+    bool decay;        /* weight decay applies (not for norms and biases) */
+    bool embedding;    /* looked up by row: its optimizer state stays in 32 bits */
+    bool input_major;  /* a matrix stored as (in, out): an output's weights are a column */
+    uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
+    bool statistic;    /* no optimizer moves it, backward does: state, and never trained */
+    bool depthwise;    /* a convolution's weight, of each channel by itself */
+    bool adapts;       /* an adapter of parameter `base` */
+    uint32_t base;
+} bp_parameter_info;
+
+/* The same inside a plan, with its buffers. */
+typedef struct bp_parameter {
+    bp_init_kind init;
+    double deviation;
+    bool decay;
+    bool embedding;
+    bool input_major;      /* of bp_parameter_info */
+    uint64_t together;     /* likewise, at least 1 */
+    uint32_t held;         /* times that it is acquired and not yet released */
+    uint32_t whole;        /* gathered from all ranks' shares, or brought, while it is held */
+    uint32_t whole_scales; /* brought with it; BP_NO_BUFFER: they are where they live */
+    uint32_t whole_nested;
+    bool below;            /* it lives in storage */
+    bool fixed;            /* it lies in read-only memory, and is read there */
+    bool aside;            /* its master and its optimizer state do */
+    bool gradient_below;   /* what is added up of its gradient does */
+    bool given;            /* its values came from outside: none are drawn for it */
+    bool applied;          /* some of it has been updated in the program being emitted */
+    bool due;              /* its gradient is complete: norms and apply take it now */
+    bool trainable;        /* a frozen one has no gradient, no master, no state */
+    bool statistic;        /* of bp_parameter_info */
+    bool depthwise;        /* likewise */
+    bp_master master_form; /* how `master` completes the weight */
+    double rate_scale;     /* of its own learning rate to the run's */
+    double weight_decay;   /* its own, already 0 where it does not apply */
+    uint32_t optim_bits;   /* asked for by name; 0: the optimizer's own choice */
+    uint64_t due_first;    /* first element that is due, and how many: all of them, or a slice */
+    uint64_t due_count;
+    uint32_t name;               /* its place in the emitter's names; see bp_emit_name */
+    uint64_t count;              /* elements */
+    bp_share share;              /* of master and state this rank has these; else all */
+    uint32_t pieces;             /* row of what each rank has of a weight in unequal shares */
+    uint32_t rank;               /* 1: a vector */
+    uint64_t shape[BP_RANK_MAX]; /* as the model publishes it; 0 behind the rank */
+    bp_quantised quantised;      /* then `weight` holds codes, of the matrix as (out, in) */
+    uint32_t scales;             /* of a quantised one: buffer "<parameter>.absmax" */
+    uint32_t nested;             /* buffer "<parameter>.nested_absmax"; BP_NO_BUFFER: none */
+    uint32_t adapter; /* parameter number of its adapter's A, B and the magnitude follow; or none */
+    uint32_t base;    /* of an adapter: the parameter it adapts; else none */
+    uint32_t rows;    /* of the table of tokens: the parameter that is its trained rows; or none */
+    uint32_t weight;  /* buffer; its name is the parameter's */
+    uint32_t master;  /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
+    uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
+    uint32_t gradient_here;    /* buffer in which a stage adds to one that lives below */
+    uint32_t gradient_program; /* the program that owns a program-scoped gradient */
+    bool gradient_written;     /* in the program being emitted, or before it */
+    uint32_t gradient_stage;   /* that has written it last */
+    uint32_t leaf;       /* a lane's complete gradient, until it has been sent to other ranks */
+    bp_ref root;         /* its sum over all lanes, F32; absent where there is one lane */
+    uint64_t root_first; /* the element of the parameter that it begins with */
+    uint32_t sum;        /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
+    uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
+} bp_parameter;
+
+/* Which part of an update apply emits (core/ops/update.h). */
+typedef enum bp_fold {
+    BP_FOLD_WHOLE, /* of a group's only gradient, or the sum of all */
+    BP_FOLD_FIRST, /* of the first micro-batch's gradient: the moments move */
+    BP_FOLD_NEXT,
+    BP_FOLD_LAST /* the moments move, then the weights */
+} bp_fold;
+
+/* What a parameter is acquired for. */
+typedef enum bp_purpose { BP_FOR_FORWARD, BP_FOR_BACKWARD, BP_FOR_UPDATE, BP_PURPOSES } bp_purpose;
+
+typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
+
+typedef struct bp_emit {
+    bp_graph *graph;
+    const bp_spec *spec;
+    bp_status status; /* first failure */
+    bp_parameter *parameters;
+    uint32_t parameter_count;
+    uint32_t parameter_limit;
+    bp_mode mode;
+    const char *label; /* name of the stage being emitted: "h.3" */
+    uint32_t stage;
+    uint32_t action;
+    bp_class output_class;          /* class of the stage's output buffer: tape or checkpoint */
+    uint64_t rows;                  /* tokens per run: batch * sequence; decoding: rows per run */
+    uint64_t sequences;             /* decoding: which these rows belong to, as many to each */
+    bp_ref step;                    /* step block, BYTE */
+    bp_ref declared[BP_INPUTS_MAX]; /* inputs of the micro-batch, in the order of declaration */
+    bp_ref input[BP_INPUT_KINDS];   /* the first of each kind; absent where the model does not
+                                       declare one */
+    bp_ref shared;        /* what several stages read, made by the first of them: the model's own;
+                             absent at a program's start */
+    bp_ref shared_second; /* the same, another */
+    bp_ref result;        /* result block; while a lane's ops are written, the lane's */
+    bp_ref result_whole;
+    bp_ref control; /* control block */
+    bp_ref batches; /* (batch norms) I32, in the order of their parameters: how many micro-batches
+                       moved the running statistics of each; absent where nothing is trained, or
+                       there are none */
+    bp_ref norm_history;  /* of percentile clipping, where there is one */
+    bp_ref class_weights; /* (classes) F32, where the loss has some; else absent */
+    bp_ref vectors;       /* (samples of the group, width) F32, where a group's vectors are kept
+                             (bp_spec_keeps_vectors), in the programs of training; in those that go
+                             backward they are the gradients */
+    bool vectors_written; /* earlier in the group */
+    bp_ref losses;        /* (rows) F32, per-token losses */
+    bp_ref logits;      /* decoding: (sequences, vocabulary), what the host samples from; afterwards
+                           those of prefill; evaluating: what is kept (bp_compile_logits_rows),
+                           absent where nothing is */
+    bp_ref logits_kept; /* those of the eval program, after all programs are written */
+    bp_ref logits_each; /* those of the decode program, likewise */
+    bp_ref losses_kept; /* of the eval program, likewise: whole when it has ended, unless later ops
+                           of it lie over them */
+    bool loss_written;  /* the result's loss_sum was written earlier in the group */
+    bool loss_counted;  /* this is a second backward: its losses are in the sum already */
+    bp_ref control_before; /* and this the control block before the decision, which may have moved
+                              the loss scale; absent where there is none */
+    bp_fold fold;          /* what apply emits */
+    bp_ref norms;          /* F64, the gradients' partial sums of squares; absent: not made yet */
+    uint64_t norms_used;   /* how many of them are written, where they come stage by stage */
+    char *names;           /* of the parameters: the graph's, or of one that counts its own */
+    uint32_t names_used;
+    uint32_t names_limit;
+    void *scratch;          /* the model's, of bp_model.scratch bytes, aligned for any object; what
+                               lies in it is nobody's between two calls of the model */
+    uint32_t carried;       /* buffers that prefill made for decode, */
+    uint32_t carried_asked; /* how many of them decode has asked for, */
+    uint32_t carried_next;  /* and behind which buffer the next one lies */
+    bool tables;            /* some list op needs a table in the arena */
+    bool reduced;           /* backward reads something as a tape in 8 bits leaves it */
+    bool narrowed;          /* a product has its operands in 8 bits */
+    bool moves;             /* backward moves statistics: a step is not computed again */
+    uint32_t weights_end;   /* the buffers of all parameters lie before this one */
+    struct bp_compile *flying; /* buckets of gradients are sent while parameters are acquired;
+                                  NULL: none */
+    uint32_t below_seen[BP_BELOW_KINDS]; /* what might live below, so far, of each kind, */
+    uint32_t part_seen[BP_BELOW_PARTS];  /* and of each size of the kind that has parts */
+    bp_shards shards;                    /* who owns what; no ranks: everybody has everything */
+    uint32_t held;                       /* acquisitions that are not yet released */
+    uint32_t acquired[BP_PURPOSES];      /* how many there were, of each kind */
+} bp_emit;
+
+/* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref
+ * absent. `parameters` has room for parameter_limit rows. Whoever emits ops begins here. For a
+ * graph that counts, emit->names and names_limit have to be set before the first parameter:
+ * BP_BUFFER_NAME_MAX bytes for each are enough. A model that asks for
+ * scratch has to be given emit->scratch before it emits a stage. */
+void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parameter *parameters,
+                  uint32_t parameter_limit);
+
+/* Whether masters and states are shared out. */
+static inline bool bp_emit_shared(const bp_emit *emit)
+{
+    return emit->spec->ranks > 1 && emit->spec->sharing != BP_SHARING_NONE;
+}
+
+/* Whether ranks can have parts of a weight, or of its codes, which move as words. What one unit
+ * holds stays whole: its gather would be all latency. */
+static inline bool bp_parameter_divides(const bp_parameter *parameter)
+{
+    const bool codes = parameter->quantised != BP_QUANTISED_NONE;
+    const uint64_t bytes = codes ? bp_quantised_codes(parameter->count, parameter->quantised) : 0;
+    return parameter->count > BP_SHARD_UNIT && bytes % sizeof(float) == 0;
+}
+
+/* Whether the weight of a parameter is shared out too. */
+static inline bool bp_emit_weight_shared(const bp_emit *emit, uint32_t index)
+{
+    return bp_emit_shared(emit) && emit->spec->sharing == BP_SHARING_PARAMETERS &&
+           emit->parameters[index].rows == BP_NO_PARAMETER &&
+           bp_parameter_divides(&emit->parameters[index]);
+}
+
+/* The control block with the loss scale that gradients carry. */
+static inline bp_ref bp_emit_loss_control(const bp_emit *emit)
+{
+    return bp_ref_present(emit->control_before) ? emit->control_before : emit->control;
+}
+
+/* The name of a parameter, which is that of its weight. */
+const char *bp_emit_name(const bp_emit *emit, uint32_t index);
+
+/* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or
+ * constant in the base of adapters), its master where the spec asks for one, and its row in the
+ * table, in the order of calls. Called by bp_model.parameters only. */
+void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info);
+
+/* A program-scoped buffer of (rows, width) elements called "<label>.<name>". */
+bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                      uint64_t width, const char *name);
+
+/* The same of a shape of up to four dimensions. */
+bp_ref bp_emit_tensor(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint32_t rank,
+                      const uint64_t *shape, const char *name);
+
+/* A carried buffer called "<label>.<name>". What prefill makes, decode shares: it asks for the same
+ * ones in the same order, each once. */
+bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                       uint64_t width, const char *name);
+
+/* A persistent buffer for optimizer state of a parameter, called "<parameter>.<name>". */
+uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name);
+
+/* The same as `bytes` bytes, `unit` of them for every BP_SHARD_UNIT elements. */
+uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, uint64_t unit,
+                             const char *name);
+
+/* Makes the buffer of a parameter's master, if it has one. bp_emit_parameter does, but where
+ * masters are shared out: then the map comes first. */
+void bp_emit_master(bp_emit *emit, uint32_t index);
+
+/* A persistent buffer of `count` elements that belongs to the optimizer as a whole. */
+bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const char *name);
+
+/* Whether parameter `index` is trained: backward leaves out what only a frozen one would need. */
+bool bp_emit_trainable(const bp_emit *emit, uint32_t index);
+
+/* The element type of weights and activations. */
+static inline bp_dtype bp_emit_working(const bp_emit *emit)
+{
+    return emit->spec->working;
+}
+
+/* Whether parameter `index` is quantised: its weight, scales and nested scales are then operands of
+ * matmul_quantised, and the matrix is (out, in) whatever the model publishes. */
+bool bp_emit_quantised(const bp_emit *emit, uint32_t index);
+
+/* Whether its weight is the codes of core/ops/fp8.h, in the order that the model publishes: an
+ * operand of matmul_quantised, and of updates. */
+bool bp_emit_fp8(const bp_emit *emit, uint32_t index);
+
+/* The scales of a quantised parameter that is held, and what scales them: absent where nothing
+ * does. */
+bp_ref bp_emit_scales(const bp_emit *emit, uint32_t index);
+bp_ref bp_emit_nested(const bp_emit *emit, uint32_t index);
+
+/* Asks for parameter number `index` (order of publication), so that ops emitted from here to the
+ * release may read its weight, with the scales of a quantised one, or, in an update, write it and
+ * its master; BP_NO_PARAMETER is absent. The ref is that of the weight. A stage's action, and each
+ * part of an update, gives back all that it asks for; an op on a parameter that is not held is
+ * BP_ERR_INTERNAL. Nothing is emitted for a parameter that is there: what has to be brought first
+ * (a shard gathered, bytes of storage copied) is begun at the first acquisition. */
+bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose);
+
+/* The same for an update, for which nothing is brought: it writes what its rank has. */
+bp_ref bp_emit_acquire_update(bp_emit *emit, uint32_t index);
+void bp_emit_release(bp_emit *emit, uint32_t index);
+
+/* The weight of a parameter that is held. */
+bp_ref bp_emit_weight(bp_emit *emit, uint32_t index);
+
+/* The same from element `first` on, in an update: of what this rank owns where weights are shared
+ * out. */
+bp_ref bp_emit_update_weight(bp_emit *emit, uint32_t index, uint64_t first);
+
+/* BP_ERR_INTERNAL in emit->status when something is held: a stage's action or an update is over. */
+void bp_emit_settled(bp_emit *emit);
+
+/* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
+ * every later one; the caller must then write, or add to, all of it. */
+bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
+
+/* The gradient of a parameter that is due, as norms and apply read it, from element `first` of the
+ * parameter on: F32 where it is a sum over lanes, of which a rank may have what it owns alone. */
+bp_ref bp_emit_due_gradient(const bp_emit *emit, uint32_t index, uint64_t first);
+
+/* Whether that lives below the arena, from where it is brought. */
+bool bp_emit_gradient_below(const bp_emit *emit, uint32_t index);
+
+/* Brings `count` elements of such a gradient, from element `first` of the parameter on. */
+bp_ref bp_emit_bring_gradient(bp_emit *emit, uint32_t index, uint64_t first, uint64_t count);
+
+/* What a rank owns of the part of a parameter that is due; all of it where nothing is shared. */
+bp_share bp_emit_due_share(const bp_emit *emit, uint32_t index, uint32_t rank);
+
+/* Whether a rank has the sums of gradients that it owns, and no others. */
+static inline bool bp_emit_sums_shared(const bp_emit *emit)
+{
+    return bp_emit_shared(emit) && emit->spec->sharing >= BP_SHARING_GRADIENTS;
+}
+
+/* Where the gradient of a parameter is added up in 8 bits (spec.gradient_int8), from element
+ * `first` on, a multiple of BP_CODEC_BLOCK. */
+bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first);
+
+/* A ref `elements` further into the same buffer. */
+bp_ref bp_ref_at(bp_ref ref, uint64_t elements);
+
+/* Appends an op. Workspace operands are made here, from the device's answer, and overwritten in the
+ * copy. `tuples` > 1 is a list op: refs and scalars of all tuples one after the other. */
+void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
+                const void *scalars);
+
+/* Adds one tuple to the op that was emitted last, whose row of kernels.def is a LIST without
+ * workspace, for callers whose number of tensors has no bound. `refs` and `scalars` hold what that
+ * row takes, as in bp_emit_op. BP_ERR_FIT in emit->status when a table is full. */
+void bp_emit_tuple(bp_emit *emit, const bp_ref *refs, const void *scalars);
+
+/* Every rank's `bytes` bytes `from` into `to`, rank after rank: begun and waited for. */
+void bp_emit_gather(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes);
+
+/* Elements of a parameter whose state is brought at once, where it lives below: whole blocks of
+ * every form of it. */
+#define BP_ASIDE_ELEMENTS ((uint64_t)1 << 20)
+
+/* Brings `bytes` bytes of a buffer that lives below, from `first` on, into one of its own. */
+bp_ref bp_emit_bring(bp_emit *emit, uint32_t buffer, uint64_t first, uint64_t bytes,
+                     const char *name);
+
+/* Whether a table, which `index` has to be, lives below: its rows and its slices are then brought
+ * one by one, not the whole of it. It is held by bp_emit_acquire_update, which brings nothing. */
+bool bp_emit_table_below(const bp_emit *emit, uint32_t index);
+
+/* Rows of such a table, of the working type: those of `ids`, which the host fills in, into `to`. */
+void bp_emit_bring_rows(bp_emit *emit, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
+                        uint64_t width);
+
+/* Writes such bytes back to where they were. */
+void bp_emit_put_back(bp_emit *emit, bp_ref from, uint32_t buffer, uint64_t first, uint64_t bytes);
+
+/* bp_emit_<kernel>(emit, &operands, &scalars), one per row of kernels.def. */
+#define KERNEL(name)                                                                               \
+    static inline void bp_emit_##name(bp_emit *emit, const bp_##name##_operands *operands,         \
+                                      const bp_##name##_scalars *scalars)                          \
+    {                                                                                              \
+        bp_emit_op(emit, BP_KERNEL_##name, 1, (const bp_ref *)operands, scalars);                  \
+    }
+#include "core/ops/kernels.def"
+
+/* c (+)= op(a) op(b), with nothing beside it. */
+static inline void bp_emit_product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b,
+                                   const bp_matmul_scalars *scalars)
+{
+    const bp_matmul_operands operands = {.c = c,
+                                         .before = BP_ABSENT,
+                                         .a = a,
+                                         .b = b,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, scalars);
+}
+
+#endif

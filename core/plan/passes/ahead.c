@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights are gathered ahead of their use: what a program begins and waits for at once is begun
+ * earlier, beside the ops that use the weights before.
+ *
+ * Ops are written in the order in which parameters are acquired, and nobody knows then what comes
+ * next. So the ops that begin a gather move once a program is written: to behind the wait of the
+ * gather `depth` before it. Where a weight has been updated before in the program, as happens slice
+ * by slice, its gather stays. All ranks have the same order of gathers. */
+#include <string.h>
+
+#include "core/plan/compile_private.h"
+
+static void op_move(bp_op *ops, uint32_t from, uint32_t to)
+{
+    const bp_op op = ops[from];
+    memmove(&ops[to + 1], &ops[to], (from - to) * sizeof op);
+    ops[to] = op;
+}
+
+/* Tickets count begins: in the new order, from the op `first` on. A new number is kept as its
+ * negative until every wait has its own. */
+void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end)
+{
+    int64_t next = 0;
+    for (uint32_t i = first; i < end; i++) {
+        bp_scalar *ticket = &graph->scalars[graph->ops[i].scalar];
+        if (bp_kernel_describe(graph->ops[i].kernel)->flight != BP_FLIGHT_BEGIN) {
+            continue;
+        }
+        for (uint32_t k = i + 1; k < end; k++) {
+            bp_scalar *wait = &graph->scalars[graph->ops[k].scalar];
+            if (bp_kernel_describe(graph->ops[k].kernel)->flight == BP_FLIGHT_WAIT &&
+                wait->integer == ticket->integer) {
+                wait->integer = -1 - next;
+                break;
+            }
+        }
+        ticket->integer = -1 - next++;
+    }
+    for (uint32_t i = first; i < end; i++) {
+        bp_scalar *ticket = &graph->scalars[graph->ops[i].scalar];
+        if (bp_kernel_describe(graph->ops[i].kernel)->flight != BP_FLIGHT_NONE) {
+            ticket->integer = -1 - ticket->integer;
+        }
+    }
+}
+
+static void ahead_program(bp_graph *graph, uint32_t first, uint32_t end, uint32_t depth)
+{
+    uint32_t waited[BP_AHEAD_MOST] = {0}; /* behind the wait of each of the last gathers */
+    uint32_t gathers = 0;
+    for (uint32_t i = first; i < end; i++) {
+        if (graph->ops[i].gathers == BP_NO_BUFFER) {
+            continue;
+        }
+        if (gathers > 0) {
+            const uint32_t back = gathers < depth ? gathers : depth;
+            const uint32_t to = waited[(gathers - back) % depth];
+            op_move(graph->ops, i, to);
+            for (uint32_t k = 0; k < depth; k++) {
+                waited[k] += waited[k] >= to ? 1 : 0; /* what lay there went back */
+            }
+        }
+        waited[gathers++ % depth] = i + 2;
+    }
+    compile_ahead_number(graph, first, end);
+}
+
+void compile_gather_ahead(bp_graph *graph, const bp_spec *spec)
+{
+    if (bp_graph_counts(graph) || spec->gather_ahead == 0 || spec->ranks < 2 ||
+        spec->sharing != BP_SHARING_PARAMETERS) {
+        return;
+    }
+    for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
+        const uint32_t first = graph->program_first[p];
+        ahead_program(graph, first, first + graph->program_count[p], spec->gather_ahead);
+    }
+}

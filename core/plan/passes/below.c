@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/* Parameters that live in storage below the arena, or in the host's memory beside a GPU.
+ *
+ * A parameter that is acquired is copied from there into buffers that live while it is held; the
+ * copies are begun and waited for at once, where it is asked for. Once a program is written each
+ * begin moves towards the program's start, to behind the wait of an earlier copy, as far as leaves
+ * no more bytes under way than the spec says: what is on its way then is what is used next,
+ * whatever the sizes. Buffers in flight are planned like all others, for their lifetimes begin with
+ * the copy. Masters and optimizer states are brought part by part when they are updated, and
+ * written back: there the waits move towards the program's end in the same way. */
+#include <string.h>
+
+#include "core/plan/compile_private.h"
+#include "core/plan/rows.h"
+#include "core/ir/tier.h"
+
+#define BELOW_LEAST 4096 /* elements of a parameter that is worth a call of storage */
+
+static bool table_of(const bp_emit *emit, uint32_t index)
+{
+    const bp_spec *spec = emit->spec;
+    uint32_t tables[2] = {UINT32_MAX, UINT32_MAX};
+    if (spec->model->sliced_tables != NULL) {
+        spec->model->sliced_tables(&spec->config, tables);
+    }
+    return index == tables[0] || index == tables[1];
+}
+
+bp_space compile_below_space(const bp_emit *emit)
+{
+    return emit->spec->below.host ? BP_SPACE_HOST : BP_SPACE_BELOW;
+}
+
+/* Tables go where their rows are all that the first stage makes of them; a GPU reads no rows by
+ * numbers of its own from the host's memory. */
+static bool base_may(const bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bool table = table_of(emit, index);
+    if (bp_rows_table(emit, index)) {
+        return false;
+    }
+    return table ? emit->spec->model->plain_rows && !emit->spec->below.host
+                 : !parameter->embedding && parameter->rank > 1;
+}
+
+/* Whether the next one of a kind is among those that live below. */
+static bool below_takes(bp_emit *emit, bp_below_kind kind, uint64_t elements, uint64_t share)
+{
+    const bp_below *below = &emit->spec->below;
+    uint32_t *seen = &emit->below_seen[kind];
+    uint64_t of = BP_BELOW_ALL;
+    if (below->part_count > 0 && kind == below->part_kind) {
+        uint32_t i = 0;
+        while (i < below->part_count && below->part[i].elements != elements) {
+            i++;
+        }
+        if (i == below->part_count || below->part[i].of == 0) {
+            return false;
+        }
+        seen = &emit->part_seen[i];
+        share = below->part[i].chosen;
+        of = below->part[i].of;
+    }
+    const uint64_t before = (*seen)++;
+    return (before + 1) * share / of > before * share / of;
+}
+
+bool compile_goes_below(bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t share = emit->spec->below.bases;
+    const bool frozen = !parameter->statistic && emit->spec->lora.rank > 0;
+    if (share == 0 || !frozen || parameter->count < BELOW_LEAST || !base_may(emit, index)) {
+        return false;
+    }
+    return below_takes(emit, BP_BELOW_BASES, parameter->count, share);
+}
+
+/* A weight that is updated in parts, as its state is, and that no op reads but those that hold it.
+ */
+bool compile_goes_along(bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t share = emit->spec->below.weights;
+    if (share == 0 || !parameter->aside || parameter->embedding || parameter->rank < 2 ||
+        table_of(emit, index) || compile_goes_fp8(emit, index)) {
+        return false;
+    }
+    return below_takes(emit, BP_BELOW_WEIGHTS, parameter->count, share);
+}
+
+bool compile_goes_aside(bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t share = emit->spec->below.states;
+    if (share == 0 || emit->spec->optimizer == NULL || !parameter->trainable ||
+        parameter->count < BELOW_LEAST || parameter->init == BP_INIT_NORMS ||
+        parameter->init == BP_INIT_ROWS) {
+        return false;
+    }
+    return below_takes(emit, BP_BELOW_STATES, parameter->count, share);
+}
+
+/* Whole gradients are brought by the stages that add to them, so those of tables stay; sums in 8
+ * bits come in the slices in which they are made. Lanes and released gradients have nothing that
+ * waits for an update. */
+bool compile_gradient_goes(bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t share = emit->spec->below.gradients;
+    const bool whole = !emit->spec->gradient_int8;
+    if (share == 0 || !parameter->aside || bp_spec_whole_group(emit->spec) ||
+        (whole && (parameter->embedding || parameter->rank < 2 || table_of(emit, index)))) {
+        return false;
+    }
+    return below_takes(emit, BP_BELOW_GRADIENTS, parameter->count, share);
+}
+
+/* A flat copy, begun and waited for; the begin is marked as one that may move. */
+static void below_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes, uint32_t marks)
+{
+    const int64_t width = (int64_t)bytes;
+    const int64_t ticket = (int64_t)bp_graph_ticket(emit->graph);
+    const bp_copy_begin_scalars begin = {ticket, 1, width, width, width};
+    const bp_copy_wait_scalars wait = {ticket, 1, width, width, width};
+    const bp_ref target = {to.buffer, BP_U8, to.offset}, source = {from.buffer, BP_U8, from.offset};
+    bp_emit_copy_begin(emit, &(bp_copy_begin_operands){target, source}, &begin);
+    bp_emit_copy_wait(emit, &(bp_copy_wait_operands){target, source}, &wait);
+    if (emit->status == BP_OK && !bp_graph_counts(emit->graph)) {
+        emit->graph->ops[emit->graph->used.ops - 2].gathers = marks;
+    }
+}
+
+/* Brings a buffer of `bytes` bytes of codes. */
+static uint32_t below_bring(bp_emit *emit, uint32_t buffer, bp_dtype dtype, uint64_t bytes,
+                            const char *name)
+{
+    const bp_ref to =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
+    below_copy(emit, to, (bp_ref){buffer, BP_U8, 0}, bytes, buffer);
+    return to.buffer;
+}
+
+static void fetch_codes(bp_emit *emit, bp_parameter *parameter)
+{
+    const bp_quantised form = parameter->quantised;
+    const uint64_t count = parameter->count, nested = bp_quantised_nested(count, form);
+    const uint64_t rows = parameter->shape[emit->spec->model->input_major ? 1 : 0];
+    parameter->whole = below_bring(emit, parameter->weight, BP_U8, bp_quantised_codes(count, form),
+                                   "brought_codes");
+    parameter->whole_scales = below_bring(emit, parameter->scales, BP_U8,
+                                          bp_quantised_scales(rows, count, form), "brought_scales");
+    if (nested > 0) {
+        parameter->whole_nested =
+            below_bring(emit, parameter->nested, BP_F32, nested * sizeof(float), "brought_nested");
+    }
+}
+
+void compile_fetch(bp_emit *emit, uint32_t index)
+{
+    bp_parameter *parameter = &emit->parameters[index];
+    const bp_dtype dtype = emit->spec->working;
+    parameter->held++; /* its bytes below are read */
+    if (parameter->quantised != BP_QUANTISED_NONE) {
+        fetch_codes(emit, parameter);
+    } else {
+        const bp_ref to = bp_emit_tensor(emit, BP_CLASS_WORKSPACE, dtype, parameter->rank,
+                                         parameter->shape, "brought_weight");
+        below_copy(emit, to, (bp_ref){parameter->weight, BP_U8, 0},
+                   parameter->count * bp_dtype_bytes(dtype), parameter->weight);
+        parameter->whole = to.buffer;
+    }
+    parameter->held--;
+}
+
+bool bp_emit_table_below(const bp_emit *emit, uint32_t index)
+{
+    return emit->status == BP_OK && emit->parameters[index].below;
+}
+
+void bp_emit_bring_rows(bp_emit *emit, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
+                        uint64_t width)
+{
+    const bp_parameter *table = &emit->parameters[index];
+    const int64_t bytes = (int64_t)(width * bp_dtype_bytes(to.dtype));
+    const bp_rows_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(emit->graph),
+                                         .rows = (int64_t)rows,
+                                         .width = bytes,
+                                         .vocabulary = (int64_t)table->shape[0]};
+    const bp_rows_wait_scalars wait = {begin.ticket, begin.rows, begin.width, begin.vocabulary};
+    const bp_ref target = {to.buffer, BP_U8, to.offset}, from = {table->weight, BP_U8, 0};
+    bp_emit_rows_begin(emit, &(bp_rows_begin_operands){target, from, ids}, &begin);
+    bp_emit_rows_wait(emit, &(bp_rows_wait_operands){target, from, ids}, &wait);
+}
+
+bp_ref bp_emit_bring(bp_emit *emit, uint32_t buffer, uint64_t first, uint64_t bytes,
+                     const char *name)
+{
+    const bp_ref to = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, name);
+    below_copy(emit, to, (bp_ref){buffer, BP_U8, first}, bytes, buffer);
+    return to;
+}
+
+void bp_emit_put_back(bp_emit *emit, bp_ref from, uint32_t buffer, uint64_t first, uint64_t bytes)
+{
+    below_copy(emit, (bp_ref){buffer, BP_U8, first}, from, bytes, BP_NO_BUFFER);
+}
+
+static uint64_t below_bytes(const bp_emit *emit, uint32_t buffer)
+{
+    return bp_graph_counts(emit->graph) ? 1 : emit->graph->buffers[buffer].bytes;
+}
+
+bp_ref compile_leave_checkpoint(bp_emit *emit, bp_ref checkpoint)
+{
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    const uint64_t bytes = below_bytes(emit, checkpoint.buffer);
+    const bp_buffer prototype = {.class_of = BP_CLASS_CHECKPOINT,
+                                 .scope = BP_SCOPE_PROGRAM,
+                                 .space = compile_below_space(emit),
+                                 .dtype = BP_U8,
+                                 .rank = 1,
+                                 .shape = {bytes}};
+    uint32_t slot = BP_NO_BUFFER;
+    emit->status = bp_graph_buffer(emit->graph, &prototype, "checkpoint_below", &slot);
+    bp_emit_put_back(emit, (bp_ref){checkpoint.buffer, BP_U8, 0}, slot, 0, bytes);
+    return (bp_ref){slot, checkpoint.dtype, checkpoint.offset};
+}
+
+bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot)
+{
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    const bp_ref to =
+        bp_emit_bring(emit, slot.buffer, 0, below_bytes(emit, slot.buffer), "brought_checkpoint");
+    return (bp_ref){to.buffer, slot.dtype, slot.offset};
+}
+
+/* Bytes that an op brings from below; 0: it is none that may move. */
+static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
+{
+    const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+    return op->kernel == BP_KERNEL_copy_begin && op->gathers != BP_NO_BUFFER ? (uint64_t)s->width
+                                                                             : 0;
+}
+
+/* Whether two ops, of which one copies from below and one to it, are about the same bytes there. */
+static bool below_meet(const bp_graph *graph, const bp_op *from, const bp_op *to)
+{
+    const bp_ref source = graph->refs[from->operand + 1], target = graph->refs[to->operand];
+    const bp_copy_begin_scalars *a = (const void *)(graph->scalars + from->scalar);
+    const bp_copy_begin_scalars *b = (const void *)(graph->scalars + to->scalar);
+    return source.buffer == target.buffer && source.offset < target.offset + (uint64_t)b->width &&
+           target.offset < source.offset + (uint64_t)a->width;
+}
+
+static bool goes_down(const bp_graph *graph, const bp_op *op, bp_kernel kernel)
+{
+    return op->kernel == kernel &&
+           graph->buffers[graph->refs[op->operand].buffer].space != BP_SPACE_DEVICE;
+}
+
+/* Where the begin at `at` goes: as far towards `first` as the waits that it passes are of no more
+ * than `room` bytes together with its own. Copies are waited for in the order in which they are
+ * begun, so these are the bytes under way once it is. What is written stays before it, and so does
+ * the decision on a step, at which steps that are judged are cut. */
+static uint32_t fetch_place(const bp_graph *graph, uint32_t first, uint32_t at, uint64_t room)
+{
+    uint64_t flying = fetch_bytes(graph, &graph->ops[at]);
+    for (uint32_t i = at; i-- > first;) {
+        const bp_op *op = &graph->ops[i];
+        if (op->kernel == BP_KERNEL_step_decide) {
+            return i + 1;
+        }
+        if (op->kernel != BP_KERNEL_copy_wait) {
+            continue; /* rows come where they are asked for, before anything else */
+        }
+        if (goes_down(graph, op, BP_KERNEL_copy_wait)) {
+            if (below_meet(graph, &graph->ops[at], op)) {
+                return i + 1;
+            }
+            continue;
+        }
+        const bp_copy_wait_scalars *s = (const void *)(graph->scalars + op->scalar);
+        flying += (uint64_t)s->width;
+        if (flying > room) {
+            return i + 1;
+        }
+    }
+    return first;
+}
+
+/* The wait at `at` for what goes down goes as far towards `end` as leaves no more than `room` bytes
+ * of it under way. */
+static uint32_t write_place(const bp_graph *graph, uint32_t at, uint32_t end, uint64_t room)
+{
+    const bp_op *wait = &graph->ops[at];
+    const bp_copy_wait_scalars *own = (const void *)(graph->scalars + wait->scalar);
+    uint64_t flying = (uint64_t)own->width;
+    for (uint32_t i = at + 1; i < end; i++) {
+        const bp_op *op = &graph->ops[i];
+        const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+        flying += goes_down(graph, op, BP_KERNEL_copy_begin) ? (uint64_t)s->width : 0;
+        const bool again = op->gathers != BP_NO_BUFFER && below_meet(graph, op, wait);
+        if (flying > room || again || op->kernel == BP_KERNEL_step_decide) {
+            return i - 1;
+        }
+    }
+    return end - 1;
+}
+
+/* From the last to the first, so that waits stay in order. */
+static void write_behind_program(bp_graph *graph, uint32_t first, uint32_t end, uint64_t room)
+{
+    for (uint32_t i = end; i-- > first;) {
+        if (!goes_down(graph, &graph->ops[i], BP_KERNEL_copy_wait)) {
+            continue;
+        }
+        const bp_op op = graph->ops[i];
+        uint32_t place = write_place(graph, i, end, room);
+        while (place > i && goes_down(graph, &graph->ops[place], BP_KERNEL_copy_wait)) {
+            place--; /* before what was begun after it */
+        }
+        memmove(&graph->ops[i], &graph->ops[i + 1], (place - i) * sizeof op);
+        graph->ops[place] = op;
+    }
+}
+
+static void fetch_ahead_program(bp_graph *graph, uint32_t first, uint32_t end, uint64_t room)
+{
+    for (uint32_t i = first; i < end; i++) {
+        if (fetch_bytes(graph, &graph->ops[i]) == 0) {
+            continue;
+        }
+        const bp_op op = graph->ops[i];
+        uint32_t place = fetch_place(graph, first, i, room);
+        while (place < i && fetch_bytes(graph, &graph->ops[place]) > 0) {
+            place++; /* behind what is asked for before it */
+        }
+        memmove(&graph->ops[place + 1], &graph->ops[place], (i - place) * sizeof op);
+        graph->ops[place] = op;
+    }
+    compile_ahead_number(graph, first, end);
+}
+
+void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec)
+{
+    uint64_t largest = 0;
+    if (bp_graph_counts(graph) || spec->below.ahead == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < graph->used.ops; i++) {
+        const uint64_t bytes = fetch_bytes(graph, &graph->ops[i]);
+        largest = bytes > largest ? bytes : largest;
+    }
+    for (uint32_t p = 0; p < BP_PROGRAM_COUNT && largest > 0; p++) {
+        const uint32_t first = graph->program_first[p];
+        write_behind_program(graph, first, first + graph->program_count[p],
+                             largest * (1 + (uint64_t)spec->below.ahead));
+        fetch_ahead_program(graph, first, first + graph->program_count[p],
+                            largest * (1 + (uint64_t)spec->below.ahead));
+    }
+}

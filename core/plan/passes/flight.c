@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Gradients on their way between ranks.
+ *
+ * A window (core/plan/passes/lanes.h) travels in buckets. Two are under way: while the pieces of
+ * the newest one are exchanged, the sums of the one before it are gathered. So what a rank needs
+ * for the exchange does not hang on the size of a stage. A window's first bucket leaves when the
+ * window is complete; the others leave while the next stage goes backward, at those places where it
+ * asks for a parameter, spread over as many of these as the stage before had. What is whole is used
+ * at the end of a stage, in the order of windows. */
+#include "core/plan/adapter.h"
+#include "core/plan/compile_private.h"
+#include "core/plan/passes/lanes.h"
+
+#define FLIGHT_PACE 8 /* of the first stage that goes backward */
+
+void compile_flight_begin(bp_compile *compile)
+{
+    compile->windows_opened = 0;
+    compile->windows_used = 0;
+    compile->flight[0] = compile->flight[1] = (bp_bucket){.flies = false};
+    compile->points = 0;
+    compile->pace = FLIGHT_PACE;
+}
+
+bool compile_mark(const bp_compile *compile, bp_emit *emit, const bp_window *window)
+{
+    const bool slice = window->table != UINT32_MAX;
+    bool any = false;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        const bool later = i == compile->sliced[0] || i == compile->sliced[1];
+        const bool complete = !slice && bp_adapter_stage(emit, i) == window->stage;
+        parameter->due = slice ? i == window->table : parameter->trainable && complete && !later;
+        parameter->due_first = slice && parameter->due ? window->first : 0;
+        parameter->due_count = slice && parameter->due ? window->count : parameter->count;
+        any = any || parameter->due;
+    }
+    return any;
+}
+
+static bp_window *flight_window(bp_compile *compile, uint32_t number)
+{
+    return &compile->windows[number % BP_WINDOWS_MOST];
+}
+
+static void flight_advance(bp_compile *compile, bp_emit *emit, bp_bucket *bucket)
+{
+    if (!bucket->flies) {
+        return;
+    }
+    bp_window *window = flight_window(compile, bucket->window);
+    bp_lanes_advance(emit, window, bucket);
+    if (bucket->phase == 0) {
+        bucket->flies = false;
+        window->done++;
+    }
+}
+
+/* What has come whole is used. */
+static void flight_use(bp_compile *compile, bp_emit *emit)
+{
+    while (compile->windows_used < compile->windows_opened && emit->status == BP_OK) {
+        const bp_window *window = flight_window(compile, compile->windows_used);
+        if (window->done < window->buckets) {
+            return;
+        }
+        (void)compile_mark(compile, emit, window);
+        if (window->any) {
+            bp_lanes_deliver(emit, window);
+        }
+        compile_use(compile, emit, window);
+        compile->windows_used++;
+    }
+}
+
+/* A bucket has left: those before it go on. Nothing is used amid a stage. */
+static void flight_push(bp_compile *compile, bp_emit *emit, const bp_bucket *bucket)
+{
+    flight_advance(compile, emit, &compile->flight[1]);
+    if (emit->flying == NULL) {
+        flight_use(compile, emit);
+    }
+    compile->flight[1] = compile->flight[0];
+    if (compile->flight[1].phase != 2) {
+        flight_advance(compile, emit, &compile->flight[1]);
+    }
+    compile->flight[0] = *bucket;
+}
+
+/* The next bucket of the newest window; one that has nothing due has an empty one. */
+static void flight_send(bp_compile *compile, bp_emit *emit)
+{
+    const uint32_t number = compile->windows_opened - 1;
+    bp_window *window = flight_window(compile, number);
+    bp_bucket bucket = {.flies = true, .window = number, .number = window->sent};
+    window->sent++;
+    if (window->any) {
+        (void)compile_mark(compile, emit, window);
+        bp_lanes_send(emit, window, &bucket);
+    }
+    flight_push(compile, emit, &bucket);
+}
+
+void compile_flush(bp_compile *compile, bp_emit *emit)
+{
+    if (compile->windows_opened == 0) {
+        return;
+    }
+    const bp_window *newest = flight_window(compile, compile->windows_opened - 1);
+    while (newest->sent < newest->buckets && emit->status == BP_OK) {
+        flight_send(compile, emit);
+    }
+}
+
+/* All that is under way arrives and is used. */
+static void flight_drain(bp_compile *compile, bp_emit *emit)
+{
+    const bp_bucket none = {.flies = false};
+    compile_flush(compile, emit);
+    flight_push(compile, emit, &none);
+    flight_push(compile, emit, &none);
+    flight_use(compile, emit);
+}
+
+void compile_dispatch(bp_compile *compile, bp_emit *emit, bp_window *window)
+{
+    const uint32_t row = window->table == UINT32_MAX ? window->stage : compile->stages;
+    if (bp_spec_ranks(emit->spec) == 1) {
+        if (window->any && compile->lanes > 0) {
+            bp_lanes_root(compile, emit, row);
+        }
+        compile_use(compile, emit, window);
+        return;
+    }
+    emit->flying = NULL;
+    flight_use(compile, emit);
+    compile_flush(compile, emit);
+    window->buckets = 1;
+    if (window->any) {
+        (void)compile_mark(compile, emit, window);
+        bp_lanes_open(compile, emit, row, window);
+    }
+    *flight_window(compile, compile->windows_opened++) = *window;
+    flight_send(compile, emit);
+    flight_use(compile, emit);
+    compile->pace = compile->points > 0 ? compile->points : compile->pace;
+    compile->points = 0;
+    if (window->last) {
+        flight_drain(compile, emit);
+    } else {
+        emit->flying = compile;
+    }
+}
+
+void compile_pump(bp_emit *emit)
+{
+    bp_compile *compile = emit->flying;
+    const bp_window *newest = flight_window(compile, compile->windows_opened - 1);
+    compile->points++;
+    const uint64_t share = (uint64_t)(newest->buckets - 1) * compile->points / compile->pace;
+    while (newest->sent < newest->buckets && newest->sent < 1 + share && emit->status == BP_OK) {
+        flight_send(compile, emit);
+    }
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* Lanes: a group of micro-batches is split into L lanes of whole micro-batches, and its gradient is
+ * one fixed binary tree of fp32 additions over them, neighbours first. A leaf is what one lane's
+ * micro-batches add up to from zero, as ever, in the gradient's own type; it is widened before it
+ * is added, and the root stays in fp32, which norms and updates read. Losses are added up in the
+ * same tree, in double.
+ *
+ * Ranks share the lanes: rank r of N goes through lanes r L/N .. (r + 1) L/N - 1, which are a
+ * subtree, and its root is what travels. Each rank gets one Nth of every rank's root (exchange),
+ * adds the N pieces in the order of the tree (tree_sum), and gathers the sums of all (all_gather).
+ * No addition is made by anything but the kernels, so neither N nor what carries the bytes changes
+ * a bit.
+ *
+ * Where ranks have no more of the sums than they own, the piece of each is what it owns.
+ *
+ * Gradients that are complete after the same stage lie one behind the other in a window, each at a
+ * multiple of BP_WINDOW_ALIGN elements, and travel in buckets of BP_BUCKET_BYTES (core/compile/
+ * flight.c says when). Of a rank's one lane the leaves stay until their bucket is made; of several
+ * the sums of the window do. */
+#ifndef BP_CORE_LANES_H
+#define BP_CORE_LANES_H
+
+#include "core/plan/compile.h"
+
+#define BP_WINDOW_ALIGN 64                   /* elements */
+#define BP_BUCKET_BYTES (UINT64_C(16) << 20) /* of all ranks' pieces, or */
+#define BP_BUCKET_PIECE                                                                            \
+    (UINT64_C(256) << 10) /* this for each rank where that is more; unless                         \
+                             spec.bucket_bytes says another number */
+
+/* Bytes of the tables that lanes add to bp_compile. */
+uint64_t bp_lanes_bytes(const bp_spec *spec);
+bp_status bp_lanes_carve(bp_compile *compile, const bp_spec *spec, bp_arena *memory) BP_MUST_CHECK;
+
+/* The first lane's first micro-batch is about to be written. */
+void bp_lanes_begin(bp_compile *compile, bp_emit *emit);
+/* Nothing of a gradient is written yet: a backward part begins. */
+void bp_lanes_forget(bp_compile *compile, const bp_emit *emit);
+
+/* Around every action of a micro-batch: its lane's gradients and losses are the emitter's. */
+void bp_lanes_enter(bp_compile *compile, bp_emit *emit, uint32_t micro);
+void bp_lanes_leave(bp_compile *compile, bp_emit *emit, uint32_t micro);
+
+/* A lane's gradient of a parameter, made by the caller. */
+void bp_lanes_put(bp_compile *compile, const bp_emit *emit, uint32_t lane, uint32_t parameter,
+                  uint32_t buffer);
+
+/* Adds the gradients of `lane` that are due to the tree of `row` (a stage; compile->stages for
+ * slices of a table). A lane's buffers are its own for the last time. */
+void bp_lanes_fold(bp_compile *compile, bp_emit *emit, uint32_t row, uint32_t lane);
+
+/* After the last lane's: one rank has the root, and norms and updates read it. */
+void bp_lanes_root(const bp_compile *compile, bp_emit *emit, uint32_t row);
+
+/* The same on several ranks, whose window has yet to travel: its size, buckets and sums. */
+void bp_lanes_open(const bp_compile *compile, const bp_emit *emit, uint32_t row, bp_window *window);
+
+/* Begins to exchange the next bucket of a window, whose parameters are marked as due. */
+void bp_lanes_send(bp_emit *emit, bp_window *window, bp_bucket *bucket);
+
+/* The next part of a bucket's way: the sum of the pieces, then the sums of all. */
+void bp_lanes_advance(bp_emit *emit, bp_window *window, bp_bucket *bucket);
+
+/* Norms and updates read the gradients that are due in the window, which is whole. */
+void bp_lanes_deliver(bp_emit *emit, const bp_window *window);
+
+/* Adds up the losses of all lanes into the result, once; before the first decision. */
+void bp_lanes_losses(bp_compile *compile, bp_emit *emit);
+
+#endif

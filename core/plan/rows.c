@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Trained rows of the table of tokens. */
+#include "core/plan/rows.h"
+
+#include "core/plan/adapter.h"
+
+static const char where[] = "lora";
+static const char option[] = "trainable-token-indices";
+
+bool bp_rows_table(const bp_emit *emit, uint32_t index)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    if (lora->token_count == 0 || !bp_adapter_table(emit, index)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < index; i++) { /* one of positions may have as many rows */
+        if (bp_adapter_table(emit, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bp_scope bp_rows_scope(const bp_emit *emit, const bp_parameter *parameter)
+{
+    const bool rows = bp_rows_table(emit, (uint32_t)(parameter - emit->parameters));
+    return rows ? BP_SCOPE_RESIDENT : BP_SCOPE_CONSTANT;
+}
+
+uint32_t bp_rows_of(const bp_emit *emit, uint32_t table)
+{
+    const uint32_t rows = emit->status == BP_OK ? emit->parameters[table].rows : BP_NO_PARAMETER;
+    return rows != BP_NO_PARAMETER && emit->parameters[rows].trainable ? rows : BP_NO_PARAMETER;
+}
+
+bool bp_rows_next(const bp_emit *emit, bp_rows_run *run)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    uint32_t at = (uint32_t)(run->at + run->count);
+    if (at >= lora->token_count) {
+        return false;
+    }
+    *run = (bp_rows_run){.token = lora->tokens[at], .at = at, .count = 1};
+    while (++at < lora->token_count && lora->tokens[at] == run->token + run->count) {
+        run->count++;
+    }
+    return true;
+}
+
+void bp_rows_put(bp_emit *emit)
+{
+    for (uint32_t i = 0; i < emit->parameter_count && emit->status == BP_OK; i++) {
+        const uint32_t rows = emit->parameters[i].rows;
+        bp_rows_run run = {0};
+        if (rows == BP_NO_PARAMETER) {
+            continue;
+        }
+        const uint64_t width = emit->parameters[rows].shape[1];
+        const bp_ref table = bp_emit_acquire_update(emit, i);
+        const bp_ref from = bp_emit_acquire(emit, rows, BP_FOR_FORWARD);
+        while (bp_rows_next(emit, &run)) {
+            bp_emit_copy(emit,
+                         &(bp_copy_operands){.y = bp_ref_at(table, run.token * width),
+                                             .x = bp_ref_at(from, run.at * width)},
+                         &(bp_copy_scalars){.count = (int64_t)(run.count * width)});
+        }
+        bp_emit_release(emit, rows);
+        bp_emit_release(emit, i);
+    }
+}
+
+/* The op that adds up rows makes floats of what it reads: the sum is over one. */
+void bp_rows_values(bp_emit *emit, uint32_t table, bp_ref values)
+{
+    const uint64_t width = emit->status == BP_OK ? emit->parameters[table].shape[1] : 0;
+    const bp_ref from = bp_emit_acquire(emit, table, BP_FOR_FORWARD);
+    bp_rows_run run = {0};
+    while (emit->status == BP_OK && bp_rows_next(emit, &run)) {
+        const int64_t count = (int64_t)(run.count * width);
+        bp_emit_bias_backward(
+            emit,
+            &(bp_bias_backward_operands){.d_bias = bp_ref_at(values, run.at * width),
+                                         .d_y = bp_ref_at(from, run.token * width)},
+            &(bp_bias_backward_scalars){.rows = 1, .n = count, .pitch = count});
+    }
+    bp_emit_release(emit, table);
+}
+
+bp_status bp_rows_check(const bp_spec *spec, bp_error *error)
+{
+    const bp_lora *lora = &spec->lora;
+    const uint32_t vocabulary = spec->config.vocabulary;
+    if (lora->token_count > BP_TRAINED_ROWS_MAX) {
+        return bp_error_limit(error, BP_ERR_USAGE, where, "too many rows are to be trained", option,
+                              lora->token_count, BP_LIMIT_MOST, BP_TRAINED_ROWS_MAX);
+    }
+    for (uint32_t i = 0; i < lora->token_count; i++) {
+        if (lora->tokens[i] >= vocabulary) {
+            return bp_error_limit(error, BP_ERR_USAGE, where,
+                                  "the vocabulary has no token of this number", option,
+                                  lora->tokens[i], BP_LIMIT_MOST, (int64_t)vocabulary - 1);
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (lora->tokens[k] == lora->tokens[i]) {
+                return bp_error_limit(error, BP_ERR_USAGE, where, "a token is there twice", option,
+                                      lora->tokens[i], BP_LIMIT_NONE, 0);
+            }
+        }
+    }
+    return BP_OK;
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT */
+/* The fit: candidates planned exactly, the fastest that fits chosen. */
+#include "core/plan/search/fit_private.h"
+
+#include "core/plan/compile.h"
+#include "core/plan/search/measure.h"
+
+#define CHAIN_ROUNDS  8    /* times the dynamic programme is solved for one budget */
+#define CHAIN_MISSES  2    /* of these, times that it may find nothing */
+#define CHAIN_CLOSE   500  /* plans that leave less than this part of the budget are near enough */
+#define CHAIN_HOPE    50   /* nor is it tried where all named policies need this part more */
+#define CHUNK_SHARE   64   /* a shorter chunk must save this part of the arena */
+#define BATCH_SPLITS  64   /* most micro-batch sizes tried */
+#define QUICK_ACTIONS 1500 /* of the longest schedule that is planned for a first answer */
+
+static const char where[] = "fit";
+
+const bp_policy fit_named[FIT_NAMED] = {
+    {.kind = BP_POLICY_NONE},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ACTIVATION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM | BP_RECOMPUTE_ACTIVATION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM | BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ACTIVATION | BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_EVERY, .every = 2},
+    {.kind = BP_POLICY_EVERY, .every = 3},
+    {.kind = BP_POLICY_SQRT},
+    {.kind = BP_POLICY_FULL},
+    {.kind = BP_POLICY_MEMORY_POOR},
+};
+
+static uint32_t stage_count(const bp_spec *spec)
+{
+    return spec->model->stages(&spec->config);
+}
+
+/* Lays the memory out; what the tables leave is for plans. */
+bp_status fit_search_init(fit_search *s, void *memory, uint64_t bytes)
+{
+    bp_arena arena;
+    void *piece[5];
+    const bp_spec *spec = &s->request->spec;
+    s->action_limit = fit_action_limit(spec);
+    const uint64_t actions = s->action_limit * sizeof(bp_action);
+    const uint64_t size[4] = {sizeof(bp_runtime), stage_count(spec) * sizeof(bp_chain_stage),
+                              actions, actions};
+    bp_arena_init(&arena, memory, (size_t)bytes);
+    bp_status status = BP_OK;
+    for (int i = 0; i < 4 && status == BP_OK; i++) {
+        status = bp_arena_carve(&arena, (size_t)size[i], FIT_ALIGNMENT, &piece[i]);
+    }
+    if (status == BP_OK) {
+        s->plan_bytes = bp_arena_left(&arena) / FIT_ALIGNMENT * FIT_ALIGNMENT;
+        s->plan_bytes -= s->plan_bytes >= FIT_ALIGNMENT ? FIT_ALIGNMENT : 0; /* lost to alignment */
+        status = bp_arena_carve(&arena, (size_t)s->plan_bytes, FIT_ALIGNMENT, &piece[4]);
+    }
+    if (status != BP_OK) {
+        return bp_error_set(s->error, BP_ERR_FIT, where, "the fit's memory is too small", NULL);
+    }
+    s->runtime = piece[0];
+    s->stages = piece[1];
+    s->trial = piece[2];
+    s->kept = piece[3];
+    s->plan = piece[4];
+    return BP_OK;
+}
+
+static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
+{
+    const bp_graph *graph = &runtime->graph;
+    uint32_t k = runtime->spec.accumulation;
+    if (k == 1 || bp_spec_whole_group(&runtime->spec)) {
+        return bp_cost_program(graph, BP_PROGRAM_STEP, rates);
+    }
+    const double vectors =
+        k * bp_cost_program(graph, BP_PROGRAM_VECTORS_FIRST, rates) +
+        bp_cost_program(graph, BP_PROGRAM_CONTRAST, rates); /* 0 where there are none */
+    return vectors + bp_cost_program(graph, BP_PROGRAM_MICRO_FIRST, rates) +
+           (k - 1) * bp_cost_program(graph, BP_PROGRAM_MICRO_NEXT, rates) +
+           bp_cost_program(graph, BP_PROGRAM_UPDATE, rates);
+}
+
+/* Bytes that live through the whole of a micro-batch whatever the policy: everything resident, and
+ * the accumulated gradients of a group. */
+uint64_t fit_fixed_bytes(const fit_search *s)
+{
+    const bp_graph *graph = &s->runtime->graph;
+    uint64_t bytes = s->runtime->report.resident_bytes;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        bool group = graph->buffers[i].scope == BP_SCOPE_GROUP;
+        bytes += group ? bp_report_rounded(graph, &graph->buffers[i]) : 0;
+    }
+    uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
+    return bytes + bp_size_align(losses, bp_graph_alignment(graph));
+}
+
+/* Plans one candidate exactly. */
+bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
+{
+    bp_status status = bp_runtime_plan(s->runtime, spec, s->plan, s->plan_bytes);
+    if (status != BP_OK) {
+        if (s->error != NULL && s->error->code == BP_OK) {
+            *s->error = s->runtime->error;
+        }
+        return status;
+    }
+    *out = (bp_fit_try){.policy = spec->policy,
+                        .batch = spec->batch,
+                        .accumulation = spec->accumulation,
+                        .loss_rows = s->runtime->spec.loss_rows,
+                        .arena_bytes = s->runtime->report.arena_bytes,
+                        .seconds = step_seconds(s->runtime, &s->request->rates)};
+    out->fits = s->request->budget == 0 || out->arena_bytes <= s->request->budget;
+    uint64_t fixed = fit_fixed_bytes(s);
+    s->fit->fixed_bytes = fixed < s->fit->fixed_bytes ? fixed : s->fit->fixed_bytes;
+    return BP_OK;
+}
+
+/* Faster, or as fast in fewer bytes. */
+static bool beats(const bp_fit_try *a, const bp_fit_try *b)
+{
+    if (a->fits != b->fits) {
+        return a->fits;
+    }
+    if (a->fits && a->seconds != b->seconds) {
+        return a->seconds < b->seconds;
+    }
+    return a->arena_bytes < b->arena_bytes;
+}
+
+/* As good in both respects, so that it is no other choice. */
+static bool same_candidate(const bp_fit_try *a, const bp_fit_try *b)
+{
+    return a->arena_bytes == b->arena_bytes && a->seconds == b->seconds;
+}
+
+/* Enters a planned candidate into the ranking. */
+static void enter(fit_search *s, const bp_fit_try *candidate)
+{
+    bp_fit *fit = s->fit;
+    if (fit->tried_count < BP_FIT_TRIED_MAX) {
+        fit->tried[fit->tried_count++] = *candidate;
+    }
+    if (fit->least.batch == 0 || candidate->arena_bytes < fit->least.arena_bytes) {
+        fit->least = *candidate;
+    }
+    if (fit->best.batch == 0 || beats(candidate, &fit->best)) {
+        fit->runner_up = fit->best.fits ? fit->best : fit->runner_up;
+        fit->best = *candidate;
+        if (candidate->policy.kind == BP_POLICY_ACTIONS) {
+            fit->action_count = candidate->policy.action_count;
+            for (uint32_t i = 0; i < fit->action_count; i++) {
+                s->kept[i] = s->trial[i];
+            }
+        }
+        return;
+    }
+    bool next = candidate->fits && !same_candidate(candidate, &fit->best) &&
+                (fit->runner_up.batch == 0 || beats(candidate, &fit->runner_up));
+    if (next) {
+        fit->runner_up = *candidate;
+    }
+}
+
+static bp_status try_candidate(fit_search *s, const bp_spec *spec, bp_fit_try *out)
+{
+    BP_TRY(fit_plan(s, spec, out));
+    enter(s, out);
+    return BP_OK;
+}
+
+bp_status fit_measure(fit_search *s, const bp_spec *spec, bool named_only)
+{
+    bp_arena arena;
+    uint32_t count = stage_count(spec);
+    uint64_t micros = bp_compile_micros(spec);
+    bp_arena_init(&arena, s->plan, (size_t)s->plan_bytes);
+    BP_TRY((named_only ? bp_measure_named : bp_measure_stages)(spec, &s->request->rates, &arena,
+                                                               s->stages, s->error));
+    for (uint32_t i = 0; i < count; i++) {
+        bp_chain_widen(&s->stages[i], i + 1 < count ? s->stages[i + 1].input : 0, micros);
+    }
+    return BP_OK;
+}
+
+/* The dynamic programme at one number of bytes for a micro-batch; *found says whether it has a
+ * schedule. */
+static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, bp_fit_try *out,
+                            bool *found)
+{
+    double seconds = 0.0;
+    uint32_t count = 0;
+    const uint32_t first = s->runtime->compile.first;
+    bp_spec spec = *base;
+    *found = bp_chain_solve(s->stages + first, stage_count(base) - first, inner, s->plan,
+                            s->plan_bytes, s->trial, s->action_limit, &count, &seconds) == BP_OK;
+    if (!*found) {
+        return BP_OK;
+    }
+    spec.policy =
+        (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = s->trial, .action_count = count};
+    return fit_plan(s, &spec, out);
+}
+
+/* The next number of bytes to try, strictly between `low` and `high`: off goes what the last plan
+ * was above the budget, on goes what it was below; half way where that leads outside. */
+static uint64_t next_inner(uint64_t inner, uint64_t low, uint64_t high, uint64_t planned,
+                           uint64_t budget)
+{
+    uint64_t next = planned > budget ? bp_size_sub(inner, planned - budget)
+                                     : bp_size_add(inner, budget - planned);
+    return next > low && next < high ? next : low + (high - low) / 2;
+}
+
+/* The dynamic programme inside `budget` bytes of arena. Its sizes are those of stages alone, so
+ * that packing, the update, or several micro-batches in one program can need more or less than it
+ * has reckoned with: the budget it is given moves until the exact plan just fits. Plans that do are
+ * entered where `enters` says so; *best is the fastest that fits, batch 0 if there is none. The
+ * stages must have been measured. */
+bp_status fit_try_chain(fit_search *s, const bp_spec *base, uint64_t budget, uint64_t fixed,
+                        bool enters, bp_fit_try *best)
+{
+    const uint32_t first = s->runtime->compile.first;
+    uint64_t low = 0;
+    uint64_t high = budget;
+    int misses = 0;
+    /* below the lowest stage that is trained nothing is computed again, so its input stays */
+    uint64_t inner = bp_size_sub(budget, bp_size_add(fixed, s->stages[first].input));
+    *best = (bp_fit_try){.batch = 0};
+    inner = inner != BP_SIZE_INVALID ? inner : budget / 2;
+    for (int round = 0; round < CHAIN_ROUNDS && high - low > budget / CHAIN_CLOSE; round++) {
+        bool found = false;
+        bp_fit_try plan;
+        BP_TRY(plan_chain(s, base, inner, &plan, &found));
+        if (!found) {
+            if (++misses == CHAIN_MISSES) {
+                break;
+            }
+            low = inner;
+            inner = low + (high - low) / 2;
+            continue;
+        }
+        bool within = plan.arena_bytes <= budget;
+        if (within && (best->batch == 0 || plan.seconds < best->seconds)) {
+            *best = plan;
+            if (enters) {
+                enter(s, best);
+            }
+        }
+        low = within ? inner : low;
+        high = within ? high : inner;
+        if (within && budget - plan.arena_bytes <= budget / CHAIN_CLOSE) {
+            break;
+        }
+        inner = next_inner(inner, low, high, plan.arena_bytes, budget);
+    }
+    return BP_OK;
+}
+
+/* Whether what has been found will do. */
+static bool enough(const fit_search *s)
+{
+    return s->request->first && s->fit->best.fits;
+}
+
+/* Whether a policy is left out: the longest schedules, where the first answer will do. */
+static bool too_long(const fit_search *s, const bp_spec *base, bp_policy_kind kind)
+{
+    uint64_t actions = (uint64_t)s->action_limit * bp_compile_micros(base);
+    return s->request->first && kind == BP_POLICY_MEMORY_POOR && actions > QUICK_ACTIONS;
+}
+
+/* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
+ * that need the fewest slots are planned to find out, and entered where nothing else will be. */
+static bp_status has_hope(fit_search *s, const bp_spec *base, bool *hope)
+{
+    static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
+    const uint64_t budget = s->request->budget;
+    bp_fit_try least[2];
+    uint32_t planned = 0;
+    *hope = !s->smaller;
+    while (!*hope && planned < 2 && fit_fixed_bytes(s) <= budget &&
+           !too_long(s, base, kinds[planned])) {
+        bp_spec spec = *base;
+        spec.policy = (bp_policy){.kind = kinds[planned]};
+        BP_TRY(fit_plan(s, &spec, &least[planned]));
+        /* No schedule needs much less than one that starts from the input each time. */
+        *hope = least[planned++].arena_bytes <= budget + budget / CHAIN_HOPE;
+    }
+    for (uint32_t i = 0; i < planned && !*hope; i++) {
+        enter(s, &least[i]);
+    }
+    return BP_OK;
+}
+
+/* The policies that recompute, at one micro-batch and chunk. */
+static bp_status try_recomputing(fit_search *s, const bp_spec *base)
+{
+    bp_fit_try candidate;
+    bool hope = true;
+    BP_TRY(has_hope(s, base, &hope));
+    if (!hope) {
+        return BP_OK;
+    }
+    uint64_t fixed = 0;
+    uint64_t least = UINT64_MAX;
+    /* Nothing is slower than starting from the input each time. */
+    bool poor = true;
+    for (size_t i = 1; i < FIT_NAMED; i++) {
+        poor = fit_named[i].kind != BP_POLICY_MEMORY_POOR || !s->fit->best.fits;
+        if (!poor || too_long(s, base, fit_named[i].kind)) {
+            break;
+        }
+        bp_spec spec = *base;
+        spec.policy = fit_named[i];
+        BP_TRY(try_candidate(s, &spec, &candidate));
+        if (enough(s)) {
+            return BP_OK;
+        }
+        fixed = fit_fixed_bytes(s);
+        least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
+    }
+    /* No schedule needs much less than one that starts from the input each time. */
+    if (poor && least > s->request->budget + s->request->budget / CHAIN_HOPE) {
+        return BP_OK;
+    }
+    BP_TRY(fit_measure(s, base, false));
+    return fit_try_chain(s, base, s->request->budget, fixed, true, &candidate);
+}
+
+/* All policies at one micro-batch and chunk; sets *whole when keeping everything fits. */
+static bp_status try_policies(fit_search *s, const bp_spec *base, bool *whole)
+{
+    bp_fit_try candidate;
+    bp_spec spec = *base;
+    if (s->request->free_policy) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
+    }
+    BP_TRY(try_candidate(s, &spec, &candidate));
+    *whole = candidate.fits;
+    return *whole || !s->request->free_policy ? BP_OK : try_recomputing(s, base);
+}
+
+/* Whether a chunk is worth trying. The loss is formed while all that is kept waits for backward, so
+ * a chunk that saves little when everything is kept saves no more under any other policy. */
+static bp_status chunk_matters(fit_search *s, const bp_spec *base, uint64_t *before, bool *matters)
+{
+    bp_spec spec = *base;
+    if (s->request->free_policy) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
+    }
+    bp_fit_try candidate;
+    BP_TRY(fit_plan(s, &spec, &candidate));
+    uint64_t bytes = candidate.arena_bytes;
+    *matters = bytes < *before - *before / CHUNK_SHARE;
+    *before = *matters ? bytes : *before;
+    return BP_OK;
+}
+
+/* Loss chunks from the default downwards, until one lets everything be kept. The shortest is tried
+ * in any case while nothing fits. */
+static bp_status try_chunks(fit_search *s, bp_spec *base, bool *whole)
+{
+    if (!s->request->free_chunk) {
+        return try_policies(s, base, whole);
+    }
+    base->loss_rows = 0;
+    uint32_t rows = bp_spec_loss_rows(base);
+    uint64_t before = UINT64_MAX;
+    for (;;) {
+        bool matters = false;
+        base->loss_rows = rows;
+        BP_TRY(chunk_matters(s, base, &before, &matters));
+        if (matters || (rows <= FIT_CHUNK_LEAST && !s->fit->best.fits)) {
+            BP_TRY(try_policies(s, base, whole));
+        }
+        if (*whole || rows <= FIT_CHUNK_LEAST || enough(s)) {
+            return BP_OK;
+        }
+        rows = rows / 4 > FIT_CHUNK_LEAST ? rows / 4 : FIT_CHUNK_LEAST;
+    }
+}
+
+/* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
+ * keeps everything ends the search. */
+static bp_status try_batches(fit_search *s)
+{
+    bp_spec spec = s->request->spec;
+    uint64_t product = (uint64_t)spec.batch * spec.accumulation;
+    uint32_t most = s->request->free_batch ? spec.batch : 1;
+    bool whole = false;
+    for (uint32_t divisor = 1, splits = 0; divisor <= most && splits < BATCH_SPLITS; divisor++) {
+        if (s->request->spec.batch % divisor != 0) {
+            continue;
+        }
+        spec.batch = s->request->spec.batch / divisor;
+        spec.accumulation = (uint32_t)(product / spec.batch);
+        s->smaller = s->request->free_batch && spec.batch > 1;
+        BP_TRY(try_chunks(s, &spec, &whole));
+        splits++;
+        if (whole || enough(s)) {
+            break;
+        }
+    }
+    return BP_OK;
+}
+
+static void fill_spec(fit_search *s)
+{
+    bp_fit *fit = s->fit;
+    fit->actions = s->kept;
+    fit->spec = s->request->spec;
+    fit->spec.batch = fit->best.batch;
+    fit->spec.accumulation = fit->best.accumulation;
+    fit->spec.loss_rows = fit->best.loss_rows;
+    fit->spec.policy = fit->best.policy;
+    if (fit->best.policy.kind == BP_POLICY_ACTIONS) {
+        fit->spec.policy.actions = fit->actions;
+        fit->spec.policy.action_count = fit->action_count;
+    }
+}
+
+bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes, bp_fit *fit,
+                     bp_error *error)
+{
+    fit_search s = {.request = request, .fit = fit, .error = error};
+    *fit = (bp_fit){.fixed_bytes = UINT64_MAX};
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(fit_search_init(&s, memory, bytes));
+    BP_TRY(try_batches(&s));
+    fill_spec(&s);
+    return fit->best.fits ? BP_OK : BP_ERR_FIT;
+}
+
+/* Whether some policy fits at this micro-batch. */
+static bp_status batch_fits(fit_search *s, uint32_t batch, bool *fits)
+{
+    bp_spec spec = s->request->spec;
+    bool whole = false;
+    spec.batch = batch;
+    *s->fit = (bp_fit){0};
+    uint64_t rows = (uint64_t)batch * spec.sequence;
+    spec.loss_rows = spec.loss_rows > rows ? (uint32_t)rows : spec.loss_rows;
+    BP_TRY(try_policies(s, &spec, &whole));
+    *fits = s->fit->best.fits;
+    return BP_OK;
+}
+
+bp_status bp_fit_largest_batch(const bp_fit_request *request, uint32_t most, void *memory,
+                               uint64_t bytes, uint32_t *batch, bp_error *error)
+{
+    bp_fit fit = {0};
+    fit_search s = {.request = request, .fit = &fit, .error = error};
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(fit_search_init(&s, memory, bytes));
+    uint32_t good = 0;
+    uint32_t bad = most + 1;
+    uint32_t probe = 1;
+    while (good + 1 < bad) {
+        bool fits = false;
+        BP_TRY(batch_fits(&s, probe, &fits));
+        if (fits) {
+            good = probe;
+        } else {
+            bad = probe;
+        }
+        uint64_t doubled = (uint64_t)good * 2;
+        probe = bad == most + 1 && doubled < bad ? (uint32_t)doubled : good + (bad - good) / 2;
+    }
+    *batch = good;
+    return BP_OK;
+}

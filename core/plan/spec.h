@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* What the caller wants: model, shapes, optimizer, schedule, device. A plain struct; the plan is a
+ * function of it and of nothing else. */
+/* Installed as part of <bedplate/spec.h>. */
+#ifndef BP_CORE_SPEC_H
+#define BP_CORE_SPEC_H
+
+#include "arena/base.h"
+#include "core/plan/config.h"
+#include "core/base/error.h"
+#include "core/base/dtype.h"
+#include "core/ops/forms.h"
+#include "core/ir/device_options.h"
+
+typedef struct bp_model bp_model;
+typedef struct bp_optimizer bp_optimizer;
+
+/* Numbers of the update rule and of clipping; an optimizer ignores what it has no use for. */
+typedef struct bp_optimizer_options {
+    double learning_rate;
+    double beta1;
+    double beta2;
+    double epsilon;
+    double weight_decay;
+    bool decay_all;           /* decay norms and biases as well */
+    double max_grad_norm;     /* 0: no clipping */
+    uint32_t percentile;      /* percentile clipping, 1 to 99; 0: none */
+    double momentum;          /* sgd, rmsprop, lars */
+    double dampening;         /* sgd */
+    bool nesterov;            /* sgd */
+    double smoothing;         /* rmsprop's alpha */
+    double trust_coefficient; /* lars */
+    double beta3;             /* ademamix, and the rest: decay of the slow moment */
+    double mix;               /* alpha: its weight */
+    double mix_steps;         /* T_alpha: steps until it has it; 0: from the start */
+    double beta3_steps;       /* T_beta3 */
+    double clip_threshold;    /* adafactor: of the update's root mean square */
+    double decay_rate;        /* adafactor: beta2 is 1 - step^-decay_rate */
+    double scale_floor;       /* adafactor's eps2: least root mean square of weights, */
+    bool scale_parameter;     /* which the rate is in proportion to */
+    bool match_rms;           /* muon: steps as large as adamw's, by 0.2 sqrt(larger side) */
+    double rank;              /* apollo: of the projected gradient */
+    double interval;          /* apollo: applied steps that a projection lasts */
+    double projection_scale;  /* apollo: of the update */
+} bp_optimizer_options;
+
+/* What one module's adapter is; rank 0: it has none. */
+typedef struct bp_lora_part {
+    uint32_t rank;
+    double alpha;
+} bp_lora_part;
+
+/* Which biases are trained beside adapters: as PEFT has it all whose name says so, or those of the
+ * modules that have an adapter. */
+typedef enum bp_lora_bias {
+    BP_LORA_BIAS_NONE,
+    BP_LORA_BIAS_ALL,
+    BP_LORA_BIAS_ADAPTED,
+    BP_LORA_BIASES
+} bp_lora_bias;
+
+/* Low-rank adapters (core/plan/adapter.h). */
+typedef struct bp_lora bp_lora;
+struct bp_lora {
+    uint32_t rank; /* 0: none */
+    double alpha;
+    double dropout;       /* of what A reads */
+    bool rank_stabilized; /* alpha / sqrt(rank) instead of alpha / rank */
+    bp_lora_bias bias;
+    bool magnitudes; /* DoRA: of each output the length of its weights is a parameter of its own */
+    bool usual;      /* nobody named the targets: what can have no adapter is passed over */
+    const char *const *targets; /* ends of modules' names, or "all-linear"; the caller's */
+    uint32_t target_count;
+    const uint32_t *tokens; /* whose rows of the table of tokens are trained; the caller's */
+    uint32_t token_count;
+    /* NULL: what the targets name, with the rank and alpha above. Else asked in their place for
+     * each dense layer of the blocks, by its module's name of `length` bytes. */
+    bp_lora_part (*choose)(const bp_lora *lora, const char *module, size_t length);
+    const void *context; /* choose's */
+};
+
+/* A loss over pairs of rows, of a model that guesses the next token (preference_loss of
+ * kernels.def). */
+typedef struct bp_preference {
+    bp_preference_kind kind;
+    double beta;      /* above 0 */
+    double smoothing; /* chance that a pair is the wrong way round: 0 to below 0.5 */
+    double gamma;     /* SimPO: the margin of rewards that is wanted */
+    double nll;       /* weight of the chosen rows' mean loss, prompts and all */
+    double desirable; /* KTO: weights of rows */
+    double undesirable;
+} bp_preference;
+
+/* Distillation of a model that guesses the next token, from what a teacher says of its `top_k`
+ * likeliest tokens at each place (distill of kernels.def). */
+typedef struct bp_distill {
+    uint32_t top_k; /* 0: none */
+    bool teaches;   /* this model is the teacher: the eval program leaves top_logits' tokens, and
+                       behind those of a sample their log-probabilities, to be read */
+    double alpha;   /* of the teacher's part of the loss: 0 to 1 */
+    double temperature; /* above 0 */
+} bp_distill;
+
+/* Loss scaling, as torch.amp.GradScaler does it (kernels.def, step_decide). */
+typedef enum bp_scaling_kind {
+    BP_SCALING_OFF,
+    BP_SCALING_STATIC,
+    BP_SCALING_DYNAMIC
+} bp_scaling_kind;
+
+typedef struct bp_scaling {
+    bp_scaling_kind kind;
+    double initial;      /* the scale, or where it starts; 65536 is usual */
+    double growth;       /* 2 */
+    double backoff;      /* 0.5 */
+    uint32_t interval;   /* applied steps in a row before the scale grows; 2000 */
+    uint32_t hysteresis; /* skipped steps before it shrinks; 1 */
+    double floor;        /* it never shrinks below this; 0 in GradScaler */
+} bp_scaling;
+
+/* Gradient release: each stage is updated inside backward, and no full gradient ever exists.
+ *   EXACT          what the ordinary form computes. Several micro-batches go stage by stage, so
+ *                  that a table which a masked language model's head shares (no sliced_tables in
+ *                  core/plan/model.h) is added up in another order;
+ *                  clipping and loss scaling run backward twice, the first time for the norm.
+ *   PREVIOUS_NORM  the same with one backward: the clip factor is min(1, max_norm / (|g'| + 1e-6)),
+ *                  g' the whole gradient of the applied step before. The first step has none and is
+ *                  not clipped. |g'| is part of the state.
+ *   ADAMA          AdamA (Zhang et al., arXiv 2305.19982): the gradient g_i of each micro-batch is
+ *                  folded into the moments at once, so that one goes forward and backward after the
+ *                  other: m becomes beta1 m + (1 - beta1) sum g_i, and v becomes
+ *                  beta2 v + (1 - beta2) sum g_i^2, where Adam has (sum g_i)^2. With a single
+ *                  micro-batch it is Adam.
+ * Both approximations decide on each stage with what is known by then, so an overflow is found
+ * after the stages above it have moved: they stop training there, as without loss scaling, and
+ * cannot go with a dynamic scale. */
+typedef enum bp_release {
+    BP_RELEASE_NONE,
+    BP_RELEASE_EXACT,
+    BP_RELEASE_PREVIOUS_NORM,
+    BP_RELEASE_ADAMA
+} bp_release;
+
+/* A rule for the parameters whose name matches `glob` (* any run of characters, ? any one); what is
+ * not set in it stays. The last rule that sets a thing wins. */
+typedef struct bp_parameter_rule {
+    const char *glob;
+    enum { BP_RULE_FREEZE, BP_RULE_TRAIN, BP_RULE_OVERRIDE } kind; /* TRAIN wins over FREEZE */
+    bool may_match_none; /* else a pattern without a parameter is refused */
+    bool sets_rate, sets_decay, sets_bits;
+    double learning_rate; /* replaces the peak: the schedule is scaled by it */
+    double weight_decay;
+    uint32_t optim_bits; /* 32, 8 or 4 */
+} bp_parameter_rule;
+
+/* A learning-rate schedule: a pure function of the attempted step. Implementations in optim/. */
+typedef struct bp_rate_options {
+    double learning_rate; /* the peak */
+    double minimum;       /* where decaying schedules end */
+    uint64_t warmup_steps;
+    uint64_t total_steps;
+    uint64_t decay_steps; /* warmup-stable-decay: length of the last phase; 0 means a tenth */
+    double cycles;    /* waves of a cosine, 0 means half of one; restarts, 0 means one descent */
+    double power;     /* polynomial: of what is left of the way; 0 means 1 */
+    double timescale; /* inverse_sqrt, in steps; 0 means the warm-up's, without one 10,000 */
+} bp_rate_options;
+
+typedef double (*bp_rate)(const bp_rate_options *options, uint64_t step);
+
+/* Which intermediate results are kept between forward and backward (core/plan/schedule.h). */
+typedef enum bp_policy_kind {
+    BP_POLICY_NONE,        /* keep everything */
+    BP_POLICY_FULL,        /* keep each stage's input */
+    BP_POLICY_MEMORY_POOR, /* keep the model's input only */
+    BP_POLICY_EVERY,       /* keep the input of every k-th stage */
+    BP_POLICY_SQRT,      /* the same with k = ceil(sqrt(stages)) (Chen et al., arXiv 1604.06174) */
+    BP_POLICY_LIST,      /* keep the inputs of the stages listed */
+    BP_POLICY_SELECTIVE, /* keep everything but what `recompute` names */
+    BP_POLICY_ACTIONS    /* a schedule given action by action (core/plan/search/fit.h makes them) */
+} bp_policy_kind;
+
+/* Cheap results inside a stage that its backward can compute again: the bits of `recompute`, and of
+ * the numbers of tape variants (bp_model.variants). */
+#define BP_RECOMPUTE_NORM       1u
+#define BP_RECOMPUTE_ACTIVATION 2u /* gelu, swiglu */
+#define BP_RECOMPUTE_ATTENTION  4u
+#define BP_RECOMPUTE_ALL        7u
+
+struct bp_action;
+
+typedef struct bp_policy {
+    bp_policy_kind kind;
+    uint32_t every;       /* BP_POLICY_EVERY: k >= 1 */
+    uint32_t recompute;   /* BP_POLICY_SELECTIVE: BP_RECOMPUTE_ bits */
+    const uint32_t *list; /* BP_POLICY_LIST: stages; the caller's */
+    uint32_t list_count;
+    const struct bp_action *actions; /* BP_POLICY_ACTIONS; the caller's */
+    uint32_t action_count;
+} bp_policy;
+
+/* How ranks share out the state: of what each has only its shards (core/plan/passes/shards.h).
+ * Every form has those of the one before as well (ZeRO stages 0 to 3, Rajbhandari et al., arXiv
+ * 1910.02054), and all give the same bits. */
+typedef enum bp_sharing {
+    BP_SHARING_NONE,
+    BP_SHARING_OPTIMIZER,  /* masters and the optimizer's states */
+    BP_SHARING_GRADIENTS,  /* the sums of gradients */
+    BP_SHARING_PARAMETERS, /* the weights, frozen and quantised ones included */
+    BP_SHARINGS
+} bp_sharing;
+
+/* What lives below the arena, in storage (BP_SPACE_BELOW) or, beside a GPU, in the host's memory
+ * (BP_SPACE_HOST), and is brought when it is used. Shares are parts of BP_BELOW_ALL of what may
+ * live there, spread evenly over the order of publication, so that they are asked for evenly over a
+ * step. They change no bit of a result. */
+#define BP_BELOW_ALL   64
+#define BP_BELOW_PARTS 16
+typedef enum bp_below_kind {
+    BP_BELOW_BASES,
+    BP_BELOW_STATES,
+    BP_BELOW_WEIGHTS,
+    BP_BELOW_GRADIENTS,
+    BP_BELOW_KINDS
+} bp_below_kind;
+
+/* Of parameters with so many elements, `chosen` of `of` in a row, spread evenly. */
+typedef struct bp_below_part {
+    uint64_t elements;
+    uint32_t of;
+    uint32_t chosen;
+} bp_below_part;
+
+typedef struct bp_below {
+    uint32_t bases;     /* frozen weights of blocks, quantised or not, beside adapters: read only */
+    uint32_t states;    /* masters and optimizer states: read and written once a step */
+    uint32_t weights;   /* of blocks, that are trained, where their states live there too: read as
+                           frozen ones are, and read and written once more by the update */
+    uint32_t gradients; /* what is added up of them until the update, where states live there too:
+                           read and written for each micro-batch, read twice by the update */
+    uint32_t checkpoints; /* not 0: what a stage reads again in backward, once it was read in
+                             forward; in a file, of programs of one length */
+    uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;
+                       0: each is asked for when it is used */
+    uint64_t room;  /* 0: what is brought stays no longer than it is used. Otherwise from one use to
+                       the next one too where all that lives then has so many bytes, as many of them
+                       as there is room for (core/plan/passes/keep.h) */
+    uint32_t part_count; /* 0: shares say all. Otherwise the share of part_kind is not 0 and means
+                            these: none of what has another number of elements */
+    bp_below_kind part_kind;
+    bp_below_part part[BP_BELOW_PARTS];
+    bool host;  /* in the host arena; tables, whose rows are read one by one, then stay */
+    bool fixed; /* nothing of the above: every frozen weight lies in the host arena, which ops read
+                   in place and none writes, as the read-only memory of a board is. The host
+                   device's only */
+} bp_below;
+
+#define BP_BELOW_AHEAD_MOST 16
+
+#define BP_PRODUCTS_FROM 1600 /* below, operands take longer to become codes than is gained */
+
+#define BP_LANES_MAX   1024
+#define BP_AHEAD_MOST  4
+#define BP_LENGTHS_MAX 7 /* most programs for shorter sequences beside the one for `sequence` */
+
+typedef struct bp_spec {
+    const bp_model *model;
+    bp_model_config config;
+    const bp_optimizer *optimizer; /* NULL: no training programs (eval and generate only) */
+    bp_optimizer_options optimizer_options;
+    bp_rate rate; /* NULL: constant learning_rate */
+    bp_rate_options rate_options;
+    const bp_device *device;
+    bp_device_options device_options;
+
+    bp_dtype working;   /* element type of weights and activations: f32, bf16, f16 */
+    bp_tape_form tape;  /* how what backward reads is kept */
+    bp_dtype gradient;  /* element type of weight gradients */
+    bool gradient_int8; /* a stage's gradients, of that type, are added up in 8 bits per element
+                           (accumulate_codes of kernels.def), which the update reads */
+    bp_master master;
+    bp_weight_form weights; /* FP8: with BF16, and SPLIT or SPLIT8 for the others */
+    bp_product_form products;
+    uint32_t products_from; /* inputs and outputs that a layer with products in fp8 has at least;
+                               0: BP_PRODUCTS_FROM */
+    bp_scaling scaling;
+    bp_release gradient_release;
+    bp_lora lora;
+    bp_quantised quantised;         /* of the blocks' dense layers, which are frozen then */
+    const bp_parameter_rule *rules; /* the caller's */
+    uint32_t rule_count;
+
+    bp_preference preference; /* batches are whole pairs then: even */
+    bp_distill distill;
+    uint32_t texts;    /* BP_TASK_EMBEDDING: samples of an example, one behind the other: an anchor,
+                          its positive, negatives; below 2: vectors alone, of which nothing is
+                          learned */
+    double similarity; /* what their cosines are multiplied by (contrast_loss of kernels.def) */
+    double smoothing;  /* of labels: 0 to below 1 (cross_entropy of kernels.def) */
+    double noise; /* NEFTune: alpha over the root of a padded sequence's tokens; the embeddings of
+                     training get uniform noise of at most this over the root of their width */
+    const float *class_weights; /* of samples or tokens: (classes), the caller's; NULL: all 1. The
+                                   loss is a mean weighted with them */
+    uint32_t batch;             /* sequences per micro-batch */
+    uint32_t sequence;          /* tokens per sequence; <= config.positions */
+    uint32_t lengths[BP_LENGTHS_MAX]; /* shorter sequences that have programs of their own, rising
+                                         (core/plan/lengths.h); they change no bit of a result */
+    uint32_t length_count;
+    uint32_t accumulation; /* micro-batches per optimizer step, >= 1 */
+    uint32_t lanes;        /* of a group (core/plan/passes/lanes.h): a power of two that divides
+                              accumulation;        0: 1. They shape the result */
+    uint32_t loss_rows;    /* tokens per chunk of the loss; 0: chosen by bp_spec_loss_rows */
+    bp_policy policy;
+    uint64_t seed;
+
+    uint32_t ranks; /* that train together, a divisor of the lanes, which they share; 0: one. Of one
+                       lane each rank computes all, and only the state is shared */
+    uint32_t rank;  /* which of them this is */
+    bp_sharing sharing;
+    uint32_t gather_ahead; /* weights that are gathered ahead of their use, where they are shared
+                              out; up to BP_AHEAD_MOST */
+    uint64_t bucket_bytes; /* most of a message of gradients, all ranks' pieces together; 0:
+                              BP_BUCKET_BYTES, and no piece below BP_BUCKET_PIECE */
+
+    bp_below below;
+
+    uint64_t plan_nodes;       /* steps of exact search when greedy layouts miss the bound; 0: none,
+                                  and much less plan memory */
+    bool pairs;                /* rows may be pairs of texts: where the model has token types, those
+                                  of the second text have type 1 */
+    bool packed;               /* rows may hold several documents, which do not see each other */
+    bool evaluate;             /* have the eval program */
+    uint32_t eval_batch;       /* sequences per run of it; 0: batch */
+    bool keep_logits;          /* which leaves its logits to be read (bp_runtime_evaluate_each) */
+    uint32_t generate_context; /* tokens the decode programs can hold; 0: none */
+    uint32_t prefill_rows;     /* prompt tokens per run of prefill; 0: 32 */
+    uint32_t generate_sequences; /* that decode programs go on with at once, from one prompt, each
+                                    with caches of its own; 0: 1 */
+    bool poison; /* host only: fill buffers with signalling NaNs at birth and death */
+} bp_spec;
+
+/* Whether the norm over all gradients has to be known before the first update: there is clipping or
+ * loss scaling, and no approximation that does without. */
+bool bp_spec_needs_norm(const bp_spec *spec);
+
+/* Lanes, and the ranks that share them, at least 1. */
+uint32_t bp_spec_lanes(const bp_spec *spec);
+uint32_t bp_spec_ranks(const bp_spec *spec);
+
+/* Whether one program holds all of a group's micro-batches that are this rank's: with gradient
+ * release, and where there are several lanes. */
+bool bp_spec_whole_group(const bp_spec *spec);
+
+/* Whether samples of one micro-batch are compared with those of others: all vectors of a group come
+ * first, then their gradients, with which each micro-batch goes forward once more and back. */
+bool bp_spec_keeps_vectors(const bp_spec *spec);
+
+/* Sequences per run of the eval program. */
+uint32_t bp_spec_eval_batch(const bp_spec *spec);
+
+/* Sequences per run of decode, a token each. */
+uint32_t bp_spec_decode_rows(const bp_spec *spec);
+
+/* The chunk used when loss_rows is 0: a function of the shapes only. As few chunks as keep the
+ * logits within 60 MB, or have 64 rows, and the rows shared out evenly. */
+uint32_t bp_spec_loss_rows(const bp_spec *spec);
+
+/* Checks every field against its range and the model's own rules; BP_ERR_USAGE with the field's
+ * option name, what was found and what would be right. */
+bp_status bp_spec_check(const bp_spec *spec, bp_error *error) BP_MUST_CHECK;
+
+#endif

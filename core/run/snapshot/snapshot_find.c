@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* Which snapshots are there: the newest valid one, and removing what is too many. */
+#include "core/run/snapshot/snapshot_private.h"
+
+#include <string.h>
+
+#include "core/base/storage.h"
+
+/* A name on the medium that is a snapshot's. Of two with the same step the replaced one is older.
+ */
+typedef struct candidate {
+    bool any;
+    bool replaced;
+    uint64_t step;
+} candidate;
+
+static bool parse_name(const char *name, const char *prefix, uint64_t *step)
+{
+    size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) == 0 && bp_snapshot_parse_step(name + length, step);
+}
+
+static bool parse_candidate(const char *name, candidate *found)
+{
+    found->any = true;
+    found->replaced = false;
+    if (parse_name(name, BP_SNAPSHOT_FINAL, &found->step)) {
+        return true;
+    }
+    found->replaced = true;
+    return parse_name(name, BP_SNAPSHOT_REPLACED, &found->step);
+}
+
+static bool newer(const candidate *a, const candidate *b)
+{
+    if (a->step != b->step) {
+        return a->step > b->step;
+    }
+    return b->replaced && !a->replaced;
+}
+
+/* Looks for the newest candidate that is older than `bound`. */
+typedef struct search {
+    candidate bound; /* any = false: no bound */
+    candidate best;
+} search;
+
+static bp_status see_newest(void *user, const char *name)
+{
+    search *s = user;
+    candidate found;
+    if (!parse_candidate(name, &found)) {
+        return BP_OK;
+    }
+    if (s->bound.any && !newer(&s->bound, &found)) {
+        return BP_OK;
+    }
+    if (!s->best.any || newer(&found, &s->best)) {
+        s->best = found;
+    }
+    return BP_OK;
+}
+
+static bp_status list(const bp_snapshot_place *place,
+                      bp_status (*each)(void *user, const char *name), void *user)
+{
+    if (place->store->list(place->store, place->directory, each, user) != BP_OK) {
+        return bp_storage_failed(place->error, place->store, "list", place->directory);
+    }
+    return BP_OK;
+}
+
+static bp_status candidate_path(const bp_snapshot_place *place, const candidate *which,
+                                char path[BP_STORE_PATH_MAX])
+{
+    const char *prefix = which->replaced ? BP_SNAPSHOT_REPLACED : BP_SNAPSHOT_FINAL;
+    return bp_snapshot_path(place, prefix, which->step, path);
+}
+
+/* Verifies one candidate. Damage is told to the caller; what is wrong with the call or the storage
+ * is an error: of a snapshot that cannot be read nobody knows whether it is damaged. */
+static bp_status try_candidate(const bp_snapshot_place *place, const char *path,
+                               bp_snapshot_found *found, bp_error *reason)
+{
+    bp_snapshot_place inner = *place;
+    inner.error = reason;
+    *reason = (bp_error){.code = BP_OK};
+    bp_status status = bp_snapshot_verify(&inner, path, found);
+    if (status == BP_OK || status == BP_ERR_DATA) {
+        return BP_OK;
+    }
+    if (place->error != NULL && place->error->code == BP_OK) {
+        *place->error = *reason;
+    }
+    return status;
+}
+
+bp_status bp_snapshot_find(const bp_snapshot_place *place, bp_snapshot_damaged damaged, void *user,
+                           bp_snapshot_found *found, bool *any)
+{
+    *any = false;
+    bool there;
+    if (place->store->exists(place->store, place->directory, &there) != BP_OK) {
+        return bp_storage_failed(place->error, place->store, "look up", place->directory);
+    }
+    if (!there) {
+        return BP_OK;
+    }
+    search s = {.bound = {.any = false}};
+    for (;;) {
+        s.best.any = false;
+        BP_TRY(list(place, see_newest, &s));
+        if (!s.best.any) {
+            return BP_OK;
+        }
+        char path[BP_STORE_PATH_MAX];
+        BP_TRY(candidate_path(place, &s.best, path));
+        bp_error reason;
+        BP_TRY(try_candidate(place, path, found, &reason));
+        if (reason.code == BP_OK) {
+            *any = true;
+            return BP_OK;
+        }
+        if (damaged != NULL) {
+            damaged(user, path, &reason);
+        }
+        s.bound = s.best;
+    }
+}
+
+/* What pruning wants to know of a listing. */
+typedef struct census {
+    uint64_t newest;      /* later steps are not counted */
+    uint64_t spare;       /* nor is this one, unless it is the newest */
+    uint64_t verified;    /* nor this one */
+    const uint64_t *back; /* nor this */
+    uint64_t count;
+    uint64_t oldest;
+    const char *prefix; /* the step of one name with this prefix is also wanted */
+    bool any;
+    uint64_t step;
+} census;
+
+static bp_status see_all(void *user, const char *name)
+{
+    census *c = user;
+    uint64_t step;
+    if (parse_name(name, c->prefix, &step)) {
+        c->any = true;
+        c->step = step;
+    }
+    bool counts = parse_name(name, BP_SNAPSHOT_FINAL, &step) && step <= c->newest;
+    const bool back = c->back != NULL && step == *c->back;
+    const bool spared = back || (step > 0 && (step == c->spare || step == c->verified));
+    if (counts && (!spared || step == c->newest)) {
+        c->oldest = c->count == 0 || step < c->oldest ? step : c->oldest;
+        c->count++;
+    }
+    return BP_OK;
+}
+
+static bp_status move(const bp_snapshot_place *place, const char *from, const char *to)
+{
+    bp_store *store = place->store;
+    if (store->rename(store, from, to) != BP_OK) {
+        return bp_storage_failed(place->error, store, "rename", from);
+    }
+    if (store->sync_directory(store, place->directory) != BP_OK) {
+        return bp_storage_failed(place->error, store, "sync directory", place->directory);
+    }
+    return BP_OK;
+}
+
+/* A replaced snapshot goes when its replacement is there; else it takes its name back. */
+static bp_status settle_replaced(const bp_snapshot_place *place, uint64_t step)
+{
+    char replaced[BP_STORE_PATH_MAX];
+    char final[BP_STORE_PATH_MAX];
+    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_REPLACED, step, replaced));
+    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, step, final));
+    bool there;
+    if (place->store->exists(place->store, final, &there) != BP_OK) {
+        return bp_storage_failed(place->error, place->store, "look up", final);
+    }
+    if (!there) {
+        return move(place, replaced, final);
+    }
+    return bp_storage_remove_directory(place->store, replaced, place->error);
+}
+
+static bp_status remove_temporary(const bp_snapshot_place *place, uint64_t step)
+{
+    char path[BP_STORE_PATH_MAX];
+    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_TEMPORARY, step, path));
+    return bp_storage_remove_directory(place->store, path, place->error);
+}
+
+/* Away by one rename, so that no half of it is ever taken for a snapshot; then its files. */
+static bp_status remove_snapshot(const bp_snapshot_place *place, uint64_t step)
+{
+    char final[BP_STORE_PATH_MAX];
+    char temporary[BP_STORE_PATH_MAX];
+    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, step, final));
+    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_TEMPORARY, step, temporary));
+    BP_TRY(move(place, final, temporary));
+    return remove_temporary(place, step);
+}
+
+/* Lets `settle` deal with every name that has the prefix. */
+static bp_status settle_all(const bp_snapshot_place *place, const char *prefix,
+                            bp_status (*settle)(const bp_snapshot_place *place, uint64_t step))
+{
+    for (;;) {
+        census c = {.prefix = prefix};
+        BP_TRY(list(place, see_all, &c));
+        if (!c.any) {
+            return BP_OK;
+        }
+        BP_TRY(settle(place, c.step));
+    }
+}
+
+static bp_status see_later(void *user, const char *name)
+{
+    census *c = user;
+    uint64_t step;
+    if (parse_name(name, BP_SNAPSHOT_FINAL, &step) &&
+        (step > c->newest || c->newest == BP_SNAPSHOT_NONE)) {
+        c->any = true;
+        c->step = step;
+    }
+    return BP_OK;
+}
+
+bp_status bp_snapshot_prune_later(const bp_snapshot_place *place, uint64_t newest)
+{
+    for (;;) {
+        census c = {.newest = newest};
+        BP_TRY(list(place, see_later, &c));
+        if (!c.any) {
+            return BP_OK;
+        }
+        BP_TRY(remove_snapshot(place, c.step));
+    }
+}
+
+bp_status bp_snapshot_prune(const bp_snapshot_place *place, uint64_t newest, uint64_t keep)
+{
+    BP_TRY(settle_all(place, BP_SNAPSHOT_TEMPORARY, remove_temporary));
+    BP_TRY(settle_all(place, BP_SNAPSHOT_REPLACED, settle_replaced));
+    while (keep > 0) {
+        census c = {.newest = newest,
+                    .spare = place->spare,
+                    .verified = place->verified,
+                    .back = place->back,
+                    .prefix = BP_SNAPSHOT_TEMPORARY};
+        BP_TRY(list(place, see_all, &c));
+        if (c.count <= keep) {
+            break;
+        }
+        BP_TRY(remove_snapshot(place, c.oldest));
+    }
+    return BP_OK;
+}

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The version of the library that was linked. */
-#include "core/version.h"
-
-const char *bp_version(void)
-{
-    return BP_VERSION;
-}

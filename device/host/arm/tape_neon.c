@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* tape.h compiled for NEON. */
+#include "device/host/forms.h"
+#include "device/host/arm/vector_neon.h"
+
+#define BP_PLAIN(name) BP_BUILT(bp_##name##_neon)
+
+#include "device/host/elements/tape.h"

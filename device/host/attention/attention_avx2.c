@@ -1,6 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* Attention in AVX2. */
-#include "device/host/vector/vector_avx2.h"
-
-#include "device/host/attention/attention_vector.h"
-#include "device/host/attention/attention_decode_vector.h"

@@ -1,6 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* Attention in NEON. */
-#include "device/host/vector/vector_neon.h"
-
-#include "device/host/attention/attention_vector.h"
-#include "device/host/attention/attention_decode_vector.h"

@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* SwiGLU and the activations in NEON. */
-#include "device/host/vector/vector_neon.h"
-
-#include "device/host/elements/activation_vector.h"

@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The element kernels in AVX2. */
-#include "device/host/vector/vector_avx2.h"
-
-#include "device/host/elements/elements_vector.h"

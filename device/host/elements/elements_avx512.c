@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The element kernels in AVX-512. */
-#include "device/host/vector/vector_avx512.h"
-
-#include "device/host/elements/elements_vector.h"

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* tape.h compiled for AVX-512. */
-#include "device/host/forms.h"
-#include "device/host/vector/vector_avx512.h"
-
-#define BP_PLAIN(name) BP_BUILT(bp_##name##_avx512)
-
-#include "device/host/elements/tape.h"

@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The gradient norm in AVX2. */
-#include "device/host/vector/vector_avx2.h"
-
-#include "device/host/rows/norm_vector.h"

@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The gradient norm in AVX-512. */
-#include "device/host/vector/vector_avx512.h"
-
-#include "device/host/rows/norm_vector.h"

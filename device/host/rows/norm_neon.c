@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The gradient norm in NEON. */
-#include "device/host/vector/vector_neon.h"
-
-#include "device/host/rows/norm_vector.h"

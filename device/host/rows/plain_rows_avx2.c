@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* plain_rows.h compiled for AVX2. */
-#include "device/host/forms.h"
-#include "device/host/vector/vector_avx2.h"
-
-#define BP_PLAIN(name) BP_BUILT(bp_##name##_avx2)
-
-#include "device/host/rows/plain_rows.h"

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* plain_rows.h compiled for NEON. */
-#include "device/host/forms.h"
-#include "device/host/vector/vector_neon.h"
-
-#define BP_PLAIN(name) BP_BUILT(bp_##name##_neon)
-
-#include "device/host/rows/plain_rows.h"

@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The row kernels in AVX-512. */
-#include "device/host/vector/vector_avx512.h"
-
-#include "device/host/rows/rows_vector.h"

@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The row kernels in NEON. */
-#include "device/host/vector/vector_neon.h"
-
-#include "device/host/rows/rows_vector.h"

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* The tier below as a file: O_DIRECT in pieces of 1 MiB, so that no page of it is in memory twice
+ * and planned bytes are used bytes.
+ *
+ * The system wants address, offset and length of such a call to be whole pages. Where they are, a
+ * copy goes straight to its place; what is left goes through a room of its way. The caller's hands,
+ * which come with a few bytes here and there, have windows of the file. */
+#define _GNU_SOURCE /* O_DIRECT */
+
+#include "device/host/storage/tier_posix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "core/ir/place.h"
+#include "core/ir/tier.h"
+
+#define PAGE ((uint64_t)BP_BELOW_ALIGNMENT)
+
+/* Magic numbers of file systems whose files are memory (statfs(2)). */
+#define TIER_TMPFS 0x01021994
+#define TIER_RAMFS 0x858458f6
+
+static const char where[] = "below";
+
+static bp_status tier_failed(const bp_tier_posix *tier, bp_error *error, int code)
+{
+    const char *text = code == ENOSPC || code == EDQUOT ? "no space is left on the device"
+                       : code == EACCES || code == EROFS || code == EPERM
+                           ? "the file below the arena may not be written"
+                       : code == ENOENT || code == ENOTDIR ? "there is no such directory"
+                       : code == EISDIR                    ? "is a directory"
+                       : code == EWOULDBLOCK ? "another run has this file below its arena"
+                       : code == EFBIG       ? "the file would be too large here"
+                       : code == EIO         ? "input/output error"
+                       : code == ENODEV      ? "the device is gone"
+                                             : "the operating system reported an error";
+    return bp_error_set(error, BP_ERR_STORE, where, text, tier->path);
+}
+
+/* One run of whole pages. */
+static bp_status tier_read_pages(const bp_tier_posix *tier, uint64_t offset, unsigned char *to,
+                                 uint64_t bytes, bp_error *error)
+{
+    while (bytes > 0) {
+        const uint64_t piece = bytes < BP_TIER_PIECE ? bytes : BP_TIER_PIECE;
+        const ssize_t got = pread(tier->descriptor, to, (size_t)piece, (off_t)offset);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return tier_failed(tier, error, errno);
+        }
+        if (got == 0 || (uint64_t)got % PAGE != 0) {
+            return bp_error_set(error, BP_ERR_STORE, where, "the file below the arena was cut off",
+                                tier->path);
+        }
+        to += got;
+        offset += (uint64_t)got;
+        bytes -= (uint64_t)got;
+    }
+    return BP_OK;
+}
+
+static bp_status tier_write_pages(const bp_tier_posix *tier, uint64_t offset,
+                                  const unsigned char *from, uint64_t bytes, bp_error *error)
+{
+    while (bytes > 0) {
+        const uint64_t piece = bytes < BP_TIER_PIECE ? bytes : BP_TIER_PIECE;
+        const ssize_t put = pwrite(tier->descriptor, from, (size_t)piece, (off_t)offset);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0 || (uint64_t)put % PAGE != 0) {
+            return tier_failed(tier, error, put < 0 ? errno : ENOSPC);
+        }
+        from += put;
+        offset += (uint64_t)put;
+        bytes -= (uint64_t)put;
+    }
+    return BP_OK;
+}
+
+/* A file that nobody can find any more is not what was asked for. */
+static bp_status tier_look(const bp_tier_posix *tier, bp_error *error)
+{
+    struct stat information;
+    if (fstat(tier->descriptor, &information) != 0) {
+        return tier_failed(tier, error, errno);
+    }
+    if (information.st_nlink == 0 || (uint64_t)information.st_size < tier->bytes) {
+        return bp_error_set(error, BP_ERR_STORE, where,
+                            "the file below the arena was removed or cut off while it was used",
+                            tier->path);
+    }
+    return BP_OK;
+}
+
+static bp_status window_flush(bp_tier_posix *tier, uint32_t i, bp_error *error)
+{
+    bp_tier_window *window = &tier->window[i];
+    if (window->dirty) {
+        const unsigned char *room = tier->room + 2 * BP_TIER_PIECE + i * BP_TIER_WINDOW;
+        BP_TRY(tier_write_pages(tier, window->first, room, BP_TIER_WINDOW, error));
+    }
+    window->dirty = false;
+    return BP_OK;
+}
+
+/* The window at `first`: one that is there, or the one least lately used. `fill`: with the file's
+ * bytes. */
+static bp_status window_take(bp_tier_posix *tier, uint64_t first, bool fill, uint32_t *taken,
+                             bp_error *error)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < BP_TIER_WINDOWS; i++) {
+        if (tier->window[i].first == first) {
+            tier->window[i].used = ++tier->uses;
+            *taken = i;
+            return BP_OK;
+        }
+        oldest = tier->window[i].used < tier->window[oldest].used ? i : oldest;
+    }
+    BP_TRY(window_flush(tier, oldest, error));
+    tier->window[oldest] = (bp_tier_window){.first = UINT64_MAX};
+    if (fill) {
+        unsigned char *room = tier->room + 2 * BP_TIER_PIECE + oldest * BP_TIER_WINDOW;
+        BP_TRY(tier_read_pages(tier, first, room, BP_TIER_WINDOW, error));
+    }
+    tier->window[oldest] = (bp_tier_window){.first = first, .used = ++tier->uses};
+    *taken = oldest;
+    return BP_OK;
+}
+
+/* The caller's hands: into memory, or from it. */
+static bp_status tier_hand(bp_tier_posix *tier, uint64_t offset, void *to, const void *from,
+                           uint64_t bytes, bp_error *error)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        const uint64_t at = (offset + done) % BP_TIER_WINDOW, left = BP_TIER_WINDOW - at;
+        const uint64_t piece = bytes - done < left ? bytes - done : left;
+        const bool whole = from != NULL && piece == BP_TIER_WINDOW;
+        uint32_t i = 0;
+        BP_TRY(window_take(tier, offset + done - at, !whole, &i, error));
+        unsigned char *room = tier->room + 2 * BP_TIER_PIECE + i * BP_TIER_WINDOW + at;
+        if (from != NULL) {
+            memcpy(room, (const char *)from + done, (size_t)piece);
+            tier->window[i].dirty = true;
+        } else {
+            memcpy((char *)to + done, room, (size_t)piece);
+        }
+        done += piece;
+    }
+    return BP_OK;
+}
+
+static bool tier_aligned(const void *address)
+{
+    return (uintptr_t)address % PAGE == 0;
+}
+
+static bp_status tier_read(void *context, bp_tier_way way, uint64_t offset, void *to,
+                           uint64_t bytes, bp_error *error)
+{
+    bp_tier_posix *tier = context;
+    if (way == BP_TIER_HAND) {
+        return tier_hand(tier, offset, to, NULL, bytes, error);
+    }
+    unsigned char *room = tier->room, *at = to;
+    BP_TRY(tier_look(tier, error));
+    if (tier_aligned(to) && offset % PAGE == 0) {
+        const uint64_t straight = bytes / PAGE * PAGE;
+        BP_TRY(tier_read_pages(tier, offset, at, straight, error));
+        at += straight;
+        offset += straight;
+        bytes -= straight;
+    }
+    while (bytes > 0) {
+        const uint64_t before = offset % PAGE, most = BP_TIER_PIECE - before;
+        const uint64_t piece = bytes < most ? bytes : most;
+        BP_TRY(tier_read_pages(tier, offset - before, room, bp_size_align(before + piece, PAGE),
+                               error));
+        memcpy(at, room + before, (size_t)piece);
+        at += piece;
+        offset += piece;
+        bytes -= piece;
+    }
+    return BP_OK;
+}
+
+/* The pages at the ends of what is written are read first where they hold more. What lives below
+ * begins with a page, so only bytes that nobody has lie behind its end. */
+static bp_status tier_write(void *context, bp_tier_way way, uint64_t offset, const void *from,
+                            uint64_t bytes, bp_error *error)
+{
+    bp_tier_posix *tier = context;
+    if (way == BP_TIER_HAND) {
+        return tier_hand(tier, offset, NULL, from, bytes, error);
+    }
+    unsigned char *room = tier->room + BP_TIER_PIECE;
+    const unsigned char *at = from;
+    BP_TRY(tier_look(tier, error));
+    while (bytes > 0) {
+        const uint64_t before = offset % PAGE, most = BP_TIER_PIECE - before;
+        const uint64_t piece = bytes < most ? bytes : most;
+        const uint64_t pages = bp_size_align(before + piece, PAGE);
+        if (before == 0 && tier_aligned(at) && piece == pages) {
+            BP_TRY(tier_write_pages(tier, offset, at, piece, error));
+        } else {
+            if (before != 0 || piece != pages) {
+                BP_TRY(tier_read_pages(tier, offset - before, room, PAGE, error));
+                BP_TRY(tier_read_pages(tier, offset - before + pages - PAGE, room + pages - PAGE,
+                                       PAGE, error));
+            }
+            memcpy(room + before, at, (size_t)piece);
+            BP_TRY(tier_write_pages(tier, offset - before, room, pages, error));
+        }
+        at += piece;
+        offset += piece;
+        bytes -= piece;
+    }
+    return BP_OK;
+}
+
+static bp_status tier_settle(void *context, bp_error *error)
+{
+    bp_tier_posix *tier = context;
+    for (uint32_t i = 0; i < BP_TIER_WINDOWS; i++) {
+        BP_TRY(window_flush(tier, i, error));
+        tier->window[i].first = UINT64_MAX;
+    }
+    return BP_OK;
+}
+
+static bp_status tier_sync(void *context, bp_error *error)
+{
+    bp_tier_posix *tier = context;
+    BP_TRY(tier_settle(tier, error));
+    BP_TRY(tier_look(tier, error));
+    return fdatasync(tier->descriptor) == 0 ? BP_OK : tier_failed(tier, error, errno);
+}
+
+const bp_tier bp_tier_posix_table = {.name = "file",
+                                     .read = tier_read,
+                                     .write = tier_write,
+                                     .settle = tier_settle,
+                                     .sync = tier_sync};
+
+static bp_status tier_refuse(const bp_tier_posix *tier, bp_error *error, const char *text)
+{
+    return bp_error_set(error, BP_ERR_USAGE, where, text, tier->path);
+}
+
+/* A file that the page cache holds has no tier below it. */
+static bp_status tier_file_system(const bp_tier_posix *tier, bp_error *error)
+{
+    struct statfs information;
+    if (fstatfs(tier->descriptor, &information) != 0) {
+        return tier_failed(tier, error, errno);
+    }
+    const unsigned long kind = (unsigned long)information.f_type & 0xffffffffu;
+    if (kind == TIER_TMPFS || kind == TIER_RAMFS) {
+        return tier_refuse(tier, error,
+                           "files of this file system are memory, so that nothing is saved below "
+                           "the arena; take a disk's, or --below-buffered");
+    }
+    return BP_OK;
+}
+
+static bp_status tier_take(bp_tier_posix *tier, bool buffered, bp_error *error)
+{
+    struct stat information;
+    if (fstat(tier->descriptor, &information) != 0) {
+        return tier_failed(tier, error, errno);
+    }
+    if (!S_ISREG(information.st_mode)) {
+        return bp_error_set(error, BP_ERR_STORE, where, "not a regular file", tier->path);
+    }
+    if (!buffered) {
+        BP_TRY(tier_file_system(tier, error));
+    }
+    if (flock(tier->descriptor, LOCK_EX | LOCK_NB) != 0) {
+        return tier_failed(tier, error, errno);
+    }
+    int refused = EINTR;
+    while (refused == EINTR) {
+        refused = posix_fallocate(tier->descriptor, 0, (off_t)tier->bytes);
+    }
+    return refused == 0 ? BP_OK : tier_failed(tier, error, refused);
+}
+
+bp_status bp_tier_posix_open(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
+                             void *room, bp_error *error)
+{
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | (buffered ? 0 : O_DIRECT);
+    *tier =
+        (bp_tier_posix){.bytes = bp_size_align(bytes, BP_TIER_WINDOW), .room = room, .path = path};
+    for (uint32_t i = 0; i < BP_TIER_WINDOWS; i++) {
+        tier->window[i].first = UINT64_MAX;
+    }
+    if (tier->bytes == BP_SIZE_INVALID) {
+        return tier_failed(tier, error, EFBIG);
+    }
+    tier->descriptor = open(path, flags, 0600);
+    if (tier->descriptor < 0 && errno == EINVAL) {
+        return tier_refuse(tier, error,
+                           "this file system cannot read and write past the page cache (O_DIRECT); "
+                           "take another, or --below-buffered");
+    }
+    if (tier->descriptor < 0) {
+        return tier_failed(tier, error, errno);
+    }
+    tier->open = true;
+    const bp_status status = tier_take(tier, buffered, error);
+    if (status != BP_OK) {
+        bp_tier_posix_close(tier);
+    }
+    return status;
+}
+
+void bp_tier_posix_close(bp_tier_posix *tier)
+{
+    if (tier->open) {
+        (void)close(tier->descriptor); /* what has to last was asked for by name */
+    }
+    tier->open = false;
+}

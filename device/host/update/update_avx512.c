@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The update rules as the compiler makes them of AVX512 vectors. */
-#include "device/host/forms.h"
-
-#define BP_UPDATE_ROW(name) bp_##name##_avx512
-
-#include "device/host/update/update_vector_avx512.h"
-
-#include "device/host/update/update_blocks.h"

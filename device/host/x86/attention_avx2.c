@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention in AVX2. */
+#include "device/host/x86/vector_avx2.h"
+
+#include "device/host/attention/attention_vector.h"
+#include "device/host/attention/attention_decode_vector.h"

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* magnitude.h compiled for AVX-512. */
+#include "device/host/forms.h"
+#include "device/host/x86/vector_avx512.h"
+
+#define BP_PLAIN(name) BP_BUILT(bp_##name##_avx512)
+
+#include "device/host/rows/magnitude.h"

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* One BERT block as a stage: h = norm(x + attention(x)), out = norm(h + mlp(h)). */
+#ifndef BP_LAYERS_BERT_BLOCK_H
+#define BP_LAYERS_BERT_BLOCK_H
+
+#include "layers/families/bert.h"
+#include "layers/blocks/block.h"
+
+/* Where a block's parameters lie, counted from its first: the order of the file. */
+typedef enum bp_bert_parameter {
+    BP_BERT_Q_WEIGHT,
+    BP_BERT_Q_BIAS,
+    BP_BERT_K_WEIGHT,
+    BP_BERT_K_BIAS,
+    BP_BERT_V_WEIGHT,
+    BP_BERT_V_BIAS,
+    BP_BERT_O_WEIGHT,
+    BP_BERT_O_BIAS,
+    BP_BERT_NORM_1_WEIGHT,
+    BP_BERT_NORM_1_BIAS,
+    BP_BERT_UP_WEIGHT,
+    BP_BERT_UP_BIAS,
+    BP_BERT_DOWN_WEIGHT,
+    BP_BERT_DOWN_BIAS,
+    BP_BERT_NORM_2_WEIGHT,
+    BP_BERT_NORM_2_BIAS,
+    BP_BERT_BLOCK_PARAMETERS
+} bp_bert_parameter;
+
+/* Number of the first parameter of block `index`: after those of the embeddings. */
+/* Number of a block's first parameter, where `before` come before the first block's. */
+uint32_t bp_bert_block_first(uint32_t before, uint32_t index);
+
+/* Width of the embeddings, and whether a dense layer brings them to the blocks'. */
+uint64_t bp_bert_embedding_width(const bp_bert_config *own);
+bool bp_bert_projects(const bp_bert_config *own);
+
+/* Parameters of the embeddings: tables, a norm, and where there is one a dense layer. */
+uint32_t bp_bert_embeddings(const bp_model_config *config);
+
+/* The list of nodes of block `index` = call->stage - 1. */
+void bp_bert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+
+#endif

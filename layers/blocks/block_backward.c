@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Backward of a block, and the counted costs of its nodes. */
+#include "core/ir/report.h"
+#include "layers/nodes/node_kinds.h"
+
+/* Whether a node's backward has something to do: parameters to train, or an input's gradient. */
+static bool node_works(const block_run *run, uint32_t index)
+{
+    const bp_node *node = &run->block->node[index];
+    const node_row *row = node_row_of(node);
+    return (run->masks.ins[index] & run->wanted) != 0 ||
+           (row->trains != NULL && row->trains(run->emit, node));
+}
+
+void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOCK_NODES])
+{
+    run->wanted = input_wanted ? value_bit(0) : 0;
+    run->stored = 0;
+    for (uint32_t i = 0; i < run->block->nodes; i++) {
+        const bool works = node_works(run, i);
+        run->wanted |= works ? run->masks.outs[i] : 0;
+        reads[i] = works ? node_reads(run->emit, &run->block->node[i]) : 0;
+        run->stored |= reads[i];
+    }
+    for (uint32_t i = run->block->nodes; i-- > 0;) {
+        const bp_node *node = &run->block->node[i];
+        const uint32_t maker = run->masks.maker[node->in[0]];
+        const bool ahead = node_row_of(node)->ahead && maker < run->block->nodes;
+        reads[i] |= ahead && node_works(run, i) ? reads[maker] : 0;
+    }
+}
+
+void bp_block_backward(bp_emit *emit, bp_stage_call *call, const bp_block *block)
+{
+    block_run run;
+    uint32_t reads[BP_BLOCK_NODES];
+    block_begin(&run, emit, block, call);
+    call->d_input = BP_ABSENT;
+    if (emit->status != BP_OK) {
+        return;
+    }
+    run.back = true;
+    block_want(&run, call->input_wanted, reads);
+    run.grad[block->values - 1] = call->d_output;
+    for (uint32_t i = block->nodes; i-- > 0;) {
+        if (node_works(&run, i)) {
+            block_read(&run, reads[i]);
+            block_go_back(&run, i);
+        }
+    }
+    call->d_input = call->input_wanted ? run.grad[0] : BP_ABSENT;
+}
+
+/* Seconds of the ops emitted since the first `before` of them. */
+static double seconds_since(const bp_emit *emit, uint32_t before, const bp_rates *rates)
+{
+    double seconds = 0.0;
+    const uint32_t end = bp_graph_counts(emit->graph) ? before : emit->graph->used.ops;
+    for (uint32_t i = before; i < end; i++) {
+        seconds += bp_cost_seconds(bp_cost_op(emit->graph, &emit->graph->ops[i]), rates);
+    }
+    return seconds;
+}
+
+static double count_node(block_run *run, uint32_t index, uint32_t making, uint32_t fused,
+                         const bp_rates *rates)
+{
+    const uint32_t before = run->emit->graph->used.ops;
+    run->making = making;
+    run->fused = fused;
+    node_row_of(&run->block->node[index])->forward(run, &run->block->node[index]);
+    return seconds_since(run->emit, before, rates);
+}
+
+/* Each node by itself; every value has a buffer. */
+static void count_nodes(block_run *run, const bp_rates *rates, block_costs *costs)
+{
+    const bp_block *block = run->block;
+    for (uint32_t i = 0; i < block->nodes; i++) {
+        const bp_node *node = &block->node[i];
+        costs->parts[i] = node->kind == BP_NODE_DENSE ? node->parts : 0;
+        if (node->kind == BP_NODE_ROTARY) {
+            /* the first one makes what all share */
+            (void)count_node(run, i, run->masks.outs[i], 0, rates);
+        }
+        costs->seconds[i][0] = count_node(run, i, run->masks.outs[i], 0, rates);
+        if (run->masks.fuses[i] < block->nodes) {
+            costs->fused[i] = count_node(run, i, run->masks.outs[i], value_bit(i), rates);
+        }
+        for (uint32_t k = 0; k < costs->parts[i]; k++) {
+            const uint32_t before = run->emit->graph->used.ops;
+            costs->part_out[i][k] = node->out[k];
+            bp_linear_forward(run->emit, &node->part[k], run->ref[node->in[0]], BP_ABSENT,
+                              bp_ref_at(run->ref[node->out[k]], node->column[k]));
+            costs->seconds[i][k] = seconds_since(run->emit, before, rates);
+        }
+    }
+}
+
+static void count_values(block_run *run, block_costs *costs)
+{
+    for (uint32_t v = 1; v < run->block->values; v++) {
+        const bp_value *value = &run->block->value[v];
+        run->ref[v] = bp_emit_buffer(run->emit, BP_CLASS_WORKSPACE,
+                                     value->statistics ? BP_F32 : bp_emit_working(run->emit),
+                                     value_rows(value), value_width(value), value->name);
+        if (run->emit->status == BP_OK && !bp_graph_counts(run->emit->graph)) {
+            const bp_buffer *buffer = &run->emit->graph->buffers[run->ref[v].buffer];
+            costs->bytes[v] = bp_report_rounded(run->emit->graph, buffer);
+        }
+    }
+}
+
+/* A packed value's bytes, and what packing takes beside the rest. */
+static void count_packed(block_run *run, const bp_rates *rates, block_costs *costs)
+{
+    for (uint32_t v = 1; v < run->block->values; v++) {
+        if ((run->masks.packs & value_bit(v)) == 0) {
+            continue;
+        }
+        const bp_ref packed = block_packed_buffer(run, v, BP_CLASS_WORKSPACE);
+        const uint32_t before = run->emit->graph->used.ops;
+        block_pack(run, v, packed, run->ref[v]);
+        block_unpack(run, v, run->ref[v], packed);
+        costs->packed[v] = seconds_since(run->emit, before, rates);
+        const uint32_t then = run->emit->graph->used.ops;
+        block_round(run, v, run->ref[v]);
+        costs->rounded[v] = seconds_since(run->emit, then, rates);
+        if (run->emit->status == BP_OK && !bp_graph_counts(run->emit->graph)) {
+            costs->bytes[v] =
+                bp_report_rounded(run->emit->graph, &run->emit->graph->buffers[packed.buffer]);
+        }
+    }
+}
+
+void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
+                 const bp_rates *rates, block_costs *costs)
+{
+    block_run run;
+    *costs = (block_costs){.bytes = {0}};
+    block_begin(&run, emit, block, call);
+    if (emit->status != BP_OK) {
+        return;
+    }
+    block_want(&run, call->input_wanted, costs->reads);
+    costs->masks = run.masks;
+    costs->once = bp_block_kept(block, BP_TAPE_SET);
+    count_values(&run, costs);
+    count_packed(&run, rates, costs);
+    count_nodes(&run, rates, costs);
+}
+
+uint32_t bp_block_tapes(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
+                        const bp_tape_request *request, uint32_t *variants)
+{
+    block_costs costs;
+    block_kept sets[BLOCK_SETS_MOST];
+    block_count(emit, call, block, &request->rates, &costs);
+    if (emit->status != BP_OK || bp_graph_counts(emit->graph)) {
+        return 0;
+    }
+    const uint32_t limit = request->limit < BLOCK_SETS_MOST ? request->limit : BLOCK_SETS_MOST;
+    const uint32_t count = block_frontier(&costs, sets, limit);
+    for (uint32_t i = 0; i < count; i++) {
+        variants[i] = BP_TAPE_SET | sets[i].kept;
+    }
+    return count;
+}
+
+const char *bp_block_slot_name(const bp_block *block, uint32_t slot)
+{
+    return slot < block->values ? block->value[slot].name : "?";
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* One Llama block as a stage: middle = x + attention(norm(x)), out = middle + mlp(norm(middle)); in
+ * some families norms follow the sublayers instead, or too. */
+#ifndef BP_LAYERS_LLAMA_BLOCK_H
+#define BP_LAYERS_LLAMA_BLOCK_H
+
+#include "layers/blocks/block.h"
+
+/* A block's parameters in the order of publication; a model lacks the biases and the norms of heads
+ * that its config does not name. */
+typedef enum bp_llama_parameter {
+    BP_LLAMA_NORM_1,
+    BP_LLAMA_QKV_WEIGHT,
+    BP_LLAMA_QKV_BIAS, /* no model has it */
+    BP_LLAMA_Q_WEIGHT,
+    BP_LLAMA_Q_BIAS,
+    BP_LLAMA_K_WEIGHT,
+    BP_LLAMA_K_BIAS,
+    BP_LLAMA_V_WEIGHT,
+    BP_LLAMA_V_BIAS,
+    BP_LLAMA_O_WEIGHT,
+    BP_LLAMA_O_BIAS,
+    BP_LLAMA_Q_NORM,
+    BP_LLAMA_K_NORM,
+    BP_LLAMA_AFTER_1,
+    BP_LLAMA_NORM_2,
+    BP_LLAMA_GATE_UP_WEIGHT,
+    BP_LLAMA_GATE_UP_BIAS, /* no model has it */
+    BP_LLAMA_GATE_WEIGHT,
+    BP_LLAMA_GATE_BIAS,
+    BP_LLAMA_UP_WEIGHT,
+    BP_LLAMA_UP_BIAS,
+    BP_LLAMA_DOWN_WEIGHT,
+    BP_LLAMA_DOWN_BIAS,
+    BP_LLAMA_AFTER_2,
+    BP_LLAMA_BLOCK_PARAMETERS
+} bp_llama_parameter;
+
+/* Shapes that follow from a config. */
+typedef struct bp_llama_shape {
+    uint64_t width;
+    uint64_t inner;
+    uint64_t heads;
+    uint64_t kv_heads;
+    uint64_t head_width;
+} bp_llama_shape;
+
+bp_llama_shape bp_llama_shape_of(const bp_model_config *config);
+
+/* Whether the model has this parameter in each block. */
+bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter);
+
+/* Parameters of one block. */
+uint32_t bp_llama_block_parameters(const bp_model_config *config);
+
+/* Whether heads of this width can be turned as the config says, the beginning of its own struct
+ * being a bp_llama_config: BP_ERR_USAGE naming the field, with `family` as the error's place. */
+bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const char *family,
+                                bp_error *error) BP_MUST_CHECK;
+
+/* The list of nodes of block `index` = call->stage - 1. */
+void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+
+#endif

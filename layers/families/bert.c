@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/* BERT as a chain of stages. */
+#include "layers/families/bert.h"
+
+#include "core/plan/range.h"
+#include "layers/blocks/bert_block.h"
+#include "layers/heads/bert_head.h"
+#include "layers/nodes/embedding.h"
+#include "layers/nodes/inputs.h"
+#include "layers/heads/loss.h"
+#include "layers/nodes/norm.h"
+#include "layers/nodes/publish.h"
+#include "layers/heads/vector.h"
+
+/* Numbers of the embeddings' parameters; the norm comes behind the tables. */
+enum { TOKEN_TABLE = 0, POSITION_TABLE = 1, TYPE_TABLE = 2 };
+
+BP_OWN_FITS(bp_bert_config);
+
+bp_bert_config bp_bert_config_of(const bp_model_config *config)
+{
+    bp_bert_config own;
+    bp_config_own(config, &own, sizeof own);
+    return own;
+}
+
+uint64_t bp_bert_embedding_width(const bp_bert_config *own)
+{
+    return own->embedding != 0 ? own->embedding : own->stack.width;
+}
+
+bool bp_bert_projects(const bp_bert_config *own)
+{
+    return bp_bert_embedding_width(own) != own->stack.width;
+}
+
+static uint32_t head_first(const bp_model_config *config)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    return bp_bert_block_first(bp_bert_embeddings(config), own.stack.layers);
+}
+
+static uint32_t bert_stage_count(const bp_model_config *config)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    return own.stack.layers + 2;
+}
+
+static uint32_t bert_parameter_count(const bp_model_config *config)
+{
+    return head_first(config) + bp_bert_head_parameters(config);
+}
+
+static uint32_t bert_parameter_stage(const bp_model_config *config, uint32_t parameter)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint32_t before = bp_bert_embeddings(config);
+    if (parameter < before) {
+        return 0;
+    }
+    const uint32_t block = (parameter - before) / BP_BERT_BLOCK_PARAMETERS;
+    return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
+}
+
+static void bert_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    if (stage == 0) {
+        bp_name_append(text, "embed");
+    } else if (stage > own.stack.layers) {
+        bp_name_append(text, "head");
+    } else {
+        bp_name_append_number(bp_name_append(text, "layer."), stage - 1);
+    }
+}
+
+/* Where there are types, the tokens of a pair's texts have their own. */
+static uint32_t inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    return bp_bert_config_of(&spec->config).types > 1 ? bp_inputs_pairs(spec, rows)
+                                                      : bp_inputs_texts(spec, rows);
+}
+
+static uint32_t bert_variants(const bp_model_config *config, uint32_t stage)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    const bool is_block = stage >= 1 && stage <= own.stack.layers;
+    return is_block ? BP_TAPE_VARIANTS : 1;
+}
+
+/* What the kinds call their parts: in the embeddings, and in a block the modules of weight and bias
+ * in the order of bp_bert_parameter. */
+typedef struct bert_names {
+    const char *embeddings;
+    const char *block;
+    const char *module[BP_BERT_BLOCK_PARAMETERS / 2];
+} bert_names;
+
+#define BERT_MODULES                                                                               \
+    {                                                                                              \
+        "attention.self.query", "attention.self.key", "attention.self.value",                      \
+            "attention.output.dense", "attention.output.LayerNorm", "intermediate.dense",          \
+            "output.dense", "output.LayerNorm"                                                     \
+    }
+
+static const bert_names bert_names_of[BP_BERT_KINDS] = {
+    [BP_BERT] = {"bert.embeddings.", "bert.encoder.layer.", BERT_MODULES},
+    [BP_ROBERTA] = {"roberta.embeddings.", "roberta.encoder.layer.", BERT_MODULES},
+    [BP_DISTILBERT] = {"distilbert.embeddings.",
+                       "distilbert.transformer.layer.",
+                       {"attention.q_lin", "attention.k_lin", "attention.v_lin",
+                        "attention.out_lin", "sa_layer_norm", "ffn.lin1", "ffn.lin2",
+                        "output_layer_norm"}},
+    [BP_ELECTRA] = {"electra.embeddings.", "electra.encoder.layer.", BERT_MODULES}};
+
+static void bert_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    const bert_names *names = &bert_names_of[own.kind];
+    const uint64_t w = own.stack.width, inner = bp_transformer_inner(&own.stack);
+    const uint64_t shapes[BP_BERT_BLOCK_PARAMETERS / 2][2] = {
+        {w, w}, {w, w}, {w, w}, {w, w}, {w, 0}, {inner, w}, {w, inner}, {w, 0}};
+    for (uint32_t i = 0; i < BP_BERT_BLOCK_PARAMETERS; i++) {
+        const uint64_t *shape = shapes[i / 2];
+        const bool bias = i % 2 != 0, norm = shape[1] == 0;
+        const bp_publish_row row = {bias ? ".bias" : ".weight",
+                                    {shape[0], bias ? 0 : shape[1]},
+                                    bias   ? BP_INIT_ZEROS
+                                    : norm ? BP_INIT_ONES
+                                           : BP_INIT_NORMAL,
+                                    bias || norm ? 0.0 : own.stack.initializer_range};
+        char prefix[BP_NAME_BYTES];
+        char *end = bp_name_append_number(bp_name_append(prefix, names->block), index);
+        bp_name_append(bp_name_append(end, "."), names->module[i / 2]);
+        bp_publish_dense(emit, prefix, &row, false, i / 2 < 2 ? w / own.stack.heads : 0);
+    }
+}
+
+static uint32_t position_rows(const bp_model_config *config)
+{
+    const uint32_t rows = bp_bert_config_of(config).position_rows;
+    return rows != 0 ? rows : config->positions;
+}
+
+static void bert_parameters(bp_emit *emit, const bp_model_config *config)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    const char *prefix = bert_names_of[own.kind].embeddings;
+    const uint64_t w = bp_bert_embedding_width(&own);
+    const double range = own.stack.initializer_range;
+    const bp_publish_row tables[] = {
+        {"word_embeddings.weight", {config->vocabulary, w}, BP_INIT_NORMAL, range},
+        {"position_embeddings.weight", {position_rows(config), w}, BP_INIT_NORMAL, range},
+        {"token_type_embeddings.weight", {own.types, w}, BP_INIT_NORMAL, range}};
+    const bp_publish_row norm[] = {{"LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+                                   {"LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
+    for (uint32_t i = 0; i < (own.types > 0 ? 3 : 2); i++) {
+        bp_publish_table(emit, prefix, &tables[i]);
+    }
+    bp_publish(emit, prefix, &norm[0]);
+    bp_publish(emit, prefix, &norm[1]);
+    if (bp_bert_projects(&own)) {
+        const bp_publish_row weight = {"weight", {own.stack.width, w}, BP_INIT_NORMAL, range};
+        const bp_publish_row bias = {"bias", {own.stack.width, 0}, BP_INIT_ZEROS, 0.0};
+        bp_publish(emit, "electra.embeddings_project.", &weight);
+        bp_publish(emit, "electra.embeddings_project.", &bias);
+    }
+    for (uint32_t i = 0; i < own.stack.layers; i++) {
+        bert_publish_block(emit, config, i);
+    }
+    bp_bert_head_publish(emit, config);
+}
+
+static bp_embedding describe_embedding(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    /* Where the loss reads padding too, transformers' table of words keeps that row as it is. */
+    const int64_t padding = config->pad_token;
+    const bool reads = config->task == BP_TASK_ANSWERS && padding < (int64_t)config->vocabulary;
+    return (bp_embedding){.token = TOKEN_TABLE,
+                          .position = POSITION_TABLE,
+                          .vocabulary = config->vocabulary,
+                          .positions = position_rows(config) - own.position_first,
+                          .position_first = own.position_first,
+                          .width = bp_bert_embedding_width(&own),
+                          .types = own.types,
+                          .type = TYPE_TABLE,
+                          .still = reads && padding >= 0 ? (uint64_t)padding + 1 : 0};
+}
+
+static bp_norm describe_norm(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint32_t last = bp_bert_embeddings(config) - (bp_bert_projects(&own) ? 3 : 1);
+    return (bp_norm){last - 1, last, bp_bert_embedding_width(&own), own.stack.norm_epsilon, false};
+}
+
+/* From the embeddings to the blocks. */
+static bp_linear describe_projection(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint32_t bias = bp_bert_embeddings(config) - 1;
+    return (bp_linear){.weight = bias - 1,
+                       .bias = bias,
+                       .in = bp_bert_embedding_width(&own),
+                       .out = own.stack.width,
+                       .output_major = true};
+}
+
+/* The sum of the embeddings, and its norm into `out`. */
+static bp_ref bert_embed(bp_emit *emit, bp_ref out, bp_ref statistics)
+{
+    const bp_embedding embedding = describe_embedding(emit);
+    const bp_norm norm = describe_norm(emit);
+    const bp_ref sum = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                                      embedding.width, "sum");
+    bp_embedding_forward(emit, &embedding, sum);
+    bp_norm_forward(emit, &norm, emit->rows, sum, out, statistics);
+    return sum;
+}
+
+static void drop(bp_emit *emit, bp_ref x)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const bp_dropout dropout = {0, own.stack.embedding_dropout};
+    if (bp_dropout_probability(emit, &dropout) > 0.0) {
+        bp_dropout_apply(emit, &dropout, bp_bert_embedding_width(&own), x, BP_ABSENT, x);
+    }
+}
+
+static bp_ref bert_make(bp_emit *emit, uint64_t width, const char *name)
+{
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width, name);
+}
+
+static void bert_forward(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    if (call->stage == 0) {
+        const bp_linear projection = describe_projection(emit);
+        const bool projects = bp_bert_projects(&own);
+        call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
+                                      own.stack.width, "out");
+        const bp_ref normal = projects ? bert_make(emit, projection.in, "normal") : call->output;
+        (void)bert_embed(emit, normal, BP_ABSENT);
+        drop(emit, normal);
+        if (projects) {
+            bp_linear_forward(emit, &projection, normal, BP_ABSENT, call->output);
+        }
+    } else if (call->stage > own.stack.layers) {
+        bp_bert_head_forward(emit, call, head_first(config));
+    } else {
+        bp_block *block = bp_block_room(emit);
+        bp_bert_block_describe(emit, call, block);
+        bp_block_forward(emit, call, block);
+    }
+}
+
+/* The sum and its statistics are made again: a gather, little beside a block. */
+static void backward_embed(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_embedding embedding = describe_embedding(emit);
+    const bp_norm norm = describe_norm(emit);
+    const bp_ref statistics =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
+    const bp_ref again = bert_make(emit, norm.width, "again");
+    const bp_ref sum = bert_embed(emit, again, statistics);
+    bp_ref d = call->d_output;
+    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    if (bp_bert_projects(&own)) {
+        const bp_linear projection = describe_projection(emit);
+        drop(emit, again);
+        bp_linear_backward_parameters(emit, &projection, again, d);
+        const bp_ref d_normal = bert_make(emit, norm.width, "d_normal");
+        bp_linear_backward_input(emit, &projection, d, d_normal);
+        d = d_normal;
+    }
+    drop(emit, d);
+    const bp_norm_backward_call norm_call = {sum, statistics, d, BP_ABSENT, true};
+    bp_norm_backward(emit, &norm, &norm_call);
+    bp_embedding_backward(emit, &embedding, d);
+    call->d_input = BP_ABSENT;
+}
+
+static void bert_backward(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    if (call->stage == 0) {
+        backward_embed(emit, call);
+    } else if (call->stage > own.stack.layers) {
+        bp_bert_head_backward(emit, call, head_first(config));
+    } else {
+        bp_block *block = bp_block_room(emit);
+        bp_bert_block_describe(emit, call, block);
+        bp_block_backward(emit, call, block);
+    }
+}
+
+static uint32_t bert_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
+                           uint32_t *variants_of)
+{
+    bp_block *block = bp_block_room(emit);
+    bp_bert_block_describe(emit, call, block);
+    return bp_block_tapes(emit, call, block, request, variants_of);
+}
+
+static const char *bert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+{
+    const bp_emit emit = {.spec = spec, .rows = 1};
+    const bp_stage_call call = {.stage = stage};
+    bp_block block;
+    bp_bert_block_describe(&emit, &call, &block);
+    return bp_block_slot_name(&block, slot);
+}
+
+static bp_status bert_check_ranges(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const bp_range types[] = {{"type_vocab_size", own.types, own.kind == BP_DISTILBERT ? 0 : 1,
+                               own.kind == BP_DISTILBERT ? 0 : 1u << 16},
+                              {"max_position_embeddings", position_rows(config),
+                               (uint64_t)config->positions + own.position_first, UINT32_MAX}};
+    const bp_real_range dropout = {"classifier_dropout", own.classifier_dropout, 0.0, 1.0};
+    BP_TRY(bp_transformer_check(config, "bert", error));
+    BP_TRY(bp_ranges_check(types, 2, "bert", error));
+    BP_TRY(bp_vector_check(spec, own.stack.width, "bert", error));
+    return bp_real_ranges_check(&dropout, 1, "bert", error);
+}
+
+static bp_status bert_check(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    BP_TRY(bert_check_ranges(spec, error));
+    if (config->task == BP_TASK_ANSWERS && own.kind != BP_BERT) {
+        return bp_error_set(error, BP_ERR_USAGE, "bert",
+                            "question-answering is implemented for bert alone", "task");
+    }
+    if (own.stack.width % own.stack.heads != 0) {
+        return bp_error_limit(error, BP_ERR_USAGE, "bert",
+                              "the number of heads does not divide the width hidden_size",
+                              "num_attention_heads", own.stack.heads, BP_LIMIT_DIVISOR,
+                              own.stack.width);
+    }
+    if (config->task == BP_TASK_CAUSAL_LM || spec->generate_context > 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "bert",
+                            "this model reads in both directions: it does not generate, and its "
+                            "tasks are masked-lm, classification, regression, "
+                            "token-classification, question-answering and embedding",
+                            "task");
+    }
+    return BP_OK;
+}
+
+/* The vocabulary's table is not sliced under gradient release: its slices would form the logits
+ * again with a bias that the last stage has already updated. So with several micro-batches its
+ * gradient is added up in another order than without release. */
+const bp_model bp_model_bert = {.name = "bert",
+                                .scratch = sizeof(bp_block),
+                                .pads = true,
+                                .check = bert_check,
+                                .inputs = inputs,
+                                .stages = bert_stage_count,
+                                .stage_name = bert_stage_name,
+                                .variants = bert_variants,
+                                .tapes = bert_tapes,
+                                .slot_name = bert_slot_name,
+                                .parameters = bert_parameters,
+                                .parameter_count = bert_parameter_count,
+                                .parameter_stage = bert_parameter_stage,
+                                .forward = bert_forward,
+                                .contrast = bp_vector_contrast,
+                                .backward = bert_backward};

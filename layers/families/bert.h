@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* BERT (Devlin et al., arXiv 1810.04805) as the Hugging Face classes BertForMaskedLM,
+ * BertForSequenceClassification, BertForTokenClassification and BertForQuestionAnswering compute
+ * it: the same names, layouts and numerics. Tokens have type 0, but where the spec has pairs.
+ * RoBERTa (Liu et al., arXiv 1907.11692), DistilBERT (Sanh et al., arXiv 1910.01108) and ELECTRA
+ * (Clark et al., arXiv 2003.10555) are the same blocks with other names and heads. */
+/* Installed as part of <bedplate/spec.h>. */
+#ifndef BP_LAYERS_BERT_H
+#define BP_LAYERS_BERT_H
+
+#include "layers/families/transformer.h"
+
+typedef enum bp_bert_kind {
+    BP_BERT,
+    BP_ROBERTA, /* positions begin behind the padding's; two dense layers judge the first token */
+    BP_DISTILBERT, /* no types; dropout behind the mlp alone */
+    BP_ELECTRA,    /* embeddings of another width, which a dense layer brings to the blocks' */
+    BP_BERT_KINDS
+} bp_bert_kind;
+
+typedef struct bp_bert_config {
+    bp_transformer stack;
+    uint32_t types;            /* type_vocab_size; 0: tokens have none */
+    double classifier_dropout; /* of what the classifier reads */
+    uint32_t kind;             /* bp_bert_kind */
+    uint32_t position_rows;    /* of the table of positions; 0: as many as positions */
+    uint32_t position_first;   /* row of the first position */
+    uint32_t embedding;        /* embedding_size; 0: width */
+} bp_bert_config;
+
+bp_bert_config bp_bert_config_of(const bp_model_config *config);
+
+/* Stages: 0 the embeddings with their norm, 1 .. num_hidden_layers the blocks, then the head of
+ * config.task: pooler and classifier, a classifier of tokens, the ends of answers, or transform and
+ * vocabulary; and the loss. */
+extern const bp_model bp_model_bert;
+
+#endif

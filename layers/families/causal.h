@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* What models that read from left to right have in common: the token embedding, blocks, the last
+ * norm, and a head over the vocabulary (with the embedding's table or its own) or a classifier of
+ * each sample's last token. A family describes its parameters and its blocks; see gpt2.c, llama.c.
+ *
+ * Stages: 0 the embedding, 1 .. layers the blocks, layers + 1 the last norm, the head and the loss.
+ */
+#ifndef BP_LAYERS_CAUSAL_H
+#define BP_LAYERS_CAUSAL_H
+
+#include "core/plan/model.h"
+#include "layers/blocks/block.h"
+#include "layers/nodes/embedding.h"
+#include "layers/nodes/norm.h"
+#include "layers/families/transformer.h"
+
+#define BP_CAUSAL_TABLE 0 /* number of the token embedding's parameter: a family's first */
+
+/* A family's block: its list of nodes for the stage of a call. */
+typedef struct bp_causal_block {
+    void (*describe)(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+} bp_causal_block;
+
+typedef struct bp_causal {
+    bp_embedding embedding;
+    bp_norm norm;    /* the last */
+    uint32_t output; /* number of the head's or the classifier's weight, where the model has one */
+    const bp_causal_block *block;
+    double embedding_scale; /* of the first stage's output; 0: 1 */
+    double logit_divisor;   /* 0: 1 */
+    double logit_cap;       /* c tanh(logit / c) is taken for a logit; 0: the logit */
+} bp_causal;
+
+/* Whether the task judges samples; whether a weight of the head's or the classifier's own follows
+ * the last norm. */
+bool bp_causal_classifies(const bp_model_config *config);
+bool bp_causal_has_output(const bp_model_config *config);
+
+/* Functions of bp_model that no family needs to write. */
+uint32_t bp_causal_stages(const bp_model_config *config);
+uint32_t bp_causal_variants(const bp_model_config *config, uint32_t stage);
+
+/* bp_model.sliced_tables; output: the number of the head's own weight. */
+void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uint32_t tables[2]);
+
+/* Those that need the family's description, or its names. */
+void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const char *embedding,
+                          const char *block, char text[32]);
+void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
+void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
+void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
+uint32_t bp_causal_tapes(bp_emit *emit, const bp_stage_call *call, const bp_causal_block *block,
+                         const bp_tape_request *request, uint32_t *variants);
+const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot,
+                                const bp_causal_block *block);
+void bp_causal_slice(bp_emit *emit, bp_slice_call *call, const bp_causal *causal);
+
+/* BP_ERR_USAGE for tasks that no such model has, with `family` as the error's place. */
+bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *error) BP_MUST_CHECK;
+
+#endif

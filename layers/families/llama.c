@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* Llama as a chain of stages. */
+#include "layers/families/llama.h"
+
+#include "core/plan/range.h"
+#include "layers/families/causal.h"
+#include "layers/nodes/inputs.h"
+#include "layers/blocks/llama_block.h"
+#include "layers/nodes/publish.h"
+#include "layers/heads/vector.h"
+
+BP_OWN_FITS(bp_llama_long);
+
+bp_llama_config bp_llama_config_of(const bp_model_config *config)
+{
+    bp_llama_config own;
+    bp_config_own(config, &own, sizeof own);
+    return own;
+}
+
+uint64_t bp_llama_rotary_width(const bp_llama_config *own, uint64_t head_width)
+{
+    return own->rotary_share > 0.0 ? (uint64_t)((double)head_width * own->rotary_share)
+                                   : head_width;
+}
+
+bool bp_layer_in(const bp_layer_set *set, uint32_t layer)
+{
+    return layer < BP_LAYERS_LISTED && (set->bits[layer / 64] >> layer % 64 & 1) != 0;
+}
+
+void bp_layer_put(bp_layer_set *set, uint32_t layer)
+{
+    if (layer < BP_LAYERS_LISTED) {
+        set->bits[layer / 64] |= UINT64_C(1) << layer % 64;
+    }
+}
+
+static uint32_t last_norm(const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    return 1 + own.stack.layers * bp_llama_block_parameters(config);
+}
+
+static uint32_t llama_parameter_count(const bp_model_config *config)
+{
+    return last_norm(config) + 1 + (bp_causal_has_output(config) ? 1 : 0);
+}
+
+static uint32_t llama_parameter_stage(const bp_model_config *config, uint32_t parameter)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    if (parameter == BP_CAUSAL_TABLE) {
+        return 0;
+    }
+    const uint32_t block = (parameter - 1) / bp_llama_block_parameters(config);
+    return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
+}
+
+static void llama_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+{
+    bp_causal_stage_name(config, stage, "embed", "layers.", text);
+}
+
+/* Of the weights of queries and keys those of a head belong together. */
+static uint64_t rows_together(uint32_t parameter, uint64_t head_width)
+{
+    return parameter == BP_LLAMA_Q_WEIGHT || parameter == BP_LLAMA_K_WEIGHT ? head_width : 0;
+}
+
+static void llama_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bp_llama_shape s = bp_llama_shape_of(config);
+    const double range = own.stack.initializer_range;
+    const uint64_t queries = s.heads * s.head_width, keys = s.kv_heads * s.head_width;
+    const bp_init_kind one = own.norm_offset ? BP_INIT_ZEROS : BP_INIT_ONES;
+    const bool both = own.norms == BP_LLAMA_NORMS_BOTH;
+    const uint64_t q_norm = own.whole_norms ? queries : s.head_width;
+    const uint64_t k_norm = own.whole_norms ? keys : s.head_width;
+    const bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS] = {
+        [BP_LLAMA_NORM_1] = {"input_layernorm.weight", {s.width, 0}, one, 0.0},
+        [BP_LLAMA_QKV_WEIGHT] = {"self_attn.qkv_proj.weight",
+                                 {queries + 2 * keys, s.width},
+                                 BP_INIT_NORMAL,
+                                 range},
+        [BP_LLAMA_Q_WEIGHT] = {"self_attn.q_proj.weight",
+                               {queries, s.width},
+                               BP_INIT_NORMAL,
+                               range},
+        [BP_LLAMA_Q_BIAS] = {"self_attn.q_proj.bias", {queries, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_K_WEIGHT] = {"self_attn.k_proj.weight", {keys, s.width}, BP_INIT_NORMAL, range},
+        [BP_LLAMA_K_BIAS] = {"self_attn.k_proj.bias", {keys, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_V_WEIGHT] = {"self_attn.v_proj.weight", {keys, s.width}, BP_INIT_NORMAL, range},
+        [BP_LLAMA_V_BIAS] = {"self_attn.v_proj.bias", {keys, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_O_WEIGHT] = {"self_attn.o_proj.weight",
+                               {s.width, queries},
+                               BP_INIT_NORMAL,
+                               range},
+        [BP_LLAMA_O_BIAS] = {"self_attn.o_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {q_norm, 0}, one, 0.0},
+        [BP_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {k_norm, 0}, one, 0.0},
+        [BP_LLAMA_AFTER_1] = {"post_attention_layernorm.weight", {s.width, 0}, one, 0.0},
+        [BP_LLAMA_NORM_2] = {both ? "pre_feedforward_layernorm.weight"
+                                  : "post_attention_layernorm.weight",
+                             {s.width, 0},
+                             one,
+                             0.0},
+        [BP_LLAMA_GATE_UP_WEIGHT] = {"mlp.gate_up_proj.weight",
+                                     {2 * s.inner, s.width},
+                                     BP_INIT_NORMAL,
+                                     range},
+        [BP_LLAMA_GATE_WEIGHT] = {"mlp.gate_proj.weight",
+                                  {s.inner, s.width},
+                                  BP_INIT_NORMAL,
+                                  range},
+        [BP_LLAMA_GATE_BIAS] = {"mlp.gate_proj.bias", {s.inner, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_UP_WEIGHT] = {"mlp.up_proj.weight", {s.inner, s.width}, BP_INIT_NORMAL, range},
+        [BP_LLAMA_UP_BIAS] = {"mlp.up_proj.bias", {s.inner, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_DOWN_WEIGHT] = {"mlp.down_proj.weight",
+                                  {s.width, s.inner},
+                                  BP_INIT_NORMAL,
+                                  range},
+        [BP_LLAMA_DOWN_BIAS] = {"mlp.down_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_AFTER_2] = {"post_feedforward_layernorm.weight", {s.width, 0}, one, 0.0}};
+    char prefix[BP_NAME_BYTES];
+    bp_name_append(bp_name_append_number(bp_name_append(prefix, "model.layers."), index), ".");
+    for (uint32_t i = 0; i < BP_LLAMA_BLOCK_PARAMETERS; i++) {
+        if (bp_llama_has(config, (bp_llama_parameter)i)) {
+            bp_publish_dense(emit, prefix, &rows[i], false, rows_together(i, s.head_width));
+        }
+    }
+}
+
+static void llama_parameters(bp_emit *emit, const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    const double range = own.stack.initializer_range;
+    const uint64_t width = own.stack.width;
+    const uint64_t outputs = bp_causal_classifies(config) ? config->classes : config->vocabulary;
+    const bp_publish_row token = {
+        "model.embed_tokens.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
+    const bp_publish_row norm = {
+        "model.norm.weight", {width, 0}, own.norm_offset ? BP_INIT_ZEROS : BP_INIT_ONES, 0.0};
+    const bp_publish_row head = {bp_causal_classifies(config) ? "score.weight" : "lm_head.weight",
+                                 {outputs, width},
+                                 BP_INIT_NORMAL,
+                                 range};
+    bp_publish_table(emit, "", &token);
+    for (uint32_t i = 0; i < own.stack.layers; i++) {
+        llama_publish_block(emit, config, i);
+    }
+    bp_publish(emit, "", &norm);
+    if (bp_causal_has_output(config)) {
+        bp_publish(emit, "", &head);
+    }
+}
+
+static const bp_causal_block llama_block = {bp_llama_block_describe};
+
+static bp_causal llama_describe(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_llama_config own = bp_llama_config_of(config);
+    const uint32_t norm = last_norm(config);
+    return (bp_causal){
+        .embedding = {.token = BP_CAUSAL_TABLE,
+                      .position = BP_NO_PARAMETER,
+                      .vocabulary = config->vocabulary,
+                      .positions = config->positions,
+                      .width = own.stack.width,
+                      .scale = own.embedding_scale},
+        .norm = {norm, BP_NO_PARAMETER, own.stack.width, own.stack.norm_epsilon, own.norm_offset},
+        .output = norm + 1,
+        .block = &llama_block,
+        .embedding_scale = own.embedding_scale,
+        .logit_divisor = own.logit_divisor,
+        .logit_cap = own.logit_cap};
+}
+
+static void llama_forward(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_causal causal = llama_describe(emit);
+    bp_causal_forward(emit, call, &causal);
+}
+
+static void llama_backward(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_causal causal = llama_describe(emit);
+    bp_causal_backward(emit, call, &causal);
+}
+
+static void llama_decode(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_causal causal = llama_describe(emit);
+    bp_causal_decode(emit, call, &causal);
+}
+
+static uint32_t llama_tapes(bp_emit *emit, const bp_stage_call *call,
+                            const bp_tape_request *request, uint32_t *variants)
+{
+    return bp_causal_tapes(emit, call, &llama_block, request, variants);
+}
+
+static const char *llama_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+{
+    return bp_causal_slot_name(spec, stage, slot, &llama_block);
+}
+
+static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
+{
+    bp_causal_sliced_tables(config, llama_parameter_count(config) - 1, tables);
+}
+
+static void llama_slice(bp_emit *emit, bp_slice_call *call)
+{
+    const bp_causal causal = llama_describe(emit);
+    bp_causal_slice(emit, call, &causal);
+}
+
+static bp_status llama_refuse(bp_error *error, const char *text, const char *field, uint64_t found,
+                              bp_limit limit, uint64_t wanted)
+{
+    return bp_error_limit(error, BP_ERR_USAGE, "llama", text, field, (int64_t)found, limit,
+                          (int64_t)wanted);
+}
+
+static bp_status llama_check_ranges(const bp_model_config *config, bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bp_range counts[] = {{"num_key_value_heads", own.kv_heads, 0, own.stack.heads},
+                               {"head_dim", own.head_width, 0, 1u << 14}};
+    BP_TRY(bp_transformer_check(config, "llama", error));
+    return bp_ranges_check(counts, 2, "llama", error);
+}
+
+bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const char *family,
+                                bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(&spec->config);
+    const uint64_t turned = bp_llama_rotary_width(&own, head_width);
+    const bp_real_range turning[] = {{"rope_theta", own.rope_theta, 0.0, 1e12},
+                                     {"partial_rotary_factor", own.rotary_share, 0.0, 1.5}};
+    BP_TRY(bp_real_ranges_check(turning, 2, family, error));
+    if (turned == 0 || turned > head_width) {
+        return bp_error_limit(error, BP_ERR_USAGE, family,
+                              "rotary positions turn a part of a head that it does not have",
+                              "partial_rotary_factor", (int64_t)turned,
+                              turned == 0 ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
+                              turned == 0 ? 2 : (int64_t)head_width);
+    }
+    if (turned % 2 != 0) {
+        return bp_error_limit(error, BP_ERR_USAGE, family,
+                              "rotary positions need heads of an even width", "head_dim",
+                              (int64_t)head_width, BP_LIMIT_EXACT, (int64_t)head_width + 1);
+    }
+    if (own.rope_scaling.kind == BP_ROPE_DYNAMIC && own.rope_scaling.factor > 0.0 &&
+        spec->sequence > spec->config.positions) {
+        return bp_error_limit(error, BP_ERR_USAGE, family,
+                              "frequencies that grow with the sequence (rope_type dynamic) are "
+                              "implemented up to max_position_embeddings",
+                              "max-seq-length", (int64_t)spec->sequence, BP_LIMIT_MOST,
+                              spec->config.positions);
+    }
+    return BP_OK;
+}
+
+static bp_status llama_check(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    const bp_llama_config own = bp_llama_config_of(config);
+    BP_TRY(llama_check_ranges(config, error));
+    const bp_llama_shape shape = bp_llama_shape_of(config);
+    if (own.head_width == 0 && own.stack.width % own.stack.heads != 0) {
+        return llama_refuse(error, "the number of heads does not divide the width hidden_size",
+                            "num_attention_heads", own.stack.heads, BP_LIMIT_DIVISOR,
+                            own.stack.width);
+    }
+    if (shape.heads % shape.kv_heads != 0) {
+        return llama_refuse(error, "the key-value heads do not divide the heads",
+                            "num_key_value_heads", shape.kv_heads, BP_LIMIT_DIVISOR, shape.heads);
+    }
+    BP_TRY(bp_llama_check_rotary(spec, shape.head_width, "llama", error));
+    return bp_causal_check(spec, "llama", error);
+}
+
+const bp_model bp_model_llama = {.name = "llama",
+                                 .scratch = sizeof(bp_block),
+                                 .pads = true,
+                                 .check = llama_check,
+                                 .inputs = bp_inputs_texts,
+                                 .stages = bp_causal_stages,
+                                 .stage_name = llama_stage_name,
+                                 .variants = bp_causal_variants,
+                                 .tapes = llama_tapes,
+                                 .slot_name = llama_slot_name,
+                                 .parameters = llama_parameters,
+                                 .parameter_count = llama_parameter_count,
+                                 .parameter_stage = llama_parameter_stage,
+                                 .forward = llama_forward,
+                                 .contrast = bp_vector_contrast,
+                                 .backward = llama_backward,
+                                 .decode = llama_decode,
+                                 .sliced_tables = sliced_tables,
+                                 .plain_rows = true,
+                                 .slice = llama_slice};

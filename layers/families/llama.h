@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Llama (Touvron et al., arXiv 2302.13971 and 2307.09288) as the Hugging Face classes
+ * LlamaForCausalLM and LlamaForSequenceClassification compute it, and the families that differ from
+ * it by numbers and flags: the same names, layouts and numerics, so that weights move both ways. */
+/* Installed as part of <bedplate/spec.h>. */
+#ifndef BP_LAYERS_LLAMA_H
+#define BP_LAYERS_LLAMA_H
+
+#include "core/ops/activation.h"
+#include "layers/nodes/rope_scaling.h"
+#include "layers/families/transformer.h"
+
+/* Where the norms of a sublayer are: before it, after it (OLMo 2), or both (Gemma 2). */
+typedef enum bp_llama_norms {
+    BP_LLAMA_NORMS_BEFORE,
+    BP_LLAMA_NORMS_AFTER,
+    BP_LLAMA_NORMS_BOTH
+} bp_llama_norms;
+
+/* Some of the layers; none listed: a file did not say. */
+#define BP_LAYERS_LISTED 128
+typedef struct bp_layer_set {
+    uint64_t bits[BP_LAYERS_LISTED / 64];
+    uint32_t listed;
+} bp_layer_set;
+
+bool bp_layer_in(const bp_layer_set *set, uint32_t layer);
+void bp_layer_put(bp_layer_set *set, uint32_t layer);
+
+/* What a Llama or one of its kin has of its own; names as in config.json where none is given. */
+typedef struct bp_llama_config {
+    bp_transformer stack;
+    uint32_t kv_heads;   /* num_key_value_heads; 0: heads */
+    uint32_t head_width; /* head_dim; 0: width / heads */
+    double rope_theta;
+    bp_rope_scaling rope_scaling;
+    bool qkv_bias;    /* llama: attention_bias; qwen2: always */
+    bool output_bias; /* llama: attention_bias */
+    bool mlp_bias;
+    bool head_norms;  /* queries and keys are normalised head by head: q_norm, k_norm (Qwen3) */
+    bool whole_norms; /* the same over all their heads together (OLMo 2) */
+    bool norm_offset; /* weights of norms are kept about 0: 1 is added (Gemma) */
+    bool fused;       /* one weight for q, k and v, one for gate and up (Phi-3) */
+    bp_llama_norms norms;
+    bp_gate gate;
+    uint32_t window;        /* sliding_window; 0: none */
+    bp_layer_set near;      /* layers that look through it; none listed: all */
+    bool slides;            /* use_sliding_window: whether files mean the window (Qwen, SmolLM3) */
+    uint32_t full_layers;   /* max_window_layers: the first ones, that see all (Qwen) */
+    uint32_t turn_every;    /* no_rope_layer_interval: the last of so many is still (SmolLM3) */
+    bp_layer_set still;     /* layers whose heads do not turn (SmolLM3) */
+    double rotary_share;    /* partial_rotary_factor; 0: 1 */
+    double near_theta;      /* rope_theta of those layers, unscaled (Gemma 3); 0: as the others */
+    double attention_scale; /* of the scores; 0: 1 / sqrt(head width) */
+    double query_scalar;    /* query_pre_attn_scalar, which it follows from (Gemma) */
+    double attention_cap;   /* attn_logit_softcapping; 0: none */
+    double logit_cap;       /* final_logit_softcapping; 0: none */
+    double embedding_scale; /* 0: 1 */
+    double residual_scale;  /* of what a sublayer adds (Granite); 0: 1 */
+    uint32_t rope_pairs;    /* of longrope's divisors in bp_llama_long */
+    double logit_divisor;   /* logits_scaling (Granite); 0: 1 */
+} bp_llama_config;
+
+/* The same with longrope's divisors, which few models have. */
+typedef struct bp_llama_long {
+    bp_llama_config llama;
+    float near[BP_ROPE_PAIRS_MAX]; /* short_factor */
+    float far[BP_ROPE_PAIRS_MAX];  /* long_factor */
+} bp_llama_long;
+
+bp_llama_config bp_llama_config_of(const bp_model_config *config);
+
+/* Elements of a head that turn. */
+uint64_t bp_llama_rotary_width(const bp_llama_config *own, uint64_t head_width);
+
+/* Stages: 0 the embedding, 1 .. num_hidden_layers the blocks, then the last norm, the head (with
+ * the embedding's table or its own, or a classifier of each sample's last token) and the loss. */
+extern const bp_model bp_model_llama;
+
+#endif

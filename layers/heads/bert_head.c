@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* BERT's heads as ops. */
+#include "layers/heads/bert_head.h"
+
+#include "layers/nodes/activate.h"
+#include "layers/heads/answer.h"
+#include "layers/blocks/bert_block.h"
+#include "layers/heads/classifier.h"
+#include "layers/heads/loss.h"
+#include "layers/nodes/norm.h"
+#include "layers/nodes/publish.h"
+#include "layers/heads/vector.h"
+
+/* Places of parameters, counted from the head's first. */
+enum { POOLER = 0, SCORE = 2 };
+enum { TRANSFORM = 0, NORM = 2, VOCABULARY_BIAS = 4 };
+/* Places of names and of rows: those that judge samples, tokens, and guess words. */
+enum { TAGS = 4, GUESS = 4, NAMES = 9 };
+
+static const char *const bert_head_names[BP_BERT_KINDS][NAMES] = {
+    [BP_BERT] = {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight",
+                 "classifier.bias", "cls.predictions.transform.dense.weight",
+                 "cls.predictions.transform.dense.bias",
+                 "cls.predictions.transform.LayerNorm.weight",
+                 "cls.predictions.transform.LayerNorm.bias", "cls.predictions.bias"},
+    [BP_ROBERTA] = {"classifier.dense.weight", "classifier.dense.bias",
+                    "classifier.out_proj.weight", "classifier.out_proj.bias",
+                    "lm_head.dense.weight", "lm_head.dense.bias", "lm_head.layer_norm.weight",
+                    "lm_head.layer_norm.bias", "lm_head.bias"},
+    [BP_DISTILBERT] = {"pre_classifier.weight", "pre_classifier.bias", "classifier.weight",
+                       "classifier.bias", "vocab_transform.weight", "vocab_transform.bias",
+                       "vocab_layer_norm.weight", "vocab_layer_norm.bias", "vocab_projector.bias"},
+    [BP_ELECTRA] = {"classifier.dense.weight", "classifier.dense.bias",
+                    "classifier.out_proj.weight", "classifier.out_proj.bias",
+                    "generator_predictions.dense.weight", "generator_predictions.dense.bias",
+                    "generator_predictions.LayerNorm.weight",
+                    "generator_predictions.LayerNorm.bias", "generator_lm_head.bias"}};
+
+/* What a task's head is made of. */
+typedef struct bert_head {
+    uint32_t parameters;
+    void (*forward)(bp_emit *emit, bp_stage_call *call, uint32_t first);
+    void (*backward)(bp_emit *emit, bp_stage_call *call, uint32_t first);
+} bert_head;
+
+static const bert_head *head_of(const bp_model_config *config);
+
+uint32_t bp_bert_head_parameters(const bp_model_config *config)
+{
+    return head_of(config)->parameters;
+}
+
+void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    const double range = own.stack.initializer_range;
+    const uint64_t w = own.stack.width, words = bp_bert_embedding_width(&own);
+    const char *const *names = bert_head_names[own.kind];
+    const bp_publish_row judge[] = {
+        {names[POOLER], {w, w}, BP_INIT_NORMAL, range},
+        {names[POOLER + 1], {w, 0}, BP_INIT_ZEROS, 0.0},
+        {names[SCORE], {config->classes, w}, BP_INIT_NORMAL, range},
+        {names[SCORE + 1], {config->classes, 0}, BP_INIT_ZEROS, 0.0},
+        {"classifier.weight", {config->classes, w}, BP_INIT_NORMAL, range}, /* of tokens */
+        {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
+    const bp_publish_row find[] = {
+        {"qa_outputs.weight", {config->classes, w}, BP_INIT_NORMAL, range},
+        {"qa_outputs.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
+    const bp_publish_row guess[] = {
+        {names[GUESS], {words, w}, BP_INIT_NORMAL, range},
+        {names[GUESS + 1], {words, 0}, BP_INIT_ZEROS, 0.0},
+        {names[GUESS + 2], {words, 0}, BP_INIT_ONES, 0.0},
+        {names[GUESS + 3], {words, 0}, BP_INIT_ZEROS, 0.0},
+        {names[GUESS + 4], {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0}};
+    const bp_task task = config->task;
+    const bp_publish_row *rows = task < BP_TASK_CLASSES         ? guess
+                                 : bp_task_judges_samples(task) ? judge
+                                 : task == BP_TASK_TOKENS       ? judge + TAGS
+                                                                : find;
+    for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
+        bp_publish(emit, "", &rows[i]);
+    }
+}
+
+static bp_linear dense(const bp_emit *emit, uint32_t weight, uint64_t out)
+{
+    return (bp_linear){.weight = weight,
+                       .bias = weight + 1,
+                       .in = bp_transformer_of(&emit->spec->config).width,
+                       .out = out,
+                       .output_major = true};
+}
+
+static bp_ref bert_head_make(bp_emit *emit, uint64_t width, const char *name)
+{
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width, name);
+}
+
+static bp_classifier describe_classifier(const bp_emit *emit, uint32_t first)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    return (bp_classifier){.score = dense(emit, first + SCORE, config->classes),
+                           .dropout = {1 + 3 * own.stack.layers, own.classifier_dropout}};
+}
+
+/* Of RoBERTa and ELECTRA what the first of the two dense layers reads is dropped too. */
+static void bert_head_drop(bp_emit *emit, uint64_t width, bp_ref x)
+{
+    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    const bp_dropout dropout = {2 + 3 * own.stack.layers, own.classifier_dropout};
+    if (own.kind == BP_ROBERTA || own.kind == BP_ELECTRA) {
+        (void)bp_sample_drop(emit, &dropout, width, x, x);
+    }
+}
+
+static bp_activation pooler_activation(const bp_emit *emit)
+{
+    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    return own.kind == BP_DISTILBERT ? BP_ACTIVATION_RELU
+           : own.kind == BP_ELECTRA  ? BP_ACTIVATION_GELU_ERF
+                                     : BP_ACTIVATION_TANH;
+}
+
+/* What the pooler makes of the first token of each sample, and what tanh reads. */
+typedef struct pooled {
+    bp_ref first;  /* (batch, width) */
+    bp_ref before; /* (batch, width); the same as `out` without backward */
+    bp_ref out;    /* (batch, width) */
+} pooled;
+
+static pooled pool(bp_emit *emit, const bp_linear *pooler, bp_ref x, bool backward)
+{
+    pooled p = {.first = bp_sample_pick(emit, pooler->in, BP_SAMPLE_FIRST, x)};
+    bert_head_drop(emit, pooler->in, p.first);
+    bp_samples_begin(emit);
+    p.before = bert_head_make(emit, pooler->out, "pooler");
+    p.out = backward ? bert_head_make(emit, pooler->out, "tanh") : p.before;
+    bp_linear_forward(emit, pooler, p.first, BP_ABSENT, p.before);
+    bp_activate(emit, pooler_activation(emit), emit->rows * pooler->out, p.before, p.out);
+    bp_samples_end(emit);
+    return p;
+}
+
+static void backward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_linear pooler =
+        dense(emit, first + POOLER, bp_transformer_of(&emit->spec->config).width);
+    const bp_classifier classifier = describe_classifier(emit, first);
+    const pooled p = pool(emit, &pooler, call->input, true);
+    const bp_ref d = bp_classifier_backward(emit, &classifier, p.out);
+    bp_samples_begin(emit);
+    bp_activate_backward(emit, pooler_activation(emit), emit->rows * pooler.out, p.before, d, d);
+    bp_linear_backward_parameters(emit, &pooler, p.first, d);
+    const bp_ref d_first = bert_head_make(emit, pooler.in, "d_pooler");
+    bp_linear_backward_input(emit, &pooler, d, d_first);
+    bert_head_drop(emit, pooler.in, d_first);
+    bp_samples_end(emit);
+    call->d_input = call->input_wanted ? bp_sample_spread(emit, pooler.in, BP_SAMPLE_FIRST, d_first)
+                                       : BP_ABSENT;
+}
+
+/* The transform of the masked language model's head. */
+typedef struct transform {
+    bp_linear dense;
+    bp_norm norm;
+    bp_head head;
+    bp_ref before;     /* (rows, width) what GELU reads; `active` without backward */
+    bp_ref active;     /* (rows, width) what the norm reads */
+    bp_ref statistics; /* (2, rows); absent without backward */
+    bp_ref out;        /* (rows, width) */
+} transform;
+
+/* RoBERTa and ELECTRA have GELU there whatever their blocks have. */
+static uint32_t transform_act(const bp_bert_config *own)
+{
+    return own->kind == BP_BERT || own->kind == BP_DISTILBERT ? own->stack.activation
+                                                              : BP_HIDDEN_GELU;
+}
+
+static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint64_t width = bp_bert_embedding_width(&own);
+    transform t = {.dense = dense(emit, first + TRANSFORM, width),
+                   .norm = {first + NORM, first + NORM + 1, width, own.stack.norm_epsilon, false},
+                   .head = {0, first + VOCABULARY_BIAS, config->vocabulary, width, 0.0},
+                   .statistics = BP_ABSENT};
+    t.before = bert_head_make(emit, width, "transform");
+    t.active = backward ? bert_head_make(emit, width, "gelu") : t.before;
+    bp_linear_forward(emit, &t.dense, x, BP_ABSENT, t.before);
+    bp_hidden_act_forward(emit, transform_act(&own), emit->rows * width, t.before, t.active);
+    t.out = bert_head_make(emit, width, "norm");
+    if (backward) {
+        t.statistics =
+            bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
+    }
+    bp_norm_forward(emit, &t.norm, emit->rows, t.active, t.out, t.statistics);
+    return t;
+}
+
+static void backward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const transform t = guess(emit, call->input, first, true);
+    const bp_ref d = t.out;
+    bp_loss_backward(emit, &t.head, t.out, d, BP_ABSENT);
+    const bp_norm_backward_call norm = {t.active, t.statistics, d, BP_ABSENT, true};
+    bp_norm_backward(emit, &t.norm, &norm);
+    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    bp_hidden_act_backward(emit, transform_act(&own), emit->rows * t.dense.out, t.before, d, d);
+    bp_linear_backward_parameters(emit, &t.dense, call->input, d);
+    call->d_input = BP_ABSENT;
+    if (call->input_wanted) {
+        call->d_input = bert_head_make(emit, t.dense.in, "d_input");
+        bp_linear_backward_input(emit, &t.dense, d, call->d_input);
+    }
+}
+
+static void forward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_linear pooler =
+        dense(emit, first + POOLER, bp_transformer_of(&emit->spec->config).width);
+    const bp_classifier classifier = describe_classifier(emit, first);
+    const pooled p = pool(emit, &pooler, call->input, false);
+    bp_classifier_forward(emit, &classifier, p.out);
+}
+
+static void forward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const transform t = guess(emit, call->input, first, false);
+    bp_loss_forward(emit, &t.head, t.out);
+}
+
+/* Every token's class is what a language model's next token is: one of the rows of a table. */
+static bp_head describe_tags(const bp_emit *emit, uint32_t first)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_head){first, first + 1, config->classes, bp_transformer_of(config).width, 0.0};
+}
+
+static void forward_tags(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_head head = describe_tags(emit, first);
+    bp_loss_forward(emit, &head, call->input);
+}
+
+static void backward_tags(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_head head = describe_tags(emit, first);
+    const bp_dropout dropout = describe_classifier(emit, first).dropout;
+    const bool drops = bp_dropout_probability(emit, &dropout) > 0.0;
+    const bp_ref d = bert_head_make(emit, head.width, "d_input");
+    if (drops) {
+        bp_dropout_apply(emit, &dropout, head.width, call->input, BP_ABSENT, d);
+    }
+    bp_loss_backward(emit, &head, drops ? d : call->input, d, BP_ABSENT);
+    if (drops) {
+        bp_dropout_apply(emit, &dropout, head.width, d, BP_ABSENT, d);
+    }
+    call->d_input = call->input_wanted ? d : BP_ABSENT;
+}
+
+static bp_answer describe_answer(const bp_emit *emit, uint32_t first)
+{
+    return (bp_answer){first, first + 1, bp_transformer_of(&emit->spec->config).width};
+}
+
+static void forward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_answer head = describe_answer(emit, first);
+    bp_answer_forward(emit, &head, call->input);
+}
+
+static void backward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_answer head = describe_answer(emit, first);
+    call->d_input = call->input_wanted ? bert_head_make(emit, head.width, "d_input") : BP_ABSENT;
+    bp_answer_backward(emit, &head, call->input, call->d_input);
+}
+
+static void forward_vector(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    (void)first;
+    bp_vector_forward(emit, bp_transformer_of(&emit->spec->config).width, call->input);
+}
+
+static void backward_vector(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    (void)first;
+    const bp_ref d =
+        bp_vector_backward(emit, bp_transformer_of(&emit->spec->config).width, call->input);
+    call->d_input = call->input_wanted ? d : BP_ABSENT;
+}
+
+static const bert_head *head_of(const bp_model_config *config)
+{
+    static const bert_head guesses = {5, forward_guess, backward_guess},
+                           judges = {4, forward_judge, backward_judge},
+                           tags = {2, forward_tags, backward_tags},
+                           answers = {2, forward_answer, backward_answer},
+                           vectors = {0, forward_vector, backward_vector};
+    const bp_task task = config->task;
+    return task < BP_TASK_CLASSES         ? &guesses
+           : bp_task_judges_samples(task) ? &judges
+           : task == BP_TASK_TOKENS       ? &tags
+           : task == BP_TASK_ANSWERS      ? &answers
+                                          : &vectors;
+}
+
+void bp_bert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    head_of(&emit->spec->config)->forward(emit, call, first);
+    call->output = BP_ABSENT;
+}
+
+void bp_bert_head_backward(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    head_of(&emit->spec->config)->backward(emit, call, first);
+}

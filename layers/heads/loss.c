@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: MIT */
+/* The chunked loss as ops. */
+#include "layers/heads/loss.h"
+
+#include "core/plan/rows.h"
+#include "layers/nodes/activate.h"
+#include "layers/heads/preference.h"
+#include "layers/heads/taught.h"
+
+/* Rows of logits start 64 bytes apart at a multiple of 64, for vector loads and stores. */
+#define PITCH_ELEMENTS 16
+
+uint64_t bp_loss_rows(const bp_spec *spec)
+{
+    const uint64_t rows = (uint64_t)spec->batch * spec->sequence;
+    const uint64_t chunk = spec->loss_rows != 0 ? spec->loss_rows : bp_spec_loss_rows(spec);
+    return chunk < rows ? chunk : rows;
+}
+
+uint64_t bp_loss_chunks(const bp_spec *spec)
+{
+    return bp_size_ceil_div((uint64_t)spec->batch * spec->sequence, bp_loss_rows(spec));
+}
+
+/* One chunk: `rows` tokens from token `first` on. */
+typedef struct chunk {
+    uint64_t first;
+    uint64_t rows;
+    uint64_t pitch;
+    bp_ref x;      /* (rows, width) */
+    bp_ref logits; /* (rows, vocabulary; pitch) */
+    bp_ref capped; /* of capped logits: themselves over the cap; else absent */
+    bp_ref losses;
+    bp_ref labels;
+} chunk;
+
+static uint64_t chunk_rows(const bp_emit *emit)
+{
+    const uint64_t most = bp_loss_rows(emit->spec);
+    return most < emit->rows ? most : emit->rows;
+}
+
+/* Whether classes have weights: their rows are few and short, and judged as samples of their own.
+ */
+static bool loss_weighted(const bp_emit *emit)
+{
+    return bp_ref_present(emit->class_weights);
+}
+
+/* Capped logits, whose every element is computed with, lie row behind row, and weighted ones. */
+static chunk first_chunk(bp_emit *emit, const bp_head *head, uint64_t columns, bool backward)
+{
+    const bool capped = head->cap > 0.0, dense = capped || loss_weighted(emit);
+    chunk c = {.rows = chunk_rows(emit),
+               .pitch = dense ? columns : bp_size_align(columns, PITCH_ELEMENTS)};
+    c.logits =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), c.rows, c.pitch, "logits");
+    c.capped = BP_ABSENT;
+    if (capped && backward) {
+        c.capped = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), c.rows, c.pitch,
+                                  "capped");
+    }
+    return c;
+}
+
+static void scale_logits(bp_emit *emit, double factor, uint64_t count, bp_ref from, bp_ref to)
+{
+    const bp_scale_scalars scalars = {.count = (int64_t)count, .factor = factor};
+    const bp_scale_operands operands = {.y = to, .x = from};
+    bp_emit_scale(emit, &operands, &scalars);
+}
+
+/* logits = cap tanh(logits / cap); backward needs the quotients. */
+static void cap_logits(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    const uint64_t count = c->rows * c->pitch;
+    if (!(head->cap > 0.0)) {
+        return;
+    }
+    const bp_ref over = bp_ref_present(c->capped) ? c->capped : c->logits;
+    scale_logits(emit, 1.0 / head->cap, count, c->logits, over);
+    bp_activate(emit, BP_ACTIVATION_TANH, count, over, c->logits);
+    scale_logits(emit, head->cap, count, c->logits, c->logits);
+}
+
+/* The gradient of capped logits becomes that of the logits: times 1 - tanh^2. */
+static void uncap_gradient(bp_emit *emit, const chunk *c)
+{
+    if (bp_ref_present(c->capped)) {
+        bp_activate_backward(emit, BP_ACTIVATION_TANH, c->rows * c->pitch, c->capped, c->logits,
+                             c->logits);
+    }
+}
+
+/* Places the chunk's refs for its `first`; the last chunk may be short. */
+static void place_chunk(const bp_emit *emit, const bp_head *head, bp_ref x, chunk *c)
+{
+    const uint64_t left = emit->rows - c->first;
+    c->rows = left < c->rows ? left : c->rows;
+    c->x = bp_ref_at(x, c->first * head->width);
+    c->losses = bp_ref_at(emit->losses, c->first);
+    c->labels = bp_ref_at(emit->input[BP_INPUT_LABELS], c->first);
+}
+
+/* Rows of the table: all of them, or a slice. */
+typedef struct table_part {
+    uint64_t first;
+    uint64_t rows;
+} table_part;
+
+static table_part whole_table(const bp_head *head)
+{
+    return (table_part){0, head->vocabulary};
+}
+
+#define BROUGHT_BYTES ((uint64_t)4 << 20) /* of a slice of a table that lives below */
+#define BROUGHT_ROWS  256                 /* its rows are a multiple of this */
+
+/* The first slice of a part of a table that lives below, and the one behind a slice; no rows: there
+ * is none. */
+static table_part first_brought(const bp_emit *emit, const bp_head *head, table_part part)
+{
+    const uint64_t width = head->width * bp_dtype_bytes(bp_emit_working(emit));
+    const uint64_t most = bp_size_align(BROUGHT_BYTES / width + 1, BROUGHT_ROWS);
+    const bool below = bp_emit_table_below(emit, head->table);
+    return (table_part){part.first, !below ? 0 : part.rows < most ? part.rows : most};
+}
+
+static table_part next_brought(table_part slice, table_part part)
+{
+    const uint64_t first = slice.first + slice.rows, left = part.first + part.rows - first;
+    return (table_part){first, left < slice.rows ? left : slice.rows};
+}
+
+static bp_ref bring_part(bp_emit *emit, const bp_head *head, table_part part)
+{
+    const bp_dtype dtype = bp_emit_working(emit);
+    const uint64_t width = head->width * bp_dtype_bytes(dtype);
+    (void)bp_emit_acquire_update(emit, head->table);
+    const uint32_t table = emit->status == BP_OK ? emit->parameters[head->table].weight : 0;
+    const bp_ref brought =
+        bp_emit_bring(emit, table, part.first * width, part.rows * width, "brought_table");
+    bp_emit_release(emit, head->table);
+    return (bp_ref){brought.buffer, dtype, 0};
+}
+
+static bp_ref acquire_bias_part(bp_emit *emit, const bp_head *head, table_part part)
+{
+    const bp_ref bias = bp_emit_acquire(emit, head->bias, BP_FOR_FORWARD);
+    return bp_ref_present(bias) ? bp_ref_at(bias, part.first) : BP_ABSENT;
+}
+
+/* Columns of logits from rows of the table, which are `table`. */
+static void emit_columns(bp_emit *emit, const bp_head *head, const chunk *c, uint64_t column,
+                         table_part part, bp_ref table)
+{
+    const bp_matmul_scalars scalars = {.m = (int64_t)c->rows,
+                                       .n = (int64_t)part.rows,
+                                       .k = (int64_t)head->width,
+                                       .lda = (int64_t)head->width,
+                                       .ldb = (int64_t)head->width,
+                                       .ldc = (int64_t)c->pitch,
+                                       .transpose_b = 1};
+    const bp_matmul_operands operands = {.c = bp_ref_at(c->logits, column),
+                                         .before = BP_ABSENT,
+                                         .a = c->x,
+                                         .b = table,
+                                         .bias = acquire_bias_part(emit, head, part),
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, &scalars);
+    bp_emit_release(emit, head->bias);
+}
+
+/* logits (rows, part; pitch) = x (rows, width) table^T, the table whole or brought slice by slice:
+ * each column is a product of its own. */
+static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c, table_part part)
+{
+    if (!bp_emit_table_below(emit, head->table)) {
+        const bp_ref table = bp_emit_acquire(emit, head->table, BP_FOR_FORWARD);
+        emit_columns(emit, head, c, 0, part, bp_ref_at(table, part.first * head->width));
+        bp_emit_release(emit, head->table);
+    }
+    for (table_part s = first_brought(emit, head, part); s.rows > 0; s = next_brought(s, part)) {
+        const bp_ref table = bring_part(emit, head, s);
+        emit_columns(emit, head, c, s.first - part.first, s, table);
+    }
+    cap_logits(emit, head, c);
+}
+
+/* d_bias (vocabulary) (+)= column sums of d_logits */
+static void emit_bias_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    bp_bias_backward_scalars scalars = {
+        .rows = (int64_t)c->rows, .n = (int64_t)head->vocabulary, .pitch = (int64_t)c->pitch};
+    const bp_bias_backward_operands operands = {
+        .d_bias = bp_emit_gradient(emit, head->bias, &scalars.accumulate), .d_y = c->logits};
+    bp_emit_bias_backward(emit, &operands, &scalars);
+}
+
+/* d_table (part, width) (+)= d_logits^T x, of logits from the part's first on */
+static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref logits,
+                                table_part part, bp_ref gradient, int64_t accumulate)
+{
+    const bp_matmul_scalars scalars = {.m = (int64_t)part.rows,
+                                       .n = (int64_t)head->width,
+                                       .k = (int64_t)c->rows,
+                                       .lda = (int64_t)c->pitch,
+                                       .ldb = (int64_t)head->width,
+                                       .ldc = (int64_t)head->width,
+                                       .transpose_a = 1,
+                                       .accumulate = accumulate};
+    const bp_matmul_operands operands = {.c = gradient,
+                                         .before = BP_ABSENT,
+                                         .a = logits,
+                                         .b = c->x,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, &scalars);
+}
+
+/* sums (rows, width) (+)= columns of d_logits times rows of the table, which are `table`. */
+static void emit_input_part(bp_emit *emit, const bp_head *head, const chunk *c, table_part part,
+                            bp_ref table, bp_ref sums, int64_t accumulate)
+{
+    const bp_matmul_scalars scalars = {.m = (int64_t)c->rows,
+                                       .n = (int64_t)head->width,
+                                       .k = (int64_t)part.rows,
+                                       .lda = (int64_t)c->pitch,
+                                       .ldb = (int64_t)head->width,
+                                       .ldc = (int64_t)head->width,
+                                       .accumulate = accumulate};
+    const bp_matmul_operands operands = {.c = sums,
+                                         .before = BP_ABSENT,
+                                         .a = bp_ref_at(c->logits, part.first),
+                                         .b = table,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, &scalars);
+}
+
+/* From a table that is brought slice by slice: sums go on in fp32 from where they were, as those of
+ * one product do, and are rounded at the end. The op that adds up rows rounds the sum over one. */
+static void emit_input_brought(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref d_x)
+{
+    const uint64_t count = c->rows * head->width;
+    const bool wide = d_x.dtype == BP_F32;
+    const table_part all = whole_table(head);
+    const bp_ref sums = wide ? d_x
+                             : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, c->rows,
+                                              head->width, "d_loss_sums");
+    for (table_part s = first_brought(emit, head, all); s.rows > 0; s = next_brought(s, all)) {
+        const bp_ref table = bring_part(emit, head, s);
+        emit_input_part(emit, head, c, s, table, sums, s.first > 0 ? 1 : 0);
+    }
+    if (!wide) {
+        const bp_bias_backward_scalars scalars = {
+            .rows = 1, .n = (int64_t)count, .pitch = (int64_t)count};
+        const bp_bias_backward_operands operands = {.d_bias = d_x, .d_y = sums};
+        bp_emit_bias_backward(emit, &operands, &scalars);
+    }
+}
+
+/* d_x (rows, width) = d_logits table, which may lie over x: nothing reads this chunk of it any
+ * more. */
+static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref d_x)
+{
+    const bp_ref place = bp_ref_at(d_x, c->first * head->width);
+    if (bp_emit_table_below(emit, head->table)) {
+        emit_input_brought(emit, head, c, place);
+        return;
+    }
+    const bp_ref table = bp_emit_acquire(emit, head->table, BP_FOR_BACKWARD);
+    emit_input_part(emit, head, c, whole_table(head), table, place, 0);
+    bp_emit_release(emit, head->table);
+}
+
+void bp_loss_sum(bp_emit *emit)
+{
+    bp_loss_sum_of(emit, emit->losses, emit->rows);
+}
+
+void bp_loss_sum_of(bp_emit *emit, bp_ref losses, uint64_t rows)
+{
+    if (emit->loss_counted) {
+        return;
+    }
+    const bp_loss_sum_scalars scalars = {.rows = (int64_t)rows,
+                                         .accumulate = emit->loss_written ? 1 : 0};
+    const bp_loss_sum_operands operands = {.result = emit->result, .losses = losses};
+    bp_emit_loss_sum(emit, &operands, &scalars);
+    emit->loss_written = true;
+}
+
+/* Logits that are kept lie row behind row. */
+static chunk first_kept_chunk(const bp_emit *emit, uint64_t columns)
+{
+    return (chunk){
+        .rows = chunk_rows(emit), .pitch = columns, .logits = emit->logits, .capped = BP_ABSENT};
+}
+
+static int64_t is_scaled(const bp_emit *emit)
+{
+    return emit->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0;
+}
+
+/* Each row a sample of one place, whose label's class has a weight. */
+static void emit_weighted_loss(bp_emit *emit, const bp_head *head, const chunk *c, bool gradient)
+{
+    const bp_sample_loss_scalars scalars = {.batch = (int64_t)c->rows,
+                                            .sequence = 1,
+                                            .classes = (int64_t)head->vocabulary,
+                                            .kind = BP_TASK_CLASSES,
+                                            .gradient = gradient,
+                                            .scaled = is_scaled(emit),
+                                            .smoothing = emit->spec->smoothing};
+    const bp_sample_loss_operands operands = {.logits = c->logits,
+                                              .losses = c->losses,
+                                              .labels = c->labels,
+                                              .lengths = BP_ABSENT,
+                                              .class_weights = emit->class_weights,
+                                              .step = emit->step,
+                                              .control = bp_emit_loss_control(emit)};
+    bp_emit_sample_loss(emit, &operands, &scalars);
+}
+
+static bool loss_pairs(const bp_emit *emit)
+{
+    return emit->spec->preference.kind != BP_PREFERENCE_NONE;
+}
+
+static bp_taught_rows taught_rows(const chunk *c, table_part part, bp_ref statistics)
+{
+    return (bp_taught_rows){c->first,  c->rows,   c->pitch,  part.first, part.rows,
+                            c->logits, c->losses, c->labels, statistics};
+}
+
+static void emit_loss_forward(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    const bp_cross_entropy_forward_scalars scalars = {.rows = (int64_t)c->rows,
+                                                      .vocabulary = (int64_t)head->vocabulary,
+                                                      .pitch = (int64_t)c->pitch,
+                                                      .smoothing = emit->spec->smoothing};
+    const bp_cross_entropy_forward_operands operands = {
+        .logits = c->logits, .losses = c->losses, .labels = c->labels};
+    if (loss_weighted(emit)) {
+        emit_weighted_loss(emit, head, c, false);
+    } else {
+        bp_emit_cross_entropy_forward(emit, &operands, &scalars);
+    }
+}
+
+void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
+{
+    const bool teaches = emit->spec->distill.teaches;
+    const bool kept = bp_ref_present(emit->logits) && !loss_pairs(emit) && !teaches;
+    chunk c = kept ? first_kept_chunk(emit, head->vocabulary)
+                   : first_chunk(emit, head, head->vocabulary, false);
+    for (; c.first < emit->rows; c.first += c.rows) {
+        place_chunk(emit, head, x, &c);
+        c.logits = kept ? bp_ref_at(emit->logits, c.first * c.pitch) : c.logits;
+        emit_logits(emit, head, &c, whole_table(head));
+        emit_loss_forward(emit, head, &c);
+        if (teaches && bp_ref_present(emit->logits)) {
+            const bp_taught_rows rows = taught_rows(&c, whole_table(head), BP_ABSENT);
+            bp_taught_say(emit, &rows);
+        }
+    }
+    if (loss_pairs(emit)) {
+        bp_preference_emit(emit, BP_ABSENT, emit->logits);
+    } else {
+        bp_loss_sum(emit);
+    }
+}
+
+/* The chunk's logits become their gradient; what later slices need of them is kept when wanted. */
+static void emit_loss(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref statistics)
+{
+    const bool kept = bp_ref_present(statistics);
+    const bp_cross_entropy_scalars scalars = {.rows = (int64_t)c->rows,
+                                              .vocabulary = (int64_t)head->vocabulary,
+                                              .pitch = (int64_t)c->pitch,
+                                              .scaled = is_scaled(emit),
+                                              .stride = (int64_t)emit->rows,
+                                              .smoothing = emit->spec->smoothing};
+    const bp_cross_entropy_operands operands = {.logits = c->logits,
+                                                .losses = c->losses,
+                                                .labels = c->labels,
+                                                .step = emit->step,
+                                                .control = bp_emit_loss_control(emit),
+                                                .statistics = kept ? bp_ref_at(statistics, c->first)
+                                                                   : BP_ABSENT};
+    if (loss_weighted(emit)) {
+        emit_weighted_loss(emit, head, c, true);
+    } else if (bp_taught(emit)) {
+        const bp_taught_rows rows = taught_rows(c, whole_table(head), operands.statistics);
+        bp_taught_emit(emit, &rows);
+    } else {
+        bp_emit_cross_entropy(emit, &operands, &scalars);
+    }
+}
+
+/* Where pairs' weights of rows lie behind a deferred table's statistics. */
+static bp_ref weights_behind(const bp_emit *emit, bp_ref statistics)
+{
+    return bp_ref_at(statistics, 2 * emit->rows);
+}
+
+/* What the loss of a pair is shows when all of its tokens' losses are known: forward over all
+ * chunks, before the first gradient. Returns the weights of rows; absent: there are no pairs. */
+static bp_ref judge_pairs(bp_emit *emit, const bp_head *head, bp_ref x, chunk c, bp_ref statistics)
+{
+    if (!loss_pairs(emit)) {
+        return BP_ABSENT;
+    }
+    for (; c.first < emit->rows; c.first += c.rows) {
+        place_chunk(emit, head, x, &c);
+        emit_logits(emit, head, &c, whole_table(head));
+        emit_loss_forward(emit, head, &c);
+    }
+    const bp_ref weights =
+        bp_ref_present(statistics)
+            ? weights_behind(emit, statistics)
+            : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->rows, 1, "pairs");
+    bp_preference_emit(emit, weights, BP_ABSENT);
+    return weights;
+}
+
+/* Gradients of a chunk's first `columns` logits, times the weights of their rows. */
+static void weigh_rows(bp_emit *emit, const chunk *c, uint64_t columns, bp_ref weights)
+{
+    const bp_row_scale_scalars scalars = {
+        .rows = (int64_t)c->rows, .width = (int64_t)columns, .pitch = (int64_t)c->pitch};
+    const bp_row_scale_operands operands = {.x = c->logits,
+                                            .weights = bp_ref_at(weights, c->first)};
+    bp_emit_row_scale(emit, &operands, &scalars);
+}
+
+/* The same of rows of the table that are trained apart from it (core/plan/rows.h). */
+static void emit_rows_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    const uint32_t rows = bp_rows_of(emit, head->table);
+    int64_t accumulate = 0;
+    bp_rows_run run = {0};
+    if (rows == BP_NO_PARAMETER) {
+        return;
+    }
+    const bp_ref gradient = bp_emit_gradient(emit, rows, &accumulate);
+    while (bp_rows_next(emit, &run)) {
+        emit_table_gradient(emit, head, c, bp_ref_at(c->logits, run.token),
+                            (table_part){run.token, run.count},
+                            bp_ref_at(gradient, run.at * head->width), accumulate);
+    }
+}
+
+void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics)
+{
+    const bool table = bp_emit_trainable(emit, head->table) && !bp_ref_present(statistics);
+    chunk c = first_chunk(emit, head, head->vocabulary, true);
+    const bp_ref weights = judge_pairs(emit, head, x, c, statistics);
+    const bool pairs = bp_ref_present(weights);
+    const bool formed = pairs && c.rows == emit->rows; /* the only chunk's logits are there */
+    for (; c.first < emit->rows; c.first += c.rows) {
+        place_chunk(emit, head, x, &c);
+        if (!formed) {
+            emit_logits(emit, head, &c, whole_table(head));
+        }
+        emit_loss(emit, head, &c, statistics);
+        if (pairs) {
+            weigh_rows(emit, &c, head->vocabulary, weights);
+        }
+        uncap_gradient(emit, &c);
+        if (table) {
+            int64_t accumulate = 0;
+            const bp_ref gradient = bp_emit_gradient(emit, head->table, &accumulate);
+            emit_table_gradient(emit, head, &c, c.logits, whole_table(head), gradient, accumulate);
+        }
+        if (!bp_ref_present(statistics)) {
+            emit_rows_gradient(emit, head, &c);
+        }
+        if (head->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, head->bias)) {
+            emit_bias_gradient(emit, head, &c);
+        }
+        emit_input_gradient(emit, head, &c, d_x);
+    }
+    if (!pairs) {
+        bp_loss_sum(emit);
+    }
+}
+
+void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call *call)
+{
+    const table_part part = {call->first, call->rows};
+    for (chunk c = first_chunk(emit, head, part.rows, true); c.first < emit->rows;
+         c.first += c.rows) {
+        place_chunk(emit, head, call->x, &c);
+        emit_logits(emit, head, &c, part);
+        const bp_cross_entropy_columns_scalars scalars = {.rows = (int64_t)c.rows,
+                                                          .columns = (int64_t)part.rows,
+                                                          .pitch = (int64_t)c.pitch,
+                                                          .first = (int64_t)part.first,
+                                                          .scaled = is_scaled(emit),
+                                                          .stride = (int64_t)emit->rows,
+                                                          .vocabulary = (int64_t)head->vocabulary,
+                                                          .smoothing = emit->spec->smoothing};
+        const bp_cross_entropy_columns_operands operands = {
+            .logits = c.logits,
+            .labels = c.labels,
+            .statistics = bp_ref_at(call->statistics, c.first),
+            .step = emit->step,
+            .control = bp_emit_loss_control(emit)};
+        if (bp_taught(emit)) {
+            const bp_taught_rows rows = taught_rows(&c, part, operands.statistics);
+            bp_taught_columns(emit, &rows);
+        } else {
+            bp_emit_cross_entropy_columns(emit, &operands, &scalars);
+        }
+        if (loss_pairs(emit)) {
+            weigh_rows(emit, &c, part.rows, weights_behind(emit, call->statistics));
+        }
+        uncap_gradient(emit, &c);
+        const int64_t accumulate = c.first > 0 ? 1 : call->accumulate;
+        emit_table_gradient(emit, head, &c, c.logits, part, call->gradient, accumulate);
+    }
+}
+
+void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *call)
+{
+    const bp_loss_slice_call part = {.first = call->first,
+                                     .rows = call->rows,
+                                     .x = call->kept[0],
+                                     .statistics = call->kept[1],
+                                     .gradient = call->gradient,
+                                     .accumulate = call->accumulate};
+    bp_loss_slice(emit, head, &part);
+}
+
+bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2])
+{
+    kept[0] = BP_ABSENT;
+    kept[1] = BP_ABSENT;
+    if (!deferred) {
+        return x;
+    }
+    kept[0] = x;
+    kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32,
+                             loss_pairs(emit) || bp_taught(emit) ? 3 : 2, emit->rows, "softmax");
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width,
+                          "d_loss");
+}
+
+void bp_head_logits(bp_emit *emit, const bp_head *head, uint64_t rows, bp_ref x)
+{
+    const chunk c = {.rows = rows,
+                     .pitch = head->vocabulary,
+                     .x = x,
+                     .logits = emit->logits,
+                     .capped = BP_ABSENT};
+    emit_logits(emit, head, &c, whole_table(head));
+}

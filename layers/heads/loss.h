@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* The language-model head with its cross entropy, chunk by chunk: logits = x table^T exist for
+ * spec->loss_rows tokens at a time and become their own gradient. */
+#ifndef BP_LAYERS_LOSS_H
+#define BP_LAYERS_LOSS_H
+
+#include "core/plan/model.h"
+#include "layers/nodes/linear.h"
+
+typedef struct bp_head {
+    uint32_t table; /* parameter number, (vocabulary, width): the token embedding, where tied */
+    uint32_t bias;  /* parameter number, (vocabulary); BP_NO_PARAMETER: none */
+    uint64_t vocabulary;
+    uint64_t width;
+    double cap; /* c tanh(logit / c) is taken for a logit; 0: the logit */
+} bp_head;
+
+/* Tokens per chunk for this spec: loss_rows or the default, at most the micro-batch. */
+uint64_t bp_loss_rows(const bp_spec *spec);
+
+/* Chunks per micro-batch; BP_SIZE_INVALID when the spec has no sizes. */
+uint64_t bp_loss_chunks(const bp_spec *spec);
+
+/* emit->losses from x (rows, width), and their sum into emit->result. */
+void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x);
+
+/* The same with gradients: adds the table's, and d_x (rows, width) becomes that of x, in place
+ * where it is x. With `statistics` (2, rows; of pairs 3) F32 present the table's gradient is left
+ * out: bp_loss_slice forms it later from them and from x, which then has to stay. */
+void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics);
+
+/* Where backward leaves the gradient of x (rows, width): x itself, or with a deferred table a new
+ * buffer; kept[0] and kept[1] are then x and the statistics, else absent. */
+bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2]);
+
+/* Rows first .. first + rows - 1 of the table's gradient, into `gradient` (rows, width), from the x
+ * that backward got and the statistics that it left: the same sums in the same order. */
+typedef struct bp_loss_slice_call {
+    uint64_t first;
+    uint64_t rows;
+    bp_ref x;
+    bp_ref statistics;
+    bp_ref gradient;
+    int64_t accumulate;
+} bp_loss_slice_call;
+
+void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call *call);
+
+/* The same for what bp_loss_keep kept. */
+void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *call);
+
+/* Adds emit->losses to the group's sum, as the functions above do. */
+void bp_loss_sum(bp_emit *emit);
+
+/* The same of other losses (rows), F32. */
+void bp_loss_sum_of(bp_emit *emit, bp_ref losses, uint64_t rows);
+
+/* emit->logits (rows, vocabulary) of x (rows, width). */
+void bp_head_logits(bp_emit *emit, const bp_head *head, uint64_t rows, bp_ref x);
+
+#endif

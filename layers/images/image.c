@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions as ops. */
+#include "layers/images/image.h"
+
+#include "layers/nodes/adapter.h"
+#include "layers/images/image_scalars.h"
+
+bp_image_window bp_image_window_over(const uint64_t image[3], const uint8_t kernel[2],
+                                     const uint8_t stride[2], uint32_t padding, uint32_t dilation)
+{
+    uint64_t out[2];
+    bp_image_window w = {.height = image[0],
+                         .width = image[1],
+                         .channels = image[2],
+                         .dilation = dilation != 0 ? dilation : 1};
+    for (int i = 0; i < 2; i++) {
+        w.kernel[i] = kernel[i] != 0 ? kernel[i] : (uint32_t)image[i];
+        w.stride[i] = stride[i] != 0 ? stride[i] : 1;
+        const uint64_t span = ((uint64_t)w.kernel[i] - 1) * w.dilation + 1;
+        uint64_t both = 0;
+        if (padding == BP_PADDING_SAME) {
+            out[i] = (image[i] + w.stride[i] - 1) / w.stride[i];
+            const uint64_t need = (out[i] - 1) * w.stride[i] + span;
+            both = out[i] > 0 && need > image[i] ? need - image[i] : 0;
+            w.before[i] = (uint32_t)(both / 2);
+        } else {
+            w.before[i] = padding == BP_PADDING_HALF ? w.kernel[i] / 2 * w.dilation : padding;
+            both = image[i] + 2 * (uint64_t)w.before[i];
+            out[i] = both >= span ? (both - span) / w.stride[i] + 1 : 0;
+        }
+    }
+    w.out_height = out[0];
+    w.out_width = out[1];
+    return w;
+}
+
+/* Windows of an image, and what one of them sees. */
+static uint64_t window_rows(const bp_image_window *w)
+{
+    return w->out_height * w->out_width;
+}
+
+static uint64_t window_sees(const bp_image_window *w)
+{
+    return w->channels * w->kernel[0] * w->kernel[1];
+}
+
+static uint64_t window_image(const bp_image_window *w)
+{
+    return w->height * w->width * w->channels;
+}
+
+/* Whether windows see the image as it is: what they see need not be written down. */
+static bool sees_places(const bp_image_window *w)
+{
+    return w->kernel[0] == 1 && w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1 &&
+           w->before[0] == 0 && w->before[1] == 0;
+}
+
+/* Images whose windows are written down at a time. */
+static uint64_t images_at_once(const bp_emit *emit, const bp_convolution *layer)
+{
+    const bp_image_window *w = &layer->window;
+    if (sees_places(w)) {
+        return emit->rows;
+    }
+    const uint64_t bytes = bp_size_mul(bp_size_mul(window_rows(w), window_sees(w)), sizeof(float));
+    const uint64_t images = bytes > 0 ? BP_PATCHES_BYTES / bytes : emit->rows;
+    return images == 0 ? 1 : images < emit->rows ? images : emit->rows;
+}
+
+/* What the windows of some images see, or its gradient: a buffer, or the images themselves. */
+static bp_ref make_columns(bp_emit *emit, const bp_convolution *layer, uint64_t images,
+                           const char *name)
+{
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
+                          images * window_rows(&layer->window), window_sees(&layer->window), name);
+}
+
+static bp_ref see(bp_emit *emit, const bp_convolution *layer, uint64_t images, bp_ref x,
+                  bp_ref columns)
+{
+    if (sees_places(&layer->window)) {
+        return x;
+    }
+    const bp_patches_scalars scalars = window_scalars(&layer->window, images);
+    const bp_patches_operands operands = {.columns = columns, .x = x};
+    bp_emit_patches(emit, &operands, &scalars);
+    return columns;
+}
+
+static void depthwise_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref y)
+{
+    const bp_patches_scalars s = window_scalars(&layer->window, emit->rows);
+    const bp_depthwise_scalars scalars = {
+        s.batch,        s.height,    s.width,         s.channels,     s.pitch,
+        s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
+        s.stride_width, s.top,       s.left,          s.dilation};
+    const bp_depthwise_operands operands = {
+        .y = y,
+        .x = x,
+        .weight = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD),
+        .bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD)};
+    bp_emit_depthwise(emit, &operands, &scalars);
+    bp_emit_release(emit, layer->bias);
+    bp_emit_release(emit, layer->weight);
+}
+
+/* ---- Adapters ----
+ *
+ * A sees what the windows see, B is a convolution of 1 x 1: the adapter of a dense layer whose rows
+ * are all windows. What has r columns is made of all images at once; what windows see is written
+ * down once for the layer and its adapter, unless dropout takes elements of what A reads. */
+
+static bp_adapted adapted(const bp_convolution *layer)
+{
+    return (bp_adapted){.weight = layer->weight,
+                        .in = window_sees(&layer->window),
+                        .out = layer->out,
+                        .pitch = layer->out};
+}
+
+/* Whole images, as dropout sees them. */
+static bp_adapted adapted_images(const bp_convolution *layer)
+{
+    return (bp_adapted){.weight = layer->weight, .in = window_image(&layer->window)};
+}
+
+static bool has_adapter(const bp_emit *emit, const bp_convolution *layer)
+{
+    return bp_adapter_there(emit, layer->weight);
+}
+
+static bool adapter_drops(const bp_emit *emit, const bp_convolution *layer)
+{
+    const bp_adapted at = adapted_images(layer);
+    return has_adapter(emit, layer) && bp_adapter_drops(emit, &at);
+}
+
+/* Lets emit->rows be the windows of so many images, and returns what it was. */
+static uint64_t rows_begin(bp_emit *emit, const bp_convolution *layer, uint64_t images)
+{
+    const uint64_t before = emit->rows;
+    emit->rows = images * window_rows(&layer->window);
+    return before;
+}
+
+/* (windows of all images, r); absent without an adapter. */
+static bp_ref adapter_narrow(bp_emit *emit, const bp_convolution *layer)
+{
+    const bp_adapted at = adapted(layer);
+    if (!has_adapter(emit, layer)) {
+        return BP_ABSENT;
+    }
+    const uint64_t before = rows_begin(emit, layer, emit->rows);
+    const bp_ref u = bp_adapter_narrow(emit, &at, "lora_u");
+    emit->rows = before;
+    return u;
+}
+
+/* Row `first` times the windows of an image on, of something that has `width` columns. */
+static bp_ref from_image(const bp_convolution *layer, bp_ref all, uint64_t first, uint64_t width)
+{
+    return bp_ref_at(all, first * window_rows(&layer->window) * width);
+}
+
+static uint64_t adapter_rank(const bp_emit *emit, const bp_convolution *layer)
+{
+    const uint32_t a =
+        emit->status == BP_OK ? emit->parameters[layer->weight].adapter : BP_NO_PARAMETER;
+    return a != BP_NO_PARAMETER ? emit->parameters[a].shape[0] : 0;
+}
+
+/* Images `first` to `first + images - 1`, whose windows are written down at a time. */
+typedef struct image_tile {
+    uint64_t first, images;
+    bp_ref seen;
+} image_tile;
+
+/* The next of an x; false: there is none. columns: see make_columns. */
+static bool next_tile(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref columns,
+                      image_tile *tile)
+{
+    const uint64_t most = images_at_once(emit, layer);
+    tile->first += tile->images;
+    if (tile->first >= emit->rows) {
+        return false;
+    }
+    tile->images = emit->rows - tile->first < most ? emit->rows - tile->first : most;
+    tile->seen = see(emit, layer, tile->images,
+                     bp_ref_at(x, tile->first * window_image(&layer->window)), columns);
+    return true;
+}
+
+static bp_ref tile_columns(bp_emit *emit, const bp_convolution *layer, const char *name)
+{
+    return sees_places(&layer->window)
+               ? BP_ABSENT
+               : make_columns(emit, layer, images_at_once(emit, layer), name);
+}
+
+/* The rows of u of a tile = what its windows see A^T. */
+static void adapter_squeeze(bp_emit *emit, const bp_convolution *layer, const image_tile *tile,
+                            bp_ref u)
+{
+    const bp_adapted at = adapted(layer);
+    const uint64_t before = rows_begin(emit, layer, tile->images);
+    bp_adapter_squeeze(emit, &at, tile->seen,
+                       from_image(layer, u, tile->first, adapter_rank(emit, layer)));
+    emit->rows = before;
+}
+
+/* What A's windows see: x, or where dropout takes elements a copy without them. A sample is one row
+ * here, an image. */
+static bp_ref adapter_dropped(bp_emit *emit, const bp_convolution *layer, bp_ref x)
+{
+    const bp_adapted images = adapted_images(layer);
+    const bp_spec *whole = emit->spec;
+    bp_spec one = *whole;
+    one.sequence = 1;
+    emit->spec = &one;
+    const bp_ref dropped = bp_adapter_dropped(emit, &images, x);
+    emit->spec = whole;
+    return dropped;
+}
+
+/* d_x += mask(d) */
+static void adapter_undropped(bp_emit *emit, const bp_convolution *layer, bp_ref d, bp_ref d_x)
+{
+    const bp_adapted images = adapted_images(layer);
+    const bp_spec *whole = emit->spec;
+    bp_spec one = *whole;
+    one.sequence = 1;
+    emit->spec = &one;
+    bp_adapter_undropped(emit, &images, d, d_x, d_x);
+    emit->spec = whole;
+}
+
+/* y += s u B^T, where u = x A^T, of which dropout leaves elements out here if it does. */
+static void adapter_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref u,
+                            bp_ref y)
+{
+    const bp_adapted at = adapted(layer);
+    if (!has_adapter(emit, layer)) {
+        return;
+    }
+    if (adapter_drops(emit, layer)) {
+        const bp_ref read = adapter_dropped(emit, layer, x);
+        const bp_ref columns = tile_columns(emit, layer, "lora_patches");
+        image_tile tile = {0, 0, BP_ABSENT};
+        while (next_tile(emit, layer, read, columns, &tile)) {
+            adapter_squeeze(emit, layer, &tile, u);
+        }
+    }
+    const uint64_t before = rows_begin(emit, layer, emit->rows);
+    bp_adapter_apply_scale(emit, &at, u);
+    bp_adapter_spread(emit, &at, u, y, true);
+    emit->rows = before;
+}
+
+/* s d_y B, of all images. */
+static bp_ref adapter_gradient(bp_emit *emit, const bp_convolution *layer, bp_ref d_y)
+{
+    const bp_adapted at = adapted(layer);
+    const uint64_t before = rows_begin(emit, layer, emit->rows);
+    const bp_ref d_u = bp_adapter_squeeze_gradient(emit, &at, d_y);
+    emit->rows = before;
+    return d_u;
+}
+
+static void adapter_backward_a(bp_emit *emit, const bp_convolution *layer, const image_tile *tile,
+                               bp_ref d_u, bp_ref d_a, int64_t accumulate)
+{
+    const bp_adapted at = adapted(layer);
+    const uint64_t before = rows_begin(emit, layer, tile->images);
+    bp_adapter_outer_a(emit, &at, from_image(layer, d_u, tile->first, adapter_rank(emit, layer)),
+                       tile->seen, d_a, tile->first > 0 ? 1 : accumulate);
+    emit->rows = before;
+}
+
+static void adapter_backward_parameters(bp_emit *emit, const bp_convolution *layer, bp_ref x,
+                                        bp_ref d_y)
+{
+    const bp_adapted at = adapted(layer);
+    const uint32_t a = emit->parameters[layer->weight].adapter;
+    const bool trains_a = bp_emit_trainable(emit, a), trains_b = bp_emit_trainable(emit, a + 1);
+    int64_t accumulate = 0;
+    if (!trains_a && !trains_b) {
+        return;
+    }
+    const bp_ref read = adapter_dropped(emit, layer, x);
+    const bp_ref columns = tile_columns(emit, layer, "lora_patches");
+    const bp_ref u = trains_b ? adapter_narrow(emit, layer) : BP_ABSENT;
+    const bp_ref d_u = trains_a ? adapter_gradient(emit, layer, d_y) : BP_ABSENT;
+    const bp_ref d_a = trains_a ? bp_emit_gradient(emit, a, &accumulate) : BP_ABSENT;
+    image_tile tile = {0, 0, BP_ABSENT};
+    while (next_tile(emit, layer, read, columns, &tile)) {
+        if (trains_b) {
+            adapter_squeeze(emit, layer, &tile, u);
+        }
+        if (trains_a) {
+            adapter_backward_a(emit, layer, &tile, d_u, d_a, accumulate);
+        }
+    }
+    if (trains_b) {
+        const uint64_t before = rows_begin(emit, layer, emit->rows);
+        bp_adapter_apply_scale(emit, &at, u);
+        bp_adapter_backward_b(emit, &at, d_y, u);
+        emit->rows = before;
+    }
+}
+
+/* d_columns (windows of some images, what they see) = d_u A, or is added to. */
+static void adapter_widen(bp_emit *emit, const bp_convolution *layer, uint64_t first,
+                          uint64_t images, bp_ref d_u, bp_ref d_columns, bool add)
+{
+    const bp_adapted at = adapted(layer);
+    const uint64_t before = rows_begin(emit, layer, images);
+    bp_adapter_widen(emit, &at, from_image(layer, d_u, first, adapter_rank(emit, layer)), d_columns,
+                     add);
+    emit->rows = before;
+}
+
+/* ---- Convolutions ---- */
+
+void bp_convolution_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref y)
+{
+    const bp_image_window *w = &layer->window;
+    const bool drops = adapter_drops(emit, layer);
+    if (layer->depthwise) {
+        depthwise_forward(emit, layer, x, y);
+        return;
+    }
+    const bp_ref u = adapter_narrow(emit, layer);
+    const bp_ref columns = tile_columns(emit, layer, "patches");
+    const bp_ref weight = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD);
+    const bp_ref bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD);
+    image_tile tile = {0, 0, BP_ABSENT};
+    while (next_tile(emit, layer, x, columns, &tile)) {
+        const bp_matmul_scalars scalars = {.m = (int64_t)(tile.images * window_rows(w)),
+                                           .n = (int64_t)layer->out,
+                                           .k = (int64_t)window_sees(w),
+                                           .lda = (int64_t)window_sees(w),
+                                           .ldb = (int64_t)window_sees(w),
+                                           .ldc = (int64_t)layer->out,
+                                           .transpose_b = 1};
+        const bp_matmul_operands operands = {.c = from_image(layer, y, tile.first, layer->out),
+                                             .before = BP_ABSENT,
+                                             .a = tile.seen,
+                                             .b = weight,
+                                             .bias = bias,
+                                             .residual = BP_ABSENT,
+                                             .work = BP_ABSENT};
+        bp_emit_matmul(emit, &operands, &scalars);
+        if (bp_ref_present(u) && !drops) {
+            adapter_squeeze(emit, layer, &tile, u);
+        }
+    }
+    bp_emit_release(emit, layer->bias);
+    bp_emit_release(emit, layer->weight);
+    adapter_forward(emit, layer, x, u, y);
+}
+
+bool bp_convolution_trains_reading(const bp_emit *emit, const bp_convolution *layer)
+{
+    return bp_emit_trainable(emit, layer->weight) ||
+           (has_adapter(emit, layer) && bp_adapter_trains(emit, layer->weight));
+}
+
+bool bp_convolution_trains(const bp_emit *emit, const bp_convolution *layer)
+{
+    return bp_convolution_trains_reading(emit, layer) ||
+           (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias));
+}
+
+static void backward_bias(bp_emit *emit, const bp_convolution *layer, bp_ref d_y)
+{
+    bp_bias_backward_scalars scalars = {.rows = (int64_t)(emit->rows * window_rows(&layer->window)),
+                                        .n = (int64_t)layer->out,
+                                        .pitch = (int64_t)layer->out};
+    const bp_bias_backward_operands operands = {
+        .d_bias = bp_emit_gradient(emit, layer->bias, &scalars.accumulate), .d_y = d_y};
+    bp_emit_bias_backward(emit, &operands, &scalars);
+}
+
+static void depthwise_backward_weight(bp_emit *emit, const bp_convolution *layer, bp_ref x,
+                                      bp_ref d_y)
+{
+    int64_t accumulate = 0;
+    const bp_ref d_weight = bp_emit_gradient(emit, layer->weight, &accumulate);
+    const bp_window_mean_scalars s = window_flagged(&layer->window, emit->rows, accumulate);
+    const bp_depthwise_backward_weight_scalars scalars = {
+        s.batch,        s.height,    s.width,         s.channels,     s.pitch,
+        s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
+        s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
+    const bp_depthwise_backward_weight_operands operands = {
+        .d_weight = d_weight, .d_y = d_y, .x = x};
+    bp_emit_depthwise_backward_weight(emit, &operands, &scalars);
+}
+
+/* d_y^T times what the windows see, tile after tile. */
+static void backward_weight(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref d_y)
+{
+    const bp_image_window *w = &layer->window;
+    int64_t accumulate = 0;
+    const bp_ref columns = tile_columns(emit, layer, "patches");
+    const bp_ref d_weight = bp_emit_gradient(emit, layer->weight, &accumulate);
+    image_tile tile = {0, 0, BP_ABSENT};
+    while (next_tile(emit, layer, x, columns, &tile)) {
+        const bp_matmul_scalars scalars = {.m = (int64_t)layer->out,
+                                           .n = (int64_t)window_sees(w),
+                                           .k = (int64_t)(tile.images * window_rows(w)),
+                                           .lda = (int64_t)layer->out,
+                                           .ldb = (int64_t)window_sees(w),
+                                           .ldc = (int64_t)window_sees(w),
+                                           .transpose_a = 1,
+                                           .accumulate = tile.first > 0 ? 1 : accumulate};
+        const bp_matmul_operands operands = {.c = d_weight,
+                                             .before = BP_ABSENT,
+                                             .a = from_image(layer, d_y, tile.first, layer->out),
+                                             .b = tile.seen,
+                                             .bias = BP_ABSENT,
+                                             .residual = BP_ABSENT,
+                                             .work = BP_ABSENT};
+        bp_emit_matmul(emit, &operands, &scalars);
+    }
+}
+
+void bp_convolution_backward_parameters(bp_emit *emit, const bp_convolution *layer, bp_ref x,
+                                        bp_ref d_y)
+{
+    if (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias)) {
+        backward_bias(emit, layer, d_y);
+    }
+    if (has_adapter(emit, layer)) {
+        adapter_backward_parameters(emit, layer, x, d_y);
+    }
+    if (!bp_emit_trainable(emit, layer->weight)) {
+        return;
+    }
+    if (layer->depthwise) {
+        depthwise_backward_weight(emit, layer, x, d_y);
+    } else {
+        backward_weight(emit, layer, x, d_y);
+    }
+}
+
+static void depthwise_backward_input(bp_emit *emit, const bp_convolution *layer, bp_ref d_y,
+                                     bp_ref d_x)
+{
+    const bp_patches_scalars s = window_scalars(&layer->window, emit->rows);
+    const bp_depthwise_backward_input_scalars scalars = {
+        s.batch,        s.height,    s.width,         s.channels,     s.pitch,
+        s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
+        s.stride_width, s.top,       s.left,          s.dilation};
+    const bp_depthwise_backward_input_operands operands = {
+        .d_x = d_x, .d_y = d_y, .weight = bp_emit_acquire(emit, layer->weight, BP_FOR_BACKWARD)};
+    bp_emit_depthwise_backward_input(emit, &operands, &scalars);
+    bp_emit_release(emit, layer->weight);
+}
+
+/* The gradients of some images, of those of what their windows see: the same where windows see the
+ * images as they are. */
+static void unsee(bp_emit *emit, const bp_convolution *layer, uint64_t images, bp_ref columns,
+                  bp_ref d_x)
+{
+    if (sees_places(&layer->window)) {
+        return;
+    }
+    const bp_window_mean_scalars s = window_flagged(&layer->window, images, 0);
+    const bp_patches_backward_scalars scalars = {
+        s.batch,        s.height,    s.width,         s.channels,     s.pitch,
+        s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
+        s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
+    const bp_patches_backward_operands operands = {.d_x = d_x, .d_columns = columns};
+    bp_emit_patches_backward(emit, &operands, &scalars);
+}
+
+/* d_x += mask of what comes of d_u A: what dropout took has no gradient. */
+static void adapter_backward_dropped(bp_emit *emit, const bp_convolution *layer, bp_ref d_u,
+                                     bp_ref d_x)
+{
+    const bp_image_window *w = &layer->window;
+    const uint64_t most = images_at_once(emit, layer);
+    const bp_ref columns = tile_columns(emit, layer, "lora_d_patches");
+    const bp_ref d = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                                    window_image(w), "lora_d_dropped");
+    for (uint64_t first = 0; first < emit->rows; first += most) {
+        const uint64_t images = emit->rows - first < most ? emit->rows - first : most;
+        const bp_ref to = bp_ref_at(d, first * window_image(w));
+        const bp_ref made = sees_places(w) ? to : columns;
+        adapter_widen(emit, layer, first, images, d_u, made, false);
+        unsee(emit, layer, images, made, to);
+    }
+    adapter_undropped(emit, layer, d, d_x);
+}
+
+void bp_convolution_backward_input(bp_emit *emit, const bp_convolution *layer, bp_ref d_y,
+                                   bp_ref d_x)
+{
+    const bp_image_window *w = &layer->window;
+    if (layer->depthwise) {
+        depthwise_backward_input(emit, layer, d_y, d_x);
+        return;
+    }
+    const bool adapter = has_adapter(emit, layer), drops = adapter_drops(emit, layer);
+    const uint64_t most = images_at_once(emit, layer);
+    const bp_ref columns = tile_columns(emit, layer, "d_patches");
+    const bp_ref d_u = adapter ? adapter_gradient(emit, layer, d_y) : BP_ABSENT;
+    const bp_ref weight = bp_emit_acquire(emit, layer->weight, BP_FOR_BACKWARD);
+    for (uint64_t first = 0; first < emit->rows; first += most) {
+        const uint64_t images = emit->rows - first < most ? emit->rows - first : most;
+        const bp_ref to = bp_ref_at(d_x, first * window_image(w));
+        const bp_ref made = sees_places(w) ? to : columns;
+        const bp_matmul_scalars scalars = {.m = (int64_t)(images * window_rows(w)),
+                                           .n = (int64_t)window_sees(w),
+                                           .k = (int64_t)layer->out,
+                                           .lda = (int64_t)layer->out,
+                                           .ldb = (int64_t)window_sees(w),
+                                           .ldc = (int64_t)window_sees(w)};
+        const bp_matmul_operands operands = {.c = made,
+                                             .before = BP_ABSENT,
+                                             .a = from_image(layer, d_y, first, layer->out),
+                                             .b = weight,
+                                             .bias = BP_ABSENT,
+                                             .residual = BP_ABSENT,
+                                             .work = BP_ABSENT};
+        bp_emit_matmul(emit, &operands, &scalars);
+        if (adapter && !drops) {
+            adapter_widen(emit, layer, first, images, d_u, made, true);
+        }
+        unsee(emit, layer, images, made, to);
+    }
+    bp_emit_release(emit, layer->weight);
+    if (drops) {
+        adapter_backward_dropped(emit, layer, d_u, d_x);
+    }
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention as ops. */
+#include "layers/nodes/attention.h"
+
+#include <math.h>
+
+static int64_t kv_heads(const bp_attention *attention)
+{
+    return attention->kv_heads != 0 ? attention->kv_heads : attention->heads;
+}
+
+/* 1 / sqrt(D) as kernels use it: a float. */
+static double scale(const bp_attention *attention)
+{
+    if (attention->scale > 0.0) {
+        return attention->scale;
+    }
+    return (double)(1.0f / sqrtf((float)attention->head_width));
+}
+
+/* 0 where it reaches over all positions. */
+static int64_t window(const bp_attention *attention, uint64_t positions)
+{
+    return attention->window < positions ? (int64_t)attention->window : 0;
+}
+
+static bp_ref lengths(const bp_attention *attention)
+{
+    return attention->padded ? attention->lengths : BP_ABSENT;
+}
+
+/* The rows of packed documents have the scalars of the others, and operands in the same places,
+ * starts in that of lengths. */
+static void packed_forward(bp_emit *emit, const bp_attention_forward_operands *from,
+                           const bp_attention_forward_scalars *scalars)
+{
+    bp_attention_forward_operands operands = *from;
+    operands.lengths = emit->input[BP_INPUT_STARTS];
+    bp_emit_op(emit, BP_KERNEL_attention_packed_forward, 1, (const bp_ref *)&operands, scalars);
+}
+
+static void packed_backward(bp_emit *emit, const bp_attention_backward_operands *from,
+                            const bp_attention_backward_scalars *scalars)
+{
+    bp_attention_backward_operands operands = *from;
+    operands.lengths = emit->input[BP_INPUT_STARTS];
+    bp_emit_op(emit, BP_KERNEL_attention_packed_backward, 1, (const bp_ref *)&operands, scalars);
+}
+
+void bp_attention_forward(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out,
+                          bp_ref lse)
+{
+    const bp_attention_forward_scalars scalars = {
+        .batch = emit->spec->batch,
+        .sequence = emit->spec->sequence,
+        .heads = attention->heads,
+        .kv_heads = kv_heads(attention),
+        .head_width = (int64_t)attention->head_width,
+        .causal = !attention->bidirectional,
+        .site = attention->dropout.site,
+        .scale = scale(attention),
+        .dropout = bp_dropout_probability(emit, &attention->dropout),
+        .window = window(attention, emit->spec->sequence),
+        .cap = attention->cap};
+    const bp_attention_forward_operands operands = {.out = out,
+                                                    .lse = lse,
+                                                    .qkv = qkv,
+                                                    .lengths = lengths(attention),
+                                                    .step = emit->step,
+                                                    .work = BP_ABSENT};
+    if (emit->spec->packed) {
+        packed_forward(emit, &operands, &scalars);
+    } else {
+        bp_emit_attention_forward(emit, &operands, &scalars);
+    }
+}
+
+void bp_attention_backward(bp_emit *emit, const bp_attention *attention,
+                           const bp_attention_backward_call *call)
+{
+    const bp_attention_backward_scalars scalars = {
+        .batch = emit->spec->batch,
+        .sequence = emit->spec->sequence,
+        .heads = attention->heads,
+        .kv_heads = kv_heads(attention),
+        .head_width = (int64_t)attention->head_width,
+        .causal = !attention->bidirectional,
+        .site = attention->dropout.site,
+        .scale = scale(attention),
+        .dropout = bp_dropout_probability(emit, &attention->dropout),
+        .window = window(attention, emit->spec->sequence),
+        .cap = attention->cap};
+    const bp_attention_backward_operands operands = {.d_qkv = call->d_qkv,
+                                                     .d_out = call->d_out,
+                                                     .qkv = call->qkv,
+                                                     .out = call->out,
+                                                     .lse = call->lse,
+                                                     .lengths = lengths(attention),
+                                                     .step = emit->step,
+                                                     .work = BP_ABSENT};
+    if (emit->spec->packed) {
+        packed_backward(emit, &operands, &scalars);
+    } else {
+        bp_emit_attention_backward(emit, &operands, &scalars);
+    }
+}
+
+void bp_attention_decode(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out)
+{
+    const uint64_t positions = emit->spec->generate_context;
+    const uint64_t caches = bp_spec_decode_rows(emit->spec);
+    const uint64_t width = (uint64_t)kv_heads(attention) * attention->head_width;
+    const bp_attention_decode_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                 .positions = (int64_t)positions,
+                                                 .heads = attention->heads,
+                                                 .kv_heads = kv_heads(attention),
+                                                 .head_width = (int64_t)attention->head_width,
+                                                 .scale = scale(attention),
+                                                 .window = window(attention, positions),
+                                                 .cap = attention->cap,
+                                                 .others = (int64_t)caches - 1,
+                                                 .apart = emit->sequences > 1};
+    const bp_attention_decode_operands operands = {
+        .out = out,
+        .k_cache = bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
+                                   caches * positions, width, "key_cache"),
+        .v_cache = bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
+                                   caches * positions, width, "value_cache"),
+        .qkv = qkv,
+        .step = emit->step,
+        .work = BP_ABSENT};
+    bp_emit_attention_decode(emit, &operands, &scalars);
+}

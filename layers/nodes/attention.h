@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Multi-head self-attention, causal unless said otherwise, over fused queries, keys and values
+ * (Vaswani et al., arXiv 1706.03762), in O(sequence) extra memory: probabilities are formed again
+ * in backward from the log- sum-exp of each row (Rabe and Staats, arXiv 2112.05682; Dao et al.,
+ * arXiv 2205.14135). */
+#ifndef BP_LAYERS_ATTENTION_H
+#define BP_LAYERS_ATTENTION_H
+
+#include "layers/nodes/dropout.h"
+
+typedef struct bp_attention {
+    uint32_t heads;
+    uint32_t kv_heads; /* divides heads; 0: heads */
+    uint64_t head_width;
+    bool bidirectional; /* every position looks at all, not at those up to its own */
+    bool padded;    /* `lengths` is there: positions from a sample's length on are not looked at */
+    bp_ref lengths; /* (B), I32 */
+    bp_dropout dropout; /* of the probabilities */
+    uint64_t window;    /* positions less than so many away are looked at; 0: all */
+    double scale;       /* of the scores; 0: 1 / sqrt(head_width) */
+    double cap;         /* c tanh(score / c) is taken for a score; 0: the score */
+} bp_attention;
+
+/* out (B, T, H * D) from qkv (B, T, (H + 2 K) * D), K the key-value heads; lse (H, B * T), F32, may
+ * be absent without backward. */
+void bp_attention_forward(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out,
+                          bp_ref lse);
+
+typedef struct bp_attention_backward_call {
+    bp_ref qkv; /* (B, T, (H + 2 K) * D) */
+    bp_ref out; /* (B, T, H * D) of forward */
+    bp_ref lse; /* (H, B * T) of forward */
+    bp_ref d_out;
+    bp_ref d_qkv; /* written; distinct from the others */
+} bp_attention_backward_call;
+
+void bp_attention_backward(bp_emit *emit, const bp_attention *attention,
+                           const bp_attention_backward_call *call);
+
+/* Generation: emit->rows new positions against caches of spec->generate_context positions, which
+ * are made here, carried from run to run. */
+void bp_attention_decode(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out);
+
+#endif

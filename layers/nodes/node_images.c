@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* Kinds of nodes over images: values are (batch, height, width, channels). */
+#include "layers/nodes/node_kinds.h"
+
+/* Whether a value is what a window moves over, and another what it gives. */
+static bool window_fits(const bp_image_window *w, const bp_value *x, const bp_value *y,
+                        uint64_t out)
+{
+    return x->shape[1] == w->height && x->shape[2] == w->width && x->shape[3] == w->channels &&
+           y->shape[0] == x->shape[0] && y->shape[1] == w->out_height &&
+           y->shape[2] == w->out_width && y->shape[3] == out;
+}
+
+static bool convolution_fits(const bp_block *block, const bp_node *node)
+{
+    const bp_convolution *layer = &node->convolution;
+    return (!layer->depthwise || layer->out == layer->window.channels) &&
+           window_fits(&layer->window, input_of(block, node, 0), output_of(block, node, 0),
+                       layer->out);
+}
+
+static bool convolution_trains(const bp_emit *emit, const bp_node *node)
+{
+    return bp_convolution_trains(emit, &node->convolution);
+}
+
+static bool convolution_trains_reading(const bp_emit *emit, const bp_node *node)
+{
+    return bp_convolution_trains_reading(emit, &node->convolution);
+}
+
+static void convolution_forward(const block_run *run, const bp_node *node)
+{
+    bp_convolution_forward(run->emit, &node->convolution, ref_of_input(run, node, 0),
+                           ref_of_output(run, node, 0));
+}
+
+static void convolution_backward(block_run *run, const bp_node *node)
+{
+    const bp_ref d_y = run->grad[node->out[0]];
+    bp_convolution_backward_parameters(run->emit, &node->convolution, ref_of_input(run, node, 0),
+                                       d_y);
+    if (wants(run, node, 0)) {
+        const bp_ref d_x = node_make_gradient(run, node->in[0]);
+        bp_convolution_backward_input(run->emit, &node->convolution, d_y, d_x);
+        node_take_gradient(run, node->in[0], d_x);
+    }
+}
+
+static bool batch_norm_fits(const bp_block *block, const bp_node *node)
+{
+    const bp_value *x = input_of(block, node, 0), *statistics = output_of(block, node, 1);
+    return same_fits(block, node) && value_width(x) == node->batch_norm.width &&
+           value_rows(x) == x->shape[0] * node->batch_norm.places && statistics->statistics &&
+           value_rows(statistics) == 2 && value_width(statistics) == value_width(x);
+}
+
+static bool batch_norm_trains(const bp_emit *emit, const bp_node *node)
+{
+    return bp_batch_norm_trains(emit, &node->batch_norm);
+}
+
+static void batch_norm_forward(const block_run *run, const bp_node *node)
+{
+    const bool makes = (run->making & value_bit(node->out[1])) != 0;
+    const bp_ref statistics = ref_of_output(run, node, 1);
+    bp_batch_norm_forward(run->emit, &node->batch_norm, ref_of_input(run, node, 0),
+                          ref_of_output(run, node, 0), statistics,
+                          !makes && bp_ref_present(statistics));
+}
+
+static void batch_norm_backward(block_run *run, const bp_node *node)
+{
+    const bp_ref d = run->grad[node->out[0]];
+    const bool wanted = wants(run, node, 0);
+    bp_batch_norm_backward(run->emit, &node->batch_norm, ref_of_input(run, node, 0),
+                           ref_of_output(run, node, 1), d, wanted);
+    if (wanted) {
+        node_take_gradient(run, node->in[0], d);
+    }
+}
+
+static bool pool_fits(const bp_block *block, const bp_node *node)
+{
+    return window_fits(&node->window, input_of(block, node, 0), output_of(block, node, 0),
+                       node->window.channels);
+}
+
+static bool max_pool_fits(const bp_block *block, const bp_node *node)
+{
+    const bp_value *place = output_of(block, node, 1);
+    return pool_fits(block, node) && place->statistics &&
+           window_fits(&node->window, input_of(block, node, 0), place, node->window.channels);
+}
+
+static void max_pool_forward(const block_run *run, const bp_node *node)
+{
+    const bool makes = (run->making & value_bit(node->out[1])) != 0;
+    bp_pool_max_forward(run->emit, &node->window, ref_of_input(run, node, 0),
+                        ref_of_output(run, node, 0),
+                        makes ? ref_of_output(run, node, 1) : BP_ABSENT);
+}
+
+static void max_pool_backward(block_run *run, const bp_node *node)
+{
+    const bp_ref d_x = node_make_gradient(run, node->in[0]);
+    bp_pool_max_backward(run->emit, &node->window, ref_of_output(run, node, 1),
+                         run->grad[node->out[0]], d_x);
+    node_take_gradient(run, node->in[0], d_x);
+}
+
+static void mean_pool_forward(const block_run *run, const bp_node *node)
+{
+    bp_pool_mean_forward(run->emit, &node->window, ref_of_input(run, node, 0),
+                         ref_of_output(run, node, 0));
+}
+
+static void mean_pool_backward(block_run *run, const bp_node *node)
+{
+    const bp_ref d_x = node_make_gradient(run, node->in[0]);
+    bp_pool_mean_backward(run->emit, &node->window, run->grad[node->out[0]], d_x);
+    node_take_gradient(run, node->in[0], d_x);
+}
+
+const node_row node_image_rows[BP_NODE_KIND_COUNT - BP_NODE_CONVOLUTION] = {
+    [0] = {.name = "convolution",
+           .inputs = 1,
+           .outputs = 1,
+           .fits = convolution_fits,
+           .trains = convolution_trains,
+           .trains_reading = convolution_trains_reading,
+           .forward = convolution_forward,
+           .backward = convolution_backward},
+    [BP_NODE_BATCH_NORM - BP_NODE_CONVOLUTION] = {.name = "batch norm",
+                                                  .inputs = 1,
+                                                  .outputs = 2,
+                                                  .reads = READS_INPUT(0) | READS_OUTPUT(1),
+                                                  .fits = batch_norm_fits,
+                                                  .trains = batch_norm_trains,
+                                                  .forward = batch_norm_forward,
+                                                  .backward = batch_norm_backward},
+    [BP_NODE_MAX_POOL - BP_NODE_CONVOLUTION] = {.name = "max pool",
+                                                .inputs = 1,
+                                                .outputs = 2,
+                                                .reads = READS_OUTPUT(1),
+                                                .fits = max_pool_fits,
+                                                .forward = max_pool_forward,
+                                                .backward = max_pool_backward},
+    [BP_NODE_MEAN_POOL - BP_NODE_CONVOLUTION] = {.name = "mean pool",
+                                                 .inputs = 1,
+                                                 .outputs = 1,
+                                                 .fits = pool_fits,
+                                                 .forward = mean_pool_forward,
+                                                 .backward = mean_pool_backward}};

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Layer and root-mean-square normalisation as ops. */
+#include "layers/nodes/norm.h"
+
+static bool is_root_mean_square(const bp_norm *norm)
+{
+    return norm->bias == BP_NO_PARAMETER;
+}
+
+static bool has_bias(const bp_norm *norm)
+{
+    return !is_root_mean_square(norm) && norm->bias != BP_NORM_NO_BIAS;
+}
+
+uint64_t bp_norm_statistics(const bp_norm *norm)
+{
+    return is_root_mean_square(norm) ? 1 : 2;
+}
+
+bool bp_norm_trains(const bp_emit *emit, const bp_norm *norm)
+{
+    return bp_emit_trainable(emit, norm->weight) ||
+           (has_bias(norm) && bp_emit_trainable(emit, norm->bias));
+}
+
+/* What stands for the bias, or takes the gradient, of a layer norm without: (width). */
+static bp_ref norm_zeros(bp_emit *emit, const bp_norm *norm)
+{
+    const bp_state_begin_scalars scalars = {.count = (int64_t)norm->width};
+    const bp_state_begin_operands operands = {.y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE,
+                                                                  bp_emit_working(emit), 1,
+                                                                  norm->width, "no_bias"),
+                                              .x = BP_ABSENT,
+                                              .step = emit->step};
+    bp_emit_state_begin(emit, &operands, &scalars);
+    return operands.y;
+}
+
+static bp_ref second_row(bp_ref statistics, uint64_t rows)
+{
+    return bp_ref_present(statistics) ? bp_ref_at(statistics, rows) : statistics;
+}
+
+/* A norm over whole rows. */
+static bp_head_norm whole_rows(const bp_norm *norm)
+{
+    return (bp_head_norm){.norm = *norm, .heads = 1, .pitch = norm->width};
+}
+
+void bp_head_norm_forward(bp_emit *emit, const bp_head_norm *of, uint64_t rows, bp_ref x, bp_ref y,
+                          bp_ref rstd)
+{
+    const bp_norm *norm = &of->norm;
+    const bp_rmsnorm_forward_scalars scalars = {.rows = (int64_t)rows,
+                                                .width = (int64_t)norm->width,
+                                                .epsilon = norm->epsilon,
+                                                .heads = (int64_t)of->heads,
+                                                .pitch = (int64_t)of->pitch,
+                                                .offset = norm->offset ? 1 : 0};
+    const bp_rmsnorm_forward_operands operands = {
+        .y = y,
+        .rstd = rstd,
+        .x = x,
+        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_FORWARD)};
+    bp_emit_rmsnorm_forward(emit, &operands, &scalars);
+    bp_emit_release(emit, norm->weight);
+}
+
+void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
+                     bp_ref statistics)
+{
+    if (is_root_mean_square(norm)) {
+        const bp_head_norm whole = whole_rows(norm);
+        bp_head_norm_forward(emit, &whole, rows, x, y, statistics);
+        return;
+    }
+    const bp_layernorm_forward_scalars scalars = {
+        .rows = (int64_t)rows, .width = (int64_t)norm->width, .epsilon = norm->epsilon};
+    const bp_layernorm_forward_operands operands = {
+        .y = y,
+        .mean = statistics,
+        .rstd = second_row(statistics, rows),
+        .x = x,
+        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_FORWARD),
+        .bias = has_bias(norm) ? bp_emit_acquire(emit, norm->bias, BP_FOR_FORWARD)
+                               : norm_zeros(emit, norm)};
+    bp_emit_layernorm_forward(emit, &operands, &scalars);
+    if (has_bias(norm)) {
+        bp_emit_release(emit, norm->bias);
+    }
+    bp_emit_release(emit, norm->weight);
+}
+
+static void rms_backward_weight(bp_emit *emit, const bp_head_norm *of,
+                                const bp_norm_backward_call *call)
+{
+    bp_rmsnorm_backward_weight_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                  .width = (int64_t)of->norm.width,
+                                                  .heads = (int64_t)of->heads,
+                                                  .pitch = (int64_t)of->pitch};
+    const bp_rmsnorm_backward_weight_operands operands = {
+        .d_weight = bp_emit_gradient(emit, of->norm.weight, &scalars.accumulate),
+        .d_y = call->d_y,
+        .x = call->x,
+        .rstd = call->statistics};
+    bp_emit_rmsnorm_backward_weight(emit, &operands, &scalars);
+}
+
+/* One op writes both gradients, so a frozen one of the two is formed too and then left alone. */
+static void backward_parameters(bp_emit *emit, const bp_norm *norm,
+                                const bp_norm_backward_call *call)
+{
+    bp_layernorm_backward_parameters_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                        .width = (int64_t)norm->width};
+    /* Both gradients are written by this one op, so one flag holds for both. */
+    const bp_layernorm_backward_parameters_operands operands = {
+        .d_weight = bp_emit_gradient(emit, norm->weight, &scalars.accumulate),
+        .d_bias = has_bias(norm) ? bp_emit_gradient(emit, norm->bias, &scalars.accumulate)
+                                 : norm_zeros(emit, norm),
+        .d_y = call->d_y,
+        .x = call->x,
+        .mean = call->statistics,
+        .rstd = second_row(call->statistics, emit->rows)};
+    bp_emit_layernorm_backward_parameters(emit, &operands, &scalars);
+}
+
+static void rms_backward_input(bp_emit *emit, const bp_head_norm *of,
+                               const bp_norm_backward_call *call)
+{
+    const bp_norm *norm = &of->norm;
+    const bp_rmsnorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                       .width = (int64_t)norm->width,
+                                                       .heads = (int64_t)of->heads,
+                                                       .pitch = (int64_t)of->pitch,
+                                                       .offset = norm->offset ? 1 : 0};
+    const bp_rmsnorm_backward_input_operands operands = {
+        .d_x = call->d_y,
+        .d_y = call->d_y,
+        .x = call->x,
+        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_BACKWARD),
+        .rstd = call->statistics,
+        .residual = call->residual};
+    bp_emit_rmsnorm_backward_input(emit, &operands, &scalars);
+    bp_emit_release(emit, norm->weight);
+}
+
+static void backward_input(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+{
+    const bp_layernorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                         .width = (int64_t)norm->width};
+    const bp_layernorm_backward_input_operands operands = {
+        .d_x = call->d_y,
+        .d_y = call->d_y,
+        .x = call->x,
+        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_BACKWARD),
+        .mean = call->statistics,
+        .rstd = second_row(call->statistics, emit->rows),
+        .residual = call->residual};
+    bp_emit_layernorm_backward_input(emit, &operands, &scalars);
+    bp_emit_release(emit, norm->weight);
+}
+
+void bp_head_norm_backward(bp_emit *emit, const bp_head_norm *norm,
+                           const bp_norm_backward_call *call)
+{
+    if (bp_norm_trains(emit, &norm->norm)) {
+        rms_backward_weight(emit, norm, call);
+    }
+    if (call->input_wanted) {
+        rms_backward_input(emit, norm, call);
+    }
+}
+
+void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+{
+    if (is_root_mean_square(norm)) {
+        const bp_head_norm whole = whole_rows(norm);
+        bp_head_norm_backward(emit, &whole, call);
+        return;
+    }
+    if (bp_norm_trains(emit, norm)) {
+        backward_parameters(emit, norm, call);
+    }
+    if (call->input_wanted) {
+        backward_input(emit, norm, call);
+    }
+}

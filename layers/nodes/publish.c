@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* Names and tables of parameters. */
+#include "layers/nodes/publish.h"
+
+#include <string.h>
+
+char *bp_name_append(char *to, const char *text)
+{
+    const size_t length = strlen(text);
+    memcpy(to, text, length + 1);
+    return to + length;
+}
+
+char *bp_name_append_number(char *to, uint32_t number)
+{
+    char digits[12];
+    char *at = digits + sizeof(digits) - 1;
+    *at = '\0';
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    return bp_name_append(to, at);
+}
+
+static void publish(bp_emit *emit, const char *prefix, const bp_publish_row *row,
+                    bp_parameter_info info)
+{
+    char name[BP_NAME_BYTES];
+    bp_name_append(bp_name_append(name, prefix), row->name);
+    const bool matrix = row->shape[1] != 0;
+    info.name = name;
+    info.rank = matrix ? 2 : 1;
+    info.shape[0] = row->shape[0];
+    info.shape[1] = row->shape[1];
+    info.init = row->init;
+    info.deviation = row->deviation;
+    info.decay = matrix;
+    bp_emit_parameter(emit, &info);
+}
+
+void bp_publish(bp_emit *emit, const char *prefix, const bp_publish_row *row)
+{
+    publish(emit, prefix, row, (bp_parameter_info){.embedding = false});
+}
+
+void bp_publish_dense(bp_emit *emit, const char *prefix, const bp_publish_row *row,
+                      bool input_major, uint64_t together)
+{
+    const bool matrix = row->shape[1] != 0;
+    publish(emit, prefix, row,
+            (bp_parameter_info){.input_major = input_major && matrix,
+                                .together = matrix ? together : 0});
+}
+
+void bp_publish_table(bp_emit *emit, const char *prefix, const bp_publish_row *row)
+{
+    publish(emit, prefix, row, (bp_parameter_info){.embedding = true});
+}
+
+void bp_publish_statistic(bp_emit *emit, const char *prefix, const bp_publish_row *row)
+{
+    publish(emit, prefix, row, (bp_parameter_info){.statistic = true});
+}

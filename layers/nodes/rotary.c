@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* Rotary positions as ops. */
+#include "layers/nodes/rotary.h"
+
+#include <string.h>
+
+/* Rows of the table: the positions of a sample, or of the rows that are decoded of each sequence.
+ */
+static uint64_t positions(const bp_emit *emit)
+{
+    return emit->mode == BP_MODE_DECODE ? emit->rows / emit->sequences : emit->spec->sequence;
+}
+
+/* The longest sequence that the program can have. */
+static uint64_t longest(const bp_emit *emit)
+{
+    return emit->mode == BP_MODE_DECODE ? emit->spec->generate_context : emit->spec->sequence;
+}
+
+static double frequency_of(const bp_emit *emit, const bp_rotary *rotary, uint64_t pair)
+{
+    const bool far = longest(emit) > rotary->scaling.original;
+    const char *divisors = far ? rotary->far : rotary->near;
+    float divisor = 1.0f;
+    if (divisors != NULL) {
+        memcpy(&divisor, divisors + pair * sizeof divisor, sizeof divisor);
+    }
+    return bp_rope_frequency(&rotary->scaling, rotary->theta,
+                             (const uint64_t[]){rotary->width, pair}, divisor);
+}
+
+/* Eight columns at a time, of frequencies that are found here. */
+static void make_scaled(bp_emit *emit, const bp_rotary *rotary, bp_ref table)
+{
+    const uint64_t half = rotary->width / 2;
+    for (uint64_t first = 0; first < half; first += 8) {
+        const uint64_t count = half - first < 8 ? half - first : 8;
+        double f[8] = {0.0};
+        for (uint64_t i = 0; i < count; i++) {
+            f[i] = frequency_of(emit, rotary, first + i);
+        }
+        const bp_rotary_angles_scalars scalars = {.rows = (int64_t)positions(emit),
+                                                  .width = (int64_t)rotary->width,
+                                                  .count = (int64_t)count,
+                                                  .decode = emit->mode == BP_MODE_DECODE,
+                                                  .magnitude = bp_rope_magnitude(&rotary->scaling),
+                                                  .f0 = f[0],
+                                                  .f1 = f[1],
+                                                  .f2 = f[2],
+                                                  .f3 = f[3],
+                                                  .f4 = f[4],
+                                                  .f5 = f[5],
+                                                  .f6 = f[6],
+                                                  .f7 = f[7]};
+        const bp_rotary_angles_operands operands = {.cosines = bp_ref_at(table, first),
+                                                    .sines = bp_ref_at(table, half + first),
+                                                    .step = emit->step};
+        bp_emit_rotary_angles(emit, &operands, &scalars);
+    }
+}
+
+static bp_ref make_table(bp_emit *emit, const bp_rotary *rotary)
+{
+    const bp_ref table =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, positions(emit), rotary->width, "rotary");
+    if (rotary->scaling.factor > 0.0 && rotary->scaling.kind != BP_ROPE_LLAMA3) {
+        make_scaled(emit, rotary, table);
+        return table;
+    }
+    const bp_rotary_table_scalars scalars = {.rows = (int64_t)positions(emit),
+                                             .width = (int64_t)rotary->width,
+                                             .decode = emit->mode == BP_MODE_DECODE,
+                                             .theta = rotary->theta,
+                                             .factor = rotary->scaling.factor,
+                                             .low = rotary->scaling.low,
+                                             .high = rotary->scaling.high,
+                                             .original = (double)rotary->scaling.original};
+    const bp_rotary_table_operands operands = {.table = table, .step = emit->step};
+    bp_emit_rotary_table(emit, &operands, &scalars);
+    return table;
+}
+
+void bp_rotary_turn(bp_emit *emit, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
+                    bp_ref x, bool back)
+{
+    bp_ref *table = rotary->table == 0 ? &emit->shared : &emit->shared_second;
+    if (!bp_ref_present(*table)) {
+        *table = make_table(emit, rotary);
+    }
+    const uint64_t apart = rotary->apart != 0 ? rotary->apart : rotary->width;
+    const bp_rotary_scalars scalars = {.rows = (int64_t)emit->rows,
+                                       .sequence = (int64_t)positions(emit),
+                                       .heads = (int64_t)heads,
+                                       .width = (int64_t)rotary->width,
+                                       .pitch = (int64_t)pitch,
+                                       .inverse = back,
+                                       .apart = (int64_t)apart};
+    const bp_rotary_operands operands = {.x = x, .table = *table};
+    bp_emit_rotary(emit, &operands, &scalars);
+}

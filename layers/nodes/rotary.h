@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Rotary positions (Su et al., arXiv 2104.09864), element i of a head paired with element
+ * i + width / 2. */
+#ifndef BP_LAYERS_ROTARY_H
+#define BP_LAYERS_ROTARY_H
+
+#include "core/plan/emit.h"
+#include "layers/nodes/rope_scaling.h"
+
+typedef struct bp_rotary {
+    uint64_t width; /* elements of a head that turn, its first */
+    double theta;
+    bp_rope_scaling scaling;
+    uint64_t apart;   /* elements of a head; 0: width */
+    uint32_t table;   /* which of the model's tables of angles it turns by: 0 or 1 */
+    const void *near; /* longrope's divisors, a float for each pair: up to scaling.original */
+    const void *far;  /* positions, and beyond */
+} bp_rotary;
+
+/* Turns the first `heads` heads of each of emit->rows rows of x (rows, heads * apart; pitch) by the
+ * row's position, or back. A table of angles is made once per program: emit->shared. Whether a
+ * sequence is long, which longrope's divisors depend on, is decided once, by its planned length. */
+void bp_rotary_turn(bp_emit *emit, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
+                    bp_ref x, bool back);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies of what lives below, read while they are what is there and after that has changed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "device/host/host.h"
+#include "tests/fixtures/plans/hand_program.h"
+
+enum { ALL = 64, HALF = 32 };
+
+typedef struct bed {
+    hand_program h;
+    bp_ref below; /* 2 * ALL bytes */
+    bp_ref x, y, z, out;
+} bed;
+
+static void move(bed *b, bp_ref to, bp_ref from, int64_t bytes)
+{
+    const int64_t ticket = hand_copy_begin(&b->h, to, from, bytes);
+    hand_copy_wait(&b->h, ticket, to, from, bytes);
+}
+
+static bp_ref at(bp_ref ref, uint64_t bytes)
+{
+    return hand_at(ref, bytes, BP_U8);
+}
+
+/* y goes to the middle of the place, and while it does x's ends are brought from around it. */
+static void move_around(bed *b)
+{
+    enum { END = ALL / 4 };
+    const bp_ref middle = at(b->below, END);
+    const int64_t ticket = hand_copy_begin(&b->h, middle, b->y, HALF);
+    move(b, b->x, b->below, END);
+    move(b, at(b->x, ALL - END), at(b->below, ALL - END), END);
+    hand_copy_wait(&b->h, ticket, middle, b->y, HALF);
+}
+
+/* One letter of a case. */
+static void step(bed *b, char what)
+{
+    switch (what) {
+    case 'x': /* all of x, its halves, and z are brought from the same place */
+        move(b, b->x, b->below, ALL);
+        break;
+    case 'l':
+        move(b, b->x, b->below, HALF);
+        break;
+    case 'h':
+        move(b, at(b->x, HALF), at(b->below, HALF), HALF);
+        break;
+    case 'z':
+        move(b, b->z, b->below, ALL);
+        break;
+    case 'o': /* y goes there, or to one half, or behind it */
+        move(b, b->below, b->y, ALL);
+        break;
+    case 'm':
+        move(b, b->below, b->y, HALF);
+        break;
+    case 'q':
+        move(b, at(b->below, HALF), b->y, HALF);
+        break;
+    case 'p':
+        move(b, at(b->below, ALL), b->y, HALF);
+        break;
+    case 'i': /* x goes to where it came from, or its first half does, or one half to the other's */
+        move(b, b->below, b->x, ALL);
+        break;
+    case 'k':
+        move(b, b->below, b->x, HALF);
+        break;
+    case 'n':
+        move(b, b->below, at(b->x, HALF), HALF);
+        break;
+    case 'j':
+        move(b, at(b->below, HALF), b->x, HALF);
+        break;
+    case 'w': /* an op writes x, or its first half; or a copy of y does */
+        hand_compute(&b->h, b->x, b->y, ALL / 4);
+        break;
+    case 'v':
+        hand_compute(&b->h, b->x, b->y, HALF / 4);
+        break;
+    case 'd':
+        move(b, b->x, b->y, ALL);
+        break;
+    case 'a':
+        move_around(b);
+        break;
+    default: /* x is read, or z */
+        hand_compute(&b->h, b->out, what == 'r' ? b->x : b->z, ALL / 4);
+        break;
+    }
+}
+
+static void expect(const char *steps, bool legal)
+{
+    bed b;
+    hand_begin(&b.h);
+    const bp_ref given = hand_buffer(&b.h, "given", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
+    b.below = hand_buffer(&b.h, "below", BP_SPACE_BELOW, BP_SCOPE_PERSISTENT, 2 * ALL);
+    b.x = hand_buffer(&b.h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+    b.y = hand_buffer(&b.h, "y", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+    b.z = hand_buffer(&b.h, "z", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+    b.out = hand_buffer(&b.h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
+    hand_compute(&b.h, b.y, given, ALL / 4);
+    for (const char *s = steps; *s != '\0'; s++) {
+        step(&b, *s);
+    }
+    const bp_status status = hand_plan(&b.h, &bp_device_host);
+    if (status != (legal ? BP_OK : BP_ERR_VERIFY)) {
+        fail_msg("%s: %s", steps, status == BP_OK ? "passed" : b.h.error.text);
+    }
+    if (!legal) {
+        assert_non_null(strstr(b.h.error.text, "read after what it was brought from"));
+        assert_string_equal(b.h.error.name, steps[strlen(steps) - 1] == 's' ? "z" : "x");
+    }
+    hand_close(&b.h);
+}
+
+/* verifies program-20.f16e */
+static void copies_of_what_is_there(void **state)
+{
+    (void)state;
+    static const char *const legal[] = {"xr",    "xro",  "xpr",   "xir",   "xoxr", "xwor",
+                                        "xdor",  "lhr",  "zxwor", "xzwor", "xozs", "oxr",
+                                        "lhoxr", "xowr", "xoxir", "xkr",   "war"};
+    for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {
+        expect(legal[i], true);
+    }
+}
+
+/* verifies program-20.f16e */
+static void copies_of_what_was_there(void **state)
+{
+    (void)state;
+    static const char *const stale[] = {"xor",  "xqr",  "lhqr", "lhor",  "xjr",   "xolr",
+                                        "xovr", "xzos", "xzor", "xzwos", "zxwos", "xohlr",
+                                        "hlqr", "lhmr", "xmr",  "xnr",   "xvor"};
+    for (size_t i = 0; i < sizeof stale / sizeof stale[0]; i++) {
+        expect(stale[i], false);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_of_what_is_there),
+        cmocka_unit_test(copies_of_what_was_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights that are gathered ahead of their use: the same gathers in the same order, begun as many
+ * gathers earlier as was asked for; and the verifier refuses every other order of what begins,
+ * waits and is used. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/ir/verify/verify.h"
+#include "layers/families/gpt2.h"
+#include "optim/adamw.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
+
+enum { GATHERS_MOST = 256 };
+
+/* A plan of one rank, and where its gathers begin and end. */
+typedef struct ahead_desk {
+    bp_spec spec;
+    bp_runtime runtime;
+    void *host;
+    void *scratch;
+    uint64_t scratch_bytes;
+    uint32_t count;
+    uint32_t begin[GATHERS_MOST];
+    uint32_t wait[GATHERS_MOST];
+    uint32_t weight[GATHERS_MOST];
+} ahead_desk;
+
+static ahead_desk desk;
+
+static bp_flight flight_of(const bp_graph *graph, uint32_t op)
+{
+    return bp_kernel_describe(graph->ops[op].kernel)->flight;
+}
+
+static int64_t *ticket_of(bp_graph *graph, uint32_t op)
+{
+    return &graph->scalars[graph->ops[op].scalar].integer;
+}
+
+static void find_gathers(bp_program_kind program)
+{
+    bp_graph *graph = &desk.runtime.graph;
+    const uint32_t first = graph->program_first[program];
+    const uint32_t end = first + graph->program_count[program];
+    desk.count = 0;
+    for (uint32_t i = first; i < end; i++) {
+        if (graph->ops[i].gathers == BP_NO_BUFFER) {
+            continue;
+        }
+        uint32_t wait = i + 1;
+        while (wait < end && (flight_of(graph, wait) != BP_FLIGHT_WAIT ||
+                              *ticket_of(graph, wait) != *ticket_of(graph, i))) {
+            wait++;
+        }
+        assert_true(wait < end && desk.count < GATHERS_MOST);
+        desk.begin[desk.count] = i;
+        desk.wait[desk.count] = wait;
+        desk.weight[desk.count++] = graph->ops[i].gathers;
+    }
+}
+
+static void ahead_open(uint32_t depth, uint32_t rank, bool release)
+{
+    const bp_transformer sizes = {
+        .width = 192, .layers = 2, .heads = 2, .norm_epsilon = 1e-5, .initializer_range = 0.02};
+    desk = (ahead_desk){.spec = rig_spec()};
+    bp_spec *spec = &desk.spec;
+    spec->config.vocabulary = 2503;
+    bp_config_set_own(&spec->config, &sizes, sizeof sizes);
+    spec->optimizer = &bp_optimizer_adamw;
+    spec->gradient_release = release ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
+    spec->batch = 1;
+    spec->accumulation = spec->lanes = 4;
+    spec->ranks = 4;
+    spec->rank = rank;
+    spec->sharing = BP_SHARING_PARAMETERS;
+    spec->gather_ahead = depth;
+    const uint64_t bytes = plan_bytes(spec);
+    assert_int_equal(posix_memalign(&desk.host, 64, bytes), 0);
+    if (bp_runtime_plan(&desk.runtime, spec, desk.host, bytes) != BP_OK) {
+        fail_msg("%s %s", desk.runtime.error.text, desk.runtime.error.name);
+    }
+    desk.scratch_bytes = bp_verify_scratch(&desk.runtime.graph);
+    assert_int_equal(posix_memalign(&desk.scratch, 64, desk.scratch_bytes), 0);
+}
+
+static void ahead_close(void)
+{
+    free(desk.scratch);
+    free(desk.host);
+}
+
+static bp_status verify(void)
+{
+    desk.runtime.error = (bp_error){.code = BP_OK};
+    return bp_verify(&desk.runtime.graph, desk.spec.device, &desk.spec.device_options, desk.scratch,
+                     desk.scratch_bytes);
+}
+
+/* The most gathers that are under way at once. */
+static uint32_t under_way(void)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < desk.count; i++) {
+        uint32_t now = 0;
+        for (uint32_t k = 0; k <= i; k++) {
+            now += desk.wait[k] > desk.begin[i] ? 1 : 0;
+        }
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+/* verifies compile-16.a218 */
+static void as_far_ahead_as_asked_for(void **state)
+{
+    (void)state;
+    uint32_t order[GATHERS_MOST], count = 0;
+    for (uint32_t rank = 0; rank < 4; rank += 3) {
+        for (uint32_t depth = 0; depth <= BP_AHEAD_MOST; depth++) {
+            ahead_open(depth, rank, false);
+            find_gathers(BP_PROGRAM_STEP);
+            assert_true(desk.count > 8);
+            if (depth == 0) {
+                count = desk.count;
+                memcpy(order, desk.weight, sizeof order);
+            }
+            /* All ranks gather the same in the same order, whatever lies between. */
+            assert_int_equal(desk.count, count);
+            assert_memory_equal(desk.weight, order, count * sizeof order[0]);
+            assert_int_equal(under_way(), depth > 0 ? depth : 1);
+            for (uint32_t i = 1; i < count; i++) {
+                assert_true(desk.begin[i] > desk.begin[i - 1] && desk.wait[i] > desk.wait[i - 1]);
+                assert_true(depth > 0 || desk.wait[i] == desk.begin[i] + 1);
+                assert_true(depth == 0 || desk.begin[i] <= desk.wait[i - 1] + 2);
+            }
+            assert_int_equal(verify(), BP_OK);
+            ahead_close();
+        }
+    }
+}
+
+static void swap_ops(uint32_t a, uint32_t b)
+{
+    bp_op *ops = desk.runtime.graph.ops;
+    const bp_op op = ops[a];
+    ops[a] = ops[b];
+    ops[b] = op;
+}
+
+/* The first op behind a wait that reads what has come. */
+static uint32_t use_of(uint32_t wait)
+{
+    const bp_graph *graph = &desk.runtime.graph;
+    const uint32_t pieces = graph->refs[graph->ops[wait].operand].buffer;
+    for (uint32_t i = wait + 1;; i++) {
+        const uint32_t count = bp_kernel_describe(graph->ops[i].kernel)->operand_count;
+        for (uint32_t k = 0; k < graph->ops[i].tuples * count; k++) {
+            if (graph->refs[graph->ops[i].operand + k].buffer == pieces) {
+                return i;
+            }
+        }
+    }
+}
+
+/* What moves to where it must not be is refused, and nothing else is. */
+/* verifies compile-16.a218 */
+static void another_order_is_refused(void **state)
+{
+    (void)state;
+    bp_graph *graph = &desk.runtime.graph;
+    for (int form = 0; form < 2; form++) {
+        ahead_open(1 + (uint32_t)form, 3, form == 1);
+        find_gathers(BP_PROGRAM_STEP);
+        assert_true(desk.count > 8);
+        for (uint32_t i = 0; i < desk.count; i++) {
+            const uint32_t begin = desk.begin[i], wait = desk.wait[i];
+            swap_ops(begin, wait);
+            assert_int_equal(verify(), BP_ERR_VERIFY);
+            swap_ops(begin, wait);
+            const uint32_t join = use_of(wait);
+            swap_ops(wait, join);
+            assert_int_equal(verify(), BP_ERR_VERIFY);
+            swap_ops(wait, join);
+            if (i + 1 < desk.count && desk.begin[i + 1] < wait) {
+                int64_t *a = ticket_of(graph, wait), *b = ticket_of(graph, desk.wait[i + 1]);
+                const int64_t ticket = *a;
+                *a = *b;
+                *b = ticket;
+                assert_int_equal(verify(), BP_ERR_VERIFY);
+                *b = *a;
+                *a = ticket;
+            }
+        }
+        assert_int_equal(verify(), BP_OK);
+        ahead_close();
+    }
+}
+
+/* verifies compile-16.a218 */
+static void too_far_ahead_is_refused(void **state)
+{
+    (void)state;
+    bp_error error = {.code = BP_OK};
+    bp_spec spec = rig_spec();
+    spec.optimizer = &bp_optimizer_adamw;
+    spec.batch = 1;
+    spec.accumulation = spec.lanes = spec.ranks = 2;
+    spec.sharing = BP_SHARING_PARAMETERS;
+    spec.gather_ahead = BP_AHEAD_MOST;
+    assert_int_equal(bp_spec_check(&spec, &error), BP_OK);
+    spec.gather_ahead = BP_AHEAD_MOST + 1;
+    assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
+    assert_string_equal(error.name, "shard-ahead");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_far_ahead_as_asked_for),
+                                       cmocka_unit_test(another_order_is_refused),
+                                       cmocka_unit_test(too_far_ahead_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

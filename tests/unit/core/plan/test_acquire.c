@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* Parameters are acquired: in the programs of every family and option whatever touches a parameter
+ * lies between its acquisition and its release, and each action gives back what it asked for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/run/runtime.h"
+#include "tests/fixtures/plans/plan_bytes.h"
+#include "tests/fixtures/rig.h"
+#include "tests/fixtures/plans/spec_case.h"
+
+static bp_runtime runtime;
+
+static bp_status plan(const bp_spec *spec)
+{
+    const uint64_t bytes = plan_bytes(spec);
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    bp_status status = bp_runtime_plan(&runtime, spec, memory, bytes);
+    free(memory);
+    return status;
+}
+
+/* The emitter refuses an op on a parameter that is not held, so that a plan is the proof. */
+/* verifies compile-10.2ede */
+static void test_every_family_acquires(void **state)
+{
+    (void)state;
+    uint32_t cases = 0;
+    for (uint32_t i = 0; i < spec_case_count(); i++) {
+        char name[SPEC_CASE_NAME];
+        bp_spec spec;
+        if (!spec_case(i, &spec, name)) {
+            continue;
+        }
+        if (plan(&spec) != BP_OK) {
+            fail_msg("%s: %s %s", name, runtime.error.text, runtime.error.name);
+        }
+        const uint32_t *acquired = runtime.emit.acquired;
+        assert_int_equal(runtime.emit.held, 0);
+        assert_true(acquired[BP_FOR_FORWARD] > 0);
+        assert_true((acquired[BP_FOR_BACKWARD] > 0) == (spec.optimizer != NULL));
+        assert_true(acquired[BP_FOR_UPDATE] > 0);
+        cases++;
+    }
+    assert_true(cases >= 130);
+}
+
+/* A model whose second stage does something wrong with parameter 0, which is not its own. */
+static bp_model wrong;
+static void (*right_forward)(bp_emit *emit, bp_stage_call *call);
+
+static void read_unheld(bp_emit *emit, bp_stage_call *call)
+{
+    right_forward(emit, call);
+    if (call->stage == 1) {
+        const bp_ref weight = {emit->parameters[0].weight, BP_F32, 0};
+        const bp_copy_operands operands = {.y = call->output, .x = weight};
+        bp_emit_copy(emit, &operands, &(bp_copy_scalars){.count = 1});
+    }
+}
+
+static void ask_unheld(bp_emit *emit, bp_stage_call *call)
+{
+    right_forward(emit, call);
+    if (call->stage == 1) {
+        (void)bp_emit_weight(emit, 0);
+    }
+}
+
+static void keep_held(bp_emit *emit, bp_stage_call *call)
+{
+    right_forward(emit, call);
+    if (call->stage == 1) {
+        (void)bp_emit_acquire(emit, 0, BP_FOR_FORWARD);
+    }
+}
+
+static void keep_second(bp_emit *emit, bp_stage_call *call)
+{
+    right_forward(emit, call);
+    if (call->stage == 1) {
+        (void)bp_emit_acquire(emit, 1, BP_FOR_FORWARD);
+    }
+}
+
+static void release_unheld(bp_emit *emit, bp_stage_call *call)
+{
+    right_forward(emit, call);
+    if (call->stage == 1) {
+        bp_emit_release(emit, 0);
+    }
+}
+
+static void behave(bp_emit *emit, bp_stage_call *call)
+{
+    right_forward(emit, call);
+    const bp_ref weight = bp_emit_acquire(emit, 0, BP_FOR_FORWARD);
+    if (call->stage == 1) {
+        const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, 1, "copy");
+        const bp_copy_operands operands = {.y = y, .x = weight};
+        bp_emit_copy(emit, &operands, &(bp_copy_scalars){.count = 1});
+    }
+    bp_emit_release(emit, 0);
+}
+
+/* verifies compile-10.2ede */
+static void test_what_is_not_held_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*forward)(bp_emit *emit, bp_stage_call *call);
+        const char *text; /* NULL: nothing is wrong */
+        const char *name;
+    } cases[] = {{read_unheld, "touches a parameter", "transformer.wte.weight"},
+                 {ask_unheld, "was not acquired", "transformer.wte.weight"},
+                 {keep_held, "not released", "transformer.wte.weight"},
+                 {keep_second, "not released", "transformer.wpe.weight"},
+                 {release_unheld, "released that was not acquired", "transformer.wte.weight"},
+                 {behave, NULL, NULL}};
+    bp_spec spec = rig_spec();
+    wrong = *spec.model;
+    right_forward = wrong.forward;
+    spec.model = &wrong;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wrong.forward = cases[i].forward;
+        const bp_status status = plan(&spec);
+        assert_int_equal(status, cases[i].text != NULL ? BP_ERR_INTERNAL : BP_OK);
+        if (cases[i].text != NULL) {
+            assert_non_null(strstr(runtime.error.text, cases[i].text));
+            assert_non_null(strstr(runtime.error.name, cases[i].name));
+        }
+    }
+}
+
+/* The beginning of an update of the parameters "a" and "b". */
+typedef struct acquire_desk {
+    uint64_t memory[1 << 12];
+    bp_spec spec;
+    bp_parameter parameters[2];
+    bp_arena arena;
+    bp_graph graph;
+    bp_error error;
+    bp_emit emit;
+} acquire_desk;
+
+static void acquire_begin(acquire_desk *d)
+{
+    const bp_graph_limits rows = {8, 4, 64, 64, 512};
+    d->spec = rig_spec();
+    d->error = (bp_error){0};
+    bp_arena_init(&d->arena, d->memory, sizeof d->memory);
+    assert_int_equal(bp_graph_init(&d->graph, &rows, &d->arena, &d->error), BP_OK);
+    bp_emit_init(&d->emit, &d->graph, &d->spec, d->parameters, 2);
+    d->emit.label = "update";
+    for (uint32_t i = 0; i < 2; i++) {
+        const bp_parameter_info info = {.name = i == 0 ? "a" : "b", .rank = 1, .shape = {8}};
+        bp_emit_parameter(&d->emit, &info);
+    }
+    bp_graph_begin(&d->graph, BP_PROGRAM_UPDATE);
+}
+
+/* A list op's further tuples are looked at too. */
+/* verifies compile-10.2ede */
+static void test_tuples_need_it_too(void **state)
+{
+    (void)state;
+    acquire_desk d;
+    acquire_begin(&d);
+    bp_ref norms = bp_emit_buffer(&d.emit, BP_CLASS_WORKSPACE, BP_F64, 2, 1, "norms");
+    const bp_norm_partial_operands first = {.partials = norms,
+                                            .x = bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE)};
+    const bp_norm_partial_operands second = {.partials = norms,
+                                             .x = {d.parameters[1].weight, BP_F32, 0}};
+    const bp_norm_partial_scalars scalars = {.count = 8};
+    bp_emit_norm_partial(&d.emit, &first, &scalars);
+    assert_int_equal(d.emit.status, BP_OK);
+    bp_emit_tuple(&d.emit, (const bp_ref *)&second, &scalars);
+    assert_int_equal(d.emit.status, BP_ERR_INTERNAL);
+    assert_string_equal(d.error.name, "update: b");
+    /* Nothing is held after an error, and nothing where there is no parameter. */
+    const uint32_t held = d.emit.held;
+    assert_true(bp_emit_acquire_update(&d.emit, 1).buffer == BP_ABSENT.buffer);
+    assert_true(bp_emit_acquire(&d.emit, 1, BP_FOR_FORWARD).buffer == BP_ABSENT.buffer);
+    d.emit.status = BP_OK;
+    assert_true(bp_emit_acquire_update(&d.emit, BP_NO_PARAMETER).buffer == BP_ABSENT.buffer);
+    assert_true(bp_emit_acquire(&d.emit, BP_NO_PARAMETER, BP_FOR_BACKWARD).buffer ==
+                BP_ABSENT.buffer);
+    assert_int_equal(d.emit.held, held);
+    /* Gradients are counted as such: maps and reports go by the class. */
+    int64_t accumulate = 1;
+    const bp_ref gradient = bp_emit_gradient(&d.emit, 0, &accumulate);
+    assert_int_equal(d.emit.status, BP_OK);
+    assert_int_equal(d.graph.buffers[gradient.buffer].class_of, BP_CLASS_GRADIENTS);
+    assert_int_equal(d.graph.buffers[d.parameters[0].weight].class_of, BP_CLASS_WEIGHTS);
+    assert_int_equal(accumulate, 0);
+}
+
+/* What was brought of a weight is there for as long as somebody holds it, and for no longer. */
+/* verifies compile-10.2ede */
+static void test_what_was_brought_stays_while_it_is_held(void **state)
+{
+    (void)state;
+    acquire_desk d;
+    acquire_begin(&d);
+    (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
+    (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
+    d.parameters[0].whole = d.parameters[0].whole_scales = d.parameters[0].whole_nested = 3;
+    bp_emit_release(&d.emit, 0);
+    assert_true(d.parameters[0].held == 1 && d.parameters[0].whole == 3);
+    assert_true(d.parameters[0].whole_scales == 3 && d.parameters[0].whole_nested == 3);
+    bp_emit_release(&d.emit, 0);
+    assert_true(d.parameters[0].held == 0 && d.parameters[0].whole == BP_NO_BUFFER);
+    assert_true(d.parameters[0].whole_scales == BP_NO_BUFFER);
+    assert_true(d.parameters[0].whole_nested == BP_NO_BUFFER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_family_acquires),
+        cmocka_unit_test(test_what_is_not_held_is_refused),
+        cmocka_unit_test(test_tuples_need_it_too),
+        cmocka_unit_test(test_what_was_brought_stays_while_it_is_held),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables that are shorter than what a plan needs: for every family and every option, wherever the
+ * row lies that has no room, the plan ends with BP_ERR_FIT, and with whole tables the same memory
+ * serves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "core/plan/optimizer.h"
+#include "core/run/runtime.h"
+#include "layers/families/llama.h"
+#include "layers/families/gpt2.h"
+#include "optim/adafactor.h"
+#include "optim/adagrad.h"
+#include "optim/adam.h"
+#include "optim/adam_mini.h"
+#include "optim/adamw.h"
+#include "optim/ademamix.h"
+#include "optim/apollo.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
+#include "optim/lion.h"
+#include "optim/muon.h"
+#include "optim/rmsprop.h"
+#include "optim/sgd.h"
+#include "tests/fixtures/rig.h"
+#include "tests/fixtures/plans/short_tables.h"
+#include "tests/fixtures/plans/spec_case.h"
+
+static uint32_t tries(void)
+{
+    return getenv("BP_TEST_SHORT") != NULL ? 12 : 24;
+}
+
+/* verifies compile-6.ea09 */
+static void every_row_may_be_missing(void **state)
+{
+    (void)state;
+    uint32_t cases = 0;
+    for (uint32_t i = 0; i < spec_case_count(); i++) {
+        char name[SPEC_CASE_NAME];
+        bp_spec spec;
+        if (!spec_case(i, &spec, name)) {
+            continue;
+        }
+        spec.policy = (bp_policy){.kind = i % 2 == 0 ? BP_POLICY_NONE : BP_POLICY_FULL};
+        cases += short_tables_refused(&spec, name, i, tries());
+    }
+    assert_true(cases >= 130);
+}
+
+static const bp_optimizer *const rules[] = {
+    &bp_optimizer_sgd,       &bp_optimizer_adam,          &bp_optimizer_adamw_4bit,
+    &bp_optimizer_lion,      &bp_optimizer_rmsprop,       &bp_optimizer_adagrad_8bit,
+    &bp_optimizer_lamb_8bit, &bp_optimizer_lars,          &bp_optimizer_ademamix,
+    &bp_optimizer_adafactor, &bp_optimizer_adalomo,       &bp_optimizer_adam_mini,
+    &bp_optimizer_muon_8bit, &bp_optimizer_apollo,        &bp_optimizer_apollo_mini,
+    &bp_optimizer_lars_8bit, &bp_optimizer_adam_mini_8bit};
+
+/* Every update rule, with states of their own width where a rule of the spec says so. */
+/* verifies compile-21.c84d */
+static void every_row_of_an_update_may_be_missing(void **state)
+{
+    (void)state;
+    static const bp_parameter_rule narrow[] = {
+        {.glob = "*mlp*", .kind = BP_RULE_OVERRIDE, .sets_bits = true, .optim_bits = 8}};
+    uint32_t plans = 0;
+    for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        for (uint32_t bits = 0; bits < 2; bits++) {
+            bp_spec spec = rig_spec();
+            bp_error error = {.code = BP_OK};
+            spec.optimizer = rules[i];
+            spec.optimizer_options = *rules[i]->defaults;
+            spec.optimizer_options.max_grad_norm = bits == 0 ? 1.0 : 0.0;
+            spec.optimizer_options.momentum = 0.9;
+            spec.rules = narrow;
+            spec.rule_count = bits;
+            const bool good = bp_spec_check(&spec, &error) == BP_OK;
+            plans += good && short_tables_refused(&spec, rules[i]->name, i, tries());
+        }
+    }
+    assert_true(plans >= sizeof rules / sizeof rules[0] + 8);
+}
+
+/* A model whose tensors are worth a call of storage, and divide among two ranks or do not. */
+static bp_spec large_spec(uint32_t number)
+{
+    bp_spec spec = rig_spec();
+    spec.config.vocabulary = 80;
+    SET_OWN(&spec.config, bp_transformer, width, 64);
+    SET_OWN(&spec.config, bp_transformer, heads, 4);
+    if (number % 2 != 0) {
+        spec.model = &bp_model_llama;
+        SET_OWN(&spec.config, bp_llama_config, kv_heads, 2);
+        SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
+        SET_OWN(&spec.config, bp_transformer, untied, true);
+    }
+    return spec;
+}
+
+/* Forms of sharing, lanes, gathers ahead, released and folded gradients, on each of two ranks. */
+/* verifies compile-21.c84d */
+static void every_row_of_shares_may_be_missing(void **state)
+{
+    (void)state;
+    uint32_t plans = 0;
+    for (uint32_t i = 0; i < 96; i++) {
+        bp_spec spec = large_spec(i);
+        bp_error error = {.code = BP_OK};
+        spec.ranks = i % 3 == 2 ? 1 : 2;
+        spec.rank = i / 2 % spec.ranks;
+        spec.lanes = 2 + 2 * (i / 4 % 2);
+        spec.accumulation = spec.lanes * (1 + i / 8 % 2);
+        spec.sharing = (bp_sharing)(i / 16 % 4);
+        spec.gather_ahead = i % 5 == 0 ? 3 : 0;
+        spec.gradient_release = i % 7 == 0 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
+        spec.optimizer_options.max_grad_norm = i % 4 == 0 ? 1.0 : 0.0;
+        spec.evaluate = i % 3 == 0;
+        const bool good = bp_spec_check(&spec, &error) == BP_OK;
+        plans += good && short_tables_refused(&spec, "shares", i, tries() / 3);
+    }
+    assert_true(plans >= 40);
+}
+
+/* Weights and states that live below the arena, few or all of them, brought at once or ahead. */
+/* verifies compile-21.c84d */
+static void every_row_of_what_lives_below_may_be_missing(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    uint32_t plans = 0;
+    for (uint32_t i = 0; i < 64; i++) {
+        bp_spec spec = large_spec(i);
+        bp_error error = {.code = BP_OK};
+        spec.below = (bp_below){.bases = i % 3 == 0 ? 0 : BP_BELOW_ALL / (1 + i % 2),
+                                .states = i / 4 % 2 == 0 ? 0 : BP_BELOW_ALL / (1 + i / 8 % 2),
+                                .weights = i % 6 < 3 ? 0 : BP_BELOW_ALL / (1 + i % 2),
+                                .gradients = i / 4 % 2 == 0 ? 0 : BP_BELOW_ALL / (1 + i % 3),
+                                .checkpoints = i % 3,
+                                .ahead = i % 4 == 0 ? 0 : i % 4 * 5};
+        if (i / 16 % 2 == 0) {
+            spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+            spec.quantised = i / 32 == 0 ? BP_QUANTISED_NONE : BP_QUANTISED_NF4;
+        }
+        spec.optimizer = i % 11 == 10 ? NULL : spec.optimizer;
+        spec.evaluate = true;
+        spec.accumulation = 1 + i / 8 % 2;
+        spec.gradient_release = i % 5 == 0 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
+        spec.gradient_int8 = i % 7 == 1 && spec.gradient_release == BP_RELEASE_NONE;
+        spec.policy = (bp_policy){.kind = i % 2 == 0 ? BP_POLICY_NONE : BP_POLICY_FULL};
+        const bool good = bp_spec_check(&spec, &error) == BP_OK;
+        plans += good && short_tables_refused(&spec, "below", i, tries() / 3);
+    }
+    assert_true(plans >= 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_may_be_missing),
+        cmocka_unit_test(every_row_of_an_update_may_be_missing),
+        cmocka_unit_test(every_row_of_shares_may_be_missing),
+        cmocka_unit_test(every_row_of_what_lives_below_may_be_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

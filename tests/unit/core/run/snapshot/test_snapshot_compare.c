@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* The first tensor by name of which two snapshots tell otherwise. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/fixtures/snapshot_desk.h"
+
+enum { NONE = 256, A = 3, B = 61, COUNTER = 82, MOMENT = 95, Z = 151 }; /* bytes of tensors */
+
+/* The tensor that is named when a snapshot is held against one with this made otherwise. */
+static void named(size_t first, size_t second, uint32_t tensors, const char *renamed,
+                  const char *wanted, const char *back)
+{
+    snapshot_desk *d = snapshot_desk_new();
+    char name[BP_SNAPSHOT_TENSOR];
+    snapshot_desk_step(d, 1);
+    assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, NULL), BP_OK);
+    d->snapshot.step = 2;
+    d->snapshot.tensor_count = tensors;
+    if (renamed != NULL) {
+        d->tensors[1].name = renamed;
+    }
+    if (first != NONE) {
+        d->state[first]++;
+    }
+    if (second != NONE) {
+        d->state[second]++;
+    }
+    assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, NULL), BP_OK);
+    const char *const one = "run/checkpoint-1", *const other = "run/checkpoint-2";
+    bp_snapshot_place place = d->place;
+    unsigned char more[1 << 16];
+    place.scratch = more;
+    place.scratch_bytes = sizeof more;
+    assert_int_equal(bp_snapshot_compare(&place, one, other, name), BP_OK);
+    assert_string_equal(name, wanted);
+    assert_int_equal(bp_snapshot_compare(&place, other, one, name), BP_OK);
+    assert_string_equal(name, back);
+    assert_int_equal(bp_snapshot_compare(&place, one, "run/checkpoint-3", name), BP_ERR_DATA);
+    assert_true(snapshot_desk_free(d));
+}
+
+/* verifies run-23.ce22 */
+static void test_the_first_is_named(void **state)
+{
+    (void)state;
+    char long_name[BP_SNAPSHOT_TENSOR - 1];   /* its digest has a longer key */
+    memset(long_name, '!', sizeof long_name); /* before the dot of b.bias */
+    long_name[0] = 'b';
+    long_name[sizeof long_name - 1] = '\0';
+    named(NONE, NONE, DESK_TENSORS, NULL, "", "");
+    named(A, NONE, DESK_TENSORS, NULL, "a.weight", "a.weight");
+    named(B, Z, DESK_TENSORS, NULL, "b.bias", "b.bias");
+    named(COUNTER, NONE, DESK_TENSORS, NULL, "counter", "counter");
+    named(COUNTER, MOMENT, DESK_TENSORS, NULL, "counter", "counter");
+    named(COUNTER, Z, DESK_TENSORS, NULL, "counter", "counter");
+    named(COUNTER, A, DESK_TENSORS, NULL, "a.weight", "a.weight");
+    named(NONE, NONE, DESK_TENSORS - 1, NULL, "z.weight", "z.weight");
+    named(NONE, NONE, DESK_TENSORS, "b.other", "b.bias", "b.bias");
+    named(NONE, NONE, DESK_TENSORS, "b.aside", "b.aside", "b.aside");
+    named(NONE, NONE, DESK_TENSORS, long_name, "", "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_first_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

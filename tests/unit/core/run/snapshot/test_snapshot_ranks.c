@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/* Several ranks write one snapshot: the files are those of one rank, byte for byte, and whatever
+ * fails on whichever rank, or ends all of them at once, leaves the old snapshot or the new one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/run/snapshot/snapshot_ranks.h"
+#include "tests/fixtures/snapshot_desk.h"
+
+enum { CREW_MOST = 5, CREW_RUN = 16, CREW_WORD = 4096 };
+
+struct crew;
+
+/* One rank: a store that can fail over the medium of all, and its own memory. */
+typedef struct crew_rank {
+    struct crew *crew;
+    uint32_t rank;
+    faulty_store faulty;
+    bp_error error;
+    bp_snapshot_place place;
+    bp_snapshot_ranks ranks;
+    unsigned char staging[DESK_STAGING];
+    unsigned char word[2][CREW_WORD]; /* what it gathers, in this round or the next */
+    uint64_t digest;
+    bool apart;
+    bp_status status;
+    pthread_t thread;
+} crew_rank;
+
+/* Ranks are threads that take turns: one goes on while the others wait in the gathering. */
+typedef struct crew {
+    snapshot_desk *desk;
+    uint32_t size;
+    crew_rank rank[CREW_MOST];
+    pthread_mutex_t turn;
+    pthread_cond_t all_here;
+    uint32_t here;
+    uint32_t rounds;
+    uint32_t lost_at; /* the gathering in which a rank is lost; 0: none */
+    bool mute;        /* devices fail without a word */
+} crew;
+
+static uint32_t crew_owner(void *user, const bp_state_tensor *tensor, uint64_t offset,
+                           uint64_t *end)
+{
+    const crew_rank *r = user;
+    const uint64_t stop = offset / CREW_RUN * CREW_RUN + CREW_RUN;
+    *end = stop < tensor->bytes ? stop : tensor->bytes;
+    return (uint32_t)((offset / CREW_RUN + tensor->handle / 10) % r->crew->size);
+}
+
+/* Only what is this rank's own is there. */
+static bp_status crew_read(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
+{
+    crew_rank *r = user;
+    snapshot_desk *desk = r->crew->desk;
+    for (size_t i = 0; i < bytes; i++) {
+        const uint64_t at = offset + i;
+        const bool own = (at / CREW_RUN + handle / 10) % r->crew->size == r->rank;
+        ((unsigned char *)to)[i] = own ? desk->state[handle + at] : 0xee;
+    }
+    if (desk->copies_left == 0 && r->crew->mute) {
+        return BP_ERR_DEVICE;
+    }
+    if (desk->copies_left == 0) {
+        return bp_error_set(&r->error, BP_ERR_DEVICE, "crew", "no more copies", "");
+    }
+    desk->copies_left--;
+    return BP_OK;
+}
+
+static bp_status crew_gather(void *user, const void *mine, uint64_t bytes, void *all)
+{
+    crew_rank *r = user;
+    crew *c = r->crew;
+    assert_true(bytes % 8 == 0 && bytes <= CREW_WORD);
+    const uint32_t round = c->rounds;
+    memcpy(r->word[round % 2], mine, (size_t)bytes);
+    if (++c->here == c->size) {
+        c->here = 0;
+        c->rounds++;
+        pthread_cond_broadcast(&c->all_here);
+    }
+    while (c->rounds == round) {
+        pthread_cond_wait(&c->all_here, &c->turn);
+    }
+    if (c->lost_at > 0 && c->rounds >= c->lost_at) {
+        return BP_ERR_FABRIC;
+    }
+    for (uint32_t i = 0; i < c->size; i++) {
+        memcpy((unsigned char *)all + i * bytes, c->rank[i].word[round % 2], (size_t)bytes);
+    }
+    return BP_OK;
+}
+
+static crew *crew_new(snapshot_desk *desk, uint32_t size)
+{
+    crew *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    *c = (crew){.desk = desk, .size = size};
+    assert_int_equal(pthread_mutex_init(&c->turn, NULL), 0);
+    assert_int_equal(pthread_cond_init(&c->all_here, NULL), 0);
+    const size_t scratch = (size_t)(bp_snapshot_scratch(&desk->snapshot) +
+                                    bp_snapshot_ranks_scratch(DESK_TENSORS, size));
+    for (uint32_t i = 0; i < size; i++) {
+        crew_rank *r = &c->rank[i];
+        *r = (crew_rank){.crew = c, .rank = i};
+        faulty_store_init(&r->faulty, &desk->memory.store);
+        r->place = desk->place;
+        r->place.store = &r->faulty.store;
+        r->place.scratch = malloc(scratch);
+        assert_non_null(r->place.scratch);
+        r->place.scratch_bytes = scratch;
+        r->place.staging = (bp_staging){r->staging, sizeof r->staging};
+        r->place.error = &r->error;
+        r->ranks = (bp_snapshot_ranks){i, size, 77, r, crew_owner, crew_read, crew_gather};
+    }
+    return c;
+}
+
+static void crew_free(crew *c)
+{
+    for (uint32_t i = 0; i < c->size; i++) {
+        free(c->rank[i].place.scratch);
+    }
+    pthread_mutex_destroy(&c->turn);
+    pthread_cond_destroy(&c->all_here);
+    free(c);
+}
+
+static void *crew_run(void *user)
+{
+    crew_rank *r = user;
+    crew *c = r->crew;
+    pthread_mutex_lock(&c->turn);
+    r->status =
+        bp_snapshot_save_ranks(&r->place, &c->desk->snapshot, &r->ranks, &r->digest, &r->apart);
+    pthread_mutex_unlock(&c->turn);
+    return NULL;
+}
+
+/* All ranks save the step; gives rank 0's status, which is that of all. */
+static bp_status crew_save(crew *c, uint64_t step)
+{
+    snapshot_desk_step(c->desk, step);
+    for (uint32_t i = 0; i < c->size; i++) {
+        crew_rank *r = &c->rank[i];
+        r->error = (bp_error){.code = BP_OK};
+        r->ranks.stamp = step * 10 + i;
+        assert_int_equal(pthread_create(&r->thread, NULL, crew_run, r), 0);
+    }
+    for (uint32_t i = 0; i < c->size; i++) {
+        assert_int_equal(pthread_join(c->rank[i].thread, NULL), 0);
+        assert_int_equal(c->rank[i].status, c->rank[0].status);
+        assert_int_equal(c->rank[i].apart, c->rank[0].apart);
+    }
+    return c->rank[0].status;
+}
+
+/* verifies ranks-11.35ef */
+static void the_files_are_those_of_one_rank(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"model.safetensors", "state.safetensors", "config.json",
+                                        "empty.txt"};
+    for (uint32_t size = 1; size <= CREW_MOST; size++) {
+        snapshot_desk *d = snapshot_desk_new();
+        crew *c = crew_new(d, size);
+        uint64_t right;
+        assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+        assert_int_equal(d->memory.store.rename(&d->memory.store, "run/checkpoint-5", "run/one"),
+                         BP_OK);
+        assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &right), BP_OK);
+        assert_int_equal(crew_save(c, 5), BP_OK);
+        assert_false(c->rank[0].apart);
+        for (size_t i = 0; i < 4; i++) {
+            char one[64], several[64];
+            size_t bytes = 0, others = 0;
+            snprintf(one, sizeof one, "run/one/%s", files[i]);
+            snprintf(several, sizeof several, "run/checkpoint-5/%s", files[i]);
+            const unsigned char *a = memory_store_bytes(&d->memory, one, &bytes);
+            const unsigned char *b = memory_store_bytes(&d->memory, several, &others);
+            assert_true(a != NULL && b != NULL && bytes == others);
+            assert_memory_equal(a, b, bytes);
+        }
+        for (uint32_t i = 0; i < size; i++) {
+            assert_true(c->rank[i].digest == right);
+            /* Everybody has written, and waited for its bytes. */
+            assert_true(c->rank[i].faulty.calls[FAULT_WRITE_AT] > 0);
+            assert_true(c->rank[i].faulty.calls[FAULT_SYNC] >= 2);
+        }
+        assert_int_equal(snapshot_desk_newest(d), 5);
+        crew_free(c);
+        assert_true(snapshot_desk_free(d));
+    }
+}
+
+/* Nothing is saved where a rank does not see what rank 0 has made. */
+/* verifies ranks-11.35ef */
+static void a_rank_that_sees_another_medium(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        snapshot_desk *d = snapshot_desk_new();
+        snapshot_desk *elsewhere = snapshot_desk_new();
+        crew *c = crew_new(d, 3);
+        assert_int_equal(crew_save(c, 4), BP_OK);
+        assert_int_equal(snapshot_desk_save(elsewhere, 6), BP_OK);
+        if (form == 0) {
+            c->rank[2].faulty.inner = &elsewhere->memory.store;
+        } else if (form == 1) {
+            c->rank[1].faulty.store.open_update = NULL;
+        } else {
+            faulty_store_arm(&c->rank[1].faulty, FAULT_OPEN_WRITE, 2, false);
+        }
+        assert_int_equal(crew_save(c, 6), BP_OK);
+        assert_true(c->rank[0].apart);
+        assert_int_equal(snapshot_desk_newest(d), 4);
+        assert_int_equal(snapshot_desk_save(d, 6), BP_OK); /* what was begun is not in the way */
+        assert_int_equal(snapshot_desk_newest(d), 6);
+        crew_free(c);
+        assert_true(snapshot_desk_free(elsewhere));
+        assert_true(snapshot_desk_free(d));
+    }
+}
+
+/* A directory whose names are too long for the files of a snapshot: on a rank it is as good as
+ * another medium, on all of them nothing is begun. */
+/* verifies ranks-11.35ef */
+static void names_that_are_too_long(void **state)
+{
+    (void)state;
+    static char longer[BP_STORE_PATH_MAX + 1];
+    memset(longer, 'd', BP_STORE_PATH_MAX);
+    snapshot_desk *d = snapshot_desk_new();
+    crew *c = crew_new(d, 2);
+    assert_int_equal(crew_save(c, 4), BP_OK);
+    longer[BP_STORE_PATH_MAX - 24] = '\0'; /* the directory's name fits, those in it do not */
+    c->rank[1].place.directory = longer;
+    assert_int_equal(crew_save(c, 5), BP_OK);
+    assert_true(c->rank[0].apart && c->rank[1].apart);
+    longer[BP_STORE_PATH_MAX - 24] = 'd';
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        c->rank[rank].place.directory = longer;
+    }
+    assert_int_not_equal(crew_save(c, 6), BP_OK);
+    assert_int_equal(snapshot_desk_newest(d), 4);
+    crew_free(c);
+    assert_true(snapshot_desk_free(d));
+}
+
+/* A file that cannot be closed after a device has failed: it is the device that is told of. Who has
+ * no place for a reason, or was given none, tells the others the status alone. */
+/* verifies ranks-11.35ef */
+static void what_went_wrong_first_is_told(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        snapshot_desk *d = snapshot_desk_new();
+        crew *c = crew_new(d, 2);
+        d->copies_left = 5;
+        c->mute = form == 1;
+        c->rank[1].place.error = form == 2 ? NULL : c->rank[1].place.error;
+        faulty_store_arm(&c->rank[1].faulty, FAULT_CLOSE, 1, true);
+        assert_int_equal(crew_save(c, 6), BP_ERR_DEVICE);
+        faulty_store_arm(&c->rank[1].faulty, FAULT_KINDS, 0, false);
+        const bp_error *error = &c->rank[0].error;
+        const bool own = strstr(error->name, "rank 1: ") == NULL;
+        if (form == 0) {
+            assert_true(own || strstr(error->name, "no more copies") != NULL);
+        } else if (form == 1 && !own) {
+            assert_string_equal(error->name, "rank 1: ");
+        }
+        d->copies_left = (size_t)-1;
+        crew_free(c);
+        assert_true(snapshot_desk_free(d));
+    }
+}
+
+enum { MANY = 30, HUGE_BYTES = (16 << 20) + 4096 };
+
+static unsigned char pattern_of(uint64_t handle, uint64_t at)
+{
+    return (unsigned char)(handle * 31 + at * 7 + at / 251);
+}
+
+static bp_status pattern_out(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
+{
+    (void)user;
+    for (size_t i = 0; i < bytes; i++) {
+        ((unsigned char *)to)[i] = pattern_of(handle, offset + i);
+    }
+    return BP_OK;
+}
+
+/* Whole tensors, the first ones and every third of one rank, the others in turn. */
+static uint32_t pattern_owner(void *user, const bp_state_tensor *tensor, uint64_t offset,
+                              uint64_t *end)
+{
+    const crew_rank *r = user;
+    (void)offset;
+    *end = tensor->bytes;
+    return tensor->handle < 20 || tensor->handle % 3 == 0
+               ? 0
+               : (uint32_t)tensor->handle % r->crew->size;
+}
+
+/* More tensors than a rank writes in a round, and one that is longer than what it writes: the files
+ * are those of one rank. */
+/* verifies ranks-11.35ef */
+static void rounds_that_fill(void **state)
+{
+    (void)state;
+    static char names[MANY][8];
+    static bp_state_tensor many[MANY];
+    static unsigned char staging[3][1 << 20];
+    for (uint32_t size = 1; size <= 3; size++) {
+        snapshot_desk *d = snapshot_desk_new();
+        for (uint32_t i = 0; i < MANY; i++) {
+            const uint64_t count = i == 3 ? HUGE_BYTES / 4 : 40 + i;
+            snprintf(names[i], sizeof names[i], "t%02u", i);
+            many[i] = (bp_state_tensor){names[i], BP_F32, 1, {count}, 4 * count, i, i % 2 == 0};
+        }
+        d->snapshot.tensors = many;
+        d->snapshot.tensor_count = MANY;
+        d->snapshot.io.read = pattern_out;
+        uint64_t right = 0;
+        const size_t scratch =
+            (size_t)(bp_snapshot_scratch(&d->snapshot) + bp_snapshot_ranks_scratch(MANY, size));
+        free(d->place.scratch);
+        d->place.scratch = malloc(scratch);
+        d->place.scratch_bytes = scratch;
+        d->place.staging = (bp_staging){staging[0], sizeof staging[0]};
+        assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &right), BP_OK);
+        crew *c = crew_new(d, size);
+        for (uint32_t i = 0; i < size; i++) {
+            crew_rank *r = &c->rank[i];
+            free(r->place.scratch);
+            r->place.scratch = malloc(scratch);
+            r->place.scratch_bytes = scratch;
+            r->place.staging = (bp_staging){staging[i], sizeof staging[i]};
+            r->ranks.owner = pattern_owner;
+            r->ranks.read = pattern_out;
+        }
+        assert_int_equal(crew_save(c, 8), BP_OK);
+        assert_false(c->rank[0].apart);
+        for (uint32_t i = 0; i < size; i++) {
+            assert_true(c->rank[i].digest == right);
+        }
+        bp_snapshot_found found;
+        assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-8", &found), BP_OK);
+        crew_free(c);
+        assert_true(snapshot_desk_free(d));
+    }
+}
+
+/* A failing call of any kind on any rank: all of them return it, and rank 0 knows whose it is. */
+/* verifies ranks-11.35ef */
+static void every_failing_call_of_every_rank(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        for (int kind = 0; kind < FAULT_KINDS; kind++) {
+            for (size_t n = 1;; n++) {
+                snapshot_desk *d = snapshot_desk_new();
+                crew *c = crew_new(d, 3);
+                assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+                faulty_store_arm(&c->rank[rank].faulty, (fault_kind)kind, n, false);
+                const bp_status status = crew_save(c, 6);
+                const bool hit = c->rank[rank].faulty.failures > 0;
+                faulty_store_arm(&c->rank[rank].faulty, FAULT_KINDS, 0, false);
+                const bool joining = rank > 0 && (kind == FAULT_EXISTS || kind == FAULT_OPEN_WRITE);
+                assert_int_equal(status, hit && !joining ? BP_ERR_STORE : BP_OK);
+                assert_int_equal(c->rank[0].apart, hit && joining);
+                if (status == BP_ERR_STORE && rank > 0) {
+                    char word[16];
+                    snprintf(word, sizeof word, "rank %u: ", rank);
+                    assert_non_null(strstr(c->rank[0].error.name, word));
+                    assert_non_null(strstr(c->rank[0].error.name, "made to fail"));
+                    assert_int_equal(c->rank[0].place.store->code, 5);
+                }
+                const uint64_t step = snapshot_desk_newest(d);
+                assert_true(step == 6 || (hit && step == 5));
+                assert_int_equal(crew_save(c, 7), BP_OK);
+                assert_int_equal(snapshot_desk_newest(d), 7);
+                crew_free(c);
+                assert_true(snapshot_desk_free(d));
+                if (!hit) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/* A rank is lost while the others wait for it, in every gathering of a save. */
+/* verifies ranks-11.35ef */
+static void a_rank_that_is_lost(void **state)
+{
+    (void)state;
+    for (uint32_t at = 1;; at++) {
+        snapshot_desk *d = snapshot_desk_new();
+        crew *c = crew_new(d, 3);
+        assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+        c->lost_at = at;
+        const bp_status status = crew_save(c, 6);
+        const uint64_t step = snapshot_desk_newest(d);
+        assert_true(status == BP_OK ? step == 6 : status == BP_ERR_FABRIC && step >= 5);
+        crew_free(c);
+        assert_true(snapshot_desk_free(d));
+        if (status == BP_OK) {
+            assert_true(at > 4);
+            break;
+        }
+    }
+}
+
+/* verifies ranks-11.35ef */
+static void a_device_that_fails(void **state)
+{
+    (void)state;
+    snapshot_desk *d = snapshot_desk_new();
+    crew *c = crew_new(d, 2);
+    d->copies_left = 5;
+    assert_int_equal(crew_save(c, 6), BP_ERR_DEVICE);
+    d->copies_left = (size_t)-1;
+    assert_int_equal(snapshot_desk_newest(d), 0);
+    c->rank[0].place.scratch_bytes = c->rank[1].place.scratch_bytes = 64;
+    assert_int_equal(crew_save(c, 6), BP_ERR_FIT);
+    crew_free(c);
+    assert_true(snapshot_desk_free(d));
+}
+
+/* The power of all ranks fails at every changing call, of a new step and of one that is there. */
+/* verifies ranks-11.35ef */
+static void a_power_cut_at_every_call(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        for (size_t cut = 0;; cut++) {
+            snapshot_desk *d = snapshot_desk_new();
+            crew *c = crew_new(d, 3);
+            const uint64_t second = seed % 3 == 2 ? 5 : 6;
+            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            d->memory.changes_until = d->memory.changes_made + cut;
+            const bool complete = crew_save(c, second) == BP_OK && !c->rank[0].apart;
+            memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
+            const uint64_t step = snapshot_desk_newest(d);
+            assert_true(complete ? step == second : step == 5 || step == second);
+            assert_int_equal(crew_save(c, 7), BP_OK);
+            assert_int_equal(snapshot_desk_newest(d), 7);
+            crew_free(c);
+            assert_true(snapshot_desk_free(d));
+            if (complete) {
+                assert_true(cut > 20);
+                break;
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_files_are_those_of_one_rank),
+        cmocka_unit_test(a_rank_that_sees_another_medium),
+        cmocka_unit_test(names_that_are_too_long),
+        cmocka_unit_test(what_went_wrong_first_is_told),
+        cmocka_unit_test(rounds_that_fill),
+        cmocka_unit_test(every_failing_call_of_every_rank),
+        cmocka_unit_test(a_rank_that_is_lost),
+        cmocka_unit_test(a_device_that_fails),
+        cmocka_unit_test(a_power_cut_at_every_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

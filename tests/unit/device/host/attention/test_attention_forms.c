@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention of every form in every element type, bit for bit: what the portable form finds in f32
+ * from the same numbers, rounded once. Heads alone and in groups, both directions, lengths around
+ * the edges of blocks, dropout, tasks in uneven ranges. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/ir/step.h"
+#include "device/host/form_table.h"
+#include "device/host/vector/half.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+
+#define WORKERS     3
+#define GUARD_BYTES 64
+#define GUARD       0x5a
+
+static uint64_t state;
+
+static uint32_t draw(uint32_t below)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(state >> 33) % below;
+}
+
+/* An operand in some type, and the floats it holds. */
+typedef struct tensor {
+    float *x;
+    void *stored;
+    int64_t count;
+} tensor;
+
+/* Normal numbers that the type holds. */
+static tensor tensor_make(int64_t count, bp_dtype type, uint64_t seed)
+{
+    tensor t = {malloc((size_t)(count + 1) * 4), malloc((size_t)(count + 1) * 4), count};
+    assert_non_null(t.x);
+    assert_non_null(t.stored);
+    fill_normal(t.x, (uint64_t)count, seed, 1.0);
+    for (int64_t i = 0; i < count; i++) {
+        bp_element_store(t.stored, (uint64_t)i, t.x[i], type);
+        t.x[i] = bp_element_load(t.stored, (uint64_t)i, type);
+    }
+    return t;
+}
+
+static void tensor_free(tensor *t)
+{
+    free(t->x);
+    free(t->stored);
+}
+
+/* The stored numbers are the floats, rounded. */
+static void assert_rounded(const tensor *t, const float *right, bp_dtype type)
+{
+    for (int64_t i = 0; i < t->count; i++) {
+        uint32_t found = 0, expected = 0;
+        memcpy(&found, (const char *)t->stored + (size_t)i * bp_dtype_bytes(type),
+               bp_dtype_bytes(type));
+        bp_element_store(&expected, 0, right[i], type);
+        assert_int_equal(found, expected);
+    }
+}
+
+/* Runs a kernel, tasks in ranges of up to `most` by workers in turn. The workspace holds NaNs and
+ * must not be left. `work` is where its address belongs. */
+static void run(const bp_host_kernel *kernel, const void *pointers, void **work,
+                const void *scalars, bp_dtype type, uint32_t most)
+{
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    memset(dtypes, (int)type, sizeof(dtypes));
+    uint64_t part = bp_size_align(kernel->workspace(scalars, dtypes), 64);
+    uint64_t tasks = kernel->tasks(scalars);
+    size_t bytes = (size_t)(WORKERS * part);
+    unsigned char *memory = malloc(bytes + GUARD_BYTES);
+    assert_non_null(memory);
+    memset(memory, 0xff, bytes);
+    memset(memory + bytes, GUARD, GUARD_BYTES);
+    *work = memory;
+    bp_host_call call = {pointers, scalars, dtypes, NULL};
+    for (uint64_t first = 0; first < tasks;) {
+        uint64_t last = first + 1 + draw(most);
+        last = last < tasks ? last : tasks;
+        kernel->run(&call, first, last, draw(WORKERS));
+        first = last;
+    }
+    for (size_t i = 0; i < GUARD_BYTES; i++) {
+        assert_int_equal(memory[bytes + i], GUARD);
+    }
+    free(memory);
+}
+
+typedef const bp_host_kernel *form_kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
+
+static const bp_attention_forward_scalars shapes[] = {
+    {1, 1, 1, 1, 1, 1, 5, 1.0, 0.0, 0, 0.0},      {1, 32, 1, 1, 16, 1, 5, 0.4, 0.0, 0, 0.0},
+    {2, 33, 3, 3, 16, 1, 7, 0.25, 0.3, 0, 0.0},   {1, 67, 2, 1, 17, 1, 8, 0.24, 0.1, 0, 0.0},
+    {2, 70, 4, 2, 50, 0, 9, 0.2, 0.0, 0, 0.0},    {3, 100, 4, 4, 64, 0, 9, 0.125, 0.2, 0, 0.0},
+    {3, 97, 6, 2, 20, 1, 9, 0.2, 0.1, 0, 0.0},    {2, 5, 8, 1, 3, 0, 9, 0.2, 0.5, 0, 0.0},
+    {1, 130, 2, 2, 64, 1, 9, 0.125, 0.0, 0, 0.0}, {2, 100, 4, 2, 17, 1, 9, 0.2, 0.1, 30, 1.5},
+    {3, 190, 2, 1, 20, 1, 9, 0.2, 0.0, 65, 0.0},  {2, 130, 2, 2, 16, 0, 9, 0.2, 0.2, 20, 3.0},
+    {2, 210, 2, 1, 50, 0, 9, 0.2, 0.0, 49, 0.0},  {2, 67, 2, 2, 16, 1, 9, 0.2, 0.0, 1, 0.0},
+};
+#define SHAPES 14
+
+static const int32_t some_lengths[][3] = {{-4, 1 << 20, 0}, {1, 31, 65}, {33, 32, 64}, {49, 5, 96}};
+#define LENGTHS 4
+
+/* One forward and one backward over it. */
+typedef struct both {
+    bp_attention_forward_scalars s;
+    bp_step_block step;
+    const int32_t *lengths;
+    tensor qkv, d_out, out, lse, d_qkv;
+} both;
+
+static both both_make(const bp_attention_forward_scalars *s, const int32_t *lengths, bp_dtype type)
+{
+    int64_t rows = s->batch * s->sequence;
+    int64_t out = rows * s->heads * s->head_width;
+    int64_t qkv = rows * (s->heads + 2 * s->kv_heads) * s->head_width;
+    both b = {.s = *s, .step = {.seed = 11, .step = 22, .sample = 3}, .lengths = lengths};
+    b.qkv = tensor_make(qkv, type, 1);
+    b.d_out = tensor_make(out, type, 2);
+    b.out = tensor_make(out, type, 3);
+    b.d_qkv = tensor_make(qkv, type, 4);
+    b.lse = tensor_make(rows * s->heads, BP_F32, 5);
+    return b;
+}
+
+static void both_free(both *b)
+{
+    tensor_free(&b->qkv);
+    tensor_free(&b->d_out);
+    tensor_free(&b->out);
+    tensor_free(&b->d_qkv);
+    tensor_free(&b->lse);
+}
+
+/* By floats (`type` F32: from and into x) or as stored. */
+static void both_run(both *b, const form_kernels *kernels, bp_dtype type, bool floats)
+{
+    bp_attention_backward_scalars scalars;
+    memcpy(&scalars, &b->s, sizeof(scalars)); /* the same words */
+    bp_attention_forward_pointers f = {.out = floats ? b->out.x : b->out.stored,
+                                       .lse = floats ? b->lse.x : b->lse.stored,
+                                       .qkv = floats ? b->qkv.x : b->qkv.stored,
+                                       .lengths = b->lengths,
+                                       .step = &b->step};
+    run((*kernels)[type][BP_KERNEL_attention_forward], &f, &f.work, &b->s, type, 7);
+    bp_attention_backward_pointers p = {.d_qkv = floats ? b->d_qkv.x : b->d_qkv.stored,
+                                        .d_out = floats ? b->d_out.x : b->d_out.stored,
+                                        .qkv = f.qkv,
+                                        .out = f.out,
+                                        .lse = f.lse,
+                                        .lengths = b->lengths,
+                                        .step = &b->step};
+    if (floats) {
+        return; /* backward starts from the rounded out */
+    }
+    run((*kernels)[type][BP_KERNEL_attention_backward], &p, &p.work, &scalars, type, 3);
+}
+
+/* The reference: forward, its out rounded to the type, backward from that. */
+static void both_reference(both *b, const form_kernels *portable, bp_dtype type)
+{
+    both_run(b, portable, BP_F32, true);
+    tensor rounded = {malloc((size_t)b->out.count * 4), NULL, b->out.count};
+    assert_non_null(rounded.x);
+    for (int64_t i = 0; i < b->out.count; i++) {
+        uint32_t bits = 0;
+        bp_element_store(&bits, 0, b->out.x[i], type);
+        rounded.x[i] = bp_element_load(&bits, 0, type);
+    }
+    bp_attention_backward_scalars scalars;
+    memcpy(&scalars, &b->s, sizeof(scalars));
+    bp_attention_backward_pointers p = {.d_qkv = b->d_qkv.x,
+                                        .d_out = b->d_out.x,
+                                        .qkv = b->qkv.x,
+                                        .out = rounded.x,
+                                        .lse = b->lse.x,
+                                        .lengths = b->lengths,
+                                        .step = &b->step};
+    run((*portable)[BP_F32][BP_KERNEL_attention_backward], &p, &p.work, &scalars, BP_F32, 1);
+    free(rounded.x);
+}
+
+static void check_both(const bp_attention_forward_scalars *s, const int32_t *lengths, bp_dtype type)
+{
+    form_kernels kernels;
+    both b = both_make(s, lengths, type);
+    bp_host_form_kernels(0, kernels);
+    both_reference(&b, (const form_kernels *)&kernels, type);
+    for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
+        if (bp_host_form_runs(form)) {
+            bp_host_form_kernels(form, kernels);
+            both_run(&b, (const form_kernels *)&kernels, type, false);
+            assert_rounded(&b.out, b.out.x, type);
+            assert_rounded(&b.lse, b.lse.x, BP_F32);
+            assert_rounded(&b.d_qkv, b.d_qkv.x, type);
+        }
+    }
+    both_free(&b);
+}
+
+/* verifies device-1.6909 */
+static void forward_and_backward(void **unused)
+{
+    (void)unused;
+    state = 1;
+    for (int i = 0; i < SHAPES; i++) {
+        for (int type = BP_F32; type <= BP_F16; type++) {
+            check_both(&shapes[i], NULL, (bp_dtype)type);
+            for (int l = i % 2; l < LENGTHS; l += 2) {
+                check_both(&shapes[i], some_lengths[l], (bp_dtype)type);
+            }
+        }
+    }
+}
+
+/* Rows that end past the cache, heads in groups. */
+static void decode_in(bp_dtype type, bool near)
+{
+    enum { T = 150, H = 4, K = 2, D = 50, ROWS = 9, ROW = (H + 2 * K) * D };
+    const bp_attention_decode_scalars s = {ROWS, T, H, K, D, 0.3, near ? 37 : 0, near ? 2.0 : 0.0,
+                                           0,    0};
+    const bp_step_block step = {.position = T - 6};
+    form_kernels kernels;
+    tensor qkv = tensor_make(ROWS * ROW, type, 1), out = tensor_make(ROWS * H * D, type, 2);
+    tensor k = tensor_make(T * K * D, type, 3), v = tensor_make(T * K * D, type, 4);
+    bp_attention_decode_pointers p = {
+        .out = out.x, .k_cache = k.x, .v_cache = v.x, .qkv = qkv.x, .step = &step};
+    bp_host_form_kernels(0, kernels);
+    run(kernels[0][BP_KERNEL_attention_decode], &p, &p.work, &s, BP_F32, 1);
+    p = (bp_attention_decode_pointers){.out = out.stored,
+                                       .k_cache = k.stored,
+                                       .v_cache = v.stored,
+                                       .qkv = qkv.stored,
+                                       .step = &step};
+    for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
+        if (bp_host_form_runs(form)) {
+            bp_host_form_kernels(form, kernels);
+            run(kernels[type][BP_KERNEL_attention_decode], &p, &p.work, &s, type, 2);
+            assert_rounded(&out, out.x, type);
+            assert_rounded(&k, k.x, type);
+            assert_rounded(&v, v.x, type);
+        }
+    }
+    tensor_free(&qkv);
+    tensor_free(&out);
+    tensor_free(&k);
+    tensor_free(&v);
+}
+
+/* verifies device-1.6909 */
+static void decode(void **unused)
+{
+    (void)unused;
+    state = 2;
+    for (int type = BP_F32; type <= BP_F16; type++) {
+        decode_in((bp_dtype)type, false);
+        decode_in((bp_dtype)type, true);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forward_and_backward),
+        cmocka_unit_test(decode),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run's files say: torn lines, escapes, many steps, and values that are none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/bedplate/record/run_view.c"
+
+static run_view view;
+
+typedef struct desk {
+    char directory[64];
+} desk;
+
+static void path_of(const desk *d, const char *name, char path[128])
+{
+    snprintf(path, 128, "%s/%s", d->directory, name);
+}
+
+static void put(const desk *d, const char *name, const char *text)
+{
+    char path[128];
+    path_of(d, name, path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int set_up(void **state)
+{
+    static desk d;
+    snprintf(d.directory, sizeof d.directory, "/tmp/bp_view_XXXXXX");
+    *state = &d;
+    return mkdtemp(d.directory) != NULL ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    const desk *d = *state;
+    char path[128];
+    path_of(d, "record.jsonl", path);
+    unlink(path);
+    path_of(d, "events.jsonl", path);
+    unlink(path);
+    return rmdir(d->directory);
+}
+
+/* verifies record-12.31c7 */
+static void members_are_found(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "{\"a\":\"x\\\"y,}\",\"b\":-2.5e3,\"c\":null,\"d\":{\"p\":\"1\",\"q\":\"{,\"}"
+        ",\"e\":[1,2]}";
+    char text[32], name[32];
+    double number;
+    assert_true(view_text(line, "a", text, sizeof text));
+    assert_string_equal(text, "x\\\"y,}");
+    assert_true(view_number(line, "b", &number) && number == -2500.0);
+    assert_true(view_number(line, "c", &number) && isnan(number));
+    assert_false(view_number(line, "z", &number));
+    assert_false(view_text(line, "z", text, sizeof text));
+    assert_true(view_text(line, "e", text, sizeof text));
+    assert_string_equal(text, "[1,2]");
+    assert_true(view_text(line, "a", text, 3));
+    assert_string_equal(text, "x\\");
+    const char *at = NULL;
+    assert_true(view_pair(line, "d", &at, name, text, sizeof text));
+    assert_string_equal(name, "p");
+    assert_true(view_pair(line, "d", &at, name, text, sizeof text));
+    assert_string_equal(name, "q");
+    assert_string_equal(text, "{,");
+    assert_false(view_pair(line, "d", &at, name, text, sizeof text));
+    at = NULL;
+    assert_false(view_pair(line, "a", &at, name, text, sizeof text));
+}
+
+/* verifies record-12.31c7 */
+static void many_steps_become_means(void **state)
+{
+    (void)state;
+    static view_curve curve;
+    memset(&curve, 0, sizeof curve);
+    const uint32_t steps = 5 * VIEW_POINTS;
+    for (uint32_t i = 1; i <= steps; i++) {
+        view_add(&curve, i, i);
+        view_add(&curve, i, (double)NAN);
+    }
+    assert_true(curve.count <= VIEW_POINTS && curve.count > VIEW_POINTS / 2);
+    assert_int_equal(curve.stride, 8);
+    for (uint32_t i = 0; i < curve.count; i++) {
+        /* A mean of 8 values lies 3.5 below the last of them. */
+        assert_true(curve.value[i] == curve.step[i] - 3.5);
+    }
+}
+
+/* verifies record-12.31c7 */
+static void a_run_is_read(void **state)
+{
+    const desk *d = *state;
+    bp_error error = {.code = BP_OK};
+    assert_int_equal(run_view_read(&view, d->directory, &error), BP_ERR_DATA);
+    put(d, "record.jsonl",
+        "{\"run\":1,\"options\":{\"seed\":\"42\"},\"total_steps\":9,\"chain\":\"00\"}\n"
+        "{\"step\":1,\"loss\":5,\"norm\":2,\"rate\":0.5,\"outcome\":\"applied\",\"chain\":\"01\"}\n"
+        "{\"step\":2,\"loss\":null,\"norm\":2,\"rate\":0.5,\"outcome\":\"nonfinite\",\"chain\":"
+        "\"02\"}\n"
+        "{\"eval\":2,\"loss\":4.5,\"chain\":\"03\"}\n"
+        "garbage\n{\"step\":3,\"loss\":");
+    put(d, "events.jsonl",
+        "{\"event\":\"start\",\"seq\":0,\"unix\":10.5,\"step\":0,\"host\":\"h\"}\n"
+        "{\"event\":\"plan\",\"seq\":1,\"unix\":11,\"step\":0,\"arena_bytes\":100,\"host_bytes\":7,"
+        "\"classes\":{\"weights\":60,\"tape\":40}}\n"
+        "{\"event\":\"save\",\"seq\":2,\"unix\":12,\"step\":2,\"seconds\":0.25}\n"
+        "{\"event\":\"progress\",\"seq\":3,\"unix\":13,\"step\":2,\"tokens_per_second\":50,"
+        "\"eta_seconds\":70,\"resident_bytes\":90}\n"
+        "{\"event\":\"resume\",\"seq\":4,\"unix\":5,\"step\":2}\n"
+        "{\"event\":\"exit\",\"seq\":5,\"unix\":6,\"step\":2,\"code\":143}\n"
+        "{\"event\":\"torn");
+    error.code = BP_OK;
+    assert_int_equal(run_view_read(&view, d->directory, &error), BP_OK);
+    assert_true(view.recorded && view.logged && !view.ended);
+    assert_int_equal(view.steps, 2);
+    assert_int_equal(view.total, 9);
+    assert_int_equal(view.applied, 1);
+    assert_int_equal(view.left_out, 1);
+    assert_int_equal(view.curves[VIEW_LOSS].count, 1);
+    assert_int_equal(view.curves[VIEW_NORM].count, 2);
+    assert_true(view_last(&view.curves[VIEW_EVAL]) == 4.5);
+    assert_string_equal(view.chain, "03");
+    assert_int_equal(view.class_count, 2);
+    assert_true(view.class_bytes[1] == 40 && view.arena == 100 && view.host == 7);
+    assert_int_equal(view.saves, 1);
+    assert_int_equal(view.resumes, 1);
+    assert_int_equal(view.code, 143);
+    assert_true(view.left == 70 && view.resident == 90);
+    assert_int_equal(view.event_count, 5); /* progress is a curve */
+    assert_string_equal(view.events[2].kind, "save");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_are_found),
+        cmocka_unit_test(many_steps_become_means),
+        cmocka_unit_test_setup_teardown(a_run_is_read, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

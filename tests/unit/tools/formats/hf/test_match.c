@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* Parameters matched with tensors by a table of names: what is let pass for which flag, forms that
+ * a tensor does not have, and tensors that must equal another one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fixtures/store_memory.h"
+#include "tests/fixtures/formats/tensors_made.h"
+#include "tools/formats/hf/hf_files.h"
+#include "tools/formats/hf/tensor_match.h"
+
+/* "q.*" in thirds, "t.*" turned, all else as it is; a head is that of the table, unless there is
+ * a parameter for it, and a copy always is. */
+static const bp_tensor_rule rules[] = {
+    {"q.*", "q.*", BP_FORM_THIRDS}, {"t.*", "t.*", BP_FORM_TRANSPOSED}, {"*", "*", BP_FORM_PLAIN}};
+static const bp_tensor_twin twins[] = {{"head.weight", "table.weight", "score.weight"},
+                                       {"copy.weight", "table.weight", NULL}};
+static const bp_tensor_naming naming = {rules, 3, NULL, 0, twins, 2};
+
+typedef struct match_case {
+    made_tensor tensors[3]; /* of the file; values by their places in the list, or all equal */
+    size_t count;
+    const char *wanted; /* a (3, 2) matrix */
+    unsigned allow;
+    const char *said; /* NULL: it is matched */
+} match_case;
+
+#define IS(name, ...)                                                                              \
+    {                                                                                              \
+        name, BP_F32, 2, __VA_ARGS__, NULL                                                         \
+    }
+#define SHAPE "a tensor's shape differs from the model's"
+#define TIED  "the tensor differs from the one"
+
+static const match_case cases[] = {
+    {{IS("w", {3, 2})}, 1, "w", 0, NULL},
+    {{IS("w", {2, 2})}, 1, "w", 0, SHAPE},
+    {{IS("w", {2, 2})}, 1, "w", BP_ALLOW_SHAPE, NULL},
+    {{IS("w", {2, 2})}, 1, "w", BP_ALLOW_NEW_HEAD, SHAPE},
+    {{IS("classifier.1.w", {2, 2})}, 1, "classifier.1.w", BP_ALLOW_NEW_HEAD, NULL},
+    {{IS("classifier.1.w", {2, 2})}, 1, "classifier.1.w", BP_ALLOW_MISSING, SHAPE},
+    {{IS("w", {3, 2})}, 1, "classifier.1.w", BP_ALLOW_NEW_HEAD | BP_ALLOW_UNEXPECTED, NULL},
+    {{IS("t.w", {2, 3})}, 1, "t.w", 0, NULL},
+    {{IS("t.w", {3, 2})}, 1, "t.w", 0, SHAPE},
+    {{IS("q.w", {3, 2})}, 1, "q.w", 0, NULL},
+    {{IS("q.w", {4, 2})}, 1, "q.w", 0, SHAPE}, /* no three parts */
+    {{{"w", BP_I8, 2, {3, 2}, NULL}, {"w.SCB", BP_F32, 1, {3}, NULL}},
+     2,
+     "w",
+     BP_ALLOW_UNEXPECTED,
+     "a tensor's type is not"},
+    {{{"t.weight", BP_I8, 2, {2, 3}, NULL}, {"t.SCB", BP_F32, 1, {2}, NULL}},
+     2,
+     "t.weight",
+     0,
+     "a tensor's type is not"}, /* codes are not turned */
+    {{{"n.weight", BP_I8, 2, {3, 2}, NULL}, {"n.SCB", BP_F32, 1, {3}, NULL}},
+     2,
+     "n.weight",
+     0,
+     NULL},
+    {{IS("table.weight", {3, 2}), IS("head.weight", {3, 2})}, 2, "table.weight", 0, NULL},
+    {{IS("table.weight", {3, 2}), IS("head.weight", {2, 3})}, 2, "table.weight", 0, TIED},
+    {{IS("table.weight", {3, 2}), {"head.weight", BP_F32, 1, {6}, NULL}},
+     2,
+     "table.weight",
+     0,
+     TIED},
+    {{IS("table.weight", {3, 2}), {"head.weight", BP_F16, 2, {3, 2}, NULL}},
+     2,
+     "table.weight",
+     0,
+     TIED},
+    {{IS("score.weight", {3, 2}), IS("head.weight", {3, 2})}, 2, "score.weight", 0, NULL},
+    {{IS("score.weight", {3, 2}), IS("copy.weight", {3, 2})}, 2, "score.weight", 0, TIED},
+    {{IS("table.weight", {3, 2}), IS("copy.weight", {3, 2})}, 2, "table.weight", 0, NULL},
+};
+
+/* verifies formats-6.0edb */
+static void each_fault_is_let_pass_by_its_flag(void **state)
+{
+    (void)state;
+    static uint64_t scratch[8192], work[BP_VIEW_WORK_MIN / 8];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const match_case *c = &cases[i];
+        memory_store memory;
+        made_tensors made = {.count = 0};
+        bp_tensor_set set;
+        bp_error error = {.code = BP_OK};
+        bp_staging room = {scratch, sizeof scratch};
+        bp_wanted wanted = {.name = c->wanted, .rank = 2, .shape = {3, 2}};
+        memory_store_init(&memory);
+        for (size_t k = 0; k < c->count; k++) {
+            made_add(&made, c->tensors[k].name, c->tensors[k].dtype, c->tensors[k].rank,
+                     c->tensors[k].shape);
+        }
+        made_write(&made, 0, made.count, &memory.store, "m");
+        made_free(&made);
+        assert_int_equal(bp_hf_open(&set, &memory.store, "m", &room, &error), BP_OK);
+        const bp_match match = {.set = &set,
+                                .naming = &naming,
+                                .wanted = &wanted,
+                                .count = 1,
+                                .heads = {1, 1, 0},
+                                .allow = c->allow,
+                                .work = {work, sizeof work}};
+        const bp_status status = bp_tensor_match(&match);
+        if (status != (c->said == NULL ? BP_OK : BP_ERR_DATA) ||
+            (c->said != NULL && strstr(error.text, c->said) == NULL)) {
+            fail_msg("%zu: %d %s: %s", i, status, error.name, error.text);
+        }
+        assert_int_equal(bp_tensor_set_close(&set), BP_OK);
+        memory_store_free(&memory);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_fault_is_let_pass_by_its_flag)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate: trains neural networks inside one arena whose size is known before the first step. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/version.h"
+#include "tools/bedplate/models/model_table.h"
+#include "tools/bedplate/session/optimizer_choice.h"
+#include "tools/bedplate/session/preference_choice.h"
+#include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/process_memory.h"
+#include "tools/bedplate/runs/progress.h"
+#include "tools/bedplate/ranks/ranks.h"
+#include "tools/bedplate/app/verbs.h"
+
+enum { VERBS_MOST = 32 }; /* names that a message lists */
+
+static char stdout_buffer[65536]; /* so that no step's report makes stdio ask for memory */
+
+static int print_help(void)
+{
+    printf("bedplate: %s.\n\n", verb_program_purpose);
+    const verb *v;
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        printf("  bedplate %s%s\n        %s\n", v->name, v->words, v->purpose);
+    }
+    printf("\nbedplate VERB --help lists a verb's options.\n\nExit codes\n");
+    const verb_exit *e;
+    for (uint32_t i = 0; (e = verb_exit_at(i)) != NULL; i++) {
+        printf("  %3d   %s\n", e->code, e->meaning);
+    }
+    return 0;
+}
+
+static const verb *find_verb(const char *name)
+{
+    const verb *v;
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        if (strcmp(v->name, name) == 0) {
+            return v;
+        }
+    }
+    return NULL;
+}
+
+static int unknown_verb(const char *name)
+{
+    const char *names[VERBS_MOST];
+    uint32_t count = 0;
+    for (const verb *v; count < VERBS_MOST && (v = verb_at(count)) != NULL; count++) {
+        names[count] = v->name;
+    }
+    options_unknown("verb", name, names, count);
+    return 2;
+}
+
+static int run_verb(const verb *v, int count, char **arguments)
+{
+    static settings set; /* large: lists of files */
+    options_defaults(&set);
+    set.verb = v->bit;
+    set.began = clock_seconds();
+    if (options_parse(&set, count, arguments) != BP_OK) {
+        return 2;
+    }
+    if (set.help) {
+        options_help(v);
+        return 0;
+    }
+    options_settle_resume(&set);
+    preference_settle(&set);
+    if (optimizer_settle(&set) != BP_OK) {
+        return 2;
+    }
+    if (set.print_options) {
+        options_print(&set);
+        model_print(&set);
+        return 0;
+    }
+    if (set.words.count > v->most_words) {
+        fprintf(stderr, "bedplate: %s: an argument that is not expected (right would be%s)\n",
+                set.words.item[v->most_words], v->words);
+        return 2;
+    }
+    if (set.words.count < v->least_words) {
+        fprintf(stderr, "bedplate: %s: an argument is missing (right would be%s)\n", v->name,
+                v->words);
+        return 2;
+    }
+    return v->run(&set);
+}
+
+int main(int count, char **arguments)
+{
+    process_plain_pages(true);
+    setvbuf(stdout, stdout_buffer, _IOFBF, sizeof stdout_buffer);
+    if (count < 2) {
+        print_help();
+        return 2;
+    }
+    const char *first = arguments[1];
+    bool trains = false;
+    int code;
+    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
+        code = print_help();
+    } else if (strcmp(first, "--version") == 0) {
+        printf("bedplate %s\n", BP_VERSION);
+        code = 0;
+    } else {
+        const verb *v = find_verb(first);
+        trains = v != NULL && v->bit == VERB_TRAIN;
+        if (trains) {
+            ranks_hush();
+        }
+        code = v != NULL ? run_verb(v, count - 2, arguments + 2) : unknown_verb(first);
+        ranks_hush_end(code);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fputs("bedplate: stdout: the output could not be written\n", stderr);
+        /* What a run is for lies in its directory: whoever read its log may be gone. */
+        code = code == 0 && !trains ? 6 : code;
+    }
+    return code;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* Options: one table of them, from which parsing, help, the resolved set and the keys of a snapshot
+ * all follow. */
+#ifndef BP_BEDPLATE_OPTIONS_H
+#define BP_BEDPLATE_OPTIONS_H
+
+#include "arena/text.h"
+#include "tools/bedplate/app/settings.h"
+
+typedef enum option_kind {
+    OPTION_FLAG,
+    OPTION_COUNT,      /* uint64_t, least .. most */
+    OPTION_SIGNED,     /* int64_t */
+    OPTION_BYTES,      /* uint64_t: 4GiB, 512MB, 2e9 */
+    OPTION_REAL,       /* double */
+    OPTION_TIME,       /* double, seconds: 90, 45m, 11h30m, 2d */
+    OPTION_TEXT,       /* const char * */
+    OPTION_TEXT_MAYBE, /* the same; without a value "true" */
+    OPTION_LIST,       /* path_list of texts, one per use */
+    OPTION_CHOICE,     /* one of the words in `choices`, separated by '|' */
+    OPTION_MAYBE,  /* the same; without a value, or for true, the first word, for false the last */
+    OPTION_POLICY, /* a checkpoint policy */
+    OPTION_PATHS   /* path_list; takes every argument up to the next option */
+} option_kind;
+
+typedef struct option {
+    const char *name;
+    option_kind kind;
+    unsigned verbs; /* verb_bit: which verbs take it */
+    size_t offset;  /* in settings */
+    double least;
+    double most;
+    const char *fallback; /* the default as text; NULL: none */
+    const char
+        *choices; /* OPTION_CHOICE, OPTION_MAYBE: words; else what help shows for the value */
+    bool result;  /* a resumed run must have the same value */
+    const char *help;
+} option;
+
+/* Row `index` of the table, NULL past the end. */
+const option *option_at(uint32_t index);
+
+/* The heading under which this option and those after it stand, NULL when it is the one before. */
+const char *option_section(const option *which);
+
+/* The index-th name that another program has for an option; false past the end. */
+bool option_other_name(uint32_t index, const char **other, const char **name);
+
+/* The option of a name, - and _ alike; also by another program's name for it. NULL if none. */
+const option *option_find(const char *name, size_t length);
+
+/* Sets every option to its default. */
+void options_defaults(settings *set);
+
+/* Reads the arguments after the verb into `set` (which has defaults and a verb): options, then the
+ * file of --config below them. Prints what is wrong to stderr. BP_ERR_USAGE. */
+bp_status options_parse(settings *set, int count, char **arguments) BP_MUST_CHECK;
+
+/* Sets one option from text; `origin` is what messages call it ("--seed", "run.conf:3"). */
+bp_status option_set(const option *which, settings *set, const char *value,
+                     const char *origin) BP_MUST_CHECK;
+
+/* Applies a file of `name = value` lines to every option that `given` does not mark. */
+bp_status options_file(settings *set, const char *path, const bool *given) BP_MUST_CHECK;
+
+/* --resume as its word says; --resume-from-checkpoint of true and false is --resume, of a path that
+ * and resume_from. */
+void options_settle_resume(settings *set);
+
+/* Reads a size: "4GiB", "512MB", "2e9". */
+bool option_bytes(const char *text, double *bytes);
+
+/* Position of an option in the table. */
+uint32_t option_index(const option *which);
+
+/* Writes an option's value as it could be given; nothing for one that has none. */
+void option_put(bp_text *text, const option *which, const settings *set);
+
+/* The resolved set of the verb's options as `name = value` lines on stdout: a file for --config. */
+void options_print(const settings *set);
+
+/* Complains about an unknown option or word, naming the nearest of `candidates` if one is near. */
+void options_unknown(const char *what, const char *found, const char *const *candidates,
+                     uint32_t count);
+
+/* Whether the option of this name was given, on the command line or in the --config file. */
+bool option_given(const settings *set, const char *name);
+
+/* Whether it was given and is not what it would be without: a file of --print-options gives all. */
+bool option_said(const settings *set, const char *name);
+
+#endif

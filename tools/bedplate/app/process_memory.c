@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Walking the process's own mappings. prctl and madvise are not in POSIX 2008, hence the macro. */
+#define _DEFAULT_SOURCE
+#include "tools/bedplate/app/process_memory.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "device/cuda/launch.h"
+
+#define PAGE ((uintptr_t)4096)
+
+enum { POPULATE_READ = 22 }; /* Linux 5.14; before, pages come as they are touched */
+
+/* Measured: tables, heap, the main stack; and each further thread's. docs/figures.md has the runs.
+ */
+#define OWN_BYTES    ((uint64_t)886 << 10)
+#define STACK_BYTES  ((size_t)100 << 10)
+#define THREAD_BYTES ((uint64_t)14 << 10)
+
+void process_plain_pages(bool plain)
+{
+    (void)prctl(PR_SET_THP_DISABLE, plain ? 1ul : 0ul, 0ul, 0ul, 0ul); /* a wish */
+}
+
+typedef struct stretch {
+    uintptr_t begin;
+    uintptr_t end;
+} stretch;
+
+/* Whole pages that hold nothing but PTX; empty when modules do not lie one behind the other. */
+static stretch ptx_pages(void)
+{
+    stretch all = {UINTPTR_MAX, 0};
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < bp_cuda_module_count; i++) {
+        const uintptr_t begin = (uintptr_t)bp_cuda_modules[i].begin;
+        const uintptr_t end = (uintptr_t)bp_cuda_modules[i].end;
+        all.begin = begin < all.begin ? begin : all.begin;
+        all.end = end > all.end ? end : all.end;
+        bytes += end - begin;
+    }
+    all.begin = (all.begin + PAGE - 1) / PAGE * PAGE;
+    all.end = all.end / PAGE * PAGE;
+    const bool together = all.begin < all.end && all.end - all.begin < bytes + 16 * PAGE;
+    return together ? all : (stretch){0, 0};
+}
+
+/* The next readable mapping of a file; false behind the last. */
+static bool next_file(FILE *maps, stretch *pages)
+{
+    char line[512];
+    while (fgets(line, sizeof line, maps) != NULL) {
+        unsigned long long begin, end, inode;
+        char mode[5];
+        if (sscanf(line, "%llx-%llx %4s %*s %*s %llu", &begin, &end, mode, &inode) == 4 &&
+            inode != 0 && mode[0] == 'r') {
+            *pages = (stretch){(uintptr_t)begin, (uintptr_t)end};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Bytes of all of them; `settle`: they are made resident, where the kernel knows how. */
+static uint64_t walk_files(bool settle)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    stretch pages;
+    uint64_t bytes = 0;
+    while (maps != NULL && next_file(maps, &pages)) {
+        bytes += pages.end - pages.begin;
+        if (settle) {
+            (void)madvise((void *)pages.begin, pages.end - pages.begin, POPULATE_READ);
+        }
+    }
+    if (maps != NULL) {
+        (void)fclose(maps); /* it was only read */
+    }
+    return bytes;
+}
+
+uint64_t process_bytes(uint32_t threads)
+{
+    const stretch ptx = ptx_pages();
+    const uint64_t further = threads > 1 ? threads - 1 : 0;
+    const uint64_t files = walk_files(false), gpu = ptx.end - ptx.begin;
+    return (files > gpu ? files - gpu : 0) + OWN_BYTES + further * THREAD_BYTES;
+}
+
+/* How deep the main stack will be is a matter of what is asked for; no run is deeper than this. */
+static void settle_stack(void)
+{
+    volatile unsigned char deep[STACK_BYTES];
+    for (size_t i = 0; i < sizeof deep; i += PAGE) {
+        deep[i] = 0;
+    }
+}
+
+void process_settle(void)
+{
+    const stretch ptx = ptx_pages();
+    settle_stack();
+    (void)walk_files(true);
+    if (ptx.begin < ptx.end) {
+        (void)madvise((void *)ptx.begin, ptx.end - ptx.begin, MADV_DONTNEED);
+    }
+}
+
+uint64_t process_peak(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    unsigned long long kibibytes = 0;
+    char line[256];
+    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+        if (sscanf(line, "VmHWM: %llu kB", &kibibytes) == 1) {
+            break;
+        }
+    }
+    if (status != NULL) {
+        (void)fclose(status); /* it was only read */
+    }
+    return (uint64_t)kibibytes * 1024;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Models by name, and tasks. */
+#include "tools/bedplate/models/model_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/storage.h"
+#include "device/host/storage/store_posix.h"
+#include "tools/bedplate/models/gguf_folder.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/hf/hf_config.h"
+
+/* The configuration of a directory or a preset. */
+static bool find_config(const char *model, bp_model_config *config)
+{
+    static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+    static bp_store_posix posix;
+    char path[BP_STORE_PATH_MAX];
+    const bp_preset *preset = bp_preset_find(model);
+    static gguf_folder gguf;
+    const char *why;
+    bool is = false;
+    const bool opened = bp_store_posix_init(&posix, "") == BP_OK &&
+                        gguf_folder_open(&gguf, &posix.store, model, &is, &why, NULL) == BP_OK &&
+                        bp_storage_join(path, model, "config.json", NULL) == BP_OK;
+    bp_store *store = is ? &gguf.store : &posix.store;
+    const bool read = opened && bp_hf_config_read(store, path, scratch, config, NULL) == BP_OK;
+    gguf_folder_close(&gguf);
+    if (read) {
+        return true;
+    }
+    if (preset != NULL) {
+        *config = bp_preset_config(preset);
+    }
+    return preset != NULL;
+}
+
+void model_print(const settings *set)
+{
+    bp_model_config config;
+    output out;
+    if (set->model == NULL || !find_config(set->model, &config)) {
+        return;
+    }
+    output_begin(&out, stdout);
+    bp_text_string(&out.text, "# model_type = ");
+    bp_text_string(&out.text, config.family->model_type);
+    for (size_t i = 0; i < config.family->row_count; i++) {
+        char value[BP_ROW_VALUE_BYTES];
+        if (bp_row_value(&config, i, value)) {
+            bp_text_string(&out.text, "\n# ");
+            bp_text_string(&out.text, config.family->rows[i].key);
+            bp_text_string(&out.text, " = ");
+            bp_text_string(&out.text, value);
+        }
+    }
+    bp_text_char(&out.text, '\n');
+    output_end(&out);
+}
+
+static const struct {
+    const char *word;
+    bp_task task;
+    bp_preference_kind kind;
+} tasks[] = {{"causal-lm", BP_TASK_CAUSAL_LM, BP_PREFERENCE_NONE},
+             {"masked-lm", BP_TASK_MASKED_LM, BP_PREFERENCE_NONE},
+             {"classification", BP_TASK_CLASSES, BP_PREFERENCE_NONE},
+             {"multi-label-classification", BP_TASK_LABELS, BP_PREFERENCE_NONE},
+             {"regression", BP_TASK_REGRESSION, BP_PREFERENCE_NONE},
+             {"token-classification", BP_TASK_TOKENS, BP_PREFERENCE_NONE},
+             {"question-answering", BP_TASK_ANSWERS, BP_PREFERENCE_NONE},
+             {"embedding", BP_TASK_EMBEDDING, BP_PREFERENCE_NONE},
+             {"reconstruction", BP_TASK_RECONSTRUCTION, BP_PREFERENCE_NONE},
+             {"dpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIGMOID},
+             {"orpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_ORPO},
+             {"simpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIMPO},
+             {"kto", BP_TASK_CAUSAL_LM, BP_PREFERENCE_KTO}};
+
+const char *model_task_word(uint32_t task)
+{
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if ((uint32_t)tasks[i].task == task) {
+            return tasks[i].word; /* the plain one comes first */
+        }
+    }
+    return "unknown";
+}
+
+bp_preference_kind model_preference(const char *word)
+{
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if (strcmp(word, tasks[i].word) == 0) {
+            return tasks[i].kind;
+        }
+    }
+    return BP_PREFERENCE_NONE;
+}
+
+/* The task of the option, or the configuration's own. A configuration's problem_type says what
+ * kind of classification its model was made for, unless another number of classes is asked. */
+static bp_task task_of(const settings *set, const bp_model_config *config)
+{
+    bool one = config->task == BP_TASK_REGRESSION && set->num_labels < 2;
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if (strcmp(set->task, tasks[i].word) == 0) {
+            bool own = config->task == BP_TASK_LABELS || one;
+            return tasks[i].task == BP_TASK_CLASSES && own ? config->task : tasks[i].task;
+        }
+    }
+    return config->task;
+}
+
+bp_status model_task(const settings *set, bp_model_config *config, bp_error *error)
+{
+    config->task = task_of(set, config);
+    if (config->task < BP_TASK_CLASSES) {
+        config->classes = 0;
+        return BP_OK;
+    }
+    if (config->task == BP_TASK_ANSWERS) {
+        config->classes = 2; /* the first and the last token */
+        return BP_OK;
+    }
+    if (config->task == BP_TASK_EMBEDDING) {
+        config->classes = bp_family_count(config, BP_ROLE_WIDTH);
+        return BP_OK;
+    }
+    if (config->task == BP_TASK_RECONSTRUCTION) {
+        config->classes = config->positions; /* a row of as many numbers as it reads */
+        return BP_OK;
+    }
+    const uint32_t usual = config->task == BP_TASK_REGRESSION ? 1 : 2;
+    config->classes = set->num_labels != 0                 ? (uint32_t)set->num_labels
+                      : config->task == BP_TASK_REGRESSION ? 1
+                      : config->classes != 0               ? config->classes
+                                                           : usual;
+    const uint32_t most = config->task == BP_TASK_LABELS       ? 32
+                          : config->task == BP_TASK_REGRESSION ? 1
+                                                               : 1024;
+    if (config->classes > most) {
+        return bp_error_limit(error, BP_ERR_USAGE, "model",
+                              "a task has fewer classes than that: regression 1, multi-label 32, "
+                              "classification 1024",
+                              "--num-labels", config->classes, BP_LIMIT_MOST, most);
+    }
+    return BP_OK;
+}

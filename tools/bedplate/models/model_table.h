@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Models by name, and what --task makes of a model. */
+#ifndef BP_BEDPLATE_MODEL_TABLE_H
+#define BP_BEDPLATE_MODEL_TABLE_H
+
+#include "core/plan/model.h"
+#include "tools/bedplate/app/settings.h"
+
+#define TASK_WORDS                                                                                 \
+    "auto|causal-lm|masked-lm|classification|multi-label-classification|regression|"               \
+    "token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|kto"
+
+/* Prints the configuration of --model, key by key, as comments of an options file. Nothing where
+ * there is no such model: the verb itself will say so. */
+void model_print(const settings *set);
+
+/* Applies --task and --num-labels to what the model's files or its preset say. BP_ERR_USAGE: a
+ * number of classes that the task does not have. */
+bp_status model_task(const settings *set, bp_model_config *config, bp_error *error) BP_MUST_CHECK;
+
+/* The word of --task for a bp_task; "unknown" beyond them. */
+const char *model_task_word(uint32_t task);
+
+/* Which loss over pairs of rows a word of --task asks for; NONE: none. */
+bp_preference_kind model_preference(const char *word);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Decoding in pieces that a terminal can show. */
+#include "tools/bedplate/models/text_out.h"
+
+#include <string.h>
+
+void text_out_begin(text_out *out, const coder *c)
+{
+    out->coder = c;
+    out->decoder = (bp_decoder){.begun = false};
+    out->held = 0;
+}
+
+/* The bytes of one id, written to `to`. */
+static size_t text_out_decode(text_out *out, int32_t id, char *to)
+{
+    size_t length = 0;
+    if (out->coder->kind != CODER_TOKENIZER) {
+        to[0] = (char)id;
+        return id < 256 ? 1 : 0;
+    }
+    const bp_tokenizer *tokenizer = &out->coder->tokenizer;
+    if (bp_tokenizer_is_special(tokenizer, (uint32_t)id)) {
+        return 0;
+    }
+    bp_status status = bp_decoder_next(&out->decoder, tokenizer, (uint32_t)id, to, &length);
+    return status == BP_OK ? length : 0; /* a model may have more ids than its tokenizer */
+}
+
+void text_out_pass(text_out *out, int32_t id)
+{
+    (void)text_out_decode(out, id, out->bytes);
+}
+
+/* Bytes at the end that begin a character but do not end it; 0 to 3. */
+static size_t unfinished(const char *bytes, size_t count)
+{
+    for (size_t back = 1; back <= 3 && back <= count; back++) {
+        unsigned byte = (unsigned char)bytes[count - back];
+        if (byte >= 0xc0) {
+            size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+            return length > back ? back : 0;
+        }
+        if (byte < 0x80) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+const char *text_out_next(text_out *out, int32_t id, size_t *count)
+{
+    memcpy(out->bytes, out->kept, out->held);
+    size_t length = out->held + text_out_decode(out, id, out->bytes + out->held);
+    out->held = unfinished(out->bytes, length);
+    *count = length - out->held;
+    memcpy(out->kept, out->bytes + *count, out->held);
+    return out->bytes;
+}
+
+const char *text_out_end(text_out *out, size_t *count)
+{
+    *count = out->held;
+    out->held = 0;
+    return out->kept;
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of a trainer, and the files around them. Rows that say the same are written once. */
+#include "tools/bedplate/planning/emit_c.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/storage.h"
+#include "core/ops/codec.h"
+#include "core/ops/update.h"
+#include "device/host/forms.h"
+#include "device/host/trainer.h"
+#include "optim/rate.h"
+#include "tools/bedplate/planning/emit_c_text.h"
+#include "tools/bedplate/sources/data_tokenised.h"
+
+static const char where[] = "plan --emit-c";
+
+/* Numbers of one width that rows are put into; a row that is there already is used again. */
+typedef struct pool {
+    unsigned char *bytes;
+    size_t width;
+    size_t used; /* numbers */
+} pool;
+
+typedef struct emitter {
+    session *s;
+    FILE *file;
+    pool offsets;                                    /* uint32_t */
+    pool scalars;                                    /* uint64_t */
+    pool dtypes;                                     /* uint8_t */
+    bool used[BP_HOST_ELEMENTS][2][BP_KERNEL_COUNT]; /* [1]: the plain form of an update */
+} emitter;
+
+/* Which of the library's programs each of a trainer's is. */
+static const bp_program_kind kinds[BP_TRAINER_PROGRAMS] = {
+    [BP_TRAINER_INITIALIZE] = BP_PROGRAM_INITIALIZE, [BP_TRAINER_STEP] = BP_PROGRAM_STEP,
+    [BP_TRAINER_FIRST] = BP_PROGRAM_MICRO_FIRST,     [BP_TRAINER_NEXT] = BP_PROGRAM_MICRO_NEXT,
+    [BP_TRAINER_UPDATE] = BP_PROGRAM_UPDATE,         [BP_TRAINER_EVALUATE] = BP_PROGRAM_EVAL};
+
+static size_t pool_put(pool *p, const void *row, size_t count)
+{
+    for (size_t at = 0; at + count <= p->used; at++) {
+        if (memcmp(p->bytes + at * p->width, row, count * p->width) == 0) {
+            return at;
+        }
+    }
+    memcpy(p->bytes + p->used * p->width, row, count * p->width);
+    p->used += count;
+    return p->used - count;
+}
+
+/* The name of a kernel's form behind bp_host_: those built once for each type have an ending. */
+static const char *form_ending(bp_kernel kernel, bp_dtype working, bool plain)
+{
+    if (plain) {
+        return "_plain";
+    }
+#define CASE(name) case BP_KERNEL_##name:
+    switch (kernel) {
+        BP_BUILT_KERNELS(CASE)
+        BP_BUILT_PORTABLE_KERNELS(CASE)
+        return working == BP_BF16 ? "_bf16" : working == BP_F16 ? "_f16" : "";
+    default:
+        return "";
+    }
+}
+
+/* Whether every tuple of an update is f32 in memory throughout (device/host/update/update_plain.c).
+ */
+static bool updates_plain(const bp_linked_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const uint32_t trust = offsetof(bp_adamw_operands, trust) / sizeof(bp_ref);
+    const uint32_t gradient = offsetof(bp_adamw_operands, gradient) / sizeof(bp_ref);
+    bool plain = op->kernel == BP_KERNEL_sgd || op->kernel == BP_KERNEL_adam ||
+                 op->kernel == BP_KERNEL_adamw;
+    for (uint32_t t = 0; t < op->tuples && plain; t++) {
+        const uint64_t *row = (const uint64_t *)op->scalars + (size_t)t * info->scalar_count;
+        const uint8_t *dtypes = op->dtypes + (size_t)t * info->operand_count;
+        const bp_update_scalars *s = (const void *)row;
+        bp_adamw_scalars adam = {.fold = 0};
+        if (op->kernel != BP_KERNEL_sgd) {
+            memcpy(&adam, row, sizeof adam); /* adam's row is the same */
+        }
+        plain = s->form == BP_CODEC_F32 && s->master_form == BP_MASTER_WEIGHT && adam.fold == 0 &&
+                dtypes[0] == BP_F32 && dtypes[gradient] == BP_F32 &&
+                op->offsets[(size_t)t * info->operand_count + trust] == BP_OFFSET_ABSENT;
+    }
+    return plain;
+}
+
+static bp_status emit_refuse(session *s, const char *text)
+{
+    return bp_error_set(&s->error, BP_ERR_USAGE, where, text, s->set->emit_c);
+}
+
+static bp_status emit_check(session *s)
+{
+    const bp_runtime *r = &s->runtime;
+    const bp_spec *spec = &r->spec;
+    const bool several = bp_spec_whole_group(spec) && spec->accumulation > 1;
+    if (bp_spec_ranks(spec) > 1 || several ||
+        (r->report.host.arena_bytes > 0 && !spec->below.fixed) || r->report.below.arena_bytes > 0) {
+        return emit_refuse(
+            s, "a trainer made from a plan is one rank in one memory, without lanes, and "
+               "releases gradients of one micro-batch only");
+    }
+    if (r->shorter_count > 0) {
+        return emit_refuse(s, "a trainer made from a plan has one length "
+                              "(right would be --length-buckets none)");
+    }
+    if (spec->config.task == BP_TASK_EMBEDDING) {
+        return emit_refuse(s, "a trainer made from a plan compares no texts with each other");
+    }
+    if (bp_ref_present(r->emit.class_weights)) {
+        return emit_refuse(s, "a trainer made from a plan has no --class-weights");
+    }
+    if (s->spec.distill.top_k > 0) {
+        return emit_refuse(s, "a trainer made from a plan has no teacher");
+    }
+    if (s->set->random_crop > 0 || s->set->random_resized_crop > 0 || s->set->random_flip > 0) {
+        return emit_refuse(s, "a trainer made from a plan crops and flips no images");
+    }
+    if (s->set->group_by_length) {
+        return emit_refuse(s, "a trainer made from a plan has no --group-by-length");
+    }
+    for (uint32_t i = 0; i < r->emit.parameter_count; i++) {
+        if (r->emit.parameters[i].quantised != BP_QUANTISED_NONE && !spec->below.fixed) {
+            return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only "
+                                  "(right would be --below flash:BYTES)");
+        }
+        if (r->emit.parameters[i].master_form == BP_MASTER_FP8) {
+            return emit_refuse(s, "a trainer made from a plan has no weights in fp8");
+        }
+    }
+    const uint64_t bytes = bp_size_add(r->report.arena_bytes, r->report.host.arena_bytes);
+    if (bytes >= BP_TRAINER_ABSENT) {
+        return bp_error_limit(&s->error, BP_ERR_FIT, where,
+                              "a trainer's arena and flash are below 4 GiB", s->set->emit_c,
+                              (int64_t)bytes, BP_LIMIT_BELOW, (int64_t)BP_TRAINER_ABSENT);
+    }
+    return BP_OK;
+}
+
+/* A place as a trainer has it: frozen weights behind the arena's end. */
+static uint32_t emit_offset(const bp_runtime *r, uint64_t place)
+{
+    if (place == BP_OFFSET_ABSENT) {
+        return BP_TRAINER_ABSENT;
+    }
+    const bool fixed = bp_place_space(place) == BP_SPACE_HOST;
+    return (uint32_t)(bp_place_offset(place) + (fixed ? r->report.arena_bytes : 0));
+}
+
+static size_t put_offsets(emitter *e, const bp_linked_op *op, size_t count)
+{
+    uint32_t *row = malloc((count + 1) * sizeof *row);
+    size_t at = 0;
+    for (size_t i = 0; row != NULL && i < count; i++) {
+        row[i] = emit_offset(&e->s->runtime, op->offsets[i]);
+    }
+    at = row != NULL ? pool_put(&e->offsets, row, count) : 0;
+    free(row);
+    return at;
+}
+
+static void put_op(emitter *e, const bp_linked_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_dtype working = bp_kernel_working(info, op->dtypes);
+    const size_t operands = (size_t)op->tuples * info->operand_count;
+    const size_t scalars = (size_t)op->tuples * info->scalar_count;
+    const bool plain = updates_plain(op);
+    e->used[working][plain][op->kernel] = true;
+    fprintf(e->file, "    {&bp_host_%s%s, offsets + %zu, ", info->name,
+            form_ending(op->kernel, working, plain), put_offsets(e, op, operands));
+    fprintf(e->file, "scalars + %zu, ", pool_put(&e->scalars, op->scalars, scalars));
+    fprintf(e->file, "dtypes + %zu, %" PRIu32 ", %" PRIu32 ", %" PRIu32 "},\n",
+            pool_put(&e->dtypes, op->dtypes, operands), op->tuples, info->operand_count,
+            info->scalar_count);
+}
+
+/* The ops are written to a file of their own first: what they refer to stands before them. */
+static void put_ops(emitter *e)
+{
+    for (uint32_t p = 0; p < BP_TRAINER_PROGRAMS; p++) {
+        const bp_linked_program *program = &e->s->runtime.link.programs[kinds[p]];
+        for (uint32_t i = 0; i < program->count; i++) {
+            put_op(e, &program->ops[i]);
+        }
+    }
+}
+
+static void put_declarations(emitter *e)
+{
+    for (uint32_t i = 0; i < 2 * BP_HOST_ELEMENTS; i++) {
+        for (uint32_t k = 0; k < BP_KERNEL_COUNT; k++) {
+            if (e->used[i / 2][i % 2][k]) {
+                fprintf(e->file, "extern const bp_host_kernel bp_host_%s%s;\n",
+                        bp_kernel_describe((bp_kernel)k)->name,
+                        form_ending((bp_kernel)k, (bp_dtype)(i / 2), i % 2 != 0));
+            }
+        }
+    }
+}
+
+static void put_pool(emitter *e, const char *type, const char *name, const pool *p)
+{
+    fprintf(e->file, "\nstatic const %s %s[] = {", type, name);
+    for (size_t i = 0; i < p->used; i++) {
+        uint64_t number = 0;
+        memcpy(&number, p->bytes + i * p->width, p->width); /* a PC has the low bytes first */
+        fprintf(e->file, "%s", i % 8 == 0 ? "\n    " : " ");
+        fprintf(e->file, p->width == 8 ? "UINT64_C(0x%" PRIx64 ")," : "%" PRIu64 "u,", number);
+    }
+    fprintf(e->file, "%s\n};\n", p->used == 0 ? "0" : "");
+}
+
+static void put_range(emitter *e, const bp_buffer *buffer, const char *more, uint32_t bits)
+{
+    fprintf(e->file, "    {%" PRIu32 "u, %" PRIu64 "u",
+            emit_offset(&e->s->runtime, bp_buffer_place(buffer)), buffer->bytes);
+    fprintf(e->file, more, bits);
+    fprintf(e->file, "},\n");
+}
+
+/* Weights that begin as ones, and masters that hold them whole; a remainder of 1 is 0. */
+static uint32_t put_ones(emitter *e)
+{
+    static const uint32_t one[] = {
+        [BP_F32] = 0x3f800000, [BP_BF16] = 0x3f803f80, [BP_F16] = 0x3c003c00};
+    const bp_runtime *r = &e->s->runtime;
+    uint32_t count = 0;
+    fprintf(e->file, "\nstatic const bp_trainer_fill ones[] = {\n");
+    for (uint32_t i = 0; i < r->emit.parameter_count; i++) {
+        const bp_parameter *p = &r->emit.parameters[i];
+        if (p->init == BP_INIT_ONES && !p->fixed) {
+            const bp_buffer *weight = &r->graph.buffers[p->weight];
+            put_range(e, weight, ", 0x%" PRIx32, one[weight->dtype]);
+            count++;
+            if (p->master != BP_NO_BUFFER && p->master_form == BP_MASTER_FP32) {
+                put_range(e, &r->graph.buffers[p->master], ", 0x%" PRIx32, one[BP_F32]);
+                count++;
+            }
+        }
+    }
+    fprintf(e->file, "%s};\n", count == 0 ? "    {0, 0, 0}," : "");
+    return count;
+}
+
+static void put_state(emitter *e)
+{
+    const bp_runtime *r = &e->s->runtime;
+    fprintf(e->file, "\nstatic const bp_trainer_range state[] = {\n");
+    for (uint32_t i = 0; i < bp_runtime_state_count(r); i++) {
+        put_range(e, bp_runtime_state(r, i), "", 0);
+    }
+    fprintf(e->file, "};\n\nconst bp_column plan_columns[PLAN_INPUTS] = {\n");
+    for (uint32_t i = 0; i < r->group.columns; i++) {
+        const bp_column *c = &r->group.column[i];
+        fprintf(e->file, "    {(bp_input_from)%d, (bp_dtype)%d, %" PRIu32 ", %" PRId32 ", NULL},\n",
+                (int)c->from, (int)c->dtype, c->elements, c->fill);
+    }
+    fprintf(e->file, "};\n\nconst bp_state_tensor plan_tensors[PLAN_TENSORS] = {\n");
+    for (uint32_t i = 0; i < bp_runtime_state_count(r); i++) {
+        const bp_state_tensor t = bp_runtime_state_tensor(r, i);
+        fprintf(e->file,
+                "    {\"%s\", (bp_dtype)%d, %" PRIu32 ", {%" PRIu64 ", %" PRIu64 ", %" PRIu64
+                ", %" PRIu64 "}, %" PRIu64 ", %" PRIu32 ", %d},\n",
+                t.name, (int)t.dtype, t.rank, t.shape[0], t.shape[1], t.shape[2], t.shape[3],
+                t.bytes, i, t.weight);
+    }
+    fprintf(e->file, "};\n");
+}
+
+static uint64_t offset_of(const bp_runtime *r, bp_ref ref)
+{
+    return r->graph.buffers[ref.buffer].offset + ref.offset;
+}
+
+/* The public name of a schedule; its own options say the rest. */
+static const char *rate_name(bp_rate rate)
+{
+    static const struct {
+        bp_rate rate;
+        const char *name;
+    } names[] = {{bp_rate_constant, "bp_rate_constant"},
+                 {bp_rate_linear, "bp_rate_linear"},
+                 {bp_rate_cosine, "bp_rate_cosine"},
+                 {bp_rate_cosine_with_restarts, "bp_rate_cosine_with_restarts"},
+                 {bp_rate_polynomial, "bp_rate_polynomial"},
+                 {bp_rate_inverse_sqrt, "bp_rate_inverse_sqrt"},
+                 {bp_rate_warmup_stable_decay, "bp_rate_warmup_stable_decay"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].rate == rate) {
+            return names[i].name;
+        }
+    }
+    return "NULL";
+}
+
+static void put_rate(emitter *e)
+{
+    const bp_spec *spec = &e->s->runtime.spec;
+    const bp_rate_options *o = &spec->rate_options;
+    fprintf(e->file,
+            "    .rate = %s,\n    .rate_options = {%a, %a, %" PRIu64 ", %" PRIu64 ", %" PRIu64
+            ", %a, %a, %a},\n",
+            rate_name(spec->rate),
+            spec->rate != NULL ? o->learning_rate : spec->optimizer_options.learning_rate,
+            o->minimum, o->warmup_steps, o->total_steps, o->decay_steps, o->cycles, o->power,
+            o->timescale);
+}
+
+static void put_plan(emitter *e, uint32_t ones)
+{
+    const bp_runtime *r = &e->s->runtime;
+    uint32_t first = 0;
+    fprintf(e->file, "\nconst bp_trainer_plan plan = {\n    .ops = ops,\n");
+    for (uint32_t p = 0; p < BP_TRAINER_PROGRAMS; p++) {
+        const uint32_t count = r->link.programs[kinds[p]].count;
+        fprintf(e->file,
+                "    .first[%" PRIu32 "] = %" PRIu32 ", .count[%" PRIu32 "] = %" PRIu32 ",\n", p,
+                first, p, count);
+        first += count;
+    }
+    fprintf(
+        e->file,
+        "    .arena_bytes = PLAN_ARENA_BYTES,\n    .frozen = %s,\n    .step = %" PRIu64
+        ",\n    .result = %" PRIu64 ",\n    .control = %" PRIu64
+        ",\n    .batch = PLAN_BATCH,\n    .evaluated = %" PRIu32 ",\n    .inputs = PLAN_INPUTS,\n",
+        r->report.host.arena_bytes > 0 ? "plan_frozen" : "NULL", offset_of(r, r->emit.step),
+        offset_of(r, r->emit.result), offset_of(r, r->emit.control), bp_spec_eval_batch(&r->spec));
+    for (uint32_t i = 0; i < r->compile.input_count; i++) {
+        fprintf(e->file, "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 "},\n", i,
+                r->emit.declared[i].offset, bp_input_elements(&r->compile.input[i]));
+    }
+    fprintf(e->file,
+            "    .ones = ones,\n    .ones_count = %" PRIu32
+            ",\n    .state = state,\n    .state_count = PLAN_TENSORS,\n    .scale = %a,\n"
+            "    .seed = PLAN_SEED,\n",
+            ones, r->spec.scaling.initial);
+    put_rate(e);
+    fprintf(e->file, "};\n");
+}
+
+static void put_tables(emitter *e, const char *ops)
+{
+    fprintf(e->file, "%s#include \"plan.h\"\n\n", emit_c_head);
+    put_declarations(e);
+    put_pool(e, "uint32_t", "offsets", &e->offsets);
+    put_pool(e, "uint64_t", "scalars", &e->scalars);
+    put_pool(e, "uint8_t", "dtypes", &e->dtypes);
+    fprintf(e->file, "\nstatic const bp_trainer_op ops[] = {\n%s};\n", ops);
+    const uint32_t ones = put_ones(e);
+    put_state(e);
+    put_plan(e, ones);
+}
+
+/* Elements of all inputs of a sample. */
+static uint64_t sample_elements(const bp_runtime *r)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < r->group.columns; i++) {
+        elements += r->group.column[i].elements;
+    }
+    return elements;
+}
+
+/* What saving the state takes on this machine; on one of 32 bits it is less. */
+static uint64_t snapshot_scratch(const bp_runtime *r)
+{
+    const uint32_t count = bp_runtime_state_count(r);
+    uint64_t bytes = bp_snapshot_scratch(&(bp_snapshot){.tensor_count = 0});
+    for (uint32_t i = 0; i < count; i++) {
+        const bp_state_tensor t = bp_runtime_state_tensor(r, i);
+        const bp_snapshot one = {.tensors = &t, .tensor_count = 1};
+        bytes += bp_snapshot_scratch(&one) - bp_snapshot_scratch(&(bp_snapshot){.tensor_count = 0});
+    }
+    return bytes;
+}
+
+static void put_header(FILE *file, const session *s)
+{
+    const bp_runtime *r = &s->runtime;
+    const bp_spec *spec = &r->spec;
+    fputs(emit_c_head, file);
+    fprintf(file, EMIT_C_HEADER, r->report.arena_bytes, r->report.state_bytes,
+            r->report.host.arena_bytes, bp_runtime_state_count(r), spec->batch, spec->accumulation,
+            spec->sequence, spec->config.vocabulary, spec->config.classes,
+            (int)data_labels(&spec->config), spec->seed, r->compile.input_count, sample_elements(r),
+            snapshot_scratch(r));
+}
+
+/* Opens DIR/name; NULL with the error said. */
+static FILE *open_file(session *s, const char *name)
+{
+    char path[BP_STORE_PATH_MAX];
+    FILE *file =
+        bp_storage_join(path, s->set->emit_c, name, &s->error) == BP_OK ? fopen(path, "w") : NULL;
+    if (file == NULL && s->error.code == BP_OK) {
+        const bp_status said =
+            bp_error_set(&s->error, BP_ERR_STORE, where, "the file could not be written", path);
+        (void)said;
+    }
+    return file;
+}
+
+static bp_status close_file(session *s, FILE *file)
+{
+    const bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed) {
+        return bp_error_set(&s->error, BP_ERR_STORE, where, "a file could not be written",
+                            s->set->emit_c);
+    }
+    return BP_OK;
+}
+
+static void put_frozen(FILE *file, const unsigned char *bytes, uint64_t count)
+{
+    fprintf(file, "%s#include \"plan.h\"\n\nconst uint64_t plan_frozen[PLAN_FROZEN_BYTES / 8] = {",
+            emit_c_head);
+    for (uint64_t i = 0; i < count; i += sizeof(uint64_t)) {
+        uint64_t number;
+        memcpy(&number, bytes + i, sizeof number);
+        fprintf(file, "%sUINT64_C(0x%" PRIx64 "),", i % 64 == 0 ? "\n    " : " ", number);
+    }
+    fputs("\n};\n", file);
+}
+
+/* Frozen weights as the open run has them: C for a program, bytes for a flash of their own. Those
+ * of an older plan are taken away. */
+static bp_status write_frozen(session *s)
+{
+    static const char *const names[] = {"frozen.c", "frozen.bin"};
+    const uint64_t bytes = s->runtime.report.host.arena_bytes;
+    char path[BP_STORE_PATH_MAX];
+    for (uint32_t i = 0; i < 2; i++) {
+        if (bytes == 0) {
+            BP_TRY(bp_storage_join(path, s->set->emit_c, names[i], &s->error));
+            (void)remove(path);
+            continue;
+        }
+        FILE *file = open_file(s, names[i]);
+        if (file == NULL) {
+            return BP_ERR_STORE;
+        }
+        if (i == 0) {
+            put_frozen(file, s->host_arena.address, bytes);
+        } else {
+            (void)fwrite(s->host_arena.address, 1, (size_t)bytes, file);
+        }
+        BP_TRY(close_file(s, file));
+    }
+    return BP_OK;
+}
+
+/* Their values are those with which a run begins: of the model's files, or drawn. */
+static bp_status draw_frozen(session *s)
+{
+    if (!s->spec.below.fixed) {
+        return BP_OK;
+    }
+    memory_give_back(&s->host); /* the plan is made once more */
+    return session_start(s);
+}
+
+/* What is the same for every plan. */
+static bp_status write_texts(session *s)
+{
+    for (size_t i = 0; emit_c_texts[i].name != NULL; i++) {
+        FILE *file = open_file(s, emit_c_texts[i].name);
+        if (file == NULL) {
+            return BP_ERR_STORE;
+        }
+        fputs(emit_c_texts[i].hash ? emit_c_head_hash : emit_c_head, file);
+        fputs(emit_c_texts[i].text, file);
+        fputs(emit_c_texts[i].more, file);
+        BP_TRY(close_file(s, file));
+    }
+    FILE *file = open_file(s, "plan.h");
+    if (file == NULL) {
+        return BP_ERR_STORE;
+    }
+    put_header(file, s);
+    return close_file(s, file);
+}
+
+static bp_status write_tables(emitter *e)
+{
+    char *ops = NULL;
+    size_t bytes = 0;
+    e->file = open_memstream(&ops, &bytes);
+    if (e->file == NULL) {
+        return bp_error_set(&e->s->error, BP_ERR_FIT, where, "no memory for the tables", NULL);
+    }
+    put_ops(e);
+    bp_status status = close_file(e->s, e->file);
+    if (status == BP_OK) {
+        e->file = open_file(e->s, "plan.c");
+        status = e->file == NULL ? BP_ERR_STORE : BP_OK;
+    }
+    if (status == BP_OK) {
+        put_tables(e, ops);
+        status = close_file(e->s, e->file);
+    }
+    free(ops);
+    return status;
+}
+
+bp_status emit_c_write(session *s)
+{
+    emitter e = {.s = s, .offsets = {.width = 4}, .scalars = {.width = 8}, .dtypes = {.width = 1}};
+    BP_TRY(emit_check(s));
+    BP_TRY(draw_frozen(s));
+    if (s->store->make_directory(s->store, s->set->emit_c) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "mkdir", s->set->emit_c);
+    }
+    const bp_graph_limits *rows = &s->runtime.graph.used;
+    e.offsets.bytes = malloc(((size_t)rows->refs + 1) * 4);
+    e.scalars.bytes = malloc(((size_t)rows->scalars + 1) * 8);
+    e.dtypes.bytes = malloc((size_t)rows->refs + 1);
+    bp_status status = BP_ERR_FIT;
+    if (e.offsets.bytes != NULL && e.scalars.bytes != NULL && e.dtypes.bytes != NULL) {
+        status = write_tables(&e);
+    }
+    if (status == BP_OK) {
+        status = write_texts(s);
+    }
+    if (status == BP_OK) {
+        status = write_frozen(s);
+    }
+    free(e.dtypes.bytes);
+    free(e.scalars.bytes);
+    free(e.offsets.bytes);
+    return bp_error_set(&s->error, status, where, "no memory for the tables", NULL);
+}

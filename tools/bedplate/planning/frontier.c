@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* The curve of time against bytes, and the largest micro-batch. */
+#include "tools/bedplate/planning/frontier.h"
+
+#include "core/plan/schedule.h"
+#include "tools/bedplate/session/counted.h"
+#include "tools/formats/family/family.h"
+
+#define CHUNK_LEAST   64
+#define BATCH_MOST    65536u
+#define PAGE_WIDTH    1120.0
+#define PAGE_HEIGHT   260.0
+#define MARGIN_LEFT   70.0
+#define MARGIN_BOTTOM 40.0
+
+bp_status frontier_find(frontier *f, const bp_fit_request *request, bp_error *error)
+{
+    memory_block memory;
+    bp_fit_request free = *request;
+    free.free_policy = true;
+    free.free_batch = false;
+    free.free_chunk = false;
+    free.budget = 0;
+    f->count = FRONTIER_POINTS;
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(counted_take_fit(&free, &memory, error));
+    bp_status status =
+        bp_fit_curve(&free, memory.address, memory.bytes, f->point, &f->count, error);
+    if (status == BP_OK) {
+        status = bp_fit_gains(&free, memory.address, memory.bytes, f->gain, FRONTIER_GAINS, error);
+    }
+    memory_give_back(&memory);
+    return status;
+}
+
+static void put_grouped(bp_text *text, uint64_t value)
+{
+    char grouped[32];
+    bp_text number;
+    bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
+    bp_text_grouped(&number, value);
+    bp_status fits = bp_text_flush(&number);
+    (void)fits;
+    bp_text_padded(text, grouped, 20, BP_TEXT_RIGHT);
+}
+
+/* Seconds at ten budgets: choosing among what selective:NAMES drops, and among kept sets. */
+static void put_gains(bp_text *text, const frontier *f)
+{
+    bp_text_string(text, "\n       budget of arena     classes, s   kept sets, s      saved, %\n");
+    for (uint32_t i = 0; i < FRONTIER_GAINS; i++) {
+        const bp_fit_gain *gain = &f->gain[i];
+        const double saved = gain->before > 0.0 ? 1.0 - gain->after / gain->before : 0.0;
+        put_grouped(text, gain->budget);
+        bp_text_fixed_padded(text, gain->before, 4, 15);
+        bp_text_fixed_padded(text, gain->after, 4, 15);
+        bp_text_fixed_padded(text, 100.0 * saved, 2, 14);
+        bp_text_char(text, '\n');
+    }
+}
+
+void frontier_put_table(bp_text *text, const frontier *f)
+{
+    double fastest = f->point[f->count - 1].seconds;
+    bp_text_string(text, "         arena bytes    s a step  times the fastest  checkpointing\n");
+    for (uint32_t i = 0; i < f->count; i++) {
+        put_grouped(text, f->point[i].arena_bytes);
+        bp_text_fixed_padded(text, f->point[i].seconds, 4, 12);
+        bp_text_fixed_padded(text, f->point[i].seconds / fastest, 3, 19);
+        bp_text_string(text, "  ");
+        bp_text_string(text, bp_policy_name(f->point[i].kind));
+        bp_text_char(text, '\n');
+    }
+    put_gains(text, f);
+}
+
+static void json_gains(output *out, const frontier *f)
+{
+    json_list(out, "frontier_gains");
+    for (uint32_t i = 0; i < FRONTIER_GAINS; i++) {
+        json_item(out);
+        json_count(out, "budget_bytes", f->gain[i].budget);
+        json_real(out, "seconds_classes", f->gain[i].before, 6);
+        json_real(out, "seconds_sets", f->gain[i].after, 6);
+        json_close(out);
+    }
+    json_list_end(out);
+}
+
+void frontier_json(output *out, const frontier *f)
+{
+    json_list(out, "frontier");
+    for (uint32_t i = 0; i < f->count; i++) {
+        json_item(out);
+        json_count(out, "arena_bytes", f->point[i].arena_bytes);
+        json_real(out, "seconds", f->point[i].seconds, 6);
+        json_text(out, "policy", bp_policy_name(f->point[i].kind));
+        json_close(out);
+    }
+    json_list_end(out);
+    json_gains(out, f);
+}
+
+/* Where a point lies in the drawing. */
+typedef struct spot {
+    double x;
+    double y;
+} spot;
+
+static spot frontier_place(const frontier *f, const bp_fit_point *p)
+{
+    const bp_fit_point *last = &f->point[f->count - 1];
+    double wide = (double)p->arena_bytes / (double)last->arena_bytes;
+    double high = p->seconds / f->point[0].seconds;
+    return (spot){MARGIN_LEFT + (PAGE_WIDTH - 2 * MARGIN_LEFT) * wide,
+                  PAGE_HEIGHT - MARGIN_BOTTOM - (PAGE_HEIGHT - 2 * MARGIN_BOTTOM) * high};
+}
+
+static void frontier_put_pair(bp_text *text, const char *between, spot at)
+{
+    bp_text_fixed(text, at.x, 1);
+    bp_text_string(text, between);
+    bp_text_fixed(text, at.y, 1);
+}
+
+static void put_point(bp_text *text, const frontier *f, const bp_fit_point *p)
+{
+    bp_text_string(text, "<g><title>");
+    bp_text_bytes_human(text, p->arena_bytes);
+    bp_text_string(text, ", ");
+    bp_text_general(text, p->seconds, 4);
+    bp_text_string(text, " s a step, ");
+    bp_text_html(text, bp_policy_name(p->kind));
+    bp_text_string(text, "</title><circle r=\"4\" fill=\"#0072b2\" cx=\"");
+    frontier_put_pair(text, "\" cy=\"", frontier_place(f, p));
+    bp_text_string(text, "\"/></g>\n");
+}
+
+static void put_labels(bp_text *text, const frontier *f)
+{
+    for (uint32_t i = 0; i<f->count; i += f->count> 1 ? f->count - 1 : 1) {
+        spot at = frontier_place(f, &f->point[i]);
+        bp_text_string(text, "<text class=\"tm\" x=\"");
+        bp_text_fixed(text, at.x, 1);
+        bp_text_string(text, "\" y=\"");
+        bp_text_fixed(text, PAGE_HEIGHT - 18.0, 1);
+        bp_text_string(text, "\">");
+        bp_text_bytes_human(text, f->point[i].arena_bytes);
+        bp_text_string(text, "</text>\n<text class=\"te\" x=\"");
+        frontier_put_pair(text, "\" y=\"", (spot){MARGIN_LEFT - 6.0, at.y + 4.0});
+        bp_text_string(text, "\">");
+        bp_text_general(text, f->point[i].seconds, 4);
+        bp_text_string(text, " s</text>\n");
+    }
+}
+
+void frontier_page(bp_text *text, const frontier *f)
+{
+    const spot origin = {MARGIN_LEFT, PAGE_HEIGHT - MARGIN_BOTTOM};
+    bp_text_string(text, "<h2>Estimated time of a step against the size of the arena</h2>\n"
+                         "<svg viewBox=\"0 0 ");
+    frontier_put_pair(text, " ", (spot){PAGE_WIDTH, PAGE_HEIGHT});
+    bp_text_string(text, "\">\n<path class=\"g\" fill=\"none\" d=\"M");
+    frontier_put_pair(text, " ", (spot){MARGIN_LEFT, 20.0});
+    bp_text_string(text, "L");
+    frontier_put_pair(text, " ", origin);
+    bp_text_string(text, "L");
+    frontier_put_pair(text, " ", (spot){PAGE_WIDTH - 20.0, origin.y});
+    bp_text_string(text, "\"/>\n<path fill=\"none\" stroke=\"#0072b2\" stroke-width=\"2\" d=\"");
+    for (uint32_t i = 0; i < f->count; i++) {
+        bp_text_char(text, i == 0 ? 'M' : 'L');
+        frontier_put_pair(text, " ", frontier_place(f, &f->point[i]));
+    }
+    bp_text_string(text, "\"/>\n");
+    put_labels(text, f);
+    for (uint32_t i = 0; i < f->count; i++) {
+        put_point(text, f, &f->point[i]);
+    }
+    bp_text_string(text, "</svg>\n");
+}
+
+/* No more sequences than could have their embeddings in the budget, nor than ids can be counted. */
+static uint32_t most_batch(const bp_fit_request *request)
+{
+    const bp_spec *spec = &request->spec;
+    uint64_t row = (uint64_t)bp_family_count(&spec->config, BP_ROLE_WIDTH) * sizeof(float);
+    uint64_t most = request->budget / (row * spec->sequence) + 1;
+    uint64_t counted = INT32_MAX / ((uint64_t)spec->sequence * spec->accumulation);
+    most = most < counted ? most : counted;
+    return most < BATCH_MOST ? (uint32_t)most : BATCH_MOST;
+}
+
+bp_status frontier_largest_batch(const bp_fit_request *request, uint32_t *batch, bp_error *error)
+{
+    memory_block memory;
+    bp_fit_request free = *request;
+    uint32_t most = most_batch(request);
+    BP_TRY(bp_spec_check(&request->spec, error));
+    free.spec.batch = most;
+    if (request->free_chunk) {
+        uint64_t rows = (uint64_t)most * free.spec.sequence;
+        free.spec.loss_rows = rows < CHUNK_LEAST ? (uint32_t)rows : CHUNK_LEAST;
+    }
+    free.free_batch = false;
+    free.free_chunk = false;
+    BP_TRY(counted_take_fit(&free, &memory, error));
+    bp_status status =
+        bp_fit_largest_batch(&free, most, memory.address, memory.bytes, batch, error);
+    memory_give_back(&memory);
+    return status;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* Choosing lengths of programs, and telling of them. */
+#include "tools/bedplate/planning/lengths_choice.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/lengths.h"
+#include "tools/bedplate/planning/lengths_cut.h"
+
+static const char where[] = "bedplate", option[] = "--length-buckets";
+
+#define BUCKETS_USUAL 4
+#define BUCKETS_MOST  (BP_LENGTHS_MAX + 1)
+#define LOOKED_AT     16384 /* samples; of more, so many at even distances */
+
+typedef char buckets_fit[BUCKETS_MOST <= LENGTHS_CUT_BUCKETS ? 1 : -1];
+
+/* What a value asks for. */
+typedef struct lengths_asked {
+    uint32_t buckets; /* chosen by us; 0: those listed */
+    uint32_t count;
+    uint32_t length[BUCKETS_MOST];
+    bool automatic;
+} lengths_asked;
+
+static bool lengths_read_number(const char **text, uint32_t *value)
+{
+    char *end;
+    const unsigned long number = strtoul(*text, &end, 10);
+    const bool digits = **text >= '0' && **text <= '9';
+    *value = (uint32_t)number;
+    *text = end;
+    return digits && number > 0 && number <= 1u << 24;
+}
+
+/* One number up to BUCKETS_MOST is how many, another is a length. */
+static bool lengths_read_list(const char *text, lengths_asked *to)
+{
+    for (;;) {
+        uint32_t value = 0;
+        if (to->count == BUCKETS_MOST || !lengths_read_number(&text, &value) ||
+            (to->count > 0 && value <= to->length[to->count - 1])) {
+            return false;
+        }
+        to->length[to->count++] = value;
+        if (*text == '\0') {
+            break;
+        }
+        if (*text++ != ',') {
+            return false;
+        }
+    }
+    if (to->count == 1 && to->length[0] <= BUCKETS_MOST) {
+        to->buckets = to->length[0];
+        to->count = 0;
+    }
+    return true;
+}
+
+static bool lengths_read(const char *text, lengths_asked *to)
+{
+    *to = (lengths_asked){.automatic = strcmp(text, "auto") == 0};
+    if (to->automatic) {
+        to->buckets = BUCKETS_USUAL;
+        return true;
+    }
+    return strcmp(text, "none") == 0 || lengths_read_list(text, to);
+}
+
+/* Lengths that are compared: multiples of `unit`, the last of them the whole sequence. */
+typedef struct lengths_cuts {
+    uint32_t unit;
+    uint32_t count;
+    double share[LENGTHS_CUTS + 1]; /* of micro-batches that length number i holds; share[0] is 0 */
+} lengths_cuts;
+
+static lengths_cuts lengths_cuts_of(uint32_t sequence)
+{
+    const uint32_t unit = 8 * (uint32_t)bp_size_ceil_div(sequence, 8 * LENGTHS_CUTS);
+    return (lengths_cuts){.unit = unit, .count = (uint32_t)bp_size_ceil_div(sequence, unit)};
+}
+
+static uint32_t cut_length(const lengths_cuts *cuts, uint32_t i, uint32_t sequence)
+{
+    return i < cuts->count ? i * cuts->unit : sequence;
+}
+
+/* How many samples there are of each length, then which share of micro-batches is no longer. */
+static bp_status cuts_count(const bp_feed *feed, uint32_t samples, lengths_cuts *cuts)
+{
+    const uint64_t looked = feed->windows < LOOKED_AT ? feed->windows : LOOKED_AT;
+    for (uint64_t i = 0; i < looked; i++) {
+        uint32_t tokens = 0;
+        BP_TRY(bp_feed_length(feed, i * feed->windows / looked, &tokens));
+        const uint32_t at = (uint32_t)bp_size_ceil_div(tokens, cuts->unit);
+        cuts->share[at > 0 ? at : 1] += 1.0;
+    }
+    double below = 0.0;
+    for (uint32_t i = 1; i <= cuts->count; i++) {
+        below += cuts->share[i];
+        cuts->share[i] = pow(below / (double)looked, (double)samples);
+    }
+    return BP_OK;
+}
+
+static void lengths_choose(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
+{
+    uint32_t chosen[LENGTHS_CUT_BUCKETS];
+    spec->length_count = lengths_cut(cuts->share, cuts->count, buckets, chosen);
+    for (uint32_t i = 0; i < spec->length_count; i++) {
+        spec->lengths[i] = cut_length(cuts, chosen[i], spec->sequence);
+    }
+}
+
+/* Without data: at even distances. */
+static void lengths_spread(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
+{
+    for (uint32_t k = 1; k < buckets; k++) {
+        const uint32_t i = (uint32_t)bp_size_ceil_div((uint64_t)k * cuts->count, buckets);
+        const uint32_t before = spec->length_count > 0 ? spec->lengths[spec->length_count - 1] : 0;
+        if (i * cuts->unit > before && i < cuts->count) {
+            spec->lengths[spec->length_count++] = i * cuts->unit;
+        }
+    }
+}
+
+static bp_status lengths_take_list(session *s, const lengths_asked *asked)
+{
+    bp_spec *spec = &s->spec;
+    const uint32_t last = asked->length[asked->count - 1];
+    if (last > spec->sequence) {
+        return bp_error_limit(&s->error, BP_ERR_USAGE, where,
+                              "a length is beyond the longest sequence", option, last,
+                              BP_LIMIT_MOST, spec->sequence);
+    }
+    spec->length_count = asked->count - (last == spec->sequence ? 1 : 0);
+    if (spec->length_count > BP_LENGTHS_MAX) {
+        return bp_error_limit(&s->error, BP_ERR_USAGE, where, "there are too many lengths", option,
+                              spec->length_count, BP_LIMIT_MOST, BP_LENGTHS_MAX);
+    }
+    memcpy(spec->lengths, asked->length, spec->length_count * sizeof spec->lengths[0]);
+    return BP_OK;
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), tail = strlen(ending);
+    return length >= tail && strcmp(name + length - tail, ending) == 0;
+}
+
+/* Whether the files named hold rows, as far as their names tell. */
+static bool lengths_named_rows(const settings *set)
+{
+    static const char *const formats[] = {"jsonl", "json", "tsv", "csv"};
+    bool rows = false;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        rows = rows || strcmp(set->data_format, formats[i]) == 0 ||
+               (set->data.count > 0 && ends_with(set->data.item[0], formats[i]));
+    }
+    return rows;
+}
+
+/* Whether samples are padded: texts of their own, not windows of a stream. Without a feed: whether
+ * the task's are, or the data's format says so. */
+static bool lengths_pad(const session *s, const bp_feed *feed)
+{
+    const bp_spec *spec = &s->spec;
+    if (spec->config.vocabulary == 0 || spec->sequence < 2) {
+        return false;
+    }
+    if (feed != NULL) {
+        return feed->source->examples > 0;
+    }
+    return spec->config.task >= BP_TASK_CLASSES || lengths_named_rows(s->set);
+}
+
+bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
+{
+    lengths_asked asked;
+    bp_spec settled = s->spec;
+    s->spec.length_count = 0;
+    if (!lengths_read(s->set->length_buckets, &asked)) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the value is not understood (right would be auto, none, how many from "
+                            "1 to 8, or lengths in rising order such as 32,64,96)",
+                            option);
+    }
+    if (asked.count > 0) {
+        return lengths_take_list(s, &asked);
+    }
+    settled.loss_rows = settled.loss_rows > 0 ? settled.loss_rows : bp_spec_loss_rows(&settled);
+    const bool one = s->spec.below.checkpoints > 0; /* whose slots are of one length */
+    if (asked.buckets < 2 || one || !lengths_pad(s, feed)) {
+        return BP_OK;
+    }
+    s->one_length = bp_lengths_refused(&settled);
+    if (s->one_length != NULL) {
+        return BP_OK;
+    }
+    static lengths_cuts cuts; /* some kilobytes */
+    cuts = lengths_cuts_of(s->spec.sequence);
+    if (feed == NULL) {
+        lengths_spread(&s->spec, &cuts, asked.buckets);
+        return BP_OK;
+    }
+    BP_TRY(cuts_count(feed, samples, &cuts));
+    lengths_choose(&s->spec, &cuts, asked.buckets);
+    return BP_OK;
+}
+
+/* "32, 64, 96, 128" */
+static void lengths_put_list(bp_text *text, const bp_runtime *runtime)
+{
+    for (uint32_t i = 0; i < bp_runtime_lengths(runtime); i++) {
+        bp_text_string(text, i > 0 ? ", " : "");
+        bp_text_u64(text, bp_runtime_length(runtime, i).sequence);
+    }
+}
+
+static const char *lengths_left_out(const session *s)
+{
+    return s->runtime.left_out != NULL ? s->runtime.left_out : s->one_length;
+}
+
+void lengths_put(bp_text *text, const session *s)
+{
+    if (bp_runtime_lengths(&s->runtime) > 1) {
+        bp_text_string(text, "lengths     programs for ");
+        lengths_put_list(text, &s->runtime);
+        bp_text_string(text, " tokens, in one arena\n");
+    }
+    if (lengths_left_out(s) != NULL) {
+        bp_text_string(text, "lengths     not as many as could be: ");
+        bp_text_string(text, lengths_left_out(s));
+        bp_text_char(text, '\n');
+    }
+}
+
+void lengths_json(output *out, const session *s)
+{
+    bp_text_string(&out->text, ", \"length_buckets\": [");
+    lengths_put_list(&out->text, &s->runtime);
+    bp_text_char(&out->text, ']');
+    if (lengths_left_out(s) != NULL) {
+        json_text(out, "length_buckets_left_out", lengths_left_out(s));
+    }
+}
+
+void lengths_json_runs(output *out, const bp_runtime *runtime)
+{
+    json_list(out, "length_buckets");
+    for (uint32_t i = 0; i < bp_runtime_lengths(runtime); i++) {
+        const bp_length length = bp_runtime_length(runtime, i);
+        json_item(out);
+        json_count(out, "length", length.sequence);
+        if (runtime->spec.optimizer != NULL) {
+            json_count(out, "micro_batches", length.micros);
+        }
+        json_count(out, "eval_batches", length.evaluations);
+        json_close(out);
+    }
+    json_list_end(out);
+}
+
+void lengths_put_runs(bp_text *text, const bp_runtime *runtime)
+{
+    if (bp_runtime_lengths(runtime) == 1) {
+        return;
+    }
+    bp_text_string(text, "\nmicro-batches of     ");
+    for (uint32_t i = 0; i < bp_runtime_lengths(runtime); i++) {
+        const bp_length length = bp_runtime_length(runtime, i);
+        bp_text_string(text, i > 0 ? ", " : "");
+        bp_text_u64(text, length.sequence);
+        bp_text_string(text, " tokens: ");
+        bp_text_u64(text, length.micros);
+    }
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs and maps for reading. */
+#include "tools/bedplate/planning/listing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena/map.h"
+#include "core/ir/cost.h"
+
+static void put_operand(bp_text *out, const bp_graph *graph, const bp_operand_info *info,
+                        bp_ref ref, const bp_extent *extent)
+{
+    static const char *const access[] = {"?", "r", "w", "rw", "s"};
+    bp_text_string(out, "\n        ");
+    bp_text_padded(out, access[extent->access], 3, BP_TEXT_LEFT);
+    bp_text_string(out, info->name);
+    bp_text_string(out, " = ");
+    if (!bp_ref_present(ref)) {
+        bp_text_string(out, "-");
+        return;
+    }
+    const bp_buffer *buffer = &graph->buffers[ref.buffer];
+    size_t element = bp_operand_element_bytes(info->type, ref.dtype);
+    bp_text_string(out, bp_graph_name(graph, ref.buffer));
+    bp_text_string(out, " @");
+    if (buffer->space != BP_SPACE_DEVICE) {
+        bp_text_string(out, bp_space_name(buffer->space));
+        bp_text_char(out, ':');
+    }
+    bp_text_string(out, "0x");
+    bp_text_hex(out, buffer->offset + ref.offset, 8);
+    bp_text_char(out, ' ');
+    bp_text_u64(out, info->workspace ? buffer->bytes : bp_extent_bytes(extent, element));
+    bp_text_string(out, " bytes");
+}
+
+static void put_scalar(bp_text *out, const bp_scalar_info *info, bp_scalar scalar)
+{
+    bp_text_char(out, ' ');
+    bp_text_string(out, info->name);
+    bp_text_char(out, '=');
+    if (info->real) {
+        bp_text_general(out, scalar.real, 9);
+    } else {
+        bp_text_i64(out, scalar.integer);
+    }
+}
+
+static void put_tuple(bp_text *out, const bp_graph *graph, const bp_op *op, uint32_t tuple)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_ref *refs = graph->refs + op->operand + (size_t)tuple * info->operand_count;
+    const bp_scalar *scalars = graph->scalars + op->scalar + (size_t)tuple * info->scalar_count;
+    bp_extent extents[BP_OPERANDS_MAX];
+    info->extents(scalars, extents);
+    for (uint32_t s = 0; s < info->scalar_count; s++) {
+        put_scalar(out, &info->scalar[s], scalars[s]);
+    }
+    for (uint32_t o = 0; o < info->operand_count; o++) {
+        put_operand(out, graph, &info->operand[o], refs[o], &extents[o]);
+    }
+}
+
+static void put_op(bp_text *out, const bp_runtime *runtime, uint32_t index)
+{
+    const bp_graph *graph = &runtime->graph;
+    const bp_op *op = &graph->ops[index];
+    bp_text_u64_padded(out, index, 5);
+    bp_text_string(out, "  ");
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    bp_text_string(out, info->name);
+    if (info->engine != BP_ENGINE_COMPUTE) {
+        bp_text_string(out, " [");
+        bp_text_string(out, bp_engine_name(info->engine));
+        bp_text_char(out, ']');
+    }
+    if (op->tuples > 1) {
+        bp_text_string(out, " x ");
+        bp_text_u64(out, op->tuples);
+    }
+    for (uint32_t tuple = 0; tuple < op->tuples; tuple++) {
+        if (tuple > 0) {
+            bp_text_string(out, "\n      ");
+        }
+        put_tuple(out, graph, op, tuple);
+    }
+    bp_text_char(out, '\n');
+}
+
+/* What a program moves beside computing, if it does. */
+static void put_moved(bp_text *out, double bytes, const char *how)
+{
+    if (bytes > 0.0) {
+        bp_text_string(out, ", ");
+        bp_text_grouped(out, (uint64_t)bytes);
+        bp_text_string(out, how);
+    }
+}
+
+void listing_put(bp_text *out, const bp_runtime *runtime)
+{
+    const bp_graph *graph = &runtime->graph;
+    for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
+        if (graph->program_count[program] == 0) {
+            continue;
+        }
+        bp_text_string(out, "program ");
+        bp_text_string(out, bp_program_name((bp_program_kind)program));
+        bp_text_string(out, ": ");
+        bp_text_u64(out, graph->program_count[program]);
+        bp_text_string(out, " ops");
+        bp_cost cost = bp_cost_total(graph, (bp_program_kind)program);
+        put_moved(out, cost.flops, " flops of products");
+        put_moved(out, cost.bytes, " bytes of operands");
+        put_moved(out, cost.copy_bytes, " bytes copied");
+        put_moved(out, cost.fabric_bytes, " bytes from other ranks");
+        bp_text_char(out, '\n');
+        for (uint32_t i = 0; i < graph->program_count[program]; i++) {
+            put_op(out, runtime, graph->program_first[program] + i);
+        }
+        bp_text_char(out, '\n');
+    }
+}
+
+/* Colours that most people can tell apart (Okabe and Ito, 2008) and two greys. */
+static const char *const colours[BP_CLASS_COUNT] = {
+    [BP_CLASS_WEIGHTS] = "#0072b2",    [BP_CLASS_MASTER] = "#56b4e9",
+    [BP_CLASS_OPTIMIZER] = "#009e73",  [BP_CLASS_GRADIENTS] = "#d55e00",
+    [BP_CLASS_CHECKPOINT] = "#cc79a7", [BP_CLASS_TAPE] = "#e69f00",
+    [BP_CLASS_WORKSPACE] = "#999999",  [BP_CLASS_IO] = "#555555"};
+
+typedef struct map_tables {
+    bp_map_class classes[BP_CLASS_COUNT];
+    bp_map_buffer *buffers;
+    const char **op_names;
+    void *scratch;
+    size_t scratch_bytes;
+} map_tables;
+
+static bp_plan_report map_report(const bp_report *report, bp_space space)
+{
+    const bool host = space == BP_SPACE_HOST;
+    const uint64_t bytes = host ? report->host.arena_bytes : report->arena_bytes;
+    const uint64_t least = host ? report->host.lower_bound_bytes : report->lower_bound_bytes;
+    return (bp_plan_report){.bytes = bytes,
+                            .lower_bound = least,
+                            .waste = bytes - least,
+                            .peak_time = host ? report->host.peak_op : report->peak_op,
+                            .optimal = host ? report->host.optimal : report->optimal,
+                            .fits = true,
+                            .method = "greedy"};
+}
+
+static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime, bp_space space)
+{
+    const bp_graph *graph = &runtime->graph;
+    for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+        tables->classes[c] = (bp_map_class){bp_class_name((bp_class)c), colours[c]};
+    }
+    map->buffer_count = 0;
+    for (uint32_t i = BP_NO_BUFFER + 1; i < graph->used.buffers; i++) {
+        const bp_buffer *buffer = &graph->buffers[i];
+        if (buffer->space != space || buffer->lower == buffer->upper) {
+            continue; /* what is read where it was kept lives never */
+        }
+        tables->buffers[map->buffer_count++] =
+            (bp_map_buffer){bp_graph_name(graph, i),
+                            (uint32_t)buffer->class_of,
+                            {buffer->bytes, buffer->lower, buffer->upper, buffer->offset}};
+    }
+    for (uint32_t i = 0; i < graph->used.ops; i++) {
+        tables->op_names[i] = bp_kernel_describe(graph->ops[i].kernel)->name;
+    }
+    map->classes = tables->classes;
+    map->buffers = tables->buffers;
+    map->op_names = tables->op_names;
+    map->class_count = BP_CLASS_COUNT;
+    map->op_count = graph->used.ops;
+    map->unit = "parameter";
+    map->units = runtime->report.parameters;
+    map->alignment = bp_graph_alignment(graph);
+    map->report = map_report(&runtime->report, space);
+}
+
+typedef bp_status (*map_form)(const bp_map *map, void *scratch, size_t bytes, bp_text *out);
+
+static bp_status put_map(bp_text *out, const bp_runtime *runtime, bp_space space,
+                         const bp_map *start, map_form form)
+{
+    const bp_graph *graph = &runtime->graph;
+    bp_map map = *start;
+    map_tables tables = {.scratch_bytes = bp_map_scratch(graph->used.buffers, BP_CLASS_COUNT)};
+    tables.buffers = malloc((graph->used.buffers + 1u) * sizeof *tables.buffers);
+    tables.op_names = malloc((graph->used.ops + 1u) * sizeof *tables.op_names);
+    tables.scratch = malloc(tables.scratch_bytes);
+    bp_status status = BP_ERR_FIT;
+    if (tables.buffers != NULL && tables.op_names != NULL && tables.scratch != NULL) {
+        fill_map(&map, &tables, runtime, space);
+        status = form(&map, tables.scratch, tables.scratch_bytes, out);
+    }
+    free(tables.scratch);
+    free(tables.op_names);
+    free(tables.buffers);
+    return status;
+}
+
+bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title, bool json)
+{
+    const bp_map map = {.title = title};
+    const map_form form = json ? bp_map_json : bp_map_text;
+    BP_TRY(put_map(out, runtime, BP_SPACE_DEVICE, &map, form));
+    if (runtime->report.host.arena_bytes == 0) {
+        return BP_OK;
+    }
+    const bp_map host = {.title = "host arena"};
+    bp_text_string(out, json ? "" : "\n");
+    return put_map(out, runtime, BP_SPACE_HOST, &host, form);
+}
+
+/* What the page shows beside the device arena. */
+typedef struct page_more {
+    const bp_runtime *runtime;
+    const frontier *curve;
+    bp_status status; /* of the host arena's map */
+} page_more;
+
+static void put_more(bp_text *out, const void *user)
+{
+    page_more *more = (page_more *)(uintptr_t)user;
+    if (more->curve != NULL) {
+        frontier_page(out, more->curve);
+    }
+    if (more->runtime->report.host.arena_bytes > 0) {
+        const bp_map host = {.title = "host arena"};
+        bp_text_string(out, "<h2>host arena</h2>\n<pre>\n");
+        more->status = put_map(out, more->runtime, BP_SPACE_HOST, &host, bp_map_text);
+        bp_text_string(out, "</pre>\n");
+    }
+}
+
+bp_status listing_page(bp_text *out, const bp_runtime *runtime, const char *title,
+                       const frontier *curve)
+{
+    page_more more = {.runtime = runtime, .curve = curve};
+    const bp_map map = {.title = title, .section = put_more, .section_user = &more};
+    bp_status status = put_map(out, runtime, BP_SPACE_DEVICE, &map, bp_map_html);
+    return status == BP_OK ? more.status : status;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether gradient release saves what it is for. Clipping makes backward run twice, and the tape
+ * then waits for the second time while the first forms a stage's gradients: where one tensor is
+ * most of the model, that can take more bytes than all gradients. */
+#ifndef BP_BEDPLATE_RELEASE_COST_H
+#define BP_BEDPLATE_RELEASE_COST_H
+
+#include "arena/text.h"
+#include "core/plan/spec.h"
+#include "tools/bedplate/app/output.h"
+
+typedef struct release_cost {
+    bool known; /* gradients are released, and the other forms have been planned */
+    bool enlarges;
+    uint64_t arena_bytes; /* of the spec as it is */
+    uint64_t without;     /* of the same spec without gradient release */
+    uint64_t previous;    /* of the same with previous-norm; 0: it is that, or cannot be */
+} release_cost;
+
+/* Plans the spec, whose arena is `arena_bytes`, again in the forms that it is compared with. Does
+ * nothing where gradients are not released. */
+bp_status release_cost_find(const bp_spec *spec, uint64_t arena_bytes, release_cost *cost,
+                            bp_error *error) BP_MUST_CHECK;
+
+/* "N bytes more than without it (M bytes; with --gradient-release previous-norm L)", where the
+ * arena is enlarged. */
+void release_cost_put(bp_text *text, const release_cost *cost);
+
+/* Members "enlarges", "arena_bytes_without" and, where it can be, "arena_bytes_previous_norm". */
+void release_cost_json(output *out, const release_cost *cost);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* One plan after the other, each in memory that is given back at once. */
+#include "tools/bedplate/planning/shard_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/bedplate/session/counted.h"
+
+static const char where[] = "ranks";
+
+/* Two numbers, the second as the first where it is not given. */
+static bp_status read_pair(const char *text, const char *name, double least, double pair[2],
+                           bp_error *error)
+{
+    const char *next = text;
+    for (int i = 0; i < 2; i++) {
+        char *end = NULL;
+        pair[i] = strtod(next, &end);
+        const bool last = *end == '\0';
+        if (end == next || !(pair[i] >= least && pair[i] < 1e30) || (!last && *end != ',') ||
+            (i == 1 && !last)) {
+            return bp_error_set(error, BP_ERR_USAGE, where,
+                                "has to be one number, or two with a comma: inside a host, between "
+                                "hosts",
+                                name);
+        }
+        pair[1] = pair[i];
+        if (last) {
+            return BP_OK;
+        }
+        next = end + 1;
+    }
+    return BP_OK;
+}
+
+static bp_sharing sharing_of(const char *word)
+{
+    bp_sharing sharing = BP_SHARING_NONE;
+    while (sharing < BP_SHARINGS && strcmp(word, bp_sharing_name(sharing)) != 0) {
+        sharing++;
+    }
+    return sharing < BP_SHARINGS ? sharing : BP_SHARING_NONE;
+}
+
+bool shard_automatic(const settings *set)
+{
+    return set->shard != NULL && strcmp(set->shard, "auto") == 0;
+}
+
+void shard_settle(const settings *set, bp_spec *spec)
+{
+    spec->sharing = set->shard != NULL ? sharing_of(set->shard) : BP_SHARING_NONE;
+    spec->gather_ahead = (uint32_t)set->shard_ahead;
+    spec->bucket_bytes = set->bucket_mb << 20;
+    spec->ranks = set->ranks_asked > 0 ? (uint32_t)set->ranks_asked : spec->ranks;
+}
+
+bp_status shard_plan_links(const settings *set, shard_plan *plan, bp_error *error)
+{
+    const uint64_t ranks = plan->ranks;
+    const uint64_t asked = set->ranks_per_host > 0 ? set->ranks_per_host : ranks;
+    const uint64_t host = asked < ranks ? asked : ranks;
+    double bandwidth[2], latency[2];
+    if ((ranks & (ranks - 1)) != 0) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "the number of ranks is a power of two: it divides the lanes of a step",
+                            "--ranks");
+    }
+    if (ranks % host != 0) {
+        return bp_error_numbers(error, BP_ERR_USAGE, where,
+                                "every host has as many ranks as the others: the number divides "
+                                "that of all ranks",
+                                "--ranks-per-host", (int64_t)host, (int64_t)ranks);
+    }
+    BP_TRY(read_pair(set->bandwidth, "--bandwidth", 1.0, bandwidth, error));
+    BP_TRY(read_pair(set->latency, "--latency", 0.0, latency, error));
+    plan->host = (uint32_t)host;
+    plan->link[SHARD_INSIDE] = (shard_link){host - 1, 0.0, bandwidth[0], latency[0]};
+    plan->link[SHARD_BETWEEN] = (shard_link){ranks - host, 0.0, bandwidth[1], latency[1]};
+    return BP_OK;
+}
+
+/* Bytes of the parts of tensors that this rank has. */
+static uint64_t owned_bytes(const bp_graph *graph)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        bytes += graph->buffers[i].part.whole > 0 ? graph->buffers[i].bytes : 0;
+    }
+    return bytes;
+}
+
+static double sent_bytes(const bp_runtime *runtime)
+{
+    shard_plan of = {.link = {{.bandwidth = 1.0}, {.bandwidth = 1.0}}};
+    shard_wire_count(runtime, &of);
+    return of.sent;
+}
+
+static void note_rank(const bp_runtime *runtime, shard_rank *to)
+{
+    to->arena_bytes = runtime->report.arena_bytes;
+    to->owned_bytes = owned_bytes(&runtime->graph);
+    to->sent_bytes = sent_bytes(runtime);
+    memcpy(to->class_most, runtime->report.class_most, sizeof to->class_most);
+}
+
+static bp_status plan_rank(const session *s, uint32_t rank, shard_rank *to, bp_error *error)
+{
+    static bp_runtime runtime; /* large */
+    bp_spec spec = s->runtime.spec;
+    memory_block memory = {0};
+    spec.rank = rank;
+    bp_status status = counted_take(&runtime, &spec, 0, &memory, error);
+    if (status == BP_OK) {
+        status = bp_runtime_plan_counted(&runtime, memory.address, memory.bytes);
+        note_rank(&runtime, to);
+        memory_give_back(&memory);
+    }
+    if (status != BP_OK && error->code == BP_OK) {
+        *error = runtime.error;
+    }
+    return status;
+}
+
+bp_status shard_plan_find(session *s, shard_plan *plan)
+{
+    const uint32_t ranks = s->spec.ranks;
+    *plan = (shard_plan){.ranks = s->set->ranks_asked > 0 ? ranks : 0};
+    if (plan->ranks == 0) {
+        return BP_OK;
+    }
+    BP_TRY(shard_plan_links(s->set, plan, &s->error));
+    plan->rank = calloc(ranks, sizeof *plan->rank);
+    if (plan->rank == NULL) {
+        return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the plans of all ranks",
+                            "--ranks");
+    }
+    shard_wire_count(&s->runtime, plan);
+    shard_wire_time(&s->runtime, plan);
+    note_rank(&s->runtime, &plan->rank[0]);
+    for (uint32_t rank = 1; rank < ranks; rank++) {
+        plan->rank[rank] = plan->rank[0];
+        if (s->runtime.emit.shards.ranks > 0) {
+            BP_TRY(plan_rank(s, rank, &plan->rank[rank], &s->error));
+        }
+    }
+    return BP_OK;
+}
+
+void shard_plan_end(shard_plan *plan)
+{
+    free(plan->rank);
+    plan->rank = NULL;
+}
+
+/* The ranks of the smallest and of the largest arena. */
+static void find_extremes(const shard_plan *plan, uint64_t *least, uint64_t *most)
+{
+    *least = *most = plan->rank[0].arena_bytes;
+    for (uint32_t i = 1; i < plan->ranks; i++) {
+        const uint64_t bytes = plan->rank[i].arena_bytes;
+        *least = bytes < *least ? bytes : *least;
+        *most = bytes > *most ? bytes : *most;
+    }
+}
+
+static void json_ranges(output *out, const session *s, uint32_t rank)
+{
+    const bp_emit *emit = &s->runtime.emit;
+    json_list(out, "ranges");
+    for (uint32_t i = 0; i < emit->shards.tensors; i++) {
+        const uint64_t count = emit->parameters[i].count;
+        const bp_share share = bp_shards_share(&emit->shards, i, count, rank);
+        const bool owned = emit->parameters[i].trainable && share.count > 0;
+        if (owned) {
+            json_item(out);
+            json_text(out, "tensor", bp_emit_name(emit, i));
+            json_count(out, "first", share.first);
+            json_count(out, "count", share.count);
+            json_close(out);
+        }
+    }
+    json_list_end(out);
+}
+
+static void json_link(output *out, const char *key, const shard_link *link)
+{
+    json_open(out, key);
+    json_count(out, "peers", link->peers);
+    json_count(out, "sent_bytes", (uint64_t)link->bytes);
+    json_real(out, "bandwidth", link->bandwidth, 9);
+    json_real(out, "latency", link->latency, 9);
+    json_close(out);
+}
+
+void shard_plan_json(output *out, const session *s, const shard_plan *plan)
+{
+    uint64_t least, most;
+    if (plan->ranks == 0) {
+        return;
+    }
+    find_extremes(plan, &least, &most);
+    json_count(out, "ranks", plan->ranks);
+    json_text(out, "shard", bp_sharing_name(s->spec.sharing));
+    json_count(out, "shard_ahead", s->spec.gather_ahead);
+    shard_choice_json(out, &s->sharing);
+    json_count(out, "smallest_arena_bytes", least);
+    json_count(out, "largest_arena_bytes", most);
+    json_list(out, "per_rank");
+    for (uint32_t i = 0; i < plan->ranks; i++) {
+        json_item(out);
+        json_count(out, "rank", i);
+        json_count(out, "arena_bytes", plan->rank[i].arena_bytes);
+        json_count(out, "owned_bytes", plan->rank[i].owned_bytes);
+        json_count(out, "sent_bytes", (uint64_t)plan->rank[i].sent_bytes);
+        json_open(out, "classes");
+        for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+            json_count(out, bp_class_name((bp_class)c), plan->rank[i].class_most[c]);
+        }
+        json_close(out);
+        json_ranges(out, s, i);
+        json_close(out);
+    }
+    json_list_end(out);
+    json_open(out, "wire_per_step");
+    json_count(out, "sent_bytes",
+               (uint64_t)(plan->link[SHARD_INSIDE].bytes + plan->link[SHARD_BETWEEN].bytes));
+    json_count(out, "calls", plan->calls);
+    json_link(out, "inside_host", &plan->link[SHARD_INSIDE]);
+    json_link(out, "between_hosts", &plan->link[SHARD_BETWEEN]);
+    json_real(out, "exchange_seconds", plan->exchange, 9);
+    json_real(out, "computing_seconds", plan->computing, 9);
+    json_close(out);
+}
+
+static void shard_plan_put_row(bp_text *text, uint32_t rank, const shard_rank *row)
+{
+    static const bp_class shown[] = {BP_CLASS_WEIGHTS, BP_CLASS_MASTER, BP_CLASS_OPTIMIZER,
+                                     BP_CLASS_GRADIENTS};
+    const uint64_t numbers[] = {row->arena_bytes, row->class_most[shown[0]],
+                                row->class_most[shown[1]], row->class_most[shown[2]],
+                                row->class_most[shown[3]]};
+    char grouped[32];
+    bp_text number;
+    bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
+    bp_text_u64(&number, rank);
+    bp_status ok = bp_text_flush(&number);
+    bp_text_padded(text, grouped, 6, BP_TEXT_LEFT);
+    for (int i = 0; i < 5; i++) {
+        bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
+        bp_text_grouped(&number, numbers[i]);
+        ok = ok == BP_OK ? bp_text_flush(&number) : ok;
+        bp_text_padded(text, grouped, 18, BP_TEXT_RIGHT);
+    }
+    bp_text_char(text, '\n');
+}
+
+static void put_link(bp_text *text, const char *name, const shard_link *link)
+{
+    bp_text_string(text, name);
+    bp_text_grouped(text, (uint64_t)link->bytes);
+    bp_text_string(text, " bytes to ");
+    bp_text_u64(text, link->peers);
+    bp_text_string(text, " peers at ");
+    bp_text_general(text, link->bandwidth, 4);
+    bp_text_string(text, " bytes/s, ");
+    bp_text_general(text, link->latency, 4);
+    bp_text_string(text, " s\n");
+}
+
+static void put_map(bp_text *text, const session *s, uint32_t ranks)
+{
+    const bp_emit *emit = &s->runtime.emit;
+    bp_text_string(text, "\nelements of each rank\n");
+    for (uint32_t i = 0; i < emit->shards.tensors; i++) {
+        if (!emit->parameters[i].trainable) {
+            continue;
+        }
+        bp_text_padded(text, bp_emit_name(emit, i), 40, BP_TEXT_LEFT);
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            const bp_share share =
+                bp_shards_share(&emit->shards, i, emit->parameters[i].count, rank);
+            if (share.count > 0) {
+                bp_text_char(text, ' ');
+                bp_text_u64(text, rank);
+                bp_text_char(text, ':');
+                bp_text_u64(text, share.first);
+                bp_text_char(text, '+');
+                bp_text_u64(text, share.count);
+            }
+        }
+        bp_text_char(text, '\n');
+    }
+}
+
+void shard_plan_put(bp_text *text, const session *s, const shard_plan *plan, bool with_map)
+{
+    uint64_t least, most;
+    if (plan->ranks == 0) {
+        return;
+    }
+    find_extremes(plan, &least, &most);
+    shard_choice_put(text, &s->sharing);
+    bp_text_string(text, "\nrank               arena           weights            master         "
+                         "optimizer         gradients\n");
+    for (uint32_t i = 0; i < plan->ranks; i++) {
+        shard_plan_put_row(text, i, &plan->rank[i]);
+    }
+    bp_text_string(text, "sharing     ");
+    bp_text_string(text, bp_sharing_name(s->spec.sharing));
+    if (s->spec.sharing == BP_SHARING_PARAMETERS) {
+        bp_text_string(text, ", weights gathered ");
+        bp_text_u64(text, s->spec.gather_ahead);
+        bp_text_string(text, " ahead");
+    }
+    bp_text_string(text, "; the largest arena is ");
+    bp_text_fixed(text, (double)most / (double)least, 4);
+    bp_text_string(text, " of the smallest, ");
+    bp_text_grouped(text, most - least);
+    bp_text_string(text, " bytes more\nwire        a rank sends in a step (the mean of all), in ");
+    bp_text_u64(text, plan->calls);
+    bp_text_string(text, " calls:\n");
+    put_link(text, "  inside    ", &plan->link[SHARD_INSIDE]);
+    put_link(text, "  between   ", &plan->link[SHARD_BETWEEN]);
+    bp_text_string(text, "exchange    ");
+    bp_text_general(text, plan->exchange, 4);
+    bp_text_string(text, " s predicted, call after call; computing ");
+    bp_text_general(text, plan->computing, 4);
+    bp_text_string(text, " s by counted costs\n");
+    if (with_map) {
+        put_map(text, s, plan->ranks);
+    }
+}

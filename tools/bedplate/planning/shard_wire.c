@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* What the programs of a step put on the wire, and how long that takes: their calls begin and are
+ * waited for in the order of the ops, whose computing is left out. A rank sends what it has one
+ * message after the other, and receives likewise, in both directions and over both links at once:
+ * a call whose pieces differ keeps the links of some ranks for longer than those of others, which
+ * go on with the next call meanwhile. */
+#include "core/ir/cost.h"
+#include "tools/bedplate/ranks/ranks.h"
+#include "tools/bedplate/planning/shard_plan.h"
+
+#define TICKETS 64 /* more than are under way at once */
+
+enum { WIRE_OUT, WIRE_IN, WIRE_WAYS };
+
+/* What a step runs of each program. */
+static void runs_of(const bp_runtime *runtime, double runs[BP_PROGRAM_COUNT])
+{
+    const bool several = runtime->graph.program_count[BP_PROGRAM_MICRO_NEXT] > 0;
+    for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
+        runs[p] = 0.0;
+    }
+    runs[BP_PROGRAM_STEP] = runs[BP_PROGRAM_MICRO_FIRST] = runs[BP_PROGRAM_UPDATE] = 1.0;
+    runs[BP_PROGRAM_MICRO_NEXT] = several ? (double)runtime->spec.accumulation - 1.0 : 0.0;
+}
+
+static bool wire_begins(const bp_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    return info->engine == BP_ENGINE_FABRIC && info->flight == BP_FLIGHT_BEGIN;
+}
+
+/* All rows begin as this one. */
+static const bp_gather_pieces_begin_scalars *wire_scalars(const bp_graph *graph, const bp_op *op)
+{
+    return (const void *)(graph->scalars + op->scalar);
+}
+
+static void count_call(const bp_graph *graph, const bp_op *op, double runs, shard_plan *plan,
+                       uint32_t members)
+{
+    const bp_gather_pieces_begin_scalars *s = wire_scalars(graph, op);
+    const double bytes = (double)s->bytes;
+    double mean = bytes, sent = bytes * (members - 1);
+    if (bp_fabric_has_pieces(op->kernel)) {
+        const bool gathers = op->kernel == BP_KERNEL_gather_pieces_begin;
+        mean = (double)s->whole / members;
+        sent = gathers ? sent : (double)s->whole - bytes;
+    }
+    for (int i = 0; i < SHARD_LINKS; i++) {
+        plan->link[i].bytes += runs * (double)plan->link[i].peers * mean;
+    }
+    plan->calls += (uint64_t)runs;
+    plan->sent += runs * sent;
+}
+
+void shard_wire_count(const bp_runtime *runtime, shard_plan *plan)
+{
+    const bp_graph *graph = &runtime->graph;
+    double runs[BP_PROGRAM_COUNT];
+    runs_of(runtime, runs);
+    plan->calls = 0;
+    plan->computing = plan->sent = 0.0;
+    plan->link[SHARD_INSIDE].bytes = plan->link[SHARD_BETWEEN].bytes = 0.0;
+    for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
+        for (uint32_t i = 0; i < graph->program_count[p] && runs[p] > 0.0; i++) {
+            const bp_op *op = &graph->ops[graph->program_first[p] + i];
+            if (wire_begins(op)) {
+                count_call(graph, op, runs[p], plan, runtime->spec.ranks);
+            }
+        }
+        plan->computing +=
+            runs[p] > 0.0 ? runs[p] * bp_cost_program(graph, (bp_program_kind)p, &BP_RATES_DEFAULT)
+                          : 0.0;
+    }
+}
+
+/* Seconds from the beginning of a program. */
+typedef struct wire_clocks {
+    double now;
+    double ends[TICKETS]; /* of calls, by ticket */
+    double free[SHARD_LINKS][WIRE_WAYS][RANKS_MOST];
+} wire_clocks;
+
+static double wire_later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double piece_bytes(const bp_fabric_piece *pieces, double bytes, uint32_t rank)
+{
+    return pieces != NULL ? (double)pieces[rank].bytes : bytes;
+}
+
+/* A rank's link to some peers is taken by what goes and comes over it; until when. */
+static double wire_take(wire_clocks *c, const shard_link *link, int which, uint32_t rank,
+                        const double bytes[WIRE_WAYS])
+{
+    double end = c->now;
+    for (int way = 0; way < WIRE_WAYS && link->peers > 0; way++) {
+        double *free = &c->free[which][way][rank];
+        *free = wire_later(*free, c->now) + bytes[way] / link->bandwidth;
+        end = wire_later(end, *free + link->latency);
+    }
+    return end;
+}
+
+/* Each rank's own piece goes to (a gather) or comes from (an exchange) all others, and theirs the
+ * other way. */
+static void time_call(wire_clocks *c, const shard_plan *plan, const bp_graph *graph,
+                      const bp_op *op)
+{
+    const bp_gather_pieces_begin_scalars *s = wire_scalars(graph, op);
+    const bool has = bp_fabric_has_pieces(op->kernel);
+    const bp_fabric_piece *pieces = has ? bp_fabric_pieces_of(s) : NULL;
+    const double bytes = (double)s->bytes;
+    const double whole = has ? (double)s->whole : bytes * plan->ranks;
+    const int own = op->kernel == BP_KERNEL_exchange_pieces_begin ? WIRE_IN : WIRE_OUT;
+    double end = c->now;
+    for (uint32_t first = 0; first < plan->ranks; first += plan->host) {
+        double here = 0.0;
+        for (uint32_t r = first; r < first + plan->host; r++) {
+            here += piece_bytes(pieces, bytes, r);
+        }
+        for (uint32_t r = first; r < first + plan->host; r++) {
+            const double mine = piece_bytes(pieces, bytes, r);
+            const double others[SHARD_LINKS] = {here - mine, whole - here};
+            for (int i = 0; i < SHARD_LINKS; i++) {
+                double both[WIRE_WAYS];
+                both[own] = mine * (double)plan->link[i].peers;
+                both[1 - own] = others[i];
+                end = wire_later(end, wire_take(c, &plan->link[i], i, r, both));
+            }
+        }
+    }
+    c->ends[(uint64_t)s->ticket % TICKETS] = end;
+}
+
+static double time_program(wire_clocks *c, const shard_plan *plan, const bp_graph *graph,
+                           uint32_t program)
+{
+    *c = (wire_clocks){.now = 0.0};
+    for (uint32_t i = 0; i < graph->program_count[program]; i++) {
+        const bp_op *op = &graph->ops[graph->program_first[program] + i];
+        const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+        if (wire_begins(op)) {
+            time_call(c, plan, graph, op);
+        } else if (info->engine == BP_ENGINE_FABRIC) {
+            const bp_fabric_wait_scalars *s = (const void *)(graph->scalars + op->scalar);
+            c->now = wire_later(c->now, c->ends[(uint64_t)s->ticket % TICKETS]);
+        }
+    }
+    return c->now;
+}
+
+void shard_wire_time(const bp_runtime *runtime, shard_plan *plan)
+{
+    static wire_clocks clocks; /* large */
+    double runs[BP_PROGRAM_COUNT];
+    runs_of(runtime, runs);
+    plan->exchange = 0.0;
+    for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
+        if (runs[p] > 0.0) {
+            plan->exchange += runs[p] * time_program(&clocks, plan, &runtime->graph, p);
+        }
+    }
+}

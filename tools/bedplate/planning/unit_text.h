@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* plan --unit: the run that was planned as a service of systemd, a batch script of Slurm, or a Job
+ * of Kubernetes, with the plan's numbers in it. */
+#ifndef BP_BEDPLATE_UNIT_TEXT_H
+#define BP_BEDPLATE_UNIT_TEXT_H
+
+#include "tools/bedplate/session/session.h"
+
+#define UNIT_WORDS "systemd|slurm|kubernetes"
+
+/* Bytes that a run may take in all: arenas in the host's memory, what the plan counts beside them,
+ * and a margin. */
+uint64_t unit_memory(const session *s);
+
+/* Writes it. The plan was made, and fits. */
+void unit_put(bp_text *text, const session *s);
+
+#endif

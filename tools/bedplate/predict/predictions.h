@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* What a model that judges texts or rows made of each of them: a file of JSON lines, and how often
+ * it was right. */
+#ifndef BP_BEDPLATE_PREDICTIONS_H
+#define BP_BEDPLATE_PREDICTIONS_H
+
+#include <stdio.h>
+
+#include "core/run/runtime.h"
+#include "tools/bedplate/predict/entities.h"
+#include "tools/bedplate/app/memory.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/session/told.h"
+#include "tools/formats/family/class_names.h"
+
+#define PREDICTIONS_PAIRS   BP_TASK_COUNT /* the task of a loss over pairs, for what judges it */
+#define PREDICTIONS_CLASSES 1024          /* as many as a task may have */
+#define PREDICTIONS_TOP     5             /* of so many likeliest classes one may be the label */
+
+/* Of one class: how often it was the label, the prediction, and both. */
+typedef struct class_counts {
+    uint64_t labelled;
+    uint64_t predicted;
+    uint64_t right;
+} class_counts;
+
+/* Means, and sums of squares around them, of predicted and given numbers (Welford, 1962). */
+typedef struct number_sums {
+    double mean_found, mean_given;
+    double square_found, square_given, product;
+    double
+        *all; /* found, given and room to sort, for `rows` rows each: of a regression, else NULL */
+    uint64_t rows;
+    double spearman;
+} number_sums;
+
+/* Of questions: sums of how good their answers are, 0 to 1 each. */
+typedef struct answer_sums {
+    uint64_t questions;
+    double exact, f1;
+} answer_sums;
+
+#define VECTOR_RECALLS 4 /* at 1, 3, 5 and 10 */
+
+/* Of vectors of texts. */
+typedef struct vector_sums {
+    uint64_t width, samples;
+    uint32_t texts; /* of a row */
+    bool scored;
+    double pearson, spearman;
+    uint64_t found[VECTOR_RECALLS];
+    double reciprocal;
+} vector_sums;
+
+typedef struct predictions {
+    const bp_class_names *names; /* of the classes; count 0: they have numbers only */
+    FILE *file;                  /* NULL: none is written */
+    bool unlabelled;             /* the data has no labels: nothing is right or wrong */
+    uint64_t rows;
+    uint64_t labelled;
+    uint64_t right; /* rows, or tokens, whose prediction is the label, whole */
+    uint64_t near;  /* rows whose label is one of the PREDICTIONS_TOP likeliest classes */
+    uint32_t classes;
+    class_counts counts[PREDICTIONS_CLASSES];
+    number_sums numbers;
+    entities entities; /* of tagged words, whose tokens are what is counted as labelled and right */
+    answer_sums answers[2]; /* of questions that have an answer, and of those that have none */
+    vector_sums vectors;
+    uint32_t best;     /* of questions: likely places that are kept of every window */
+    bp_source *source; /* of tagged words, and of questions */
+    told_sums told;    /* of pairs of rows */
+    memory_block room; /* what is kept of every token, or window, until the end */
+    output out;
+} predictions;
+
+/* The spec's task, or PREDICTIONS_PAIRS. */
+bp_task predictions_task(const bp_spec *spec);
+
+/* What a language model's is called. */
+extern const char predictions_token_accuracy[];
+
+/* What watches evaluations: NULL where nothing is counted, as of a language model whose logits are
+ * not kept. */
+bp_evaluated predictions_watch(const bp_spec *spec);
+
+/* Whether the task has predictions: its eval program keeps the logits of samples. */
+bool predictions_are_made(const bp_spec *spec);
+
+/* BP_ERR_USAGE when there is a path and the task has no predictions. */
+bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *error) BP_MUST_CHECK;
+
+/* Counts from nothing. With a path (NULL: none) the file is made at once. BP_ERR_STORE. */
+bp_status predictions_begin(predictions *p, const bp_class_names *names, const char *path,
+                            bp_error *error) BP_MUST_CHECK;
+
+/* A member PREFIX"name" of an object. */
+void predictions_put_member(output *out, const char *prefix, const char *name, double value);
+
+/* Writes a class by its name, as JSON, or by its number. */
+void predictions_put_class(predictions *p, uint32_t class_number);
+
+/* A bp_evaluated; user is the record. */
+bp_status predictions_take(void *user, const bp_runtime *runtime) BP_MUST_CHECK;
+
+/* Closes the file. BP_ERR_STORE when some of it could not be written. */
+bp_status predictions_end(predictions *p, const char *path, bp_error *error) BP_MUST_CHECK;
+
+/* The index-th number that judges a task's predictions, and its value; with p NULL the name alone.
+ * NULL past the last. Of all of them greater is better. */
+const char *predictions_metric(const predictions *p, bp_task task, uint32_t index, double *value);
+
+/* Whether evaluations over so many classes have the number of that name: among PREDICTIONS_TOP or
+ * fewer the label is always one of the likeliest, which says nothing. */
+bool predictions_metric_says(bp_task task, const char *name, uint32_t classes);
+
+/* The members PREFIX"accuracy", "f1_macro" (over the classes that occur) and
+ * "matthews_correlation" of a classification,
+ * with more than PREDICTIONS_TOP classes "accuracy_top_5" between them,
+ * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" and
+ * "spearman" of a regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with
+ * "entities" of each type (entities.h), "exact_match" and "f1" of answers, in percent, of vectors
+ * "pearson_cosine" and "spearman_cosine" where rows have scores, else "recall_at_1", _3, _5, _10
+ * and "mrr_at_10"; "token_accuracy" of a language model that is watched; none where there is no
+ * label. */
+void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);
+
+/* The same behind a line of text: ", accuracy 0.9, macro F1 0.89". */
+void predictions_text(const predictions *p, bp_task task, bp_text *text);
+
+#endif

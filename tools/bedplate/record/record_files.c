@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Files by their SHA-256. */
+#include "tools/bedplate/record/record_files.h"
+
+#include <string.h>
+
+#include "core/base/storage.h"
+#include "device/host/sha256.h"
+
+static const char *const tokenizer_files[] = {
+    "tokenizer.json", "tokenizer_config.json",   "vocab.json",        "merges.txt",
+    "vocab.txt",      "special_tokens_map.json", "added_tokens.json", "tokenizer.model",
+    "spiece.model",   "sentencepiece.bpe.model", "tekken.json"};
+static const char *const adapter_files[] = {"adapter_config.json", "adapter_model.safetensors"};
+static const char *const exported_files[] = {
+    "config.json",    "model.safetensors",     "adapter_config.json", "adapter_model.safetensors",
+    "tokenizer.json", "tokenizer_config.json", "vocab.json",          "merges.txt",
+    "vocab.txt",      "tokenizer.model",       "spiece.model",        "sentencepiece.bpe.model",
+    "tekken.json"};
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+static const char *record_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+static bp_status record_file_hash(session *s, bp_file file, const char *path, uint64_t *bytes,
+                                  char text[BP_SHA256_TEXT])
+{
+    bp_store *store = &s->posix.store;
+    unsigned char digest[BP_SHA256_BYTES];
+    bp_sha256 sha;
+    bp_sha256_begin(&sha);
+    if (store->file_size(store, file, bytes) != BP_OK) {
+        return bp_storage_failed(&s->error, store, "size", path);
+    }
+    for (uint64_t at = 0; at < *bytes;) {
+        const uint64_t left = *bytes - at;
+        const size_t piece = left < s->work.capacity ? (size_t)left : s->work.capacity;
+        if (store->read_at(store, file, at, s->work.memory, piece) != BP_OK) {
+            return bp_storage_failed(&s->error, store, "read", path);
+        }
+        bp_host_sha256_add(&sha, s->work.memory, piece);
+        at += piece;
+    }
+    bp_sha256_end(&sha, digest);
+    bp_sha256_text(digest, text);
+    return BP_OK;
+}
+
+static void record_item(json_line *line, const char *path, uint64_t bytes, const char *digest)
+{
+    line_open(line, NULL);
+    line_text(line, "name", record_base_name(path));
+    line_count(line, "bytes", bytes);
+    if (digest != NULL) {
+        line_text(line, "sha256", digest);
+    } else {
+        bp_text_string(&line->text, ",\"sha256\":null");
+    }
+    line_close(line);
+}
+
+bp_status record_file_put(json_line *line, session *s, const char *path)
+{
+    bp_store *store = &s->posix.store;
+    char text[BP_SHA256_TEXT];
+    uint64_t bytes = 0;
+    bp_file file;
+    if (store->open_read(store, path, &file) != BP_OK) {
+        return bp_storage_failed(&s->error, store, "open", path);
+    }
+    const bp_status status = record_file_hash(s, file, path, &bytes, text);
+    (void)store->close(store, file); /* it was read only */
+    BP_TRY(status);
+    record_item(line, path, bytes, text);
+    return BP_OK;
+}
+
+/* Those of the names that are in the directory. */
+static bp_status record_present_put(json_line *line, session *s, const char *directory,
+                                    const char *const *names, size_t count)
+{
+    char path[BP_STORE_PATH_MAX];
+    for (size_t i = 0; i < count; i++) {
+        bool there = false;
+        BP_TRY(bp_storage_join(path, directory, names[i], &s->error));
+        BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
+        if (there) {
+            BP_TRY(record_file_put(line, s, path));
+        }
+    }
+    return BP_OK;
+}
+
+/* The first name behind `after` that ends as weights do. */
+typedef struct shard_search {
+    char after[BP_STORE_PATH_MAX];
+    char next[BP_STORE_PATH_MAX];
+} shard_search;
+
+static bp_status shard_look(void *user, const char *name)
+{
+    static const char ending[] = ".safetensors";
+    shard_search *search = user;
+    const size_t n = strlen(name), e = sizeof ending - 1;
+    const bool weights = n > e && n < sizeof search->next && strcmp(name + n - e, ending) == 0 &&
+                         strncmp(name, "adapter", 7) != 0;
+    const bool nearer = search->next[0] == '\0' || strcmp(name, search->next) < 0;
+    if (weights && nearer && strcmp(name, search->after) > 0) {
+        memcpy(search->next, name, n + 1);
+    }
+    return BP_OK;
+}
+
+static bp_status record_shards_put(json_line *line, session *s)
+{
+    shard_search search = {.after = ""};
+    char path[BP_STORE_PATH_MAX];
+    bp_store *store = &s->posix.store;
+    for (;;) {
+        search.next[0] = '\0';
+        if (store->list(store, s->set->model, shard_look, &search) != BP_OK) {
+            return bp_storage_failed(&s->error, store, "list", s->set->model);
+        }
+        if (search.next[0] == '\0') {
+            return BP_OK;
+        }
+        BP_TRY(bp_storage_join(path, s->set->model, search.next, &s->error));
+        BP_TRY(record_file_put(line, s, path));
+        memcpy(search.after, search.next, sizeof search.after);
+    }
+}
+
+static bp_status record_model_put(json_line *line, session *s)
+{
+    static const char *const config[] = {"config.json"};
+    if (s->gguf.open) {
+        return record_file_put(line, s, s->set->model);
+    }
+    if (!s->directory) {
+        return BP_OK; /* a preset: the options name it */
+    }
+    BP_TRY(record_present_put(line, s, s->set->model, config, 1));
+    const size_t n = s->weights ? strlen(s->weights_path) : 0;
+    if (n == 0) {
+        return BP_OK;
+    }
+    BP_TRY(record_file_put(line, s, s->weights_path));
+    return strcmp(s->weights_path + n - 5, ".json") == 0 ? record_shards_put(line, s) : BP_OK;
+}
+
+static bp_status record_data_put(json_line *line, session *s, const data_files *files)
+{
+    for (uint32_t i = 0; i < files->data.file_count; i++) {
+        const bp_data_file *row = &files->rows[i];
+        char text[BP_SHA256_TEXT];
+        uint64_t bytes = 0;
+        /* of a folder of images its table, which is what is open */
+        if (!row->nameless && files->data.format != BP_DATA_FOLDER) {
+            BP_TRY(record_file_put(line, s, row->path));
+        } else if (row->open) {
+            BP_TRY(record_file_hash(s, row->file, row->path, &bytes, text));
+            record_item(line, row->path, bytes, text);
+        } else {
+            record_item(line, row->path, 0, NULL);
+        }
+    }
+    return BP_OK;
+}
+
+bp_status record_files_put(json_line *line, session *s, const data_set *data)
+{
+    line_list(line, "model");
+    BP_TRY(record_model_put(line, s));
+    line_list_close(line);
+    line_list(line, "tokenizer");
+    if (s->coder.kind == CODER_TOKENIZER && !s->gguf.open) {
+        BP_TRY(record_present_put(line, s, s->coder.directory, tokenizer_files,
+                                  COUNT(tokenizer_files)));
+    }
+    line_list_close(line);
+    line_list(line, "adapter");
+    if (s->set->adapter != NULL) {
+        BP_TRY(record_present_put(line, s, s->set->adapter, adapter_files, COUNT(adapter_files)));
+    }
+    line_list_close(line);
+    line_list(line, "data");
+    BP_TRY(record_data_put(line, s, &data->main));
+    line_list_close(line);
+    line_list(line, "eval_data");
+    BP_TRY(record_data_put(line, s, &data->held));
+    line_list_close(line);
+    return BP_OK;
+}
+
+bp_status record_exports_put(json_line *line, session *s)
+{
+    line_list(line, "files");
+    BP_TRY(record_present_put(line, s, s->set->output_dir, exported_files, COUNT(exported_files)));
+    line_list_close(line);
+    return BP_OK;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* A record beside its snapshots and its files. */
+#include "tools/bedplate/record/record_verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/storage.h"
+#include "core/base/digest.h"
+#include "core/run/snapshot/snapshot_private.h"
+#include "tools/bedplate/runs/checkpoint_below.h"
+#include "tools/bedplate/runs/checkpoint_keys.h"
+#include "tools/bedplate/record/record.h"
+#include "tools/bedplate/record/record_read.h"
+
+enum { SNAPSHOTS_MAX = 4096 };
+
+static const char where[] = "record";
+
+/* What a snapshot says of the record. */
+typedef struct witness {
+    uint64_t step;
+    uint64_t digest;
+    uint64_t verified; /* UINT64_MAX: it does not say */
+    checkpoint_record record;
+    bool met; /* the record has a line that ends there */
+    bool damaged;
+} witness;
+
+typedef struct record_check {
+    const bp_snapshot_place *place;
+    bp_snapshot_damaged damaged;
+    void *user;
+    record_verdict *found;
+    uint32_t count;
+    witness list[SNAPSHOTS_MAX];
+} record_check;
+
+static bp_status witness_name(void *user, const char *name)
+{
+    record_check *check = user;
+    const size_t n = sizeof BP_SNAPSHOT_FINAL - 1;
+    uint64_t step;
+    if (strncmp(name, BP_SNAPSHOT_FINAL, n) == 0 && bp_snapshot_parse_step(name + n, &step) &&
+        check->count < SNAPSHOTS_MAX) {
+        check->list[check->count++] = (witness){.step = step};
+    }
+    return BP_OK;
+}
+
+static bp_status witness_read(record_check *check, witness *w)
+{
+    char path[BP_STORE_PATH_MAX];
+    bp_snapshot_found found;
+    bp_pairs keys;
+    BP_TRY(bp_snapshot_path(check->place, BP_SNAPSHOT_FINAL, w->step, path));
+    const bp_status status = bp_snapshot_verify(check->place, path, &found);
+    if (status == BP_ERR_DATA) {
+        check->damaged(check->user, path, check->place->error);
+        *check->place->error = (bp_error){.code = BP_OK};
+        w->damaged = true;
+        return BP_OK;
+    }
+    BP_TRY(status);
+    BP_TRY(bp_snapshot_read_keys(check->place, path, &keys));
+    w->digest = found.digest;
+    (void)checkpoint_below_digest(keys, &w->digest); /* of all, where a part is elsewhere */
+    const char *verified = bp_pairs_find(keys, CHECKPOINT_CHECKED_KEY);
+    w->verified = verified != NULL ? strtoull(verified, NULL, 10) : UINT64_MAX;
+    checkpoint_keys_parse_record(bp_pairs_find(keys, CHECKPOINT_RECORD_KEY), &w->record);
+    return BP_OK;
+}
+
+static bp_status witness_wrong(const record_check *check, const witness *w, const char *text)
+{
+    char path[BP_STORE_PATH_MAX];
+    BP_TRY(bp_snapshot_path(check->place, BP_SNAPSHOT_FINAL, w->step, path));
+    return bp_error_set(check->place->error, BP_ERR_DATA, where, text, path);
+}
+
+/* A line beside what snapshots say of it. */
+static bp_status record_compare(record_check *check, const record_walk *walk)
+{
+    char chain[BP_SHA256_TEXT];
+    uint64_t digest;
+    bp_sha256_text(walk->chain, chain);
+    for (uint32_t i = 0; i < check->count; i++) {
+        witness *w = &check->list[i];
+        if (w->record.chain[0] != '\0' && w->record.length == walk->offset) {
+            if (strcmp(w->record.chain, chain) != 0) {
+                return witness_wrong(check, w, "the snapshot was saved with another record");
+            }
+            w->met = true;
+        }
+        uint64_t of = walk->step; /* the step whose state the line tells */
+        const bool rolled =
+            walk->kind == RECORD_ROLL && record_count(walk->line, walk->length, "to", &of);
+        const bool state = rolled || walk->kind == RECORD_STATE || walk->kind == RECORD_ENDED;
+        const bool same =
+            record_hex(walk->line, walk->length, "state_digest", &digest) && digest == w->digest;
+        if (state && of == w->step && !w->damaged && !same) {
+            return witness_wrong(check, w, "the record tells another state than the snapshot has");
+        }
+        const bool told = record_computed(walk) != walk->covered && w->verified != UINT64_MAX;
+        if (told && of == w->step && !w->damaged && walk->verified != w->verified) {
+            return witness_wrong(check, w,
+                                 "the record tells another verified step than the snapshot");
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status record_hash(const bp_snapshot_place *place, const char *path,
+                             char text[BP_SHA256_TEXT])
+{
+    bp_store *store = place->store;
+    unsigned char digest[BP_SHA256_BYTES];
+    uint64_t bytes = 0;
+    bp_sha256 sha;
+    bp_file file;
+    if (store->open_read(store, path, &file) != BP_OK) {
+        return bp_storage_failed(place->error, store, "open", path);
+    }
+    bp_status status = store->file_size(store, file, &bytes);
+    bp_sha256_begin(&sha);
+    for (uint64_t at = 0; status == BP_OK && at < bytes;) {
+        const uint64_t left = bytes - at;
+        const size_t piece =
+            left < place->staging.capacity ? (size_t)left : place->staging.capacity;
+        status = store->read_at(store, file, at, place->staging.memory, piece);
+        bp_sha256_add(&sha, place->staging.memory, piece);
+        at += piece;
+    }
+    (void)store->close(store, file); /* it was read only */
+    bp_sha256_end(&sha, digest);
+    bp_sha256_text(digest, text);
+    return status == BP_OK ? BP_OK : bp_storage_failed(place->error, store, "read", path);
+}
+
+static bp_status record_compare_file(void *user, const record_file *file)
+{
+    record_check *check = user;
+    const bp_snapshot_place *place = check->place;
+    char path[BP_STORE_PATH_MAX], text[BP_SHA256_TEXT];
+    bool there = false;
+    BP_TRY(bp_storage_join(path, place->directory, file->name, place->error));
+    BP_TRY(bp_storage_exists(place->store, path, &there, place->error));
+    if (!there) {
+        return BP_OK; /* it was moved elsewhere, which says nothing against the run */
+    }
+    BP_TRY(record_hash(place, path, text));
+    if (strcmp(text, file->sha256) != 0) {
+        const bp_status status =
+            bp_error_set(place->error, BP_ERR_DATA, where,
+                         "the file is not the one that the run exported (SHA-256)", path);
+        bp_error_found(place->error, text, strlen(text));
+        bp_error_right(place->error, file->sha256);
+        return status;
+    }
+    check->found->files++;
+    return BP_OK;
+}
+
+/* A record that begins at a snapshot says nothing of it, nor of those before. */
+static void record_pass_older(record_check *check, uint64_t from)
+{
+    for (uint32_t i = 0; from > 0 && i < check->count; i++) {
+        if (check->list[i].step <= from) {
+            check->list[i].record.chain[0] = '\0';
+        }
+    }
+}
+
+static bp_status record_walk_all(record_check *check, record_walk *walk)
+{
+    bp_error *error = check->place->error;
+    bool more = true;
+    for (;;) {
+        BP_TRY(record_walk_next(walk, &more, error));
+        if (!more) {
+            break;
+        }
+        BP_TRY(record_compare(check, walk));
+        if (walk->number == 1) {
+            record_pass_older(check, walk->last);
+        }
+        if (walk->kind == RECORD_ENDED) {
+            check->found->ended = true;
+            BP_TRY(
+                record_files_each(walk->line, walk->length, "files", record_compare_file, check));
+        }
+    }
+    for (uint32_t i = 0; i < check->count; i++) {
+        const witness *w = &check->list[i];
+        if (w->record.chain[0] != '\0' && !w->met) {
+            return witness_wrong(check, w,
+                                 "the snapshot was saved with a longer, or another, record");
+        }
+        check->found->snapshots += w->met ? 1 : 0;
+    }
+    check->found->lines = walk->number;
+    check->found->steps = walk->last;
+    check->found->verified = walk->verified;
+    bp_sha256_text(walk->chain, check->found->chain);
+    return BP_OK;
+}
+
+bp_status record_verify(const bp_snapshot_place *place, bp_snapshot_damaged damaged, void *user,
+                        record_verdict *found)
+{
+    static record_check check; /* large */
+    char path[BP_STORE_PATH_MAX];
+    record_walk walk;
+    *found = (record_verdict){.there = false};
+    check.place = place;
+    check.found = found;
+    check.damaged = damaged;
+    check.user = user;
+    check.count = 0;
+    BP_TRY(bp_storage_join(path, place->directory, RECORD_NAME, place->error));
+    BP_TRY(bp_storage_exists(place->store, path, &found->there, place->error));
+    if (!found->there) {
+        return BP_OK;
+    }
+    if (place->store->list(place->store, place->directory, witness_name, &check) != BP_OK) {
+        return bp_storage_failed(place->error, place->store, "list", place->directory);
+    }
+    for (uint32_t i = 0; i < check.count; i++) {
+        BP_TRY(witness_read(&check, &check.list[i]));
+    }
+    BP_TRY(record_walk_begin(&walk, path, place->error));
+    const bp_status status = record_walk_all(&check, &walk);
+    record_walk_end(&walk);
+    return status;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading a run's lines. */
+#define _DEFAULT_SOURCE /* getline */
+#include "tools/bedplate/record/run_view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/storage.h"
+
+/* Behind "key": in the line; a quote in a text is escaped, so the first match is the member. */
+static const char *view_find(const char *line, const char *key)
+{
+    char words[64];
+    snprintf(words, sizeof words, "\"%s\":", key);
+    const char *found = strstr(line, words);
+    return found != NULL ? found + strlen(words) : NULL;
+}
+
+bool view_number(const char *line, const char *key, double *number)
+{
+    const char *at = view_find(line, key);
+    char *end;
+    if (at == NULL) {
+        return false;
+    }
+    const double value = strtod(at, &end);
+    *number = end != at ? value : (double)NAN; /* null: what is not finite */
+    return true;
+}
+
+/* Where the value at `at` ends. */
+static const char *view_end(const char *at)
+{
+    int depth = 0;
+    bool text = false;
+    for (; *at != '\0'; at++) {
+        if (text) {
+            if (*at == '\\' && at[1] != '\0') {
+                at++; /* whatever is escaped does not end the text */
+                continue;
+            }
+            text = *at != '"';
+            if (!text && depth == 0) {
+                return at + 1;
+            }
+            continue;
+        }
+        if (depth == 0 && (*at == ',' || *at == '}' || *at == ']')) {
+            return at;
+        }
+        text = *at == '"';
+        depth += *at == '{' || *at == '[' ? 1 : *at == '}' || *at == ']' ? -1 : 0;
+        if (depth == 0 && (*at == '}' || *at == ']')) {
+            return at + 1;
+        }
+    }
+    return at;
+}
+
+static void view_copy(const char *from, const char *end, char *text, size_t room)
+{
+    const bool quoted = *from == '"' && end > from + 1;
+    from += quoted ? 1 : 0;
+    end -= quoted ? 1 : 0;
+    size_t length = (size_t)(end - from) < room ? (size_t)(end - from) : room - 1;
+    memcpy(text, from, length);
+    text[length] = '\0';
+}
+
+bool view_text(const char *line, const char *key, char *text, size_t room)
+{
+    const char *at = view_find(line, key);
+    text[0] = '\0';
+    if (at != NULL) {
+        view_copy(at, view_end(at), text, room);
+    }
+    return at != NULL;
+}
+
+bool view_pair(const char *line, const char *key, const char **at, char *name, char *value,
+               size_t room)
+{
+    if (*at == NULL) {
+        *at = view_find(line, key);
+        if (*at == NULL || **at != '{') {
+            return false;
+        }
+    }
+    const char *from = *at;
+    if ((*from != '{' && *from != ',') || from[1] != '"') {
+        return false;
+    }
+    const char *middle = view_end(from + 1);
+    if (*middle == '\0' || middle[0] != ':') {
+        return false;
+    }
+    view_copy(from + 1, middle, name, room);
+    *at = view_end(middle + 1);
+    view_copy(middle + 1, *at, value, room);
+    return true;
+}
+
+double view_last(const view_curve *curve)
+{
+    return curve->count > 0 ? curve->value[curve->count - 1] : (double)NAN;
+}
+
+/* Full: neighbours become their mean, and each point stands for twice as many. */
+static void view_halve(view_curve *c)
+{
+    for (uint32_t i = 0; i < VIEW_POINTS / 2; i++) {
+        c->value[i] = 0.5 * (c->value[2 * i] + c->value[2 * i + 1]);
+        c->step[i] = c->step[2 * i + 1];
+    }
+    c->count = VIEW_POINTS / 2;
+    c->stride *= 2;
+}
+
+static void view_add(view_curve *c, double step, double value)
+{
+    if (!isfinite(value)) {
+        return;
+    }
+    c->stride = c->stride > 0 ? c->stride : 1;
+    c->sum += value;
+    c->held++;
+    if (c->held < c->stride) {
+        return;
+    }
+    if (c->count == VIEW_POINTS) {
+        view_halve(c);
+        return; /* what is held becomes a part of the next point */
+    }
+    c->step[c->count] = step;
+    c->value[c->count++] = c->sum / c->held;
+    c->sum = 0;
+    c->held = 0;
+}
+
+static void view_record_line(run_view *v, const char *line)
+{
+    double step, value;
+    char word[32];
+    if (view_number(line, "step", &step) && strncmp(line, "{\"step\"", 7) == 0) {
+        v->steps = (uint64_t)step;
+        value = (double)NAN;
+        (void)view_number(line, "loss", &value);
+        view_add(&v->curves[VIEW_LOSS], step, value);
+        value = (double)NAN;
+        (void)view_number(line, "norm", &value);
+        view_add(&v->curves[VIEW_NORM], step, value);
+        value = (double)NAN;
+        (void)view_number(line, "rate", &value);
+        view_add(&v->curves[VIEW_RATE], step, value);
+        const bool told = view_text(line, "outcome", word, sizeof word);
+        v->applied += told && strcmp(word, "applied") == 0 ? 1 : 0;
+        v->left_out += told && strcmp(word, "applied") != 0 ? 1 : 0;
+    } else if (strncmp(line, "{\"eval\"", 7) == 0 && view_number(line, "eval", &step) &&
+               view_number(line, "loss", &value)) {
+        view_add(&v->curves[VIEW_EVAL], step, value);
+    } else if (strncmp(line, "{\"run\"", 6) == 0) {
+        snprintf(v->run, sizeof v->run, "%.*s", (int)strcspn(line, "\n"), line);
+        v->total = view_number(line, "total_steps", &value) ? (uint64_t)value : 0;
+    } else if (strncmp(line, "{\"end\"", 6) == 0) {
+        v->ended = true;
+    }
+    (void)view_text(line, "chain", v->chain, sizeof v->chain);
+}
+
+static void view_take(const char *line, const char *key, double *to)
+{
+    double value;
+    if (view_number(line, key, &value)) {
+        *to = value;
+    }
+}
+
+/* The classes of the plan: {"event":"plan",..,"classes":{"weights":N,..}}. */
+static void view_plan(run_view *v, const char *line)
+{
+    const char *at = NULL;
+    char value[24];
+    v->class_count = 0;
+    while (v->class_count < VIEW_CLASSES &&
+           view_pair(line, "classes", &at, v->classes[v->class_count], value, sizeof value)) {
+        v->class_bytes[v->class_count++] = strtod(value, NULL);
+    }
+    view_take(line, "arena_bytes", &v->arena);
+    view_take(line, "host_bytes", &v->host);
+    view_take(line, "planned_bytes", &v->planned);
+}
+
+/* Steps that were computed twice: each process counts its own. */
+static void view_replays(run_view *v, const char *line)
+{
+    double value;
+    if (view_number(line, "replays", &value) && value >= 0) {
+        v->replays = v->replays_before + (uint64_t)value;
+    }
+}
+
+static void view_count_event(run_view *v, const view_event *e, const char *line)
+{
+    const char *kind = e->kind;
+    double value = 0;
+    if (strcmp(kind, "start") == 0 || strcmp(kind, "resume") == 0) {
+        v->resumes += kind[0] == 'r' ? 1 : 0;
+        v->replays_before = v->replays;
+        v->code = -1;
+        snprintf(v->start, sizeof v->start, "%.*s", (int)strcspn(line, "\n"), line);
+    } else if (strcmp(kind, "save") == 0) {
+        v->saves++;
+        v->saved = e->step;
+        v->saved_unix = e->unix_time;
+        view_take(line, "seconds", &v->save_seconds);
+    } else if (strcmp(kind, "save-failed") == 0) {
+        v->save_failures++;
+    } else if (strcmp(kind, "signal") == 0) {
+        v->signals++;
+    } else if (strcmp(kind, "anomaly") == 0) {
+        v->anomalies++;
+    } else if (strcmp(kind, "replay") == 0) {
+        const bool more = view_number(line, "proven", &value) && value > (double)v->proven;
+        v->proven = more ? (uint64_t)value : v->proven;
+    } else if (strcmp(kind, "mismatch") == 0) {
+        v->mismatches++;
+    } else if (strcmp(kind, "plan") == 0) {
+        view_plan(v, line);
+    } else if (strcmp(kind, "exit") == 0 && view_number(line, "code", &value)) {
+        v->code = (int)value;
+        view_replays(v, line);
+    }
+    if (view_number(line, "verified", &value) && value > (double)v->verified) {
+        v->verified = (uint64_t)value;
+    }
+}
+
+static void view_event_line(run_view *v, const char *line)
+{
+    view_event e = {.step = 0};
+    double value;
+    if (!view_text(line, "event", e.kind, sizeof e.kind)) {
+        return;
+    }
+    e.unix_time = view_number(line, "unix", &value) ? value : 0;
+    e.step = view_number(line, "step", &value) && value > 0 ? (uint64_t)value : 0;
+    v->updated = e.unix_time;
+    view_count_event(v, &e, line);
+    if (strcmp(e.kind, "progress") == 0) {
+        value = (double)NAN;
+        (void)view_number(line, "tokens_per_second", &value);
+        view_add(&v->curves[VIEW_SPEED], (double)e.step, value);
+        view_take(line, "eta_seconds", &v->left);
+        view_take(line, "resident_bytes", &v->resident);
+        view_replays(v, line);
+        return; /* one of many: in the curve, not in the list */
+    }
+    const char *rest = strstr(line, "\"step\":");
+    rest = rest != NULL ? strchr(rest, ',') : NULL;
+    snprintf(e.text, sizeof e.text, "%.*s", rest != NULL ? (int)strcspn(rest + 1, "\n") : 0,
+             rest != NULL ? rest + 1 : "");
+    v->events[v->event_count++ % VIEW_EVENTS] = e;
+}
+
+static bool view_file(run_view *v, const char *name, void (*each)(run_view *v, const char *line))
+{
+    char path[BP_STORE_PATH_MAX];
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    FILE *file = bp_storage_join(path, v->directory, name, NULL) == BP_OK ? fopen(path, "r") : NULL;
+    if (file == NULL) {
+        return false;
+    }
+    while ((length = getline(&line, &room, file)) > 0) {
+        if (line[length - 1] == '\n' && line[0] == '{') {
+            each(v, line);
+        }
+    }
+    free(line);
+    fclose(file);
+    return true;
+}
+
+bp_status run_view_read(run_view *v, const char *directory, bp_error *error)
+{
+    memset(v, 0, sizeof *v);
+    v->directory = directory;
+    v->code = -1;
+    v->left = -1;
+    v->recorded = view_file(v, "record.jsonl", view_record_line);
+    v->logged = view_file(v, "events.jsonl", view_event_line);
+    if (v->recorded || v->logged) {
+        return BP_OK;
+    }
+    return bp_error_set(error, BP_ERR_DATA, "run",
+                        "there is no record.jsonl and no events.jsonl: not the output directory of "
+                        "a run",
+                        directory);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What a training run writes into its record and its events. */
+#ifndef BP_BEDPLATE_TRAIN_RECORD_H
+#define BP_BEDPLATE_TRAIN_RECORD_H
+
+#include "tools/bedplate/runs/checkpoint.h"
+#include "tools/bedplate/sources/data_set.h"
+#include "tools/bedplate/runs/metric.h"
+
+/* Of the run, for its first line. */
+typedef struct train_record_facts {
+    const data_set *data;
+    const bp_feed *feed;
+    const char *identity; /* data_set_identity */
+    uint64_t total;       /* steps */
+} train_record_facts;
+
+/* Begins the record, or goes on with that of the snapshot which was loaded, and opens the events.
+ * The state is that of the first step. BP_ERR_USAGE: the directory holds the record of another run,
+ * BP_ERR_DATA: the record is not the snapshot's. */
+bp_status train_record_begin(checkpoint *c, const train_record_facts *facts) BP_MUST_CHECK;
+
+/* The line of a step, without its chain, as runs and replays form it. */
+void train_record_put_step(json_line *line, const bp_runtime *runtime, const bp_feed *feed,
+                           const bp_outcome *outcome);
+
+/* After a step. */
+void train_record_step(checkpoint *c, const bp_feed *feed, const bp_outcome *outcome);
+
+/* After an evaluation. */
+typedef struct train_record_evaluation {
+    double loss;
+    uint64_t targets;
+    const char *metric;
+    double value;
+} train_record_evaluation;
+void train_record_put_eval(json_line *line, const train_record_evaluation *found);
+void train_record_eval(checkpoint *c, const train_record_evaluation *found);
+
+/* After a snapshot that the options ask for at this step, in any run. */
+void train_record_state(checkpoint *c, uint64_t step, uint64_t digest);
+
+/* After a way back from a spike to the state of step `to`: the members of its line, and the line,
+ * which is of c->target. */
+void train_record_put_roll(json_line *line, uint64_t step, uint64_t to, uint64_t digest);
+void train_record_roll(checkpoint *c, uint64_t step, uint64_t digest);
+
+/* After the export of a finished run. */
+bp_status train_record_end(checkpoint *c) BP_MUST_CHECK;
+
+/* The last event, with the program's exit code, and both files closed. Safe at any stage. */
+void train_record_close(checkpoint *c, int code);
+
+/* The parts of the snapshot's record keys. */
+extern const char train_record_source[]; /* SHA-256 of the sources the program was built of */
+void train_record_processor(char *text, size_t room);
+
+#endif

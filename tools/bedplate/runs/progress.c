@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Progress on stderr. */
+#include "tools/bedplate/runs/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BAR_WIDTH     24
+#define REDRAW_SECOND 0.1
+
+double clock_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void progress_begin(progress *p, uint64_t first, uint64_t total, bool quiet)
+{
+    *p = (progress){.quiet = quiet,
+                    .terminal = isatty(STDERR_FILENO) == 1,
+                    .first = first,
+                    .total = total,
+                    .began = clock_seconds()};
+}
+
+static void wipe(const progress *p)
+{
+    if (p->terminal) {
+        fputs("\r\033[K", stderr);
+    }
+}
+
+/* "1:02:03" or "2:03" */
+static void time_text(double seconds, char *text, size_t room)
+{
+    long whole = seconds > 0 && seconds < 1e9 ? (long)(seconds + 0.5) : 0;
+    if (whole >= 3600) {
+        snprintf(text, room, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    } else {
+        snprintf(text, room, "%ld:%02ld", whole / 60, whole % 60);
+    }
+}
+
+static void left_text(const progress *p, uint64_t step, char *text, size_t room)
+{
+    double done = (double)(step - p->first);
+    double left = (double)(p->total > step ? p->total - step : 0);
+    time_text(done > 0 ? (clock_seconds() - p->began) / done * left : 0, text, room);
+}
+
+static void draw(const progress *p, const progress_numbers *now)
+{
+    char bar[BAR_WIDTH + 1];
+    char left[32];
+    double share = p->total > 0 ? (double)now->step / (double)p->total : 1.0;
+    int filled = (int)(share * BAR_WIDTH);
+    for (int i = 0; i < BAR_WIDTH; i++) {
+        bar[i] = i < filled ? '#' : '.';
+    }
+    bar[BAR_WIDTH] = '\0';
+    left_text(p, now->step, left, sizeof left);
+    fprintf(stderr, "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tokens/s  %s left", bar,
+            now->step, p->total, now->loss, now->tokens_per_second, left);
+}
+
+void progress_step(progress *p, const progress_numbers *now)
+{
+    double time = clock_seconds();
+    bool due = time - p->drawn >= REDRAW_SECOND || now->step == p->total;
+    if (p->quiet || !p->terminal || !due) {
+        return;
+    }
+    p->drawn = time;
+    draw(p, now);
+}
+
+void progress_line(progress *p, const progress_numbers *now)
+{
+    char left[32];
+    if (p->quiet) {
+        return;
+    }
+    wipe(p);
+    left_text(p, now->step, left, sizeof left);
+    fprintf(stderr,
+            "step %" PRIu64 "/%" PRIu64
+            "  loss %.4f  norm %.3f  rate %.3g  %.0f tokens/s  %s left\n",
+            now->step, p->total, now->loss, now->norm, now->rate, now->tokens_per_second, left);
+}
+
+void progress_note(progress *p, const char *what, double value)
+{
+    if (!p->quiet) {
+        wipe(p);
+        fprintf(stderr, "%s %.4f\n", what, value);
+    }
+}
+
+void progress_told(progress *p, const told_sums *told)
+{
+    char line[320];
+    bp_text text;
+    if (p->quiet || told->kind == BP_PREFERENCE_NONE) {
+        return;
+    }
+    bp_text_init(&text, NULL, NULL, line, sizeof line);
+    told_text(told, &text);
+    bp_text_char(&text, '\0');
+    if (bp_text_flush(&text) == BP_OK) {
+        wipe(p);
+        fprintf(stderr, "  %s\n", line + (line[0] == ',' ? 2 : 0));
+    }
+}
+
+void progress_end(progress *p)
+{
+    if (!p->quiet) {
+        wipe(p);
+    }
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Progress on stderr: a redrawn bar on a terminal, a line per logging interval elsewhere. */
+#ifndef BP_BEDPLATE_PROGRESS_H
+#define BP_BEDPLATE_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/bedplate/session/told.h"
+
+typedef struct progress {
+    bool quiet;
+    bool terminal;
+    uint64_t first; /* steps done before this run */
+    uint64_t total;
+    double began; /* seconds on clock_seconds() */
+    double drawn; /* when the bar was last drawn */
+} progress;
+
+typedef struct progress_numbers {
+    uint64_t step;
+    double loss;
+    double norm;
+    double rate;
+    double tokens_per_second;
+    double scale;      /* the loss scale; 1 without scaling */
+    uint64_t overflow; /* steps that loss scaling has skipped so far in this run */
+} progress_numbers;
+
+/* A clock that only goes forward. */
+double clock_seconds(void);
+
+void progress_begin(progress *p, uint64_t first, uint64_t total, bool quiet);
+/* After every step: redraws the bar, at most ten times a second. */
+void progress_step(progress *p, const progress_numbers *now);
+/* After every logging interval. */
+void progress_line(progress *p, const progress_numbers *now);
+/* A remark between the lines: "eval loss 1.234". */
+void progress_note(progress *p, const char *what, double value);
+/* What is told of pairs of rows, where there are some: "rewards/margins 0.1234 ..". */
+void progress_told(progress *p, const told_sums *told);
+/* Removes the bar. */
+void progress_end(progress *p);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Low-rank adapters of a run: options and adapter directories in PEFT's form. */
+#ifndef BP_BEDPLATE_ADAPTER_CHOICE_H
+#define BP_BEDPLATE_ADAPTER_CHOICE_H
+
+#include "core/base/store.h"
+#include "tools/bedplate/app/settings.h"
+#include "tools/formats/peft/peft_config.h"
+
+/* Must not move once filled: the spec refers to it. */
+typedef struct adapter_choice {
+    bp_peft_config config;
+} adapter_choice;
+
+/* Fills spec->lora from --adapter's directory or from --lora-r and what goes with it; the default
+ * targets are PEFT's for the model's family. Prints what contradicts itself, BP_ERR_USAGE; what is
+ * wrong with a directory is in `error`. spec->model and config are set. */
+bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *choice, bp_spec *spec,
+                       bp_error *error) BP_MUST_CHECK;
+
+/* BP_ERR_DATA naming `path` (adapter_config.json) when it saves a copy of a table that the model
+ * ties to its head: the two would no longer be one. */
+bp_status adapter_check(const char *path, const bp_peft_config *config,
+                        const bp_model_config *model, bp_error *error) BP_MUST_CHECK;
+
+/* A target that names nothing was the file's word and not an option's: then `error` is one of bad
+ * data and names the file. */
+bp_status adapter_blame(const settings *set, bp_status status, bp_error *error) BP_MUST_CHECK;
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Two memories one after the other: a small one to count in, then the one that was counted. */
+#include "tools/bedplate/session/counted.h"
+
+#include <stdint.h>
+
+#define PAGE_BYTES 4096
+
+static bp_status take(memory_block *memory, uint64_t bytes, const char *name, bp_error *error)
+{
+    if (bytes >= PTRDIFF_MAX) {
+        return bp_error_set(error, BP_ERR_OVERFLOW, "memory",
+                            "a model of these shapes has more ops than can be planned", name);
+    }
+    return memory_take(memory, bytes, false, name, error);
+}
+
+uint64_t counted_bytes(const bp_runtime *runtime)
+{
+    return bp_size_align(runtime->host_bytes, PAGE_BYTES);
+}
+
+bp_status counted_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
+                       memory_block *memory, bp_error *error)
+{
+    memory_block scratch = {0};
+    BP_TRY(bp_spec_check(spec, error));
+    BP_TRY(take(&scratch, bp_runtime_scratch(spec), "host memory", error));
+    bp_status status = bp_runtime_count(runtime, spec, scratch.address, scratch.bytes);
+    memory_give_back(&scratch);
+    BP_TRY(status);
+    return take(memory, bp_size_add(counted_bytes(runtime), extra), "host memory", error);
+}
+
+bp_status counted_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error)
+{
+    bp_report report;
+    const bp_status status = counted_report(spec, &report, error);
+    *arena_bytes = report.arena_bytes;
+    return status;
+}
+
+bp_status counted_report(const bp_spec *spec, bp_report *report, bp_error *error)
+{
+    static bp_runtime runtime; /* large */
+    memory_block memory = {0};
+    bp_status status = counted_take(&runtime, spec, 0, &memory, error);
+    if (status == BP_OK) {
+        status = bp_runtime_plan_counted(&runtime, memory.address, memory.bytes);
+        memory_give_back(&memory);
+    }
+    if (status != BP_OK && error->code == BP_OK) {
+        *error = runtime.error;
+    }
+    *report = runtime.report;
+    return status;
+}
+
+bp_status counted_take_fit(const bp_fit_request *request, memory_block *memory, bp_error *error)
+{
+    memory_block scratch = {0};
+    uint64_t bytes = 0;
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(take(&scratch, bp_fit_scratch(request), "fit", error));
+    bp_status status = bp_fit_count(request, scratch.address, scratch.bytes, &bytes, error);
+    memory_give_back(&scratch);
+    BP_TRY(status);
+    return take(memory, bytes, "fit", error);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* The part of a plan that is frozen. */
+#include "tools/bedplate/session/frozen.h"
+
+#include "tools/bedplate/session/counted.h"
+
+#define NAMES_SHOWN 4
+
+/* Plans the spec with nothing frozen: no rules that freeze, and no adapters beside a base. */
+static bp_status plan_whole(session *s, uint64_t *arena_bytes)
+{
+    static bp_parameter_rule rules[PRECISION_RULES_MAX];
+    bp_spec spec = s->runtime.spec;
+    spec.rules = rules;
+    spec.rule_count = 0;
+    spec.lora = (bp_lora){.rank = 0};
+    spec.quantised = BP_QUANTISED_NONE;
+    for (uint32_t i = 0; i < s->runtime.spec.rule_count; i++) {
+        const bp_parameter_rule *rule = &s->runtime.spec.rules[i];
+        if (rule->kind == BP_RULE_OVERRIDE) {
+            rules[spec.rule_count] = *rule;
+            rules[spec.rule_count++].may_match_none = true; /* it may be of adapters */
+        }
+    }
+    if (spec.policy.kind == BP_POLICY_ACTIONS) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_NONE}; /* the schedule was made for the rest */
+    }
+    return counted_arena(&spec, arena_bytes, &s->error);
+}
+
+bp_status frozen_find(session *s, frozen *out)
+{
+    const bp_emit *emit = &s->runtime.emit;
+    *out = (frozen){.arena_bytes = s->runtime.report.arena_bytes};
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        out->tensors += parameter->trainable ? 0 : 1;
+        out->parameters += parameter->trainable ? 0 : parameter->count;
+    }
+    return out->tensors > 0 ? plan_whole(s, &out->arena_bytes) : BP_OK;
+}
+
+static uint64_t saved(const session *s, const frozen *f)
+{
+    uint64_t now = s->runtime.report.arena_bytes;
+    return f->arena_bytes > now ? f->arena_bytes - now : 0;
+}
+
+void frozen_put(bp_text *text, const session *s, const frozen *f)
+{
+    const bp_emit *emit = &s->runtime.emit;
+    uint32_t shown = 0;
+    if (f->tensors == 0) {
+        return;
+    }
+    bp_text_string(text, "frozen      ");
+    bp_text_grouped(text, f->parameters);
+    bp_text_string(text, " parameters of ");
+    bp_text_u64(text, f->tensors);
+    bp_text_string(text, f->tensors == 1 ? " tensor (" : " tensors (");
+    for (uint32_t i = 0; i < emit->parameter_count && shown < NAMES_SHOWN; i++) {
+        if (!emit->parameters[i].trainable) {
+            bp_text_string(text, shown > 0 ? ", " : "");
+            bp_text_string(text, bp_graph_name(emit->graph, emit->parameters[i].weight));
+            shown++;
+        }
+    }
+    bp_text_string(text, f->tensors > shown ? ", ..), which saves " : "), which saves ");
+    bp_text_grouped(text, saved(s, f));
+    bp_text_string(text, " bytes of arena\n");
+}
+
+void frozen_json(output *out, const session *s, const frozen *f)
+{
+    const bp_emit *emit = &s->runtime.emit;
+    json_count(out, "trainable_parameters", s->runtime.report.parameters - f->parameters);
+    json_count(out, "frozen_parameters", f->parameters);
+    json_count(out, "frozen_saved_bytes", saved(s, f));
+    json_list(out, "frozen");
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (!emit->parameters[i].trainable) {
+            json_item(out);
+            json_text(out, "name", bp_graph_name(emit->graph, emit->parameters[i].weight));
+            json_count(out, "parameters", emit->parameters[i].count);
+            json_close(out);
+        }
+    }
+    json_list_end(out);
+}

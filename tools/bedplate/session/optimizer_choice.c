@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* Optimizers by name, and --optim-args. */
+#include "tools/bedplate/session/optimizer_choice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/number.h"
+#include "optim/adafactor.h"
+#include "optim/adagrad.h"
+#include "optim/adam.h"
+#include "optim/adam_mini.h"
+#include "optim/adamw.h"
+#include "optim/ademamix.h"
+#include "optim/apollo.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
+#include "optim/lion.h"
+#include "optim/muon.h"
+#include "optim/rmsprop.h"
+#include "optim/rule.h"
+#include "optim/schedule_free.h"
+#include "optim/sgd.h"
+#include "tools/bedplate/app/options.h"
+
+static const bp_optimizer *const optimizers[] = {&bp_optimizer_adamw,
+                                                 &bp_optimizer_adamw_8bit,
+                                                 &bp_optimizer_adamw_8bit_companded,
+                                                 &bp_optimizer_adamw_4bit,
+                                                 &bp_optimizer_adam,
+                                                 &bp_optimizer_adam_8bit,
+                                                 &bp_optimizer_sgd,
+                                                 &bp_optimizer_sgd_8bit,
+                                                 &bp_optimizer_lion,
+                                                 &bp_optimizer_lion_8bit,
+                                                 &bp_optimizer_rmsprop,
+                                                 &bp_optimizer_rmsprop_8bit,
+                                                 &bp_optimizer_adagrad,
+                                                 &bp_optimizer_adagrad_8bit,
+                                                 &bp_optimizer_lamb,
+                                                 &bp_optimizer_lamb_8bit,
+                                                 &bp_optimizer_lars,
+                                                 &bp_optimizer_lars_8bit,
+                                                 &bp_optimizer_ademamix,
+                                                 &bp_optimizer_ademamix_8bit,
+                                                 &bp_optimizer_adafactor,
+                                                 &bp_optimizer_adalomo,
+                                                 &bp_optimizer_adam_mini,
+                                                 &bp_optimizer_adam_mini_8bit,
+                                                 &bp_optimizer_muon,
+                                                 &bp_optimizer_muon_8bit,
+                                                 &bp_optimizer_apollo,
+                                                 &bp_optimizer_apollo_8bit,
+                                                 &bp_optimizer_schedule_free_adamw,
+                                                 &bp_optimizer_schedule_free_adamw_8bit,
+                                                 &bp_optimizer_apollo_mini};
+
+enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
+
+/* What Hugging Face's TrainingArguments call the same rules. */
+static const struct {
+    const char *other;
+    const bp_optimizer *optimizer;
+} aliases[] = {
+    {"adamw_torch", &bp_optimizer_adamw},
+    {"adamw_torch_fused", &bp_optimizer_adamw},
+    {"adamw_hf", &bp_optimizer_adamw},
+    {"adamw_bnb_8bit", &bp_optimizer_adamw_8bit},
+    {"adamw_torch_8bit", &bp_optimizer_adamw_8bit},
+    {"adamw_torch_4bit", &bp_optimizer_adamw_4bit},
+    {"lion_32bit", &bp_optimizer_lion},
+    {"rmsprop_bnb", &bp_optimizer_rmsprop},
+    {"rmsprop_bnb_32bit", &bp_optimizer_rmsprop},
+    {"rmsprop_bnb_8bit", &bp_optimizer_rmsprop_8bit},
+};
+
+static bool optimizer_choice_same_name(const char *known, const char *name)
+{
+    size_t i = 0;
+    while (known[i] != '\0' && known[i] == (name[i] == '-' ? '_' : name[i])) {
+        i++;
+    }
+    return known[i] == name[i];
+}
+
+const bp_optimizer *optimizer_find(const char *name)
+{
+    for (uint32_t i = 0; i < OPTIMIZERS; i++) {
+        if (optimizer_choice_same_name(optimizers[i]->name, name)) {
+            return optimizers[i];
+        }
+    }
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
+        if (optimizer_choice_same_name(aliases[i].other, name)) {
+            return aliases[i].optimizer;
+        }
+    }
+    return NULL;
+}
+
+static const bp_rule_argument *argument_of(const bp_optimizer *optimizer, const char *name,
+                                           size_t length)
+{
+    const bp_rule *rule = optimizer->rule;
+    for (uint32_t i = 0; i < rule->argument_count; i++) {
+        const bp_rule_argument *argument = &rule->arguments[i];
+        if (strlen(argument->name) == length && memcmp(argument->name, name, length) == 0) {
+            return argument;
+        }
+    }
+    return NULL;
+}
+
+static void optimizer_choice_settle(const bp_optimizer *optimizer, const settings *set,
+                                    const char *name, double own, double *value)
+{
+    if (argument_of(optimizer, name, strlen(name)) != NULL && !option_given(set, name)) {
+        *value = own;
+    }
+}
+
+bp_status optimizer_settle(settings *set)
+{
+    const bp_optimizer *optimizer = optimizer_find(set->optimizer);
+    if (optimizer == NULL) {
+        const char *names[OPTIMIZERS];
+        for (uint32_t i = 0; i < OPTIMIZERS; i++) {
+            names[i] = optimizers[i]->name;
+        }
+        options_unknown("value of --optim", set->optimizer, names, OPTIMIZERS);
+        return BP_ERR_USAGE;
+    }
+    optimizer_choice_settle(optimizer, set, "adam-beta1", optimizer->defaults->beta1, &set->beta1);
+    optimizer_choice_settle(optimizer, set, "adam-beta2", optimizer->defaults->beta2, &set->beta2);
+    optimizer_choice_settle(optimizer, set, "adam-epsilon", optimizer->defaults->epsilon,
+                            &set->epsilon);
+    return BP_OK;
+}
+
+static bp_status optimizer_choice_wrong(const char *text, const char *found, size_t length,
+                                        const bp_optimizer *optimizer)
+{
+    const bp_rule *rule = optimizer->rule;
+    fprintf(stderr, "bedplate: --optim-args: %s (found \"%.*s\", right would be KEY=VALUE,.. ",
+            text, (int)length, found);
+    const char *before = "of ";
+    for (uint32_t i = 0; i < rule->argument_count; i++) {
+        if (!rule->arguments[i].option) {
+            fprintf(stderr, "%s%s", before, rule->arguments[i].name);
+            before = ", ";
+        }
+    }
+    fprintf(stderr, "%s %s)\n", before[0] == 'o' ? "of other rules, none for" : " for",
+            optimizer->name);
+    return BP_ERR_USAGE;
+}
+
+static bool read_flag(const char *text, size_t length, bool *value)
+{
+    *value = (length == 4 && memcmp(text, "true", 4) == 0) || (length == 1 && *text == '1');
+    return *value || (length == 5 && memcmp(text, "false", 5) == 0) ||
+           (length == 1 && *text == '0');
+}
+
+/* One KEY=VALUE of `length` bytes. */
+static bp_status take_argument(const char *text, size_t length, const bp_optimizer *optimizer,
+                               bp_optimizer_options *options)
+{
+    const char *equals = memchr(text, '=', length);
+    if (equals == NULL) {
+        return optimizer_choice_wrong("a key without a value", text, length, optimizer);
+    }
+    const bp_rule_argument *argument = argument_of(optimizer, text, (size_t)(equals - text));
+    if (argument == NULL || argument->option) {
+        return optimizer_choice_wrong("not a key of this rule", text, length, optimizer);
+    }
+    const char *value = equals + 1;
+    size_t size = length - (size_t)(value - text);
+    char *to = (char *)options + argument->offset;
+    bp_number number;
+    if (argument->range == BP_RULE_FLAG) {
+        bool flag;
+        if (!read_flag(value, size, &flag)) {
+            return optimizer_choice_wrong("neither true nor false", text, length, optimizer);
+        }
+        memcpy(to, &flag, sizeof flag);
+        return BP_OK;
+    }
+    if (bp_number_parse(value, size, &number) != BP_OK) {
+        return optimizer_choice_wrong("not a number", text, length, optimizer);
+    }
+    memcpy(to, &number.real, sizeof number.real);
+    return BP_OK;
+}
+
+bp_status optimizer_fill(const settings *set, bp_spec *spec)
+{
+    const bp_optimizer *optimizer = optimizer_find(set->optimizer);
+    bp_optimizer_options *options = &spec->optimizer_options;
+    if (optimizer == NULL) {
+        return BP_ERR_USAGE; /* optimizer_settle lets none through */
+    }
+    spec->optimizer = optimizer;
+    *options = *optimizer->defaults;
+    options->learning_rate = set->learning_rate;
+    options->beta1 = set->beta1;
+    options->beta2 = set->beta2;
+    options->epsilon = set->epsilon;
+    options->weight_decay = set->weight_decay;
+    options->decay_all = set->decay_all;
+    options->max_grad_norm = set->max_grad_norm;
+    options->percentile = (uint32_t)set->percentile;
+    const char *at = set->optim_args != NULL ? set->optim_args : "";
+    while (*at != '\0') {
+        size_t length = strcspn(at, ",");
+        BP_TRY(take_argument(at, length, optimizer, options));
+        at += length;
+        at += *at == ',' ? 1 : 0;
+    }
+    return BP_OK;
+}

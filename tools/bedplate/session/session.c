@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+/* From settings to an open runtime. */
+#include "tools/bedplate/session/session.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/adapter.h"
+#include "core/base/storage.h"
+#include "optim/rate.h"
+#include "layers/families/rnn.h"
+#include "tools/bedplate/session/calibrate.h"
+#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/app/device_choice.h"
+#include "tools/bedplate/app/device_memory.h"
+#include "tools/bedplate/session/image_choice.h"
+#include "tools/bedplate/session/optimizer_choice.h"
+#include "tools/bedplate/runs/metric.h"
+#include "tools/bedplate/models/model_table.h"
+#include "tools/bedplate/app/options.h"
+#include "tools/bedplate/sources/packing.h"
+#include "tools/bedplate/session/preference_choice.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/process_memory.h"
+#include "tools/bedplate/session/quantised_choice.h"
+#include "tools/bedplate/runs/distill.h"
+#include "tools/bedplate/session/embedder_choice.h"
+#include "tools/bedplate/ranks/ranks.h"
+#include "tools/bedplate/planning/shard_plan.h"
+#include "tools/bedplate/models/tensor_faults.h"
+#include "tools/formats/hf/hf_config.h"
+#include "tools/formats/hf/hf_files.h"
+#include "tools/formats/hf/hf_weights.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/family/preset.h"
+
+#define PAGE_BYTES       4096u
+#define SEQUENCE_DEFAULT 1024u
+#define TIME_PIECES      64u     /* of a recurrent model's sequences, unless --time-chunk says */
+#define TIME_STEPS       16u     /* in each at least */
+#define PLAN_NODES       200000u /* of exact search, where greedy layouts waste */
+
+static const char where[] = "bedplate";
+
+static bool there(session *s, const char *directory, const char *name)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool exists = false;
+    return bp_storage_join(path, directory, name, NULL) == BP_OK &&
+           s->store->exists(s->store, path, &exists) == BP_OK && exists;
+}
+
+static bp_status read_directory(session *s)
+{
+    const char *directory = s->set->model;
+    char path[BP_STORE_PATH_MAX];
+    static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+    BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
+    BP_TRY(bp_hf_config_read(s->store, path, scratch, &s->spec.config, &s->error));
+    BP_TRY(image_size_settle(s));
+    BP_TRY(bp_class_names_read(s->store, path, scratch, &s->names, &s->error));
+    BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));
+    if (s->gguf.open) {
+        memcpy(s->weights_path, directory,
+               strlen(directory) + 1); /* config.json's path was longer */
+        s->weights = true;
+    }
+    if (!s->weights && there(s, directory, "pytorch_model.bin")) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the directory's weights are not in safetensors files, which is the "
+                            "form that can be read",
+                            directory);
+    }
+    return BP_OK;
+}
+
+/* A GGUF file is read as the directory that it stands for. */
+static bp_status open_gguf(session *s)
+{
+    const char *why;
+    bool is;
+    BP_TRY(gguf_folder_open(&s->gguf, &s->posix.store, s->set->model, &is, &why, &s->error));
+    if (is) {
+        s->store = &s->gguf.store;
+    }
+    if (why != NULL && s->set->verb != VERB_PLAN && s->set->tokenizer == NULL) {
+        fprintf(stderr, "bedplate: %s: its tokenizer is not used: %s\n", s->set->model, why);
+    }
+    return BP_OK;
+}
+
+static bp_status no_model(session *s)
+{
+    const char *names[64];
+    uint32_t count = 0;
+    const bp_preset *preset;
+    while (count < 64 && (preset = bp_preset_at(count)) != NULL) {
+        names[count++] = preset->name;
+    }
+    options_unknown("model: no directory with a config.json, no GGUF file, and no preset",
+                    s->set->model, names, count);
+    return BP_ERR_DATA;
+}
+
+/* Whether the weights have another head than the task's, and a new one may be trained. An adapter's
+ * file holds the whole head of tokens and answers; that of samples not: BERT's has a pooler, which
+ * is frozen. */
+static bool lacks_head(const settings *set, const bp_model_config *config, bp_task own)
+{
+    const bp_task task = config->task;
+    const bool adapts = set->lora_r > 0 || set->adapter != NULL;
+    if (config->vocabulary == 0 && set->verb == VERB_TRAIN && set->num_labels != 0) {
+        return true; /* classes of one's own */
+    }
+    if (task < BP_TASK_CLASSES || own == task || task == BP_TASK_EMBEDDING) {
+        return false;
+    }
+    return bp_task_judges_samples(task)
+               ? set->verb == VERB_TRAIN && !adapts && !bp_task_judges_samples(own)
+               : set->verb == VERB_TRAIN || set->adapter != NULL;
+}
+
+static bp_status find_model(session *s)
+{
+    const settings *set = s->set;
+    if (set->model == NULL) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the option is needed: a model directory or a preset", "--model");
+    }
+    BP_TRY(open_gguf(s));
+    const bp_preset *preset = bp_preset_find(set->model);
+    char path[BP_STORE_PATH_MAX];
+    bool files = false;
+    BP_TRY(bp_storage_join(path, set->model, "config.json", &s->error));
+    BP_TRY(bp_storage_exists(s->store, path, &files, &s->error));
+    if (files) {
+        s->directory = true;
+        BP_TRY(read_directory(s));
+    } else if (preset != NULL) {
+        s->spec.config = bp_preset_config(preset);
+    } else {
+        return no_model(s);
+    }
+    const bp_task own = s->spec.config.task;
+    const bool silent = s->spec.config.classes == 0 || set->num_labels != 0;
+    BP_TRY(model_task(set, &s->spec.config, &s->error));
+    s->new_head = lacks_head(set, &s->spec.config, own);
+    if (s->names.count != s->spec.config.classes) {
+        s->names.count = 0; /* those of other classes */
+    }
+    const bp_task task = s->spec.config.task;
+    s->classes_open = set->verb == VERB_TRAIN && silent && s->names.count == 0 &&
+                      (task == BP_TASK_CLASSES || task == BP_TASK_LABELS);
+    if (task == BP_TASK_EMBEDDING) {
+        BP_TRY(embedder_choose(s));
+    }
+    if (set->dropout < 0.0 && set->dropout > -1.0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the value is out of range (right would be 0 to 0.99, or -1: as the "
+                            "configuration says)",
+                            "--dropout");
+    }
+    if (set->dropout >= 0.0 || model_preference(set->task) != BP_PREFERENCE_NONE) {
+        bp_family_set_dropouts(&s->spec.config, set->dropout >= 0.0 ? set->dropout : 0.0);
+    }
+    return BP_OK;
+}
+
+/* The policy as it was given; a list must name stages that the model has. */
+static bp_status read_policy(session *s)
+{
+    uint32_t stages = s->spec.model->stages(&s->spec.config);
+    const char *right = policy_read(s->set->checkpointing, &s->policy);
+    if (right != NULL) {
+        return BP_ERR_USAGE; /* options_parse lets none through */
+    }
+    for (uint32_t i = 0; i < s->policy.policy.list_count; i++) {
+        if (s->policy.list[i] >= stages) {
+            fprintf(stderr,
+                    "bedplate: --gradient-checkpointing: the list names a stage that is not there: "
+                    "the model has %u stages (found %u, right would be 0 to %u)\n",
+                    stages, s->policy.list[i], stages - 1);
+            return BP_ERR_USAGE;
+        }
+    }
+    s->spec.policy = s->policy.policy;
+    return BP_OK;
+}
+
+static uint32_t sequence_of(const session *s)
+{
+    uint64_t asked = s->set->sequence;
+    uint32_t most = s->spec.config.positions;
+    if (asked == 0 && s->embedder.max_length > 0) {
+        return s->embedder.max_length < most ? s->embedder.max_length : most;
+    }
+    if (asked == 0) {
+        if (s->spec.config.vocabulary == 0) {
+            return most; /* a row of numbers is as long as the model says */
+        }
+        return most < SEQUENCE_DEFAULT ? most : SEQUENCE_DEFAULT;
+    }
+    return (uint32_t)asked;
+}
+
+/* Into how many pieces of time the sequences are cut, where the model's are. */
+static void cut_time(session *s)
+{
+    bp_spec *spec = &s->spec;
+    uint64_t usual = bp_size_ceil_div(spec->sequence, TIME_PIECES);
+    usual = usual > TIME_STEPS ? usual : TIME_STEPS;
+    uint64_t steps = s->set->time_chunk != 0 ? s->set->time_chunk : usual;
+    bp_family_set_pieces(&spec->config, (uint32_t)bp_size_ceil_div(spec->sequence, steps));
+}
+
+/* --lanes, else the fewest that so many ranks can share. */
+static uint32_t lanes_of(const settings *set, uint32_t size)
+{
+    uint32_t lanes = 1;
+    while (lanes < size) {
+        lanes *= 2;
+    }
+    return option_given(set, "lanes") ? (uint32_t)set->lanes : lanes;
+}
+
+/* Ranks of which each would compute everything. */
+static bp_status check_lanes(session *s)
+{
+    if (s->spec.lanes > 1 || s->spec.ranks == 1) {
+        return BP_OK;
+    }
+    return bp_error_limit(&s->error, BP_ERR_USAGE, where, "there are more ranks than lanes",
+                          "--lanes", 1, BP_LIMIT_LEAST, s->spec.ranks);
+}
+
+/* Of a language model that is asked how many tokens it guesses right. */
+static bp_status count_tokens(session *s)
+{
+    bp_spec *spec = &s->spec;
+    const bool words =
+        spec->config.task < BP_TASK_CLASSES && spec->preference.kind == BP_PREFERENCE_NONE;
+    const char *fault =
+        !words ? "tokens are guessed by language models, and this task is judged by something "
+                 "else: the option goes with causal-lm and masked-lm"
+        : spec->model == &bp_model_rnn
+            ? "a recurrent net's logits are made piece of time by piece of time and are not kept"
+            : NULL;
+    if (fault != NULL && s->set->token_accuracy) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where, fault, "token-accuracy");
+    }
+    spec->keep_logits = spec->keep_logits || (words && metric_counts_tokens(s->set));
+    return BP_OK;
+}
+
+static bp_status fill_spec(session *s)
+{
+    const settings *set = s->set;
+    bp_spec *spec = &s->spec;
+    spec->model = spec->config.family->model;
+    BP_TRY(optimizer_fill(set, spec));
+    BP_TRY(preference_fill(set, spec, &s->error));
+    spec->batch = (uint32_t)set->batch * preference_rows(spec);
+    spec->accumulation = (uint32_t)set->accumulation;
+    spec->ranks = ranks_size(set);
+    spec->rank = ranks_rank(set);
+    shard_settle(set, spec);
+    spec->lanes = lanes_of(set, spec->ranks);
+    spec->sequence = sequence_of(s);
+    cut_time(s);
+    spec->loss_rows = (uint32_t)set->loss_rows;
+    spec->smoothing = set->label_smoothing;
+    spec->noise = set->neftune / sqrt((double)spec->sequence);
+    spec->eval_batch =
+        set->verb == VERB_EVAL || set->verb == VERB_EMBED || set->verb == VERB_DISTILL
+            ? 0
+            : (uint32_t)set->eval_batch * preference_rows(spec);
+    embedder_fill(set, spec);
+    spec->seed = set->seed;
+    spec->plan_nodes = PLAN_NODES;
+    spec->poison = set->poison;
+    spec->pairs = set->text_pairs || spec->config.task == BP_TASK_ANSWERS;
+    /* Evaluation counts what is right. */
+    spec->keep_logits = spec->config.task >= BP_TASK_CLASSES || preference_refers(spec);
+    BP_TRY(count_tokens(s));
+    spec->evaluate = preference_refers(spec);
+    spec->packed = packing_apart(set);
+    BP_TRY(distill_fill(s));
+    if (s->below.flash) {
+        spec->below = (bp_below){.fixed = true};
+    } else if (s->below.asked && set->arena == 0) {
+        below_all(spec, s->below.what);
+    }
+    BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
+    BP_TRY(quantised_fill(set, spec));
+    return precision_fill(set, &s->rules, spec);
+}
+
+bp_status session_begin(session *s, const settings *set)
+{
+    memset(s, 0, sizeof *s);
+    s->set = set;
+    BP_TRY(bp_store_posix_init(&s->posix, ""));
+    s->store = &s->posix.store;
+    BP_TRY(below_read(&s->below, set, &s->error));
+    BP_TRY(find_model(s));
+    BP_TRY(device_choose(set, &s->spec, &s->error));
+    BP_TRY(below_check(&s->below, set, &s->spec, &s->error));
+    BP_TRY(fill_spec(s));
+    BP_TRY(image_augment_check(s));
+    return read_policy(s);
+}
+
+bp_fit_request session_request(const session *s)
+{
+    const settings *set = s->set;
+    bool batch = option_given(set, "per-device-train-batch-size") ||
+                 option_given(set, "gradient-accumulation-steps");
+    bool policy = option_given(set, "gradient-checkpointing") && !s->policy.automatic;
+    batch = batch || s->spec.texts > 1; /* which is part of the loss */
+    return (bp_fit_request){
+        .spec = s->spec,
+        .budget = set->arena,
+        .free_policy = !policy,
+        .free_batch = !batch && !s->batch_settled && preference_rows(&s->spec) == 1,
+        .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_settled,
+        .rates = BP_RATES_DEFAULT,
+    };
+}
+
+/* Rates measured by an earlier run in the same place, or now. */
+static bp_status find_rates(session *s, bool needed)
+{
+    const char *directory = s->set->output_dir;
+    if (!needed || !s->set->calibrate) {
+        return BP_OK;
+    }
+    s->calibrated = true;
+    if (directory != NULL && calibrate_read(s->store, directory, &s->spec, &s->rates)) {
+        return BP_OK;
+    }
+    return calibrate_measure(&s->spec, &s->rates, &s->error);
+}
+
+bp_status session_save_rates(session *s)
+{
+    if (!s->calibrated) {
+        return BP_OK;
+    }
+    return calibrate_write(s->store, s->set->output_dir, &s->rated, &s->rates, &s->error);
+}
+
+/* Where nothing fits, some of it lives below the arena. */
+static bp_status choose_below(session *s, const bp_fit_request *request, const bp_rates *rates)
+{
+    choice above = s->choice;
+    bp_fit_request all = *request;
+    below_all(&all.spec, s->below.what);
+    s->choice = (choice){.made = false};
+    bp_status status = choice_run(&s->choice, &all, rates, &s->error);
+    if (status == BP_OK && s->choice.fits) {
+        status = below_least(&s->choice, &s->below.chosen, &s->error);
+    }
+    choice_end(&above);
+    return status;
+}
+
+/* All ranks make the choice of the one that owns most. */
+static bp_status choose_options(session *s)
+{
+    if (s->set->arena == 0 || s->spec.optimizer == NULL) {
+        return BP_OK;
+    }
+    const uint32_t rank = s->spec.rank;
+    bp_fit_request request = session_request(s);
+    BP_TRY(bp_spec_check(&s->spec, &s->error));
+    BP_TRY(shard_choice_largest(&request.spec, &s->error));
+    BP_TRY(find_rates(s, request.free_policy));
+    s->rated = s->spec;
+    const bp_rates *rates = s->calibrated ? &s->rates : NULL;
+    bp_status status = choice_run(&s->choice, &request, rates, &s->error);
+    if (status == BP_OK && !s->choice.fits && s->below.asked && !s->below.flash) {
+        status = choose_below(s, &request, rates);
+    }
+    BP_TRY(adapter_blame(s->set, status, &s->error));
+    s->spec = s->choice.fit.spec;
+    s->spec.rank = rank;
+    return BP_OK;
+}
+
+static bp_status choose_form(session *s)
+{
+    return shard_choice_ahead(s, choose_options);
+}
+
+bp_status session_choose(session *s)
+{
+    const bool chooses = shard_automatic(s->set) && s->spec.optimizer != NULL;
+    return chooses ? shard_choice_run(s, choose_form) : choose_form(s);
+}
+
+static coder_ask ask_of(session *s)
+{
+    return (coder_ask){.store = s->store,
+                       .set = s->set,
+                       .config = &s->spec.config,
+                       .directory = s->directory,
+                       .weights = s->weights,
+                       .error = &s->error};
+}
+
+bp_status session_find_coder(session *s)
+{
+    const coder_ask ask = ask_of(s);
+    return coder_find(&s->coder, &ask);
+}
+
+/* Where no arena has room enough, reading text takes most: then all of the rest is there too. */
+bp_status session_open_coder(session *s)
+{
+    const coder_ask ask = ask_of(s);
+    BP_TRY(coder_find(&s->coder, &ask));
+    if (device_takes_memory(&s->spec)) {
+        process_settle();
+    }
+    BP_TRY(coder_open(&s->coder, &ask));
+    s->tokenizer_digest =
+        s->coder.kind == CODER_TOKENIZER ? bp_tokenizer_digest(&s->coder.tokenizer) : 0;
+    return BP_OK;
+}
+
+/* What planning took beyond its tables serves to read and write files, and the rest goes back. A
+ * plan so small that making it took more keeps as much as that was. */
+static void keep_needed(session *s, uint64_t planned)
+{
+    const uint64_t tables = bp_size_align(s->runtime.host.used, PAGE_BYTES);
+    const uint64_t work = session_work_bytes(s), arenas = session_arenas_here(s);
+    const uint64_t least = arenas > 0 && planned > arenas ? planned - arenas : 0;
+    s->work = (bp_staging){(char *)s->host.address + tables, (size_t)work};
+    s->runtime.host.size = s->runtime.host.used; /* what would be carved now is refused */
+    memory_trim(&s->host, tables + work > least ? tables + work : least);
+}
+
+bp_status session_plan(session *s)
+{
+    BP_TRY(check_lanes(s));
+    uint64_t work = session_work_bytes(s);
+    bp_status status = counted_take(&s->runtime, &s->spec, work, &s->host, &s->error);
+    if (status == BP_OK) {
+        const uint64_t plan = counted_bytes(&s->runtime);
+        status = bp_runtime_plan_counted(&s->runtime, s->host.address, plan);
+        keep_needed(s, plan);
+    }
+    return adapter_blame(s->set, status, &s->runtime.error);
+}
+
+static bp_status load_weights(session *s)
+{
+    const settings *set = s->set;
+    tensor_faults faults = {.path = s->weights_path};
+    const bp_hf_place place = {.store = s->store,
+                               .path = s->weights_path,
+                               .scratch = s->work,
+                               .allow = (set->allow_missing ? BP_ALLOW_MISSING : 0u) |
+                                        (set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u) |
+                                        (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u) |
+                                        (s->new_head ? BP_ALLOW_NEW_HEAD : 0u),
+                               .state_follows = s->state_follows,
+                               .watch = tensor_faults_print,
+                               .user = &faults,
+                               .error = &s->error};
+    bp_status status = bp_hf_weights_load(&s->runtime, &place);
+    tensor_faults_end(&faults, &s->error);
+    if (status == BP_ERR_FIT && s->error.code == BP_ERR_FIT) {
+        /* The room is made for this model's tensors: a file that needs more holds others. */
+        s->error.code = BP_ERR_DATA;
+        return BP_ERR_DATA;
+    }
+    return status;
+}
+
+/* Whatever differs from this base is told by name. */
+static bp_status load_adapters(session *s)
+{
+    char path[BP_STORE_PATH_MAX];
+    if (!there(s, s->set->adapter, "adapter_model.safetensors")) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            there(s, s->set->adapter, "adapter_model.bin")
+                                ? "the adapter's weights are not in adapter_model.safetensors, "
+                                  "which is the form that can be read"
+                                : "the adapter has no adapter_model.safetensors",
+                            s->set->adapter);
+    }
+    BP_TRY(bp_storage_join(path, s->set->adapter, "adapter_model.safetensors", &s->error));
+    tensor_faults faults = {.path = path};
+    const bp_hf_place place = {.store = s->store,
+                               .path = path,
+                               .scratch = s->work,
+                               .state_follows = s->state_follows,
+                               .watch = tensor_faults_print,
+                               .user = &faults,
+                               .error = &s->error};
+    bp_status status = bp_hf_adapters_load(&s->runtime, &place);
+    tensor_faults_end(&faults, &s->error);
+    return status;
+}
+
+/* What a snapshot or a file holds is not drawn. */
+bp_status session_give_weights(session *s, bool adapters)
+{
+    BP_TRY(bp_runtime_clear(&s->runtime));
+    if (s->state_follows) {
+        bp_runtime_state_given(&s->runtime);
+    }
+    if (s->weights) {
+        BP_TRY(load_weights(s));
+    }
+    if (s->set->adapter != NULL && adapters) {
+        BP_TRY(load_adapters(s));
+    }
+    return bp_runtime_draw(&s->runtime);
+}
+
+static bp_status session_open(session *s)
+{
+    const uint64_t bytes = s->runtime.report.arena_bytes;
+    const uint64_t host_bytes = s->runtime.report.host.arena_bytes;
+    bp_places places = bp_places_device(s->arena.address, bytes);
+    places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
+    places.zeroed = true; /* as the system gives it */
+    BP_TRY(below_open(&s->below, s->set, &s->runtime, &places, &s->error));
+    if (s->set->ranks != NULL) {
+        BP_TRY(ranks_compare_plans(s->set, bp_graph_digest(&s->runtime.graph), &s->error));
+    }
+    BP_TRY(ranks_gpus_join(&s->gpus, s->set, &s->spec, &places, &s->error));
+    ranks_leave_turn(s->set);
+    const bp_status status = bp_runtime_open_places(&s->runtime, &places);
+    ranks_take_turn(s->set);
+    BP_TRY(status);
+    device_log_show(&s->runtime, s->set->json);
+    return session_give_weights(s, true);
+}
+
+bp_status session_start(session *s)
+{
+    BP_TRY(session_take(s));
+    return session_open(s);
+}
+
+int session_report(const session *s, bp_status status)
+{
+    if (status == BP_OK) {
+        return 0;
+    }
+    if (s->error.code != BP_OK || s->runtime.error.code != BP_OK) {
+        ranks_fail(s->set, s->error.code != BP_OK ? &s->error : &s->runtime.error);
+    }
+    if (!ranks_may_tell(s->set, status)) {
+        return bp_status_exit_code(status);
+    }
+    if (s->error.code != BP_OK) {
+        return report_error(&s->error);
+    }
+    if (s->runtime.error.code != BP_OK) {
+        int code = report_error(&s->runtime.error);
+        device_log_show(&s->runtime, s->set->json);
+        return code;
+    }
+    /* What has no record was printed where it was found. */
+    return bp_status_exit_code(status);
+}
+
+void session_end(session *s)
+{
+    bp_runtime_close(&s->runtime);
+    ranks_gpus_end(&s->gpus);
+    choice_end(&s->choice);
+    coder_close(&s->coder);
+    gguf_folder_close(&s->gguf);
+    below_close(&s->below);
+    memory_give_back(&s->arena);
+    memory_give_back(&s->host_arena);
+    memory_give_back(&s->host);
+}

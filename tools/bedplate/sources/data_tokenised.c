@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/* Documents of a run to token files, and what is said of it. */
+#include "tools/bedplate/sources/data_tokenised.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/storage.h"
+#include "tools/bedplate/session/image_choice.h"
+#include "tools/bedplate/sources/pictures.h"
+#include "tools/formats/text/byte_tokenizer.h"
+#include "tools/formats/images/data_images.h"
+#include "tools/formats/data/data_numbers.h"
+#include "tools/formats/data/data_tokenise.h"
+#include "tools/formats/data/label_survey.h"
+
+#define LONG_BYTES (128u << 20) /* data of which less is tokenised before one asks */
+
+static const char where[] = "data";
+
+bp_labels data_labels(const bp_model_config *config)
+{
+    switch (config->task) {
+    case BP_TASK_CLASSES:
+        return BP_LABELS_CLASS;
+    case BP_TASK_LABELS:
+    case BP_TASK_REGRESSION:
+    case BP_TASK_RECONSTRUCTION:
+        return BP_LABELS_BITS;
+    case BP_TASK_MASKED_LM:
+        return BP_LABELS_MASKED;
+    case BP_TASK_TOKENS:
+        return BP_LABELS_GIVEN;
+    case BP_TASK_ANSWERS:
+        return BP_LABELS_SPAN;
+    case BP_TASK_EMBEDDING:
+        return BP_LABELS_TEXTS;
+    default:
+        return BP_LABELS_NEXT_TOKEN;
+    }
+}
+
+bool data_learns_rows(const bp_model_config *config)
+{
+    bp_labels labels = data_labels(config);
+    return labels == BP_LABELS_CLASS || labels == BP_LABELS_BITS;
+}
+
+bp_status data_lacks_labels(const data_files *files, session *s)
+{
+    return bp_error_set(&s->error, BP_ERR_DATA, where,
+                        "the task learns labels, and the data has none; give a table of labels and "
+                        "texts (--data-format tsv or csv) or JSON lines with `text` and `label`",
+                        files->data.source.name);
+}
+
+bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX], const char *name)
+{
+    const char *directory = s->set->output_dir;
+    if (directory == NULL) {
+        const char *temporary = getenv("TMPDIR");
+        char unique[64];
+        snprintf(unique, sizeof unique, "bedplate-%ld-%s", (long)getpid(), name);
+        return bp_storage_join(path, temporary != NULL ? temporary : "/tmp", unique, &s->error);
+    }
+    bool there = true;
+    if (s->store->exists(s->store, directory, &there) != BP_OK ||
+        s->store->make_directory(s->store, directory) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "make directory", directory);
+    }
+    set->made = set->made || !there;
+    return bp_storage_join(path, directory, name, &s->error);
+}
+
+/* Tokens of pairs have types where the model has them too. */
+static bp_status note_pairs(const data_files *files, session *s)
+{
+    const bp_tokens_head *head = &files->tokens.head;
+    if (head->texts != 2 || head->form == BP_FORM_TEXTS) {
+        return BP_OK;
+    }
+    bp_spec paired = s->spec;
+    paired.pairs = true;
+    if (head->types == BP_PAIR_OTHER && bp_input_declared(&paired, BP_INPUT_TYPES)) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the tokenizer gives the tokens of pairs other types than 0 before the "
+                            "second text and 1 from there on, which is what is implemented",
+                            files->data.source.name);
+    }
+    s->spec.pairs = s->spec.pairs || head->types == BP_PAIR_APART;
+    return BP_OK;
+}
+
+/* How many texts a row has is known from here on, and with that how many samples a batch. */
+static bp_status note_texts(const data_files *files, session *s)
+{
+    const bp_tokens_head *head = &files->tokens.head;
+    bp_spec *spec = &s->spec;
+    if (head->form != BP_FORM_TEXTS || s->set->verb == VERB_EMBED) {
+        return BP_OK;
+    }
+    if (head->texts < 2) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "a row has one text: vectors are compared, of `anchor` and "
+                              "`positive`, or `sentence1` and `sentence2`",
+                              files->source->name, head->texts, BP_LIMIT_LEAST, 2);
+    }
+    if (s->texts_known && spec->texts != head->texts) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "a row has another number of texts than in the other data",
+                              files->source->name, head->texts, BP_LIMIT_EXACT, spec->texts);
+    }
+    if (!s->batch_settled) {
+        spec->batch = spec->batch / spec->texts * head->texts;
+    }
+    spec->eval_batch = spec->eval_batch / spec->texts * head->texts;
+    spec->texts = head->texts;
+    s->texts_known = true;
+    return BP_OK;
+}
+
+bp_status data_refuse_long(session *s, const char *name, uint64_t number, uint64_t tokens,
+                           uint64_t most)
+{
+    char place[BP_STORE_PATH_MAX];
+    if (strcmp(s->set->long_rows, "refuse") != 0) {
+        return BP_OK;
+    }
+    snprintf(place, sizeof place, "%s: row %" PRIu64, name, number);
+    return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                          "it has more tokens than --max-seq-length (--long-rows cut takes what "
+                          "fits)",
+                          place, (int64_t)tokens, BP_LIMIT_MOST, (int64_t)most);
+}
+
+/* Counts examples that are longer than a row. What is cut off is never learned: that is said. */
+bp_status data_check_lengths(const data_files *files, session *s)
+{
+    bp_source *source = files->source;
+    const uint32_t form = files->tokens.head.form;
+    bool prompts = form == BP_FORM_PROMPT || form == BP_FORM_PAIRS;
+    uint64_t row = (uint64_t)s->spec.sequence + (prompts ? 1 : 0);
+    const uint64_t together = source->together > 0 ? source->together : 1;
+    uint64_t longer = 0;
+    uint64_t without = 0;
+    uint64_t shortest = INT64_MAX; /* prompt */
+    for (uint64_t i = 0; i < source->examples; i++) {
+        bp_example example;
+        BP_TRY(source->example(source, i, &example));
+        if (example.count > row) {
+            BP_TRY(data_refuse_long(s, source->name, i / together + 1, example.count, row));
+            longer++;
+        }
+        without += prompts && example.prompt >= row ? 1 : 0;
+        shortest = example.prompt < shortest ? example.prompt : shortest;
+    }
+    if (prompts && without == source->examples) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "every prompt is longer than --max-seq-length, so that no completion "
+                              "would be learned",
+                              source->name, s->spec.sequence, BP_LIMIT_LEAST, (int64_t)shortest);
+    }
+    if (longer > 0) {
+        const bp_tokens_head *head = &files->tokens.head;
+        const bool pairs = head->texts == 2 && head->form == BP_FORM_LABELLED;
+        fprintf(stderr,
+                "bedplate: %s: %" PRIu64 " of %" PRIu64 " examples are longer than "
+                "--max-seq-length %u: %s",
+                source->name, longer, source->examples, s->spec.sequence,
+                pairs ? "the longer text of each is cut first" : "their ends are cut");
+        if (prompts) {
+            fprintf(stderr, "; of %" PRIu64 " the whole completion", without);
+        }
+        fputs("\n", stderr);
+    }
+    return BP_OK;
+}
+
+static void print_outcome(const data_files *files, const bp_tokenise *work, const session *s)
+{
+    const bp_tokens_head *head = &files->tokens.head;
+    if (work->empty > 0) {
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " documents without a token are left out\n",
+                files->data.source.name, work->empty);
+    }
+    if (work->cut > 0) {
+        fprintf(stderr,
+                "bedplate: %s: %" PRIu64 " words longer than %d bytes were cut: their tokens may "
+                "differ from other tokenizers'\n",
+                files->data.source.name, work->cut, BP_ENCODER_WORD_BYTES);
+    }
+    if (s->set->quiet) {
+        return;
+    }
+    fprintf(stderr, "bedplate: %s: %" PRIu64 " tokens of %" PRIu64 " documents, %s",
+            files->data.source.name, head->tokens, head->documents,
+            work->built ? "tokenised" : "as tokenised before");
+    fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
+}
+
+/* Long work says how far it is, every tenth of the way. */
+typedef struct advance {
+    const char *name;
+    uint64_t tenths; /* said so far */
+} advance;
+
+static void say_advance(void *user, uint64_t bytes, uint64_t of)
+{
+    advance *a = user;
+    uint64_t tenths = bytes / (of / 10 + 1);
+    if (tenths > a->tenths) {
+        a->tenths = tenths;
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " %% tokenised\n", a->name, 10 * tenths);
+    }
+}
+
+static void print_classes(const data_files *files, const session *s)
+{
+    enum { SHOWN = 8 };
+    const bp_class_names *names = &s->names;
+    if (s->set->quiet || names->count == 0) {
+        return;
+    }
+    fprintf(stderr, "bedplate: %s: %u classes", files->data.source.name, names->count);
+    for (uint32_t i = 0; i < names->count && i < SHOWN; i++) {
+        fprintf(stderr, "%s %s", i == 0 ? ":" : ",", names->text + names->start[i]);
+    }
+    fputs(names->count > SHOWN ? ", ..\n" : "\n", stderr);
+}
+
+/* The classes are those that labels of the data name where config.json has none; their number is
+ * taken too, unless --num-labels says it. */
+static bp_status find_classes(const data_files *files, session *s, void *scratch)
+{
+    bp_model_config *config = &s->spec.config;
+    const uint64_t asked = s->set->num_labels;
+    const bool several = config->task == BP_TASK_LABELS;
+    bp_label_survey found = {.names = &s->names};
+    BP_TRY(bp_label_survey_read(&found, &files->data, data_labels(config), scratch));
+    const uint32_t named = s->names.count;
+    if (named > 0 && (asked != 0 ? named != asked : named < 2 && !several)) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              asked != 0 ? "the labels of the data are of another number of names "
+                                           "than --num-labels"
+                                         : "all labels of the data are the same: there is nothing "
+                                           "to tell apart; kinds of labels",
+                              files->data.source.name, named,
+                              asked != 0 ? BP_LIMIT_EXACT : BP_LIMIT_LEAST,
+                              asked != 0 ? (int64_t)asked : 2);
+    }
+    if (named > 0) {
+        config->classes = named;
+    }
+    if (several && config->classes > 32) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "the data has more classes than a multi-label task can have",
+                              files->data.source.name, config->classes, BP_LIMIT_MOST, 32);
+    }
+    s->classes_open = false;
+    print_classes(files, s);
+    return BP_OK;
+}
+
+static bp_status tokenise(data_set *set, data_files *files, session *s)
+{
+    const bp_model_config *config = &s->spec.config;
+    BP_TRY(session_open_coder(s));
+    coder *c = &s->coder;
+    if (s->classes_open) {
+        BP_TRY(find_classes(files, s, c->scratch));
+    }
+    bool bytes = c->kind == CODER_BYTES;
+    int64_t end_token = coder_end_token(c, config);
+    if (bytes && end_token < 0 && files->data.format != BP_DATA_TEXT) {
+        end_token = 0;
+        s->spec.config.eos_token = 0;
+    }
+    if (!bytes) {
+        set->special = *bp_tokenizer_special_of(&c->tokenizer);
+    }
+    uint32_t vocabulary = bytes ? BP_BYTE_VOCABULARY : c->need.tokens;
+    bp_tokenise work = {.data = &files->data,
+                        .path = files->path,
+                        .encoder = bytes ? NULL : &c->encoder,
+                        .vocabulary =
+                            end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
+                        .end_token = end_token,
+                        .labels = data_labels(config),
+                        .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
+                        .names = &s->names,
+                        .prompt = s->embedder.prompt,
+                        .may_lack = s->set->predictions != NULL,
+                        .scratch = c->scratch,
+                        .error = &s->error};
+    uint64_t bytes_of_all = files->data.source.count;
+    advance so_far = {.name = files->data.source.name};
+    work.user = &so_far;
+    work.watch = bytes_of_all >= LONG_BYTES && !s->set->quiet ? say_advance : NULL;
+    BP_TRY(bp_tokenise_open(&work, &files->tokens));
+    BP_TRY(note_pairs(files, s));
+    BP_TRY(note_texts(files, s));
+    print_outcome(files, &work, s);
+    return BP_OK;
+}
+
+void data_token_unname(session *s, const char *path)
+{
+    if (s->set->output_dir == NULL) {
+        (void)s->store->remove(s->store, path);
+    }
+}
+
+bp_status data_token_opened(bp_status status, data_files *files, session *s)
+{
+    data_token_unname(s, files->path);
+    files->source = &files->tokens.source;
+    files->source->name = files->data.source.name;
+    return status;
+}
+
+bp_status data_tokenise(data_set *set, data_files *files, session *s, const char *name)
+{
+    BP_TRY(data_token_path(set, s, files->path, name));
+    BP_TRY(data_token_opened(tokenise(set, files, s), files, s));
+    return data_check_lengths(files, s);
+}
+
+static bp_status numbers(data_files *files, session *s)
+{
+    static uint64_t scratch[BP_NUMBERS_SCRATCH / 8];
+    const bp_model_config *config = &s->spec.config;
+    const bool listed = files->data.format == BP_DATA_FOLDER;
+    const bool bare = config->task == BP_TASK_RECONSTRUCTION;
+    uint32_t size[3];
+    const bool floats = bare || config->task == BP_TASK_REGRESSION;
+    pictures decoders;
+    bp_image_prep prep;
+    (void)image_size(&s->spec, size); /* zeros for others */
+    BP_TRY(image_prep_find(&prep, s));
+    pictures_begin(&decoders);
+    bp_numbers work = {.data = &files->data,
+                       .path = files->path,
+                       .inputs = config->positions,
+                       .labels = data_labels(config),
+                       .classes = floats ? 0 : config->classes,
+                       .bare = bare,
+                       .size = {size[0], size[1], size[2]},
+                       .names = listed && s->names.count > 0 ? &s->names : NULL,
+                       .pictures = &decoders.table,
+                       .prep = &prep,
+                       .scratch = scratch,
+                       .error = &s->error};
+    const bp_status status = bp_numbers_open(&work, &files->tokens);
+    pictures_end(&decoders);
+    BP_TRY(status);
+    if (!s->set->quiet) {
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers%s, %s",
+                files->data.source.name, work.rows, work.inputs, bare ? "" : " and a label",
+                work.built ? "read" : "as read before");
+        fprintf(stderr, s->set->output_dir != NULL ? " into %s\n" : "\n", files->path);
+    }
+    return BP_OK;
+}
+
+bp_status data_open_numbers(data_set *set, data_files *files, session *s, const char *name)
+{
+    bp_data_format format = files->data.format;
+    if (format != BP_DATA_CSV && format != BP_DATA_TSV && format != BP_DATA_F32 &&
+        format != BP_DATA_NPY && format != BP_DATA_FOLDER && !bp_images_format(format)) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the model reads rows of numbers; give a table of them (--data-format "
+                            "csv or tsv), float32 numbers (f32), arrays (npy) or images (cifar10, "
+                            "idx, imagefolder)",
+                            files->data.source.name);
+    }
+    uint32_t size[3];
+    if (format == BP_DATA_FOLDER && !image_size(&s->spec, size)) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "lists of images are for models that know an image's height and width",
+                            files->data.source.name);
+    }
+    BP_TRY(data_token_path(set, s, files->path, name));
+    return data_token_opened(numbers(files, s), files, s);
+}
+
+bp_status data_open_tokens(data_files *files, session *s)
+{
+    if (files->data.file_count > 1) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "of token files that hold documents one is read at a time",
+                              files->data.source.name, files->data.file_count, BP_LIMIT_MOST, 1);
+    }
+    static uint64_t buffer[BP_TOKENS_BUFFER / 8];
+    BP_TRY(bp_tokens_open(&files->tokens, s->store, files->data.source.name, buffer, &s->error));
+    files->source = &files->tokens.source;
+    const uint32_t form = files->tokens.head.form;
+    const bp_task task = s->spec.config.task;
+    if ((form == BP_FORM_TAGGED) != (task == BP_TASK_TOKENS) ||
+        (form == BP_FORM_ANSWERS) != (task == BP_TASK_ANSWERS) ||
+        (form == BP_FORM_TEXTS) != (task == BP_TASK_EMBEDDING) ||
+        (form == BP_FORM_PAIRS) != (s->spec.preference.kind != BP_PREFERENCE_NONE)) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the token file was made for another task", files->source->name);
+    }
+    if (s->set->predictions != NULL && task > BP_TASK_REGRESSION) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "predictions name words, which a token file does not hold: give the "
+                            "data that it was made from",
+                            files->source->name);
+    }
+    bool labelled = form == BP_FORM_LABELLED &&
+                    (files->tokens.head.unlabelled == 0 || s->set->predictions != NULL);
+    if (data_learns_rows(&s->spec.config) && !labelled) {
+        return data_lacks_labels(files, s);
+    }
+    BP_TRY(note_pairs(files, s));
+    BP_TRY(note_texts(files, s));
+    return data_check_lengths(files, s);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate eval: the mean loss of a model over data, and what it predicts. */
+#include "tools/bedplate/sources/data_set.h"
+#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/predict/predictions_data.h"
+#include "tools/bedplate/session/preference_choice.h"
+#include "tools/bedplate/runs/progress.h"
+#include "tools/bedplate/session/reference.h"
+#include "tools/bedplate/session/session.h"
+#include "tools/bedplate/app/verbs.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --per-device-eval-batch-size, 0: 8. */
+static uint32_t batch_asked(const session *s)
+{
+    const uint32_t asked = s->set->eval_batch != 0 ? (uint32_t)s->set->eval_batch : 8;
+    return asked * (s->spec.texts > 1 ? s->spec.texts : preference_rows(&s->spec));
+}
+
+/* A batch larger than the data would refuse it; evaluation has no reason to. */
+static uint32_t batch_of(const session *s, const bp_source *source)
+{
+    const uint64_t asked = batch_asked(s);
+    /* Of a stream the last window, which may be short, is not counted: a batch wants whole ones. */
+    uint64_t windows = source->examples;
+    if (windows == 0 && source->count > 0) {
+        windows = (source->count - 1) / s->spec.sequence;
+    }
+    uint64_t batch = asked < windows ? asked : windows;
+    return batch > 0 ? (uint32_t)batch : 1;
+}
+
+/* Rows without labels are judged, and there is no loss to tell of. */
+static void print_judged(const session *s, const predictions *made, double seconds)
+{
+    output out;
+    output_begin(&out, stdout);
+    if (s->set->json) {
+        json_begin(&out);
+        json_count(&out, "rows", made->rows);
+        json_real(&out, "rows_per_second", (double)made->rows / seconds, 6);
+        json_seconds(&out, s->set->began, seconds);
+        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        json_end(&out);
+    } else {
+        bp_text_grouped(&out.text, made->rows);
+        bp_text_string(&out.text, " rows without labels are judged in ");
+        bp_text_string(&out.text, s->set->predictions);
+        bp_text_char(&out.text, '\n');
+    }
+    output_end(&out);
+}
+
+static void cmd_eval_print(const session *s, const predictions *made, double loss, uint64_t tokens,
+                           double seconds)
+{
+    output out;
+    const bp_task task = s->spec.config.task;
+    output_begin(&out, stdout);
+    if (s->set->json) {
+        json_begin(&out);
+        json_real(&out, "loss", loss, 12);
+        json_count(&out, "tokens", tokens);
+        if (predictions_are_made(&s->spec)) {
+            json_count(&out, "rows", made->rows);
+        } else if (made->told.kind == BP_PREFERENCE_NONE) {
+            json_real(&out, "perplexity", exp(loss), 9);
+            json_real(&out, "bits_per_token", loss / 0.69314718055994531, 9);
+        }
+        json_real(&out, "tokens_per_second", (double)tokens / seconds, 6);
+        json_seconds(&out, s->set->began, seconds);
+        lengths_json_runs(&out, &s->runtime);
+        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        predictions_json(made, task, "", &out);
+        json_end(&out);
+    } else if (made->told.kind != BP_PREFERENCE_NONE) {
+        bp_text_string(&out.text, "loss ");
+        bp_text_fixed(&out.text, loss, 6);
+        predictions_text(made, task, &out.text);
+        bp_text_char(&out.text, '\n');
+    } else if (predictions_are_made(&s->spec)) {
+        bp_text_string(&out.text, "loss ");
+        bp_text_fixed(&out.text, loss, 6);
+        const bool words = task == BP_TASK_TOKENS, answers = task == BP_TASK_ANSWERS;
+        bp_text_string(&out.text, words ? " per tagged token over " : " per row over ");
+        bp_text_grouped(&out.text, answers ? made->rows : tokens);
+        bp_text_string(&out.text, words ? " tokens" : answers ? " windows" : " rows");
+        predictions_text(made, task, &out.text);
+        bp_text_char(&out.text, '\n');
+    } else {
+        bp_text_string(&out.text, "loss ");
+        bp_text_fixed(&out.text, loss, 4);
+        bp_text_string(&out.text, " nats per token (");
+        bp_text_fixed(&out.text, loss / 0.69314718055994531, 4);
+        bp_text_string(&out.text, " bits) over ");
+        bp_text_grouped(&out.text, tokens);
+        bp_text_string(&out.text, " tokens");
+        predictions_text(made, task, &out.text);
+        bp_text_char(&out.text, '\n');
+    }
+    output_end(&out);
+}
+
+/* Runs over all data, and writes the predictions if they are wanted. */
+static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
+{
+    static predictions made;
+    double loss;
+    uint64_t tokens;
+    const char *path = s->set->predictions;
+    const bp_evaluated watch = predictions_watch(&s->spec);
+    BP_TRY(predictions_begin(&made, &s->names, path, &s->error));
+    made.unlabelled =
+        data->main.tokens.head.unlabelled != 0 && s->spec.config.task != BP_TASK_EMBEDDING;
+    BP_TRY(predictions_data_begin(&made, s, feed->source));
+    double began = clock_seconds();
+    bp_status status = bp_runtime_evaluate_each(&s->runtime, feed, 0, watch, &made, &loss, &tokens);
+    double seconds = clock_seconds() - began;
+    told_begin(&made.told, &s->spec);
+    memcpy(made.told.of, s->runtime.told, sizeof made.told.of);
+    status = status == BP_OK ? predictions_data_end(&made, s, data) : status;
+    bp_status written = predictions_end(&made, path, &s->error);
+    BP_TRY(status);
+    BP_TRY(written);
+    if (made.unlabelled) {
+        print_judged(s, &made, seconds);
+        return BP_OK;
+    }
+    cmd_eval_print(s, &made, loss, tokens, seconds);
+    return isfinite(loss) ? BP_OK
+                          : bp_error_set(&s->error, BP_ERR_NONFINITE, "eval",
+                                         "the loss is not finite: with these weights values grow "
+                                         "beyond what they are held in",
+                                         s->set->model);
+}
+
+static bp_status cmd_eval_evaluate(session *s, data_set *data, reference *compared,
+                                   const settings *set)
+{
+    BP_TRY(session_begin(s, set));
+    BP_TRY(predictions_check(&s->spec, set->predictions, &s->error));
+    s->spec.batch = batch_asked(s);
+    s->spec.accumulation = 1;
+    s->spec.optimizer = NULL;
+    s->spec.evaluate = true;
+    BP_TRY(bp_spec_check(&s->spec, &s->error));
+    BP_TRY(data_set_open(data, s));
+    BP_TRY(reference_open(compared, s, data));
+    bp_source *source = data->eval != NULL ? data->eval : data->train;
+    s->spec.batch = batch_of(s, source);
+    bp_feed feed = data_set_feed(data, s, source);
+    BP_TRY(bp_feed_init(&feed, &s->error));
+    BP_TRY(lengths_fill(s, &feed, 1));
+    BP_TRY(session_start(s));
+    BP_TRY(reference_fill(compared, s, data, ""));
+    return cmd_eval_run(s, data, &feed);
+}
+
+int cmd_eval(const settings *set)
+{
+    static session s;
+    static data_set data;
+    static reference compared;
+    int code = session_report(&s, cmd_eval_evaluate(&s, &data, &compared, set));
+    data_set_close(&data);
+    reference_close(&compared);
+    session_end(&s);
+    return code;
+}

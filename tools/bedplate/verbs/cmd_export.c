@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate export: a model directory as another directory, a GGUF file or an llm.c file. Tensor by
+ * tensor: no model is ever in memory as a whole. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/storage.h"
+#include "tools/bedplate/models/model_table.h"
+#include "tools/bedplate/session/adapter_choice.h"
+#include "tools/bedplate/record/card.h"
+#include "tools/bedplate/models/gguf_folder.h"
+#include "tools/bedplate/models/model_files.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/session/quantised_choice.h"
+#include "tools/bedplate/app/verbs.h"
+#include "tools/formats/gguf/gguf_export.h"
+#include "tools/formats/gguf/gguf_model.h"
+#include "tools/formats/gguf/gguf_tokenizer.h"
+#include "tools/formats/hf/hf_config.h"
+#include "tools/formats/hf/embedder.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/hf/hf_files.h"
+#include "tools/formats/llmc/llmc_model.h"
+#include "tools/formats/peft/merge.h"
+#include "tools/formats/peft/peft_config.h"
+#include "tools/formats/files/stream_file.h"
+
+static const char where[] = "export";
+
+typedef struct exporting {
+    model_files m;
+    gguf_folder gguf;
+    const char *format; /* hf, gguf or llmc */
+    char weights[BP_STORE_PATH_MAX];
+    bp_weight_source source;
+    bp_tokenizer tokenizer;
+    bp_peft_config adapter;
+    bp_tensor_set adapters;
+    char adapter_path[BP_STORE_PATH_MAX];
+    struct bp_merge merge;
+} exporting;
+
+static bp_status cmd_export_need(model_files *m, const char *value, const char *option,
+                                 const char *text)
+{
+    return value != NULL ? BP_OK : bp_error_set(&m->error, BP_ERR_USAGE, where, text, option);
+}
+
+/* Called for every file of the model's directory: none of them may be the target. */
+typedef struct guard {
+    const char *directory;
+    const char *target;
+    bool hit;
+} guard;
+
+static bp_status look(void *user, const char *name)
+{
+    guard *g = user;
+    char path[BP_STORE_PATH_MAX];
+    if (bp_storage_join(path, g->directory, name, NULL) == BP_OK) {
+        g->hit = g->hit || model_files_same(path, g->target);
+    }
+    return BP_OK;
+}
+
+static bp_status check_target(exporting *e)
+{
+    model_files *m = &e->m;
+    const settings *set = m->set;
+    guard g = {set->model, set->to, model_files_same(set->model, set->to)};
+    bp_status listed = m->store->list(m->store, set->model, look, &g);
+    if (listed != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "list", set->model);
+    }
+    if (g.hit) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "the target is the model itself, or a file of it", set->to);
+    }
+    return BP_OK;
+}
+
+/* How the directory makes a text's vector of its tokens'. */
+static bp_status read_pooling(exporting *e)
+{
+    static bp_embedder embedder;
+    model_files *m = &e->m;
+    BP_TRY(bp_embedder_read(m->store, m->set->model, NULL, m->work.memory, &embedder, &m->error));
+    m->config.pooling = embedder.pooling;
+    if (embedder.normalize && strcmp(e->format, "gguf") == 0) {
+        fprintf(stderr,
+                "bedplate: %s: GGUF does not say that vectors have length 1; who reads it has to\n",
+                m->set->model);
+    }
+    return BP_OK;
+}
+
+/* Reads config.json and matches the weights. */
+static bp_status open_model(exporting *e)
+{
+    model_files *m = &e->m;
+    const settings *set = m->set;
+    char path[BP_STORE_PATH_MAX];
+    const char *why;
+    bool found = false, gguf;
+    BP_TRY(cmd_export_need(m, set->model, "--model", "the option is needed: a model directory"));
+    BP_TRY(cmd_export_need(m, set->to, "--to", "the option is needed: where to write"));
+    BP_TRY(gguf_folder_open(&e->gguf, m->store, set->model, &gguf, &why, &m->error));
+    m->store = gguf ? &e->gguf.store : m->store;
+    m->target.store = m->store;
+    BP_TRY(bp_storage_join(path, set->model, "config.json", &m->error));
+    if (m->store->exists(m->store, path, &found) != BP_OK || !found) {
+        return bp_error_set(&m->error, BP_ERR_DATA, where,
+                            "there is no directory with a config.json here, and no GGUF file",
+                            set->model);
+    }
+    BP_TRY(bp_hf_config_read(m->store, path, m->work.memory, &m->config, &m->error));
+    BP_TRY(bp_storage_join(path, set->model, bp_embedder_files[0], &m->error));
+    if (m->store->exists(m->store, path, &found) == BP_OK && found) {
+        m->config.task = BP_TASK_EMBEDDING; /* there is no head */
+        m->config.classes = bp_family_count(&m->config, BP_ROLE_WIDTH);
+        BP_TRY(read_pooling(e));
+    }
+    BP_TRY(bp_hf_find(m->store, set->model, e->weights, &found, &m->error));
+    if (!found && !gguf) {
+        return bp_error_set(&m->error, BP_ERR_DATA, where,
+                            "the directory has no model.safetensors and no index of shards",
+                            set->model);
+    }
+    BP_TRY(check_target(e));
+    m->model = m->config.family->model;
+    if (gguf) {
+        BP_TRY(bp_gguf_open_set(&m->source, m->store, set->model, &m->room, &m->error));
+        return model_files_match(m, m->config.family->gguf->naming, &e->source);
+    }
+    BP_TRY(bp_hf_open(&m->source, m->store, e->weights, &m->room, &m->error));
+    return model_files_match(m, &m->config.family->naming, &e->source);
+}
+
+static bp_status copy_files(exporting *e)
+{
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "tokenizer.model",
+                                        "vocab.txt",
+                                        "spiece.model",
+                                        "sentencepiece.bpe.model",
+                                        "tekken.json",
+                                        "generation_config.json",
+                                        "preprocessor_config.json",
+                                        "chat_template.jinja"};
+    model_files *m = &e->m;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char from[BP_STORE_PATH_MAX];
+        char to[BP_STORE_PATH_MAX];
+        bool copied;
+        BP_TRY(bp_storage_join(from, m->set->model, names[i], &m->error));
+        BP_TRY(bp_storage_join(to, m->set->to, names[i], &m->error));
+        BP_TRY(
+            bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error));
+    }
+    return BP_OK;
+}
+
+/* What makes the directory one of sentence-transformers. */
+static bp_status copy_embedder(exporting *e)
+{
+    model_files *m = &e->m;
+    char from[BP_STORE_PATH_MAX], to[BP_STORE_PATH_MAX];
+    bool there = false, copied;
+    BP_TRY(bp_storage_join(from, m->set->model, bp_embedder_files[0], &m->error));
+    if (m->store->exists(m->store, from, &there) != BP_OK || !there) {
+        return BP_OK;
+    }
+    for (uint32_t i = 0; bp_embedder_directories[i] != NULL; i++) {
+        BP_TRY(bp_storage_join(to, m->set->to, bp_embedder_directories[i], &m->error));
+        if (m->store->make_directory(m->store, to) != BP_OK) {
+            return bp_storage_failed(&m->error, m->store, "make directory", to);
+        }
+    }
+    for (uint32_t i = 0; bp_embedder_files[i] != NULL; i++) {
+        BP_TRY(bp_storage_join(from, m->set->model, bp_embedder_files[i], &m->error));
+        BP_TRY(bp_storage_join(to, m->set->to, bp_embedder_files[i], &m->error));
+        BP_TRY(
+            bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error));
+    }
+    return BP_OK;
+}
+
+/* config.json: copied as it is, or with another element type. */
+static bp_status copy_config(exporting *e)
+{
+    model_files *m = &e->m;
+    char from[BP_STORE_PATH_MAX];
+    char to[BP_STORE_PATH_MAX];
+    bool copied;
+    BP_TRY(bp_storage_join(from, m->set->model, "config.json", &m->error));
+    BP_TRY(bp_storage_join(to, m->set->to, "config.json", &m->error));
+    if (!e->gguf.open && m->target.keep && m->target.form == m->config.quantised) {
+        return bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied,
+                            &m->error);
+    }
+    size_t length;
+    size_t room = BP_HF_CONFIG_BYTES_MAX;
+    char *text = (char *)m->work.memory + m->work.capacity - room;
+    BP_TRY(bp_storage_read_file(m->store, from, text, room, &length, &m->error));
+    bp_json_span span = {text, length};
+    const bp_json_source source = {bp_json_span_fill, &span, length};
+    return model_files_config(m, &source, m->set->to);
+}
+
+static bp_status export_directory(exporting *e)
+{
+    model_files *m = &e->m;
+    const char *to = m->set->to;
+    char path[BP_STORE_PATH_MAX];
+    if (m->store->make_directory(m->store, to) != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "make directory", to);
+    }
+    BP_TRY(bp_storage_join(path, to, BP_HF_WEIGHTS, &m->error));
+    m->target.path = path;
+    BP_TRY(bp_hf_export(&e->source, &bp_family_find(m->model->name)->naming, &m->target));
+    BP_TRY(copy_config(e));
+    BP_TRY(copy_files(e));
+    BP_TRY(copy_embedder(e));
+    if (m->store->sync_directory(m->store, to) != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "sync", to);
+    }
+    return BP_OK;
+}
+
+/* The last part of the directory's path, which is what people call the model. */
+static void cmd_export_name_of(const char *directory, char name[128])
+{
+    size_t end = strlen(directory);
+    while (end > 1 && directory[end - 1] == '/') {
+        end--;
+    }
+    size_t start = end;
+    while (start > 0 && directory[start - 1] != '/') {
+        start--;
+    }
+    size_t length = end - start < 127 ? end - start : 127;
+    memcpy(name, directory + start, length);
+    name[length] = '\0';
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "/") == 0) {
+        name[0] = '\0';
+    }
+}
+
+/* Opens the directory's tokenizer; `in` stays without one, with a note, where there is none or none
+ * that GGUF has keys for. */
+static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
+{
+    model_files *m = &e->m;
+    const char *directory = m->set->model;
+    bp_tokenizer_need cmd_export_need;
+    void *scratch = m->work.memory;
+    BP_TRY(bp_tokenizer_measure(m->store, directory, scratch, &cmd_export_need, &m->error));
+    if (cmd_export_need.files == BP_TOKENIZER_NONE) {
+        fprintf(stderr, "bedplate: %s: no tokenizer files; the GGUF file has none either\n",
+                directory);
+        return BP_OK;
+    }
+    void *memory = bp_room_take(&m->room, cmd_export_need.bytes + 8);
+    uintptr_t skew = memory == NULL ? 0 : (uintptr_t)memory % 16;
+    if (memory == NULL) {
+        return bp_error_limit(
+            &m->error, BP_ERR_FIT, where, "the tokenizer needs more memory, bytes", directory,
+            (int64_t)m->room.capacity, BP_LIMIT_LEAST, (int64_t)cmd_export_need.bytes);
+    }
+    BP_TRY(bp_tokenizer_open(&e->tokenizer, m->store, directory, &cmd_export_need,
+                             (char *)memory + skew, scratch, &m->error));
+    const char *refusal = bp_gguf_tokenizer_refusal(&e->tokenizer, &m->config);
+    size_t room = bp_gguf_tokenizer_room(&e->tokenizer) * sizeof *in->order;
+    if (refusal != NULL) {
+        fprintf(stderr, "bedplate: %s: the GGUF file has no tokenizer: %s\n", directory, refusal);
+        return BP_OK;
+    }
+    uint32_t *order = bp_room_take(&m->room, room);
+    char *text = bp_room_take(&m->room, BP_GGUF_TOKENIZER_TEXT);
+    *in = (bp_gguf_tokenizer){&e->tokenizer, &m->config, order, text, &m->error};
+    return order != NULL && text != NULL ? BP_OK
+                                         : bp_error_set(&m->error, BP_ERR_FIT, where,
+                                                        "the tokenizer is too large", directory);
+}
+
+static bp_status export_gguf(exporting *e)
+{
+    model_files *m = &e->m;
+    char name[128];
+    cmd_export_name_of(m->set->model, name);
+    bp_gguf_tokenizer tokenizer = {.tokenizer = NULL};
+    const char *type = m->config.family->model_type;
+    bp_gguf_model model = {.family = bp_gguf_family_find(type),
+                           .config = &m->config,
+                           .name = name,
+                           .unknown_token = -1,
+                           .padding_token = -1};
+    if (model.family == NULL) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "GGUF files of this model type are not implemented", type);
+    }
+    BP_TRY(open_tokenizer(e, &tokenizer));
+    if (tokenizer.tokenizer != NULL) {
+        model.put_tokenizer = bp_gguf_put_tokenizer;
+        model.user = &tokenizer;
+        const bp_tokenizer_special *special = bp_tokenizer_special_of(&e->tokenizer);
+        bool spells = bp_tokenizer_kind_of(&e->tokenizer) == BP_TOKENIZER_CHAR_BPE;
+        model.unknown_token = spells ? special->unk : -1; /* nothing is unknown to bytes */
+        model.padding_token = special->pad;
+    }
+    m->target.path = m->set->to;
+    return bp_gguf_export(&e->source, &model, &m->target);
+}
+
+static bp_status export_llmc(exporting *e)
+{
+    model_files *m = &e->m;
+    if (strcmp(m->model->name, "gpt2") != 0) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where, "llm.c files hold GPT-2 models only",
+                            m->model->name);
+    }
+    if (m->config.task != BP_TASK_CAUSAL_LM) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "llm.c files hold language models only: they have no place for a "
+                            "classifier",
+                            m->set->model);
+    }
+    m->target.path = m->set->to;
+    return bp_llmc_export(&e->source, &m->config, &m->target);
+}
+
+/* --adapter DIR --merge: its tensors are read now and added to what is written. */
+static bp_status open_adapter(exporting *e)
+{
+    model_files *m = &e->m;
+    const settings *set = m->set;
+    char path[BP_STORE_PATH_MAX];
+    if ((set->adapter != NULL) != set->merge) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "an adapter is exported merged, by --adapter DIR and --merge together",
+                            set->merge ? "--merge" : "--adapter");
+    }
+    if (!set->merge) {
+        return BP_OK;
+    }
+    BP_TRY(bp_storage_join(path, set->adapter, "adapter_config.json", &m->error));
+    BP_TRY(bp_peft_config_read(m->store, path, m->work.memory, &e->adapter, &m->error));
+    bp_peft_choice_rename(&e->adapter.choice, &m->config, &e->adapter.lora);
+    BP_TRY(adapter_check(path, &e->adapter, &m->config, &m->error));
+    BP_TRY(bp_storage_join(e->adapter_path, set->adapter, "adapter_model.safetensors", &m->error));
+    BP_TRY(bp_hf_open(&e->adapters, m->store, e->adapter_path, &m->room, &m->error));
+    bp_status status = bp_merge_load(&e->merge, &e->adapters, &e->adapter.lora,
+                                     m->model->input_major, &e->source, &m->room, &m->error);
+    bp_status closed = bp_tensor_set_close(&e->adapters);
+    e->source.merge = &e->merge;
+    return status != BP_OK ? status : closed;
+}
+
+/* In which form weights go out: merged ones as floats, and so what is given another type; else as
+ * they are, or as the options say. */
+static bp_status choose_form(exporting *e)
+{
+    model_files *m = &e->m;
+    const settings *set = m->set;
+    bp_spec spec = {.model = m->model, .config = m->config};
+    bool asked = set->load_in_4bit || set->load_in_8bit;
+    bool floats = set->merge || !m->target.keep || strcmp(e->format, "hf") != 0;
+    if (asked && floats) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "quantised weights go out as --format hf with --dtype source, and not "
+                            "merged",
+                            set->load_in_4bit ? "--load-in-4bit" : "--load-in-8bit");
+    }
+    BP_TRY(quantised_fill(set, &spec));
+    m->target.form = floats ? BP_QUANTISED_NONE : spec.quantised;
+    return BP_OK;
+}
+
+/* What is written: as --format says, else by the ending of --to. */
+static const char *choose_format(const settings *set)
+{
+    if (strcmp(set->format, "auto") != 0 || set->to == NULL) {
+        return set->format;
+    }
+    return model_files_ends(set->to, ".gguf")  ? "gguf"
+           : model_files_ends(set->to, ".bin") ? "llmc"
+                                               : "hf";
+}
+
+/* Who names a file of weights wants no directory of that name. */
+static bp_status check_name(exporting *e, const settings *set)
+{
+    if (strcmp(e->format, "hf") == 0 && set->to != NULL &&
+        model_files_ends(set->to, ".safetensors")) {
+        return bp_error_set(&e->m.error, BP_ERR_USAGE, where,
+                            "a Hugging Face model is a directory, in which model.safetensors lies: "
+                            "give a name for the directory",
+                            "--to");
+    }
+    return BP_OK;
+}
+
+static bp_status export_model(exporting *e, const settings *set)
+{
+    e->format = choose_format(set);
+    BP_TRY(model_files_begin(&e->m, set));
+    BP_TRY(check_name(e, set));
+    BP_TRY(open_model(e));
+    BP_TRY(open_adapter(e));
+    BP_TRY(choose_form(e));
+    if (strcmp(e->format, "hf") == 0) {
+        return export_directory(e);
+    }
+    return strcmp(e->format, "gguf") == 0 ? export_gguf(e) : export_llmc(e);
+}
+
+/* --card: of the adapter's run, where one is given, else of the model's. */
+static int cmd_export_card(const settings *set)
+{
+    bp_error error = {.code = BP_OK};
+    const char *run = set->adapter != NULL ? set->adapter : set->model;
+    bp_status status = run != NULL
+                           ? card_write(run, set->card, &error)
+                           : bp_error_set(&error, BP_ERR_USAGE, where,
+                                          "the option is needed: a model directory", "--model");
+    if (status == BP_OK && set->to == NULL) {
+        output out;
+        output_begin(&out, stdout);
+        if (set->json) {
+            json_begin(&out);
+            json_text(&out, "card", set->card);
+            json_end(&out);
+        } else {
+            bp_text_string(&out.text, set->card);
+            bp_text_char(&out.text, '\n');
+        }
+        output_end(&out);
+    }
+    return report_status(status, &error);
+}
+
+int cmd_export(const settings *set)
+{
+    static exporting e; /* it must not move */
+    if (set->card != NULL) {
+        const int carded = cmd_export_card(set);
+        if (carded != 0 || set->to == NULL) {
+            return carded;
+        }
+    }
+    bp_status status = export_model(&e, set);
+    int code = model_files_end(&e.m, status, e.format, set->to);
+    gguf_folder_close(&e.gguf);
+    return code;
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate plan: where every byte of a training run will go. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/optimizer.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/query.h"
+#include "tools/bedplate/runs/checkpoint.h"
+#include "tools/bedplate/planning/emit_c.h"
+#include "tools/bedplate/planning/eval_cost.h"
+#include "tools/bedplate/planning/lanes_cost.h"
+#include "tools/bedplate/planning/frontier.h"
+#include "tools/bedplate/session/frozen.h"
+#include "tools/bedplate/planning/host_arena.h"
+#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/session/kernel_forms.h"
+#include "tools/bedplate/planning/listing.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/session/preference_choice.h"
+#include "tools/bedplate/planning/release_text.h"
+#include "tools/bedplate/session/class_weights.h"
+#include "tools/bedplate/session/rate_choice.h"
+#include "tools/bedplate/planning/schedule_text.h"
+#include "tools/bedplate/session/session.h"
+#include "tools/bedplate/planning/unit_text.h"
+#include "tools/bedplate/planning/shard_plan.h"
+#include "tools/bedplate/app/verbs.h"
+
+static bool fits(const session *s)
+{
+    return s->set->arena == 0 || s->runtime.report.arena_bytes <= s->set->arena;
+}
+
+static const char *peak_name(const session *s)
+{
+    const bp_graph *graph = &s->runtime.graph;
+    return bp_kernel_describe(graph->ops[s->runtime.report.peak_op].kernel)->name;
+}
+
+/* What a plan for a GPU is for. */
+static const char *target_of(const bp_spec *spec)
+{
+    return spec->device_options.target != NULL ? spec->device_options.target : "sm_80";
+}
+
+static void json_classes(output *out, const char *key, const uint64_t *bytes)
+{
+    json_open(out, key);
+    for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+        json_count(out, bp_class_name((bp_class)c), bytes[c]);
+    }
+    json_close(out);
+}
+
+/* The schedule as one line, in JSON as a string; nothing for a model that only runs forward. */
+static bp_status put_schedule(output *out, const session *s)
+{
+    const bp_compile *compile = &s->runtime.compile;
+    size_t room = 192 * ((size_t)compile->action_count + 1);
+    char *line = malloc(room);
+    void *scratch = malloc(schedule_scratch(compile->action_count));
+    bp_status status = line != NULL && scratch != NULL ? BP_OK : BP_ERR_FIT;
+    if (status == BP_OK) {
+        bp_text text;
+        bp_text_init(&text, NULL, NULL, line, room);
+        schedule_put(&text, &s->runtime.spec, compile->actions, compile->action_count,
+                     compile->variants, scratch);
+        status = bp_text_flush(&text);
+    }
+    if (status == BP_OK && s->set->json) {
+        json_text(out, "schedule", line);
+    } else if (status == BP_OK) {
+        bp_text_string(&out->text, "schedule    ");
+        bp_text_string(&out->text, line);
+        bp_text_char(&out->text, '\n');
+    }
+    free(scratch);
+    free(line);
+    return status;
+}
+
+/* What `plan` shows beside the plan itself. */
+typedef struct extras {
+    const frontier *curve; /* NULL: not asked for */
+    frozen still;
+    release_cost release;
+    uint64_t lanes;      /* bytes that they add */
+    uint64_t evaluation; /* bytes that --per-device-eval-batch-size adds */
+    shard_plan ranks;
+    below_traffic below;
+} extras;
+
+/* "bf16, master split, gradients bf16" */
+static void put_precision(bp_text *text, const bp_spec *spec)
+{
+    static const char *const names[] = {[BP_F32] = "fp32", [BP_BF16] = "bf16", [BP_F16] = "fp16"};
+    bp_text_string(text, names[spec->working]);
+    if (spec->master != BP_MASTER_WEIGHT) {
+        bp_text_string(text, ", master ");
+        bp_text_string(text, bp_master_name(spec->master));
+    }
+    if (spec->optimizer != NULL && (spec->working != BP_F32 || spec->gradient_int8)) {
+        bp_text_string(text, ", gradients ");
+        bp_text_string(text, names[spec->gradient]);
+    }
+    if (spec->optimizer != NULL && spec->gradient_int8) {
+        bp_text_string(text, ", added up in int8");
+    }
+    if (spec->optimizer != NULL && spec->tape == BP_TAPE_FP8) {
+        bp_text_string(text, ", tape fp8");
+    }
+    if (spec->optimizer != NULL && spec->weights == BP_WEIGHT_FP8) {
+        bp_text_string(text, ", dense weights fp8");
+    }
+    if (spec->optimizer != NULL && spec->products == BP_PRODUCT_FP8) {
+        bp_text_string(text, ", products fp8 from ");
+        bp_text_u64(text, spec->products_from);
+    }
+    if (spec->quantised != BP_QUANTISED_NONE) {
+        bp_text_string(text, ", frozen base in ");
+        bp_text_string(text, bp_quantised_name(spec->quantised));
+        if (bp_quantised_four(spec->quantised) &&
+            bp_quantised_block(spec->quantised) != BP_NF4_BLOCK) {
+            bp_text_string(text, ", blocks of ");
+            bp_text_u64(text, bp_quantised_block(spec->quantised));
+        }
+    }
+    if (spec->gradient_release != BP_RELEASE_NONE) {
+        bp_text_string(text, ", released in backward");
+    }
+}
+
+static void json_precision(output *out, const bp_spec *spec)
+{
+    char words[160];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, words, sizeof words);
+    put_precision(&text, spec);
+    bp_status fits = bp_text_flush(&text);
+    (void)fits;
+    json_text(out, "precision", words);
+    json_text(out, "tape_dtype", spec->tape == BP_TAPE_FP8 ? "fp8" : "auto");
+    json_text(out, "weight_dtype", spec->weights == BP_WEIGHT_FP8 ? "fp8" : "auto");
+    json_text(out, "product_dtype", spec->products == BP_PRODUCT_FP8 ? "fp8" : "auto");
+    json_text(out, "optimizer", spec->optimizer->name);
+}
+
+/* Most bytes of a class at one time over the parameters of the model. */
+static void json_anatomy(output *out, const bp_report *report)
+{
+    json_open(out, "bytes_per_parameter");
+    for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+        json_real(out, bp_class_name((bp_class)c),
+                  (double)report->class_most[c] / (double)report->parameters, 9);
+    }
+    json_close(out);
+}
+
+static bp_status print_json(output *out, const session *s, const extras *more)
+{
+    const bp_report *report = &s->runtime.report;
+    json_begin(out);
+    json_text(out, "model", s->set->model);
+    json_count(out, "arena_bytes", report->arena_bytes);
+    json_count(out, "lower_bound_bytes", report->lower_bound_bytes);
+    json_count(out, "waste_bytes", report->arena_bytes - report->lower_bound_bytes);
+    json_count(out, "host_bytes", session_host_bytes(s));
+    json_count(out, "state_bytes", report->state_bytes);
+    json_count(out, "parameters", report->parameters);
+    json_classes(out, "classes", report->class_most);
+    json_classes(out, "classes_at_peak", report->class_peak);
+    json_anatomy(out, report);
+    host_arena_json(out, report, s->spec.below.fixed);
+    below_json(out, &more->below);
+    json_precision(out, &s->runtime.spec);
+    release_json(out, &s->runtime.spec, &more->release);
+    if (bp_spec_lanes(&s->runtime.spec) > 1) {
+        json_count(out, "lanes", s->runtime.spec.lanes);
+        json_count(out, "lanes_enlarge_bytes", more->lanes);
+    }
+    if (more->evaluation > 0) {
+        json_count(out, "eval_batch_enlarges_bytes", more->evaluation);
+    }
+    lengths_json(out, s);
+    frozen_json(out, s, &more->still);
+    if (s->runtime.spec.device == &bp_device_cuda) {
+        json_text(out, "target", target_of(&s->runtime.spec));
+        json_text(out, "ptx", bp_cuda_query_texts(target_of(&s->runtime.spec)));
+        kernel_forms_json(out, &s->runtime);
+    }
+    json_text(out, "peak_op", peak_name(s));
+    json_count(out, "peak_op_index", report->peak_op);
+    json_flag(out, "fits", fits(s));
+    bp_status status = put_schedule(out, s);
+    if (s->choice.made) {
+        choice_json(out, &s->choice, true);
+    }
+    if (s->set->max_batch) {
+        json_count(out, "max_batch", s->largest);
+    }
+    if (more->curve != NULL) {
+        frontier_json(out, more->curve);
+    }
+    shard_plan_json(out, s, &more->ranks);
+    json_end(out);
+    return status;
+}
+
+static void cmd_plan_put_row(bp_text *text, const char *name, uint64_t most, uint64_t peak,
+                             double parameters)
+{
+    bp_text_padded(text, name, 12, BP_TEXT_LEFT);
+    char grouped[32];
+    bp_text number;
+    bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
+    bp_text_grouped(&number, most);
+    bp_status ok = bp_text_flush(&number);
+    bp_text_padded(text, grouped, 20, BP_TEXT_RIGHT);
+    bp_text_fixed_padded(text, (double)most / parameters, 2, 17);
+    bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
+    bp_text_grouped(&number, peak);
+    ok = ok == BP_OK ? bp_text_flush(&number) : ok;
+    bp_text_padded(text, grouped, 20, BP_TEXT_RIGHT);
+    bp_text_char(text, '\n');
+}
+
+static void put_bytes(bp_text *text, const char *label, uint64_t bytes)
+{
+    bp_text_padded(text, label, 12, BP_TEXT_LEFT);
+    bp_text_grouped(text, bytes);
+    bp_text_string(text, " bytes (");
+    bp_text_bytes_human(text, bytes);
+    bp_text_string(text, ")\n");
+}
+
+static void put_shapes(bp_text *text, const session *s)
+{
+    const bp_spec *spec = &s->runtime.spec;
+    bp_text_string(text, s->set->model);
+    bp_text_string(text, ": ");
+    bp_text_grouped(text, s->runtime.report.parameters);
+    bp_text_string(text, " parameters; batch ");
+    bp_text_u64(text, spec->batch);
+    bp_text_string(text, " x ");
+    bp_text_u64(text, spec->sequence);
+    bp_text_string(text, " tokens, ");
+    bp_text_u64(text, spec->accumulation);
+    bp_text_string(text, " micro-batches a step, ");
+    if (spec->lanes > 1) {
+        bp_text_u64(text, spec->lanes);
+        bp_text_string(text, " lanes, ");
+    }
+    bp_text_string(text, "checkpointing ");
+    policy_put(text, &spec->policy);
+    bp_text_string(text, ", ");
+    put_precision(text, spec);
+    bp_text_string(text, ", ");
+    bp_text_string(text, spec->optimizer->name);
+    bp_text_string(text, "\n\n");
+}
+
+static void put_spaces(bp_text *text, const bp_report *report, bool fixed, const extras *more)
+{
+    put_bytes(text, "arena", report->arena_bytes);
+    put_bytes(text, "lower bound", report->lower_bound_bytes);
+    put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);
+    host_arena_put(text, report, fixed);
+    below_put(text, &more->below);
+}
+
+static bp_status print_table(output *out, const session *s, const extras *more)
+{
+    bp_text *text = &out->text;
+    const bp_report *report = &s->runtime.report;
+    const bp_spec *spec = &s->runtime.spec;
+    double parameters = (double)report->parameters;
+    put_shapes(text, s);
+    bp_text_string(text,
+                   "class           most at one time   bytes/parameter         at the peak\n");
+    uint64_t total = 0;
+    for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+        cmd_plan_put_row(text, bp_class_name((bp_class)c), report->class_most[c],
+                         report->class_peak[c], parameters);
+        total += report->class_peak[c];
+    }
+    bp_text_repeat(text, ' ', 49);
+    bp_text_repeat(text, '-', 20);
+    bp_text_string(text, "\nlive at the peak");
+    bp_text_fixed_padded(text, (double)total / parameters, 2, 33);
+    bp_text_string(text, "  ");
+    bp_text_grouped(text, total);
+    bp_text_string(text, "\n\n");
+    if (spec->device == &bp_device_cuda) {
+        bp_text_string(text, "device      cuda ");
+        bp_text_string(text, target_of(spec));
+        bp_text_string(text, " with the PTX of ");
+        bp_text_string(text, bp_cuda_query_texts(target_of(spec)));
+        bp_text_char(text, '\n');
+        kernel_forms_text(text, &s->runtime);
+    }
+    put_spaces(text, report, spec->below.fixed, more);
+    put_bytes(text, "host", session_host_bytes(s));
+    put_bytes(text, "snapshot", report->state_bytes);
+    if (more->lanes > 0) {
+        put_bytes(text, "lanes add", more->lanes);
+    }
+    bp_text_string(text, "peak        op ");
+    bp_text_u64(text, report->peak_op);
+    bp_text_string(text, " (");
+    bp_text_string(text, peak_name(s));
+    bp_text_string(text, ")\n");
+    release_put(text, &s->runtime.spec, &more->release);
+    lengths_put(text, s);
+    frozen_put(text, s, &more->still);
+    bp_status status = put_schedule(out, s);
+    if (s->set->max_batch) {
+        bp_text_string(text, "the largest micro-batch that fits is ");
+        bp_text_u64(text, s->largest);
+        bp_text_char(text, '\n');
+    }
+    if (s->choice.made) {
+        bp_text_char(text, '\n');
+        choice_put_table(text, &s->choice);
+    }
+    if (more->curve != NULL) {
+        bp_text_char(text, '\n');
+        frontier_put_table(text, more->curve);
+    }
+    shard_plan_put(text, s, &more->ranks, s->set->map);
+    return status;
+}
+
+static bp_status write_page(session *s, const frontier *curve)
+{
+    FILE *file = fopen(s->set->html, "w");
+    bp_status status = BP_ERR_STORE;
+    if (file != NULL) {
+        output out;
+        output_begin(&out, file);
+        status = listing_page(&out.text, &s->runtime, s->set->model, curve);
+        output_end(&out);
+        bool failed = ferror(file) != 0;
+        failed = fclose(file) != 0 || failed;
+        status = failed && status == BP_OK ? BP_ERR_STORE : status;
+    }
+    if (status != BP_OK) {
+        return bp_error_set(&s->error, status, "plan", "the page could not be written",
+                            s->set->html);
+    }
+    return BP_OK;
+}
+
+/* Plans that batch instead of the one asked for; when none fits, the message of that one is good.
+ */
+static bp_status take_largest_batch(session *s)
+{
+    if (preference_rows(&s->spec) > 1) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
+                            "batches of pairs are not searched for: give "
+                            "--per-device-train-batch-size",
+                            "--max-batch");
+    }
+    if (s->set->arena == 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan", "the option needs --arena",
+                            "--max-batch");
+    }
+    const bp_fit_request request = session_request(s);
+    BP_TRY(frontier_largest_batch(&request, &s->largest, &s->error));
+    if (s->largest > 0) {
+        s->spec.batch = s->largest;
+        s->batch_settled = true;
+    }
+    return BP_OK;
+}
+
+/* Text would be tokenised before the run: its memory is part of the host's. A tokenizer that cannot
+ * be used is no matter here, since the data may be token files. */
+static void find_tokenizer(session *s)
+{
+    const bp_error none = s->error;
+    if ((s->directory || s->set->tokenizer != NULL) && session_find_coder(s) != BP_OK) {
+        s->error = none;
+        s->coder.bytes = 0;
+    }
+}
+
+/* A trainer has the schedule in it, which ends with the last step. */
+static bp_status plan_schedule(session *s)
+{
+    if (s->set->emit_c == NULL) {
+        return BP_OK;
+    }
+    if (s->set->max_steps <= 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
+                            "the option needs --max-steps, where the learning rate's schedule ends",
+                            "--emit-c");
+    }
+    return rate_fill(s->set, (uint64_t)s->set->max_steps, &s->spec);
+}
+
+static bp_status cmd_plan_plan(session *s)
+{
+    const settings *set = s->set;
+    output out;
+    static checkpoint points; /* large */
+    static frontier curve;
+    extras more = {0};
+    const bp_rates usual = BP_RATES_DEFAULT;
+    BP_TRY(rate_check(set));
+    BP_TRY(plan_schedule(s));
+    BP_TRY(class_weights_fill(s, NULL));
+    s->spec.evaluate =
+        set->eval_data.count > 0 || set->validation_split > 0 || preference_refers(&s->spec);
+    BP_TRY(checkpoint_recall(&points, s));
+    if (set->max_batch) {
+        BP_TRY(take_largest_batch(s));
+    }
+    BP_TRY(session_choose(s));
+    BP_TRY(lengths_fill(s, NULL, s->spec.batch));
+    BP_TRY(session_plan(s));
+    find_tokenizer(s);
+    if (set->frontier) {
+        bp_fit_request request = session_request(s);
+        request.spec = s->runtime.spec;
+        BP_TRY(frontier_find(&curve, &request, &s->error));
+    }
+    BP_TRY(frozen_find(s, &more.still));
+    BP_TRY(release_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.release,
+                             &s->error));
+    BP_TRY(
+        lanes_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.lanes, &s->error));
+    BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, false, &more.evaluation,
+                          &s->error));
+    BP_TRY(shard_plan_find(s, &more.ranks));
+    BP_TRY(below_traffic_find(&s->runtime, &s->below, set, s->calibrated ? &s->rates : &usual,
+                              &more.below, &s->error));
+    if (set->unit != NULL) {
+        BP_TRY(session_check_fit(s)); /* nothing is printed of a plan that does not fit */
+        output_begin(&out, stdout);
+        unit_put(&out.text, s);
+        output_end(&out);
+        return BP_OK;
+    }
+    output_begin(&out, stdout);
+    more.curve = set->frontier ? &curve : NULL;
+    bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);
+    if (set->listing) {
+        bp_text_char(&out.text, '\n');
+        listing_put(&out.text, &s->runtime);
+    }
+    if (set->map && status == BP_OK) {
+        bp_text_string(&out.text, set->json ? "" : "\n");
+        status = listing_map(&out.text, &s->runtime, set->model, set->json);
+    }
+    output_end(&out);
+    shard_plan_end(&more.ranks);
+    BP_TRY(status);
+    if (set->html != NULL) {
+        BP_TRY(write_page(s, set->frontier ? &curve : NULL));
+    }
+    BP_TRY(session_check_fit(s));
+    return set->emit_c != NULL ? emit_c_write(s) : BP_OK;
+}
+
+int cmd_plan(const settings *set)
+{
+    static session s;
+    bp_status status = session_begin(&s, set);
+    if (status == BP_OK) {
+        status = cmd_plan_plan(&s);
+    }
+    int code = session_report(&s, status);
+    session_end(&s);
+    return code;
+}

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate replay: steps of a recorded run once more, from one snapshot to the next, and every line
+ * and state compared with what the record tells. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/storage.h"
+#include "core/base/digest.h"
+#include "core/base/random.h"
+#include "tools/bedplate/runs/checkpoint_keys.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/record/record_files.h"
+#include "tools/bedplate/record/record_read.h"
+#include "tools/bedplate/record/replay_compare.h"
+#include "tools/bedplate/record/replay_settings.h"
+#include "tools/bedplate/runs/rollback.h"
+#include "tools/bedplate/runs/training.h"
+#include "tools/bedplate/app/verbs.h"
+
+enum { STARTS_MAX = 4096, TENSOR_NAME = 128 };
+
+static const char where[] = "replay";
+
+/* A state that a replay can begin with: that before the first step, or a snapshot's. */
+typedef struct replay_start {
+    uint64_t step;
+    bool first; /* before the first step of all */
+    bool chosen;
+} replay_start;
+
+typedef struct replay {
+    training t;
+    settings run; /* what the run was asked to do */
+    const settings *set;
+    bp_error error;
+    char path[BP_STORE_PATH_MAX];
+    char *head;        /* the record's first line */
+    uint64_t last;     /* step that it tells */
+    uint64_t from, to; /* asked: steps from .. to */
+    uint64_t at;       /* the state before the first step is here; UINT64_MAX: it is gone */
+    uint32_t count;
+    replay_start starts[STARTS_MAX + 1]; /* rising */
+    /* What was found. */
+    uint64_t executed, proven, states;
+    uint32_t segments;
+    double seconds;
+    bool differs;
+    uint64_t step; /* of the first difference */
+    char key[REPLAY_KEY];
+    bool back;          /* the step just computed goes back to `copy` */
+    rollback_copy copy; /* where --on-spike is to go back: the newest state that the record tells */
+    char tensor[TENSOR_NAME]; /* the first that differs at the next snapshot */
+    char line[65536];
+} replay;
+
+static bp_status replay_bounds(replay *r)
+{
+    const settings *set = r->set;
+    char *end_from = NULL, *end_to = NULL;
+    r->from = set->from != NULL ? strtoull(set->from, &end_from, 10) : 1;
+    r->to = set->to != NULL ? strtoull(set->to, &end_to, 10) : r->last;
+    const bool wrong =
+        (end_from != NULL && *end_from != '\0') || (end_to != NULL && *end_to != '\0');
+    if (wrong || r->from == 0 || r->from > r->to || r->to > r->last) {
+        return bp_error_limit(&r->error, BP_ERR_USAGE, where,
+                              "steps are from 1 on and up to the last one of the record",
+                              set->from != NULL ? "--from" : "--to",
+                              (int64_t)(r->from > r->to || wrong ? r->from : r->to), BP_LIMIT_MOST,
+                              (int64_t)r->last);
+    }
+    return BP_OK;
+}
+
+/* Walks the record once: it must be whole, and its first line and its last step are kept. */
+static bp_status replay_read(replay *r)
+{
+    record_walk walk;
+    bool more = true;
+    BP_TRY(bp_storage_join(r->path, r->set->words.item[0], RECORD_NAME, &r->error));
+    BP_TRY(record_walk_begin(&walk, r->path, &r->error));
+    bp_status status = record_walk_next(&walk, &more, &r->error);
+    if (status == BP_OK && more) {
+        r->head = strdup(walk.line);
+        r->starts[0] = (replay_start){.step = walk.last, .first = walk.last == 0};
+    }
+    while (status == BP_OK && more) {
+        status = record_walk_next(&walk, &more, &r->error);
+    }
+    r->last = walk.last;
+    record_walk_end(&walk);
+    BP_TRY(status);
+    if (r->head == NULL) {
+        return bp_error_set(&r->error, BP_ERR_DATA, where, "the record is empty", r->path);
+    }
+    r->count = r->starts[0].first ? 1 : 0;
+    return BP_OK;
+}
+
+static bp_status replay_add_start(void *user, const char *name)
+{
+    replay *r = user;
+    char *end = NULL;
+    const uint64_t step =
+        strncmp(name, "checkpoint-", 11) == 0 ? strtoull(name + 11, &end, 10) : UINT64_MAX;
+    if (end != NULL && *end == '\0' && step > 0 && step < r->last && r->count < STARTS_MAX) {
+        r->starts[r->count++] = (replay_start){.step = step};
+    }
+    return BP_OK;
+}
+
+static int replay_by_step(const void *a, const void *b)
+{
+    const replay_start *x = a, *y = b;
+    return x->step < y->step ? -1 : x->step > y->step ? 1 : 0;
+}
+
+/* A spike goes back to states that the record tells, so a replay that may meet one begins there and
+ * not at a snapshot that a signal asked for. */
+static bp_status replay_keep_told(replay *r)
+{
+    record_walk walk;
+    bool more = true;
+    BP_TRY(record_walk_begin(&walk, r->path, &r->error));
+    bp_status status = record_walk_next(&walk, &more, &r->error);
+    uint32_t kept = r->starts[0].first ? 1 : 0, at = kept;
+    while (status == BP_OK && more && at < r->count) {
+        status = record_walk_next(&walk, &more, &r->error);
+        while (at < r->count && r->starts[at].step < walk.step) {
+            at++;
+        }
+        if (walk.kind == RECORD_STATE && at < r->count && r->starts[at].step == walk.step) {
+            r->starts[kept++] = r->starts[at++];
+        }
+    }
+    r->count = kept;
+    record_walk_end(&walk);
+    return status;
+}
+
+static bp_status replay_find_starts(replay *r)
+{
+    bp_store *store = &r->t.s.posix.store;
+    const char *directory = r->set->words.item[0];
+    if (store->list(store, directory, replay_add_start, r) != BP_OK) {
+        return bp_storage_failed(&r->error, store, "list", directory);
+    }
+    if (r->count == 0) {
+        return bp_error_set(&r->error, BP_ERR_DATA, where,
+                            "there is no snapshot that a replay could begin with", directory);
+    }
+    qsort(r->starts, r->count, sizeof r->starts[0], replay_by_step);
+    return r->t.points.watch.policy == ANOMALY_ROLLBACK ? replay_keep_told(r) : BP_OK;
+}
+
+/* Segments that have steps of --from .. --to, or of all the sample that was asked for. */
+static void replay_choose(replay *r)
+{
+    const uint64_t sample = r->set->replay_sample;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const uint64_t end = i + 1 < r->count ? r->starts[i + 1].step : r->last;
+        r->starts[i].chosen = sample == 0 && r->starts[i].step < r->to && end >= r->from;
+    }
+    for (uint64_t i = 0; i < sample && i < r->count; i++) {
+        r->starts[bp_random_permute(r->set->seed, 0, r->count, i)].chosen = true;
+    }
+}
+
+/* The member of this run's own first line, made anew, beside that of the record. */
+typedef struct file_check {
+    replay *r;
+    const char *line;
+    size_t length;
+    const char *list;
+    const record_file *wanted;
+    bool met;
+} file_check;
+
+static bp_status replay_same_file(void *user, const record_file *file)
+{
+    file_check *check = user;
+    check->met = check->met || strcmp(file->sha256, check->wanted->sha256) == 0;
+    return BP_OK;
+}
+
+static bp_status replay_check_file(void *user, const record_file *wanted)
+{
+    file_check *check = user;
+    char name[BP_ERROR_NAME_MAX];
+    check->wanted = wanted;
+    check->met = wanted->sha256[0] == '\0';
+    BP_TRY(record_files_each(check->line, check->length, check->list, replay_same_file, check));
+    if (check->met) {
+        return BP_OK;
+    }
+    snprintf(name, sizeof name, "%.100s", wanted->name);
+    const bp_status status =
+        bp_error_set(&check->r->error, BP_ERR_DATA, where,
+                     "the file that is here is not the one that the run read", name);
+    bp_error_found(&check->r->error, "another SHA-256", 15);
+    bp_error_right(&check->r->error, wanted->sha256);
+    return status;
+}
+
+/* Model and data are those of the run, by their SHA-256. */
+static bp_status replay_check_files(replay *r)
+{
+    static const char *const lists[] = {"model", "tokenizer", "adapter", "data", "eval_data"};
+    static char text[RECORD_WAITING];
+    json_line line;
+    size_t length;
+    line_begin(&line, text, sizeof text);
+    BP_TRY(record_files_put(&line, &r->t.s, &r->t.data));
+    BP_TRY(line_end(&line, &length));
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        file_check check = {.r = r, .line = text, .length = length, .list = lists[i]};
+        BP_TRY(record_files_each(r->head, strlen(r->head), lists[i], replay_check_file, &check));
+    }
+    return BP_OK;
+}
+
+/* What names the data names the teacher's file too, by its content. */
+static bp_status replay_check_teacher(replay *r)
+{
+    char wanted[DISTILL_IDENTITY];
+    if (r->run.distill == NULL ||
+        !record_value(r->head, strlen(r->head), "tokens", wanted, sizeof wanted)) {
+        return BP_OK;
+    }
+    const char *right = strstr(wanted, " teacher "), *found = strstr(r->t.identity, " teacher ");
+    if (right == NULL || found == NULL || strcmp(right, found) == 0) {
+        return BP_OK;
+    }
+    const bp_status status =
+        bp_error_set(&r->error, BP_ERR_DATA, where,
+                     "the file that is here is not the one that the run read", r->run.distill);
+    bp_error_found(&r->error, found + 1, strlen(found + 1));
+    bp_error_right(&r->error, right + 1);
+    return status;
+}
+
+static bp_status replay_open(replay *r)
+{
+    training *t = &r->t;
+    BP_TRY(training_read(t, &r->run));
+    BP_TRY(checkpoint_recall(&t->points, &t->s));
+    BP_TRY(training_feed(t));
+    BP_TRY(replay_check_teacher(r));
+    BP_TRY(training_open(t));
+    t->points.place.directory = r->set->words.item[0];
+    BP_TRY(replay_check_files(r));
+    BP_TRY(checkpoint_start(&t->points));
+    t->points.watch.log = NULL; /* what it decides is in the record */
+    return anomaly_attach(&t->points.watch, &t->s.runtime);
+}
+
+/* The first difference of all is kept. */
+static void replay_differs(replay *r, uint64_t step, const char *key)
+{
+    if (!r->differs) {
+        r->differs = true;
+        r->step = step;
+        snprintf(r->key, sizeof r->key, "%s", key);
+    }
+}
+
+/* A line made anew is in r->line, without its closing brace. */
+static bool replay_same_line(replay *r, json_line *line, const record_walk *walk)
+{
+    char key[REPLAY_KEY];
+    const size_t length = (size_t)line->text.written;
+    if (bp_text_flush(&line->text) == BP_OK &&
+        !replay_difference(walk->line, walk->covered, r->line, length, key)) {
+        return true;
+    }
+    replay_differs(r, walk->step, key);
+    return false;
+}
+
+static bp_status replay_step(replay *r, const record_walk *walk)
+{
+    training *t = &r->t;
+    bp_outcome outcome;
+    json_line line;
+    BP_TRY(bp_runtime_step(&t->s.runtime, &t->feed, &outcome));
+    line_begin(&line, r->line, sizeof r->line);
+    line_count(&line, "step", outcome.step);
+    train_record_put_step(&line, &t->s.runtime, &t->feed, &outcome);
+    const bool same = replay_same_line(r, &line, walk);
+    r->back = outcome.judgement == BP_JUDGE_BACK;
+    r->executed++;
+    r->proven += same && !r->differs && walk->step >= r->from ? 1 : 0;
+    return BP_OK;
+}
+
+static bp_status replay_eval(replay *r, const record_walk *walk)
+{
+    training *t = &r->t;
+    train_record_evaluation found;
+    json_line line;
+    if (t->data.eval == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(training_judge(t, &found));
+    line_begin(&line, r->line, sizeof r->line);
+    line_count(&line, "eval", walk->step);
+    train_record_put_eval(&line, &found);
+    (void)replay_same_line(r, &line, walk); /* noted */
+    return BP_OK;
+}
+
+static bp_status replay_snapshot_path(replay *r, uint64_t step, char path[BP_STORE_PATH_MAX])
+{
+    char name[40];
+    snprintf(name, sizeof name, "checkpoint-%" PRIu64, step);
+    return bp_storage_join(path, r->set->words.item[0], name, &r->error);
+}
+
+static bp_status replay_tensor_digest(const checkpoint *c, size_t i, uint64_t *digest)
+{
+    const bp_snapshot one = {.tensors = c->tensors + i, .tensor_count = 1, .io = c->snapshot.io};
+    return bp_snapshot_digest(&c->place, &one, digest);
+}
+
+/* Which tensor is the first that a snapshot has otherwise: its digests before and after loading. */
+static bp_status replay_find_tensor(replay *r, uint64_t step)
+{
+    checkpoint *c = &r->t.points;
+    char path[BP_STORE_PATH_MAX];
+    bool there = false;
+    bp_store *store = &r->t.s.posix.store;
+    const size_t count = c->snapshot.tensor_count;
+    BP_TRY(replay_snapshot_path(r, step, path));
+    BP_TRY(bp_storage_exists(store, path, &there, &r->error));
+    if (r->tensor[0] != '\0' || !there) {
+        return BP_OK;
+    }
+    uint64_t *digests = calloc(count + 1, sizeof *digests);
+    bp_status status = digests != NULL ? BP_OK : BP_ERR_FIT;
+    for (size_t i = 0; i < count && status == BP_OK; i++) {
+        status = replay_tensor_digest(c, i, &digests[i]);
+    }
+    if (status == BP_OK) {
+        status = bp_snapshot_load(&c->place, path, &c->snapshot, NULL);
+    }
+    for (size_t i = 0; i < count && status == BP_OK && r->tensor[0] == '\0'; i++) {
+        uint64_t right;
+        status = replay_tensor_digest(c, i, &right);
+        if (status == BP_OK && right != digests[i]) {
+            snprintf(r->tensor, sizeof r->tensor, "%s", c->tensors[i].name);
+        }
+    }
+    free(digests);
+    return status;
+}
+
+/* With --on-spike rollback the state that spikes go back to from now on. */
+static bp_status replay_keep(replay *r, uint64_t step)
+{
+    const bool any = r->t.points.watch.policy == ANOMALY_ROLLBACK;
+    return any ? rollback_keep(&r->t.points, &r->copy, step) : BP_OK;
+}
+
+static bp_status replay_roll(replay *r, const record_walk *walk)
+{
+    json_line line;
+    if (!r->back) {
+        replay_differs(r, walk->step, "roll");
+        return BP_OK;
+    }
+    r->back = false;
+    line_begin(&line, r->line, sizeof r->line);
+    line_count(&line, "roll", walk->step);
+    train_record_put_roll(&line, walk->step, r->copy.step, r->copy.digest);
+    (void)replay_same_line(r, &line, walk); /* noted */
+    return rollback_return(&r->t.points, &r->copy);
+}
+
+static bp_status replay_state(replay *r, const record_walk *walk)
+{
+    checkpoint *c = &r->t.points;
+    uint64_t found, told;
+    BP_TRY(replay_keep(r, walk->step));
+    BP_TRY(bp_snapshot_digest(&c->place, &c->snapshot, &found));
+    r->states++;
+    if (record_hex(walk->line, walk->length, "state_digest", &told) && told == found) {
+        return BP_OK;
+    }
+    replay_differs(r, walk->step, "state_digest");
+    return replay_find_tensor(r, walk->step);
+}
+
+/* The state that a segment begins with, compared with what the record says of it. */
+static bp_status replay_load(replay *r, const replay_start *start)
+{
+    checkpoint *c = &r->t.points;
+    char path[BP_STORE_PATH_MAX];
+    uint64_t told, digest = 0;
+    if (start->first) {
+        BP_TRY(bp_snapshot_digest(&c->place, &c->snapshot, &digest));
+        const size_t length = strlen(r->head);
+        if (!record_hex(r->head, length, "state_digest", &told) || told != digest) {
+            replay_differs(r, 0, "state_digest");
+        }
+        return replay_keep(r, 0);
+    }
+    BP_TRY(replay_snapshot_path(r, start->step, path));
+    bp_pairs saved;
+    BP_TRY(bp_snapshot_read_keys(&c->place, path, &saved));
+    checkpoint_keys_read_watch(c, saved);
+    BP_TRY(bp_snapshot_load(&c->place, path, &c->snapshot, &c->digest));
+    bp_runtime_continue(&r->t.s.runtime, start->step);
+    return replay_keep(r, start->step);
+}
+
+static bp_status replay_line(replay *r, const record_walk *walk, const replay_start *start)
+{
+    const bool behind = walk->last > start->step;
+    if (walk->kind == RECORD_ROLL && behind) {
+        return replay_roll(r, walk);
+    }
+    if (r->back) {
+        replay_differs(r, walk->last, "roll");
+        r->back = false;
+    }
+    if (walk->kind == RECORD_STEP && behind) {
+        return replay_step(r, walk);
+    }
+    if (walk->kind == RECORD_EVAL && behind) {
+        return replay_eval(r, walk);
+    }
+    if (walk->kind == RECORD_STATE && behind) {
+        return replay_state(r, walk);
+    }
+    uint64_t told;
+    if (walk->kind == RECORD_STATE && walk->step == start->step &&
+        record_hex(walk->line, walk->length, "state_digest", &told) && told != r->t.points.digest) {
+        replay_differs(r, walk->step, "state_digest");
+    }
+    return BP_OK;
+}
+
+/* Lines up to `end`, and those of that step that follow it. */
+static bp_status replay_segment(replay *r, const replay_start *start, uint64_t end)
+{
+    record_walk walk;
+    bool more = true;
+    BP_TRY(replay_load(r, start));
+    BP_TRY(record_walk_begin(&walk, r->path, &r->error));
+    bp_status status = BP_OK;
+    while (status == BP_OK && more) {
+        status = record_walk_next(&walk, &more, &r->error);
+        if (status != BP_OK || !more || walk.last > end) {
+            break;
+        }
+        status = walk.number > 1 ? replay_line(r, &walk, start) : BP_OK;
+    }
+    record_walk_end(&walk);
+    r->segments++;
+    return status;
+}
+
+static bp_status replay_all(replay *r)
+{
+    const double began = clock_seconds();
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint64_t end = i + 1 < r->count ? r->starts[i + 1].step : r->last;
+        end = r->set->replay_sample == 0 && end > r->to ? r->to : end;
+        if (r->starts[i].chosen) {
+            BP_TRY(replay_segment(r, &r->starts[i], end));
+        }
+    }
+    r->seconds = clock_seconds() - began;
+    return BP_OK;
+}
+
+static void replay_print(replay *r)
+{
+    output out;
+    const uint64_t rest = r->last > r->proven ? r->last - r->proven : 0;
+    const double a_step = r->executed > 0 ? r->seconds / (double)r->executed : 0.0;
+    output_begin(&out, stdout);
+    if (r->set->json) {
+        json_begin(&out);
+        json_flag(&out, "equal", !r->differs);
+        json_count(&out, "steps", r->last);
+        json_count(&out, "executed", r->executed);
+        json_count(&out, "proven", r->proven);
+        json_count(&out, "segments", r->segments);
+        json_count(&out, "segments_of", r->count);
+        json_count(&out, "states", r->states);
+        if (r->differs) {
+            json_open(&out, "first_difference");
+            json_count(&out, "step", r->step);
+            json_text(&out, "key", r->key);
+            json_text(&out, "tensor", r->tensor);
+            json_close(&out);
+        }
+        json_text(&out, "kernels", r->t.s.spec.device->variant(r->t.s.runtime.device));
+        json_count(&out, "threads", r->t.s.spec.device_options.threads);
+        json_real(&out, "seconds", r->seconds, 6);
+        json_count(&out, "rest_steps", rest);
+        json_real(&out, "rest_seconds", (double)rest * a_step, 6);
+        json_end(&out);
+        output_end(&out);
+        return;
+    }
+    output_end(&out);
+    printf("%" PRIu64 " of %" PRIu64 " steps proven in %u of %u segments, %" PRIu64
+           " states compared, %.1f s",
+           r->proven, r->last, r->segments, r->count, r->states, r->seconds);
+    printf(rest > 0 ? "; the rest would take %.0f s\n" : "\n", (double)rest * a_step);
+    if (r->differs) {
+        printf("first difference: step %" PRIu64 ", %s%s%s\n", r->step, r->key,
+               r->tensor[0] != '\0' ? "; first tensor " : "", r->tensor);
+    }
+}
+
+/* The replay is an event of the run; a directory that cannot be written to has none. */
+static void replay_event(replay *r)
+{
+    static events log;
+    events_open(&log, r->set->words.item[0]);
+    json_line *line = events_begin(&log, "replay", r->last);
+    line_flag(line, "equal", !r->differs);
+    line_count(line, "executed", r->executed);
+    line_count(line, "proven", r->proven);
+    line_text(line, "kernels", r->t.s.spec.device->variant(r->t.s.runtime.device));
+    line_count(line, "threads", r->t.s.spec.device_options.threads);
+    events_end(&log);
+    events_close(&log);
+}
+
+static bp_status replay_run(replay *r)
+{
+    BP_TRY(replay_bounds(r));
+    BP_TRY(replay_open(r));
+    BP_TRY(replay_find_starts(r));
+    replay_choose(r);
+    BP_TRY(replay_all(r));
+    replay_print(r);
+    replay_event(r);
+    return BP_OK;
+}
+
+int cmd_replay(const settings *set)
+{
+    static replay r; /* large, and it must not move */
+    r.set = set;
+    if (set->replay_compare || set->words.count == 2) {
+        return replay_compare(set);
+    }
+    bp_status status = replay_read(&r);
+    if (status == BP_OK) {
+        status = replay_settings_fill(&r.run, set, set->words.item[0], r.head, &r.error);
+    }
+    int code = 0;
+    if (status == BP_OK && set->replay_documents > 0) {
+        code = replay_documents(set, &r.run);
+    } else {
+        status = status == BP_OK ? replay_run(&r) : status;
+        code = status == BP_OK         ? (r.differs ? 8 : 0)
+               : r.error.code != BP_OK ? report_status(status, &r.error)
+                                       : session_report(&r.t.s, status);
+        checkpoint_end(&r.t.points);
+        rollback_forget(&r.copy);
+        distill_close(&r.t.words);
+        data_set_close(&r.t.data);
+        session_end(&r.t.s);
+    }
+    free(r.head);
+    return code;
+}

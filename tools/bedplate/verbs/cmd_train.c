@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate train: steps inside the arena, with a log, evaluations, snapshots and an orderly end. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/storage.h"
+#include "tools/bedplate/runs/checkpoint.h"
+#include "tools/bedplate/session/class_weights.h"
+#include "tools/bedplate/sources/data_set.h"
+#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/planning/eval_cost.h"
+#include "tools/bedplate/runs/integrity.h"
+#include "tools/bedplate/runs/metric.h"
+#include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/sources/packing.h"
+#include "tools/bedplate/predict/predictions_data.h"
+#include "tools/bedplate/session/preference_choice.h"
+#include "tools/bedplate/app/process_memory.h"
+#include "tools/bedplate/runs/progress.h"
+#include "tools/bedplate/planning/release_cost.h"
+#include "tools/bedplate/ranks/ranks.h"
+#include "tools/bedplate/ranks/ranks_memory.h"
+#include "tools/bedplate/session/rate_choice.h"
+#include "tools/bedplate/runs/rollback.h"
+#include "tools/bedplate/runs/service.h"
+#include "tools/bedplate/session/session.h"
+#include "tools/bedplate/app/signals.h"
+#include "tools/bedplate/runs/train_ranks.h"
+#include "tools/bedplate/record/train_record.h"
+#include "tools/bedplate/runs/train_report.h"
+#include "tools/bedplate/runs/training.h"
+#include "tools/bedplate/app/verbs.h"
+
+/* Why the loop ended. */
+typedef enum ending {
+    END_COMPLETE,
+    END_EARLY, /* evaluations no longer get better */
+    END_STOP_STEP,
+    END_ASKED, /* by a signal, a limit, a file: training.stop */
+    END_NONFINITE,
+    END_ANOMALY /* --spike-budget is used up */
+} ending;
+
+static bp_status group_by_length(training *t)
+{
+    session *s = &t->s;
+    if (!s->set->group_by_length) {
+        return BP_OK;
+    }
+    if (t->feed.source->examples == 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "train",
+                            "the data is one stream of tokens, whose rows are all of one length",
+                            "--group-by-length");
+    }
+    if (t->feed.pairs || s->spec.texts > 1) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "train",
+                            "pairs of rows that are compared stay together", "--group-by-length");
+    }
+    BP_TRY(memory_take(&t->lengths, session_length_bytes(s), false, "host memory", &s->error));
+    t->stretch = (bp_stretch){.rows = t->lengths.address};
+    t->feed.stretch = &t->stretch;
+    t->feed.order = bp_feed_by_length;
+    return BP_OK;
+}
+
+static bp_status init_feeds(training *t)
+{
+    session *s = &t->s;
+    const bp_spec *spec = &s->spec;
+    t->feed = data_set_feed(&t->data, s, t->data.train);
+    t->feed.group = spec->batch * spec->accumulation;
+    /* Mismatched rows are those of a batch in the order of the data. */
+    t->feed.shuffle = spec->preference.kind != BP_PREFERENCE_KTO;
+    if (s->set->data_seed >= 0) {
+        t->feed.seed = (uint64_t)s->set->data_seed;
+    }
+    bool augments = false;
+    BP_TRY(image_augment_choose(s, &t->augment, &augments));
+    t->feed.augment = augments ? &t->augment.feed : NULL;
+    BP_TRY(bp_feed_init(&t->feed, &s->error));
+    BP_TRY(group_by_length(t));
+    BP_TRY(data_set_mix(&t->data, s, &t->feed));
+    if (t->data.eval == NULL) {
+        return BP_OK;
+    }
+    t->eval_feed = data_set_feed(&t->data, s, t->data.eval);
+    t->eval_feed.batch = bp_spec_eval_batch(spec);
+    t->eval_feed.group = t->eval_feed.batch;
+    return bp_feed_init(&t->eval_feed, &s->error);
+}
+
+/* With gradient release all micro-batches of a group go through one program. */
+static bp_status choose_lengths(training *t)
+{
+    const bp_spec *spec = &t->s.spec;
+    const bool whole = bp_spec_whole_group(spec);
+    return lengths_fill(&t->s, &t->feed, whole ? t->feed.group : spec->batch);
+}
+
+/* What follows evaluations needs some. */
+static bp_status check_evaluation(training *t)
+{
+    const settings *set = t->s.set;
+    bp_error *error = &t->s.error;
+    const bool never = strcmp(set->eval_strategy, "no") == 0;
+    const bool asked = option_said(set, "eval-strategy") && !never;
+    const bool best = strcmp(set->save_strategy, "best") == 0;
+    if (t->data.eval == NULL &&
+        (set->load_best || set->keep_best || best || set->patience > 0 || asked)) {
+        return bp_error_set(error, BP_ERR_USAGE, "train",
+                            "the option needs --eval-data or --validation-split",
+                            set->load_best      ? "--load-best-model-at-end"
+                            : set->keep_best    ? "--keep-best"
+                            : best              ? "--save-strategy best"
+                            : set->patience > 0 ? "--early-stopping-patience"
+                                                : "--eval-strategy");
+    }
+    if (set->patience > 0 && (never || (set->eval_steps == 0 && set->eval_strategy[0] == 's'))) {
+        return bp_error_set(error, BP_ERR_USAGE, "train",
+                            "the option needs --eval-steps, or --eval-strategy epoch",
+                            "--early-stopping-patience");
+    }
+    return metric_choose(set, &t->s.spec, &t->metric);
+}
+
+/* A number of steps, or the word of a strategy; 0: never. */
+static uint64_t steps_between(const training *t, const char *strategy, uint64_t steps)
+{
+    return strcmp(strategy, "steps") == 0   ? steps
+           : strcmp(strategy, "epoch") == 0 ? t->feed.steps_per_epoch
+                                            : 0;
+}
+
+/* The run's length, the schedule that follows from it, and when it is evaluated and saved. */
+static bp_status fill_schedule(training *t)
+{
+    const settings *set = t->s.set;
+    double epochs = ceil(set->epochs * (double)t->feed.steps_per_epoch);
+    t->total = set->max_steps >= 0 ? (uint64_t)set->max_steps : (uint64_t)epochs;
+    t->eval_every = steps_between(t, set->eval_strategy, set->eval_steps);
+    t->save_every = steps_between(t, set->save_strategy, set->save_steps);
+    /* The first evaluation is the best so far; patience counts those after it, before the end. */
+    const uint64_t judged = t->eval_every > 0 && t->total > 0 ? (t->total - 1) / t->eval_every : 0;
+    if (set->patience > 0 && judged <= set->patience) {
+        fprintf(stderr,
+                "bedplate: --early-stopping-patience: the run cannot end early: it has %" PRIu64
+                " evaluations before its last step, every %" PRIu64 " of %" PRIu64
+                " steps, and would need %" PRIu64 "; --eval-steps makes them more frequent\n",
+                judged, t->eval_every, t->total, set->patience + 1);
+    }
+    return rate_fill(set, t->total, &t->s.spec);
+}
+
+/* A technique that is to save bytes and does not is worth a word. */
+static bp_status tell_release(training *t)
+{
+    session *s = &t->s;
+    release_cost cost;
+    char words[256];
+    bp_text text;
+    BP_TRY(release_cost_find(&s->spec, s->runtime.report.arena_bytes, &cost, &s->error));
+    if (!cost.enlarges || s->set->quiet) {
+        return BP_OK;
+    }
+    bp_text_init(&text, NULL, NULL, words, sizeof words);
+    release_cost_put(&text, &cost);
+    bp_text_char(&text, '\0');
+    BP_TRY(bp_text_flush(&text));
+    fprintf(stderr, "bedplate: --gradient-release enlarges this arena: %s\n", words);
+    return BP_OK;
+}
+
+bp_status training_read(training *t, const settings *set)
+{
+    session *s = &t->s;
+    t->evaluated = UINT64_MAX;
+    BP_TRY(session_begin(s, set));
+    return bp_spec_check(&s->spec, &s->error);
+}
+
+bp_status training_feed(training *t)
+{
+    session *s = &t->s;
+    BP_TRY(packing_check(s));
+    BP_TRY(data_set_open(&t->data, s));
+    BP_TRY(packing_open(&t->packed, s, &t->data));
+    BP_TRY(reference_open(&t->reference, s, &t->data));
+    BP_TRY(check_evaluation(t));
+    BP_TRY(class_weights_fill(s, t->data.train));
+    s->spec.evaluate = t->data.eval != NULL || preference_refers(&s->spec);
+    BP_TRY(session_choose(s));
+    BP_TRY(init_feeds(t));
+    BP_TRY(choose_lengths(t));
+    BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
+    BP_TRY(distill_open(&t->words, s, &t->feed, t->identity));
+    return fill_schedule(t);
+}
+
+bp_status training_open(training *t)
+{
+    session *s = &t->s;
+    BP_TRY(reference_find(&t->reference, s, t->identity));
+    BP_TRY(session_start(s));
+    BP_TRY(reference_fill(&t->reference, s, &t->data, t->identity));
+    const checkpoint_facts facts = {t->total, t->identity};
+    return checkpoint_begin(&t->points, s, &facts);
+}
+
+/* Everything up to the first step: nothing but a token file is written before all of it has
+ * succeeded. */
+static bp_status prepare(training *t, const settings *set)
+{
+    session *s = &t->s;
+    BP_TRY(training_read(t, set));
+    BP_TRY(checkpoint_check_directory(s));
+    BP_TRY(checkpoint_recall(&t->points, s));
+    s->state_follows = t->points.found;
+    BP_TRY(ranks_memory_alike(set, training_feed(t), &s->error, &s->error));
+    BP_TRY(train_ranks_compare(t));
+    BP_TRY(training_open(t));
+    BP_TRY(tell_release(t));
+    uint64_t more;
+    BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, set->quiet, &more,
+                          &s->error));
+    BP_TRY(checkpoint_start(&t->points));
+    BP_TRY(anomaly_attach(&t->points.watch, &s->runtime));
+    t->points.watch.busy = service_replays;
+    t->points.watch.busy_user = &t->care;
+    if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
+    }
+    t->points.snapshot.step = t->total;
+    saving_begin(&t->care.saves, &t->points);
+    BP_TRY(saving_check(&t->care.saves));
+    const train_record_facts run = {&t->data, &t->feed, t->identity, t->total};
+    BP_TRY(train_record_begin(&t->points, &run));
+    BP_TRY(checkpoint_copy_tokenizer(&t->points));
+    BP_TRY(session_save_rates(s));
+    BP_TRY(service_open(&t->care, s));
+    return rollback_begin(&t->care.saves);
+}
+
+static double epoch_of(const training *t, uint64_t step)
+{
+    return (double)step / (double)t->feed.steps_per_epoch;
+}
+
+bp_status training_judge(training *t, train_record_evaluation *found)
+{
+    session *s = &t->s;
+    const bp_evaluated watch = predictions_watch(&s->spec);
+    BP_TRY(predictions_begin(&t->made, &s->names, NULL, &s->error));
+    BP_TRY(predictions_data_begin(&t->made, s, t->eval_feed.source));
+    ranks_leave_turn(s->set); /* ranks share the micro-batches out, and wait for each other */
+    const bp_status status = bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch,
+                                                      &t->made, &t->eval_loss, &found->targets);
+    ranks_take_turn(s->set);
+    BP_TRY(status);
+    told_begin(&t->made.told, &s->spec);
+    memcpy(t->made.told.of, s->runtime.told, sizeof t->made.told.of);
+    BP_TRY(predictions_data_end(&t->made, s, &t->data));
+    found->loss = t->eval_loss;
+    found->metric = t->metric.name;
+    found->value = metric_value(&t->metric, t->eval_loss, &t->made, predictions_task(&s->spec));
+    return BP_OK;
+}
+
+static bp_status cmd_train_evaluate(training *t)
+{
+    session *s = &t->s;
+    train_record_evaluation found;
+    if (t->data.eval == NULL || t->evaluated == s->runtime.steps) {
+        return BP_OK;
+    }
+    uint64_t sum;
+    service_state(&t->care, RUN_EVALUATING);
+    BP_TRY(integrity_hold(&t->points, &sum));
+    BP_TRY(training_judge(t, &found));
+    BP_TRY(integrity_held(&t->points, sum, "evaluation"));
+    t->evaluated = s->runtime.steps;
+    const bp_task task = s->spec.config.task;
+    train_record_eval(&t->points, &found);
+    bool best = best_judge(&t->points.best, &t->metric.rule, t->evaluated, found.value);
+    if (!ranks_leads(s->set)) {
+        /* rank 0 says it */
+    } else if (s->set->json) {
+        const train_evaluation all = {s->runtime.steps, epoch_of(t, s->runtime.steps),
+                                      t->eval_loss,     found.targets,
+                                      &t->made,         task};
+        train_report_eval(&all);
+    } else {
+        progress_note(&t->bar, "eval loss", t->eval_loss);
+        progress_told(&t->bar, &t->made.told);
+    }
+    service_evaluated(&t->care, t->evaluated, t->eval_loss);
+    service_state(&t->care, RUN_TRAINING);
+    /* The best model so far is on the medium before training goes on. */
+    const bool kept =
+        s->set->load_best || s->set->keep_best || strcmp(s->set->save_strategy, "best") == 0;
+    return best && kept ? service_save(&t->care, CHECKPOINT_DUE, false) : BP_OK;
+}
+
+static void log_step(training *t, const bp_outcome *outcome, progress_numbers *numbers)
+{
+    const settings *set = t->s.set;
+    uint64_t step = outcome->step;
+    const progress_numbers now = train_totals_now(&t->sum, outcome);
+    *numbers = now;
+    progress_step(&t->bar, &now);
+    bool last = step == t->total || step == set->stop_at_step;
+    bool first = step == 1 && set->logging_first;
+    if (step % set->logging_steps != 0 && !last && !first) {
+        return;
+    }
+    if (set->json) {
+        train_report_step(&now, &t->sum, epoch_of(t, step), t->s.runtime.report.arena_bytes);
+    }
+    service_logged(&t->care, &now, train_totals_mean(&t->sum), epoch_of(t, step));
+    progress_line(&t->bar, &now);
+    progress_told(&t->bar, &t->sum.told);
+    train_totals_cut(&t->sum);
+}
+
+static bool due(uint64_t step, uint64_t every)
+{
+    return every != 0 && step % every == 0;
+}
+
+static bp_status after_step(training *t, uint64_t step)
+{
+    if (due(step, t->eval_every)) {
+        BP_TRY(cmd_train_evaluate(t));
+    }
+    return due(step, t->save_every) ? service_save(&t->care, CHECKPOINT_DUE, false) : BP_OK;
+}
+
+static bool out_of_patience(const training *t)
+{
+    uint64_t most = t->s.set->patience;
+    return most > 0 && t->points.best.patience >= most;
+}
+
+/* After a step: what signals and limits ask. */
+static bp_status look_around(training *t, const progress_numbers *now, double seconds)
+{
+    bool save = false;
+    const double began = clock_seconds();
+    t->care.judges_next = due(t->s.runtime.steps + 1, t->eval_every);
+    t->stop = service_step(&t->care, now, seconds, &save);
+    t->sum.output_seconds += clock_seconds() - began;
+    train_ranks_word mine = {(uint64_t)signals_caught(), (uint64_t)t->stop, save,
+                             t->s.runtime.steps, now->loss};
+    BP_TRY(train_ranks_agree(t, &mine));
+    t->signal = (int)mine.signal;
+    t->stop = (service_stop)mine.stop;
+    return mine.save != 0 ? service_save(&t->care, CHECKPOINT_BETWEEN, false) : BP_OK;
+}
+
+static bp_status loop(training *t, ending *end)
+{
+    bp_runtime *runtime = &t->s.runtime;
+    uint64_t stop = t->s.set->stop_at_step;
+    bool stops = stop != 0 && stop < t->total;
+    *end = stops ? END_STOP_STEP : END_COMPLETE;
+    while (runtime->steps < (stops ? stop : t->total)) {
+        if (out_of_patience(t)) {
+            *end = END_EARLY;
+            return BP_OK;
+        }
+        t->stop = service_before_step(&t->care);
+        if (t->stop != SERVICE_GO_ON) {
+            *end = END_ASKED;
+            return BP_OK;
+        }
+        bp_outcome outcome;
+        progress_numbers now;
+        double began = clock_seconds();
+        BP_TRY(train_ranks_step(t, &outcome));
+        const double seconds = clock_seconds() - began;
+        train_totals_add(&t->sum, &outcome, seconds);
+        device_memory_step(&t->memory, runtime);
+        train_record_step(&t->points, &t->feed, &outcome);
+        BP_TRY(rollback_take(&t->points, &outcome));
+        BP_TRY(anomaly_guard(&t->points.watch, runtime));
+        BP_TRY(ranks_leads(t->s.set) ? integrity_step(&t->points, &t->tested) : BP_OK);
+        service_count(&t->care, outcome.tokens);
+        log_step(t, &outcome, &now);
+        t->sum.output_seconds += clock_seconds() - began - seconds;
+        if (outcome.nonfinite) {
+            *end = END_NONFINITE;
+            return BP_OK;
+        }
+        BP_TRY(after_step(t, runtime->steps));
+        if (t->points.watch.exhausted) {
+            *end = END_ANOMALY;
+            return BP_OK;
+        }
+        BP_TRY(look_around(t, &now, seconds));
+        if (t->stop != SERVICE_GO_ON) {
+            *end = END_ASKED;
+            return BP_OK;
+        }
+    }
+    return BP_OK;
+}
+
+static void cmd_train_report(training *t, ending end)
+{
+    session *s = &t->s;
+    const bp_device *device = s->spec.device;
+    device_memory_read(&t->memory, &s->runtime);
+    const train_summary summary = {
+        .steps = s->runtime.steps,
+        .skipped = s->runtime.skipped,
+        .digest = t->points.digest,
+        .arena_bytes = s->runtime.report.arena_bytes,
+        .host_bytes = session_host_bytes(s),
+        .peak_resident = process_peak(),
+        .device_bytes = device->bytes_in_use(s->runtime.device),
+        .memory = t->memory,
+        .evaluated = t->evaluated != UINT64_MAX,
+        .eval_loss = t->eval_loss,
+        .made = &t->made,
+        .task = s->spec.config.task,
+        .best_step = s->set->load_best || s->set->patience > 0 ? t->points.best.step : 0,
+        .best_value = t->points.best.value,
+        .metric = t->metric.name,
+        .continued = t->points.found ? NULL : s->set->continue_from,
+        .continued_step = t->points.began,
+        .runtime = &s->runtime,
+        .early = end == END_EARLY,
+        .ended = end == END_ASKED       ? service_stop_name(t->stop)
+                 : end == END_STOP_STEP ? "stop-at-step"
+                 : end == END_EARLY     ? "early-stopping"
+                 : end == END_NONFINITE ? "nonfinite"
+                 : end == END_ANOMALY   ? "spike-budget"
+                                        : "complete",
+        .save_failures = t->care.saves.failures,
+        .output_dir = s->set->output_dir,
+    };
+    train_report_end(&t->sum, &summary, s->set->json);
+}
+
+/* Saves, exports a finished model, and says how it went. */
+static bp_status cmd_train_finish(training *t, ending end, int *code)
+{
+    bool finished = end == END_COMPLETE || end == END_EARLY;
+    if (finished) {
+        BP_TRY(cmd_train_evaluate(t));
+    }
+    progress_end(&t->bar);
+    BP_TRY(service_save(&t->care, finished ? CHECKPOINT_DUE : CHECKPOINT_BETWEEN, true));
+    if (finished && t->s.set->load_best) {
+        BP_TRY(checkpoint_load_best(&t->points));
+    }
+    if (finished) {
+        BP_TRY(saving_here(&t->care.saves));
+        BP_TRY(checkpoint_export(&t->points));
+        BP_TRY(train_record_end(&t->points));
+    }
+    if (!ranks_leads(t->s.set)) {
+        const bool signal = end == END_ASKED && t->stop == SERVICE_SIGNAL;
+        *code = signal                 ? 128 + t->signal
+                : end == END_ANOMALY   ? EXIT_ANOMALY
+                : end == END_NONFINITE ? bp_status_exit_code(BP_ERR_NONFINITE)
+                                       : 0;
+        return BP_OK;
+    }
+    cmd_train_report(t, end);
+    if (end == END_ASKED) {
+        const bool signal = t->stop == SERVICE_SIGNAL;
+        *code = signal ? 128 + t->signal : 0;
+        fprintf(stderr, "bedplate: stopped by %s; step %" PRIu64 " is saved\n",
+                signal ? "a signal" : service_stop_name(t->stop), t->s.runtime.steps);
+    } else if (end == END_ANOMALY) {
+        *code = EXIT_ANOMALY;
+        fprintf(stderr,
+                "bedplate: --spike-budget: more than %" PRIu64
+                " of the last 100 steps were anomalies; step %" PRIu64 " is saved\n",
+                t->points.watch.budget, t->s.runtime.steps);
+    } else if (end == END_NONFINITE) {
+        *code = bp_status_exit_code(BP_ERR_NONFINITE);
+        fprintf(stderr,
+                "bedplate: the loss or the gradient norm of step %" PRIu64
+                " is not finite; the weights are those before it, and the state is saved\n",
+                t->s.runtime.steps);
+    }
+    return BP_OK;
+}
+
+/* Data that cannot be read, or holds what it must not, is found before a step changes anything: the
+ * hours until then are saved. A step that the tier below fails has changed some of the state: the
+ * last snapshot is what is whole. */
+static bp_status give_up(training *t, bp_status status)
+{
+    const bool between = !below_failed(&t->s.error) && !below_failed(&t->s.runtime.error);
+    bool whole = (status == BP_ERR_DATA || status == BP_ERR_STORE) && between && !t->points.failed;
+    const bp_error first = t->s.error;
+    if (whole && t->points.saved != t->s.runtime.steps &&
+        service_save(&t->care, CHECKPOINT_BETWEEN, true) == BP_OK && ranks_leads(t->s.set)) {
+        fprintf(stderr, "bedplate: step %" PRIu64 " is saved\n", t->s.runtime.steps);
+    }
+    t->s.error = first;
+    return status;
+}
+
+static bp_status train(training *t, const settings *set, int *code)
+{
+    BP_TRY(integrity_start(set, &t->tested, code));
+    if (*code != 0) {
+        return BP_OK;
+    }
+    BP_TRY(prepare(t, set));
+    integrity_note(&t->points, &t->tested);
+    service_ready(&t->care, t->total);
+    session *s = &t->s;
+    const bool leads = ranks_leads(set);
+    if (s->choice.made && leads) {
+        train_report_choice(&s->choice, set->json);
+    }
+    if (s->sharing.made && leads) {
+        train_report_sharing(&s->sharing, set->json);
+    }
+    if (!set->json && leads) {
+        train_report_begin(&s->runtime, session_host_bytes(s), t->total, t->feed.steps_per_epoch);
+    }
+    progress_begin(&t->bar, s->runtime.steps, t->total, set->quiet);
+    train_totals_begin(&t->sum, set->began, &s->spec);
+    ending end;
+    bp_status status = loop(t, &end);
+    if (status != BP_OK) {
+        progress_end(&t->bar);
+        return give_up(t, status);
+    }
+    return cmd_train_finish(t, end, code);
+}
+
+static int train_with(training *t, const settings *set)
+{
+    int code = 0;
+    service_begin(&t->care, set);
+    bp_status status = train(t, set, &code);
+    if (status != BP_OK) {
+        code = session_report(&t->s, status);
+        code = t->points.watch.doubt ? EXIT_DOUBT : code;
+    }
+    service_end(&t->care, code);
+    train_record_close(&t->points, code);
+    checkpoint_end(&t->points);
+    data_set_close(&t->data);
+    bp_tokens_close(&t->packed);
+    reference_close(&t->reference);
+    distill_close(&t->words);
+    session_end(&t->s);
+    return code;
+}
+
+/* The first rank of a process has a place of its own; others are threads beside it. */
+static int train_rank(const settings *set)
+{
+    static training first; /* large, and it must not move */
+    const bool beside = set->ranks != NULL && set->ranks->turn != NULL && set->ranks->rank > 0;
+    if (!beside) {
+        return train_with(&first, set);
+    }
+    training *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        fputs("bedplate: --fabric: no memory for another rank\n", stderr);
+        return bp_status_exit_code(BP_ERR_FIT);
+    }
+    const int code = train_with(t, set);
+    free(t);
+    return code;
+}
+
+int cmd_train(const settings *set)
+{
+    return ranks_run(set, train_rank);
+}

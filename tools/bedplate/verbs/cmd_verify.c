@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate verify: reads a snapshot whole and compares every digest. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/digest.h"
+#include "core/run/snapshot/snapshot.h"
+#include "core/base/storage.h"
+#include "device/host/storage/store_posix.h"
+#include "tools/bedplate/app/memory.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/record/record_verify.h"
+#include "tools/bedplate/app/verbs.h"
+
+#define SCRATCH_BYTES ((size_t)64 << 20) /* address space; pages come as they are used */
+#define STAGING_BYTES ((size_t)1 << 20)
+
+static void print_damaged(void *user, const char *path, const bp_error *reason)
+{
+    (void)user;
+    fprintf(stderr, "bedplate: %s: damaged: %s: %s\n", path, reason->name,
+            reason->text != NULL ? reason->text : "");
+}
+
+/* Those newer than the one that was found have been told of. */
+static void print_older(void *user, const char *path, const bp_error *reason)
+{
+    const uint64_t *newest = user;
+    const char *number = strrchr(path, '-');
+    if (number != NULL && strtoull(number + 1, NULL, 10) < *newest) {
+        print_damaged(NULL, path, reason);
+    }
+}
+
+/* A directory with a state.safetensors is a snapshot; any other is looked through for snapshots. */
+static bp_status cmd_verify_check(const bp_snapshot_place *place, bp_snapshot_found *found)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool there = false;
+    bp_store *store = place->store;
+    BP_TRY(bp_storage_join(path, place->directory, "state.safetensors", place->error));
+    BP_TRY(bp_storage_exists(store, path, &there, place->error));
+    if (there) {
+        return bp_snapshot_verify(place, place->directory, found);
+    }
+    BP_TRY(bp_snapshot_find(place, print_damaged, NULL, found, &there));
+    if (!there) {
+        return bp_error_set(place->error, BP_ERR_DATA, "verify",
+                            "there is no valid snapshot in this directory", place->directory);
+    }
+    return BP_OK;
+}
+
+static void cmd_verify_print_record(bp_text *text, const record_verdict *record)
+{
+    bp_text_string(text, "record: ");
+    bp_text_u64(text, record->lines);
+    bp_text_string(text, record->ended ? " lines, ended at step " : " lines, up to step ");
+    bp_text_u64(text, record->steps);
+    bp_text_string(text, ", agrees with ");
+    bp_text_u64(text, record->snapshots);
+    bp_text_string(text, " snapshots and ");
+    bp_text_u64(text, record->files);
+    bp_text_string(text, " exported files");
+    if (record->verified > 0) {
+        bp_text_string(text, ", verified up to step ");
+        bp_text_u64(text, record->verified);
+    }
+    bp_text_string(text, ", chain ");
+    bp_text_string(text, record->chain);
+    bp_text_char(text, '\n');
+}
+
+static void cmd_verify_print(const settings *set, const bp_snapshot_found *found,
+                             const record_verdict *record, bool valid)
+{
+    char digest[BP_DIGEST_TEXT];
+    output out;
+    bp_digest_text(found->digest, digest);
+    output_begin(&out, stdout);
+    if (set->json) {
+        json_begin(&out);
+        json_count(&out, "step", found->step);
+        json_flag(&out, "valid", valid);
+        json_text(&out, "state_digest", valid ? digest : "");
+        json_text(&out, "path", valid ? found->path : set->words.item[0]);
+        if (record->there) {
+            json_open(&out, "record");
+            json_count(&out, "lines", record->lines);
+            json_count(&out, "steps", record->steps);
+            json_flag(&out, "ended", record->ended);
+            json_count(&out, "snapshots", record->snapshots);
+            json_count(&out, "files", record->files);
+            json_count(&out, "verified", record->verified);
+            json_text(&out, "chain", record->chain);
+            json_close(&out);
+        }
+        json_end(&out);
+    } else if (valid) {
+        bp_text_string(&out.text, found->path);
+        bp_text_string(&out.text, ": step ");
+        bp_text_u64(&out.text, found->step);
+        bp_text_string(&out.text, ", valid, state digest ");
+        bp_text_string(&out.text, digest);
+        bp_text_char(&out.text, '\n');
+        if (record->there) {
+            cmd_verify_print_record(&out.text, record);
+        }
+    }
+    output_end(&out);
+}
+
+int cmd_verify(const settings *set)
+{
+    bp_error error = {.code = BP_OK};
+    bp_store_posix posix;
+    memory_block memory = {NULL, 0};
+    bp_snapshot_found found = {.step = 0};
+    bp_status status = bp_store_posix_init(&posix, "");
+    if (status == BP_OK) {
+        status = memory_take(&memory, SCRATCH_BYTES + STAGING_BYTES, false, "memory", &error);
+    }
+    if (status == BP_OK) {
+        char *bytes = memory.address;
+        const bp_snapshot_place place = {.store = &posix.store,
+                                         .directory = set->words.item[0],
+                                         .scratch = bytes,
+                                         .scratch_bytes = SCRATCH_BYTES,
+                                         .staging = {bytes + SCRATCH_BYTES, STAGING_BYTES},
+                                         .error = &error};
+        record_verdict record = {.there = false};
+        status = cmd_verify_check(&place, &found);
+        if (status == BP_OK) {
+            status = record_verify(&place, print_older, &found.step, &record);
+        }
+        cmd_verify_print(set, &found, &record, status == BP_OK);
+    }
+    int code = report_status(status, &error);
+    memory_give_back(&memory);
+    return code;
+}

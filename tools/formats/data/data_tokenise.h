@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Documents to a token file, once: the file is kept and used again as long as it fits.
+ *
+ * Its key is a digest of everything that decides its content: the bytes of the data files, their
+ * format, the tokenizer's files, the id that ends a document, what labels are wanted. A file with
+ * another key, or a damaged one, is made anew.
+ *
+ * What is written:
+ *   text, JSON lines with `text`     one stream. Each document is encoded with what the tokenizer's
+ *       post-processor adds; the end token follows it, unless it ends so already. After the last of
+ *       several text files, and after a single one, there is none: there the text goes on.
+ *   prompt and completion            an example each: the beginning token if the tokenizer adds
+ *       one, the prompt, the completion, the end token. Both are encoded by themselves. The
+ *       prompt's tokens are no targets.
+ *   label and text                   an example each, encoded with what the post-processor adds;
+ *       what it adds behind the text is the example's tail. Of a pair both texts, each encoded by
+ *       itself, with what the post-processor puts around and between them.
+ *   rows of texts                    each text an example, encoded with what the post-processor
+ *       adds, and its tail; the first of a row has the row's score, the bits of a float, as label.
+ * A document without a token is left out and counted. Without a tokenizer the id is the byte, and a
+ * document that holds the end token's byte is refused. */
+#ifndef BP_FORMATS_DATA_TOKENISE_H
+#define BP_FORMATS_DATA_TOKENISE_H
+
+#include "tools/formats/data/data_documents.h"
+#include "tools/formats/data/data_tokens.h"
+#include "tools/formats/text/tokenizer.h"
+
+#define BP_TOKENISE_SCRATCH 524288 /* bytes */
+
+/* All but the last five are the caller's to set. Must not move during the call. */
+typedef struct bp_tokenise {
+    bp_data *data;       /* the open files */
+    const char *path;    /* the token file; its directory is there */
+    bp_encoder *encoder; /* NULL: id = byte */
+    uint32_t vocabulary; /* ids are below it: the tokenizer's, or 256 */
+    int64_t end_token;   /* -1: none */
+    bp_labels labels;    /* what rows are labelled with (BP_LABELS_CLASS, _BITS), or not at all */
+    uint32_t classes;    /* BP_LABELS_CLASS */
+    const bp_class_names *names; /* of the classes, or NULL */
+    const char *prompt;          /* BP_LABELS_TEXTS: before each text; NULL: nothing */
+    bool may_lack;               /* rows may have no labels, all of them or none */
+    void *scratch;               /* BP_TOKENISE_SCRATCH, aligned to 8 */
+    /* Told now and then how far it is; NULL: nobody is. */
+    void (*watch)(void *user, uint64_t bytes, uint64_t of);
+    void *user;
+    bp_error *error;
+    uint64_t bytes;     /* of all files */
+    uint64_t documents; /* that are in the token file; 0 where it was there already */
+    uint64_t empty;     /* that had no token */
+    uint64_t cut;       /* words longer than the encoder holds (bp_encoder.cut) */
+    bool built;         /* false: the file was there */
+} bp_tokenise;
+
+/* Opens the token file of the data, which it makes if it has to. BP_ERR_DATA as
+ * bp_documents_read says, and: no document has a token; BP_ERR_STORE. After an error nothing is
+ * left open, and an earlier file is as it was. Cost: reads the data once for the key, and once
+ * (JSON lines: two to three times) more to encode. */
+bp_status bp_tokenise_open(bp_tokenise *work, bp_tokens *tokens) BP_MUST_CHECK;
+
+/* What the tokenizer's post-processor puts around a text: its beginning token or not, and how many
+ * tokens behind it. */
+void bp_tokenise_template(bp_encoder *encoder, bool *begins, uint32_t *tail);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Sentences of words. */
+#include "tools/formats/data/data_words.h"
+
+#include <string.h>
+
+/* The lists that a JSON object may have, in the order in which they are looked for. */
+enum { LISTS = 5, WORD_LISTS = 2 };
+
+static const char *const list_names[LISTS] = {"tokens", "words", "ner_tags", "tags", "labels"};
+
+typedef struct reading {
+    bp_words *words;
+    bp_data_reader *reader;
+    bp_sentence sentence;
+    bp_records records;
+    void *scratch;
+} reading;
+
+static void list_clear(bp_word_list *list)
+{
+    list->count = 0;
+    list->at[0] = 0;
+    list->at[1] = 0;
+}
+
+/* Adds bytes to the text that is being made, whose end at[count + 1] is. */
+static bp_status list_add(reading *r, bp_word_list *list, const char *text, size_t length)
+{
+    uint32_t *end = &list->at[list->count + 1];
+    if (list->count == BP_WORDS_MAX) {
+        return bp_data_refuse_numbers(r->reader, "the sentence has more words than can be",
+                                      (int64_t)list->count + 1, BP_WORDS_MAX);
+    }
+    if (length > BP_WORDS_TEXT - *end) {
+        return bp_data_refuse_numbers(r->reader, "the sentence has more bytes than can be",
+                                      (int64_t)(*end + length), BP_WORDS_TEXT);
+    }
+    memcpy(list->text + *end, text, length);
+    *end += (uint32_t)length;
+    return BP_OK;
+}
+
+static void list_end(bp_word_list *list)
+{
+    list->count++;
+    list->at[list->count + 1] = list->at[list->count];
+}
+
+static bp_status give_sentence(reading *r)
+{
+    bp_words *words = r->words;
+    const uint32_t count = r->sentence.words.count, tags = r->sentence.tags.count;
+    if (count == 0) {
+        return BP_OK;
+    }
+    if (tags != 0 && tags != count) {
+        return bp_data_refuse_numbers(r->reader,
+                                      "the sentence has another number of tags than of "
+                                      "words",
+                                      tags, count);
+    }
+    if (tags == 0 && !words->may_lack) {
+        return bp_data_refuse(r->reader, "the words have no tags (`ner_tags`, `tags` or `labels`, "
+                                         "or a column behind the word)");
+    }
+    if (words->sentences > 0 && words->lacks != (tags == 0)) {
+        return bp_data_refuse(r->reader, "what comes before is otherwise: all sentences must have "
+                                         "tags, or none of them");
+    }
+    words->lacks = tags == 0;
+    words->sentences++;
+    return words->sentence(words->user, r->reader, &r->sentence);
+}
+
+/* ---- JSON ---- */
+
+static bp_status take_list(reading *r, bp_word_list *list, bool numbers)
+{
+    bp_json *json = &r->records.span.json;
+    bp_json_event event;
+    list_clear(list);
+    BP_TRY(bp_json_next(json, &event));
+    if (event.kind != BP_JSON_ARRAY_BEGIN) {
+        return bp_json_refuse(json, "words and tags are lists: [\"..\", ..]");
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(json, &event));
+        if (event.kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        const bool text = event.kind == BP_JSON_TEXT || event.kind == BP_JSON_TEXT_PART;
+        if (!text && (!numbers || event.kind != BP_JSON_NUMBER)) {
+            return bp_json_refuse(json, numbers ? "a tag is neither a number nor a name"
+                                                : "a word is not a string");
+        }
+        BP_TRY(list_add(r, list, event.text, event.length));
+        if (event.kind != BP_JSON_TEXT_PART) {
+            list_end(list);
+        }
+    }
+}
+
+static uint32_t list_of(const bp_json_event *key)
+{
+    uint32_t i = 0;
+    while (i < LISTS && (strlen(list_names[i]) != key->length ||
+                         memcmp(list_names[i], key->text, key->length) != 0)) {
+        i++;
+    }
+    return i;
+}
+
+static bp_status take_object(reading *r)
+{
+    bp_json *json = &r->records.span.json;
+    bp_json_event event;
+    uint32_t words = LISTS, tags = LISTS; /* which of the lists was taken */
+    list_clear(&r->sentence.words);
+    list_clear(&r->sentence.tags);
+    BP_TRY(bp_json_next(json, &event));
+    while (event.kind == BP_JSON_KEY) {
+        const uint32_t which = list_of(&event);
+        uint32_t *taken = which < WORD_LISTS ? &words : &tags;
+        if (which < *taken) {
+            *taken = which;
+            BP_TRY(take_list(r, which < WORD_LISTS ? &r->sentence.words : &r->sentence.tags,
+                             which >= WORD_LISTS));
+        } else {
+            BP_TRY(bp_json_skip(json));
+        }
+        BP_TRY(bp_json_next(json, &event));
+    }
+    return words < LISTS ? BP_OK : bp_json_refuse(json, "the object lacks `tokens`, or `words`");
+}
+
+static bp_status read_json(reading *r)
+{
+    bool there;
+    BP_TRY(bp_records_begin(&r->records, r->reader, r->scratch));
+    BP_TRY(bp_records_next(&r->records, &there));
+    while (there) {
+        BP_TRY(bp_records_named(&r->records, take_object(r)));
+        BP_TRY(give_sentence(r));
+        BP_TRY(bp_records_next(&r->records, &there));
+    }
+    return BP_OK;
+}
+
+/* ---- columns ---- */
+
+/* Bytes of a line are taken one by one: a line may lie across windows. */
+typedef struct columns {
+    reading *r;
+    uint64_t offset;
+    char parting;    /* of fields: '\t', or ' ' for any white space */
+    uint32_t fields; /* of the line, so far */
+    bool inside;     /* of a field */
+} columns;
+
+/* Whether a tab stands in the line; fields may then have spaces in them. */
+static bp_status find_parting(columns *c, uint64_t end)
+{
+    c->parting = ' ';
+    for (uint64_t at = c->offset; at < end;) {
+        const unsigned char *bytes;
+        size_t count;
+        BP_TRY(bp_data_look(c->r->reader, at, &bytes, &count));
+        const size_t n = end - at < count ? (size_t)(end - at) : count;
+        c->parting = n > 0 && memchr(bytes, '\t', n) != NULL ? '\t' : c->parting;
+        at += n > 0 ? n : end - at;
+    }
+    return BP_OK;
+}
+
+/* Of the first field the word is made, of each later one the tag, which the next one replaces. */
+static bp_status take_byte(columns *c, char byte)
+{
+    bp_sentence *s = &c->r->sentence;
+    const bool parts =
+        byte == c->parting || byte == '\r' || (c->parting == ' ' && (byte == '\v' || byte == '\f'));
+    if (parts) {
+        c->inside = false;
+        return BP_OK;
+    }
+    if (!c->inside) {
+        c->inside = true;
+        c->fields++;
+        s->tags.at[s->tags.count + 1] = s->tags.at[s->tags.count];
+    }
+    return list_add(c->r, c->fields == 1 ? &s->words : &s->tags, &byte, 1);
+}
+
+static bool is_document_start(const bp_word_list *words)
+{
+    static const char start[] = "-DOCSTART-";
+    const uint32_t first = words->at[words->count], length = words->at[words->count + 1] - first;
+    return length == sizeof start - 1 && memcmp(words->text + first, start, length) == 0;
+}
+
+/* A line has been taken: a word with its tag, or the end of a sentence. */
+static bp_status end_line(columns *c)
+{
+    bp_sentence *s = &c->r->sentence;
+    const bool start = c->fields > 0 && is_document_start(&s->words);
+    if (c->fields == 0 || start) {
+        BP_TRY(give_sentence(c->r));
+        list_clear(&s->words);
+        list_clear(&s->tags);
+        return BP_OK;
+    }
+    if (c->fields > 1 && s->tags.count != s->words.count) {
+        return bp_data_refuse(c->r->reader, "the word has a tag, and those before it have none");
+    }
+    if (c->fields == 1 && s->tags.count > 0) {
+        return bp_data_refuse(c->r->reader, "the word has no tag, and those before it have one");
+    }
+    list_end(&s->words);
+    if (c->fields > 1) {
+        list_end(&s->tags);
+    }
+    return BP_OK;
+}
+
+static bp_status take_line(columns *c, uint64_t end)
+{
+    bp_data_reader *reader = c->r->reader;
+    BP_TRY(find_parting(c, end));
+    c->fields = 0;
+    c->inside = false;
+    while (c->offset < end) {
+        const unsigned char *bytes;
+        size_t count;
+        BP_TRY(bp_data_look(reader, c->offset, &bytes, &count));
+        if (count == 0) {
+            return bp_data_refuse(reader, "the file changed while it was read");
+        }
+        for (size_t i = 0; i < count && c->offset < end; i++, c->offset++) {
+            BP_TRY(take_byte(c, (char)bytes[i]));
+        }
+    }
+    return end_line(c);
+}
+
+static bp_status read_columns(reading *r)
+{
+    bp_data_reader *reader = r->reader;
+    columns c = {.r = r};
+    list_clear(&r->sentence.words);
+    list_clear(&r->sentence.tags);
+    BP_TRY(bp_data_mark(reader, &c.offset));
+    while (c.offset < reader->size) {
+        uint64_t end;
+        reader->line++;
+        BP_TRY(bp_data_line_end(reader, c.offset, &end));
+        BP_TRY(take_line(&c, end));
+        c.offset = end + 1;
+    }
+    return give_sentence(r);
+}
+
+bp_status bp_words_read(bp_words *words, bp_data_reader *reader, bp_data_format format,
+                        void *scratch)
+{
+    char *at = (char *)scratch + BP_RECORDS_SCRATCH;
+    uint32_t *places = (uint32_t *)(void *)(at + 2 * BP_WORDS_TEXT);
+    reading r = {.words = words, .reader = reader, .scratch = scratch};
+    r.sentence.words = (bp_word_list){.text = at, .at = places};
+    r.sentence.tags = (bp_word_list){.text = at + BP_WORDS_TEXT, .at = places + BP_WORDS_MAX + 2};
+    return format == BP_DATA_JSONL ? read_json(&r) : read_columns(&r);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* A graph with nothing but parameters in it. */
+#include "tools/formats/family/parameters.h"
+
+#include <string.h>
+
+#include "core/plan/adapter.h"
+
+#define NAME_BYTES 160 /* most that a buffer's name takes (core/plan/emit.c) */
+
+static bp_graph_limits limits_of(const bp_model *model, const bp_model_config *config)
+{
+    uint32_t count = model->parameter_count(config);
+    return (bp_graph_limits){.buffers = count + 1,
+                             .name_bytes =
+                                 count > UINT32_MAX / NAME_BYTES ? UINT32_MAX : count * NAME_BYTES};
+}
+
+uint64_t bp_parameters_bytes(const bp_model *model, const bp_model_config *config)
+{
+    const bp_graph_limits limit = limits_of(model, config);
+    uint64_t rows = bp_size_mul(limit.buffers, sizeof(bp_parameter) + sizeof(bp_wanted));
+    return bp_size_add(bp_size_add(bp_graph_bytes(&limit), rows), 64);
+}
+
+bp_status bp_parameters_list(const bp_model *model, const bp_model_config *config, bp_staging *room,
+                             bp_parameters *parameters, bp_error *error)
+{
+    const bp_graph_limits limit = limits_of(model, config);
+    const bp_spec spec = {.model = model, .config = *config};
+    uint64_t bytes = bp_parameters_bytes(model, config);
+    void *memory = bp_room_take(room, bytes);
+    bp_arena arena;
+    bp_graph graph;
+    void *rows = NULL;
+    void *list = NULL;
+    if (memory == NULL) {
+        return bp_error_limit(error, BP_ERR_FIT, "parameters",
+                              "the memory for a model's table of parameters is too small", NULL,
+                              (int64_t)room->capacity, BP_LIMIT_LEAST, (int64_t)bytes);
+    }
+    bp_arena_init(&arena, memory, (size_t)bytes);
+    BP_TRY(bp_graph_init(&graph, &limit, &arena, error));
+    BP_TRY(bp_arena_carve(&arena, limit.buffers * sizeof(bp_parameter), 16, &rows));
+    BP_TRY(bp_arena_carve(&arena, limit.buffers * sizeof(bp_wanted), 16, &list));
+    bp_emit emit;
+    bp_emit_init(&emit, &graph, &spec, rows, limit.buffers);
+    model->parameters(&emit, config);
+    BP_TRY(emit.status);
+    *parameters = (bp_parameters){.list = list, .count = emit.parameter_count};
+    for (uint32_t p = 0; p < emit.parameter_count; p++) {
+        const bp_buffer *buffer = &graph.buffers[emit.parameters[p].weight];
+        bp_wanted *wanted = &parameters->list[p];
+        *wanted = (bp_wanted){.name = graph.names + buffer->name, .rank = buffer->rank};
+        wanted->dense = bp_adapter_dense(&emit, p);
+        memcpy(wanted->shape, buffer->shape, sizeof wanted->shape);
+    }
+    return BP_OK;
+}

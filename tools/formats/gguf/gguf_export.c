@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors of a model in GGUF's names, order and types. */
+#include "tools/formats/gguf/gguf_export.h"
+
+#include <string.h>
+
+#include "tools/formats/files/replace.h"
+
+#define FREQUENCIES_MAX      512 /* heads up to 1024 wide */
+#define QUANTISATION_VERSION 2u  /* gguf-py's GGML_QUANT_VERSION */
+
+typedef struct exporting {
+    const bp_weight_source *source;
+    const bp_gguf_model *model;
+    const bp_weight_target *target;
+    bp_gguf_writer writer;
+} exporting;
+
+/* The type of a tensor in the file (prepare_tensors of convert_hf_to_gguf.py). Norms and biases are
+ * vectors. */
+static bp_dtype gguf_export_type_of(const exporting *e, const char *name,
+                                    const bp_tensor_view *view)
+{
+    bool always_f32 = view->rank < 2 || strcmp(name, "position_embd.weight") == 0 ||
+                      strcmp(name, "token_types.weight") == 0;
+    return always_f32 ? BP_F32 : e->target->keep ? bp_tensor_view_dtype(view) : e->target->dtype;
+}
+
+static uint32_t file_type(bp_dtype dtype)
+{
+    return dtype == BP_F32 ? 0u : dtype == BP_F16 ? 1u : 32u; /* LlamaFileType */
+}
+
+/* The type of the first matrix that may have another than F32. */
+static bp_status main_type(const exporting *e, bp_dtype *dtype)
+{
+    *dtype = BP_F32;
+    for (size_t i = 0; i < e->source->count; i++) {
+        char name[BP_TENSOR_NAME_MAX];
+        bp_tensor_view view;
+        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
+        if (strcmp(name, "token_embd.weight") == 0) {
+            *dtype = gguf_export_type_of(e, name, &view);
+        }
+    }
+    return BP_OK;
+}
+
+static void gguf_export_put_token(bp_gguf_writer *w, const char *key, int64_t token)
+{
+    if (token >= 0) {
+        bp_gguf_put_u32(w, key, (uint32_t)token);
+    }
+}
+
+static bp_status put_keys(exporting *e)
+{
+    const bp_gguf_model *model = e->model;
+    bp_gguf_writer *w = &e->writer;
+    const char *architecture = model->family->architecture;
+    bp_dtype dtype;
+    BP_TRY(main_type(e, &dtype));
+    bp_gguf_put_string(w, "general.architecture", architecture, strlen(architecture));
+    bp_gguf_put_string(w, "general.type", "model", 5);
+    if (model->name[0] != '\0') {
+        bp_gguf_put_string(w, "general.name", model->name, strlen(model->name));
+    }
+    model->family->put(w, architecture, model->config);
+    bp_gguf_put_u32(w, "general.file_type", file_type(dtype));
+    bp_gguf_put_u32(w, "general.quantization_version", QUANTISATION_VERSION);
+    if (model->put_tokenizer != NULL) {
+        BP_TRY(model->put_tokenizer(model->user, w));
+    }
+    gguf_export_put_token(w, "tokenizer.ggml.bos_token_id", model->config->bos_token);
+    gguf_export_put_token(w, "tokenizer.ggml.eos_token_id", model->config->eos_token);
+    gguf_export_put_token(w, "tokenizer.ggml.unknown_token_id", model->unknown_token);
+    gguf_export_put_token(w, "tokenizer.ggml.padding_token_id", model->padding_token);
+    return BP_OK;
+}
+
+/* Tensor `number` of factors of the rotary frequencies, for models that scale them. */
+static size_t factors_of(const exporting *e, uint32_t number, const char **name,
+                         float factors[FREQUENCIES_MAX])
+{
+    const bp_gguf_family *family = e->model->family;
+    return family->factors == NULL
+               ? 0
+               : family->factors(e->model->config, number, name, factors, FREQUENCIES_MAX);
+}
+
+static bp_status put_tensors(exporting *e)
+{
+    float factors[FREQUENCIES_MAX];
+    const char *factors_name = "";
+    uint64_t count;
+    for (uint32_t k = 0; (count = factors_of(e, k, &factors_name, factors)) > 0; k++) {
+        if (count > FREQUENCIES_MAX) {
+            return bp_error_limit(e->target->error, BP_ERR_USAGE, "gguf",
+                                  "heads are wider than rotary scaling is implemented for",
+                                  "head_dim", 2 * (int64_t)count, BP_LIMIT_MOST,
+                                  2 * FREQUENCIES_MAX);
+        }
+        bp_gguf_put_tensor(&e->writer, factors_name, 1, &count, BP_F32);
+    }
+    for (size_t i = 0; i < e->source->count; i++) {
+        char name[BP_TENSOR_NAME_MAX];
+        bp_tensor_view view;
+        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
+        bp_gguf_put_tensor(&e->writer, name, view.rank, view.shape,
+                           gguf_export_type_of(e, name, &view));
+    }
+    return BP_OK;
+}
+
+static bp_status gguf_export_add(void *user, const void *elements, size_t bytes)
+{
+    return bp_gguf_data_add(user, elements, bytes);
+}
+
+static bp_status put_data(exporting *e)
+{
+    float factors[FREQUENCIES_MAX];
+    const char *factors_name;
+    size_t count;
+    BP_TRY(bp_gguf_data(&e->writer));
+    for (uint32_t k = 0; (count = factors_of(e, k, &factors_name, factors)) > 0; k++) {
+        BP_TRY(bp_gguf_data_add(&e->writer, factors, count * sizeof factors[0]));
+        BP_TRY(bp_gguf_data_pad(&e->writer));
+    }
+    for (size_t i = 0; i < e->source->count; i++) {
+        char name[BP_TENSOR_NAME_MAX];
+        bp_tensor_view view;
+        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
+        BP_TRY(bp_weight_source_stream(e->source, i, &view, gguf_export_type_of(e, name, &view),
+                                       e->target->work, gguf_export_add, &e->writer));
+        BP_TRY(bp_gguf_data_pad(&e->writer));
+    }
+    return BP_OK;
+}
+
+static bp_status gguf_export_write_all(exporting *e)
+{
+    BP_TRY(put_keys(e));
+    BP_TRY(put_tensors(e));
+    return put_data(e);
+}
+
+bp_status bp_gguf_export(const bp_weight_source *source, const bp_gguf_model *model,
+                         bp_weight_target *target)
+{
+    exporting e = {.source = source, .model = model, .target = target};
+    char name[BP_STORE_PATH_MAX];
+    if (target->work.capacity < BP_TARGET_WORK_MIN) {
+        return bp_error_limit(target->error, BP_ERR_FIT, "gguf",
+                              "the memory for writing weights is too small", target->path,
+                              (int64_t)target->work.capacity, BP_LIMIT_LEAST, BP_TARGET_WORK_MIN);
+    }
+    if (model->family->exports != NULL) {
+        BP_TRY(model->family->exports(model->config, target->error));
+    }
+    BP_TRY(bp_replace_name(name, target->path, target->error));
+    BP_TRY(bp_gguf_begin(&e.writer, target->store, name, target->error));
+    bp_status status = gguf_export_write_all(&e);
+    if (status == BP_OK) {
+        status = bp_gguf_end(&e.writer);
+    } else {
+        bp_gguf_abandon(&e.writer);
+    }
+    if (status != BP_OK) {
+        bp_replace_abandon(target->store, target->path);
+        return status;
+    }
+    target->bytes = e.writer.at;
+    return bp_replace_end(target->store, target->path, target->error);
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: MIT */
+/* modules.json and the small files beside it. */
+#include "tools/formats/hf/embedder.h"
+
+#include <string.h>
+
+#include "arena/text.h"
+#include "core/base/storage.h"
+#include "tools/formats/files/replace.h"
+
+enum { FILE_BYTES = 49152, TEXT_BYTES = 4096, WORD_BYTES = 64, DEPTH = 8 };
+
+static const char where[] = "sentence-transformers";
+
+/* A small JSON file that is being read. */
+typedef struct embedder_file {
+    bp_store *store;
+    bp_error *error;
+    char *scratch;
+    char path[BP_STORE_PATH_MAX];
+    bp_json_span span;
+    bp_json json;
+} embedder_file;
+
+static bp_status embedder_refuse(embedder_file *f, const char *text, const char *name)
+{
+    const bp_status status = bp_error_set(f->error, BP_ERR_DATA, where, text, name);
+    bp_error_prefix(f->error, f->path);
+    return status;
+}
+
+/* Opens NAME of the directory; *there is false where it is not. */
+static bp_status embedder_open(embedder_file *f, const char *directory, const char *name,
+                               bool *there)
+{
+    size_t length = 0;
+    BP_TRY(bp_storage_join(f->path, directory, name, f->error));
+    if (f->store->exists(f->store, f->path, there) != BP_OK) {
+        return bp_storage_failed(f->error, f->store, "look", f->path);
+    }
+    if (!*there) {
+        return BP_OK;
+    }
+    const bp_status status =
+        bp_storage_read_file(f->store, f->path, f->scratch, FILE_BYTES, &length, f->error);
+    if (status == BP_ERR_FIT) {
+        f->error->code = BP_ERR_DATA;
+        return BP_ERR_DATA;
+    }
+    BP_TRY(status);
+    f->span = (bp_json_span){f->scratch, length};
+    const bp_json_source source = {bp_json_span_fill, &f->span, length};
+    const bp_json_memory memory = {f->scratch + FILE_BYTES, TEXT_BYTES,
+                                   f->scratch + FILE_BYTES + TEXT_BYTES,
+                                   BP_EMBEDDER_SCRATCH - FILE_BYTES - TEXT_BYTES, DEPTH};
+    return bp_json_init(&f->json, &source, &memory, f->error);
+}
+
+/* Errors of the JSON reader get the file's name. */
+static bp_status embedder_named(embedder_file *f, bp_status status)
+{
+    if (status != BP_OK && f->json.status != BP_OK) {
+        bp_error_prefix(f->error, f->path);
+        f->error->code = BP_ERR_DATA;
+        return BP_ERR_DATA;
+    }
+    return status;
+}
+
+/* A string as a word; "" for what is none or too long to be one. */
+static bp_status embedder_word(bp_json *json, char word[WORD_BYTES])
+{
+    bp_json_event event;
+    word[0] = '\0';
+    BP_TRY(bp_json_next(json, &event));
+    if (event.kind == BP_JSON_TEXT && event.length < WORD_BYTES) {
+        memcpy(word, event.text, event.length + 1);
+        return BP_OK;
+    }
+    const bool bad = event.kind == BP_JSON_TEXT_PART || event.kind == BP_JSON_OBJECT_BEGIN ||
+                     event.kind == BP_JSON_ARRAY_BEGIN;
+    return bad ? bp_json_refuse(json, "a word is expected here") : BP_OK;
+}
+
+/* What modules.json says. */
+typedef struct embedder_modules {
+    uint32_t seen; /* modules so far */
+    bool pools;
+    char pooling[WORD_BYTES]; /* its directory */
+    bool normalize;
+} embedder_modules;
+
+/* A module by the last word of its type. */
+static bp_status embedder_module(embedder_file *f, embedder_modules *m, const char *type,
+                                 const char *path)
+{
+    const char *dot = strrchr(type, '.');
+    const char *name = dot != NULL ? dot + 1 : type;
+    const uint32_t place = m->seen++;
+    if (strcmp(name, "Transformer") == 0 && place == 0) {
+        return path[0] == '\0'
+                   ? BP_OK
+                   : embedder_refuse(f,
+                                     "the transformer lies in a directory of its own, which is "
+                                     "not what is read: give that one as --model",
+                                     path);
+    }
+    if (strcmp(name, "Pooling") == 0 && place == 1) {
+        m->pools = true;
+        memcpy(m->pooling, path, strlen(path) + 1);
+        return BP_OK;
+    }
+    m->normalize = strcmp(name, "Normalize") == 0 && place == 2;
+    return m->normalize ? BP_OK
+                        : embedder_refuse(f,
+                                          "the module is not implemented (right would be "
+                                          "Transformer, Pooling, and perhaps Normalize)",
+                                          name);
+}
+
+static bp_status embedder_modules_read(embedder_file *f, embedder_modules *m)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&f->json, &event));
+    if (event.kind != BP_JSON_ARRAY_BEGIN) {
+        return bp_json_refuse(&f->json, "the file must hold a list of modules");
+    }
+    BP_TRY(bp_json_next(&f->json, &event));
+    while (event.kind == BP_JSON_OBJECT_BEGIN) {
+        char type[WORD_BYTES] = "", path[WORD_BYTES] = "";
+        BP_TRY(bp_json_next(&f->json, &event));
+        while (event.kind == BP_JSON_KEY) {
+            const bool is_type = strcmp(event.text, "type") == 0;
+            const bool is_path = strcmp(event.text, "path") == 0;
+            const bool is_word = is_type || is_path;
+            BP_TRY(is_word ? embedder_word(&f->json, is_type ? type : path)
+                           : bp_json_skip(&f->json));
+            BP_TRY(bp_json_next(&f->json, &event));
+        }
+        BP_TRY(embedder_module(f, m, type, path));
+        BP_TRY(bp_json_next(&f->json, &event));
+    }
+    return event.kind == BP_JSON_ARRAY_END
+               ? bp_json_next(&f->json, &event)
+               : bp_json_refuse(&f->json, "a module is an object ({...})");
+}
+
+/* The words of both forms of a pooling's configuration; of those without a value there is no
+ * implementation. */
+static const struct {
+    const char *word;
+    const char *flag;
+    int pooling;
+} poolings[] = {
+    {"mean", "pooling_mode_mean_tokens", BP_POOLING_MEAN},
+    {"cls", "pooling_mode_cls_token", BP_POOLING_CLS},
+    {"lasttoken", "pooling_mode_lasttoken", BP_POOLING_LAST},
+    {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", BP_POOLING_SQRT},
+    {"weightedmean", "pooling_mode_weightedmean_tokens", BP_POOLING_WEIGHTED},
+    {"max", "pooling_mode_max_tokens", -1},
+};
+enum { POOLINGS = sizeof poolings / sizeof poolings[0] };
+
+/* One more way of pooling that the file asks for. */
+static bp_status embedder_pooling(embedder_file *f, bp_embedder *to, uint32_t *count,
+                                  const char *word)
+{
+    for (uint32_t i = 0; i < POOLINGS; i++) {
+        if (strcmp(poolings[i].word, word) == 0 && poolings[i].pooling >= 0) {
+            to->pooling = (bp_pooling)poolings[i].pooling;
+            return ++*count == 1 ? BP_OK
+                                 : embedder_refuse(f,
+                                                   "several ways of pooling, one behind the "
+                                                   "other, are not implemented",
+                                                   word);
+        }
+    }
+    return embedder_refuse(f,
+                           "this way of pooling is not implemented (right would be mean, cls, "
+                           "lasttoken, mean_sqrt_len_tokens or weightedmean)",
+                           word);
+}
+
+static bp_status embedder_pooling_words(embedder_file *f, bp_embedder *to, uint32_t *count)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&f->json, &event));
+    const bool list = event.kind == BP_JSON_ARRAY_BEGIN;
+    if (list) {
+        BP_TRY(bp_json_next(&f->json, &event));
+    }
+    while (event.kind == BP_JSON_TEXT) {
+        BP_TRY(embedder_pooling(f, to, count, event.text));
+        if (!list) {
+            return BP_OK;
+        }
+        BP_TRY(bp_json_next(&f->json, &event));
+    }
+    return list && event.kind == BP_JSON_ARRAY_END
+               ? BP_OK
+               : bp_json_refuse(&f->json, "pooling_mode is a word or a list of words");
+}
+
+static bp_status embedder_pooling_key(embedder_file *f, bp_embedder *to, uint32_t *count,
+                                      const char *key)
+{
+    bp_json_event event;
+    if (strcmp(key, "pooling_mode") == 0) {
+        return embedder_pooling_words(f, to, count);
+    }
+    for (uint32_t i = 0; i < POOLINGS; i++) {
+        if (strcmp(poolings[i].flag, key) == 0) {
+            BP_TRY(bp_json_next(&f->json, &event));
+            return event.kind == BP_JSON_TRUE ? embedder_pooling(f, to, count, poolings[i].word)
+                                              : BP_OK;
+        }
+    }
+    if (strcmp(key, "include_prompt") == 0) {
+        BP_TRY(bp_json_next(&f->json, &event));
+        to->excludes = event.kind == BP_JSON_FALSE;
+        return BP_OK;
+    }
+    return bp_json_skip(&f->json);
+}
+
+/* sentence_bert_config.json. Old models' texts are to be in lower case before their tokenizer sees
+ * them, which only the tokenizer's own normaliser does here. */
+static bp_status embedder_length_key(embedder_file *f, bp_embedder *to, const char *key)
+{
+    bp_json_event event;
+    const bool length = strcmp(key, "max_seq_length") == 0;
+    if (!length && strcmp(key, "do_lower_case") != 0) {
+        return bp_json_skip(&f->json);
+    }
+    BP_TRY(bp_json_next(&f->json, &event));
+    if (!length) {
+        return event.kind == BP_JSON_TRUE
+                   ? embedder_refuse(f, "texts in lower case are not implemented", key)
+                   : BP_OK;
+    }
+    if (event.kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (!event.integer || event.i64 < 1 || event.i64 > INT32_MAX) { /* so is what is no number */
+        return bp_json_refuse(&f->json, "max_seq_length is a whole number from 1 on, or null");
+    }
+    to->max_length = (uint32_t)event.i64;
+    return BP_OK;
+}
+
+/* One reading of an object's members. */
+typedef struct embedder_prompts {
+    char name[WORD_BYTES]; /* of the prompt that is wanted; "": none */
+    bool given;            /* the caller's, not default_prompt_name */
+    bool found;
+} embedder_prompts;
+
+static bp_status embedder_prompt_member(embedder_file *f, bp_embedder *to, embedder_prompts *p)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&f->json, &event));
+    while (event.kind == BP_JSON_KEY) {
+        const bool wanted = p->name[0] != '\0' && strcmp(event.text, p->name) == 0;
+        if (!wanted) {
+            BP_TRY(bp_json_skip(&f->json));
+        } else {
+            BP_TRY(bp_json_next(&f->json, &event));
+            if (event.kind != BP_JSON_TEXT || event.length >= BP_EMBEDDER_PROMPT ||
+                strlen(event.text) != event.length) {
+                return bp_json_refuse(&f->json, "a prompt is a text of at most 2047 bytes");
+            }
+            memcpy(to->prompt, event.text, event.length + 1);
+            p->found = true;
+        }
+        BP_TRY(bp_json_next(&f->json, &event));
+    }
+    return event.kind == BP_JSON_OBJECT_END
+               ? BP_OK
+               : bp_json_refuse(&f->json, "prompts is an object of texts");
+}
+
+/* config_sentence_transformers.json is read twice: the default's name may stand behind the prompts.
+ */
+static bp_status embedder_prompt_key(embedder_file *f, bp_embedder *to, embedder_prompts *p,
+                                     bool first, const char *key)
+{
+    bp_json_event event;
+    if (first && !p->given && strcmp(key, "default_prompt_name") == 0) {
+        return embedder_word(&f->json, p->name);
+    }
+    if (!first && strcmp(key, "prompts") == 0) {
+        BP_TRY(bp_json_next(&f->json, &event));
+        return event.kind == BP_JSON_OBJECT_BEGIN ? embedder_prompt_member(f, to, p) : BP_OK;
+    }
+    return bp_json_skip(&f->json);
+}
+
+/* The files that are one object. */
+typedef enum embedder_kind {
+    EMBEDDER_POOLING,
+    EMBEDDER_LENGTH,
+    EMBEDDER_DEFAULT,
+    EMBEDDER_PROMPTS
+} embedder_kind;
+
+static bp_status embedder_object(embedder_file *f, bp_embedder *to, embedder_prompts *p,
+                                 embedder_kind kind)
+{
+    bp_json_event event;
+    uint32_t count = 0;
+    BP_TRY(bp_json_next(&f->json, &event));
+    if (event.kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_json_refuse(&f->json, "the file must hold one JSON object");
+    }
+    BP_TRY(bp_json_next(&f->json, &event));
+    while (event.kind == BP_JSON_KEY) {
+        char key[WORD_BYTES] = "";
+        if (event.length < WORD_BYTES) {
+            memcpy(key, event.text, event.length + 1);
+        }
+        BP_TRY(kind == EMBEDDER_POOLING ? embedder_pooling_key(f, to, &count, key)
+               : kind == EMBEDDER_LENGTH
+                   ? embedder_length_key(f, to, key)
+                   : embedder_prompt_key(f, to, p, kind == EMBEDDER_DEFAULT, key));
+        BP_TRY(bp_json_next(&f->json, &event));
+    }
+    return bp_json_next(&f->json, &event);
+}
+
+static bp_status embedder_read(embedder_file *f, const char *directory, const char *name,
+                               embedder_kind kind, bp_embedder *to, embedder_prompts *p)
+{
+    bool there;
+    BP_TRY(embedder_open(f, directory, name, &there));
+    return there ? embedder_named(f, embedder_object(f, to, p, kind)) : BP_OK;
+}
+
+/* The pooling lies in a directory below. */
+static bp_status embedder_read_pooling(embedder_file *f, const char *directory,
+                                       const embedder_modules *m, bp_embedder *to)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool there;
+    if (strstr(m->pooling, "..") != NULL || m->pooling[0] == '/') {
+        return embedder_refuse(f, "the pooling lies outside of the directory", m->pooling);
+    }
+    BP_TRY(bp_storage_join(path, directory, m->pooling, f->error));
+    BP_TRY(embedder_open(f, path, "config.json", &there));
+    if (!there) {
+        return embedder_refuse(f, "the file is not there", "config.json");
+    }
+    return embedder_named(f, embedder_object(f, to, NULL, EMBEDDER_POOLING));
+}
+
+static bp_status embedder_read_prompts(embedder_file *f, const char *directory, const char *name,
+                                       bp_embedder *to)
+{
+    static const char config[] = "config_sentence_transformers.json";
+    embedder_prompts p = {.given = name != NULL};
+    if (name != NULL && strlen(name) < WORD_BYTES) {
+        memcpy(p.name, name, strlen(name) + 1);
+    }
+    BP_TRY(embedder_read(f, directory, config, EMBEDDER_DEFAULT, to, &p));
+    BP_TRY(embedder_read(f, directory, config, EMBEDDER_PROMPTS, to, &p));
+    if (!p.found && (p.given || p.name[0] != '\0')) {
+        return bp_error_set(f->error, p.given ? BP_ERR_USAGE : BP_ERR_DATA, where,
+                            "config_sentence_transformers.json has no prompt of this name",
+                            p.given ? name : "default_prompt_name");
+    }
+    if (to->excludes && to->prompt[0] != '\0') {
+        return bp_error_set(f->error, BP_ERR_DATA, where,
+                            "vectors without the tokens of the prompt are not implemented",
+                            "include_prompt");
+    }
+    return BP_OK;
+}
+
+bp_status bp_embedder_read(bp_store *store, const char *directory, const char *name, void *scratch,
+                           bp_embedder *to, bp_error *error)
+{
+    embedder_file f = {.store = store, .error = error, .scratch = scratch};
+    embedder_modules m = {.seen = 0};
+    *to = (bp_embedder){.pooling = BP_POOLING_MEAN};
+    BP_TRY(embedder_open(&f, directory, "modules.json", &to->present));
+    if (to->present) {
+        BP_TRY(embedder_named(&f, embedder_modules_read(&f, &m)));
+        if (!m.pools) {
+            return embedder_refuse(&f, "there is no Pooling", "modules.json");
+        }
+        to->normalize = m.normalize;
+        BP_TRY(embedder_read_pooling(&f, directory, &m, to));
+        BP_TRY(
+            embedder_read(&f, directory, "sentence_bert_config.json", EMBEDDER_LENGTH, to, NULL));
+    }
+    return embedder_read_prompts(&f, directory, name, to);
+}
+
+const char *const bp_embedder_files[] = {"modules.json", "1_Pooling/config.json",
+                                         "sentence_bert_config.json",
+                                         "config_sentence_transformers.json", NULL};
+const char *const bp_embedder_directories[] = {"1_Pooling", "2_Normalize", NULL};
+
+/* Where files are written, and the text of one. */
+typedef struct embedder_place {
+    bp_store *store;
+    const char *directory;
+    bp_error *error;
+    char text[1024];
+} embedder_place;
+
+static bp_status embedder_put(embedder_place *at, const char *name, bp_text *text)
+{
+    char path[BP_STORE_PATH_MAX];
+    const size_t length = (size_t)text->written;
+    BP_TRY(bp_text_flush(text));
+    BP_TRY(bp_storage_join(path, at->directory, name, at->error));
+    return bp_replace_file(at->store, path, at->text, length, at->error);
+}
+
+static void embedder_put_module(bp_text *text, uint32_t index, const char *path, const char *name)
+{
+    bp_text_string(text, index > 0 ? ",\n  {\"idx\": " : "[\n  {\"idx\": ");
+    bp_text_u64(text, index);
+    bp_text_string(text, ", \"name\": \"");
+    bp_text_u64(text, index);
+    bp_text_string(text, "\", \"path\": \"");
+    bp_text_string(text, path);
+    bp_text_string(text, "\", \"type\": \"sentence_transformers.models.");
+    bp_text_string(text, name);
+    bp_text_string(text, "\"}");
+}
+
+static bp_status embedder_put_modules(embedder_place *at, bool normalize)
+{
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, at->text, sizeof at->text);
+    embedder_put_module(&text, 0, "", "Transformer");
+    embedder_put_module(&text, 1, bp_embedder_directories[0], "Pooling");
+    if (normalize) {
+        embedder_put_module(&text, 2, bp_embedder_directories[1], "Normalize");
+    }
+    bp_text_string(&text, "\n]\n");
+    return embedder_put(at, bp_embedder_files[0], &text);
+}
+
+/* The older form, which every version reads. */
+static bp_status embedder_put_pooling(embedder_place *at, const bp_embedder *from, uint32_t width)
+{
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, at->text, sizeof at->text);
+    bp_text_string(&text, "{\n  \"word_embedding_dimension\": ");
+    bp_text_u64(&text, width);
+    for (uint32_t i = 0; i < POOLINGS; i++) {
+        bp_text_string(&text, ",\n  \"");
+        bp_text_string(&text, poolings[i].flag);
+        bp_text_string(&text, poolings[i].pooling == (int)from->pooling ? "\": true" : "\": false");
+    }
+    bp_text_string(&text, ",\n  \"include_prompt\": true\n}\n");
+    return embedder_put(at, bp_embedder_files[1], &text);
+}
+
+static bp_status embedder_put_rest(embedder_place *at, uint32_t length)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool there = false;
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, at->text, sizeof at->text);
+    bp_text_string(&text, "{\n  \"max_seq_length\": ");
+    bp_text_u64(&text, length);
+    bp_text_string(&text, ",\n  \"do_lower_case\": false\n}\n");
+    BP_TRY(embedder_put(at, bp_embedder_files[2], &text));
+    BP_TRY(bp_storage_join(path, at->directory, bp_embedder_files[3], at->error));
+    if (at->store->exists(at->store, path, &there) == BP_OK && there) {
+        return BP_OK;
+    }
+    bp_text_init(&text, NULL, NULL, at->text, sizeof at->text);
+    bp_text_string(&text, "{\n  \"prompts\": {},\n  \"default_prompt_name\": null,\n"
+                          "  \"similarity_fn_name\": \"cosine\"\n}\n");
+    return embedder_put(at, bp_embedder_files[3], &text);
+}
+
+bp_status bp_embedder_write(bp_store *store, const char *directory, const bp_embedder *from,
+                            uint32_t width, uint32_t length, bp_error *error)
+{
+    embedder_place at = {.store = store, .directory = directory, .error = error};
+    for (uint32_t i = 0; i < (from->normalize ? 2 : 1); i++) {
+        char path[BP_STORE_PATH_MAX];
+        BP_TRY(bp_storage_join(path, directory, bp_embedder_directories[i], error));
+        if (store->make_directory(store, path) != BP_OK) {
+            return bp_storage_failed(error, store, "make directory", path);
+        }
+    }
+    BP_TRY(embedder_put_pooling(&at, from, width));
+    BP_TRY(embedder_put_rest(&at, length));
+    return embedder_put_modules(&at, from->normalize);
+}

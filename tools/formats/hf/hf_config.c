@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading config.json by the rows of its family. */
+#include "tools/formats/hf/hf_config.h"
+
+#include <string.h>
+
+#include "core/base/storage.h"
+#include "layers/families/llama.h"
+#include "tools/formats/hf/hf_rope.h"
+#include "tools/formats/hf/hf_value.h"
+
+#define READ_BYTES 4096
+#define TEXT_BYTES 1024
+
+static const char where[] = "config.json";
+
+/* The file is read twice: for the model_type, which says what the other keys may hold, and for the
+ * rest. */
+typedef bp_hf_reading reading;
+
+static const bp_row type_row = {"model_type", BP_ROW_TYPE, BP_ROLE_NONE, 0, 0, 0, 0, 0, NULL};
+
+/* The first reading: only the model_type. */
+static bp_status hf_config_take_type(reading *r, bp_json_event *event)
+{
+    if (strcmp(event->text, type_row.key) != 0) {
+        return bp_json_skip(&r->json);
+    }
+    BP_TRY(bp_json_next(&r->json, event));
+    r->family = event->kind == BP_JSON_TEXT ? bp_family_find(event->text) : NULL;
+    if (r->family == NULL && event->kind == BP_JSON_TEXT) {
+        r->family = bp_family_find_inside(event->text);
+        r->wrapped = r->family != NULL;
+    }
+    return r->family != NULL ? BP_OK : bp_hf_value_refuse(r, &type_row, event);
+}
+
+/* A row that reads a key of the file of this name. */
+static bool reads(const bp_row *row, const char *key)
+{
+    return (row->flags & BP_ROW_INSIDE) == 0 && strcmp(row->key, key) == 0;
+}
+
+/* The second: every key that the family knows. Rows after the first of a key take a plain value. */
+static bp_status hf_config_take_member(reading *r, bp_json_event *event)
+{
+    size_t first = 0;
+    while (first < r->family->row_count && !reads(&r->family->rows[first], event->text)) {
+        first++;
+    }
+    if (first == r->family->row_count) {
+        return bp_json_skip(&r->json);
+    }
+    const char *key = r->family->rows[first].key;
+    BP_TRY(bp_json_next(&r->json, event));
+    for (size_t i = first; i < r->family->row_count; i++) {
+        if (reads(&r->family->rows[i], key)) {
+            BP_TRY(bp_hf_value_take(r, &r->family->rows[i], event));
+            r->seen[i] = true;
+        }
+    }
+    return BP_OK;
+}
+
+static bool is_of_tokens(const char *key)
+{
+    return strcmp(key, "bos_token_id") == 0 || strcmp(key, "eos_token_id") == 0 ||
+           strcmp(key, "pad_token_id") == 0;
+}
+
+/* Of a file around the family's own its tokens, which come first, and what is inside. */
+static bp_status take_wrapped(reading *r, bp_json_event *event)
+{
+    if (is_of_tokens(event->text)) {
+        return hf_config_take_member(r, event);
+    }
+    if (strcmp(event->text, "text_config") != 0) {
+        return bp_json_skip(&r->json);
+    }
+    const bp_row row = {"text_config", BP_ROW_EMPTY, BP_ROLE_NONE, 0, 0, 0, 0, 0, NULL};
+    BP_TRY(bp_json_next(&r->json, event));
+    if (event->kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_hf_value_refuse(r, &row, event);
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_OBJECT_END) {
+            return BP_OK;
+        }
+        const bp_row *known =
+            is_of_tokens(event->text) ? bp_family_row(r->family, event->text) : NULL;
+        const bool said = known != NULL && r->seen[known - r->family->rows];
+        BP_TRY(said ? bp_json_skip(&r->json) : hf_config_take_member(r, event));
+    }
+}
+
+static bp_status take_members(reading *r, bool first)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    if (event.kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_json_refuse(&r->json, "the file must hold one JSON object");
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind == BP_JSON_OBJECT_END) {
+            return bp_json_next(&r->json, &event);
+        }
+        BP_TRY(first        ? hf_config_take_type(r, &event)
+               : r->wrapped ? take_wrapped(r, &event)
+                            : hf_config_take_member(r, &event));
+    }
+}
+
+/* The task that the file names: a class with a head for one, and how it judges samples. */
+static void settle_task(reading *r)
+{
+    bp_model_config *config = &r->config;
+    if (!r->judges && config->task < BP_TASK_CLASSES) {
+        return;
+    }
+    config->classes = config->classes == 0 ? 2 : config->classes;
+    if (r->judges && r->judge != BP_TASK_CLASSES) {
+        config->classes = r->judge == BP_TASK_ANSWERS ? 2 : config->classes;
+        config->task = r->judge;
+        return;
+    }
+    config->task = config->classes == 1 ? BP_TASK_REGRESSION : BP_TASK_CLASSES;
+    config->task = r->problem ? r->asked : config->task;
+    if (config->task == BP_TASK_RECONSTRUCTION) {
+        config->classes = config->positions; /* a row's own numbers */
+    }
+}
+
+/* A list of widths says how many layers there are. */
+static bp_status settle_sizes(reading *r)
+{
+    const bp_row *row = bp_family_role(r->family, BP_ROLE_LAYERS);
+    if (!r->listed || row == NULL) {
+        return BP_OK;
+    }
+    const uint32_t layers = bp_family_count(&r->config, BP_ROLE_LAYERS);
+    if (r->seen[row - r->family->rows] && layers != r->sizes) {
+        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                                "hidden_sizes lists another number of layers", row->key, layers,
+                                r->sizes);
+    }
+    memcpy((char *)&r->config + row->offset, &r->sizes, sizeof r->sizes);
+    return BP_OK;
+}
+
+/* A list of layers has as many items as there are layers. */
+static bp_status check_layers(reading *r, const bp_row *row)
+{
+    bp_layer_set set;
+    memcpy(&set, (const char *)&r->config + row->offset, sizeof set);
+    const uint32_t layers = bp_family_count(&r->config, BP_ROLE_LAYERS);
+    if (set.listed == 0 || set.listed == layers) {
+        return BP_OK;
+    }
+    return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                            "the list has another number of items than there are layers", row->key,
+                            set.listed, layers);
+}
+
+/* Layers of a kind that the file's other keys, or a list's length, leave without a meaning. */
+static bp_status check_settled_layers(reading *r, const bp_row *row)
+{
+    bp_layer_set set;
+    memcpy(&set, (const char *)&r->config + row->offset, sizeof set);
+    if (set.listed > BP_LAYERS_LISTED) {
+        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                                "layers of two kinds are implemented up to a number of them",
+                                row->key, set.listed, BP_LAYERS_LISTED);
+    }
+    const bool windows = row->offset == BP_OWN(bp_llama_config, near);
+    if (windows && bp_llama_config_of(&r->config).window == 0 && (set.bits[0] | set.bits[1]) != 0) {
+        return bp_error_set(&r->error, BP_ERR_DATA, where,
+                            "layers look through a window, and the file gives none "
+                            "(sliding_window, and use_sliding_window where the family has it)",
+                            row->key);
+    }
+    return BP_OK;
+}
+
+static bp_status check_whole(reading *r)
+{
+    const bp_family *family = r->family;
+    for (size_t i = 0; i < family->row_count; i++) {
+        const bp_row *row = &family->rows[i];
+        if ((row->flags & BP_ROW_REQUIRED) != 0 && !r->seen[i]) {
+            return bp_error_set(&r->error, BP_ERR_DATA, where,
+                                "the field is missing, and there is no usual value", row->key);
+        }
+    }
+    for (size_t i = 0; i < family->row_count; i++) {
+        if (family->rows[i].kind == BP_ROW_LAYERS) {
+            BP_TRY(check_layers(r, &family->rows[i]));
+        }
+    }
+    BP_TRY(settle_sizes(r));
+    BP_TRY(bp_family_check_heads(&r->config, where, &r->error));
+    if (bp_family_role(family, BP_ROLE_ROTARY) != NULL) {
+        bp_hf_rope_finish(&r->config);
+    }
+    if (family->settle != NULL) {
+        family->settle(&r->config);
+    }
+    for (size_t i = 0; i < family->row_count; i++) {
+        if (family->rows[i].kind == BP_ROW_LAYERS) {
+            BP_TRY(check_settled_layers(r, &family->rows[i]));
+        }
+    }
+    settle_task(r);
+    return BP_OK;
+}
+
+static bp_status read_once(reading *r, bp_storage_reader *reader, char *scratch, bool first)
+{
+    reader->offset = 0;
+    reader->buffer = scratch;
+    reader->capacity = READ_BYTES;
+    reader->error = &r->error;
+    bp_json_source source = {bp_storage_fill, reader, BP_HF_CONFIG_BYTES_MAX};
+    bp_json_memory memory = {
+        .text = scratch + READ_BYTES,
+        .text_bytes = TEXT_BYTES,
+        .keys = scratch + READ_BYTES + TEXT_BYTES,
+        .keys_bytes = BP_HF_CONFIG_SCRATCH - READ_BYTES - TEXT_BYTES,
+        .max_depth = BP_JSON_DEPTH_MAX,
+    };
+    BP_TRY(bp_json_init(&r->json, &source, &memory, &r->error));
+    return take_members(r, first);
+}
+
+static bp_status read_document(reading *r, bp_storage_reader *reader, char *scratch)
+{
+    BP_TRY(read_once(r, reader, scratch, true));
+    if (r->family == NULL) {
+        return bp_error_set(&r->error, BP_ERR_DATA, where,
+                            "the field is missing: which family the model is of", type_row.key);
+    }
+    r->config = bp_family_defaults(r->family);
+    BP_TRY(read_once(r, reader, scratch, false));
+    return check_whole(r);
+}
+
+/* Hands the inner error to the caller under the file's name: too many keys are its fault too. */
+static bp_status hf_config_report(bp_error *error, bp_error *inner, const char *path)
+{
+    bool storage = inner->code == BP_ERR_STORE;
+    inner->code = storage ? BP_ERR_STORE : BP_ERR_DATA;
+    if (!storage) {
+        bp_error_prefix(inner, path);
+    }
+    if (error != NULL && error->code == BP_OK) {
+        *error = *inner;
+    }
+    return inner->code;
+}
+
+bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
+                            bp_model_config *config, bp_error *error)
+{
+    bp_storage_reader reader = {.store = store, .path = path};
+    reading r = {.family = NULL};
+    if (store->open_read(store, path, &reader.file) != BP_OK) {
+        return bp_storage_failed(error, store, "open", path);
+    }
+    bp_status status = BP_OK;
+    if (store->file_size(store, reader.file, &reader.end) != BP_OK) {
+        status = bp_storage_failed(&r.error, store, "size", path);
+    } else {
+        status = read_document(&r, &reader, scratch);
+    }
+    /* Nothing was written: a failing close of a file that was read loses nothing. */
+    (void)store->close(store, reader.file);
+    if (status != BP_OK) {
+        return hf_config_report(error, &r.error, path);
+    }
+    *config = r.config;
+    return BP_OK;
+}

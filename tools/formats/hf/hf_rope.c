@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/* rope_scaling and rope_parameters, read and written. */
+#include "tools/formats/hf/hf_rope.h"
+
+#include <string.h>
+
+#include "core/base/math.h"
+#include "layers/families/llama.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Names of rope_type, the first by which it is written; 0: not scaled. */
+static const struct {
+    const char *name;
+    bool scales;
+    bp_rope_kind kind;
+} types[] = {{"default", false, BP_ROPE_LLAMA3}, {"llama3", true, BP_ROPE_LLAMA3},
+             {"linear", true, BP_ROPE_LINEAR},   {"dynamic", true, BP_ROPE_DYNAMIC},
+             {"yarn", true, BP_ROPE_YARN},       {"longrope", true, BP_ROPE_LONG},
+             {"su", true, BP_ROPE_LONG}};
+
+typedef enum rope_number {
+    THETA,
+    FACTOR,
+    LOW,
+    HIGH,
+    ORIGINAL,
+    PARTIAL,
+    ATTENTION,
+    FAST,
+    SLOW,
+    MSCALE,
+    MSCALE_ALL,
+    NUMBERS
+} rope_number;
+
+/* 0: not named. */
+typedef struct rope {
+    uint32_t type; /* of types */
+    bool even;
+    uint32_t pairs[2]; /* of short_factor, long_factor */
+    double number[NUMBERS];
+} rope;
+
+/* Names of the members, and what each may be. */
+static const struct {
+    const char *key;
+    bp_row range;
+} numbers[] = {
+#define RANGE(kind, least, most)                                                                   \
+    {                                                                                              \
+        "", kind, BP_ROLE_NONE, 0, 0, least, most, 0, NULL                                         \
+    }
+    [THETA] = {"rope_theta", RANGE(BP_ROW_REAL, 0, 1e12)},
+    [FACTOR] = {"factor", RANGE(BP_ROW_REAL, 0, 1e12)},
+    [LOW] = {"low_freq_factor", RANGE(BP_ROW_REAL, 0, 1e12)},
+    [HIGH] = {"high_freq_factor", RANGE(BP_ROW_REAL, 0, 1e12)},
+    [ORIGINAL] = {"original_max_position_embeddings", RANGE(BP_ROW_COUNT, 1, 1 << 24)},
+    [PARTIAL] = {"partial_rotary_factor", RANGE(BP_ROW_ONE, 0, 0)},
+    [ATTENTION] = {"attention_factor", RANGE(BP_ROW_REAL, 0, 1e6)},
+    [FAST] = {"beta_fast", RANGE(BP_ROW_REAL, 0, 1e12)},
+    [SLOW] = {"beta_slow", RANGE(BP_ROW_REAL, 0, 1e12)},
+    [MSCALE] = {"mscale", RANGE(BP_ROW_REAL, 0, 1e6)},
+    [MSCALE_ALL] = {"mscale_all_dim", RANGE(BP_ROW_REAL, 0, 1e6)},
+};
+
+static const char share_key[] = "partial_rotary_factor";
+
+static bp_llama_config own_of(const bp_hf_reading *r)
+{
+    return bp_llama_config_of(&r->config);
+}
+
+/* A member's value is not what it may be: KEY.NAME. */
+static bp_status refuse_member(bp_hf_reading *r, const bp_row *row, const char *name,
+                               const bp_row *range, const bp_json_event *event)
+{
+    char key[64];
+    bp_row member = *range;
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, key, sizeof key);
+    bp_text_string(&text, row->key);
+    bp_text_char(&text, '.');
+    bp_text_string(&text, name);
+    bp_text_char(&text, '\0');
+    bp_status fits = bp_text_flush(&text);
+    (void)fits; /* the longest has 48 characters */
+    member.key = key;
+    return bp_hf_value_refuse(r, &member, event);
+}
+
+static bp_status hf_rope_take_type(bp_hf_reading *r, const bp_row *row, const char *name,
+                                   const bp_json_event *event, rope *to)
+{
+    static const bp_row words = {"", BP_ROW_TEXT, BP_ROLE_NONE,
+                                 0,  0,           0,
+                                 0,  0,           "default|llama3|linear|dynamic|yarn|longrope"};
+    for (uint32_t i = 0; event->kind == BP_JSON_TEXT && i < COUNT(types); i++) {
+        if (strcmp(event->text, types[i].name) == 0) {
+            to->type = i;
+            return BP_OK;
+        }
+    }
+    return refuse_member(r, row, name, &words, event);
+}
+
+static bool is_right(const bp_hf_reading *r, rope_number which, const bp_json_event *event)
+{
+    const bp_row *range = &numbers[which].range;
+    if (event->kind != BP_JSON_NUMBER || !(event->real > 0.0)) {
+        return false;
+    }
+    if (which == PARTIAL) {
+        return bp_family_row(r->family, share_key) != NULL ? event->real <= 1.0
+                                                           : event->real == 1.0;
+    }
+    return event->real >= range->least &&
+           (which == ORIGINAL ? event->real <= range->most : event->real < range->most);
+}
+
+/* longrope's divisors. */
+static bp_status hf_rope_take_list(bp_hf_reading *r, const bp_row *row, bool far,
+                                   bp_json_event *event, rope *to)
+{
+    static const bp_row item = {"", BP_ROW_REAL, BP_ROLE_NONE, 0, 0, 0, 1e6, 0, NULL};
+    const char *name = far ? "long_factor" : "short_factor";
+    const size_t place = far ? BP_OWN(bp_llama_long, far) : BP_OWN(bp_llama_long, near);
+    uint32_t count = 0;
+    BP_TRY(bp_json_next(&r->json, event));
+    if (event->kind != BP_JSON_ARRAY_BEGIN || r->family->model != &bp_model_llama) {
+        return refuse_member(r, row, name, &item, event); /* others have no place for them */
+    }
+    for (;; count++) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_ARRAY_END) {
+            to->pairs[far ? 1 : 0] = count;
+            return BP_OK;
+        }
+        const bool good = event->kind == BP_JSON_NUMBER && event->real > 0.0;
+        if (!good || event->real >= item.most || count == BP_ROPE_PAIRS_MAX) {
+            return refuse_member(r, row, name, &item, event);
+        }
+        const float value = (float)event->real;
+        memcpy((char *)&r->config + place + count * sizeof value, &value, sizeof value);
+    }
+}
+
+/* Members that are no numbers. */
+static bool hf_rope_is_list(const char *name, bool *far)
+{
+    *far = strcmp(name, "long_factor") == 0;
+    return *far || strcmp(name, "short_factor") == 0;
+}
+
+static bp_status hf_rope_take_member(bp_hf_reading *r, const bp_row *row, bp_json_event *event,
+                                     rope *to)
+{
+    const bool type = strcmp(event->text, "rope_type") == 0;
+    rope_number which = THETA;
+    bool far = false;
+    if (type || strcmp(event->text, "type") == 0) {
+        BP_TRY(bp_json_next(&r->json, event));
+        return hf_rope_take_type(r, row, type ? "rope_type" : "type", event, to);
+    }
+    if (hf_rope_is_list(event->text, &far)) {
+        return hf_rope_take_list(r, row, far, event, to);
+    }
+    if (strcmp(event->text, "truncate") == 0) {
+        BP_TRY(bp_json_next(&r->json, event));
+        to->even = event->kind == BP_JSON_FALSE;
+        return BP_OK;
+    }
+    while (which < NUMBERS && strcmp(numbers[which].key, event->text) != 0) {
+        which++;
+    }
+    if (which == NUMBERS) {
+        return bp_json_skip(&r->json);
+    }
+    BP_TRY(bp_json_next(&r->json, event));
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (!is_right(r, which, event)) {
+        return refuse_member(r, row, numbers[which].key, &numbers[which].range, event);
+    }
+    to->number[which] = event->real;
+    return BP_OK;
+}
+
+/* m(s, k) of yarn's attention factor. */
+static double yarn_scale(double factor, double k)
+{
+    return factor > 1.0 ? 0.1 * k * bp_log(factor) + 1.0 : 1.0;
+}
+
+static bp_status hf_rope_refuse(bp_hf_reading *r, const bp_row *row, const char *text)
+{
+    return bp_error_set(&r->error, BP_ERR_DATA, "config.json", text, row->key);
+}
+
+static bp_status hf_rope_settle(bp_hf_reading *r, const bp_row *row, const rope *from)
+{
+    const double *n = from->number;
+    const bp_rope_kind kind = types[from->type].kind;
+    bp_llama_config own = own_of(r);
+    own.rope_theta = n[THETA] > 0.0 ? n[THETA] : own.rope_theta;
+    if (n[PARTIAL] > 0.0 && bp_family_row(r->family, share_key) != NULL) {
+        own.rotary_share = n[PARTIAL];
+    }
+    if (types[from->type].scales) {
+        const uint32_t original = n[ORIGINAL] > 0.0 ? (uint32_t)n[ORIGINAL] : 0;
+        const bool yarn = kind == BP_ROPE_YARN;
+        const bool complete = n[FACTOR] > 0.0 && n[LOW] > 0.0 && n[HIGH] > n[LOW] && original > 0;
+        if (kind == BP_ROPE_LLAMA3 && !complete) {
+            return hf_rope_refuse(r, row,
+                                  "rope_type llama3 needs factor, low_freq_factor, a larger "
+                                  "high_freq_factor and original_max_position_embeddings");
+        }
+        if ((kind == BP_ROPE_LINEAR || kind == BP_ROPE_DYNAMIC) && !(n[FACTOR] > 0.0)) {
+            return hf_rope_refuse(r, row, "rope_type linear and dynamic need factor");
+        }
+        if (kind == BP_ROPE_LONG && (from->pairs[0] == 0 || from->pairs[0] != from->pairs[1])) {
+            return hf_rope_refuse(r, row,
+                                  "rope_type longrope needs short_factor and long_factor, lists "
+                                  "of the same length");
+        }
+        own.rope_scaling =
+            (bp_rope_scaling){.factor = n[FACTOR],
+                              .low = yarn ? n[SLOW] : n[LOW],
+                              .high = yarn ? n[FAST] : n[HIGH],
+                              .original = original != 0 ? original : own.rope_scaling.original,
+                              .kind = kind,
+                              .magnitude = n[ATTENTION],
+                              .even = from->even};
+        own.rope_pairs = from->pairs[0];
+        if (yarn && n[MSCALE] > 0.0 && n[MSCALE_ALL] > 0.0 && !(n[ATTENTION] > 0.0)) {
+            own.rope_scaling.magnitude =
+                yarn_scale(n[FACTOR], n[MSCALE]) / yarn_scale(n[FACTOR], n[MSCALE_ALL]);
+        }
+    }
+    bp_config_set_own(&r->config, &own, sizeof own);
+    return BP_OK;
+}
+
+/* rope_parameters of a model with two kinds of layers: an object for each. Only the layers that see
+ * all are scaled. */
+static bp_status hf_rope_take_two(bp_hf_reading *r, const bp_row *row, bp_json_event *event,
+                                  bool near)
+{
+    rope from = {.type = 0};
+    BP_TRY(bp_json_next(&r->json, event));
+    if (event->kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_hf_value_refuse(r, row, event);
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_OBJECT_END) {
+            break;
+        }
+        BP_TRY(hf_rope_take_member(r, row, event, &from));
+    }
+    if (!near) {
+        return hf_rope_settle(r, row, &from);
+    }
+    if (types[from.type].scales) {
+        return hf_rope_refuse(r, row, "layers of sliding_attention are not scaled");
+    }
+    bp_llama_config own = own_of(r);
+    own.near_theta = from.number[THETA] > 0.0 ? from.number[THETA] : own.near_theta;
+    bp_config_set_own(&r->config, &own, sizeof own);
+    return BP_OK;
+}
+
+bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    rope from = {.type = 0};
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event->kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_hf_value_refuse(r, row, event);
+    }
+    bool two = false;
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_OBJECT_END) {
+            return two ? BP_OK : hf_rope_settle(r, row, &from);
+        }
+        const bool near = strcmp(event->text, "sliding_attention") == 0;
+        if (near || strcmp(event->text, "full_attention") == 0) {
+            two = true;
+            BP_TRY(hf_rope_take_two(r, row, event, near));
+        } else {
+            BP_TRY(hf_rope_take_member(r, row, event, &from));
+        }
+    }
+}
+
+void bp_hf_rope_finish(bp_model_config *config)
+{
+    bp_llama_config own = bp_llama_config_of(config);
+    bp_rope_scaling *s = &own.rope_scaling;
+    if (s->kind == BP_ROPE_LLAMA3) {
+        return;
+    }
+    s->original = s->original != 0 ? s->original : config->positions;
+    s->factor = s->factor > 0.0 ? s->factor : (double)config->positions / (double)s->original;
+    if (s->kind == BP_ROPE_YARN) {
+        s->low = s->low > 0.0 ? s->low : 1.0;
+        s->high = s->high > 0.0 ? s->high : 32.0;
+    }
+    bp_config_set_own(config, &own, sizeof own);
+}
+
+static void put_number(bp_text *text, rope_number which, double value)
+{
+    bp_text_string(text, "    \"");
+    bp_text_string(text, numbers[which].key);
+    bp_text_string(text, "\": ");
+    if (which == ORIGINAL) {
+        bp_text_u64(text, (uint64_t)value);
+    } else {
+        bp_family_put_real(text, value);
+    }
+    bp_text_string(text, ",\n");
+}
+
+static void put_list(bp_text *text, const char *key, const float *values, uint32_t count)
+{
+    bp_text_string(text, "    \"");
+    bp_text_string(text, key);
+    bp_text_string(text, "\": [");
+    for (uint32_t i = 0; i < count; i++) {
+        bp_text_string(text, i == 0 ? "" : ", ");
+        bp_family_put_real(text, (double)values[i]);
+    }
+    bp_text_string(text, "],\n");
+}
+
+void bp_hf_rope_put(bp_text *text, const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bp_rope_scaling *s = &own.rope_scaling;
+    const bool yarn = s->kind == BP_ROPE_YARN;
+    uint32_t type = 1;
+    if (!(s->factor > 0.0)) {
+        bp_text_string(text, "null");
+        return;
+    }
+    while (types[type].kind != s->kind) {
+        type++;
+    }
+    const double values[NUMBERS] = {[FACTOR] = s->factor,        [HIGH] = yarn ? 0.0 : s->high,
+                                    [LOW] = yarn ? 0.0 : s->low, [ORIGINAL] = (double)s->original,
+                                    [ATTENTION] = s->magnitude,  [FAST] = yarn ? s->high : 0.0,
+                                    [SLOW] = yarn ? s->low : 0.0};
+    static const rope_number order[] = {ATTENTION, FAST, SLOW, FACTOR, HIGH, LOW, ORIGINAL};
+    bp_text_string(text, "{\n");
+    for (size_t i = 0; i < COUNT(order); i++) {
+        if (values[order[i]] > 0.0) {
+            put_number(text, order[i], values[order[i]]);
+        }
+    }
+    if (own.rope_pairs > 0) {
+        bp_llama_long factors;
+        bp_config_own(config, &factors, sizeof factors);
+        put_list(text, "long_factor", factors.far, own.rope_pairs);
+        put_list(text, "short_factor", factors.near, own.rope_pairs);
+    }
+    if (s->even) {
+        bp_text_string(text, "    \"truncate\": false,\n");
+    }
+    bp_text_string(text, "    \"rope_type\": \"");
+    bp_text_string(text, types[type].name);
+    bp_text_string(text, "\"\n  }");
+}

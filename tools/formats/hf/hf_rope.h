@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* The objects of config.json that say how rotary positions turn: rope_scaling beside rope_theta
+ * (transformers 4), or rope_parameters with all of it (transformers 5). */
+#ifndef BP_FORMATS_HF_ROPE_H
+#define BP_FORMATS_HF_ROPE_H
+
+#include "tools/formats/hf/hf_value.h"
+
+/* Reads the value of a BP_ROW_ROPE, whose first event is *event: null, or an object of rope_type
+ * that is implemented; of a model with two kinds of layers, one for each kind. What it says goes to
+ * the bp_llama_config.
+ * BP_ERR_DATA naming the key, or "KEY.NAME": another type, or a number that is missing or out of
+ * range. */
+bp_status bp_hf_rope_take(bp_hf_reading *reading, const bp_row *row,
+                          bp_json_event *event) BP_MUST_CHECK;
+
+/* Settles what a scaling leaves to max_position_embeddings, and yarn's usual numbers: after all
+ * fields were read. For families whose own struct is a bp_llama_config. */
+void bp_hf_rope_finish(bp_model_config *config);
+
+/* Writes rope_scaling's object, or null where nothing is scaled. */
+void bp_hf_rope_put(bp_text *text, const bp_model_config *config);
+
+#endif

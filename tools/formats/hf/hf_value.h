@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The value of one row, read from config.json. */
+#ifndef BP_FORMATS_HF_VALUE_H
+#define BP_FORMATS_HF_VALUE_H
+
+#include "core/base/json.h"
+#include "tools/formats/family/family.h"
+
+/* A config.json that is being read. */
+typedef struct bp_hf_reading {
+    bp_json json;
+    const bp_family *family; /* NULL: not known yet */
+    bool wrapped;            /* the family's own file is the member text_config of this one */
+    bp_model_config config;
+    bool seen[BP_ROWS_MAX];
+    bool judges;   /* architectures names a class that judges samples, tokens, or finds answers */
+    bp_task judge; /* which of them: BP_TASK_CLASSES stands for samples */
+    bool problem;  /* problem_type is given */
+    bp_task asked; /* by problem_type */
+    bool listed;   /* widths of the layers are listed */
+    uint32_t sizes;
+    bp_error error;
+} bp_hf_reading;
+
+/* Takes the value that begins with *event for the row. BP_ERR_DATA: the row does not take it; the
+ * error names the key, what was found and what would be right. */
+bp_status bp_hf_value_take(bp_hf_reading *reading, const bp_row *row,
+                           bp_json_event *event) BP_MUST_CHECK;
+
+/* Refuses the value: reading->error names the row's key, the value and what the row takes. */
+bp_status bp_hf_value_refuse(bp_hf_reading *reading, const bp_row *row,
+                             const bp_json_event *event) BP_MUST_CHECK;
+
+#endif

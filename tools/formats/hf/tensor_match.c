@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* Matching parameters with tensors by a family's table of names. */
+#include "tools/formats/hf/tensor_match.h"
+
+#include <string.h>
+
+#include "tools/formats/hf/hf_names.h"
+
+static const char where[] = "weights";
+
+const char *bp_tensor_fault_text(bp_tensor_fault fault)
+{
+    static const char *const texts[BP_TENSOR_FAULTS] = {
+        "a tensor of the model is missing in the file",
+        "the file holds a tensor that the model does not have",
+        "a tensor's shape differs from the model's",
+        "a tensor's type is not F32, F16 or BF16",
+        "the tensor differs from the one that the model's configuration ties it to",
+    };
+    return texts[fault];
+}
+
+typedef struct matching {
+    const bp_match *m;
+    unsigned faults;
+    bp_tensor_fault first;
+    char name[BP_TENSOR_NAME_MAX];
+} matching;
+
+/* What a base that was made for another task lacks. */
+static bool is_of_head(const char *name)
+{
+    static const char *const patterns[] = {"score.*",          "classifier.*", "bert.pooler.*",
+                                           "pre_classifier.*", "qa_outputs.*", "head.*"};
+    char rest[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        if (bp_name_rewrite(patterns[i], "*", name, rest, sizeof rest)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_allowed(unsigned allow, const bp_tensor_finding *finding)
+{
+    const bp_tensor_fault fault = finding->fault;
+    char rest[BP_TENSOR_NAME_MAX];
+    if (fault == BP_TENSOR_SHAPE && (allow & BP_ALLOW_NEW_HEAD) != 0 &&
+        bp_name_rewrite("classifier.*", "*", finding->tensor, rest, sizeof rest)) {
+        return true; /* an image model's, for other classes */
+    }
+    if (fault == BP_TENSOR_MISSING && (allow & BP_ALLOW_NEW_HEAD) != 0 &&
+        is_of_head(finding->tensor)) {
+        return true;
+    }
+    return (fault == BP_TENSOR_MISSING && (allow & BP_ALLOW_MISSING) != 0) ||
+           (fault == BP_TENSOR_UNEXPECTED && (allow & BP_ALLOW_UNEXPECTED) != 0) ||
+           (fault == BP_TENSOR_SHAPE && (allow & BP_ALLOW_SHAPE) != 0);
+}
+
+static void blame(matching *g, bp_tensor_finding finding)
+{
+    finding.allowed = is_allowed(g->m->allow, &finding);
+    if (!finding.allowed && g->faults++ == 0) {
+        size_t length = strlen(finding.tensor);
+        length = length < BP_TENSOR_NAME_MAX ? length : BP_TENSOR_NAME_MAX - 1;
+        g->first = finding.fault;
+        memcpy(g->name, finding.tensor, length);
+        g->name[length] = '\0';
+    }
+    if (g->m->watch != NULL) {
+        g->m->watch(g->m->user, &finding);
+    }
+}
+
+const bp_tensor_rule *bp_tensor_name(const bp_tensor_naming *naming, const char *ours,
+                                     char theirs[BP_TENSOR_NAME_MAX])
+{
+    for (size_t i = 0; i < naming->rule_count; i++) {
+        const bp_tensor_rule *rule = &naming->rules[i];
+        if (bp_name_rewrite(rule->ours, rule->theirs, ours, theirs, BP_TENSOR_NAME_MAX)) {
+            return rule;
+        }
+    }
+    return NULL;
+}
+
+/* The first name of the parameter that the file holds. */
+static const bp_tensor_rule *look_up(const matching *g, const char *ours, bp_tensor_entry **entry,
+                                     uint32_t *part)
+{
+    const bp_tensor_naming *naming = g->m->naming;
+    char name[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; i < naming->rule_count; i++) {
+        const bp_tensor_rule *rule = &naming->rules[i];
+        if (!bp_name_rewrite(rule->ours, rule->theirs, ours, name, sizeof name)) {
+            continue;
+        }
+        *entry = bp_tensor_set_find(g->m->set, name, part);
+        if (*entry != NULL) {
+            return rule;
+        }
+    }
+    return NULL;
+}
+
+static bool same_shape(const bp_wanted *wanted, const bp_tensor_view *view)
+{
+    bool same = wanted->rank == view->rank;
+    for (uint32_t i = 0; same && i < wanted->rank; i++) {
+        same = wanted->shape[i] == view->shape[i];
+    }
+    return same;
+}
+
+/* A tensor as it lies in the file, or the matrix that its codes stand for; NULL entry: it does not
+ * fit.
+ */
+static bp_status see(const matching *g, size_t index, const bp_tensor_rule *rule,
+                     bp_tensor_entry *entry, uint32_t part, bp_tensor_view *view)
+{
+    bp_bnb bnb = {.form = BP_QUANTISED_NONE};
+    if (bp_bnb_possible(entry)) {
+        BP_TRY(bp_bnb_find(g->m->set, entry, part, (uint64_t)index + 1, &bnb));
+    }
+    if (bnb.form != BP_QUANTISED_NONE && rule->form == BP_FORM_PLAIN) {
+        bp_tensor_view_codes(view, &bnb, g->m->input_major);
+    } else if (!bp_tensor_view_of(view, part, entry, rule->form, g->m->heads)) {
+        view->entry = NULL;
+    }
+    return BP_OK;
+}
+
+static bp_status tensor_match_find(matching *g, size_t index)
+{
+    bp_wanted *wanted = &g->m->wanted[index];
+    bp_tensor_entry *entry = NULL;
+    uint32_t part = 0;
+    const bp_tensor_rule *rule = look_up(g, wanted->name, &entry, &part);
+    wanted->view.entry = NULL;
+    bp_tensor_finding finding = {
+        .fault = BP_TENSOR_MISSING, .tensor = wanted->name, .wanted = wanted};
+    if (rule == NULL) {
+        blame(g, finding);
+        return BP_OK;
+    }
+    finding.entry = entry;
+    finding.transposed = rule->form == BP_FORM_TRANSPOSED;
+    entry->handle = (uint64_t)index + 1;
+    bp_tensor_view view;
+    BP_TRY(see(g, index, rule, entry, part, &view));
+    if (view.entry == NULL || !same_shape(wanted, &view)) {
+        finding.fault = BP_TENSOR_SHAPE;
+        blame(g, finding);
+    } else if (!bp_tensor_readable(entry->dtype) && view.bnb.form == BP_QUANTISED_NONE) {
+        finding.fault = BP_TENSOR_DTYPE;
+        blame(g, finding);
+    } else {
+        wanted->view = view;
+    }
+    return BP_OK;
+}
+
+/* Whether the file's tensor has the type, the shape and the bytes of a parameter's. */
+static bp_status equals(const matching *g, uint32_t part, const bp_tensor_entry *entry,
+                        const char *ours, bool *equal)
+{
+    uint32_t other_part = 0;
+    bp_tensor_entry *other = NULL;
+    uint64_t digests[2];
+    *equal = false;
+    if (look_up(g, ours, &other, &other_part) == NULL || other->dtype != entry->dtype ||
+        other->rank != entry->rank ||
+        memcmp(other->shape, entry->shape, entry->rank * sizeof entry->shape[0]) != 0) {
+        return BP_OK;
+    }
+    BP_TRY(bp_tensor_set_digest(g->m->set, part, entry, g->m->work, &digests[0]));
+    BP_TRY(bp_tensor_set_digest(g->m->set, other_part, other, g->m->work, &digests[1]));
+    *equal = digests[0] == digests[1];
+    return BP_OK;
+}
+
+static bool wants(const matching *g, const char *name)
+{
+    for (size_t i = 0; i < g->m->count; i++) {
+        if (strcmp(g->m->wanted[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bp_status judge_twin(matching *g, uint32_t part, const bp_tensor_entry *entry,
+                            const bp_tensor_twin *twin)
+{
+    bool equal = twin->unless != NULL && wants(g, twin->unless);
+    if (!equal) {
+        BP_TRY(equals(g, part, entry, twin->ours, &equal));
+    }
+    if (!equal) {
+        blame(g, (bp_tensor_finding){BP_TENSOR_UNTIED, entry->name, .entry = entry});
+    }
+    return BP_OK;
+}
+
+/* A tensor that no parameter claimed. */
+static bp_status judge(matching *g, uint32_t part, const bp_tensor_entry *entry)
+{
+    const bp_tensor_naming *naming = g->m->naming;
+    for (size_t i = 0; i < naming->twin_count; i++) {
+        if (bp_name_matches(naming->twins[i].theirs, entry->name)) {
+            return judge_twin(g, part, entry, &naming->twins[i]);
+        }
+    }
+    for (size_t i = 0; i < naming->ignored_count; i++) {
+        if (bp_name_matches(naming->ignored[i], entry->name)) {
+            return BP_OK;
+        }
+    }
+    blame(g, (bp_tensor_finding){BP_TENSOR_UNEXPECTED, entry->name, .entry = entry});
+    return BP_OK;
+}
+
+static bp_status judge_rest(matching *g)
+{
+    const bp_tensor_set *set = g->m->set;
+    for (uint32_t p = 0; p < set->part_count; p++) {
+        const bp_tensor_part *part = &set->parts[p];
+        for (size_t i = 0; i < part->entry_count; i++) {
+            if (part->entries[i].handle == 0) {
+                BP_TRY(judge(g, p, &part->entries[i]));
+            }
+        }
+    }
+    return BP_OK;
+}
+
+bp_status bp_tensor_match(const bp_match *match)
+{
+    matching g = {.m = match};
+    const bp_tensor_set *set = match->set;
+    for (uint32_t p = 0; p < set->part_count; p++) {
+        for (size_t i = 0; i < set->parts[p].entry_count; i++) {
+            set->parts[p].entries[i].handle = 0;
+        }
+    }
+    for (size_t i = 0; i < match->count; i++) {
+        BP_TRY(tensor_match_find(&g, i));
+    }
+    BP_TRY(judge_rest(&g));
+    if (g.faults > 0) {
+        bp_status status =
+            bp_error_set(set->error, BP_ERR_DATA, where, bp_tensor_fault_text(g.first), g.name);
+        bp_error_prefix(set->error, set->path);
+        return status;
+    }
+    return BP_OK;
+}

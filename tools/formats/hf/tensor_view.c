@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* Gathering, permuting and converting elements on their way out of a file. */
+#include "tools/formats/hf/tensor_view.h"
+
+#include <string.h>
+
+#include "tools/formats/gguf/gguf_blocks.h"
+
+static const char where[] = "weights";
+
+bool bp_tensor_readable(bp_dtype dtype)
+{
+    return dtype == BP_F32 || dtype == BP_F16 || dtype == BP_BF16;
+}
+
+static bool set_heads(bp_tensor_view *view, uint32_t heads, uint32_t parts, bool to_halves)
+{
+    bool even = heads != 0 && view->rank >= 1 && view->shape[0] % (parts * (uint64_t)heads) == 0;
+    if (!even || view->transposed || view->heads != 0) {
+        return false;
+    }
+    view->heads = heads;
+    view->thirds = parts == 3;
+    view->to_halves = to_halves;
+    return true;
+}
+
+static bool set_transposed(bp_tensor_view *view)
+{
+    if (view->rank != 2 || view->heads != 0) {
+        return false;
+    }
+    uint64_t rows = view->shape[0];
+    view->shape[0] = view->shape[1];
+    view->shape[1] = rows;
+    view->transposed = !view->transposed;
+    return true;
+}
+
+static bool set_behind(bp_tensor_view *view, uint32_t first)
+{
+    if (view->rank != 2 || view->transposed || view->heads != 0 || view->shape[0] <= first) {
+        return false;
+    }
+    view->skipped += bp_size_mul(first, view->shape[1]);
+    view->shape[0] -= first;
+    return true;
+}
+
+static bool apply(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads, bool to_halves)
+{
+    switch (form) {
+    case BP_FORM_TRANSPOSED:
+        return set_transposed(view);
+    case BP_FORM_QUERY_HEADS:
+        return set_heads(view, heads.query, 2, to_halves);
+    case BP_FORM_KEY_HEADS:
+        return set_heads(view, heads.key, 2, to_halves);
+    case BP_FORM_THIRDS:
+        return set_heads(view, heads.query, 3, to_halves);
+    case BP_FORM_BEHIND:
+        return !to_halves && set_behind(view, heads.first);
+    case BP_FORM_RAISED:
+        view->raised += to_halves ? -1 : 1;
+        return true;
+    default:
+        return true;
+    }
+}
+
+bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
+                       bp_tensor_form form, bp_tensor_heads heads)
+{
+    *view = (bp_tensor_view){.entry = entry, .part = part, .rank = entry->rank};
+    memcpy(view->shape, entry->shape, entry->rank * sizeof entry->shape[0]);
+    return apply(view, form, heads, true);
+}
+
+void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_major)
+{
+    *view = (bp_tensor_view){.entry = bnb->codes.entry,
+                             .part = bnb->codes.part,
+                             .rank = 2,
+                             .shape = {bnb->rows, bnb->columns},
+                             .bnb = *bnb};
+    if (input_major) {
+        (void)set_transposed(view); /* a matrix can be */
+    }
+}
+
+bool bp_tensor_view_turn(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads)
+{
+    return apply(view, form, heads, false);
+}
+
+bp_dtype bp_tensor_view_dtype(const bp_tensor_view *view)
+{
+    return view->bnb.form != BP_QUANTISED_NONE ? view->bnb.dtype : view->entry->dtype;
+}
+
+uint64_t bp_tensor_view_elements(const bp_tensor_view *view)
+{
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < view->rank; i++) {
+        count = bp_size_mul(count, view->shape[i]);
+    }
+    return count;
+}
+
+/* One reading, with what every step of it needs. */
+typedef struct pull {
+    bp_tensor_set *set;
+    const bp_tensor_view *view;
+    bp_dtype to;
+    size_t from_bytes; /* of an element */
+    size_t to_bytes;
+    bp_staging work;
+} pull;
+
+static bp_status too_large(const pull *p)
+{
+    return bp_error_set(p->set->error, BP_ERR_DATA, where,
+                        p->to == BP_F16 ? "a value is too large for fp16 (bf16 and fp32 hold it)"
+                                        : "a value is too large for bf16 (fp32 holds it)",
+                        p->view->entry->name);
+}
+
+/* The same of codes. */
+static bp_status pull_codes(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    float values[256];
+    while (count > 0) {
+        size_t piece = count < 256 ? count : 256;
+        BP_TRY(bp_bnb_read(p->set, &p->view->bnb, first, piece, values));
+        if (!bp_elements_convert(BP_F32, values, p->to, out, piece)) {
+            return too_large(p);
+        }
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+/* The same of blocks, which are read whole. */
+static bp_status pull_blocks(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    const bp_tensor_entry *entry = p->view->entry;
+    const bp_gguf_block *block = bp_gguf_block_of(entry->packed);
+    const unsigned char *from = p->work.memory;
+    const uint64_t most = p->work.capacity / block->bytes;
+    float values[BP_GGUF_BLOCK_MOST];
+    uint64_t at = 0, read = 0; /* blocks that lie in the work memory */
+    while (count > 0) {
+        const uint64_t number = first / block->elements, skip = first % block->elements;
+        const uint64_t needed = bp_size_ceil_div(skip + count, block->elements);
+        if (number >= at + read) {
+            at = number;
+            read = needed < most ? needed : most;
+            BP_TRY(bp_tensor_set_read(p->set, p->view->part, entry, at * block->bytes,
+                                      p->work.memory, (size_t)(read * block->bytes)));
+        }
+        const size_t piece =
+            block->elements - skip < count ? (size_t)(block->elements - skip) : count;
+        block->read(from + (number - at) * block->bytes, values);
+        if (!bp_elements_convert(BP_F32, values + skip, p->to, out, piece)) {
+            return too_large(p);
+        }
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+/* Elements [first, first + count) in the file's own order. */
+static bp_status pull_run(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    const bp_tensor_entry *entry = p->view->entry;
+    size_t most = p->work.capacity / p->from_bytes;
+    if (p->view->bnb.form != BP_QUANTISED_NONE) {
+        return pull_codes(p, first, count, out);
+    }
+    if (entry->packed != 0) {
+        return pull_blocks(p, first, count, out);
+    }
+    if (entry->dtype == p->to) {
+        return bp_tensor_set_read(p->set, p->view->part, entry, first * p->from_bytes, out,
+                                  count * p->from_bytes);
+    }
+    while (count > 0) {
+        size_t piece = count < most ? count : most;
+        BP_TRY(bp_tensor_set_read(p->set, p->view->part, entry, first * p->from_bytes,
+                                  p->work.memory, piece * p->from_bytes));
+        if (!bp_elements_convert(entry->dtype, p->work.memory, p->to, out, piece)) {
+            return too_large(p);
+        }
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+/* Row number `row` of one order of queries, keys and values as a row of the other. */
+static uint64_t third_behind(const bp_tensor_view *view, uint64_t row)
+{
+    const uint64_t heads = view->heads, size = view->shape[0] / (3 * heads);
+    const uint64_t group = row / size, at = row % size;
+    return view->to_halves ? (group % 3 * heads + group / 3) * size + at
+                           : (group % heads * 3 + group / heads) * size + at;
+}
+
+/* The file's row behind a row of the view. */
+static uint64_t row_behind(const bp_tensor_view *view, uint64_t row)
+{
+    if (view->thirds) {
+        return third_behind(view, row);
+    }
+    uint64_t size = view->shape[0] / view->heads;
+    uint64_t head = row / size;
+    uint64_t at = row % size;
+    uint64_t half = size / 2;
+    uint64_t behind = view->to_halves ? 2 * (at % half) + at / half : at % 2 * half + at / 2;
+    return head * size + behind;
+}
+
+static bp_status pull_heads(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    uint64_t columns = p->view->rank == 2 ? p->view->shape[1] : 1;
+    while (count > 0) {
+        uint64_t row = first / columns;
+        uint64_t column = first % columns;
+        uint64_t left = columns - column;
+        size_t piece = left < count ? (size_t)left : count;
+        BP_TRY(pull_run(p, row_behind(p->view, row) * columns + column, piece, out));
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+/* A block of whole or cut rows [first, first + count) of the view; every row of the file has one
+ * strip of it. */
+static bp_status pull_block(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    uint64_t length = p->view->shape[1]; /* of a row of the view: rows of the file */
+    uint64_t width = p->view->shape[0];
+    uint64_t top = first / length;
+    size_t strip = (size_t)((first + count - 1) / length - top + 1);
+    unsigned char *converted = (unsigned char *)p->work.memory + p->work.capacity / 2 / 8 * 8;
+    pull half = *p;
+    half.work.capacity = p->work.capacity / 2 / 8 * 8;
+    for (uint64_t j = 0; j < length; j++) {
+        BP_TRY(pull_run(&half, j * width + top, strip, converted));
+        for (size_t i = 0; i < strip; i++) {
+            uint64_t at = (top + i) * length + j;
+            if (at >= first && at - first < count) {
+                memcpy(out + (at - first) * p->to_bytes, converted + i * p->to_bytes, p->to_bytes);
+            }
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status pull_transposed(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    uint64_t length = p->view->shape[1];
+    size_t widest = p->work.capacity / 2 / 8 * 8 / 4; /* rows of a block, at 4 bytes an element */
+    while (count > 0) {
+        uint64_t end = bp_size_mul(first / length + widest, length);
+        uint64_t left = end - first;
+        size_t piece = left < count ? (size_t)left : count;
+        BP_TRY(pull_block(p, first, piece, out));
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+static bp_status pull_any(const pull *p, uint64_t first, size_t count, void *out)
+{
+    if (p->view->transposed) {
+        return pull_transposed(p, first, count, out);
+    }
+    return p->view->heads != 0 ? pull_heads(p, first, count, out) : pull_run(p, first, count, out);
+}
+
+/* As floats, to which something is added. */
+static bp_status pull_raised(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    float values[256];
+    pull floats = *p;
+    floats.to = BP_F32;
+    floats.to_bytes = sizeof values[0];
+    while (count > 0) {
+        const size_t piece = count < 256 ? count : 256;
+        BP_TRY(pull_any(&floats, first, piece, values));
+        for (size_t i = 0; i < piece; i++) {
+            values[i] += (float)p->view->raised;
+        }
+        if (!bp_elements_convert(BP_F32, values, p->to, out, piece)) {
+            return too_large(p);
+        }
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, uint64_t first,
+                              size_t count, bp_dtype to, void *out, bp_staging work)
+{
+    const pull p = {.set = set,
+                    .view = view,
+                    .to = to,
+                    .from_bytes = bp_dtype_bytes(view->entry->dtype),
+                    .to_bytes = bp_dtype_bytes(to),
+                    .work = work};
+    uint64_t elements = bp_tensor_view_elements(view);
+    bool inside = first <= elements && count <= elements - first;
+    if (!inside || work.capacity < BP_VIEW_WORK_MIN) {
+        return bp_error_set(set->error, BP_ERR_USAGE, where,
+                            "a stretch is not inside the tensor, or the work memory is too small",
+                            view->entry->name);
+    }
+    if (count == 0) {
+        return BP_OK;
+    }
+    first += view->skipped;
+    return view->raised != 0 ? pull_raised(&p, first, count, out) : pull_any(&p, first, count, out);
+}

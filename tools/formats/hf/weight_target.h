@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* What writers of weight files of every format share: where it goes, in which types, through how
+ * much memory. */
+#ifndef BP_FORMATS_WEIGHT_TARGET_H
+#define BP_FORMATS_WEIGHT_TARGET_H
+
+#include "tools/formats/family/parameters.h"
+
+#define BP_TARGET_WORK_MIN 65536u /* least memory that writing works in, bytes */
+
+typedef struct bp_weight_target {
+    bp_store *store;
+    const char *path;  /* the file, replaced as a whole when it is complete and synced */
+    bool keep;         /* every tensor keeps the type that it has in the source */
+    bp_dtype dtype;    /* otherwise: F32, F16 or BF16 */
+    bp_quantised form; /* hf: dense layers are quantised so, and what is quantised in the source
+                          stays as it is; NONE: floats */
+    bp_staging work;   /* aligned to 8; BP_TARGET_WORK_MIN bytes beyond 256 for each parameter */
+    bp_error *error;
+    uint64_t bytes; /* out: the file's */
+    size_t counts;  /* out: how many counts of batches it has (hf_counts.h) */
+} bp_weight_target;
+
+/* A parameter as a file with this naming holds it: its name there and a view turned accordingly.
+ * BP_ERR_USAGE naming the parameter when the naming does not cover it. */
+bp_status bp_weight_source_view(const bp_weight_source *source, size_t index,
+                                const bp_tensor_naming *naming, char name[BP_TENSOR_NAME_MAX],
+                                bp_tensor_view *view) BP_MUST_CHECK;
+
+/* Elements [first, first + count) of a view of parameter `index` as type `to`. Everything that is
+ * written goes through here: this is where a merged adapter would add its part. */
+bp_status bp_weight_source_read(const bp_weight_source *source, size_t index,
+                                const bp_tensor_view *view, uint64_t first, size_t count,
+                                bp_dtype to, void *out, bp_staging work) BP_MUST_CHECK;
+
+/* Takes the elements of a tensor in order. */
+typedef bp_status (*bp_weight_sink)(void *user, const void *elements, size_t bytes);
+
+/* A whole view in pieces: a third of `work` is read through, the rest carries what is handed on. */
+bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,
+                                  const bp_tensor_view *view, bp_dtype to, bp_staging work,
+                                  bp_weight_sink sink, void *user) BP_MUST_CHECK;
+
+/* Writes model.safetensors, with quantised weights as bnb.h says, under Hugging Face's names (the
+ * first rule of the naming), and the counts of batches that the source has (hf_counts.h).
+ * Afterwards target->bytes and target->counts are set. */
+bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *naming,
+                       bp_weight_target *target) BP_MUST_CHECK;
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Names in PEFT's files. */
+#include "tools/formats/peft/peft_names.h"
+
+#include <string.h>
+
+#include "core/plan/adapter.h"
+#include "tools/formats/hf/hf_names.h"
+#include "tools/formats/peft/peft_choice.h"
+
+#define PEFT_PREFIX "base_model.model."
+#define OLDER       "vit.encoder.layer.#."
+#define NEWER       "vit.layers.#."
+
+/* Of a module that has another name: tensors of an adapter, of what is trained beside it, and the
+ * bias of one that has an adapter. */
+#define RENAMED(older, newer)                                                                      \
+    {PEFT_PREFIX OLDER older ".*", PEFT_PREFIX NEWER newer ".*", BP_FORM_PLAIN},                   \
+        {OLDER older ".*", PEFT_PREFIX NEWER newer ".*", BP_FORM_PLAIN},                           \
+    {                                                                                              \
+        OLDER older ".bias", PEFT_PREFIX NEWER newer ".base_layer.bias", BP_FORM_PLAIN             \
+    }
+
+#define SAME_RULES 4
+static const bp_tensor_rule peft_rules[] = {
+    {PEFT_PREFIX "*.lora_embedding_A", PEFT_PREFIX "*.lora_embedding_A", BP_FORM_TRANSPOSED},
+    {PEFT_PREFIX "*", PEFT_PREFIX "*", BP_FORM_PLAIN},
+    {"*", PEFT_PREFIX "*", BP_FORM_PLAIN},
+    {"*.bias", PEFT_PREFIX "*.base_layer.bias", BP_FORM_PLAIN},
+    RENAMED("attention.attention.query", "attention.q_proj"),
+    RENAMED("attention.attention.key", "attention.k_proj"),
+    RENAMED("attention.attention.value", "attention.v_proj"),
+    RENAMED("attention.output.dense", "attention.o_proj"),
+    RENAMED("intermediate.dense", "mlp.fc1"),
+    RENAMED("output.dense", "mlp.fc2"),
+    {OLDER "*", PEFT_PREFIX NEWER "*", BP_FORM_PLAIN}};
+#define PEFT_RULES (sizeof peft_rules / sizeof peft_rules[0])
+
+/* With trained biases PEFT writes those of a module that is saved whole three times over. */
+static const char *const peft_spare[] = {"*.modules_to_save.bias", "*.original_module.bias",
+                                         "*.base_layer.weight"}; /* of a table: the base's own */
+
+const bp_tensor_naming bp_peft_naming = {
+    .rules = peft_rules, .rule_count = PEFT_RULES, .ignored = peft_spare, .ignored_count = 3};
+static const bp_tensor_naming peft_wrapped = {.rules = peft_rules + SAME_RULES - 1,
+                                              .rule_count = 1};
+
+bool bp_peft_newer(const char *older, char newer[BP_TENSOR_NAME_MAX])
+{
+    for (size_t i = SAME_RULES; i < PEFT_RULES; i++) {
+        const char *from = peft_rules[i].ours;
+        if (from[0] == PEFT_PREFIX[0] &&
+            bp_name_rewrite(from, peft_rules[i].theirs, older, newer, BP_TENSOR_NAME_MAX)) {
+            return true;
+        }
+    }
+    return bp_name_rewrite(PEFT_PREFIX OLDER "*", PEFT_PREFIX NEWER "*", older, newer,
+                           BP_TENSOR_NAME_MAX);
+}
+
+size_t bp_peft_newer_module(const char *older, size_t length, char newer[BP_TENSOR_NAME_MAX])
+{
+    const size_t prefix = sizeof PEFT_PREFIX - 1;
+    char name[BP_TENSOR_NAME_MAX];
+    if (prefix + length + 2 > sizeof name) {
+        return 0;
+    }
+    memcpy(name, PEFT_PREFIX, prefix);
+    memcpy(name + prefix, older, length);
+    memcpy(name + prefix + length, ".", 2);
+    if (!bp_peft_newer(name, newer)) {
+        return 0;
+    }
+    const size_t found = strlen(newer) - prefix - 1;
+    memmove(newer, newer + prefix, found);
+    newer[found] = '\0';
+    return found;
+}
+
+bool bp_peft_name(const bp_emit *emit, const char *ours, char theirs[BP_TENSOR_NAME_MAX])
+{
+    const bool wrapped = bp_adapter_trains_bias(emit, ours) && bp_adapter_wraps_bias(emit, ours);
+    char older[BP_TENSOR_NAME_MAX];
+    if (bp_tensor_name(wrapped ? &peft_wrapped : &bp_peft_naming, ours, older) == NULL) {
+        return false;
+    }
+    if (bp_peft_is_older(emit) || !bp_peft_newer(older, theirs)) {
+        memcpy(theirs, older, strlen(older) + 1);
+    }
+    return true;
+}
+
+bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENSOR_NAME_MAX])
+{
+    uint32_t part = 0;
+    for (size_t i = 0; i < bp_peft_naming.rule_count; i++) {
+        const bp_tensor_rule *rule = &peft_rules[i];
+        if (bp_name_rewrite(rule->ours, rule->theirs, ours, theirs, BP_TENSOR_NAME_MAX) &&
+            bp_tensor_set_find(set, theirs, &part) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bp_status bp_peft_get_turned(bp_runtime *runtime, uint32_t number, uint64_t first, float *values,
+                             size_t count)
+{
+    const bp_parameter *p = &runtime->emit.parameters[number];
+    const uint64_t rows = p->shape[0], rank = p->shape[1];
+    const uint64_t most = rank < 1024 ? 1024 / rank : 1;
+    float read[1024];
+    for (size_t done = 0; done < count;) {
+        const uint64_t k = (first + done) / rows, row = (first + done) % rows;
+        uint64_t some = rows - row < count - done ? rows - row : count - done;
+        some = some < most ? some : most;
+        const bool one = rank >= 1024; /* then only the element itself */
+        BP_TRY(bp_runtime_get_trained(runtime, number, row * rank + (one ? k : 0), read,
+                                      one ? 1 : some * rank));
+        for (uint64_t i = 0; i < some; i++) {
+            values[done++] = read[one ? 0 : i * rank + k];
+        }
+    }
+    return BP_OK;
+}
