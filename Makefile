@@ -36,7 +36,7 @@ OPT-mcdc-gcc   := -O0 -g1
 EXTRA-mcdc-gcc := -ftest-coverage -fcondition-coverage -fprofile-update=atomic -Wno-error
 HOSTOPT-mcdc-gcc := -fprofile-update=single
 CC-aarch64    := aarch64-linux-gnu-gcc
-EXTRA-aarch64 := -static -Wno-error -isystem tests/support/cross
+EXTRA-aarch64 := -static -Wno-error -isystem tests/fixtures/cross
 OPT-callgraph := -O0
 EXTRA-callgraph := -fcallgraph-info -Wno-error
 EXTRA-stack   := -fcallgraph-info=su -Wno-error
@@ -118,7 +118,7 @@ endif
 ifneq ($(ARCH),aarch64)
 LIBSRC  := $(filter-out %_neon.c %_sve.c,$(LIBSRC))
 endif
-BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(wildcard tools/bedplate/*.c))
+BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(sort $(wildcard tools/bedplate/*/*.c)))
 # tests/unit mirrors the source tree.
 TESTSRC := $(sort $(shell find tests/unit tests/golden tests/fault tests/house -name 'test_*.c' 2>/dev/null))
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
@@ -136,11 +136,11 @@ BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 ALONE   := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'A program of its own (tests/suite.sh)' $(TESTSRC) /dev/null))
 SUITES  := $(addsuffix suite,$(sort $(dir $(filter-out $(ALONE),$(TESTS)))))
-SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fixtures/*.c $(foreach d,formats kernels plans,tests/fixtures/$d/*.c)))
 TESTLIBS := -lcmocka -ljansson
 # Under an emulator only what compares kernels runs, and brings its own little cmocka.
 ifeq ($(VARIANT),aarch64)
-SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/support/kernel_%.o,$(SUPPORT)) \
+SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixtures/kernels/kernel_%.o,$(SUPPORT)) \
             $(BUILD)/tests/fixtures/cross/cmocka.o
 TESTLIBS :=
 endif
@@ -151,6 +151,8 @@ TESTLIBS += -Wl,--wrap=_cmocka_run_group_tests
 endif
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIB     := $(BUILD)/libbedplate.a
+# The same objects with all their names, as tests and the program use them: a list of where they lie.
+OBJECTS := $(BUILD)/objects.a
 
 .PHONY: all check deps install install-library uninstall format library objects clean help force
 .SECONDARY:
@@ -201,8 +203,8 @@ PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$
 $(PLAIN): HOST = $(if $(EXTRA),,-Os)
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
 LOOPS := $(if $(filter $(BARE),$(VARIANT)),,-O3 -fno-trapping-math)
-$(BUILD)/device/host/update/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
-$(addprefix $(BUILD)/core/number/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
+$(BUILD)/device/host/update/update_%.o $(BUILD)/device/host/x86/update_%.o $(BUILD)/device/host/arm/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
+$(addprefix $(BUILD)/core/ops/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
 # Nearly every x86-64 runs another form: there the portable one is the specification, and small.
 ifeq ($(ARCH),x86_64)
 $(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)
@@ -212,9 +214,17 @@ endif
 LINKER := $(if $(filter sanitize mcdc,$(VARIANT)),$(shell command -v ld.lld >/dev/null && echo -fuse-ld=lld))
 LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) $(filter %.o,$^) $(filter %.a,$^) -o $@
 # Appending keeps both of two members that have the same name in different folders; D leaves out times and owners.
+# An application's own plan_order is not to be linked in the library's place: what is not bp_ is renamed in the
+# archive, in each member for itself, so that a program still links the members that it uses and no others.
+CROSS := $(patsubst %gcc,%,$(filter %-gcc,$(CC)))
 $(LIB): $(LIBOBJ)
-	@rm -f $@
-	$(call say,"archive $@") ar qcsD $@ $^
+	@rm -f $@ $@.new
+	$(call say,"archive $@") ar qcsD $@.new $^
+	@$(CROSS)nm --defined-only -P $@.new 2>/dev/null | \
+	    awk '$$2 ~ /^[A-Z]$$/ && $$1 ~ /^[a-z]/ && $$1 !~ /^bp_/ { print $$1, "bp_private_" $$1 }' | sort -u >$@.names
+	@$(CROSS)objcopy -D --redefine-syms=$@.names $@.new && mv $@.new $@
+$(OBJECTS): $(LIBOBJ)
+	@rm -f $@ && ar qcsTD $@ $^
 # What the program was built of, in one number: SHA-256 over the list of its sources with theirs.
 SOURCES := $(sort $(LIBSRC) $(BINSRC) $(shell find arena core layers optim device tools/formats \
                   tools/bedplate -name '*.h' -o -name '*.def' -o -name '*.ptx') Makefile)
@@ -225,25 +235,25 @@ $(BUILD)/source_digest.c: $(SOURCES)
 $(BUILD)/source_digest.o: $(BUILD)/source_digest.c
 	@$(CC) $(CFLAGS) -c $< -o $@
 # The program ships without symbols, unless this is a build for looking into.
-$(BUILD)/bedplate: $(BINOBJ) $(LIB)
+$(BUILD)/bedplate: $(BINOBJ) $(OBJECTS)
 	$(LINK) $(LDLIBS) $(if $(EXTRA),,-s -Wl$(comma)--no-eh-frame-hdr)
-$(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(LIB)
+$(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(OBJECTS)
 	$(LINK) $(LDLIBS)
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(OBJECTS)
 	$(LINK) $(LDLIBS) $(TESTLIBS)
 # A folder's tests, and what they are linked with; the recipe is that of a test, of copies of its objects.
 SUITE = @CC='$(CC)' tests/suite.sh $@ '$(filter-out $(@D)/test_%,$(filter %.o %.a %.so.1,$^))' $(filter $(@D)/test_%.o,$^)
 LINK_SUITE = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) @$@.parts/list \
              $(filter-out $(@D)/test_%,$(filter %.o,$^)) $(filter %.a,$^) $(1) && rm -r $@.parts
 $(foreach test,$(filter-out $(ALONE),$(TESTS)),$(eval $(dir $(test))suite: $(test).o))
-$(SUITES): $(BUILD)/tests/suite.o $(SUPPORT) $(LIB) tests/suite.sh
+$(SUITES): $(BUILD)/tests/suite.o $(SUPPORT) $(OBJECTS) tests/suite.sh
 	$(SUITE)
 	$(call LINK_SUITE,-o $@ $(LDLIBS) $(TESTLIBS))
 # A program of the house tests that must link without the test libraries, for any machine.
 $(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/fixtures/trial.o \
-                             $(BUILD)/tests/fixtures/plans/plan_bytes.o $(LIB)
+                             $(BUILD)/tests/fixtures/plans/plan_bytes.o $(OBJECTS)
 	$(LINK) $(LDLIBS)
-$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(OBJECTS)
 	$(LINK) $(LDLIBS)
 
 # Both MPIs: tests of several processes are skipped where they are not installed.
@@ -280,7 +290,8 @@ install: all install-library
 install-library: $(LIB)
 	install -Dm644 $(LIB) $(INSTALL)/lib/libbedplate.a
 	tools/pkg/headers.sh $(INSTALL)/include
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/pkg/bedplate.pc.in | \
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@SYSTEM@|$(if $(filter $(BARE),$(VARIANT)),, -lpthread -ldl)|' \
+	    tools/pkg/bedplate.pc.in | \
 	    install -Dm644 /dev/stdin $(INSTALL)/lib/pkgconfig/bedplate.pc
 	$(STAMP)
 uninstall:
@@ -311,5 +322,5 @@ help:
 
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
--include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/tests/support/*.d) $(FUZZERS:=.d) $(BUILD)/tests/suite.d \
+-include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) $(BUILD)/tests/suite.d \
          $(wildcard $(BUILD)/tools/bench/*.d) $(BUILD)/tests/house/digest.d

@@ -85,11 +85,11 @@ export build work limit suites
 scripts=''
 programs=''
 case $kind in
-all) scripts=$(compgen -G 'tests/*/test_*.sh') ;;
-cli | variant) scripts=$(compgen -G 'tests/cli/test_*.sh') ;;
+all) scripts=$(compgen -G 'tests/*/test_*.sh' && compgen -G 'tests/cli/*/test_*.sh') ;;
+cli | variant) scripts=$(compgen -G 'tests/cli/*/test_*.sh') ;;
 esac
 folders=.
-[[ $kind != numbers ]] || folders='/(device/host|core/number|optim)/'
+[[ $kind != numbers ]] || folders='/(device/host|core/ops|optim)/'
 [[ $kind == cli ]] ||
     programs=$({ find "$build/tests" -name 'test_*' -type f ! -name '*.*'; printf '%s\n' $suites; } |
         grep -E "$folders" | LC_ALL=C sort -u)

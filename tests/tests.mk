@@ -16,7 +16,7 @@ VARIANTS := clang sanitize covered aarch64,riscv64,boards/tsan,digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # clang: its vectors, fused sums and order of evaluation, optimised: the tests of what computes.
-CLANGED := $(foreach d,device/host core/number optim,$(filter $(BUILD)/tests/unit/$d/%,$(SUITES) $(ALONE)))
+CLANGED := $(foreach d,device/host core/ops optim,$(filter $(BUILD)/tests/unit/$d/%,$(SUITES) $(ALONE)))
 .PHONY: clanged
 clanged: $(CLANGED) $(BUILD)/tests/house/digest
 clang:

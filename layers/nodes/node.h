@@ -64,7 +64,7 @@ typedef enum bp_node_kind {
     BP_NODE_RECURRENT, /* x, boundary -> states, saved, the next boundary:
                           layers/recurrent/recurrent.h */
     BP_NODE_LOSS,      /* states, boundary -> nothing: the loss of what the states give, in decode
-                          the logits of what the boundary's highest layer has: layers/heads/loss.h */
+                          the logits of what the boundary's highest layer has: heads/loss.h */
 
     /* Of images: node_images.c. */
     BP_NODE_CONVOLUTION, /* x -> y: layers/images/image.h */

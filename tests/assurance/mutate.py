@@ -29,6 +29,7 @@ A mutant meets the test named after its file first, then those of a second or le
 survives is known early.
 """
 import concurrent.futures
+import glob
 import hashlib
 import os
 import re
@@ -355,7 +356,7 @@ def scripts(objects):
             os.symlink(os.path.abspath(f"{BUILD}/{name}"), f"{folder}/{name}")
     own = sorted(f"{BUILD}/tools/bedplate/{f[:-2]}.o" for f in os.listdir("tools/bedplate") if f.endswith(".c"))
     bind([*own, f"{BUILD}/source_digest.o", *objects], f"{folder}/bedplate")
-    out = [Script(f"{SCRIPTS}/{f[:-3]}") for f in sorted(os.listdir(SCRIPTS)) if re.match(r"test_.*\.sh$", f) and re.search(os.environ["SCRIPTS"], f)]
+    out = [Script(f[:-3]) for f in sorted(glob.glob(f"{SCRIPTS}/*/test_*.sh")) if re.search(os.environ["SCRIPTS"], os.path.basename(f))]
     for script in out:
         # What stands for its program: as old as the younger of the two that it is made of.
         if not newer(script.program, [f"{script.name}.sh", f"{folder}/bedplate"]):
@@ -375,7 +376,8 @@ def bind(objects, program):
 
 
 def link(test, objects):
-    support = sorted(f"{BUILD}/tests/support/{f[:-2]}.o" for f in os.listdir("tests/support") if f.endswith(".c"))
+    support = sorted(f"{BUILD}/{f[:-2]}.o" for f in glob.glob("tests/fixtures/**/*.c", recursive=True)
+                     if f.split("/")[2] not in ("cross", "mpi", "nccl"))
     bind([f"{BUILD}/{test.name}.o", *support, *objects], test.program)
 
 

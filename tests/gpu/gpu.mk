@@ -9,9 +9,9 @@ $(FAKE_ML) $(FAKE_OLD):
 	@mkdir -p $(@D)
 	$(call say,"$(CC) $<") $(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
 FAKE_NCCL := $(BUILD)/ptxvm/nccl/libnccl.so.2
-$(FAKE_NCCL): $(wildcard tests/support/nccl/*.[ch]) device/fabric/nccl_entries.def
+$(FAKE_NCCL): $(wildcard tests/fixtures/nccl/*.[ch]) device/fabric/nccl_entries.def
 	@mkdir -p $(@D)
-	$(call say,"$(CC) tests/support/nccl") $(CC) $(CFLAGS) -MF $@.d -fPIC -shared -Wl,-soname,$(@F) $(filter %.c,$^) -ldl -o $@
+	$(call say,"$(CC) tests/fixtures/nccl") $(CC) $(CFLAGS) -MF $@.d -fPIC -shared -Wl,-soname,$(@F) $(filter %.c,$^) -ldl -o $@
 $(filter $(BUILD)/tests/unit/device/cuda/%,$(TESTS) $(SUITES)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD) $(FAKE_NCCL)
 
 # The same tests against the driver of the machine, and the benchmarks; with REHEARSE=1 on the

@@ -20,10 +20,10 @@ out=$(tests/assurance/prove.py texts)
 check "every unit of proofs fits the tree: $out" $? 0
 
 # A copy of the tree's part that is enough for the tool.
-mkdir -p "$work/tests/assurance" "$work/tests/support" "$work/tools/bedplate"
+mkdir -p "$work/tests/assurance" "$work/tests/fixtures/plans" "$work/tools/bedplate/record"
 cp -r tests/assurance/proofs tests/assurance/prove.py "$work/tests/assurance"
-cp tests/fixtures/plans/plan_checker.* "$work/tests/support"
-cp tools/bedplate/record/event_file.* "$work/tools/bedplate"
+cp tests/fixtures/plans/plan_checker.* "$work/tests/fixtures/plans"
+cp tools/bedplate/record/event_file.* "$work/tools/bedplate/record"
 cp -r arena core "$work"
 sed -i 's/b > a) ? BP_SIZE_INVALID/a < b) ? BP_SIZE_INVALID/' "$work/arena/base.h"
 out=$("$work/tests/assurance/prove.py" texts 2>&1)

@@ -71,11 +71,11 @@ refuses includes 'arena may include' arena/a.c <<<'#include "core/b.h"'
 refuses includes 'from the root' core/a.c <<<'#include "b.h"'
 refuses includes 'stdio.h' core/a.c <<<'#include <stdio.h>'
 refuses includes 'xxhash.h' layers/a.c <<<'#include <xxhash.h>'
-refuses includes 'only tests' tools/a.c <<<'#include "tests/support/b.h"'
+refuses includes 'only tests' tools/a.c <<<'#include "tests/fixtures/b.h"'
 refuses words 'TODO' core/a.c <<<'/* TODO: more */'
 refuses words 'A Placeholder' core/a.c <<<'/* A Placeholder. */'
-mkdir -p tools/formats
-write tools/formats/family_a.c <<<'static const bp_row rows[] = {ROW_COUNT("num_wheels", STACK(wheels), 4, 2, NONE)};'
+mkdir -p tools/formats/family
+write tools/formats/family/family_a.c <<<'static const bp_row rows[] = {ROW_COUNT("num_wheels", STACK(wheels), 4, 2, NONE)};'
 refuses family 'num_wheels' core/a.c <<<'/* From num_wheels on. */'
 refuses family 'config->wheels' core/a.c <<<'int wheels(const bp_model_config *config) { return config->wheels; }'
 refuses family 'family' core/a.c <<<'int a(const bp_model_config *config) { return config->family != 0; }'
@@ -94,7 +94,7 @@ refuses directives 'ifndef NDEBUG' core/a.h <<<'#ifndef A_H
 #endif
 #endif'
 refuses length 'columns' core/a.c <<<"/* $(printf '%0100d' 0) */"
-refuses length 'lines; at most 600' core/a.c < <(yes '' | head -700)
+refuses length 'lines; at most 1500' core/a.c < <(yes '' | head -1600)
 refuses length 'long_one has 70 lines' core/a.c < <(
     echo 'int long_one(int a)'
     echo '{'
@@ -118,22 +118,22 @@ refuses length 'nine has 9 parameters' core/a.c <<<"static int nine(int (*p1)(in
     return p2;
 }"
 # CUDA obeys the same rules, but a kernel may have 16 parameters.
-mkdir -p device/kernels
-refuses length 'columns' device/kernels/a.cu <<<"/* $(printf '%0100d' 0) */"
-refuses length 'lines; at most 600' device/kernels/a.cuh < <(yes '' | head -700)
-refuses length 'long_one has 70 lines' device/kernels/a.cuh < <(
+mkdir -p device/cuda/kernels
+refuses length 'columns' device/cuda/kernels/a.cu <<<"/* $(printf '%0100d' 0) */"
+refuses length 'lines; at most 1500' device/cuda/kernels/a.cuh < <(yes '' | head -1600)
+refuses length 'long_one has 70 lines' device/cuda/kernels/a.cuh < <(
     echo 'BP_DEVICE void long_one(int a)'
     echo '{'
     yes '    a++;' | head -70
     echo '}'
 )
-refuses length 'nine has 9 parameters; at most 8' device/kernels/a.cuh <<<"BP_DEVICE void nine($(parameters 9))
+refuses length 'nine has 9 parameters; at most 8' device/cuda/kernels/a.cuh <<<"BP_DEVICE void nine($(parameters 9))
 {
 }"
-refuses length 'bp_many has 17 parameters; at most 16' device/kernels/a.cu <<<"BP_KERNEL bp_many($(parameters 17))
+refuses length 'bp_many has 17 parameters; at most 16' device/cuda/kernels/a.cu <<<"BP_KERNEL bp_many($(parameters 17))
 {
 }"
-write device/kernels/a.cu <<<"BP_KERNEL bp_many(int p1, int p2, int p3, int p4, int p5, int p6, int p7, int p8, int p9)
+write device/cuda/kernels/a.cu <<<"BP_KERNEL bp_many(int p1, int p2, int p3, int p4, int p5, int p6, int p7, int p8, int p9)
 {
 }"
 out=$(tools/check/length.sh) && count yes || count no "length refuses a kernel of 9 parameters: $out"
@@ -142,7 +142,7 @@ write core/a.c <<<'static int eight(int (*p1)(int a, int b), int p2, int p3, int
     return p1(p2, p3);
 }'
 out=$(tools/check/length.sh) && count yes || count no "length refuses 8 parameters: $out"
-rm core/a.c device/kernels/a.cu
+rm core/a.c device/cuda/kernels/a.cu
 refuses symbols 'malloc' core/a.c <<<'#include <stdlib.h>
 void *a(void);
 void *a(void)
@@ -192,10 +192,10 @@ int a(int n)
 fi
 if command -v clang-format-14 >/dev/null; then
     refuses format 'core/a.c' core/a.c <<<'int  a;'
-    refuses format 'device/kernels/a.cu' device/kernels/a.cu <<<'BP_KERNEL bp_a(int  a)
+    refuses format 'device/cuda/kernels/a.cu' device/cuda/kernels/a.cu <<<'BP_KERNEL bp_a(int  a)
 {
 }'
-    refuses format 'device/kernels/a.cuh' device/kernels/a.cuh <<<'#define A  1'
+    refuses format 'device/cuda/kernels/a.cuh' device/cuda/kernels/a.cuh <<<'#define A  1'
 fi
 echo 'int b;' >core/b.c
 out=$(tools/check/licence.sh) && count no "licence accepts a file without one"

@@ -11,7 +11,7 @@ passed=0
 failed=0
 mkdir -p "$tree"/{device,tools,bin}
 cp -r "$root/core" "$tree"
-cp -r "$root/device/kernels" "$root/device/cuda" "$tree/device"
+cp -r "$root/device/cuda" "$tree/device"
 cp -r "$root/tools/ptx" "$tree/tools"
 python=$(python3 -c 'import sys; print(sys.executable)')
 cd "$tree" || exit 1
@@ -72,8 +72,8 @@ sed -i '0,/^\.param .*,$/s//.param .align 8 .b8 many[5000],/' $text
 refuses "4352" $text
 rm device/cuda/kernels/loss.ptx
 refuses "loss" device/cuda/kernels/loss.ptx
-cp $text device/kernels/other.ptx
-refuses "not in tools/ptx/modules" device/kernels/other.ptx
+cp $text device/cuda/kernels/other.ptx
+refuses "not in tools/ptx/modules" device/cuda/kernels/other.ptx
 head -c 600000 /dev/zero | tr '\0' '/' | fold -w 80 >>$text
 refuses "at most" $text
 

@@ -7,8 +7,8 @@ cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL BUILD
 passed=0
 failed=0
-tests=(device/host/test_{forms,matmul_forms,half,activation,nf4} core/number/test_codec_forms)
-[[ ${1:-} != long ]] || tests+=(device/host/test_attention_forms)
+tests=(device/host/test_forms device/host/matmul/test_matmul_forms device/host/vector/test_half device/host/elements/test_activation device/host/test_nf4 core/ops/test_codec_forms)
+[[ ${1:-} != long ]] || tests+=(device/host/attention/test_attention_forms)
 if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then
     [[ ${1:-} == long ]] || export BP_TEST_SHORT=1
     make -s VARIANT=aarch64 "${tests[@]/#/build/aarch64/tests/unit/}" || exit 1
@@ -32,7 +32,7 @@ if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/
     widths=2
     [[ ${1:-} != long ]] || widths='1 2 4'
     for width in $widths; do
-        name=device/host/test_matmul_forms
+        name=device/host/matmul/test_matmul_forms
         if out=$(BP_TEST_SHORT=1 qemu-aarch64 -cpu max,sve-max-vq=$width "build/aarch64/tests/unit/$name" 2>&1); then
             passed=$((passed + 1))
         else

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # core/ knows no family: neither a key of config.json that only some families have, nor a member of a
-# family's own struct. Both are read from the rows of tools/formats/family_*.
-rows=(tools/formats/family_*.[ch])
+# family's own struct. Both are read from the rows of tools/formats/family/family_*.
+rows=(tools/formats/family/family_*.[ch])
 [[ -e ${rows[0]} ]] || exit 0
 # Quoted keys of rows that lie in a family's own struct, or in none; what every row file has is common.
 keys=$(grep -vE 'COMMON\(|ROW_TOKEN|model_type|architectures|id2label|problem_type|quantization_config' "${rows[@]}" |
@@ -14,5 +14,5 @@ bad=$(grep -rnwE -- "($(paste -sd'|' <<<"$keys"))" core
     grep -rnE -- 'bp_family_[a-z]|->family\b|\.family\b' core)
 [[ -z $bad ]] && exit 0
 echo "$bad"
-echo "a family's own keys and members belong to its layers and to tools/formats/family_NAME.c"
+echo "a family's own keys and members belong to its layers and to tools/formats/family/family_NAME.c"
 exit 1

@@ -4,7 +4,7 @@
 
     tools/golden/nested.py           tests/golden/nested.txt: of each layer ROWS COLUMNS KIND, the offset's
                                      bits, and FNV-1a over the codes, the scales' codes and the scales' scales
-    tools/golden/nested.py COUNT     compares so many layers of random shapes with core/number, which it
+    tools/golden/nested.py COUNT     compares so many layers of random shapes with core/ops, which it
                                      compiles with gcc, element by element
 
 A layer is made from a counter, here and in tests/golden/test_quantised_golden.c in the same way. KIND 0 is the
@@ -102,7 +102,7 @@ def prove(count):
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/glue.c", "w", encoding="utf-8") as file:
             file.write(GLUE)
-        names = [f"core/number/{name}.c" for name in ("cascade", "quantised", "quantised_map")]
+        names = [f"core/ops/{name}.c" for name in ("cascade", "quantised", "quantised_map")]
         subprocess.run(["gcc", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-I.", f"{folder}/glue.c", *names, "-lm",
                         "-o", f"{folder}/own.so"], check=True)
         own = ctypes.CDLL(os.path.join(folder, "own.so"))

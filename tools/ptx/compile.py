@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compiles device/kernels/*.cu to the PTX that is committed beside them.
+"""Compiles device/cuda/kernels/**/*.cu to the PTX that is committed beside them.
 
     compile.py [--out DIR] [NAME..]   compiles the modules of tools/ptx/modules (all, or those named)
     compile.py --digest NAME          prints the digest of what a module is made from
@@ -19,13 +19,13 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-KERNELS = "device/kernels"
+KERNELS = "device/cuda/kernels"
 WORK = "/tmp/bedplate-ptx"
 # Headers whose functions have no branches but loops: each inlined one is one place, at its first
 # line. What they inline themselves belongs to that place too.
 STRAIGHT = ("core/base/math_inline.h",) + tuple(
-    KERNELS + "/" + name for name in ("async.cuh", "attention_tensor.cuh", "attention_tile.cuh",
-                                      "base.cuh", "double.cuh", "philox.cuh", "tensor.cuh"))
+    KERNELS + "/" + name for name in ("async.cuh", "attention/attention_tensor.cuh", "attention/attention_tile.cuh",
+                                      "base.cuh", "double.cuh", "philox.cuh", "products/tensor.cuh"))
 FLAGS = ["-ptx", "-O3", "-fmad=false", "-lineinfo", "-I."]
 
 
@@ -37,6 +37,11 @@ def modules():
             if line.strip() and not line.startswith("#"):
                 rows.append(dict(zip(("name", "source", "target", "version"), line.split())))
     return rows
+
+
+def text_of(row):
+    """The path of a module's text: beside its source."""
+    return os.path.join(KERNELS, os.path.dirname(row["source"]), row["name"] + ".ptx")
 
 
 def flags(row):
@@ -286,7 +291,7 @@ def plain(text, row):
 
 
 def compile_module(row, out, version):
-    """Writes one module's PTX."""
+    """Writes one module's PTX: beside its source, or into the folder `out`."""
     for path in closure(KERNELS + "/" + row["source"], []):
         target = os.path.join(WORK, path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -298,12 +303,13 @@ def compile_module(row, out, version):
         text = plain(made.read(), row)
     header = ("// SPDX-License-Identifier: MIT\n// Made by tools/ptx/compile.py from %s/%s; do not edit.\n"
               "// nvcc %s\n// digest %s\n" % (KERNELS, row["source"], version, digest(row)))
-    with open(os.path.join(out, row["name"] + ".ptx"), "w", encoding="ascii") as target:
+    text_path = os.path.join(out, row["name"] + ".ptx") if out else os.path.join(ROOT, text_of(row))
+    with open(text_path, "w", encoding="ascii") as target:
         target.write(header + text)
 
 
 def main(arguments):
-    out = os.path.join(ROOT, KERNELS)
+    out = None
     if arguments[:1] == ["--digest"]:
         print(digest(next(row for row in modules() if row["name"] == arguments[1])))
         return

@@ -88,7 +88,7 @@ def entries():
     """{(function, its first instruction's line): (module, lines of its text, source files)}"""
     found = {}
     for row in ptx.modules():
-        with open(os.path.join(ptx.ROOT, ptx.KERNELS, row["name"] + ".ptx"), encoding="ascii") as file:
+        with open(os.path.join(ptx.ROOT, ptx.text_of(row)), encoding="ascii") as file:
             lines = [""] + file.read().split("\n")
         files = dict(re.findall(r'^\.file (\d+) "([^"]+)"', "\n".join(lines), re.M))
         name = ""

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
-# PTX: `make ptx` compiles device/kernels/*.cu (nvcc); every build embeds the committed texts as binary
+# PTX: `make ptx` compiles kernels/**/*.cu in device/cuda (nvcc); every build embeds the committed texts as binary
 # data, each followed by a zero byte. Included by the root Makefile.
-PTX_TEXTS := $(wildcard device/kernels/*.ptx)
-PTX_OBJ   := $(BUILD)/device/kernels/ptx.o
+PTX_TEXTS := $(wildcard device/cuda/kernels/*.ptx device/cuda/kernels/*/*.ptx)
+PTX_OBJ   := $(BUILD)/device/cuda/kernels/ptx.o
 $(LIB): $(PTX_OBJ)
 
-$(BUILD)/device/kernels/ptx.s: $(PTX_TEXTS) tools/ptx/ptx.mk
+$(BUILD)/device/cuda/kernels/ptx.s: $(PTX_TEXTS) tools/ptx/ptx.mk
 	@mkdir -p $(@D)
 	@{ echo '.section .rodata'; \
-	   for f in $(basename $(notdir $(PTX_TEXTS))); do \
+	   for p in $(PTX_TEXTS); do \
+	       f=$$(basename $$p .ptx); \
 	       printf '.global bp_ptx_%s\n.global bp_ptx_%s_end\nbp_ptx_%s:\n' $$f $$f $$f; \
-	       printf '.incbin "device/kernels/%s.ptx"\nbp_ptx_%s_end:\n.byte 0\n' $$f $$f; \
+	       printf '.incbin "%s"\nbp_ptx_%s_end:\n.byte 0\n' $$p $$f; \
 	   done; \
 	   echo '.section .note.GNU-stack,"",%progbits'; } >$@
-$(PTX_OBJ): $(BUILD)/device/kernels/ptx.s
+$(PTX_OBJ): $(BUILD)/device/cuda/kernels/ptx.s
 	$(call say,"$(CC) $<") $(CC) -c $< -o $@
 
 .PHONY: ptx

@@ -14,9 +14,9 @@
  * Where ranks have no more of the sums than they own, the piece of each is what it owns.
  *
  * Gradients that are complete after the same stage lie one behind the other in a window, each at a
- * multiple of BP_WINDOW_ALIGN elements, and travel in buckets of BP_BUCKET_BYTES (core/compile/
- * flight.c says when). Of a rank's one lane the leaves stay until their bucket is made; of several
- * the sums of the window do. */
+ * multiple of BP_WINDOW_ALIGN elements, and travel in buckets of BP_BUCKET_BYTES
+ * (core/plan/passes/flight.c says when). Of a rank's one lane the leaves stay until their bucket is
+ * made; of several the sums of the window do. */
 #ifndef BP_CORE_LANES_H
 #define BP_CORE_LANES_H
 

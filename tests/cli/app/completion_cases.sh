@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # What an interactive zsh or fish offers: `offered LINE..` of the test that includes this prints the words for
 # the end of each line as one line, in order.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # shell_is_here NAME: where it is not, the test is skipped.
 shell_is_here() {

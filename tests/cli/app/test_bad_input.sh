@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Bad input: each gets a message that names the file or option, the exit code of its class, and
 # leaves earlier files as they were.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "green bottles" }' >"$work/text"
 train=(train --model tiny --max-seq-length 16 --per-device-train-batch-size 2 --max-steps 3

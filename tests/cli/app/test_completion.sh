@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Shell completion: what bash offers when its function is called as bash calls it.
 # verifies face-27.6da5
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 run completion bash
 check $code "completion bash" "$err"

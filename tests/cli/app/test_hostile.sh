@@ -28,7 +28,7 @@
 #  20 payload: NaN, infinity, damaged state       class_20_payload        test_formats_shards.c weights_that_are_no_numbers_are_refused; test_snapshot_damage.c every_changed_byte_is_found
 # shellcheck disable=SC2059
 # verifies formats-18.2618
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 signals=0 # runs that a signal ended
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Options: spelling, values, ranges, configuration files, help, and what is said when they are wrong.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 expect 0 'bedplate train --model' --help
 expect 0 '^bedplate [0-9]+\.[0-9]+' --version

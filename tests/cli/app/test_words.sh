@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What the program says to a reader rather than to a program: progress on a terminal, the report at the
 # end, what a fit chose, how far long work is; and what is said of inputs that are too many or too long.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 300; i++)); do echo "line $i of ale"; done >"$work/text"
 common=(train --model tiny --data "$work/text" --max-seq-length 16 --threads 2)

@@ -3,7 +3,7 @@
 # Question answering: SQuAD's files in windows, loss, answers and their measures as transformers has them
 # (tools/golden/answers.py), adapters, policies, resuming.
 # verifies formats-22.c8a1
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/answers
 row=(--max-seq-length 40 --doc-stride 9 --threads 2)
 task=(--task question-answering "${row[@]}")

@@ -4,7 +4,7 @@
 # a chosen side, tokenizers that disagree with the model, documents longer than the window. File, and row or line, are named,
 # the exit code is 4, and no output directory is made.
 # verifies formats-61.cede
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # bad PATTERN OPTIONS: training with them.
 bad() {

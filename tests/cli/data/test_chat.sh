@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Conversations: rows of every form, templates, what is learned, bad rows, and talking with a model.
 # verifies formats-16.301b
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 12; i++)); do
     echo "{\"messages\": [{\"role\": \"user\", \"content\": \"say $i\"}, {\"role\": \"assistant\", \"content\": \"it is $i\"}]}"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Training of vectors on pairs and triplets (losses and gradients: tests/golden/test_families_golden.c): the same bits by any
 # policy, a batch's loss by any micro-batch, evaluation by Spearman and recall, directories of sentence-transformers.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/embeddings
 
 mkdir "$work/base"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Data: JSON lines, prompts with completions, tokenizers, token files made once; and bad data.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"text\": \"%d bottles of %s\"}\n", i, (i * i) % 7 ? "ale" : "beer" }' \
     >"$work/docs.jsonl"

@@ -3,7 +3,7 @@
 # Distillation: what a teacher says, in a file, training from that by policies, threads, packing, resumed; files of
 # other data, other models, other rows and damaged ones.
 # verifies layers-34.5c43
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 40; i++)); do
     echo "{\"text\": \"line $i: $(printf 'ab%.0s' $(seq $((1 + i % 9)))) end\"}"

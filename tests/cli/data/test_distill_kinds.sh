@@ -4,7 +4,7 @@
 # mixtures and rows by length; another teacher, another tokenizer, another table; records and replays; that a
 # student comes nearer to its teacher.
 # verifies layers-34.5c43
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 120; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 shape=(--data "$work/text" --max-seq-length 24)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # bedplate embed: vectors of texts are those of transformers with sentence-transformers' formulas (tools/golden/embeddings.py),
 # in the order of the input; directories of sentence-transformers; what is refused.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/embeddings
 
 mkdir "$work/base"

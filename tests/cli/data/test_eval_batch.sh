@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # --per-device-eval-batch-size in training: planned to the byte, and without a trace in losses and state.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of ale" }' >"$work/text"
 awk 'BEGIN { for (i = 0; i < 40; i++) print i * 7, "ships came by, and", i, "went" }' >"$work/held"

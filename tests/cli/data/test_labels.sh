@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Texts with labels: one class, any of several, a number; from tables and from JSON lines.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d\t%s %d\n", i % 2, i % 2 ? "good film" : "bad film", i * i }' >"$work/films.tsv"
 awk -F'\t' '{ printf "{\"text\": \"%s\", \"label\": %d}\n", $2, $1 }' "$work/films.tsv" >"$work/films.jsonl"

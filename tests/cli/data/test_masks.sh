@@ -3,7 +3,7 @@
 # Masks of a text, filled by a masked language model: tokens and probabilities are those of transformers
 # (tools/golden/masks.py).
 # verifies face-31.0716
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/masks
 
 mkdir "$work/base"

@@ -3,7 +3,7 @@
 # --data-weights: shares of an epoch (tests/unit/core/run/test_mixture.c), here the files, resuming and refusals;
 # and data larger than memory: a sparse file of tokens, with memory for a quarter (`long`: a hundredth) of it.
 # verifies run-22.761f
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 30; i++)); do printf '{"text": "%d bottles of ale"}\n' "$i"; done >"$work/ale.jsonl"
 for ((i = 0; i < 90; i++)); do printf '{"text": "%d glasses of stout"}\n' "$i"; done >"$work/stout.jsonl"

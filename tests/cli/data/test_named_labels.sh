@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Classes that the data names: their number and names come from the labels where neither config.json nor
 # --num-labels says them.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 # verifies formats-59.92c8
 
 kinds=(sport "world news" art)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Data that is packed, in arrays, from a pipe; and files that are no text.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "{\"text\": \"%d bottles of %s\"}\n", i, i * i % 7 ? "ale" : "beer" }' \
     >"$work/texts.jsonl"

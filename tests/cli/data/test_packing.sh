@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Packing: several documents in a row, by every strategy; plans, resuming, what is refused.
 # verifies formats-21.af25
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 40; i++)); do
     text=$(printf 'word%.0s ' $(seq $((1 + i * 7 % 11))))

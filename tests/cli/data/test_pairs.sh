@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Pairs of texts with a label, as GLUE's tasks have them: tokens of the second text have type 1, and the longer text of
 # a pair is cut first. The logits are those of transformers (tools/golden/pairs.py).
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 # verifies run-35.b20a
 golden=tests/golden/pairs
 

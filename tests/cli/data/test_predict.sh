@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What classifiers and regressions predict: a JSON line for each row, and how often they are right.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 41; i++) printf "%d\t%s %d\n", i % 3, i % 2 ? "good film" : "bad film", i * i }' >"$work/films.tsv"
 common=(--task classification --data "$work/films.tsv" --max-seq-length 16 --threads 2)

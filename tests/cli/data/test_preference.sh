@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Preferences: rows of every form, DPO, ORPO, SimPO and KTO, the reference, resuming, evaluating, bad rows.
 # verifies formats-16.301b
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # told KEY: as json, of keys with a slash.
 told() {

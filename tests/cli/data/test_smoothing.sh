@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # --label-smoothing-factor and --class-weights: losses of an evaluation from its logits by the formula, in
 # awk; the kernels themselves are compared with PyTorch in tests/unit/device/host/rows/test_loss_golden.c.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 words=(ale beer stout)
 for ((i = 0; i < 60; i++)); do

@@ -3,7 +3,7 @@
 # Token classification: words with tags from JSON and from columns, classes and entities as transformers and seqeval
 # have them (tools/golden/tagged.py), adapters, policies, resuming.
 # verifies formats-22.c8a1
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/tagged
 task=(--task token-classification --max-seq-length 24 --threads 2)
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # How many tokens a language model guesses right: as it generates them, in the planned bytes, as what best means.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of ale" }' >"$work/text"
 printf '12 bottles of ale' >"$work/line"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # bedplate tokenize: token files in llm.c's format, the known answers of GPT-2 where its files are
 # (BP_GPT2_DIR: vocab.json, merges.txt, tinyshakespeare.txt), and tokenizers that are refused.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 small=tests/golden/tokenizers
 
 # header FILE: magic, version and count; body FILE: its ids as one line.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Shared by the tests of families of images as transformers saves them; sourced with $golden set to a directory that it
 # saved, with images.csv (six images of three classes) and eval.json.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 data=(--data "$golden/images.csv")
 
 # same_logits FILE: those of $work/said.jsonl are those of a json file of ours.

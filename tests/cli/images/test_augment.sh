@@ -3,7 +3,7 @@
 # Crops and flips of images at random: the same bits however a step is computed, none in evaluations, refused where there is
 # no image. What is done to an image: tests/unit/tools/formats/images/test_image_augment.c.
 # verifies formats-53.d3f0
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (k = 0; k < 40; k++) {
     for (i = 0; i < 64; i++) printf "%.3f,", ((i * i + 7 * k * i) % 11 - 5) / 8 + (k % 3 - 1) * (i % 8 - 4) / 3

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Convolutional nets by description: training, every policy's bits, round trips, frozen norms, bad descriptions.
 # verifies run-1.e4fa
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (k = 0; k < 60; k++) {
     for (i = 0; i < 64; i++) printf "%.3f,", ((i * i + 7 * k * i) % 11 - 5) / 8 + (k % 3 - 1) * (i % 8 - 4) / 3

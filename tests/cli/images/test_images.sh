@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Images in files: PNG and JPEG hold the pixels that Pillow reads of them, folders of classes are data; damaged ones.
 # verifies formats-51.a173
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 pictures=tests/golden/pictures
 net() { # net CHANNELS WIDTH [MORE]
     mkdir -p "$work/net"

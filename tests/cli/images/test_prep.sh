@@ -3,7 +3,7 @@
 # preprocessor_config.json: images are resized, cut and normalised to the bits that transformers' processors compute (with
 # Pillow), a run keeps the file; what is not computed is refused.
 # verifies formats-52.a562
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/prep
 if ! ls /usr/lib/*/libpng16.so.16 /lib/*/libpng16.so.16 >/dev/null 2>&1; then
     echo "skipped: PNG images need libpng16.so.16"

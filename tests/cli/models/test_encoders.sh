@@ -3,7 +3,7 @@
 # RoBERTa, XLM-R, DistilBERT, ELECTRA and ModernBERT as directories (losses and gradients: tests/golden/test_families_golden.c): what is saved is
 # read back, the same bits by any policy, heads, adapters, what is refused.
 # verifies run-1.e4fa
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 { for i in $(seq 60); do echo "the number $i and the word of it"; done; } >"$work/text.txt"
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d\tthe word %d\n", i % 2, i % 2 ? i : -i }' >"$work/rows.tsv"
 

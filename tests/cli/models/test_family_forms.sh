@@ -3,7 +3,7 @@
 # Every family of the table that takes adapters, on a base in 4 bits (NF4, and FP4 in blocks of 128): one state
 # whatever is checkpointed and however many threads there are, in as many bytes as were planned, and resumed. 19
 # families, because each has a list of nodes of its own; BP_TEST_SHORT takes four of them.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 digest=''
 families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | grep -vxE 'mlp|cnn|rnn|resnet|vit|mobilenet.*')

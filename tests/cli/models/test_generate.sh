@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Generating: sampling, several sequences, streaming, stop strings, and what ends a text.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i % 50, "green bottles, \xc3\xa9t\xc3\xa9." }' >"$work/text"
 run train --model tiny --data "$work/text" --max-seq-length 32 --per-device-train-batch-size 8 --max-steps 150 \

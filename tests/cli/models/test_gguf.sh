@@ -3,7 +3,7 @@
 # GGUF files that the gguf package has read, tensor by tensor and key by key (tools/golden/formats/readback.py): the very
 # same files come out again. With BP_GGUF_OUT=DIR the models and their files are left there instead.
 # verifies formats-7.5b71
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 to=${BP_GGUF_OUT:-$work}
 list=tests/golden/readback/sha256
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # --model FILE.gguf: a GGUF file is a model like its directory, with the tokenizer of its own keys.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 60; i++) print "the number", i, "of what is there: we have", 3 * i, "things." }' >"$work/text"
 

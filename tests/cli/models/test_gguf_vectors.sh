@@ -3,7 +3,7 @@
 # Encoders in GGUF, which gguf's own table of names and llama.cpp have read (tools/golden/formats/vectors_gguf.py): the file as a
 # model, and the directory that is imported from it, give the vectors of the model; tokenizers; what is refused.
 # verifies formats-8.e397
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 8; i++)); do
     echo "{\"anchor\": \"question $i of the licence\", \"positive\": \"answer $((i * i)) of it\"}" >>"$work/pairs.jsonl"

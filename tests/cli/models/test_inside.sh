@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A Gemma 3 beside an image model, as transformers saves it (tools/golden/inside.py): its text has transformers' loss, is
 # trained by itself and saved as a model of text.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/inside
 run eval --model "$golden/gemma3" --data "$golden/text.txt" --max-seq-length 16 --json
 awk -v a="$(json loss)" -v b="$(cat "$golden/loss")" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < 1e-10) }'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Adapters through the program: trained beside a base, used, resumed, merged into every format, and
 # refused where they belong to another base.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 data=$work/data.txt
 for ((i = 0; i < 300; i++)); do echo "line $i: the quick brown fox jumps over $((i * i % 97)) dogs"; done >"$data"

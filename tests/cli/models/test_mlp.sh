@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Chains of dense layers over rows of numbers: tables and bare floats, every task, round trips, bad input.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 # verifies formats-23.429b
 
 awk 'BEGIN { print "a,b,c,d,label"; for (i = 0; i < 120; i++) {

@@ -3,7 +3,7 @@
 # GPT-NeoX from end to end: a directory in and out, the same bits by any policy, adapters, four bits, and what is refused
 # (losses, gradients and logits: tests/golden/test_families_golden.c).
 # verifies run-1.e4fa
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 common=(--data "$work/text" --max-seq-length 16 --per-device-train-batch-size 4 --learning-rate 1e-2 --threads 1 --quiet --json)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Export and import: files byte by byte as other programs write them, round trips, and what is
 # refused.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/port
 
 same() {

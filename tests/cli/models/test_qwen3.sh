@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Qwen3 from end to end: a Hugging Face directory in and out, GGUF, adapters, four bits, and what is refused.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 common=(--data "$work/text" --max-seq-length 16 --per-device-train-batch-size 4 --learning-rate 1e-2 --threads 1 --quiet --json)

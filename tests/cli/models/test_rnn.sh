@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Recurrent language models: training under every policy, pieces of time, generation, round trips, bad input.
 # verifies run-1.e4fa
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for i in {1..400}; do printf 'the cat sat on mat %d. ' $((i % 10)); done >"$work/text.txt"
 common=(--max-seq-length 60 --per-device-train-batch-size 4 --learning-rate 1e-2 --threads 2)

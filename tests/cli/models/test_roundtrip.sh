@@ -5,7 +5,7 @@
 # package has seen (tools/golden/formats/roundtrip.py): the very same files come out again. With BP_ROUNDTRIP_OUT=DIR they are
 # left there instead.
 # verifies formats-5.1c0b
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 golden=tests/golden/roundtrip
 to=${BP_ROUNDTRIP_OUT:-$work}
 

@@ -3,7 +3,7 @@
 # --weight-dtype fp8 through the program: equal bits whatever is kept, on any threads and kernels, resumed,
 # replayed and read again from what it saved; what plans promise; what is refused.
 # verifies run-1.e4fa
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 300; i++)); do echo "line $i of ale and bread, $((i * 37 % 101)) mugs"; done >"$work/lines"
 train() { # name options..: sets digest and first

@@ -4,7 +4,7 @@
 # that has them in its arena, whatever the family, the form, the policy and the threads; the plan says
 # what moves; what cannot be is refused.
 # verifies run-24.cfbb
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 data=$work/data.txt
 for ((i = 0; i < 300; i++)); do echo "line $i: the quick brown fox jumps over $((i * i % 97)) dogs"; done >"$data"

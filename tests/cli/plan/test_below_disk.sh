@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A second tier on disks with faults: a file system that does not go past the page cache, one that is full, a medium that
 # fails while the run is on, a file of another plan. And what a step really moves is what the plan says.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 case $BUILD in
 *sanitize* | *tsan* | *aarch64*)

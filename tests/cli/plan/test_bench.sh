@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What `bench optim` measures: the bytes that each rule moves, in every form of state and master, and
 # that what it prints in words is what it prints as JSON.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # moves BYTES OPTIONS: one update of 65,536 elements moves so many bytes: what is written is read, too,
 # but for weights that a master makes an output; the gradient is read.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # plan --emit-c: trainers in C end with the digest that `bedplate train` has over the same data; what
 # they cannot do is refused. tests/variants/boards.sh runs them on microcontrollers.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 kit=$work/kit
 make -s install-library PREFIX="$kit" DESTDIR= >/dev/null 2>&1

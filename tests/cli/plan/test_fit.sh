@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Checkpoint policies and the fit through the program: spelling, choices that fit, bits that stay,
 # shapes that a resumed run keeps, and what is said when nothing fits.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # Spelling: the option, what was found, what would be right.
 bad_policy() {

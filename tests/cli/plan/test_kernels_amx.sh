@@ -3,7 +3,7 @@
 # The form with AMX: its bits do not depend on threads or checkpointing, are not the other forms', and a run
 # goes on with the arithmetic that it began with. Where the processor lacks it, it is refused by name.
 # verifies device-4.66f5
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 head -qc 60000 README.md docs/*.md >"$work/text"
 
 # train DIRECTORY OPTIONS: $digest is that of its state.

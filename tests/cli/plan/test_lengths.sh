@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Texts of many lengths: programs for shorter ones give the bits of the padded run, in its arena.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { srand(3); for (i = 0; i < 120; i++) { n = int(3 + rand() * rand() * rand() * 60); t = i % 2 ? "good" : "bad"
     for (k = length(t); k < n; k++) t = t substr("abcde ", 1 + (i * 7 + k * k) % 6, 1)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # --neftune-noise-alpha: the same bits however a step is computed, none in evaluations, of the size that
 # the formula has, and refused where there is no embedding. The noise itself: tests/unit/device/host/rows/test_embedding.c.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 80; i++)); do printf '%d bottles of beer on wall %d\n' "$i" $((i * i)); done >"$work/text"
 common=(train --model tiny --data "$work/text" --max-seq-length 16 --max-steps 10 --learning-rate 3e-3 --quiet --json

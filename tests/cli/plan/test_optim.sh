@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Update rules and forms of gradient release through the program: the rules' own numbers, what the plan
 # says of a form, what is refused, and that runs resume bit for bit.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 data=$work/data.txt
 for ((i = 0; i < 400; i++)); do echo "line $i: the quick brown fox jumps over $((i * i % 97)) dogs"; done >"$data"

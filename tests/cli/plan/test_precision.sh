@@ -3,7 +3,7 @@
 # Working types, masters, 8-bit state, freezing and released gradients through the program: what
 # contradicts itself, the bytes that the plan promises, and that training keeps its promises.
 # verifies compile-1.aa19
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # What contradicts itself is refused with what would be right.
 expect 2 '^bedplate: --bf16: there is one working type \(found "--bf16 --fp16"' plan --model tiny --bf16 --fp16

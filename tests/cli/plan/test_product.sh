@@ -3,7 +3,7 @@
 # --product-dtype fp8 through the program: on a simulated Hopper equal bits whatever is kept and where it is
 # resumed, near the losses of bf16; what plans say of it; named wherever it is not there, before the first step.
 # verifies device-34.3394
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm PTXVM_DEVICE=sm_90
 [[ -e $LD_LIBRARY_PATH/libcuda.so.1 ]] || { echo "no $LD_LIBRARY_PATH/libcuda.so.1"; exit 1; }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Quantised bases through the program: planned, trained on by adapters, resumed, merged, written in
 # bitsandbytes' form and read again, and refused where they cannot be.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 data=$work/data.txt
 for ((i = 0; i < 300; i++)); do echo "line $i: the quick brown fox jumps over $((i * i % 97)) dogs"; done >"$data"

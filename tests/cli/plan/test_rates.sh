@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Schedules and their numbers, as options; their values are tested against transformers' in
 # tests/unit/optim/test_rate_golden.c.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 60; i++) print i, "bottles of ale" }' >"$work/text"
 train=(train --model tiny --data "$work/text" --max-seq-length 8 --per-device-train-batch-size 1 --threads 1

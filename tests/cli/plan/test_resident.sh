@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What a plan says is what the process takes: arena and host bytes together are never below VmHWM, and
 # at most 2 % above it (from Linux 5.14 on). BP_TEST_LONG=1 adds a run of 2 GB.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 case $BUILD in
 *sanitize* | *tsan*)

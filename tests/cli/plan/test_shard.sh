@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Plans of all ranks: their bytes, what each owns, what a step sends; and what is refused.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 shapes=(--gradient-accumulation-steps 64 --per-device-train-batch-size 1 --max-seq-length 64)
 

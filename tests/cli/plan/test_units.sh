@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What plan --unit prints, run as its reader would run it: with its words, its limits and its folders.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/some text"
 plan=(plan --model tiny --data "$work/some text" --output-dir "$work/a run" --max-seq-length 16 --threads 1)

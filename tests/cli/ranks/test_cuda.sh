@@ -3,7 +3,7 @@
 # The program on a GPU, which here is the instrument of tools/ptxvm: what it says of the memory outside
 # the arena and of devices, and how it fails.
 # verifies face-11.5c57
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm
 [[ -e $LD_LIBRARY_PATH/libcuda.so.1 ]] || { echo "no $LD_LIBRARY_PATH/libcuda.so.1"; exit 1; }
 

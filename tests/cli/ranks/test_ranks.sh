@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Any number of ranks that divides the lanes gives the same state, losses and snapshots: over
 # families, precision, policies, gradient release, adapters; what cannot be shared is refused.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 awk 'BEGIN { for (i = 0; i < 90; i++) print i % 5 ".5,0." i % 7 ",1." i % 3 ",0.2," i % 3 }' >"$work/rows.csv"

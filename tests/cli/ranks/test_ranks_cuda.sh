@@ -5,7 +5,7 @@
 # which here is a stand-in, strict and without mercy for communicators that are left; each rank takes
 # the GPU of its number on the host, and two on one GPU are refused.
 # verifies ranks-3.d7df
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm PTXVM_DEVICES=4
 [[ -e $LD_LIBRARY_PATH/libcuda.so.1 ]] || { echo "no $LD_LIBRARY_PATH/libcuda.so.1"; exit 1; }

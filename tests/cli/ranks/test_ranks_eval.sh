@@ -3,7 +3,7 @@
 # Ranks share evaluations out: the numbers, the record and the best snapshot are those of one rank, for tasks whose metrics
 # are made of every row's logits, and for losses over pairs.
 # verifies ranks-1.77ab
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 48; i++) printf "{\"prompt\": \"say %d\", \"chosen\": \" yes %d\", \"rejected\": \" no %d\"}\n",
     i, i * i % 7, i % 3 }' >"$work/preferred.jsonl"

@@ -3,7 +3,7 @@
 # Steps that are judged (--replay-every, --on-spike) with lanes and on several ranks: the decisions, the
 # losses and the state of one rank, said once.
 # verifies ranks-1.77ab
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 python3 - "$work/text" <<'P'
 import random, sys

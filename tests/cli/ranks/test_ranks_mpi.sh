@@ -4,7 +4,7 @@
 # message and the right exit code for what goes wrong; a rank that is killed or stopped ends all, and
 # the same command line goes on; signals act on all ranks after the same step. A launcher that is not
 # installed is skipped by name. BP_TEST_KILLS=200: so many rounds of kills, where `make test` has 10.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"

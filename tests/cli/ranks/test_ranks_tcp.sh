@@ -3,7 +3,7 @@
 # Ranks that no MPI joins: processes that were told where rank 0 is, as torchrun tells them, on the
 # host and on GPUs (of tools/ptxvm, joined by a stand-in for NCCL). The files of one process, and one
 # message with the right exit code for what goes wrong. BP_TORCHRUN=FILE: torchrun itself, too.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 cat >"$work/config.json" <<'END'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Training with shared state: every form on every number of ranks gives the digest, the losses and
 # the files of one rank, byte for byte, and a run goes on with another form and number of ranks.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 forms="optimizer gradients parameters"

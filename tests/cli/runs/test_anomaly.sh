@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Spikes in real data: what each policy does about them, in the record, over resumes and in replays; and
 # steps that are computed twice.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 python3 - "$work/text" <<'P'
 import random, sys

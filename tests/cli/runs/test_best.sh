@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The best model of a run, and ending when evaluations no longer get better.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 120; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 # Held-out text of another kind: learning the first by heart makes it worse before long.

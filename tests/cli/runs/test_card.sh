@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The model card of a run: what its record says, in CycloneDX's form, and nothing where the record does not hold.
 # verifies record-11.0ab5
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 train=(train --model tiny --data "$work/text" --max-seq-length 32 --threads 1 --quiet --json --max-steps 4)

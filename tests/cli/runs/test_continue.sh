@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A new run with the state of an old one (--continue-from), and a strict resume from a snapshot that is
 # named (--resume-from-checkpoint).
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # Every window of this text is the same, so that the order of the data makes no difference: a run
 # that is continued has to come to the bits of one that was never divided.

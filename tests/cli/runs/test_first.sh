@@ -4,7 +4,7 @@
 # trained, judged, asked (decoders write; encoders fill masks, and say what these directories lack for it), merged;
 # the merged model judges as the model with its adapters does. 14 s of processor, for 19 families; BP_TEST_SHORT takes
 # four of them.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 mapfile -t lines < <(sed -n '/^## A first fine-tune/,/^## What/s/^    bedplate //p' README.md)
 [[ ${#lines[@]} -eq 5 ]]

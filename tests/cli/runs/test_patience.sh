@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Saves that fail half way are postponed, with one rank and with a state that ranks share out; a file that grows
 # too large and a reader that is gone send signals that end no run.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 train=(train --model tiny --data "$work/text" --max-seq-length 16 --per-device-train-batch-size 1 --gradient-accumulation-steps 2

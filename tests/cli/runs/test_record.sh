@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The record of a run: the same bytes however the run was interrupted, verified by two programs that
 # share no code, every changed field found, and signed as people sign.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 600; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 train=(train --model tiny --data "$work/text" --validation-split 0.1 --max-seq-length 32 --max-steps 30

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Steps of a recorded run once more: on other threads, kernels and policies the same lines; of a record
 # that tells something else the first difference, by step and tensor.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 600; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 train=(train --model tiny --data "$work/text" --validation-split 0.1 --max-seq-length 32 --max-steps 12

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A run goes on with the model it began with: every field of every family's config.json that is
 # changed before --resume is refused by its key, and snapshots of earlier versions go on.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 60; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 awk 'BEGIN { for (i = 0; i < 40; i++) print i % 5 ".5,0." i % 7 ",1." i % 3 ",0.2," i % 3 }' >"$work/rows.csv"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Steps with known answers, and the run that begins with them.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # verifies doubt-1.8739
 expect 0 '"case": "gpt2 fp32", "kernels": "portable", "threads": 5, "state_digest": "[0-9a-f]{16}", "right": true' selftest --json

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What signals and limits leave behind: reports, metrics and logs by their content, snapshots that are kept, and
 # how long a stop takes where storage is slow.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 common=(train --model tiny --data "$work/text" --max-seq-length 16 --per-device-train-batch-size 2

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A run from beginning to end: log, snapshots, stopping, resuming, the trained model.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 # Text with some order in it, the same on every machine.
 awk 'BEGIN { for (i = 0; i < 700; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Runs that nobody looks after: signals, limits, one command line for a restart loop, full disks.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 common=(train --model tiny --data "$work/text" --max-seq-length 16 --per-device-train-batch-size 2

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Before cmocka, whose `fail` is a macro; tests/support has a function of the name, too. */
+/* Before cmocka, whose `fail` is a macro; tests/fixtures has a function of the name, too. */
 #define ranks_compare tool_ranks_compare
 #include "tools/bedplate/ranks/ranks.c"
 #include "tools/bedplate/ranks/ranks_memory.c"
