@@ -62,13 +62,14 @@ def check_run(line):
     digits(line["source"], 64)
     if "plan" in line:  # of several lanes it hangs on the number of ranks
         digits(line["plan"], 16)
-    if line["run"] != 1:
+    if line["run"] not in (1, 2):
         raise Wrong("a format that is not known")
 
 
 def check_step(line):
     digits(line["batch"], 64)
-    for key in ("loss", "norm", "rate", "scale"):
+    # Lines of programs before 0.2 have "norm" and "rate".
+    for key in ("loss", "norm" if "norm" in line else "grad_norm", "rate" if "rate" in line else "lr", "scale"):
         real(line, key)
     if line["outcome"] not in ("applied", "empty", "nonfinite", "skipped-overflow",
                                "skipped-anomaly", "rolled-back", "clipped"):

@@ -50,6 +50,44 @@ check $? "none of these made the output directory"
 printf '{"text": "a", "label": [0, 2]}\n{"text": "b", "label": []}\n{"text": "c", "label": 1}\n' >"$work/any.jsonl"
 expect 0 '"steps": 3' train "${common[@]}" --task multi-label-classification --num-labels 3 --data "$work/any.jsonl" \
     --output-dir "$work/d" --max-steps 3 --json
+# Multi-hot labels, as transformers' multi_label_classification has them, are the classes that they mean.
+# verifies formats-70.8053
+some=(--task multi-label-classification --num-labels 3 --max-steps 3 --json)
+printf '{"text": "a", "label": [0, 2]}\n{"text": "b", "label": []}\n{"text": "c", "label": [1]}\n' >"$work/list.jsonl"
+printf '{"text": "a", "label": [1, 0, 1]}\n{"text": "b", "label": [0, 0, 0]}\n{"text": "c", "label": [0, 1, 0]}\n' >"$work/hot.jsonl"
+sed 's/\([01]\)\([],]\)/\1.0\2/g' "$work/hot.jsonl" >"$work/floats.jsonl"
+sed 's/\[0/[false/; s/, 0/, false/g; s/\[1/[true/; s/, 1/, true/g' "$work/hot.jsonl" >"$work/truths.jsonl"
+printf 'text,label\na,1 0 1\nb,0 0 0\nc,0 1 0\n' >"$work/hot.csv"
+run train "${common[@]}" "${some[@]}" --data "$work/list.jsonl" --output-dir "$work/list"
+digest=$(json state_digest)
+for file in hot.jsonl floats.jsonl truths.jsonl hot.csv; do
+    run train "${common[@]}" "${some[@]}" --data "$work/$file" --output-dir "$work/hot-$file"
+    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+    check $? "$file: the classes that hold" "$out$err"
+done
+run eval --model "$work/hot-hot.csv" --data "$work/hot.jsonl" --predictions "$work/hot.out" --max-seq-length 16
+[[ $(grep -o '"label": [^]]*]' "$work/hot.out" | tr -d '\n') == \
+    '"label": ["LABEL_0", "LABEL_2"]"label": []"label": ["LABEL_1"]' ]]
+check $? "and their targets" "$(<"$work/hot.out")"
+printf '{"text": "a", "label": [0, 1]}\n' >"$work/both.jsonl"
+expect 4 'both.jsonl: line 1: the label could be multi-hot or a list of classes: --label-form' train "${common[@]}" "${some[@]}" \
+    --num-labels 2 --data "$work/both.jsonl" --output-dir "$work/x"
+for form in multi-hot classes; do
+    expect 0 '"steps": 3' train "${common[@]}" "${some[@]}" --num-labels 2 --data "$work/both.jsonl" --label-form $form \
+        --output-dir "$work/both-$form"
+    run eval --model "$work/both-$form" --data "$work/both.jsonl" --label-form $form --predictions "$work/$form.out" --max-seq-length 16
+done
+grep -q '"label": \["LABEL_1"\]' "$work/multi-hot.out" && grep -q '"label": \["LABEL_0", "LABEL_1"\]' "$work/classes.out"
+check $? "as it is said" "$(cat "$work"/*.out)"
+
+# Numbers as pandas writes them.
+sed 's/^\([01]\)/\1.0/' "$work/films.tsv" >"$work/pandas.tsv"
+run train "${common[@]}" --data "$work/films.tsv" --output-dir "$work/plain" --max-steps 3 --json
+digest=$(json state_digest)
+run train "${common[@]}" --data "$work/pandas.tsv" --output-dir "$work/pandas" --max-steps 3 --json
+[[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+check $? "1.0 is class 1" "$out$err"
+
 printf '0.5\tlukewarm\n-1.25\tcold\n' >"$work/warm.tsv"
 expect 0 '"steps": 3' train "${common[@]}" --task regression --data "$work/warm.tsv" --output-dir "$work/e" --max-steps 3 --json
 

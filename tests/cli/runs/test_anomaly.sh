@@ -22,7 +22,7 @@ plain=$(json state_digest)
 expect 0 'an anomaly of kind loss .*: told only' "${train[@]}" --output-dir "$work/warn" --on-spike warn
 [[ $(json state_digest) == "$plain" && $(grep -c '"event":"anomaly"' "$work/warn/events.jsonl") -gt 5 ]]
 check $? "warn tells and changes no bit" "$err"
-expect 0 'kind norm .*: clip' "${train[@]}" --output-dir "$work/clip" --on-spike clip
+expect 0 'kind grad_norm .*: clip' "${train[@]}" --output-dir "$work/clip" --on-spike clip
 [[ $(outcomes clip clipped) -ge 1 && $(json state_digest) != "$plain" ]]
 check $? "clip clips" "$(json state_digest)"
 # verifies doubt-5.69bf

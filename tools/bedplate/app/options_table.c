@@ -46,6 +46,19 @@ static const option table[] = {
     {"data-format", OPTION_CHOICE, READS_TEXTS | VERB_TOKENIZE, AT(data_format), 0, 0, "auto",
      "auto|text|jsonl|json|tsv|csv|f32|npy|cifar10|idx|imagefolder|llmc|nanogpt|bytes", false,
      "auto: by magic, then by ending; bytes: text, whatever bytes it holds"},
+    {"text-column", OPTION_TEXT, READS_VECTORS | VERB_REPLAY, AT(text_column), 0, 0, NULL, "NAME",
+     true,
+     "the column, or field of JSON lines, that is the text, where it has none of the usual names; "
+     "with --no-header its number, from 1 on"},
+    {"label-column", OPTION_TEXT, READS_VECTORS | VERB_REPLAY, AT(label_column), 0, 0, NULL, "NAME",
+     true, "the same for the label"},
+    {"no-header", OPTION_FLAG, READS_VECTORS | VERB_REPLAY, AT(no_header), 0, 0, "false", NULL,
+     true,
+     "the first row of a table holds data: label and text, unless the columns are given by number"},
+    {"label-form", OPTION_CHOICE, READS | VERB_REPLAY, AT(label_form), 0, 0, "auto",
+     "auto|multi-hot|classes", true,
+     "multi-label-classification: what a list of labels is, a 0 or 1 for each class or the classes "
+     "that hold; auto: what it can only be"},
     {"chat-template", OPTION_TEXT, READS | VERB_DISTILL | VERB_GENERATE | VERB_REPLAY,
      AT(chat_template), 0, 0, NULL, "NAME|FILE", true,
      "how conversations (JSON lines with `messages`, `conversations` or `instruction`) become "
@@ -228,9 +241,10 @@ static const option table[] = {
      "LoRA+: adapters' B, magnitudes and biases learn at this many times the rate of A (16 is "
      "usual)"},
     {"adapter", OPTION_TEXT, PLANS | VERB_EXPORT | VERB_REPLAY, AT(adapter), 0, 0, NULL, "DIR",
-     false, "adapters to use, or to go on training, in PEFT's form"},
+     false, "adapters in PEFT's form, to use, to go on training, or to merge"},
     {"load-in-4bit", OPTION_FLAG, PLANS | VERB_EXPORT, AT(load_in_4bit), 0, 0, "false", NULL, true,
-     "the blocks' dense layers in 4 bits, frozen: trained by adapters (--lora-r)"},
+     "the blocks' dense layers in 4 bits; plan, train, eval, embed, generate, bench, distill: they "
+     "are frozen and trained by adapters (--lora-r)"},
     {"load-in-8bit", OPTION_FLAG, PLANS | VERB_EXPORT, AT(load_in_8bit), 0, 0, "false", NULL, true,
      "the same in 8 bits with one scale per row (LLM.int8)"},
     {"bnb-4bit-use-double-quant", OPTION_CHOICE, PLANS | VERB_EXPORT, AT(double_quant), 0, 0,
@@ -595,7 +609,8 @@ static const option table[] = {
      "Q6_K, which become floats) or an llm.c "
      "model file"},
     {"to", OPTION_TEXT, PORTS | VERB_REPLAY, AT(to), 0, 0, NULL, "DIR|FILE|STEP", false,
-     "replay: up to this step; else the directory, or the file NAME.gguf or NAME.bin, to write"},
+     "replay: up to this step; import: the directory to write; export: the directory, or the file "
+     "NAME.gguf or NAME.bin, to write"},
     {"format", OPTION_CHOICE, VERB_EXPORT, AT(format), 0, 0, "auto", "auto|hf|gguf|llmc", false,
      "what to write; auto: of NAME.gguf gguf, of NAME.bin llmc, else a Hugging Face directory"},
     {"card", OPTION_TEXT, VERB_EXPORT, AT(card), 0, 0, NULL, "FILE", false,

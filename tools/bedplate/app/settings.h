@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 228
+#define SETTINGS_OPTIONS_MAX 232
 
 typedef struct path_list {
     uint32_t count;
@@ -45,6 +45,10 @@ typedef struct settings {
     path_list eval_data;
     double validation_split;
     const char *data_format;
+    const char *text_column; /* names of columns; NULL: the usual ones */
+    const char *label_column;
+    bool no_header;
+    const char *label_form;    /* auto|multi-hot|classes */
     const char *chat_template; /* NULL: the model's own */
     const char *loss_on;
     const char *chat_date;

@@ -7,6 +7,7 @@
 
 #include "core/base/json.h"
 #include "core/base/digest.h"
+#include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/record/record.h"
 
 #define CHAIN_MEMBER ((size_t)9)                         /* ,"chain": */
@@ -232,6 +233,9 @@ bp_status record_walk_next(record_walk *walk, bool *more, bp_error *error)
                             "one was changed, or one is missing; line",
                             error);
     }
+    const size_t chained = walk->length - walk->covered;
+    BP_TRY(old_names_line(&walk->line, &walk->room, &walk->length));
+    walk->covered = walk->length - chained;
     if (!record_json(walk->line, walk->length, NULL, NULL, 0) || !record_find_kind(walk)) {
         return record_wrong(walk, "the line is none of a record; line", error);
     }

@@ -21,7 +21,7 @@ typedef enum record_kind {
 typedef struct record_walk {
     FILE *file;
     const char *path;
-    char *line; /* the line without its newline; grows */
+    char *line; /* without its newline, its members by today's names; grows */
     size_t room;
     size_t length;
     size_t covered;  /* bytes of it that the chain is about */

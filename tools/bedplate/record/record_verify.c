@@ -10,6 +10,7 @@
 #include "core/run/snapshot/snapshot_private.h"
 #include "tools/bedplate/runs/checkpoint_below.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
+#include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/record/record.h"
 #include "tools/bedplate/record/record_read.h"
 
@@ -62,7 +63,7 @@ static bp_status witness_read(record_check *check, witness *w)
         return BP_OK;
     }
     BP_TRY(status);
-    BP_TRY(bp_snapshot_read_keys(check->place, path, &keys));
+    BP_TRY(old_names_read_keys(check->place, path, &keys));
     w->digest = found.digest;
     (void)checkpoint_below_digest(keys, &w->digest); /* of all, where a part is elsewhere */
     const char *verified = bp_pairs_find(keys, CHECKPOINT_CHECKED_KEY);

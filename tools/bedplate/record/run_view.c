@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/record/old_names.h"
 
 /* Behind "key": in the line; a quote in a text is escaped, so the first match is the member. */
 static const char *view_find(const char *line, const char *key)
@@ -150,10 +151,10 @@ static void view_record_line(run_view *v, const char *line)
         (void)view_number(line, "loss", &value);
         view_add(&v->curves[VIEW_LOSS], step, value);
         value = (double)NAN;
-        (void)view_number(line, "norm", &value);
+        (void)view_number(line, "grad_norm", &value);
         view_add(&v->curves[VIEW_NORM], step, value);
         value = (double)NAN;
-        (void)view_number(line, "rate", &value);
+        (void)view_number(line, "lr", &value);
         view_add(&v->curves[VIEW_RATE], step, value);
         const bool told = view_text(line, "outcome", word, sizeof word);
         v->applied += told && strcmp(word, "applied") == 0 ? 1 : 0;
@@ -207,7 +208,9 @@ static void view_count_event(run_view *v, const view_event *e, const char *line)
     const char *kind = e->kind;
     double value = 0;
     if (strcmp(kind, "start") == 0 || strcmp(kind, "resume") == 0) {
-        v->resumes += kind[0] == 'r' ? 1 : 0;
+        /* a run that has ended and is started once more does not go on */
+        const bool ended = view_number(line, "total_steps", &value) && (double)e->step >= value;
+        v->resumes += kind[0] == 'r' && !ended ? 1 : 0;
         v->replays_before = v->replays;
         v->code = -1;
         snprintf(v->start, sizeof v->start, "%.*s", (int)strcspn(line, "\n"), line);
@@ -276,7 +279,9 @@ static bool view_file(run_view *v, const char *name, void (*each)(run_view *v, c
         return false;
     }
     while ((length = getline(&line, &room, file)) > 0) {
-        if (line[length - 1] == '\n' && line[0] == '{') {
+        size_t bytes = (size_t)length;
+        if (line[length - 1] == '\n' && line[0] == '{' &&
+            old_names_line(&line, &room, &bytes) == BP_OK) {
             each(v, line);
         }
     }

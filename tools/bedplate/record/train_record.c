@@ -16,7 +16,7 @@
 #include "tools/bedplate/record/record_read.h"
 #include "tools/bedplate/ranks/ranks.h"
 
-#define RECORD_FORMAT 1
+#define RECORD_FORMAT 2
 
 static const char where[] = "record";
 
@@ -136,7 +136,7 @@ void train_record_processor(char *text, size_t room)
 }
 
 /* Where the run takes place, and by what it was asked. */
-static void event_start(checkpoint *c)
+static void event_start(checkpoint *c, uint64_t total)
 {
     session *s = c->s;
     const settings *set = s->set;
@@ -152,6 +152,7 @@ static void event_start(checkpoint *c)
         line_text(line, "machine", host.machine);
     }
     line_count(line, "pid", (uint64_t)getpid());
+    line_count(line, "total_steps", total);
     train_record_processor(text, sizeof text);
     line_text(line, "processor", text);
     line_text(line, "device", s->spec.device->name);
@@ -305,7 +306,7 @@ bp_status train_record_begin(checkpoint *c, const train_record_facts *facts)
     bp_status status = c->found ? record_resume(c, facts) : record_start(c, facts);
     BP_TRY(status);
     events_open(&c->log, c->s->set->output_dir);
-    event_start(c);
+    event_start(c, facts->total);
     return BP_OK;
 }
 
@@ -345,8 +346,8 @@ void train_record_put_step(json_line *line, const bp_runtime *runtime, const bp_
     record_put_batch(line, &runtime->group);
     line_count(line, "valid", outcome->valid);
     line_exact(line, "loss", outcome->loss);
-    line_exact(line, "norm", outcome->norm);
-    line_exact(line, "rate", outcome->rate);
+    line_exact(line, "grad_norm", outcome->norm);
+    line_exact(line, "lr", outcome->rate);
     line_exact(line, "scale", outcome->scale);
     line_text(line, "outcome", word);
 }

@@ -69,7 +69,7 @@ static const char *anomaly_kind(const anomaly *a, const bp_outcome *seen, double
     if (seen->loss > anomaly_limit(&a->loss, a->threshold)) {
         return "loss";
     }
-    return seen->norm > *norm_limit ? "norm" : NULL;
+    return seen->norm > *norm_limit ? "grad_norm" : NULL;
 }
 
 static void anomaly_tell(anomaly *a, const bp_outcome *seen, const char *kind, bp_judgement done)
@@ -82,12 +82,12 @@ static void anomaly_tell(anomaly *a, const bp_outcome *seen, const char *kind, b
     json_line *line = events_begin(a->log, "anomaly", seen->step);
     line_text(line, "kind", kind);
     line_real(line, "loss", seen->loss);
-    line_real(line, "norm", seen->norm);
+    line_real(line, "grad_norm", seen->norm);
     line_real(line, "loss_limit", anomaly_limit(&a->loss, a->threshold));
-    line_real(line, "norm_limit", anomaly_limit(&a->norm, a->threshold));
+    line_real(line, "grad_norm_limit", anomaly_limit(&a->norm, a->threshold));
     line_text(line, "action", words[done]);
     events_end(a->log);
-    fprintf(stderr, "bedplate: step %llu: an anomaly of kind %s (loss %.6g, norm %.6g): %s\n",
+    fprintf(stderr, "bedplate: step %llu: an anomaly of kind %s (loss %.6g, grad_norm %.6g): %s\n",
             (unsigned long long)seen->step, kind, seen->loss, seen->norm,
             done == BP_JUDGE_APPLY ? "told only" : words[done]);
 }

@@ -14,6 +14,7 @@
 #include "tools/bedplate/runs/checkpoint_ranks.h"
 #include "tools/bedplate/sources/data_conversations.h"
 #include "tools/bedplate/runs/integrity.h"
+#include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/runs/progress.h"
@@ -24,7 +25,6 @@
 #include "tools/formats/hf/hf_config_copy.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/hf/hf_weights.h"
-#include "tools/formats/files/replace.h"
 #include "tools/formats/files/stream_file.h"
 
 #define STAGING_BYTES ((size_t)256 << 10)
@@ -227,7 +227,7 @@ static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
         BP_TRY(checkpoint_find_newest(place, &c->newest, &c->found));
     }
     if (c->found) {
-        BP_TRY(bp_snapshot_read_keys(place, c->newest.path, &saved));
+        BP_TRY(old_names_read_keys(place, c->newest.path, &saved));
         BP_TRY(checkpoint_below_find(c->s, saved, c->newest.step));
         recall_shapes(c->s, saved);
     }
@@ -281,7 +281,7 @@ static bp_status checkpoint_resume(checkpoint *c)
 {
     bp_pairs saved;
     session *s = c->s;
-    BP_TRY(bp_snapshot_read_keys(&c->place, c->newest.path, &saved));
+    BP_TRY(old_names_read_keys(&c->place, c->newest.path, &saved));
     size_t differences = checkpoint_keys_compare(c, saved);
     if (bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL) {
         BP_TRY(compare_files(c, c->newest.path, "--resume", &differences));
@@ -329,7 +329,7 @@ static bp_status checkpoint_continue(checkpoint *c)
     bp_pairs saved;
     bp_snapshot_found from;
     BP_TRY(checkpoint_find_at(&c->place, s->set->continue_from, "--continue-from", &from));
-    BP_TRY(bp_snapshot_read_keys(&c->place, from.path, &saved));
+    BP_TRY(old_names_read_keys(&c->place, from.path, &saved));
     size_t differences = checkpoint_keys_compare_state(c, saved);
     if (bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL) {
         BP_TRY(compare_files(c, from.path, "--continue-from", &differences));

@@ -153,7 +153,7 @@ bp_status data_conversations_are(data_files *files, session *s, bool *are)
                                   files->data.source.name);
     }
     if (files->data.format != BP_DATA_JSONL ||
-        data_labels(&s->spec.config) != BP_LABELS_NEXT_TOKEN) {
+        bp_feed_labels(s->spec.config.task) != BP_LABELS_NEXT_TOKEN) {
         return BP_OK;
     }
     return look_at_first(files, s, false, are);
@@ -218,6 +218,10 @@ bp_status data_conversations_open(data_set *set, data_files *files, session *s, 
 {
     bp_data_chat work;
     memory_block memory;
+    if (s->set->text_column != NULL) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the option says nothing about conversations", "--text-column");
+    }
     BP_TRY(data_token_path(set, s, files->path, name));
     BP_TRY(session_open_coder(s));
     if (s->coder.kind == CODER_TOKENIZER) {

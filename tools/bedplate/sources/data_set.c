@@ -14,6 +14,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/sources/data_answered.h"
 #include "tools/bedplate/sources/data_conversations.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_stored.h"
 #include "tools/bedplate/sources/data_tagged.h"
 #include "tools/bedplate/sources/data_tokenised.h"
@@ -63,7 +64,7 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     if (there && !S_ISREG(about.st_mode)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "data is read from files, and this is none (a directory's files: "
-                            "DIR/*)",
+                            "DIR/*; images in a folder for each class: --data-format imagefolder)",
                             argument);
     }
     if (s->store->exists(s->store, argument, &exists) == BP_OK && exists) {
@@ -109,7 +110,7 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .batch = spec->batch,
                      .group = spec->batch,
                      .vocabulary = spec->config.vocabulary,
-                     .kind = data_labels(&spec->config),
+                     .kind = bp_feed_labels(spec->config.task),
                      .classes = spec->config.classes,
                      .class_weights = spec->class_weights,
                      .pairs = spec->preference.kind != BP_PREFERENCE_NONE,
@@ -141,7 +142,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     if (bare && data_learns_rows(&s->spec.config)) {
         return data_lacks_labels(files, s);
     }
-    const bool texts = data_labels(&s->spec.config) == BP_LABELS_TEXTS;
+    const bool texts = bp_feed_labels(s->spec.config.task) == BP_LABELS_TEXTS;
     if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || is_rows(format))) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "vectors are made of texts: a text a line, JSON lines or a table",
@@ -206,6 +207,8 @@ static bp_status open_files(data_set *set, data_files *files, session *s, const 
     if (data_rows(&s->spec) != BP_CHAT_ROWS && files->data.format != BP_DATA_TOKENS) {
         BP_TRY(data_conversations_are(files, s, &are));
     }
+    BP_TRY(data_reading_check(s, files));
+    BP_TRY(data_reading_ignored(s, files));
     return open_source(set, files, s, name);
 }
 
@@ -328,10 +331,22 @@ static bp_status open_parts(data_set *set, session *s, double share)
         return split(set, s, share);
     }
     if (s->set->eval_data.count > 0) {
+        set->held.judged = true;
         BP_TRY(open_files(set, &set->held, s, &s->set->eval_data, "eval.tokens"));
         set->eval = set->held.source;
     }
     return BP_OK;
+}
+
+/* Each part that is learned or evaluated has targets. What is packed is looked at when it is. */
+static bp_status check_targets(data_set *set, session *s)
+{
+    const uint32_t mixed = set->mixture.count;
+    for (uint32_t i = 0; i < mixed; i++) {
+        BP_TRY(data_check_targets(s, set->mixed[i]));
+    }
+    BP_TRY(mixed == 0 && !s->set->packing ? data_check_targets(s, set->train) : BP_OK);
+    return set->eval != NULL ? data_check_targets(s, set->eval) : BP_OK;
 }
 
 /* Of data that is refused nothing stays in a directory that was made for it. */
@@ -361,11 +376,20 @@ bp_status data_set_open(data_set *set, session *s)
                             "give either --eval-data or --validation-split", "--validation-split");
     }
     bp_status status = open_parts(set, s, share);
+    status = status == BP_OK ? check_targets(set, s) : status;
     coder_close(&s->coder);
     if (status != BP_OK && set->made) {
         data_set_forget(s);
     }
     return status;
+}
+
+bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets)
+{
+    return targets > 0 ? BP_OK
+                       : bp_error_set(&s->error, BP_ERR_DATA, where,
+                                      "the evaluation has no targets: nothing can be said of it",
+                                      source->name);
 }
 
 void data_files_close(data_files *files)

@@ -8,7 +8,6 @@
 #include "tools/bedplate/session/session.h"
 #include "tools/formats/data/data.h"
 #include "tools/formats/data/data_tokens.h"
-#include "tools/formats/files/joined.h"
 #include "tools/formats/files/split.h"
 
 /* One list of files, opened. Must not move. */
@@ -20,6 +19,7 @@ typedef struct data_files {
     bp_data_file rows[SETTINGS_PATHS_MAX];
     glob_t patterns; /* owns the names that patterns expanded to */
     bool expanded;
+    bool judged; /* what evaluations read: it is never packed */
 } data_files;
 
 /* What a run learns from and what it is tested on. Must not move. */
@@ -55,6 +55,9 @@ void data_set_close(data_set *set);
 /* A feed over one of the parts, in file order and by single micro-batches: shapes, labels, classes
  * and padding are those of the spec. Not initialised yet. */
 bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part);
+
+/* BP_ERR_DATA: an evaluation of the source had no targets, so that there is no loss. */
+bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets) BP_MUST_CHECK;
 
 /* --data-weights: the feed of set->train, initialised, gets the order of the mixture. */
 bp_status data_set_mix(data_set *set, session *s, bp_feed *feed) BP_MUST_CHECK;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/formats/text/byte_tokenizer.h"
 
@@ -37,6 +38,7 @@ static bp_status begin(data_files *files, session *s, bp_tags *work, memory_bloc
                       .path = files->path,
                       .encoder = bytes ? NULL : &s->coder.encoder,
                       .vocabulary = bytes ? BP_BYTE_VOCABULARY : s->coder.need.tokens,
+                      .reading = data_reading(s->set),
                       .all = s->set->label_all_tokens,
                       .may_lack = s->set->predictions != NULL,
                       .scratch = scratch->address,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/session/image_choice.h"
 #include "tools/bedplate/sources/pictures.h"
 #include "tools/formats/text/byte_tokenizer.h"
@@ -21,31 +22,9 @@
 
 static const char where[] = "data";
 
-bp_labels data_labels(const bp_model_config *config)
-{
-    switch (config->task) {
-    case BP_TASK_CLASSES:
-        return BP_LABELS_CLASS;
-    case BP_TASK_LABELS:
-    case BP_TASK_REGRESSION:
-    case BP_TASK_RECONSTRUCTION:
-        return BP_LABELS_BITS;
-    case BP_TASK_MASKED_LM:
-        return BP_LABELS_MASKED;
-    case BP_TASK_TOKENS:
-        return BP_LABELS_GIVEN;
-    case BP_TASK_ANSWERS:
-        return BP_LABELS_SPAN;
-    case BP_TASK_EMBEDDING:
-        return BP_LABELS_TEXTS;
-    default:
-        return BP_LABELS_NEXT_TOKEN;
-    }
-}
-
 bool data_learns_rows(const bp_model_config *config)
 {
-    bp_labels labels = data_labels(config);
+    bp_labels labels = bp_feed_labels(config->task);
     return labels == BP_LABELS_CLASS || labels == BP_LABELS_BITS;
 }
 
@@ -136,32 +115,94 @@ bp_status data_refuse_long(session *s, const char *name, uint64_t number, uint64
                           place, (int64_t)tokens, BP_LIMIT_MOST, (int64_t)most);
 }
 
+/* Tokens of an example that a row takes: where labels are successors one more than it reads. */
+static uint64_t data_row_tokens(const session *s)
+{
+    const bool next = bp_feed_labels(s->spec.config.task) == BP_LABELS_NEXT_TOKEN;
+    return (uint64_t)s->spec.sequence + (next ? 1 : 0);
+}
+
+/* Whether a token of a row is a target, as the feed has it. */
+static bp_status data_has_target(bp_source *source, const bp_example *example, uint64_t row,
+                                 bool given, bool *has)
+{
+    enum { AT_ONCE = 256 };
+    const uint64_t end = example->count < row ? example->count : row;
+    uint64_t at = given ? 0 : example->prompt > 1 ? example->prompt : 1;
+    *has = !given && source->targets == NULL && at < end;
+    while (!*has && at < end && (given || source->targets != NULL)) {
+        const uint32_t now = end - at < AT_ONCE ? (uint32_t)(end - at) : AT_ONCE;
+        uint8_t counts[AT_ONCE];
+        int32_t labels[AT_ONCE];
+        BP_TRY(given ? source->labels(source, example->first + example->shift + at, now, labels)
+                     : source->targets(source, example->first + at, now, counts));
+        for (uint32_t i = 0; i < now; i++) {
+            *has = *has || (given ? labels[i] >= 0 : counts[i] == 1);
+        }
+        at += now;
+    }
+    return BP_OK;
+}
+
+/* Whether targets are among the tokens of rows, which may be cut off. */
+static bool data_targets_inside(const session *s, const bp_source *source)
+{
+    const bp_labels kind = bp_feed_labels(s->spec.config.task);
+    return (kind == BP_LABELS_GIVEN && source->labels != NULL) || kind == BP_LABELS_NEXT_TOKEN;
+}
+
+bp_status data_check_targets(session *s, bp_source *source)
+{
+    const bool given = bp_feed_labels(s->spec.config.task) == BP_LABELS_GIVEN;
+    const uint64_t row = source->examples > 0 ? data_row_tokens(s) : UINT64_MAX;
+    const uint64_t rows = source->examples > 0 ? source->examples : 1;
+    uint64_t shortest = INT64_MAX; /* prompt */
+    bool has = !data_targets_inside(s, source);
+    for (uint64_t i = 0; i < rows && !has; i++) {
+        bp_example example = {.count = source->count};
+        BP_TRY(source->examples > 0 ? source->example(source, i, &example) : BP_OK);
+        BP_TRY(data_has_target(source, &example, row, given, &has));
+        shortest = example.prompt < shortest ? example.prompt : shortest;
+    }
+    if (has) {
+        return BP_OK;
+    }
+    return !given && source->targets == NULL && shortest > 0
+               ? bp_error_limit(&s->error, BP_ERR_DATA, where,
+                                "every prompt is longer than --max-seq-length, so that no "
+                                "completion would be learned",
+                                source->name, s->spec.sequence, BP_LIMIT_LEAST, (int64_t)shortest)
+               : bp_error_set(&s->error, BP_ERR_DATA, where,
+                              "no row has a target within --max-seq-length, so that nothing would "
+                              "be learned",
+                              source->name);
+}
+
 /* Counts examples that are longer than a row. What is cut off is never learned: that is said. */
 bp_status data_check_lengths(const data_files *files, session *s)
 {
     bp_source *source = files->source;
     const uint32_t form = files->tokens.head.form;
-    bool prompts = form == BP_FORM_PROMPT || form == BP_FORM_PAIRS;
-    uint64_t row = (uint64_t)s->spec.sequence + (prompts ? 1 : 0);
+    const bool prompts = form == BP_FORM_PROMPT || form == BP_FORM_PAIRS;
+    const bool given = form == BP_FORM_TAGGED;
+    const bool goes_on = s->set->packing && !files->judged &&
+                         strcmp(s->set->packing_strategy, "bfd") != 0; /* in another row */
+    const uint64_t row = goes_on ? UINT64_MAX : data_row_tokens(s);
     const uint64_t together = source->together > 0 ? source->together : 1;
     uint64_t longer = 0;
     uint64_t without = 0;
-    uint64_t shortest = INT64_MAX; /* prompt */
     for (uint64_t i = 0; i < source->examples; i++) {
         bp_example example;
+        bool has = true;
         BP_TRY(source->example(source, i, &example));
         if (example.count > row) {
             BP_TRY(data_refuse_long(s, source->name, i / together + 1, example.count, row));
             longer++;
+            BP_TRY(data_targets_inside(s, source)
+                       ? data_has_target(source, &example, row, given, &has)
+                       : BP_OK);
         }
-        without += prompts && example.prompt >= row ? 1 : 0;
-        shortest = example.prompt < shortest ? example.prompt : shortest;
-    }
-    if (prompts && without == source->examples) {
-        return bp_error_limit(&s->error, BP_ERR_DATA, where,
-                              "every prompt is longer than --max-seq-length, so that no completion "
-                              "would be learned",
-                              source->name, s->spec.sequence, BP_LIMIT_LEAST, (int64_t)shortest);
+        without += has ? 0 : 1;
     }
     if (longer > 0) {
         const bp_tokens_head *head = &files->tokens.head;
@@ -173,6 +214,8 @@ bp_status data_check_lengths(const data_files *files, session *s)
                 pairs ? "the longer text of each is cut first" : "their ends are cut");
         if (prompts) {
             fprintf(stderr, "; of %" PRIu64 " the whole completion", without);
+        } else if (without > 0) {
+            fprintf(stderr, "; of %" PRIu64 " all that would be learned", without);
         }
         fputs("\n", stderr);
     }
@@ -238,8 +281,8 @@ static bp_status find_classes(const data_files *files, session *s, void *scratch
     bp_model_config *config = &s->spec.config;
     const uint64_t asked = s->set->num_labels;
     const bool several = config->task == BP_TASK_LABELS;
-    bp_label_survey found = {.names = &s->names};
-    BP_TRY(bp_label_survey_read(&found, &files->data, data_labels(config), scratch));
+    bp_label_survey found = {.names = &s->names, .reading = data_reading(s->set)};
+    BP_TRY(bp_label_survey_read(&found, &files->data, bp_feed_labels(config->task), scratch));
     const uint32_t named = s->names.count;
     if (named > 0 && (asked != 0 ? named != asked : named < 2 && !several)) {
         return bp_error_limit(&s->error, BP_ERR_DATA, where,
@@ -272,6 +315,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
     if (s->classes_open) {
         BP_TRY(find_classes(files, s, c->scratch));
     }
+    BP_TRY(data_reading_say(s, files));
     bool bytes = c->kind == CODER_BYTES;
     int64_t end_token = coder_end_token(c, config);
     if (bytes && end_token < 0 && files->data.format != BP_DATA_TEXT) {
@@ -288,9 +332,10 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                         .vocabulary =
                             end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
                         .end_token = end_token,
-                        .labels = data_labels(config),
+                        .labels = bp_feed_labels(config->task),
                         .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                         .names = &s->names,
+                        .reading = data_reading(s->set),
                         .prompt = s->embedder.prompt,
                         .may_lack = s->set->predictions != NULL,
                         .scratch = c->scratch,
@@ -344,16 +389,18 @@ static bp_status numbers(data_files *files, session *s)
     bp_numbers work = {.data = &files->data,
                        .path = files->path,
                        .inputs = config->positions,
-                       .labels = data_labels(config),
+                       .labels = bp_feed_labels(config->task),
                        .classes = floats ? 0 : config->classes,
                        .bare = bare,
                        .size = {size[0], size[1], size[2]},
+                       .reading = data_reading(s->set),
                        .names = listed && s->names.count > 0 ? &s->names : NULL,
                        .pictures = &decoders.table,
                        .prep = &prep,
                        .scratch = scratch,
                        .error = &s->error};
-    const bp_status status = bp_numbers_open(&work, &files->tokens);
+    bp_status status = bp_numbers_open(&work, &files->tokens);
+    status = status == BP_OK ? data_reading_say_numbers(files, &work) : status;
     pictures_end(&decoders);
     BP_TRY(status);
     if (!s->set->quiet) {

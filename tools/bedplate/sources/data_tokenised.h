@@ -5,9 +5,6 @@
 
 #include "tools/bedplate/sources/data_set.h"
 
-/* What the model's task learns of each row. */
-bp_labels data_labels(const bp_model_config *config);
-
 /* Tokenises open files of documents into the token file `name` in --output-dir, or uses the one
  * that is there; files->source becomes its source. Says on stderr what was done, how many documents
  * had no token, and how many examples are longer than a row. Notes in set->made whether the
@@ -33,7 +30,12 @@ bp_status data_token_opened(bp_status status, data_files *files, session *s) BP_
 bp_status data_refuse_long(session *s, const char *name, uint64_t number, uint64_t tokens,
                            uint64_t most) BP_MUST_CHECK;
 
-/* Says on stderr how many examples are longer than a row. BP_ERR_DATA: nothing is left to learn. */
+/* BP_ERR_DATA: no row of the source has a target that a row of the model takes. Of a stream one is
+ * looked for anywhere. */
+bp_status data_check_targets(session *s, bp_source *source) BP_MUST_CHECK;
+
+/* Says on stderr how many examples are longer than a row, and of how many nothing that is learned
+ * is left. */
 bp_status data_check_lengths(const data_files *files, session *s) BP_MUST_CHECK;
 
 /* Whether each row has a label as a whole. */

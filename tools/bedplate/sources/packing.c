@@ -76,7 +76,7 @@ static bp_status pack_data(bp_tokens *tokens, session *s, data_set *data, memory
     tokens->source.name = data->train->name;
     data->train = &tokens->source;
     say_packed(s, &pack, tokens);
-    return BP_OK;
+    return data_check_targets(s, data->train);
 }
 
 bp_status packing_open(bp_tokens *tokens, session *s, data_set *data)

@@ -10,6 +10,7 @@
 #include "core/base/digest.h"
 #include "core/base/random.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
+#include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/record/record_files.h"
 #include "tools/bedplate/record/record_read.h"
@@ -407,7 +408,7 @@ static bp_status replay_load(replay *r, const replay_start *start)
     }
     BP_TRY(replay_snapshot_path(r, start->step, path));
     bp_pairs saved;
-    BP_TRY(bp_snapshot_read_keys(&c->place, path, &saved));
+    BP_TRY(old_names_read_keys(&c->place, path, &saved));
     checkpoint_keys_read_watch(c, saved);
     BP_TRY(bp_snapshot_load(&c->place, path, &c->snapshot, &c->digest));
     bp_runtime_continue(&r->t.s.runtime, start->step);

@@ -11,7 +11,7 @@
 #include "tools/bedplate/session/class_weights.h"
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/planning/lengths_choice.h"
-#include "tools/bedplate/planning/eval_cost.h"
+#include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/runs/integrity.h"
 #include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/app/options.h"
@@ -21,7 +21,6 @@
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/runs/progress.h"
-#include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/ranks/ranks_memory.h"
 #include "tools/bedplate/session/rate_choice.h"
@@ -260,6 +259,7 @@ bp_status training_judge(training *t, train_record_evaluation *found)
                                                       &t->made, &t->eval_loss, &found->targets);
     ranks_take_turn(s->set);
     BP_TRY(status);
+    BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets));
     told_begin(&t->made.told, &s->spec);
     memcpy(t->made.told.of, s->runtime.told, sizeof t->made.told.of);
     BP_TRY(predictions_data_end(&t->made, s, &t->data));
@@ -325,6 +325,16 @@ static void log_step(training *t, const bp_outcome *outcome, progress_numbers *n
     train_totals_cut(&t->sum);
 }
 
+/* A group of which nothing is learned, as where all its targets were cut off or none was masked. */
+static void say_empty(const training *t, const bp_outcome *outcome)
+{
+    if (!(outcome->weight > 0.0) && ranks_leads(t->s.set)) {
+        fprintf(stderr,
+                "bedplate: step %" PRIu64 ": its group has no targets: nothing is learned\n",
+                outcome->step);
+    }
+}
+
 static bool due(uint64_t step, uint64_t every)
 {
     return every != 0 && step % every == 0;
@@ -381,6 +391,7 @@ static bp_status loop(training *t, ending *end)
         double began = clock_seconds();
         BP_TRY(train_ranks_step(t, &outcome));
         const double seconds = clock_seconds() - began;
+        say_empty(t, &outcome);
         train_totals_add(&t->sum, &outcome, seconds);
         device_memory_step(&t->memory, runtime);
         train_record_step(&t->points, &t->feed, &outcome);

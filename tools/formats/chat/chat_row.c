@@ -305,13 +305,14 @@ static bp_status take_common(row_reading *r, bp_chat_pair *pair)
 static bp_status take_single(row_reading *r, bp_chat_pair *pair)
 {
     const bp_jinja_value *label = &r->values[ROW_LABEL];
-    const bool number = label->kind == BP_JINJA_INT && (label->is.i64 == 0 || label->is.i64 == 1);
+    double value = 0.0;
+    const bool truth = bp_jinja_number(label, &value) && (value == 0.0 || value == 1.0);
     BP_TRY(take_side(r, ROW_COMPLETION, &pair->answer[0]));
-    if (label->kind != BP_JINJA_BOOL && !number) {
+    if (!truth) {
         return row_refuse(r, "the row has no label that is true or false (`label`)");
     }
     pair->single = true;
-    pair->desirable = number ? label->is.i64 != 0 : label->is.truth;
+    pair->desirable = value == 1.0;
     return BP_OK;
 }
 

@@ -7,18 +7,6 @@
 #include "core/base/number.h"
 #include "tools/formats/data/data_texts.h"
 
-const char *const bp_documents_first_names[] = {"text", "sentence1", "premise", "question1", NULL};
-const char *const bp_documents_second_names[] = {"text_pair", "sentence2", "hypothesis",
-                                                 "question2", NULL};
-
-bool bp_documents_named(const char *const *list, const char *name, size_t length)
-{
-    while (*list != NULL && (strlen(*list) != length || memcmp(*list, name, length) != 0)) {
-        list++;
-    }
-    return *list != NULL;
-}
-
 bp_status bp_documents_texts(bp_documents *documents, bp_data_reader *reader, uint32_t texts,
                              bool label)
 {
@@ -89,11 +77,37 @@ static bp_status number_of(bp_data_reader *reader, const char *text, size_t leng
                            : bp_data_refuse_word(reader, "the label is not a number", text, length);
 }
 
+bool bp_documents_whole(const bp_number *number, int64_t *value)
+{
+    const double most = 9007199254740992.0; /* 2^53 */
+    if (number->integer) {
+        *value = number->i64;
+        return true;
+    }
+    if (!(number->real >= -most && number->real <= most)) {
+        return false;
+    }
+    *value = (int64_t)number->real;
+    return (double)*value == number->real;
+}
+
+static bp_status class_in_range(const bp_documents *documents, bp_data_reader *reader,
+                                int64_t number, uint64_t *class)
+{
+    if (number < 0 || number >= (int64_t)documents->classes) {
+        return bp_data_refuse_numbers(reader, "the label is no class of the model", number,
+                                      (int64_t)documents->classes - 1);
+    }
+    *class = (uint64_t)number;
+    return BP_OK;
+}
+
 static bp_status data_documents_class_of(const bp_documents *documents, bp_data_reader *reader,
                                          const char *text, size_t length, uint64_t *class)
 {
     bp_number number;
     uint32_t named;
+    int64_t value;
     if (documents->survey != NULL) {
         *class = 0;
         return bp_label_survey_take(documents->survey, reader, text, length);
@@ -108,45 +122,107 @@ static bp_status data_documents_class_of(const bp_documents *documents, bp_data_
                                    "the model's id2label has",
                                    text, length);
     }
-    if (!number.integer) {
+    if (!bp_documents_whole(&number, &value)) {
         return bp_data_refuse_word(reader, "the label is not a whole number", text, length);
     }
-    if (number.i64 < 0 || number.i64 >= (int64_t)documents->classes) {
-        return bp_data_refuse_numbers(reader, "the label is no class of the model", number.i64,
-                                      (int64_t)documents->classes - 1);
-    }
-    *class = (uint64_t)number.i64;
-    return BP_OK;
+    return class_in_range(documents, reader, value, class);
 }
 
-bp_status bp_documents_class(const bp_documents *documents, bp_data_reader *reader,
-                             const char *text, size_t length, uint64_t *mask)
+bp_status bp_documents_list_take(bp_documents *documents, bp_data_reader *reader, const char *text,
+                                 size_t length, bp_label_list *list)
 {
+    bp_number number;
     uint64_t class = 0;
-    BP_TRY(data_documents_class_of(documents, reader, text, length, &class));
-    *mask |= (uint64_t)1 << (class & 31);
+    const bool numeric =
+        documents->survey == NULL && bp_number_parse(text, length, &number) == BP_OK;
+    if (numeric && (number.real == 0.0 || number.real == 1.0)) {
+        class = number.real == 1.0 ? 1 : 0; /* which may be none of the model's: see the end */
+        list->hot |= list->count < 64 ? class << list->count : 0;
+        list->fractions += number.integer ? 0 : 1;
+    } else {
+        list->others = true;
+        BP_TRY(data_documents_class_of(documents, reader, text, length, &class));
+    }
+    list->twice = list->twice || (list->classes >> (class & 31) & 1) != 0;
+    list->classes |= (uint64_t)1 << (class & 31);
+    list->count++;
     return BP_OK;
 }
 
-static bp_status mask_of(const bp_documents *documents, bp_data_reader *reader, const char *text,
+/* Whether a list is multi-hot, as far as it can be known. */
+static bp_status list_form(const bp_documents *documents, bp_data_reader *reader,
+                           const bp_label_list *list, bp_label_form *form)
+{
+    const uint32_t classes = documents->classes;
+    const bool full = list->count == classes && !list->others;
+    const bool written = list->count > 0 && list->fractions == list->count;
+    const bool only = written || list->twice || list->classes >> classes != 0;
+    *form = documents->reading.label_form;
+    if (*form == BP_LABEL_FORM_MULTI_HOT && !full) {
+        return bp_data_refuse_numbers(reader,
+                                      "a multi-hot label has a 0 or 1 for each class of the model",
+                                      list->count, classes);
+    }
+    if (*form != BP_LABEL_FORM_FOUND) {
+        return BP_OK;
+    }
+    if (!full && !list->others && list->count > 1 && (written || list->twice)) {
+        return bp_data_refuse_numbers(reader,
+                                      "the label looks multi-hot, with another number of 0 and 1 "
+                                      "than the model has classes (--num-labels, or --label-form "
+                                      "classes)",
+                                      list->count, classes);
+    }
+    if (full && !only) {
+        return bp_data_refuse(reader, "the label could be multi-hot or a list of classes: "
+                                      "--label-form multi-hot, or classes, says which it is");
+    }
+    *form = full ? BP_LABEL_FORM_MULTI_HOT : BP_LABEL_FORM_CLASSES;
+    return BP_OK;
+}
+
+bp_status bp_documents_list_end(bp_documents *documents, bp_data_reader *reader,
+                                const bp_label_list *list, uint64_t *mask)
+{
+    bp_label_form form;
+    uint64_t class;
+    *mask = list->classes;
+    if (documents->survey != NULL) {
+        return BP_OK;
+    }
+    BP_TRY(list_form(documents, reader, list, &form));
+    if (documents->found != BP_LABEL_FORM_FOUND && documents->found != form) {
+        return bp_data_refuse(reader, "some labels are multi-hot and some lists of classes: "
+                                      "--label-form says what they are");
+    }
+    documents->found = form;
+    if (form == BP_LABEL_FORM_MULTI_HOT) {
+        *mask = list->hot;
+        return BP_OK;
+    }
+    return list->classes >> documents->classes != 0 ? class_in_range(documents, reader, 1, &class)
+                                                    : BP_OK;
+}
+
+static bp_status mask_of(bp_documents *documents, bp_data_reader *reader, const char *text,
                          size_t length, uint64_t *mask)
 {
-    *mask = 0;
+    bp_label_list list = {.count = 0};
     for (size_t at = 0; at < length;) {
         size_t end = at;
         while (end < length && text[end] != ' ') {
             end++;
         }
         if (end > at) {
-            BP_TRY(bp_documents_class(documents, reader, text + at, end - at, mask));
+            BP_TRY(bp_documents_list_take(documents, reader, text + at, end - at, &list));
         }
         at = end + 1;
     }
-    return BP_OK;
+    return bp_documents_list_end(documents, reader, &list, mask);
 }
 
-bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *reader,
-                             const char *text, size_t length, uint64_t *label)
+bp_status bp_documents_label(bp_documents *documents, bp_data_reader *reader, const char *text,
+                             size_t length, uint64_t *label)
 {
     if (documents->labels != BP_LABELS_BITS) {
         return data_documents_class_of(documents, reader, text, length, label);
@@ -164,17 +240,4 @@ bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *read
     memcpy(&bits, &value, sizeof bits);
     *label = bits;
     return BP_OK;
-}
-
-bool bp_documents_is_label(const bp_documents *documents, bp_data_reader *reader, const char *text,
-                           size_t length)
-{
-    bp_error unheard = {.code = BP_OK};
-    bp_data_reader quiet = *reader;
-    uint64_t label;
-    if (documents->survey != NULL) {
-        return length > 0 && length < BP_DOCUMENTS_LABEL; /* nothing else is known yet */
-    }
-    quiet.error = &unheard;
-    return bp_documents_label(documents, &quiet, text, length, &label) == BP_OK;
 }

@@ -6,30 +6,37 @@
  *
  * text        the whole file is one document, whatever its bytes are.
  * JSON lines  one object a line: `text`; or `prompt` and `completion`; or, where labels are wanted,
- *             `text` and `label`: a number or a name, or a list of the classes that hold; and
- *             `text_pair` where texts come in pairs. Other keys and blank lines are passed over, CR
- *             LF is accepted. Refused, with file and line: what is not JSON (invalid UTF-8 and
- *             control characters included), a line without these keys, or of another form than
- *             those before it. A file whose first character is [ is one array of such objects,
- *             over as many lines as it likes.
- * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row names the columns
- *             if one of its fields is `label` (or `labels`): the text is then `text`, or, of two
- *             columns, the other one; of pairs the second text is `text_pair`, in a column behind
- *             the first text's. Without names the first of exactly two columns is the label, or the
- *             second if only that can be one in the first row. Blank lines are passed over, CR LF
- * is accepted. Refused, with file and line: another number of fields, NUL, invalid UTF-8, a label
- * that is none.
+ *             a text and a label: a number or a name, or a list of labels; and a second text where
+ *             texts come in pairs. Other keys and blank lines are passed over, CR LF is accepted.
+ *             Refused, with file and line: what is not JSON (invalid UTF-8 and control characters
+ *             included), a line without these keys, or of another form than those before it. A
+ *             file whose first character is [ is one array of such objects, over as many lines as
+ *             it likes.
+ * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row is a header if it
+ *             has the name of a label; the text is then the column with the name of one, or, of two
+ *             columns, the other one; of pairs the second text stands behind the first. Without a
+ *             header there are two columns, one of which is a number or the name of a class in the
+ *             first row: that is the label. A first row that is neither is refused, unless the
+ *             header is denied: the label is then the first column, or the second if only that can
+ *             be one. Blank lines are passed over, CR LF is accepted. Refused, with file and line:
+ *             another number of fields, NUL, invalid UTF-8, a label that is none.
  *
- * Where labels are wanted, `text` may also be called `sentence1`, `premise` or `question1`, and
- * `text_pair` `sentence2`, `hypothesis` or `question2`, as the tasks of GLUE do; where none of
- * these is there a single text also `sentence` or `content`, and a pair `question` and `sentence`.
+ * data_columns.h has the names. A label that is a whole number may be written with a fraction, 2.0.
+ *
+ * Where any of the classes may hold, a label is a list of classes (in a table they are parted by
+ * spaces), or multi-hot: as many 0 and 1 as there are classes. It is multi-hot where it has as many
+ * members as there are classes, all 0 or 1, and cannot be a list of classes: one would stand there
+ * twice or is none of the model's, or all have a fraction (1.0) or are true and false. What could
+ * be both is refused, as is a file that has both, unless bp_data_reading says which it is.
  */
 #ifndef BP_FORMATS_DATA_DOCUMENTS_H
 #define BP_FORMATS_DATA_DOCUMENTS_H
 
+#include "core/base/number.h"
 #include "core/run/feed.h"
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/data/data.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/files/data_reader.h"
 #include "tools/formats/data/label_survey.h"
 
@@ -81,6 +88,10 @@ typedef struct bp_documents {
     uint32_t classes; /* 0 ... classes - 1; 32 at most where any of them may be */
     const bp_class_names *names; /* of the classes, or NULL */
     bp_label_survey *survey;     /* takes the labels instead, whatever they are; or NULL */
+    bp_data_reading reading;
+    bp_label_form found;    /* of lists of labels: what those so far are */
+    bool first_only;        /* reading ends behind the first document of the file */
+    bp_row_columns columns; /* which columns the last file has, or its last object */
 } bp_documents;
 
 /* Reads all documents of a file of this format. scratch: BP_DOCUMENTS_SCRATCH bytes aligned to 8.
@@ -88,13 +99,6 @@ typedef struct bp_documents {
  * times, from the window as long as a line fits it. */
 bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_data_format format,
                             void *scratch) BP_MUST_CHECK;
-
-/* Names that the fields of labelled texts go by, the last of them NULL. */
-extern const char *const bp_documents_first_names[];
-extern const char *const bp_documents_second_names[];
-
-/* Whether these bytes are one of a list of names. */
-bool bp_documents_named(const char *const *list, const char *name, size_t length);
 
 /* Takes it that each labelled document has one text, or two, and a label or not; BP_ERR_DATA when
  * those before it are otherwise. */
@@ -107,17 +111,27 @@ bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader,
 bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, char delimiter,
                              void *scratch) BP_MUST_CHECK;
 
-/* The label of a text: a number or the name of a class, or, where any of the classes may be, theirs
- * separated by spaces, none for none. What is a number is never looked up as a name. */
-bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *reader,
-                             const char *text, size_t length, uint64_t *label) BP_MUST_CHECK;
+/* The value of a number that is whole, however it is written; false: it is not. */
+bool bp_documents_whole(const bp_number *number, int64_t *value);
 
-/* Whether a text can be such a label. */
-bool bp_documents_is_label(const bp_documents *documents, bp_data_reader *reader, const char *text,
-                           size_t length);
+/* The label of a text: a number or the name of a class, or, where any of the classes may be, a list
+ * parted by spaces, none for none. What is a number is never looked up as a name. */
+bp_status bp_documents_label(bp_documents *documents, bp_data_reader *reader, const char *text,
+                             size_t length, uint64_t *label) BP_MUST_CHECK;
 
-/* Joins one class, by its number or name, to a mask of them. */
-bp_status bp_documents_class(const bp_documents *documents, bp_data_reader *reader,
-                             const char *text, size_t length, uint64_t *mask) BP_MUST_CHECK;
+/* A list of labels, member by member: what it is is known at its end. Begins as zeros. */
+typedef struct bp_label_list {
+    uint32_t count;
+    uint32_t fractions; /* members that are 0 or 1 and have a fraction */
+    uint64_t hot;       /* bit i: member i is 1 */
+    uint64_t classes;   /* bit c: a member is class c */
+    bool twice;         /* one class was there already */
+    bool others;        /* a member is neither 0 nor 1 */
+} bp_label_list;
+
+bp_status bp_documents_list_take(bp_documents *documents, bp_data_reader *reader, const char *text,
+                                 size_t length, bp_label_list *list) BP_MUST_CHECK;
+bp_status bp_documents_list_end(bp_documents *documents, bp_data_reader *reader,
+                                const bp_label_list *list, uint64_t *mask) BP_MUST_CHECK;
 
 #endif

@@ -11,20 +11,10 @@
 
 enum { TEXT_BYTES = 16384, KEYS = 256, DEPTH = 32 };
 
-typedef enum field {
-    FIELD_TEXT,
-    FIELD_PROMPT,
-    FIELD_COMPLETION,
-    FIELD_LABEL,
-    FIELD_SECOND,   /* of labelled texts, as the rest */
-    FIELD_QUESTION, /* with a sentence a pair, as in QNLI */
-    FIELD_SENTENCE,
-    FIELDS
-} field;
+/* Texts of language models; of labelled ones the columns say which fields are which. */
+typedef enum field { FIELD_TEXT, FIELD_PROMPT, FIELD_COMPLETION, FIELD_LABEL, FIELDS } field;
 
-static const char *const question_names[] = {"question", NULL};
-static const char *const sentence_names[] = {"sentence", "content", NULL};
-static const char *const field_names[FIELD_SECOND] = {"text", "prompt", "completion", "label"};
+static const char *const field_names[FIELDS] = {"text", "prompt", "completion", "label"};
 
 /* A line as a document; the fill of the JSON reader. */
 typedef struct line {
@@ -35,8 +25,8 @@ typedef struct line {
     uint64_t offset; /* of the next byte to be read */
     bp_json json;
     bp_json_memory memory;
-    bool has[FIELDS];
-    field text, second; /* of labelled texts: which fields they are */
+    bp_data_reading reading; /* of the documents; an object has names */
+    uint32_t place[FIELDS];  /* of each field among the keys; BP_NO_COLUMN: it is not there */
     uint64_t label;
 } line;
 
@@ -52,26 +42,16 @@ static bp_status data_json_fill(void *user, const unsigned char **bytes, size_t 
 
 static field field_of(const line *l, const bp_json_event *key)
 {
-    uint32_t i = 0;
-    if (l->documents->form == BP_FORM_LABELLED) {
-        if (bp_documents_named(bp_documents_first_names, key->text, key->length)) {
-            return FIELD_TEXT;
-        }
-        if (bp_documents_named(bp_documents_second_names, key->text, key->length)) {
-            return FIELD_SECOND;
-        }
-        if (bp_documents_named(question_names, key->text, key->length)) {
-            return FIELD_QUESTION;
-        }
-        if (bp_documents_named(sentence_names, key->text, key->length)) {
-            return FIELD_SENTENCE;
-        }
+    const char *text = l->documents->reading.text_column;
+    uint32_t i = text != NULL ? FIELD_PROMPT : FIELD_TEXT;
+    if (text != NULL && strlen(text) == key->length && memcmp(text, key->text, key->length) == 0) {
+        return FIELD_TEXT;
     }
-    while (i < FIELD_SECOND && (strlen(field_names[i]) != key->length ||
-                                memcmp(field_names[i], key->text, key->length) != 0)) {
+    while (i < FIELDS && (strlen(field_names[i]) != key->length ||
+                          memcmp(field_names[i], key->text, key->length) != 0)) {
         i++;
     }
-    return i < FIELD_SECOND ? (field)i : FIELDS;
+    return (field)i;
 }
 
 static bp_status start(line *l)
@@ -105,104 +85,121 @@ static bp_status take_string(line *l, bp_document_part part, bool wanted)
     return BP_OK;
 }
 
-/* The rest of a list of classes. */
-static bp_status take_classes(line *l)
+/* The rest of a list of labels. true and false are 1 and 0. */
+static bp_status take_list(line *l)
 {
+    bp_documents *documents = l->documents;
+    bp_label_list list = {.count = 0};
     bp_json_event event;
-    l->label = 0;
     BP_TRY(bp_json_next(&l->json, &event));
-    while (event.kind == BP_JSON_NUMBER || event.kind == BP_JSON_TEXT) {
-        BP_TRY(bp_documents_class(l->documents, l->reader, event.text, event.length, &l->label));
+    while (event.kind == BP_JSON_NUMBER || event.kind == BP_JSON_TEXT ||
+           event.kind == BP_JSON_TRUE || event.kind == BP_JSON_FALSE) {
+        const bool truth = event.kind == BP_JSON_TRUE || event.kind == BP_JSON_FALSE;
+        const char *text = !truth ? event.text : event.kind == BP_JSON_TRUE ? "1.0" : "0.0";
+        BP_TRY(bp_documents_list_take(documents, l->reader, text, truth ? 3 : event.length, &list));
         BP_TRY(bp_json_next(&l->json, &event));
     }
     if (event.kind != BP_JSON_ARRAY_END) {
         return bp_json_refuse(&l->json, "a list of labels holds numbers or names of classes");
     }
-    return BP_OK;
+    return bp_documents_list_end(documents, l->reader, &list, &l->label);
 }
 
 static bp_status take_label(line *l)
 {
     bp_json_event event;
-    if (l->documents->form != BP_FORM_LABELLED) {
-        return bp_json_skip(&l->json);
-    }
+    bp_documents *documents = l->documents;
+    const bool several = documents->labels == BP_LABELS_BITS && documents->classes > 0;
     BP_TRY(bp_json_next(&l->json, &event));
-    if (event.kind == BP_JSON_ARRAY_BEGIN && l->documents->labels == BP_LABELS_BITS &&
-        l->documents->classes > 0) {
-        return take_classes(l);
+    if (event.kind == BP_JSON_ARRAY_BEGIN && several) {
+        return take_list(l);
     }
     if (event.kind != BP_JSON_NUMBER && event.kind != BP_JSON_TEXT) {
         return bp_json_refuse(&l->json, "the label is neither a number nor a name");
     }
-    return bp_documents_label(l->documents, l->reader, event.text, event.length, &l->label);
-}
-
-/* Labelled texts that have none of the usual names: a sentence, or a question with one. */
-static void name_texts(line *l)
-{
-    const bool usual = l->has[FIELD_TEXT] || l->has[FIELD_SECOND] || !l->has[FIELD_SENTENCE];
-    const bool pair = !usual && l->has[FIELD_QUESTION];
-    l->text = usual ? FIELD_TEXT : pair ? FIELD_QUESTION : FIELD_SENTENCE;
-    l->second = pair ? FIELD_SENTENCE : FIELD_SECOND;
-    l->has[FIELD_TEXT] = l->has[FIELD_TEXT] || !usual;
-    l->has[FIELD_SECOND] = l->has[FIELD_SECOND] || pair;
+    if (several) {
+        bp_label_list list = {.count = 0};
+        BP_TRY(bp_documents_list_take(documents, l->reader, event.text, event.length, &list));
+        return bp_documents_list_end(documents, l->reader, &list, &l->label);
+    }
+    return bp_documents_label(documents, l->reader, event.text, event.length, &l->label);
 }
 
 /* Notes which fields there are, and sees that the line is a whole object and nothing else. */
 static bp_status data_json_survey(line *l)
 {
     bp_json_event event;
-    memset(l->has, 0, sizeof l->has);
-    l->label = l->documents->form == BP_FORM_LABELLED ? BP_NO_LABEL : 0;
+    bp_row_columns *columns = &l->documents->columns;
+    const bool labelled = l->documents->form == BP_FORM_LABELLED;
+    l->label = labelled ? BP_NO_LABEL : 0;
+    for (uint32_t i = 0; i < FIELDS; i++) {
+        l->place[i] = BP_NO_COLUMN;
+    }
+    bp_row_columns_begin(columns, &l->reading);
+    columns->object = true;
     BP_TRY(start(l));
     BP_TRY(bp_json_next(&l->json, &event));
     while (event.kind == BP_JSON_KEY) {
-        field which = field_of(l, &event);
-        if (which >= FIELD_QUESTION) {
-            if (which < FIELDS) {
-                l->has[which] = true;
-            }
-            BP_TRY(bp_json_skip(&l->json)); /* a string only where it is one of the texts */
-        } else if (l->has[which]) {
+        const field which = labelled ? FIELDS : field_of(l, &event);
+        if (which < FIELDS && l->place[which] != BP_NO_COLUMN) {
             return bp_data_refuse(l->reader, "the line has two fields that name the same text");
-        } else {
-            l->has[which] = true;
-            BP_TRY(which == FIELD_LABEL ? take_label(l) : take_string(l, BP_PART_TEXT, false));
         }
+        if (which < FIELDS) {
+            l->place[which] = columns->count;
+        }
+        if (labelled) {
+            bp_row_columns_take(columns, event.text, event.length);
+        } else {
+            columns->count++;
+        }
+        BP_TRY(which < FIELD_LABEL ? take_string(l, BP_PART_TEXT, false) : bp_json_skip(&l->json));
         BP_TRY(bp_json_next(&l->json, &event));
     }
-    name_texts(l);
-    return bp_json_next(&l->json, &event); /* nothing may follow */
+    BP_TRY(bp_json_next(&l->json, &event)); /* nothing may follow */
+    return labelled ? bp_row_columns_end(columns, l->reader) : BP_OK;
 }
 
-/* Hands one field over. The line was surveyed: it is there. */
-static bp_status hand_over(line *l, field which, bp_document_part part)
+/* Goes to the value of the key of this number. The line was surveyed: it is there. */
+static bp_status data_json_seek(line *l, uint32_t place)
 {
     bp_json_event event;
     BP_TRY(start(l));
     BP_TRY(bp_json_next(&l->json, &event));
-    while (event.kind == BP_JSON_KEY && field_of(l, &event) != which) {
+    for (uint32_t i = 0; i < place && event.kind == BP_JSON_KEY; i++) {
         BP_TRY(bp_json_skip(&l->json));
         BP_TRY(bp_json_next(&l->json, &event));
     }
-    if (event.kind != BP_JSON_KEY) {
-        return bp_json_refuse(&l->json, "the file changed while it was read");
-    }
+    return event.kind == BP_JSON_KEY
+               ? BP_OK
+               : bp_json_refuse(&l->json, "the file changed while it was read");
+}
+
+/* Hands one field over. */
+static bp_status hand_over(line *l, uint32_t place, bp_document_part part)
+{
+    BP_TRY(data_json_seek(l, place));
     return take_string(l, part, true);
+}
+
+static bool data_json_has(const line *l, field which)
+{
+    return l->place[which] != BP_NO_COLUMN;
 }
 
 static bp_document_form form_of(const line *l)
 {
-    const bool *has = l->has;
+    const bp_row_columns *columns = &l->documents->columns;
+    const bool completion = data_json_has(l, FIELD_COMPLETION);
     if (l->documents->form == BP_FORM_LABELLED) {
-        const bool labelled = has[FIELD_LABEL] || l->documents->may_lack;
-        return has[FIELD_TEXT] && labelled ? BP_FORM_LABELLED : BP_FORM_OPEN;
+        const bool labelled =
+            bp_row_columns_has(columns, BP_COLUMN_LABEL) || l->documents->may_lack;
+        return bp_row_columns_has(columns, BP_COLUMN_TEXT) && labelled ? BP_FORM_LABELLED
+                                                                       : BP_FORM_OPEN;
     }
-    if (has[FIELD_TEXT]) {
-        return has[FIELD_PROMPT] || has[FIELD_COMPLETION] ? BP_FORM_OPEN : BP_FORM_TEXT;
+    if (data_json_has(l, FIELD_TEXT)) {
+        return data_json_has(l, FIELD_PROMPT) || completion ? BP_FORM_OPEN : BP_FORM_TEXT;
     }
-    return has[FIELD_PROMPT] && has[FIELD_COMPLETION] ? BP_FORM_PROMPT : BP_FORM_OPEN;
+    return data_json_has(l, FIELD_PROMPT) && completion ? BP_FORM_PROMPT : BP_FORM_OPEN;
 }
 
 static bp_status check_form(line *l)
@@ -210,7 +207,8 @@ static bp_status check_form(line *l)
     bp_documents *documents = l->documents;
     bp_document_form form = form_of(l);
     if (form == BP_FORM_OPEN && documents->form == BP_FORM_LABELLED) {
-        return bp_data_refuse(l->reader, "the line lacks `text` or `label`");
+        return bp_data_refuse(l->reader, "the line lacks `text` or `label` (--text-column and "
+                                         "--label-column name other fields)");
     }
     if (form == BP_FORM_OPEN) {
         return bp_data_refuse(l->reader,
@@ -223,8 +221,10 @@ static bp_status check_form(line *l)
     }
     documents->form = form;
     return form == BP_FORM_LABELLED
-               ? bp_documents_texts(documents, l->reader, l->has[FIELD_SECOND] ? 2 : 1,
-                                    l->has[FIELD_LABEL])
+               ? bp_documents_texts(documents, l->reader,
+                                    bp_row_columns_has(&documents->columns, BP_COLUMN_SECOND) ? 2
+                                                                                              : 1,
+                                    bp_row_columns_has(&documents->columns, BP_COLUMN_LABEL))
                : BP_OK;
 }
 
@@ -241,20 +241,37 @@ static bp_status named(line *l, bp_status status)
     return status;
 }
 
+/* The label first: it says what is wrong with a line before anything is written. */
+static bp_status read_labelled(line *l)
+{
+    bp_documents *documents = l->documents;
+    const bp_row_column *of = documents->columns.of;
+    if (bp_row_columns_has(&documents->columns, BP_COLUMN_LABEL)) {
+        BP_TRY(named(l, data_json_seek(l, of[BP_COLUMN_LABEL].number)));
+        BP_TRY(named(l, take_label(l)));
+    }
+    BP_TRY(documents->begin(documents->user, l->reader));
+    BP_TRY(named(l, hand_over(l, of[BP_COLUMN_TEXT].number, BP_PART_TEXT)));
+    if (bp_row_columns_has(&documents->columns, BP_COLUMN_SECOND)) {
+        BP_TRY(named(l, hand_over(l, of[BP_COLUMN_SECOND].number, BP_PART_SECOND)));
+    }
+    return documents->end(documents->user, l->label);
+}
+
 static bp_status read_line(line *l)
 {
     bp_documents *documents = l->documents;
     BP_TRY(named(l, data_json_survey(l)));
     BP_TRY(check_form(l));
+    if (documents->form == BP_FORM_LABELLED) {
+        return read_labelled(l);
+    }
     BP_TRY(documents->begin(documents->user, l->reader));
     if (documents->form == BP_FORM_PROMPT) {
-        BP_TRY(named(l, hand_over(l, FIELD_PROMPT, BP_PART_PROMPT)));
-        BP_TRY(named(l, hand_over(l, FIELD_COMPLETION, BP_PART_COMPLETION)));
+        BP_TRY(named(l, hand_over(l, l->place[FIELD_PROMPT], BP_PART_PROMPT)));
+        BP_TRY(named(l, hand_over(l, l->place[FIELD_COMPLETION], BP_PART_COMPLETION)));
     } else {
-        BP_TRY(named(l, hand_over(l, l->text, BP_PART_TEXT)));
-        if (l->has[FIELD_SECOND]) {
-            BP_TRY(named(l, hand_over(l, l->second, BP_PART_SECOND)));
-        }
+        BP_TRY(named(l, hand_over(l, l->place[FIELD_TEXT], BP_PART_TEXT)));
     }
     return documents->end(documents->user, l->label);
 }
@@ -289,6 +306,9 @@ static bp_status read_array(line *l, bp_data_array *array)
         l->start = array->start;
         l->end = array->end;
         BP_TRY(read_line(l));
+        if (l->documents->first_only) {
+            return BP_OK;
+        }
         BP_TRY(bp_data_array_next(l->reader, array, &more));
     }
     return BP_OK;
@@ -298,9 +318,10 @@ bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader, voi
 {
     bp_data_array array;
     bool is_array;
-    line l = {.documents = documents, .reader = reader};
+    line l = {.documents = documents, .reader = reader, .reading = documents->reading};
     char *text = (char *)scratch + bp_json_keys_bytes(KEYS);
     l.memory = (bp_json_memory){text, TEXT_BYTES, scratch, bp_json_keys_bytes(KEYS), DEPTH};
+    l.reading.no_header = false;
     reader->line = 0;
     BP_TRY(bp_data_mark(reader, &l.start));
     BP_TRY(bp_data_array_begin(reader, l.start, &array, &is_array));
@@ -315,6 +336,9 @@ bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader, voi
         BP_TRY(is_blank(&l, &blank));
         if (!blank) {
             BP_TRY(read_line(&l));
+        }
+        if (!blank && documents->first_only) {
+            return BP_OK;
         }
         l.start = l.end + 1;
     }

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#define NO_COLUMN UINT32_MAX
-
 enum { LABEL_BYTES = BP_DOCUMENTS_LABEL, COLUMNS_MAX = 64 };
 
 /* A table of labels and texts. */
@@ -15,136 +13,171 @@ typedef struct labelled {
     bp_documents *documents;
     bp_table table;
     uint32_t columns;
-    uint32_t label_column;
-    uint32_t text_column;
-    uint32_t second_column; /* of pairs */
+    uint32_t column[BP_COLUMN_LABEL + 1]; /* by role */
     char label[LABEL_BYTES];
     size_t label_length;
 } labelled;
 
-/* The names of the first row, as far as they fit. */
-typedef struct names {
-    char text[COLUMNS_MAX][LABEL_BYTES];
-    size_t length[COLUMNS_MAX];
-} names;
+/* The first two fields of the first row, as far as they fit. */
+typedef struct fields {
+    char text[2][LABEL_BYTES + 1];
+    size_t length[2];
+} fields;
 
-static bool is_name(const names *n, uint32_t column, const char *const *list)
+static void add_field(fields *f, uint32_t column, const bp_table *table, char *name, size_t *length)
 {
-    return bp_documents_named(list, n->text[column], n->length[column]);
-}
-
-static uint32_t find_column(const labelled *t, const names *n, const char *const *list)
-{
-    uint32_t i = 0;
-    while (i < t->columns && !is_name(n, i, list)) {
-        i++;
+    const size_t room = LABEL_BYTES + 1 - *length;
+    const size_t fits = room < table->count ? room : table->count;
+    memcpy(name + *length, table->piece, fits);
+    *length += fits;
+    if (column < 2) {
+        memcpy(f->text[column], name, *length);
+        f->length[column] = *length;
     }
-    return i < t->columns ? i : NO_COLUMN;
 }
 
-/* Two columns of one meaning: which is meant nobody can know. */
-static bp_status check_once(const labelled *t, const names *n, const char *const *list)
-{
-    const uint32_t first = find_column(t, n, list);
-    for (uint32_t i = first == NO_COLUMN ? t->columns : first + 1; i < t->columns; i++) {
-        if (is_name(n, i, list)) {
-            return bp_data_refuse_word(t->table.reader,
-                                       "the table has two columns that could be the label, or the "
-                                       "text",
-                                       n->text[i], n->length[i]);
-        }
-    }
-    return BP_OK;
-}
-
-static bp_status choose_columns(labelled *t, const names *n)
-{
-    static const char *const labels[] = {"label", "labels", NULL};
-    static const char *const single[] = {"sentence", "content", NULL};
-    static const char *const asked[] = {"question", NULL};
-    const uint32_t one = find_column(t, n, single), question = find_column(t, n, asked);
-    BP_TRY(check_once(t, n, labels));
-    BP_TRY(check_once(t, n, bp_documents_first_names));
-    BP_TRY(check_once(t, n, bp_documents_second_names));
-    t->label_column = find_column(t, n, labels);
-    t->text_column = find_column(t, n, bp_documents_first_names);
-    t->second_column = find_column(t, n, bp_documents_second_names);
-    if (t->text_column == NO_COLUMN && t->second_column == NO_COLUMN) {
-        const bool both = question != NO_COLUMN && one != NO_COLUMN; /* QNLI */
-        t->text_column = both ? question : one;
-        t->second_column = both ? one : NO_COLUMN;
-    }
-    bool other = t->label_column != NO_COLUMN && t->text_column == NO_COLUMN && t->columns == 2;
-    t->text_column = other ? 1 - t->label_column : t->text_column;
-    return BP_OK;
-}
-
-static bp_status read_names(labelled *t, names *n)
+/* Takes the first row as names of columns. */
+static bp_status read_names(labelled *t, fields *f)
 {
     bp_table_event what = BP_TABLE_PIECE;
-    memset(n, 0, sizeof *n);
-    t->columns = 0;
+    bp_row_columns *columns = &t->documents->columns;
+    char name[LABEL_BYTES + 1];
+    size_t length = 0;
+    memset(f, 0, sizeof *f);
+    bp_row_columns_begin(columns, &t->documents->reading);
     while (what != BP_TABLE_ROW && what != BP_TABLE_END) {
         BP_TRY(bp_table_next(&t->table, &what));
-        bool ended = what == BP_TABLE_FIELD || what == BP_TABLE_ROW;
-        if (what == BP_TABLE_PIECE && t->columns < COLUMNS_MAX) {
-            size_t have = n->length[t->columns];
-            size_t fits = LABEL_BYTES - have < t->table.count ? LABEL_BYTES - have : t->table.count;
-            memcpy(n->text[t->columns] + have, t->table.piece, fits);
-            n->length[t->columns] = have + fits;
+        if (what == BP_TABLE_PIECE) {
+            add_field(f, columns->count, &t->table, name, &length);
+        } else if (what != BP_TABLE_END) {
+            bp_row_columns_take(columns, name, length);
+            length = 0;
         }
-        t->columns += ended ? 1 : 0;
     }
+    t->columns = columns->count;
     if (t->columns > COLUMNS_MAX) {
         return bp_data_refuse_numbers(t->table.reader, "the table has more columns than can be",
                                       t->columns, COLUMNS_MAX);
     }
+    return bp_row_columns_end(columns, t->table.reader);
+}
+
+/* Whether a field can only be a label: it is a number, or the name of a class. */
+static bool data_labelled_evident(const labelled *t, const fields *f, uint32_t column)
+{
+    bp_number number;
+    uint32_t class;
+    const char *text = f->text[column];
+    const size_t length = f->length[column];
+    size_t first = 0;
+    while (first < length && text[first] != ' ') {
+        first++;
+    }
+    const bool many = t->documents->labels == BP_LABELS_BITS && t->documents->classes > 0;
+    const size_t bytes = many ? first : length; /* of several the first */
+    return bytes > 0 && bytes <= LABEL_BYTES &&
+           (bp_number_parse(text, bytes, &number) == BP_OK ||
+            bp_class_names_find(t->documents->names, text, bytes, &class));
+}
+
+static bp_status refuse_heading(const labelled *t, const char *text, const fields *f)
+{
+    const size_t length = f->length[0] < LABEL_BYTES ? f->length[0] : LABEL_BYTES;
+    return bp_data_refuse_word(t->table.reader, text, f->text[0], length);
+}
+
+/* The columns of a table without a header: those that are asked for, else of two the label is the
+ * one that can only be one. Where that is neither or both the first is it if the header was denied.
+ */
+static bp_status bare_columns(labelled *t, const fields *f)
+{
+    bp_row_columns *columns = &t->documents->columns;
+    const bool denied = t->documents->reading.no_header;
+    const bool text = bp_row_columns_has(columns, BP_COLUMN_TEXT);
+    const bool label = bp_row_columns_has(columns, BP_COLUMN_LABEL);
+    const bool first = data_labelled_evident(t, f, 0), second = data_labelled_evident(t, f, 1);
+    if (!(text && label) && t->columns != 2) {
+        return denied ? bp_data_refuse_numbers(t->table.reader,
+                                               "a table without a header has two columns, label "
+                                               "and text, or --text-column and --label-column "
+                                               "give their numbers",
+                                               t->columns, 2)
+                      : refuse_heading(t,
+                                       "the first row names no column that is known as the label "
+                                       "(--label-column and --text-column name them), and a table "
+                                       "without a header has two columns, or --no-header and their "
+                                       "numbers",
+                                       f);
+    }
+    if (!denied && first == second) {
+        return refuse_heading(t,
+                              first ? "each column of the first row could be the label: "
+                                      "--no-header says that the first one is, --label-column "
+                                      "names another"
+                                    : "the first row names no column that is known as the label, "
+                                      "and holds no label: --label-column and --text-column name "
+                                      "them, --no-header says that the row is no header",
+                              f);
+    }
+    const uint32_t found = !first && second ? 1 : 0;
+    const uint32_t at = label  ? columns->of[BP_COLUMN_LABEL].number
+                        : text ? 1 - columns->of[BP_COLUMN_TEXT].number
+                               : found;
+    if (!label) {
+        bp_row_columns_set(columns, BP_COLUMN_LABEL, at, "", 0);
+    }
+    if (!text) {
+        bp_row_columns_set(columns, BP_COLUMN_TEXT, 1 - at, "", 0);
+    }
+    columns->of[BP_COLUMN_SECOND].number = BP_NO_COLUMN;
+    columns->named = false;
     return BP_OK;
 }
 
-/* Without names of columns the label is the first one, unless only the second can be one. */
-static uint32_t label_column(const labelled *t, const names *n)
+/* The columns of a table whose first row is a header. */
+static bp_status headed_columns(labelled *t, const fields *f)
 {
-    bool first = bp_documents_is_label(t->documents, t->table.reader, n->text[0], n->length[0]);
-    bool second = bp_documents_is_label(t->documents, t->table.reader, n->text[1], n->length[1]);
-    return !first && second ? 1 : 0;
-}
-
-/* Finds out which columns there are, and leaves the table at its first row of content. */
-static bp_status read_heading(labelled *t, names *n)
-{
-    BP_TRY(bp_table_skip_blank(&t->table));
-    uint64_t first = t->table.offset;
-    uint64_t feeds = t->table.feeds;
-    BP_TRY(read_names(t, n));
-    if (t->columns == 0) {
-        return BP_OK;
+    bp_row_columns *columns = &t->documents->columns;
+    const bp_row_column *text = &columns->of[BP_COLUMN_TEXT];
+    const bp_row_column *second = &columns->of[BP_COLUMN_SECOND];
+    if (text->number == BP_NO_COLUMN && t->columns == 2) {
+        const uint32_t other = 1 - columns->of[BP_COLUMN_LABEL].number;
+        bp_row_columns_set(columns, BP_COLUMN_TEXT, other, f->text[other],
+                           f->length[other] < LABEL_BYTES ? f->length[other] : LABEL_BYTES);
     }
-    BP_TRY(choose_columns(t, n));
-    const bool named =
-        t->label_column != NO_COLUMN || (t->documents->may_lack && t->text_column != NO_COLUMN);
-    if (named && t->text_column == NO_COLUMN) {
+    if (text->number == BP_NO_COLUMN) {
         return bp_data_refuse(t->table.reader,
-                              "the table has a column `label` but none named `text`, "
-                              "`sentence`, `sentence1`, `premise`, `question1` or `content`");
+                              "the table has a column of labels but none named `text`, `sentence`, "
+                              "`review`, `content` or the like (--text-column names another)");
     }
-    if (named && t->second_column <= t->text_column) {
+    if (second->number <= text->number) {
         return bp_data_refuse(t->table.reader,
                               "the column of the second text stands before that of "
                               "the first, or is the only one");
     }
+    return BP_OK;
+}
+
+/* Finds out which columns there are, and leaves the table at its first row of content. */
+static bp_status read_heading(labelled *t, fields *f)
+{
+    bp_documents *documents = t->documents;
+    bp_row_columns *columns = &documents->columns;
+    BP_TRY(bp_table_skip_blank(&t->table));
+    const bp_table first = t->table;
+    BP_TRY(read_names(t, f));
+    if (t->columns == 0) {
+        return BP_OK;
+    }
+    const bool named =
+        columns->named && (bp_row_columns_has(columns, BP_COLUMN_LABEL) ||
+                           (documents->may_lack && bp_row_columns_has(columns, BP_COLUMN_TEXT)));
+    BP_TRY(named ? headed_columns(t, f) : bare_columns(t, f));
+    for (uint32_t i = 0; i <= BP_COLUMN_LABEL; i++) {
+        t->column[i] = columns->of[i].number;
+    }
     if (!named) {
-        if (t->columns != 2) {
-            return bp_data_refuse_numbers(t->table.reader,
-                                          "a table without names of its columns has two, label "
-                                          "and text",
-                                          t->columns, 2);
-        }
-        t->label_column = label_column(t, n);
-        t->text_column = 1 - t->label_column;
-        t->second_column = NO_COLUMN;
-        t->table.offset = first;
-        t->table.feeds = feeds;
+        t->table = first;
     }
     return BP_OK;
 }
@@ -152,13 +185,13 @@ static bp_status read_heading(labelled *t, names *n)
 static bp_status take_piece(labelled *t, uint32_t column)
 {
     bp_documents *documents = t->documents;
-    if (column == t->text_column) {
+    if (column == t->column[BP_COLUMN_TEXT]) {
         return documents->piece(documents->user, BP_PART_TEXT, t->table.piece, t->table.count);
     }
-    if (column == t->second_column) {
+    if (column == t->column[BP_COLUMN_SECOND]) {
         return documents->piece(documents->user, BP_PART_SECOND, t->table.piece, t->table.count);
     }
-    if (column == t->label_column) {
+    if (column == t->column[BP_COLUMN_LABEL]) {
         if (t->table.count > LABEL_BYTES - t->label_length) {
             return bp_data_refuse(t->table.reader, "the label is too long to be one");
         }
@@ -190,7 +223,7 @@ static bp_status data_labelled_read_row(labelled *t)
                                       column, t->columns);
     }
     uint64_t label = BP_NO_LABEL;
-    if (t->label_column != NO_COLUMN) {
+    if (t->column[BP_COLUMN_LABEL] != BP_NO_COLUMN) {
         BP_TRY(bp_documents_label(documents, t->table.reader, t->label, t->label_length, &label));
     }
     return documents->end(documents->user, label);
@@ -200,7 +233,6 @@ bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, ch
                              void *scratch)
 {
     labelled t = {.documents = documents,
-                  .second_column = NO_COLUMN,
                   .table = {.reader = reader, .delimiter = delimiter, .quotes = delimiter == ','}};
     if (documents->form != BP_FORM_LABELLED) {
         return bp_data_refuse(reader, "a table holds labels, which this task does not learn (give "
@@ -210,12 +242,16 @@ bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, ch
     BP_TRY(read_heading(&t, scratch));
     BP_TRY(bp_table_skip_blank(&t.table));
     if (!bp_table_ended(&t.table)) {
-        BP_TRY(bp_documents_texts(documents, reader, t.second_column != NO_COLUMN ? 2 : 1,
-                                  t.label_column != NO_COLUMN));
+        BP_TRY(bp_documents_texts(documents, reader,
+                                  t.column[BP_COLUMN_SECOND] != BP_NO_COLUMN ? 2 : 1,
+                                  t.column[BP_COLUMN_LABEL] != BP_NO_COLUMN));
     }
     while (!bp_table_ended(&t.table)) {
         BP_TRY(data_labelled_read_row(&t));
         BP_TRY(bp_table_skip_blank(&t.table));
+        if (documents->first_only) {
+            break;
+        }
     }
     return BP_OK;
 }

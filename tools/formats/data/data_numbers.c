@@ -7,12 +7,12 @@
 #include "core/base/number.h"
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/images/data_images.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/data/data_npy.h"
 #include "tools/formats/images/data_pnm.h"
 #include "tools/formats/files/data_table.h"
 
-#define RULES     0x4e554d31u /* goes up when the same data would give other rows */
+#define RULES     0x4e554d32u /* goes up when the same data would give other rows */
 #define NO_COLUMN UINT32_MAX
 
 enum { WINDOW_BYTES = 262144, FIELD_BYTES = 512, NUMBER_BYTES = 64 };
@@ -42,11 +42,6 @@ static bp_data_reader reader_of(const bp_numbers *work, uint32_t file)
                             .buffer = work->scratch,
                             .capacity = WINDOW_BYTES,
                             .error = work->error};
-}
-
-static bool is_text(const maker *m, const char *text)
-{
-    return strlen(text) == m->length && memcmp(text, m->field, m->length) == 0;
 }
 
 static void trim(maker *m)
@@ -85,28 +80,39 @@ static bp_status take_field(maker *m, bp_table_event *what)
 }
 
 /* Looks at the first row: how many columns there are, and whether it names them. */
-static bp_status read_heading(maker *m, uint32_t *columns)
+static bp_status read_heading(maker *m, uint32_t *count)
 {
     bp_table_event what = BP_TABLE_FIELD;
     bp_number number;
-    bool names = true;
-    *columns = 0;
-    m->label_column = NO_COLUMN;
+    bp_row_columns *columns = &m->rule.columns;
+    bool names = !m->work->reading.no_header;
     BP_TRY(bp_table_skip_blank(&m->table));
     const bp_table first = m->table;
+    bp_row_columns_begin(columns, &m->work->reading);
+    columns->numbers = true;
     while (what == BP_TABLE_FIELD && !bp_table_ended(&m->table)) {
         BP_TRY(take_field(m, &what));
-        bool label = is_text(m, "label") || is_text(m, "target");
         names = names && bp_number_parse(m->field, m->length, &number) != BP_OK;
-        m->label_column = label ? *columns : m->label_column;
-        ++*columns;
+        bp_row_columns_take(columns, m->field, m->length);
+    }
+    *count = columns->count;
+    m->label_column = NO_COLUMN;
+    if (*count == 0) {
+        return BP_OK;
+    }
+    columns->named = names;
+    BP_TRY(bp_row_columns_end(columns, &m->reader));
+    m->label_column = columns->of[BP_COLUMN_LABEL].number;
+    if (names && m->label_column == NO_COLUMN && !m->work->bare) {
+        return bp_data_refuse(&m->reader, "the first row names no column that is known as the "
+                                          "label (--label-column names it)");
+    }
+    if (m->label_column == NO_COLUMN && !m->work->bare) {
+        m->label_column = *count - 1;
+        bp_row_columns_set(columns, BP_COLUMN_LABEL, m->label_column, "", 0);
     }
     if (!names) {
         m->table = first;
-        m->label_column = NO_COLUMN;
-    }
-    if (m->label_column == NO_COLUMN && !m->work->bare) {
-        m->label_column = *columns > 0 ? *columns - 1 : 0;
     }
     return BP_OK;
 }
@@ -402,24 +408,38 @@ static bp_status take_listed(maker *m, uint32_t name_column, bp_digest *key)
     return key != NULL ? BP_OK : bp_tokens_put_example(&m->writer, &m->example);
 }
 
+/* The header of a list of images. */
+static bp_status list_heading(maker *m, uint32_t *name_column)
+{
+    bp_table_event what = BP_TABLE_FIELD;
+    bp_row_columns *columns = &m->rule.columns;
+    *name_column = NO_COLUMN;
+    BP_TRY(bp_table_skip_blank(&m->table));
+    bp_row_columns_begin(columns, &m->work->reading);
+    columns->named = true;
+    while (what == BP_TABLE_FIELD && !bp_table_ended(&m->table)) {
+        static const char *const name[] = {"file_name", NULL};
+        BP_TRY(take_field(m, &what));
+        *name_column = bp_column_named(name, m->field, m->length) ? columns->count : *name_column;
+        bp_row_columns_take(columns, m->field, m->length);
+    }
+    m->columns = columns->count;
+    BP_TRY(bp_row_columns_end(columns, &m->reader));
+    m->label_column = columns->of[BP_COLUMN_LABEL].number;
+    if (*name_column == NO_COLUMN || (m->label_column == NO_COLUMN && !m->work->bare)) {
+        return bp_data_refuse(&m->reader, "the first row of a list of images names its columns, "
+                                          "`file_name` and `label` among them (--label-column "
+                                          "names another)");
+    }
+    return BP_OK;
+}
+
 /* A list of images; with `key` what they hold is added to it instead. */
 static bp_status read_list(maker *m, bp_digest *key)
 {
-    bp_table_event what = BP_TABLE_FIELD;
-    uint32_t name_column = NO_COLUMN;
-    m->label_column = NO_COLUMN;
-    m->columns = 0;
+    uint32_t name_column;
     BP_TRY(begin_table(m));
-    BP_TRY(bp_table_skip_blank(&m->table));
-    for (; what == BP_TABLE_FIELD && !bp_table_ended(&m->table); m->columns++) {
-        BP_TRY(take_field(m, &what));
-        name_column = is_text(m, "file_name") ? m->columns : name_column;
-        m->label_column = is_text(m, "label") ? m->columns : m->label_column;
-    }
-    if (name_column == NO_COLUMN || (m->label_column == NO_COLUMN && !m->work->bare)) {
-        return bp_data_refuse(&m->reader, "the first row of a list of images names its columns, "
-                                          "`file_name` and `label` among them");
-    }
+    BP_TRY(list_heading(m, &name_column));
     BP_TRY(bp_table_skip_blank(&m->table));
     while (!bp_table_ended(&m->table)) {
         BP_TRY(take_listed(m, name_column, key));
@@ -447,6 +467,7 @@ static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *
     bp_data_key_number(&digest, work->labels);
     bp_data_key_number(&digest, work->classes);
     bp_data_key_number(&digest, work->bare);
+    bp_data_reading_key(&work->reading, &digest);
     for (uint32_t i = 0; i < 3; i++) {
         bp_data_key_number(&digest, work->size[i]);
     }
@@ -511,7 +532,10 @@ static bp_status data_numbers_make(maker *m, uint64_t rows)
 static bp_status build(bp_numbers *work, uint64_t key, uint64_t rows)
 {
     maker m = {.work = work};
-    m.rule = (bp_documents){.labels = work->labels, .classes = work->classes, .names = work->names};
+    m.rule = (bp_documents){.labels = work->labels,
+                            .classes = work->classes,
+                            .names = work->names,
+                            .reading = work->reading};
     m.writer = (bp_tokens_writer){.store = work->data->store,
                                   .path = work->path,
                                   .buffer = (unsigned char *)work->scratch + WINDOW_BYTES,
@@ -560,5 +584,17 @@ bp_status bp_numbers_inputs(const bp_numbers *work, uint32_t *inputs)
         return bp_data_refuse_numbers(&m.reader, "a row has numbers and a label", columns, 2);
     }
     *inputs = columns - 1;
+    return BP_OK;
+}
+
+bp_status bp_numbers_columns(const bp_numbers *work, uint32_t file, bp_row_columns *columns)
+{
+    uint32_t other;
+    maker m = {.work = (bp_numbers *)work, .reader = reader_of(work, file)};
+    BP_TRY(bp_data_reader_begin(&m.reader));
+    BP_TRY(begin_table(&m));
+    BP_TRY(work->data->format == BP_DATA_FOLDER ? list_heading(&m, &other)
+                                                : read_heading(&m, &other));
+    *columns = m.rule.columns;
     return BP_OK;
 }

@@ -2,8 +2,9 @@
 /* Rows of numbers with a label, as a source of examples.
  *
  * CSV, TSV  a row a line, every field a number as JSON writes them, spaces around it. If no field
- *           of the first row is one, that row names the columns, and the column named `label` or
- *           `target` is the label; else the last one is.
+ *           of the first row is one, that row names the columns, one of which has the name of a
+ *           label (data_columns.h); without such a row the label is the last one, or that whose
+ *           number is asked for.
  * f32       float32, little-endian, row after row; the last number of each is the label. Of any of
  *           several classes the label is the sum of 2^class.
  *
@@ -20,6 +21,7 @@
 #define BP_FORMATS_DATA_NUMBERS_H
 
 #include "tools/formats/data/data.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/data/data_tokens.h"
 #include "tools/formats/images/image_prep.h"
@@ -36,7 +38,8 @@ typedef struct bp_numbers {
     uint32_t classes; /* BP_LABELS_CLASS */
     bool bare;        /* rows are nothing but their numbers: no label but in a column of that name,
                          which is left out */
-    uint32_t size[3]; /* height, width and channels of a list's images */
+    bp_data_reading reading;
+    uint32_t size[3];            /* height, width and channels of a list's images */
     const bp_class_names *names; /* of the classes, for labels of lists, or NULL */
     bp_pictures *pictures;       /* for lists of PNG and JPEG, or NULL */
     const bp_image_prep *prep;   /* what is done to images of bytes, or NULL; with pictures */
@@ -45,6 +48,10 @@ typedef struct bp_numbers {
     uint64_t rows;
     bool built; /* false: the token file was there */
 } bp_numbers;
+
+/* Which columns a table of numbers has, or a list of images: of file number `file`. */
+bp_status bp_numbers_columns(const bp_numbers *work, uint32_t file,
+                             bp_row_columns *columns) BP_MUST_CHECK;
 
 /* Opens the token file of the rows, which it makes if it has to. After an error nothing is left
  * open, and an earlier file is as it was. Cost: the data is read once for the key, once more to

@@ -7,9 +7,9 @@
 #include "core/base/number.h"
 #include "core/base/storage.h"
 #include "tools/formats/data/data_documents.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 
-#define RULES 0x54414731u /* goes up when the same data would give other tokens */
+#define RULES 0x54414733u /* goes up when the same data would give other tokens */
 
 static const char where[] = "tags";
 
@@ -28,6 +28,7 @@ typedef struct tags_maker {
     bp_tokens_writer writer;
     bp_documents rule; /* for labels: nothing is read by it */
     tags_room room;
+    const bp_words *words;
     uint32_t pieces; /* of the sentence, so far */
 } tags_maker;
 
@@ -58,6 +59,7 @@ static bp_status read_all(const bp_tags *work, bp_words *words)
 {
     const tags_room r = room_of(work->scratch);
     words->sentences = 0;
+    words->rows = 0;
     for (uint32_t i = 0; i < work->data->file_count; i++) {
         bp_data_reader reader = reader_of(work, i, &r);
         BP_TRY(bp_data_reader_begin(&reader));
@@ -150,9 +152,9 @@ static bp_status put_sentence(void *user, bp_data_reader *reader, const bp_sente
     }
     BP_TRY(put_around(m, reader, BP_PAIR_BEHIND));
     if (m->pieces == 0) {
-        m->work->empty++;
         return BP_OK;
     }
+    BP_TRY(bp_tokens_at_row(&m->writer, m->words->rows - 1));
     example.count = m->pieces;
     BP_TRY(bp_tokens_put(&m->writer, m->room.labels, m->pieces));
     return bp_tokens_put_example(&m->writer, &example);
@@ -170,11 +172,16 @@ static bp_status make_file(tags_maker *m)
 {
     bp_tags *work = m->work;
     const uint32_t *ids;
-    bp_words words = {.user = m, .sentence = count_sentence, .may_lack = work->may_lack};
+    bp_words words = {.user = m,
+                      .sentence = count_sentence,
+                      .reading = work->reading,
+                      .may_lack = work->may_lack};
     BP_TRY(read_all(work, &words));
-    BP_TRY(bp_tokens_begin(&m->writer, words.sentences));
+    BP_TRY(bp_tokens_begin(&m->writer, words.rows));
     words.sentence = put_sentence;
+    m->words = &words;
     BP_TRY(read_all(work, &words));
+    work->empty = words.rows - m->writer.head.examples;
     if (m->writer.head.examples == 0) {
         return bp_error_set(work->error, BP_ERR_DATA, where, "the data holds no tagged words",
                             work->data->source.name);
@@ -198,6 +205,7 @@ static bp_status survey_files(bp_tags *work, const tags_room *r, uint64_t *key)
     bp_data_key_number(&digest, work->classes);
     bp_data_key_number(&digest, work->all);
     bp_data_key_number(&digest, work->may_lack);
+    bp_data_reading_key(&work->reading, &digest);
     if (work->names != NULL) {
         bp_digest_add(&digest, work->names->text, work->names->used);
     }
@@ -268,7 +276,8 @@ static bp_status pass_sentence(void *user, bp_data_reader *reader, const bp_sent
 bp_status bp_tags_read(const bp_tags *work, bp_words *words)
 {
     tags_pass pass = {.work = work, .to = words, .room = room_of(work->scratch)};
-    bp_words all = {.user = &pass, .sentence = pass_sentence, .may_lack = true};
+    bp_words all = {
+        .user = &pass, .sentence = pass_sentence, .reading = work->reading, .may_lack = true};
     return read_all(work, &all);
 }
 
@@ -316,11 +325,12 @@ static bp_status name_sentence(void *user, bp_data_reader *reader, const bp_sent
         const char *tag = s->tags.text + s->tags.at[i];
         const size_t length = s->tags.at[i + 1] - s->tags.at[i];
         bp_number number;
+        int64_t value;
         if (bp_number_parse(tag, length, &number) != BP_OK) {
             BP_TRY(insert_name(n, reader, tag, length));
-        } else if (number.integer && number.i64 >= (int64_t)n->largest &&
-                   number.i64 < BP_CLASS_NAMES_MAX) {
-            n->largest = (uint32_t)number.i64 + 1;
+        } else if (bp_documents_whole(&number, &value) && value >= (int64_t)n->largest &&
+                   value < BP_CLASS_NAMES_MAX) {
+            n->largest = (uint32_t)value + 1;
         }
     }
     return BP_OK;
@@ -329,7 +339,8 @@ static bp_status name_sentence(void *user, bp_data_reader *reader, const bp_sent
 bp_status bp_tags_names(const bp_tags *work, bp_class_names *names, uint32_t *classes)
 {
     naming n = {.names = names};
-    bp_words words = {.user = &n, .sentence = name_sentence, .may_lack = true};
+    bp_words words = {
+        .user = &n, .sentence = name_sentence, .reading = work->reading, .may_lack = true};
     names->count = 0;
     names->used = 0;
     BP_TRY(read_all(work, &words));

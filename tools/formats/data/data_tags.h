@@ -29,9 +29,10 @@ typedef struct bp_tags {
     uint32_t vocabulary; /* ids are below it */
     uint32_t classes;
     const bp_class_names *names; /* of the classes, or NULL: tags are numbers */
-    bool all;                    /* every piece of a word has a label */
-    bool may_lack;               /* words may have no tags: then each first piece has the label 0 */
-    void *scratch;               /* BP_TAGS_SCRATCH, aligned to 8 */
+    bp_data_reading reading;
+    bool all;      /* every piece of a word has a label */
+    bool may_lack; /* words may have no tags: then each first piece has the label 0 */
+    void *scratch; /* BP_TAGS_SCRATCH, aligned to 8 */
     bp_error *error;
     uint64_t bytes;     /* of all files */
     uint64_t sentences; /* 0 where the token file was there already */

@@ -10,7 +10,7 @@
 #include "tools/formats/files/data_records.h"
 #include "tools/formats/files/data_table.h"
 
-enum { SCORE = BP_TEXTS_MAX, PASSED_OVER, NAME_BYTES = 32, COLUMNS_MAX = 64 };
+enum { SCORE = BP_TEXTS_MAX, PASSED_OVER, NAME_BYTES = 32, COLUMN_BYTES = 64, COLUMNS_MAX = 64 };
 
 static const char *const first_names[] = {"anchor",    "query", "question", "sentence1", "premise",
                                           "question1", "text",  "sentence", "content",   NULL};
@@ -41,12 +41,43 @@ static uint32_t texts_negative(const char *name, size_t length)
     return number >= 1 && number + 1 < BP_TEXTS_MAX ? number + 1 : PASSED_OVER;
 }
 
-static uint32_t texts_meaning(const char *name, size_t length)
+static bool texts_asked(const char *asked, const char *name, size_t length)
 {
-    return bp_documents_named(first_names, name, length)    ? 0
-           : bp_documents_named(second_names, name, length) ? 1
-           : bp_documents_named(score_names, name, length)  ? SCORE
-                                                            : texts_negative(name, length);
+    const char *const list[] = {asked, NULL};
+    return asked != NULL && bp_column_named(list, name, length);
+}
+
+static uint32_t texts_usual(const char *name, size_t length)
+{
+    return bp_column_named(first_names, name, length)    ? 0
+           : bp_column_named(second_names, name, length) ? 1
+           : bp_column_named(score_names, name, length)  ? SCORE
+                                                         : texts_negative(name, length);
+}
+
+/* What was asked for as the text is the first one, and as the label the score. */
+static uint32_t texts_meaning(const bp_documents *documents, const char *name, size_t length)
+{
+    const bp_data_reading *reading = &documents->reading;
+    const uint32_t usual = texts_usual(name, length);
+    const bool other = (usual == 0 && reading->text_column != NULL) ||
+                       (usual == SCORE && reading->label_column != NULL);
+    return texts_asked(reading->text_column, name, length)    ? 0
+           : texts_asked(reading->label_column, name, length) ? SCORE
+           : other                                            ? PASSED_OVER
+                                                              : usual;
+}
+
+static void texts_show(bp_documents *documents, uint32_t meaning, uint32_t number, const char *name,
+                       size_t length)
+{
+    if (meaning <= 1 || meaning == SCORE) {
+        bp_row_columns_set(&documents->columns,
+                           meaning == SCORE ? BP_COLUMN_LABEL
+                           : meaning == 1   ? BP_COLUMN_SECOND
+                                            : BP_COLUMN_TEXT,
+                           number, name, length);
+    }
 }
 
 static bp_status texts_note(bp_data_reader *reader, texts_row *row, uint32_t meaning)
@@ -87,7 +118,8 @@ static bp_status texts_check(bp_documents *documents, bp_data_reader *reader, te
     }
     if (count == 0) {
         return bp_data_refuse(reader, "the row has no first text: none of its fields is `anchor`, "
-                                      "`query`, `question`, `sentence1`, `text`, `sentence` ..");
+                                      "`query`, `question`, `sentence1`, `text`, `sentence` .. "
+                                      "(--text-column names another)");
     }
     if (count < last) {
         return bp_data_refuse(reader, "the row has a further text, but lacks one before it: "
@@ -159,7 +191,9 @@ static bp_status json_read(bp_documents *documents, bp_record_span *span, texts_
     }
     BP_TRY(bp_json_next(&span->json, &event));
     while (event.kind == BP_JSON_KEY) {
-        BP_TRY(json_field(documents, span, row, texts_meaning(event.text, event.length), text));
+        const uint32_t meaning = texts_meaning(documents, event.text, event.length);
+        texts_show(documents, meaning, 0, event.text, event.length);
+        BP_TRY(json_field(documents, span, row, meaning, text));
         BP_TRY(bp_json_next(&span->json, &event));
     }
     return bp_json_next(&span->json, &event); /* nothing may follow */
@@ -223,6 +257,9 @@ static bp_status json_rows(bp_documents *documents, bp_data_reader *reader, void
             return BP_OK;
         }
         BP_TRY(json_row(documents, reader, array.start, array.end, scratch));
+        if (documents->first_only) {
+            return BP_OK;
+        }
     }
     reader->line = 0;
     for (; start < reader->size; start = end + 1) {
@@ -231,6 +268,9 @@ static bp_status json_rows(bp_documents *documents, bp_data_reader *reader, void
         BP_TRY(is_blank(reader, start, end, &blank));
         if (!blank) {
             BP_TRY(json_row(documents, reader, start, end, scratch));
+        }
+        if (!blank && documents->first_only) {
+            return BP_OK;
         }
     }
     return BP_OK;
@@ -254,7 +294,9 @@ static bp_status table_name(texts_table *t, const char *name, size_t length)
         return bp_data_refuse_numbers(t->table.reader, "the table has more columns than can be",
                                       COLUMNS_MAX + 1, COLUMNS_MAX);
     }
-    const uint32_t meaning = length < NAME_BYTES ? texts_meaning(name, length) : PASSED_OVER;
+    const uint32_t meaning =
+        length < COLUMN_BYTES ? texts_meaning(t->documents, name, length) : PASSED_OVER;
+    texts_show(t->documents, meaning, t->columns, name, length);
     t->meaning[t->columns++] = meaning;
     return meaning == PASSED_OVER ? BP_OK : texts_note(t->table.reader, &t->row, meaning);
 }
@@ -262,12 +304,12 @@ static bp_status table_name(texts_table *t, const char *name, size_t length)
 static bp_status table_heading(texts_table *t)
 {
     bp_table_event what = BP_TABLE_PIECE;
-    char name[NAME_BYTES];
+    char name[COLUMN_BYTES];
     size_t length = 0;
     while (what != BP_TABLE_ROW && what != BP_TABLE_END) {
         BP_TRY(bp_table_next(&t->table, &what));
         if (what == BP_TABLE_PIECE) {
-            const size_t room = NAME_BYTES - length;
+            const size_t room = COLUMN_BYTES - length;
             const size_t fits = t->table.count < room ? t->table.count : room;
             memcpy(name + length, t->table.piece, fits);
             length += fits;
@@ -351,6 +393,9 @@ static bp_status table_rows(bp_documents *documents, bp_data_reader *reader, cha
     while (!bp_table_ended(&t.table)) {
         BP_TRY(table_row(&t));
         BP_TRY(bp_table_skip_blank(&t.table));
+        if (documents->first_only) {
+            break;
+        }
     }
     return BP_OK;
 }
@@ -393,6 +438,11 @@ static bp_status text_rows(bp_documents *documents, bp_data_reader *reader)
 bp_status bp_documents_rows(bp_documents *documents, bp_data_reader *reader, bp_data_format format,
                             void *scratch)
 {
+    bp_row_columns_begin(&documents->columns, &documents->reading);
+    if (documents->reading.no_header && format != BP_DATA_JSONL && format != BP_DATA_TEXT) {
+        return bp_data_refuse(reader, "the columns of rows of texts are known by their names: "
+                                      "--no-header is for labels and texts");
+    }
     switch (format) {
     case BP_DATA_JSONL:
         return json_rows(documents, reader, scratch);

@@ -25,6 +25,8 @@
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/data/data_tokens.h"
 #include "tools/formats/text/tokenizer.h"
+#include "core/base/digest.h"
+#include "tools/formats/files/data_reader.h"
 
 #define BP_TOKENISE_SCRATCH 524288 /* bytes */
 
@@ -38,9 +40,10 @@ typedef struct bp_tokenise {
     bp_labels labels;    /* what rows are labelled with (BP_LABELS_CLASS, _BITS), or not at all */
     uint32_t classes;    /* BP_LABELS_CLASS */
     const bp_class_names *names; /* of the classes, or NULL */
-    const char *prompt;          /* BP_LABELS_TEXTS: before each text; NULL: nothing */
-    bool may_lack;               /* rows may have no labels, all of them or none */
-    void *scratch;               /* BP_TOKENISE_SCRATCH, aligned to 8 */
+    bp_data_reading reading;
+    const char *prompt; /* BP_LABELS_TEXTS: before each text; NULL: nothing */
+    bool may_lack;      /* rows may have no labels, all of them or none */
+    void *scratch;      /* BP_TOKENISE_SCRATCH, aligned to 8 */
     /* Told now and then how far it is; NULL: nobody is. */
     void (*watch)(void *user, uint64_t bytes, uint64_t of);
     void *user;
@@ -61,5 +64,14 @@ bp_status bp_tokenise_open(bp_tokenise *work, bp_tokens *tokens) BP_MUST_CHECK;
 /* What the tokenizer's post-processor puts around a text: its beginning token or not, and how many
  * tokens behind it. */
 void bp_tokenise_template(bp_encoder *encoder, bool *begins, uint32_t *tail);
+
+/* What a file that was made from data remembers of it: a digest of everything that decides its
+ * content.
+ */
+void bp_data_key_number(bp_digest *key, uint64_t value);
+
+/* Begins reading a file, adds its size and all its bytes to the key, and its line feeds to *lines;
+ * of a JSON array also its braces, for so many elements it may have on one line. */
+bp_status bp_data_key_file(bp_data_reader *reader, bp_digest *key, uint64_t *lines) BP_MUST_CHECK;
 
 #endif

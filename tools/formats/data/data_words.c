@@ -15,6 +15,7 @@ typedef struct reading {
     bp_sentence sentence;
     bp_records records;
     void *scratch;
+    bool lines; /* columns: a sentence is a row */
 } reading;
 
 static void list_clear(bp_word_list *list)
@@ -54,6 +55,7 @@ static bp_status give_sentence(reading *r)
     if (count == 0) {
         return BP_OK;
     }
+    words->rows += r->lines ? 1 : 0;
     if (tags != 0 && tags != count) {
         return bp_data_refuse_numbers(r->reader,
                                       "the sentence has another number of tags than of "
@@ -101,14 +103,26 @@ static bp_status take_list(reading *r, bp_word_list *list, bool numbers)
     }
 }
 
-static uint32_t list_of(const bp_json_event *key)
+static bool is_asked(const char *name, const bp_json_event *key)
+{
+    return name != NULL && strlen(name) == key->length && memcmp(name, key->text, key->length) == 0;
+}
+
+static uint32_t list_of(const bp_data_reading *rule, const bp_json_event *key)
 {
     uint32_t i = 0;
+    if (is_asked(rule->text_column, key)) {
+        return 0;
+    }
+    if (is_asked(rule->label_column, key)) {
+        return WORD_LISTS;
+    }
     while (i < LISTS && (strlen(list_names[i]) != key->length ||
                          memcmp(list_names[i], key->text, key->length) != 0)) {
         i++;
     }
-    return i;
+    const char *asked = i < WORD_LISTS ? rule->text_column : rule->label_column;
+    return asked == NULL ? i : LISTS;
 }
 
 static bp_status take_object(reading *r)
@@ -120,7 +134,7 @@ static bp_status take_object(reading *r)
     list_clear(&r->sentence.tags);
     BP_TRY(bp_json_next(json, &event));
     while (event.kind == BP_JSON_KEY) {
-        const uint32_t which = list_of(&event);
+        const uint32_t which = list_of(&r->words->reading, &event);
         uint32_t *taken = which < WORD_LISTS ? &words : &tags;
         if (which < *taken) {
             *taken = which;
@@ -140,6 +154,7 @@ static bp_status read_json(reading *r)
     BP_TRY(bp_records_begin(&r->records, r->reader, r->scratch));
     BP_TRY(bp_records_next(&r->records, &there));
     while (there) {
+        r->words->rows++;
         BP_TRY(bp_records_named(&r->records, take_object(r)));
         BP_TRY(give_sentence(r));
         BP_TRY(bp_records_next(&r->records, &there));
@@ -198,10 +213,28 @@ static bool is_document_start(const bp_word_list *words)
     return length == sizeof start - 1 && memcmp(words->text + first, start, length) == 0;
 }
 
+/* Whether the first line has the names of columns, as no text has words and tags. */
+static bool is_header(const columns *c)
+{
+    static const char *const word_names[] = {"word", "words", "token", "tokens", NULL};
+    static const char *const tag_names[] = {"tag", "tags",    "label",    "labels",
+                                            "ner", "ner_tag", "ner_tags", "pos",
+                                            "iob", "bio",     "entity",   NULL};
+    const bp_sentence *s = &c->r->sentence;
+    return c->r->reader->line == 1 && c->fields > 1 && !c->r->words->reading.no_header &&
+           bp_column_named(word_names, s->words.text, s->words.at[1]) &&
+           bp_column_named(tag_names, s->tags.text, s->tags.at[1]);
+}
+
 /* A line has been taken: a word with its tag, or the end of a sentence. */
 static bp_status end_line(columns *c)
 {
     bp_sentence *s = &c->r->sentence;
+    if (is_header(c)) {
+        list_clear(&s->words);
+        list_clear(&s->tags);
+        return BP_OK;
+    }
     const bool start = c->fields > 0 && is_document_start(&s->words);
     if (c->fields == 0 || start) {
         BP_TRY(give_sentence(c->r));
@@ -267,5 +300,6 @@ bp_status bp_words_read(bp_words *words, bp_data_reader *reader, bp_data_format 
     reading r = {.words = words, .reader = reader, .scratch = scratch};
     r.sentence.words = (bp_word_list){.text = at, .at = places};
     r.sentence.tags = (bp_word_list){.text = at + BP_WORDS_TEXT, .at = places + BP_WORDS_MAX + 2};
+    r.lines = format != BP_DATA_JSONL;
     return format == BP_DATA_JSONL ? read_json(&r) : read_columns(&r);
 }

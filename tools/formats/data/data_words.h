@@ -5,7 +5,8 @@
  *          many numbers or names, `ner_tags`, `tags` or `labels`; in this order they are looked
  * for. columns  as CoNLL has them: a line is a word, its first field the word, its last the tag;
  * fields are parted by tabs, or else by spaces; a blank line ends a sentence, and a line that
- *          begins with -DOCSTART- is none. A single field is a word without a tag.
+ *          begins with -DOCSTART- is none. A single field is a word without a tag. A first line of
+ *          names (`word` .. `tag`, `token` .. `ner_tag`) is a header, unless that is denied.
  *
  * A sentence is in memory as a whole. Refused, with file and line: one that is longer than
  * BP_WORDS_TEXT bytes or BP_WORDS_MAX words, lists of two lengths, tags for some sentences only. */
@@ -13,6 +14,7 @@
 #define BP_FORMATS_DATA_WORDS_H
 
 #include "tools/formats/data/data.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/files/data_records.h"
 
 #define BP_WORDS_MAX     16384
@@ -31,14 +33,16 @@ typedef struct bp_sentence {
     bp_word_list tags; /* as many, or none */
 } bp_sentence;
 
-/* All but the last two are the caller's to set. */
+/* All but the last three are the caller's to set. */
 typedef struct bp_words {
     void *user;
     /* Called for each sentence of at least one word; it is gone afterwards. */
     bp_status (*sentence)(void *user, bp_data_reader *reader, const bp_sentence *sentence);
-    bool may_lack; /* sentences may have no tags, all of them or none */
+    bp_data_reading reading; /* of JSON: which lists the words and tags are */
+    bool may_lack;           /* sentences may have no tags, all of them or none */
     uint64_t sentences;
-    bool lacks; /* they have none; decided by the first */
+    uint64_t rows; /* of all files so far: sentences, and objects without a word */
+    bool lacks;    /* they have none; decided by the first */
 } bp_words;
 
 /* Reads all sentences of a file: JSON where the format is BP_DATA_JSONL, else columns. scratch:

@@ -103,6 +103,7 @@ bp_status bp_label_survey_read(bp_label_survey *s, const bp_data *data, bp_label
                               .form = BP_FORM_LABELLED,
                               .labels = labels,
                               .classes = 1, /* so that bits are classes, not floats */
+                              .reading = s->reading,
                               .survey = s};
     bp_error error = {.code = BP_OK};
     s->names->count = 0;

@@ -5,14 +5,16 @@
 
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/data/data.h"
+#include "tools/formats/data/data_columns.h"
 #include "tools/formats/files/data_reader.h"
 
 #define BP_LABEL_SURVEY_SCRATCH 327680 /* bytes */
 
 /* What was found: names, or numbers, or neither where no text has a label. */
 typedef struct bp_label_survey {
-    bp_class_names *names; /* the caller's; of numbers there are none */
-    bool numbers;          /* the first label is one: nothing more was read */
+    bp_class_names *names;   /* the caller's; of numbers there are none */
+    bp_data_reading reading; /* the caller's */
+    bool numbers;            /* the first label is one: nothing more was read */
 } bp_label_survey;
 
 /* Reads the labels of all documents of open files, JSON lines or tables, and sorts their names by

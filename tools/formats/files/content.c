@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/formats/data/data_columns.h"
 
 enum { PIECE = 8192 };
 
@@ -127,8 +128,7 @@ static bool names_label(const unsigned char *head, size_t count, unsigned char d
         size_t quote = i - first > 2 && head[first] == '"' && head[i - 1] == '"' ? 1 : 0;
         size_t length = i - first - 2 * quote;
         const unsigned char *field = head + first + quote;
-        found = found || (length == 5 && memcmp(field, "label", 5) == 0) ||
-                (length == 6 && memcmp(field, "labels", 6) == 0);
+        found = found || bp_column_is_label((const char *)field, length);
         if (ends) {
             break;
         }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define FREQUENCIES_MAX      512 /* heads up to 1024 wide */
 #define QUANTISATION_VERSION 2u  /* gguf-py's GGML_QUANT_VERSION */

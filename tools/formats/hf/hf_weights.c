@@ -11,7 +11,7 @@
 #include "tools/formats/hf/hf_counts.h"
 #include "tools/formats/hf/hf_files.h"
 #include "tools/formats/peft/peft_names.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define DATA_BYTES 1048576
 #define DATA_LEAST (3 * BP_VIEW_WORK_MIN)

@@ -108,7 +108,8 @@ static void a_run_is_read(void **state)
     assert_int_equal(run_view_read(&view, d->directory, &error), BP_ERR_DATA);
     put(d, "record.jsonl",
         "{\"run\":1,\"options\":{\"seed\":\"42\"},\"total_steps\":9,\"chain\":\"00\"}\n"
-        "{\"step\":1,\"loss\":5,\"norm\":2,\"rate\":0.5,\"outcome\":\"applied\",\"chain\":\"01\"}\n"
+        "{\"step\":1,\"loss\":5,\"grad_norm\":2,\"lr\":0.5,\"outcome\":\"applied\",\"chain\":"
+        "\"01\"}\n"
         "{\"step\":2,\"loss\":null,\"norm\":2,\"rate\":0.5,\"outcome\":\"nonfinite\",\"chain\":"
         "\"02\"}\n"
         "{\"eval\":2,\"loss\":4.5,\"chain\":\"03\"}\n"

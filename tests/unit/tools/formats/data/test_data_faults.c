@@ -252,7 +252,7 @@ static void inputs_are_counted(void **state)
     desk d;
     uint32_t inputs;
     desk_begin(&d, BP_LABELS_CLASS, 2);
-    assert_int_equal(count_inputs(&d, "a,b,c,d\n1,2,3,4\n", &inputs), BP_OK);
+    assert_int_equal(count_inputs(&d, "a,b,c,label\n1,2,3,4\n", &inputs), BP_OK);
     assert_int_equal(inputs, 3);
     for (size_t i = 0; i < 2; i++) {
         bp_numbers work = {.data = &d.data, .scratch = d.scratch, .error = &d.error};
@@ -272,7 +272,8 @@ static void inputs_are_counted(void **state)
     assert_int_equal(count_inputs(&d, "a,\"b\n", &inputs), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "no end"));
     bp_data_close(&d.data);
-    assert_int_equal(count_inputs(&d, "target,c,target\n1,2,3\n", &inputs), BP_OK);
+    assert_int_equal(count_inputs(&d, "target,c,target\n1,2,3\n", &inputs), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "two columns"));
     bp_data_close(&d.data);
     desk_end(&d);
 }

@@ -300,7 +300,9 @@ static void sentences_and_questions(void **state)
     gives_labels("question\tsentence\tlabel\nq\ts\t1\n", BP_DATA_TSV, "<T:qS:s=1>");
     gives_labels("sentence\tid\tlabel\ns\t7\t1\n", BP_DATA_TSV, "<T:s=1>");
     gives_labels("question\tlabel\nq\t1\n", BP_DATA_TSV, "<T:q=1>");
-    refuses_labels("question\tid\tlabel\nq\t7\t1\n", BP_DATA_TSV, "a.file: line 1", "none named");
+    gives_labels("question\tid\tlabel\nq\t7\t1\n", BP_DATA_TSV, "<T:q=1>");
+    refuses_labels("question\tbody\tlabel\nq\tb\t1\n", BP_DATA_TSV, "a.file: line 1",
+                   "two columns");
 }
 
 /* Rows that are guessed need no label; a table without names of columns has one all the same. */
@@ -484,13 +486,13 @@ static void bad_tables_are_refused(void **state)
     refuses("1\ttext\n", BP_DATA_TSV, "a.file", "does not learn");
     refuses_labels("1\tgood\n5\tbad\n", BP_DATA_TSV, "a.file: line 2", "no class");
     refuses_labels("1\tgood\n-1\tbad\n", BP_DATA_TSV, "a.file: line 2", "no class");
-    refuses_labels("1\tgood\n1.0\tbad\n", BP_DATA_TSV, "a.file: line 2", "whole number");
+    refuses_labels("1\tgood\n1.5\tbad\n", BP_DATA_TSV, "a.file: line 2", "whole number");
     refuses_labels("1\tgood\none\tbad\n", BP_DATA_TSV, "a.file: line 2", "neither a number nor");
     refuses_labels("1\tgood\n\tbad\n", BP_DATA_TSV, "a.file: line 2", "neither a number nor");
     refuses_labels("1\tgood\n99999999999999999999\tbad\n", BP_DATA_TSV, "a.file: line 2", "");
     refuses_labels("1\tgood\n1\tbad\tworse\n", BP_DATA_TSV, "a.file: line 2", "fields");
     refuses_labels("1\tgood\n\n1\n", BP_DATA_TSV, "a.file: line 3", "fields");
-    refuses_labels("1\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "names");
+    refuses_labels("1\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "names no column");
     refuses_labels("label\ttext\tlabel\n", BP_DATA_TSV, "a.file: line 1", "two columns");
     refuses_labels("text\tlabel\tpremise\n", BP_DATA_TSV, "a.file: line 1", "two columns");
     refuses_labels("label\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "none named");
@@ -501,8 +503,9 @@ static void bad_tables_are_refused(void **state)
     refuses_bytes("1\ta\0b\n", 6, BP_DATA_TSV, true, "a.file: line 1", "NUL");
     char text[400];
     memset(text, '7', sizeof text);
+    memcpy(text, "1\ta\n", 4);
     memcpy(text + 300, "\tx\n", 4);
-    refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "too long to be one");
+    refuses_labels(text, BP_DATA_TSV, "a.file: line 2", "too long to be one");
     memset(text, '\t', 70);
     memcpy(text + 70, "\n", 2);
     refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "more columns");

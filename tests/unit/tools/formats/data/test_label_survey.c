@@ -70,14 +70,16 @@ static void names_are_sorted_and_kept_once(void **state)
                      BP_OK);
     assert_string_equal(desk_names(&d), "B|a|a, b|aa|b|\xc3\xa9|");
     assert_false(d.survey.numbers);
-    /* Without names of columns the first one is the label, unless it is too long to be one. */
+    /* Of names nobody sees whether they are a header: without one the first column is the label. */
+    assert_int_equal(desk_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "names no column that is known"));
+    d.survey.reading.no_header = true;
     assert_int_equal(desk_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_OK);
     assert_string_equal(desk_names(&d), "y|z|");
-    char text[200];
-    snprintf(text, sizeof text, "%070d,q\n%070d,p\n", 1, 2);
-    text[0] = 'x';
-    assert_int_equal(desk_read(&d, text, NULL, BP_LABELS_CLASS), BP_OK);
-    assert_string_equal(desk_names(&d), "p|q|");
+    d.survey.reading.label_column = "2";
+    assert_int_equal(desk_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_OK);
+    assert_string_equal(desk_names(&d), "one|two|");
+    d.survey.reading = (bp_data_reading){NULL, NULL, false, BP_LABEL_FORM_FOUND};
     assert_int_equal(desk_read(&d,
                                "{\"text\": \"t\", \"label\": [\"b\", \"a\"]}\n"
                                "{\"text\": \"t\", \"label\": []}\n{\"text\": \"t\", "
@@ -174,22 +176,6 @@ static void names_have_a_bound_together(void **state)
     memory_store_free(&d.memory);
 }
 
-/* Before anything is known of labels a text of some bytes may be one. */
-/* verifies formats-59.92c8 */
-static void labels_have_some_bytes(void **state)
-{
-    (void)state;
-    bp_label_survey survey = {.names = NULL};
-    const bp_documents documents = {.survey = &survey};
-    bp_data_reader reader = {.path = "a.csv"};
-    char text[BP_DOCUMENTS_LABEL];
-    memset(text, 'a', sizeof text);
-    assert_false(bp_documents_is_label(&documents, &reader, text, 0));
-    assert_true(bp_documents_is_label(&documents, &reader, text, 1));
-    assert_true(bp_documents_is_label(&documents, &reader, text, sizeof text - 1));
-    assert_false(bp_documents_is_label(&documents, &reader, text, sizeof text));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,7 +183,6 @@ int main(void)
         cmocka_unit_test(numbers_have_no_names),
         cmocka_unit_test(what_cannot_be_classes_is_refused),
         cmocka_unit_test(names_have_a_bound_together),
-        cmocka_unit_test(labels_have_some_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,169 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Every external command that a script or a Makefile calls is there on a minimal Debian after tools/pkg/deps.sh, or its
+# script asks for it and says `skipped: ` (tests/house/commands.py, commands.txt). Where this is Debian, the packages of
+# the table have these commands, and those that are said to be everywhere are.
+cd "$(dirname "$0")/../.." || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+failed=0
+check() { # RC NAME [TEXT]
+    if [[ $1 -eq 0 ]]; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        printf 'FAILED: %s\n%s\n' "$2" "${3:-}" | head -40
+    fi
+}
+table=tests/house/commands.txt
+reader=tests/house/commands.py
+mapfile -t files < <(find tests tools .ci Makefile -type f \( -name '*.sh' -o -name '*.mk' -o -name Makefile -o -name '*.py' -o -path '.ci/*' \) | LC_ALL=C sort)
+# A command that is nowhere stands in the last line of each: the reader comes to its end.
+mkdir "$work/tree" && cp --parents "${files[@]}" "$work/tree" && cd "$work/tree" || exit 1
+for file in "${files[@]}"; do
+    case $file in
+    *.py) echo 'subprocess.run(["missing-command"])' ;;
+    *.mk | *Makefile) printf 'end-of-it:\n\t@missing-command $(BUILD)\n' ;;
+    *) echo 'missing-command "$@" >/dev/null' ;;
+    esac >>"$file"
+done
+out=$("$OLDPWD/$reader" "$OLDPWD/$table" tools/pkg/deps.sh "${files[@]}")
+cd "$OLDPWD" || exit 1
+lost=$(grep -v ': missing-command$' <<<"$out")
+[[ -z $lost ]]
+check $? "commands of ${#files[@]} files are installed, or asked for" "$lost"
+# Those that are run by hand may call anything.
+lost=$(printf '%s\n' "${files[@]}" | grep -vxF "$(sed -n 's/:[0-9]*: missing-command$//p' <<<"$out")" |
+    grep -v "$(sed -n '/^\[by hand\]/,$s/^t.*/^&/p' $table)")
+[[ -z $lost ]]
+check $? "each is read to its end" "$lost"
+
+# Where a command can stand, one a case; and where the same word is none.
+# cases WANTED: one a line of the input, ;;n is the end of a line; the command that no table has is WANTED.
+cases() {
+    local wanted=$1 case list=() i=0
+    rm -f "$work"/case.*
+    while IFS= read -r case; do
+        list+=("$case")
+        printf '%s\n' "${case//;;n/$'\n'}" >"$work/case.$((i++)).sh"
+    done
+    out=$($reader "$work/table" "$work/deps" "$work"/case.*.sh | sed -n "s|^$work/case\.\([0-9]*\)\.sh:[0-9]*: |\1 |p")
+    for i in "${!list[@]}"; do
+        [[ $(sed -n "s/^$i //p" <<<"$out") == "$wanted" ]]
+        check $? "${wanted:-nothing} is found: ${list[i]}" "$(grep "^$i " <<<"$out")"
+    done
+}
+echo '[base]
+x: bash cat env find ip nice timeout xargs' >"$work/table"
+: >"$work/deps"
+cases gone <<'END'
+gone a b
+: && gone
+: | gone
+: || ! gone a
+( gone )
+{ gone; }
+if gone; then :; fi
+if :; then gone; elif :; then :; fi
+while ! gone; do :; done
+for i in 1 2; do gone "$i"; done
+case $1 in a | b) gone ;; esac
+x=$(gone a)
+x="a $(gone a) b"
+x=`gone a`
+x=${y:-$(gone)}
+x=(1 "$(gone)")
+: $((1 + $(gone)))
+[[ $(gone) == 1 ]]
+A=1 B="2 3" gone
+timeout -k 5 30 gone a
+env -u A B=1 gone
+echo | xargs -r -n 1 gone
+nice -n 5 gone
+bash -c 'gone a'
+trap 'gone; :' EXIT
+eval 'gone a'
+f() { gone; }; f
+f() { "$@"; }; f gone a
+f() { shift; "$@"; }; f 1 gone a
+find . -name x -exec gone {} +
+run=(gone -n 2);;n"${run[@]}" a
+run=(timeout 5 gone);;n"${run[@]}" 9
+: <(gone a)
+: >/dev/null & gone
+cat <<A;;n$(gone);;nA
+: a \;;n| gone
+cat >x.sh <<'A';;ngone;;nA
+cat >"$w/x" <<A;;n#!/bin/bash;;ngone \$1;;nA
+time gone
+exec gone
+ip netns exec a gone
+command -v gone && gone
+END
+cases '' <<'END'
+: gone
+# gone
+echo "gone" 'a; gone'
+gone() { :; }; gone
+gone=1
+x=(gone a)
+case gone in gone) : ;; esac
+[[ gone == gone ]]
+for gone in gone gone; do :; done
+: >gone
+"$work/gone" a
+build/release/gone
+cat <<A;;ngone;;nA
+((gone > 1))
+: $((gone + 1))
+command -v gone >/dev/null || echo "skipped: no gone here"; gone a
+for x in a gone; do command -v "$x" || echo "skipped: $x"; done; gone
+END
+printf '[installed]\ngcc: gcc\n' >"$work/table"
+[[ $(echo gcc >"$work/case.sh"; $reader "$work/table" "$work/deps" "$work/case.sh") == *'does not install gcc'* ]]
+check $? 'a package that nothing installs'
+printf '[base]\nx: unused\n' >"$work/table"
+[[ $(echo : >"$work/case.sh"; $reader "$work/table" "$work/deps" "$work/case.sh") == *'nothing calls unused of x' ]]
+check $? 'a command that nothing calls'
+
+# The table tells the truth.
+if ! command -v dpkg-query >/dev/null; then
+    echo "skipped: what packages have (this is no Debian)"
+    echo "$passed passed, $failed failed"
+    [[ $failed -eq 0 ]]
+    exit
+fi
+# owns PACKAGE COMMAND: it is a file of the package, or of one that it depends on; so may be what it points to.
+owns() {
+    local path=$2 packages lists
+    packages="$1 $(dpkg-query -W -f '${Pre-Depends},${Depends}' "$1" | sed 's/([^)]*)//g; s/[,|]/ /g')"
+    # shellcheck disable=SC2086
+    lists=$(dpkg-query -L $packages 2>/dev/null)
+    while [[ -n $path ]]; do
+        grep -qE "^(/usr)?(/s?bin/${path##*/})\$" <<<"$lists" && return
+        path=$(readlink "$(command -v "$path")")
+    done
+    return 1
+}
+part=''
+while IFS= read -r row; do
+    case $row in
+    '#'* | '') ;;
+    '['*) part=$row ;;
+    *:*)
+        package=${row%%:*}
+        if [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then
+            [[ $part != '[base]' ]]
+            check $? "$package is on this Debian"
+            continue
+        fi
+        [[ $part != '[base]' || $(dpkg-query -W -f '${Essential} ${Priority}' "$package") =~ ^yes|required$ ]]
+        check $? "$package is on every Debian"
+        for command in ${row#*:}; do
+            owns "$package" "$command"
+            check $? "$package has $command"
+        done
+        ;;
+    esac
+done <$table
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* How rows of data are read: what the options say, and what was found. */
+#ifndef BP_BEDPLATE_DATA_READING_H
+#define BP_BEDPLATE_DATA_READING_H
+
+#include "tools/bedplate/sources/data_set.h"
+#include "tools/formats/data/data_columns.h"
+#include "tools/formats/data/data_numbers.h"
+
+/* --text-column, --label-column, --no-header and --label-form. */
+bp_data_reading data_reading(const settings *set);
+
+/* BP_ERR_USAGE: one of these options is given, and data of this format or task has no such thing.
+ */
+bp_status data_reading_check(session *s, const data_files *files) BP_MUST_CHECK;
+
+/* Says on stderr, a line for each file unless it is as in the one before, which columns hold the
+ * text and the label of rows of texts. BP_ERR_DATA: the first row of a file cannot be. */
+bp_status data_reading_say(session *s, const data_files *files) BP_MUST_CHECK;
+
+/* The same of a table of numbers, or a list of images. */
+bp_status data_reading_say_numbers(const data_files *files, const bp_numbers *work) BP_MUST_CHECK;
+
+/* What the first row of open files is made for: a word of --task, or auto where a language model
+ * learns it. *classes becomes as many as labels that are numbers need, 0 where they are not. Reads
+ * all of labelled files. */
+bp_status data_reading_task(session *s, const data_files *files, const char **task,
+                            uint32_t *classes) BP_MUST_CHECK;
+
+/* Says on stderr that the first row of a file has a label which a language model does not learn. */
+bp_status data_reading_ignored(session *s, const data_files *files) BP_MUST_CHECK;
+
+#endif
