@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The directory of a run: names that neither snapshots nor the record can keep, and a directory that another one
 # replaces while the run is on.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 common=(train --model tiny --max-seq-length 16 --per-device-train-batch-size 2 --threads 1 --quiet)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A restart that cannot read what is there, once or from then on: it goes on to the same bits, or it ends with 6, and
 # neither the record nor a snapshot is touched. And it never begins anew beside what is left of a run.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 
 case $BUILD in
 *sanitize* | *tsan* | *aarch64*)
