@@ -441,6 +441,9 @@ static const option table[] = {
      "continue from the newest valid snapshot in --output-dir, if there is one; auto: the same for "
      "a run that is left alone: one command line begins it, goes on with it, and ends at once when "
      "it is complete"},
+    {"overwrite-output-dir", OPTION_FLAG, LEARNS, AT(overwrite), 0, 0, "false", NULL, false,
+     "begin anew where --output-dir holds the record or snapshots of a run and there is none to "
+     "continue: they are removed"},
     {"resume-from-checkpoint", OPTION_TEXT_MAYBE, LEARNS, AT(resume_from), 0, 0, NULL, "PATH|true",
      false,
      "continue from that snapshot (a checkpoint-N, or the newest in a directory), with the options "

@@ -136,7 +136,11 @@ static bp_status find_model(session *s)
     }
     BP_TRY(open_gguf(s));
     const bp_preset *preset = bp_preset_find(set->model);
-    if (there(s, set->model, "config.json")) {
+    char path[BP_STORE_PATH_MAX];
+    bool files = false;
+    BP_TRY(bp_storage_join(path, set->model, "config.json", &s->error));
+    BP_TRY(bp_storage_exists(s->store, path, &files, &s->error));
+    if (files) {
         s->directory = true;
         BP_TRY(read_directory(s));
     } else if (preset != NULL) {
