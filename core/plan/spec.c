@@ -608,11 +608,31 @@ static bp_status check_alignment(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* The rate stands in the options of the schedule, and without one in those of the rule: a 0 there
+ * beside another number in the other place is a mistake that would train nothing. */
+static bp_status check_rate(const bp_spec *spec, bp_error *error)
+{
+    const double rule = spec->optimizer_options.learning_rate;
+    const double peak = spec->rate_options.learning_rate;
+    const bool scheduled = spec->rate != NULL;
+    if (spec->optimizer == NULL || (scheduled ? peak : rule) != 0.0 ||
+        (scheduled ? rule : peak) == 0.0) {
+        return BP_OK;
+    }
+    return refuse(error,
+                  scheduled ? "rate_options.learning_rate" : "optimizer_options.learning_rate",
+                  "the learning rate that is used is 0, and the other one is not");
+}
+
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
+    if (spec->model == NULL) {
+        return refuse(error, "model", "the spec has none");
+    }
     BP_TRY(check_shapes(spec, error));
     BP_TRY(check_alignment(spec, error));
     BP_TRY(check_lengths(spec, error));
+    BP_TRY(check_rate(spec, error));
     BP_TRY(check_precision(spec, error));
     BP_TRY(check_scaling(spec, error));
     BP_TRY(check_lora(spec, error));

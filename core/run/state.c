@@ -15,7 +15,7 @@ static const char where[] = "state";
 
 uint32_t bp_runtime_state_count(const bp_runtime *runtime)
 {
-    return runtime->state_count;
+    return runtime->planned ? runtime->state_count : 0;
 }
 
 const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i)
@@ -148,9 +148,17 @@ static weight_desk desk_of(bp_runtime *runtime, uint32_t parameter)
                          .masters = runtime->transfer + BP_TRANSFER_BYTES / 2};
 }
 
-/* Codes are not put and got one by one. */
-static bp_status check_plain(bp_runtime *runtime, uint32_t parameter)
+/* Elements of a parameter of a runtime that is open, which are no codes: those are not put and got
+ * one by one. */
+static bp_status check_plain(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                             uint64_t count)
 {
+    BP_TRY(bp_runtime_require(runtime, runtime->open, "the runtime is not open"));
+    if (parameter >= runtime->emit.parameter_count ||
+        bp_size_add(first, count) > runtime->emit.parameters[parameter].count) {
+        return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
+                            "there is no such parameter, or it has fewer elements", NULL);
+    }
     if (!bp_emit_quantised(&runtime->emit, parameter)) {
         return BP_OK;
     }
@@ -202,7 +210,7 @@ static bool reach_both(bp_runtime *runtime, weight_desk *desk, uint64_t first, u
 bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 const float *values, uint64_t count)
 {
-    BP_TRY(check_plain(runtime, parameter));
+    BP_TRY(check_plain(runtime, parameter, first, count));
     BP_TRY(check_blocks(runtime, parameter, first, count));
     weight_desk desk = desk_of(runtime, parameter);
     if (reach_both(runtime, &desk, first, count)) {
@@ -243,7 +251,7 @@ static bp_status get_piece(bp_runtime *runtime, const weight_desk *desk, uint64_
 bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 float *values, uint64_t count)
 {
-    BP_TRY(check_plain(runtime, parameter));
+    BP_TRY(check_plain(runtime, parameter, first, count));
     const weight_desk desk = desk_of(runtime, parameter);
     const uint64_t skipped = desk.form == BP_MASTER_FP8 ? first % BP_FP8_BLOCK : 0;
     uint64_t done = 0;

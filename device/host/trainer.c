@@ -11,6 +11,7 @@
 bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void *arena,
                           uint64_t bytes)
 {
+    *trainer = (bp_trainer){.plan = NULL};
     if (bytes < plan->arena_bytes) {
         return BP_ERR_FIT;
     }
@@ -66,9 +67,12 @@ static void put_block(const bp_trainer *trainer, const bp_step_block *block)
     memcpy(trainer->arena + trainer->plan->step, block, sizeof *block);
 }
 
-void bp_trainer_initialize(bp_trainer *trainer)
+bp_status bp_trainer_initialize(bp_trainer *trainer)
 {
     const bp_trainer_plan *plan = trainer->plan;
+    if (plan == NULL) {
+        return BP_ERR_USAGE;
+    }
     const bp_control_block control = {.scale = plan->scale};
     const bp_step_block block = {.seed = plan->seed};
     for (uint32_t i = 0; i < plan->state_count; i++) {
@@ -87,11 +91,36 @@ void bp_trainer_initialize(bp_trainer *trainer)
     trainer->steps = 0;
     put_block(trainer, &block);
     run_program(trainer, BP_TRAINER_INITIALIZE);
+    return BP_OK;
 }
 
 void *bp_trainer_column(const bp_trainer *trainer, uint32_t input)
 {
+    if (trainer->plan == NULL || input >= trainer->plan->inputs) {
+        return NULL;
+    }
     return trainer->arena + trainer->plan->step + trainer->plan->input[input].offset;
+}
+
+/* Whether `micros` micro-batches of so many samples are there, with no integer that kernels may not
+ * read as a row of a table. */
+static bp_status check_batch(const bp_trainer *trainer, const bp_trainer_batch *batch,
+                             uint32_t micros, uint32_t samples)
+{
+    for (uint32_t i = 0; i < trainer->plan->inputs; i++) {
+        const bp_trainer_input *input = &trainer->plan->input[i];
+        const size_t count = (size_t)micros * samples * input->elements;
+        if (batch->column[i] == NULL) {
+            return BP_ERR_USAGE;
+        }
+        for (size_t at = 0; input->below > 0 && at < count; at++) {
+            const int32_t number = ((const int32_t *)batch->column[i])[at];
+            if (number < 0 ? !input->negative : (uint32_t)number >= input->below) {
+                return BP_ERR_DATA;
+            }
+        }
+    }
+    return BP_OK;
 }
 
 /* The step block and micro-batch number `micro`, of so many samples. */
@@ -110,25 +139,15 @@ static void send(const bp_trainer *trainer, const bp_step_block *block,
     }
 }
 
-void bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
-                     bp_trainer_outcome *outcome)
+/* The micro-batches of a step; the whole of it where it is one program. */
+static void run_micros(const bp_trainer *trainer, const bp_trainer_batch *batch,
+                       bp_step_block *block)
 {
     const bp_trainer_plan *plan = trainer->plan;
     const bool whole = plan->count[BP_TRAINER_STEP] > 0;
-    const double rate = plan->rate != NULL ? plan->rate(&plan->rate_options, trainer->steps)
-                                           : plan->rate_options.learning_rate;
-    bp_step_block block = {.seed = plan->seed,
-                           .step = trainer->steps,
-                           .learning_rate = (float)rate,
-                           .inverse_valid = (float)(1.0 / batch->weight)};
-    bp_result_block result;
-    *outcome = (bp_trainer_outcome){.step = ++trainer->steps};
-    if (!(batch->weight > 0.0)) {
-        return;
-    }
     for (uint32_t micro = 0; micro < (whole ? 1 : batch->micros); micro++) {
-        block.sample = micro * plan->batch;
-        send(trainer, &block, batch, micro, plan->batch);
+        block->sample = micro * plan->batch;
+        send(trainer, block, batch, micro, plan->batch);
         run_program(trainer, whole        ? BP_TRAINER_STEP
                              : micro == 0 ? BP_TRAINER_FIRST
                                           : BP_TRAINER_NEXT);
@@ -136,26 +155,58 @@ void bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
     if (!whole) {
         run_program(trainer, BP_TRAINER_UPDATE);
     }
-    memcpy(&result, trainer->arena + plan->result, sizeof result);
-    outcome->loss = result.loss_sum / batch->weight;
-    outcome->norm = (double)result.norm;
-    outcome->skipped = result.skip != 0;
 }
 
-double bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch)
+bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
+                          bp_trainer_outcome *outcome)
 {
-    const bp_step_block block = {.seed = trainer->plan->seed, .inverse_valid = 1.0f};
+    const bp_trainer_plan *plan = trainer->plan;
+    const bool targets = batch->weight > 0.0;
+    if (plan == NULL || (targets && (batch->micros == 0 || batch->micros > plan->micros))) {
+        return BP_ERR_USAGE;
+    }
+    if (targets) {
+        BP_TRY(check_batch(trainer, batch, batch->micros, plan->batch));
+    }
+    const double rate = plan->rate != NULL ? plan->rate(&plan->rate_options, trainer->steps)
+                                           : plan->rate_options.learning_rate;
+    bp_step_block block = {.seed = plan->seed,
+                           .step = trainer->steps,
+                           .learning_rate = (float)rate,
+                           .inverse_valid = (float)(1.0 / batch->weight)};
     bp_result_block result;
-    send(trainer, &block, batch, 0, trainer->plan->evaluated);
+    *outcome = (bp_trainer_outcome){.step = trainer->steps + 1};
+    if (targets) {
+        run_micros(trainer, batch, &block);
+        memcpy(&result, trainer->arena + plan->result, sizeof result);
+        outcome->loss = result.loss_sum / batch->weight;
+        outcome->norm = (double)result.norm;
+        outcome->skipped = result.skip != 0;
+    }
+    trainer->steps++;
+    return BP_OK;
+}
+
+bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch, double *loss)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    bp_result_block result;
+    if (plan == NULL || plan->count[BP_TRAINER_EVALUATE] == 0) {
+        return BP_ERR_USAGE;
+    }
+    BP_TRY(check_batch(trainer, batch, 1, plan->evaluated));
+    const bp_step_block block = {.seed = plan->seed, .inverse_valid = 1.0f};
+    send(trainer, &block, batch, 0, plan->evaluated);
     run_program(trainer, BP_TRAINER_EVALUATE);
-    memcpy(&result, trainer->arena + trainer->plan->result, sizeof result);
-    return result.loss_sum;
+    memcpy(&result, trainer->arena + plan->result, sizeof result);
+    *loss = result.loss_sum;
+    return BP_OK;
 }
 
 uint64_t bp_trainer_state_bytes(const bp_trainer *trainer)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < trainer->plan->state_count; i++) {
+    for (uint32_t i = 0; trainer->plan != NULL && i < trainer->plan->state_count; i++) {
         bytes += trainer->plan->state[i].bytes;
     }
     return bytes;
@@ -177,6 +228,9 @@ static bp_status put_state(const bp_trainer *trainer, const bp_trainer_range *ro
 static bp_status copy_state(const bp_trainer *trainer, uint64_t offset, unsigned char *to,
                             const unsigned char *from, size_t bytes)
 {
+    if (trainer->plan == NULL) {
+        return BP_ERR_USAGE;
+    }
     for (uint32_t i = 0; i < trainer->plan->state_count && bytes > 0; i++) {
         const bp_trainer_range *row = &trainer->plan->state[i];
         if (offset >= row->bytes) {
@@ -211,7 +265,7 @@ bp_status bp_trainer_write_state(bp_trainer *trainer, uint64_t offset, const voi
 /* Whether bytes of a tensor are in the state. */
 static bool reaches(const bp_trainer *trainer, uint64_t handle, uint64_t offset, size_t bytes)
 {
-    return handle < trainer->plan->state_count &&
+    return trainer->plan != NULL && handle < trainer->plan->state_count &&
            bp_size_add(offset, bytes) <= trainer->plan->state[handle].bytes;
 }
 

@@ -145,7 +145,8 @@ static bp_status record_compare_file(void *user, const record_file *file)
     char path[BP_STORE_PATH_MAX], text[BP_SHA256_TEXT];
     bool there = false;
     BP_TRY(bp_storage_join(path, place->directory, file->name, place->error));
-    if (place->store->exists(place->store, path, &there) != BP_OK || !there) {
+    BP_TRY(bp_storage_exists(place->store, path, &there, place->error));
+    if (!there) {
         return BP_OK; /* it was moved elsewhere, which says nothing against the run */
     }
     BP_TRY(record_hash(place, path, text));
@@ -218,8 +219,8 @@ bp_status record_verify(const bp_snapshot_place *place, bp_snapshot_damaged dama
     check.user = user;
     check.count = 0;
     BP_TRY(bp_storage_join(path, place->directory, RECORD_NAME, place->error));
-    if (place->store->exists(place->store, path, &found->there) != BP_OK || !found->there) {
-        found->there = false;
+    BP_TRY(bp_storage_exists(place->store, path, &found->there, place->error));
+    if (!found->there) {
         return BP_OK;
     }
     if (place->store->list(place->store, place->directory, witness_name, &check) != BP_OK) {

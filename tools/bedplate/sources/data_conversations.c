@@ -153,7 +153,7 @@ bp_status data_conversations_are(data_files *files, session *s, bool *are)
                                   files->data.source.name);
     }
     if (files->data.format != BP_DATA_JSONL ||
-        data_labels(&s->spec.config) != BP_LABELS_NEXT_TOKEN) {
+        bp_feed_labels(s->spec.config.task) != BP_LABELS_NEXT_TOKEN) {
         return BP_OK;
     }
     return look_at_first(files, s, false, are);

@@ -140,7 +140,7 @@ static bp_documents documents_of(const session *s)
                           .piece = reading_piece,
                           .end = reading_end,
                           .form = texts ? BP_FORM_TEXTS : BP_FORM_LABELLED,
-                          .labels = data_labels(config),
+                          .labels = bp_feed_labels(config->task),
                           .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                           .names = &s->names,
                           .may_lack = s->set->predictions != NULL,
@@ -234,7 +234,7 @@ static void reading_keys(const data_files *files, uint32_t file, bool has[KEYS])
 
 bp_status data_reading_ignored(session *s, const data_files *files)
 {
-    const bp_labels kind = data_labels(&s->spec.config);
+    const bp_labels kind = bp_feed_labels(s->spec.config.task);
     const bool learns = (kind == BP_LABELS_NEXT_TOKEN || kind == BP_LABELS_MASKED) &&
                         s->spec.preference.kind == BP_PREFERENCE_NONE;
     for (uint32_t i = 0;

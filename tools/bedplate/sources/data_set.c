@@ -64,7 +64,7 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     if (there && !S_ISREG(about.st_mode)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "data is read from files, and this is none (a directory's files: "
-                            "DIR/*)",
+                            "DIR/*; images in a folder for each class: --data-format imagefolder)",
                             argument);
     }
     if (s->store->exists(s->store, argument, &exists) == BP_OK && exists) {
@@ -110,7 +110,7 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .batch = spec->batch,
                      .group = spec->batch,
                      .vocabulary = spec->config.vocabulary,
-                     .kind = data_labels(&spec->config),
+                     .kind = bp_feed_labels(spec->config.task),
                      .classes = spec->config.classes,
                      .class_weights = spec->class_weights,
                      .pairs = spec->preference.kind != BP_PREFERENCE_NONE,
@@ -142,7 +142,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     if (bare && data_learns_rows(&s->spec.config)) {
         return data_lacks_labels(files, s);
     }
-    const bool texts = data_labels(&s->spec.config) == BP_LABELS_TEXTS;
+    const bool texts = bp_feed_labels(s->spec.config.task) == BP_LABELS_TEXTS;
     if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || is_rows(format))) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "vectors are made of texts: a text a line, JSON lines or a table",

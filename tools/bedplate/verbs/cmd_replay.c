@@ -333,7 +333,8 @@ static bp_status replay_find_tensor(replay *r, uint64_t step)
     bp_store *store = &r->t.s.posix.store;
     const size_t count = c->snapshot.tensor_count;
     BP_TRY(replay_snapshot_path(r, step, path));
-    if (r->tensor[0] != '\0' || store->exists(store, path, &there) != BP_OK || !there) {
+    BP_TRY(bp_storage_exists(store, path, &there, &r->error));
+    if (r->tensor[0] != '\0' || !there) {
         return BP_OK;
     }
     uint64_t *digests = calloc(count + 1, sizeof *digests);

@@ -41,7 +41,8 @@ static bp_status cmd_verify_check(const bp_snapshot_place *place, bp_snapshot_fo
     bool there = false;
     bp_store *store = place->store;
     BP_TRY(bp_storage_join(path, place->directory, "state.safetensors", place->error));
-    if (store->exists(store, path, &there) == BP_OK && there) {
+    BP_TRY(bp_storage_exists(store, path, &there, place->error));
+    if (there) {
         return bp_snapshot_verify(place, place->directory, found);
     }
     BP_TRY(bp_snapshot_find(place, print_damaged, NULL, found, &there));
