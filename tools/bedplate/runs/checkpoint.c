@@ -548,6 +548,11 @@ static bp_status write_export(checkpoint *c)
     bp_hf_form form = save_form(s);
     bp_dtype dtype = form.dtype;
     form.first = &dtype;
+    if (s->spec.config.task == BP_TASK_EMBEDDING && s->weights) {
+        static const char *const poolers[] = {"pooler.*", "bert.pooler.*", "roberta.pooler.*", NULL};
+        form.carried = s->weights_path; /* vectors are made without it, and others read it */
+        form.patterns = poolers;
+    }
     BP_TRY(bp_hf_weights_save(&s->runtime, &place, &form));
     for (size_t i = 0; i < c->snapshot.blob_count; i++) {
         BP_TRY(export_file(c, &c->files[i], dtype));
