@@ -46,7 +46,7 @@ static const option table[] = {
     {"data-format", OPTION_CHOICE, READS_TEXTS | VERB_TOKENIZE, AT(data_format), 0, 0, "auto",
      "auto|text|jsonl|json|tsv|csv|f32|npy|cifar10|idx|imagefolder|llmc|nanogpt|bytes", false,
      "auto: by magic, then by ending; bytes: text, whatever bytes it holds"},
-    {"text-column", OPTION_TEXT, READS_VECTORS | VERB_REPLAY, AT(text_column), 0, 0, NULL, "NAME",
+    {"text-column", OPTION_TEXT, READS_TEXTS | VERB_REPLAY, AT(text_column), 0, 0, NULL, "NAME",
      true,
      "the column, or field of JSON lines, that is the text, where it has none of the usual names; "
      "with --no-header its number, from 1 on"},
