@@ -274,6 +274,10 @@ objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT) $(patsubst %.c,$(BUILD)/%.o,$
          tools/bench/*.c tools/docs/*.c tools/embed/*.c tests/house/*.c))
 check: all
 	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
+# For editors and tools that read compile_commands.json; flags are those of this build.
+.PHONY: compile_commands
+compile_commands:
+	@$(MAKE) -nB V=1 BUILD=$(BUILD) objects 2>/dev/null | tools/dev/compile_commands.sh >compile_commands.json
 format:
 	clang-format-14 -i $$(tools/check/sources.sh code)
 
@@ -328,7 +332,7 @@ help:
 	@echo "soak HOURS=h  one run that meets every trouble and ends as if it had met none"
 	@echo "embed size the integrator's example and its sizes"
 	@echo "manual     the manual's tables and the man page, from the program's own"
-	@echo "install uninstall deps format clean"
+	@echo "install uninstall deps format clean compile_commands (for editors)"
 
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
