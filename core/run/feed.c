@@ -34,10 +34,9 @@ static bp_status check_members(const bp_feed *feed)
 {
     const bp_source *source = feed->source;
     const char *wrong = NULL;
-    if (source == NULL || source->read == NULL ||
-        (source->examples > 0 && source->example == NULL) || feed->sequence == 0 ||
-        feed->batch == 0 || feed->group == 0 || feed->group % feed->batch != 0) {
-        wrong = "the feed has no source, or no whole batches";
+    if (source == NULL || feed->sequence == 0 || feed->batch == 0 || feed->group == 0 ||
+        feed->group % feed->batch != 0) {
+        wrong = "no source or whole batches";
     } else if ((source->examples == 0 && feed->kind >= BP_LABELS_GIVEN) ||
                (feed->kind == BP_LABELS_GIVEN && source->labels == NULL)) {
         wrong = "the data has no labels";
@@ -75,12 +74,11 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error)
 static bp_status check_made(const bp_feed *feed, uint64_t number)
 {
     const uint64_t steps = feed->steps_per_epoch;
-    if (feed->source != NULL && feed->batch > 0 && feed->sequence > 0 && steps > 0 &&
+    if (feed->source != NULL && feed->batch > 0 && steps > 0 &&
         (steps - 1) * feed->group < feed->windows && number < feed->windows) {
         return BP_OK;
     }
-    return bp_error_set(feed->error, BP_ERR_USAGE, where,
-                        "the feed is not initialised, or has no such row", NULL);
+    return bp_error_set(feed->error, BP_ERR_USAGE, where, "no such row or bp_feed_init", NULL);
 }
 
 static bp_status check_ids(const bp_feed *feed, const int32_t *ids, uint32_t count)
