@@ -21,9 +21,13 @@ OPT-tsan      := -O2 -g1
 EXTRA-sanitize  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
                   -fprofile-instr-generate -fcoverage-mapping -fcoverage-prefix-map=$(CURDIR)=. -DBP_COVERAGE
 EXTRA-tsan    := -fsanitize=thread -Wno-error
+# Who calls whom is read from this build as well (tools/check/recursion.sh): no call may become a loop.
 OPT-unoptimised := -O0 -g1
-EXTRA-unoptimised := -Wno-error
+EXTRA-unoptimised := -Wno-error -fcallgraph-info -fno-optimize-sibling-calls
 HOSTOPT-unoptimised := -O2
+# Warnings of clang alone (tools/check/warnings.sh): no object is made, only the time of looking is kept.
+CC-syntax     := clang
+EXTRA-syntax  := -fsyntax-only
 CC-mcdc       := clang-19
 OPT-mcdc      := -O0 -g
 EXTRA-mcdc     = -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -Wno-error \
@@ -37,8 +41,6 @@ EXTRA-mcdc-gcc := -ftest-coverage -fcondition-coverage -fprofile-update=atomic -
 HOSTOPT-mcdc-gcc := -fprofile-update=single
 CC-aarch64    := aarch64-linux-gnu-gcc
 EXTRA-aarch64 := -static -Wno-error -isystem tests/fixtures/cross
-OPT-callgraph := -O0
-EXTRA-callgraph := -fcallgraph-info -Wno-error
 EXTRA-stack   := -fcallgraph-info=su -Wno-error
 CC-fuzz       := clang
 OPT-fuzz      := -O1 -g
@@ -85,7 +87,7 @@ ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
 ifneq ($(filter test test-variants check coverage covered sanitize tsan clang aarch64 riscv64 boards digests fuzz fuzz-long \
-                ptx-coverage ptx-covered mcdc mcdc-gcc kit format,$(MAKECMDGOALS)),)
+                ptx-coverage ptx-covered mcdc mcdc-gcc kit nightly sanitize-short boards-m7 test-long format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
 build/ready-%.mk: tools/pkg/deps.sh
@@ -112,6 +114,10 @@ LIBSRC  := $(filter-out device/fabric/% device/cuda/% tools/formats/% device/hos
              device/host/engine.c device/host/storage/store_posix.c device/host/storage/tier_posix.c,$(LIBSRC)) \
            $(wildcard device/bare/*.c)
 endif
+# What the tests of threads and the fuzz targets never call is not built for them.
+LEFT-tsan := device/cuda/% tools/formats/%
+LEFT-fuzz := device/% optim/%
+LIBSRC  := $(filter-out $(LEFT-$(VARIANT)),$(LIBSRC))
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))
 endif
@@ -144,6 +150,9 @@ SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixture
             $(BUILD)/tests/fixtures/cross/cmocka.o
 TESTLIBS :=
 endif
+ifeq ($(VARIANT),tsan)
+SUPPORT  := $(filter %/ranks.o %/trial.o %/hand_program.o %/plan_bytes.o %/unequal.o,$(SUPPORT))
+endif
 # Counts apart what the cases that carry a requirement do (tests/assurance/README.md).
 ifeq ($(VARIANT),mcdc)
 SUPPORT  += $(BUILD)/tests/assurance/mcdc_cases.o
@@ -172,7 +181,7 @@ $(BUILD)/flags:
 # Nothing unwinds a stack of what ships, and debuggers have tables of their own: 168 KB less. Tests do.
 UNWIND  = $(if $(EXTRA)$(filter tests/% tools/ptxvm/%,$<),,-fno-asynchronous-unwind-tables)
 COMPILE = $(call say,"$(CC) $<$(ELEMENT:-D%= %)") $(CC) $(CFLAGS) $(UNWIND) $(ISA) $(HOST) $(ELEMENT) \
-          -c $< -o $@
+          -c $< -o $@ $(if $(filter syntax,$(VARIANT)),&& touch $@)
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE)
@@ -265,6 +274,10 @@ objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT) $(patsubst %.c,$(BUILD)/%.o,$
          tools/bench/*.c tools/docs/*.c tools/embed/*.c tests/house/*.c))
 check: all
 	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
+# For editors and tools that read compile_commands.json; flags are those of this build.
+.PHONY: compile_commands
+compile_commands:
+	@$(MAKE) -nB V=1 BUILD=$(BUILD) objects 2>/dev/null | tools/dev/compile_commands.sh >compile_commands.json
 format:
 	clang-format-14 -i $$(tools/check/sources.sh code)
 
@@ -305,10 +318,11 @@ help:
 	@echo "demo       trains a small GPT on this machine's licence texts"
 	@echo "check      the rules of the house"
 	@echo "test       every test of one build; what else is tested: below"
-	@echo "  test-variants  the test programs in the builds below, and their digests; one after the other:"
-	@echo "  clang sanitize (AddressSanitizer, UBSan) covered (lines, branches that it ran) tsan (threads)"
-	@echo "  aarch64 riscv64 (under qemu-user) boards (microcontrollers under QEMU)"
-	@echo "  digests (the same bits in all of them)"
+	@echo "  test-variants  what .ci/run takes of other builds; one after the other:"
+	@echo "  sanitize-short (AddressSanitizer, UBSan: most tests) aarch64 riscv64 (under qemu-user)"
+	@echo "  boards-m7 (a microcontroller under QEMU) tsan (threads) digests (the same bits in all of them)"
+	@echo "nightly    what .ci/run leaves: clang sanitize covered (lines, branches that it ran) boards fuzz"
+	@echo "           test-long mutants; make kit wants one of the same commit"
 	@echo "  mcdc (conditions that decide by themselves; needs clang-19) mcdc-gcc (the same by gcc 14, for comparison)"
 	@echo "  analysis (stack bound, coupling, cost of programs, cppcheck with MISRA: counts may only fall)"
 	@echo "  kit (runs what gives evidence and puts it into one archive)"
@@ -318,7 +332,7 @@ help:
 	@echo "soak HOURS=h  one run that meets every trouble and ends as if it had met none"
 	@echo "embed size the integrator's example and its sizes"
 	@echo "manual     the manual's tables and the man page, from the program's own"
-	@echo "install uninstall deps format clean"
+	@echo "install uninstall deps format clean compile_commands (for editors)"
 
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk

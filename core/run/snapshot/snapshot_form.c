@@ -72,6 +72,9 @@ static bp_status refuse(const bp_snapshot_place *place, const char *text, const 
 
 static bp_status check_tensor(const bp_snapshot_place *place, const bp_state_tensor *tensor)
 {
+    if (!bp_text_is_utf8(tensor->name)) {
+        return refuse(place, "a state tensor's name is not UTF-8", tensor->name);
+    }
     if (tensor->rank > STATE_RANK_MAX) {
         return refuse(place, "a state tensor has more than 4 dimensions", tensor->name);
     }
@@ -101,6 +104,9 @@ static bp_status check_snapshot(const bp_snapshot_place *place, const bp_snapsho
         bp_pairs before = {snapshot->keys.list, i};
         if (strlen(pair->key) > KEY_NAME_MAX || bp_pairs_find(before, pair->key) != NULL) {
             return refuse(place, "a snapshot key is too long or there twice", pair->key);
+        }
+        if (!bp_text_is_utf8(pair->key) || !bp_text_is_utf8(pair->value)) {
+            return refuse(place, "a snapshot key or its value is not UTF-8", pair->key);
         }
     }
     if (snapshot->blob_count > BP_SNAPSHOT_BLOBS) {

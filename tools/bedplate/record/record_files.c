@@ -89,7 +89,8 @@ static bp_status record_present_put(json_line *line, session *s, const char *dir
     for (size_t i = 0; i < count; i++) {
         bool there = false;
         BP_TRY(bp_storage_join(path, directory, names[i], &s->error));
-        if (s->posix.store.exists(&s->posix.store, path, &there) == BP_OK && there) {
+        BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
+        if (there) {
             BP_TRY(record_file_put(line, s, path));
         }
     }

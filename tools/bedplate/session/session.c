@@ -8,6 +8,7 @@
 
 #include "core/plan/adapter.h"
 #include "core/base/storage.h"
+#include "tools/bedplate/models/model_files.h"
 #include "optim/rate.h"
 #include "layers/families/rnn.h"
 #include "tools/bedplate/session/calibrate.h"
@@ -65,6 +66,7 @@ static bp_status read_directory(session *s)
     BP_TRY(image_size_settle(s));
     BP_TRY(bp_class_names_read(s->store, path, scratch, &s->names, &s->error));
     BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));
+    model_files_say_other(s->store, directory, s->weights_path);
     if (s->gguf.open) {
         memcpy(s->weights_path, directory,
                strlen(directory) + 1); /* config.json's path was longer */
@@ -134,7 +136,11 @@ static bp_status find_model(session *s)
     }
     BP_TRY(open_gguf(s));
     const bp_preset *preset = bp_preset_find(set->model);
-    if (there(s, set->model, "config.json")) {
+    char path[BP_STORE_PATH_MAX];
+    bool files = false;
+    BP_TRY(bp_storage_join(path, set->model, "config.json", &s->error));
+    BP_TRY(bp_storage_exists(s->store, path, &files, &s->error));
+    if (files) {
         s->directory = true;
         BP_TRY(read_directory(s));
     } else if (preset != NULL) {
@@ -516,6 +522,7 @@ bp_status session_give_weights(session *s, bool adapters)
         BP_TRY(load_weights(s));
     }
     if (s->set->adapter != NULL && adapters) {
+        adapter_say_base(s->set->adapter, s->spec.quantised != BP_QUANTISED_NONE);
         BP_TRY(load_adapters(s));
     }
     return bp_runtime_draw(&s->runtime);

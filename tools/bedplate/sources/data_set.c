@@ -64,7 +64,7 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     if (there && !S_ISREG(about.st_mode)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "data is read from files, and this is none (a directory's files: "
-                            "DIR/*)",
+                            "DIR/*; images in a folder for each class: --data-format imagefolder)",
                             argument);
     }
     if (s->store->exists(s->store, argument, &exists) == BP_OK && exists) {
@@ -384,12 +384,17 @@ bp_status data_set_open(data_set *set, session *s)
     return status;
 }
 
-bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets)
+bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets, double loss)
 {
-    return targets > 0 ? BP_OK
-                       : bp_error_set(&s->error, BP_ERR_DATA, where,
-                                      "the evaluation has no targets: nothing can be said of it",
-                                      source->name);
+    const bool weightless = s->spec.class_weights != NULL && loss == 0.0;
+    return targets > 0 && !weightless
+               ? BP_OK
+               : bp_error_set(&s->error, BP_ERR_DATA, where,
+                              weightless ? "all targets of the evaluation are of classes whose "
+                                           "weight is 0: nothing can be said of it"
+                                         : "the evaluation has no targets: nothing can be said of "
+                                           "it",
+                              source->name);
 }
 
 void data_files_close(data_files *files)

@@ -127,6 +127,7 @@ static bp_status open_model(exporting *e)
                             "the directory has no model.safetensors and no index of shards",
                             set->model);
     }
+    model_files_say_other(m->store, set->model, e->weights);
     BP_TRY(check_target(e));
     m->model = m->config.family->model;
     if (gguf) {
@@ -359,6 +360,7 @@ static bp_status open_adapter(exporting *e)
                                      m->model->input_major, &e->source, &m->room, &m->error);
     bp_status closed = bp_tensor_set_close(&e->adapters);
     e->source.merge = &e->merge;
+    adapter_say_base(set->adapter, m->config.quantised != BP_QUANTISED_NONE);
     return status != BP_OK ? status : closed;
 }
 

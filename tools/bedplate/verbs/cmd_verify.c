@@ -41,7 +41,8 @@ static bp_status cmd_verify_check(const bp_snapshot_place *place, bp_snapshot_fo
     bool there = false;
     bp_store *store = place->store;
     BP_TRY(bp_storage_join(path, place->directory, "state.safetensors", place->error));
-    if (store->exists(store, path, &there) == BP_OK && there) {
+    BP_TRY(bp_storage_exists(store, path, &there, place->error));
+    if (there) {
         return bp_snapshot_verify(place, place->directory, found);
     }
     BP_TRY(bp_snapshot_find(place, print_damaged, NULL, found, &there));
@@ -69,7 +70,17 @@ static void cmd_verify_print_record(bp_text *text, const record_verdict *record)
     }
     bp_text_string(text, ", chain ");
     bp_text_string(text, record->chain);
-    bp_text_char(text, '\n');
+    bp_text_string(text, "\nverified: chain, digests of snapshots, SHA-256 of exported files; ");
+    if (record->tensors > 0) {
+        bp_text_string(text, "compared with the last snapshot: ");
+        bp_text_u64(text, record->compared);
+        bp_text_string(text, " of ");
+        bp_text_u64(text, record->tensors);
+        bp_text_string(text, " exported tensors");
+    } else {
+        bp_text_string(text, "exported tensors were not compared with a snapshot");
+    }
+    bp_text_string(text, "; that the run computed them a replay shows\n");
 }
 
 static void cmd_verify_print(const settings *set, const bp_snapshot_found *found,
@@ -92,6 +103,8 @@ static void cmd_verify_print(const settings *set, const bp_snapshot_found *found
             json_flag(&out, "ended", record->ended);
             json_count(&out, "snapshots", record->snapshots);
             json_count(&out, "files", record->files);
+            json_count(&out, "tensors", record->tensors);
+            json_count(&out, "tensors_compared", record->compared);
             json_count(&out, "verified", record->verified);
             json_text(&out, "chain", record->chain);
             json_close(&out);
