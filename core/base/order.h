@@ -5,9 +5,9 @@
 
 #include "arena/sort.h"
 
-/* Orders indices[0..count-1] in place by heap sort: no recursion, no memory, n log n at worst. `user`
- * is the array they index; `before` never calls two different indices equal, so the result does not
- * depend on the algorithm. */
+/* Orders indices[0..count-1] in place by heap sort: no recursion, no memory, n log n at worst.
+ * `user` is the array they index; `before` never calls two different indices equal, so the result
+ * does not depend on the algorithm. */
 void bp_order(uint32_t *indices, uint32_t count, bp_before before, const void *user);
 
 #endif

@@ -4,7 +4,7 @@
 #   - static functions whose name stands in more than one file of the product; those that did when this
 #     began are in names.shared, which may only lose lines;
 #   - types that two headers define, which no file could include both.
-# verifies house-26.0000
+# verifies house-14.a466
 cd "$(dirname "$0")/../.." || exit 1
 folders=(arena core layers optim device tools/formats tools/bedplate)
 headers=(arena core layers optim tools/formats tools/bedplate) # those of device/ are chosen by instruction set

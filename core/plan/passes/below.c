@@ -245,7 +245,7 @@ static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
 {
     const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
     return op->kernel == BP_KERNEL_copy_begin && op->brings != BP_NO_BUFFER ? (uint64_t)s->width
-                                                                             : 0;
+                                                                            : 0;
 }
 
 /* Whether two ops, of which one copies from below and one to it, are about the same bytes there. */
