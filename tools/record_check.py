@@ -217,6 +217,40 @@ def check_exports(record, directory):
     return count
 
 
+def tensors(path):
+    """Type, shape and place of each tensor of a file, by name."""
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return {name: (one["dtype"], one["shape"], 8 + size + one["data_offsets"][0],
+                   one["data_offsets"][1] - one["data_offsets"][0]) for name, one in header.items()}
+
+
+def check_tensors(record, directory):
+    """Exported tensors are those of the last snapshot, while it is there; with
+    --load-best-model-at-end they are another step's."""
+    if record.end is None or record.run["options"].get("load-best-model-at-end") == "true":
+        return 0
+    saved = os.path.join(directory, f"checkpoint-{record.step}", "model.safetensors")
+    count = 0
+    for name in ("model.safetensors", "adapter_model.safetensors"):
+        path = os.path.join(directory, name)
+        if not (os.path.exists(saved) and os.path.exists(path)):
+            continue
+        theirs = tensors(saved)
+        with open(path, "rb") as one, open(saved, "rb") as two:
+            for key, (dtype, shape, begin, size) in tensors(path).items():
+                if key not in theirs or theirs[key][0] != dtype:
+                    continue
+                one.seek(begin)
+                two.seek(theirs[key][2])
+                if theirs[key][1] != shape or one.read(size) != two.read(size):
+                    raise Wrong(f"{path}: {key} is not that of the last snapshot")
+                count += 1
+    return count
+
+
 def statement(record):
     """in-toto Statement v1 with SLSA provenance v1: what was made, of what, by which options."""
     if record.end is None:
@@ -257,6 +291,7 @@ def main(arguments):
             raise Wrong(f"{path}: there is no line in it")
         snapshots = check_snapshots(record, directory)
         exports = check_exports(record, directory)
+        compared = check_tensors(record, directory)
         if "--statement" in arguments:
             print(json.dumps(statement(record), indent=1))
             return 0
@@ -267,6 +302,7 @@ def main(arguments):
     verified = f", verified up to step {record.verified}" if record.verified else ""
     print(f"{path}: {record.lines} lines, {ended} step {record.step}, agrees with {snapshots} "
           f"snapshots and {exports} exported files{verified}, chain {record.chain.hex()}")
+    print(f"{compared} exported tensors are those of the last snapshot")
     return 0
 
 

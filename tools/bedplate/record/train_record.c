@@ -83,7 +83,7 @@ static void record_put_options(json_line *line, const checkpoint *c)
 }
 
 /* Everything up to "state_digest" says which run it is: two runs of the same start are the same. */
-static bp_status record_put_run(json_line *line, checkpoint *c, const train_record_facts *facts)
+bp_status train_record_put_run(json_line *line, checkpoint *c, const train_record_facts *facts)
 {
     session *s = c->s;
     const bp_feed *feed = facts->feed;
@@ -241,7 +241,7 @@ static bp_status record_start(checkpoint *c, const train_record_facts *facts)
     r->fd = -1;
     r->waiting = 0;
     json_line *line = record_begin(r, "run", RECORD_FORMAT);
-    BP_TRY(record_put_run(line, c, facts));
+    BP_TRY(train_record_put_run(line, c, facts));
     if (bp_text_flush(&line->text) != BP_OK) {
         return bp_error_set(&s->error, BP_ERR_FIT, where, "the run has too many files to record",
                             "--data");

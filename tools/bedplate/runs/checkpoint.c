@@ -549,7 +549,8 @@ static bp_status write_export(checkpoint *c)
     bp_dtype dtype = form.dtype;
     form.first = &dtype;
     if (s->spec.config.task == BP_TASK_EMBEDDING && s->weights) {
-        static const char *const poolers[] = {"pooler.*", "bert.pooler.*", "roberta.pooler.*", NULL};
+        static const char *const poolers[] = {"pooler.*", "bert.pooler.*", "roberta.pooler.*",
+                                              NULL};
         form.carried = s->weights_path; /* vectors are made without it, and others read it */
         form.patterns = poolers;
     }

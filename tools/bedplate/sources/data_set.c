@@ -365,7 +365,7 @@ static void data_set_forget(session *s)
 bp_status data_set_open(data_set *set, session *s)
 {
     memset(set, 0, sizeof *set);
-    set->special = (bp_tokenizer_special){-1, -1, -1, -1, -1, -1, -1};
+    set->special = (bp_tokenizer_special){-1, -1, -1, -1, -1, -1, -1, false};
     double share = s->set->validation_split;
     if (s->set->data.count == 0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where, "the option is needed: what to read",
@@ -384,12 +384,17 @@ bp_status data_set_open(data_set *set, session *s)
     return status;
 }
 
-bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets)
+bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets, double loss)
 {
-    return targets > 0 ? BP_OK
-                       : bp_error_set(&s->error, BP_ERR_DATA, where,
-                                      "the evaluation has no targets: nothing can be said of it",
-                                      source->name);
+    const bool weightless = s->spec.class_weights != NULL && loss == 0.0;
+    return targets > 0 && !weightless
+               ? BP_OK
+               : bp_error_set(&s->error, BP_ERR_DATA, where,
+                              weightless ? "all targets of the evaluation are of classes whose "
+                                           "weight is 0: nothing can be said of it"
+                                         : "the evaluation has no targets: nothing can be said of "
+                                           "it",
+                              source->name);
 }
 
 void data_files_close(data_files *files)

@@ -157,7 +157,9 @@ bp_status data_check_targets(session *s, bp_source *source)
     const uint64_t row = source->examples > 0 ? data_row_tokens(s) : UINT64_MAX;
     const uint64_t rows = source->examples > 0 ? source->examples : 1;
     uint64_t shortest = INT64_MAX; /* prompt */
-    bool has = !data_targets_inside(s, source);
+    /* the feed says what is wrong with a stream of too few tokens */
+    bool has =
+        !data_targets_inside(s, source) || (source->examples == 0 && source->targets == NULL);
     for (uint64_t i = 0; i < rows && !has; i++) {
         bp_example example = {.count = source->count};
         BP_TRY(source->examples > 0 ? source->example(source, i, &example) : BP_OK);

@@ -131,7 +131,7 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
         print_judged(s, &made, seconds);
         return BP_OK;
     }
-    BP_TRY(data_evaluated(s, feed->source, tokens));
+    BP_TRY(data_evaluated(s, feed->source, tokens, loss));
     cmd_eval_print(s, &made, loss, tokens, seconds);
     return isfinite(loss) ? BP_OK
                           : bp_error_set(&s->error, BP_ERR_NONFINITE, "eval",

@@ -259,7 +259,7 @@ bp_status training_judge(training *t, train_record_evaluation *found)
                                                       &t->made, &t->eval_loss, &found->targets);
     ranks_take_turn(s->set);
     BP_TRY(status);
-    BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets));
+    BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets, t->eval_loss));
     told_begin(&t->made.told, &s->spec);
     memcpy(t->made.told.of, s->runtime.told, sizeof t->made.told.of);
     BP_TRY(predictions_data_end(&t->made, s, &t->data));
