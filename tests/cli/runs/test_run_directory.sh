@@ -64,4 +64,23 @@ kill -CONT $job
 ended 6 "a run whose directory is gone"
 [[ ! -e $work/r ]]
 check $? "and makes no other one" "$(ls "$work/r" 2>&1)"
+
+# verifies record-15.1892
+# Damage anywhere is exit 4, whether or not it is the newest, with or without a record; --newest asks less.
+run "${common[@]}" --data "$work/text" --max-steps 6 --save-steps 2 --output-dir "$work/v"
+expect 0 'agrees with 3 snapshots' verify "$work/v"
+for step in 2 4 6; do
+    for file in model.safetensors state.safetensors config.json tokenizer.json; do
+        for record in '' gone; do
+            cp -r "$work/v" "$work/d"
+            printf X | dd of="$work/d/checkpoint-$step/$file" bs=1 seek=90 conv=notrunc status=none
+            [[ -z $record ]] || rm "$work/d/record.jsonl"
+            expect 4 "checkpoint-$step: damaged" verify "$work/d"
+            expect 0 "checkpoint-$step: damaged" verify "$work/d" --newest
+            [[ -z $record || $out == *'record: there is none'* ]]
+            check $? "what is not there is said" "$out"
+            rm -r "$work/d"
+        done
+    done
+done
 finish

@@ -441,6 +441,9 @@ static const option table[] = {
      "continue from the newest valid snapshot in --output-dir, if there is one; auto: the same for "
      "a run that is left alone: one command line begins it, goes on with it, and ends at once when "
      "it is complete"},
+    {"newest", OPTION_FLAG, VERB_VERIFY, AT(newest), 0, 0, "false", NULL, false,
+     "whether there is a valid snapshot to go on from: damaged ones are named and passed over; "
+     "else all that is there has to be whole (exit 4)"},
     {"overwrite-output-dir", OPTION_FLAG, LEARNS, AT(overwrite), 0, 0, "false", NULL, false,
      "begin anew where --output-dir holds the record or snapshots of a run and there is none to "
      "continue: they are removed"},

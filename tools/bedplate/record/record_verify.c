@@ -297,16 +297,16 @@ bp_status record_verify(const bp_snapshot_place *place, bp_snapshot_damaged dama
     check.damaged = damaged;
     check.user = user;
     check.count = 0;
-    BP_TRY(bp_storage_join(path, place->directory, RECORD_NAME, place->error));
-    BP_TRY(bp_storage_exists(place->store, path, &found->there, place->error));
-    if (!found->there) {
-        return BP_OK;
-    }
     if (place->store->list(place->store, place->directory, witness_name, &check) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "list", place->directory);
     }
     for (uint32_t i = 0; i < check.count; i++) {
         BP_TRY(witness_read(&check, &check.list[i]));
+    }
+    BP_TRY(bp_storage_join(path, place->directory, RECORD_NAME, place->error));
+    BP_TRY(bp_storage_exists(place->store, path, &found->there, place->error));
+    if (!found->there) {
+        return BP_OK;
     }
     BP_TRY(record_walk_begin(&walk, path, place->error));
     const bp_status status = record_walk_all(&check, &walk);

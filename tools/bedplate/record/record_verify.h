@@ -26,7 +26,7 @@ bp_status record_hash(const bp_snapshot_place *place, const char *path,
 /* Walks the record of an output directory: its chain, the chain and the state of every snapshot
  * beside it, and the SHA-256 of what the run exported. BP_ERR_DATA names the file and the line, or
  * the snapshot, that disagree. Damaged snapshots are told to `damaged` with their reason and passed
- * over. */
+ * over, also where there is no record. */
 bp_status record_verify(const bp_snapshot_place *place, bp_snapshot_damaged damaged, void *user,
                         record_verdict *found) BP_MUST_CHECK;
 
