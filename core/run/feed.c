@@ -34,12 +34,9 @@ static bp_status check_members(const bp_feed *feed)
 {
     const bp_source *source = feed->source;
     const char *wrong = NULL;
-    if (source == NULL || source->read == NULL ||
-        (source->examples > 0 && source->example == NULL)) {
-        wrong = "the feed has no source";
-    } else if (feed->sequence == 0 || feed->batch == 0 || feed->group == 0 ||
-               feed->group % feed->batch != 0) {
-        wrong = "a feed's sequence and batch are at least 1, and its group is whole batches";
+    if (source == NULL || feed->sequence == 0 || feed->batch == 0 || feed->group == 0 ||
+        feed->group % feed->batch != 0) {
+        wrong = "no source or whole batches";
     } else if ((source->examples == 0 && feed->kind >= BP_LABELS_GIVEN) ||
                (feed->kind == BP_LABELS_GIVEN && source->labels == NULL)) {
         wrong = "the data has no labels";
@@ -72,19 +69,16 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error)
     return BP_OK;
 }
 
-/* Whether the feed is as bp_feed_init left it, and has this window or position. */
+/* Whether the feed was initialised, its group has grown no more than its rows allow, and it has
+ * this window or position. */
 static bp_status check_made(const bp_feed *feed, uint64_t number)
 {
-    const bool made = feed->source != NULL && feed->windows > 0 && feed->batch > 0 &&
-                      feed->sequence > 0 && feed->group > 0 &&
-                      feed->steps_per_epoch == bp_size_ceil_div(feed->windows, feed->group);
-    if (made && number < feed->windows) {
+    const uint64_t steps = feed->steps_per_epoch;
+    if (feed->source != NULL && feed->batch > 0 && steps > 0 &&
+        (steps - 1) * feed->group < feed->windows && number < feed->windows) {
         return BP_OK;
     }
-    return bp_error_set(feed->error, BP_ERR_USAGE, where,
-                        made ? "the feed has no such row"
-                             : "the feed was not initialised, or was changed since",
-                        feed->source != NULL ? feed->source->name : NULL);
+    return bp_error_set(feed->error, BP_ERR_USAGE, where, "no such row or bp_feed_init", NULL);
 }
 
 static bp_status check_ids(const bp_feed *feed, const int32_t *ids, uint32_t count)
@@ -594,12 +588,11 @@ uint64_t bp_feed_shuffled(const bp_feed *feed, uint64_t epoch, uint64_t position
 
 bp_status bp_feed_window(const bp_feed *feed, uint64_t epoch, uint64_t position, uint64_t *window)
 {
-    BP_TRY(check_made(feed, position));
     if (feed->order != NULL) {
         return feed->order(feed, epoch, position, window);
     }
     *window = bp_feed_shuffled(feed, epoch, position);
-    return BP_OK;
+    return *window != UINT64_MAX ? BP_OK : BP_ERR_USAGE;
 }
 
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int32_t *scratch)

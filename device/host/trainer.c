@@ -11,7 +11,6 @@
 bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void *arena,
                           uint64_t bytes)
 {
-    *trainer = (bp_trainer){.plan = NULL};
     if (bytes < plan->arena_bytes) {
         return BP_ERR_FIT;
     }
@@ -139,35 +138,13 @@ static void send(const bp_trainer *trainer, const bp_step_block *block,
     }
 }
 
-/* The micro-batches of a step; the whole of it where it is one program. */
-static void run_micros(const bp_trainer *trainer, const bp_trainer_batch *batch,
-                       bp_step_block *block)
+/* A step that has targets; the whole of it is one program, or it goes micro-batch by micro-batch.
+ */
+static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
+                     bp_trainer_outcome *outcome)
 {
     const bp_trainer_plan *plan = trainer->plan;
     const bool whole = plan->count[BP_TRAINER_STEP] > 0;
-    for (uint32_t micro = 0; micro < (whole ? 1 : batch->micros); micro++) {
-        block->sample = micro * plan->batch;
-        send(trainer, block, batch, micro, plan->batch);
-        run_program(trainer, whole        ? BP_TRAINER_STEP
-                             : micro == 0 ? BP_TRAINER_FIRST
-                                          : BP_TRAINER_NEXT);
-    }
-    if (!whole) {
-        run_program(trainer, BP_TRAINER_UPDATE);
-    }
-}
-
-bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
-                          bp_trainer_outcome *outcome)
-{
-    const bp_trainer_plan *plan = trainer->plan;
-    const bool targets = batch->weight > 0.0;
-    if (plan == NULL || (targets && (batch->micros == 0 || batch->micros > plan->micros))) {
-        return BP_ERR_USAGE;
-    }
-    if (targets) {
-        BP_TRY(check_batch(trainer, batch, batch->micros, plan->batch));
-    }
     const double rate = plan->rate != NULL ? plan->rate(&plan->rate_options, trainer->steps)
                                            : plan->rate_options.learning_rate;
     bp_step_block block = {.seed = plan->seed,
@@ -175,13 +152,36 @@ bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
                            .learning_rate = (float)rate,
                            .inverse_valid = (float)(1.0 / batch->weight)};
     bp_result_block result;
+    for (uint32_t micro = 0; micro < batch->micros; micro++) {
+        block.sample = micro * plan->batch;
+        send(trainer, &block, batch, micro, plan->batch);
+        run_program(trainer, whole        ? BP_TRAINER_STEP
+                             : micro == 0 ? BP_TRAINER_FIRST
+                                          : BP_TRAINER_NEXT);
+    }
+    if (!whole) {
+        run_program(trainer, BP_TRAINER_UPDATE);
+    }
+    memcpy(&result, trainer->arena + plan->result, sizeof result);
+    outcome->loss = result.loss_sum / batch->weight;
+    outcome->norm = (double)result.norm;
+    outcome->skipped = result.skip != 0;
+}
+
+bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
+                          bp_trainer_outcome *outcome)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    if (plan == NULL) {
+        return BP_ERR_USAGE;
+    }
     *outcome = (bp_trainer_outcome){.step = trainer->steps + 1};
-    if (targets) {
-        run_micros(trainer, batch, &block);
-        memcpy(&result, trainer->arena + plan->result, sizeof result);
-        outcome->loss = result.loss_sum / batch->weight;
-        outcome->norm = (double)result.norm;
-        outcome->skipped = result.skip != 0;
+    if (batch->weight > 0.0) {
+        if (batch->micros == 0 || batch->micros > plan->micros) {
+            return BP_ERR_USAGE;
+        }
+        BP_TRY(check_batch(trainer, batch, batch->micros, plan->batch));
+        run_step(trainer, batch, outcome);
     }
     trainer->steps++;
     return BP_OK;

@@ -10,16 +10,12 @@
 /* Rows of logits start 64 bytes apart at a multiple of 64, for vector loads and stores. */
 #define PITCH_ELEMENTS 16
 
-uint64_t bp_loss_rows(const bp_spec *spec)
+/* Tokens per chunk for this spec: loss_rows or the default, at most the micro-batch. */
+static uint64_t bp_loss_rows(const bp_spec *spec)
 {
     const uint64_t rows = (uint64_t)spec->batch * spec->sequence;
     const uint64_t chunk = spec->loss_rows != 0 ? spec->loss_rows : bp_spec_loss_rows(spec);
     return chunk < rows ? chunk : rows;
-}
-
-uint64_t bp_loss_chunks(const bp_spec *spec)
-{
-    return bp_size_ceil_div((uint64_t)spec->batch * spec->sequence, bp_loss_rows(spec));
 }
 
 /* One chunk: `rows` tokens from token `first` on. */

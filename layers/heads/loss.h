@@ -16,12 +16,6 @@ typedef struct bp_head {
     double cap; /* c tanh(logit / c) is taken for a logit; 0: the logit */
 } bp_head;
 
-/* Tokens per chunk for this spec: loss_rows or the default, at most the micro-batch. */
-uint64_t bp_loss_rows(const bp_spec *spec);
-
-/* Chunks per micro-batch; BP_SIZE_INVALID when the spec has no sizes. */
-uint64_t bp_loss_chunks(const bp_spec *spec);
-
 /* emit->losses from x (rows, width), and their sum into emit->result. */
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x);
 

@@ -50,5 +50,5 @@ bad=$(for object in $LIBOBJ; do
 done)
 [[ -z $bad ]] && exit 0
 echo "$bad"
-echo "the library has no such function (DESIGN of the house: no allocation, printf, exit, assert, libm)"
+echo "the library has no such function (docs/contributing.md: no allocation, printf, exit, assert, libm)"
 exit 1

@@ -9,7 +9,8 @@
 
 enum { SCRATCH_ALIGN = 8, KEY_NAME_MAX = 200, STATE_RANK_MAX = 4 };
 
-void bp_snapshot_step_text(uint64_t step, char text[24])
+/* Decimal digits, terminated. */
+static void snapshot_step_text(uint64_t step, char text[24])
 {
     bp_text writer;
     bp_text_init(&writer, NULL, NULL, text, 24);
@@ -39,7 +40,7 @@ bp_status bp_snapshot_path(const bp_snapshot_place *place, const char *prefix, u
     char name[48];
     size_t length = strlen(prefix);
     memcpy(name, prefix, length);
-    bp_snapshot_step_text(step, name + length);
+    snapshot_step_text(step, name + length);
     return bp_storage_join(path, place->directory, name, place->error);
 }
 
@@ -158,7 +159,7 @@ static uint64_t group_digest(const bp_metadata_group *group)
 
 static void fill_metadata(const bp_snapshot *snapshot, bp_snapshot_form *form)
 {
-    bp_snapshot_step_text(snapshot->step, form->step);
+    snapshot_step_text(snapshot->step, form->step);
     for (size_t i = 0; i < snapshot->blob_count; i++) {
         const bp_blob *blob = &snapshot->blobs[i];
         bp_digest_text(bp_digest_of(blob->bytes, blob->length, 0), form->blob_sum[i]);

@@ -74,6 +74,9 @@ for step in 2 4 6; do
         for record in '' gone; do
             cp -r "$work/v" "$work/d"
             printf X | dd of="$work/d/checkpoint-$step/$file" bs=1 seek=90 conv=notrunc status=none
+            python3 tools/record_check.py "$work/d" >"$work/.out" 2>"$work/.err"
+            [[ $? -eq 4 ]]
+            check $? "the second checker finds a damaged $file of step $step" "$(cat "$work/.out")"
             [[ -z $record ]] || rm "$work/d/record.jsonl"
             expect 4 "checkpoint-$step: damaged" verify "$work/d"
             expect 0 "checkpoint-$step: damaged" verify "$work/d" --newest

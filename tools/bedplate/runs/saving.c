@@ -28,7 +28,7 @@
 #define PROBE_SECONDS   0.5
 #define LIMIT_MOST      64 /* more snapshots than this are pruned to it at once */
 
-bool saving_unattended(const settings *set)
+static bool saving_unattended(const settings *set)
 {
     static const char *const names[] = {"time-limit", "stop-when", "on-usr1", "storage-patience"};
     bool any = set->resume_auto;

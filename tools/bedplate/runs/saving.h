@@ -26,10 +26,6 @@ typedef struct saving {
     bp_error error; /* of the last failure */
 } saving;
 
-/* Whether the options are those of a run that is left alone: the newest two snapshots are kept
- * unless --save-total-limit says otherwise. */
-bool saving_unattended(const settings *set);
-
 /* After checkpoint_begin. */
 void saving_begin(saving *v, checkpoint *points);
 

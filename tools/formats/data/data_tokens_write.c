@@ -72,7 +72,7 @@ bool bp_tokens_head_read(bp_tokens_head *head, const unsigned char bytes[BP_TOKE
            get_number(bytes + 120, 8) == bp_digest_of(bytes, 120, 0);
 }
 
-void bp_tokens_example_write(const bp_example *example, unsigned char bytes[BP_TOKENS_EXAMPLE])
+static void tokens_example_write(const bp_example *example, unsigned char bytes[BP_TOKENS_EXAMPLE])
 {
     put_number(bytes, example->first, 8);
     put_number(bytes + 8, example->count, 8);
@@ -188,7 +188,7 @@ bp_status bp_tokens_put_example(bp_tokens_writer *w, const bp_example *example)
     if (w->examples_used == BP_TOKENS_BUFFER) {
         BP_TRY(flush_examples(w));
     }
-    bp_tokens_example_write(example, w->buffer + BP_TOKENS_BUFFER + w->examples_used);
+    tokens_example_write(example, w->buffer + BP_TOKENS_BUFFER + w->examples_used);
     w->examples_used += BP_TOKENS_EXAMPLE;
     w->head.examples++;
     return BP_OK;

@@ -1140,6 +1140,9 @@ static void a_spec_of_zeros(void **state)
     assert_false(bp_spec_needs_norm(&none) || bp_spec_whole_group(&none));
     assert_false(bp_spec_keeps_vectors(&none));
     assert_true(sizeof stateless / sizeof stateless[0] > 50);
+    for (size_t i = 0; i < sizeof stateless / sizeof stateless[0]; i++) {
+        assert_memory_equal(stateless[i], "bp_", 3);
+    }
 }
 
 int main(void)
