@@ -288,8 +288,10 @@ def tensors(path):
 
 def check_tensors(record, directory):
     """Exported tensors are those of the last snapshot, while it is there; with
-    --load-best-model-at-end they are another step's."""
-    if record.end is None or record.run["options"].get("load-best-model-at-end") == "true":
+    --load-best-model-at-end they are another step's, and with schedule-free rules an average."""
+    options = record.run["options"]
+    averaged = options.get("optim", "").startswith("schedule_free")
+    if record.end is None or averaged or options.get("load-best-model-at-end") == "true":
         return 0
     saved = os.path.join(directory, f"checkpoint-{record.step}", "model.safetensors")
     count = 0

@@ -101,20 +101,19 @@ void *bp_trainer_column(const bp_trainer *trainer, uint32_t input)
     return trainer->arena + trainer->plan->step + trainer->plan->input[input].offset;
 }
 
-/* Whether `micros` micro-batches of so many samples are there, with no integer that kernels may not
- * read as a row of a table. */
+/* Whether so many samples are there, with no integer that kernels may not read as a row of a table.
+ */
 static bp_status check_batch(const bp_trainer *trainer, const bp_trainer_batch *batch,
-                             uint32_t micros, uint32_t samples)
+                             size_t samples)
 {
-    for (uint32_t i = 0; i < trainer->plan->inputs; i++) {
-        const bp_trainer_input *input = &trainer->plan->input[i];
-        const size_t count = (size_t)micros * samples * input->elements;
-        if (batch->column[i] == NULL) {
+    const bp_trainer_input *input = trainer->plan->input;
+    for (uint32_t i = 0; i < trainer->plan->inputs; i++, input++) {
+        const int32_t *at = batch->column[i];
+        if (at == NULL) {
             return BP_ERR_USAGE;
         }
-        for (size_t at = 0; input->below > 0 && at < count; at++) {
-            const int32_t number = ((const int32_t *)batch->column[i])[at];
-            if (number < 0 ? !input->negative : (uint32_t)number >= input->below) {
+        for (size_t left = samples * input->elements; input->below > 0 && left > 0; left--, at++) {
+            if (*at < 0 ? !input->negative : (uint32_t)*at >= input->below) {
                 return BP_ERR_DATA;
             }
         }
@@ -138,6 +137,12 @@ static void send(const bp_trainer *trainer, const bp_step_block *block,
     }
 }
 
+/* What the programs of a step leave: a buffer of the arena, aligned as all of them are. */
+static const bp_result_block *result_of(const bp_trainer *trainer)
+{
+    return (const void *)(trainer->arena + trainer->plan->result);
+}
+
 /* A step that has targets; the whole of it is one program, or it goes micro-batch by micro-batch.
  */
 static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
@@ -151,7 +156,7 @@ static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
                            .step = trainer->steps,
                            .learning_rate = (float)rate,
                            .inverse_valid = (float)(1.0 / batch->weight)};
-    bp_result_block result;
+    const bp_result_block *result = result_of(trainer);
     for (uint32_t micro = 0; micro < batch->micros; micro++) {
         block.sample = micro * plan->batch;
         send(trainer, &block, batch, micro, plan->batch);
@@ -162,10 +167,9 @@ static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
     if (!whole) {
         run_program(trainer, BP_TRAINER_UPDATE);
     }
-    memcpy(&result, trainer->arena + plan->result, sizeof result);
-    outcome->loss = result.loss_sum / batch->weight;
-    outcome->norm = (double)result.norm;
-    outcome->skipped = result.skip != 0;
+    outcome->loss = result->loss_sum / batch->weight;
+    outcome->norm = (double)result->norm;
+    outcome->skipped = result->skip != 0;
 }
 
 bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
@@ -177,10 +181,10 @@ bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
     }
     *outcome = (bp_trainer_outcome){.step = trainer->steps + 1};
     if (batch->weight > 0.0) {
-        if (batch->micros == 0 || batch->micros > plan->micros) {
+        if (batch->micros - 1u >= plan->micros) { /* none, or too many */
             return BP_ERR_USAGE;
         }
-        BP_TRY(check_batch(trainer, batch, batch->micros, plan->batch));
+        BP_TRY(check_batch(trainer, batch, (size_t)batch->micros * plan->batch));
         run_step(trainer, batch, outcome);
     }
     trainer->steps++;
@@ -190,16 +194,14 @@ bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
 bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch, double *loss)
 {
     const bp_trainer_plan *plan = trainer->plan;
-    bp_result_block result;
     if (plan == NULL || plan->count[BP_TRAINER_EVALUATE] == 0) {
         return BP_ERR_USAGE;
     }
-    BP_TRY(check_batch(trainer, batch, 1, plan->evaluated));
+    BP_TRY(check_batch(trainer, batch, plan->evaluated));
     const bp_step_block block = {.seed = plan->seed, .inverse_valid = 1.0f};
     send(trainer, &block, batch, 0, plan->evaluated);
     run_program(trainer, BP_TRAINER_EVALUATE);
-    memcpy(&result, trainer->arena + plan->result, sizeof result);
-    *loss = result.loss_sum;
+    *loss = result_of(trainer)->loss_sum;
     return BP_OK;
 }
 

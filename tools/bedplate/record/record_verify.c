@@ -189,7 +189,8 @@ static bp_status record_compare_tensors(record_check *check, const char *exporte
 }
 
 /* What was exported beside the snapshot of the last step, while it is there. With
- * --load-best-model-at-end it is another step's. */
+ * --load-best-model-at-end it is another step's, and with schedule-free rules an average of weights,
+ * which no snapshot holds. */
 static bp_status record_compare_exports(record_check *check, uint64_t step)
 {
     static const char *const names[] = {"model.safetensors", "adapter_model.safetensors"};
@@ -261,7 +262,8 @@ static bp_status record_walk_all(record_check *check, record_walk *walk)
         BP_TRY(record_compare(check, walk));
         if (walk->number == 1) {
             record_pass_older(check, walk->last);
-            check->best = strstr(walk->line, "\"load-best-model-at-end\":\"true\"") != NULL;
+            check->best = strstr(walk->line, "\"load-best-model-at-end\":\"true\"") != NULL ||
+                          strstr(walk->line, "\"optim\":\"schedule_free") != NULL;
         }
         if (walk->kind == RECORD_ENDED) {
             check->found->ended = true;
