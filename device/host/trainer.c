@@ -72,14 +72,14 @@ bp_status bp_trainer_initialize(bp_trainer *trainer)
     if (plan == NULL) {
         return BP_ERR_USAGE;
     }
-    const bp_control_block control = {.scale = plan->scale};
+    bp_control_block *control = (void *)(trainer->arena + plan->control);
     const bp_step_block block = {.seed = plan->seed};
     for (uint32_t i = 0; i < plan->state_count; i++) {
         if (plan->state[i].offset < plan->arena_bytes) {
             memset(trainer->arena + plan->state[i].offset, 0, plan->state[i].bytes);
         }
     }
-    memcpy(trainer->arena + plan->control, &control, sizeof control);
+    *control = (bp_control_block){.scale = plan->scale};
     for (uint32_t i = 0; i < plan->ones_count; i++) {
         const bp_trainer_fill *fill = &plan->ones[i];
         for (uint32_t at = 0; at < fill->bytes; at += 2) {
