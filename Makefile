@@ -21,9 +21,13 @@ OPT-tsan      := -O2 -g1
 EXTRA-sanitize  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
                   -fprofile-instr-generate -fcoverage-mapping -fcoverage-prefix-map=$(CURDIR)=. -DBP_COVERAGE
 EXTRA-tsan    := -fsanitize=thread -Wno-error
+# Who calls whom is read from this build as well (tools/check/recursion.sh): no call may become a loop.
 OPT-unoptimised := -O0 -g1
-EXTRA-unoptimised := -Wno-error
+EXTRA-unoptimised := -Wno-error -fcallgraph-info -fno-optimize-sibling-calls
 HOSTOPT-unoptimised := -O2
+# Warnings of clang alone (tools/check/warnings.sh): no object is made, only the time of looking is kept.
+CC-syntax     := clang
+EXTRA-syntax  := -fsyntax-only
 CC-mcdc       := clang-19
 OPT-mcdc      := -O0 -g
 EXTRA-mcdc     = -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -Wno-error \
@@ -37,8 +41,6 @@ EXTRA-mcdc-gcc := -ftest-coverage -fcondition-coverage -fprofile-update=atomic -
 HOSTOPT-mcdc-gcc := -fprofile-update=single
 CC-aarch64    := aarch64-linux-gnu-gcc
 EXTRA-aarch64 := -static -Wno-error -isystem tests/fixtures/cross
-OPT-callgraph := -O0
-EXTRA-callgraph := -fcallgraph-info -Wno-error
 EXTRA-stack   := -fcallgraph-info=su -Wno-error
 CC-fuzz       := clang
 OPT-fuzz      := -O1 -g
@@ -85,7 +87,7 @@ ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
 ifneq ($(filter test test-variants check coverage covered sanitize tsan clang aarch64 riscv64 boards digests fuzz fuzz-long \
-                ptx-coverage ptx-covered mcdc mcdc-gcc kit format,$(MAKECMDGOALS)),)
+                ptx-coverage ptx-covered mcdc mcdc-gcc kit nightly sanitize-short boards-m7 test-long format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
 build/ready-%.mk: tools/pkg/deps.sh
@@ -112,6 +114,10 @@ LIBSRC  := $(filter-out device/fabric/% device/cuda/% tools/formats/% device/hos
              device/host/engine.c device/host/storage/store_posix.c device/host/storage/tier_posix.c,$(LIBSRC)) \
            $(wildcard device/bare/*.c)
 endif
+# What the tests of threads and the fuzz targets never call is not built for them.
+LEFT-tsan := device/cuda/% tools/formats/%
+LEFT-fuzz := device/% optim/%
+LIBSRC  := $(filter-out $(LEFT-$(VARIANT)),$(LIBSRC))
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))
 endif
@@ -144,6 +150,9 @@ SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixture
             $(BUILD)/tests/fixtures/cross/cmocka.o
 TESTLIBS :=
 endif
+ifeq ($(VARIANT),tsan)
+SUPPORT  := $(filter %/ranks.o %/trial.o %/hand_program.o %/plan_bytes.o %/unequal.o,$(SUPPORT))
+endif
 # Counts apart what the cases that carry a requirement do (tests/assurance/README.md).
 ifeq ($(VARIANT),mcdc)
 SUPPORT  += $(BUILD)/tests/assurance/mcdc_cases.o
@@ -151,6 +160,8 @@ TESTLIBS += -Wl,--wrap=_cmocka_run_group_tests
 endif
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIB     := $(BUILD)/libbedplate.a
+# The same objects with all their names, as tests and the program use them: a list of where they lie.
+OBJECTS := $(BUILD)/objects.a
 
 .PHONY: all check deps install install-library uninstall format library objects clean help force
 .SECONDARY:
@@ -170,7 +181,7 @@ $(BUILD)/flags:
 # Nothing unwinds a stack of what ships, and debuggers have tables of their own: 168 KB less. Tests do.
 UNWIND  = $(if $(EXTRA)$(filter tests/% tools/ptxvm/%,$<),,-fno-asynchronous-unwind-tables)
 COMPILE = $(call say,"$(CC) $<$(ELEMENT:-D%= %)") $(CC) $(CFLAGS) $(UNWIND) $(ISA) $(HOST) $(ELEMENT) \
-          -c $< -o $@
+          -c $< -o $@ $(if $(filter syntax,$(VARIANT)),&& touch $@)
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE)
@@ -212,9 +223,17 @@ endif
 LINKER := $(if $(filter sanitize mcdc,$(VARIANT)),$(shell command -v ld.lld >/dev/null && echo -fuse-ld=lld))
 LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) $(filter %.o,$^) $(filter %.a,$^) -o $@
 # Appending keeps both of two members that have the same name in different folders; D leaves out times and owners.
+# An application's own plan_order is not to be linked in the library's place: what is not bp_ is renamed in the
+# archive, in each member for itself, so that a program still links the members that it uses and no others.
+CROSS := $(patsubst %gcc,%,$(filter %-gcc,$(CC)))
 $(LIB): $(LIBOBJ)
-	@rm -f $@
-	$(call say,"archive $@") ar qcsD $@ $^
+	@rm -f $@ $@.new
+	$(call say,"archive $@") ar qcsD $@.new $^
+	@$(CROSS)nm --defined-only -P $@.new 2>/dev/null | \
+	    awk '$$2 ~ /^[A-Z]$$/ && $$1 ~ /^[a-z]/ && $$1 !~ /^bp_/ { print $$1, "bp_private_" $$1 }' | sort -u >$@.names
+	@$(CROSS)objcopy -D --redefine-syms=$@.names $@.new && mv $@.new $@
+$(OBJECTS): $(LIBOBJ)
+	@rm -f $@ && ar qcsTD $@ $^
 # What the program was built of, in one number: SHA-256 over the list of its sources with theirs.
 SOURCES := $(sort $(LIBSRC) $(BINSRC) $(shell find arena core layers optim device tools/formats \
                   tools/bedplate -name '*.h' -o -name '*.def' -o -name '*.ptx') Makefile)
@@ -225,25 +244,25 @@ $(BUILD)/source_digest.c: $(SOURCES)
 $(BUILD)/source_digest.o: $(BUILD)/source_digest.c
 	@$(CC) $(CFLAGS) -c $< -o $@
 # The program ships without symbols, unless this is a build for looking into.
-$(BUILD)/bedplate: $(BINOBJ) $(LIB)
+$(BUILD)/bedplate: $(BINOBJ) $(OBJECTS)
 	$(LINK) $(LDLIBS) $(if $(EXTRA),,-s -Wl$(comma)--no-eh-frame-hdr)
-$(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(LIB)
+$(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(OBJECTS)
 	$(LINK) $(LDLIBS)
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(OBJECTS)
 	$(LINK) $(LDLIBS) $(TESTLIBS)
 # A folder's tests, and what they are linked with; the recipe is that of a test, of copies of its objects.
 SUITE = @CC='$(CC)' tests/suite.sh $@ '$(filter-out $(@D)/test_%,$(filter %.o %.a %.so.1,$^))' $(filter $(@D)/test_%.o,$^)
 LINK_SUITE = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) @$@.parts/list \
              $(filter-out $(@D)/test_%,$(filter %.o,$^)) $(filter %.a,$^) $(1) && rm -r $@.parts
 $(foreach test,$(filter-out $(ALONE),$(TESTS)),$(eval $(dir $(test))suite: $(test).o))
-$(SUITES): $(BUILD)/tests/suite.o $(SUPPORT) $(LIB) tests/suite.sh
+$(SUITES): $(BUILD)/tests/suite.o $(SUPPORT) $(OBJECTS) tests/suite.sh
 	$(SUITE)
 	$(call LINK_SUITE,-o $@ $(LDLIBS) $(TESTLIBS))
 # A program of the house tests that must link without the test libraries, for any machine.
 $(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/fixtures/trial.o \
-                             $(BUILD)/tests/fixtures/plans/plan_bytes.o $(LIB)
+                             $(BUILD)/tests/fixtures/plans/plan_bytes.o $(OBJECTS)
 	$(LINK) $(LDLIBS)
-$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(OBJECTS)
 	$(LINK) $(LDLIBS)
 
 # Both MPIs: tests of several processes are skipped where they are not installed.
@@ -255,6 +274,10 @@ objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT) $(patsubst %.c,$(BUILD)/%.o,$
          tools/bench/*.c tools/docs/*.c tools/embed/*.c tests/house/*.c))
 check: all
 	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
+# For editors and tools that read compile_commands.json; flags are those of this build.
+.PHONY: compile_commands
+compile_commands:
+	@$(MAKE) -nB V=1 BUILD=$(BUILD) objects 2>/dev/null | tools/dev/compile_commands.sh >compile_commands.json
 format:
 	clang-format-14 -i $$(tools/check/sources.sh code)
 
@@ -280,7 +303,8 @@ install: all install-library
 install-library: $(LIB)
 	install -Dm644 $(LIB) $(INSTALL)/lib/libbedplate.a
 	tools/pkg/headers.sh $(INSTALL)/include
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/pkg/bedplate.pc.in | \
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@SYSTEM@|$(if $(filter $(BARE),$(VARIANT)),, -lpthread -ldl)|' \
+	    tools/pkg/bedplate.pc.in | \
 	    install -Dm644 /dev/stdin $(INSTALL)/lib/pkgconfig/bedplate.pc
 	$(STAMP)
 uninstall:
@@ -294,10 +318,11 @@ help:
 	@echo "demo       trains a small GPT on this machine's licence texts"
 	@echo "check      the rules of the house"
 	@echo "test       every test of one build; what else is tested: below"
-	@echo "  test-variants  the test programs in the builds below, and their digests; one after the other:"
-	@echo "  clang sanitize (AddressSanitizer, UBSan) covered (lines, branches that it ran) tsan (threads)"
-	@echo "  aarch64 riscv64 (under qemu-user) boards (microcontrollers under QEMU)"
-	@echo "  digests (the same bits in all of them)"
+	@echo "  test-variants  what .ci/run takes of other builds; one after the other:"
+	@echo "  sanitize-short (AddressSanitizer, UBSan: most tests) aarch64 riscv64 (under qemu-user)"
+	@echo "  boards-m7 (a microcontroller under QEMU) tsan (threads) digests (the same bits in all of them)"
+	@echo "nightly    what .ci/run leaves: clang sanitize covered (lines, branches that it ran) boards fuzz"
+	@echo "           test-long mutants; make kit wants one of the same commit"
 	@echo "  mcdc (conditions that decide by themselves; needs clang-19) mcdc-gcc (the same by gcc 14, for comparison)"
 	@echo "  analysis (stack bound, coupling, cost of programs, cppcheck with MISRA: counts may only fall)"
 	@echo "  kit (runs what gives evidence and puts it into one archive)"
@@ -307,7 +332,7 @@ help:
 	@echo "soak HOURS=h  one run that meets every trouble and ends as if it had met none"
 	@echo "embed size the integrator's example and its sizes"
 	@echo "manual     the manual's tables and the man page, from the program's own"
-	@echo "install uninstall deps format clean"
+	@echo "install uninstall deps format clean compile_commands (for editors)"
 
 -include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk

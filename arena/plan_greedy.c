@@ -115,7 +115,10 @@ static uint32_t dive_lowest(plan_work *work)
     return found;
 }
 
-uint64_t plan_dive(plan_work *work, uint64_t limit)
+/* Stacks upwards: always the item that can lie lowest goes next, first in work->order on a tie.
+ * Returns the layout's height; offsets in work->offset. Gives up with UINT64_MAX as soon as the
+ * height would reach `limit`. */
+static uint64_t plan_dive(plan_work *work, uint64_t limit)
 {
     uint64_t height = 0;
     dive_begin(work);

@@ -87,11 +87,6 @@ void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t
  * layouts below whenever the items have changed. */
 void plan_block(plan_work *work);
 
-/* Stacks upwards: always the item that can lie lowest goes next, first in work->order on a tie.
- * Returns the layout's height; offsets in work->offset. Gives up with UINT64_MAX as soon as the
- * height would reach `limit`. */
-uint64_t plan_dive(plan_work *work, uint64_t limit);
-
 /* Places items in work->order, each into the lowest gap that holds it; the first `placed` of them
  * stay where work->offset says. Returns the height as above. */
 uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed);

@@ -210,6 +210,17 @@ static size_t text_utf8(const unsigned char *bytes, size_t length)
     return point < least[count] || point > 0x10ffff || surrogate ? 0 : count;
 }
 
+bool bp_text_is_utf8(const char *string)
+{
+    const size_t length = strlen(string);
+    size_t at = 0, count = 1;
+    while (at < length && count > 0) {
+        count = text_utf8((const unsigned char *)string + at, length - at);
+        at += count;
+    }
+    return count > 0;
+}
+
 static void text_json_ascii(bp_text *text, char character)
 {
     static const char from[] = "\"\\\b\f\n\r\t";

@@ -67,6 +67,8 @@ void bp_text_bytes_human(bp_text *text, uint64_t bytes);
  * are not valid UTF-8 become U+FFFD, so the result is always valid JSON. */
 void bp_text_json(bp_text *text, const char *string);
 void bp_text_json_bytes(bp_text *text, const char *bytes, size_t length);
+/* Whether all of a string is valid UTF-8: what JSON gives back as it was. */
+bool bp_text_is_utf8(const char *string);
 /* A JSON number with `significant` digits; null when the value is not finite. */
 void bp_text_json_number(bp_text *text, double value, unsigned significant);
 

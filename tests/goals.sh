@@ -17,6 +17,9 @@ unset MAKEFLAGS MAKELEVEL MFLAGS
 logs=build/ci
 mkdir -p "$logs"
 
+# What BP_GOALS_LEFT names is said at the end to be left to `make nightly`; not by the goals that run goals.
+left=${BP_GOALS_LEFT:-}
+unset BP_GOALS_LEFT
 # Goals that run goals inherit the first one's beginning.
 export BP_GOALS_BEGAN=${BP_GOALS_BEGAN:-$(date +%s)}
 
@@ -66,5 +69,6 @@ for argument in "$@"; do
 done
 echo "== $*"
 printf '%s' "$table"
+[[ -z $left ]] || echo "left to make nightly: $left"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 && $passed -gt 0 ]]

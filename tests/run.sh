@@ -8,6 +8,9 @@
 #   tests/run.sh BUILD numbers    those of the host's kernels, of formats of numbers and of update rules
 #   tests/run.sh BUILD cli        the scripts that run the program alone
 #   tests/run.sh BUILD variant    both of these, without the scripts that make builds of their own
+#   tests/run.sh BUILD memory     the share of `variant` in which a sanitizer finds most for its time: without the tests
+#                                 of device/cuda, and of the scripts those that drive the readers of files
+#   tests/run.sh BUILD long       those that BP_TEST_LONG makes longer; what came of them goes to results-long.tsv
 #
 # BUILD/results.tsv has what came of each: source, case (of a script -), passed, failed or skipped; its
 # first line is the SHA-256 of the program that was tested. tests/assurance/tracing.py joins it to the requirements.
@@ -85,14 +88,21 @@ export build work limit suites
 scripts=''
 programs=''
 case $kind in
-all) scripts=$(compgen -G 'tests/*/test_*.sh' && compgen -G 'tests/cli/*/test_*.sh') ;;
-cli | variant) scripts=$(compgen -G 'tests/cli/*/test_*.sh') ;;
+all) scripts=$(find tests -name 'test_*.sh' | LC_ALL=C sort) ;;
+cli | variant) scripts=$(find tests/cli -name 'test_*.sh' | LC_ALL=C sort) ;;
+memory) scripts=$(find tests/cli/{app,data,images} -name 'test_*.sh' | LC_ALL=C sort) ;;
+long) scripts=$(find tests -name 'test_*.sh' -exec grep -l BP_TEST_LONG {} + | LC_ALL=C sort) ;;
 esac
 folders=.
 [[ $kind != numbers ]] || folders='/(device/host|core/ops|optim)/'
+# The planted faults have a goal of their own (make mutants); short_tables takes all lengths in the long form.
+[[ $kind != long ]] || folders="/($(grep -rlE 'BP_TEST_LONG|short_tables\.h' tests --include='test_*.c' |
+    grep -v '/test_mutants\.c$' | sed 's|.*/||; s|\.c$||' | paste -sd '|'))\$"
+left_out='^$'
+[[ $kind != memory ]] || left_out='/unit/device/cuda/'
 [[ $kind == cli ]] ||
     programs=$({ find "$build/tests" -name 'test_*' -type f ! -name '*.*'; printf '%s\n' $suites; } |
-        grep -E "$folders" | LC_ALL=C sort -u)
+        grep -E "$folders" | grep -vE "$left_out" | LC_ALL=C sort -u)
 # Of the programs those first whose many threads wait for each other: at the end they would be waited for.
 programs=$(grep -E '/test_(sharing|threads|evaluate_round)$' <<<"$programs")' '$(grep -vE '/test_(sharing|threads|evaluate_round)$' <<<"$programs")
 number=0
@@ -107,7 +117,7 @@ done | xargs -0 -r -n 2 -P "${JOBS:-4}" bash -c 'run_one "$1" "$2"' run_one
 {
     sha256sum <"$build/bedplate" 2>/dev/null | cut -d ' ' -f 1 | sed 's/^/# program /'
     cat "$work"/cases.* 2>/dev/null | LC_ALL=C sort -u
-} >"$build/results.tsv"
+} >"$build/results$([[ $kind != long ]] || echo -long).tsv"
 
 # What each cost: elapsed and processor seconds.
 sort -k 2,2rn "$work"/slow.* >"$build/times.txt" 2>/dev/null

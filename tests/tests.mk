@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The goals that prove: each ends with a line `N passed, N failed`. Included by the root Makefile.
-.PHONY: unit tests test test-variants clang sanitize tsan aarch64 riscv64 boards digests coverage covered fuzz fuzz-long fuzzers
+.PHONY: unit tests test test-long test-variants nightly clang sanitize-short boards-m7 sanitize tsan aarch64 riscv64 boards digests digests-clang coverage covered fuzz fuzz-long fuzzers
 
 unit: $(SUITES) $(ALONE)
 tests: unit $(BUILD)/tests/house/digest $(BUILD)/tools/bench/exchange
@@ -10,11 +10,19 @@ test: all tests
 	@rm -rf $(BUILD)/ptx-coverage && mkdir -p $(BUILD)/ptx-coverage
 	@PTX_COVERED="$(PTX_COVERED:%=$(BUILD)/tests/unit/device/cuda/%)" tests/run.sh $(BUILD)
 
+# The long forms of the tests that have one, but for the planted faults (mutants).
+test-long: all tests
+	@BP_TEST_LONG=1 tests/run.sh $(BUILD) long
+
 # What only another build can find; each part says what it adds. The last run beside each other: emulated
 # programs use one processor each. boards builds for what aarch64 and riscv64 have done with.
-VARIANTS := clang sanitize covered aarch64,riscv64,boards/tsan,digests
+VARIANTS := sanitize-short aarch64,riscv64,boards-m7/tsan,digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
+# What .ci/run has no time for. It leaves build/nightly.stamp where all of it passed.
+NIGHTLY := clang digests-clang sanitize covered boards fuzz test-long bare mutants
+nightly:
+	@tests/nightly.sh $(NIGHTLY)
 # clang: its vectors, fused sums and order of evaluation, optimised: the tests of what computes.
 CLANGED := $(foreach d,device/host core/ops optim,$(filter $(BUILD)/tests/unit/$d/%,$(SUITES) $(ALONE)))
 .PHONY: clanged
@@ -22,6 +30,11 @@ clanged: $(CLANGED) $(BUILD)/tests/house/digest
 clang:
 	+$(MAKE) VARIANT=$@ all clanged
 	@BP_TEST_SHORT=1 tests/run.sh build/$@ numbers
+# sanitize-short: the tests in C but for those of device/cuda, and the scripts that drive the readers of files, by
+# the build of sanitize, whose counters it leaves alone.
+sanitize-short:
+	+$(MAKE) VARIANT=sanitize all tests
+	@LLVM_PROFILE_FILE=/dev/null ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 tests/run.sh build/sanitize memory
 # sanitize: AddressSanitizer and UBSan of clang, so that all tests run as another compiler makes them, the
 # program's own paths too. The library allocates nothing; what a test program or a lost driver leaves
 # behind is not the matter (leaks are looked for in digests). It leaves the counters that `covered` reads.
@@ -44,8 +57,12 @@ riscv64:
 # boards: microcontrollers under qemu-system-arm, freestanding builds: the same bits, code in its limits.
 boards:
 	@tests/variants/boards.sh
+boards-m7:
+	@tests/variants/boards.sh cortex-m7
 digests:
-	@tests/variants/digests.sh clang sanitize unoptimised
+	@tests/variants/digests.sh sanitize unoptimised
+digests-clang:
+	@tests/variants/digests.sh clang
 # coverage: lines and branches that the tests run under the sanitizers; covered: what the last such run counted.
 coverage:
 	@tests/goals.sh sanitize covered
@@ -97,8 +114,16 @@ soak: all
 
 # Every fault that the mutation test knows (tests/unit/core/ir/verify/test_mutants.c), family by family;
 # `make test` plants a share of them. An hour or two.
+# A fresh clone in a minimal system.
+.PHONY: bare
+bare:
+	@tests/house/bare.sh
+
 .PHONY: mutants
 MUTANTS := gpt2 llama qwen2 bert mlp rnn
-mutants: $(MUTANTS:%=mutants-%)
+mutants:
+	@failed=0; for family in $(MUTANTS); do \
+	    $(MAKE) -s mutants-$$family || failed=$$((failed + 1)); \
+	done; echo "$$(($(words $(MUTANTS)) - failed)) passed, $$failed failed"; [[ $$failed -eq 0 ]]
 mutants-%: $(BUILD)/tests/unit/core/ir/verify/test_mutants
 	BP_TEST_LONG=1 BP_TEST_MUTANTS="$*" $<

@@ -172,10 +172,69 @@ class Record:
             self.end = line
 
 
-def metadata(path):
+def xxh64(data):
+    """XXH64 with seed 0, as 16 hexadecimal digits."""
+    one, two, three = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+    four, five, most = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5, (1 << 64) - 1
+    turn = lambda x, by: ((x << by) | (x >> (64 - by))) & most
+    whole = len(data) // 32 * 32
+    if whole:
+        a, b, c, d = (one + two) & most, two, 0, -one & most
+        for w, x, y, z in struct.iter_unpack("<4Q", data[:whole]):
+            a = turn((a + w * two) & most, 31) * one & most
+            b = turn((b + x * two) & most, 31) * one & most
+            c = turn((c + y * two) & most, 31) * one & most
+            d = turn((d + z * two) & most, 31) * one & most
+        h = (turn(a, 1) + turn(b, 7) + turn(c, 12) + turn(d, 18)) & most
+        for lane in (a, b, c, d):
+            h = ((h ^ turn(lane * two & most, 31) * one & most) * one + four) & most
+    else:
+        h = five
+    h, at = (h + len(data)) & most, whole
+    while at + 8 <= len(data):
+        lane = turn(struct.unpack_from("<Q", data, at)[0] * two & most, 31) * one & most
+        h, at = (turn(h ^ lane, 27) * one + four) & most, at + 8
+    if at + 4 <= len(data):
+        h, at = (turn(h ^ struct.unpack_from("<I", data, at)[0] * one & most, 23) * two + three) & most, at + 4
+    for byte in data[at:]:
+        h = turn(h ^ byte * five & most, 11) * one & most
+    h = (h ^ h >> 33) * two & most
+    h = (h ^ h >> 29) * three & most
+    return f"{h ^ h >> 32:016x}"
+
+
+def check_digests(path):
+    """Every tensor of a snapshot's file has the digest that its header tells, and so has every further
+    file."""
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
-        return json.loads(file.read(size))["__metadata__"]
+        header = json.loads(file.read(size))
+        keys = header.pop("__metadata__")
+        told = sum(int(xxh64(f"{key}\0{value}".encode()), 16) for key, value in keys.items()
+                   if not key.startswith("xxh64.") and key not in ("state_digest", "metadata_digest"))
+        if keys.get("metadata_digest") != f"{told & (1 << 64) - 1:016x}":
+            raise Wrong(f"{path}: damaged: the metadata digest is not that of the metadata")
+        end = 0
+        for name, one in header.items():
+            begin, end_here = one["data_offsets"]
+            file.seek(8 + size + begin)
+            if xxh64(file.read(end_here - begin)) != keys.get("xxh64." + name):
+                raise Wrong(f"{path}: damaged: {name} has not the digest it was saved with")
+            end = max(end, end_here)
+        if os.fstat(file.fileno()).st_size != 8 + size + end:
+            raise Wrong(f"{path}: damaged: the file has another length than its header tells")
+    for key, digest in keys.items():
+        if key.startswith("file."):
+            further = os.path.join(os.path.dirname(path), key[5:])
+            with open(further, "rb") as file:
+                if xxh64(file.read()) != digest:
+                    raise Wrong(f"{further}: damaged: not the file that was saved")
+    return keys
+
+
+def metadata(path):
+    check_digests(os.path.join(os.path.dirname(path), "model.safetensors"))
+    return check_digests(path)
 
 
 def check_snapshots(record, directory):
@@ -214,6 +273,42 @@ def check_exports(record, directory):
             if digest.hexdigest() != item["sha256"]:
                 raise Wrong(f"{path}: not the file that the run exported")
             count += 1
+    return count
+
+
+def tensors(path):
+    """Type, shape and place of each tensor of a file, by name."""
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return {name: (one["dtype"], one["shape"], 8 + size + one["data_offsets"][0],
+                   one["data_offsets"][1] - one["data_offsets"][0]) for name, one in header.items()}
+
+
+def check_tensors(record, directory):
+    """Exported tensors are those of the last snapshot, while it is there; with
+    --load-best-model-at-end they are another step's, and with schedule-free rules an average."""
+    options = record.run["options"]
+    averaged = options.get("optim", "").startswith("schedule_free")
+    if record.end is None or averaged or options.get("load-best-model-at-end") == "true":
+        return 0
+    saved = os.path.join(directory, f"checkpoint-{record.step}", "model.safetensors")
+    count = 0
+    for name in ("model.safetensors", "adapter_model.safetensors"):
+        path = os.path.join(directory, name)
+        if not (os.path.exists(saved) and os.path.exists(path)):
+            continue
+        theirs = tensors(saved)
+        with open(path, "rb") as one, open(saved, "rb") as two:
+            for key, (dtype, shape, begin, size) in tensors(path).items():
+                if key not in theirs or theirs[key][0] != dtype:
+                    continue
+                one.seek(begin)
+                two.seek(theirs[key][2])
+                if theirs[key][1] != shape or one.read(size) != two.read(size):
+                    raise Wrong(f"{path}: {key} is not that of the last snapshot")
+                count += 1
     return count
 
 
@@ -257,16 +352,18 @@ def main(arguments):
             raise Wrong(f"{path}: there is no line in it")
         snapshots = check_snapshots(record, directory)
         exports = check_exports(record, directory)
+        compared = check_tensors(record, directory)
         if "--statement" in arguments:
             print(json.dumps(statement(record), indent=1))
             return 0
-    except (Wrong, OSError) as error:
+    except (Wrong, OSError, ValueError, KeyError, TypeError, struct.error) as error:
         print(f"record_check: {error}", file=sys.stderr)
         return 4
     ended = "ended at" if record.end else "up to"
     verified = f", verified up to step {record.verified}" if record.verified else ""
     print(f"{path}: {record.lines} lines, {ended} step {record.step}, agrees with {snapshots} "
           f"snapshots and {exports} exported files{verified}, chain {record.chain.hex()}")
+    print(f"{compared} exported tensors are those of the last snapshot")
     return 0
 
 

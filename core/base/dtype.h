@@ -33,7 +33,7 @@ const char *bp_dtype_name(bp_dtype dtype);
 bool bp_dtype_parse(const char *name, size_t length, bp_dtype *dtype);
 
 /* Conversions between 32-bit and 16-bit floats. bf16 rounds half away from zero on the magnitude
- * ((bits + 0x8000) >> 16, DESIGN section 4), which is the rule for weights; activations and
+ * ((bits + 0x8000) >> 16), which is the rule for weights; activations and
  * gradients round to nearest even, and so does f16. A NaN stays one and becomes quiet: in bf16 with
  * the head of its payload, in f16 with none. */
 uint16_t bp_bf16_from_f32(float value);

@@ -74,7 +74,7 @@ void bp_error_prefix(bp_error *error, const char *outer);
 /* A static word for a status: "usage", "does not fit", ... Never NULL. */
 const char *bp_status_text(bp_status status);
 
-/* The program's exit code for a status (DESIGN: 0 done, 2 usage, 3 fit, 4 data, 5 non-finite,
+/* The program's exit code for a status (0 done, 2 usage, 3 fit, 4 data, 5 non-finite,
  * 6 storage, 7 device, 10 another rank, 130 stopped, 70 for programming errors). */
 int bp_status_exit_code(bp_status status);
 

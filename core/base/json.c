@@ -6,6 +6,7 @@
 
 #include "arena/text.h"
 #include "core/base/number.h"
+#include "core/base/digest.h"
 
 enum expectation {
     EXPECT_VALUE,
@@ -319,4 +320,249 @@ bp_status bp_json_skip(bp_json *json)
         complete = !begins && event.kind != BP_JSON_TEXT_PART && event.kind != BP_JSON_KEY;
     } while (!complete || event.depth > depth);
     return BP_OK;
+}
+
+/* Strings of the JSON reader: escapes, UTF-8, surrogate pairs. */
+
+/* The most bytes that one character or escape adds, and the terminator. */
+enum { CHARACTER_ROOM = 5 };
+
+static void json_text_put(bp_json *json, uint32_t byte)
+{
+    json->text[json->text_used++] = (char)byte;
+}
+
+static void put_code_point(bp_json *json, uint32_t code)
+{
+    if (code < 0x80) {
+        json_text_put(json, code);
+    } else if (code < 0x800) {
+        json_text_put(json, 0xc0 | code >> 6);
+        json_text_put(json, 0x80 | (code & 0x3f));
+    } else if (code < 0x10000) {
+        json_text_put(json, 0xe0 | code >> 12);
+        json_text_put(json, 0x80 | (code >> 6 & 0x3f));
+        json_text_put(json, 0x80 | (code & 0x3f));
+    } else {
+        json_text_put(json, 0xf0 | code >> 18);
+        json_text_put(json, 0x80 | (code >> 12 & 0x3f));
+        json_text_put(json, 0x80 | (code >> 6 & 0x3f));
+        json_text_put(json, 0x80 | (code & 0x3f));
+    }
+}
+
+static int hex_value(int character)
+{
+    if (character >= '0' && character <= '9') {
+        return character - '0';
+    }
+    int lower = character | 0x20;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/* The four digits behind a \u. */
+static bp_status take_hex(bp_json *json, uint32_t *code)
+{
+    *code = 0;
+    for (int i = 0; i < 4; i++) {
+        int value = hex_value(bp_json_peek(json));
+        if (value < 0) {
+            return bp_json_refuse(json, "\\u must be followed by four hexadecimal digits");
+        }
+        json->at++;
+        *code = *code << 4 | (uint32_t)value;
+    }
+    return BP_OK;
+}
+
+/* The rest of a \u escape: one unit, or two that form a pair of surrogates. */
+static bp_status take_unicode(bp_json *json)
+{
+    uint32_t code;
+    BP_TRY(take_hex(json, &code));
+    if (code >= 0xdc00 && code <= 0xdfff) {
+        return bp_json_refuse(json, "a low surrogate without the high one before it");
+    }
+    if (code >= 0xd800 && code <= 0xdbff) {
+        static const char *const missing = "a high surrogate without the low one behind it";
+        for (int i = 0; i < 2; i++) {
+            if (bp_json_peek(json) != "\\u"[i]) {
+                return bp_json_refuse(json, missing);
+            }
+            json->at++;
+        }
+        uint32_t low;
+        BP_TRY(take_hex(json, &low));
+        if (low < 0xdc00 || low > 0xdfff) {
+            return bp_json_refuse(json, missing);
+        }
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    put_code_point(json, code);
+    return BP_OK;
+}
+
+static bp_status take_escape(bp_json *json)
+{
+    static const char letters[] = "\"\\/bfnrt";
+    static const char values[] = "\"\\/\b\f\n\r\t";
+    int letter = bp_json_peek(json);
+    if (letter == 'u') {
+        json->at++;
+        return take_unicode(json);
+    }
+    for (size_t i = 0; letters[i] != '\0'; i++) {
+        if (letters[i] == letter) {
+            json->at++;
+            json_text_put(json, (unsigned char)values[i]);
+            return BP_OK;
+        }
+    }
+    return bp_json_refuse(json, "no such escape in a string");
+}
+
+/* Well-formed byte sequences, Unicode 15 table 3-7: the second byte's range depends on the first.
+ */
+typedef struct utf8_row {
+    unsigned char first, last;   /* lead bytes */
+    unsigned char low, high;     /* second byte */
+    unsigned char continuations; /* bytes behind the lead */
+} utf8_row;
+
+static const utf8_row utf8_rows[] = {
+    {0xc2, 0xdf, 0x80, 0xbf, 1}, {0xe0, 0xe0, 0xa0, 0xbf, 2}, {0xe1, 0xec, 0x80, 0xbf, 2},
+    {0xed, 0xed, 0x80, 0x9f, 2}, {0xee, 0xef, 0x80, 0xbf, 2}, {0xf0, 0xf0, 0x90, 0xbf, 3},
+    {0xf1, 0xf3, 0x80, 0xbf, 3}, {0xf4, 0xf4, 0x80, 0x8f, 3},
+};
+
+static const utf8_row *utf8_row_of(int lead)
+{
+    for (size_t i = 0; i < sizeof utf8_rows / sizeof utf8_rows[0]; i++) {
+        if (lead >= utf8_rows[i].first && lead <= utf8_rows[i].last) {
+            return &utf8_rows[i];
+        }
+    }
+    return NULL;
+}
+
+static bp_status take_utf8(bp_json *json, int lead)
+{
+    static const char *const wrong = "a string is not valid UTF-8";
+    const utf8_row *row = utf8_row_of(lead);
+    if (row == NULL) {
+        return bp_json_refuse(json, wrong);
+    }
+    json_text_put(json, (uint32_t)lead);
+    int low = row->low;
+    int high = row->high;
+    for (int i = 0; i < row->continuations; i++) {
+        int byte = bp_json_peek(json);
+        if (byte < low || byte > high) {
+            return bp_json_refuse(json, wrong);
+        }
+        json->at++;
+        json_text_put(json, (uint32_t)byte);
+        low = 0x80;
+        high = 0xbf;
+    }
+    return BP_OK;
+}
+
+/* Copies characters that stand for themselves, as far as the chunk and the room reach: most of any
+ * document, without a call per byte. */
+static void take_plain(bp_json *json)
+{
+    size_t room = json->text_bytes - json->text_used;
+    size_t most = room > CHARACTER_ROOM ? room - CHARACTER_ROOM : 0;
+    size_t left = (size_t)(json->end - json->at);
+    most = left < most ? left : most;
+    size_t count = 0;
+    while (count < most && json->at[count] >= 0x20 && json->at[count] < 0x80 &&
+           json->at[count] != '"' && json->at[count] != '\\') {
+        json->text[json->text_used + count] = (char)json->at[count];
+        count++;
+    }
+    json->at += count;
+    json->text_used += count;
+}
+
+bp_status bp_json_take_string(bp_json *json, bool *whole)
+{
+    json->text_used = 0;
+    *whole = false;
+    while (json->text_bytes - json->text_used >= CHARACTER_ROOM) {
+        take_plain(json);
+        int byte = bp_json_peek(json);
+        if (byte < 0) {
+            return bp_json_refuse(json, "a string has no closing quote");
+        }
+        if (byte < 0x20) {
+            return bp_json_refuse(json, "a control character in a string is not escaped");
+        }
+        json->at++;
+        if (byte == '"') {
+            *whole = true;
+            break;
+        }
+        if (byte == '\\') {
+            BP_TRY(take_escape(json));
+        } else if (byte < 0x80) {
+            json_text_put(json, (uint32_t)byte);
+        } else {
+            BP_TRY(take_utf8(json, byte));
+        }
+    }
+    json->text[json->text_used] = '\0';
+    return BP_OK;
+}
+
+/* The set of open keys of the JSON reader.  One hash table with linear probing serves
+ * all objects that are open. Containers close in the reverse order of their opening, so keys leave
+ * in the reverse order of their coming, and emptying the slots in that order restores the table as
+ * it was before them. */
+
+/* A key needs a slot in a table that is at most half full, and a place on the stack. */
+enum { PAIR_BYTES = 2 * sizeof(uint64_t) + sizeof(uint32_t), LEAST_KEYS = 8 };
+
+uint64_t bp_json_keys_bytes(uint64_t keys)
+{
+    uint64_t rounded = LEAST_KEYS;
+    while (rounded < keys) {
+        rounded = bp_size_mul(rounded, 2);
+    }
+    return bp_size_mul(rounded, PAIR_BYTES);
+}
+
+bp_status bp_json_add_key(bp_json *json)
+{
+    if (json->slot_count == 0) {
+        return BP_OK;
+    }
+    if (json->stack_used == json->slot_count / 2) {
+        json->status = bp_error_limit(
+            json->error, BP_ERR_FIT, "json", "more keys are open than the key set has room for",
+            json->text, (int64_t)json->stack_used + 1, BP_LIMIT_MOST, (int64_t)json->stack_used);
+        return json->status;
+    }
+    uint64_t seed = json->key_seed[json->depth - 1];
+    uint64_t hash = bp_digest_of(json->text, json->text_used, seed);
+    hash += hash == 0 ? 1 : 0;
+    uint32_t mask = json->slot_count - 1;
+    uint32_t slot = (uint32_t)hash & mask;
+    while (json->slots[slot] != 0) {
+        if (json->slots[slot] == hash) {
+            return bp_json_refuse(json, "an object has the same key twice");
+        }
+        slot = (slot + 1) & mask;
+    }
+    json->slots[slot] = hash;
+    json->stack[json->stack_used++] = slot;
+    return BP_OK;
+}
+
+void bp_json_drop_keys(bp_json *json)
+{
+    while (json->stack_used > json->key_mark[json->depth - 1]) {
+        json->slots[json->stack[--json->stack_used]] = 0;
+    }
 }

@@ -56,7 +56,8 @@ typedef struct bp_safetensors {
  * string-to-string metadata without duplicate keys. The header is read twice: once to count, once
  * to fill the tables, which take `scratch` (any alignment). path and error must outlive the file.
  * Errors: BP_ERR_STORE; BP_ERR_DATA naming file and tensor; BP_ERR_FIT with the bytes that scratch
- * must have. After a failure nothing stays open. */
+ * must have. After a failure nothing stays open, and *file is as one that is zero or was closed: it
+ * has no tensors and no metadata, and the calls below are BP_ERR_USAGE. */
 bp_status bp_safetensors_open(bp_safetensors *file, bp_store *store, const char *path,
                               void *scratch, size_t scratch_bytes, bp_error *error) BP_MUST_CHECK;
 
@@ -121,13 +122,14 @@ typedef struct bp_safetensors_writer {
 } bp_safetensors_writer;
 
 /* Creates the file and writes all tensors; fills in their digests. After a failure the file is
- * closed, its content is not valid and must not be used. The payload's own failures are passed on
- * as they are. */
+ * closed, its content is not valid and must not be used; writing on or ending it, then or before it
+ * was begun, is BP_ERR_USAGE, as is a plan without a layout. The payload's own failures are passed
+ * on as they are. */
 bp_status bp_safetensors_begin(bp_safetensors_writer *writer, bp_store *store, const char *path,
                                const bp_safetensors_plan *plan, bp_error *error) BP_MUST_CHECK;
 bp_status bp_safetensors_write(bp_safetensors_writer *writer, bp_staging staging,
                                bp_tensor_payload payload, void *user) BP_MUST_CHECK;
-/* Writes the header, syncs and closes. */
+/* Writes the header, syncs and closes: once. */
 bp_status bp_safetensors_end(bp_safetensors_writer *writer) BP_MUST_CHECK;
 
 #endif

@@ -178,6 +178,7 @@ bp_status bp_safetensors_open(bp_safetensors *file, bp_store *store, const char 
     bp_error inner = {.code = BP_OK};
     *file = (bp_safetensors){.store = store, .path = path, .error = &inner};
     if (store->open_read(store, path, &file->file) != BP_OK) {
+        *file = (bp_safetensors){.error = error};
         return bp_storage_failed(error, store, "open", path);
     }
     bp_status status = read_lengths(file);
@@ -196,12 +197,25 @@ bp_status bp_safetensors_open(bp_safetensors *file, bp_store *store, const char 
     }
     bp_status closed = store->close(store, file->file);
     (void)closed; /* the file was only read, and the first error is the one to report */
+    *file = (bp_safetensors){.error = error, .scratch_needed = file->scratch_needed};
     return status;
+}
+
+static bp_status check_open(const bp_safetensors *file)
+{
+    return file->file.handle != 0 ? BP_OK
+                                  : bp_error_set(file->error, BP_ERR_USAGE, "safetensors",
+                                                 "the file is not open", file->path);
 }
 
 bp_status bp_safetensors_close(bp_safetensors *file)
 {
-    if (file->store->close(file->store, file->file) != BP_OK) {
+    BP_TRY(check_open(file));
+    const bp_file open = file->file;
+    file->file.handle = 0;
+    file->entry_count = 0; /* the scratch is the caller's again */
+    file->metadata_count = 0;
+    if (file->store->close(file->store, open) != BP_OK) {
         return bp_storage_failed(file->error, file->store, "close", file->path);
     }
     return BP_OK;
@@ -242,6 +256,7 @@ const char *bp_safetensors_metadata(const bp_safetensors *file, const char *key)
 bp_status bp_safetensors_read(const bp_safetensors *file, const bp_tensor_entry *entry,
                               uint64_t offset, void *to, size_t bytes)
 {
+    BP_TRY(check_open(file));
     if (offset > entry->bytes || bytes > entry->bytes - offset) {
         return bp_error_limit(
             file->error, BP_ERR_USAGE, "bp_safetensors_read", "the range is not inside the tensor",
@@ -259,6 +274,7 @@ bp_status bp_safetensors_stream(const bp_safetensors *file, const bp_tensor_entr
                                 uint64_t *digest)
 {
     bp_digest running;
+    BP_TRY(check_open(file));
     bp_digest_begin(&running, 0);
     for (uint64_t offset = 0; offset < entry->bytes;) {
         uint64_t left = entry->bytes - offset;

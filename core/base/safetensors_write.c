@@ -176,7 +176,12 @@ bp_status bp_safetensors_begin(bp_safetensors_writer *writer, bp_store *store, c
                                const bp_safetensors_plan *plan, bp_error *error)
 {
     *writer = (bp_safetensors_writer){.store = store, .path = path, .plan = plan, .error = error};
+    if (plan->header_bytes == 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "bp_safetensors_begin", "the file has no layout",
+                            path);
+    }
     if (store->open_write(store, path, &writer->file) != BP_OK) {
+        writer->file.handle = 0;
         return bp_storage_failed(error, store, "create", path);
     }
     return BP_OK;
@@ -187,7 +192,15 @@ static bp_status abandon(bp_safetensors_writer *writer, bp_status status)
 {
     bp_status closed = writer->store->close(writer->store, writer->file);
     (void)closed; /* what was written is thrown away */
+    writer->file.handle = 0;
     return status;
+}
+
+static bp_status check_begun(const bp_safetensors_writer *writer)
+{
+    return writer->file.handle != 0 ? BP_OK
+                                    : bp_error_set(writer->error, BP_ERR_USAGE, "safetensors",
+                                                   "the file is not begun", writer->path);
 }
 
 static bp_status write_tensor(bp_safetensors_writer *writer, bp_tensor_entry *entry,
@@ -214,6 +227,7 @@ static bp_status write_tensor(bp_safetensors_writer *writer, bp_tensor_entry *en
 bp_status bp_safetensors_write(bp_safetensors_writer *writer, bp_staging staging,
                                bp_tensor_payload payload, void *user)
 {
+    BP_TRY(check_begun(writer));
     for (size_t i = 0; i < writer->plan->entry_count; i++) {
         bp_tensor_entry *entry = &writer->plan->entries[i];
         bp_status status = write_tensor(writer, entry, staging, payload, user);
@@ -265,11 +279,14 @@ static bp_status write_header(bp_safetensors_writer *writer)
 
 bp_status bp_safetensors_end(bp_safetensors_writer *writer)
 {
+    BP_TRY(check_begun(writer));
     bp_status status = write_header(writer);
     if (status != BP_OK) {
         return abandon(writer, status);
     }
-    if (writer->store->close(writer->store, writer->file) != BP_OK) {
+    const bp_file open = writer->file;
+    writer->file.handle = 0;
+    if (writer->store->close(writer->store, open) != BP_OK) {
         return bp_storage_failed(writer->error, writer->store, "close", writer->path);
     }
     return BP_OK;

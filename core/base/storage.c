@@ -43,6 +43,13 @@ bp_status bp_storage_join(char path[BP_STORE_PATH_MAX], const char *directory, c
     return BP_OK;
 }
 
+bp_status bp_storage_exists(bp_store *store, const char *path, bool *there, bp_error *error)
+{
+    return store->exists(store, path, there) == BP_OK
+               ? BP_OK
+               : bp_storage_failed(error, store, "look up", path);
+}
+
 bp_status bp_storage_write_file(bp_store *store, const char *path, const void *bytes, size_t length,
                                 bp_error *error)
 {

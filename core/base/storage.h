@@ -17,6 +17,11 @@ bp_status bp_storage_failed(bp_error *error, const bp_store *store, const char *
 bp_status bp_storage_join(char path[BP_STORE_PATH_MAX], const char *directory, const char *name,
                           bp_error *error) BP_MUST_CHECK;
 
+/* Whether something has that path. A call that fails is BP_ERR_STORE and says nothing of the path:
+ * who takes it for "not there" begins a run anew beside what is there. */
+bp_status bp_storage_exists(bp_store *store, const char *path, bool *there,
+                            bp_error *error) BP_MUST_CHECK;
+
 /* Writes a whole file, syncs and closes it. Nothing is retried. */
 bp_status bp_storage_write_file(bp_store *store, const char *path, const void *bytes, size_t length,
                                 bp_error *error) BP_MUST_CHECK;

@@ -48,7 +48,9 @@ struct bp_store {
     /* The file's bytes are on the medium when this returns. */
     bp_status (*sync)(bp_store *store, bp_file file);
     bp_status (*close)(bp_store *store, bp_file file);
-    /* Replaces `to` by `from` atomically. */
+    /* Moves a file or a directory, empty or not, to `to`, atomically: at every moment, a cut of
+     * power included, it is found by one of the two names, whole. A file that is there as `to` is
+     * replaced, a directory may be (callers make way first). */
     bp_status (*rename)(bp_store *store, const char *from, const char *to);
     bp_status (*remove)(bp_store *store, const char *path);
     bp_status (*make_directory)(bp_store *store, const char *path); /* there already: BP_OK */

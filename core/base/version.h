@@ -4,7 +4,7 @@
 #ifndef BP_CORE_VERSION_H
 #define BP_CORE_VERSION_H
 
-#define BP_VERSION "0.1.0"
+#define BP_VERSION "0.2.0"
 
 /* BP_VERSION as the library was built with it: another than the headers' when the two do not belong
  * together. */

@@ -94,7 +94,8 @@ typedef struct bp_op {
     uint32_t stage;   /* for reading the listing */
     uint32_t action;  /* index into the schedule's actions, of an op that draws the parameter's
                          number; UINT32_MAX outside one */
-    uint32_t gathers; /* begins to gather the weight of this buffer; or BP_NO_BUFFER */
+    uint32_t brings;  /* begins to bring bytes for this buffer, from other ranks or from below; or
+                         BP_NO_BUFFER */
 } bp_op;
 
 typedef union bp_scalar {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Master forms: how the exact value of a weight is kept beside, or inside, its working copy.
  *
- * SPLIT (DESIGN section 4): of a master with bits b, weight = (b + 0x8000) >> 16 and remainder =
+ * SPLIT: of a master with bits b, weight = (b + 0x8000) >> 16 and remainder =
  * b & 0xffff; the master's high half is weight - 1 where remainder >= 0x8000, else weight. Exact
  * for every finite value. SPLIT8: b24 = (b + 0x80) >> 8, weight = (b24 + 0x80) >> 8, remainder =
  * the low 8 bits of b24: a master of 24 bits. With FP32 a bf16 weight is rounded as in SPLIT, so

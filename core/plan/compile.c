@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The compiler: walks schedules and lets stages and optimizer write their ops. */
+#include <string.h>
+
 #include "core/plan/compile_private.h"
 
 #include "core/plan/adapter.h"
@@ -562,4 +564,345 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, co
     compile_gather_ahead(graph, spec);
     compile_fetch_ahead(graph, spec);
     return make_tables(emit);
+}
+
+/* How much of everything compiling a spec needs: closed forms for what follows from
+ * the spec, a counted emission for the tables of its programs. */
+
+#define PREFILL_ROWS_DEFAULT 32
+
+uint32_t bp_compile_prefill_rows(const bp_spec *spec)
+{
+    uint32_t rows = spec->prefill_rows != 0 ? spec->prefill_rows : PREFILL_ROWS_DEFAULT;
+    return rows < spec->generate_context ? rows : spec->generate_context;
+}
+
+uint64_t bp_compile_logits_rows(const bp_spec *spec)
+{
+    if (!spec->evaluate || !spec->keep_logits) {
+        return 0;
+    }
+    const bp_task task = spec->config.task;
+    const bool single = bp_task_judges_samples(task) || task == BP_TASK_EMBEDDING ||
+                        spec->preference.kind != BP_PREFERENCE_NONE;
+    const uint32_t per_sample = single ? 1 : task == BP_TASK_ANSWERS ? 2 : spec->sequence;
+    return (uint64_t)bp_spec_eval_batch(spec) * per_sample;
+}
+
+uint64_t bp_compile_logits_width(const bp_spec *spec)
+{
+    const bp_task task = spec->config.task;
+    if (spec->preference.kind != BP_PREFERENCE_NONE) {
+        return 1;
+    }
+    if (spec->distill.teaches) {
+        return 2 * (uint64_t)spec->distill.top_k;
+    }
+    return task < BP_TASK_CLASSES    ? spec->config.vocabulary
+           : task == BP_TASK_ANSWERS ? spec->sequence
+                                     : spec->config.classes;
+}
+
+bp_dtype bp_compile_logits_type(const bp_spec *spec)
+{
+    const bool numbers = spec->preference.kind != BP_PREFERENCE_NONE || spec->distill.teaches;
+    return numbers || spec->config.task == BP_TASK_EMBEDDING ? BP_F32 : spec->working;
+}
+
+uint64_t bp_compile_step_room(const bp_spec *spec)
+{
+    return bp_size_align(sizeof(bp_step_block), bp_device_alignment(&spec->device_options));
+}
+
+uint64_t bp_compile_micro_bytes(const bp_spec *spec)
+{
+    bp_input rows[BP_INPUTS_MAX];
+    const uint32_t count = bp_input_declare(spec, rows);
+    uint64_t bytes = bp_compile_step_room(spec);
+    for (uint32_t i = 0; i < count; i++) {
+        bytes = bp_size_add(bytes, bp_input_bytes(spec, &rows[i]));
+    }
+    return bytes;
+}
+
+uint32_t bp_compile_micros(const bp_spec *spec)
+{
+    return bp_spec_whole_group(spec) ? spec->accumulation / bp_spec_ranks(spec) : 1;
+}
+
+uint32_t bp_compile_runs(const bp_spec *spec, bp_program_kind program)
+{
+    switch (program) {
+    case BP_PROGRAM_STEP:
+    case BP_PROGRAM_VECTORS_FIRST:
+    case BP_PROGRAM_MICRO_FIRST:
+    case BP_PROGRAM_UPDATE:
+        return 1;
+    case BP_PROGRAM_VECTORS_NEXT:
+    case BP_PROGRAM_MICRO_NEXT:
+        return spec->accumulation - 1;
+    default:
+        return 0;
+    }
+}
+
+uint64_t bp_compile_input_bytes(const bp_spec *spec)
+{
+    return bp_size_mul(bp_compile_micro_bytes(spec), bp_compile_micros(spec));
+}
+
+uint64_t bp_compile_bytes(const bp_spec *spec)
+{
+    uint64_t stages = spec->model->stages(&spec->config);
+    uint64_t refs = stages * BP_TAPE_MAX + 2 * (stages + 1); /* of one micro-batch */
+    uint64_t bytes = bp_size_mul(bp_size_mul(refs, sizeof(bp_ref)), bp_compile_micros(spec));
+    bytes += bp_compile_micros(spec) * (uint64_t)sizeof(bp_slice_call);
+    bytes += bp_compile_micros(spec) * (stages + 1) * (uint64_t)sizeof(bp_left);
+    bytes += stages * sizeof(uint32_t);
+    bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
+    bytes += bp_adapter_parameters(spec) * (uint64_t)sizeof(bp_parameter);
+    bytes = bp_size_add(bytes, compile_sharing_bytes(spec, bp_adapter_parameters(spec)));
+    bytes = bp_size_add(bytes, bp_lanes_bytes(spec));
+    bytes = bp_size_add(bytes, spec->model->scratch);
+    return bytes + 11 * TABLE_ALIGNMENT;
+}
+
+uint64_t bp_compile_scratch(const bp_spec *spec)
+{
+    const uint64_t names = bp_size_mul(bp_adapter_parameters(spec), BP_BUFFER_NAME_MAX);
+    return bp_size_add(bp_compile_bytes(spec), bp_size_add(names, TABLE_ALIGNMENT));
+}
+
+bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_arena *memory)
+{
+    const uint32_t count = bp_adapter_parameters(spec);
+    const size_t names = (size_t)count * BP_BUFFER_NAME_MAX;
+    void *parameters = NULL;
+    void *text = NULL;
+    void *scratch = NULL;
+    bp_status status =
+        bp_arena_carve(memory, count * sizeof(bp_parameter), TABLE_ALIGNMENT, &parameters);
+    if (status == BP_OK && bp_graph_counts(graph)) {
+        status = bp_arena_carve(memory, names, TABLE_ALIGNMENT, &text);
+    }
+    if (status == BP_OK && spec->model->scratch > 0) {
+        status = bp_arena_carve(memory, spec->model->scratch, TABLE_ALIGNMENT, &scratch);
+    }
+    if (status != BP_OK) {
+        return bp_error_set(graph->error, BP_ERR_FIT, "compile", "the plan's memory is too small",
+                            NULL);
+    }
+    bp_emit_init(emit, graph, spec, parameters, count);
+    graph->alignment = spec->device_options.alignment;
+    emit->scratch = scratch;
+    emit->names = text;
+    emit->names_limit = text != NULL ? (uint32_t)names : 0;
+    return BP_OK;
+}
+
+bp_status bp_compile_count(const bp_spec *spec, bp_arena *memory, bp_graph_limits *tables,
+                           bp_graph_limits *forward, bp_error *error)
+{
+    const size_t mark = memory->used;
+    bp_graph graph;
+    bp_compile compile = {0};
+    bp_emit emit;
+    bp_graph_count(&graph, error);
+    BP_TRY(bp_compile_run(&compile, &emit, &graph, spec, memory));
+    *tables = graph.used;
+    if (forward != NULL) {
+        *forward = compile.forward;
+    }
+    return bp_arena_rewind(memory, mark);
+}
+
+/* Walking through stage actions: which boundaries, tapes and gradients are the newest
+ * of each micro-batch. */
+
+static bp_ref *boundaries(const bp_compile *compile, bp_ref *table, uint32_t micro)
+{
+    return table + (size_t)micro * (compile->stages + 1);
+}
+
+static bp_ref *tape_of(const bp_compile *compile, uint32_t stage, uint32_t micro)
+{
+    return compile->tape[(size_t)micro * compile->stages + stage];
+}
+
+static void forget(bp_compile *compile)
+{
+    const size_t boundaries_all = (size_t)compile->micros * (compile->stages + 1);
+    const size_t tapes = (size_t)compile->micros * compile->stages;
+    memset(compile->boundary, 0, boundaries_all * sizeof *compile->boundary);
+    memset(compile->d_boundary, 0, boundaries_all * sizeof *compile->d_boundary);
+    memset(compile->left, 0, boundaries_all * sizeof *compile->left);
+    memset(compile->tape, 0, tapes * sizeof *compile->tape);
+}
+
+void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
+{
+    uint64_t at = micro * bp_compile_micro_bytes(emit->spec);
+    emit->step = (bp_ref){compile->inputs, BP_U8, at};
+    at += bp_compile_step_room(emit->spec);
+    for (uint32_t i = 0; i < compile->input_count; i++) {
+        const bp_input *input = &compile->input[i];
+        emit->declared[i] = (bp_ref){compile->inputs, input->dtype, at};
+        at += bp_input_bytes(emit->spec, input);
+    }
+    for (uint32_t i = compile->input_count; i-- > 0;) { /* of several of a kind, the first */
+        emit->input[compile->input[i].from] = emit->declared[i];
+    }
+}
+
+void compile_emitter(const bp_compile *compile, bp_emit *emit, bp_program_kind program,
+                     bp_mode mode)
+{
+    compile_inputs(compile, emit, 0);
+    emit->shared = BP_ABSENT;
+    emit->shared_second = BP_ABSENT;
+    emit->mode = mode;
+    emit->label = bp_program_name(program);
+    emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;
+    emit->sequences = 1;
+    emit->output_class = BP_CLASS_WORKSPACE;
+    emit->losses = BP_ABSENT;
+    emit->logits = BP_ABSENT;
+    const bool before = bp_spec_keeps_vectors(emit->spec) && program != BP_PROGRAM_EVAL;
+    if (mode != BP_MODE_DECODE && program != BP_PROGRAM_UPDATE && !before) {
+        emit->losses = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->rows, 1, "losses");
+    }
+    compile_gather_begin(emit);
+}
+
+void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode)
+{
+    bp_graph_begin(emit->graph, program);
+    forget(compile);
+    compile_emitter(compile, emit, program, mode);
+    if (program != BP_PROGRAM_INITIALIZE && program != BP_PROGRAM_MICRO_NEXT &&
+        program != BP_PROGRAM_UPDATE) {
+        bp_rows_put(emit);
+    }
+}
+
+void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action)
+{
+    emit->spec->model->stage_name(&emit->spec->config, stage, compile->label);
+    emit->label = compile->label;
+    emit->stage = stage;
+    emit->action = action;
+}
+
+bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro)
+{
+    return (bp_stage_call){.stage = stage,
+                           .input = boundaries(compile, compile->boundary, micro)[stage]};
+}
+
+static uint32_t more_rows(uint32_t before, uint32_t after, uint32_t most)
+{
+    return after - before > most ? after - before : most;
+}
+
+/* Notes the rows of a forward that began where `from` says. */
+static void note_forward(bp_graph_limits *most, const bp_graph_limits *from,
+                         const bp_graph_limits *to)
+{
+    most->buffers = more_rows(from->buffers, to->buffers, most->buffers);
+    most->ops = more_rows(from->ops, to->ops, most->ops);
+    most->refs = more_rows(from->refs, to->refs, most->refs);
+    most->scalars = more_rows(from->scalars, to->scalars, most->scalars);
+    most->name_bytes = more_rows(from->name_bytes, to->name_bytes, most->name_bytes);
+}
+
+static bp_left *left_of(const bp_compile *compile, uint32_t stage, uint32_t micro)
+{
+    return &compile->left[(size_t)micro * (compile->stages + 1) + stage];
+}
+
+/* What a stage reads, brought where it lives below. It stays no longer than it is read. */
+static void bring_input(const bp_compile *compile, bp_emit *emit, bp_stage_call *call,
+                        uint32_t micro)
+{
+    const bp_left *left = left_of(compile, call->stage, micro);
+    if (left->there) {
+        call->input = compile_bring_checkpoint(emit, left->slot);
+    }
+}
+
+/* After a forward: what it read goes below, if it is one of those; what it made may, later. */
+static void leave_checkpoint(bp_compile *compile, bp_emit *emit, const bp_action *action,
+                             uint32_t micro)
+{
+    bp_left *before = left_of(compile, action->stage, micro);
+    if (before->due) {
+        const bp_ref boundary = boundaries(compile, compile->boundary, micro)[action->stage];
+        *before = (bp_left){.there = true, .slot = compile_leave_checkpoint(emit, boundary)};
+    }
+    *left_of(compile, action->stage + 1, micro) =
+        (bp_left){.due = action->checkpoint && emit->spec->below.checkpoints > 0};
+}
+
+static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *action,
+                          uint32_t micro)
+{
+    bp_stage_call call = compile_call(compile, action->stage, micro);
+    bp_ref *tape = tape_of(compile, action->stage, micro);
+    bring_input(compile, emit, &call, micro);
+    call.variant = action->variant;
+    emit->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
+    const bp_graph_limits from = emit->graph->used;
+    emit->spec->model->forward(emit, &call);
+    note_forward(&compile->forward, &from, &emit->graph->used);
+    boundaries(compile, compile->boundary, micro)[action->stage + 1] = call.output;
+    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
+        tape[i] = call.tape[i];
+    }
+    leave_checkpoint(compile, emit, action, micro);
+}
+
+void compile_ask(const bp_compile *compile, bp_stage_call *call)
+{
+    call->input_wanted = call->stage > compile->first;
+    call->table_deferred = call->stage + 1 == compile->stages
+                               ? compile->head_deferred
+                               : call->stage == 0 && compile->sliced[1] != UINT32_MAX;
+}
+
+static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *action,
+                           uint32_t micro)
+{
+    bp_stage_call call = compile_call(compile, action->stage, micro);
+    bp_ref *gradients = boundaries(compile, compile->d_boundary, micro);
+    const bp_ref *tape = tape_of(compile, action->stage, micro);
+    bring_input(compile, emit, &call, micro);
+    call.variant = action->variant;
+    call.d_output = gradients[action->stage + 1];
+    compile_ask(compile, &call);
+    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
+        call.tape[i] = tape[i];
+    }
+    emit->spec->model->backward(emit, &call);
+    compile_leave_gradients(emit);
+    gradients[action->stage] = call.d_input;
+    if (action->stage + 1 == compile->stages) {
+        compile->slices[micro] = (bp_slice_call){.kept = {call.kept[0], call.kept[1]}};
+    } else if (action->stage == 0) {
+        compile->slices[micro].d_embedded = call.d_output;
+    }
+}
+
+void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro)
+{
+    const bp_action *action = &compile->actions[index];
+    compile_inputs(compile, emit, micro);
+    compile_enter(compile, emit, action->stage, index);
+    bp_lanes_enter(compile, emit, micro);
+    if (action->kind == BP_ACTION_FORWARD) {
+        write_forward(compile, emit, action, micro);
+    } else {
+        write_backward(compile, emit, action, micro);
+    }
+    bp_lanes_leave(compile, emit, micro);
+    bp_emit_settled(emit);
 }

@@ -21,9 +21,6 @@ uint64_t compile_sharing_bytes(const bp_spec *spec, uint32_t parameters);
 /* Deals the published parameters out where the spec shares the state, and makes their masters. */
 bp_status compile_share_out(bp_emit *emit, bp_arena *memory) BP_MUST_CHECK;
 
-/* Elements of the largest run that a rank owns of the due part of a parameter. */
-uint64_t compile_largest_run(const bp_emit *emit, uint32_t index);
-
 /* Whether sums of gradients stay where they are owned until an update at the end. */
 bool compile_keeps_sums(const bp_spec *spec);
 
@@ -40,9 +37,6 @@ typedef struct compile_pieces {
 
 /* The next rank's piece in the row that is being made. */
 void compile_piece(bp_emit *emit, uint64_t first, uint64_t bytes);
-
-/* Begins to gather pieces that differ in size; the ticket to wait for. */
-int64_t compile_gather_pieces(bp_emit *emit, bp_ref to, bp_ref from, const compile_pieces *pieces);
 
 /* Brings the weight of a parameter together from all ranks, into a buffer that lives while the
  * parameter is held. */

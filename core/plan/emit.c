@@ -9,6 +9,8 @@
 #include "core/plan/rows.h"
 #include "core/ops/codec.h"
 #include "core/base/glob.h"
+#include "core/plan/optimizer.h"
+#include "core/plan/compile.h"
 
 static const char where[] = "emit";
 
@@ -542,4 +544,272 @@ void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *
         }
         note_table(emit);
     }
+}
+
+/* Parameters that are held while ops on them are written. */
+
+void bp_emit_unheld(bp_emit *emit, uint32_t index, const char *text)
+{
+    emit->status =
+        bp_error_set(emit->graph->error, BP_ERR_INTERNAL, where, text, bp_emit_name(emit, index));
+    bp_error_prefix(emit->graph->error, emit->label);
+}
+
+static bp_ref emit_hold(bp_emit *emit, uint32_t index, bp_purpose purpose)
+{
+    emit->parameters[index].held++;
+    emit->held++;
+    emit->acquired[purpose]++;
+    return bp_emit_weight(emit, index);
+}
+
+bp_ref bp_emit_acquire_update(bp_emit *emit, uint32_t index)
+{
+    if (emit->status != BP_OK || index == BP_NO_PARAMETER) {
+        return BP_ABSENT;
+    }
+    return emit_hold(emit, index, BP_FOR_UPDATE);
+}
+
+bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose)
+{
+    if (purpose == BP_FOR_UPDATE) {
+        return bp_emit_acquire_update(emit, index);
+    }
+    if (emit->status != BP_OK || index == BP_NO_PARAMETER) {
+        return BP_ABSENT;
+    }
+    if (emit->flying != NULL) {
+        compile_pump(emit);
+    }
+    if (emit->parameters[index].held == 0 && bp_emit_weight_shared(emit, index)) {
+        compile_gather(emit, index);
+    }
+    if (emit->status == BP_OK && emit->parameters[index].held == 0 &&
+        emit->parameters[index].below) {
+        compile_fetch(emit, index);
+    }
+    if (emit->status == BP_OK && emit->parameters[index].held == 0 &&
+        compile_averages(emit, index)) {
+        compile_average(emit, index);
+    }
+    return emit_hold(emit, index, purpose);
+}
+
+void bp_emit_release(bp_emit *emit, uint32_t index)
+{
+    if (emit->status != BP_OK || index == BP_NO_PARAMETER) {
+        return;
+    }
+    if (emit->parameters[index].held == 0) {
+        bp_emit_unheld(emit, index, "a parameter is released that was not acquired");
+        return;
+    }
+    emit->parameters[index].held--;
+    emit->held--;
+    if (emit->parameters[index].held == 0) {
+        emit->parameters[index].whole = BP_NO_BUFFER;
+        emit->parameters[index].whole_scales = BP_NO_BUFFER;
+        emit->parameters[index].whole_nested = BP_NO_BUFFER;
+    }
+}
+
+void bp_emit_settled(bp_emit *emit)
+{
+    for (uint32_t i = 0; emit->held > 0 && i < emit->parameter_count; i++) {
+        if (emit->status == BP_OK && emit->parameters[i].held > 0) {
+            bp_emit_unheld(emit, i, "a parameter was acquired and not released");
+        }
+    }
+}
+
+/* The parameter that a buffer of theirs belongs to: they lie in the order of publication. */
+
+/* Weights that are evaluated at an average: it is formed of one parameter after the
+ * other while it is held, and never written over what training goes on with. */
+
+bool compile_averages(const bp_emit *emit, uint32_t index)
+{
+    const bp_optimizer *optimizer = emit->spec->optimizer;
+    return optimizer != NULL && optimizer->average != NULL && emit->parameters[index].trainable &&
+           emit->mode != BP_MODE_TRAIN && emit->graph->program != BP_PROGRAM_INITIALIZE;
+}
+
+void compile_average(bp_emit *emit, uint32_t index)
+{
+    const bp_spec *spec = emit->spec;
+    bp_parameter *parameter = &emit->parameters[index];
+    const bool master = parameter->master != BP_NO_BUFFER;
+    const bp_ref x = bp_emit_tensor(emit, BP_CLASS_WORKSPACE, spec->working, parameter->rank,
+                                    parameter->shape, "averaged");
+    const bp_averaged_weight_operands operands = {
+        .x = x,
+        .weight = {parameter->weight, spec->working, 0},
+        .master = master ? (bp_ref){parameter->master, BP_U8, 0} : BP_ABSENT,
+        .state1 = {parameter->state[0], BP_U8, 0}};
+    const bp_averaged_weight_scalars scalars = {
+        .count = (int64_t)parameter->count,
+        .form = (int64_t)spec->optimizer->state_form(spec, parameter),
+        .master_form = (int64_t)parameter->master_form,
+        .factor = spec->optimizer->average(&spec->optimizer_options)};
+    parameter->held++; /* what it is made of is read */
+    bp_emit_averaged_weight(emit, &operands, &scalars);
+    parameter->held--;
+    parameter->whole = x.buffer;
+}
+
+/* Where gradients go: buffers that backward adds to and the update reads.  What is
+ * added up over a group may wait below the arena. Then a backward stage adds to a buffer that it
+ * has for itself, which begins with what is there, and goes there at the stage's end; the norm and
+ * the update bring it part by part. */
+
+static uint32_t gradient_buffer(bp_emit *emit, uint32_t index, const bp_buffer *prototype,
+                                const char *name)
+{
+    uint32_t buffer = BP_NO_BUFFER;
+    if (emit->status == BP_OK) {
+        emit->status =
+            bp_graph_buffer_of(emit->graph, prototype, bp_emit_name(emit, index), name, &buffer);
+    }
+    return buffer;
+}
+
+/* And not its sum in 8 bits. */
+bool bp_emit_gradient_below(const bp_emit *emit, uint32_t index)
+{
+    return emit->parameters[index].gradient_below && !emit->spec->gradient_int8;
+}
+
+bp_ref bp_emit_bring_gradient(bp_emit *emit, uint32_t index, uint64_t first, uint64_t count)
+{
+    const bp_dtype dtype = emit->spec->gradient;
+    const uint64_t width = bp_dtype_bytes(dtype);
+    bp_ref part = bp_emit_bring(emit, emit->parameters[index].gradient, first * width,
+                                count * width, "brought_gradient");
+    part.dtype = dtype;
+    return part;
+}
+
+/* With one micro-batch per group gradients are born in backward, used by the update, and gone;
+ * with several they live from the first micro-batch to the update. */
+void compile_make_gradient(bp_emit *emit, uint32_t index)
+{
+    bp_parameter *parameter = &emit->parameters[index];
+    const bool grouped = emit->spec->accumulation > 1 && !emit->spec->gradient_int8 &&
+                         !bp_spec_whole_group(emit->spec);
+    const bool below = bp_emit_gradient_below(emit, index);
+    const bp_buffer prototype = {.class_of = BP_CLASS_GRADIENTS,
+                                 .scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM,
+                                 .space = below ? compile_below_space(emit) : BP_SPACE_DEVICE,
+                                 .dtype = emit->spec->gradient,
+                                 .rank = parameter->rank,
+                                 .shape = {parameter->shape[0], parameter->shape[1],
+                                           parameter->shape[2], parameter->shape[3]}};
+    parameter->gradient = gradient_buffer(emit, index, &prototype, "grad");
+}
+
+/* The buffer that this stage adds to, of a gradient that lives below. */
+static bp_ref gradient_here(bp_emit *emit, uint32_t index, bool written)
+{
+    bp_parameter *parameter = &emit->parameters[index];
+    const bp_dtype dtype = emit->spec->gradient;
+    if (parameter->gradient_here == BP_NO_BUFFER) {
+        const bp_ref here = written ? bp_emit_bring_gradient(emit, index, 0, parameter->count)
+                                    : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype,
+                                                     parameter->count, 1, "gradient_here");
+        parameter->gradient_here = here.buffer;
+    }
+    return (bp_ref){parameter->gradient_here, dtype, 0};
+}
+
+void compile_leave_gradients(bp_emit *emit)
+{
+    for (uint32_t i = 0; i < emit->parameter_count && emit->spec->below.gradients > 0; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        if (emit->status == BP_OK && parameter->gradient_here != BP_NO_BUFFER) {
+            bp_emit_put_back(emit, (bp_ref){parameter->gradient_here, BP_U8, 0},
+                             parameter->gradient, 0,
+                             parameter->count * bp_dtype_bytes(emit->spec->gradient));
+        }
+        parameter->gradient_here = BP_NO_BUFFER;
+    }
+}
+
+bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
+{
+    *accumulate = 0;
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    bp_parameter *parameter = &emit->parameters[index];
+    if (parameter->gradient == BP_NO_BUFFER) {
+        compile_make_gradient(emit, index);
+    }
+    const bool written = parameter->gradient_written;
+    *accumulate = written ? 1 : 0;
+    if (written && parameter->gradient_stage != emit->stage && compile_orders_stages(emit->spec)) {
+        emit->status = bp_error_set(
+            emit->graph->error, BP_ERR_USAGE, "shard",
+            "two stages share this parameter, whose gradient would be added up in another order; "
+            "take as many --lanes as --gradient-accumulation-steps, or --shard none or optimizer",
+            bp_emit_name(emit, index));
+        return BP_ABSENT;
+    }
+    parameter->gradient_stage = emit->stage;
+    parameter->gradient_written = true;
+    return bp_emit_gradient_below(emit, index)
+               ? gradient_here(emit, index, written)
+               : (bp_ref){parameter->gradient, emit->spec->gradient, 0};
+}
+
+bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first)
+{
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    bp_parameter *parameter = &emit->parameters[index];
+    if (parameter->sum == BP_NO_BUFFER) {
+        const bool below = parameter->gradient_below;
+        const bp_buffer prototype = {
+            .class_of = BP_CLASS_GRADIENTS,
+            .scope = emit->spec->accumulation > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM,
+            .space = below ? compile_below_space(emit) : BP_SPACE_DEVICE,
+            .dtype = BP_U8,
+            .rank = 1,
+            .shape = {bp_codec_bytes(parameter->count, BP_CODEC_COMPANDED8)}};
+        parameter->sum = gradient_buffer(emit, index, &prototype, "grad8");
+    }
+    return (bp_ref){parameter->sum, BP_U8, bp_codec_bytes(first, BP_CODEC_COMPANDED8)};
+}
+
+/* Declared inputs and their bytes. */
+
+uint32_t bp_input_declare(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    return spec->model->inputs(spec, rows);
+}
+
+uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
+{
+    const uint32_t evaluated = spec->evaluate ? bp_spec_eval_batch(spec) : 0;
+    const uint32_t batch = evaluated > spec->batch ? evaluated : spec->batch;
+    uint64_t elements = bp_size_mul(batch, bp_input_elements(input));
+    const uint64_t prompt = input->decodes ? bp_compile_prefill_rows(spec) : 0;
+    const uint64_t written = input->decodes && prompt > 0 ? bp_spec_decode_rows(spec) : 0;
+    elements = elements > prompt ? elements : prompt;
+    elements = elements > written ? elements : written;
+    return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
+                         bp_device_alignment(&spec->device_options));
+}
+
+bool bp_input_declared(const bp_spec *spec, bp_input_from from)
+{
+    bp_input rows[BP_INPUTS_MAX];
+    const uint32_t count = bp_input_declare(spec, rows);
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].from == from) {
+            return true;
+        }
+    }
+    return false;
 }

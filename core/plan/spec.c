@@ -7,7 +7,6 @@
 #include "core/plan/optimizer.h"
 #include "core/plan/range.h"
 #include "core/plan/rows.h"
-#include "core/plan/spec_distill.h"
 
 #define LOSS_CHUNK_BYTES 60000000u
 #define LOSS_ROWS_LEAST  64
@@ -541,6 +540,54 @@ static bp_status check_average(const bp_spec *spec, bp_error *error)
                : BP_OK;
 }
 
+/* What a spec says of a teacher. */
+
+static bp_status distill_refuse(bp_error *error, const char *option, const char *text)
+{
+    return bp_error_set(error, BP_ERR_USAGE, where, text, option);
+}
+
+/* What only a student has. */
+static bp_status check_student(const bp_spec *spec, bp_error *error)
+{
+    const bp_distill *d = &spec->distill;
+    if (spec->smoothing > 0.0) {
+        return distill_refuse(error, "label-smoothing-factor",
+                              "the loss against a teacher has no smoothed labels");
+    }
+    if (!(d->alpha >= 0.0 && d->alpha <= 1.0)) {
+        return distill_refuse(error, "distill-alpha",
+                              "the teacher's part of the loss is from 0 to 1");
+    }
+    if (!(d->temperature >= 1e-3 && d->temperature <= 1e3)) {
+        return distill_refuse(error, "distill-temperature",
+                              "the temperature is from 0.001 to 1000");
+    }
+    return BP_OK;
+}
+
+static bp_status check_distill(const bp_spec *spec, bp_error *error)
+{
+    const bp_distill *d = &spec->distill;
+    const uint64_t words = spec->config.vocabulary;
+    const uint32_t most = words < BP_DISTILL_MOST ? (uint32_t)words : BP_DISTILL_MOST;
+    if (d->top_k == 0) {
+        return BP_OK;
+    }
+    if (d->top_k > most) {
+        return bp_error_limit(error, BP_ERR_USAGE, where, "a teacher's tokens at each place",
+                              "distill-top-k", d->top_k, BP_LIMIT_MOST, most);
+    }
+    if (spec->config.task != BP_TASK_CAUSAL_LM || spec->preference.kind != BP_PREFERENCE_NONE ||
+        (!d->teaches && !bp_input_declared(spec, BP_INPUT_TOPS))) {
+        return distill_refuse(
+            error, "distill",
+            "a teacher is for training a language model that reads from left to right: gpt2, "
+            "llama and their relatives");
+    }
+    return d->teaches ? BP_OK : check_student(spec, error);
+}
+
 /* What buffers are aligned to: what the device's forms ask for, or more of the same. */
 static bp_status check_alignment(const bp_spec *spec, bp_error *error)
 {
@@ -561,11 +608,31 @@ static bp_status check_alignment(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* The rate stands in the options of the schedule, and without one in those of the rule: a 0 there
+ * beside another number in the other place is a mistake that would train nothing. */
+static bp_status check_rate(const bp_spec *spec, bp_error *error)
+{
+    const double rule = spec->optimizer_options.learning_rate;
+    const double peak = spec->rate_options.learning_rate;
+    const bool scheduled = spec->rate != NULL;
+    if (spec->optimizer == NULL || (scheduled ? peak : rule) != 0.0 ||
+        (scheduled ? rule : peak) == 0.0) {
+        return BP_OK;
+    }
+    return refuse(error,
+                  scheduled ? "rate_options.learning_rate" : "optimizer_options.learning_rate",
+                  "the learning rate that is used is 0, and the other one is not");
+}
+
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
+    if (spec->model == NULL) {
+        return refuse(error, "model", "the spec has none");
+    }
     BP_TRY(check_shapes(spec, error));
     BP_TRY(check_alignment(spec, error));
     BP_TRY(check_lengths(spec, error));
+    BP_TRY(check_rate(spec, error));
     BP_TRY(check_precision(spec, error));
     BP_TRY(check_scaling(spec, error));
     BP_TRY(check_lora(spec, error));
@@ -581,7 +648,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     }
     BP_TRY(spec->model->check(spec, error));
     BP_TRY(check_preference(spec, error));
-    BP_TRY(bp_spec_check_distill(spec, error));
+    BP_TRY(check_distill(spec, error));
     if (spec->packed && (!bp_input_declared(spec, BP_INPUT_STARTS) || spec->generate_context > 0)) {
         return refuse(error, "packing",
                       "documents are packed for training language models that guess the next "

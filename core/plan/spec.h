@@ -17,7 +17,9 @@ typedef struct bp_optimizer bp_optimizer;
 
 /* Numbers of the update rule and of clipping; an optimizer ignores what it has no use for. */
 typedef struct bp_optimizer_options {
-    double learning_rate;
+    double learning_rate; /* where bp_spec.rate is NULL; with a schedule that of bp_rate_options is
+                             used, and this one is what a rule's is compared with. A 0 in the one
+                             that is used is refused, unless the other is 0 as well */
     double beta1;
     double beta2;
     double epsilon;
@@ -155,7 +157,7 @@ typedef struct bp_parameter_rule {
 
 /* A learning-rate schedule: a pure function of the attempted step. Implementations in optim/. */
 typedef struct bp_rate_options {
-    double learning_rate; /* the peak */
+    double learning_rate; /* the peak, used in the place of bp_optimizer_options.learning_rate */
     double minimum;       /* where decaying schedules end */
     uint64_t warmup_steps;
     uint64_t total_steps;

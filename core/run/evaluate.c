@@ -23,7 +23,7 @@ bp_status evaluate_stage(bp_runtime *runtime, const bp_feed *feed, uint64_t numb
     if (status != BP_OK) {
         return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
     }
-    return BP_OK;
+    return run_check_group(runtime, feed);
 }
 
 /* Groups that follow each other. */
@@ -84,6 +84,8 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
                                    bp_evaluated watch, void *user, double *loss, uint64_t *targets)
 {
     BP_TRY(run_require(runtime, BP_PROGRAM_EVAL, "the plan has no evaluation program"));
+    const uint32_t batch = bp_spec_eval_batch(&runtime->spec);
+    BP_TRY(run_check_feed(runtime, feed, batch, batch));
     const bp_evaluation all = {feed, watch, user};
     const uint32_t sorted = bp_sorted_groups(runtime, feed);
     const uint32_t most = sorted > 1 ? sorted : evaluate_ranks(runtime);

@@ -6,37 +6,79 @@
 
 #include "core/ops/forms.h"
 #include "core/base/random.h"
+#include "core/base/sort.h"
 
 static const char where[] = "feed";
+
+bp_labels bp_feed_labels(bp_task task)
+{
+    static const bp_labels labels[BP_TASK_COUNT] = {
+        [BP_TASK_CAUSAL_LM] = BP_LABELS_NEXT_TOKEN, [BP_TASK_MASKED_LM] = BP_LABELS_MASKED,
+        [BP_TASK_CLASSES] = BP_LABELS_CLASS,        [BP_TASK_LABELS] = BP_LABELS_BITS,
+        [BP_TASK_REGRESSION] = BP_LABELS_BITS,      [BP_TASK_TOKENS] = BP_LABELS_GIVEN,
+        [BP_TASK_ANSWERS] = BP_LABELS_SPAN,         [BP_TASK_EMBEDDING] = BP_LABELS_TEXTS,
+        [BP_TASK_RECONSTRUCTION] = BP_LABELS_BITS};
+    return labels[task < BP_TASK_COUNT ? task : BP_TASK_CAUSAL_LM];
+}
 
 uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence)
 {
     if (source->examples > 0) {
         return source->examples;
     }
-    return source->count > 0 ? bp_size_ceil_div(source->count - 1, sequence) : 0;
+    return source->count > 0 && sequence > 0 ? bp_size_ceil_div(source->count - 1, sequence) : 0;
+}
+
+/* What an initialisation asks of the feed's members alone. */
+static bp_status check_members(const bp_feed *feed)
+{
+    const bp_source *source = feed->source;
+    const char *wrong = NULL;
+    if (source == NULL || feed->sequence == 0 || feed->batch == 0 || feed->group == 0 ||
+        feed->group % feed->batch != 0) {
+        wrong = "no source or whole batches";
+    } else if ((source->examples == 0 && feed->kind >= BP_LABELS_GIVEN) ||
+               (feed->kind == BP_LABELS_GIVEN && source->labels == NULL)) {
+        wrong = "the data has no labels";
+    }
+    return wrong == NULL ? BP_OK
+                         : bp_error_set(feed->error, BP_ERR_USAGE, where, wrong,
+                                        source != NULL ? source->name : NULL);
 }
 
 bp_status bp_feed_init(bp_feed *feed, bp_error *error)
 {
     feed->error = error;
+    feed->windows = 0;
+    feed->steps_per_epoch = 0;
+    BP_TRY(check_members(feed));
     const bp_source *source = feed->source;
+    const uint64_t windows = bp_feed_windows(source, feed->sequence);
     uint64_t least = bp_size_add(bp_size_mul(feed->batch, feed->sequence), 1);
-    if (source->examples == 0 && feed->kind >= BP_LABELS_GIVEN) {
-        return bp_error_set(error, BP_ERR_USAGE, where, "the data has no labels", source->name);
-    }
     if (source->examples == 0 && source->count < least) {
         return bp_error_limit(error, BP_ERR_DATA, where,
                               "the data holds fewer tokens than one batch needs", source->name,
                               (int64_t)source->count, BP_LIMIT_LEAST, (int64_t)least);
     }
-    feed->windows = bp_feed_windows(source, feed->sequence);
-    if (feed->pairs && (feed->windows % 2 != 0 || feed->batch % 2 != 0)) {
+    if (feed->pairs && (windows % 2 != 0 || feed->batch % 2 != 0)) {
         return bp_error_set(error, BP_ERR_USAGE, where, "pairs of rows have to be whole",
                             source->name);
     }
-    feed->steps_per_epoch = bp_size_ceil_div(feed->windows, feed->group);
+    feed->windows = windows;
+    feed->steps_per_epoch = bp_size_ceil_div(windows, feed->group);
     return BP_OK;
+}
+
+/* Whether the feed was initialised, its group has grown no more than its rows allow, and it has
+ * this window or position. */
+static bp_status check_made(const bp_feed *feed, uint64_t number)
+{
+    const uint64_t steps = feed->steps_per_epoch;
+    if (feed->source != NULL && feed->batch > 0 && steps > 0 &&
+        (steps - 1) * feed->group < feed->windows && number < feed->windows) {
+        return BP_OK;
+    }
+    return bp_error_set(feed->error, BP_ERR_USAGE, where, "no such row or bp_feed_init", NULL);
 }
 
 static bp_status check_ids(const bp_feed *feed, const int32_t *ids, uint32_t count)
@@ -70,6 +112,7 @@ static bp_status read_window(const bp_feed *feed, uint64_t first, uint32_t have,
 static bp_status find_row(const bp_feed *feed, uint64_t window, bp_example *row)
 {
     bp_source *source = feed->source;
+    BP_TRY(check_made(feed, window));
     if (source->examples == 0) {
         *row = (bp_example){.first = window * feed->sequence};
         row->count = source->count - row->first;
@@ -532,6 +575,9 @@ static bp_status take_row(const bp_feed *feed, const feed_row *row, uint32_t sam
 
 uint64_t bp_feed_shuffled(const bp_feed *feed, uint64_t epoch, uint64_t position)
 {
+    if (check_made(feed, position) != BP_OK) {
+        return UINT64_MAX;
+    }
     const uint64_t each = feed_together(feed);
     return feed->shuffle
                ? bp_random_permute(feed->seed, epoch, feed->windows / each, position / each) *
@@ -546,11 +592,12 @@ bp_status bp_feed_window(const bp_feed *feed, uint64_t epoch, uint64_t position,
         return feed->order(feed, epoch, position, window);
     }
     *window = bp_feed_shuffled(feed, epoch, position);
-    return BP_OK;
+    return *window != UINT64_MAX ? BP_OK : BP_ERR_USAGE;
 }
 
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int32_t *scratch)
 {
+    BP_TRY(check_made(feed, 0));
     uint64_t epoch = step / feed->steps_per_epoch;
     uint64_t first = step % feed->steps_per_epoch * feed->group;
     uint64_t left = feed->windows - first;
@@ -569,6 +616,11 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
 bp_status bp_feed_stage_windows(const bp_feed *feed, const uint64_t *windows, uint32_t count,
                                 bp_group *group, int32_t *scratch)
 {
+    BP_TRY(check_made(feed, 0));
+    if (count == 0 || count > feed->group) {
+        return bp_error_limit(feed->error, BP_ERR_USAGE, where, "a group has no so many rows",
+                              feed->source->name, count, BP_LIMIT_MOST, feed->group);
+    }
     begin_group(feed, group, count);
     for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
         feed_row row = {.number = s < count ? windows[s] : 0};
@@ -578,5 +630,133 @@ bp_status bp_feed_stage_windows(const bp_feed *feed, const uint64_t *windows, ui
         }
         BP_TRY(take_row(feed, &row, s, group));
     }
+    return BP_OK;
+}
+
+/* The order of a feed whose groups have samples of like lengths. */
+
+static int compare_lengths(const void *a, const void *b)
+{
+    const bp_stretch_row *x = a, *y = b;
+    const bool longer = x->tokens > y->tokens || (x->tokens == y->tokens && x->place < y->place);
+    return longer ? -1 : 1;
+}
+
+/* Rows of a stretch but the last one's. */
+static uint64_t stretch_length(const bp_feed *feed)
+{
+    const uint64_t groups = feed->windows / bp_size_mul(feed->group, 4);
+    return bp_size_mul(feed->group, groups == 0                  ? 1
+                                    : groups < BP_STRETCH_GROUPS ? groups
+                                                                 : BP_STRETCH_GROUPS);
+}
+
+bp_status bp_feed_by_length(const bp_feed *feed, uint64_t epoch, uint64_t position,
+                            uint64_t *window)
+{
+    bp_stretch *stretch = feed->stretch;
+    BP_TRY(check_made(feed, position));
+    if (stretch == NULL || stretch->rows == NULL) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where, "the feed has no stretch", NULL);
+    }
+    const uint64_t length = stretch_length(feed), first = position / length * length;
+    const uint64_t left = feed->windows - first, count = left < length ? left : length;
+    const uint64_t number = epoch * bp_size_ceil_div(feed->windows, length) + first / length + 1;
+    if (stretch->number != number) {
+        stretch->number = 0; /* until it is whole */
+        for (uint64_t i = 0; i < count; i++) {
+            bp_stretch_row *row = &stretch->rows[i];
+            row->place = (uint32_t)i;
+            row->window = bp_feed_shuffled(feed, epoch, first + i);
+            BP_TRY(bp_feed_length(feed, row->window, &row->tokens));
+        }
+        bp_heap_sort(stretch->rows, (size_t)count, sizeof *stretch->rows, compare_lengths);
+        stretch->number = number;
+    }
+    *window = stretch->rows[position - first].window;
+    return BP_OK;
+}
+
+/* The order of a feed whose data sets have shares of each epoch. */
+
+/* The shares of an epoch, rounded down; what is left goes to the largest remainders, of equal ones
+ * to the first. */
+static void share_out(bp_mixture *mixture, const double *weights, double sum, uint64_t windows)
+{
+    double rest[BP_MIXTURE_MOST];
+    uint64_t given = 0;
+    for (uint32_t i = 0; i < mixture->count; i++) {
+        const double exact = (double)windows * (weights[i] / sum);
+        mixture->part[i].each = (uint64_t)exact;
+        rest[i] = exact - (double)mixture->part[i].each;
+        given += mixture->part[i].each;
+    }
+    while (given < windows) {
+        uint32_t most = 0;
+        for (uint32_t i = 1; i < mixture->count; i++) {
+            most = rest[i] > rest[most] ? i : most;
+        }
+        mixture->part[most].each++;
+        rest[most] -= 1.0;
+        given++;
+    }
+}
+
+bp_status bp_mixture_init(bp_mixture *mixture, bp_feed *feed, const double *weights)
+{
+    double sum = 0.0;
+    uint64_t first = 0;
+    BP_TRY(check_made(feed, 0));
+    if (mixture->count == 0 || mixture->count > BP_MIXTURE_MOST) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where, "the mixture has no data sets", NULL);
+    }
+    for (uint32_t i = 0; i < mixture->count; i++) {
+        bp_mixture_part *part = &mixture->part[i];
+        /* a stream's windows belong to the data set that their first token is of */
+        const uint64_t end =
+            feed->source->examples > 0 ? part->end : bp_size_ceil_div(part->end, feed->sequence);
+        const uint64_t last = end < feed->windows ? end : feed->windows;
+        part->first = first;
+        part->windows = last > first ? last - first : 0;
+        first += part->windows;
+        sum += weights[i];
+        if (part->windows == 0 && weights[i] > 0.0) {
+            return bp_error_limit(feed->error, BP_ERR_DATA, where,
+                                  "a data set has no row of its own", feed->source->name,
+                                  (int64_t)i + 1, BP_LIMIT_NONE, 0);
+        }
+    }
+    if (!(sum > 0.0)) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where, "no data set has a weight above 0",
+                            feed->source->name);
+    }
+    share_out(mixture, weights, sum, feed->windows);
+    feed->mixture = mixture;
+    feed->order = bp_feed_mixed;
+    return BP_OK;
+}
+
+bp_status bp_feed_mixed(const bp_feed *feed, uint64_t epoch, uint64_t position, uint64_t *window)
+{
+    const bp_mixture *mixture = feed->mixture;
+    BP_TRY(check_made(feed, position));
+    if (mixture == NULL) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where, "the feed has no mixture", NULL);
+    }
+    uint64_t place = bp_random_permute(feed->seed, epoch, feed->windows, position);
+    uint32_t i = 0;
+    while (i + 1 < mixture->count && place >= mixture->part[i].each) {
+        place -= mixture->part[i++].each;
+    }
+    /* a data set is gone through once and again, each time in an order of its own */
+    const bp_mixture_part *part = &mixture->part[i];
+    if (part->windows == 0) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where, "the mixture was not initialised",
+                            NULL);
+    }
+    const uint64_t visit = epoch * part->each + place;
+    const uint64_t key = feed->seed ^ (UINT64_C(0x6d697874757265) + i);
+    *window = part->first +
+              bp_random_permute(key, visit / part->windows, part->windows, visit % part->windows);
     return BP_OK;
 }

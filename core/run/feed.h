@@ -18,6 +18,7 @@
 
 #include "core/plan/column.h"
 #include "core/base/error.h"
+#include "core/ops/forms.h"
 
 #define BP_NO_LABEL UINT64_MAX /* of an example that has none: it is judged, and no target */
 
@@ -172,8 +173,8 @@ struct bp_feed {
     bp_teacher *teacher;       /* NULL: no step of a spec that learns from one, and
                                   an evaluation's columns stay as they are */
     int32_t padding;           /* the id behind the end of a row; no target, whatever it is */
-    uint64_t windows;
-    uint64_t steps_per_epoch;
+    uint64_t windows;          /* set by bp_feed_init, as is what follows; */
+    uint64_t steps_per_epoch;  /* 0: it was not called, or refused the feed */
 };
 
 /* Elements of int32_t that staging needs: one window of ids and one of target marks. */
@@ -196,17 +197,26 @@ typedef struct bp_group {
 /* The group's first column of a kind; NULL where it has none. */
 const bp_column *bp_group_column(const bp_group *group, bp_input_from from);
 
-/* Rows that an epoch over `source` has. */
+/* What a model that is trained for a task is labelled with. */
+bp_labels bp_feed_labels(bp_task task);
+
+/* Rows that an epoch over `source` has; 0 where a sequence has no token. */
 uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence);
 
-/* BP_ERR_DATA when the source holds fewer than batch * sequence + 1 tokens; one of examples may
- * hold fewer than a batch. BP_ERR_USAGE: labels of rows are wanted of a source that has none. */
+/* Checks a feed and sets windows and steps_per_epoch; after a failure they are 0, and every
+ * function below refuses the feed by BP_ERR_USAGE. BP_ERR_DATA when the source holds fewer than
+ * batch * sequence + 1 tokens; one of examples may hold fewer than a batch. BP_ERR_USAGE: there is
+ * no source; sequence, batch or group is 0, or the group is no whole batches; labels are wanted of
+ * a source that has none. Whether a feed fits a plan is what bp_runtime_step and
+ * bp_runtime_evaluate check. */
 bp_status bp_feed_init(bp_feed *feed, bp_error *error) BP_MUST_CHECK;
 
-/* Tokens of window number `window` that the model reads, padding left out. */
+/* Tokens of window number `window` that the model reads, padding left out. BP_ERR_USAGE: there is
+ * no such window. */
 bp_status bp_feed_length(const bp_feed *feed, uint64_t window, uint32_t *tokens) BP_MUST_CHECK;
 
-/* The window at a position of an epoch, in the feed's order. */
+/* The window at a position of an epoch, in the feed's order; position < windows, else
+ * BP_ERR_USAGE. */
 bp_status bp_feed_window(const bp_feed *feed, uint64_t epoch, uint64_t position,
                          uint64_t *window) BP_MUST_CHECK;
 
@@ -217,10 +227,13 @@ bp_status bp_mixture_init(bp_mixture *mixture, bp_feed *feed, const double *weig
 bp_status bp_feed_mixed(const bp_feed *feed, uint64_t epoch, uint64_t position,
                         uint64_t *window) BP_MUST_CHECK;
 
-/* The same in the order of a stretch, and in that of the data or shuffled. Cost: where another
- * stretch is kept, the lengths of its rows are read and sorted. */
+/* The window at a position in the order of a stretch. BP_ERR_USAGE: the feed has no stretch, or no
+ * such position. Cost: where another stretch is kept, the lengths of its rows are read and sorted.
+ */
 bp_status bp_feed_by_length(const bp_feed *feed, uint64_t epoch, uint64_t position,
                             uint64_t *window) BP_MUST_CHECK;
+/* The window at a position in the order of the data or, where the feed is shuffled, shuffled;
+ * UINT64_MAX where there is no such position. */
 uint64_t bp_feed_shuffled(const bp_feed *feed, uint64_t epoch, uint64_t position);
 
 /* Stages the group of a step (0-based) into the group's columns. Every id and class is checked:
@@ -229,8 +242,8 @@ uint64_t bp_feed_shuffled(const bp_feed *feed, uint64_t epoch, uint64_t position
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group,
                         int32_t *scratch) BP_MUST_CHECK;
 
-/* The same of `count` windows, at most feed->group, in the order given; masks are those that they
- * have in the first epoch of a feed that is not shuffled. */
+/* Stages `count` windows, at most feed->group (else BP_ERR_USAGE), in the order given; masks are
+ * those that they have in the first epoch of a feed that is not shuffled. Errors as above. */
 bp_status bp_feed_stage_windows(const bp_feed *feed, const uint64_t *windows, uint32_t count,
                                 bp_group *group, int32_t *scratch) BP_MUST_CHECK;
 

@@ -17,10 +17,12 @@ bp_runtime *bp_runtime_make(bp_runtime_room *room)
 bp_footprint bp_runtime_footprint(const bp_runtime *runtime)
 {
     const bp_report *report = &runtime->report;
+    if (!runtime->planned) {
+        return (bp_footprint){.host_bytes = runtime->host_bytes};
+    }
     return (bp_footprint){.arena_bytes = report->arena_bytes,
                           .lower_bound_bytes = report->lower_bound_bytes,
-                          .host_bytes =
-                              report->host_bytes > 0 ? report->host_bytes : runtime->host_bytes,
+                          .host_bytes = report->host_bytes,
                           .parameters = report->parameters,
                           .state_bytes = report->state_bytes};
 }
@@ -37,7 +39,7 @@ uint64_t bp_runtime_steps(const bp_runtime *runtime)
 
 const float *bp_runtime_logits(const bp_runtime *runtime)
 {
-    return runtime->logits_host;
+    return runtime->planned ? runtime->logits_host : NULL;
 }
 
 const bp_group *bp_runtime_group(const bp_runtime *runtime)
@@ -47,12 +49,12 @@ const bp_group *bp_runtime_group(const bp_runtime *runtime)
 
 uint32_t bp_runtime_lengths(const bp_runtime *runtime)
 {
-    return runtime->shorter_count + 1;
+    return runtime->planned ? runtime->shorter_count + 1 : 0;
 }
 
 bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index)
 {
-    if (index >= runtime->shorter_count) {
+    if (!runtime->planned || index >= runtime->shorter_count) {
         return (bp_length){runtime->spec.sequence, runtime->padded_runs,
                            runtime->padded_evaluations};
     }
@@ -62,11 +64,14 @@ bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index)
 
 uint32_t bp_runtime_weights(const bp_runtime *runtime)
 {
-    return runtime->emit.parameter_count;
+    return runtime->planned ? runtime->emit.parameter_count : 0;
 }
 
 bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index)
 {
+    if (index >= bp_runtime_weights(runtime)) {
+        return (bp_weight){.name = ""};
+    }
     const bp_parameter *parameter = &runtime->emit.parameters[index];
     bp_weight weight = {.name = bp_graph_name(&runtime->graph, parameter->weight),
                         .rank = parameter->rank,

@@ -14,7 +14,10 @@
  * bp_runtime_plan_counted in footprint.host_bytes, in place of bp_runtime_plan.
  *
  * The caller owns both memories and the room; nothing else is allocated. The room must not move
- * once planned. Calls of one runtime are made by one thread at a time. */
+ * once planned, and the plan memory is the runtime's as long as it is asked for anything. Calls of
+ * one runtime are made by one thread at a time. A call at the wrong time (before a plan, after one
+ * that failed, before open or after close, a second open) is BP_ERR_USAGE and changes nothing; what
+ * returns no status says 0, NULL or "" then. */
 /* Installed as part of <bedplate/runtime.h>. */
 #ifndef BP_CORE_HANDLE_H
 #define BP_CORE_HANDLE_H
@@ -84,22 +87,29 @@ typedef struct bp_footprint {
     uint64_t state_bytes;       /* what a snapshot holds */
 } bp_footprint;
 
-/* All of a runtime that is planned; of one that is only counted host_bytes, the rest is 0. */
+/* All of a runtime that is planned; of another one host_bytes, as far as it was counted, and 0. */
 bp_footprint bp_runtime_footprint(const bp_runtime *runtime);
 
 /* Opens the device over `arena` (aligned to BP_ARENA_ALIGNMENT; NULL where the device brings its
- * own), links, seals. BP_ERR_FIT when bytes < footprint.arena_bytes. The state is zero bytes. */
+ * own), links, seals. BP_ERR_FIT when bytes < footprint.arena_bytes. The state is zero bytes. A
+ * runtime that was closed may be opened again; after a failure it is as it was. */
 bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes) BP_MUST_CHECK;
 
 /* Random weights from the seed, zero optimizer state, step 0. */
 bp_status bp_runtime_initialize(bp_runtime *runtime) BP_MUST_CHECK;
 
-/* One optimizer step over the feed's group number bp_runtime_steps. */
+/* One optimizer step over the feed's group number bp_runtime_steps. The feed fits the plan:
+ * sequence, batch and group (batch * accumulation) are the spec's, kind is bp_feed_labels of the
+ * task (of token models BP_LABELS_GIVEN as well), vocabulary and classes are not above the
+ * config's, class_weights are the spec's, pairs are set for a preference, and bp_feed_init was
+ * called: BP_ERR_USAGE names the member that differs. BP_ERR_DATA: the source, an augmentation or a
+ * teacher gave a number that the plan has no place for. Nothing has run then. */
 bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed,
                           bp_outcome *outcome) BP_MUST_CHECK;
 
 /* Mean loss over up to `steps` groups of `feed` from the first (0: all of them), without dropout;
- * adds up in double in order. Changes no state. */
+ * adds up in double in order. Changes no state. The feed fits as that of a step does, but that its
+ * batch and its group are bp_spec_eval_batch. */
 bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
                               double *loss, uint64_t *targets) BP_MUST_CHECK;
 
@@ -146,7 +156,8 @@ typedef struct bp_length {
     uint64_t evaluations;
 } bp_length;
 
-/* Lengths of a runtime that is planned, at least one; number `index` of them, rising. */
+/* Lengths of a runtime that is planned, at least one; number `index` of them, rising; the last one
+ * beyond. */
 uint32_t bp_runtime_lengths(const bp_runtime *runtime);
 bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index);
 
@@ -161,7 +172,7 @@ typedef struct bp_weight {
 
 uint32_t bp_runtime_weights(const bp_runtime *runtime);
 
-/* Parameter number `index`, in the order of publication; index < bp_runtime_weights. */
+/* Parameter number `index`, in the order of publication; beyond bp_runtime_weights an empty one. */
 bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index);
 
 /* Elements first .. first + count - 1 of parameter number `parameter` (order of publication, see

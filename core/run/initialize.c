@@ -49,6 +49,7 @@ static bp_status fill_control(bp_runtime *runtime)
 
 bp_status bp_runtime_clear(bp_runtime *runtime)
 {
+    BP_TRY(bp_runtime_require(runtime, runtime->open, "the runtime is not open"));
     const bool zero = runtime->zeroed; /* writing ends it */
     for (uint32_t i = 0; i < runtime->state_count && !zero; i++) {
         const bp_buffer *buffer = bp_runtime_state(runtime, i);

@@ -49,6 +49,7 @@ uint32_t judge_find(const bp_linked_program *program)
 bp_status bp_runtime_judge(bp_runtime *runtime, const bp_judge *judge)
 {
     const bp_spec *spec = &runtime->spec;
+    BP_TRY(bp_runtime_require(runtime, runtime->planned, "the runtime has no plan"));
     const bool single = spec->accumulation == 1 || bp_spec_whole_group(spec);
     const bp_program_kind kind = single ? BP_PROGRAM_STEP : BP_PROGRAM_UPDATE;
     const bool early = spec->gradient_release == BP_RELEASE_PREVIOUS_NORM ||

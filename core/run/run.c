@@ -358,10 +358,12 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     if (spec->distill.top_k > 0 && !spec->distill.teaches && feed->teacher == NULL) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where, "the feed has no teacher", NULL);
     }
+    BP_TRY(run_check_feed(runtime, feed, spec->batch, spec->batch * spec->accumulation));
     bp_status status = bp_feed_stage(feed, runtime->steps, &runtime->group, runtime->window);
     if (status != BP_OK) {
         return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
     }
+    BP_TRY(run_check_group(runtime, feed));
     double rate = step_rate(spec, runtime->steps);
     *outcome = (bp_outcome){.step = runtime->steps + 1,
                             .rate = rate,

@@ -41,6 +41,13 @@ bp_status run_word_sum(bp_runtime *runtime, const bp_graph *graph, uint32_t buff
 /* BP_ERR_USAGE with `text` where the program is not there, or the runtime is not open. */
 bp_status run_require(bp_runtime *runtime, bp_program_kind program, const char *text) BP_MUST_CHECK;
 
+/* Of fits.c: whether a feed that stages groups of `group` samples, `batch` at a time, fits the
+ * plan: BP_ERR_USAGE with the member that differs. And whether what was staged is within what the
+ * plan's inputs declare: BP_ERR_DATA. */
+bp_status run_check_feed(bp_runtime *runtime, const bp_feed *feed, uint32_t batch,
+                         uint32_t group) BP_MUST_CHECK;
+bp_status run_check_group(bp_runtime *runtime, const bp_feed *feed) BP_MUST_CHECK;
+
 /* All of a step up to its update, or, where nobody judges it, with it; then the rest. */
 bp_status run_group(bp_runtime *runtime, bp_step_block *block) BP_MUST_CHECK;
 bp_status run_rest(bp_runtime *runtime) BP_MUST_CHECK;

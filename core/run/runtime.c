@@ -109,6 +109,7 @@ static bp_status count_rows(bp_runtime *runtime, void *memory, uint64_t bytes)
 {
     bp_spec *spec = &runtime->spec;
     BP_TRY(bp_spec_check(spec, &runtime->error));
+    BP_TRY(bp_runtime_require(runtime, spec->device != NULL, "the spec has no device"));
     if (spec->loss_rows == 0) {
         spec->loss_rows = bp_spec_loss_rows(spec);
     }
@@ -124,13 +125,20 @@ static bp_status count_rows(bp_runtime *runtime, void *memory, uint64_t bytes)
     return BP_OK;
 }
 
+bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text)
+{
+    return state ? BP_OK : bp_error_set(&runtime->error, BP_ERR_USAGE, where, text, NULL);
+}
+
 bp_status bp_runtime_count(bp_runtime *runtime, const bp_spec *spec, void *memory, uint64_t bytes)
 {
+    BP_TRY(bp_runtime_require(runtime, !runtime->open, "a runtime that is open is closed first"));
     *runtime = (bp_runtime){.spec = *spec};
     bp_status status = count_rows(runtime, memory, bytes);
     if (status != BP_OK) {
         return bp_error_set(&runtime->error, status, where, "the plan failed", NULL);
     }
+    runtime->counted = true;
     return BP_OK;
 }
 
@@ -267,10 +275,13 @@ bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory
 
 bp_status bp_runtime_plan_counted(bp_runtime *runtime, void *memory, uint64_t bytes)
 {
+    BP_TRY(bp_runtime_require(runtime, runtime->counted, "a plan is made of what was counted"));
+    runtime->counted = false;
     bp_status status = make_plan(runtime, memory, bytes);
     if (status != BP_OK) {
         return bp_error_set(&runtime->error, status, where, "the plan failed", NULL);
     }
+    runtime->planned = true;
     return BP_OK;
 }
 
@@ -350,6 +361,8 @@ bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given)
 {
     const bp_device *device = runtime->spec.device;
     bp_places places;
+    BP_TRY(bp_runtime_require(runtime, runtime->planned && !runtime->open,
+                              "a runtime is opened once, when it is planned"));
     BP_TRY(take_places(runtime, given, &places));
     runtime->fabric = places.fabric;
     runtime->fabric_rank = places.rank;
@@ -364,8 +377,12 @@ bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given)
         runtime->zeroed =
             runtime->zeroed && (given->space[i].address != NULL || places.space[i].bytes == 0);
     }
-    BP_TRY(link_programs(runtime));
-    BP_TRY(put_class_weights(runtime));
+    bp_status status = link_programs(runtime);
+    status = status == BP_OK ? put_class_weights(runtime) : status;
+    if (status != BP_OK) {
+        bp_runtime_close(runtime);
+        return status;
+    }
     bp_arena_seal(&runtime->host);
     return BP_OK;
 }

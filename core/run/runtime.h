@@ -90,9 +90,14 @@ struct bp_runtime {
     uint64_t steps;    /* attempted steps */
     uint64_t skipped;  /* groups without a valid target */
     uint32_t position; /* tokens in the decode caches */
+    bool counted;      /* and nothing else yet: a plan may follow */
+    bool planned;
     bool open;
     bool zeroed; /* the arenas' bytes are as they were given, and those were zero */
 };
+
+/* BP_ERR_USAGE with `text` where the runtime is not in that state. */
+bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text) BP_MUST_CHECK;
 
 /* Bytes of host memory that plan and open carve where the graph's tables have so many rows. */
 uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows);

@@ -139,7 +139,7 @@ static bp_status stage_sorted(bp_runtime *runtime, const void *user, uint32_t at
     if (status != BP_OK) {
         return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
     }
-    return BP_OK;
+    return run_check_group(runtime, samples->feed);
 }
 
 /* Puts the results of a micro-batch where its samples are in the order of the data. */

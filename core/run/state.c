@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* The persistent state: random initialisation, and reading and writing buffers from outside. */
 #include <string.h>
+#include <math.h>
 
 #include "core/ops/convert.h"
 #include "core/base/digest.h"
 #include "core/run/runtime.h"
+#include "core/plan/optimizer.h"
+#include "core/ops/codec.h"
+#include "core/run/run_private.h"
+#include "core/run/snapshot/snapshot_ranks.h"
 
 static const char where[] = "state";
 
 uint32_t bp_runtime_state_count(const bp_runtime *runtime)
 {
-    return runtime->state_count;
+    return runtime->planned ? runtime->state_count : 0;
 }
 
 const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i)
@@ -143,9 +148,17 @@ static weight_desk desk_of(bp_runtime *runtime, uint32_t parameter)
                          .masters = runtime->transfer + BP_TRANSFER_BYTES / 2};
 }
 
-/* Codes are not put and got one by one. */
-static bp_status check_plain(bp_runtime *runtime, uint32_t parameter)
+/* Elements of a parameter of a runtime that is open, which are no codes: those are not put and got
+ * one by one. */
+static bp_status check_plain(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                             uint64_t count)
 {
+    BP_TRY(bp_runtime_require(runtime, runtime->open, "the runtime is not open"));
+    if (parameter >= runtime->emit.parameter_count ||
+        bp_size_add(first, count) > runtime->emit.parameters[parameter].count) {
+        return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
+                            "there is no such parameter, or it has fewer elements", NULL);
+    }
     if (!bp_emit_quantised(&runtime->emit, parameter)) {
         return BP_OK;
     }
@@ -197,7 +210,7 @@ static bool reach_both(bp_runtime *runtime, weight_desk *desk, uint64_t first, u
 bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 const float *values, uint64_t count)
 {
-    BP_TRY(check_plain(runtime, parameter));
+    BP_TRY(check_plain(runtime, parameter, first, count));
     BP_TRY(check_blocks(runtime, parameter, first, count));
     weight_desk desk = desk_of(runtime, parameter);
     if (reach_both(runtime, &desk, first, count)) {
@@ -238,7 +251,7 @@ static bp_status get_piece(bp_runtime *runtime, const weight_desk *desk, uint64_
 bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 float *values, uint64_t count)
 {
-    BP_TRY(check_plain(runtime, parameter));
+    BP_TRY(check_plain(runtime, parameter, first, count));
     const weight_desk desk = desk_of(runtime, parameter);
     const uint64_t skipped = desk.form == BP_MASTER_FP8 ? first % BP_FP8_BLOCK : 0;
     uint64_t done = 0;
@@ -254,4 +267,163 @@ bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_
         done += piece;
     }
     return BP_OK;
+}
+
+/* Weights as evaluations use them and files for others hold them. */
+
+bp_status bp_runtime_get_trained(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                 float *values, uint64_t count)
+{
+    const bp_spec *spec = &runtime->spec;
+    const bp_optimizer *optimizer = spec->optimizer;
+    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    BP_TRY(bp_runtime_get_weight(runtime, parameter, first, values, count));
+    if (optimizer == NULL || optimizer->average == NULL || !p->trainable) {
+        return BP_OK;
+    }
+    const bp_buffer *buffer = &runtime->graph.buffers[p->state[0]];
+    const bp_codec form = optimizer->state_form(spec, p);
+    const float factor = (float)optimizer->average(&spec->optimizer_options);
+    for (uint64_t done = 0; done < count;) {
+        unsigned char codes[BP_CODEC_BLOCK * sizeof(float)];
+        float d[BP_CODEC_BLOCK];
+        const uint64_t skipped = (first + done) % BP_CODEC_BLOCK, block = first + done - skipped;
+        const uint64_t rest = p->count - block;
+        const uint64_t some = rest < BP_CODEC_BLOCK ? rest : BP_CODEC_BLOCK;
+        const uint64_t at = bp_codec_bytes(block, form);
+        BP_TRY(bp_runtime_read_whole(runtime, buffer, at, codes,
+                                     (size_t)(bp_codec_bytes(block + some, form) - at)));
+        bp_codec_decode(form, true, codes, (uint32_t)some, d);
+        for (uint64_t i = skipped; i < some && done < count; i++, done++) {
+            values[done] = fmaf(-factor, d[i], values[done]);
+        }
+    }
+    return BP_OK;
+}
+
+/* Tensors of which every rank has a part, as a whole. */
+
+#define WHOLE_RUN                                                                                  \
+    (UINT64_C(1) << 20) /* bytes that a rank saves of a tensor that all have, at least */
+
+static bp_status whole_move(bp_runtime *runtime, const bp_fabric_transfer *transfer)
+{
+    BP_TRY(runtime->fabric->begin(runtime->fabric_rank, transfer, &runtime->error));
+    return runtime->fabric->wait(runtime->fabric_rank, transfer->ticket, &runtime->error);
+}
+
+/* From the one rank that has them to all. */
+static bp_status whole_broadcast(bp_runtime *runtime, uint32_t root, void *at, uint64_t bytes)
+{
+    const bp_fabric_transfer transfer = {
+        .call = BP_FABRIC_BROADCAST, .root = root, .bytes = bytes, .to = at, .from = at};
+    return whole_move(runtime, &transfer);
+}
+
+/* The byte of the tensor at which the part of the rank ends that has byte `offset`. */
+static uint64_t part_end(const bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                         uint32_t *owner)
+{
+    const bp_shards *shards = &runtime->emit.shards;
+    const uint32_t tensor = buffer->part.tensor;
+    const uint64_t count = runtime->emit.parameters[tensor].count;
+    *owner = bp_shards_owner(shards, tensor, count, offset / buffer->part.unit * BP_SHARD_UNIT);
+    const bp_share share = bp_shards_share(shards, tensor, count, *owner);
+    const uint64_t end = share.first + share.count;
+    return end == count ? buffer->part.whole : end / BP_SHARD_UNIT * buffer->part.unit;
+}
+
+bp_status bp_runtime_read_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                                void *to, size_t bytes)
+{
+    uint8_t *next = to;
+    if (buffer->part.whole == 0) {
+        return bp_runtime_read(runtime, buffer, offset, to, bytes);
+    }
+    if (runtime->fabric == NULL || bp_size_add(offset, bytes) > buffer->part.whole) {
+        return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
+                            "other ranks have parts of a tensor, and cannot be reached",
+                            runtime->graph.names + buffer->name);
+    }
+    for (uint64_t at = offset; at < offset + bytes;) {
+        uint32_t owner = 0;
+        const uint64_t end = part_end(runtime, buffer, at, &owner);
+        uint64_t piece = offset + bytes - at < end - at ? offset + bytes - at : end - at;
+        piece = piece < BP_TRANSFER_BYTES ? piece : BP_TRANSFER_BYTES;
+        if (owner == runtime->spec.rank) {
+            BP_TRY(bp_runtime_read(runtime, buffer, at - buffer->part.first, next, (size_t)piece));
+        }
+        BP_TRY(whole_broadcast(runtime, owner, next, piece));
+        next += piece;
+        at += piece;
+    }
+    return BP_OK;
+}
+
+bp_status bp_runtime_write_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                                 const void *from, size_t bytes)
+{
+    const uint64_t own = buffer->part.first, own_end = own + buffer->bytes;
+    if (buffer->part.whole == 0) {
+        return bp_runtime_write(runtime, buffer, offset, from, bytes);
+    }
+    const uint64_t first = offset > own ? offset : own;
+    const uint64_t end = offset + bytes < own_end ? offset + bytes : own_end;
+    if (first >= end) {
+        return BP_OK;
+    }
+    return bp_runtime_write(runtime, buffer, first - own, (const uint8_t *)from + (first - offset),
+                            (size_t)(end - first));
+}
+
+static uint32_t whole_owner(void *user, const bp_state_tensor *tensor, uint64_t offset,
+                            uint64_t *end)
+{
+    const bp_runtime *runtime = user;
+    const bp_buffer *buffer = bp_runtime_state(runtime, (uint32_t)tensor->handle);
+    const uint32_t ranks = runtime->spec.ranks;
+    uint32_t owner = 0;
+    if (buffer->part.whole > 0) {
+        *end = part_end(runtime, buffer, offset, &owner);
+        return owner;
+    }
+    const uint64_t fair = bp_size_ceil_div(tensor->bytes, ranks);
+    const uint64_t run = fair > WHOLE_RUN ? fair : WHOLE_RUN;
+    const uint64_t place = offset / run, stop = (place + 1) * run;
+    *end = stop < tensor->bytes ? stop : tensor->bytes;
+    return (uint32_t)((place + tensor->handle) % ranks);
+}
+
+static bp_status whole_read_own(void *user, uint64_t handle, uint64_t offset, void *to,
+                                size_t bytes)
+{
+    bp_runtime *runtime = user;
+    const bp_buffer *buffer = bp_runtime_state(runtime, (uint32_t)handle);
+    if (buffer->part.whole == 0) {
+        return bp_runtime_state_read(runtime, (uint32_t)handle, offset, to, bytes);
+    }
+    return bp_runtime_read(runtime, buffer, offset - buffer->part.first, to, bytes);
+}
+
+bp_status run_gather(bp_runtime *runtime, const void *mine, uint64_t bytes, void *all)
+{
+    const bp_fabric_transfer transfer = {
+        .call = BP_FABRIC_ALL_GATHER, .bytes = bytes, .to = all, .from = mine};
+    return whole_move(runtime, &transfer);
+}
+
+static bp_status whole_gather(void *user, const void *mine, uint64_t bytes, void *all)
+{
+    return run_gather(user, mine, bytes, all);
+}
+
+bp_snapshot_ranks bp_runtime_snapshot_ranks(bp_runtime *runtime, uint64_t stamp)
+{
+    return (bp_snapshot_ranks){.rank = runtime->spec.rank,
+                               .size = runtime->spec.ranks,
+                               .stamp = stamp,
+                               .user = runtime,
+                               .owner = whole_owner,
+                               .read = whole_read_own,
+                               .gather = whole_gather};
 }

@@ -18,8 +18,9 @@
 /* Tensors of the state of a runtime that is planned. */
 uint32_t bp_runtime_state_count(const bp_runtime *runtime);
 
-/* Tensor number i, in name order; i < bp_runtime_state_count. Its name is the runtime's, its handle
- * is i. A weight in fp8 is two of them: what core/run/state_view.c makes of it. */
+/* Tensor number i, in name order; an empty one beyond bp_runtime_state_count. Its name is the
+ * runtime's, its handle is i. A weight in fp8 is two of them: what core/run/state_view.c makes of
+ * it. */
 bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i);
 
 /* Copies to and from the state of a runtime that is open: BP_ERR_USAGE for bytes outside a tensor.

@@ -28,6 +28,9 @@ static uint32_t view_of(const bp_runtime *runtime, uint32_t i)
 
 bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i)
 {
+    if (i >= bp_runtime_state_count(runtime)) {
+        return (bp_state_tensor){.name = ""};
+    }
     const bp_buffer *buffer = bp_runtime_state(runtime, i);
     bp_state_tensor tensor = {.name = runtime->graph.names + buffer->name,
                               .dtype = buffer->dtype,
@@ -95,9 +98,16 @@ static bp_status check_view(bp_runtime *runtime, uint32_t i, uint64_t offset, si
                         tensor.name);
 }
 
+static bp_status view_require(bp_runtime *runtime, uint32_t i)
+{
+    return bp_runtime_require(runtime, runtime->open && i < runtime->state_count,
+                              "the runtime is not open, or its state has no such tensor");
+}
+
 bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset, void *to,
                                 size_t bytes)
 {
+    BP_TRY(view_require(runtime, i));
     const uint32_t p = view_of(runtime, i);
     const bp_buffer *buffer = bp_runtime_state(runtime, i);
     if (p == BP_NO_PARAMETER) {
@@ -122,6 +132,7 @@ bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset
 bp_status bp_runtime_state_write(bp_runtime *runtime, uint32_t i, uint64_t offset, const void *from,
                                  size_t bytes)
 {
+    BP_TRY(view_require(runtime, i));
     const uint32_t p = view_of(runtime, i);
     const bp_buffer *buffer = bp_runtime_state(runtime, i);
     if (p == BP_NO_PARAMETER) {

@@ -66,17 +66,20 @@ static void put_block(const bp_trainer *trainer, const bp_step_block *block)
     memcpy(trainer->arena + trainer->plan->step, block, sizeof *block);
 }
 
-void bp_trainer_initialize(bp_trainer *trainer)
+bp_status bp_trainer_initialize(bp_trainer *trainer)
 {
     const bp_trainer_plan *plan = trainer->plan;
-    const bp_control_block control = {.scale = plan->scale};
+    if (plan == NULL) {
+        return BP_ERR_USAGE;
+    }
+    bp_control_block *control = (void *)(trainer->arena + plan->control);
     const bp_step_block block = {.seed = plan->seed};
     for (uint32_t i = 0; i < plan->state_count; i++) {
         if (plan->state[i].offset < plan->arena_bytes) {
             memset(trainer->arena + plan->state[i].offset, 0, plan->state[i].bytes);
         }
     }
-    memcpy(trainer->arena + plan->control, &control, sizeof control);
+    *control = (bp_control_block){.scale = plan->scale};
     for (uint32_t i = 0; i < plan->ones_count; i++) {
         const bp_trainer_fill *fill = &plan->ones[i];
         for (uint32_t at = 0; at < fill->bytes; at += 2) {
@@ -87,11 +90,35 @@ void bp_trainer_initialize(bp_trainer *trainer)
     trainer->steps = 0;
     put_block(trainer, &block);
     run_program(trainer, BP_TRAINER_INITIALIZE);
+    return BP_OK;
 }
 
 void *bp_trainer_column(const bp_trainer *trainer, uint32_t input)
 {
+    if (trainer->plan == NULL || input >= trainer->plan->inputs) {
+        return NULL;
+    }
     return trainer->arena + trainer->plan->step + trainer->plan->input[input].offset;
+}
+
+/* Whether so many samples are there, with no integer that kernels may not read as a row of a table.
+ */
+static bp_status check_batch(const bp_trainer *trainer, const bp_trainer_batch *batch,
+                             size_t samples)
+{
+    const bp_trainer_input *input = trainer->plan->input;
+    for (uint32_t i = 0; i < trainer->plan->inputs; i++, input++) {
+        const int32_t *at = batch->column[i];
+        if (at == NULL) {
+            return BP_ERR_USAGE;
+        }
+        for (size_t left = samples * input->elements; input->below > 0 && left > 0; left--, at++) {
+            if (*at < 0 ? !input->negative : (uint32_t)*at >= input->below) {
+                return BP_ERR_DATA;
+            }
+        }
+    }
+    return BP_OK;
 }
 
 /* The step block and micro-batch number `micro`, of so many samples. */
@@ -110,7 +137,15 @@ static void send(const bp_trainer *trainer, const bp_step_block *block,
     }
 }
 
-void bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
+/* What the programs of a step leave: a buffer of the arena, aligned as all of them are. */
+static const bp_result_block *result_of(const bp_trainer *trainer)
+{
+    return (const void *)(trainer->arena + trainer->plan->result);
+}
+
+/* A step that has targets; the whole of it is one program, or it goes micro-batch by micro-batch.
+ */
+static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
                      bp_trainer_outcome *outcome)
 {
     const bp_trainer_plan *plan = trainer->plan;
@@ -121,12 +156,8 @@ void bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
                            .step = trainer->steps,
                            .learning_rate = (float)rate,
                            .inverse_valid = (float)(1.0 / batch->weight)};
-    bp_result_block result;
-    *outcome = (bp_trainer_outcome){.step = ++trainer->steps};
-    if (!(batch->weight > 0.0)) {
-        return;
-    }
-    for (uint32_t micro = 0; micro < (whole ? 1 : batch->micros); micro++) {
+    const bp_result_block *result = result_of(trainer);
+    for (uint32_t micro = 0; micro < batch->micros; micro++) {
         block.sample = micro * plan->batch;
         send(trainer, &block, batch, micro, plan->batch);
         run_program(trainer, whole        ? BP_TRAINER_STEP
@@ -136,26 +167,48 @@ void bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
     if (!whole) {
         run_program(trainer, BP_TRAINER_UPDATE);
     }
-    memcpy(&result, trainer->arena + plan->result, sizeof result);
-    outcome->loss = result.loss_sum / batch->weight;
-    outcome->norm = (double)result.norm;
-    outcome->skipped = result.skip != 0;
+    outcome->loss = result->loss_sum / batch->weight;
+    outcome->norm = (double)result->norm;
+    outcome->skipped = result->skip != 0;
 }
 
-double bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch)
+bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
+                          bp_trainer_outcome *outcome)
 {
-    const bp_step_block block = {.seed = trainer->plan->seed, .inverse_valid = 1.0f};
-    bp_result_block result;
-    send(trainer, &block, batch, 0, trainer->plan->evaluated);
+    const bp_trainer_plan *plan = trainer->plan;
+    if (plan == NULL) {
+        return BP_ERR_USAGE;
+    }
+    *outcome = (bp_trainer_outcome){.step = trainer->steps + 1};
+    if (batch->weight > 0.0) {
+        if (batch->micros - 1u >= plan->micros) { /* none, or too many */
+            return BP_ERR_USAGE;
+        }
+        BP_TRY(check_batch(trainer, batch, (size_t)batch->micros * plan->batch));
+        run_step(trainer, batch, outcome);
+    }
+    trainer->steps++;
+    return BP_OK;
+}
+
+bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch, double *loss)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    if (plan == NULL || plan->count[BP_TRAINER_EVALUATE] == 0) {
+        return BP_ERR_USAGE;
+    }
+    BP_TRY(check_batch(trainer, batch, plan->evaluated));
+    const bp_step_block block = {.seed = plan->seed, .inverse_valid = 1.0f};
+    send(trainer, &block, batch, 0, plan->evaluated);
     run_program(trainer, BP_TRAINER_EVALUATE);
-    memcpy(&result, trainer->arena + trainer->plan->result, sizeof result);
-    return result.loss_sum;
+    *loss = result_of(trainer)->loss_sum;
+    return BP_OK;
 }
 
 uint64_t bp_trainer_state_bytes(const bp_trainer *trainer)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < trainer->plan->state_count; i++) {
+    for (uint32_t i = 0; trainer->plan != NULL && i < trainer->plan->state_count; i++) {
         bytes += trainer->plan->state[i].bytes;
     }
     return bytes;
@@ -177,6 +230,9 @@ static bp_status put_state(const bp_trainer *trainer, const bp_trainer_range *ro
 static bp_status copy_state(const bp_trainer *trainer, uint64_t offset, unsigned char *to,
                             const unsigned char *from, size_t bytes)
 {
+    if (trainer->plan == NULL) {
+        return BP_ERR_USAGE;
+    }
     for (uint32_t i = 0; i < trainer->plan->state_count && bytes > 0; i++) {
         const bp_trainer_range *row = &trainer->plan->state[i];
         if (offset >= row->bytes) {
@@ -211,7 +267,7 @@ bp_status bp_trainer_write_state(bp_trainer *trainer, uint64_t offset, const voi
 /* Whether bytes of a tensor are in the state. */
 static bool reaches(const bp_trainer *trainer, uint64_t handle, uint64_t offset, size_t bytes)
 {
-    return handle < trainer->plan->state_count &&
+    return trainer->plan != NULL && handle < trainer->plan->state_count &&
            bp_size_add(offset, bytes) <= trainer->plan->state[handle].bytes;
 }
 

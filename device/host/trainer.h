@@ -4,9 +4,11 @@
  * were made. The bits are those of a run of the library over the same plan.
  *
  *     static uint64_t arena[PLAN_ARENA_BYTES / 8];
- *     bp_trainer_open(&trainer, &plan, arena, sizeof arena);
- *     bp_trainer_initialize(&trainer);
- *     while (..) bp_trainer_step(&trainer, &batch, &outcome);
+ *     BP_TRY(bp_trainer_open(&trainer, &plan, arena, sizeof arena));
+ *     BP_TRY(bp_trainer_initialize(&trainer));
+ *     while (..) BP_TRY(bp_trainer_step(&trainer, &batch, &outcome));
+ *
+ * Before an open that succeeded every call of a trainer that is zero is BP_ERR_USAGE, NULL or 0.
  *
  * Needs no heap, no system, and no memory but the arena, the columns of a batch and the stack. */
 /* Installed as part of <bedplate/trainer.h>. */
@@ -59,6 +61,8 @@ typedef struct bp_trainer_fill {
 typedef struct bp_trainer_input {
     uint32_t offset;   /* from the step block */
     uint32_t elements; /* of a sample, 4 bytes each */
+    uint32_t below;    /* integers (tokens, classes, ..): every one is; 0: they may be anything */
+    bool negative;     /* integers: may be negative */
 } bp_trainer_input;
 
 typedef struct bp_trainer_plan {
@@ -70,7 +74,8 @@ typedef struct bp_trainer_plan {
     uint32_t step;      /* offsets of the step block, */
     uint32_t result;    /* the result block */
     uint32_t control;   /* and the control block */
-    uint32_t batch;     /* samples of a micro-batch, */
+    uint32_t micros;    /* micro-batches of a step, */
+    uint32_t batch;     /* samples of one, */
     uint32_t evaluated; /* and of a run of the evaluation */
     uint32_t inputs;
     bp_trainer_input input[BP_INPUTS_MAX];
@@ -92,7 +97,8 @@ typedef struct bp_trainer {
 } bp_trainer;
 
 /* What a step or an evaluation reads: of each input, in the order of the plan, micro-batch after
- * micro-batch, (micros, batch, elements) of 4 bytes. Of a feed's group these are its columns. */
+ * micro-batch, (micros, batch, elements) of 4 bytes, aligned to 4. Of a feed's group these are its
+ * columns. */
 typedef struct bp_trainer_batch {
     const void *column[BP_INPUTS_MAX];
     uint32_t micros; /* micro-batches that are there, at most those of the plan */
@@ -113,19 +119,24 @@ bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void
                           uint64_t bytes) BP_MUST_CHECK;
 
 /* Random weights from the seed, zero optimizer state, step 0. */
-void bp_trainer_initialize(bp_trainer *trainer);
+bp_status bp_trainer_initialize(bp_trainer *trainer) BP_MUST_CHECK;
 
 /* Where the arena has an input of a micro-batch: who fills it there, and gives it as the column,
- * needs no memory of his own where a step is one micro-batch. */
+ * needs no memory of his own where a step is one micro-batch. NULL: there is no such input. */
 void *bp_trainer_column(const bp_trainer *trainer, uint32_t input);
 
-/* One optimizer step. A batch without targets is counted and changes nothing. */
-void bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
-                     bp_trainer_outcome *outcome);
+/* One optimizer step. A batch without targets is counted and changes nothing. BP_ERR_USAGE: a
+ * column is missing, or there is no micro-batch or more than the plan's; BP_ERR_DATA: an integer
+ * that is not below its input's, as a token beyond the vocabulary or a class beyond the classes.
+ * Nothing has changed then. */
+bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
+                          bp_trainer_outcome *outcome) BP_MUST_CHECK;
 
-/* The sum of the losses of one run of the evaluation, (evaluated, elements) of each input, without
- * dropout; divided by the targets it is the loss. Changes no state. */
-double bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch);
+/* *loss becomes the sum of the losses of one run of the evaluation, (evaluated, elements) of each
+ * input, without dropout; divided by the targets it is the loss. Changes no state. BP_ERR_USAGE:
+ * the plan has no evaluation (it was made without evaluation data); else as a step. */
+bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch,
+                              double *loss) BP_MUST_CHECK;
 
 /* Bytes of the whole state; and one part of it after another, into `to` or out of `from`, in the
  * order of the names: what a file or a flash holds of it. The arithmetic of offsets is over all of

@@ -12,7 +12,9 @@ static bool node_works(const block_run *run, uint32_t index)
            (row->trains != NULL && row->trains(run->emit, node));
 }
 
-void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOCK_NODES])
+/* Sets up run->wanted and run->stored of a backward; reads[i]: values that have to be there for
+ * the backward of node i, none where it has nothing to do. */
+static void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOCK_NODES])
 {
     run->wanted = input_wanted ? value_bit(0) : 0;
     run->stored = 0;

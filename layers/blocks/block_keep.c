@@ -225,7 +225,8 @@ static double reduced_seconds(const block_costs *costs, uint32_t want, uint32_t 
     return seconds;
 }
 
-double block_again(const block_costs *costs, uint32_t kept)
+/* Seconds that backward recomputes for when it finds the values of `kept`. */
+static double block_again(const block_costs *costs, uint32_t kept)
 {
     const uint32_t packs = costs->masks.packs;
     uint32_t have = (kept & ~packs) | value_bit(0), there = 0;

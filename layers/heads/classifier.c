@@ -4,11 +4,6 @@
 
 #include "layers/heads/loss.h"
 
-bool bp_classifies(const bp_spec *spec)
-{
-    return spec->config.task >= BP_TASK_CLASSES;
-}
-
 void bp_samples_begin(bp_emit *emit)
 {
     emit->rows = emit->spec->batch;

@@ -7,9 +7,6 @@
 #include "layers/nodes/dropout.h"
 #include "layers/nodes/linear.h"
 
-/* Whether config.task judges samples. */
-bool bp_classifies(const bp_spec *spec);
-
 /* What stands for a sample. */
 typedef enum bp_sample_part {
     BP_SAMPLE_FIRST, /* its first row */

@@ -4,22 +4,18 @@
 
 #include "core/plan/rows.h"
 #include "layers/nodes/activate.h"
-#include "layers/heads/preference.h"
 #include "layers/heads/taught.h"
+#include "core/ir/step.h"
 
 /* Rows of logits start 64 bytes apart at a multiple of 64, for vector loads and stores. */
 #define PITCH_ELEMENTS 16
 
-uint64_t bp_loss_rows(const bp_spec *spec)
+/* Tokens per chunk for this spec: loss_rows or the default, at most the micro-batch. */
+static uint64_t bp_loss_rows(const bp_spec *spec)
 {
     const uint64_t rows = (uint64_t)spec->batch * spec->sequence;
     const uint64_t chunk = spec->loss_rows != 0 ? spec->loss_rows : bp_spec_loss_rows(spec);
     return chunk < rows ? chunk : rows;
-}
-
-uint64_t bp_loss_chunks(const bp_spec *spec)
-{
-    return bp_size_ceil_div((uint64_t)spec->batch * spec->sequence, bp_loss_rows(spec));
 }
 
 /* One chunk: `rows` tokens from token `first` on. */
@@ -559,4 +555,39 @@ void bp_head_logits(bp_emit *emit, const bp_head *head, uint64_t rows, bp_ref x)
                      .logits = emit->logits,
                      .capped = BP_ABSENT};
     emit_logits(emit, head, &c, whole_table(head));
+}
+
+/* The loss over pairs of rows as an op. */
+
+/* Where the sum goes: of losses that are counted already, to nobody. */
+static bp_ref preference_result(bp_emit *emit)
+{
+    return emit->loss_counted ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, 1,
+                                               sizeof(bp_result_block), "counted")
+                              : emit->result;
+}
+
+void bp_preference_emit(bp_emit *emit, bp_ref weights, bp_ref logps)
+{
+    const bp_preference *p = &emit->spec->preference;
+    const uint64_t sequence = emit->spec->sequence;
+    const bool adds = emit->loss_written && !emit->loss_counted;
+    const bp_preference_loss_scalars scalars = {.batch = (int64_t)(emit->rows / sequence),
+                                                .sequence = (int64_t)sequence,
+                                                .kind = p->kind,
+                                                .accumulate = adds ? 1 : 0,
+                                                .beta = p->beta,
+                                                .smoothing = p->smoothing,
+                                                .gamma = p->gamma,
+                                                .nll = p->nll,
+                                                .desirable = p->desirable,
+                                                .undesirable = p->undesirable};
+    const bp_preference_loss_operands operands = {.result = preference_result(emit),
+                                                  .weights = weights,
+                                                  .logps = logps,
+                                                  .losses = emit->losses,
+                                                  .labels = emit->input[BP_INPUT_LABELS],
+                                                  .sides = emit->input[BP_INPUT_SIDES]};
+    bp_emit_preference_loss(emit, &operands, &scalars);
+    emit->loss_written = true; /* a second backward's was before it */
 }

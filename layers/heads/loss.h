@@ -6,6 +6,7 @@
 
 #include "core/plan/model.h"
 #include "layers/nodes/linear.h"
+#include "core/plan/emit.h"
 
 typedef struct bp_head {
     uint32_t table; /* parameter number, (vocabulary, width): the token embedding, where tied */
@@ -14,12 +15,6 @@ typedef struct bp_head {
     uint64_t width;
     double cap; /* c tanh(logit / c) is taken for a logit; 0: the logit */
 } bp_head;
-
-/* Tokens per chunk for this spec: loss_rows or the default, at most the micro-batch. */
-uint64_t bp_loss_rows(const bp_spec *spec);
-
-/* Chunks per micro-batch; BP_SIZE_INVALID when the spec has no sizes. */
-uint64_t bp_loss_chunks(const bp_spec *spec);
 
 /* emit->losses from x (rows, width), and their sum into emit->result. */
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x);
@@ -57,5 +52,12 @@ void bp_loss_sum_of(bp_emit *emit, bp_ref losses, uint64_t rows);
 
 /* emit->logits (rows, vocabulary) of x (rows, width). */
 void bp_head_logits(bp_emit *emit, const bp_head *head, uint64_t rows, bp_ref x);
+
+/* The loss over pairs of rows as an op. */
+/* Adds the loss of the micro-batch's pairs to the result, from emit->losses, labels and sides;
+ * weights (rows) F32: what each token's gradient is to be multiplied by; logps (sequences) F32: the
+ * log-probability of each row's completion. Both may be absent. Of a second backward the sum stays
+ * as it is. */
+void bp_preference_emit(bp_emit *emit, bp_ref weights, bp_ref logps);
 
 #endif

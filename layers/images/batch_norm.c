@@ -18,7 +18,8 @@ void bp_batch_norm_publish(bp_emit *emit, const char *prefix, uint64_t width)
     bp_publish_statistic(emit, prefix, &variance);
 }
 
-uint32_t bp_batch_norms(const bp_emit *emit, uint32_t end)
+/* How many norms there are among the parameters before number `end`. */
+static uint32_t batch_norms(const bp_emit *emit, uint32_t end)
 {
     uint32_t statistics = 0;
     for (uint32_t i = 0; i < end; i++) {
@@ -29,7 +30,7 @@ uint32_t bp_batch_norms(const bp_emit *emit, uint32_t end)
 
 void bp_batch_norm_count(bp_emit *emit)
 {
-    const uint32_t norms = bp_batch_norms(emit, emit->parameter_count);
+    const uint32_t norms = batch_norms(emit, emit->parameter_count);
     if (norms > 0 && emit->spec->optimizer != NULL && emit->spec->lora.rank == 0) {
         emit->batches = bp_emit_persistent(emit, BP_I32, norms, "num_batches_tracked");
     }
@@ -183,7 +184,7 @@ static void batch_norm_move(bp_emit *emit, const bp_batch_norm *norm, bp_ref sta
     const bp_batchnorm_running_operands operands = {
         .running_mean = bp_emit_acquire_update(emit, norm->first + RUNNING_MEAN),
         .running_variance = bp_emit_acquire_update(emit, norm->first + RUNNING_VARIANCE),
-        .batches = bp_ref_at(emit->batches, bp_batch_norms(emit, norm->first)),
+        .batches = bp_ref_at(emit->batches, batch_norms(emit, norm->first)),
         .mean = statistics,
         .variance = variance_of(norm, statistics),
         .lengths = emit->input[BP_INPUT_LENGTHS]};

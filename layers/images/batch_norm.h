@@ -29,9 +29,6 @@ void bp_batch_norm_publish(bp_emit *emit, const char *prefix, uint64_t width);
  * has no adapters. */
 void bp_batch_norm_count(bp_emit *emit);
 
-/* How many norms there are among the parameters before number `end`. */
-uint32_t bp_batch_norms(const bp_emit *emit, uint32_t end);
-
 /* Whether its weight or its bias is trained. */
 bool bp_batch_norm_trains(const bp_emit *emit, const bp_batch_norm *norm);
 

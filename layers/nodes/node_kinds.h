@@ -132,10 +132,6 @@ void block_make(block_run *run, uint32_t target);
 /* Sets up a run: the values in call->tape are there, and the input. */
 void block_begin(block_run *run, bp_emit *emit, const bp_block *block, const bp_stage_call *call);
 
-/* Sets up run->wanted and run->stored of a backward; reads[i]: values that have to be there for
- * the backward of node i, none where it has nothing to do. */
-void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOCK_NODES]);
-
 /* A block with what its nodes cost, counted. */
 typedef struct block_costs {
     block_masks masks;
@@ -161,9 +157,6 @@ typedef struct block_kept {
  * forgotten by the caller. */
 void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
                  const bp_rates *rates, block_costs *costs);
-
-/* Seconds that backward recomputes for when it finds the values of `kept`. */
-double block_again(const block_costs *costs, uint32_t kept);
 
 /* The kept sets of which none is both larger and slower than another; of equal ones the first found
  * stays. In increasing bytes, at most `limit` (of which there is room). */

@@ -59,8 +59,10 @@ static void lstm_step(bp_emit *emit, const bp_recurrent *layer, const bp_recurre
     bp_emit_lstm_forward(emit, &operands, &scalars);
 }
 
-void bp_recurrent_forward(bp_emit *emit, const bp_recurrent *layer, bp_ref x,
-                          const bp_recurrent_state *before, const bp_recurrent_tape *tape)
+/* Fills the tape from x (length * batch, in). In BP_MODE_DECODE the state counts only where
+ * step.position is not 0. */
+static void recurrent_layer_forward(bp_emit *emit, const bp_recurrent *layer, bp_ref x,
+                                    const bp_recurrent_state *before, const bp_recurrent_tape *tape)
 {
     const uint64_t rows = emit->rows;
     const bool lstm = layer->cell == BP_CELL_LSTM;
@@ -124,8 +126,10 @@ static void lstm_back(bp_emit *emit, const bp_recurrent *layer, const bp_recurre
     }
 }
 
-void bp_recurrent_backward(bp_emit *emit, const bp_recurrent *layer, const bp_recurrent_tape *tape,
-                           const bp_recurrent_backward_call *call)
+/* Gradients of the layer's parameters, then those of the call. */
+static void recurrent_layer_backward(bp_emit *emit, const bp_recurrent *layer,
+                                     const bp_recurrent_tape *tape,
+                                     const bp_recurrent_backward_call *call)
 {
     const uint64_t rows = emit->rows, all = layer->length * layer->batch;
     const uint64_t gates = bp_cell_gates(layer->cell) * layer->width;
@@ -251,7 +255,7 @@ void bp_stack_forward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_s
         const bp_recurrent layer = bp_stack_layer(stack, i);
         const bp_recurrent_state state = stack_state(stack, call->before, i);
         const bp_recurrent_tape tape = stack_tape(stack, call, i);
-        bp_recurrent_forward(emit, &layer, stack_input(stack, call, i), &state, &tape);
+        recurrent_layer_forward(emit, &layer, stack_input(stack, call, i), &state, &tape);
     }
 }
 
@@ -297,7 +301,7 @@ bp_ref bp_stack_backward(bp_emit *emit, const bp_recurrent_stack *stack, const b
             .d_state = stack_state(stack, call->before, i),
             .d_state_wanted = call->wanted,
             .d_x = wanted ? make(emit, stack_steps(stack), layer.input.in, "d_in") : BP_ABSENT};
-        bp_recurrent_backward(emit, &layer, &tape, &back);
+        recurrent_layer_backward(emit, &layer, &tape, &back);
         d_y = back.d_x;
     }
     return d_y;

@@ -34,11 +34,6 @@ typedef struct bp_recurrent_state {
     bp_ref c;
 } bp_recurrent_state;
 
-/* Fills the tape from x (length * batch, in). In BP_MODE_DECODE the state counts only where
- * step.position is not 0. */
-void bp_recurrent_forward(bp_emit *emit, const bp_recurrent *layer, bp_ref x,
-                          const bp_recurrent_state *before, const bp_recurrent_tape *tape);
-
 /* What a layer's backward reads and leaves. */
 typedef struct bp_recurrent_backward_call {
     bp_ref x;                   /* as in forward */
@@ -48,10 +43,6 @@ typedef struct bp_recurrent_backward_call {
     bool d_state_wanted;
     bp_ref d_x; /* out: (length * batch, in); absent: not wanted */
 } bp_recurrent_backward_call;
-
-/* Gradients of the layer's parameters, then those of the call. */
-void bp_recurrent_backward(bp_emit *emit, const bp_recurrent *layer, const bp_recurrent_tape *tape,
-                           const bp_recurrent_backward_call *call);
 
 /* A piece of time of the micro-batch. */
 typedef struct bp_piece {

@@ -366,10 +366,10 @@ def scripts(objects):
 
 
 def bind(objects, program):
-    made = [f"{BUILD}/libbedplate.a", *objects]
+    made = [f"{BUILD}/objects.a", *objects]
     if newer(program, made):
         return
-    done = subprocess.run(["gcc", *objects, f"{OUT}/obj/chosen.o", f"{BUILD}/libbedplate.a", *LIBS, "-o", program],
+    done = subprocess.run(["gcc", *objects, f"{OUT}/obj/chosen.o", f"{BUILD}/objects.a", *LIBS, "-o", program],
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{program}: {done.stderr[:1000]}")

@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 /* What a reading gave, as a number that depends on all of it but not on how it was cut. */
-static void take(uint64_t *sum, const void *bytes, size_t count)
+static void words_take(uint64_t *sum, const void *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         *sum = (*sum ^ ((const uint8_t *)bytes)[i]) * 0x9e3779b97f4a7c15u;
@@ -23,7 +23,7 @@ static void take_list(uint64_t *sum, const bp_word_list *list)
         if (list->at[i] > list->at[i + 1] || list->at[i + 1] > BP_WORDS_TEXT) {
             abort();
         }
-        take(sum, list->text + list->at[i], list->at[i + 1] - list->at[i]);
+        words_take(sum, list->text + list->at[i], list->at[i + 1] - list->at[i]);
     }
 }
 
@@ -41,14 +41,14 @@ static bp_status take_sentence(void *user, bp_data_reader *reader, const bp_sent
 static bp_status take_question(void *user, bp_data_reader *reader, const bp_question *q)
 {
     (void)reader;
-    take(user, q->id, q->id_length);
-    take(user, q->question, q->question_length);
-    take(user, q->context, q->context_length);
+    words_take(user, q->id, q->id_length);
+    words_take(user, q->question, q->question_length);
+    words_take(user, q->context, q->context_length);
     if (q->answers > BP_SQUAD_ANSWERS || q->answer_at[q->answers] > BP_SQUAD_QUESTION) {
         abort();
     }
-    take(user, q->answer, q->answer_at[q->answers]);
-    take(user, q->begins, q->answers * sizeof q->begins[0]);
+    words_take(user, q->answer, q->answer_at[q->answers]);
+    words_take(user, q->begins, q->answers * sizeof q->begins[0]);
     return BP_OK;
 }
 

@@ -97,7 +97,7 @@ static double largest_of_model(const reference *ref, const rig *r)
     return most;
 }
 
-/* The error of DESIGN section 6.3, as a part of what it allows at tolerance 1. */
+/* The error of docs/numerics.md, as a part of what it allows at tolerance 1. */
 static double gradient_error(const reference *ref, rig *r, uint32_t index, double model_most)
 {
     const bp_parameter *parameter = &r->runtime.emit.parameters[index];

@@ -11,6 +11,7 @@ failed=0
 cp -r "$root/Makefile" "$root/.clang-format" "$tree"
 mkdir -p "$tree"/{arena,core,layers,device/host,tools,tests} "$tree/core" "$tree/.ci"
 cp -r "$root/tools/check" "$root/tools/pkg" "$tree/tools"
+rm -f "$tree"/tools/{check,pkg}/README.md # their links lead out of the small tree
 cp "$root/.ci/run" "$tree/.ci"
 cd "$tree" || exit 1
 export BUILD=build/release LIBOBJ=''
@@ -181,6 +182,24 @@ int a(int n)
 {
     return n < 2 ? 1 : n + b(n);
 }'
+# Objects that something remembered have no graph beside them: they are made anew, not taken for good.
+write core/a.c <<<'int a(int n);
+int a(int n)
+{
+    return n < 2 ? 1 : n * a(n - 1);
+}'
+env -u BUILD make -s VARIANT=unoptimised library >make.log 2>&1
+find build/unoptimised -name '*.ci' -delete
+out=$(tools/check/recursion.sh 2>&1)
+rc=$?
+if [[ $rc -eq 1 && $out == *'a calls itself'* ]]; then count yes; else count no "recursion without graphs: exit $rc: $out"; fi
+# A call that the optimiser makes a loop of is a call.
+refuses recursion 'calls itself' device/host/a.c <<<'int a(int n, int sum);
+int a(int n, int sum)
+{
+    return n < 1 ? sum : a(n - 1, sum + n);
+}'
+rm -f core/a.c
 if command -v clang >/dev/null; then
     # gcc has nothing against this one.
     refuses warnings 'self-assign' core/a.c <<<'int a(int n);

@@ -35,6 +35,16 @@ promised=$(
 [[ $installed == "$promised" ]]
 expect $? "installed is not what docs/library.md says: $(diff <(echo "$promised") <(echo "$installed"))"
 
+# A library for a machine without a system asks for no library of one.
+make -sn VARIANT=cortex-m7 DESTDIR="$root" PREFIX=/bare install-library 2>&1 | grep -A2 '^sed .*@SYSTEM@' \
+    >"$root/recipe"
+(mkdir -p "$root/bare/lib/pkgconfig" && . "$root/recipe") >"$root/said" 2>&1
+pc=$(cat "$root/bare/lib/pkgconfig/bedplate.pc")
+[[ $pc == *-lbedplate*-lm* && $pc != *@* && $pc != *-lpthread* && $pc != *-ldl* &&
+    $(cat "$root/usr/lib/pkgconfig/bedplate.pc") == *-lpthread*-ldl* ]]
+expect $? "bedplate.pc of cortex-m7: $pc $(cat "$root/said" "$root/recipe")"
+rm -r "$root/bare"
+
 # The smallest program: it trains two steps in memory of its own. Every header is also enough alone.
 cat >"$root/use.c" <<'C'
 #include <bedplate.h>
@@ -94,6 +104,24 @@ out=$(cd "$root" && ${CC:-gcc} -std=c99 -Wall -Werror use.c -o use $flags $(
     [[ $build != *sanitize* ]] || echo -fsanitize=address,undefined -fprofile-instr-generate
 ) 2>&1 && ./use)
 expect $? "a program against the installed library: $out"
+# An application's own functions are its own, whatever private ones of the library are called: these end the program.
+{
+    printf '#include <stdlib.h>\n'
+    for name in plan_order block_read node_piece_rows norm_of map_sort run_group compile_use; do
+        printf 'void %s(void);\nvoid %s(void)\n{\n    exit(9);\n}\n' $name $name
+    done
+} >"$root/own.c"
+out=$(cd "$root" && ${CC:-gcc} -std=c99 -Wall -Werror use.c own.c -o own $flags $(
+    [[ $build != *sanitize* ]] || echo -fsanitize=address,undefined -fprofile-instr-generate
+) 2>&1 && ./own)
+expect $? "a program with functions of the names of private ones: $out"
+out=$(nm --defined-only -P "$root/usr/lib/libbedplate.a" 2>/dev/null | awk '$2 ~ /^[A-Z]$/ && $1 ~ /^[a-z]/ && $1 !~ /^bp_/')
+[[ -z $out ]]
+expect $? "the library exports private names: $out"
+# The members stay apart, so that a program links what it uses: no model, rule or device but its own.
+out=$(nm "$root/use" 2>/dev/null | grep -E ' bp_(model_(bert|llama|cnn|rnn|vit)|optimizer_(lion|muon|sgd)|device_cuda)$')
+[[ -z $out ]]
+expect $? "a program links what it does not use: $out"
 for header in "$root"/usr/include/bedplate/*.h; do
     out=$(${CC:-gcc} -std=c99 -Wall -Wextra -pedantic -Werror -I"$root/usr/include" -fsyntax-only -x c \
         "$header" 2>&1)

@@ -281,9 +281,10 @@ static bool run_steps(bp_runtime *runtime, const bp_spec *spec, uint32_t steps)
                     .batch = spec->batch,
                     .group = spec->batch * spec->accumulation,
                     .vocabulary = spec->config.vocabulary,
+                    .kind = bp_feed_labels(spec->config.task),
+                    .masking = {.probability = 0.15, .special = {-1, -1, -1, -1}},
                     .shuffle = true};
     if (spec->config.task == BP_TASK_CLASSES) {
-        feed.kind = BP_LABELS_CLASS;
         feed.classes = spec->config.classes;
         source.examples = source.count / spec->sequence;
         source.example = probe_row;

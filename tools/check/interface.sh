@@ -4,6 +4,7 @@
 #   - the headers that make install puts down are those of its table;
 #   - every function and object that they declare is in the library, and named in the page in
 #     backticks (bp_model_* and the like stand for all of a kind); every name there is declared;
+#   - every function of them has a row in the test that calls it in every wrong state;
 #   - the integrator's example needs nothing else.
 # verifies house-7.c2ba
 made=$(mktemp -d)
@@ -15,7 +16,7 @@ bad=$(
         diff "$made/headers" - | sed -n 's/^</docs\/library.md says nothing of /p; s/^>/not installed: /p'
 
     # Declarations are what ends with a semicolon outside of braces and is no type or static function.
-    cat "$made"/bedplate/*.h | sed '/^ *#/d' | "${CC:-cc}" -E -P -x c - 2>/dev/null | tr '\n' ' ' | awk '{
+    cat "$made"/bedplate/*.h | sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' | sed '/^ *#/d' | "${CC:-cc}" -E -P -x c - 2>/dev/null | tr '\n' ' ' | awk '{
         depth = 0; statement = ""
         for (i = 1; i <= length($0); i++) {
             c = substr($0, i, 1)
@@ -26,10 +27,16 @@ bad=$(
             else statement = statement c
         }
     }' | grep -vE '^ *(typedef|struct|enum|union) [^(]*\{|^ *typedef|^ *(struct|enum|union) bp_[a-z_]+ *$' |
-        sed -nE 's/^ *extern .*[ *](bp_[a-z0-9_]+)(\[.*)?$/\1/p; t; s/^[^(]*[ *](bp_[a-z0-9_]+)\(.*/\1/p' |
-        LC_ALL=C sort -u >"$made/declared"
+        sed -nE 's/^ *extern .*[ *](bp_[a-z0-9_]+)(\[.*)?$/object \1/p; t; s/^[^(]*[ *](bp_[a-z0-9_]+)\(.*/function \1/p' |
+        LC_ALL=C sort -u >"$made/kinds_declared"
+    cut -d' ' -f2 "$made/kinds_declared" | LC_ALL=C sort -u >"$made/declared"
+    sed -n 's/^function //p' "$made/kinds_declared" >"$made/functions"
+    grep -ohE '"bp_[a-z0-9_]+"' tests/unit/core/run/test_states.c | tr -d '"' | LC_ALL=C sort >"$made/rows"
+    LC_ALL=C comm -3 "$made/functions" "$made/rows" | tr -d '\t' |
+        sed 's/$/: has no row in tests\/unit\/core\/run\/test_states.c, or a row and is not public/'
     nm --defined-only -P "$BUILD/libbedplate.a" 2>/dev/null | awk '$2 ~ /[A-Z]/ { print $1 }' |
         LC_ALL=C sort -u >"$made/defined"
+    grep -v '^bp_' "$made/defined" | grep '^[a-z]' | sed 's/^/in the library, and not bp_: /'
     LC_ALL=C comm -23 "$made/declared" "$made/defined" | sed 's/^/declared, and not in the library: /'
     [[ $(wc -l <"$made/declared") -gt 50 ]] || echo "too few declarations were found"
 

@@ -34,7 +34,7 @@ gai_strerror fcntl fcntl64 strtoul'
 driver='dlopen dlsym dlclose dlerror clock_gettime nanosleep getpid setenv' # setenv: what the driver reads
 
 [[ -n ${LIBOBJ:-} ]] || { echo "LIBOBJ is not set: run make check"; exit 1; }
-own=$(nm --defined-only -P "$BUILD/libbedplate.a" 2>/dev/null | awk 'NF > 2 && $2 ~ /[A-Z]/ { print $1 }')
+own=$(nm --defined-only -P "$BUILD/objects.a" 2>/dev/null | awk 'NF > 2 && $2 ~ /[A-Z]/ { print $1 }')
 bad=$(for object in $LIBOBJ; do
     allowed="$own $pure"
     [[ $object != *tools/formats/unicode/unicode.o ]] || allowed="$allowed $characters"
@@ -50,5 +50,5 @@ bad=$(for object in $LIBOBJ; do
 done)
 [[ -z $bad ]] && exit 0
 echo "$bad"
-echo "the library has no such function (DESIGN of the house: no allocation, printf, exit, assert, libm)"
+echo "the library has no such function (docs/contributing.md: no allocation, printf, exit, assert, libm)"
 exit 1

@@ -3,7 +3,7 @@
 MANUAL := $(BUILD)/tools/docs/manual
 
 .PHONY: manual
-$(MANUAL): $(MANUAL).o $(BUILD)/tools/docs/families.o $(filter-out %/main.o,$(BINOBJ)) $(LIB)
+$(MANUAL): $(MANUAL).o $(BUILD)/tools/docs/families.o $(filter-out %/main.o,$(BINOBJ)) $(OBJECTS)
 	$(LINK) $(LDLIBS)
 manual: $(MANUAL)
 	@tools/docs/manual.sh $<

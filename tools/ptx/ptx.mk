@@ -3,7 +3,7 @@
 # data, each followed by a zero byte. Included by the root Makefile.
 PTX_TEXTS := $(wildcard device/cuda/kernels/*.ptx device/cuda/kernels/*/*.ptx)
 PTX_OBJ   := $(BUILD)/device/cuda/kernels/ptx.o
-$(LIB): $(PTX_OBJ)
+$(LIB) $(OBJECTS): $(PTX_OBJ)
 
 $(BUILD)/device/cuda/kernels/ptx.s: $(PTX_TEXTS) tools/ptx/ptx.mk
 	@mkdir -p $(@D)

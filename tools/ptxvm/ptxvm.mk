@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # ptxvm: a libcuda.so.1 that runs PTX on the CPU, and its tests. Included by the root Makefile.
 PTXVM_SRC := $(filter-out tools/ptxvm/exec/arith.c tools/ptxvm/exec/arith_x86_64.c tools/ptxvm/exec/arith_other.c,\
-             $(wildcard tools/ptxvm/*.c))
+             $(sort $(shell find tools/ptxvm -name '*.c')))
 PTXVM_OBJ := $(PTXVM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tools/ptxvm/arith_portable.o
 ifeq ($(ARCH),x86_64)
 PTXVM_OBJ += $(BUILD)/tools/ptxvm/arith_wide.o $(BUILD)/tools/ptxvm/exec/arith_x86_64.o

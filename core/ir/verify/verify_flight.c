@@ -77,11 +77,28 @@ static bool flight_same(const flight_operand *a, const flight_operand *b)
     return a->buffer == b->buffer && bp_rectangle_equal(&a->bytes, &b->bytes);
 }
 
+/* Whether a tuple names a buffer of the work at all: hardly any op does, and extents cost far more
+ * than this to compute. */
+static bool flight_names(const flight *f, const bp_op *op, uint32_t tuple)
+{
+    const uint32_t count = bp_kernel_describe(op->kernel)->operand_count;
+    const bp_ref *refs = f->graph->refs + op->operand + (size_t)tuple * count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (refs[i].buffer == f->to.buffer || refs[i].buffer == f->from.buffer) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Holds an op between begin and wait against the work in flight. */
 static bp_status flight_check(const flight *f, const bp_op *op)
 {
     flight_operand operands[BP_OPERANDS_MAX];
     for (uint32_t tuple = 0; tuple < op->tuples; tuple++) {
+        if (!flight_names(f, op, tuple)) {
+            continue;
+        }
         uint32_t count = flight_operands(f->graph, op, tuple, operands);
         for (uint32_t i = 0; i < count; i++) {
             if (flight_touches(&operands[i], &f->to)) {

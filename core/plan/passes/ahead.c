@@ -50,7 +50,7 @@ static void ahead_program(bp_graph *graph, uint32_t first, uint32_t end, uint32_
     uint32_t waited[BP_AHEAD_MOST] = {0}; /* behind the wait of each of the last gathers */
     uint32_t gathers = 0;
     for (uint32_t i = first; i < end; i++) {
-        if (graph->ops[i].gathers == BP_NO_BUFFER) {
+        if (graph->ops[i].brings == BP_NO_BUFFER) {
             continue;
         }
         if (gathers > 0) {

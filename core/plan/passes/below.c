@@ -128,7 +128,7 @@ static void below_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes, ui
     bp_emit_copy_begin(emit, &(bp_copy_begin_operands){target, source}, &begin);
     bp_emit_copy_wait(emit, &(bp_copy_wait_operands){target, source}, &wait);
     if (emit->status == BP_OK && !bp_graph_counts(emit->graph)) {
-        emit->graph->ops[emit->graph->used.ops - 2].gathers = marks;
+        emit->graph->ops[emit->graph->used.ops - 2].brings = marks;
     }
 }
 
@@ -244,8 +244,8 @@ bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot)
 static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
 {
     const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
-    return op->kernel == BP_KERNEL_copy_begin && op->gathers != BP_NO_BUFFER ? (uint64_t)s->width
-                                                                             : 0;
+    return op->kernel == BP_KERNEL_copy_begin && op->brings != BP_NO_BUFFER ? (uint64_t)s->width
+                                                                            : 0;
 }
 
 /* Whether two ops, of which one copies from below and one to it, are about the same bytes there. */
@@ -305,7 +305,7 @@ static uint32_t write_place(const bp_graph *graph, uint32_t at, uint32_t end, ui
         const bp_op *op = &graph->ops[i];
         const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
         flying += goes_down(graph, op, BP_KERNEL_copy_begin) ? (uint64_t)s->width : 0;
-        const bool again = op->gathers != BP_NO_BUFFER && below_meet(graph, op, wait);
+        const bool again = op->brings != BP_NO_BUFFER && below_meet(graph, op, wait);
         if (flying > room || again || op->kernel == BP_KERNEL_step_decide) {
             return i - 1;
         }

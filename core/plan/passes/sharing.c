@@ -200,7 +200,8 @@ bp_share bp_emit_due_share(const bp_emit *emit, uint32_t index, uint32_t rank)
     return (bp_share){first, first < last ? last - first : 0};
 }
 
-uint64_t compile_largest_run(const bp_emit *emit, uint32_t index)
+/* Elements of the largest run that a rank owns of the due part of a parameter. */
+static uint64_t compile_largest_run(const bp_emit *emit, uint32_t index)
 {
     uint64_t most = 0;
     for (uint32_t rank = 0; rank < emit->spec->ranks; rank++) {
@@ -300,7 +301,9 @@ static void bucket_copy(bp_emit *emit, const sharing_bucket *bucket, uint32_t ra
     }
 }
 
-int64_t compile_gather_pieces(bp_emit *emit, bp_ref to, bp_ref from, const compile_pieces *pieces)
+/* Begins to gather pieces that differ in size; the ticket to wait for. */
+static int64_t compile_gather_pieces(bp_emit *emit, bp_ref to, bp_ref from,
+                                     const compile_pieces *pieces)
 {
     const int64_t ticket = (int64_t)bp_graph_ticket(emit->graph);
     const bp_gather_pieces_begin_scalars scalars = {
@@ -398,7 +401,7 @@ void compile_gather_begin(bp_emit *emit)
 static void gather_mark(bp_emit *emit, uint32_t weight)
 {
     if (emit->status == BP_OK && !bp_graph_counts(emit->graph)) {
-        emit->graph->ops[emit->graph->used.ops - 2].gathers = weight;
+        emit->graph->ops[emit->graph->used.ops - 2].brings = weight;
     }
 }
 

@@ -2,6 +2,8 @@
 /* The fit: candidates planned exactly, the fastest that fits chosen. */
 #include "core/plan/search/fit_private.h"
 
+#include <string.h>
+
 #include "core/plan/compile.h"
 #include "core/plan/search/measure.h"
 
@@ -59,7 +61,7 @@ bp_status fit_search_init(fit_search *s, void *memory, uint64_t bytes)
     if (status != BP_OK) {
         return bp_error_set(s->error, BP_ERR_FIT, where, "the fit's memory is too small", NULL);
     }
-    s->runtime = piece[0];
+    s->runtime = memset(piece[0], 0, sizeof *s->runtime);
     s->stages = piece[1];
     s->trial = piece[2];
     s->kept = piece[3];

@@ -61,7 +61,7 @@ typedef struct bp_snapshot {
     uint64_t step;
     const bp_state_tensor *tensors;
     size_t tensor_count;
-    bp_pairs keys; /* names of up to 200 bytes, unique */
+    bp_pairs keys; /* names of up to 200 bytes, unique; names and values are UTF-8 */
     const bp_blob *blobs;
     size_t blob_count;
     bp_state_io io;
@@ -152,7 +152,8 @@ bp_status bp_snapshot_prune(const bp_snapshot_place *place, uint64_t newest,
                             uint64_t keep) BP_MUST_CHECK;
 
 /* Removes the snapshots of later steps than `newest`, the newest valid one: what a search has
- * passed over as damaged. */
+ * passed over as damaged. BP_SNAPSHOT_NONE as `newest` removes all of them. */
+#define BP_SNAPSHOT_NONE UINT64_MAX
 bp_status bp_snapshot_prune_later(const bp_snapshot_place *place, uint64_t newest) BP_MUST_CHECK;
 
 #endif

@@ -224,7 +224,8 @@ static bp_status see_later(void *user, const char *name)
 {
     census *c = user;
     uint64_t step;
-    if (parse_name(name, BP_SNAPSHOT_FINAL, &step) && step > c->newest) {
+    if (parse_name(name, BP_SNAPSHOT_FINAL, &step) &&
+        (step > c->newest || c->newest == BP_SNAPSHOT_NONE)) {
         c->any = true;
         c->step = step;
     }

@@ -9,7 +9,8 @@
 
 enum { SCRATCH_ALIGN = 8, KEY_NAME_MAX = 200, STATE_RANK_MAX = 4 };
 
-void bp_snapshot_step_text(uint64_t step, char text[24])
+/* Decimal digits, terminated. */
+static void snapshot_step_text(uint64_t step, char text[24])
 {
     bp_text writer;
     bp_text_init(&writer, NULL, NULL, text, 24);
@@ -39,7 +40,7 @@ bp_status bp_snapshot_path(const bp_snapshot_place *place, const char *prefix, u
     char name[48];
     size_t length = strlen(prefix);
     memcpy(name, prefix, length);
-    bp_snapshot_step_text(step, name + length);
+    snapshot_step_text(step, name + length);
     return bp_storage_join(path, place->directory, name, place->error);
 }
 
@@ -71,6 +72,9 @@ static bp_status refuse(const bp_snapshot_place *place, const char *text, const 
 
 static bp_status check_tensor(const bp_snapshot_place *place, const bp_state_tensor *tensor)
 {
+    if (!bp_text_is_utf8(tensor->name)) {
+        return refuse(place, "a state tensor's name is not UTF-8", tensor->name);
+    }
     if (tensor->rank > STATE_RANK_MAX) {
         return refuse(place, "a state tensor has more than 4 dimensions", tensor->name);
     }
@@ -100,6 +104,9 @@ static bp_status check_snapshot(const bp_snapshot_place *place, const bp_snapsho
         bp_pairs before = {snapshot->keys.list, i};
         if (strlen(pair->key) > KEY_NAME_MAX || bp_pairs_find(before, pair->key) != NULL) {
             return refuse(place, "a snapshot key is too long or there twice", pair->key);
+        }
+        if (!bp_text_is_utf8(pair->key) || !bp_text_is_utf8(pair->value)) {
+            return refuse(place, "a snapshot key or its value is not UTF-8", pair->key);
         }
     }
     if (snapshot->blob_count > BP_SNAPSHOT_BLOBS) {
@@ -152,7 +159,7 @@ static uint64_t group_digest(const bp_metadata_group *group)
 
 static void fill_metadata(const bp_snapshot *snapshot, bp_snapshot_form *form)
 {
-    bp_snapshot_step_text(snapshot->step, form->step);
+    snapshot_step_text(snapshot->step, form->step);
     for (size_t i = 0; i < snapshot->blob_count; i++) {
         const bp_blob *blob = &snapshot->blobs[i];
         bp_digest_text(bp_digest_of(blob->bytes, blob->length, 0), form->blob_sum[i]);

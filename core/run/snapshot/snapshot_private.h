@@ -64,9 +64,6 @@ uint64_t bp_snapshot_pair_digest(const char *prefix, const char *key, const char
 bp_status bp_snapshot_path(const bp_snapshot_place *place, const char *prefix, uint64_t step,
                            char path[BP_STORE_PATH_MAX]) BP_MUST_CHECK;
 
-/* Decimal digits, terminated. */
-void bp_snapshot_step_text(uint64_t step, char text[24]);
-
 /* The number of a whole string of decimal digits without leading zeros; false if it is none. */
 bool bp_snapshot_parse_step(const char *text, uint64_t *step);
 

@@ -114,9 +114,6 @@ uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtype
 uint64_t bp_attention_forward_floats(const bp_attention_forward_scalars *s);
 uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s);
 
-/* Scores in a row of a block's. */
-uint64_t bp_attention_score_pitch(int64_t sequence, int64_t window, bool causal);
-
 /* Floats of one (T, D) matrix in a workspace. */
 static inline uint64_t bp_attention_matrix(uint64_t sequence, uint64_t width)
 {

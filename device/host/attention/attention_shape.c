@@ -9,7 +9,7 @@ static uint64_t rounded(int64_t count)
 
 #define PANEL_MOST 64 /* columns of a panel, which rows of scores begin at a multiple of */
 
-uint64_t bp_attention_score_pitch(int64_t sequence, int64_t window, bool causal)
+static uint64_t attention_score_pitch(int64_t sequence, int64_t window, bool causal)
 {
     const uint64_t near = (uint64_t)window, most = rounded(sequence);
     if (window <= 0 || near > most) {
@@ -23,7 +23,7 @@ uint64_t bp_attention_score_pitch(int64_t sequence, int64_t window, bool causal)
  * scores `fixed` times. */
 static uint64_t floats_of(const bp_attention_forward_scalars *s, uint64_t fixed, uint64_t matrices)
 {
-    const uint64_t pitch = bp_attention_score_pitch(s->sequence, s->window, s->causal != 0);
+    const uint64_t pitch = attention_score_pitch(s->sequence, s->window, s->causal != 0);
     const uint64_t rows = bp_size_add(rounded(s->sequence), BP_ATTENTION_QUERIES);
     const uint64_t scores = bp_size_mul(bp_size_add(pitch, BP_ATTENTION_QUERIES), fixed);
     return bp_size_add(scores, bp_size_mul(rows, bp_size_mul(matrices, rounded(s->head_width))));
@@ -101,7 +101,7 @@ static void complete(bp_attention_shape *shape)
     shape->first = shape->dropout > 0.0 ? step->mask_first : 0;
     shape->group = shape->heads / shape->kv_heads;
     shape->pitch =
-        bp_attention_score_pitch((int64_t)shape->sequence, (int64_t)shape->window, shape->causal);
+        attention_score_pitch((int64_t)shape->sequence, (int64_t)shape->window, shape->causal);
     shape->row = (shape->heads + 2 * shape->kv_heads) * shape->width;
 }
 

@@ -511,6 +511,9 @@ bp_status bp_store_flash_init(bp_store_flash *made, const bp_flash *flash, uint3
 
 bp_flash_wear bp_store_flash_wear(const bp_store_flash *flash)
 {
+    if (flash->blocks == NULL) {
+        return (bp_flash_wear){0};
+    }
     bp_flash_wear wear = {.least = UINT32_MAX};
     for (uint32_t i = 0; i < flash->flash->block_count; i++) {
         const bp_flash_block *b = &flash->blocks[i];

@@ -110,6 +110,7 @@ typedef struct bp_flash_wear {
     uint32_t failed;
 } bp_flash_wear;
 
+/* All 0 where bp_store_flash_init has not made the store. */
 bp_flash_wear bp_store_flash_wear(const bp_store_flash *flash);
 
 #endif

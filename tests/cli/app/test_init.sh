@@ -100,4 +100,58 @@ check $? "a directory that cannot be made" "$code $err"
 printf '\n\n\n\n\n' | "$program" init "$work/j" --json >"$work/.out" 2>/dev/null
 [[ $(cat "$work/.out") == "{\"config\": \"$work/j/train.conf\", \"arena_bytes\": "* ]]
 check $? "as JSON" "$(cat "$work/.out")"
+# Every kind of model with every form of data: the file trains as it is, or the data is refused where it is asked for.
+# verifies formats-74.9d87
+printf 'anchor,positive\n' >"$work/two.csv"
+printf 'text,label\n' >"$work/classes.csv"
+printf 'sentence1\tsentence2\tscore\n' >"$work/scores.tsv"
+for ((i = 0; i < 12; i++)); do
+    echo "a $i,b $i" >>"$work/two.csv"
+    echo "some text $i,$((i % 5)).0" >>"$work/classes.csv"
+    printf 'a %d\tb %d\t0.%d\n' $i $i $((i + 10)) >>"$work/scores.tsv"
+    echo "{\"text\": \"some text $i\", \"label\": \"$([[ $((i % 2)) -eq 0 ]] && echo good || echo bad)\"}" >>"$work/names.jsonl"
+    echo "{\"text\": \"some text $i\", \"label\": [\"red\", \"blue\"]}" >>"$work/lists.jsonl"
+    echo "{\"text\": \"a longer text that a language model learns, number $i\"}" >>"$work/texts.jsonl"
+    echo "{\"prompt\": \"q $i\", \"completion\": \"a\"}" >>"$work/prompts.jsonl"
+    echo "{\"prompt\": \"q $i\", \"chosen\": \"a\", \"rejected\": \"b\"}" >>"$work/pairs.jsonl"
+    echo "{\"prompt\": \"q $i\", \"completion\": \"a\", \"label\": $([[ $((i % 2)) -eq 0 ]] && echo true || echo false)}" >>"$work/kto.jsonl"
+    echo "{\"messages\": [{\"role\": \"user\", \"content\": \"q $i\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}" >>"$work/chat.jsonl"
+    echo "{\"tokens\": [\"a\", \"b$i\"], \"ner_tags\": [\"O\", \"B-x\"]}" >>"$work/words.jsonl"
+    echo "$i,2,$((i % 2))" >>"$work/numbers.csv"
+done
+head -3 "$work/classes.csv" >"$work/few.csv"
+printf 'foo,bar\nx,y\n' >"$work/unknown.csv"
+run train --model tiny-bert --task embedding --data "$work/two.csv" --max-seq-length 16 --per-device-train-batch-size 2 \
+    --max-steps 1 --output-dir "$work/embedder" --quiet
+check $code "a model that makes vectors" "$err"
+mkdir "$work/net"
+printf '{"model_type": "mlp", "input_size": 2, "hidden_sizes": [3], "num_labels": 2}\n' >"$work/net/config.json"
+wanted='embedder:two embedder:classes embedder:names embedder:scores embedder:words embedder:lists
+    tiny-bert:classes tiny-bert:few tiny-bert:names tiny-bert:lists tiny-bert:scores tiny-bert:words tiny-bert:two tiny-bert:texts
+    tiny:classes tiny:few tiny:names tiny:lists tiny:texts tiny:prompts tiny:pairs tiny:kto tiny:chat tiny:text net:numbers '
+for model in tiny-bert tiny tiny-qwen3 "$work/embedder" "$work/net"; do
+    for data in "$work"/{two,classes,few,unknown,numbers}.csv "$work"/scores.tsv "$work"/{names,lists,texts,prompts,pairs,kto,chat,words}.jsonl \
+        "$work/text.txt" ''; do
+        name=${model##*/}:$(basename "${data%.*}")
+        rm -rf "$work/try"
+        init "$work/try" "$model" "$data" full 2 ''
+        if [[ -e $work/try/train.conf ]]; then
+            run train --config "$work/try/train.conf" --quiet
+            check $code "$name: what init writes trains" "$(grep -E '^(task|num|chat)' "$work/try/train.conf")$err"
+        else
+            [[ " $wanted " != *[[:space:]]"$name"[[:space:]]* ]]
+            check $? "$name: init finds a way to train it" "$err"
+            grep -q '^bedplate: .*' <<<"$err"
+            check $? "$name: or says why there is none" "$err"
+        fi
+    done
+done
+
+# Labels that a language model does not learn are said.
+run train --model tiny --data "$work/names.jsonl" --max-seq-length 16 --per-device-train-batch-size 2 --max-steps 1 --output-dir "$work/lm"
+[[ $code -eq 0 ]] && grep -q 'names.jsonl: rows have labels, which a language model does not learn' <<<"$err"
+check $? "labelled rows of a language model" "$err"
+run train --model tiny --data "$work/kto.jsonl" --max-seq-length 16 --per-device-train-batch-size 2 --max-steps 1 --output-dir "$work/lm2" --quiet
+[[ $code -eq 0 ]] && grep -q 'kto.jsonl: rows have labels' <<<"$err"
+check $? "and rows of kto" "$err"
 finish

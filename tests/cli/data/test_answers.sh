@@ -35,6 +35,12 @@ for file in $golden/flat.jsonl "$work/flat.json" "$work/inside.json" "$work/flat
     answers "$work/f.jsonl" | cmp -s - $golden/flat.txt
     check $? "$file: answers are those of transformers" "$(answers "$work/f.jsonl" | diff - $golden/flat.txt)"
 done
+# Of a part of the data questions keep the numbers that they have in the whole.
+# verifies formats-73.d382
+run "${judge[@]}" --model "$work/m" --data $golden/flat.jsonl --json --predictions "$work/part.jsonl" --validation-split 0.5
+[[ $code -eq 0 && -s $work/part.jsonl ]] &&
+    cmp -s <(tail -n "$(wc -l <"$work/part.jsonl")" "$work/f.jsonl" | cut -c 1-30) <(cut -c 1-30 "$work/part.jsonl")
+check $? "a part's questions keep their numbers" "$(head -2 "$work/part.jsonl")$err"
 for batch in 1 7; do
     run "${judge[@]}" --model "$work/m" --data $golden/squad.json --predictions "$work/q.jsonl" --per-device-eval-batch-size $batch
     cmp -s "$work/p.jsonl" "$work/q.jsonl" && grep -q 'over 97 windows, exact match 14.8148, F1 16.6667' <<<"$out"

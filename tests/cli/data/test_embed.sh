@@ -134,4 +134,28 @@ bad bad.jsonl '{"text": "a", "query": "b"}\n' 'line 1: two fields name the same 
 bad bad.jsonl '{"text": "a", "negative": "b"}\n' 'line 1: the row has a further text, but lacks one before it'
 bad bad.jsonl '{"text": "a"\n' 'line 1'
 bad bad.csv 'id,body\n1,a\n' 'line 1: the row has no first text'
+# A pooler, of which vectors make no use, stays in the model as it was.
+# verifies face-61.d955
+tensor() { # FILE NAME: a digest of its bytes
+    local n from to
+    n=$(od -An -t u8 -N 8 "$1" | tr -d ' ')
+    read -r from to < <(tail -c +9 "$1" | head -c "$n" | grep -aoE "\"$2\": ?\{[^}]*\}" |
+        grep -oE 'data_offsets": ?\[[0-9]+, ?[0-9]+' | grep -oE '[0-9]+, ?[0-9]+' | tr ',' ' ')
+    [[ -z ${to:-} ]] || tail -c +$((9 + n + from)) "$1" | head -c $((to - from)) | md5sum
+}
+printf 'text,label\n' >"$work/judged.csv"
+printf 'anchor,positive\n' >"$work/two.csv"
+for ((i = 0; i < 8; i++)); do
+    echo "a text $i,$((i % 2))" >>"$work/judged.csv"
+    echo "a $i,b $i" >>"$work/two.csv"
+done
+few=(--max-seq-length 16 --per-device-train-batch-size 2 --max-steps 1 --quiet)
+run train --model tiny-bert --task classification --data "$work/judged.csv" "${few[@]}" --output-dir "$work/judge"
+pooler=$(tensor "$work/judge/model.safetensors" bert.pooler.dense.weight)
+for base in judge vectors-of-judge; do
+    run train --model "$work/$base" --task embedding --data "$work/two.csv" "${few[@]}" --allow-unexpected --output-dir "$work/vectors-of-$base"
+    [[ $code -eq 0 && -n $pooler && $(tensor "$work/vectors-of-$base/model.safetensors" bert.pooler.dense.weight) == "$pooler" ]]
+    check $? "$base: its pooler is kept" "$err"
+    expect 0 'Spearman|recall' eval --task embedding --model "$work/vectors-of-$base" --data "$work/two.csv" --max-seq-length 16
+done
 finish

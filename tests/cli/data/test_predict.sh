@@ -100,4 +100,40 @@ expect 2 'predictions' train --model tiny-bert "${common[@]}" --output-dir "$wor
 check $? "nothing was made"
 expect 6 'none/q.jsonl: the file cannot be made' eval --model "$work/a" "${common[@]}" --predictions "$work/none/q.jsonl"
 expect 6 '/dev/full: the file cannot be written' eval --model "$work/a" "${common[@]}" --predictions /dev/full
+# Indices are the data's: of rows without a token, of which none is made, and of a part of the data.
+# verifies formats-73.d382
+indices() { grep -oE '"index": [0-9]+' "$work/index.out" | grep -oE '[0-9]+' | tr '\n' ' '; }
+numbered() { # RIGHT OPTIONS..
+    run eval --max-seq-length 16 --predictions "$work/index.out" --model "$work/index" "${@:2}"
+    [[ $code -eq 0 && $(indices) == "$1" ]]
+    check $? "${*:2}: rows $1" "$(indices)$err"
+}
+fresh=(--max-seq-length 16 --per-device-train-batch-size 1 --max-steps 1)
+: >"$work/rows.jsonl"
+for text in '' a '' '' b c '' d ''; do echo "{\"text\": \"$text\", \"label\": 1}" >>"$work/rows.jsonl"; done
+{ echo text,label && sed 's/.*"text": "\(.*\)", .*/"\1",1/' "$work/rows.jsonl"; } >"$work/rows.csv"
+for task in classification multi-label-classification regression; do
+    rm -rf "$work/index"
+    run train --model tiny-bert --task $task --num-labels $([[ $task == regression ]] && echo 1 || echo 3) "${fresh[@]}" \
+        --data "$work/rows.csv" --output-dir "$work/index"
+    numbered '1 4 5 7 ' --data "$work/rows.jsonl"
+    numbered '1 4 5 7 ' --data "$work/rows.csv"
+    numbered '1 4 5 7 10 13 14 16 ' --data "$work/rows.csv" "$work/rows.csv"
+    numbered '5 7 ' --data "$work/rows.csv" --validation-split 0.5
+    sed 's/, "label": 1//' "$work/rows.jsonl" >"$work/bare.jsonl"
+    numbered '1 4 5 7 ' --data "$work/bare.jsonl"
+done
+printf '{"tokens": [%s], "ner_tags": [%s]}\n' '' '' '"a"' '"O"' '""' '"O"' '"b", "c"' '"O", "B-x"' '"d"' '"O"' >"$work/words.jsonl"
+rm -rf "$work/index"
+run train --model tiny-bert --task token-classification "${fresh[@]}" --data "$work/words.jsonl" --output-dir "$work/index"
+grep -q '2 sentences without a token are left out' <<<"$err"
+check $? "sentences without a word are counted" "$err"
+numbered '1 3 4 ' --data "$work/words.jsonl"
+numbered '4 ' --data "$work/words.jsonl" --validation-split 0.4
+printf '{"model_type": "mlp", "input_size": 2, "hidden_sizes": [3], "num_labels": 2}\n' >"$work/config.json"
+mkdir "$work/net" && mv "$work/config.json" "$work/net"
+printf '1,2,0\n3,4,1\n5,6,0\n7,8,1\n' >"$work/rows-of.csv"
+rm -rf "$work/index"
+run train --model "$work/net" --task classification --data "$work/rows-of.csv" --max-steps 1 --per-device-train-batch-size 1 --output-dir "$work/index"
+numbered '2 3 ' --data "$work/rows-of.csv" --validation-split 0.5 --max-seq-length 2
 finish

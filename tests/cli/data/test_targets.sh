@@ -54,6 +54,13 @@ for form in messages sharegpt alpaca lists prompts pairs; do
     rm -rf "$work/split" "$work/x"
 done
 
+# Classes whose weight is 0 are no targets either.
+printf 'text,label\na,0\nb,1\nc,0\n' >"$work/classes.csv"
+printf 'text,label\na,0\n' >"$work/weightless.csv"
+expect 4 'weightless.csv: all targets of the evaluation are of classes whose weight is 0' train --model tiny-bert \
+    --task classification --class-weights 0,1 --data "$work/classes.csv" --eval-data "$work/weightless.csv" --eval-steps 1 \
+    --max-seq-length 8 --per-device-train-batch-size 1 --max-steps 1 --output-dir "$work/weightless"
+
 # What is masked by chance may be nothing.
 expect 4 'the evaluation has no targets' eval --model tiny-bert --task masked-lm --data <(printf 'aaaa') --data-format text \
     --max-seq-length 2

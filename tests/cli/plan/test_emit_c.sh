@@ -116,6 +116,50 @@ for seed in 1 2; do
     check $((seed == 1 ? $? : 1 - $?)) "frozen weights of seed $seed in the program, a state of seed 1" "$out"
 done
 
+# Tokens that the model does not have are refused, as is an evaluation that the plan lacks.
+# verifies device-36.c8d3
+cat >"$work/beyond.c" <<'END'
+#include "trainer.h"
+#include <stdio.h>
+int main(void)
+{
+    static int32_t ids[PLAN_BATCH * PLAN_SEQUENCE], labels[PLAN_BATCH * PLAN_SEQUENCE];
+    const bp_trainer_batch batch = {{ids, labels}, 1, PLAN_BATCH};
+    bp_trainer_outcome outcome;
+    double loss = -1;
+    int said = trainer_step(&batch, &outcome);
+    printf("before %d", said);
+    said = trainer_init() == BP_OK ? (int)trainer_step(&batch, &outcome) : -1;
+    printf(", inside %d", said);
+    ids[3] = PLAN_VOCABULARY;
+    said = trainer_step(&batch, &outcome);
+    printf(", beyond %d", said);
+    ids[3] = 0;
+    labels[5] = 1000000000;
+    said = trainer_step(&batch, &outcome);
+    printf(", label %d", said);
+    labels[5] = 0;
+    said = trainer_evaluate(&batch, &loss);
+    printf(", evaluated %d %d, steps %d\n", said, loss > 0, (int)trainer_steps());
+    return 0;
+}
+END
+for evaluates in '' "--eval-data $work/text"; do
+    rm -rf "$work/c"
+    read -ra more <<<"$evaluates"
+    run plan --model "$work/gpt" --max-steps 20 --per-device-train-batch-size 2 --max-seq-length 16 --emit-c "$work/c" \
+        "${more[@]}"
+    make -s -C "$work/c" BEDPLATE="$kit" CFLAGS=-O1 plan.o trainer.o >"$work/made" 2>&1
+    cc -std=c99 -I"$kit/include" -I"$work/c" "$work/beyond.c" "$work/c/"{plan,trainer}.o -L"$kit/lib" -lbedplate -lm \
+        -o "$work/beyond" 2>>"$work/made"
+    said=$("$work/beyond")
+    wanted='1 0'
+    [[ -z $evaluates ]] || wanted='0 1'
+    [[ $said == "before 1, inside 0, beyond 3, label 3, evaluated $wanted, steps 1" ]]
+    check $? "tokens beyond the vocabulary, evaluation: ${evaluates:-none}" "$said$err$(cat "$work/made")"
+done
+more=()
+
 expect 2 '--emit-c: .*needs --max-steps' plan --model "$work/gpt" --emit-c "$work/x"
 expect 2 'alignment' plan --model "$work/gpt" --alignment 32 --kernels auto --device host
 expect 2 'alignment' plan --model "$work/gpt" --alignment 64 --device cuda:sm_80

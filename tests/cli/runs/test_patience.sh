@@ -28,7 +28,7 @@ for form in "" "--fabric threads:2" "--fabric threads:2 --shard optimizer" "--fa
     [[ -z $(ls -d "$work"/run/tmp-* "$work"/run/checkpoint-* 2>/dev/null) ]]
     check $? "nothing half is left $form" "$(ls "$work/run")"
     # shellcheck disable=SC2086
-    limited "$work/run" --storage-patience 0 $form
+    limited "$work/run" --storage-patience 0 --overwrite-output-dir $form
     [[ $code -eq 6 && $out != *'"steps"'* && $(grep -c 'postponed' "$work/.err") -eq 0 ]]
     check $? "no patience ends it at the first save $form" "$err"
     # The limit goes while the run goes on.

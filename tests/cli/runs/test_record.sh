@@ -157,8 +157,13 @@ mkdir "$work/foreign" && head -9 "$work/short" >"$work/foreign/record.jsonl"
 expect 2 'holds the record of another run' "${train[@]}" --output-dir "$work/foreign" --learning-rate 0.5
 cmp -s <(head -9 "$work/short") "$work/foreign/record.jsonl"
 check $? "and it is as it was"
-expect 0 '' "${train[@]}" --output-dir "$work/foreign"
+# Of the same run, whose snapshot of step 5 is gone: it begins anew where that is said, or nothing was saved yet.
+expect 2 'tells states that were saved, and no snapshot is here' "${train[@]}" --output-dir "$work/foreign"
+expect 0 '' "${train[@]}" --output-dir "$work/foreign" --overwrite-output-dir
 same foreign "the same run again"
+rm -r "$work/foreign" && mkdir "$work/foreign" && head -7 "$work/short" >"$work/foreign/record.jsonl"
+expect 0 '' "${train[@]}" --output-dir "$work/foreign"
+same foreign "the same run again, which was killed early"
 
 # A snapshot of a program before records goes on.
 cp -r tests/golden/snapshots/gpt2 "$work/old" && chmod -R u+w "$work/old"

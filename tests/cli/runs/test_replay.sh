@@ -85,6 +85,47 @@ expect 8 'first difference: step [0-9]+, .*; first tensor [a-z]' replay "$work/l
 grep -q '"event":"replay".*"equal":false' "$work/lied/events.jsonl"
 check $? "a replay that differs is an event"
 
+# verifies record-14.06a6
+# Every member of the first and of the last line that a replay computes, and what the run exported.
+expect 0 'exported files: 4 of 4' replay "$run_dir" --threads 1
+[[ $out == *"computed again: model and data by their SHA-256"* && $out != *"by the record alone"* ]]
+check $? "what was computed again is said" "$out"
+expect 0 'not computed: the run.s end and what it exported' replay "$run_dir" --to 5
+forge() { # KEY OLD NEW
+    rewritten "$run_dir" "$work/$1-forged" "$2" "$3"
+    cmp -s "$run_dir/record.jsonl" "$work/$1-forged/record.jsonl" && check 1 "$1: nothing was changed"
+    expect 8 "first difference: step (0|12), ${1%-*}" replay "$work/$1-forged"
+}
+forge config '"n_layer":"2"' '"n_layer":"3"'
+forge tokens '"tokens":"' '"tokens":"9'
+forge windows '"windows":' '"windows":1'
+forge steps_per_epoch '"steps_per_epoch":' '"steps_per_epoch":1'
+forge total_steps '"total_steps":12' '"total_steps":13'
+forge data_seed '"data_seed":42' '"data_seed":43'
+forge program '"program":"bedplate"' '"program":"another"'
+forge data "$(head -1 "$run_dir/record.jsonl" | grep -oE '"data":\[[^]]*\]')" '"data":[]'
+forge state_digest "$(head -1 "$run_dir/record.jsonl" | grep -oE '"state_digest":"[0-9a-f]*"')" '"state_digest":"0123456789abcdef"'
+end=$(tail -1 "$run_dir/record.jsonl" | grep -oE '"state_digest":"[0-9a-f]*"')
+forge state_digest-end "$end,\"files" '"state_digest":"0123456789abcdef","files'
+# Weights that the run never had, with their SHA-256 in the last line.
+python3 - "$run_dir/model.safetensors" "$work/quarters" <<'P'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+begin = 8 + struct.unpack("<Q", data[:8])[0]
+data[begin:] = struct.pack("<f", 0.25) * ((len(data) - begin) // 4)
+open(sys.argv[2], "wb").write(data)
+P
+old=$(sha256sum <"$run_dir/model.safetensors" | cut -c 1-64) new=$(sha256sum <"$work/quarters" | cut -c 1-64)
+rewritten "$run_dir" "$work/quartered" "$old" "$new"
+cp "$work/quarters" "$work/quartered/model.safetensors"
+expect 8 'first difference: step 12, files; model.safetensors' replay "$work/quartered" --all
+expect 4 'model.safetensors.*: the exported tensor is not that of the last snapshot' verify "$work/quartered"
+expect 4 'model.safetensors.*: the exported tensor is not that of the last snapshot' export --model "$work/quartered" --card "$work/card"
+python3 tools/record_check.py "$work/quartered" >"$work/.out" 2>"$work/.err"
+[[ $? -eq 4 && $(cat "$work/.err") == *"is not that of the last snapshot"* ]]
+check $? "the second checker finds the weights as well" "$(cat "$work/.out" "$work/.err")"
+expect 0 'compared with the last snapshot: 28 of 28 exported tensors' verify "$run_dir"
+
 # Examples, a pipe of learned rows, and a run that was continued; half precision with loss scaling.
 for i in $(seq 1 40); do echo "{\"text\": \"line $i of them\", \"label\": $((i % 2))}"; done >"$work/rows.jsonl"
 expect 0 '' train --model tiny-bert --task classification --data "$work/rows.jsonl" --data-format jsonl --max-seq-length 16 \

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,24 @@
 #define LLVMFuzzerTestOneInput fuzz_teacher
 #include "tests/fuzz/fuzz_teacher.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_image_prep
+#include "tests/fuzz/fuzz_image_prep.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_jinja
+#include "tests/fuzz/fuzz_jinja.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_npy
+#include "tests/fuzz/fuzz_npy.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_pnm
+#include "tests/fuzz/fuzz_pnm.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_unpack
+#include "tests/fuzz/fuzz_unpack.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_words
+#include "tests/fuzz/fuzz_words.c"
+#undef LLVMFuzzerTestOneInput
 
 typedef int (*fuzz_target)(const uint8_t *bytes, size_t size);
 
@@ -66,7 +85,7 @@ static void run_variants(fuzz_target target, uint8_t *bytes, size_t size)
     }
 }
 
-static void run_corpus(fuzz_target target, const char *folder)
+static void run_corpus(fuzz_target target, const char *folder, size_t least)
 {
     DIR *directory = opendir(folder);
     if (directory == NULL) {
@@ -89,87 +108,150 @@ static void run_corpus(fuzz_target target, const char *folder)
         count++;
     }
     closedir(directory);
-    assert_true(count >= 10);
+    assert_true(count >= least);
 }
 
 /* verifies formats-19.1559 */
 static void json_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_json, "tests/fuzz/corpus/json");
+    run_corpus(fuzz_json, "tests/fuzz/corpus/json", 10);
 }
 
 /* verifies file-5.585f */
 static void safetensors_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_safetensors, "tests/fuzz/corpus/safetensors");
+    run_corpus(fuzz_safetensors, "tests/fuzz/corpus/safetensors", 10);
 }
 
 /* verifies formats-19.1559 */
 static void documents_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_documents, "tests/fuzz/corpus/documents");
+    run_corpus(fuzz_documents, "tests/fuzz/corpus/documents", 10);
 }
 
 /* verifies formats-19.1559 */
 static void gguf_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_gguf, "tests/fuzz/corpus/gguf");
+    run_corpus(fuzz_gguf, "tests/fuzz/corpus/gguf", 10);
 }
 
 /* verifies formats-19.1559 */
 static void llmc_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_llmc, "tests/fuzz/corpus/llmc");
+    run_corpus(fuzz_llmc, "tests/fuzz/corpus/llmc", 10);
 }
 
 /* verifies formats-19.1559 */
 static void index_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_index, "tests/fuzz/corpus/index");
+    run_corpus(fuzz_index, "tests/fuzz/corpus/index", 10);
 }
 
 /* verifies formats-19.1559 */
 static void config_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_config, "tests/fuzz/corpus/config");
+    run_corpus(fuzz_config, "tests/fuzz/corpus/config", 10);
 }
 
 /* verifies formats-19.1559 */
 static void adapter_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_adapter, "tests/fuzz/corpus/adapter");
+    run_corpus(fuzz_adapter, "tests/fuzz/corpus/adapter", 10);
 }
 
 /* verifies formats-19.1559 */
 static void tokenizer_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_tokenizer, "tests/fuzz/corpus/tokenizer");
+    run_corpus(fuzz_tokenizer, "tests/fuzz/corpus/tokenizer", 10);
 }
 
 /* verifies formats-19.1559 */
 static void teacher_corpus(void **state)
 {
     (void)state;
-    run_corpus(fuzz_teacher, "tests/fuzz/corpus/teacher");
+    run_corpus(fuzz_teacher, "tests/fuzz/corpus/teacher", 10);
+}
+
+static void image_prep_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_image_prep, "tests/fuzz/corpus/image_prep", 9);
+}
+
+static void jinja_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_jinja, "tests/fuzz/corpus/jinja", 10);
+}
+
+static void npy_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_npy, "tests/fuzz/corpus/npy", 8);
+}
+
+static void pnm_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_pnm, "tests/fuzz/corpus/pnm", 5);
+}
+
+static void unpack_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_unpack, "tests/fuzz/corpus/unpack", 4);
+}
+
+static void words_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_words, "tests/fuzz/corpus/words", 6);
+}
+
+static void every_corpus_is_run(void **state);
+
+static const struct CMUnitTest corpora[] = {
+    cmocka_unit_test(json_corpus),         cmocka_unit_test(safetensors_corpus),
+    cmocka_unit_test(documents_corpus),    cmocka_unit_test(gguf_corpus),
+    cmocka_unit_test(llmc_corpus),         cmocka_unit_test(index_corpus),
+    cmocka_unit_test(config_corpus),       cmocka_unit_test(adapter_corpus),
+    cmocka_unit_test(tokenizer_corpus),    cmocka_unit_test(teacher_corpus),
+    cmocka_unit_test(image_prep_corpus),   cmocka_unit_test(jinja_corpus),
+    cmocka_unit_test(npy_corpus),          cmocka_unit_test(pnm_corpus),
+    cmocka_unit_test(unpack_corpus),       cmocka_unit_test(words_corpus),
+    cmocka_unit_test(every_corpus_is_run),
+};
+
+/* A corpus that no case above replays would be looked at by the fuzz targets alone. */
+static void every_corpus_is_run(void **state)
+{
+    (void)state;
+    DIR *directory = opendir("tests/fuzz/corpus");
+    assert_non_null(directory);
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        bool found = entry->d_name[0] == '.';
+        for (size_t i = 0; !found && i < sizeof corpora / sizeof corpora[0]; i++) {
+            const size_t length = strlen(entry->d_name);
+            found = strncmp(corpora[i].name, entry->d_name, length) == 0 &&
+                    strcmp(corpora[i].name + length, "_corpus") == 0;
+        }
+        if (!found) {
+            fail_msg("no case replays tests/fuzz/corpus/%s", entry->d_name);
+        }
+    }
+    closedir(directory);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_corpus),      cmocka_unit_test(safetensors_corpus),
-        cmocka_unit_test(documents_corpus), cmocka_unit_test(gguf_corpus),
-        cmocka_unit_test(llmc_corpus),      cmocka_unit_test(index_corpus),
-        cmocka_unit_test(config_corpus),    cmocka_unit_test(adapter_corpus),
-        cmocka_unit_test(tokenizer_corpus), cmocka_unit_test(teacher_corpus),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(corpora, NULL, NULL);
 }

@@ -60,6 +60,68 @@ void options_print(const settings *set)
     output_end(&out);
 }
 
+static const verb *show_verb(const char *name, size_t length)
+{
+    const verb *v = NULL;
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        if (strlen(v->name) == length && memcmp(v->name, name, length) == 0) {
+            break;
+        }
+    }
+    return v;
+}
+
+/* The bytes of `import, export: ` in front of a part of a help text, whose commands they are; 0:
+ * there are none. */
+static size_t show_commands(const char *part, unsigned *verbs)
+{
+    const char *at = part;
+    *verbs = 0;
+    for (;;) {
+        const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz-");
+        const verb *v = show_verb(at, length);
+        if (v == NULL || (at[length] != ':' && at[length] != ',') || at[length + 1] != ' ') {
+            return 0;
+        }
+        *verbs |= (unsigned)v->bit;
+        at += length + 2;
+        if (at[-2] == ':') {
+            return (size_t)(at - part);
+        }
+    }
+}
+
+/* A help text without what is about other commands: its parts are divided by semicolons, and one
+ * that begins with names of commands, and those behind it, are theirs. */
+static void show_help(const char *help, const verb *v)
+{
+    bool theirs = false, first = true;
+    while (*help != '\0') {
+        unsigned verbs;
+        const size_t skip = show_commands(help, &verbs);
+        const char *text = help + skip, *end = strstr(text, "; ");
+        const size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
+        theirs = skip > 0 ? (verbs & (unsigned)v->bit) == 0 : theirs;
+        if (!theirs) {
+            printf("%s%.*s", first ? "" : "; ", (int)length, text);
+            first = false;
+        }
+        help = text + length + (end != NULL ? 2 : 0);
+    }
+}
+
+/* STEP is what replay takes, the other words are of the other commands. */
+static void show_value(const option *which, const verb *v)
+{
+    const char *step = strstr(which->choices, "|STEP");
+    const int length = (int)(step != NULL ? step - which->choices : (long)strlen(which->choices));
+    if (step != NULL && v->bit == VERB_REPLAY) {
+        printf(" STEP");
+    } else {
+        printf(which->kind == OPTION_MAYBE ? " [%.*s]" : " %.*s", length, which->choices);
+    }
+}
+
 void options_help(const verb *v)
 {
     printf("bedplate %s%s\n%s\n", v->name, v->words, v->purpose);
@@ -77,9 +139,10 @@ void options_help(const verb *v)
         }
         printf("  --%s", which->name);
         if (which->kind != OPTION_FLAG) {
-            printf(which->kind == OPTION_MAYBE ? " [%s]" : " %s", which->choices);
+            show_value(which, v);
         }
-        printf("\n        %s", which->help);
+        printf("\n        ");
+        show_help(which->help, v);
         bool shown = which->fallback != NULL && which->kind != OPTION_FLAG;
         printf(shown ? " [%s]\n" : "\n", which->fallback);
     }

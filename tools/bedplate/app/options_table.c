@@ -46,7 +46,7 @@ static const option table[] = {
     {"data-format", OPTION_CHOICE, READS_TEXTS | VERB_TOKENIZE, AT(data_format), 0, 0, "auto",
      "auto|text|jsonl|json|tsv|csv|f32|npy|cifar10|idx|imagefolder|llmc|nanogpt|bytes", false,
      "auto: by magic, then by ending; bytes: text, whatever bytes it holds"},
-    {"text-column", OPTION_TEXT, READS_VECTORS | VERB_REPLAY, AT(text_column), 0, 0, NULL, "NAME",
+    {"text-column", OPTION_TEXT, READS_TEXTS | VERB_REPLAY, AT(text_column), 0, 0, NULL, "NAME",
      true,
      "the column, or field of JSON lines, that is the text, where it has none of the usual names; "
      "with --no-header its number, from 1 on"},
@@ -241,9 +241,10 @@ static const option table[] = {
      "LoRA+: adapters' B, magnitudes and biases learn at this many times the rate of A (16 is "
      "usual)"},
     {"adapter", OPTION_TEXT, PLANS | VERB_EXPORT | VERB_REPLAY, AT(adapter), 0, 0, NULL, "DIR",
-     false, "adapters to use, or to go on training, in PEFT's form"},
+     false, "adapters in PEFT's form, to use, to go on training, or to merge"},
     {"load-in-4bit", OPTION_FLAG, PLANS | VERB_EXPORT, AT(load_in_4bit), 0, 0, "false", NULL, true,
-     "the blocks' dense layers in 4 bits, frozen: trained by adapters (--lora-r)"},
+     "the blocks' dense layers in 4 bits; plan, train, eval, embed, generate, bench, distill: they "
+     "are frozen and trained by adapters (--lora-r)"},
     {"load-in-8bit", OPTION_FLAG, PLANS | VERB_EXPORT, AT(load_in_8bit), 0, 0, "false", NULL, true,
      "the same in 8 bits with one scale per row (LLM.int8)"},
     {"bnb-4bit-use-double-quant", OPTION_CHOICE, PLANS | VERB_EXPORT, AT(double_quant), 0, 0,
@@ -440,6 +441,12 @@ static const option table[] = {
      "continue from the newest valid snapshot in --output-dir, if there is one; auto: the same for "
      "a run that is left alone: one command line begins it, goes on with it, and ends at once when "
      "it is complete"},
+    {"newest", OPTION_FLAG, VERB_VERIFY, AT(newest), 0, 0, "false", NULL, false,
+     "whether there is a valid snapshot to go on from: damaged ones are named and passed over; "
+     "else all that is there has to be whole (exit 4)"},
+    {"overwrite-output-dir", OPTION_FLAG, LEARNS, AT(overwrite), 0, 0, "false", NULL, false,
+     "begin anew where --output-dir holds the record or snapshots of a run and there is none to "
+     "continue: they are removed"},
     {"resume-from-checkpoint", OPTION_TEXT_MAYBE, LEARNS, AT(resume_from), 0, 0, NULL, "PATH|true",
      false,
      "continue from that snapshot (a checkpoint-N, or the newest in a directory), with the options "
@@ -605,7 +612,8 @@ static const option table[] = {
      "Q6_K, which become floats) or an llm.c "
      "model file"},
     {"to", OPTION_TEXT, PORTS | VERB_REPLAY, AT(to), 0, 0, NULL, "DIR|FILE|STEP", false,
-     "replay: up to this step; else the directory, or the file NAME.gguf or NAME.bin, to write"},
+     "replay: up to this step; import: the directory to write; export: the directory, or the file "
+     "NAME.gguf or NAME.bin, to write"},
     {"format", OPTION_CHOICE, VERB_EXPORT, AT(format), 0, 0, "auto", "auto|hf|gguf|llmc", false,
      "what to write; auto: of NAME.gguf gguf, of NAME.bin llmc, else a Hugging Face directory"},
     {"card", OPTION_TEXT, VERB_EXPORT, AT(card), 0, 0, NULL, "FILE", false,

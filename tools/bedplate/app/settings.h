@@ -201,6 +201,8 @@ typedef struct settings {
     const char *resume_word; /* true|auto|false, from there on */
     bool resume;             /* settings_settle: true or auto */
     bool resume_auto;
+    bool newest;               /* verify --newest */
+    bool overwrite;            /* --overwrite-output-dir */
     const char *resume_from;   /* a snapshot, or a directory of some; settings_settle */
     const char *continue_from; /* the same, for a new run */
     uint64_t stop_at_step;     /* 0: not */

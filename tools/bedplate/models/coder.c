@@ -159,7 +159,8 @@ int64_t coder_end_token(const coder *c, const bp_model_config *config)
 {
     int64_t own = -1;
     if (c->kind == CODER_TOKENIZER) {
-        own = bp_tokenizer_special_of(&c->tokenizer)->eos;
+        const bp_tokenizer_special *special = bp_tokenizer_special_of(&c->tokenizer);
+        own = special->eos_guessed && config->eos_token >= 0 ? -1 : special->eos;
     }
     if (own < 0) {
         own = config->eos_token;

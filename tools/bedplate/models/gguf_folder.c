@@ -10,9 +10,9 @@
 #include "tools/formats/hf/hf_config.h"
 
 #define TABLE_BYTES ((size_t)64 << 20) /* address space; pages come as they are used */
-#define HANDLES     (UINT64_MAX - 3)   /* of the files: no store underneath has them */
+#define HANDLES     (UINT64_MAX - 7)   /* of the files: no store underneath has them */
 
-enum { CONFIG, TOKENIZER, MODULES, POOLING, FILES };
+enum { CONFIG, TOKENIZER, TOKENIZER_CONFIG, MODULES, POOLING, FILES };
 
 static const char where[] = "gguf";
 
@@ -101,17 +101,20 @@ static bp_status make_config(gguf_folder *f, const bp_gguf_file *file)
     return bp_hf_config_text(&config, NULL, f->file[CONFIG].text, &f->file[CONFIG].length);
 }
 
-static bp_status make_tokenizer(gguf_folder *f, const bp_gguf_file *file)
+/* tokenizer.json or tokenizer_config.json. */
+static bp_status make_tokenizer(gguf_folder *f, const bp_gguf_file *file, int which)
 {
     growing g = {.text = NULL};
-    const uint64_t bytes = bp_gguf_tokenizer_scratch(file);
+    const bool whole = which == TOKENIZER;
+    const uint64_t bytes =
+        whole ? bp_gguf_tokenizer_scratch(file) : BP_GGUF_TOKENIZER_CONFIG_SCRATCH;
     void *scratch = bytes < TABLE_BYTES ? malloc((size_t)bytes) : NULL;
-    bp_status status = scratch == NULL
-                           ? BP_ERR_FIT
-                           : bp_gguf_tokenizer_json(file, scratch, growing_add, &g, f->error);
+    bp_status status = scratch == NULL ? BP_ERR_FIT
+                       : whole ? bp_gguf_tokenizer_json(file, scratch, growing_add, &g, f->error)
+                               : bp_gguf_tokenizer_config(file, scratch, growing_add, &g, f->error);
     free(scratch);
-    f->file[TOKENIZER].text = g.text;
-    f->file[TOKENIZER].length = g.length;
+    f->file[which].text = g.text;
+    f->file[which].length = g.length;
     return status;
 }
 
@@ -124,7 +127,7 @@ static bp_status gguf_folder_make(gguf_folder *f, int which, const char **why)
     BP_TRY(gguf_folder_room(f, &room));
     bp_status status = gguf_folder_data(f, bp_gguf_open(&file, &under, f->path, &room, f->error));
     if (status == BP_OK) {
-        status = which == CONFIG ? make_config(f, &file) : make_tokenizer(f, &file);
+        status = which == CONFIG ? make_config(f, &file) : make_tokenizer(f, &file, which);
         *why = bp_gguf_tokenizer_foreign(&file);
         bp_status closed = bp_gguf_close(&file);
         status = status == BP_OK ? closed : status;
@@ -239,12 +242,14 @@ bp_status gguf_folder_open(gguf_folder *folder, const bp_store *under, const cha
     folder->store.list = folder_list;
     BP_TRY(gguf_folder_make(folder, CONFIG, why));
     folder->file[TOKENIZER].name = *why == NULL ? "tokenizer.json" : NULL;
+    folder->file[TOKENIZER_CONFIG].name = *why == NULL ? "tokenizer_config.json" : NULL;
     return BP_OK;
 }
 
 uint64_t gguf_folder_bytes(const gguf_folder *folder)
 {
-    return folder->file[CONFIG].length + folder->file[TOKENIZER].length;
+    return folder->file[CONFIG].length + folder->file[TOKENIZER].length +
+           folder->file[TOKENIZER_CONFIG].length;
 }
 
 void gguf_folder_close(gguf_folder *folder)

@@ -20,7 +20,7 @@ typedef struct gguf_folder {
         const char *name; /* NULL: there is none */
         char *text;       /* made when it is first opened; owned */
         size_t length;
-    } file[4];
+    } file[5];
     bool open;
 } gguf_folder;
 

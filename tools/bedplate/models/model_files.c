@@ -11,6 +11,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/models/tensor_faults.h"
 #include "tools/formats/hf/hf_config_copy.h"
+#include "tools/formats/hf/hf_files.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/gguf/gguf_family.h"
 #include "tools/formats/files/stream_file.h"
@@ -102,6 +103,20 @@ bp_status model_files_config(model_files *m, const bp_json_source *source, const
     return bp_stream_end(&stream, status);
 }
 
+void model_files_say_other(bp_store *store, const char *directory, const char *weights)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool there = false;
+    if (model_files_ends(weights, "/" BP_HF_WEIGHTS) &&
+        bp_storage_join(path, directory, BP_HF_INDEX, NULL) == BP_OK &&
+        store->exists(store, path, &there) == BP_OK && there) {
+        fprintf(stderr,
+                "bedplate: %s: " BP_HF_WEIGHTS " is read, and the shards of " BP_HF_INDEX
+                " beside it are not: one of the two may be stale\n",
+                directory);
+    }
+}
+
 bool model_files_same(const char *a, const char *b)
 {
     struct stat left;
@@ -119,13 +134,21 @@ bool model_files_ends(const char *path, const char *ending)
 static void print_result(const model_files *m, const char *format, const char *path)
 {
     uint64_t elements = 0;
+    bool packed = false;
     for (size_t i = 0; i < m->parameters.count; i++) {
-        elements += bp_tensor_view_elements(&m->parameters.list[i].view);
+        const bp_tensor_view *view = &m->parameters.list[i].view;
+        elements += bp_tensor_view_elements(view);
+        packed = packed || (view->entry != NULL && view->entry->packed != 0) ||
+                 (view->bnb.form != BP_QUANTISED_NONE && m->target.form == BP_QUANTISED_NONE);
     }
+    const char *kept = m->target.form != BP_QUANTISED_NONE
+                           ? "codes of 4 or 8 bits, other types as they were"
+                       : packed ? "quantised tensors as floats, other types as they were"
+                                : "types as they were";
     if (!m->set->json) {
         printf("%s: %zu tensors, %" PRIu64 " parameters, %" PRIu64 " bytes (%s, %s)\n", path,
                m->parameters.count + m->target.counts, elements, m->target.bytes, format,
-               m->target.keep ? "types as they were" : m->set->dtype);
+               m->target.keep ? kept : m->set->dtype);
         return;
     }
     output out;

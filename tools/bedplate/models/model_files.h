@@ -40,6 +40,10 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
 bp_status model_files_config(model_files *m, const bp_json_source *source,
                              const char *to) BP_MUST_CHECK;
 
+/* Says on stderr that model.safetensors, which is `weights`, is read and an index of shards beside
+ * it in the directory is not. */
+void model_files_say_other(bp_store *store, const char *directory, const char *weights);
+
 /* Whether two paths are the same file or directory. */
 bool model_files_same(const char *a, const char *b);
 

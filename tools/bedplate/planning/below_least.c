@@ -13,7 +13,6 @@
 
 #include "core/plan/search/leave.h"
 #include "tools/bedplate/planning/below_choice.h"
-#include "tools/bedplate/planning/below_keep.h"
 #include "tools/bedplate/session/counted.h"
 
 #define LEAST_NODES  1000000

@@ -109,7 +109,9 @@ void choice_end(choice *c)
     c->actions = NULL;
 }
 
-void choice_put_options(bp_text *text, const bp_fit_try *candidate)
+/* "--gradient-checkpointing full --per-device-train-batch-size 4 ..": the options that give the
+ * candidate. */
+static void choice_put_options(bp_text *text, const bp_fit_try *candidate)
 {
     bp_text_string(text, "--gradient-checkpointing ");
     policy_put(text, &candidate->policy);

@@ -24,10 +24,6 @@ bp_status choice_run(choice *c, const bp_fit_request *request, const bp_rates *c
 
 void choice_end(choice *c);
 
-/* "--gradient-checkpointing full --per-device-train-batch-size 4 ..": the options that give the
- * candidate. */
-void choice_put_options(bp_text *text, const bp_fit_try *candidate);
-
 /* One line: the options chosen, bytes, estimated seconds. */
 void choice_put_line(bp_text *text, const choice *c);
 

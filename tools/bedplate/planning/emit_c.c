@@ -329,16 +329,19 @@ static void put_plan(emitter *e, uint32_t ones)
                 first, p, count);
         first += count;
     }
-    fprintf(
-        e->file,
-        "    .arena_bytes = PLAN_ARENA_BYTES,\n    .frozen = %s,\n    .step = %" PRIu64
-        ",\n    .result = %" PRIu64 ",\n    .control = %" PRIu64
-        ",\n    .batch = PLAN_BATCH,\n    .evaluated = %" PRIu32 ",\n    .inputs = PLAN_INPUTS,\n",
-        r->report.host.arena_bytes > 0 ? "plan_frozen" : "NULL", offset_of(r, r->emit.step),
-        offset_of(r, r->emit.result), offset_of(r, r->emit.control), bp_spec_eval_batch(&r->spec));
+    fprintf(e->file,
+            "    .arena_bytes = PLAN_ARENA_BYTES,\n    .frozen = %s,\n    .step = %" PRIu64
+            ",\n    .result = %" PRIu64 ",\n    .control = %" PRIu64
+            ",\n    .micros = PLAN_MICROS,\n    .batch = PLAN_BATCH,\n    .evaluated = %" PRIu32
+            ",\n    .inputs = PLAN_INPUTS,\n",
+            r->report.host.arena_bytes > 0 ? "plan_frozen" : "NULL", offset_of(r, r->emit.step),
+            offset_of(r, r->emit.result), offset_of(r, r->emit.control),
+            bp_spec_eval_batch(&r->spec));
     for (uint32_t i = 0; i < r->compile.input_count; i++) {
-        fprintf(e->file, "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 "},\n", i,
-                r->emit.declared[i].offset, bp_input_elements(&r->compile.input[i]));
+        const bp_input *input = &r->compile.input[i];
+        fprintf(
+            e->file, "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 ", %" PRIu64 "u, %d},\n", i,
+            r->emit.declared[i].offset, bp_input_elements(input), input->below, input->negative);
     }
     fprintf(e->file,
             "    .ones = ones,\n    .ones_count = %" PRIu32
@@ -393,8 +396,8 @@ static void put_header(FILE *file, const session *s)
     fprintf(file, EMIT_C_HEADER, r->report.arena_bytes, r->report.state_bytes,
             r->report.host.arena_bytes, bp_runtime_state_count(r), spec->batch, spec->accumulation,
             spec->sequence, spec->config.vocabulary, spec->config.classes,
-            (int)data_labels(&spec->config), spec->seed, r->compile.input_count, sample_elements(r),
-            snapshot_scratch(r));
+            (int)bp_feed_labels(spec->config.task), spec->seed, r->compile.input_count,
+            sample_elements(r), snapshot_scratch(r));
 }
 
 /* Opens DIR/name; NULL with the error said. */

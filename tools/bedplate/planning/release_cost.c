@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans with and without gradient release. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "tools/bedplate/planning/release_cost.h"
 
 #include "tools/bedplate/session/counted.h"
@@ -47,4 +50,48 @@ void release_cost_json(output *out, const release_cost *cost)
     if (cost->previous != 0) {
         json_count(out, "arena_bytes_previous_norm", cost->previous);
     }
+}
+
+/* Plans with evaluations in the batch of training. */
+
+bp_status eval_cost_find(const bp_spec *spec, uint64_t arena_bytes, bool quiet, uint64_t *more,
+                         bp_error *error)
+{
+    bp_spec other = *spec;
+    uint64_t without = arena_bytes;
+    *more = 0;
+    if (!spec->evaluate || bp_spec_eval_batch(spec) <= spec->batch) {
+        return BP_OK;
+    }
+    other.eval_batch = 0;
+    BP_TRY(counted_arena(&other, &without, error));
+    *more = arena_bytes > without ? arena_bytes - without : 0;
+    if (*more > 0 && !quiet) {
+        fprintf(stderr,
+                "bedplate: --per-device-eval-batch-size: evaluations of %" PRIu32
+                " sequences enlarge the arena by %" PRIu64 " bytes; with the batch of training, "
+                "%" PRIu32 ", it has %" PRIu64 "\n",
+                bp_spec_eval_batch(spec), *more, spec->batch, without);
+    }
+    return BP_OK;
+}
+
+/* Plans with one lane. */
+
+bp_status lanes_cost_find(const bp_spec *spec, uint64_t arena_bytes, uint64_t *more,
+                          bp_error *error)
+{
+    bp_spec other = *spec;
+    uint64_t without = arena_bytes;
+    *more = 0;
+    if (spec->optimizer == NULL || bp_spec_lanes(spec) == 1) {
+        return BP_OK;
+    }
+    other.lanes = 1;
+    other.ranks = 1;
+    other.rank = 0;
+    other.sharing = BP_SHARING_NONE;
+    BP_TRY(counted_arena(&other, &without, error));
+    *more = arena_bytes > without ? arena_bytes - without : 0;
+    return BP_OK;
 }

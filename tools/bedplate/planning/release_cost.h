@@ -29,4 +29,17 @@ void release_cost_put(bp_text *text, const release_cost *cost);
 /* Members "enlarges", "arena_bytes_without" and, where it can be, "arena_bytes_previous_norm". */
 void release_cost_json(output *out, const release_cost *cost);
 
+/* What --per-device-eval-batch-size adds to the arena. */
+/* *more becomes the bytes by which the arena of this planned spec is larger than with evaluations
+ * in the batch of training: 0 where the steps are what needs most. Where it is not 0, that is said
+ * on stderr unless `quiet`. Plans once more where evaluations have the larger batch. */
+bp_status eval_cost_find(const bp_spec *spec, uint64_t arena_bytes, bool quiet, uint64_t *more,
+                         bp_error *error) BP_MUST_CHECK;
+
+/* What lanes add to the arena. */
+/* *more becomes the bytes by which the arena of this planned spec is larger than that of one lane
+ * on one rank; 0 where it is not larger. Plans once more where there are several. */
+bp_status lanes_cost_find(const bp_spec *spec, uint64_t arena_bytes, uint64_t *more,
+                          bp_error *error) BP_MUST_CHECK;
+
 #endif

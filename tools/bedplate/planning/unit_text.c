@@ -171,7 +171,9 @@ static uint64_t unit_ranks(const settings *set)
     return count > 1 ? (uint64_t)count : 1;
 }
 
-uint64_t unit_memory(const session *s)
+/* Bytes that a run may take in all: arenas in the host's memory, what the plan counts beside them,
+ * and a margin. */
+static uint64_t unit_memory(const session *s)
 {
     const bp_report *report = &s->runtime.report;
     const uint64_t device = s->runtime.spec.device == &bp_device_cuda ? 0 : report->arena_bytes;

@@ -8,10 +8,6 @@
 
 #define UNIT_WORDS "systemd|slurm|kubernetes"
 
-/* Bytes that a run may take in all: arenas in the host's memory, what the plan counts beside them,
- * and a margin. */
-uint64_t unit_memory(const session *s);
-
 /* Writes it. The plan was made, and fits. */
 void unit_put(bp_text *text, const session *s);
 

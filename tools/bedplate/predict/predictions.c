@@ -8,6 +8,7 @@
 #include "tools/bedplate/predict/predictions_answers.h"
 #include "tools/bedplate/predict/predictions_vectors.h"
 #include "tools/bedplate/predict/predictions_words.h"
+#include "tools/bedplate/predict/predictions_data.h"
 
 static const char where[] = "predictions";
 
@@ -223,11 +224,26 @@ static double score_of(const row *r)
     return 1.0 / sum;
 }
 
-static void predictions_put_row(predictions *p, bp_task task, const row *r)
+bp_status predictions_row(predictions *p, uint64_t *number)
+{
+    uint64_t left_out = 0;
+    while (p->tokens != NULL && p->left < p->tokens->head.left_out) {
+        BP_TRY(bp_tokens_left_out(p->tokens, p->left, &left_out));
+        if (left_out != p->next) {
+            break;
+        }
+        p->left++;
+        p->next++;
+    }
+    *number = p->next++;
+    return BP_OK;
+}
+
+static void predictions_put_row(predictions *p, bp_task task, const row *r, uint64_t index)
 {
     bp_text *text = &p->out.text;
     json_begin(&p->out);
-    json_count(&p->out, "index", p->rows - 1);
+    json_count(&p->out, "index", index);
     bp_text_string(text, ", \"prediction\": ");
     put_judgement(p, text, task, r, false);
     if (task == BP_TASK_CLASSES) {
@@ -248,7 +264,7 @@ static void predictions_put_row(predictions *p, bp_task task, const row *r)
 
 /* How far a row is from what it was given back as: the mean of squares, by which a row that is not
  * like those learned stands out. */
-static void put_error(predictions *p, const row *r, const float *given)
+static void put_error(predictions *p, const row *r, const float *given, uint64_t index)
 {
     double sum = 0.0;
     for (uint32_t c = 0; c < r->classes; c++) {
@@ -256,7 +272,7 @@ static void put_error(predictions *p, const row *r, const float *given)
         sum += off * off;
     }
     json_begin(&p->out);
-    json_count(&p->out, "index", p->rows - 1);
+    json_count(&p->out, "index", index);
     json_real(&p->out, "error", sum / (double)r->classes, 9);
     json_end(&p->out);
 }
@@ -312,10 +328,12 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
         if (r.labelled) {
             count(p, task, &r);
         }
+        uint64_t index = 0;
+        BP_TRY(p->file != NULL ? predictions_row(p, &index) : BP_OK);
         if (p->file != NULL && task == BP_TASK_RECONSTRUCTION) {
-            put_error(p, &r, (const float *)given->data + (size_t)i * given->elements);
+            put_error(p, &r, (const float *)given->data + (size_t)i * given->elements, index);
         } else if (p->file != NULL) {
-            predictions_put_row(p, task, &r);
+            predictions_put_row(p, task, &r, index);
         }
     }
     return BP_OK;
@@ -530,4 +548,50 @@ void predictions_text(const predictions *p, bp_task task, bp_text *text)
             bp_text_fixed(text, metric->of(p), 4);
         }
     }
+}
+
+/* Which data a source was made of. */
+
+bp_status predictions_data_begin(predictions *p, session *s, bp_source *source)
+{
+    const bp_task task = s->spec.config.task;
+    p->source = source;
+    return task == BP_TASK_TOKENS       ? predictions_words_begin(p, &s->error)
+           : task == BP_TASK_ANSWERS    ? predictions_answers_begin(p, s)
+           : task == BP_TASK_EMBEDDING  ? predictions_vectors_begin(p, s)
+           : task == BP_TASK_REGRESSION ? predictions_numbers_begin(p, s)
+                                        : BP_OK;
+}
+
+bp_status predictions_data_rows(predictions *p, data_set *data)
+{
+    const uint64_t first = p->source == &data->held_part.source ? data->held_part.first_example : 0;
+    data_files *files = p->source == data->held.source ? &data->held : &data->main;
+    uint64_t index;
+    p->tokens = files->tokens.open ? &files->tokens : NULL;
+    p->next = p->left = 0;
+    for (uint64_t i = 0; i < first; i++) {
+        BP_TRY(predictions_row(p, &index));
+    }
+    return BP_OK;
+}
+
+bp_status predictions_data_end(predictions *p, session *s, data_set *data)
+{
+    const bp_task task = s->spec.config.task;
+    const bool part = p->source == &data->held_part.source;
+    const uint64_t first = part ? data->held_part.first_example : 0;
+    data_files *files = p->source == data->held.source ? &data->held : &data->main;
+    bp_status status = BP_OK;
+    if (files->data.format != BP_DATA_TOKENS && task == BP_TASK_TOKENS) {
+        status = predictions_words_write(p, s, files, first);
+    } else if (files->data.format != BP_DATA_TOKENS && task == BP_TASK_ANSWERS) {
+        status = predictions_answers_end(p, s, files, first);
+    } else if (task == BP_TASK_EMBEDDING) {
+        status = predictions_vectors_end(p);
+    } else if (task == BP_TASK_REGRESSION) {
+        predictions_numbers_end(p);
+    }
+    memory_give_back(&p->room);
+    return status;
 }

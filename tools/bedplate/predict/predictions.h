@@ -11,6 +11,7 @@
 #include "tools/bedplate/app/memory.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/told.h"
+#include "tools/formats/data/data_tokens.h"
 #include "tools/formats/family/class_names.h"
 
 #define PREDICTIONS_PAIRS   BP_TASK_COUNT /* the task of a loss over pairs, for what judges it */
@@ -69,6 +70,9 @@ typedef struct predictions {
     uint32_t best;     /* of questions: likely places that are kept of every window */
     bp_source *source; /* of tagged words, and of questions */
     told_sums told;    /* of pairs of rows */
+    bp_tokens *tokens; /* what knows which rows of the data were left out, or NULL */
+    uint64_t next;     /* the row of the data that comes next, */
+    uint64_t left;     /* and how many were left out before it */
     memory_block room; /* what is kept of every token, or window, until the end */
     output out;
 } predictions;
@@ -101,6 +105,9 @@ void predictions_put_class(predictions *p, uint32_t class_number);
 
 /* A bp_evaluated; user is the record. */
 bp_status predictions_take(void *user, const bp_runtime *runtime) BP_MUST_CHECK;
+
+/* The number of the row of the data that is next, which is then the one behind it. */
+bp_status predictions_row(predictions *p, uint64_t *number) BP_MUST_CHECK;
 
 /* Closes the file. BP_ERR_STORE when some of it could not be written. */
 bp_status predictions_end(predictions *p, const char *path, bp_error *error) BP_MUST_CHECK;

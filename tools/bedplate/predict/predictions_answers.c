@@ -250,6 +250,7 @@ static bp_status end_question(void *user, const bp_question *q)
     const candidate *best = l->count > 0 ? &l->best[0] : &nothing;
     double difference = 0.0;
     if (!l->shown) {
+        l->index++;
         return BP_OK;
     }
     const candidate first = *best;

@@ -10,6 +10,9 @@
 /* Before an evaluation of one of the data's sources, and after predictions_begin: makes room. */
 bp_status predictions_data_begin(predictions *p, session *s, bp_source *source) BP_MUST_CHECK;
 
+/* The rows that the source has are counted as in the data: of a part, from where it begins. */
+bp_status predictions_data_rows(predictions *p, data_set *data) BP_MUST_CHECK;
+
 /* After it: writes and counts what needs the data, and gives the room back. */
 bp_status predictions_data_end(predictions *p, session *s, data_set *data) BP_MUST_CHECK;
 

@@ -127,8 +127,10 @@ static bp_status put_sentence(void *user, bp_data_reader *reader, const bp_sente
         return BP_OK;
     }
     BP_TRY(p->source->example(p->source, index, &row));
+    uint64_t number;
+    BP_TRY(predictions_row(p, &number));
     json_begin(&p->out);
-    json_count(&p->out, "index", index);
+    json_count(&p->out, "index", number);
     put_words(&p->out.text, sentence);
     put_found(l, sentence, &row);
     BP_TRY(put_given(l, reader, sentence));

@@ -29,7 +29,7 @@ void ranks_turn_take(ranks_turn *turn)
     pthread_mutex_unlock(&turn->lock);
 }
 
-void ranks_turn_first(ranks_turn *turn, uint32_t rank)
+static void ranks_turn_first(ranks_turn *turn, uint32_t rank)
 {
     pthread_mutex_lock(&turn->lock);
     while (turn->taken || turn->begun < rank) {

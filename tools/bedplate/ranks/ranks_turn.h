@@ -17,7 +17,6 @@ typedef struct ranks_turn {
 } ranks_turn;
 
 /* Waits for this rank's first turn, then for any. */
-void ranks_turn_first(ranks_turn *turn, uint32_t rank);
 void ranks_turn_take(ranks_turn *turn);
 void ranks_turn_leave(ranks_turn *turn, uint32_t rank);
 

@@ -12,7 +12,7 @@
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/record/record_read.h"
 #include "tools/bedplate/record/record_verify.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 /* Scratch of 64 MiB is address space: pages come as they are used. */
 enum { CARD_BYTES = 1 << 20, STAGING_BYTES = 1 << 20, SCRATCH_BYTES = 64 << 20, VALUE = 256 };

@@ -63,7 +63,9 @@ static void record_item(json_line *line, const char *path, uint64_t bytes, const
     line_close(line);
 }
 
-bp_status record_file_put(json_line *line, session *s, const char *path)
+/* An item {"name":..,"bytes":..,"sha256":..} of a list; the name without its folders. BP_ERR_STORE
+ * when the file cannot be read. Uses session->work to read. */
+static bp_status record_file_put(json_line *line, session *s, const char *path)
 {
     bp_store *store = &s->posix.store;
     char text[BP_SHA256_TEXT];
@@ -87,7 +89,8 @@ static bp_status record_present_put(json_line *line, session *s, const char *dir
     for (size_t i = 0; i < count; i++) {
         bool there = false;
         BP_TRY(bp_storage_join(path, directory, names[i], &s->error));
-        if (s->posix.store.exists(&s->posix.store, path, &there) == BP_OK && there) {
+        BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
+        if (there) {
             BP_TRY(record_file_put(line, s, path));
         }
     }

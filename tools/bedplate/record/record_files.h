@@ -6,10 +6,6 @@
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/record/json_line.h"
 
-/* An item {"name":..,"bytes":..,"sha256":..} of a list; the name without its folders. BP_ERR_STORE
- * when the file cannot be read. Uses session->work to read. */
-bp_status record_file_put(json_line *line, session *s, const char *path) BP_MUST_CHECK;
-
 /* Lists "model", "tokenizer", "adapter", "data" and "eval_data". What came through a pipe and was
  * not kept has null for its digest. */
 bp_status record_files_put(json_line *line, session *s, const data_set *data) BP_MUST_CHECK;

@@ -25,15 +25,17 @@ static bp_status record_wrong(const record_walk *walk, const char *text, bp_erro
                           BP_LIMIT_NONE, 0);
 }
 
+static bp_status record_unreadable(const record_walk *walk, bp_error *error)
+{
+    return bp_error_set(error, BP_ERR_STORE, where, "the record cannot be read", walk->path);
+}
+
 bp_status record_walk_begin(record_walk *walk, const char *path, bp_error *error)
 {
     memset(walk, 0, sizeof *walk);
     walk->path = path;
     walk->file = fopen(path, "rb");
-    if (walk->file == NULL) {
-        return bp_error_set(error, BP_ERR_STORE, where, "the record cannot be read", path);
-    }
-    return BP_OK;
+    return walk->file != NULL ? BP_OK : record_unreadable(walk, error);
 }
 
 void record_walk_end(record_walk *walk)
@@ -113,16 +115,34 @@ bool record_hex(const char *line, size_t length, const char *key, uint64_t *valu
     return record_value(line, length, key, text, sizeof text) && bp_digest_parse(text, value);
 }
 
-/* A whole line into walk->line; false at the end. */
-static bool record_read_line(record_walk *walk)
+/* A whole line into walk->line; *more is false at the end. A reading that failed is no end: the
+ * lines behind it would be taken for none. */
+static bp_status record_read_line(record_walk *walk, bool *more, bp_error *error)
 {
     const ssize_t n = getline(&walk->line, &walk->room, walk->file);
-    if (n <= 0 || walk->line[n - 1] != '\n') {
-        return false;
+    *more = false;
+    if (ferror(walk->file) || (n < 0 && !feof(walk->file))) {
+        return record_unreadable(walk, error);
     }
+    if (n <= 0 || walk->line[n - 1] != '\n') {
+        return BP_OK;
+    }
+    *more = true;
     walk->length = (size_t)n - 1;
     walk->line[walk->length] = '\0';
-    return true;
+    return BP_OK;
+}
+
+bp_status record_tells_state(record_walk *walk, bool *any, bp_error *error)
+{
+    static const char state[] = "{\"state\":";
+    bool more = true;
+    *any = false;
+    while (more) {
+        BP_TRY(record_read_line(walk, &more, error));
+        *any = *any || (more && strncmp(walk->line, state, sizeof state - 1) == 0);
+    }
+    return BP_OK;
 }
 
 static bool record_chain_agrees(record_walk *walk)
@@ -201,7 +221,7 @@ static bool record_follows(record_walk *walk)
 bp_status record_walk_next(record_walk *walk, bool *more, bp_error *error)
 {
     const bool ended = walk->number > 0 && walk->kind == RECORD_ENDED;
-    *more = record_read_line(walk);
+    BP_TRY(record_read_line(walk, more, error));
     if (!*more) {
         return BP_OK;
     }

@@ -40,8 +40,12 @@ bp_status record_walk_begin(record_walk *walk, const char *path, bp_error *error
 
 /* The next line; *more is false at the end, where a last line that was cut off counts for nothing
  * (a run that was killed leaves one). BP_ERR_DATA, with file and line: no JSON, an unknown kind,
- * steps that do not follow each other, another chain. */
+ * steps that do not follow each other, another chain. BP_ERR_STORE: it cannot be read. */
 bp_status record_walk_next(record_walk *walk, bool *more, bp_error *error) BP_MUST_CHECK;
+
+/* Reads on to the end: whether one of the lines begins as that of a state, whatever its chain says.
+ */
+bp_status record_tells_state(record_walk *walk, bool *any, bp_error *error) BP_MUST_CHECK;
 void record_walk_end(record_walk *walk);
 
 /* Bytes of the line that say what was computed: all that the chain is about, but for how far steps

@@ -7,6 +7,7 @@
 
 #include "core/base/storage.h"
 #include "core/base/digest.h"
+#include "core/base/safetensors.h"
 #include "core/run/snapshot/snapshot_private.h"
 #include "tools/bedplate/runs/checkpoint_below.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
@@ -33,6 +34,7 @@ typedef struct record_check {
     bp_snapshot_damaged damaged;
     void *user;
     record_verdict *found;
+    bool best; /* what was exported is of the best evaluation */
     uint32_t count;
     witness list[SNAPSHOTS_MAX];
 } record_check;
@@ -111,8 +113,7 @@ static bp_status record_compare(record_check *check, const record_walk *walk)
     return BP_OK;
 }
 
-static bp_status record_hash(const bp_snapshot_place *place, const char *path,
-                             char text[BP_SHA256_TEXT])
+bp_status record_hash(const bp_snapshot_place *place, const char *path, char text[BP_SHA256_TEXT])
 {
     bp_store *store = place->store;
     unsigned char digest[BP_SHA256_BYTES];
@@ -138,6 +139,83 @@ static bp_status record_hash(const bp_snapshot_place *place, const char *path,
     return status == BP_OK ? BP_OK : bp_storage_failed(place->error, store, "read", path);
 }
 
+/* Tensors of one name and type in an exported file and the snapshot of the run's last step: the
+ * same bytes, by the digests that the snapshot has. */
+static bp_status record_compare_entries(record_check *check, const bp_safetensors *made,
+                                        const bp_safetensors *saved)
+{
+    const bp_snapshot_place *place = check->place;
+    for (size_t i = 0; i < made->entry_count; i++) {
+        char key[sizeof BP_SAFETENSORS_DIGEST + BP_TENSOR_NAME_MAX] = BP_SAFETENSORS_DIGEST;
+        const bp_tensor_entry *mine = &made->entries[i];
+        const bp_tensor_entry *its = bp_safetensors_find(saved, mine->name);
+        uint64_t found = 0, told = 0;
+        memcpy(key + strlen(key), mine->name, strlen(mine->name) + 1);
+        check->found->tensors++;
+        if (its == NULL || its->dtype != mine->dtype ||
+            !bp_digest_parse(bp_safetensors_metadata(saved, key), &told)) {
+            continue;
+        }
+        BP_TRY(bp_safetensors_stream(made, mine, place->staging, NULL, NULL, &found));
+        if (found != told) {
+            const bp_status status =
+                bp_error_set(place->error, BP_ERR_DATA, where,
+                             "the exported tensor is not that of the last snapshot", mine->name);
+            bp_error_prefix(place->error, made->path);
+            return status;
+        }
+        check->found->compared++;
+    }
+    return BP_OK;
+}
+
+static bp_status record_compare_tensors(record_check *check, const char *exported,
+                                        const char *snapshot)
+{
+    const bp_snapshot_place *place = check->place;
+    bp_safetensors made, saved;
+    const size_t half = place->scratch_bytes / 2 / sizeof(uint64_t) * sizeof(uint64_t);
+    unsigned char *second = (unsigned char *)place->scratch + half;
+    BP_TRY(bp_safetensors_open(&made, place->store, exported, place->scratch, half, place->error));
+    bp_status status =
+        bp_safetensors_open(&saved, place->store, snapshot, second, half, place->error);
+    if (status == BP_OK) {
+        status = record_compare_entries(check, &made, &saved);
+        const bp_status closed = bp_safetensors_close(&saved);
+        status = status == BP_OK ? closed : status;
+    }
+    const bp_status closed = bp_safetensors_close(&made);
+    return status == BP_OK ? closed : status;
+}
+
+/* What was exported beside the snapshot of the last step, while it is there. With
+ * --load-best-model-at-end it is another step's, and with schedule-free rules an average of weights,
+ * which no snapshot holds. */
+static bp_status record_compare_exports(record_check *check, uint64_t step)
+{
+    static const char *const names[] = {"model.safetensors", "adapter_model.safetensors"};
+    const bp_snapshot_place *place = check->place;
+    char path[BP_STORE_PATH_MAX], snapshot[BP_STORE_PATH_MAX];
+    bool valid = false;
+    for (uint32_t i = 0; i < check->count; i++) {
+        valid = valid || (check->list[i].step == step && !check->list[i].damaged);
+    }
+    if (!valid || check->best) {
+        return BP_OK;
+    }
+    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, step, path));
+    BP_TRY(bp_storage_join(snapshot, path, BP_SNAPSHOT_MODEL, place->error));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        bool there = false;
+        BP_TRY(bp_storage_join(path, place->directory, names[i], place->error));
+        BP_TRY(bp_storage_exists(place->store, path, &there, place->error));
+        if (there) {
+            BP_TRY(record_compare_tensors(check, path, snapshot));
+        }
+    }
+    return BP_OK;
+}
+
 static bp_status record_compare_file(void *user, const record_file *file)
 {
     record_check *check = user;
@@ -145,7 +223,8 @@ static bp_status record_compare_file(void *user, const record_file *file)
     char path[BP_STORE_PATH_MAX], text[BP_SHA256_TEXT];
     bool there = false;
     BP_TRY(bp_storage_join(path, place->directory, file->name, place->error));
-    if (place->store->exists(place->store, path, &there) != BP_OK || !there) {
+    BP_TRY(bp_storage_exists(place->store, path, &there, place->error));
+    if (!there) {
         return BP_OK; /* it was moved elsewhere, which says nothing against the run */
     }
     BP_TRY(record_hash(place, path, text));
@@ -183,11 +262,14 @@ static bp_status record_walk_all(record_check *check, record_walk *walk)
         BP_TRY(record_compare(check, walk));
         if (walk->number == 1) {
             record_pass_older(check, walk->last);
+            check->best = strstr(walk->line, "\"load-best-model-at-end\":\"true\"") != NULL ||
+                          strstr(walk->line, "\"optim\":\"schedule_free") != NULL;
         }
         if (walk->kind == RECORD_ENDED) {
             check->found->ended = true;
             BP_TRY(
                 record_files_each(walk->line, walk->length, "files", record_compare_file, check));
+            BP_TRY(record_compare_exports(check, walk->step));
         }
     }
     for (uint32_t i = 0; i < check->count; i++) {
@@ -217,16 +299,16 @@ bp_status record_verify(const bp_snapshot_place *place, bp_snapshot_damaged dama
     check.damaged = damaged;
     check.user = user;
     check.count = 0;
-    BP_TRY(bp_storage_join(path, place->directory, RECORD_NAME, place->error));
-    if (place->store->exists(place->store, path, &found->there) != BP_OK || !found->there) {
-        found->there = false;
-        return BP_OK;
-    }
     if (place->store->list(place->store, place->directory, witness_name, &check) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "list", place->directory);
     }
     for (uint32_t i = 0; i < check.count; i++) {
         BP_TRY(witness_read(&check, &check.list[i]));
+    }
+    BP_TRY(bp_storage_join(path, place->directory, RECORD_NAME, place->error));
+    BP_TRY(bp_storage_exists(place->store, path, &found->there, place->error));
+    if (!found->there) {
+        return BP_OK;
     }
     BP_TRY(record_walk_begin(&walk, path, place->error));
     const bp_status status = record_walk_all(&check, &walk);

@@ -14,13 +14,19 @@ typedef struct record_verdict {
     bool ended;         /* it has its last line */
     uint32_t snapshots; /* that were compared with it, */
     uint32_t files;     /* and exported files */
+    uint32_t tensors;   /* in exported files, and those of them */
+    uint32_t compared;  /* that are the last snapshot's */
     char chain[65];     /* of the last line, hexadecimal */
 } record_verdict;
+
+/* SHA-256 of a file, in hexadecimal digits. Uses the place's staging. */
+bp_status record_hash(const bp_snapshot_place *place, const char *path,
+                      char text[65]) BP_MUST_CHECK;
 
 /* Walks the record of an output directory: its chain, the chain and the state of every snapshot
  * beside it, and the SHA-256 of what the run exported. BP_ERR_DATA names the file and the line, or
  * the snapshot, that disagree. Damaged snapshots are told to `damaged` with their reason and passed
- * over. */
+ * over, also where there is no record. */
 bp_status record_verify(const bp_snapshot_place *place, bp_snapshot_damaged damaged, void *user,
                         record_verdict *found) BP_MUST_CHECK;
 

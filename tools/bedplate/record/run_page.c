@@ -462,7 +462,8 @@ static void page_machine(bp_text *t, const run_view *v)
     bp_text_string(t, "</code></td></tr>\n</table>\n");
 }
 
-void run_page_put(bp_text *t, const run_view *views, uint32_t count)
+/* runs on a page */
+static void run_page_put(bp_text *t, const run_view *views, uint32_t count)
 {
     bp_text_string(t, page_head);
     page_summary(t, views, count);

@@ -7,9 +7,7 @@
 #include "arena/text.h"
 #include "tools/bedplate/record/run_view.h"
 
-enum { RUN_PAGE_MOST = 8 }; /* runs on a page */
-
-void run_page_put(bp_text *text, const run_view *views, uint32_t count);
+enum { RUN_PAGE_MOST = 8 };
 
 /* The page in a file that is replaced by rename. BP_ERR_STORE. */
 bp_status run_page_write(const run_view *views, uint32_t count, const char *path,

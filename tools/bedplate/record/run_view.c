@@ -208,7 +208,9 @@ static void view_count_event(run_view *v, const view_event *e, const char *line)
     const char *kind = e->kind;
     double value = 0;
     if (strcmp(kind, "start") == 0 || strcmp(kind, "resume") == 0) {
-        v->resumes += kind[0] == 'r' ? 1 : 0;
+        /* a run that has ended and is started once more does not go on */
+        const bool ended = view_number(line, "total_steps", &value) && (double)e->step >= value;
+        v->resumes += kind[0] == 'r' && !ended ? 1 : 0;
         v->replays_before = v->replays;
         v->code = -1;
         snprintf(v->start, sizeof v->start, "%.*s", (int)strcspn(line, "\n"), line);

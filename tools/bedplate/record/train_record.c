@@ -83,7 +83,7 @@ static void record_put_options(json_line *line, const checkpoint *c)
 }
 
 /* Everything up to "state_digest" says which run it is: two runs of the same start are the same. */
-static bp_status record_put_run(json_line *line, checkpoint *c, const train_record_facts *facts)
+bp_status train_record_put_run(json_line *line, checkpoint *c, const train_record_facts *facts)
 {
     session *s = c->s;
     const bp_feed *feed = facts->feed;
@@ -136,7 +136,7 @@ void train_record_processor(char *text, size_t room)
 }
 
 /* Where the run takes place, and by what it was asked. */
-static void event_start(checkpoint *c)
+static void event_start(checkpoint *c, uint64_t total)
 {
     session *s = c->s;
     const settings *set = s->set;
@@ -152,6 +152,7 @@ static void event_start(checkpoint *c)
         line_text(line, "machine", host.machine);
     }
     line_count(line, "pid", (uint64_t)getpid());
+    line_count(line, "total_steps", total);
     train_record_processor(text, sizeof text);
     line_text(line, "processor", text);
     line_text(line, "device", s->spec.device->name);
@@ -176,34 +177,60 @@ static bool record_same_run(const char *there, const char *line)
     return end != NULL && strncmp(there, line, (size_t)(end - line)) == 0;
 }
 
-/* A record that is there, of a run without any snapshot: of this run it begins anew; that of
- * another one is not lost. */
+/* What the record that is there is to a run that begins without a snapshot. */
+typedef struct record_there {
+    bool same;   /* it is of this run, or it has no line but the first */
+    bool states; /* it tells states, which were saved */
+} record_there;
+
+static bp_status record_look(session *s, const char *path, const char *line, record_there *found)
+{
+    bool more = false;
+    bp_error inner = {.code = BP_OK};
+    record_walk walk;
+    BP_TRY(record_walk_begin(&walk, path, &s->error));
+    bp_status status = record_walk_next(&walk, &more, &inner);
+    found->same = status == BP_OK && (!more || record_same_run(walk.line, line));
+    if (status == BP_OK && more && !found->same) {
+        status = record_walk_next(&walk, &more, &inner);
+        found->same = status == BP_OK && !more;
+    }
+    if (status == BP_ERR_STORE) {
+        s->error = inner;
+    } else {
+        status = record_tells_state(&walk, &found->states, &s->error);
+    }
+    record_walk_end(&walk);
+    return status;
+}
+
+/* A record that is there, of a run without any snapshot: of this run it begins anew, where none can
+ * have been lost; that of another one is not lost. */
 static bp_status record_check_other(checkpoint *c, const char *line)
 {
     session *s = c->s;
     char path[BP_STORE_PATH_MAX];
-    bool there = false, more = false, same = false;
-    bp_error inner = {.code = BP_OK};
-    record_walk walk;
+    bool there = false;
+    record_there found = {.same = false};
     BP_TRY(bp_storage_join(path, s->set->output_dir, RECORD_NAME, &s->error));
-    if (s->posix.store.exists(&s->posix.store, path, &there) != BP_OK || !there) {
+    BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
+    if (!there || s->set->overwrite) {
         return BP_OK;
     }
-    BP_TRY(record_walk_begin(&walk, path, &s->error));
-    bp_status status = record_walk_next(&walk, &more, &inner);
-    same = status == BP_OK && (!more || record_same_run(walk.line, line));
-    if (status == BP_OK && more && !same) {
-        status = record_walk_next(&walk, &more, &inner);
+    BP_TRY(record_look(s, path, line, &found));
+    if (!found.same) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the output directory holds the record of another run; move it "
+                            "elsewhere, or give another directory",
+                            path);
     }
-    const bool empty = status == BP_OK && !more;
-    record_walk_end(&walk);
-    if (same || empty) {
-        return BP_OK;
+    if (found.states) {
+        return bp_error_set(&s->error, s->set->resume ? BP_ERR_DATA : BP_ERR_USAGE, where,
+                            "the record tells states that were saved, and no snapshot is here; "
+                            "bring them back, or give --overwrite-output-dir to begin anew",
+                            path);
     }
-    return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                        "the output directory holds the record of another run; move it elsewhere, "
-                        "or give another directory",
-                        path);
+    return BP_OK;
 }
 
 /* A new record: of a run that begins, or that goes on from a snapshot without one. */
@@ -214,7 +241,7 @@ static bp_status record_start(checkpoint *c, const train_record_facts *facts)
     r->fd = -1;
     r->waiting = 0;
     json_line *line = record_begin(r, "run", RECORD_FORMAT);
-    BP_TRY(record_put_run(line, c, facts));
+    BP_TRY(train_record_put_run(line, c, facts));
     if (bp_text_flush(&line->text) != BP_OK) {
         return bp_error_set(&s->error, BP_ERR_FIT, where, "the run has too many files to record",
                             "--data");
@@ -235,7 +262,8 @@ static bp_status record_resume(checkpoint *c, const train_record_facts *facts)
     unsigned char chain[BP_SHA256_BYTES];
     bool there = false;
     BP_TRY(bp_storage_join(path, s->set->output_dir, RECORD_NAME, &s->error));
-    if (s->posix.store.exists(&s->posix.store, path, &there) != BP_OK || !there) {
+    BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
+    if (!there) {
         fprintf(stderr, "bedplate: %s: there is no such record: one begins at step %llu\n", path,
                 (unsigned long long)c->newest.step);
         return record_start(c, facts);
@@ -278,7 +306,7 @@ bp_status train_record_begin(checkpoint *c, const train_record_facts *facts)
     bp_status status = c->found ? record_resume(c, facts) : record_start(c, facts);
     BP_TRY(status);
     events_open(&c->log, c->s->set->output_dir);
-    event_start(c);
+    event_start(c, facts->total);
     return BP_OK;
 }
 

@@ -20,6 +20,11 @@ typedef struct train_record_facts {
  * BP_ERR_DATA: the record is not the snapshot's. */
 bp_status train_record_begin(checkpoint *c, const train_record_facts *facts) BP_MUST_CHECK;
 
+/* The members of the first line, of a run that begins at runtime.steps in the state of
+ * c->first_digest. */
+bp_status train_record_put_run(json_line *line, checkpoint *c,
+                               const train_record_facts *facts) BP_MUST_CHECK;
+
 /* The line of a step, without its chain, as runs and replays form it. */
 void train_record_put_step(json_line *line, const bp_runtime *runtime, const bp_feed *feed,
                            const bp_outcome *outcome);

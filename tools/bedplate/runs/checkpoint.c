@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "core/run/snapshot/snapshot_private.h"
 #include "tools/bedplate/runs/checkpoint_below.h"
 #include "tools/bedplate/runs/checkpoint_find.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
@@ -24,7 +25,6 @@
 #include "tools/formats/hf/hf_config_copy.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/hf/hf_weights.h"
-#include "tools/formats/files/replace.h"
 #include "tools/formats/files/stream_file.h"
 
 #define STAGING_BYTES ((size_t)256 << 10)
@@ -38,8 +38,18 @@ typedef struct seen {
 static bp_status look_at(void *user, const char *name)
 {
     seen *s = user;
-    s->snapshots = s->snapshots || strncmp(name, "checkpoint-", 11) == 0;
+    s->snapshots = s->snapshots ||
+                   strncmp(name, BP_SNAPSHOT_FINAL, strlen(BP_SNAPSHOT_FINAL)) == 0 ||
+                   strncmp(name, BP_SNAPSHOT_REPLACED, strlen(BP_SNAPSHOT_REPLACED)) == 0;
     return BP_OK;
+}
+
+static bp_status look_for_snapshots(session *s, seen *found)
+{
+    const char *directory = s->set->output_dir;
+    return s->store->list(s->store, directory, look_at, found) == BP_OK
+               ? BP_OK
+               : bp_storage_failed(&s->error, s->store, "list", directory);
 }
 
 static bp_status check_config(session *s, const char *directory)
@@ -49,12 +59,17 @@ static bp_status check_config(session *s, const char *directory)
     bool exists = false;
     bp_model_config config;
     BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
-    if (s->store->exists(s->store, path, &exists) != BP_OK || !exists) {
+    BP_TRY(bp_storage_exists(s->store, path, &exists, &s->error));
+    if (!exists) {
         return BP_OK;
     }
     bp_error inner = {.code = BP_OK};
-    bool read = bp_hf_config_read(s->store, path, scratch, &config, &inner) == BP_OK;
-    if (!read || !bp_family_same(&config, &s->spec.config)) {
+    const bp_status read = bp_hf_config_read(s->store, path, scratch, &config, &inner);
+    if (read == BP_ERR_STORE) {
+        s->error = inner;
+        return read;
+    }
+    if (read != BP_OK || !bp_family_same(&config, &s->spec.config)) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the output directory holds a different model; give another directory",
                             directory);
@@ -70,22 +85,22 @@ bp_status checkpoint_check_directory(session *s)
                             "the option is needed: where the trained model goes", "--output-dir");
     }
     bool exists = false;
-    if (s->store->exists(s->store, directory, &exists) != BP_OK || !exists) {
+    seen found = {false};
+    BP_TRY(bp_storage_exists(s->store, directory, &exists, &s->error));
+    if (!exists || s->set->overwrite) {
         return BP_OK;
     }
     BP_TRY(check_config(s, directory));
-    seen found = {false};
-    if (s->store->list(s->store, directory, look_at, &found) != BP_OK) {
-        return bp_storage_failed(&s->error, s->store, "list", directory);
-    }
+    BP_TRY(look_for_snapshots(s, &found));
     const char *from = s->set->resume_from;
     const bool resumes =
         s->set->resume && (from == NULL || checkpoint_find_inside(directory, from));
     if (found.snapshots && !resumes) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "the output directory holds snapshots of an earlier run; give --resume "
-                            "to continue it, or another directory",
-                            directory);
+        return bp_error_set(
+            &s->error, BP_ERR_USAGE, where,
+            "the output directory holds snapshots of an earlier run; give --resume "
+            "to continue it, --overwrite-output-dir to remove them, or another directory",
+            directory);
     }
     return BP_OK;
 }
@@ -182,6 +197,25 @@ static void recall_shapes(session *s, bp_pairs saved)
     }
 }
 
+/* A run that finds no valid snapshot where there are some would begin anew, and remove them in
+ * time; what is left of them may be all that there is of weeks. */
+static bp_status check_lost(session *s)
+{
+    bool there = false;
+    seen found = {false};
+    BP_TRY(bp_storage_exists(s->store, s->set->output_dir, &there, &s->error));
+    if (!there || s->set->overwrite) {
+        return BP_OK;
+    }
+    BP_TRY(look_for_snapshots(s, &found));
+    return !found.snapshots
+               ? BP_OK
+               : bp_error_set(&s->error, BP_ERR_DATA, where,
+                              "the output directory holds snapshots of a run and none of them is "
+                              "valid; --overwrite-output-dir removes them and begins anew",
+                              s->set->output_dir);
+}
+
 static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
 {
     bp_pairs saved;
@@ -197,7 +231,7 @@ static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
         BP_TRY(checkpoint_below_find(c->s, saved, c->newest.step));
         recall_shapes(c->s, saved);
     }
-    return BP_OK;
+    return c->found ? BP_OK : check_lost(c->s);
 }
 
 bp_status checkpoint_recall(checkpoint *c, session *s)
@@ -403,7 +437,8 @@ static bp_status copy_file(checkpoint *c, const char *directory, const char *nam
     bool exists = false;
     BP_TRY(bp_storage_join(from, directory, name, &s->error));
     BP_TRY(bp_storage_join(to, s->set->output_dir, name, &s->error));
-    if (s->store->exists(s->store, from, &exists) != BP_OK || !exists) {
+    BP_TRY(bp_storage_exists(s->store, from, &exists, &s->error));
+    if (!exists) {
         return BP_OK;
     }
     return bp_replace_copy(s->store, from, to, s->work.memory, s->work.capacity, &s->error);
@@ -513,6 +548,12 @@ static bp_status write_export(checkpoint *c)
     bp_hf_form form = save_form(s);
     bp_dtype dtype = form.dtype;
     form.first = &dtype;
+    if (s->spec.config.task == BP_TASK_EMBEDDING && s->weights) {
+        static const char *const poolers[] = {"pooler.*", "bert.pooler.*", "roberta.pooler.*",
+                                              NULL};
+        form.carried = s->weights_path; /* vectors are made without it, and others read it */
+        form.patterns = poolers;
+    }
     BP_TRY(bp_hf_weights_save(&s->runtime, &place, &form));
     for (size_t i = 0; i < c->snapshot.blob_count; i++) {
         BP_TRY(export_file(c, &c->files[i], dtype));

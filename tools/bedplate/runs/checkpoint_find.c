@@ -28,7 +28,8 @@ bp_status checkpoint_find_at(const bp_snapshot_place *place, const char *path, c
     char state[BP_STORE_PATH_MAX];
     bool exists = false, any = false;
     BP_TRY(bp_storage_join(state, path, "state.safetensors", place->error));
-    if (place->store->exists(place->store, state, &exists) == BP_OK && exists) {
+    BP_TRY(bp_storage_exists(place->store, state, &exists, place->error));
+    if (exists) {
         return bp_snapshot_verify(place, path, found);
     }
     bp_snapshot_place inside = *place;

@@ -41,9 +41,32 @@ static bp_status pool_end(pool *p, bp_text *text, const char **string)
     return bp_text_flush(text);
 }
 
+/* What is not UTF-8 is another text when a snapshot, or the record, is read again. */
+static bp_status checkpoint_keys_utf8(checkpoint *c, const char *name, const char *value)
+{
+    if (bp_text_is_utf8(value)) {
+        return BP_OK;
+    }
+    char given[64];
+    snprintf(given, sizeof given, "--%s", name);
+    return bp_error_set(&c->s->error, BP_ERR_USAGE, "checkpoint",
+                        "a byte of the value is not UTF-8, which snapshots and the record of a run "
+                        "cannot keep; give it another name",
+                        given);
+}
+
+static bp_status checkpoint_keys_paths(checkpoint *c, const char *name, const path_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        BP_TRY(checkpoint_keys_utf8(c, name, list->item[i]));
+    }
+    return BP_OK;
+}
+
 static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *name,
                                      const char *value)
 {
+    BP_TRY(checkpoint_keys_utf8(p->c, name, value));
     bp_pair *pair = &p->c->keys[p->c->snapshot.keys.count];
     if (p->c->snapshot.keys.count == CHECKPOINT_KEYS_MAX) {
         return BP_ERR_FIT;
@@ -258,6 +281,8 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(find_base(s, &base)); /* first, as ranks that are threads share `set` */
     set = checkpoint_keys_resolve(s);
     c->snapshot.keys = (bp_pairs){c->keys, 0};
+    BP_TRY(checkpoint_keys_paths(c, "data", &s->set->data));
+    BP_TRY(checkpoint_keys_paths(c, "eval-data", &s->set->eval_data));
     BP_TRY(add_model(&p, &s->spec.config));
     BP_TRY(add_base(&p, &base));
     BP_TRY(checkpoint_keys_add(&p, result_prefix, "data", facts->data));

@@ -7,7 +7,7 @@
 #include "core/plan/adapter.h"
 #include "layers/families/rnn.h"
 #include "tools/bedplate/app/options.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/family/family.h"
 
 static const char where[] = "distill";

@@ -51,6 +51,16 @@ static void left_text(const progress *p, uint64_t step, char *text, size_t room)
     time_text(done > 0 ? (clock_seconds() - p->began) / done * left : 0, text, room);
 }
 
+static double progress_speed(const progress_numbers *now)
+{
+    return now->rows ? now->samples_per_second : now->tokens_per_second;
+}
+
+static const char *progress_unit(const progress_numbers *now)
+{
+    return now->rows ? "samples" : "tokens";
+}
+
 static void draw(const progress *p, const progress_numbers *now)
 {
     char bar[BAR_WIDTH + 1];
@@ -62,8 +72,8 @@ static void draw(const progress *p, const progress_numbers *now)
     }
     bar[BAR_WIDTH] = '\0';
     left_text(p, now->step, left, sizeof left);
-    fprintf(stderr, "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tokens/s  %s left", bar,
-            now->step, p->total, now->loss, now->tokens_per_second, left);
+    fprintf(stderr, "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f %s/s  %s left", bar,
+            now->step, p->total, now->loss, progress_speed(now), progress_unit(now), left);
 }
 
 void progress_step(progress *p, const progress_numbers *now)
@@ -86,9 +96,9 @@ void progress_line(progress *p, const progress_numbers *now)
     wipe(p);
     left_text(p, now->step, left, sizeof left);
     fprintf(stderr,
-            "step %" PRIu64 "/%" PRIu64
-            "  loss %.4f  norm %.3f  rate %.3g  %.0f tokens/s  %s left\n",
-            now->step, p->total, now->loss, now->norm, now->rate, now->tokens_per_second, left);
+            "step %" PRIu64 "/%" PRIu64 "  loss %.4f  norm %.3f  rate %.3g  %.0f %s/s  %s left\n",
+            now->step, p->total, now->loss, now->norm, now->rate, progress_speed(now),
+            progress_unit(now), left);
 }
 
 void progress_note(progress *p, const char *what, double value)

@@ -23,6 +23,8 @@ typedef struct progress_numbers {
     double norm;
     double rate;
     double tokens_per_second;
+    double samples_per_second;
+    bool rows;         /* samples are images or rows of numbers, which have no tokens */
     double scale;      /* the loss scale; 1 without scaling */
     uint64_t overflow; /* steps that loss scaling has skipped so far in this run */
 } progress_numbers;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@
 #define PROBE_SECONDS   0.5
 #define LIMIT_MOST      64 /* more snapshots than this are pruned to it at once */
 
-bool saving_unattended(const settings *set)
+static bool saving_unattended(const settings *set)
 {
     static const char *const names[] = {"time-limit", "stop-when", "on-usr1", "storage-patience"};
     bool any = set->resume_auto;
@@ -175,11 +176,42 @@ static bp_status saving_lock(saving *v)
 {
     const bp_snapshot_place *place = &v->points->place;
     v->lock = open(place->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (v->lock >= 0 && flock(v->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (v->lock < 0) {
+        return bp_error_set(&v->points->s->error, BP_ERR_STORE, "saving",
+                            "the output directory cannot be opened", place->directory);
+    }
+    if (flock(v->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         return bp_error_set(&v->points->s->error, BP_ERR_STORE, "saving",
                             "another run is at work in this directory", place->directory);
     }
     return BP_OK;
+}
+
+/* The directory under that name is the one that is locked: another one would get snapshots without
+ * the record that they name, beside those of the run that made it. */
+static bp_status saving_same_directory(saving *v, bp_error *error)
+{
+    struct stat mine, now;
+    const char *path = v->points->place.directory;
+    if (v->lock < 0 || fstat(v->lock, &mine) != 0) {
+        return BP_OK;
+    }
+    v->replaced = false;
+    if (stat(path, &now) != 0) {
+        return bp_error_set(error, BP_ERR_STORE, "saving", "the output directory is gone", path);
+    }
+    v->replaced = mine.st_dev != now.st_dev || mine.st_ino != now.st_ino;
+    return !v->replaced
+               ? BP_OK
+               : bp_error_set(error, BP_ERR_STORE, "saving",
+                              "another directory has taken the place of the one that this run "
+                              "began in",
+                              path);
+}
+
+bp_status saving_here(saving *v)
+{
+    return ranks_leads(v->points->s->set) ? saving_same_directory(v, &v->points->s->error) : BP_OK;
 }
 
 bp_status saving_check(saving *v)
@@ -191,11 +223,17 @@ bp_status saving_check(saving *v)
         return BP_OK;
     }
     BP_TRY(saving_lock(v));
-    if (place.store->exists(place.store, place.directory, &there) == BP_OK && there) {
+    BP_TRY(bp_storage_exists(place.store, place.directory, &there, &c->s->error));
+    if (there) {
         /* What a dead run has left would be in the way of every save under its name. */
         v->faults += bp_snapshot_prune(&place, 0, 0) != BP_OK ? 1 : 0;
     }
-    bp_status status = saving_make_room(v);
+    bp_status status = BP_OK;
+    if (c->s->set->overwrite && !c->found) {
+        place = saving_place(v);
+        status = bp_snapshot_prune_later(&place, BP_SNAPSHOT_NONE);
+    }
+    status = status == BP_OK ? saving_make_room(v) : status;
     if (status != BP_OK) {
         c->s->error = v->error;
     }
@@ -272,7 +310,9 @@ static bp_status saving_try(saving *v, checkpoint_cause cause)
     }
     v->tried = began;
     notify_extend(60.0 + 4.0 * v->seconds);
-    bp_status status = saving_make_room(v);
+    v->error = (bp_error){.code = BP_OK};
+    bp_status status = saving_same_directory(v, &v->error);
+    status = status == BP_OK ? saving_make_room(v) : status;
     if (status == BP_OK) {
         const bp_snapshot_place place = saving_place(v);
         BP_TRY(saving_say(v, SAVING_WRITE));
@@ -349,11 +389,11 @@ static bp_status saving_miss(saving *v, checkpoint_cause cause, bool last)
     saving_tell(v);
     if (last) {
         /* EIO: the medium's state is unknown, and a name that failed is not tried again. */
-        const bool waits = v->waits && c->place.store->code != EIO;
+        const bool waits = v->waits && c->place.store->code != EIO && !v->replaced;
         const bp_status status = waits ? saving_wait(v, cause) : BP_ERR_STORE;
         return status == BP_ERR_STORE ? saving_give_up(v) : status;
     }
-    if (now - v->missed_since >= v->patience) {
+    if (now - v->missed_since >= v->patience || v->replaced) {
         return saving_give_up(v);
     }
     fprintf(stderr, "bedplate: it is postponed; training goes on for %.0f s at most\n",

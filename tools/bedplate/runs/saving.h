@@ -21,13 +21,10 @@ typedef struct saving {
     double seconds; /* of a save: the last one's, before it what was estimated; 0: unknown */
     uint64_t bytes; /* of a snapshot */
     double wall;    /* time() of the last save; 0: none */
+    bool replaced;  /* another directory has taken its place: no save can succeed */
     int lock;       /* the directory, while this run is the one at work there; below 0: none */
     bp_error error; /* of the last failure */
 } saving;
-
-/* Whether the options are those of a run that is left alone: the newest two snapshots are kept
- * unless --save-total-limit says otherwise. */
-bool saving_unattended(const settings *set);
 
 /* After checkpoint_begin. */
 void saving_begin(saving *v, checkpoint *points);
@@ -37,6 +34,10 @@ void saving_begin(saving *v, checkpoint *points);
  * snapshot as before each. BP_ERR_STORE with the numbers where there is none, BP_ERR_USAGE for what
  * cannot be a snapshot. */
 bp_status saving_check(saving *v) BP_MUST_CHECK;
+
+/* BP_ERR_STORE where the output directory is not the one any more that saving_check has locked: it
+ * was removed, or another one has its name. Looked at before each save as well. */
+bp_status saving_here(saving *v) BP_MUST_CHECK;
 
 /* Writes a few megabytes to the output directory, which is there, and removes them: fills seconds
  * and bytes, and says them on stderr unless --quiet. A medium that refuses is found by saving. */

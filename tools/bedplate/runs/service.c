@@ -226,6 +226,7 @@ void service_ready(service *v, uint64_t total)
         return;
     }
     v->now.first = v->saves.points->s->runtime.steps;
+    v->now.step.step = v->now.first;
     v->now.total = total;
     v->now.began = clock_seconds();
     saving_measure(&v->saves);

@@ -11,7 +11,9 @@
 
 void train_totals_begin(train_totals *sum, double began, const bp_spec *spec)
 {
-    *sum = (train_totals){.began = began, .load_seconds = clock_seconds() - began};
+    *sum = (train_totals){.began = began,
+                          .load_seconds = clock_seconds() - began,
+                          .rows = spec->config.vocabulary == 0};
     told_begin(&sum->told, spec);
 }
 
@@ -23,6 +25,7 @@ void train_totals_add(train_totals *sum, const bp_outcome *outcome, double secon
     sum->samples += outcome->samples;
     sum->line_seconds += seconds;
     sum->line_tokens += outcome->tokens;
+    sum->line_samples += outcome->samples;
     sum->overflow += outcome->skipped ? 1 : 0;
     if (isfinite(outcome->loss)) {
         sum->line_loss += outcome->loss * outcome->weight;
@@ -38,14 +41,16 @@ static double ratio(double a, double b)
 
 progress_numbers train_totals_now(const train_totals *sum, const bp_outcome *outcome)
 {
-    return (progress_numbers){.step = outcome->step,
-                              .loss = outcome->loss,
-                              .norm = outcome->norm,
-                              .rate = outcome->rate,
-                              .scale = outcome->scale,
-                              .overflow = sum->overflow,
-                              .tokens_per_second =
-                                  ratio((double)sum->line_tokens, sum->line_seconds)};
+    return (progress_numbers){
+        .step = outcome->step,
+        .loss = outcome->loss,
+        .norm = outcome->norm,
+        .rate = outcome->rate,
+        .scale = outcome->scale,
+        .overflow = sum->overflow,
+        .tokens_per_second = ratio((double)sum->line_tokens, sum->line_seconds),
+        .samples_per_second = ratio((double)sum->line_samples, sum->line_seconds),
+        .rows = sum->rows};
 }
 
 double train_totals_mean(const train_totals *sum)
@@ -75,15 +80,21 @@ void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t
     bp_text_grouped(&out.text, runtime->report.lower_bound_bytes);
     bp_text_string(&out.text, "), host ");
     bp_text_grouped(&out.text, host_bytes);
-    bp_text_string(&out.text, " bytes\nsteps ");
-    bp_text_u64(&out.text, runtime->steps + 1);
-    bp_text_string(&out.text, " to ");
+    if (runtime->steps >= total) {
+        bp_text_string(&out.text, " bytes\nnothing is left to train: the run has had its steps, ");
+    } else {
+        bp_text_string(&out.text, " bytes\nsteps ");
+        bp_text_u64(&out.text, runtime->steps + 1);
+        bp_text_string(&out.text, " to ");
+    }
     bp_text_u64(&out.text, total);
     bp_text_string(&out.text, ", ");
     bp_text_u64(&out.text, steps_per_epoch);
     bp_text_string(&out.text, " an epoch, ");
-    bp_text_u64(&out.text, (uint64_t)spec->batch * spec->accumulation * spec->sequence);
-    bp_text_string(&out.text, " tokens a step, ");
+    const bool rows = spec->config.vocabulary == 0;
+    bp_text_u64(&out.text,
+                (uint64_t)spec->batch * spec->accumulation * (rows ? 1 : spec->sequence));
+    bp_text_string(&out.text, rows ? " samples a step, " : " tokens a step, ");
     bp_text_string(&out.text, spec->device->variant(runtime->device));
     bp_text_string(&out.text, ", ");
     bp_text_u64(&out.text, spec->device_options.threads);
@@ -138,7 +149,11 @@ void train_report_step(const progress_numbers *now, const train_totals *sum, dou
     json_real(&out, "mean_loss", train_totals_mean(sum), 12);
     json_real(&out, "grad_norm", now->norm, 9);
     json_real(&out, "learning_rate", now->rate, 9);
-    json_real(&out, "tokens_per_second", now->tokens_per_second, 6);
+    if (now->rows) {
+        json_real(&out, "samples_per_second", now->samples_per_second, 6);
+    } else {
+        json_real(&out, "tokens_per_second", now->tokens_per_second, 6);
+    }
     if (now->scale != 1.0) {
         json_real(&out, "loss_scale", now->scale, 9);
         json_count(&out, "overflow_steps", now->overflow);
@@ -174,8 +189,11 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     json_real(out, "output_seconds", sum->output_seconds, 9);
     json_real(out, "total_seconds", clock_seconds() - sum->began, 9);
     json_real(out, "samples_per_second", ratio((double)sum->samples, sum->step_seconds), 6);
-    json_real(out, "tokens_per_second", ratio((double)sum->tokens, sum->step_seconds), 6);
-    json_real(out, "padded_tokens_per_second", ratio((double)sum->places, sum->step_seconds), 6);
+    if (!sum->rows) {
+        json_real(out, "tokens_per_second", ratio((double)sum->tokens, sum->step_seconds), 6);
+        json_real(out, "padded_tokens_per_second", ratio((double)sum->places, sum->step_seconds),
+                  6);
+    }
     lengths_json_runs(out, summary->runtime);
     json_count(out, "arena_bytes", summary->arena_bytes);
     json_count(out, "host_bytes", summary->host_bytes);
@@ -219,8 +237,10 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
     bp_text_fixed(text, sum->step_seconds, 2);
     bp_text_string(text, "\nsamples per second   ");
     bp_text_fixed(text, ratio((double)sum->samples, sum->step_seconds), 2);
-    bp_text_string(text, "\ntokens per second    ");
-    bp_text_fixed(text, ratio((double)sum->tokens, sum->step_seconds), 0);
+    if (!sum->rows) {
+        bp_text_string(text, "\ntokens per second    ");
+        bp_text_fixed(text, ratio((double)sum->tokens, sum->step_seconds), 0);
+    }
     lengths_put_runs(text, summary->runtime);
     bp_text_string(text, "\narena bytes          ");
     bp_text_grouped(text, summary->arena_bytes);

@@ -21,6 +21,8 @@ typedef struct train_totals {
     uint64_t samples;
     double line_seconds;
     uint64_t line_tokens;
+    uint64_t line_samples;
+    bool rows;        /* of numbers: there are no tokens */
     double line_loss; /* sum of losses times the weight of their targets */
     double line_weight;
     uint64_t overflow; /* steps that loss scaling skipped */

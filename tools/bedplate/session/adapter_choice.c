@@ -243,3 +243,26 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
     spec->lora = choice->config.lora;
     return BP_OK;
 }
+
+void adapter_say_base(const char *directory, bool quantised)
+{
+    static char head[16384]; /* the options stand at the beginning of a record */
+    char path[BP_STORE_PATH_MAX];
+    if (quantised || bp_storage_join(path, directory, "record.jsonl", NULL) != BP_OK) {
+        return;
+    }
+    FILE *file = fopen(path, "r");
+    const size_t length = file != NULL ? fread(head, 1, sizeof head - 1, file) : 0;
+    head[length] = '\0';
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    head[strcspn(head, "\n")] = '\0';
+    const bool four = strstr(head, "\"load-in-4bit\":\"true\"") != NULL;
+    if (four || strstr(head, "\"load-in-8bit\":\"true\"") != NULL) {
+        fprintf(stderr,
+                "bedplate: %s: the adapter was learned beside a base of %s bits, and beside float "
+                "weights its loss is another one (export --load-in-%sbit writes such a base)\n",
+                directory, four ? "4" : "8", four ? "4" : "8");
+    }
+}

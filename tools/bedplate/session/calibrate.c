@@ -12,7 +12,7 @@
 #include "tools/bedplate/app/memory.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/formats/family/family.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define ROWS_MOST  512u
 #define TRIALS     8 /* the fastest counts */

@@ -15,7 +15,7 @@ typedef struct precision_rules {
     char globs[PRECISION_RULES_MAX][96]; /* patterns cut out of overrides */
 } precision_rules;
 
-/* Fills spec->working, gradient, master, scaling and rules: the defaults of DESIGN section 7 (split
+/* Fills spec->working, gradient, master, scaling and rules: the defaults (split
  * with --bf16, fp32 with --fp16, gradients as wide as the master needs), or what was said. Prints
  * what contradicts itself with what would be right, BP_ERR_USAGE. */
 bp_status precision_fill(const settings *set, precision_rules *rules, bp_spec *spec) BP_MUST_CHECK;

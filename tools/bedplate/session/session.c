@@ -8,6 +8,7 @@
 
 #include "core/plan/adapter.h"
 #include "core/base/storage.h"
+#include "tools/bedplate/models/model_files.h"
 #include "optim/rate.h"
 #include "layers/families/rnn.h"
 #include "tools/bedplate/session/calibrate.h"
@@ -34,6 +35,10 @@
 #include "tools/formats/hf/hf_weights.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/family/preset.h"
+#include "tools/bedplate/sources/data_answered.h"
+#include "tools/bedplate/sources/data_tagged.h"
+#include "tools/bedplate/ranks/ranks_memory.h"
+#include "tools/bedplate/planning/shortage.h"
 
 #define PAGE_BYTES       4096u
 #define SEQUENCE_DEFAULT 1024u
@@ -61,6 +66,7 @@ static bp_status read_directory(session *s)
     BP_TRY(image_size_settle(s));
     BP_TRY(bp_class_names_read(s->store, path, scratch, &s->names, &s->error));
     BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));
+    model_files_say_other(s->store, directory, s->weights_path);
     if (s->gguf.open) {
         memcpy(s->weights_path, directory,
                strlen(directory) + 1); /* config.json's path was longer */
@@ -130,7 +136,11 @@ static bp_status find_model(session *s)
     }
     BP_TRY(open_gguf(s));
     const bp_preset *preset = bp_preset_find(set->model);
-    if (there(s, set->model, "config.json")) {
+    char path[BP_STORE_PATH_MAX];
+    bool files = false;
+    BP_TRY(bp_storage_join(path, set->model, "config.json", &s->error));
+    BP_TRY(bp_storage_exists(s->store, path, &files, &s->error));
+    if (files) {
         s->directory = true;
         BP_TRY(read_directory(s));
     } else if (preset != NULL) {
@@ -512,6 +522,7 @@ bp_status session_give_weights(session *s, bool adapters)
         BP_TRY(load_weights(s));
     }
     if (s->set->adapter != NULL && adapters) {
+        adapter_say_base(s->set->adapter, s->spec.quantised != BP_QUANTISED_NONE);
         BP_TRY(load_adapters(s));
     }
     return bp_runtime_draw(&s->runtime);
@@ -577,4 +588,134 @@ void session_end(session *s)
     memory_give_back(&s->arena);
     memory_give_back(&s->host_arena);
     memory_give_back(&s->host);
+}
+
+/* What a session takes beside its plan. */
+
+#define WORK_BYTES  ((uint64_t)1 << 20) /* to carry data */
+#define WORK_TENSOR 2048u               /* tables, per tensor of a file */
+#define WORK_RANKS  256u                /* ranks that save a state together without more, */
+#define WORK_RANK   1024u               /* and what each rank beyond takes */
+
+uint64_t session_arenas_here(const session *s)
+{
+    const bp_report *report = &s->runtime.report;
+    return device_takes_memory(&s->spec) ? report->arena_bytes + report->host.arena_bytes : 0;
+}
+
+/* While text is read the process's own tables and stacks are smaller than in a step: measured, by
+ * 170 to 235 KB. */
+#define READING_LESS ((uint64_t)96 << 10)
+
+/* What reading text takes; 0: it is not read. */
+static uint64_t reading_bytes(const session *s)
+{
+    const bp_task task = s->spec.config.task;
+    const uint64_t more = task == BP_TASK_ANSWERS  ? data_answered_bytes()
+                          : task == BP_TASK_TOKENS ? data_tagged_bytes()
+                                                   : 0;
+    return s->coder.bytes > 0 ? s->coder.bytes + more - READING_LESS : 0;
+}
+
+uint64_t session_length_bytes(const session *s)
+{
+    const uint64_t group = bp_size_mul(s->spec.batch, s->spec.accumulation);
+    return s->set->group_by_length ? bp_size_mul(group, BP_STRETCH_GROUPS * sizeof(bp_stretch_row))
+                                   : 0;
+}
+
+/* Text is tokenised before there are arenas. */
+uint64_t session_host_bytes(const session *s)
+{
+    const uint64_t reading = reading_bytes(s);
+    const uint64_t text = reading > s->unpack_bytes ? reading : s->unpack_bytes;
+    const uint64_t arenas = session_arenas_here(s);
+    const uint64_t tensors = (uint64_t)s->runtime.state_count * sizeof(bp_state_tensor);
+    const uint64_t alone = text > arenas ? text - arenas : 0;
+    uint64_t run = s->host.bytes + below_room(&s->below, &s->runtime) + tensors +
+                   gguf_folder_bytes(&s->gguf) + s->reference_bytes + session_length_bytes(s);
+    /* Evaluations in a training read questions once more, beside the plan. */
+    const bool asks = s->spec.config.task == BP_TASK_ANSWERS && s->spec.evaluate;
+    if (s->coder.block.address != NULL) {
+        run += s->coder.bytes;
+    } else if (asks && s->spec.optimizer != NULL) {
+        run += s->coder.bytes + data_answered_bytes();
+    }
+    run = run > alone ? run : alone;
+    return device_takes_memory(&s->spec) ? run + process_bytes(s->spec.device_options.threads)
+                                         : run;
+}
+
+uint64_t session_work_bytes(const session *s)
+{
+    const bp_spec *spec = &s->spec;
+    const uint64_t size = ranks_size(s->set), more = size > WORK_RANKS ? size - WORK_RANKS : 0;
+    uint64_t tensors = 3 * (uint64_t)bp_adapter_parameters(spec) + 64;
+    return WORK_BYTES + tensors * WORK_TENSOR + more * WORK_RANK;
+}
+
+/* A session's arenas: whether there is room for them, on every rank. */
+
+static bool session_fits(const session *s)
+{
+    return s->set->arena == 0 || s->runtime.report.arena_bytes <= s->set->arena;
+}
+
+static void session_tell_shortage(const void *user)
+{
+    const session *s = user;
+    shortage_print(&s->choice, &s->runtime, s->set->arena);
+}
+
+bp_status session_check_fit(session *s)
+{
+    if (session_fits(s)) {
+        return BP_OK;
+    }
+    session_tell_shortage(s);
+    return BP_ERR_FIT;
+}
+
+/* Everything that the plan counts is resident from here on. */
+static void session_settle(session *s)
+{
+    if (device_takes_memory(&s->spec)) {
+        process_settle();
+        memory_settle(&s->host);
+    }
+}
+
+/* Plans, and takes the arenas where there is room for them. `why`: what there is too little of. */
+static bp_status take_arenas(session *s, bp_error *why)
+{
+    BP_TRY(session_plan(s));
+    const uint64_t bytes = s->runtime.report.arena_bytes;
+    const uint64_t host_bytes = s->runtime.report.host.arena_bytes;
+    if (!session_fits(s)) {
+        return bp_error_limit(why, BP_ERR_FIT, where, "the plan does not fit", "--arena",
+                              (int64_t)s->set->arena, BP_LIMIT_LEAST, (int64_t)bytes);
+    }
+    session_settle(s);
+    if (device_takes_memory(&s->spec)) {
+        BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
+    }
+    if (device_takes_memory(&s->spec) && host_bytes > 0) {
+        BP_TRY(memory_take(&s->host_arena, host_bytes, true, "host arena", &s->error));
+    }
+    return ranks_memory_gpu(s->set, &s->spec, bytes, &s->error);
+}
+
+bp_status session_take(session *s)
+{
+    bp_error why = {.code = BP_OK};
+    bp_status status = take_arenas(s, &why);
+    const bool over = why.code != BP_OK;
+    if (!over) {
+        why = s->error.code != BP_OK ? s->error : s->runtime.error;
+    }
+    status = ranks_memory_alike(s->set, status, &why, &s->error);
+    if (over && status == BP_ERR_FIT && s->error.code == BP_OK) {
+        ranks_memory_say(s->set, session_tell_shortage, s);
+    }
+    return status;
 }

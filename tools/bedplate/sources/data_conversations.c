@@ -59,7 +59,11 @@ static bp_status find_source(session *s, chat_choice *to, void *scratch)
                                     &s->error);
     }
     const char *directory = s->coder.kind == CODER_TOKENIZER ? s->coder.directory : s->set->model;
-    if (s->directory || s->set->tokenizer != NULL) {
+    if (s->set->adapter != NULL) { /* what adapters were trained with goes before the base's */
+        BP_TRY(bp_chat_template_find(s->store, s->set->adapter, to->source, &to->length, scratch,
+                                     &s->error));
+    }
+    if (to->length == 0 && (s->directory || s->set->tokenizer != NULL)) {
         BP_TRY(bp_chat_template_find(s->store, directory, to->source, &to->length, scratch,
                                      &s->error));
     }
@@ -81,7 +85,8 @@ static bp_status take_tokens(session *s, chat_choice *to, char *at)
         return BP_OK;
     }
     const bp_tokenizer_special *special = bp_tokenizer_special_of(&s->coder.tokenizer);
-    const int64_t ids[] = {special->bos, special->eos, special->unk, special->pad};
+    const int64_t end = coder_end_token(&s->coder, &s->spec.config);
+    const int64_t ids[] = {special->bos, end, special->unk, special->pad};
     for (size_t i = 0; i < 4; i++) {
         bp_decoder decoder = {true};
         size_t length = 0;
@@ -153,7 +158,7 @@ bp_status data_conversations_are(data_files *files, session *s, bool *are)
                                   files->data.source.name);
     }
     if (files->data.format != BP_DATA_JSONL ||
-        data_labels(&s->spec.config) != BP_LABELS_NEXT_TOKEN) {
+        bp_feed_labels(s->spec.config.task) != BP_LABELS_NEXT_TOKEN) {
         return BP_OK;
     }
     return look_at_first(files, s, false, are);

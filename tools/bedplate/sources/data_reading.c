@@ -8,6 +8,7 @@
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/formats/data/data_documents.h"
+#include "tools/formats/files/data_records.h"
 
 static const char where[] = "data";
 
@@ -119,6 +120,18 @@ static bp_status reading_end(void *user, uint64_t label)
     return BP_OK;
 }
 
+static uint64_t reading_scratch[(BP_DOCUMENTS_SCRATCH + 65536) / 8];
+
+static bp_data_reader reading_reader(const data_files *files, uint32_t file, bp_error *error)
+{
+    return (bp_data_reader){.store = files->data.store,
+                            .file = files->data.files[file].file,
+                            .path = files->data.files[file].path,
+                            .buffer = (unsigned char *)reading_scratch + BP_DOCUMENTS_SCRATCH,
+                            .capacity = sizeof reading_scratch - BP_DOCUMENTS_SCRATCH,
+                            .error = error};
+}
+
 static bp_documents documents_of(const session *s)
 {
     const bp_model_config *config = &s->spec.config;
@@ -127,7 +140,7 @@ static bp_documents documents_of(const session *s)
                           .piece = reading_piece,
                           .end = reading_end,
                           .form = texts ? BP_FORM_TEXTS : BP_FORM_LABELLED,
-                          .labels = data_labels(config),
+                          .labels = bp_feed_labels(config->task),
                           .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                           .names = &s->names,
                           .may_lack = s->set->predictions != NULL,
@@ -137,7 +150,6 @@ static bp_documents documents_of(const session *s)
 
 bp_status data_reading_say(session *s, const data_files *files)
 {
-    static uint64_t scratch[BP_DOCUMENTS_SCRATCH / 8 + 4096];
     const bp_data *data = &files->data;
     const bool table = data->format == BP_DATA_CSV || data->format == BP_DATA_TSV;
     const bool rows = data_learns_rows(&s->spec.config) || s->spec.config.task == BP_TASK_EMBEDDING;
@@ -147,14 +159,9 @@ bp_status data_reading_say(session *s, const data_files *files)
     }
     for (uint32_t i = 0; i < data->file_count; i++) {
         bp_documents documents = documents_of(s);
-        bp_data_reader reader = {.store = data->store,
-                                 .file = data->files[i].file,
-                                 .path = data->files[i].path,
-                                 .buffer = (unsigned char *)scratch + BP_DOCUMENTS_SCRATCH,
-                                 .capacity = sizeof scratch - BP_DOCUMENTS_SCRATCH,
-                                 .error = &s->error};
+        bp_data_reader reader = reading_reader(files, i, &s->error);
         BP_TRY(bp_data_reader_begin(&reader));
-        BP_TRY(bp_documents_read(&documents, &reader, data->format, scratch));
+        BP_TRY(bp_documents_read(&documents, &reader, data->format, reading_scratch));
         put_columns(line, &documents.columns, &documents, table);
         say_line(reader.path, line, before, sizeof before);
     }
@@ -175,5 +182,166 @@ bp_status data_reading_say_numbers(const data_files *files, const bp_numbers *wo
         snprintf(line + used, sizeof line - used, "%s", columns.named ? "" : ", no header");
         say_line(files->data.files[i].path, line, before, sizeof before);
     }
+    return BP_OK;
+}
+
+/* ---- what a row is ---- */
+
+enum {
+    KEYS_LABEL,
+    KEYS_WORDS,
+    KEYS_TAGS,
+    KEYS_QUESTION,
+    KEYS_CONTEXT,
+    KEYS_CHOSEN,
+    KEYS_REJECTED,
+    KEYS_PROMPT,
+    KEYS_COMPLETION,
+    KEYS
+};
+
+/* Which of these keys the first object of a file has. What cannot be read has none: the reader of
+ * the task says what is wrong with it. */
+static void reading_keys(const data_files *files, uint32_t file, bool has[KEYS])
+{
+    static const char *const names[KEYS][4] = {[KEYS_LABEL] = {"label", "labels"},
+                                               [KEYS_WORDS] = {"tokens", "words"},
+                                               [KEYS_TAGS] = {"ner_tags", "tags", "labels"},
+                                               [KEYS_QUESTION] = {"question"},
+                                               [KEYS_CONTEXT] = {"context"},
+                                               [KEYS_CHOSEN] = {"chosen"},
+                                               [KEYS_REJECTED] = {"rejected"},
+                                               [KEYS_PROMPT] = {"prompt"},
+                                               [KEYS_COMPLETION] = {"completion"}};
+    bp_error unheard = {.code = BP_OK};
+    bp_data_reader reader = reading_reader(files, file, &unheard);
+    bp_records records;
+    bp_json_event event = {.kind = BP_JSON_END};
+    bool there = false;
+    memset(has, 0, KEYS * sizeof *has);
+    bp_status status = bp_data_reader_begin(&reader);
+    status = status == BP_OK ? bp_records_begin(&records, &reader, reading_scratch) : status;
+    status = status == BP_OK ? bp_records_next(&records, &there) : status;
+    status = status == BP_OK && there ? bp_json_next(&records.span.json, &event) : status;
+    while (status == BP_OK && event.kind == BP_JSON_KEY) {
+        for (uint32_t i = 0; i < KEYS; i++) {
+            has[i] = has[i] || bp_column_named(names[i], event.text, event.length);
+        }
+        status = bp_json_skip(&records.span.json);
+        status = status == BP_OK ? bp_json_next(&records.span.json, &event) : status;
+    }
+}
+
+bp_status data_reading_ignored(session *s, const data_files *files)
+{
+    const bp_labels kind = bp_feed_labels(s->spec.config.task);
+    const bool learns = (kind == BP_LABELS_NEXT_TOKEN || kind == BP_LABELS_MASKED) &&
+                        s->spec.preference.kind == BP_PREFERENCE_NONE;
+    for (uint32_t i = 0;
+         learns && files->data.format == BP_DATA_JSONL && i < files->data.file_count; i++) {
+        bool has[KEYS];
+        reading_keys(files, i, has);
+        if (has[KEYS_LABEL]) {
+            fprintf(stderr,
+                    "bedplate: %s: rows have labels, which a language model does not learn "
+                    "(--task classification, regression or kto learn them)\n",
+                    files->data.files[i].path);
+        }
+    }
+    return BP_OK;
+}
+
+typedef struct reading_most {
+    uint64_t label;
+} reading_most;
+
+static bp_status reading_note(void *user, uint64_t label)
+{
+    reading_most *most = user;
+    most->label = label > most->label ? label : most->label;
+    return BP_OK;
+}
+
+/* Whether files can be read so; `all` of them, or the first row. */
+static bool reading_can(const data_files *files, bp_documents documents, bool all)
+{
+    bp_status status = BP_OK;
+    documents.first_only = !all;
+    for (uint32_t i = 0; status == BP_OK && i < (all ? files->data.file_count : 1); i++) {
+        bp_error unheard = {.code = BP_OK};
+        bp_data_reader reader = reading_reader(files, i, &unheard);
+        status = bp_data_reader_begin(&reader);
+        status = status == BP_OK
+                     ? bp_documents_read(&documents, &reader, files->data.format, reading_scratch)
+                     : status;
+    }
+    return status == BP_OK;
+}
+
+/* Labelled rows, as classes by number, numbers, lists or names. */
+static const char *reading_labelled(session *s, const data_files *files, uint32_t *classes)
+{
+    static bp_class_names names;
+    reading_most most = {0};
+    bp_label_survey survey = {.names = &names};
+    bp_documents documents = documents_of(s);
+    documents.form = BP_FORM_LABELLED;
+    documents.may_lack = false;
+    documents.names = NULL;
+    documents.user = &most;
+    documents.end = reading_note;
+    documents.labels = BP_LABELS_CLASS;
+    documents.classes = BP_CLASS_NAMES_MAX;
+    if (reading_can(files, documents, true)) {
+        *classes = (uint32_t)most.label + 1;
+        return "classification";
+    }
+    documents.labels = BP_LABELS_BITS;
+    documents.classes = 0;
+    if (reading_can(files, documents, true)) {
+        return "regression";
+    }
+    names.count = names.used = 0;
+    documents.survey = &survey;
+    documents.labels = BP_LABELS_CLASS;
+    documents.classes = 1;
+    if (reading_can(files, documents, false)) {
+        return "classification";
+    }
+    documents.labels = BP_LABELS_BITS;
+    return reading_can(files, documents, false) ? "multi-label-classification" : NULL;
+}
+
+bp_status data_reading_task(session *s, const data_files *files, const char **task,
+                            uint32_t *classes)
+{
+    const bp_data_format format = files->data.format;
+    bool has[KEYS] = {false};
+    *task = "auto";
+    *classes = 0;
+    if (format != BP_DATA_JSONL && format != BP_DATA_CSV && format != BP_DATA_TSV) {
+        return BP_OK;
+    }
+    if (format == BP_DATA_JSONL) {
+        reading_keys(files, 0, has);
+    }
+    const bool prompt = has[KEYS_PROMPT] && has[KEYS_COMPLETION];
+    const char *named = has[KEYS_CHOSEN] && has[KEYS_REJECTED]    ? "dpo"
+                        : prompt && has[KEYS_LABEL]               ? "kto"
+                        : prompt                                  ? "auto"
+                        : has[KEYS_WORDS] && has[KEYS_TAGS]       ? "token-classification"
+                        : has[KEYS_QUESTION] && has[KEYS_CONTEXT] ? "question-answering"
+                                                                  : NULL;
+    bp_documents texts = documents_of(s);
+    texts.form = BP_FORM_TEXTS;
+    const char *labelled = named == NULL ? reading_labelled(s, files, classes) : NULL;
+    bool pairs = named == NULL && labelled == NULL && reading_can(files, texts, false);
+    *task = named != NULL ? named : labelled != NULL ? labelled : *task;
+    if (pairs) { /* texts alone are a language model's */
+        texts.texts = 1;
+        texts.lacks = true;
+        pairs = !reading_can(files, texts, false);
+    }
+    *task = pairs ? "embedding" : *task;
     return BP_OK;
 }

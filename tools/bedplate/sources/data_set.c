@@ -64,7 +64,7 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     if (there && !S_ISREG(about.st_mode)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "data is read from files, and this is none (a directory's files: "
-                            "DIR/*)",
+                            "DIR/*; images in a folder for each class: --data-format imagefolder)",
                             argument);
     }
     if (s->store->exists(s->store, argument, &exists) == BP_OK && exists) {
@@ -110,7 +110,7 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .batch = spec->batch,
                      .group = spec->batch,
                      .vocabulary = spec->config.vocabulary,
-                     .kind = data_labels(&spec->config),
+                     .kind = bp_feed_labels(spec->config.task),
                      .classes = spec->config.classes,
                      .class_weights = spec->class_weights,
                      .pairs = spec->preference.kind != BP_PREFERENCE_NONE,
@@ -142,7 +142,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     if (bare && data_learns_rows(&s->spec.config)) {
         return data_lacks_labels(files, s);
     }
-    const bool texts = data_labels(&s->spec.config) == BP_LABELS_TEXTS;
+    const bool texts = bp_feed_labels(s->spec.config.task) == BP_LABELS_TEXTS;
     if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || is_rows(format))) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "vectors are made of texts: a text a line, JSON lines or a table",
@@ -208,6 +208,7 @@ static bp_status open_files(data_set *set, data_files *files, session *s, const 
         BP_TRY(data_conversations_are(files, s, &are));
     }
     BP_TRY(data_reading_check(s, files));
+    BP_TRY(data_reading_ignored(s, files));
     return open_source(set, files, s, name);
 }
 
@@ -364,7 +365,7 @@ static void data_set_forget(session *s)
 bp_status data_set_open(data_set *set, session *s)
 {
     memset(set, 0, sizeof *set);
-    set->special = (bp_tokenizer_special){-1, -1, -1, -1, -1, -1, -1};
+    set->special = (bp_tokenizer_special){-1, -1, -1, -1, -1, -1, -1, false};
     double share = s->set->validation_split;
     if (s->set->data.count == 0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where, "the option is needed: what to read",
@@ -383,12 +384,17 @@ bp_status data_set_open(data_set *set, session *s)
     return status;
 }
 
-bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets)
+bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets, double loss)
 {
-    return targets > 0 ? BP_OK
-                       : bp_error_set(&s->error, BP_ERR_DATA, where,
-                                      "the evaluation has no targets: nothing can be said of it",
-                                      source->name);
+    const bool weightless = s->spec.class_weights != NULL && loss == 0.0;
+    return targets > 0 && !weightless
+               ? BP_OK
+               : bp_error_set(&s->error, BP_ERR_DATA, where,
+                              weightless ? "all targets of the evaluation are of classes whose "
+                                           "weight is 0: nothing can be said of it"
+                                         : "the evaluation has no targets: nothing can be said of "
+                                           "it",
+                              source->name);
 }
 
 void data_files_close(data_files *files)

@@ -8,7 +8,6 @@
 #include "tools/bedplate/session/session.h"
 #include "tools/formats/data/data.h"
 #include "tools/formats/data/data_tokens.h"
-#include "tools/formats/files/joined.h"
 #include "tools/formats/files/split.h"
 
 /* One list of files, opened. Must not move. */
@@ -57,8 +56,10 @@ void data_set_close(data_set *set);
  * and padding are those of the spec. Not initialised yet. */
 bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part);
 
-/* BP_ERR_DATA: an evaluation of the source had no targets, so that there is no loss. */
-bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets) BP_MUST_CHECK;
+/* BP_ERR_DATA: an evaluation of the source had no targets, or all are of classes whose weight is 0:
+ * there is no loss, which is 0 then. */
+bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets,
+                         double loss) BP_MUST_CHECK;
 
 /* --data-weights: the feed of set->train, initialised, gets the order of the mixture. */
 bp_status data_set_mix(data_set *set, session *s, bp_feed *feed) BP_MUST_CHECK;

@@ -22,31 +22,9 @@
 
 static const char where[] = "data";
 
-bp_labels data_labels(const bp_model_config *config)
-{
-    switch (config->task) {
-    case BP_TASK_CLASSES:
-        return BP_LABELS_CLASS;
-    case BP_TASK_LABELS:
-    case BP_TASK_REGRESSION:
-    case BP_TASK_RECONSTRUCTION:
-        return BP_LABELS_BITS;
-    case BP_TASK_MASKED_LM:
-        return BP_LABELS_MASKED;
-    case BP_TASK_TOKENS:
-        return BP_LABELS_GIVEN;
-    case BP_TASK_ANSWERS:
-        return BP_LABELS_SPAN;
-    case BP_TASK_EMBEDDING:
-        return BP_LABELS_TEXTS;
-    default:
-        return BP_LABELS_NEXT_TOKEN;
-    }
-}
-
 bool data_learns_rows(const bp_model_config *config)
 {
-    bp_labels labels = data_labels(config);
+    bp_labels labels = bp_feed_labels(config->task);
     return labels == BP_LABELS_CLASS || labels == BP_LABELS_BITS;
 }
 
@@ -140,7 +118,7 @@ bp_status data_refuse_long(session *s, const char *name, uint64_t number, uint64
 /* Tokens of an example that a row takes: where labels are successors one more than it reads. */
 static uint64_t data_row_tokens(const session *s)
 {
-    const bool next = data_labels(&s->spec.config) == BP_LABELS_NEXT_TOKEN;
+    const bool next = bp_feed_labels(s->spec.config.task) == BP_LABELS_NEXT_TOKEN;
     return (uint64_t)s->spec.sequence + (next ? 1 : 0);
 }
 
@@ -169,17 +147,19 @@ static bp_status data_has_target(bp_source *source, const bp_example *example, u
 /* Whether targets are among the tokens of rows, which may be cut off. */
 static bool data_targets_inside(const session *s, const bp_source *source)
 {
-    const bp_labels kind = data_labels(&s->spec.config);
+    const bp_labels kind = bp_feed_labels(s->spec.config.task);
     return (kind == BP_LABELS_GIVEN && source->labels != NULL) || kind == BP_LABELS_NEXT_TOKEN;
 }
 
 bp_status data_check_targets(session *s, bp_source *source)
 {
-    const bool given = data_labels(&s->spec.config) == BP_LABELS_GIVEN;
+    const bool given = bp_feed_labels(s->spec.config.task) == BP_LABELS_GIVEN;
     const uint64_t row = source->examples > 0 ? data_row_tokens(s) : UINT64_MAX;
     const uint64_t rows = source->examples > 0 ? source->examples : 1;
     uint64_t shortest = INT64_MAX; /* prompt */
-    bool has = !data_targets_inside(s, source);
+    /* the feed says what is wrong with a stream of too few tokens */
+    bool has =
+        !data_targets_inside(s, source) || (source->examples == 0 && source->targets == NULL);
     for (uint64_t i = 0; i < rows && !has; i++) {
         bp_example example = {.count = source->count};
         BP_TRY(source->examples > 0 ? source->example(source, i, &example) : BP_OK);
@@ -304,7 +284,7 @@ static bp_status find_classes(const data_files *files, session *s, void *scratch
     const uint64_t asked = s->set->num_labels;
     const bool several = config->task == BP_TASK_LABELS;
     bp_label_survey found = {.names = &s->names, .reading = data_reading(s->set)};
-    BP_TRY(bp_label_survey_read(&found, &files->data, data_labels(config), scratch));
+    BP_TRY(bp_label_survey_read(&found, &files->data, bp_feed_labels(config->task), scratch));
     const uint32_t named = s->names.count;
     if (named > 0 && (asked != 0 ? named != asked : named < 2 && !several)) {
         return bp_error_limit(&s->error, BP_ERR_DATA, where,
@@ -354,7 +334,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                         .vocabulary =
                             end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
                         .end_token = end_token,
-                        .labels = data_labels(config),
+                        .labels = bp_feed_labels(config->task),
                         .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                         .names = &s->names,
                         .reading = data_reading(s->set),
@@ -411,7 +391,7 @@ static bp_status numbers(data_files *files, session *s)
     bp_numbers work = {.data = &files->data,
                        .path = files->path,
                        .inputs = config->positions,
-                       .labels = data_labels(config),
+                       .labels = bp_feed_labels(config->task),
                        .classes = floats ? 0 : config->classes,
                        .bare = bare,
                        .size = {size[0], size[1], size[2]},

@@ -5,9 +5,6 @@
 
 #include "tools/bedplate/sources/data_set.h"
 
-/* What the model's task learns of each row. */
-bp_labels data_labels(const bp_model_config *config);
-
 /* Tokenises open files of documents into the token file `name` in --output-dir, or uses the one
  * that is there; files->source becomes its source. Says on stderr what was done, how many documents
  * had no token, and how many examples are longer than a row. Notes in set->made whether the

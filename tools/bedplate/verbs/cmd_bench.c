@@ -110,9 +110,11 @@ static bp_feed made_up_feed(const bp_spec *spec, bp_source *source)
                     .batch = spec->batch,
                     .group = spec->batch * spec->accumulation,
                     .vocabulary = spec->config.vocabulary,
+                    .kind = bp_feed_labels(spec->config.task),
+                    .class_weights = spec->class_weights,
+                    .masking = {.probability = 0.15, .special = {-1, -1, -1, -1}},
                     .shuffle = true};
     if (spec->config.task >= BP_TASK_CLASSES) {
-        feed.kind = data_labels(&spec->config);
         feed.classes = spec->config.classes;
         source->examples = source->count / spec->sequence;
         source->example = made_up_row;
@@ -157,14 +159,17 @@ static bp_status time_steps(session *s, double *seconds)
     return BP_OK;
 }
 
+/* Rows of numbers have no tokens. */
 static void print_step(const session *s, const speeds *v, double tokens)
 {
     output out;
+    const bool rows = s->spec.config.vocabulary == 0;
+    const double speed = (rows ? tokens / s->spec.sequence : tokens) / v->seconds;
     output_begin(&out, stdout);
     if (s->set->json) {
         json_begin(&out);
         json_real(&out, "ms_per_step", v->seconds * 1e3, 6);
-        json_real(&out, "tokens_per_second", tokens / v->seconds, 6);
+        json_real(&out, rows ? "samples_per_second" : "tokens_per_second", speed, 6);
         put_speeds(&out, v);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
         json_count(&out, "threads", s->spec.device_options.threads);
@@ -174,8 +179,8 @@ static void print_step(const session *s, const speeds *v, double tokens)
         bp_text_string(&out.text, "step: ");
         put_speeds_text(&out.text, v);
         bp_text_string(&out.text, ", ");
-        bp_text_fixed(&out.text, tokens / v->seconds, 1);
-        bp_text_string(&out.text, " tokens/s\n");
+        bp_text_fixed(&out.text, speed, 1);
+        bp_text_string(&out.text, rows ? " samples/s\n" : " tokens/s\n");
     }
     output_end(&out);
 }

@@ -9,7 +9,7 @@
 #include "tools/bedplate/sources/packing.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/app/verbs.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define BATCH_DEFAULT 8
 

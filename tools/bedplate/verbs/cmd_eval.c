@@ -70,7 +70,8 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
             json_real(&out, "perplexity", exp(loss), 9);
             json_real(&out, "bits_per_token", loss / 0.69314718055994531, 9);
         }
-        json_real(&out, "tokens_per_second", (double)tokens / seconds, 6);
+        json_real(&out, s->spec.config.vocabulary == 0 ? "rows_per_second" : "tokens_per_second",
+                  (double)tokens / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
         lengths_json_runs(&out, &s->runtime);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
@@ -116,6 +117,7 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
     made.unlabelled =
         data->main.tokens.head.unlabelled != 0 && s->spec.config.task != BP_TASK_EMBEDDING;
     BP_TRY(predictions_data_begin(&made, s, feed->source));
+    BP_TRY(predictions_data_rows(&made, data));
     double began = clock_seconds();
     bp_status status = bp_runtime_evaluate_each(&s->runtime, feed, 0, watch, &made, &loss, &tokens);
     double seconds = clock_seconds() - began;
@@ -129,7 +131,7 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
         print_judged(s, &made, seconds);
         return BP_OK;
     }
-    BP_TRY(data_evaluated(s, feed->source, tokens));
+    BP_TRY(data_evaluated(s, feed->source, tokens, loss));
     cmd_eval_print(s, &made, loss, tokens, seconds);
     return isfinite(loss) ? BP_OK
                           : bp_error_set(&s->error, BP_ERR_NONFINITE, "eval",

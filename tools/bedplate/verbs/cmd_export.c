@@ -13,6 +13,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/quantised_choice.h"
 #include "tools/bedplate/app/verbs.h"
+#include "tools/formats/chat/chat_template.h"
 #include "tools/formats/gguf/gguf_export.h"
 #include "tools/formats/gguf/gguf_model.h"
 #include "tools/formats/gguf/gguf_tokenizer.h"
@@ -94,6 +95,7 @@ static bp_status open_model(exporting *e)
                             "the directory has no model.safetensors and no index of shards",
                             set->model);
     }
+    model_files_say_other(m->store, set->model, e->weights);
     m->model = m->config.family->model;
     if (gguf) {
         BP_TRY(bp_gguf_open_set(&m->source, m->store, set->model, &m->room, &m->error));
@@ -101,6 +103,23 @@ static bp_status open_model(exporting *e)
     }
     BP_TRY(bp_hf_open(&m->source, m->store, e->weights, &m->room, &m->error));
     return model_files_match(m, &m->config.family->naming, &e->source);
+}
+
+/* The template that adapters were trained with, and where its turns end, go before the base's. */
+static bp_status copy_adapter_files(exporting *e)
+{
+    static const char *const names[] = {"chat_template.jinja", "generation_config.json"};
+    model_files *m = &e->m;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char from[BP_STORE_PATH_MAX];
+        char to[BP_STORE_PATH_MAX];
+        bool copied;
+        BP_TRY(bp_storage_join(from, m->set->adapter, names[i], &m->error));
+        BP_TRY(bp_storage_join(to, m->set->to, names[i], &m->error));
+        BP_TRY(
+            bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error));
+    }
+    return BP_OK;
 }
 
 static bp_status copy_files(exporting *e)
@@ -129,7 +148,7 @@ static bp_status copy_files(exporting *e)
         BP_TRY(
             bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error));
     }
-    return BP_OK;
+    return m->set->adapter != NULL ? copy_adapter_files(e) : BP_OK;
 }
 
 /* What makes the directory one of sentence-transformers. */
@@ -255,6 +274,27 @@ static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
                                                         "the tokenizer is too large", directory);
 }
 
+/* The chat template of the adapters, else of the model. */
+static bp_status find_template(exporting *e, bp_gguf_model *model)
+{
+    model_files *m = &e->m;
+    const char *const folders[] = {m->set->adapter, m->set->model};
+    char *to = bp_room_take(&m->room, BP_JINJA_SOURCE_MAX);
+    char *scratch = bp_room_take(&m->room, BP_CHAT_TEMPLATE_SCRATCH);
+    if (to == NULL || scratch == NULL) {
+        return bp_error_set(&m->error, BP_ERR_FIT, where, "no memory for the chat template",
+                            m->set->model);
+    }
+    for (size_t i = 0; i < 2 && model->chat_template_bytes == 0; i++) {
+        if (folders[i] != NULL) {
+            BP_TRY(bp_chat_template_find(m->store, folders[i], to, &model->chat_template_bytes,
+                                         scratch, &m->error));
+        }
+    }
+    model->chat_template = to;
+    return BP_OK;
+}
+
 static bp_status export_gguf(exporting *e)
 {
     model_files *m = &e->m;
@@ -266,7 +306,8 @@ static bp_status export_gguf(exporting *e)
                            .config = &m->config,
                            .name = name,
                            .unknown_token = -1,
-                           .padding_token = -1};
+                           .padding_token = -1,
+                           .end_token = -1};
     if (model.family == NULL) {
         return bp_error_set(&m->error, BP_ERR_USAGE, where,
                             "GGUF files of this model type are not implemented", type);
@@ -279,6 +320,8 @@ static bp_status export_gguf(exporting *e)
         bool spells = bp_tokenizer_kind_of(&e->tokenizer) == BP_TOKENIZER_CHAR_BPE;
         model.unknown_token = spells ? special->unk : -1; /* nothing is unknown to bytes */
         model.padding_token = special->pad;
+        model.end_token = special->eos_guessed ? -1 : special->eos;
+        BP_TRY(find_template(e, &model));
     }
     m->target.path = m->set->to;
     return bp_gguf_export(&e->source, &model, &m->target);
@@ -325,6 +368,7 @@ static bp_status open_adapter(exporting *e)
                                      m->model->input_major, &e->source, &m->room, &m->error);
     bp_status closed = bp_tensor_set_close(&e->adapters);
     e->source.merge = &e->merge;
+    adapter_say_base(set->adapter, m->config.quantised != BP_QUANTISED_NONE);
     return status != BP_OK ? status : closed;
 }
 

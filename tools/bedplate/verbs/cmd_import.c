@@ -88,7 +88,24 @@ static bp_status open_file(importing *i)
     return cmd_import_refuse(i, "the file is neither GGUF nor an llm.c model (first bytes)", path);
 }
 
-/* tokenizer.json, where the file has a tokenizer that can be said in one. */
+/* tokenizer_config.json: the roles of tokens and the chat template. */
+static bp_status write_tokenizer_config(importing *i)
+{
+    model_files *m = &i->m;
+    char path[BP_STORE_PATH_MAX];
+    bp_stream_file stream;
+    void *scratch = bp_room_take(&m->room, BP_GGUF_TOKENIZER_CONFIG_SCRATCH);
+    if (scratch == NULL) {
+        return cmd_import_refuse(i, "the chat template is too large", "tokenizer.chat_template");
+    }
+    BP_TRY(bp_storage_join(path, m->set->to, "tokenizer_config.json", &m->error));
+    BP_TRY(bp_stream_begin(&stream, m->store, path, &m->error));
+    bp_status status =
+        bp_gguf_tokenizer_config(&i->gguf, scratch, bp_stream_add, &stream, &m->error);
+    return bp_stream_end(&stream, status);
+}
+
+/* tokenizer.json and tokenizer_config.json, where the file has a tokenizer that they can hold. */
 static bp_status write_tokenizer(importing *i)
 {
     model_files *m = &i->m;
@@ -107,7 +124,8 @@ static bp_status write_tokenizer(importing *i)
     BP_TRY(bp_storage_join(path, m->set->to, "tokenizer.json", &m->error));
     BP_TRY(bp_stream_begin(&stream, m->store, path, &m->error));
     bp_status status = bp_gguf_tokenizer_json(&i->gguf, scratch, bp_stream_add, &stream, &m->error);
-    return bp_stream_end(&stream, status);
+    BP_TRY(bp_stream_end(&stream, status));
+    return write_tokenizer_config(i);
 }
 
 static bp_status write_directory(importing *i)

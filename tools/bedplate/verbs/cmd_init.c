@@ -3,6 +3,7 @@
  * of standard input, whoever writes them; questions go to stderr. */
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,9 +11,14 @@
 #include "tools/bedplate/models/model_files.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/runs/training.h"
 #include "tools/bedplate/session/session.h"
+#include "tools/bedplate/sources/data_conversations.h"
+#include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/app/verbs.h"
 #include "tools/formats/text/byte_tokenizer.h"
+
+#define WEIGHTS_TRIED (UINT64_C(4) << 30) /* bytes of an arena into which weights are read */
 
 enum { QUESTIONS = 5, LINE = 4096, BATCH = 8, SEQUENCE = 256, SEQUENCE_LEAST = 16 };
 
@@ -26,8 +32,13 @@ typedef struct initing {
     char model[LINE];
     char budget[LINE];
     char steps[LINE];
-    bool sample; /* the data is a text that is written as well */
-    bool labelled;
+    bool sample;                   /* the data is a text that is written as well */
+    char trial[BP_STORE_PATH_MAX]; /* where it lies until then; empty: nowhere */
+    const char *task;              /* what the data is made for: a word of --task */
+    const char *template;          /* of conversations; NULL: the model's own */
+    uint32_t classes;              /* of labels that are numbers; 0: not asked for */
+    bool images;                   /* the data is a folder of images */
+    bool own; /* the model is a directory, with a template of its own or none */
     bool pretrained;
     bool numbers;        /* the model takes rows of numbers, not tokens */
     bool bytes;          /* and a token is a byte */
@@ -57,41 +68,115 @@ static bool init_absolute(const char *path, char *to, size_t room)
 
 /* ---- trying what was answered ---- */
 
+static bool take_budget_of(const initing *i, settings *try)
+{
+    return i->budget[0] == '\0' ||
+           option_set(option_find("arena", 5), try, i->budget, "the memory") == BP_OK;
+}
+
 static void init_fill(const initing *i, settings *try)
 {
     options_defaults(try);
     try->verb = VERB_TRAIN;
     try->model = i->model;
-    try->task = i->labelled ? "classification" : "auto";
+    try->task = i->task != NULL ? i->task : "auto";
+    try->chat_template = i->template;
+    try->num_labels = i->classes;
     try->sequence = i->sequence;
     try->batch = i->batch;
+    try->quiet = true;
+    try->max_steps = 1;
     try->lora_r = i->trained != NULL && strcmp(i->trained, "full") != 0 ? 8 : 0;
     try->load_in_4bit = i->trained != NULL && strcmp(i->trained, "qlora") == 0;
+    try->data_format = i->images ? "imagefolder" : "auto";
+    if (i->sample) {
+        try->data.item[try->data.count++] = i->trial;
+    }
+    for (size_t k = 0; !i->sample && k < i->data.gl_pathc && k < SETTINGS_PATHS_MAX; k++) {
+        try->data.item[try->data.count++] = i->data.gl_pathv[k];
+    }
 }
 
-/* Reads the model, and with `plan` plans the run; what is wrong is printed. */
-static bool init_try(initing *i, bool plan)
+/* Reads the model; what is wrong is printed. */
+static bool init_read(initing *i)
 {
     static session s;
     static settings try;
     init_fill(i, &try);
-    bool right = i->budget[0] == '\0' ||
-                 option_set(option_find("arena", 5), &try, i->budget, "the memory") == BP_OK;
-    if (!right) {
-        return false;
-    }
-    bp_status status = session_begin(&s, &try);
-    if (plan) {
-        status = status == BP_OK ? session_choose(&s) : status;
-        status = status == BP_OK ? session_plan(&s) : status;
-        status = status == BP_OK ? session_check_fit(&s) : status;
-        i->arena_bytes = s.runtime.report.arena_bytes;
-    }
-    right = session_report(&s, status) == 0;
+    try.data.count = 0;
+    const bool right = session_report(&s, session_begin(&s, &try)) == 0;
     i->pretrained = s.weights;
+    i->own = right && s.directory;
     i->positions = s.spec.config.positions;
     i->numbers = s.spec.config.vocabulary == 0;
     i->bytes = !s.directory || s.spec.config.vocabulary == BP_BYTE_VOCABULARY;
+    session_end(&s);
+    return right;
+}
+
+/* Opens a run as `train` does, up to its first step: the data, the plan, and, where they are not
+ * many, the weights. */
+static bp_status init_open(initing *i, training *t, const settings *try)
+{
+    session *s = &t->s;
+    BP_TRY(training_read(t, try));
+    BP_TRY(training_feed(t));
+    BP_TRY(session_plan(s));
+    BP_TRY(session_check_fit(s));
+    i->arena_bytes = s->runtime.report.arena_bytes;
+    return s->weights && i->arena_bytes <= WEIGHTS_TRIED ? session_start(s) : BP_OK;
+}
+
+/* Whether the run that the answers so far give can be trained. Of data with few rows the batch is
+ * smaller. What is wrong is printed. */
+static bool init_try(initing *i)
+{
+    static training t;
+    static settings try;
+    bool right = false, again = true;
+    while (again) {
+        memset(&t, 0, sizeof t);
+        init_fill(i, &try);
+        if (!take_budget_of(i, &try)) {
+            return false;
+        }
+        const bp_status status = init_open(i, &t, &try);
+        const bp_source *source = t.data.train;
+        const uint64_t rows =
+            source != NULL ? bp_feed_windows(source, t.s.spec.sequence) : UINT64_MAX;
+        again = status != BP_OK && i->batch > 1 && rows < t.s.spec.batch;
+        right = !again && session_report(&t.s, status) == 0;
+        i->batch = again ? i->batch / 2 : i->batch;
+        memory_give_back(&t.lengths);
+        reference_close(&t.reference);
+        data_set_close(&t.data);
+        session_end(&t.s);
+    }
+    return right;
+}
+
+/* What the data is for. */
+static bool init_find_task(initing *i)
+{
+    static session s;
+    static settings try;
+    static data_files files;
+    memset(&files, 0, sizeof files);
+    i->task = "auto";
+    i->classes = 0;
+    i->template = NULL;
+    init_fill(i, &try);
+    bool conversations = false;
+    bp_status status = session_begin(&s, &try);
+    status = status == BP_OK ? data_files_find(&files, &s, &try.data) : status;
+    if (status == BP_OK && !i->numbers) {
+        status = data_reading_task(&s, &files, &i->task, &i->classes);
+        status = status == BP_OK ? data_conversations_are(&files, &s, &conversations) : status;
+    }
+    i->classes = i->classes > 2 ? i->classes : 0; /* as many as there are without a word */
+    i->template = conversations && !i->own ? "chatml" : NULL;
+    data_files_close(&files);
+    const bool right = session_report(&s, status) == 0;
     session_end(&s);
     return right;
 }
@@ -103,7 +188,7 @@ static bool take_model(initing *i)
     char path[BP_STORE_PATH_MAX];
     const bool there = access(i->line, F_OK) == 0 && init_absolute(i->line, path, sizeof path);
     snprintf(i->model, sizeof i->model, "%s", there ? path : i->line);
-    return init_try(i, false);
+    return init_read(i);
 }
 
 /* Files and patterns, with spaces between them; a file whose name has spaces stands alone. */
@@ -144,10 +229,40 @@ static void choose_shapes(initing *i)
     i->sequence = i->numbers ? 0 : i->sequence;
 }
 
+static void put_sample(const initing *i, FILE *file)
+{
+    (void)i;
+    for (int k = 0; k < 40; k++) {
+        fprintf(file, "%d. %s", k + 1, sample_text);
+    }
+}
+
+/* The sample text for trying it. */
+static bool write_trial(initing *i)
+{
+    const char *temporary = getenv("TMPDIR");
+    snprintf(i->trial, sizeof i->trial, "%s/bedplate-sample-XXXXXX",
+             temporary != NULL ? temporary : "/tmp");
+    const int handle = mkstemp(i->trial);
+    FILE *file = handle >= 0 ? fdopen(handle, "w") : NULL;
+    if (file != NULL) {
+        put_sample(i, file);
+    }
+    if (file != NULL && fclose(file) == 0) {
+        return true;
+    }
+    fprintf(stderr, "bedplate: %s: the file cannot be written\n", i->trial);
+    return false;
+}
+
 static bool take_data(initing *i)
 {
     i->sample = i->line[0] == '\0';
-    i->labelled = false;
+    i->task = "auto";
+    i->classes = 0;
+    i->template = NULL;
+    i->images = false;
+    i->trained = NULL;
     i->data_bytes = 40 * (sizeof sample_text - 1);
     if (i->sample && i->numbers) {
         fprintf(stderr, "bedplate: this model takes rows of numbers: name a CSV or .f32 file\n");
@@ -159,16 +274,19 @@ static bool take_data(initing *i)
     for (size_t k = 0; !i->sample && k < i->data.gl_pathc; k++) {
         const char *path = i->data.gl_pathv[k];
         struct stat about;
-        if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || access(path, R_OK) != 0) {
+        const bool there = stat(path, &about) == 0;
+        i->images = there && S_ISDIR(about.st_mode) && i->numbers && i->data.gl_pathc == 1;
+        if (!there || (!S_ISREG(about.st_mode) && !i->images) || access(path, R_OK) != 0) {
             fprintf(stderr, "bedplate: %s: this is no file that can be read\n", path);
             return false;
         }
         i->data_bytes = (k == 0 ? 0 : i->data_bytes) + (uint64_t)about.st_size;
-        i->labelled =
-            !i->numbers && (model_files_ends(path, ".tsv") || model_files_ends(path, ".csv"));
     }
     choose_shapes(i);
-    return true;
+    if (i->sample && i->trial[0] == '\0' && !write_trial(i)) {
+        return false;
+    }
+    return init_find_task(i) && init_try(i);
 }
 
 static bool take_trained(initing *i)
@@ -185,7 +303,7 @@ static bool take_trained(initing *i)
                 i->line);
         return false;
     }
-    return init_try(i, true);
+    return init_try(i);
 }
 
 static bool take_steps(initing *i)
@@ -209,7 +327,7 @@ static bool take_steps(initing *i)
 static bool take_budget(initing *i)
 {
     snprintf(i->budget, sizeof i->budget, "%s", i->line);
-    return init_try(i, true);
+    return init_try(i);
 }
 
 static const struct {
@@ -291,8 +409,16 @@ static void put_model(const initing *i, FILE *file)
     put_data(i, file);
     fprintf(file,
             "# Hold the last tenth of it out, and evaluate that every 50 steps:\n"
-            "# validation-split = 0.1\n# eval-steps = 50\n%s\n",
-            i->labelled ? "task = classification\n" : "");
+            "# validation-split = 0.1\n# eval-steps = 50\n%s%s%s",
+            strcmp(i->task, "auto") != 0 ? "task = " : "",
+            strcmp(i->task, "auto") != 0 ? i->task : "", strcmp(i->task, "auto") != 0 ? "\n" : "");
+    if (i->classes > 0) {
+        fprintf(file, "num-labels = %u\n", i->classes);
+    }
+    if (i->template != NULL) {
+        fprintf(file, "chat-template = %s\n", i->template);
+    }
+    fprintf(file, "%s\n", i->images ? "data-format = imagefolder\n" : "");
     fprintf(file,
             "# Snapshots and the trained model go here. `--resume` goes on from the newest.\n"
             "output-dir = %s/out\nsave-steps = 100\nsave-total-limit = 2\n\n",
@@ -344,14 +470,6 @@ static bp_status init_write(initing *i, const char *path, void (*put)(const init
     return fclose(file) == 0 && !failed
                ? BP_OK
                : bp_error_set(&i->error, BP_ERR_STORE, where, "the file cannot be written", path);
-}
-
-static void put_sample(const initing *i, FILE *file)
-{
-    (void)i;
-    for (int k = 0; k < 40; k++) {
-        fprintf(file, "%d. %s", k + 1, sample_text);
-    }
 }
 
 static void put_config(const initing *i, FILE *file)
@@ -423,6 +541,9 @@ int cmd_init(const settings *set)
     const bp_status status = init_run(&i, set);
     if (i.globbed) {
         globfree(&i.data);
+    }
+    if (i.trial[0] != '\0') {
+        (void)unlink(i.trial);
     }
     if (status == BP_OK) {
         init_report(&i, set->json);

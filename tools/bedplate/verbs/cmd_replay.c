@@ -12,8 +12,10 @@
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/store_compare.h"
 #include "tools/bedplate/record/record_files.h"
 #include "tools/bedplate/record/record_read.h"
+#include "tools/bedplate/record/record_verify.h"
 #include "tools/bedplate/record/replay_compare.h"
 #include "tools/bedplate/record/replay_settings.h"
 #include "tools/bedplate/runs/rollback.h"
@@ -50,7 +52,12 @@ typedef struct replay {
     bool differs;
     uint64_t step; /* of the first difference */
     char key[REPLAY_KEY];
-    bool back;          /* the step just computed goes back to `copy` */
+    bool other_source, other_plan; /* than the run's: told, for a replay may have them */
+    store_compare exports;         /* what the last line says was exported */
+    uint32_t exported;             /* files of it, */
+    uint32_t compared;             /* those that were made again alike */
+    bool ended;                    /* the last line was reached */
+    bool back;                     /* the step just computed goes back to `copy` */
     rollback_copy copy; /* where --on-spike is to go back: the newest state that the record tells */
     char tensor[TENSOR_NAME]; /* the first that differs at the next snapshot */
     char line[65536];
@@ -168,6 +175,16 @@ static void replay_choose(replay *r)
     }
 }
 
+/* The first difference of all is kept. */
+static void replay_differs(replay *r, uint64_t step, const char *key)
+{
+    if (!r->differs) {
+        r->differs = true;
+        r->step = step;
+        snprintf(r->key, sizeof r->key, "%s", key);
+    }
+}
+
 /* The member of this run's own first line, made anew, beside that of the record. */
 typedef struct file_check {
     replay *r;
@@ -204,6 +221,25 @@ static bp_status replay_check_file(void *user, const record_file *wanted)
     return status;
 }
 
+static bp_status replay_count_file(void *user, const record_file *file)
+{
+    (void)file;
+    ++*(uint32_t *)user;
+    return BP_OK;
+}
+
+/* A list says as many files as were read. */
+static bp_status replay_count_files(replay *r, const file_check *check)
+{
+    uint32_t told = 0, found = 0;
+    BP_TRY(record_files_each(r->head, strlen(r->head), check->list, replay_count_file, &told));
+    BP_TRY(record_files_each(check->line, check->length, check->list, replay_count_file, &found));
+    if (told != found) {
+        replay_differs(r, 0, check->list);
+    }
+    return BP_OK;
+}
+
 /* Model and data are those of the run, by their SHA-256. */
 static bp_status replay_check_files(replay *r)
 {
@@ -217,8 +253,76 @@ static bp_status replay_check_files(replay *r)
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         file_check check = {.r = r, .line = text, .length = length, .list = lists[i]};
         BP_TRY(record_files_each(r->head, strlen(r->head), lists[i], replay_check_file, &check));
+        BP_TRY(replay_count_files(r, &check));
     }
     return BP_OK;
+}
+
+/* A member of an object of texts that the record has, and that was computed again. */
+typedef struct member_check {
+    replay *r;
+    const char *line;
+    size_t length;
+    const char *key, *value; /* looked for */
+    bool met, same;
+} member_check;
+
+static bp_status replay_same_member(void *user, const char *key, const char *value)
+{
+    member_check *check = user;
+    if (strcmp(key, check->key) == 0) {
+        check->met = true;
+        check->same = strcmp(value, check->value) == 0;
+    }
+    return BP_OK;
+}
+
+/* Another program may have other members. */
+static bp_status replay_check_member(void *user, const char *key, const char *value)
+{
+    member_check *check = user;
+    check->key = key;
+    check->value = value;
+    check->met = false;
+    BP_TRY(record_members_each(check->line, check->length, "config", replay_same_member, check));
+    if (check->met ? !check->same : !check->r->other_source) {
+        replay_differs(check->r, 0, "config");
+    }
+    return BP_OK;
+}
+
+static bool replay_same_value(const replay *r, const char *line, size_t length, const char *key)
+{
+    char told[1024], found[1024];
+    const bool any = record_value(r->head, strlen(r->head), key, told, sizeof told);
+    const bool made = record_value(line, length, key, found, sizeof found);
+    return any == made && (!any || strcmp(told, found) == 0);
+}
+
+/* The first line, made again: every member but those that say by what it was computed. */
+static bp_status replay_check_run(replay *r)
+{
+    static const char *const keys[] = {"preset",      "tokens", "windows",   "steps_per_epoch",
+                                       "total_steps", "seed",   "data_seed", "program"};
+    static char text[RECORD_WAITING];
+    training *t = &r->t;
+    const train_record_facts facts = {&t->data, &t->feed, t->identity, t->total};
+    json_line line;
+    size_t length;
+    line_begin(&line, text, sizeof text);
+    line_count(&line, "run", 0);
+    BP_TRY(train_record_put_run(&line, &t->points, &facts));
+    BP_TRY(line_end(&line, &length));
+    length--; /* the newline */
+    r->other_source = !replay_same_value(r, text, length, "source");
+    r->other_plan = !replay_same_value(r, text, length, "plan");
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (!replay_same_value(r, text, length, keys[i])) {
+            replay_differs(r, 0, keys[i]);
+        }
+    }
+    member_check check = {.r = r, .line = text, .length = length};
+    return record_members_each(r->head, strlen(r->head), "config", replay_check_member, &check);
 }
 
 /* What names the data names the teacher's file too, by its content. */
@@ -251,19 +355,10 @@ static bp_status replay_open(replay *r)
     BP_TRY(training_open(t));
     t->points.place.directory = r->set->words.item[0];
     BP_TRY(replay_check_files(r));
+    BP_TRY(replay_check_run(r));
     BP_TRY(checkpoint_start(&t->points));
     t->points.watch.log = NULL; /* what it decides is in the record */
     return anomaly_attach(&t->points.watch, &t->s.runtime);
-}
-
-/* The first difference of all is kept. */
-static void replay_differs(replay *r, uint64_t step, const char *key)
-{
-    if (!r->differs) {
-        r->differs = true;
-        r->step = step;
-        snprintf(r->key, sizeof r->key, "%s", key);
-    }
 }
 
 /* A line made anew is in r->line, without its closing brace. */
@@ -333,7 +428,8 @@ static bp_status replay_find_tensor(replay *r, uint64_t step)
     bp_store *store = &r->t.s.posix.store;
     const size_t count = c->snapshot.tensor_count;
     BP_TRY(replay_snapshot_path(r, step, path));
-    if (r->tensor[0] != '\0' || store->exists(store, path, &there) != BP_OK || !there) {
+    BP_TRY(bp_storage_exists(store, path, &there, &r->error));
+    if (r->tensor[0] != '\0' || !there) {
         return BP_OK;
     }
     uint64_t *digests = calloc(count + 1, sizeof *digests);
@@ -391,6 +487,63 @@ static bp_status replay_state(replay *r, const record_walk *walk)
     return replay_find_tensor(r, walk->step);
 }
 
+/* An exported file beside what the state gives: made again, or a copy of the tokenizer's. */
+static bp_status replay_export_file(void *user, const record_file *file)
+{
+    replay *r = user;
+    char path[BP_STORE_PATH_MAX], text[BP_SHA256_TEXT];
+    file_check copy = {.r = r, .wanted = file};
+    const store_compared *made = NULL;
+    r->exported++;
+    for (uint32_t i = 0; i < r->exports.count; i++) {
+        made = strcmp(r->exports.list[i].name, file->name) == 0 ? &r->exports.list[i] : made;
+    }
+    BP_TRY(record_files_each(r->head, strlen(r->head), "tokenizer", replay_same_file, &copy));
+    if (made == NULL || !made->there) {
+        r->compared += copy.met ? 1 : 0;
+        return BP_OK;
+    }
+    BP_TRY(bp_storage_join(path, r->set->words.item[0], file->name, &r->error));
+    BP_TRY(record_hash(&r->t.points.place, path, text));
+    if (!made->equal || strcmp(text, file->sha256) != 0) {
+        replay_differs(r, r->last, "files");
+        snprintf(r->tensor, sizeof r->tensor, "%.100s", file->name);
+        return BP_OK;
+    }
+    r->compared++;
+    return BP_OK;
+}
+
+/* What the run exported is the state that the replay has come to. That of the best evaluation is an
+ * earlier one, which is not computed again. */
+static bp_status replay_exports(replay *r, const record_walk *walk)
+{
+    session *s = &r->t.s;
+    bp_store *const medium = s->store;
+    r->ended = true;
+    if (!r->run.load_best) {
+        r->run.output_dir = r->set->words.item[0];
+        store_compare_begin(&r->exports, medium, &s->posix.store);
+        s->store = &r->exports.store;
+        const bp_status status = checkpoint_export(&r->t.points);
+        s->store = medium;
+        BP_TRY(status);
+    }
+    return record_files_each(walk->line, walk->length, "files", replay_export_file, r);
+}
+
+static bp_status replay_end(replay *r, const record_walk *walk)
+{
+    checkpoint *c = &r->t.points;
+    uint64_t found, told;
+    BP_TRY(bp_snapshot_digest(&c->place, &c->snapshot, &found));
+    if (!record_hex(walk->line, walk->length, "state_digest", &told) || told != found) {
+        replay_differs(r, walk->step, "state_digest");
+        return replay_find_tensor(r, walk->step);
+    }
+    return replay_exports(r, walk);
+}
+
 /* The state that a segment begins with, compared with what the record says of it. */
 static bp_status replay_load(replay *r, const replay_start *start)
 {
@@ -432,6 +585,9 @@ static bp_status replay_line(replay *r, const record_walk *walk, const replay_st
     }
     if (walk->kind == RECORD_STATE && behind) {
         return replay_state(r, walk);
+    }
+    if (walk->kind == RECORD_ENDED && behind) {
+        return replay_end(r, walk);
     }
     uint64_t told;
     if (walk->kind == RECORD_STATE && walk->step == start->step &&
@@ -475,6 +631,25 @@ static bp_status replay_all(replay *r)
     return BP_OK;
 }
 
+/* What was computed again, and what nobody has. */
+static void replay_print_covered(const replay *r)
+{
+    fputs("computed again: model and data by their SHA-256, configuration, tokens, seeds and "
+          "lengths of the run; of each "
+          "proven step its line\n",
+          stdout);
+    if (r->ended) {
+        printf("and the last state; exported files: %u of %u%s\n", r->compared, r->exported,
+               r->run.load_best ? " (those of the best evaluation are of an earlier step)" : "");
+    } else {
+        puts("not computed: the run's end and what it exported");
+    }
+    if (r->other_source || r->other_plan) {
+        printf("told by the record alone: %s%s%s\n", r->other_source ? "its program (source)" : "",
+               r->other_source && r->other_plan ? ", " : "", r->other_plan ? "its plan" : "");
+    }
+}
+
 static void replay_print(replay *r)
 {
     output out;
@@ -490,6 +665,11 @@ static void replay_print(replay *r)
         json_count(&out, "segments", r->segments);
         json_count(&out, "segments_of", r->count);
         json_count(&out, "states", r->states);
+        json_flag(&out, "end", r->ended);
+        json_count(&out, "files", r->compared);
+        json_count(&out, "files_of", r->exported);
+        json_flag(&out, "same_source", !r->other_source);
+        json_flag(&out, "same_plan", !r->other_plan);
         if (r->differs) {
             json_open(&out, "first_difference");
             json_count(&out, "step", r->step);
@@ -511,9 +691,13 @@ static void replay_print(replay *r)
            " states compared, %.1f s",
            r->proven, r->last, r->segments, r->count, r->states, r->seconds);
     printf(rest > 0 ? "; the rest would take %.0f s\n" : "\n", (double)rest * a_step);
+    replay_print_covered(r);
     if (r->differs) {
         printf("first difference: step %" PRIu64 ", %s%s%s\n", r->step, r->key,
-               r->tensor[0] != '\0' ? "; first tensor " : "", r->tensor);
+               r->tensor[0] == '\0'           ? ""
+               : strcmp(r->key, "files") == 0 ? "; "
+                                              : "; first tensor ",
+               r->tensor);
     }
 }
 

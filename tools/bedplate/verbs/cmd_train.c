@@ -11,7 +11,7 @@
 #include "tools/bedplate/session/class_weights.h"
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/planning/lengths_choice.h"
-#include "tools/bedplate/planning/eval_cost.h"
+#include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/runs/integrity.h"
 #include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/app/options.h"
@@ -21,7 +21,6 @@
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/runs/progress.h"
-#include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/ranks/ranks_memory.h"
 #include "tools/bedplate/session/rate_choice.h"
@@ -233,13 +232,13 @@ static bp_status prepare(training *t, const settings *set)
     if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
     }
-    BP_TRY(checkpoint_copy_tokenizer(&t->points));
-    BP_TRY(session_save_rates(s));
     t->points.snapshot.step = t->total;
     saving_begin(&t->care.saves, &t->points);
     BP_TRY(saving_check(&t->care.saves));
     const train_record_facts run = {&t->data, &t->feed, t->identity, t->total};
     BP_TRY(train_record_begin(&t->points, &run));
+    BP_TRY(checkpoint_copy_tokenizer(&t->points));
+    BP_TRY(session_save_rates(s));
     BP_TRY(service_open(&t->care, s));
     return rollback_begin(&t->care.saves);
 }
@@ -260,7 +259,7 @@ bp_status training_judge(training *t, train_record_evaluation *found)
                                                       &t->made, &t->eval_loss, &found->targets);
     ranks_take_turn(s->set);
     BP_TRY(status);
-    BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets));
+    BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets, t->eval_loss));
     told_begin(&t->made.told, &s->spec);
     memcpy(t->made.told.of, s->runtime.told, sizeof t->made.told.of);
     BP_TRY(predictions_data_end(&t->made, s, &t->data));
@@ -470,6 +469,7 @@ static bp_status cmd_train_finish(training *t, ending end, int *code)
         BP_TRY(checkpoint_load_best(&t->points));
     }
     if (finished) {
+        BP_TRY(saving_here(&t->care.saves));
         BP_TRY(checkpoint_export(&t->points));
         BP_TRY(train_record_end(&t->points));
     }

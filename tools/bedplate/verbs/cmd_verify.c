@@ -17,9 +17,16 @@
 #define SCRATCH_BYTES ((size_t)64 << 20) /* address space; pages come as they are used */
 #define STAGING_BYTES ((size_t)1 << 20)
 
+/* What is damaged in a directory. */
+typedef struct verify_damage {
+    uint64_t newest; /* the newest valid snapshot */
+    uint32_t count;
+} verify_damage;
+
 static void print_damaged(void *user, const char *path, const bp_error *reason)
 {
-    (void)user;
+    verify_damage *damage = user;
+    damage->count++;
     fprintf(stderr, "bedplate: %s: damaged: %s: %s\n", path, reason->name,
             reason->text != NULL ? reason->text : "");
 }
@@ -27,29 +34,47 @@ static void print_damaged(void *user, const char *path, const bp_error *reason)
 /* Those newer than the one that was found have been told of. */
 static void print_older(void *user, const char *path, const bp_error *reason)
 {
-    const uint64_t *newest = user;
+    const verify_damage *damage = user;
     const char *number = strrchr(path, '-');
-    if (number != NULL && strtoull(number + 1, NULL, 10) < *newest) {
-        print_damaged(NULL, path, reason);
+    if (number != NULL && strtoull(number + 1, NULL, 10) < damage->newest) {
+        print_damaged(user, path, reason);
     }
 }
 
 /* A directory with a state.safetensors is a snapshot; any other is looked through for snapshots. */
-static bp_status cmd_verify_check(const bp_snapshot_place *place, bp_snapshot_found *found)
+static bp_status cmd_verify_check(const bp_snapshot_place *place, verify_damage *damage,
+                                  bp_snapshot_found *found)
 {
     char path[BP_STORE_PATH_MAX];
     bool there = false;
     bp_store *store = place->store;
     BP_TRY(bp_storage_join(path, place->directory, "state.safetensors", place->error));
-    if (store->exists(store, path, &there) == BP_OK && there) {
+    BP_TRY(bp_storage_exists(store, path, &there, place->error));
+    if (there) {
         return bp_snapshot_verify(place, place->directory, found);
     }
-    BP_TRY(bp_snapshot_find(place, print_damaged, NULL, found, &there));
+    BP_TRY(bp_snapshot_find(place, print_damaged, damage, found, &there));
     if (!there) {
         return bp_error_set(place->error, BP_ERR_DATA, "verify",
                             "there is no valid snapshot in this directory", place->directory);
     }
+    damage->newest = found->step;
     return BP_OK;
+}
+
+/* --newest: whether there is a snapshot to go on from; else everything that is there is whole. */
+static bp_status cmd_verify_all(const settings *set, const bp_snapshot_place *place,
+                                bp_snapshot_found *found, record_verdict *record)
+{
+    verify_damage damage = {.count = 0};
+    BP_TRY(cmd_verify_check(place, &damage, found));
+    BP_TRY(record_verify(place, print_older, &damage, record));
+    return damage.count == 0 || set->newest
+               ? BP_OK
+               : bp_error_set(place->error, BP_ERR_DATA, "verify",
+                              "a snapshot in this directory is damaged; --newest asks for a valid "
+                              "one alone",
+                              place->directory);
 }
 
 static void cmd_verify_print_record(bp_text *text, const record_verdict *record)
@@ -69,7 +94,17 @@ static void cmd_verify_print_record(bp_text *text, const record_verdict *record)
     }
     bp_text_string(text, ", chain ");
     bp_text_string(text, record->chain);
-    bp_text_char(text, '\n');
+    bp_text_string(text, "\nverified: chain, digests of snapshots, SHA-256 of exported files; ");
+    if (record->tensors > 0) {
+        bp_text_string(text, "compared with the last snapshot: ");
+        bp_text_u64(text, record->compared);
+        bp_text_string(text, " of ");
+        bp_text_u64(text, record->tensors);
+        bp_text_string(text, " exported tensors");
+    } else {
+        bp_text_string(text, "exported tensors were not compared with a snapshot");
+    }
+    bp_text_string(text, "; that the run computed them a replay shows\n");
 }
 
 static void cmd_verify_print(const settings *set, const bp_snapshot_found *found,
@@ -92,6 +127,8 @@ static void cmd_verify_print(const settings *set, const bp_snapshot_found *found
             json_flag(&out, "ended", record->ended);
             json_count(&out, "snapshots", record->snapshots);
             json_count(&out, "files", record->files);
+            json_count(&out, "tensors", record->tensors);
+            json_count(&out, "tensors_compared", record->compared);
             json_count(&out, "verified", record->verified);
             json_text(&out, "chain", record->chain);
             json_close(&out);
@@ -106,6 +143,8 @@ static void cmd_verify_print(const settings *set, const bp_snapshot_found *found
         bp_text_char(&out.text, '\n');
         if (record->there) {
             cmd_verify_print_record(&out.text, record);
+        } else {
+            bp_text_string(&out.text, "record: there is none in this directory\n");
         }
     }
     output_end(&out);
@@ -130,10 +169,7 @@ int cmd_verify(const settings *set)
                                          .staging = {bytes + SCRATCH_BYTES, STAGING_BYTES},
                                          .error = &error};
         record_verdict record = {.there = false};
-        status = cmd_verify_check(&place, &found);
-        if (status == BP_OK) {
-            status = record_verify(&place, print_older, &found.step, &record);
-        }
+        status = cmd_verify_all(set, &place, &found, &record);
         cmd_verify_print(set, &found, &record, status == BP_OK);
     }
     int code = report_status(status, &error);

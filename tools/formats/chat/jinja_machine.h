@@ -59,11 +59,6 @@ typedef struct bp_jinja_machine {
     uint32_t at;
 } bp_jinja_machine;
 
-bp_status bp_jinja_stop(bp_jinja_machine *m, const char *text, const char *what) BP_MUST_CHECK;
-bp_status bp_jinja_push(bp_jinja_machine *m, const bp_jinja_value *value) BP_MUST_CHECK;
-bp_status bp_jinja_bind(bp_jinja_machine *m, uint32_t name,
-                        const bp_jinja_value *value) BP_MUST_CHECK;
-
 /* *empty: there is nothing to go through, and no loop was begun. */
 bp_status bp_jinja_loop_begin(bp_jinja_machine *m, bool choosing, bool *empty) BP_MUST_CHECK;
 /* *over: there is no next part, and the loop ended. */

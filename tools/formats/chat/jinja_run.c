@@ -4,7 +4,7 @@
 
 #include "tools/formats/chat/jinja_machine.h"
 
-bp_status bp_jinja_stop(bp_jinja_machine *m, const char *text, const char *what)
+static bp_status jinja_stop(bp_jinja_machine *m, const char *text, const char *what)
 {
     char name[BP_ERROR_NAME_MAX];
     bp_text out;
@@ -18,10 +18,10 @@ bp_status bp_jinja_stop(bp_jinja_machine *m, const char *text, const char *what)
     return bp_jinja_refuse(m->room->error, text, bp_text_flush(&out) == BP_OK ? name : NULL);
 }
 
-bp_status bp_jinja_push(bp_jinja_machine *m, const bp_jinja_value *value)
+static bp_status jinja_push(bp_jinja_machine *m, const bp_jinja_value *value)
 {
     if (m->depth == BP_JINJA_STACK) {
-        return bp_jinja_stop(m, "an expression needs too many values at once", NULL);
+        return jinja_stop(m, "an expression needs too many values at once", NULL);
     }
     m->stack[m->depth++] = *value;
     return BP_OK;
@@ -58,7 +58,7 @@ static uint32_t scope_begin(const bp_jinja_machine *m)
     return begin;
 }
 
-bp_status bp_jinja_bind(bp_jinja_machine *m, uint32_t name, const bp_jinja_value *value)
+static bp_status jinja_bind(bp_jinja_machine *m, uint32_t name, const bp_jinja_value *value)
 {
     const uint32_t begin = scope_begin(m);
     for (uint32_t i = m->bound; i > begin; i--) {
@@ -68,7 +68,7 @@ bp_status bp_jinja_bind(bp_jinja_machine *m, uint32_t name, const bp_jinja_value
         }
     }
     if (m->bound == BP_JINJA_BINDINGS) {
-        return bp_jinja_stop(m, "more variables are set than can be", NULL);
+        return jinja_stop(m, "more variables are set than can be", NULL);
     }
     m->bindings[m->bound++] = (bp_jinja_binding){name, *value};
     m->globals = begin == 0 ? m->bound : m->globals;
@@ -110,7 +110,7 @@ static bp_status loop_attribute(bp_jinja_machine *m, const bp_jinja_value *x,
     const uint32_t i = loop->next - 1, count = loop->parts.count;
     *to = bp_jinja_undefined(NULL);
     if ((uint64_t)x->is.i64 >= m->loop_count || loop->next == 0) {
-        return bp_jinja_stop(m, "a loop is asked of after its end", NULL);
+        return jinja_stop(m, "a loop is asked of after its end", NULL);
     }
     if (bp_jinja_is(name, "index0") || bp_jinja_is(name, "index")) {
         *to = bp_jinja_int((int64_t)i + (name->count == 5 ? 1 : 0));
@@ -127,7 +127,7 @@ static bp_status loop_attribute(bp_jinja_machine *m, const bp_jinja_value *x,
     } else if (bp_jinja_is(name, "nextitem")) {
         *to = i + 1 < count ? loop->parts.is.items[i + 1] : *to;
     } else {
-        return bp_jinja_stop(m, "a loop has no such attribute", name->is.text);
+        return jinja_stop(m, "a loop has no such attribute", name->is.text);
     }
     return BP_OK;
 }
@@ -136,7 +136,7 @@ static bp_status run_attribute(bp_jinja_machine *m, const bp_jinja_value *name)
 {
     bp_jinja_value *x = &m->stack[m->depth - 1];
     if (x->kind == BP_JINJA_UNDEFINED) {
-        return bp_jinja_stop(m, "an attribute of something undefined is asked for", x->is.text);
+        return jinja_stop(m, "an attribute of something undefined is asked for", x->is.text);
     }
     if (x->kind == BP_JINJA_LOOP) {
         const bp_jinja_value loop = *x;
@@ -162,11 +162,10 @@ static bp_status macro_call(bp_jinja_machine *m, const bp_jinja_macro *macro,
                             bp_jinja_arguments arguments)
 {
     if (m->frame_count == BP_JINJA_FRAMES || arguments.count > macro->count) {
-        return bp_jinja_stop(m,
-                             m->frame_count == BP_JINJA_FRAMES
-                                 ? "macros call each other too often"
-                                 : "a macro is given too many arguments",
-                             NULL);
+        return jinja_stop(m,
+                          m->frame_count == BP_JINJA_FRAMES ? "macros call each other too often"
+                                                            : "a macro is given too many arguments",
+                          NULL);
     }
     bp_jinja_frame *f = &m->frames[m->frame_count++];
     *f = (bp_jinja_frame){m->at, m->bound, (uint32_t)m->r->length, m->loop_count, 0};
@@ -177,7 +176,7 @@ static bp_status macro_call(bp_jinja_machine *m, const bp_jinja_macro *macro,
         const bp_jinja_value value = given != NULL ? *given : none;
         f->given |= given != NULL ? UINT32_C(1) << i : 0;
         if (m->bound == BP_JINJA_BINDINGS) {
-            return bp_jinja_stop(m, "more variables are set than can be", NULL);
+            return jinja_stop(m, "more variables are set than can be", NULL);
         }
         m->bindings[m->bound++] = (bp_jinja_binding){macro->names[i], value};
     }
@@ -194,7 +193,7 @@ static bp_status macro_return(bp_jinja_machine *m)
     m->bound = f->scope;
     m->loop_count = f->loops;
     m->at = f->back;
-    return bp_jinja_push(m, &text);
+    return jinja_push(m, &text);
 }
 
 static bp_status run_call(bp_jinja_machine *m, const bp_jinja_code *code)
@@ -207,11 +206,11 @@ static bp_status run_call(bp_jinja_machine *m, const bp_jinja_code *code)
     if (bound != NULL) { /* a function under another name is no macro, and has no number */
         const bool macro = bound->value.kind == BP_JINJA_MACRO && bound->value.is.i64 >= 0;
         return macro ? macro_call(m, &m->program->macros[bound->value.is.i64], arguments)
-                     : bp_jinja_stop(m, "what is called is no macro", name->is.text);
+                     : jinja_stop(m, "what is called is no macro", name->is.text);
     }
     BP_TRY(bp_jinja_function(m->room, name, &arguments, &m->r->now, &result, &known));
-    return known ? bp_jinja_push(m, &result)
-                 : bp_jinja_stop(m, "a function that is not there", name->is.text);
+    return known ? jinja_push(m, &result)
+                 : jinja_stop(m, "a function that is not there", name->is.text);
 }
 
 /* Methods, filters and tests of a value. */
@@ -230,7 +229,7 @@ static bp_status run_apply(bp_jinja_machine *m, const bp_jinja_code *code)
     } else {
         BP_TRY(bp_jinja_method(m->room, &x, name, &arguments, &result));
     }
-    return bp_jinja_push(m, &result);
+    return jinja_push(m, &result);
 }
 
 static bp_status run_list(bp_jinja_machine *m, const bp_jinja_code *code)
@@ -245,18 +244,18 @@ static bp_status run_list(bp_jinja_machine *m, const bp_jinja_code *code)
             memcpy(items, &m->stack[m->depth], count * sizeof *items);
         }
         list.tuple = code->n != 0;
-        return bp_jinja_push(m, &list);
+        return jinja_push(m, &list);
     }
     BP_TRY(bp_jinja_dict_new(m->room, count, &list));
     m->depth -= 2 * count;
     for (uint32_t i = 0; i < count; i++) {
         const bp_jinja_value *pair = &m->stack[m->depth + 2 * i];
         if (pair[0].kind != BP_JINJA_STRING) {
-            return bp_jinja_stop(m, "the keys of mappings are strings here", NULL);
+            return jinja_stop(m, "the keys of mappings are strings here", NULL);
         }
         BP_TRY(bp_jinja_dict_set(m->room, list.is.dict, &pair[0], &pair[1]));
     }
-    return bp_jinja_push(m, &list);
+    return jinja_push(m, &list);
 }
 
 static bp_status run_unpack(bp_jinja_machine *m, uint32_t count)
@@ -265,10 +264,10 @@ static bp_status run_unpack(bp_jinja_machine *m, uint32_t count)
     const bp_jinja_value x = m->stack[--m->depth];
     BP_TRY(bp_jinja_parts(m->room, &x, &parts));
     if (parts.count != count) {
-        return bp_jinja_stop(m, "another number of values than of variables", NULL);
+        return jinja_stop(m, "another number of values than of variables", NULL);
     }
     for (uint32_t i = count; i > 0; i--) {
-        BP_TRY(bp_jinja_push(m, &parts.is.items[i - 1]));
+        BP_TRY(jinja_push(m, &parts.is.items[i - 1]));
     }
     return BP_OK;
 }
@@ -278,8 +277,8 @@ static bp_status store_attribute(bp_jinja_machine *m, const bp_jinja_code *code)
     const bp_jinja_binding *bound = run_find(m, (uint32_t)code->a);
     const bp_jinja_value value = m->stack[--m->depth];
     if (bound == NULL || bound->value.kind != BP_JINJA_NAMESPACE) {
-        return bp_jinja_stop(m, "only attributes of namespaces can be set",
-                             m->program->names[code->a].is.text);
+        return jinja_stop(m, "only attributes of namespaces can be set",
+                          m->program->names[code->a].is.text);
     }
     return bp_jinja_dict_set(m->room, bound->value.is.dict, &m->program->constants[code->m],
                              &value);
@@ -303,7 +302,7 @@ static bp_status run_capture(bp_jinja_machine *m, bool begins)
     bp_jinja_value text;
     if (begins) {
         if (m->capture_count == BP_JINJA_SCOPES) {
-            return bp_jinja_stop(m, "blocks lie too deep in one another", NULL);
+            return jinja_stop(m, "blocks lie too deep in one another", NULL);
         }
         m->captures[m->capture_count++] = (uint32_t)m->r->length;
         return BP_OK;
@@ -311,7 +310,7 @@ static bp_status run_capture(bp_jinja_machine *m, bool begins)
     const uint32_t from = m->captures[--m->capture_count];
     BP_TRY(bp_jinja_copy(m->room, m->r->out + from, m->r->length - from, &text));
     m->r->length = from;
-    return bp_jinja_push(m, &text);
+    return jinja_push(m, &text);
 }
 
 static bp_status run_generated(bp_jinja_machine *m, bool begins)
@@ -322,7 +321,7 @@ static bp_status run_generated(bp_jinja_machine *m, bool begins)
     }
     if (begins) {
         if (r->span_count == r->span_room) {
-            return bp_jinja_stop(m, "the model speaks more often than can be", NULL);
+            return jinja_stop(m, "the model speaks more often than can be", NULL);
         }
         r->spans[r->span_count++] = (bp_jinja_span){(uint32_t)r->length, (uint32_t)r->length};
         return BP_OK;
@@ -340,7 +339,7 @@ static bp_status run_scope(bp_jinja_machine *m, bool begins)
         return BP_OK;
     }
     if (m->scope_count == BP_JINJA_SCOPES) {
-        return bp_jinja_stop(m, "blocks lie too deep in one another", NULL);
+        return jinja_stop(m, "blocks lie too deep in one another", NULL);
     }
     m->scopes[m->scope_count++] = m->bound;
     return BP_OK;
@@ -406,7 +405,7 @@ static bp_status run_operator(bp_jinja_machine *m, const bp_jinja_code *code)
                                : bp_jinja_operate(m->room, op, &a[0], &a[1], &result);
         BP_TRY(status);
     }
-    return bp_jinja_push(m, &result);
+    return jinja_push(m, &result);
 }
 
 static bp_status run_variable(bp_jinja_machine *m, const bp_jinja_code *code)
@@ -414,21 +413,21 @@ static bp_status run_variable(bp_jinja_machine *m, const bp_jinja_code *code)
     bp_jinja_value value;
     switch (code->op) {
     case BP_JINJA_CONST:
-        return bp_jinja_push(m, &m->program->constants[code->a]);
+        return jinja_push(m, &m->program->constants[code->a]);
     case BP_JINJA_LOAD:
         run_load(m, (uint32_t)code->a, &value);
-        return bp_jinja_push(m, &value);
+        return jinja_push(m, &value);
     case BP_JINJA_STORE:
         value = m->stack[--m->depth];
-        return bp_jinja_bind(m, (uint32_t)code->a, &value);
+        return jinja_bind(m, (uint32_t)code->a, &value);
     case BP_JINJA_STORE_ATTR:
         return store_attribute(m, code);
     case BP_JINJA_MACRO_OF:
         value = (bp_jinja_value){.kind = BP_JINJA_MACRO, .is.i64 = code->m};
-        return bp_jinja_bind(m, (uint32_t)code->a, &value);
+        return jinja_bind(m, (uint32_t)code->a, &value);
     default: /* BP_JINJA_MISSING */
         value = bp_jinja_bool((m->frames[m->frame_count - 1].given >> code->a & 1) == 0);
-        return bp_jinja_push(m, &value);
+        return jinja_push(m, &value);
     }
 }
 
@@ -497,7 +496,7 @@ static bp_status bind_variables(bp_jinja_machine *m)
         const bp_jinja_value *name = &m->program->names[i];
         const bp_jinja_value *value = bp_jinja_dict_get(given, name->is.text, name->count);
         if (value != NULL) {
-            BP_TRY(bp_jinja_bind(m, i, value));
+            BP_TRY(jinja_bind(m, i, value));
         }
     }
     return BP_OK;
@@ -528,4 +527,87 @@ bp_status bp_jinja_run(bp_jinja_render *render)
         BP_TRY(run_one(m, &m->program->code[m->at]));
     }
     return BP_OK;
+}
+
+/* Chat templates: loops that are rendered. */
+
+bp_status bp_jinja_loop_begin(bp_jinja_machine *m, bool choosing, bool *empty)
+{
+    const bp_jinja_value x = m->stack[--m->depth];
+    bp_jinja_value parts;
+    BP_TRY(bp_jinja_parts(m->room, &x, &parts));
+    *empty = parts.count == 0 && !choosing;
+    if (*empty) {
+        m->went = false;
+        return BP_OK;
+    }
+    if (m->loop_count == BP_JINJA_LOOPS) {
+        return jinja_stop(m, "loops lie too deep in one another", NULL);
+    }
+    bp_jinja_loop *loop = &m->loops[m->loop_count];
+    *loop = (bp_jinja_loop){
+        .parts = parts, .scope = m->bound, .scopes = m->scope_count, .choosing = choosing};
+    if (choosing) {
+        bp_jinja_value list;
+        BP_TRY(bp_jinja_list_new(m->room, parts.count, &loop->choice, &list));
+    }
+    m->loop_count++;
+    return BP_OK;
+}
+
+void bp_jinja_loop_end(bp_jinja_machine *m)
+{
+    const bp_jinja_loop *loop = &m->loops[--m->loop_count];
+    m->went = loop->went;
+    m->bound = loop->scope;
+    m->scope_count = loop->scopes;
+}
+
+/* Notes that what is written next belongs to the turn. */
+static void note_turn(bp_jinja_machine *m, const bp_jinja_value *part)
+{
+    const bp_jinja_value *turns = m->r->turns;
+    if (turns == NULL || part->kind != BP_JINJA_DICT || m->frame_count > 0 ||
+        m->capture_count > 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < turns->count; i++) {
+        if (turns->is.items[i].kind == BP_JINJA_DICT &&
+            turns->is.items[i].is.dict == part->is.dict) {
+            m->r->turn_starts[i] = (uint32_t)m->r->length;
+        }
+    }
+}
+
+bp_status bp_jinja_loop_next(bp_jinja_machine *m, bool *over)
+{
+    bp_jinja_loop *loop = &m->loops[m->loop_count - 1];
+    m->bound = loop->scope;
+    m->scope_count = loop->scopes;
+    *over = loop->next == loop->parts.count;
+    if (!*over) {
+        int64_t number = (int64_t)m->loop_count - 1;
+        const bp_jinja_value self = {.kind = BP_JINJA_LOOP, .is.i64 = number};
+        for (uint32_t i = 0; i < m->program->name_count && !loop->choosing; i++) {
+            if (bp_jinja_is(&m->program->names[i], "loop")) {
+                BP_TRY(jinja_bind(m, i, &self));
+            }
+        }
+        const bp_jinja_value *part = &loop->parts.is.items[loop->next++];
+        note_turn(m, part);
+        return jinja_push(m, part);
+    }
+    const bp_jinja_value chosen = {
+        .kind = BP_JINJA_LIST, .count = loop->chosen, .is.items = loop->choice};
+    const bool choosing = loop->choosing;
+    bp_jinja_loop_end(m);
+    return choosing ? jinja_push(m, &chosen) : BP_OK;
+}
+
+void bp_jinja_loop_keep(bp_jinja_machine *m)
+{
+    bp_jinja_loop *loop = &m->loops[m->loop_count - 1];
+    if (bp_jinja_true(&m->stack[--m->depth])) {
+        loop->choice[loop->chosen++] = loop->parts.is.items[loop->next - 1];
+    }
 }

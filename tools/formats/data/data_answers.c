@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/formats/data/data_documents.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 
 #define RULES 0x51415732u /* goes up when the same data would give other tokens */
 

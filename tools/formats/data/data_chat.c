@@ -6,7 +6,7 @@
 
 #include "tools/formats/data/data_chat_maker.h"
 #include "tools/formats/data/data_documents.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 
 #define RULES 0x43484131u /* goes up when the same data would give other tokens */
 

@@ -103,9 +103,10 @@ static bp_status bare_columns(labelled *t, const fields *f)
                                                "give their numbers",
                                                t->columns, 2)
                       : refuse_heading(t,
-                                       "the first row names no column that is known as the label: "
-                                       "--label-column and --text-column name them, --no-header "
-                                       "says that the row is no header",
+                                       "the first row names no column that is known as the label "
+                                       "(--label-column and --text-column name them), and a table "
+                                       "without a header has two columns, or --no-header and their "
+                                       "numbers",
                                        f);
     }
     if (!denied && first == second) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 
 #define SIZES_MOST  32 /* numpy's own limit was 32 until 2.0 */
 #define MAGIC_BYTES 8  /* magic and version */

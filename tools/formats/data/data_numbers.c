@@ -7,7 +7,7 @@
 #include "core/base/number.h"
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/images/data_images.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/data/data_npy.h"
 #include "tools/formats/images/data_pnm.h"
 #include "tools/formats/files/data_table.h"

@@ -7,9 +7,9 @@
 #include "core/base/number.h"
 #include "core/base/storage.h"
 #include "tools/formats/data/data_documents.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 
-#define RULES 0x54414732u /* goes up when the same data would give other tokens */
+#define RULES 0x54414733u /* goes up when the same data would give other tokens */
 
 static const char where[] = "tags";
 
@@ -28,6 +28,7 @@ typedef struct tags_maker {
     bp_tokens_writer writer;
     bp_documents rule; /* for labels: nothing is read by it */
     tags_room room;
+    const bp_words *words;
     uint32_t pieces; /* of the sentence, so far */
 } tags_maker;
 
@@ -58,6 +59,7 @@ static bp_status read_all(const bp_tags *work, bp_words *words)
 {
     const tags_room r = room_of(work->scratch);
     words->sentences = 0;
+    words->rows = 0;
     for (uint32_t i = 0; i < work->data->file_count; i++) {
         bp_data_reader reader = reader_of(work, i, &r);
         BP_TRY(bp_data_reader_begin(&reader));
@@ -150,9 +152,9 @@ static bp_status put_sentence(void *user, bp_data_reader *reader, const bp_sente
     }
     BP_TRY(put_around(m, reader, BP_PAIR_BEHIND));
     if (m->pieces == 0) {
-        m->work->empty++;
         return BP_OK;
     }
+    BP_TRY(bp_tokens_at_row(&m->writer, m->words->rows - 1));
     example.count = m->pieces;
     BP_TRY(bp_tokens_put(&m->writer, m->room.labels, m->pieces));
     return bp_tokens_put_example(&m->writer, &example);
@@ -175,9 +177,11 @@ static bp_status make_file(tags_maker *m)
                       .reading = work->reading,
                       .may_lack = work->may_lack};
     BP_TRY(read_all(work, &words));
-    BP_TRY(bp_tokens_begin(&m->writer, words.sentences));
+    BP_TRY(bp_tokens_begin(&m->writer, words.rows));
     words.sentence = put_sentence;
+    m->words = &words;
     BP_TRY(read_all(work, &words));
+    work->empty = words.rows - m->writer.head.examples;
     if (m->writer.head.examples == 0) {
         return bp_error_set(work->error, BP_ERR_DATA, where, "the data holds no tagged words",
                             work->data->source.name);

@@ -25,6 +25,8 @@
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/data/data_tokens.h"
 #include "tools/formats/text/tokenizer.h"
+#include "core/base/digest.h"
+#include "tools/formats/files/data_reader.h"
 
 #define BP_TOKENISE_SCRATCH 524288 /* bytes */
 
@@ -62,5 +64,14 @@ bp_status bp_tokenise_open(bp_tokenise *work, bp_tokens *tokens) BP_MUST_CHECK;
 /* What the tokenizer's post-processor puts around a text: its beginning token or not, and how many
  * tokens behind it. */
 void bp_tokenise_template(bp_encoder *encoder, bool *begins, uint32_t *tail);
+
+/* What a file that was made from data remembers of it: a digest of everything that decides its
+ * content.
+ */
+void bp_data_key_number(bp_digest *key, uint64_t value);
+
+/* Begins reading a file, adds its size and all its bytes to the key, and its line feeds to *lines;
+ * of a JSON array also its braces, for so many elements it may have on one line. */
+bp_status bp_data_key_file(bp_data_reader *reader, bp_digest *key, uint64_t *lines) BP_MUST_CHECK;
 
 #endif

@@ -45,7 +45,8 @@ static bp_status read_head(bp_tokens *tokens)
                             tokens->source.name);
     }
     bool width = head->width == 1 || head->width == 2 || head->width == 4;
-    uint64_t examples = bp_size_mul(head->examples, BP_TOKENS_EXAMPLE);
+    const uint64_t examples =
+        bp_size_add(bp_size_mul(head->examples, BP_TOKENS_EXAMPLE), bp_size_mul(head->left_out, 8));
     uint64_t right = bp_size_add(head->start, bp_size_mul(head->tokens, head->width));
     if (!width || bp_size_add(examples, BP_TOKENS_HEADER) > head->start || size != right) {
         return data_tokens_refuse(tokens, "the file's size differs from what its header says", size,
@@ -186,12 +187,41 @@ static bp_status digest(bp_tokens *tokens, uint64_t from, uint64_t bytes, void *
     return status;
 }
 
+/* The numbers of rows that were left out rise. */
+static bp_status verify_left_out(bp_tokens *tokens)
+{
+    const bp_tokens_head *head = &tokens->head;
+    bp_digest sum;
+    bp_digest_begin(&sum, 0);
+    for (uint64_t i = 0; i < head->left_out; i++) {
+        unsigned char bytes[8];
+        BP_TRY(read_at(tokens, head->start - 8 * (i + 1), bytes, sizeof bytes));
+        bp_digest_add(&sum, bytes, sizeof bytes);
+    }
+    return head->left_out == 0 || bp_digest_end(&sum) == head->left_digest
+               ? BP_OK
+               : bp_error_set(tokens->error, BP_ERR_DATA, where,
+                              "the token file is damaged: its digest differs", tokens->source.name);
+}
+
+bp_status bp_tokens_left_out(bp_tokens *tokens, uint64_t index, uint64_t *row)
+{
+    unsigned char bytes[8];
+    BP_TRY(read_at(tokens, tokens->head.start - 8 * (index + 1), bytes, sizeof bytes));
+    *row = 0;
+    for (uint32_t i = 8; i-- > 0;) {
+        *row = *row << 8 | bytes[i];
+    }
+    return BP_OK;
+}
+
 /* BP_TOKENS_BUFFER is a whole number of examples. */
 static bp_status verify(bp_tokens *tokens, void *buffer)
 {
     const bp_tokens_head *head = &tokens->head;
     BP_TRY(digest(tokens, BP_TOKENS_HEADER, head->examples * BP_TOKENS_EXAMPLE, buffer,
                   head->examples_digest, look_at_examples));
+    BP_TRY(verify_left_out(tokens));
     return digest(tokens, head->start, head->tokens * head->width, buffer, head->tokens_digest,
                   NULL);
 }

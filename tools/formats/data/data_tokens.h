@@ -6,9 +6,12 @@
  *         (bp_document_form), u64 key, u64 tokens, u64 examples, u64 offset of the ids, u64
  *         documents, u64 XXH64 of the examples, u64 XXH64 of the ids, u32 texts of each example (2:
  *         pairs), u32 types (bp_pair_types), u32 lead, u32 join (bp_example),
- *         u32 1 where labels are lacking, u32 1 where some questions have no answer, zeros, u64
- * XXH64 of the 120 bytes before examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt
- * tokens (of a pair: those before the second text), u64 label zeros up to the offset of the ids
+ *         u32 1 where labels are lacking, u32 1 where some questions have no answer, u64 rows that
+ *         were left out, u64 XXH64 of their numbers, u64 XXH64 of the 120 bytes before
+ *     examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt tokens (of a pair: those
+ *         before the second text), u64 label
+ *     zeros, and up to the offset of the ids, the last one first, the numbers of rows of the data
+ *         that were left out before an example, u64 each
  *     ids, to the end of the file; in the form BP_FORM_TAGGED as many labels follow the ids of each
  *         example, which count as tokens: each plus one, 0 for none; in the form BP_FORM_CHAT each
  * id is doubled, and plus one where it is a target (BP_FORM_PACKED: data_packed.h) The key names
@@ -43,6 +46,8 @@ typedef struct bp_tokens_head {
     uint32_t join;
     uint32_t unlabelled; /* 1: the labels of all examples are BP_NO_LABEL */
     uint32_t impossible; /* 1: of BP_FORM_ANSWERS, some questions have no answer */
+    uint64_t left_out;   /* rows without an example, before the last one that has one */
+    uint64_t left_digest;
 } bp_tokens_head;
 
 /* Bytes of each id where all are below `vocabulary`. */
@@ -65,12 +70,17 @@ typedef struct bp_tokens_writer {
     uint64_t examples_at;
     bp_digest ids_digest;
     bp_digest examples_digest;
+    bp_digest left_digest;
+    uint64_t row; /* of the data, that the next example is taken to be */
 } bp_tokens_writer;
 
 /* Creates PATH.tmp with room for so many examples. After an error of any of these calls
  * bp_tokens_abandon is due. */
 bp_status bp_tokens_begin(bp_tokens_writer *writer, uint64_t examples) BP_MUST_CHECK;
 bp_status bp_tokens_put(bp_tokens_writer *writer, const uint32_t *ids, size_t count) BP_MUST_CHECK;
+/* The next example is row `row` of the data, counted from 0; those between the last one's and it
+ * were left out. Each of them takes the room of an example. */
+bp_status bp_tokens_at_row(bp_tokens_writer *writer, uint64_t row) BP_MUST_CHECK;
 /* BP_ERR_INTERNAL when there is no room for it. */
 bp_status bp_tokens_put_example(bp_tokens_writer *writer, const bp_example *example) BP_MUST_CHECK;
 /* Writes what waits and the header, syncs, renames. */
@@ -97,6 +107,8 @@ bp_status bp_tokens_open(bp_tokens *tokens, bp_store *store, const char *path, v
  */
 bool bp_tokens_fits(bp_tokens *tokens, bp_store *store, const char *path, uint64_t key,
                     void *buffer, bp_error *error);
+/* The number of a row that was left out: of the `index`-th of head.left_out, in their order. */
+bp_status bp_tokens_left_out(bp_tokens *tokens, uint64_t index, uint64_t *row) BP_MUST_CHECK;
 /* Safe after a failed open and when called twice. */
 void bp_tokens_close(bp_tokens *tokens);
 

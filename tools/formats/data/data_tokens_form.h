@@ -9,7 +9,6 @@ void bp_tokens_head_write(const bp_tokens_head *head, unsigned char bytes[BP_TOK
 /* False: not a header of this version, or its digest differs. */
 bool bp_tokens_head_read(bp_tokens_head *head, const unsigned char bytes[BP_TOKENS_HEADER]);
 
-void bp_tokens_example_write(const bp_example *example, unsigned char bytes[BP_TOKENS_EXAMPLE]);
 void bp_tokens_example_read(bp_example *example, const unsigned char bytes[BP_TOKENS_EXAMPLE]);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "core/base/storage.h"
 #include "tools/formats/data/data_tokens_form.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define VERSION 1
 
@@ -45,6 +45,8 @@ void bp_tokens_head_write(const bp_tokens_head *head, unsigned char bytes[BP_TOK
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         put_number(bytes + 80 + 4 * i, words[i], 4);
     }
+    put_number(bytes + 104, head->left_out, 8);
+    put_number(bytes + 112, head->left_digest, 8);
     put_number(bytes + 120, bp_digest_of(bytes, 120, 0), 8);
 }
 
@@ -64,11 +66,13 @@ bool bp_tokens_head_read(bp_tokens_head *head, const unsigned char bytes[BP_TOKE
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         *words[i] = (uint32_t)get_number(bytes + 80 + 4 * i, 4);
     }
+    head->left_out = get_number(bytes + 104, 8);
+    head->left_digest = get_number(bytes + 112, 8);
     return memcmp(bytes, magic, sizeof magic) == 0 && get_number(bytes + 8, 4) == VERSION &&
            get_number(bytes + 120, 8) == bp_digest_of(bytes, 120, 0);
 }
 
-void bp_tokens_example_write(const bp_example *example, unsigned char bytes[BP_TOKENS_EXAMPLE])
+static void tokens_example_write(const bp_example *example, unsigned char bytes[BP_TOKENS_EXAMPLE])
 {
     put_number(bytes, example->first, 8);
     put_number(bytes + 8, example->count, 8);
@@ -110,6 +114,9 @@ bp_status bp_tokens_begin(bp_tokens_writer *w, uint64_t examples)
     w->head.examples = 0;
     w->ids_used = 0;
     w->examples_used = 0;
+    w->row = 0;
+    w->head.left_out = 0;
+    bp_digest_begin(&w->left_digest, 0);
     bp_digest_begin(&w->ids_digest, 0);
     bp_digest_begin(&w->examples_digest, 0);
     BP_TRY(bp_replace_name(name, w->path, w->error));
@@ -153,6 +160,24 @@ static bp_status flush_examples(bp_tokens_writer *w)
     return BP_OK;
 }
 
+bp_status bp_tokens_at_row(bp_tokens_writer *w, uint64_t row)
+{
+    for (; w->row < row; w->row++) {
+        unsigned char bytes[8];
+        if (w->head.left_out + w->head.examples >= w->room) {
+            return bp_error_numbers(w->error, BP_ERR_INTERNAL, "token file",
+                                    "more rows than there is room for", w->path, (int64_t)w->row,
+                                    (int64_t)w->room);
+        }
+        w->head.left_out++;
+        put_number(bytes, w->row, sizeof bytes);
+        bp_digest_add(&w->left_digest, bytes, sizeof bytes);
+        BP_TRY(write_at(w, w->head.start - 8 * w->head.left_out, bytes, sizeof bytes));
+    }
+    w->row = row + 1;
+    return BP_OK;
+}
+
 bp_status bp_tokens_put_example(bp_tokens_writer *w, const bp_example *example)
 {
     if (w->head.examples == w->room) {
@@ -163,7 +188,7 @@ bp_status bp_tokens_put_example(bp_tokens_writer *w, const bp_example *example)
     if (w->examples_used == BP_TOKENS_BUFFER) {
         BP_TRY(flush_examples(w));
     }
-    bp_tokens_example_write(example, w->buffer + BP_TOKENS_BUFFER + w->examples_used);
+    tokens_example_write(example, w->buffer + BP_TOKENS_BUFFER + w->examples_used);
     w->examples_used += BP_TOKENS_EXAMPLE;
     w->head.examples++;
     return BP_OK;
@@ -176,6 +201,7 @@ static bp_status data_tokens_write_finish(bp_tokens_writer *w)
     BP_TRY(flush_ids(w));
     w->head.examples_digest = bp_digest_end(&w->examples_digest);
     w->head.tokens_digest = bp_digest_end(&w->ids_digest);
+    w->head.left_digest = bp_digest_end(&w->left_digest);
     bp_tokens_head_write(&w->head, bytes);
     BP_TRY(write_at(w, 0, bytes, sizeof bytes));
     if (w->store->sync(w->store, w->file) != BP_OK) {

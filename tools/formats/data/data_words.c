@@ -15,6 +15,7 @@ typedef struct reading {
     bp_sentence sentence;
     bp_records records;
     void *scratch;
+    bool lines; /* columns: a sentence is a row */
 } reading;
 
 static void list_clear(bp_word_list *list)
@@ -54,6 +55,7 @@ static bp_status give_sentence(reading *r)
     if (count == 0) {
         return BP_OK;
     }
+    words->rows += r->lines ? 1 : 0;
     if (tags != 0 && tags != count) {
         return bp_data_refuse_numbers(r->reader,
                                       "the sentence has another number of tags than of "
@@ -152,6 +154,7 @@ static bp_status read_json(reading *r)
     BP_TRY(bp_records_begin(&r->records, r->reader, r->scratch));
     BP_TRY(bp_records_next(&r->records, &there));
     while (there) {
+        r->words->rows++;
         BP_TRY(bp_records_named(&r->records, take_object(r)));
         BP_TRY(give_sentence(r));
         BP_TRY(bp_records_next(&r->records, &there));
@@ -297,5 +300,6 @@ bp_status bp_words_read(bp_words *words, bp_data_reader *reader, bp_data_format 
     reading r = {.words = words, .reader = reader, .scratch = scratch};
     r.sentence.words = (bp_word_list){.text = at, .at = places};
     r.sentence.tags = (bp_word_list){.text = at + BP_WORDS_TEXT, .at = places + BP_WORDS_MAX + 2};
+    r.lines = format != BP_DATA_JSONL;
     return format == BP_DATA_JSONL ? read_json(&r) : read_columns(&r);
 }

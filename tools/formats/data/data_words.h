@@ -33,7 +33,7 @@ typedef struct bp_sentence {
     bp_word_list tags; /* as many, or none */
 } bp_sentence;
 
-/* All but the last two are the caller's to set. */
+/* All but the last three are the caller's to set. */
 typedef struct bp_words {
     void *user;
     /* Called for each sentence of at least one word; it is gone afterwards. */
@@ -41,7 +41,8 @@ typedef struct bp_words {
     bp_data_reading reading; /* of JSON: which lists the words and tags are */
     bool may_lack;           /* sentences may have no tags, all of them or none */
     uint64_t sentences;
-    bool lacks; /* they have none; decided by the first */
+    uint64_t rows; /* of all files so far: sentences, and objects without a word */
+    bool lacks;    /* they have none; decided by the first */
 } bp_words;
 
 /* Reads all sentences of a file: JSON where the format is BP_DATA_JSONL, else columns. scratch:

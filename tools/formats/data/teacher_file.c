@@ -7,8 +7,8 @@
 
 #include "core/base/storage.h"
 #include "core/ops/forms.h"
-#include "tools/formats/data/data_key.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/data/data_tokenise.h"
+#include "tools/formats/files/stream_file.h"
 
 enum { DIGESTS = 2 * sizeof(uint64_t) }; /* before what a row says */
 

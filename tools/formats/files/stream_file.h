@@ -32,4 +32,24 @@ bp_status bp_stream_end(bp_stream_file *stream, bp_status status) BP_MUST_CHECK;
 bp_status bp_copy_file(bp_store *store, const char *from, const char *to, void *memory, size_t work,
                        bool *there, bp_error *error) BP_MUST_CHECK;
 
+/* Replacing a whole file so that a reader sees the old one or the new one, never half of one. */
+/* path + ".tmp". BP_ERR_USAGE when it does not fit. */
+bp_status bp_replace_name(char name[BP_STORE_PATH_MAX], const char *path,
+                          bp_error *error) BP_MUST_CHECK;
+
+/* Renames path.tmp, which is complete and synced, to `path`; where that fails, path.tmp is removed.
+ */
+bp_status bp_replace_end(bp_store *store, const char *path, bp_error *error) BP_MUST_CHECK;
+
+/* Removes path.tmp after a failure, if it can. */
+void bp_replace_abandon(bp_store *store, const char *path);
+
+/* Writes path.tmp, syncs it, renames it to `path`. */
+bp_status bp_replace_file(bp_store *store, const char *path, const void *bytes, size_t length,
+                          bp_error *error) BP_MUST_CHECK;
+
+/* Copies a file of any size to `path` in the same way, through `buffer` (capacity > 0). */
+bp_status bp_replace_copy(bp_store *store, const char *from, const char *path, void *buffer,
+                          size_t capacity, bp_error *error) BP_MUST_CHECK;
+
 #endif

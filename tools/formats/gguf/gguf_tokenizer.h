@@ -5,6 +5,7 @@
 
 #include "arena/text.h"
 #include "core/plan/spec.h"
+#include "tools/formats/chat/jinja.h"
 #include "tools/formats/gguf/gguf_read.h"
 #include "tools/formats/gguf/gguf_write.h"
 #include "tools/formats/text/tokenizer.h"
@@ -53,5 +54,16 @@ const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file);
  * KiB. */
 bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sink sink, void *user,
                                  bp_error *error) BP_MUST_CHECK;
+
+/* Bytes that bp_gguf_tokenizer_config works in. */
+#define BP_GGUF_TOKENIZER_CONFIG_SCRATCH (BP_GGUF_TOKENIZER_SCRATCH + BP_JINJA_SOURCE_MAX)
+
+/* Writes what the keys say of the roles of tokens (bos, eos, unk, pad, cls, sep, mask) and the chat
+ * template as the text of a tokenizer_config.json, for a file whose tokenizer is not foreign. A
+ * role without a key has none, but that an encoder's cls and sep are its bos and eos, and that
+ * WordPiece's mask is [MASK]. A template longer than BP_JINJA_SOURCE_MAX is left out. scratch:
+ * BP_GGUF_TOKENIZER_CONFIG_SCRATCH bytes, aligned to 8. Errors as above. */
+bp_status bp_gguf_tokenizer_config(const bp_gguf_file *file, void *scratch, bp_sink sink,
+                                   void *user, bp_error *error) BP_MUST_CHECK;
 
 #endif

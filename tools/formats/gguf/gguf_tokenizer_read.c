@@ -552,3 +552,63 @@ bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sin
     bp_text_init(&w.text, sink, user, memory, BUFFER);
     return put_document(&w);
 }
+
+/* A role's token, by its own key or by that of a role that it shares a token with. */
+static bp_status put_role(writing *w, const char *role, const char *key, const char *other)
+{
+    mark token;
+    BP_TRY(take_mark(w, key, true, &token));
+    if (token.text[0] == '\0' && other != NULL) {
+        BP_TRY(take_mark(w, other, true, &token));
+    }
+    if (token.text[0] != '\0') {
+        bp_text_string(&w->text, "  \"");
+        bp_text_string(&w->text, role);
+        bp_text_string(&w->text, "\": ");
+        bp_text_string(&w->text, token.text);
+        bp_text_string(&w->text, ",\n");
+    }
+    return BP_OK;
+}
+
+static bp_status put_roles(writing *w)
+{
+    static const char bos[] = "tokenizer.ggml.bos_token_id";
+    static const char eos[] = "tokenizer.ggml.eos_token_id";
+    const bool encoder = w->words || (w->how != NULL && strcmp(w->how->word, "roberta-bpe") == 0);
+    BP_TRY(put_role(w, "bos_token", bos, NULL));
+    BP_TRY(put_role(w, "eos_token", eos, NULL));
+    BP_TRY(put_role(w, "unk_token", "tokenizer.ggml.unknown_token_id", NULL));
+    BP_TRY(put_role(w, "pad_token", "tokenizer.ggml.padding_token_id", NULL));
+    BP_TRY(put_role(w, "cls_token", "tokenizer.ggml.cls_token_id", encoder ? bos : NULL));
+    BP_TRY(put_role(w, "sep_token", "tokenizer.ggml.seperator_token_id", encoder ? eos : NULL));
+    BP_TRY(put_role(w, "mask_token", "tokenizer.ggml.mask_token_id", NULL));
+    if (w->words && bp_gguf_find(w->file, "tokenizer.ggml.mask_token_id") == NULL) {
+        bp_text_string(&w->text, "  \"mask_token\": \"[MASK]\",\n");
+    }
+    return BP_OK;
+}
+
+bp_status bp_gguf_tokenizer_config(const bp_gguf_file *file, void *scratch, bp_sink sink,
+                                   void *user, bp_error *error)
+{
+    static const char key[] = "tokenizer.chat_template";
+    char *memory = scratch;
+    char *source = memory + BP_GGUF_TOKENIZER_SCRATCH;
+    const bp_gguf_key *chat = bp_gguf_find(file, key);
+    writing w = {.file = file, .token = memory + BUFFER, .error = error};
+    w.words = is_model(file, "bert");
+    w.unigram = is_model(file, "t5");
+    w.how = is_pieces(file) || w.words || w.unigram ? NULL : split_of(file);
+    bp_text_init(&w.text, sink, user, memory, BUFFER);
+    bp_text_string(&w.text, "{\n");
+    BP_TRY(put_roles(&w));
+    if (chat != NULL && chat->type == BP_GGUF_STRING && chat->count < BP_JINJA_SOURCE_MAX) {
+        BP_TRY(bp_gguf_take_string(file, key, source, BP_JINJA_SOURCE_MAX));
+        bp_text_string(&w.text, "  \"chat_template\": ");
+        bp_text_json_bytes(&w.text, source, (size_t)chat->count);
+        bp_text_string(&w.text, ",\n");
+    }
+    bp_text_string(&w.text, "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
+    return bp_text_flush(&w.text);
+}

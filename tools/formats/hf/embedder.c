@@ -6,7 +6,7 @@
 
 #include "arena/text.h"
 #include "core/base/storage.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 enum { FILE_BYTES = 49152, TEXT_BYTES = 4096, WORD_BYTES = 64, DEPTH = 8 };
 

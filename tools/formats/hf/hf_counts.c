@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/plan/adapter.h"
-#include "tools/formats/hf/hf_names.h"
+#include "tools/formats/hf/tensor_match.h"
 
 static const char where[] = "weights";
 static const char mean_end[] = "running_mean";

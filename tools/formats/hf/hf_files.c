@@ -12,12 +12,6 @@ enum { INDEX_TEXT = 1024, INDEX_CHUNK = BP_HF_INDEX_WORK - INDEX_TEXT };
 
 static const char where[] = "weights";
 
-static bool exists(bp_store *store, const char *path)
-{
-    bool there = false;
-    return store->exists(store, path, &there) == BP_OK && there;
-}
-
 bp_status bp_hf_find(bp_store *store, const char *directory, char path[BP_STORE_PATH_MAX],
                      bool *found, bp_error *error)
 {
@@ -25,7 +19,7 @@ bp_status bp_hf_find(bp_store *store, const char *directory, char path[BP_STORE_
     *found = false;
     for (size_t i = 0; i < 2 && !*found; i++) {
         BP_TRY(bp_storage_join(path, directory, names[i], error));
-        *found = exists(store, path);
+        BP_TRY(bp_storage_exists(store, path, found, error));
     }
     if (!*found) {
         path[0] = '\0';
@@ -270,7 +264,9 @@ static bp_status open_parts(bp_tensor_part *parts, uint32_t count, bp_store *sto
                             bp_staging *room, bp_error *error)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (!exists(store, parts[i].path)) {
+        bool there = false;
+        BP_TRY(bp_storage_exists(store, parts[i].path, &there, error));
+        if (!there) {
             return bp_error_set(error, BP_ERR_DATA, where, "a file that the index names is missing",
                                 parts[i].path);
         }

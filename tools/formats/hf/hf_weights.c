@@ -11,11 +11,15 @@
 #include "tools/formats/hf/hf_counts.h"
 #include "tools/formats/hf/hf_files.h"
 #include "tools/formats/peft/peft_names.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define DATA_BYTES 1048576
 #define DATA_LEAST (3 * BP_VIEW_WORK_MIN)
 #define CACHED     ((size_t)32768) /* elements that are read, looked at and put from the cache */
+
+#define CARRIED (2 * BP_HF_COUNTS) /* handles of tensors that are carried on begin here */
+
+enum { CARRIED_MOST = 8 };
 
 static const char where[] = "weights";
 static const char too_small[] = "the memory for writing weights is too small";
@@ -30,6 +34,10 @@ typedef struct loading {
     bp_wanted *wanted;
     const bp_tensor_naming *naming;
     bp_staging room; /* what the tables left of the scratch */
+    bp_tensor_set carried;
+    const bp_tensor_entry *carries[CARRIED_MOST]; /* tensors of that set, and their parts */
+    uint32_t carried_part[CARRIED_MOST];
+    uint32_t carried_count;
 } loading;
 
 static const bp_parameter *parameter_of(const loading *l, uint32_t parameter)
@@ -486,8 +494,13 @@ static bp_status find_types(loading l, const bp_hf_form *form, uint8_t *types)
 static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
                       size_t bytes)
 {
-    const loading *l = user;
+    loading *l = user;
     float values[1024];
+    if (entry->handle >= CARRIED) {
+        const size_t index = (size_t)(entry->handle - CARRIED);
+        return bp_tensor_set_read(&l->carried, l->carried_part[index], l->carries[index], offset,
+                                  to, bytes);
+    }
     if (entry->handle >= BP_HF_COUNTS) { /* no piece cuts its 8 bytes (write_file) */
         return bp_hf_counts_give(l->runtime, entry, to);
     }
@@ -567,12 +580,63 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
     return BP_OK;
 }
 
+/* A tensor's name as it goes with the others: those of a model that has a head begin with the
+ * model's own, as `bert.`. */
+static const char *carried_name(loading *l, const char *first, const char *theirs)
+{
+    const char *dot = strchr(first, '.');
+    const size_t prefix = dot != NULL ? (size_t)(dot - first) + 1 : 0;
+    const bool whole = strncmp(theirs, "pooler.", 7) == 0 && strncmp(first, "embeddings.", 11) != 0;
+    const size_t bytes = strlen(theirs) + 1 + (whole ? prefix : 0);
+    char *name = bp_room_take(&l->room, bytes);
+    if (name != NULL && whole) {
+        memcpy(name, first, prefix);
+    }
+    if (name != NULL) {
+        memcpy(name + (whole ? prefix : 0), theirs, strlen(theirs) + 1);
+    }
+    return name;
+}
+
+/* Lists the tensors that are carried on behind the model's own. */
+static void list_carried(loading *l, const bp_hf_form *form, const char *first,
+                         bp_tensor_entry *entries)
+{
+    bp_error unheard = {.code = BP_OK};
+    bool gguf = true;
+    if (form->carried == NULL ||
+        bp_gguf_look(l->place->store, form->carried, &gguf, &unheard) != BP_OK || gguf ||
+        bp_hf_open(&l->carried, l->place->store, form->carried, &l->room, &unheard) != BP_OK) {
+        return;
+    }
+    l->carried.error = l->place->error;
+    for (uint32_t p = 0; p < l->carried.part_count; p++) {
+        const bp_tensor_part *part = &l->carried.parts[p];
+        for (size_t i = 0; i < part->entry_count && l->carried_count < CARRIED_MOST; i++) {
+            const bp_tensor_entry *theirs = &part->entries[i];
+            const char *const *pattern = form->patterns;
+            while (*pattern != NULL && !bp_name_matches(*pattern, theirs->name)) {
+                pattern++;
+            }
+            const char *name = *pattern != NULL ? carried_name(l, first, theirs->name) : NULL;
+            if (name != NULL) {
+                bp_tensor_entry *entry = &entries[l->carried_count];
+                *entry = *theirs;
+                entry->name = name;
+                entry->handle = CARRIED + l->carried_count;
+                l->carried_part[l->carried_count] = p;
+                l->carries[l->carried_count++] = theirs;
+            }
+        }
+    }
+}
+
 static bp_status save_part(loading l, const bp_hf_form *form)
 {
     BP_TRY(number_parameters(&l, false));
     uint32_t count = l.count;
     const uint32_t counts = bp_hf_counts(l.runtime);
-    const uint64_t table = ((uint64_t)count + counts) * sizeof(bp_tensor_entry);
+    const uint64_t table = ((uint64_t)count + counts + CARRIED_MOST) * sizeof(bp_tensor_entry);
     uint8_t *types = bp_room_take(&l.room, count);
     bp_tensor_entry *entries = bp_room_take(&l.room, table);
     if (types == NULL || entries == NULL) {
@@ -585,8 +649,12 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     list_weights(&l, types, entries);
     BP_TRY(l.adapters ? name_for_peft(&l, entries) : BP_OK);
     BP_TRY(bp_hf_counts_list(l.runtime, entries + count, &l.room, l.place->error));
-    bp_safetensors_plan plan = {.entries = entries, .entry_count = count + counts};
-    return write_file(&l, &plan);
+    list_carried(&l, form, entries[0].name, entries + count + counts);
+    bp_safetensors_plan plan = {.entries = entries,
+                                .entry_count = count + counts + l.carried_count};
+    const bp_status status = write_file(&l, &plan);
+    const bp_status closed = bp_tensor_set_close(&l.carried);
+    return status != BP_OK ? status : closed;
 }
 
 bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)

@@ -39,10 +39,14 @@ bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place) BP_M
 
 /* The element types of a file that is written. */
 typedef struct bp_hf_form {
-    bp_dtype dtype;     /* F32, F16 or BF16, for every tensor that `source` says nothing of */
-    const char *source; /* weights of the same model whose tensors each have the type they are to
-                           have again; NULL: none. Must not be place->path's temporary name. */
-    bp_dtype *first;    /* out: the type that the model's first tensor has; NULL: nobody asks */
+    bp_dtype dtype;      /* F32, F16 or BF16, for every tensor that `source` says nothing of */
+    const char *source;  /* weights of the same model whose tensors each have the type they are to
+                            have again; NULL: none. Must not be place->path's temporary name. */
+    const char *carried; /* weights whose tensors of these names are written again as they are: the
+                            model has no use for them, and others do; NULL: none. What cannot be
+                            read, GGUF files too, is left out. */
+    const char *const *patterns; /* the last is NULL */
+    bp_dtype *first; /* out: the type that the model's first tensor has; NULL: nobody asks */
 } bp_hf_form;
 
 /* Writes all weights: to a temporary name, synced, renamed to place->path. Values that the form's

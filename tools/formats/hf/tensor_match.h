@@ -6,6 +6,7 @@
 
 #include "core/ir/program.h"
 #include "tools/formats/hf/tensor_view.h"
+#include "arena/base.h"
 
 /* What can be wrong with one tensor. */
 typedef enum bp_tensor_fault {
@@ -73,5 +74,19 @@ bp_status bp_tensor_match(const bp_match *match) BP_MUST_CHECK;
  * tensor lies there. NULL when there is none or it does not fit. */
 const bp_tensor_rule *bp_tensor_name(const bp_tensor_naming *naming, const char *ours,
                                      char theirs[BP_TENSOR_NAME_MAX]);
+
+/* Patterns over tensor names, with which tables say how a family's tensors are called.
+ *
+ * In a pattern # is one or more decimal digits and * any run of characters, also none; everything
+ * else is itself. At most one * and BP_NAME_DIGITS_MAX # in a pattern. */
+#define BP_NAME_DIGITS_MAX 4
+
+/* Whether the whole of `name` matches. Time is at most the product of the two lengths. */
+bool bp_name_matches(const char *pattern, const char *name);
+
+/* If `name` matches `from`, writes `to` with its # and * replaced by what those of `from` stood for
+ * (the n-th # by the n-th #), terminated, and returns true. False too when the result does not fit
+ * `room` bytes. */
+bool bp_name_rewrite(const char *from, const char *to, const char *name, char *out, size_t room);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 static const char where[] = "export";
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "tools/formats/data/data_key.h"
+#include "tools/formats/data/data_tokenise.h"
 
 enum { CIFAR_SIDE = 32, CIFAR_PLANE = 1024, CIFAR_PIXELS = 3072, CIFAR_ROW = 3073 };
 enum { IDX_BYTES = 8, IDX_SIZES_MOST = 4 };

@@ -9,7 +9,7 @@
 #include "core/base/storage.h"
 #include "layers/families/transformer.h"
 #include "tools/formats/family/family.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

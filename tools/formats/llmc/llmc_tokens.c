@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 #define HEADER_BYTES 1024
 #define MAGIC_16     20240520u

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/plan/adapter.h"
-#include "tools/formats/hf/hf_names.h"
+#include "tools/formats/hf/tensor_match.h"
 #include "tools/formats/peft/peft_choice.h"
 
 #define PEFT_PREFIX "base_model.model."

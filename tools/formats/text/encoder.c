@@ -7,6 +7,8 @@
 #include "tools/formats/text/token_split.h"
 #include "tools/formats/text/token_table.h"
 #include "tools/formats/text/token_word.h"
+#include "core/run/feed.h"
+#include "tools/formats/text/tokenizer_state.h"
 
 /* Where ids go. */
 typedef struct sink {
@@ -490,4 +492,187 @@ void bp_encoder_text(bp_encoder *e, const void *text, size_t length, unsigned fl
         }
         *count += written;
     }
+}
+
+/* Where tokens lie in their text: WordPiece's normaliser turns each character into
+ * some, so every byte of normalised text remembers the character that it was made of. */
+
+uint64_t bp_encoder_offsets_bytes(void)
+{
+    return 5 * (uint64_t)(BP_ENCODER_WORD_BYTES + BP_ENCODER_MARGIN);
+}
+
+void bp_trace_character(bp_encoder *e, size_t before, size_t bytes)
+{
+    bp_tracing *t = e->tracing;
+    for (size_t i = before; i < e->text_end; i++) {
+        t->from[i] = (uint32_t)(t->base + e->raw_at);
+        t->bytes[i] = (uint8_t)bytes;
+    }
+}
+
+void bp_trace_moved(bp_encoder *e, size_t gone)
+{
+    bp_tracing *t = e->tracing;
+    memmove(t->from, t->from + gone, (e->text_end - gone) * sizeof *t->from);
+    memmove(t->bytes, t->bytes + gone, e->text_end - gone);
+}
+
+static void put_offsets(bp_tracing *t, uint32_t start, uint32_t end)
+{
+    if (t->count < t->to->room) {
+        t->to->starts[t->count] = start;
+        t->to->ends[t->count] = end;
+    }
+    t->count++;
+}
+
+/* Bytes of normalised text that a piece stands for. */
+static size_t piece_bytes(const bp_tokenizer *t, uint32_t id, bool first)
+{
+    const size_t bytes = t->lengths[id] & BP_TOKEN_LENGTH, mark = strlen(t->rules.continuing);
+    return first || bytes < mark ? bytes : bytes - mark;
+}
+
+void bp_trace_word(bp_encoder *e, size_t at, size_t length)
+{
+    bp_tracing *t = e->tracing;
+    const size_t end = at + length;
+    const bool whole = e->out_end == 1; /* the word is a token, or unknown as a whole */
+    for (size_t i = 0; i < e->out_end; i++) {
+        size_t bytes = whole ? length : piece_bytes(e->tokenizer, e->work.id[i], i == 0);
+        bytes = bytes < 1 ? 1 : bytes < end - at ? bytes : end - at;
+        const size_t last = at + bytes - 1 < end ? at + bytes - 1 : end - 1;
+        const size_t first = at < end ? at : end - 1;
+        put_offsets(t, t->from[first], t->from[last] + t->bytes[last]);
+        at += bytes;
+    }
+}
+
+void bp_trace_added(bp_encoder *e)
+{
+    bp_tracing *t = e->tracing;
+    put_offsets(t, (uint32_t)(t->base + e->next.start), (uint32_t)(t->base + e->next.end));
+}
+
+bp_status bp_encoder_offsets(bp_encoder *e, const void *text, size_t length,
+                             const bp_encoder_trace *to, size_t *count)
+{
+    const size_t places = BP_ENCODER_WORD_BYTES + BP_ENCODER_MARGIN;
+    bp_tracing tracing = {
+        .to = to, .from = to->memory, .bytes = (uint8_t *)to->memory + 4 * places};
+    if (e->tokenizer->rules.kind != BP_TOKENIZER_WORDPIECE ||
+        e->word_bytes > BP_ENCODER_WORD_BYTES || length > UINT32_MAX) {
+        return BP_ERR_USAGE;
+    }
+    e->tracing = &tracing;
+    bp_encoder_text(e, text, length, BP_ENCODE_PLAIN, to->ids, to->room, count);
+    e->tracing = NULL;
+    return BP_OK;
+}
+
+/* One text or a pair between the template's tokens, truncated to a room. */
+
+/* Writes at most `most` ids of a text. */
+static void put_text(bp_encoder *e, const void *text, size_t length, unsigned flags, uint8_t type,
+                     size_t most, uint32_t *ids, uint8_t *types, size_t *count)
+{
+    size_t whole;
+    bp_encoder_text(e, text, length, flags & ~(unsigned)BP_ENCODE_TEMPLATE, ids + *count, most,
+                    &whole);
+    size_t put = whole < most ? whole : most;
+    if (types != NULL) {
+        memset(types + *count, type, put);
+    }
+    *count += put;
+}
+
+static void put_part(const bp_template_part *part, uint32_t *ids, uint8_t *types, size_t *count)
+{
+    memcpy(ids + *count, part->ids, part->count * sizeof *ids);
+    if (types != NULL) {
+        memcpy(types + *count, part->types, part->count);
+    }
+    *count += part->count;
+}
+
+bp_status bp_encoder_pair(bp_encoder *e, const void *a, size_t a_length, const void *b,
+                          size_t b_length, unsigned flags, uint32_t *ids, uint8_t *types,
+                          size_t room, size_t *count, size_t *whole)
+{
+    static const bp_template bare = {.type_b = 1};
+    const bp_token_rules *rules = &e->tokenizer->rules;
+    bool add = (flags & BP_ENCODE_TEMPLATE) != 0;
+    unsigned plain = flags & ~(unsigned)BP_ENCODE_TEMPLATE;
+    const bp_template *form = !add ? &bare : b != NULL ? &rules->pair : &rules->single;
+    size_t own = (size_t)form->before.count + form->between.count + form->after.count;
+    size_t a_ids;
+    size_t b_ids = 0;
+    *count = 0;
+    if (own > room) {
+        return BP_ERR_USAGE;
+    }
+    bp_encoder_text(e, a, a_length, plain, NULL, 0, &a_ids);
+    if (b != NULL) {
+        bp_encoder_text(e, b, b_length, plain, NULL, 0, &b_ids);
+    }
+    if (whole != NULL) {
+        *whole = own + a_ids + b_ids;
+    }
+    if (own + a_ids + b_ids > room) {
+        if (b == NULL) {
+            a_ids = room - own;
+        } else {
+            uint64_t left_a = a_ids, left_b = b_ids;
+            bp_feed_cut_pair(room - own, &left_a, &left_b);
+            a_ids = (size_t)left_a;
+            b_ids = (size_t)left_b;
+        }
+    }
+    put_part(&form->before, ids, types, count);
+    put_text(e, a, a_length, flags, form->type_a, a_ids, ids, types, count);
+    put_part(&form->between, ids, types, count);
+    if (b != NULL) {
+        put_text(e, b, b_length, flags, form->type_b, b_ids, ids, types, count);
+    }
+    put_part(&form->after, ids, types, count);
+    return BP_OK;
+}
+
+static uint32_t ids_at(const bp_template *form, bp_pair_place place, const uint32_t **ids)
+{
+    const bp_template_part *part = place == BP_PAIR_BEFORE    ? &form->before
+                                   : place == BP_PAIR_BETWEEN ? &form->between
+                                                              : &form->after;
+    *ids = part->ids;
+    return part->count;
+}
+
+uint32_t bp_encoder_pair_ids(const bp_encoder *e, bp_pair_place place, const uint32_t **ids)
+{
+    return ids_at(&e->tokenizer->rules.pair, place, ids);
+}
+
+uint32_t bp_encoder_single_ids(const bp_encoder *e, bp_pair_place place, const uint32_t **ids)
+{
+    return ids_at(&e->tokenizer->rules.single, place, ids);
+}
+
+static bool all_have(const bp_template_part *part, uint8_t type)
+{
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (part->types[i] != type) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bp_pair_types bp_encoder_pair_types(const bp_encoder *e)
+{
+    const bp_template *form = &e->tokenizer->rules.pair;
+    const bool first =
+        form->type_a == 0 && all_have(&form->before, 0) && all_have(&form->between, 0);
+    const bool second = form->type_b <= 1 && all_have(&form->after, form->type_b);
+    return !first || !second ? BP_PAIR_OTHER : form->type_b == 1 ? BP_PAIR_APART : BP_PAIR_ALIKE;
 }

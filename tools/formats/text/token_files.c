@@ -149,10 +149,10 @@ static bp_status token_files_take_member(bp_load *load, const char *key, bp_load
     return bp_json_skip(&load->json);
 }
 
-bp_status bp_load_tokenizer_config(bp_load *load)
+/* The members of one object, into `config`. */
+static bp_status token_files_take_members(bp_load *load, bp_load_config *config)
 {
     bp_json_event event;
-    load->config.there = true;
     BP_TRY(bp_load_json_begin(load));
     BP_TRY(bp_json_next(&load->json, &event));
     if (event.kind != BP_JSON_OBJECT_BEGIN) {
@@ -163,6 +163,27 @@ bp_status bp_load_tokenizer_config(bp_load *load)
         if (event.kind == BP_JSON_OBJECT_END) {
             return bp_json_next(&load->json, &event);
         }
-        BP_TRY(token_files_take_member(load, event.text, &load->config));
+        BP_TRY(token_files_take_member(load, event.text, config));
     }
+}
+
+bp_status bp_load_tokenizer_config(bp_load *load)
+{
+    load->config.there = true;
+    return token_files_take_members(load, &load->config);
+}
+
+bp_status bp_load_special_tokens_map(bp_load *load)
+{
+    bp_load_config map;
+    bp_load_config_default(&map);
+    BP_TRY(token_files_take_members(load, &map));
+    for (size_t i = 0; i < BP_NAMES; i++) {
+        if (map.said[i] && !load->config.said[i]) {
+            load->config.said[i] = true;
+            memcpy(load->config.names[i], map.names[i], sizeof map.names[i]);
+        }
+        load->config.there = load->config.there || map.said[i];
+    }
+    return BP_OK;
 }

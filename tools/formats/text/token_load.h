@@ -114,5 +114,7 @@ bp_status bp_load_vocab_txt(bp_load *load) BP_MUST_CHECK;
  * such names. */
 void bp_load_config_default(bp_load_config *config);
 bp_status bp_load_tokenizer_config(bp_load *load) BP_MUST_CHECK;
+/* special_tokens_map.json: roles that tokenizer_config.json says nothing of. */
+bp_status bp_load_special_tokens_map(bp_load *load) BP_MUST_CHECK;
 
 #endif

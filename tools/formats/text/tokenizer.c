@@ -23,18 +23,25 @@ typedef struct opening {
     const char *directory;
     const char *pieces; /* the file of SentencePiece, or tiktoken's */
     bool config_there;
+    bool map_there; /* special_tokens_map.json */
     bp_error *error;
 } opening;
 
 static bp_status find_files(opening *o)
 {
-    static const char *const names[] = {
-        "tokenizer.json", "vocab.json",      "merges.txt",
-        "vocab.txt",      "tokenizer.model", "tokenizer_config.json",
-        "spiece.model",   "tekken.json",     "sentencepiece.bpe.model"};
-    bool there[9];
+    static const char *const names[] = {"tokenizer.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "vocab.txt",
+                                        "tokenizer.model",
+                                        "tokenizer_config.json",
+                                        "spiece.model",
+                                        "tekken.json",
+                                        "sentencepiece.bpe.model",
+                                        "special_tokens_map.json"};
+    bool there[10];
     bp_store *store = o->load.store;
-    for (size_t i = 0; i < 9; i++) {
+    for (size_t i = 0; i < 10; i++) {
         char path[BP_STORE_PATH_MAX];
         BP_TRY(bp_storage_join(path, o->directory, names[i], o->error));
         if (store->exists(store, path, &there[i]) != BP_OK) {
@@ -42,6 +49,7 @@ static bp_status find_files(opening *o)
         }
     }
     o->config_there = there[5];
+    o->map_there = there[9];
     o->need.files = there[0]                           ? BP_TOKENIZER_JSON
                     : there[1] && there[2]             ? BP_TOKENIZER_GPT2
                     : there[3]                         ? BP_TOKENIZER_BERT
@@ -239,6 +247,9 @@ static bp_status tokenizer_measure(opening *o)
     if (o->config_there) {
         BP_TRY(tokenizer_read_file(o, "tokenizer_config.json", bp_load_tokenizer_config));
     }
+    if (o->map_there) {
+        BP_TRY(tokenizer_read_file(o, "special_tokens_map.json", bp_load_special_tokens_map));
+    }
     BP_TRY(read_vocabulary(o, BP_LOAD_COUNT));
     BP_TRY(set_rules(o));
     if (!o->load.rules.native && need->scored != (o->load.rules.kind == BP_TOKENIZER_UNIGRAM)) {
@@ -337,7 +348,7 @@ static bp_status add_special(opening *o, bp_tokenizer *t)
     return BP_OK;
 }
 
-/* Names that stand for a special token where no tokenizer_config.json says which does. */
+/* Names that stand for a special token where no file says which does. */
 static const char *const usual[BP_NAMES][4] = {
     {"<s>", "<|begin_of_text|>", "<|endoftext|>", ""}, /* bos */
     {"</s>", "<|end_of_text|>", "<|endoftext|>", ""},  /* eos */
@@ -348,6 +359,19 @@ static const char *const usual[BP_NAMES][4] = {
     {"[MASK]", "<mask>", "", ""}                       /* mask */
 };
 
+/* The token that tokenizer.json's post-processor puts before a text is its bos, the one behind it
+ * its eos; an encoder's are cls and sep, which have names of their own. */
+static uint32_t around_texts(const opening *o, const bp_tokenizer *t, bp_load_name name)
+{
+    const bp_template *single = &t->rules.single;
+    const bp_template_part *part = name == BP_NAME_BOS   ? &single->before
+                                   : name == BP_NAME_EOS ? &single->after
+                                                         : NULL;
+    const bool encoder = find_text(t, "[CLS]") != BP_TOKEN_NONE;
+    const bool says = o->need.files == BP_TOKENIZER_JSON && part != NULL && part->count == 1;
+    return says && !encoder ? part->ids[0] : BP_TOKEN_NONE;
+}
+
 static int64_t special_of(const opening *o, const bp_tokenizer *t, bp_load_name name)
 {
     const bp_load_config *config = &o->load.config;
@@ -356,6 +380,8 @@ static int64_t special_of(const opening *o, const bp_tokenizer *t, bp_load_name 
     bool silent = !config->said[name] && (!config->there || o->need.files != BP_TOKENIZER_JSON);
     if (!silent) {
         id = find_text(t, config->names[name]);
+    } else {
+        id = around_texts(o, t, name);
     }
     for (size_t i = 0; silent && id == BP_TOKEN_NONE && i < 4; i++) {
         id = find_text(t, usual[name][i]);
@@ -372,6 +398,8 @@ static void set_special(const opening *o, bp_tokenizer *t)
                                         .cls = special_of(o, t, BP_NAME_CLS),
                                         .sep = special_of(o, t, BP_NAME_SEP),
                                         .mask = special_of(o, t, BP_NAME_MASK)};
+    t->special.eos_guessed = t->special.eos >= 0 && !o->load.config.said[BP_NAME_EOS] &&
+                             around_texts(o, t, BP_NAME_EOS) == BP_TOKEN_NONE;
     if (o->load.fairseq) {
         t->special.cls = t->special.cls < 0 ? t->special.bos : t->special.cls;
         t->special.sep = t->special.sep < 0 ? t->special.eos : t->special.sep;

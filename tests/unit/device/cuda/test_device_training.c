@@ -437,7 +437,7 @@ static void planned_is_used(void **state)
     static const char *const targets[] = {NULL, "sm_80", "sm_90a"};
     uint64_t bytes[3];
     for (uint32_t i = 0; i < 3; i++) {
-        bp_runtime runtime;
+        bp_runtime runtime = {.steps = 0};
         bp_spec spec = on_cuda(NULL);
         spec.device_options.target = targets[i];
         uint64_t host_bytes = plan_bytes(&spec);

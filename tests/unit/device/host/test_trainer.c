@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "core/ir/step.h"
+#include "device/host/kernel.h"
 #include "device/host/trainer.h"
 
 enum { ARENA = 64, FIRST = 5, FROZEN = 4, LAST = 7, ALL = FIRST + FROZEN + LAST };
@@ -81,9 +83,130 @@ static void tensors_of_the_state(void **state)
     assert_int_equal(io.write(io.user, 1, 0, frozen + 1, 2), BP_ERR_DATA);
 }
 
+/* Programs of one op each, which counts its runs and leaves its number as the loss. */
+enum { SAMPLES = 2, IDS = 3, VOCABULARY = 10, CLASSES = 5, MICROS = 2 };
+
+static uint32_t ran;
+static uint64_t walked[128];
+
+static uint64_t one_task(const void *scalars)
+{
+    (void)scalars;
+    return 1;
+}
+
+static void count_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_result_block result = {.loss_sum = 8.0};
+    void *const *pointers = call->pointers;
+    (void)first;
+    (void)last;
+    (void)worker;
+    memcpy(pointers[0], &result, sizeof result);
+    ran++;
+}
+
+static const bp_host_kernel counting = {one_task, count_run, NULL};
+static const uint32_t result_at[] = {256};
+static const uint64_t no_scalars[] = {0};
+static const uint8_t bytes_type[] = {BP_U8};
+static const bp_trainer_op ops[] = {{&counting, result_at, no_scalars, bytes_type, 1, 1, 0}};
+
+/* Of a step: a whole one, or micro-batches; with an evaluation or without one. */
+static bp_trainer_plan walked_plan(bool whole, bool evaluates)
+{
+    return (bp_trainer_plan){
+        .ops = ops,
+        .count = {[BP_TRAINER_STEP] = whole,
+                  [BP_TRAINER_FIRST] = !whole,
+                  [BP_TRAINER_NEXT] = !whole,
+                  [BP_TRAINER_UPDATE] = !whole,
+                  [BP_TRAINER_EVALUATE] = evaluates},
+        .arena_bytes = sizeof walked,
+        .step = 0,
+        .result = 256,
+        .control = 512,
+        .micros = whole ? 1 : MICROS,
+        .batch = SAMPLES,
+        .evaluated = SAMPLES,
+        .inputs = 3,
+        .input = {{64, IDS, VOCABULARY, false}, {128, IDS, CLASSES, true}, {192, 1, 0, false}}};
+}
+
+/* verifies device-36.c8d3 */
+static void integers_beyond_what_kernels_read(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t input;
+        int32_t number;
+        bool right;
+    } cases[] = {{0, 0, true},         {0, VOCABULARY - 1, true}, {0, VOCABULARY, false},
+                 {0, -1, false},       {0, INT32_MIN, false},     {0, INT32_MAX, false},
+                 {1, -1, true},        {1, CLASSES - 1, true},    {1, CLASSES, false},
+                 {2, INT32_MAX, true}, {2, INT32_MIN, true}};
+    for (uint32_t whole = 0; whole < 2; whole++) {
+        const bp_trainer_plan made = walked_plan(whole != 0, true);
+        const uint32_t micros = whole != 0 ? 1 : MICROS;
+        for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            const uint32_t count = micros * SAMPLES * made.input[cases[i].input].elements;
+            for (uint32_t at = 0; at < count; at++) {
+                int32_t column[3][MICROS * SAMPLES * IDS] = {{0}};
+                bp_trainer_batch batch = {{column[0], column[1], column[2]}, micros, 2.0};
+                bp_trainer_outcome outcome;
+                bp_trainer trainer;
+                double loss = -1.0;
+                column[cases[i].input][at] = cases[i].number;
+                assert_int_equal(bp_trainer_open(&trainer, &made, walked, sizeof walked), BP_OK);
+                ran = 0;
+                const bp_status wanted = cases[i].right ? BP_OK : BP_ERR_DATA;
+                assert_int_equal(bp_trainer_step(&trainer, &batch, &outcome), wanted);
+                assert_int_equal(ran, cases[i].right ? 2 * micros - 1 : 0);
+                assert_int_equal(trainer.steps, cases[i].right);
+                const bool seen = at < SAMPLES * made.input[cases[i].input].elements;
+                assert_int_equal(bp_trainer_evaluate(&trainer, &batch, &loss),
+                                 seen ? wanted : BP_OK);
+                assert_true(!(loss < 0.0) == (!seen || cases[i].right));
+            }
+        }
+    }
+}
+
+/* verifies device-36.c8d3 */
+static void batches_that_the_plan_does_not_have(void **state)
+{
+    (void)state;
+    int32_t column[MICROS * SAMPLES * IDS] = {0};
+    for (uint32_t whole = 0; whole < 2; whole++) {
+        const bp_trainer_plan made = walked_plan(whole != 0, false);
+        bp_trainer_batch batch = {{column, column, column}, 1, 2.0};
+        bp_trainer_outcome outcome;
+        bp_trainer trainer;
+        double loss = -1.0;
+        assert_int_equal(bp_trainer_open(&trainer, &made, walked, sizeof walked), BP_OK);
+        for (uint32_t micros = 0; micros < MICROS + 2; micros++) {
+            batch.micros = micros;
+            const bool right = micros > 0 && micros <= made.micros;
+            assert_int_equal(bp_trainer_step(&trainer, &batch, &outcome),
+                             right ? BP_OK : BP_ERR_USAGE);
+        }
+        batch.micros = 1;
+        /* the last training's result is no evaluation's */
+        assert_int_equal(bp_trainer_evaluate(&trainer, &batch, &loss), BP_ERR_USAGE);
+        assert_true(loss < 0.0);
+        batch.column[2] = NULL;
+        assert_int_equal(bp_trainer_step(&trainer, &batch, &outcome), BP_ERR_USAGE);
+        assert_null(bp_trainer_column(&trainer, 3));
+        assert_true((unsigned char *)bp_trainer_column(&trainer, 2) ==
+                    (unsigned char *)walked + 192);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_part_of_the_state),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(integers_beyond_what_kernels_read),
+                                       cmocka_unit_test(batches_that_the_plan_does_not_have),
+                                       cmocka_unit_test(every_part_of_the_state),
                                        cmocka_unit_test(tensors_of_the_state)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,7 +234,7 @@ static uint64_t planned_bytes(const char *glob, uint32_t plain, bool frozen, uin
 {
     static const char *const none = "";
     const bp_parameter_rule rule = {.glob = glob != NULL ? glob : none, .kind = BP_RULE_FREEZE};
-    bp_runtime runtime;
+    static bp_runtime runtime;
     bp_spec spec = net_of(conv);
     SET_OWN(&spec.config, bp_cnn_config, layer[0].plain, (uint8_t)(plain & 1));
     SET_OWN(&spec.config, bp_cnn_config, layer[1].plain, (uint8_t)(plain >> 1));

@@ -50,7 +50,7 @@ static void find_gathers(bp_program_kind program)
     const uint32_t end = first + graph->program_count[program];
     desk.count = 0;
     for (uint32_t i = first; i < end; i++) {
-        if (graph->ops[i].gathers == BP_NO_BUFFER) {
+        if (graph->ops[i].brings == BP_NO_BUFFER) {
             continue;
         }
         uint32_t wait = i + 1;
@@ -61,7 +61,7 @@ static void find_gathers(bp_program_kind program)
         assert_true(wait < end && desk.count < GATHERS_MOST);
         desk.begin[desk.count] = i;
         desk.wait[desk.count] = wait;
-        desk.weight[desk.count++] = graph->ops[i].gathers;
+        desk.weight[desk.count++] = graph->ops[i].brings;
     }
 }
 

@@ -149,6 +149,28 @@ static void output_directories_anywhere(void **state)
     assert_true(snapshot_desk_free(d));
 }
 
+/* What JSON would not give back as it was makes no snapshot: it would be damaged when it is read.
+ */
+/* verifies run-23.ce22 */
+static void keys_that_are_not_utf8(void **state)
+{
+    static const char *const wrong[] = {"t\xff", "t\xe4\xb8", "\xc0\xaf", "\xed\xa0\x80"};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof wrong / sizeof wrong[0]; i++) {
+        snapshot_desk *d = snapshot_desk_new();
+        const char **to = i % 2 == 0 ? &d->keys[1].value : &d->keys[1].key;
+        *to = wrong[i / 2];
+        assert_int_equal(snapshot_desk_save(d, 1), BP_ERR_USAGE);
+        assert_false(is_there(d, "run"));
+        d->error = (bp_error){.code = BP_OK};
+        *to = "\xe4\xb8\xad\xc3\xa4";
+        assert_int_equal(snapshot_desk_save(d, 1), BP_OK);
+        bp_snapshot_found found;
+        assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-1", &found), BP_OK);
+        assert_true(snapshot_desk_free(d));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +179,7 @@ int main(void)
         cmocka_unit_test(a_call_without_memory_says_so),
         cmocka_unit_test(later_steps_are_removed),
         cmocka_unit_test(output_directories_anywhere),
+        cmocka_unit_test(keys_that_are_not_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/bedplate/record/old_names.c"
 #include "tools/bedplate/record/run_view.c"
 
 static run_view view;

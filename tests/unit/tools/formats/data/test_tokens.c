@@ -81,6 +81,60 @@ static bp_status open_file(desk *d)
     return bp_tokens_open(&d->tokens, &d->faulty.store, path, d->buffer, &d->error);
 }
 
+/* Examples of rows 1, 4 and 5 of the data. */
+static bp_status write_gaps(desk *d, uint64_t room)
+{
+    static const uint64_t rows[] = {1, 4, 5};
+    bp_tokens_writer writer = {
+        .store = &d->faulty.store, .path = path, .buffer = d->buffer, .error = &d->error};
+    writer.head = (bp_tokens_head){.width = 1, .form = BP_FORM_LABELLED, .key = 77};
+    d->error = (bp_error){.code = BP_OK};
+    bp_status status = bp_tokens_begin(&writer, room);
+    for (uint32_t i = 0; i < 3 && status == BP_OK; i++) {
+        const bp_example example = {.first = i, .count = 1};
+        status = bp_tokens_put(&writer, &i, 1);
+        status = status == BP_OK ? bp_tokens_at_row(&writer, rows[i]) : status;
+        status = status == BP_OK ? bp_tokens_put_example(&writer, &example) : status;
+    }
+    status = status == BP_OK ? bp_tokens_end(&writer) : status;
+    if (status != BP_OK) {
+        bp_tokens_abandon(&writer);
+    }
+    return status;
+}
+
+/* Which rows of the data were left out is kept, and damage to that is seen. */
+/* verifies formats-73.d382 */
+static void rows_that_are_left_out_are_known(void **state)
+{
+    (void)state;
+    static const uint64_t left[] = {0, 2, 3};
+    desk d;
+    desk_begin(&d);
+    assert_int_equal(write_gaps(&d, 3), BP_ERR_INTERNAL);
+    assert_int_equal(write_gaps(&d, 6), BP_OK);
+    assert_int_equal(open_file(&d), BP_OK);
+    assert_int_equal(d.tokens.head.left_out, 3);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t row;
+        assert_int_equal(bp_tokens_left_out(&d.tokens, i, &row), BP_OK);
+        assert_int_equal(row, left[i]);
+    }
+    const uint64_t at = d.tokens.head.start - 8 * 2;
+    bp_tokens_close(&d.tokens);
+    size_t size;
+    unsigned char *bytes = malloc(BP_TOKENS_HEADER + 6 * BP_TOKENS_EXAMPLE + 3);
+    const void *whole = memory_store_bytes(&d.memory, path, &size);
+    assert_int_equal(size, BP_TOKENS_HEADER + 6 * BP_TOKENS_EXAMPLE + 3);
+    memcpy(bytes, whole, size);
+    bytes[at] ^= 1;
+    memory_store_put(&d.memory, path, bytes, size);
+    free(bytes);
+    assert_int_equal(open_file(&d), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "its digest differs"));
+    desk_end(&d);
+}
+
 /* verifies formats-11.6e9f */
 static void what_is_written_is_read(void **state)
 {
@@ -314,6 +368,7 @@ static void parts_of_examples_lie_inside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_that_are_left_out_are_known),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_damaged_file_is_refused),
         cmocka_unit_test(an_example_beyond_the_tokens_is_refused),

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "tools/formats/files/joined.h"
+#include "tools/formats/files/split.h"
 
 enum { PARTS = 3 };
 

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "tools/formats/family/family.h"
-#include "tools/formats/hf/hf_names.h"
 #include "tools/formats/hf/tensor_match.h"
 
 /* verifies formats-25.6dee */

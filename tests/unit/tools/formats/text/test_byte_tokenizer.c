@@ -13,7 +13,7 @@
 #include "tests/fixtures/store_faulty.h"
 #include "tests/fixtures/store_memory.h"
 #include "tools/formats/text/byte_tokenizer.h"
-#include "tools/formats/files/replace.h"
+#include "tools/formats/files/stream_file.h"
 
 /* The program's own part, which no library holds. */
 #include "tools/bedplate/predict/sample.c"

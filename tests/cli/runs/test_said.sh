@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What the program prints is what it did: runs that had ended, samples that are no tokens, types of what is written,
+# adapters beside another base, two sets of weights, help of one command.
+. "$(dirname "$0")/../lib.sh"
+# verifies face-60.7ec1
+awk 'BEGIN { for (i = 0; i < 60; i++) print i, "green bottles" }' >"$work/text.txt"
+common=(--data "$work/text.txt" --max-seq-length 16 --per-device-train-batch-size 2 --threads 1)
+
+# A run that had ended is started once more: there are no steps, and it is no resume.
+again=(train --model tiny "${common[@]}" --max-steps 4 --output-dir "$work/run" --resume auto)
+run "${again[@]}" --stop-at-step 2
+run "${again[@]}"
+run "${again[@]}"
+[[ $code -eq 0 ]] && grep -q '^nothing is left to train: the run has had its steps, 4,' <<<"$out" && ! grep -q 'steps 5 to' <<<"$out"
+check $? "a run that had ended" "$out"
+run watch "$work/run" --once
+grep -q 'resumes 1$' <<<"$out" && grep -q '^step 4 of 4' <<<"$out"
+check $? "is no resume" "$out"
+tail -2 "$work/run/events.jsonl" | grep -q '"event":"progress".*"step":4,"total":4'
+check $? "its events know where it is" "$(tail -2 "$work/run/events.jsonl")"
+
+# Images and rows of numbers are samples.
+printf '{"model_type": "mlp", "input_size": 2, "hidden_sizes": [3], "num_labels": 2}\n' >"$work/config.json"
+mkdir "$work/net" && mv "$work/config.json" "$work/net"
+for ((i = 0; i < 12; i++)); do echo "$i,2,$((i % 2))"; done >"$work/rows.csv"
+net=(train --model "$work/net" --data "$work/rows.csv" --per-device-train-batch-size 4 --max-steps 2)
+run "${net[@]}" --output-dir "$work/n1"
+grep -q ' 4 samples a step,' <<<"$out" && grep -qE 'step 2/2 .* samples/s ' <<<"$err" && ! grep -qE 'tokens(/s| a step| per)' <<<"$out$err"
+check $? "rows of numbers are no tokens" "$out$err"
+run "${net[@]}" --output-dir "$work/n2" --json
+grep -q '"samples_per_second": ' <<<"$out" && ! grep -q tokens <<<"$out"
+check $? "nor in JSON" "$out"
+run bench step --model "$work/net" --per-device-train-batch-size 4 --repeat 2
+grep -q ' samples/s' <<<"$out" && ! grep -q tokens <<<"$out"
+check $? "nor in a benchmark" "$out$err"
+mkdir -p "$work/folder/cat"
+expect 4 '.--data-format imagefolder' train --model "$work/net" --data "$work/folder" --max-steps 1 --output-dir "$work/x"
+
+# Types of what is written, adapters beside another base than they were learned beside, two sets of weights.
+run train --model tiny-llama "${common[@]}" --max-steps 1 --output-dir "$work/base"
+run train --model "$work/base" "${common[@]}" --max-steps 2 --lora-r 4 --load-in-4bit --output-dir "$work/adapter"
+expect 0 '\(hf, types as they were\)' export --model "$work/base" --to "$work/plain"
+expect 0 '\(hf, codes of 4 or 8 bits, other types as they were\)' export --model "$work/base" --load-in-4bit --to "$work/codes"
+expect 0 '\(hf, codes of 4 or 8 bits, other types as they were\)' export --model "$work/codes" --to "$work/codes-2"
+other='the adapter was learned beside a base of 4 bits'
+run export --model "$work/codes" --adapter "$work/adapter" --merge --to "$work/same"
+grep -q '(hf, quantised tensors as floats, other types as they were)' <<<"$out" && ! grep -q "$other" <<<"$err"
+check $? "merged into the base that it was learned beside" "$out$err"
+expect 0 "$other" export --model "$work/base" --adapter "$work/adapter" --merge --to "$work/another"
+expect 0 "$other" eval --model "$work/base" --adapter "$work/adapter" "${common[@]:0:4}"
+run eval --model "$work/base" --adapter "$work/adapter" --load-in-4bit "${common[@]:0:4}" --json
+here=$(json loss)
+! grep -q "$other" <<<"$err"
+check $? "beside its own base" "$err"
+run eval --model "$work/same" "${common[@]:0:4}" --json
+awk -v a="$here" -v b="$(json loss)" 'BEGIN { exit !((a - b) ^ 2 < 1e-10) }'
+check $? "which gives the same loss merged" "$here $out"
+echo '{"weight_map": {"a": "model-00001-of-00001.safetensors"}}' >"$work/base/model.safetensors.index.json"
+stale='base: model.safetensors is read, and the shards of model.safetensors.index.json beside it are not'
+expect 0 "$stale" eval --model "$work/base" "${common[@]:0:4}"
+expect 0 "$stale" export --model "$work/base" --to "$work/plain-2"
+
+# The help of a command speaks of no other.
+names=$("$program" --help | grep -oE '^  [a-z]+ ' | tr -d ' ')
+for name in $names; do
+    run "$name" --help
+    bad=$(grep -E "^        ([^;]*; )?($(paste -sd '|' <<<"$names")): " <<<"$out")
+    [[ -z $bad ]]
+    check $? "$name --help speaks of $name" "$bad"
+done
+run import --help
+grep -q -- '--from FILE$' <<<"$out" && ! grep -q STEP <<<"$out"
+check $? "import has no steps" "$out"
+run replay --help
+grep -q -- '--from STEP$' <<<"$out" && ! grep -q 'NAME.bin' <<<"$out"
+check $? "replay has no files" "$out"
+finish
