@@ -290,7 +290,8 @@ static bp_status tier_ours(const bp_tier_posix *tier, uint64_t size, bool *marke
             return tier_failed(tier, error, errno);
         }
     }
-    *marked = got == (ssize_t)PAGE && memcmp(page, tier_mark, sizeof tier_mark) == 0;
+    *marked = (got == (ssize_t)PAGE && memcmp(page, tier_mark, sizeof tier_mark) == 0) ||
+              (tier->earlier && size == tier->bytes);
     return *marked ? BP_OK
                    : tier_refuse(tier, error,
                                  "the file holds something that is not of this program's making; "
@@ -345,18 +346,15 @@ static int tier_descriptor(const char *path, bool buffered)
     return there >= 0 || errno != ENOENT ? there : open(path, flags | O_CREAT | O_EXCL, 0600);
 }
 
-bp_status bp_tier_posix_open(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
-                             void *room, bp_error *error)
+static bp_status tier_open(bp_tier_posix *tier, bool buffered, bp_error *error)
 {
-    *tier =
-        (bp_tier_posix){.bytes = bp_size_align(bytes, BP_TIER_WINDOW), .room = room, .path = path};
     for (uint32_t i = 0; i < BP_TIER_WINDOWS; i++) {
         tier->window[i].first = UINT64_MAX;
     }
     if (bp_size_add(tier->bytes, PAGE) == BP_SIZE_INVALID) {
         return tier_failed(tier, error, EFBIG);
     }
-    tier->descriptor = tier_descriptor(path, buffered);
+    tier->descriptor = tier_descriptor(tier->path, buffered);
     if (tier->descriptor < 0 && errno == EINVAL) {
         return tier_refuse(tier, error,
                            "this file system cannot read and write past the page cache (O_DIRECT); "
@@ -371,6 +369,22 @@ bp_status bp_tier_posix_open(bp_tier_posix *tier, const char *path, uint64_t byt
         bp_tier_posix_close(tier);
     }
     return status;
+}
+
+bp_status bp_tier_posix_open(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
+                             void *room, bp_error *error)
+{
+    *tier =
+        (bp_tier_posix){.bytes = bp_size_align(bytes, BP_TIER_WINDOW), .room = room, .path = path};
+    return tier_open(tier, buffered, error);
+}
+
+bp_status bp_tier_posix_reopen(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
+                               void *room, bp_error *error)
+{
+    *tier = (bp_tier_posix){
+        .bytes = bp_size_align(bytes, BP_TIER_WINDOW), .room = room, .path = path, .earlier = true};
+    return tier_open(tier, buffered, error);
 }
 
 void bp_tier_posix_close(bp_tier_posix *tier)

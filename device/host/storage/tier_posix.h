@@ -25,6 +25,7 @@ typedef struct bp_tier_posix {
     int descriptor;
     bool open;
     uint64_t bytes;
+    bool earlier; /* a file of this size without a mark is one of version 0.1, which had none */
     uint64_t uses;
     unsigned char *room;
     const char *path;
@@ -42,6 +43,11 @@ extern const struct bp_tier bp_tier_posix_table;
  * memory, or cannot go past the page cache. */
 bp_status bp_tier_posix_open(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
                              void *room, bp_error *error) BP_MUST_CHECK;
+
+/* The same, for a run that goes on from what the file holds: one of exactly these bytes without a
+ * mark is taken as well, as version 0.1 made it; who reads it verifies its digests. */
+bp_status bp_tier_posix_reopen(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
+                               void *room, bp_error *error) BP_MUST_CHECK;
 
 /* The file stays. Harmless on a zeroed record. */
 void bp_tier_posix_close(bp_tier_posix *tier);

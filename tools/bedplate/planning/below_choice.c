@@ -271,8 +271,9 @@ bp_status below_open(below_choice *b, const settings *set, const bp_runtime *run
         return BP_OK; /* a GPU's driver gives its memory, pinned once, when the device is opened */
     }
     BP_TRY(memory_take(&b->room, BP_TIER_ROOM, true, "room for --below", error));
-    BP_TRY(
-        bp_tier_posix_open(&b->file, b->path, needed, set->below_buffered, b->room.address, error));
+    const bool on = set->below_two && set->resume;
+    BP_TRY((on ? bp_tier_posix_reopen : bp_tier_posix_open)(
+        &b->file, b->path, needed, set->below_buffered, b->room.address, error));
     places->space[BP_SPACE_BELOW] = (bp_region){NULL, report->below.arena_bytes};
     places->tier = &bp_tier_posix_table;
     places->below = &b->file;
