@@ -6,8 +6,8 @@
 #include "tools/bedplate/app/options.h"
 
 /* Refuses what would destroy what the run needs: a written path that is read as well, or written
- * twice, whichever way it is spelled (links, "..", the name that is written first and renamed). Says
- * so on stderr: BP_ERR_USAGE. */
+ * twice, whichever way it is spelled (links, "..", the name that is written first and renamed).
+ * Says so on stderr: BP_ERR_USAGE. */
 bp_status path_guard_check(const settings *set) BP_MUST_CHECK;
 
 /* Opens a file of ours that must not be another's: what has that name is unlinked, never written

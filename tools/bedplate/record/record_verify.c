@@ -189,8 +189,8 @@ static bp_status record_compare_tensors(record_check *check, const char *exporte
 }
 
 /* What was exported beside the snapshot of the last step, while it is there. With
- * --load-best-model-at-end it is another step's, and with schedule-free rules an average of weights,
- * which no snapshot holds. */
+ * --load-best-model-at-end it is another step's, and with schedule-free rules an average of
+ * weights, which no snapshot holds. */
 static bp_status record_compare_exports(record_check *check, uint64_t step)
 {
     static const char *const names[] = {"model.safetensors", "adapter_model.safetensors"};

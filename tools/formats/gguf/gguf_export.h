@@ -15,8 +15,9 @@ typedef struct bp_gguf_model {
     void *user;
     int64_t unknown_token; /* -1: none; the first and the last token are the configuration's */
     int64_t padding_token;
-    int64_t end_token;         /* the tokenizer's own; -1: the configuration's first. Others of the
-                                  configuration's list: one more is eot_token_id, the next eom_token_id */
+    /* The tokenizer's own; -1: the configuration's first. Of the configuration's list one more is
+     * eot_token_id, the next eom_token_id. */
+    int64_t end_token;
     const char *chat_template; /* Jinja, of so many bytes; 0: none */
     size_t chat_template_bytes;
 } bp_gguf_model;

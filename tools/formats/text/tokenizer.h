@@ -73,7 +73,8 @@ typedef struct bp_tokenizer_need {
 /* Ids of special tokens; -1 where the tokenizer has none. */
 typedef struct bp_tokenizer_special {
     int64_t bos, eos, unk, pad, cls, sep, mask;
-    bool eos_guessed; /* from a usual name: no file says it, and a configuration that does goes before */
+    bool eos_guessed; /* from a usual name: no file says it, and a configuration that does goes
+                         before */
 } bp_tokenizer_special;
 
 typedef struct bp_tokenizer bp_tokenizer; /* caller-owned; defined below */
