@@ -34,7 +34,8 @@ static void *run_lane(void *argument)
     return NULL;
 }
 
-/* Operations per second of all lanes, from the start of the first to the end of the last. */
+/* Operations per second of all virtual ranks, from the start of the first to the end of the last.
+ */
 static double run_all(lane *lanes, uint32_t threads)
 {
     uint32_t started = 0;
