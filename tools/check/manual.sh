@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The option tables of docs/manual.md and docs/bedplate.1, and the families of docs/families.md, are those of the program, and the program's
 # help has every option of the man page for every verb; exit codes of statuses are explained.
-# verifies face-17.d05c
+# verifies face-17.21b5
 maker=$BUILD/tools/docs/manual
 [[ -x $maker ]] || { echo "there is no $maker: run make check"; exit 1; }
 made=$(mktemp -d)
