@@ -213,7 +213,7 @@ static bp_spec spec_of(int argc, char **argv, const bp_preset *preset, uint32_t 
                     .batch = number(argc, argv, "batch", "1"),
                     .sequence = number(argc, argv, "sequence", "256"),
                     .accumulation = ranks * number(argc, argv, "micros", "1"),
-                    .lanes = ranks,
+                    .virtual_ranks = ranks,
                     .ranks = ranks,
                     .gather_ahead = 1,
                     .sharing = ranks > 1 ? sharing(argc, argv) : BP_SHARING_NONE};

@@ -12,7 +12,8 @@ bytes=$(stat -c %s "$stripped")
 rm -f "$stripped"
 ptx=$(cat device/cuda/kernels/{,*/}*.ptx 2>/dev/null | wc -c)
 bytes=$((bytes - ptx))
-most=3606600
+# 52,000 bytes over what it was before use found silent damage: paths, columns, roles of tokens, restarts, verify.
+most=3660000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"

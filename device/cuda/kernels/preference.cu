@@ -135,7 +135,7 @@ BP_KERNEL bp_preference_loss(bp_result_block *result, float *weights, float *log
             double more = !w->t.there || single ? 0.0 : each * w->all;
             result->loss_sum += w->t.loss + nll * more;
             if (w->t.there) {
-                bp_preference_tell(BP_PREFERENCE_TOLD(result), &w->t, w->side, single,
+                bp_preference_tell(BP_PREFERENCE_METRICS(result), &w->t, w->side, single,
                                    single ? z : more);
             }
         }

@@ -85,11 +85,11 @@ BP_DEVICE void load_factors(const update_tensor *t, uint64_t width, uint64_t i, 
 BP_DEVICE void make_books(update_shared *shared, uint32_t form)
 {
     if (form == BP_CODEC_BLOCK8) {
-        shared->book[0][threadIdx.x] = bp_codec_book_signed((int32_t)threadIdx.x);
-        shared->book[1][threadIdx.x] = bp_codec_book_unsigned((int32_t)threadIdx.x);
+        shared->book[0][threadIdx.x] = bp_codec_codebook_signed((int32_t)threadIdx.x);
+        shared->book[1][threadIdx.x] = bp_codec_codebook_unsigned((int32_t)threadIdx.x);
     } else if (form == BP_CODEC_BLOCK4 && threadIdx.x < 16) {
         int32_t index = (int32_t)threadIdx.x - 7;
-        float a = bp_codec_book4(index < 0 ? -index : index);
+        float a = bp_codec_codebook4(index < 0 ? -index : index);
         shared->book4[threadIdx.x] = index < 0 ? -a : a;
     }
 }
