@@ -23,7 +23,7 @@ declare -A row=(
     [distill.output]="distill --data $work/data.txt --model $work/model --max-seq-length 16 --output @"
     [report.output]="report $work/model --output @"
     [eval.predictions]="eval --model $work/classes --data $work/rows.jsonl --predictions @"
-    [train.below]="train ${learn[*]} --output-dir $work/run --offload-buffered --offload file:@:64MB"
+    [train.offload]="train ${learn[*]} --output-dir $work/run --offload-buffered --offload file:@:64MB"
     [train.metrics]="train ${learn[*]} --output-dir $work/run --metrics @"
     [train.output-dir]="train ${learn[*]} --output-dir @"
     [train.logging-dir]="train ${learn[*]} --output-dir $work/run --report-to tensorboard --logging-dir @"
@@ -34,7 +34,7 @@ declare -A row=(
     [import.to]="import --from $work/in.gguf --to @"
 )
 # plan takes what train takes and writes none of it; replay's are steps.
-other=" plan.below plan.metrics plan.output-dir plan.logging-dir replay.to "
+other=" plan.offload plan.metrics plan.output-dir plan.logging-dir replay.to "
 reads=" model data eval-data chat-template tokenizer adapter ref-model distill mpi resume-from-checkpoint continue-from stop-when config from "
 for command in $("$program" --help | sed -nE 's/^  bedplate ([a-z]+).*/\1/p'); do
     for name in $("$program" "$command" --help | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH).*/\1/p'); do
@@ -75,11 +75,11 @@ for name in "${!row[@]}"; do
     done
 done
 links
-read -ra words <<<"${row[train.below]//@/$work/foreign}"
+read -ra words <<<"${row[train.offload]//@/$work/foreign}"
 run "${words[@]}"
 [[ $code -eq 2 && $(cat "$work/foreign") == "somebody's own" ]]
 check $? "a file without the mark is refused as a tier" "$err"
-read -ra words <<<"${row[train.below]//@/$work/tier}"
+read -ra words <<<"${row[train.offload]//@/$work/tier}"
 rm -rf "$work/run"
 run "${words[@]}"
 [[ $code -eq 0 && $(stat -c %a "$work/tier") == 600 ]]
