@@ -111,8 +111,17 @@ class Rule:
             return any(fnmatch.fnmatchcase(path, g) for g in globs)
         return (not self.chosen or one_of(self.chosen)) and not one_of(self.passed) and not one_of(FIXED)
 
+    def hint(self, text):
+        """Whether it may be worth a search."""
+        if self.kind == "re":
+            return True
+        first = self.old.split(" ")[0] if self.kind == "text" else self.old
+        return first in text or (self.kind == "option" and self.old.replace("-", "_") in text)
+
     def apply(self, text, path):
         """The text with the rule applied."""
+        if not self.hint(text):
+            return text
         if self.kind == "text":
             return self.words(text, path)
         for pattern, new in self.patterns:
