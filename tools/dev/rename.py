@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Renames identifiers, files, options, JSON fields and words of messages, everywhere at once.
 
-    rename.py SPEC               says which files would change, and changes nothing
-    rename.py --apply SPEC       changes them
-    rename.py --apply --again SPEC   .. in the tree of another branch: names that are not there, and targets that
+    rename.py SPEC..               says which files would change, and changes nothing
+    rename.py --apply SPEC..       changes them
+    rename.py --apply --again SPEC..   .. in the tree of another branch: names that are not there, and targets that
                                  are, are no reason to refuse
 
 A line of a spec is a rule; # begins a comment. Rules are applied one after the other.
@@ -151,8 +151,8 @@ class Rule:
         """Words of messages: in C in comments and literals, elsewhere anywhere."""
         olds, news = self.old.split(" "), self.new.split(" ")
         edge = r"[A-Za-z0-9_]"
-        before = f"(?<!{edge})" if re.match(edge, self.old) else ""
-        after = f"(?!{edge})" if re.search(edge + "$", self.old) else ""
+        before = "(?<![A-Za-z0-9_/])" if re.match(edge, self.old) else ""
+        after = r"(?![A-Za-z0-9_]|\.[a-z]+\b)" if re.search(edge + "$", self.old) else ""
         pattern = re.compile(before + GAP.join(map(re.escape, olds)) + after)
 
         def put(match):
@@ -236,9 +236,8 @@ def retag(before, after):
         after[path] = pattern.sub(lambda m: changed[m.group(0)], text)
 
 
-def plan(rules, files, again):
-    """Moves, and the new text of each file by its old path."""
-    before = read_tree(files)
+def plan(rules, files, before, again):
+    """Moves, and the text of each file by its old path."""
     if not again:
         check_targets(rules, before)
     after = dict(before)
@@ -272,7 +271,23 @@ def plan(rules, files, again):
     for path in after:
         if move.SORTED.search(path):
             after[path] = move.resort(before[path], after[path])
-    return moves, {p: t for p, t in after.items() if t != before[p]}
+    return moves, after
+
+
+def plan_all(specs, again):
+    """The same of one spec after the other: rules, moves, and what has changed by its old path."""
+    files = move.tracked()
+    first = texts = read_tree(files)
+    origin = {path: path for path in files}
+    done = []
+    for rules in specs:
+        moves, texts = plan(rules, files, texts, again)
+        done += rules
+        files = [moves.get(path, path) for path in files]
+        texts = {moves.get(path, path): text for path, text in texts.items()}
+        origin = {moves.get(path, path): old for path, old in origin.items()}
+    moves = {old: new for new, old in origin.items() if old != new}
+    return done, moves, {origin[p]: t for p, t in texts.items() if t != first[origin[p]]}
 
 
 def tidy(paths):
@@ -286,15 +301,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apply", action="store_true")
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("spec", metavar="SPEC")
+    parser.add_argument("specs", nargs="+", metavar="SPEC")
     given = parser.parse_args()
     try:
-        rules = read_spec(given.spec)
+        specs = [read_spec(path) for path in given.specs]
         os.chdir(move.git("rev-parse", "--show-toplevel").strip())
         if given.apply and move.git("status", "--porcelain", "--untracked-files=no"):
             raise move.Refused("the tree has changes that are not committed")
-        files = move.tracked()
-        moves, changed = plan(rules, files, given.again)
+        rules, moves, changed = plan_all(specs, given.again)
     except (move.Refused, OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"rename.py: {error}", file=sys.stderr)
         return 2
