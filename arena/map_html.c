@@ -54,7 +54,7 @@ static void html_card(bp_text *out, const char *style, const char *label, uint64
     bp_text_string(out, " bytes</small></div>\n");
 }
 
-/* The certificate: what the arena needs, what no layout can go below, and where that is. */
+/* The certificate: what the arena needs, what no layout can be offloaded, and where that is. */
 static void html_certificate(const bp_map *map, bp_text *out)
 {
     const bp_plan_report *report = &map->report;

@@ -110,8 +110,8 @@ static void clip_norm(bp_emit *emit, bp_ref x, const clip_run *run, bool opens)
     }
 }
 
-/* A gradient that lives below is brought part by part. */
-static void clip_norms_below(bp_emit *emit, uint32_t index, const clip_run *all)
+/* A gradient that is offloaded is brought part by part. */
+static void clip_norms_offloaded(bp_emit *emit, uint32_t index, const clip_run *all)
 {
     for (uint64_t at = 0; at < all->count; at += BP_ASIDE_ELEMENTS) {
         const uint64_t left = all->count - at;
@@ -142,9 +142,9 @@ void bp_clip_norms(bp_emit *emit)
         }
         const clip_run run = {.place = clip_place_of(emit, parameter, before),
                               .count = parameter->due_count};
-        const bool below = bp_emit_gradient_below(emit, i);
+        const bool below = bp_emit_gradient_offloaded(emit, i);
         if (below) {
-            clip_norms_below(emit, i, &run);
+            clip_norms_offloaded(emit, i, &run);
         } else {
             clip_norm(emit, bp_emit_due_gradient(emit, i, parameter->due_first), &run, opens);
         }

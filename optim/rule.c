@@ -270,8 +270,8 @@ void bp_rule_hold(bp_emit *emit, bool hold)
     }
 }
 
-/* What of a parameter lives below: its master and its states, and the weight itself where that does
- * as well, so many bytes for so many elements. */
+/* What of a parameter is offloaded: its master and its states, and the weight itself where that
+ * does as well, so many bytes for so many elements. */
 #define ASIDE_PARTS 5
 typedef struct aside_part {
     uint32_t buffer;
@@ -297,16 +297,17 @@ static void apply_part(bp_emit *emit, uint32_t index, uint64_t at, uint64_t coun
     const uint64_t first = parameter->due_first + at;
     bp_adamw_operands operands = bp_rule_operands(emit, index);
     bp_rule_scalars scalars = scalars_of(emit, index);
-    aside_part parts[ASIDE_PARTS] = {{.buffer = parameter->master, .operand = &operands.master},
-                                     {.buffer = parameter->state[0], .operand = &operands.state1},
-                                     {.buffer = parameter->state[1], .operand = &operands.state2},
-                                     {.buffer = parameter->state[2], .operand = &operands.state3},
-                                     {.buffer = parameter->below ? parameter->weight : BP_NO_BUFFER,
-                                      .operand = &operands.weight}};
+    aside_part parts[ASIDE_PARTS] = {
+        {.buffer = parameter->master, .operand = &operands.master},
+        {.buffer = parameter->state[0], .operand = &operands.state1},
+        {.buffer = parameter->state[1], .operand = &operands.state2},
+        {.buffer = parameter->state[2], .operand = &operands.state3},
+        {.buffer = parameter->offloaded ? parameter->weight : BP_NO_BUFFER,
+         .operand = &operands.weight}};
     scalars.adamw.count = (int64_t)count; /* in the same place in all rules, as is the next */
     scalars.adamw.first = (int64_t)first;
     operands.weight = bp_ref_at(operands.weight, at);
-    operands.gradient = bp_emit_gradient_below(emit, index)
+    operands.gradient = bp_emit_gradient_offloaded(emit, index)
                             ? bp_emit_bring_gradient(emit, index, first, count)
                             : bp_ref_at(operands.gradient, at);
     for (uint32_t k = 0; k < ASIDE_PARTS; k++) {

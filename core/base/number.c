@@ -53,7 +53,7 @@ static void wide_shift_left(wide *number, int by)
     wide_multiply(number, (uint32_t)1 << by);
 }
 
-static bool wide_below(const wide *a, const wide *b)
+static bool wide_offloaded(const wide *a, const wide *b)
 {
     for (int i = LIMBS - 1; i >= 0; i--) {
         if (a->limb[i] != b->limb[i]) {
@@ -104,7 +104,7 @@ static uint64_t bits_of_decimal(uint64_t mantissa, int power)
     wide_times_power_of_ten(power > 0 ? &top : &bottom, power > 0 ? power : -power);
     int exponent = wide_bits(&top) - wide_bits(&bottom);
     wide_shift_left(exponent > 0 ? &bottom : &top, exponent > 0 ? exponent : -exponent);
-    if (wide_below(&top, &bottom)) {
+    if (wide_offloaded(&top, &bottom)) {
         wide_shift_left(&top, 1);
         exponent--;
     }
@@ -112,14 +112,14 @@ static uint64_t bits_of_decimal(uint64_t mantissa, int power)
     uint64_t quotient = 0;
     for (int i = 0; i < 64; i++) {
         quotient <<= 1;
-        if (!wide_below(&top, &bottom)) {
+        if (!wide_offloaded(&top, &bottom)) {
             wide_subtract(&top, &bottom);
             quotient |= 1;
         }
         wide_shift_left(&top, 1);
     }
     static const wide zero;
-    return round_to_double(quotient, wide_below(&zero, &top), exponent);
+    return round_to_double(quotient, wide_offloaded(&zero, &top), exponent);
 }
 
 static double double_of(uint64_t bits)

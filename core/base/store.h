@@ -62,7 +62,7 @@ struct bp_store {
      * BP_ERR_STORE. */
     bp_status (*list)(bp_store *store, const char *path,
                       bp_status (*each)(void *user, const char *name), void *user);
-    /* Bytes that could still be written below `path`. */
+    /* Bytes that could still be written to the offload tier `path`. */
     bp_status (*free_bytes)(bp_store *store, const char *path, uint64_t *bytes);
     /* Whether something of that name is there. */
     bp_status (*exists)(bp_store *store, const char *path, bool *there);

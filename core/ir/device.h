@@ -64,7 +64,7 @@ struct bp_device {
      * change nothing, and masks follow step.mask_span. */
     bool sums_by_row;
 
-    /* Copies reach the tier below (core/ir/tier.h). */
+    /* Copies reach the offload tier (core/ir/tier.h). */
     bool tier;
 
     /* The least alignment of buffers that the forms asked for take: a pure function of the options,

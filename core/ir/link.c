@@ -113,7 +113,7 @@ static void link_poison(bp_link *link, const bp_buffer *buffer)
 
 static bool mortal(const bp_buffer *buffer)
 {
-    return buffer->space != BP_SPACE_BELOW &&
+    return buffer->space != BP_SPACE_OFFLOAD &&
            (buffer->scope == BP_SCOPE_PROGRAM || buffer->scope == BP_SCOPE_GROUP);
 }
 

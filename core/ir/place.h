@@ -10,9 +10,9 @@
 #include "arena/base.h"
 
 typedef enum bp_space {
-    BP_SPACE_DEVICE, /* next to what computes */
-    BP_SPACE_HOST,   /* the host's memory; slower to reach, reached by copies and fabrics only */
-    BP_SPACE_BELOW,  /* storage: no addresses, reached by copies only (core/ir/tier.h) */
+    BP_SPACE_DEVICE,  /* next to what computes */
+    BP_SPACE_HOST,    /* the host's memory; slower to reach, reached by copies and fabrics only */
+    BP_SPACE_OFFLOAD, /* storage: no addresses, reached by copies only (core/ir/tier.h) */
     BP_SPACE_COUNT
 } bp_space;
 
@@ -35,7 +35,7 @@ static inline uint64_t bp_place_offset(uint64_t place)
     return place & (UINT64_MAX >> (64 - BP_PLACE_SHIFT));
 }
 
-/* "device", "host", "below" */
+/* "device", "host", "offload" */
 const char *bp_space_name(bp_space space);
 
 /* The memory of one space. */
@@ -44,8 +44,9 @@ typedef struct bp_region {
     uint64_t bytes;
 } bp_region;
 
-/* Buffers below start at a multiple of this, so that storage is read and written in whole pages. */
-#define BP_BELOW_ALIGNMENT 4096
+/* Offloaded buffers start at a multiple of this, so that storage is read and written in whole
+ * pages. */
+#define BP_OFFLOAD_ALIGNMENT 4096
 
 struct bp_fabric;
 struct bp_tier;
@@ -55,8 +56,8 @@ typedef struct bp_places {
     bp_region space[BP_SPACE_COUNT];
     const struct bp_fabric *fabric; /* core/ir/fabric.h; NULL: one rank, no fabric */
     void *rank;                     /* the fabric's open context */
-    const struct bp_tier *tier;     /* core/ir/tier.h; NULL: nothing lives below */
-    void *below;                    /* its open context */
+    const struct bp_tier *tier;     /* core/ir/tier.h; NULL: nothing is offloaded */
+    void *tier_context;             /* its open context */
     bool zeroed;                    /* the bytes at every address that is given are zero */
 } bp_places;
 

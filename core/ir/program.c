@@ -368,7 +368,7 @@ const char *bp_graph_name(const bp_graph *graph, uint32_t buffer)
 const char *bp_space_name(bp_space space)
 {
     static const char *const names[BP_SPACE_COUNT] = {
-        [BP_SPACE_DEVICE] = "device", [BP_SPACE_HOST] = "host", [BP_SPACE_BELOW] = "below"};
+        [BP_SPACE_DEVICE] = "device", [BP_SPACE_HOST] = "host", [BP_SPACE_OFFLOAD] = "offload"};
     return names[space];
 }
 

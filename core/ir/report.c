@@ -10,7 +10,7 @@ static const char where[] = "plan";
 
 static uint64_t report_alignment(const bp_graph *graph, bp_space space)
 {
-    return space == BP_SPACE_BELOW ? BP_BELOW_ALIGNMENT : bp_graph_alignment(graph);
+    return space == BP_SPACE_OFFLOAD ? BP_OFFLOAD_ALIGNMENT : bp_graph_alignment(graph);
 }
 
 uint64_t bp_report_rounded(const bp_graph *graph, const bp_buffer *buffer)
@@ -213,8 +213,8 @@ bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_
     if (lives_in(graph, BP_SPACE_HOST)) {
         BP_TRY(plan_space(graph, BP_SPACE_HOST, nodes, scratch, &report->host));
     }
-    if (lives_in(graph, BP_SPACE_BELOW)) {
-        BP_TRY(plan_space(graph, BP_SPACE_BELOW, nodes, scratch, &report->below));
+    if (lives_in(graph, BP_SPACE_OFFLOAD)) {
+        BP_TRY(plan_space(graph, BP_SPACE_OFFLOAD, nodes, scratch, &report->offload));
     }
     count_state(graph, report);
     return BP_OK;

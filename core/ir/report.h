@@ -34,7 +34,7 @@ typedef struct bp_report {
     uint32_t peak_op;                    /* index into the graph's ops */
     bool optimal;                        /* arena_bytes == lower_bound_bytes */
     bp_report_space host;                /* the host arena; no bytes when nothing lives there */
-    bp_report_space below;               /* storage, likewise */
+    bp_report_space offload;             /* storage, likewise */
 } bp_report;
 
 /* Bytes of scratch that bp_report_plan needs for this many buffers and steps of exact search. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bp_tier: the second tier of memory, storage below the arenas. A const table of functions over a
- * caller-owned context that is open. What lives there is one run of bytes of the size that the plan
- * says (report.below.arena_bytes).
+/* bp_tier: the second tier of memory, storage for what is offloaded. A const table of functions
+ * over a caller-owned context that is open. What lives there is one run of bytes of the size that
+ * the plan says (report.offload.arena_bytes).
  *
  * Ops that copy to or from it run on two threads of the device, one that reads and one that writes;
  * between runs the caller reads and writes. Each of the three goes by a way of its own, so that

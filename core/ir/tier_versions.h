@@ -2,12 +2,12 @@
 /* Two versions of what lives in a tier: what was committed last stays whole while the next is
  * written, so that a run whose power fails finds the tier as it was at its last commit.
  *
- * A tier over another one. Bytes in the ranges that are kept have two copies below; a page that is
- * written goes to the copy that the last commit does not have, and is read from there from then on.
- * A commit syncs what was written, and then writes one record that says of every page which copy it
- * is in; two records take turns, so that one that is torn leaves the other. Bytes outside the
- * ranges have one copy. Nothing is written beside what is written anyway, but for that record: a
- * bit for each page. */
+ * A tier over another one. Bytes in the ranges that are kept have two copies in the lower tier; a
+ * page that is written goes to the copy that the last commit does not have, and is read from there
+ * from then on. A commit syncs what was written, and then writes one record that says of every page
+ * which copy it is in; two records take turns, so that one that is torn leaves the other. Bytes
+ * outside the ranges have one copy. Nothing is written beside what is written anyway, but for that
+ * record: a bit for each page. */
 #ifndef BP_CORE_TIER_VERSIONS_H
 #define BP_CORE_TIER_VERSIONS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes to and from the tier below, held against counted time. */
+/* Bytes to and from the offload tier, held against counted time. */
 #include "core/ir/traffic.h"
 
 /* What is known of an op that begins to copy. */
@@ -22,7 +22,7 @@ typedef struct traffic {
     traffic_copy *begun; /* [count] */
 } traffic;
 
-static bool lives_below(const traffic *t, const bp_op *op, uint32_t operand)
+static bool is_offloaded(const traffic *t, const bp_op *op, uint32_t operand)
 {
     const bp_ref ref = t->graph->refs[op->operand + operand]; /* copies have both */
     return t->graph->buffers[ref.buffer].space != BP_SPACE_DEVICE;
@@ -34,7 +34,7 @@ static uint64_t copies(const traffic *t, uint32_t at, bp_flight flight, bool wri
     const bp_op *op = &t->ops[at];
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     if (info->flight != flight || info->engine != BP_ENGINE_COPY ||
-        !lives_below(t, op, writes ? 0 : 1)) {
+        !is_offloaded(t, op, writes ? 0 : 1)) {
         return 0;
     }
     /* rows_begin has rows and their width in the same places */

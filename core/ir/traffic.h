@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program moves from and to the tier below, and how fast that tier has to be. */
+/* What a program moves from and to the offload tier, and how fast that tier has to be. */
 #ifndef BP_CORE_TRAFFIC_H
 #define BP_CORE_TRAFFIC_H
 
 #include "core/ir/cost.h"
 
-/* Of one run of a program. Copies from below go one after the other, in the order in which they are
- * begun, and so do those to it.
+/* Of one run of a program. Copies from the offload tier go one after the other, in the order in
+ * which they are begun, and so do those to it.
  *
  * Nothing is on its way when a program begins, so it waits for the bytes that are asked for before
  * anything is computed, and wherever a copy is waited for with nothing computed since its begin:

@@ -170,7 +170,7 @@ static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
                            .offset = emit->step.offset,
                            .bytes = sizeof(bp_step_block)};
     emit->graph->field_pitch = bp_compile_micro_bytes(spec);
-    emit->graph->fixed = spec->below.fixed;
+    emit->graph->fixed = spec->offload.fixed;
     BP_TRY(bp_graph_field(emit->graph, &step));
     for (uint32_t i = 0; i < compile->input_count; i++) {
         const bp_input *input = &compile->input[i];
@@ -331,7 +331,7 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
         const bool drawn = parameter->init != BP_INIT_ZEROS && parameter->init != BP_INIT_ONES;
-        if (drawn && parameter->quantised == BP_QUANTISED_NONE && !parameter->below &&
+        if (drawn && parameter->quantised == BP_QUANTISED_NONE && !parameter->offloaded &&
             !parameter->fixed && !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
             write_draw(emit, i);
         }
@@ -820,7 +820,7 @@ static bp_left *left_of(const bp_compile *compile, uint32_t stage, uint32_t micr
     return &compile->left[(size_t)micro * (compile->stages + 1) + stage];
 }
 
-/* What a stage reads, brought where it lives below. It stays no longer than it is read. */
+/* What a stage reads, brought where it is offloaded. It stays no longer than it is read. */
 static void bring_input(const bp_compile *compile, bp_emit *emit, bp_stage_call *call,
                         uint32_t micro)
 {
@@ -830,17 +830,17 @@ static void bring_input(const bp_compile *compile, bp_emit *emit, bp_stage_call 
     }
 }
 
-/* After a forward: what it read goes below, if it is one of those; what it made may, later. */
-static void leave_checkpoint(bp_compile *compile, bp_emit *emit, const bp_action *action,
-                             uint32_t micro)
+/* After a forward: what it read is offloaded, if it is one of those; what it made may, later. */
+static void offload_checkpoint(bp_compile *compile, bp_emit *emit, const bp_action *action,
+                               uint32_t micro)
 {
     bp_left *before = left_of(compile, action->stage, micro);
     if (before->due) {
         const bp_ref boundary = boundaries(compile, compile->boundary, micro)[action->stage];
-        *before = (bp_left){.there = true, .slot = compile_leave_checkpoint(emit, boundary)};
+        *before = (bp_left){.there = true, .slot = compile_offload_checkpoint(emit, boundary)};
     }
     *left_of(compile, action->stage + 1, micro) =
-        (bp_left){.due = action->checkpoint && emit->spec->below.checkpoints > 0};
+        (bp_left){.due = action->checkpoint && emit->spec->offload.checkpoints > 0};
 }
 
 static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *action,
@@ -858,7 +858,7 @@ static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *a
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         tape[i] = call.tape[i];
     }
-    leave_checkpoint(compile, emit, action, micro);
+    offload_checkpoint(compile, emit, action, micro);
 }
 
 void compile_ask(const bp_compile *compile, bp_stage_call *call)
@@ -883,7 +883,7 @@ static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *
         call.tape[i] = tape[i];
     }
     emit->spec->model->backward(emit, &call);
-    compile_leave_gradients(emit);
+    compile_offload_gradients(emit);
     gradients[action->stage] = call.d_input;
     if (action->stage + 1 == compile->stages) {
         compile->slices[micro] = (bp_slice_call){.kept = {call.kept[0], call.kept[1]}};

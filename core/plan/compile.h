@@ -63,7 +63,7 @@ typedef struct bp_compile {
     uint32_t first;              /* the lowest stage with a parameter that is trained */
     uint32_t micros;             /* micro-batches that a training program holds */
     bp_ref *boundary;            /* [micros][stages + 1]: newest output of stage s - 1 at s */
-    bp_left *left;               /* [micros][stages + 1]: where the boundary lives below */
+    bp_left *left;               /* [micros][stages + 1]: where the boundary is offloaded */
     bp_ref *d_boundary;          /* [micros][stages + 1]: its gradient */
     bp_ref (*tape)[BP_TAPE_MAX]; /* [micros][stages] */
     bp_slice_call *slices;       /* [micros]: what a sliced table's gradient is formed from */

@@ -50,15 +50,16 @@ void compile_average(bp_emit *emit, uint32_t index);
 /* Begins the gathers of weights earlier, in every program (core/plan/passes/ahead.c). */
 void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
 
-/* Whether the frozen parameter that is being published lives in storage (core/plan/passes/below.c).
+/* Whether the frozen parameter that is being published lives in storage
+ * (core/plan/passes/offload.c).
  */
-bool compile_goes_below(bp_emit *emit, uint32_t index);
+bool compile_is_offloaded(bp_emit *emit, uint32_t index);
 
 /* Whether a trained one does, of which it is known whether its state does. */
 bool compile_goes_along(bp_emit *emit, uint32_t index);
 
 /* The space in which that is. */
-bp_space compile_below_space(const bp_emit *emit);
+bp_space compile_offload_space(const bp_emit *emit);
 
 /* Whether its master and its state do. */
 bool compile_goes_aside(bp_emit *emit, uint32_t index);
@@ -69,8 +70,8 @@ bool compile_gradient_goes(bp_emit *emit, uint32_t index);
 /* Makes the buffer in which a parameter's gradient is kept. */
 void compile_make_gradient(bp_emit *emit, uint32_t index);
 
-/* Writes the gradients that a backward stage has added to, and that live below, to there. */
-void compile_leave_gradients(bp_emit *emit);
+/* Writes the gradients that a backward stage has added to, and that are offloaded, to there. */
+void compile_offload_gradients(bp_emit *emit);
 
 /* Whether its weight is kept as codes of core/ops/fp8.h, if it is trained. */
 bool compile_goes_fp8(const bp_emit *emit, uint32_t index);
@@ -78,9 +79,9 @@ bool compile_goes_fp8(const bp_emit *emit, uint32_t index);
 /* Brings a parameter that lives in storage into buffers that live while it is held. */
 void compile_fetch(bp_emit *emit, uint32_t index);
 
-/* Writes a checkpoint to a slot below, and brings it from there; the slot's ref has the type and
- * the offset of the checkpoint's. */
-bp_ref compile_leave_checkpoint(bp_emit *emit, bp_ref checkpoint);
+/* Writes a checkpoint to a slot of the offload tier, and brings it from there; the slot's ref has
+ * the type and the offset of the checkpoint's. */
+bp_ref compile_offload_checkpoint(bp_emit *emit, bp_ref checkpoint);
 bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot);
 
 /* Begins to bring what lives in storage earlier, and waits later for what goes there, in every

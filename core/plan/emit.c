@@ -95,7 +95,7 @@ static void apply_rules(const bp_emit *emit, const char *name, bp_parameter *par
         parameter->optim_bits = rule->sets_bits ? rule->optim_bits : parameter->optim_bits;
     }
     parameter->trainable = (train || !frozen) && !parameter->statistic;
-    parameter->fixed = spec->below.fixed && !parameter->trainable && !parameter->statistic;
+    parameter->fixed = spec->offload.fixed && !parameter->trainable && !parameter->statistic;
 }
 
 /* The weight as a buffer, and what has its shape: master, gradient, state. */
@@ -149,7 +149,7 @@ static void make_master(bp_emit *emit, uint32_t index, const char *name)
     }
     bp_buffer prototype = weight_buffer(emit, parameter);
     prototype.class_of = BP_CLASS_MASTER;
-    prototype.space = parameter->aside ? compile_below_space(emit) : BP_SPACE_DEVICE;
+    prototype.space = parameter->aside ? compile_offload_space(emit) : BP_SPACE_DEVICE;
     prototype.dtype = form == BP_MASTER_FP32 ? BP_F32 : form == BP_MASTER_SPLIT8 ? BP_U8 : BP_U16;
     prototype = shared_part(emit, index, prototype, width * BP_SHARD_UNIT,
                             bp_size_mul(parameter->count, width));
@@ -172,9 +172,9 @@ static bp_buffer codes_buffer(uint64_t bytes, bp_dtype dtype)
 
 static bp_space space_of(const bp_emit *emit, const bp_parameter *parameter)
 {
-    return parameter->fixed   ? BP_SPACE_HOST
-           : parameter->below ? compile_below_space(emit)
-                              : BP_SPACE_DEVICE;
+    return parameter->fixed       ? BP_SPACE_HOST
+           : parameter->offloaded ? compile_offload_space(emit)
+                                  : BP_SPACE_DEVICE;
 }
 
 /* A weight as codes and scales. */
@@ -218,9 +218,9 @@ static void make_tensors(bp_emit *emit, uint32_t index, const char *name)
 {
     bp_parameter *parameter = &emit->parameters[index];
     parameter->aside = compile_goes_aside(emit, index);
-    parameter->gradient_below = compile_gradient_goes(emit, index);
-    parameter->below =
-        parameter->trainable ? compile_goes_along(emit, index) : compile_goes_below(emit, index);
+    parameter->gradient_offloaded = compile_gradient_goes(emit, index);
+    parameter->offloaded =
+        parameter->trainable ? compile_goes_along(emit, index) : compile_is_offloaded(emit, index);
     if (emit->spec->quantised == BP_QUANTISED_NONE || !bp_adapter_dense(emit, index)) {
         make_weight(emit, index, name);
     } else if (parameter->trainable && emit->spec->optimizer != NULL) {
@@ -373,7 +373,7 @@ static uint32_t make_state(bp_emit *emit, uint32_t index, bp_buffer prototype, c
 {
     prototype.class_of = BP_CLASS_OPTIMIZER;
     prototype.scope = BP_SCOPE_PERSISTENT;
-    prototype.space = emit->parameters[index].aside ? compile_below_space(emit) : BP_SPACE_DEVICE;
+    prototype.space = emit->parameters[index].aside ? compile_offload_space(emit) : BP_SPACE_DEVICE;
     return make_joined(emit, &prototype, bp_emit_name(emit, index), name);
 }
 
@@ -586,7 +586,7 @@ bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose)
         compile_gather(emit, index);
     }
     if (emit->status == BP_OK && emit->parameters[index].held == 0 &&
-        emit->parameters[index].below) {
+        emit->parameters[index].offloaded) {
         compile_fetch(emit, index);
     }
     if (emit->status == BP_OK && emit->parameters[index].held == 0 &&
@@ -659,9 +659,9 @@ void compile_average(bp_emit *emit, uint32_t index)
 }
 
 /* Where gradients go: buffers that backward adds to and the update reads.  What is
- * added up over a group may wait below the arena. Then a backward stage adds to a buffer that it
- * has for itself, which begins with what is there, and goes there at the stage's end; the norm and
- * the update bring it part by part. */
+ * added up over a group may wait in the offload tier. Then a backward stage adds to a buffer that
+ * it has for itself, which begins with what is there, and goes there at the stage's end; the norm
+ * and the update bring it part by part. */
 
 static uint32_t gradient_buffer(bp_emit *emit, uint32_t index, const bp_buffer *prototype,
                                 const char *name)
@@ -675,9 +675,9 @@ static uint32_t gradient_buffer(bp_emit *emit, uint32_t index, const bp_buffer *
 }
 
 /* And not its sum in 8 bits. */
-bool bp_emit_gradient_below(const bp_emit *emit, uint32_t index)
+bool bp_emit_gradient_offloaded(const bp_emit *emit, uint32_t index)
 {
-    return emit->parameters[index].gradient_below && !emit->spec->gradient_int8;
+    return emit->parameters[index].gradient_offloaded && !emit->spec->gradient_int8;
 }
 
 bp_ref bp_emit_bring_gradient(bp_emit *emit, uint32_t index, uint64_t first, uint64_t count)
@@ -697,10 +697,10 @@ void compile_make_gradient(bp_emit *emit, uint32_t index)
     bp_parameter *parameter = &emit->parameters[index];
     const bool grouped = emit->spec->accumulation > 1 && !emit->spec->gradient_int8 &&
                          !bp_spec_whole_group(emit->spec);
-    const bool below = bp_emit_gradient_below(emit, index);
+    const bool below = bp_emit_gradient_offloaded(emit, index);
     const bp_buffer prototype = {.class_of = BP_CLASS_GRADIENTS,
                                  .scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM,
-                                 .space = below ? compile_below_space(emit) : BP_SPACE_DEVICE,
+                                 .space = below ? compile_offload_space(emit) : BP_SPACE_DEVICE,
                                  .dtype = emit->spec->gradient,
                                  .rank = parameter->rank,
                                  .shape = {parameter->shape[0], parameter->shape[1],
@@ -708,7 +708,7 @@ void compile_make_gradient(bp_emit *emit, uint32_t index)
     parameter->gradient = gradient_buffer(emit, index, &prototype, "grad");
 }
 
-/* The buffer that this stage adds to, of a gradient that lives below. */
+/* The buffer that this stage adds to, of a gradient that is offloaded. */
 static bp_ref gradient_here(bp_emit *emit, uint32_t index, bool written)
 {
     bp_parameter *parameter = &emit->parameters[index];
@@ -722,9 +722,9 @@ static bp_ref gradient_here(bp_emit *emit, uint32_t index, bool written)
     return (bp_ref){parameter->gradient_here, dtype, 0};
 }
 
-void compile_leave_gradients(bp_emit *emit)
+void compile_offload_gradients(bp_emit *emit)
 {
-    for (uint32_t i = 0; i < emit->parameter_count && emit->spec->below.gradients > 0; i++) {
+    for (uint32_t i = 0; i < emit->parameter_count && emit->spec->offload.gradients > 0; i++) {
         bp_parameter *parameter = &emit->parameters[i];
         if (emit->status == BP_OK && parameter->gradient_here != BP_NO_BUFFER) {
             bp_emit_put_back(emit, (bp_ref){parameter->gradient_here, BP_U8, 0},
@@ -757,7 +757,7 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
     }
     parameter->gradient_stage = emit->stage;
     parameter->gradient_written = true;
-    return bp_emit_gradient_below(emit, index)
+    return bp_emit_gradient_offloaded(emit, index)
                ? gradient_here(emit, index, written)
                : (bp_ref){parameter->gradient, emit->spec->gradient, 0};
 }
@@ -769,11 +769,11 @@ bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first)
     }
     bp_parameter *parameter = &emit->parameters[index];
     if (parameter->sum == BP_NO_BUFFER) {
-        const bool below = parameter->gradient_below;
+        const bool below = parameter->gradient_offloaded;
         const bp_buffer prototype = {
             .class_of = BP_CLASS_GRADIENTS,
             .scope = emit->spec->accumulation > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM,
-            .space = below ? compile_below_space(emit) : BP_SPACE_DEVICE,
+            .space = below ? compile_offload_space(emit) : BP_SPACE_DEVICE,
             .dtype = BP_U8,
             .rank = 1,
             .shape = {bp_codec_bytes(parameter->count, BP_CODEC_COMPANDED8)}};

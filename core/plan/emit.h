@@ -54,21 +54,21 @@ typedef struct bp_parameter {
     uint32_t whole;        /* gathered from all ranks' shares, or brought, while it is held */
     uint32_t whole_scales; /* brought with it; BP_NO_BUFFER: they are where they live */
     uint32_t whole_nested;
-    bool below;            /* it lives in storage */
-    bool fixed;            /* it lies in read-only memory, and is read there */
-    bool aside;            /* its master and its optimizer state do */
-    bool gradient_below;   /* what is added up of its gradient does */
-    bool given;            /* its values came from outside: none are drawn for it */
-    bool applied;          /* some of it has been updated in the program being emitted */
-    bool due;              /* its gradient is complete: norms and apply take it now */
-    bool trainable;        /* a frozen one has no gradient, no master, no state */
-    bool statistic;        /* of bp_parameter_info */
-    bool depthwise;        /* likewise */
-    bp_master master_form; /* how `master` completes the weight */
-    double rate_scale;     /* of its own learning rate to the run's */
-    double weight_decay;   /* its own, already 0 where it does not apply */
-    uint32_t optim_bits;   /* asked for by name; 0: the optimizer's own choice */
-    uint64_t due_first;    /* first element that is due, and how many: all of them, or a slice */
+    bool offloaded;          /* it lives in storage */
+    bool fixed;              /* it lies in read-only memory, and is read there */
+    bool aside;              /* its master and its optimizer state do */
+    bool gradient_offloaded; /* what is added up of its gradient does */
+    bool given;              /* its values came from outside: none are drawn for it */
+    bool applied;            /* some of it has been updated in the program being emitted */
+    bool due;                /* its gradient is complete: norms and apply take it now */
+    bool trainable;          /* a frozen one has no gradient, no master, no state */
+    bool statistic;          /* of bp_parameter_info */
+    bool depthwise;          /* likewise */
+    bp_master master_form;   /* how `master` completes the weight */
+    double rate_scale;       /* of its own learning rate to the run's */
+    double weight_decay;     /* its own, already 0 where it does not apply */
+    uint32_t optim_bits;     /* asked for by name; 0: the optimizer's own choice */
+    uint64_t due_first;      /* first element that is due, and how many: all of them, or a slice */
     uint64_t due_count;
     uint32_t name;               /* its place in the emitter's names; see bp_emit_name */
     uint64_t count;              /* elements */
@@ -85,7 +85,7 @@ typedef struct bp_parameter {
     uint32_t weight;  /* buffer; its name is the parameter's */
     uint32_t master;  /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
     uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
-    uint32_t gradient_here;    /* buffer in which a stage adds to one that lives below */
+    uint32_t gradient_here;    /* buffer in which a stage adds to one that is offloaded */
     uint32_t gradient_program; /* the program that owns a program-scoped gradient */
     bool gradient_written;     /* in the program being emitted, or before it */
     uint32_t gradient_stage;   /* that has written it last */
@@ -172,11 +172,11 @@ typedef struct bp_emit {
     uint32_t weights_end;   /* the buffers of all parameters lie before this one */
     struct bp_compile *flying; /* buckets of gradients are sent while parameters are acquired;
                                   NULL: none */
-    uint32_t below_seen[BP_BELOW_KINDS]; /* what might live below, so far, of each kind, */
-    uint32_t part_seen[BP_BELOW_PARTS];  /* and of each size of the kind that has parts */
-    bp_shards shards;                    /* who owns what; no ranks: everybody has everything */
-    uint32_t held;                       /* acquisitions that are not yet released */
-    uint32_t acquired[BP_PURPOSES];      /* how many there were, of each kind */
+    uint32_t offload_seen[BP_OFFLOAD_KINDS]; /* what might be offloaded, so far, of each kind, */
+    uint32_t part_seen[BP_OFFLOAD_PARTS];    /* and of each size of the kind that has parts */
+    bp_shards shards;                        /* who owns what; no ranks: everybody has everything */
+    uint32_t held;                           /* acquisitions that are not yet released */
+    uint32_t acquired[BP_PURPOSES];          /* how many there were, of each kind */
 } bp_emit;
 
 /* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref
@@ -303,8 +303,8 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
  * parameter on: F32 where it is a sum over lanes, of which a rank may have what it owns alone. */
 bp_ref bp_emit_due_gradient(const bp_emit *emit, uint32_t index, uint64_t first);
 
-/* Whether that lives below the arena, from where it is brought. */
-bool bp_emit_gradient_below(const bp_emit *emit, uint32_t index);
+/* Whether that is offloaded, from where it is brought. */
+bool bp_emit_gradient_offloaded(const bp_emit *emit, uint32_t index);
 
 /* Brings `count` elements of such a gradient, from element `first` of the parameter on. */
 bp_ref bp_emit_bring_gradient(bp_emit *emit, uint32_t index, uint64_t first, uint64_t count);
@@ -338,17 +338,17 @@ void bp_emit_tuple(bp_emit *emit, const bp_ref *refs, const void *scalars);
 /* Every rank's `bytes` bytes `from` into `to`, rank after rank: begun and waited for. */
 void bp_emit_gather(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes);
 
-/* Elements of a parameter whose state is brought at once, where it lives below: whole blocks of
+/* Elements of a parameter whose state is brought at once, where it is offloaded: whole blocks of
  * every form of it. */
 #define BP_ASIDE_ELEMENTS ((uint64_t)1 << 20)
 
-/* Brings `bytes` bytes of a buffer that lives below, from `first` on, into one of its own. */
+/* Brings `bytes` bytes of a buffer that is offloaded, from `first` on, into one of its own. */
 bp_ref bp_emit_bring(bp_emit *emit, uint32_t buffer, uint64_t first, uint64_t bytes,
                      const char *name);
 
-/* Whether a table, which `index` has to be, lives below: its rows and its slices are then brought
+/* Whether a table, which `index` has to be, is offloaded: its rows and its slices are then brought
  * one by one, not the whole of it. It is held by bp_emit_acquire_update, which brings nothing. */
-bool bp_emit_table_below(const bp_emit *emit, uint32_t index);
+bool bp_emit_table_offloaded(const bp_emit *emit, uint32_t index);
 
 /* Rows of such a table, of the working type: those of `ids`, which the host fills in, into `to`. */
 void bp_emit_bring_rows(bp_emit *emit, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,

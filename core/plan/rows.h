@@ -8,7 +8,7 @@
  * The table in the arena is the model's with R's rows in it: whatever reads it reads those. They
  * are put in at the beginning of each group of programs that do, so that nobody who gives R values
  * has to; the table is therefore neither constant nor state (BP_SCOPE_RESIDENT), and stays whole
- * where frozen weights are shared out or live below. */
+ * where frozen weights are shared out or are offloaded. */
 #ifndef BP_CORE_ROWS_H
 #define BP_CORE_ROWS_H
 

@@ -471,48 +471,48 @@ static bp_status check_texts(const bp_spec *spec, bp_error *error)
 }
 
 /* What lives in storage is brought by one process, for itself. */
-static bp_status check_below(const bp_spec *spec, bp_error *error)
+static bp_status check_offload(const bp_spec *spec, bp_error *error)
 {
-    const bp_below *below = &spec->below;
-    if (below->bases > BP_BELOW_ALL || below->states > BP_BELOW_ALL ||
-        below->weights > BP_BELOW_ALL || below->gradients > BP_BELOW_ALL ||
-        below->ahead > BP_BELOW_AHEAD_MOST) {
-        return refuse(error, "below", "shares are parts of 64, and at most 16 are ahead");
+    const bp_offload *offload = &spec->offload;
+    if (offload->bases > BP_OFFLOAD_ALL || offload->states > BP_OFFLOAD_ALL ||
+        offload->weights > BP_OFFLOAD_ALL || offload->gradients > BP_OFFLOAD_ALL ||
+        offload->ahead > BP_OFFLOAD_AHEAD_MOST) {
+        return refuse(error, "offload", "shares are parts of 64, and at most 16 are ahead");
     }
-    if (below->part_count > BP_BELOW_PARTS) {
-        return refuse(error, "below", "at most 16 sizes are chosen from one by one");
+    if (offload->part_count > BP_OFFLOAD_PARTS) {
+        return refuse(error, "offload", "at most 16 sizes are chosen from one by one");
     }
-    if (below->gradients > 0 && below->states == 0) {
-        return refuse(error, "below", "gradients live below beside the states that they move");
+    if (offload->gradients > 0 && offload->states == 0) {
+        return refuse(error, "offload", "gradients are offloaded beside the states that they move");
     }
-    const bool any =
-        below->bases > 0 || below->states > 0 || below->weights > 0 || below->checkpoints > 0;
-    if (below->fixed && (any || below->host || !spec->device->tier)) {
-        return refuse(error, "below",
+    const bool any = offload->bases > 0 || offload->states > 0 || offload->weights > 0 ||
+                     offload->checkpoints > 0;
+    if (offload->fixed && (any || offload->host || !spec->device->tier)) {
+        return refuse(error, "offload",
                       "read-only memory beside the arena is the host device's, and nothing else "
-                      "lives below then");
+                      "is offloaded then");
     }
-    if (below->fixed && spec->ranks > 1) {
-        return refuse(error, "below", "read-only memory beside the arena is for one rank");
+    if (offload->fixed && spec->ranks > 1) {
+        return refuse(error, "offload", "read-only memory beside the arena is for one rank");
     }
     if (!any) {
         return BP_OK;
     }
-    if (below->checkpoints > 0 && (below->host || spec->length_count > 0)) {
-        return refuse(error, "below",
+    if (offload->checkpoints > 0 && (offload->host || spec->length_count > 0)) {
+        return refuse(error, "offload",
                       "checkpoints live in a file, and beside one length of sequences");
     }
-    if (below->states > 0 && spec->optimizer != NULL && spec->optimizer->whole_tensors) {
-        return refuse(error, "below",
+    if (offload->states > 0 && spec->optimizer != NULL && spec->optimizer->whole_tensors) {
+        return refuse(error, "offload",
                       "the update rule needs whole tensors for its trust ratios; take one without "
                       "them: adamw, adam, lion, sgd");
     }
-    if (!below->host && !spec->device->tier) {
-        return refuse(error, "below", "this device has no tier of memory below its arena");
+    if (!offload->host && !spec->device->tier) {
+        return refuse(error, "offload", "this device has no tier of memory to offload to");
     }
     if (spec->ranks > 1) {
-        return refuse(error, "below",
-                      "of several ranks nothing lives below; --shard parameters gives each a part "
+        return refuse(error, "offload",
+                      "of several ranks nothing is offloaded; --shard parameters gives each a part "
                       "of the weights");
     }
     return BP_OK;
@@ -533,8 +533,8 @@ static bp_status check_average(const bp_spec *spec, bp_error *error)
         return refuse(error, "shard",
                       "this update rule evaluates an average of all of its state; --shard none");
     }
-    return spec->below.states > 0
-               ? refuse(error, "below",
+    return spec->offload.states > 0
+               ? refuse(error, "offload",
                         "this update rule evaluates an average of all of its state; take one "
                         "without it: adamw, adam, lion, sgd")
                : BP_OK;
@@ -638,7 +638,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_lora(spec, error));
     BP_TRY(check_weights(spec, error));
     BP_TRY(check_quantised(spec, error));
-    BP_TRY(check_below(spec, error));
+    BP_TRY(check_offload(spec, error));
     BP_TRY(check_average(spec, error));
     BP_TRY(check_loss(spec, error));
     BP_TRY(check_texts(spec, error));

@@ -211,28 +211,28 @@ typedef enum bp_sharing {
     BP_SHARINGS
 } bp_sharing;
 
-/* What lives below the arena, in storage (BP_SPACE_BELOW) or, beside a GPU, in the host's memory
- * (BP_SPACE_HOST), and is brought when it is used. Shares are parts of BP_BELOW_ALL of what may
+/* What is offloaded, in storage (BP_SPACE_OFFLOAD) or, beside a GPU, in the host's memory
+ * (BP_SPACE_HOST), and is brought when it is used. Shares are parts of BP_OFFLOAD_ALL of what may
  * live there, spread evenly over the order of publication, so that they are asked for evenly over a
  * step. They change no bit of a result. */
-#define BP_BELOW_ALL   64
-#define BP_BELOW_PARTS 16
-typedef enum bp_below_kind {
-    BP_BELOW_BASES,
-    BP_BELOW_STATES,
-    BP_BELOW_WEIGHTS,
-    BP_BELOW_GRADIENTS,
-    BP_BELOW_KINDS
-} bp_below_kind;
+#define BP_OFFLOAD_ALL   64
+#define BP_OFFLOAD_PARTS 16
+typedef enum bp_offload_kind {
+    BP_OFFLOAD_BASES,
+    BP_OFFLOAD_STATES,
+    BP_OFFLOAD_WEIGHTS,
+    BP_OFFLOAD_GRADIENTS,
+    BP_OFFLOAD_KINDS
+} bp_offload_kind;
 
 /* Of parameters with so many elements, `chosen` of `of` in a row, spread evenly. */
-typedef struct bp_below_part {
+typedef struct bp_offload_part {
     uint64_t elements;
     uint32_t of;
     uint32_t chosen;
-} bp_below_part;
+} bp_offload_part;
 
-typedef struct bp_below {
+typedef struct bp_offload {
     uint32_t bases;     /* frozen weights of blocks, quantised or not, beside adapters: read only */
     uint32_t states;    /* masters and optimizer states: read and written once a step */
     uint32_t weights;   /* of blocks, that are trained, where their states live there too: read as
@@ -248,15 +248,15 @@ typedef struct bp_below {
                        as there is room for (core/plan/passes/keep.h) */
     uint32_t part_count; /* 0: shares say all. Otherwise the share of part_kind is not 0 and means
                             these: none of what has another number of elements */
-    bp_below_kind part_kind;
-    bp_below_part part[BP_BELOW_PARTS];
+    bp_offload_kind part_kind;
+    bp_offload_part part[BP_OFFLOAD_PARTS];
     bool host;  /* in the host arena; tables, whose rows are read one by one, then stay */
     bool fixed; /* nothing of the above: every frozen weight lies in the host arena, which ops read
                    in place and none writes, as the read-only memory of a board is. The host
                    device's only */
-} bp_below;
+} bp_offload;
 
-#define BP_BELOW_AHEAD_MOST 16
+#define BP_OFFLOAD_AHEAD_MOST 16
 
 #define BP_PRODUCTS_FROM 1600 /* below, operands take longer to become codes than is gained */
 
@@ -323,7 +323,7 @@ typedef struct bp_spec {
     uint64_t bucket_bytes; /* most of a message of gradients, all ranks' pieces together; 0:
                               BP_BUCKET_BYTES, and no piece below BP_BUCKET_PIECE */
 
-    bp_below below;
+    bp_offload offload;
 
     uint64_t plan_nodes;       /* steps of exact search when greedy layouts miss the bound; 0: none,
                                   and much less plan memory */

@@ -111,7 +111,7 @@ bp_status bp_runtime_draw(bp_runtime *runtime)
         const bp_parameter *p = &runtime->emit.parameters[i];
         const bool codes = p->quantised != BP_QUANTISED_NONE;
         const bool simple = p->init == BP_INIT_ZEROS || p->init == BP_INIT_ONES;
-        const bool here = !p->given && (codes || p->below || p->fixed || p->aside ||
+        const bool here = !p->given && (codes || p->offloaded || p->fixed || p->aside ||
                                         p->master_form == BP_MASTER_FP8 || simple);
         const uint32_t passes = codes ? bp_quantised_passes(p->quantised) : 1;
         for (uint32_t pass = 0; here && pass < passes; pass++) {

@@ -16,10 +16,10 @@ typedef struct judge_before {
 } judge_before;
 
 /* Copies from and to storage are the host device's, which runs parts of such programs too. */
-static bool judge_below(const bp_linked_op *op)
+static bool judge_offloaded(const bp_linked_op *op)
 {
-    return bp_place_space(op->offsets[0]) == BP_SPACE_BELOW ||
-           bp_place_space(op->offsets[1]) == BP_SPACE_BELOW;
+    return bp_place_space(op->offsets[0]) == BP_SPACE_OFFLOAD ||
+           bp_place_space(op->offsets[1]) == BP_SPACE_OFFLOAD;
 }
 
 /* The op that decides a program's step; UINT32_MAX where there is none, or more than one, or where
@@ -31,7 +31,7 @@ uint32_t judge_find(const bp_linked_program *program)
     for (uint32_t i = 0; i < program->count; i++) {
         const bp_kernel_info *info = bp_kernel_describe(program->ops[i].kernel);
         if (info->flight != BP_FLIGHT_NONE && info->engine != BP_ENGINE_FABRIC &&
-            !judge_below(&program->ops[i])) {
+            !judge_offloaded(&program->ops[i])) {
             return UINT32_MAX;
         }
         under_way += info->flight == BP_FLIGHT_BEGIN;

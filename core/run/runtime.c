@@ -65,7 +65,7 @@ static uint64_t working_bytes(const bp_spec *spec)
 static uint64_t plan_scratch(const bp_spec *spec, const bp_graph_limits *rows)
 {
     const bp_graph graph = {.used = *rows};
-    const uint64_t keep = spec->below.room > 0 ? bp_keep_scratch(rows) : 0;
+    const uint64_t keep = spec->offload.room > 0 ? bp_keep_scratch(rows) : 0;
     const uint64_t verify = bp_verify_scratch(&graph);
     const uint64_t report = bp_report_scratch(rows->buffers, spec->plan_nodes);
     const uint64_t more = verify > report ? verify : report;
@@ -149,12 +149,12 @@ static bp_status compile(bp_runtime *runtime)
                           &runtime->host);
 }
 
-/* What is brought from below stays where there is room. */
+/* What is fetched from the offload tier stays where there is room. */
 static bp_status keep(bp_runtime *runtime)
 {
     const size_t mark = runtime->host.used;
     void *scratch = NULL;
-    if (runtime->spec.below.room == 0) {
+    if (runtime->spec.offload.room == 0) {
         return BP_OK;
     }
     BP_TRY(carve(runtime, bp_keep_scratch(&runtime->graph.used), &scratch));
@@ -176,8 +176,8 @@ static bp_status plan(bp_runtime *runtime)
     BP_TRY(bp_report_plan(graph, spec->plan_nodes, scratch, bytes, &runtime->report));
     BP_TRY(bp_verify_plan(graph, runtime->report.arena_bytes, scratch, bytes));
     BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, runtime->report.host.arena_bytes, scratch, bytes));
-    BP_TRY(
-        bp_verify_space(graph, BP_SPACE_BELOW, runtime->report.below.arena_bytes, scratch, bytes));
+    BP_TRY(bp_verify_space(graph, BP_SPACE_OFFLOAD, runtime->report.offload.arena_bytes, scratch,
+                           bytes));
     return bp_arena_rewind(&runtime->host, mark);
 }
 
@@ -324,10 +324,11 @@ static bp_status take_places(bp_runtime *runtime, const bp_places *given, bp_pla
     const uint64_t needed[BP_SPACE_COUNT] = {
         [BP_SPACE_DEVICE] = runtime->report.arena_bytes,
         [BP_SPACE_HOST] = runtime->report.host.arena_bytes,
-        [BP_SPACE_BELOW] = runtime->report.below.arena_bytes,
+        [BP_SPACE_OFFLOAD] = runtime->report.offload.arena_bytes,
     };
-    static const char *const names[BP_SPACE_COUNT] = {
-        [BP_SPACE_DEVICE] = "arena", [BP_SPACE_HOST] = "host arena", [BP_SPACE_BELOW] = "below"};
+    static const char *const names[BP_SPACE_COUNT] = {[BP_SPACE_DEVICE] = "arena",
+                                                      [BP_SPACE_HOST] = "host arena",
+                                                      [BP_SPACE_OFFLOAD] = "offload"};
     *places = *given;
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
         if (given->space[i].bytes < needed[i]) {

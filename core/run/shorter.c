@@ -45,7 +45,7 @@ uint64_t bp_shorter_scratch(const bp_spec *spec, const bp_graph_limits *rows)
     const bp_graph graph = {.used = {.buffers = rows->buffers}};
     const uint64_t verify = bp_size_add(bp_verify_scratch(&graph), 2 * CARVE_ALIGNMENT);
     const uint64_t keep =
-        spec->below.room > 0 ? bp_size_add(bp_keep_scratch(rows), CARVE_ALIGNMENT) : 0;
+        spec->offload.room > 0 ? bp_size_add(bp_keep_scratch(rows), CARVE_ALIGNMENT) : 0;
     const uint64_t bytes = bp_size_add(bp_compile_bytes(spec), bp_size_add(verify, keep));
     return spec->length_count > 0 ? bytes : 0;
 }
@@ -55,7 +55,7 @@ static bp_status keep_same(bp_runtime *runtime, bp_graph *graph)
 {
     const size_t mark = runtime->host.used;
     void *scratch = NULL;
-    if (runtime->spec.below.room == 0) {
+    if (runtime->spec.offload.room == 0) {
         return BP_OK;
     }
     BP_TRY(bp_arena_carve(&runtime->host, (size_t)bp_keep_scratch(&graph->used), CARVE_ALIGNMENT,
@@ -179,7 +179,7 @@ static bp_status verify_places(bp_runtime *runtime, bp_graph *graph, void *scrat
     const bp_report *report = &runtime->report;
     BP_TRY(bp_verify_plan(graph, report->arena_bytes, scratch, bytes));
     BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, report->host.arena_bytes, scratch, bytes));
-    return bp_verify_space(graph, BP_SPACE_BELOW, report->below.arena_bytes, scratch, bytes);
+    return bp_verify_space(graph, BP_SPACE_OFFLOAD, report->offload.arena_bytes, scratch, bytes);
 }
 
 /* Where the host puts the inputs of a micro-batch. */

@@ -78,11 +78,11 @@ bp_status bp_host_device_check(const bp_device_options *options, const bp_places
     }
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
         bool needed = i == BP_SPACE_DEVICE || places->space[i].bytes > 0;
-        if (needed && i == BP_SPACE_BELOW) {
+        if (needed && i == BP_SPACE_OFFLOAD) {
             if (places->tier == NULL) {
                 return bp_error_set(error, BP_ERR_USAGE, where,
-                                    "the plan has bytes below the arena, and no tier is given",
-                                    "below");
+                                    "the plan has offloaded bytes, and no tier is given",
+                                    "offload");
             }
         } else if (needed && !arena_fits(options, &places->space[i])) {
             return bp_error_set(error, BP_ERR_USAGE, where, "the arena is missing or not aligned",
@@ -149,7 +149,7 @@ static bp_status open_engines(host_context *context)
     if (fabric) {
         BP_TRY(bp_host_engine_open(engine_of(context, BP_ENGINE_FABRIC), do_begin, context));
     }
-    if (context->places.space[BP_SPACE_BELOW].bytes > 0) {
+    if (context->places.space[BP_SPACE_OFFLOAD].bytes > 0) {
         if (HOST_ENGINES < HOST_ENGINE_WRITE) {
             return BP_ERR_DEVICE; /* a build without threads */
         }
@@ -209,8 +209,8 @@ static bp_status host_open(void *memory, const bp_device_options *options, const
     return bp_host_device_start(context, options, error);
 }
 
-/* Turns the operands of one tuple into addresses, or offsets in the tier below; false when one lies
- * in a space that is not there. */
+/* Turns the operands of one tuple into addresses, or offsets in the offload tier; false when one
+ * lies in a space that is not there. */
 static bool link_tuple(const host_context *context, const uint64_t *offsets, uint32_t operands,
                        void **pointers)
 {
@@ -221,7 +221,7 @@ static bool link_tuple(const host_context *context, const uint64_t *offsets, uin
             continue;
         }
         uint32_t space = bp_place_space(offsets[i]);
-        if (space == BP_SPACE_BELOW) {
+        if (space == BP_SPACE_OFFLOAD) {
             there = there && context->places.tier != NULL;
             pointers[i] = (void *)(uintptr_t)bp_place_offset(offsets[i]);
             continue;
@@ -233,15 +233,15 @@ static bool link_tuple(const host_context *context, const uint64_t *offsets, uin
     return there;
 }
 
-/* Who does an op: copies from and to the tier below have engines of their own. */
+/* Who does an op: copies from and to the offload tier have engines of their own. */
 static uint8_t link_engine(const bp_kernel_info *info, const uint64_t *offsets)
 {
     if (info->engine != BP_ENGINE_COPY) {
         return (uint8_t)info->engine;
     }
-    return bp_place_space(offsets[1]) == BP_SPACE_BELOW   ? HOST_ENGINE_READ
-           : bp_place_space(offsets[0]) == BP_SPACE_BELOW ? HOST_ENGINE_WRITE
-                                                          : BP_ENGINE_COPY;
+    return bp_place_space(offsets[1]) == BP_SPACE_OFFLOAD   ? HOST_ENGINE_READ
+           : bp_place_space(offsets[0]) == BP_SPACE_OFFLOAD ? HOST_ENGINE_WRITE
+                                                            : BP_ENGINE_COPY;
 }
 
 static bp_status link_op(const host_context *context, const bp_linked_op *linked, bp_arena *memory,
@@ -524,7 +524,7 @@ bp_status bp_host_device_run_ops(void *memory, uint32_t program, uint32_t first,
     bp_status status = BP_OK;
     context->runs++;
     if (context->places.tier != NULL) {
-        BP_TRY(context->places.tier->settle(context->places.below, context->error));
+        BP_TRY(context->places.tier->settle(context->places.tier_context, context->error));
     }
     for (uint32_t i = 0; i < count && status == BP_OK; i++) {
         const host_op *op = &ops[i];

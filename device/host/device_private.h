@@ -38,7 +38,7 @@ typedef struct host_program {
 } host_program;
 
 /* Engines beside the pool, which is BP_ENGINE_COMPUTE: those of kernels.def, and two for copies
- * from and to the tier below, so that both directions are under way at once. */
+ * from and to the offload tier, so that both directions are under way at once. */
 #define HOST_ENGINE_READ  BP_ENGINE_COUNT
 #define HOST_ENGINE_WRITE (BP_ENGINE_COUNT + 1)
 #define HOST_ENGINES      (BP_ENGINE_COUNT - 1 + (BP_THREADS_MAX > 1 ? 2 : 0)) /* a record each */
@@ -82,7 +82,7 @@ bp_status bp_host_device_start(host_context *context, const bp_device_options *o
 uint64_t bp_host_device_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars);
 bp_status bp_host_device_link(void *memory, uint32_t program, const bp_linked_program *linked,
                               void *link_memory, size_t bytes);
-/* A copy from or to the tier below, on the thread of its engine. */
+/* A copy from or to the offload tier, on the thread of its engine. */
 bp_status bp_host_device_tier(const host_context *context, const host_op *op,
                               bp_error *error) BP_MUST_CHECK;
 bp_status bp_host_device_seal(void *memory);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Places of the host device: addresses in its arenas, bytes of the tier below. */
+/* Places of the host device: addresses in its arenas, bytes of the offload tier. */
 #include <string.h>
 
 #include "core/ir/tier.h"
 #include "device/host/device_private.h"
 
-/* Rows of a table in the tier below. */
+/* Rows of a table in the offload tier. */
 static bp_status tier_rows(const bp_places *places, const host_op *op, bp_error *error)
 {
     const bp_rows_begin_scalars *s = op->tuples[0].scalars;
@@ -13,14 +13,14 @@ static bp_status tier_rows(const bp_places *places, const host_op *op, bp_error 
     const int32_t *ids = p->ids;
     const uint64_t width = (uint64_t)s->width;
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-        BP_TRY(places->tier->read(places->below, BP_TIER_READ,
+        BP_TRY(places->tier->read(places->tier_context, BP_TIER_READ,
                                   (uintptr_t)p->from + (uint64_t)ids[row] * width,
                                   (char *)p->to + row * width, width, error));
     }
     return BP_OK;
 }
 
-/* A copy from or to the tier below, row by row. Its operands there are offsets. */
+/* A copy from or to the offload tier, row by row. Its operands there are offsets. */
 bp_status bp_host_device_tier(const host_context *context, const host_op *op, bp_error *error)
 {
     const bp_places *places = &context->places;
@@ -33,10 +33,11 @@ bp_status bp_host_device_tier(const host_context *context, const host_op *op, bp
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
         const uint64_t to = row * (uint64_t)s->to_pitch, from = row * (uint64_t)s->from_pitch;
         const bp_status status =
-            reads ? places->tier->read(places->below, BP_TIER_READ, (uintptr_t)p->from + from,
-                                       (char *)p->to + to, (uint64_t)s->width, error)
-                  : places->tier->write(places->below, BP_TIER_WRITE, (uintptr_t)p->to + to,
-                                        (const char *)p->from + from, (uint64_t)s->width, error);
+            reads
+                ? places->tier->read(places->tier_context, BP_TIER_READ, (uintptr_t)p->from + from,
+                                     (char *)p->to + to, (uint64_t)s->width, error)
+                : places->tier->write(places->tier_context, BP_TIER_WRITE, (uintptr_t)p->to + to,
+                                      (const char *)p->from + from, (uint64_t)s->width, error);
         BP_TRY(status);
     }
     return BP_OK;
@@ -47,7 +48,7 @@ static unsigned char *host_address(const host_context *context, uint64_t place, 
 {
     uint32_t space = bp_place_space(place);
     uint64_t offset = bp_place_offset(place);
-    if (space >= BP_SPACE_COUNT || space == BP_SPACE_BELOW ||
+    if (space >= BP_SPACE_COUNT || space == BP_SPACE_OFFLOAD ||
         bp_size_add(offset, bytes) > context->places.space[space].bytes) {
         return NULL;
     }
@@ -59,19 +60,19 @@ void *bp_host_device_reach(const void *memory, uint64_t place, size_t bytes)
     return host_address(memory, place, bytes);
 }
 
-/* Whether so many bytes at a place are in the tier below. */
-static bool is_below(const host_context *context, uint64_t place, size_t bytes)
+/* Whether so many bytes at a place are in the offload tier. */
+static bool in_tier(const host_context *context, uint64_t place, size_t bytes)
 {
-    return bp_place_space(place) == BP_SPACE_BELOW && context->places.tier != NULL &&
+    return bp_place_space(place) == BP_SPACE_OFFLOAD && context->places.tier != NULL &&
            bp_size_add(bp_place_offset(place), bytes) <=
-               context->places.space[BP_SPACE_BELOW].bytes;
+               context->places.space[BP_SPACE_OFFLOAD].bytes;
 }
 
 bp_status bp_host_device_upload(void *memory, uint64_t place, const void *from, size_t bytes)
 {
     const host_context *context = memory;
-    if (is_below(context, place, bytes)) {
-        return context->places.tier->write(context->places.below, BP_TIER_HAND,
+    if (in_tier(context, place, bytes)) {
+        return context->places.tier->write(context->places.tier_context, BP_TIER_HAND,
                                            bp_place_offset(place), from, bytes, context->error);
     }
     unsigned char *to = host_address(memory, place, bytes);
@@ -85,8 +86,8 @@ bp_status bp_host_device_upload(void *memory, uint64_t place, const void *from, 
 bp_status bp_host_device_download(void *memory, uint64_t place, void *to, size_t bytes)
 {
     const host_context *context = memory;
-    if (is_below(context, place, bytes)) {
-        return context->places.tier->read(context->places.below, BP_TIER_HAND,
+    if (in_tier(context, place, bytes)) {
+        return context->places.tier->read(context->places.tier_context, BP_TIER_HAND,
                                           bp_place_offset(place), to, bytes, context->error);
     }
     const unsigned char *from = host_address(memory, place, bytes);

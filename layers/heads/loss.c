@@ -109,16 +109,16 @@ static table_part whole_table(const bp_head *head)
     return (table_part){0, head->vocabulary};
 }
 
-#define BROUGHT_BYTES ((uint64_t)4 << 20) /* of a slice of a table that lives below */
+#define BROUGHT_BYTES ((uint64_t)4 << 20) /* of a slice of a table that is offloaded */
 #define BROUGHT_ROWS  256                 /* its rows are a multiple of this */
 
-/* The first slice of a part of a table that lives below, and the one behind a slice; no rows: there
- * is none. */
+/* The first slice of a part of a table that is offloaded, and the one behind a slice; no rows:
+ * there is none. */
 static table_part first_brought(const bp_emit *emit, const bp_head *head, table_part part)
 {
     const uint64_t width = head->width * bp_dtype_bytes(bp_emit_working(emit));
     const uint64_t most = bp_size_align(BROUGHT_BYTES / width + 1, BROUGHT_ROWS);
-    const bool below = bp_emit_table_below(emit, head->table);
+    const bool below = bp_emit_table_offloaded(emit, head->table);
     return (table_part){part.first, !below ? 0 : part.rows < most ? part.rows : most};
 }
 
@@ -172,7 +172,7 @@ static void emit_columns(bp_emit *emit, const bp_head *head, const chunk *c, uin
  * each column is a product of its own. */
 static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c, table_part part)
 {
-    if (!bp_emit_table_below(emit, head->table)) {
+    if (!bp_emit_table_offloaded(emit, head->table)) {
         const bp_ref table = bp_emit_acquire(emit, head->table, BP_FOR_FORWARD);
         emit_columns(emit, head, c, 0, part, bp_ref_at(table, part.first * head->width));
         bp_emit_release(emit, head->table);
@@ -264,7 +264,7 @@ static void emit_input_brought(bp_emit *emit, const bp_head *head, const chunk *
 static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref d_x)
 {
     const bp_ref place = bp_ref_at(d_x, c->first * head->width);
-    if (bp_emit_table_below(emit, head->table)) {
+    if (bp_emit_table_offloaded(emit, head->table)) {
         emit_input_brought(emit, head, c, place);
         return;
     }

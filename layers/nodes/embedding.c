@@ -133,13 +133,13 @@ static double noise_of(const bp_emit *emit, const bp_embedding *embedding)
                                        : 0.0;
 }
 
-/* Rows of a table that lives below are brought to where they go. */
+/* Rows of a table that is offloaded are brought to where they go. */
 static bool forward_brought(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
     const bool plain = embedding->position == BP_NO_PARAMETER && embedding->types == 0 &&
                        !(noise_of(emit, embedding) > 0.0) &&
                        !(bp_dropout_probability(emit, &embedding->dropout) > 0.0);
-    if (!plain || !bp_emit_table_below(emit, embedding->token)) {
+    if (!plain || !bp_emit_table_offloaded(emit, embedding->token)) {
         return false;
     }
     (void)bp_emit_acquire_update(emit, embedding->token);

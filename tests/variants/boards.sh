@@ -207,7 +207,7 @@ on_pc anomaly "$work/mel.csv" "${kws[@]}" # MLPerf Tiny's autoencoder, whose wei
 # In 256 KB: most of its matrices stay as they are, in flash; norms, biases and four in the middle are trained.
 # verifies device-25.d3df
 on_pc anomalylow "$work/mel.csv" "${kws[@]}" --freeze 'layers.[0-3].convolution.weight' \
-    --freeze 'layers.8.convolution.weight' --freeze classifier.weight --below flash:1MB
+    --freeze 'layers.8.convolution.weight' --freeze classifier.weight --offload flash:1MB
 while read -r core board names; do
     [[ -n $core && (-z $* || " $* " == *" $core "*) ]] || continue
     runner=$board compiler=$core-linux-gnu-gcc

@@ -27,7 +27,7 @@ uint64_t bp_verify_scratch(const bp_graph *graph);
 /* Checks all programs before planning: scalars, operand presence, types and alignment, extents
  * inside buffers, workspaces as large as the device says, in-place pairs, list ops tuple by tuple
  * and against one another, nothing written to constants or to what the host fills in, nothing read
- * before it is written, no copy of what lives below read after that has changed, integers to look
+ * before it is written, no copy of what is offloaded read after that has changed, integers to look
  * things up by in range, all written that the host reads.
  * BP_ERR_VERIFY with the op's and operand's names in the error. */
 bp_status bp_verify(const bp_graph *graph, const bp_device *device,

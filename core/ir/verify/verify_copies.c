@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of what lives below, followed from the op that brings them to the last one that reads
+/* Copies of what is offloaded, followed from the op that brings them to the last one that reads
  * them.
  */
 #include "core/ir/verify/verify_copies.h"
 
 #include <string.h>
 
-/* A buffer as a copy; of one that lives below, `next` is its first copy. */
+/* A buffer as a copy; of one that is offloaded, `next` is its first copy. */
 typedef struct copies_row {
     uint64_t first; /* bytes of `source` */
     uint64_t end;
@@ -20,7 +20,7 @@ uint64_t bp_verify_copies_scratch(uint32_t buffers)
     return bp_size_mul(buffers, sizeof(copies_row));
 }
 
-static bool copies_below(const bp_graph *graph, bp_ref ref)
+static bool copies_offloaded(const bp_graph *graph, bp_ref ref)
 {
     return graph->buffers[ref.buffer].space != BP_SPACE_DEVICE;
 }
@@ -63,26 +63,26 @@ static void copies_bring(copies_row *rows, uint32_t to, const copies_row *from, 
     rows[to] = next;
 }
 
-/* Bytes of a buffer are written below. They are its own if they came from there. */
-static void copies_write(copies_row *rows, bp_ref from, uint32_t below, uint64_t first,
+/* Bytes of a buffer are written to the offload tier. They are its own if they came from there. */
+static void copies_write(copies_row *rows, bp_ref from, uint32_t offload, uint64_t first,
                          uint64_t end)
 {
-    for (uint32_t i = rows[below].next; i != BP_NO_BUFFER; i = rows[i].next) {
+    for (uint32_t i = rows[offload].next; i != BP_NO_BUFFER; i = rows[i].next) {
         const bool meets = rows[i].first < end && first < rows[i].end;
         const bool itself = i == from.buffer && rows[i].first + from.offset == first;
         rows[i].stale = rows[i].stale || (meets && !itself);
     }
 }
 
-/* An op that begins to copy from or to what lives below. */
+/* An op that begins to copy from or to what is offloaded. */
 static void copies_begin(const bp_graph *graph, const bp_op *op, const bp_extent *extents,
                          copies_row *rows)
 {
     const bp_ref to = graph->refs[op->operand], from = graph->refs[op->operand + 1];
     const bool whole = copies_whole(graph, to, &extents[0], 1);
-    if (copies_below(graph, to)) {
+    if (copies_offloaded(graph, to)) {
         copies_write(rows, from, to.buffer, to.offset, to.offset + bp_extent_bytes(&extents[0], 1));
-    } else if (copies_below(graph, from)) {
+    } else if (copies_offloaded(graph, from)) {
         const copies_row row = {.source = from.buffer,
                                 .first = from.offset,
                                 .end = from.offset + bp_extent_bytes(&extents[1], 1)};

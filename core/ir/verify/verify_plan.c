@@ -39,7 +39,7 @@ typedef struct living {
 } living;
 
 /* How many of the living lie below an offset. */
-static uint32_t living_below(const living *alive, uint64_t offset)
+static uint32_t offloaded_tensors(const living *alive, uint64_t offset)
 {
     uint32_t low = 0;
     uint32_t high = alive->count;
@@ -59,7 +59,7 @@ static uint32_t living_below(const living *alive, uint64_t offset)
 static bool living_add(living *alive, uint32_t newborn)
 {
     const bp_buffer *buffer = &alive->buffers[newborn];
-    uint32_t at = living_below(alive, buffer->offset);
+    uint32_t at = offloaded_tensors(alive, buffer->offset);
     if (at > 0) {
         const bp_buffer *below = &alive->buffers[alive->row[at - 1]];
         if (below->offset + below->bytes > buffer->offset) {
@@ -78,7 +78,7 @@ static bool living_add(living *alive, uint32_t newborn)
 
 static void living_remove(living *alive, uint32_t dead)
 {
-    uint32_t at = living_below(alive, alive->buffers[dead].offset);
+    uint32_t at = offloaded_tensors(alive, alive->buffers[dead].offset);
     alive->count--;
     memmove(alive->row + at, alive->row + at + 1, (alive->count - at) * sizeof *alive->row);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies from below that are kept between two uses: found, chosen, taken out.
+/* Copies from the offload tier that are kept between two uses: found, chosen, taken out.
  *
  * All other copies keep their places in the order of ops, so that each has the time from its begin
  * to its wait that it had, with no more on its way before it. */
@@ -21,7 +21,7 @@ typedef struct keep_copy {
     uint32_t wait;
     uint32_t to;     /* the buffer */
     uint32_t before; /* copy of the same bytes before it; KEEP_NONE: there is none */
-    uint32_t next;   /* of the same buffer below, while what it brought is what is there */
+    uint32_t next;   /* of the same offloaded buffer, while what it brought is what is there */
     uint64_t first;  /* bytes of that buffer */
     uint64_t end;
 } keep_copy;
@@ -38,7 +38,7 @@ typedef struct keep {
     uint64_t *load;    /* [ops + 1]: bytes that live, of the whole graph */
     uint64_t *room;    /* [sections] */
     uint32_t *section; /* [ops + 1]: of an op of the program */
-    uint32_t *newest;  /* [buffers]: of those below, the copies of what is there */
+    uint32_t *newest;  /* [buffers]: of the offloaded ones, the copies of what is there */
     uint32_t *instead; /* [buffers]: whose bytes are read */
     uint8_t *writers;  /* [buffers]: no further than past PURE */
     void *scratch;
@@ -341,7 +341,7 @@ void bp_keep_run(bp_graph *graph, const bp_spec *spec, void *scratch, bp_keep *o
         bp_keep_chosen chosen;
         keep_enter(&k, program);
         keep_list_gaps(&k);
-        keep_cut_time(&k, spec->below.room);
+        keep_cut_time(&k, spec->offload.room);
         bp_keep_choose(k.gap, k.gaps, k.room, k.sections, KEEP_WORK, k.scratch, &chosen);
         for (uint32_t i = 0; i < k.gaps; i++) {
             const keep_copy *copy = &k.copies[k.gap[i].name];

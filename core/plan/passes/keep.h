@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is brought from below stays in the arena from one use to the next, where there is room. */
+/* What is fetched from the offload tier stays in the arena from one use to the next, where there is
+ * room. */
 #ifndef BP_CORE_KEEP_H
 #define BP_CORE_KEEP_H
 
@@ -16,10 +17,10 @@ typedef struct bp_keep {
 /* Bytes of scratch for a graph of so many rows, at a multiple of 8. */
 uint64_t bp_keep_scratch(const bp_graph_limits *rows);
 
-/* Of a graph that was compiled (spec.below.room > 0): what is brought whole into a buffer that
+/* Of a graph that was compiled (spec.offload.room > 0): what is brought whole into a buffer that
  * nothing else writes, again and with nothing written there in between, may stay in the first
  * buffer from its last use to the next one's begin. In each program the gaps are chosen that save
- * the most bytes where all that lives at a time has spec.below.room bytes
+ * the most bytes where all that lives at a time has spec.offload.room bytes
  * (core/plan/passes/keep_choose.h). The ops that would bring these again are taken out, and those
  * that read the second buffer, which then lives never, read the first one. */
 void bp_keep_run(bp_graph *graph, const bp_spec *spec, void *scratch, bp_keep *out);

@@ -24,8 +24,8 @@ static void sum_add(bp_emit *emit, uint32_t index, bp_ref sum, bool later, bool 
     }
 }
 
-/* The same where the sum lives below. */
-static void sum_add_below(bp_emit *emit, uint32_t index, bool later)
+/* The same where the sum is offloaded. */
+static void sum_add_offloaded(bp_emit *emit, uint32_t index, bool later)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const bp_ref sum = bp_emit_sum(emit, index, parameter->due_first);
@@ -42,14 +42,14 @@ void compile_sum(bp_emit *emit, bool later)
     bool first = true;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        if (parameter->due && !parameter->gradient_below) {
+        if (parameter->due && !parameter->gradient_offloaded) {
             sum_add(emit, i, bp_emit_sum(emit, i, parameter->due_first), later, first);
             first = false;
         }
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (emit->parameters[i].due && emit->parameters[i].gradient_below) {
-            sum_add_below(emit, i, later);
+        if (emit->parameters[i].due && emit->parameters[i].gradient_offloaded) {
+            sum_add_offloaded(emit, i, later);
         }
     }
 }
@@ -65,7 +65,7 @@ static uint64_t slice_elements(const bp_emit *emit)
     return bp_size_align(bp_size_ceil_div(most, COMPILE_SLICES_MOST), COMPILE_CHUNK);
 }
 
-/* Makes a slice of a parameter due, in a buffer of its own; one whose sum lives below is brought
+/* Makes a slice of a parameter due, in a buffer of its own; one whose sum is offloaded is brought
  * first, which ends a list. */
 static void expand_slice(bp_emit *emit, uint32_t index, uint64_t first, uint64_t count, bool opens)
 {
@@ -74,11 +74,11 @@ static void expand_slice(bp_emit *emit, uint32_t index, uint64_t first, uint64_t
     const bp_ref sum = bp_emit_sum(emit, index, first);
     const uint64_t bytes = bp_codec_bytes(count, BP_CODEC_COMPANDED8);
     const bp_expand_codes_operands operands = {
-        .sum = parameter->gradient_below
+        .sum = parameter->gradient_offloaded
                    ? bp_emit_bring(emit, sum.buffer, sum.offset, bytes, "brought_sum")
                    : sum,
         .x = bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, count, 1, "grad")};
-    if (opens || parameter->gradient_below) {
+    if (opens || parameter->gradient_offloaded) {
         bp_emit_expand_codes(emit, &operands, &scalars);
     } else {
         bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);

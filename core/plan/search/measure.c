@@ -107,7 +107,7 @@ static void write_backward(measure *m, bp_stage_call *call, bool last)
     }
     m->d_output = call->d_output.buffer;
     m->spec->model->backward(&m->emit, call);
-    compile_leave_gradients(&m->emit);
+    compile_offload_gradients(&m->emit);
     m->d_input = call->d_input.buffer;
 }
 

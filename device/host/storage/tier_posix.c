@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tier below as a file: O_DIRECT in pieces of 1 MiB, so that no page of it is in memory twice
+/* The offload tier as a file: O_DIRECT in pieces of 1 MiB, so that no page of it is in memory twice
  * and planned bytes are used bytes.
  *
  * The system wants address, offset and length of such a call to be whole pages. Where they are, a
@@ -20,26 +20,26 @@
 #include "core/ir/place.h"
 #include "core/ir/tier.h"
 
-#define PAGE ((uint64_t)BP_BELOW_ALIGNMENT)
+#define PAGE ((uint64_t)BP_OFFLOAD_ALIGNMENT)
 
 /* Magic numbers of file systems whose files are memory (statfs(2)). */
 #define TIER_TMPFS 0x01021994
 #define TIER_RAMFS 0x858458f6
 
-static const char where[] = "below";
+static const char where[] = "offload";
 
 static bp_status tier_failed(const bp_tier_posix *tier, bp_error *error, int code)
 {
     const char *text = code == ENOSPC || code == EDQUOT ? "no space is left on the device"
                        : code == EACCES || code == EROFS || code == EPERM
-                           ? "the file below the arena may not be written"
+                           ? "the offload file may not be written"
                        : code == ENOENT || code == ENOTDIR ? "there is no such directory"
                        : code == EISDIR                    ? "is a directory"
-                       : code == EWOULDBLOCK ? "another run has this file below its arena"
-                       : code == EFBIG       ? "the file would be too large here"
-                       : code == EIO         ? "input/output error"
-                       : code == ENODEV      ? "the device is gone"
-                                             : "the operating system reported an error";
+                       : code == EWOULDBLOCK               ? "another run has this offload file"
+                       : code == EFBIG                     ? "the file would be too large here"
+                       : code == EIO                       ? "input/output error"
+                       : code == ENODEV                    ? "the device is gone"
+                                        : "the operating system reported an error";
     return bp_error_set(error, BP_ERR_STORE, where, text, tier->path);
 }
 
@@ -57,7 +57,7 @@ static bp_status tier_read_pages(const bp_tier_posix *tier, uint64_t offset, uns
             return tier_failed(tier, error, errno);
         }
         if (got == 0 || (uint64_t)got % PAGE != 0) {
-            return bp_error_set(error, BP_ERR_STORE, where, "the file below the arena was cut off",
+            return bp_error_set(error, BP_ERR_STORE, where, "the offload file was cut off",
                                 tier->path);
         }
         to += got;
@@ -95,7 +95,7 @@ static bp_status tier_look(const bp_tier_posix *tier, bp_error *error)
     }
     if (information.st_nlink == 0 || (uint64_t)information.st_size < tier->bytes) {
         return bp_error_set(error, BP_ERR_STORE, where,
-                            "the file below the arena was removed or cut off while it was used",
+                            "the offload file was removed or cut off while it was used",
                             tier->path);
     }
     return BP_OK;
@@ -193,7 +193,7 @@ static bp_status tier_read(void *context, bp_tier_way way, uint64_t offset, void
     return BP_OK;
 }
 
-/* The pages at the ends of what is written are read first where they hold more. What lives below
+/* The pages at the ends of what is written are read first where they hold more. What is offloaded
  * begins with a page, so only bytes that nobody has lie behind its end. */
 static bp_status tier_write(void *context, bp_tier_way way, uint64_t offset, const void *from,
                             uint64_t bytes, bp_error *error)
@@ -266,8 +266,8 @@ static bp_status tier_file_system(const bp_tier_posix *tier, bp_error *error)
     const unsigned long kind = (unsigned long)information.f_type & 0xffffffffu;
     if (kind == TIER_TMPFS || kind == TIER_RAMFS) {
         return tier_refuse(tier, error,
-                           "files of this file system are memory, so that nothing is saved below "
-                           "the arena; take a disk's, or --below-buffered");
+                           "files of this file system are memory, so that nothing "
+                           "is saved by offloading; take a disk's, or --offload-buffered");
     }
     return BP_OK;
 }
@@ -358,7 +358,7 @@ static bp_status tier_open(bp_tier_posix *tier, bool buffered, bp_error *error)
     if (tier->descriptor < 0 && errno == EINVAL) {
         return tier_refuse(tier, error,
                            "this file system cannot read and write past the page cache (O_DIRECT); "
-                           "take another, or --below-buffered");
+                           "take another, or --offload-buffered");
     }
     if (tier->descriptor < 0) {
         return tier_failed(tier, error, errno);

@@ -23,7 +23,7 @@ declare -A row=(
     [distill.output]="distill --data $work/data.txt --model $work/model --max-seq-length 16 --output @"
     [report.output]="report $work/model --output @"
     [eval.predictions]="eval --model $work/classes --data $work/rows.jsonl --predictions @"
-    [train.below]="train ${learn[*]} --output-dir $work/run --below-buffered --below file:@:64MB"
+    [train.below]="train ${learn[*]} --output-dir $work/run --offload-buffered --offload file:@:64MB"
     [train.metrics]="train ${learn[*]} --output-dir $work/run --metrics @"
     [train.output-dir]="train ${learn[*]} --output-dir @"
     [train.logging-dir]="train ${learn[*]} --output-dir $work/run --report-to tensorboard --logging-dir @"
@@ -89,7 +89,7 @@ run "${words[@]}"
 check $code "and is known again" "$err"
 # Written twice, however it is spelled; and what is written first and renamed.
 expect 2 'metrics.*other|metrics.*another path' train "${learn[@]}" --output-dir "$work/run" --metrics "$work/run/../two" \
-    --below-buffered --below "file:$work/two:64MB"
+    --offload-buffered --offload "file:$work/two:64MB"
 cp "$work/data.txt" "$work/x.tmp"
 expect 2 'another path' tokenize --tokenizer "$work/model" --data "$work/x.tmp" --output "$work/x"
 expect 2 'another path' tokenize --tokenizer "$work/model" --data "$work/d*.txt" --output "$work/data.txt"

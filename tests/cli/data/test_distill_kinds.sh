@@ -83,15 +83,15 @@ trained b --model tiny --lanes 4 --fabric threads:2 --shard parameters
 [[ $code -eq 0 && $digest == "$right" ]]
 check $? "ranks that share the weights out" "$digest, right would be $right; $err"
 
-# Beside evaluations, whose loss has no teacher, and with what lives below.
+# Beside evaluations, whose loss has no teacher, and with what is offloaded.
 trained a --model tiny
 right=$digest
 trained b --model tiny --eval-data "$work/text" --eval-steps 1
 [[ $code -eq 0 && $digest == "$right" ]] && grep -q '"eval_loss"' <<<"$out"
 check $? "evaluations change nothing" "$digest, right would be $right; $err"
-trained b --model tiny --below "file:$work/tier:64MB"
+trained b --model tiny --offload "file:$work/tier:64MB"
 [[ $code -eq 0 && $digest == "$right" ]]
-check $? "weights that live below" "$digest, right would be $right; $err"
+check $? "weights that are offloaded" "$digest, right would be $right; $err"
 
 # Rows in another order, of a part of the data, of a mixture.
 for ((i = 0; i < 40; i++)); do

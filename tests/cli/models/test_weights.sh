@@ -45,14 +45,14 @@ for options in '--optim adamw_8bit --gradient-release' '--optim lion --gradient-
     rm -rf "$work/a" "$work/b"
 done
 
-# Masters and states below the arena; two ranks.
+# Offloaded masters and states the arena; two ranks.
 train whole --model tiny --bf16 --max-steps 3 --weight-dtype fp8
 one=$digest
 disk=$(mktemp -d "$BUILD/weights.XXXXXX")
 buffered=()
-[[ $(stat -f -c %T "$disk") != tmpfs ]] || buffered+=(--below-buffered)
-train under --model tiny --bf16 --max-steps 3 --weight-dtype fp8 --below "file:$disk/below:64MiB" "${buffered[@]}"
-same "$digest" "$one" 'masters below'
+[[ $(stat -f -c %T "$disk") != tmpfs ]] || buffered+=(--offload-buffered)
+train under --model tiny --bf16 --max-steps 3 --weight-dtype fp8 --offload "file:$disk/below:64MiB" "${buffered[@]}"
+same "$digest" "$one" 'offloaded masters'
 rm -rf "$disk"
 ranks=(--per-device-train-batch-size 1 --gradient-accumulation-steps 2 --lanes 2)
 train alone --model tiny --bf16 --max-steps 3 --weight-dtype fp8 "${ranks[@]}"

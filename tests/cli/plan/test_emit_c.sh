@@ -50,7 +50,7 @@ for form in '' --load-in-8bit '--load-in-4bit --bf16'; do
     [[ -z $form ]] || read -ra more <<<"$form"
     lora+=("${more[@]}")
     more=()
-    same gpt "$work/text" "${lora[@]}" --below flash:1MB
+    same gpt "$work/text" "${lora[@]}" --offload flash:1MB
     there=$(json state_digest)
     rm -rf "$work/run"
     run train --model "$work/gpt" --max-steps 20 --data "$work/text" --data-format bytes --output-dir "$work/run" --quiet \
@@ -59,9 +59,9 @@ for form in '' --load-in-8bit '--load-in-4bit --bf16'; do
     check $? "gpt $form: the digest of one arena" "$there $out$err"
 done
 low=(--per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2 --freeze 'layers.0.*')
-same mlp "$work/rows.csv" "${low[@]}" --below flash:1MB
+same mlp "$work/rows.csv" "${low[@]}" --offload flash:1MB
 whole=$(json state_digest)
-run plan --model "$work/mlp" --max-steps 20 "${low[@]}" --below flash:1MB --json
+run plan --model "$work/mlp" --max-steps 20 "${low[@]}" --offload flash:1MB --json
 taken=$(json arena_bytes)
 [[ $out == *'"flash": {'* && $(wc -c <"$work/c/frozen.bin") -gt 0 ]]
 check $? "the plan says what is in flash" "$out$err"
@@ -79,12 +79,12 @@ check $? "frozen.bin by itself: the same bits" "$(cat "$work/made")"
 # A state goes there and comes back; that of a model with other frozen weights is refused.
 low+=(--max-steps 20)
 run train --model "$work/mlp" "${low[@]}" --data "$work/rows.csv" --output-dir "$work/lowrun" --quiet --stop-at-step 7
-run train --model "$work/mlp" "${low[@]}" --below flash:1MB --data "$work/rows.csv" --output-dir "$work/lowrun" --quiet \
+run train --model "$work/mlp" "${low[@]}" --offload flash:1MB --data "$work/rows.csv" --output-dir "$work/lowrun" --quiet \
     --json --resume
 [[ $(json state_digest) == "$whole" ]]
 check $? "a snapshot of one arena goes on beside flash" "$out$err"
-expect 3 'below.*found 100, right would be at least' plan --model "$work/mlp" "${low[@]}" --below flash:100 --emit-c "$work/x"
-expect 2 'flash' plan --model "$work/gpt" --lora-r 4 --below flash:1MB --device cuda:sm_80
+expect 3 'below.*found 100, right would be at least' plan --model "$work/mlp" "${low[@]}" --offload flash:100 --emit-c "$work/x"
+expect 2 'flash' plan --model "$work/gpt" --lora-r 4 --offload flash:1MB --device cuda:sm_80
 expect 2 'flash only' plan --model "$work/gpt" --max-steps 5 --lora-r 4 --load-in-8bit --emit-c "$work/x"
 
 # The state in a flash: goes on where it was, and is refused by another plan.
@@ -106,7 +106,7 @@ run plan --model "$work/gru" "${sgd[@]}" --emit-c "$work/g"
 out=$(flashed "$work/g" 20)
 [[ $? -ne 0 && $out == *weight* ]]
 check $? "the flash of another plan: refused by the tensor's name" "$out"
-sgd+=(--freeze 'layers.0.*' --below flash:1MB)
+sgd+=(--freeze 'layers.0.*' --offload flash:1MB)
 for seed in 1 2; do
     rm -rf "$work/f/"*.o "$work/f/example"
     run plan --model "$work/mlp" "${sgd[@]}" --seed $seed --emit-c "$work/f"

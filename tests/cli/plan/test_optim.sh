@@ -196,7 +196,7 @@ expect 2 'adam-beta1: the average is formed with 1 / beta1' plan --model tiny --
 expect 2 'weight-dtype: this update rule evaluates an average' \
     plan --model tiny --optim schedule_free_adamw --bf16 --weight-dtype fp8 --device host
 expect 2 'below: this update rule evaluates an average' \
-    plan --model tiny --optim schedule_free_adamw --device host --below "file:$work/below:1GiB"
+    plan --model tiny --optim schedule_free_adamw --device host --offload "file:$work/below:1GiB"
 expect 2 'shard: this update rule evaluates an average' \
     plan --model tiny --optim schedule_free_adamw --device host --ranks 2 --shard optimizer --lanes 2 --gradient-accumulation-steps 2
 finish

@@ -36,7 +36,7 @@ plain=$(json state_digest)
 expect 0 '' train "${common[@]}" --output-dir "$work/twice" --quiet --json --replay-every 1 --on-spike rollback
 [[ $(json state_digest) == "$plain" && $(tail -1 "$work/twice/events.jsonl") == *'"replays":4,"mismatches":0,"verified":4'* ]]
 check $? "steps computed twice on a GPU" "$(tail -1 "$work/twice/events.jsonl")"
-# On a Jetson's GPU the arena is the host's memory too: the same bits, with snapshots, and with states below.
+# On a Jetson's GPU the arena is the host's memory too: the same bits, with snapshots, and with offloaded states.
 # verifies device-35.61d3
 PTXVM_DEVICE=sm_87 expect 0 '' train "${common[@]}" --output-dir "$work/jetson" --quiet --json --save-steps 2
 [[ $(json state_digest) == "$plain" && $(json driver_bytes) -gt 0 ]]
@@ -45,9 +45,9 @@ PTXVM_DEVICE=sm_87 expect 0 '' train "${common[@]}" --output-dir "$work/jetson" 
 [[ $(json state_digest) == "$plain" ]]
 check $? "and resumed there" "$out"
 PTXVM_DEVICE=sm_87 expect 0 '' train "${common[@]}" --output-dir "$work/jetson-below" --quiet --json \
-    --below host:64MiB --below-what states
+    --offload host:64MiB --offload-what states
 [[ $(json state_digest) == "$plain" ]]
-check $? "and with states below" "$out"
+check $? "and with offloaded states" "$out"
 expect 0 '"cold_jit_seconds"' devices --json
 expect 0 'PTX target sm_80 with the PTX of sm_80, .* free, cold JIT' devices --arena 1GiB
 PTXVM_DEVICE=sm_90 expect 0 'PTX target sm_90a with the PTX of sm_90a' devices
@@ -269,41 +269,41 @@ tier() { # OPTIONS..
     run train "${common[@]}" --output-dir "$work/tier" --json --quiet "$@"
     plain=$(json state_digest) arena=$(json arena_bytes)
     rm -rf "$work/tier"
-    run train "${common[@]}" --output-dir "$work/tier" --json --quiet --below host:64MiB "$@"
+    run train "${common[@]}" --output-dir "$work/tier" --json --quiet --offload host:64MiB "$@"
     [[ $code -eq 0 && -n $plain && $(json state_digest) == "$plain" && $(json arena_bytes) -lt $arena ]]
     check $? "states in the host's memory, $*: the same bits, a smaller arena ($arena)" "$out$err"
     least=$(json arena_bytes) whole=$arena
 }
 tier
 tier --gradient-accumulation-steps 2 --gradient-release --bf16 --optim adamw_8bit --master split8
-tier --gradient-accumulation-steps 2 --bf16 --optim adamw_8bit --below-what weights,gradients
-tier --gradient-accumulation-steps 2 --bf16 --gradient-dtype int8 --below-what weights,gradients
+tier --gradient-accumulation-steps 2 --bf16 --optim adamw_8bit --offload-what weights,gradients
+tier --gradient-accumulation-steps 2 --bf16 --gradient-dtype int8 --offload-what weights,gradients
 adapters=(--lora-r 3 --target-modules all-linear --load-in-4bit --gradient-checkpointing full)
 sed -i 's/"n_layer": 1/"n_layer": 3/' "$work/config.json"
 tier "${adapters[@]}"
 # With more arena some of it stays there from one use to the next.
-# verifies run-40.f52b
+# verifies run-40.2495
 run train "${common[@]}" "${adapters[@]}" --output-dir "$work/kept" --json --quiet
 plain=$(json state_digest)
 budget=$(((least + whole) / 2))
-run train "${common[@]}" "${adapters[@]}" --output-dir "$work/kept2" --json --quiet --below host:64MiB --arena $budget
+run train "${common[@]}" "${adapters[@]}" --output-dir "$work/kept2" --json --quiet --offload host:64MiB --arena $budget
 [[ $code -eq 0 && -n $plain && $(json state_digest) == "$plain" && $(json arena_bytes) -le $budget ]]
 check $? "what stays on the GPU until it is used again: the same bits" "$out$err"
-run plan "${common[@]:0:2}" "${common[@]:4:4}" --device cuda:sm_80 "${adapters[@]}" --json --below host:64MiB --arena $budget
+run plan "${common[@]:0:2}" "${common[@]:4:4}" --device cuda:sm_80 "${adapters[@]}" --json --offload host:64MiB --arena $budget
 [[ $(json kept_bytes_per_step) -gt 0 ]]
 check $? "and its plan says how much" "$out$err"
 planned=(plan --model tiny --max-seq-length 32 --per-device-train-batch-size 1 --gradient-accumulation-steps 1 --device cuda:sm_80)
-run "${planned[@]}" --below host:1GiB --below-what states --json
+run "${planned[@]}" --offload host:1GiB --offload-what states --json
 [[ $(json pinned_bytes) -gt 0 && $(json written_bytes_per_step) -eq $(json read_bytes_per_step) && -z $(json file_bytes) ]]
 check $? "a plan says what is pinned and moved of states" "$out$err"
-run "${planned[@]}" --below host:1GiB --json # weights come for forward and backward, too
+run "${planned[@]}" --offload host:1GiB --json # weights come for forward and backward, too
 [[ $(json pinned_bytes) -gt 0 && $(json written_bytes_per_step) -gt 0 && -z $(json file_bytes) &&
     $(json written_bytes_per_step) -lt $(json read_bytes_per_step) ]]
 check $? "a plan says what is pinned and moved" "$out$err"
 least=$(json arena_bytes)
-expect 0 "bytes of the host's memory, pinned" "${planned[@]}" --below host:1GiB
-expect 3 'it would fit with --below host:[0-9]+.*: [0-9]+ bytes' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none
-expect 0 '' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none --below host:1GiB
-expect 3 'does not fit there .found 4096, right would be at least [0-9]+' train "${common[@]}" --output-dir "$work/no" --below host:4KiB
-expect 2 'a GPU has no tier in a file' train "${common[@]}" --output-dir "$work/no" --below file:x:1GiB
+expect 0 "bytes of the host's memory, pinned" "${planned[@]}" --offload host:1GiB
+expect 3 'it would fit with --offload host:[0-9]+.*: [0-9]+ bytes' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none
+expect 0 '' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none --offload host:1GiB
+expect 3 'does not fit there .found 4096, right would be at least [0-9]+' train "${common[@]}" --output-dir "$work/no" --offload host:4KiB
+expect 2 'a GPU has no tier in a file' train "${common[@]}" --output-dir "$work/no" --offload file:x:1GiB
 finish

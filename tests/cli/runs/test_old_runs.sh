@@ -42,7 +42,7 @@ goes_on preference f52e257bd3ff0bf5 "${gpt2[@]}" --data pairs.jsonl --task dpo -
 goes_on buckets 77b2fd87186ba99f --model model-bert --data rows.tsv --task classification --max-seq-length 32 \
     --per-device-train-batch-size 2 --length-buckets 8,16
 goes_on offload a11f0374929f7940 "${gpt2[@]}" --model model-wide --data text.txt --bf16 --optim adamw_8bit \
-    --below "file:offload.tier:4MiB" --below-what states,weights --below-two-versions --below-buffered
+    --offload "file:offload.tier:4MiB" --offload-what states,weights --offload-two-versions --offload-buffered
 for name in plain lora average ranks distill preference buckets; do
     replays "$name"
 done

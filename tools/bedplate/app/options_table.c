@@ -373,26 +373,27 @@ static const option table[] = {
      false,
      "the plan must fit in this (4GiB, 512MB, 2e9), and what is not given of checkpointing, batch "
      "and loss chunk is chosen to; 0: take what it needs"},
-    {"below", OPTION_TEXT, LEARNS, AT(below), 0, 0, NULL, "file:PATH:BYTES|host:BYTES|flash:BYTES",
-     false,
+    {"offload", OPTION_TEXT, LEARNS, AT(offload), 0, 0, NULL,
+     "file:PATH:BYTES|host:BYTES|flash:BYTES", false,
      "a second tier of memory: what --arena has no room for may live in this file, or, beside a "
      "GPU, in the host's memory, up to so many bytes, and is brought when it is used "
-     "(docs/below.md); without --arena, all that may; flash: frozen weights are read where a board "
+     "(docs/offload.md); without --arena, all that may; flash: frozen weights are read where a "
+     "board "
      "has them (docs/appliance.md). It changes no bit of the result"},
-    {"below-what", OPTION_TEXT, LEARNS, AT(below_what), 0, 0, "bases,states,weights", "NAMES",
+    {"offload-what", OPTION_TEXT, LEARNS, AT(offload_what), 0, 0, "bases,states,weights", "NAMES",
      false,
      "what may live there, with commas: bases (frozen weights), states (masters and optimizer "
      "states), weights (trained ones of the blocks, whose states then do), gradients (what is "
      "added up of them, likewise), checkpoints (in a file)"},
-    {"below-endurance", OPTION_BYTES, VERB_PLAN, AT(below_endurance), 0, 1.8e19, "0", "BYTES",
+    {"offload-endurance", OPTION_BYTES, VERB_PLAN, AT(offload_endurance), 0, 1.8e19, "0", "BYTES",
      false,
      "bytes that the drive may be written in its life (600TB): the plan says after how many steps "
      "and days that is"},
-    {"below-buffered", OPTION_FLAG, LEARNS, AT(below_buffered), 0, 0, "false", NULL, false,
+    {"offload-buffered", OPTION_FLAG, LEARNS, AT(offload_buffered), 0, 0, "false", NULL, false,
      "that file through the page cache, on file systems without O_DIRECT"},
-    {"below-two-versions", OPTION_FLAG, LEARNS, AT(below_two), 0, 0, "false", NULL, false,
+    {"offload-two-versions", OPTION_FLAG, LEARNS, AT(offload_two), 0, 0, "false", NULL, false,
      "the file has two versions of what is trained there, and snapshots leave it where it is: with "
-     "--save-steps 1 a run whose power fails goes on from its last whole step (docs/below.md)"},
+     "--save-steps 1 a run whose power fails goes on from its last whole step (docs/offload.md)"},
     {"device", OPTION_TEXT, PLANS | VERB_REPLAY | VERB_SELFTEST, AT(device), 0, 0, "auto",
      "auto|host|cuda[:N]|cuda:sm_80|cuda:sm_90a", false,
      "what executes; auto takes the first GPU that can be used"},

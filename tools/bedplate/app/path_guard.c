@@ -39,7 +39,7 @@ static const struct {
     {AT(to), PATH_WRITTEN, VERB_IMPORT | VERB_EXPORT},
     {AT(output), PATH_WRITTEN, ANY},
     {AT(predictions), PATH_WRITTEN, ANY},
-    {AT(below), PATH_WRITTEN, VERB_TRAIN},
+    {AT(offload), PATH_WRITTEN, VERB_TRAIN},
     {AT(metrics), PATH_WRITTEN, VERB_TRAIN},
     {AT(html), PATH_WRITTEN, ANY},
     {AT(card), PATH_WRITTEN, ANY},
@@ -201,7 +201,7 @@ static bool guard_path(const settings *set, const option *which, char path[BP_ST
     static const char file[] = "file:";
     const char *value = *(const char *const *)(const void *)((const char *)set + which->offset);
     size_t length = value != NULL ? strlen(value) : 0;
-    if (length > 0 && which->offset == AT(below)) {
+    if (length > 0 && which->offset == AT(offload)) {
         const char *end = strrchr(value, ':');
         const bool is = strncmp(value, file, sizeof file - 1) == 0 && end > value + sizeof file - 1;
         value += is ? sizeof file - 1 : 0;

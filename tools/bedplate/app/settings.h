@@ -178,12 +178,12 @@ typedef struct settings {
     bool group_by_length;
 
     /* running */
-    uint64_t arena;    /* bytes; 0: what the plan needs */
-    const char *below; /* NULL: no second tier */
-    const char *below_what;
-    bool below_buffered;
-    bool below_two;           /* versions of what is trained there */
-    uint64_t below_endurance; /* bytes; 0: not said */
+    uint64_t arena;      /* bytes; 0: what the plan needs */
+    const char *offload; /* NULL: no second tier */
+    const char *offload_what;
+    bool offload_buffered;
+    bool offload_two;           /* versions of what is trained there */
+    uint64_t offload_endurance; /* bytes; 0: not said */
     const char *device;
     uint64_t threads; /* 0: every processor */
     const char *kernels;

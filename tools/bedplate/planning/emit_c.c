@@ -105,7 +105,8 @@ static bp_status emit_check(session *s)
     const bp_spec *spec = &r->spec;
     const bool several = bp_spec_whole_group(spec) && spec->accumulation > 1;
     if (bp_spec_ranks(spec) > 1 || several ||
-        (r->report.host.arena_bytes > 0 && !spec->below.fixed) || r->report.below.arena_bytes > 0) {
+        (r->report.host.arena_bytes > 0 && !spec->offload.fixed) ||
+        r->report.offload.arena_bytes > 0) {
         return emit_refuse(
             s, "a trainer made from a plan is one rank in one memory, without lanes, and "
                "releases gradients of one micro-batch only");
@@ -130,9 +131,9 @@ static bp_status emit_check(session *s)
         return emit_refuse(s, "a trainer made from a plan has no --group-by-length");
     }
     for (uint32_t i = 0; i < r->emit.parameter_count; i++) {
-        if (r->emit.parameters[i].quantised != BP_QUANTISED_NONE && !spec->below.fixed) {
+        if (r->emit.parameters[i].quantised != BP_QUANTISED_NONE && !spec->offload.fixed) {
             return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only "
-                                  "(right would be --below flash:BYTES)");
+                                  "(right would be --offload flash:BYTES)");
         }
         if (r->emit.parameters[i].master_form == BP_MASTER_FP8) {
             return emit_refuse(s, "a trainer made from a plan has no weights in fp8");
@@ -467,7 +468,7 @@ static bp_status write_frozen(session *s)
 /* Their values are those with which a run begins: of the model's files, or drawn. */
 static bp_status draw_frozen(session *s)
 {
-    if (!s->spec.below.fixed) {
+    if (!s->spec.offload.fixed) {
         return BP_OK;
     }
     memory_give_back(&s->host); /* the plan is made once more */

@@ -191,7 +191,7 @@ bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
         return lengths_take_list(s, &asked);
     }
     settled.loss_rows = settled.loss_rows > 0 ? settled.loss_rows : bp_spec_loss_rows(&settled);
-    const bool one = s->spec.below.checkpoints > 0; /* whose slots are of one length */
+    const bool one = s->spec.offload.checkpoints > 0; /* whose slots are of one length */
     if (asked.buckets < 2 || one || !lengths_pad(s, feed)) {
         return BP_OK;
     }

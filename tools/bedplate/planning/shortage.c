@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "core/plan/schedule.h"
-#include "tools/bedplate/planning/below_choice.h"
+#include "tools/bedplate/planning/offload_choice.h"
 #include "tools/bedplate/session/counted.h"
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/session/technique.h"
@@ -197,34 +197,34 @@ static bool print_technique(const choice *c, const bp_spec *spec, const char *op
 }
 
 /* A second tier of memory: the same bits, more slowly. */
-static bool print_below_with(const choice *c, uint32_t what, const char *named)
+static bool print_offload_with(const choice *c, uint32_t what, const char *named)
 {
     char options[128];
     bp_text text;
     bp_error ignored = {.code = BP_OK};
     bp_report report;
     choice changed = *c;
-    below_all(&changed.request.spec, what);
-    if (c->request.spec.below.bases > 0 || c->request.spec.below.fixed ||
+    offload_all(&changed.request.spec, what);
+    if (c->request.spec.offload.bases > 0 || c->request.spec.offload.fixed ||
         bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
         counted_report(&changed.request.spec, &report, &ignored) != BP_OK ||
-        report.below.arena_bytes + report.host.arena_bytes == 0) {
+        report.offload.arena_bytes + report.host.arena_bytes == 0) {
         return false;
     }
-    const bool host = changed.request.spec.below.host;
+    const bool host = changed.request.spec.offload.host;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    bp_text_string(&text, host ? " --below host:" : " --below file:PATH:");
-    bp_text_u64(&text, host ? report.host.arena_bytes : report.below.arena_bytes);
+    bp_text_string(&text, host ? " --offload host:" : " --offload file:PATH:");
+    bp_text_u64(&text, host ? report.host.arena_bytes : report.offload.arena_bytes);
     bp_text_string(&text, named);
     return bp_text_flush(&text) == BP_OK && print_technique(c, &changed.request.spec, options);
 }
 
 /* What is written for every micro-batch where nothing else is enough. */
-static bool print_below(const choice *c)
+static bool print_offload(const choice *c)
 {
-    return print_below_with(c, BELOW_ALL, "") ||
-           print_below_with(c, BELOW_ALL | BELOW_GRADIENTS,
-                            " --below-what bases,weights,gradients");
+    return print_offload_with(c, OFFLOAD_ALL, "") ||
+           print_offload_with(c, OFFLOAD_ALL | OFFLOAD_GRADIENTS,
+                              " --offload-what bases,weights,gradients");
 }
 
 /* Changes the spec and appends the option, where the model can have the technique: not all of them
@@ -297,7 +297,7 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
     bool found_one = (help && print_techniques(c, false, 0)) ||
                      (runtime->report.resident_bytes < limit && print_sequence(c)) ||
                      (help && (print_techniques(c, true, 0) || print_techniques(c, true, 1)));
-    found_one = print_below(c) || found_one;
+    found_one = print_offload(c) || found_one;
     if (!found_one) {
         fprintf(stderr,
                 "bedplate: no option makes it fit; the least is %" PRIu64

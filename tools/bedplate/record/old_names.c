@@ -11,6 +11,11 @@ static const struct {
     const char *now;
 } names[] = {
     {"step.norm", "step.grad_norm"},
+    {"run.below", "run.offload"},
+    {"run.below-what", "run.offload-what"},
+    {"run.below-buffered", "run.offload-buffered"},
+    {"run.below-two-versions", "run.offload-two-versions"},
+    {"run.state-below", "run.state-offload"},
     {"step.norm_bits", "step.grad_norm_bits"},
     {"step.norm_limit", "step.grad_norm_limit"},
     {"step.rate", "step.lr"},

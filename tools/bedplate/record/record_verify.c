@@ -9,7 +9,7 @@
 #include "core/base/digest.h"
 #include "core/base/safetensors.h"
 #include "core/run/snapshot/snapshot_private.h"
-#include "tools/bedplate/runs/checkpoint_below.h"
+#include "tools/bedplate/runs/checkpoint_offload.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/record/record.h"
@@ -67,7 +67,7 @@ static bp_status witness_read(record_check *check, witness *w)
     BP_TRY(status);
     BP_TRY(old_names_read_keys(check->place, path, &keys));
     w->digest = found.digest;
-    (void)checkpoint_below_digest(keys, &w->digest); /* of all, where a part is elsewhere */
+    (void)checkpoint_offload_digest(keys, &w->digest); /* of all, where a part is elsewhere */
     const char *verified = bp_pairs_find(keys, CHECKPOINT_CHECKED_KEY);
     w->verified = verified != NULL ? strtoull(verified, NULL, 10) : UINT64_MAX;
     checkpoint_keys_parse_record(bp_pairs_find(keys, CHECKPOINT_RECORD_KEY), &w->record);

@@ -8,7 +8,7 @@
 
 #include "core/base/storage.h"
 #include "core/run/snapshot/snapshot_private.h"
-#include "tools/bedplate/runs/checkpoint_below.h"
+#include "tools/bedplate/runs/checkpoint_offload.h"
 #include "tools/bedplate/runs/checkpoint_find.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/runs/checkpoint_ranks.h"
@@ -145,7 +145,7 @@ bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *fa
     c->snapshot.tensor_count = count;
     c->snapshot.io = bp_runtime_state_io(&s->runtime);
     c->total = facts->total_steps;
-    BP_TRY(checkpoint_below_begin(c));
+    BP_TRY(checkpoint_offload_begin(c));
     BP_TRY(list_files(c));
     BP_TRY(checkpoint_keys_fill(c, facts));
     size_t scratch = s->work.capacity - STAGING_BYTES;
@@ -228,7 +228,7 @@ static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
     }
     if (c->found) {
         BP_TRY(old_names_read_keys(place, c->newest.path, &saved));
-        BP_TRY(checkpoint_below_find(c->s, saved, c->newest.step));
+        BP_TRY(checkpoint_offload_find(c->s, saved, c->newest.step));
         recall_shapes(c->s, saved);
     }
     return c->found ? BP_OK : check_lost(c->s);
@@ -296,7 +296,7 @@ static bp_status checkpoint_resume(checkpoint *c)
     }
     checkpoint_keys_parse_record(bp_pairs_find(saved, CHECKPOINT_RECORD_KEY), &c->loaded);
     checkpoint_keys_read_watch(c, saved);
-    BP_TRY(checkpoint_below_load(c, saved));
+    BP_TRY(checkpoint_offload_load(c, saved));
     bp_runtime_continue(&s->runtime, c->newest.step);
     c->saved = c->newest.step;
     checkpoint_keys_put_parent(c, c->saved, c->digest);
@@ -371,7 +371,7 @@ static bp_status checkpoint_put(checkpoint *c, checkpoint_cause cause)
     checkpoint_keys_put_verified(c);
     checkpoint_keys_put_record(c, whole, cause == CHECKPOINT_DUE && c->stated != step);
     BP_TRY(integrity_hold(c, &sum));
-    BP_TRY(checkpoint_below_save(c));
+    BP_TRY(checkpoint_offload_save(c));
     BP_TRY(integrity_held(c, sum, "saving"));
     BP_TRY(integrity_read_back(c));
     json_line *line = events_begin(&c->log, "save", step);

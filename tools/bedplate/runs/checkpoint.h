@@ -39,9 +39,9 @@ typedef struct checkpoint {
     bp_state_tensor *tensors;
     bp_state_tensor *above; /* those that do not live in a file of two versions; NULL: no file */
     size_t above_count;
-    bool last;                       /* the snapshot at the end of a run, which is whole, */
-    uint64_t total;                  /* as is the one of its last step */
-    char below_text[BP_DIGEST_TEXT]; /* of CHECKPOINT_BELOW_KEY */
+    bool last;                         /* the snapshot at the end of a run, which is whole, */
+    uint64_t total;                    /* as is the one of its last step */
+    char offload_text[BP_DIGEST_TEXT]; /* of CHECKPOINT_OFFLOAD_KEY */
     bp_pair keys[CHECKPOINT_KEYS_MAX];
     char key_text[CHECKPOINT_KEY_BYTES];
     bp_blob files[CHECKPOINT_FILES];

@@ -10,7 +10,7 @@
 #include "core/plan/optimizer.h"
 #include "core/base/version.h"
 #include "optim/rate.h"
-#include "tools/bedplate/runs/checkpoint_below.h"
+#include "tools/bedplate/runs/checkpoint_offload.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/ranks/ranks.h"
@@ -246,8 +246,8 @@ static bp_status add_origin(pool *p)
     BP_TRY(checkpoint_keys_add(p, CHECKPOINT_CHECKED_KEY, "", ""));
     c->keys[c->snapshot.keys.count - 1].value = c->verified;
     if (c->above != NULL) {
-        BP_TRY(checkpoint_keys_add(p, CHECKPOINT_BELOW_KEY, "", ""));
-        c->keys[c->snapshot.keys.count - 1].value = c->below_text;
+        BP_TRY(checkpoint_keys_add(p, CHECKPOINT_OFFLOAD_KEY, "", ""));
+        c->keys[c->snapshot.keys.count - 1].value = c->offload_text;
     }
     if (c->watch.policy != ANOMALY_NONE) {
         BP_TRY(checkpoint_keys_add(p, CHECKPOINT_WATCH_KEY, "", ""));

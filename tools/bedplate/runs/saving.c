@@ -45,7 +45,7 @@ void saving_begin(saving *v, checkpoint *points)
     const bool given = option_given(set, "save-total-limit");
     const bool alone = saving_unattended(set);
     *v = (saving){.points = points, .patience = set->storage_patience, .waits = alone};
-    v->keep = !given && (alone || set->below_two) ? UNATTENDED_KEEP : set->save_total_limit;
+    v->keep = !given && (alone || set->offload_two) ? UNATTENDED_KEEP : set->save_total_limit;
     v->may_prune = !given || set->save_total_limit > 0;
     if (!given && alone && !set->quiet && ranks_leads(set)) {
         fprintf(stderr,

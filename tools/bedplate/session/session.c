@@ -292,10 +292,10 @@ static bp_status fill_spec(session *s)
     spec->evaluate = preference_refers(spec);
     spec->packed = packing_apart(set);
     BP_TRY(distill_fill(s));
-    if (s->below.flash) {
-        spec->below = (bp_below){.fixed = true};
-    } else if (s->below.asked && set->arena == 0) {
-        below_all(spec, s->below.what);
+    if (s->offload.flash) {
+        spec->offload = (bp_offload){.fixed = true};
+    } else if (s->offload.asked && set->arena == 0) {
+        offload_all(spec, s->offload.what);
     }
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
     BP_TRY(quantised_fill(set, spec));
@@ -308,10 +308,10 @@ bp_status session_begin(session *s, const settings *set)
     s->set = set;
     BP_TRY(bp_store_posix_init(&s->posix, ""));
     s->store = &s->posix.store;
-    BP_TRY(below_read(&s->below, set, &s->error));
+    BP_TRY(offload_read(&s->offload, set, &s->error));
     BP_TRY(find_model(s));
     BP_TRY(device_choose(set, &s->spec, &s->error));
-    BP_TRY(below_check(&s->below, set, &s->spec, &s->error));
+    BP_TRY(offload_check(&s->offload, set, &s->spec, &s->error));
     BP_TRY(fill_spec(s));
     BP_TRY(image_augment_check(s));
     return read_policy(s);
@@ -356,16 +356,16 @@ bp_status session_save_rates(session *s)
     return calibrate_write(s->store, s->set->output_dir, &s->rated, &s->rates, &s->error);
 }
 
-/* Where nothing fits, some of it lives below the arena. */
-static bp_status choose_below(session *s, const bp_fit_request *request, const bp_rates *rates)
+/* Where nothing fits, some of it is offloaded. */
+static bp_status choose_offload(session *s, const bp_fit_request *request, const bp_rates *rates)
 {
     choice above = s->choice;
     bp_fit_request all = *request;
-    below_all(&all.spec, s->below.what);
+    offload_all(&all.spec, s->offload.what);
     s->choice = (choice){.made = false};
     bp_status status = choice_run(&s->choice, &all, rates, &s->error);
     if (status == BP_OK && s->choice.fits) {
-        status = below_least(&s->choice, &s->below.chosen, &s->error);
+        status = offload_select(&s->choice, &s->offload.chosen, &s->error);
     }
     choice_end(&above);
     return status;
@@ -385,8 +385,8 @@ static bp_status choose_options(session *s)
     s->rated = s->spec;
     const bp_rates *rates = s->calibrated ? &s->rates : NULL;
     bp_status status = choice_run(&s->choice, &request, rates, &s->error);
-    if (status == BP_OK && !s->choice.fits && s->below.asked && !s->below.flash) {
-        status = choose_below(s, &request, rates);
+    if (status == BP_OK && !s->choice.fits && s->offload.asked && !s->offload.flash) {
+        status = choose_offload(s, &request, rates);
     }
     BP_TRY(adapter_blame(s->set, status, &s->error));
     s->spec = s->choice.fit.spec;
@@ -535,7 +535,7 @@ static bp_status session_open(session *s)
     bp_places places = bp_places_device(s->arena.address, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
     places.zeroed = true; /* as the system gives it */
-    BP_TRY(below_open(&s->below, s->set, &s->runtime, &places, &s->error));
+    BP_TRY(offload_open(&s->offload, s->set, &s->runtime, &places, &s->error));
     if (s->set->ranks != NULL) {
         BP_TRY(ranks_compare_plans(s->set, bp_graph_digest(&s->runtime.graph), &s->error));
     }
@@ -584,7 +584,7 @@ void session_end(session *s)
     choice_end(&s->choice);
     coder_close(&s->coder);
     gguf_folder_close(&s->gguf);
-    below_close(&s->below);
+    offload_close(&s->offload);
     memory_give_back(&s->arena);
     memory_give_back(&s->host_arena);
     memory_give_back(&s->host);
@@ -632,7 +632,7 @@ uint64_t session_host_bytes(const session *s)
     const uint64_t arenas = session_arenas_here(s);
     const uint64_t tensors = (uint64_t)s->runtime.state_count * sizeof(bp_state_tensor);
     const uint64_t alone = text > arenas ? text - arenas : 0;
-    uint64_t run = s->host.bytes + below_room(&s->below, &s->runtime) + tensors +
+    uint64_t run = s->host.bytes + offload_room(&s->offload, &s->runtime) + tensors +
                    gguf_folder_bytes(&s->gguf) + s->reference_bytes + session_length_bytes(s);
     /* Evaluations in a training read questions once more, beside the plan. */
     const bool asks = s->spec.config.task == BP_TASK_ANSWERS && s->spec.evaluate;

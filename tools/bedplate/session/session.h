@@ -7,7 +7,7 @@
 #include "core/base/safetensors.h"
 #include "device/host/storage/store_posix.h"
 #include "tools/bedplate/session/adapter_choice.h"
-#include "tools/bedplate/planning/below_choice.h"
+#include "tools/bedplate/planning/offload_choice.h"
 #include "tools/bedplate/planning/choice.h"
 #include "tools/bedplate/models/coder.h"
 #include "tools/bedplate/models/gguf_folder.h"
@@ -38,7 +38,7 @@ typedef struct session {
     bool chunk_settled; /* and so is loss_rows */
     choice choice;
     shard_choice sharing; /* of --shard auto */
-    below_choice below;
+    offload_choice offload;
     bool calibrated; /* --calibrate: `rates` are measured ones */
     bp_rates rates;
     bp_spec rated;                        /* the spec they were measured for */

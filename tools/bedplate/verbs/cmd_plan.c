@@ -87,7 +87,7 @@ typedef struct extras {
     uint64_t lanes;      /* bytes that they add */
     uint64_t evaluation; /* bytes that --per-device-eval-batch-size adds */
     shard_plan ranks;
-    below_traffic below;
+    offload_traffic offload;
 } extras;
 
 /* "bf16, master split, gradients bf16" */
@@ -170,8 +170,8 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_classes(out, "classes", report->class_most);
     json_classes(out, "classes_at_peak", report->class_peak);
     json_anatomy(out, report);
-    host_arena_json(out, report, s->spec.below.fixed);
-    below_json(out, &more->below);
+    host_arena_json(out, report, s->spec.offload.fixed);
+    offload_json(out, &more->offload);
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec, &more->release);
     if (bp_spec_lanes(&s->runtime.spec) > 1) {
@@ -265,7 +265,7 @@ static void put_spaces(bp_text *text, const bp_report *report, bool fixed, const
     put_bytes(text, "lower bound", report->lower_bound_bytes);
     put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);
     host_arena_put(text, report, fixed);
-    below_put(text, &more->below);
+    offload_put(text, &more->offload);
 }
 
 static bp_status print_table(output *out, const session *s, const extras *more)
@@ -298,7 +298,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
         bp_text_char(text, '\n');
         kernel_forms_text(text, &s->runtime);
     }
-    put_spaces(text, report, spec->below.fixed, more);
+    put_spaces(text, report, spec->offload.fixed, more);
     put_bytes(text, "host", session_host_bytes(s));
     put_bytes(text, "snapshot", report->state_bytes);
     if (more->lanes > 0) {
@@ -432,8 +432,8 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, false, &more.evaluation,
                           &s->error));
     BP_TRY(shard_plan_find(s, &more.ranks));
-    BP_TRY(below_traffic_find(&s->runtime, &s->below, set, s->calibrated ? &s->rates : &usual,
-                              &more.below, &s->error));
+    BP_TRY(offload_traffic_find(&s->runtime, &s->offload, set, s->calibrated ? &s->rates : &usual,
+                                &more.offload, &s->error));
     if (set->unit != NULL) {
         BP_TRY(session_check_fit(s)); /* nothing is printed of a plan that does not fit */
         output_begin(&out, stdout);

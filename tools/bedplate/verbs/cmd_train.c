@@ -504,11 +504,11 @@ static bp_status cmd_train_finish(training *t, ending end, int *code)
 }
 
 /* Data that cannot be read, or holds what it must not, is found before a step changes anything: the
- * hours until then are saved. A step that the tier below fails has changed some of the state: the
+ * hours until then are saved. A step that the offload tier fails has changed some of the state: the
  * last snapshot is what is whole. */
 static bp_status give_up(training *t, bp_status status)
 {
-    const bool between = !below_failed(&t->s.error) && !below_failed(&t->s.runtime.error);
+    const bool between = !offload_failed(&t->s.error) && !offload_failed(&t->s.runtime.error);
     bool whole = (status == BP_ERR_DATA || status == BP_ERR_STORE) && between && !t->points.failed;
     const bp_error first = t->s.error;
     if (whole && t->points.saved != t->s.runtime.steps &&

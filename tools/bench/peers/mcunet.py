@@ -103,7 +103,7 @@ def main():
         sparse = above("*convolution.weight", 6) + above("*normalization.bias", 22)
         cells.append(f"{plan(*POOR, *last, *sparse)['arena_bytes']:,}")
         for trained in above("*", 12), sparse:
-            flash = plan(*POOR, *last, *trained, "--below", "flash:64MB")
+            flash = plan(*POOR, *last, *trained, "--offload", "flash:64MB")
             cells.append(f"{flash['arena_bytes']:,}, {flash['flash']['arena_bytes']:,}")
         cells.append(", ".join(f"{kb:,}" for kb in published))
         print("| " + " | ".join(cells) + " |", flush=True)

@@ -29,7 +29,7 @@ static bp_cost cost_of(bp_kernel kernel, const void *of, size_t bytes, uint32_t 
     cost_of(BP_KERNEL_##name, &(bp_##name##_scalars){__VA_ARGS__}, sizeof(bp_##name##_scalars),    \
             tuples)
 
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void test_products(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void test_products(void **state)
                     .flops == all);
 }
 
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void test_operands(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void test_operands(void **state)
     memset(refs, 0, sizeof refs);
 }
 
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void test_flights(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void test_flights(void **state)
     assert_true(wait.copy_bytes == 0.0 && wait.fabric_bytes == 0.0 && wait.bytes == 0.0);
 }
 
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void test_seconds(void **state)
 {
     (void)state;

@@ -176,7 +176,7 @@ static void an_empty_space_has_no_bytes(void **state)
     hand_close(&h);
 }
 
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void costs_are_counted_by_engine(void **state)
 {
     (void)state;

@@ -184,7 +184,7 @@ static void is_whole(uint64_t step)
 }
 
 /* Twice: what goes on from a version may lose its power as well. */
-/* verifies run-26.3555 */
+/* verifies run-26.fc76 */
 static void power_fails_anywhere(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void power_fails_anywhere(void **state)
 
 /* Garbage that is written before a version is gone back to does it no harm, and another plan, or a
  * step that is not there, is refused with the step that is. */
-/* verifies run-26.3555 */
+/* verifies run-26.fc76 */
 static void versions_are_told_apart(void **state)
 {
     (void)state;
@@ -264,7 +264,7 @@ static void versions_are_told_apart(void **state)
 }
 
 /* What lies behind the last range that is kept has one copy: it is what was written last. */
-/* verifies run-26.3555 */
+/* verifies run-26.fc76 */
 static void bytes_behind_the_last_range_have_one_copy(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traffic to and from the tier below: bytes counted, and the rate that a program needs, against
+/* Traffic to and from the offload tier: bytes counted, and the rate that a program needs, against
  * programs small enough to reckon by hand. Copying a float takes a second here. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static void begin(void)
     y = hand_buffer(&h, "y", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, COUNT * 4);
     for (int i = 0; i < 4; i++) {
         at[i] = hand_buffer(&h, names[i], BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, COUNT * 4);
-        far[i] = hand_buffer(&h, below[i], BP_SPACE_BELOW, BP_SCOPE_PERSISTENT, COUNT * 4);
+        far[i] = hand_buffer(&h, below[i], BP_SPACE_OFFLOAD, BP_SCOPE_PERSISTENT, COUNT * 4);
     }
 }
 
@@ -58,7 +58,7 @@ static void compute(uint32_t seconds)
 }
 
 /* a is waited for before anything runs; b has 10 seconds, c 30 of which b takes its share. */
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void rates_are_of_the_tightest_stretch(void **state)
 {
     (void)state;
@@ -85,7 +85,7 @@ static void rates_are_of_the_tightest_stretch(void **state)
 }
 
 /* What goes down is counted for itself. */
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void writes_have_a_way_of_their_own(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void writes_have_a_way_of_their_own(void **state)
 }
 
 /* Calls of a fabric, and copies within the arena, are no traffic to the tier. */
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void other_work_in_flight_is_not_counted(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void other_work_in_flight_is_not_counted(void **state)
 
 /* What nothing is computed for is waited for at any rate, with what is on its way before it; what
  * is written last as well. */
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void what_is_asked_for_at_once_is_waited_for(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static double simulate(const bp_graph *graph, double read_rate, double written_r
         const bp_op *op = &graph->ops[graph->program_first[BP_PROGRAM_STEP] + i];
         const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
         const uint32_t to = graph->refs[op->operand].buffer;
-        const bool down = graph->buffers[to].space == BP_SPACE_BELOW;
+        const bool down = graph->buffers[to].space == BP_SPACE_OFFLOAD;
         uint32_t which = 0;
         while (which < 3 && to != (down ? far : at)[which].buffer) {
             which++;
@@ -230,7 +230,7 @@ static void draw_program(bool ahead)
 
 /* Storage of the certified rates makes a program wait for what is said and no longer; where there
  * is nothing of that, slower storage makes it wait. */
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void certificates_hold_in_simulation(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void certificates_hold_in_simulation(void **state)
 }
 
 /* A program without such copies, or that is not there, moves nothing. */
-/* verifies program-10.eaee */
+/* verifies program-10.8294 */
 static void nothing_is_nothing(void **state)
 {
     (void)state;

@@ -177,10 +177,10 @@ static void every_row_of_large_tensors_may_be_missing(void **state)
     (void)state;
     bp_spec spec = rig_spec();
     SET_OWN(&spec.config, bp_transformer, width, 1024);
-    spec.below = (bp_below){.states = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
     assert_true(short_tables_refused(&spec, "large tensors", 0, 100));
-    spec.below.gradients = BP_BELOW_ALL;
+    spec.offload.gradients = BP_OFFLOAD_ALL;
     spec.accumulation = 2;
     assert_true(short_tables_refused(&spec, "their gradients", 0, 100));
 }

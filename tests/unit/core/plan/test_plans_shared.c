@@ -180,10 +180,10 @@ static void every_single_row_may_be_missing(void **state)
         } else {
             spec.ranks = spec.lanes = spec.accumulation = 1;
             SET_OWN(&spec.config, bp_transformer, width, 64);
-            spec.below = (bp_below){.bases = i % 2 == 0 ? BP_BELOW_ALL : 0,
-                                    .states = i % 2 == 0 ? 0 : BP_BELOW_ALL,
-                                    .weights = i == 9 ? BP_BELOW_ALL : 0,
-                                    .ahead = 2};
+            spec.offload = (bp_offload){.bases = i % 2 == 0 ? BP_OFFLOAD_ALL : 0,
+                                        .states = i % 2 == 0 ? 0 : BP_OFFLOAD_ALL,
+                                        .weights = i == 9 ? BP_OFFLOAD_ALL : 0,
+                                        .ahead = 2};
             if (i % 2 == 0) {
                 spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
             }

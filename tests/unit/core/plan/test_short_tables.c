@@ -125,9 +125,9 @@ static void every_row_of_shares_may_be_missing(void **state)
     assert_true(plans >= 40);
 }
 
-/* Weights and states that live below the arena, few or all of them, brought at once or ahead. */
+/* Weights and states that are offloaded, few or all of them, brought at once or ahead. */
 /* verifies compile-21.c84d */
-static void every_row_of_what_lives_below_may_be_missing(void **state)
+static void every_row_of_what_is_offloaded_may_be_missing(void **state)
 {
     (void)state;
     static const char *const all[] = {"all-linear"};
@@ -135,12 +135,12 @@ static void every_row_of_what_lives_below_may_be_missing(void **state)
     for (uint32_t i = 0; i < 64; i++) {
         bp_spec spec = large_spec(i);
         bp_error error = {.code = BP_OK};
-        spec.below = (bp_below){.bases = i % 3 == 0 ? 0 : BP_BELOW_ALL / (1 + i % 2),
-                                .states = i / 4 % 2 == 0 ? 0 : BP_BELOW_ALL / (1 + i / 8 % 2),
-                                .weights = i % 6 < 3 ? 0 : BP_BELOW_ALL / (1 + i % 2),
-                                .gradients = i / 4 % 2 == 0 ? 0 : BP_BELOW_ALL / (1 + i % 3),
-                                .checkpoints = i % 3,
-                                .ahead = i % 4 == 0 ? 0 : i % 4 * 5};
+        spec.offload = (bp_offload){.bases = i % 3 == 0 ? 0 : BP_OFFLOAD_ALL / (1 + i % 2),
+                                    .states = i / 4 % 2 == 0 ? 0 : BP_OFFLOAD_ALL / (1 + i / 8 % 2),
+                                    .weights = i % 6 < 3 ? 0 : BP_OFFLOAD_ALL / (1 + i % 2),
+                                    .gradients = i / 4 % 2 == 0 ? 0 : BP_OFFLOAD_ALL / (1 + i % 3),
+                                    .checkpoints = i % 3,
+                                    .ahead = i % 4 == 0 ? 0 : i % 4 * 5};
         if (i / 16 % 2 == 0) {
             spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
             spec.quantised = i / 32 == 0 ? BP_QUANTISED_NONE : BP_QUANTISED_NF4;
@@ -152,7 +152,7 @@ static void every_row_of_what_lives_below_may_be_missing(void **state)
         spec.gradient_int8 = i % 7 == 1 && spec.gradient_release == BP_RELEASE_NONE;
         spec.policy = (bp_policy){.kind = i % 2 == 0 ? BP_POLICY_NONE : BP_POLICY_FULL};
         const bool good = bp_spec_check(&spec, &error) == BP_OK;
-        plans += good && short_tables_refused(&spec, "below", i, tries() / 3);
+        plans += good && short_tables_refused(&spec, "offload", i, tries() / 3);
     }
     assert_true(plans >= 50);
 }
@@ -163,7 +163,7 @@ int main(void)
         cmocka_unit_test(every_row_may_be_missing),
         cmocka_unit_test(every_row_of_an_update_may_be_missing),
         cmocka_unit_test(every_row_of_shares_may_be_missing),
-        cmocka_unit_test(every_row_of_what_lives_below_may_be_missing),
+        cmocka_unit_test(every_row_of_what_is_offloaded_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

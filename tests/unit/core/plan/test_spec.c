@@ -92,11 +92,11 @@ static bp_spec good_spec(void)
                      .gradient = BP_F32};
 }
 
-/* What lives in storage below the arena. */
-static void below(bp_spec *s)
+/* What lives in storage. */
+static void offload(bp_spec *s)
 {
     s->device = &two_levels;
-    s->below = (bp_below){.bases = BP_BELOW_ALL, .states = BP_BELOW_ALL, .ahead = 16};
+    s->offload = (bp_offload){.bases = BP_OFFLOAD_ALL, .states = BP_OFFLOAD_ALL, .ahead = 16};
 }
 
 /* What a loss over pairs takes. */
@@ -150,7 +150,7 @@ CHANGE(mean, s->optimizer = &averages;)
 CHANGE(mean_fp8, fp8(s); mean(s);)
 CHANGE(mean_ranks, mean(s); s->lanes = 4; s->ranks = 2;)
 CHANGE(mean_shard, mean_ranks(s); s->sharing = BP_SHARING_OPTIMIZER;)
-CHANGE(mean_below, mean(s); below(s); s->below.bases = 0;)
+CHANGE(mean_offloaded, mean(s); offload(s); s->offload.bases = 0;)
 CHANGE(align_64, s->device_options.alignment = 64;)
 CHANGE(align_64_of_32, s->device = &aligned; s->device_options.alignment = 64;)
 CHANGE(align_512, s->device = &aligned; s->device_options.alignment = 512;)
@@ -272,32 +272,32 @@ CHANGE(eval_many, s->eval_batch = UINT32_MAX;)
 CHANGE(loss_rows, s->loss_rows = 257;)
 CHANGE(prefill_many, s->prefill_rows = 1u << 30;)
 CHANGE(sequences, s->generate_sequences = 4096;)
-CHANGE(belows, below(s);)
-CHANGE(below_bases, below(s); s->below.states = 0; s->optimizer = &whole;)
-CHANGE(below_states, below(s); s->below.bases = 0;)
-CHANGE(below_bases_65, below(s); s->below.bases = 65;)
-CHANGE(below_states_65, below(s); s->below.states = 65;)
-CHANGE(below_checkpoints, below(s); s->below.checkpoints = 1;)
-CHANGE(below_checkpoints_lengths, below(s); s->below.checkpoints = 1; s->length_count = 1;
+CHANGE(offloads, offload(s);)
+CHANGE(offload_bases, offload(s); s->offload.states = 0; s->optimizer = &whole;)
+CHANGE(offload_states, offload(s); s->offload.bases = 0;)
+CHANGE(offload_bases_65, offload(s); s->offload.bases = 65;)
+CHANGE(offload_states_65, offload(s); s->offload.states = 65;)
+CHANGE(offload_checkpoints, offload(s); s->offload.checkpoints = 1;)
+CHANGE(offload_checkpoints_lengths, offload(s); s->offload.checkpoints = 1; s->length_count = 1;
        s->lengths[0] = 16;)
-CHANGE(below_checkpoints_host, below(s); s->below.checkpoints = 1; s->below.host = true;)
-CHANGE(below_parts_17, below(s); s->below.part_count = BP_BELOW_PARTS + 1;)
-CHANGE(below_weights_65, below(s); s->below.weights = 65;)
-CHANGE(below_gradients, below(s); s->below.gradients = BP_BELOW_ALL;)
-CHANGE(below_gradients_65, below(s); s->below.gradients = 65;)
-CHANGE(below_gradients_alone, below(s); s->below.states = 0; s->below.gradients = 1;)
-CHANGE(below_weights_no_tier, below(s); s->below.bases = s->below.states = 0; s->below.weights = 1;
-       s->device = &one_level;)
-CHANGE(below_ahead_17, below(s); s->below.ahead = 17;)
-CHANGE(below_whole, below(s); s->optimizer = &whole;)
-CHANGE(below_inference, below(s); s->optimizer = NULL;)
-CHANGE(below_no_tier, below(s); s->device = &one_level;)
-CHANGE(below_host, below(s); s->below.host = true; s->device = &one_level;)
-CHANGE(below_none, s->device = &one_level;)
-CHANGE(below_fixed, s->device = &two_levels; s->below.fixed = true; s->ranks = 1;)
-CHANGE(below_fixed_ranks, s->device = &two_levels; s->below.fixed = true; s->lanes = 4;
+CHANGE(offload_checkpoints_host, offload(s); s->offload.checkpoints = 1; s->offload.host = true;)
+CHANGE(offload_parts_17, offload(s); s->offload.part_count = BP_OFFLOAD_PARTS + 1;)
+CHANGE(offload_weights_65, offload(s); s->offload.weights = 65;)
+CHANGE(offload_gradients, offload(s); s->offload.gradients = BP_OFFLOAD_ALL;)
+CHANGE(offload_gradients_65, offload(s); s->offload.gradients = 65;)
+CHANGE(offload_gradients_alone, offload(s); s->offload.states = 0; s->offload.gradients = 1;)
+CHANGE(offload_weights_no_tier, offload(s); s->offload.bases = s->offload.states = 0;
+       s->offload.weights = 1; s->device = &one_level;)
+CHANGE(offload_ahead_17, offload(s); s->offload.ahead = 17;)
+CHANGE(offload_whole, offload(s); s->optimizer = &whole;)
+CHANGE(offload_inference, offload(s); s->optimizer = NULL;)
+CHANGE(offload_no_tier, offload(s); s->device = &one_level;)
+CHANGE(offload_host, offload(s); s->offload.host = true; s->device = &one_level;)
+CHANGE(offload_none, s->device = &one_level;)
+CHANGE(offload_fixed, s->device = &two_levels; s->offload.fixed = true; s->ranks = 1;)
+CHANGE(offload_fixed_ranks, s->device = &two_levels; s->offload.fixed = true; s->lanes = 4;
        s->ranks = 2;)
-CHANGE(below_ranks, below(s); s->lanes = 4; s->ranks = 2;)
+CHANGE(offload_ranks, offload(s); s->lanes = 4; s->ranks = 2;)
 CHANGE(shard_rows, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
        s->optimizer = &rows_sum;)
 CHANGE(shard_ahead_4, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
@@ -364,7 +364,7 @@ static const struct {
     {mean_fp8, "weight-dtype"},
     {mean_ranks, NULL},
     {mean_shard, "shard"},
-    {mean_below, "below"},
+    {mean_offloaded, "offload"},
     {align_64, "alignment"},
     {align_64_of_32, NULL},
     {align_512, "alignment"},
@@ -475,29 +475,29 @@ static const struct {
     {prefill_many, "prefill-rows"},
     {sequences, NULL},
     {sequences_padless, "num-return-sequences"},
-    {belows, NULL},
-    {below_bases, NULL},
-    {below_states, NULL},
-    {below_bases_65, "below"},
-    {below_states_65, "below"},
-    {below_fixed, NULL},
-    {below_fixed_ranks, "below"},
-    {below_checkpoints, NULL},
-    {below_checkpoints_lengths, "below"},
-    {below_checkpoints_host, "below"},
-    {below_parts_17, "below"},
-    {below_weights_65, "below"},
-    {below_gradients, NULL},
-    {below_gradients_65, "below"},
-    {below_gradients_alone, "below"},
-    {below_weights_no_tier, "below"},
-    {below_ahead_17, "below"},
-    {below_whole, "below"},
-    {below_inference, NULL},
-    {below_no_tier, "below"},
-    {below_host, NULL},
-    {below_none, NULL},
-    {below_ranks, "below"},
+    {offloads, NULL},
+    {offload_bases, NULL},
+    {offload_states, NULL},
+    {offload_bases_65, "offload"},
+    {offload_states_65, "offload"},
+    {offload_fixed, NULL},
+    {offload_fixed_ranks, "offload"},
+    {offload_checkpoints, NULL},
+    {offload_checkpoints_lengths, "offload"},
+    {offload_checkpoints_host, "offload"},
+    {offload_parts_17, "offload"},
+    {offload_weights_65, "offload"},
+    {offload_gradients, NULL},
+    {offload_gradients_65, "offload"},
+    {offload_gradients_alone, "offload"},
+    {offload_weights_no_tier, "offload"},
+    {offload_ahead_17, "offload"},
+    {offload_whole, "offload"},
+    {offload_inference, NULL},
+    {offload_no_tier, "offload"},
+    {offload_host, NULL},
+    {offload_none, NULL},
+    {offload_ranks, "offload"},
     {shard_rows, NULL},
     {shard_ahead_4, NULL},
     {shard_ahead_5, "shard-ahead"},

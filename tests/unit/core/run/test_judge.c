@@ -191,7 +191,7 @@ static void plans_without_the_place_are_refused(void **state)
 static void programs_with_work_under_way_have_no_place(void **state)
 {
     (void)state;
-    const uint64_t near = bp_place(BP_SPACE_DEVICE, 64), below = bp_place(BP_SPACE_BELOW, 64);
+    const uint64_t near = bp_place(BP_SPACE_DEVICE, 64), offload = bp_place(BP_SPACE_OFFLOAD, 64);
     const uint32_t nothing = UINT32_MAX;
     const struct {
         struct {
@@ -235,8 +235,8 @@ static void programs_with_work_under_way_have_no_place(void **state)
         uint64_t offsets[4][2];
         bp_linked_op ops[4] = {{.tuples = 1}};
         for (uint32_t k = 0; k < cases[i].count; k++) {
-            offsets[k][0] = cases[i].op[k].to ? below : near;
-            offsets[k][1] = cases[i].op[k].from ? below : near;
+            offsets[k][0] = cases[i].op[k].to ? offload : near;
+            offsets[k][1] = cases[i].op[k].from ? offload : near;
             ops[k] =
                 (bp_linked_op){.kernel = cases[i].op[k].kernel, .tuples = 1, .offsets = offsets[k]};
         }

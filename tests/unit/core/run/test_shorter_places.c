@@ -174,7 +174,7 @@ static void test_room_beside_the_hosts_arena(void **state)
     SET_OWN(&spec.config, bp_transformer, width, 64);
     spec.device = &odd;
     spec.evaluate = true;
-    spec.below = (bp_below){.states = BP_BELOW_ALL, .host = true};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .host = true};
     for (excess = 0; excess < 65536; excess += 4096) {
         bool there = false;
         assert_int_equal(plan_shorter(spec, &there), BP_OK);

@@ -100,7 +100,7 @@ static void need(bool there, const char *what)
 {
     if (!there) {
         print_error("there is no %s\n", what);
-        bp_leave(FAILED_BADLY);
+        bp_offload_selected(FAILED_BADLY);
     }
 }
 
@@ -222,7 +222,7 @@ static int fail_in_child(life *l, int stage, int n, int result)
         int code = fail_call(l, stage, n, result);
         const char *name = l->runtime.error.name;
         if (bp_cu_result_fatal(result) || strstr(name, "from cuStreamEndCapture") != NULL) {
-            bp_leave(code); /* and with it what the instrument still holds */
+            bp_offload_selected(code); /* and with it what the instrument still holds */
         }
         life_free(l);
         exit(code);

@@ -197,7 +197,7 @@ static bp_status check_no(void *context, bp_error *error)
     return bp_error_set(error, BP_ERR_FABRIC, "test", "no", NULL);
 }
 
-static void what_is_below_is_passed_on(void **state)
+static void what_is_offloaded_is_passed_on(void **state)
 {
     static uint8_t bytes[2 * BYTES];
     const bp_fabric inner = {.name = "some",
@@ -240,7 +240,7 @@ int main(void)
         cmocka_unit_test(whole_messages_arrive),
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(what_cannot_be_wrapped_is_refused),
-        cmocka_unit_test(what_is_below_is_passed_on),
+        cmocka_unit_test(what_is_offloaded_is_passed_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

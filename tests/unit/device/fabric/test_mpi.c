@@ -358,7 +358,7 @@ static int play(const mpi_case *c)
     fflush(stdout);
     const int code = status == BP_OK && wrong == 0 ? 0 : 1;
     if (!bp_mpi_world_close(&world)) {
-        bp_leave(code);
+        bp_offload_selected(code);
     }
     free(context);
     return code;

@@ -220,7 +220,7 @@ static uint32_t below_members(const void *context, uint32_t group)
     return group == 0 ? RANKS : group == 1 ? 2 : 0;
 }
 
-static bp_status below_one(bp_error *error)
+static bp_status offload_one(bp_error *error)
 {
     return ++fake.below == fake.below_fails_at
                ? bp_error_set(error, BP_ERR_FABRIC, "test", "a rank is lost", NULL)
@@ -228,7 +228,7 @@ static bp_status below_one(bp_error *error)
 }
 
 /* Rank 0 says what it has. */
-static bp_status below_begin(void *context, const bp_fabric_transfer *transfer, bp_error *error)
+static bp_status offload_begin(void *context, const bp_fabric_transfer *transfer, bp_error *error)
 {
     struct {
         bp_nccl_id id;
@@ -241,20 +241,20 @@ static bp_status below_begin(void *context, const bp_fabric_transfer *transfer, 
     if (transfer->bytes == sizeof first) {
         memcpy(transfer->to, &first, sizeof first);
     }
-    return below_one(error);
+    return offload_one(error);
 }
 
-static bp_status below_wait(void *context, uint32_t ticket, bp_error *error)
+static bp_status offload_wait(void *context, uint32_t ticket, bp_error *error)
 {
     (void)context;
     (void)ticket;
-    return below_one(error);
+    return offload_one(error);
 }
 
-static bp_status below_check(void *context, bp_error *error)
+static bp_status offload_check(void *context, bp_error *error)
 {
     (void)context;
-    return below_one(error);
+    return offload_one(error);
 }
 
 static bp_status below_agree(void *context, uint64_t digest, bp_error *error)
@@ -268,9 +268,9 @@ static const bp_fabric below = {.name = "below",
                                 .size = below_size,
                                 .members = below_members,
                                 .agree = below_agree,
-                                .begin = below_begin,
-                                .wait = below_wait,
-                                .check = below_check};
+                                .begin = offload_begin,
+                                .wait = offload_wait,
+                                .check = offload_check};
 
 static const uint32_t pair[2] = {SELF, 2};
 static unsigned char arena[ARENA];

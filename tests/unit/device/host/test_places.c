@@ -226,7 +226,7 @@ static void what_is_not_there_is_refused(void **state)
                      BP_ERR_USAGE);
     assert_int_equal(bp_device_host.download(context, BP_OFFSET_ABSENT, &byte, 1), BP_ERR_USAGE);
     /* there is no tier */
-    assert_int_equal(bp_device_host.upload(context, bp_place(BP_SPACE_BELOW, 0), &byte, 1),
+    assert_int_equal(bp_device_host.upload(context, bp_place(BP_SPACE_OFFLOAD, 0), &byte, 1),
                      BP_ERR_USAGE);
     hand_close(&h);
 
@@ -338,9 +338,9 @@ static void small_open(small_device *d, const bp_tier *tier, bp_error *error)
     memset(d->memory, 1, MEMORY);
     d->places.space[BP_SPACE_DEVICE].address = d->memory;
     d->places.space[BP_SPACE_DEVICE].bytes = MEMORY;
-    d->places.space[BP_SPACE_BELOW].bytes = tier != NULL ? sizeof d->below.bytes : 0;
+    d->places.space[BP_SPACE_OFFLOAD].bytes = tier != NULL ? sizeof d->below.bytes : 0;
     d->places.tier = tier;
-    d->places.below = &d->below;
+    d->places.tier_context = &d->below;
     assert_int_equal(
         bp_device_host.open(d->context, &(bp_device_options){.threads = 1}, &d->places, error),
         BP_OK);
@@ -367,7 +367,7 @@ static void links_refuse_what_is_not_there(void **state)
 {
     (void)state;
     static const uint64_t nowhere = UINT64_C(64);
-    const uint64_t here = bp_place(BP_SPACE_DEVICE, 0), below = bp_place(BP_SPACE_BELOW, 0),
+    const uint64_t here = bp_place(BP_SPACE_DEVICE, 0), below = bp_place(BP_SPACE_OFFLOAD, 0),
                    host = bp_place(BP_SPACE_HOST, nowhere);
     const struct {
         uint64_t offsets[2];
@@ -406,16 +406,16 @@ static void the_tier_ends(void **state)
     static small_device d;
     unsigned char bytes[9] = "12345678";
     small_open(&d, &small, &d.error);
-    assert_int_equal(bp_device_host.upload(d.context, bp_place(BP_SPACE_BELOW, 56), bytes, 8),
+    assert_int_equal(bp_device_host.upload(d.context, bp_place(BP_SPACE_OFFLOAD, 56), bytes, 8),
                      BP_OK);
     assert_memory_equal(d.below.bytes + 56, bytes, 8);
     memset(bytes, 0, sizeof bytes);
-    assert_int_equal(bp_device_host.download(d.context, bp_place(BP_SPACE_BELOW, 56), bytes, 8),
+    assert_int_equal(bp_device_host.download(d.context, bp_place(BP_SPACE_OFFLOAD, 56), bytes, 8),
                      BP_OK);
     assert_memory_equal(d.below.bytes + 56, bytes, 8);
-    assert_int_equal(bp_device_host.upload(d.context, bp_place(BP_SPACE_BELOW, 57), bytes, 8),
+    assert_int_equal(bp_device_host.upload(d.context, bp_place(BP_SPACE_OFFLOAD, 57), bytes, 8),
                      BP_ERR_USAGE);
-    assert_int_equal(bp_device_host.download(d.context, bp_place(BP_SPACE_BELOW, 57), bytes, 8),
+    assert_int_equal(bp_device_host.download(d.context, bp_place(BP_SPACE_OFFLOAD, 57), bytes, 8),
                      BP_ERR_USAGE);
     small_close(&d);
 }
@@ -429,7 +429,7 @@ static void failing_copies_end_the_run(void **state)
     for (int way = 0; way < 4; way++) {
         static small_device d;
         const bool heard = way % 2 == 0, says = way / 2 == 0;
-        const uint64_t offsets[2] = {bp_place(BP_SPACE_BELOW, 0), bp_place(BP_SPACE_DEVICE, 0)};
+        const uint64_t offsets[2] = {bp_place(BP_SPACE_OFFLOAD, 0), bp_place(BP_SPACE_DEVICE, 0)};
         const bp_copy_begin_scalars begin = {1, 1, 64, 64, 64};
         const bp_copy_wait_scalars end = {1, 1, 64, 64, 64};
         const uint8_t dtypes[2] = {BP_U8, BP_U8};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of what lives below, read while they are what is there and after that has changed. */
+/* Copies of what is offloaded, read while they are what is there and after that has changed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ enum { ALL = 64, HALF = 32 };
 
 typedef struct bed {
     hand_program h;
-    bp_ref below; /* 2 * ALL bytes */
+    bp_ref offload; /* 2 * ALL bytes */
     bp_ref x, y, z, out;
 } bed;
 
@@ -33,10 +33,10 @@ static bp_ref at(bp_ref ref, uint64_t bytes)
 static void move_around(bed *b)
 {
     enum { END = ALL / 4 };
-    const bp_ref middle = at(b->below, END);
+    const bp_ref middle = at(b->offload, END);
     const int64_t ticket = hand_copy_begin(&b->h, middle, b->y, HALF);
-    move(b, b->x, b->below, END);
-    move(b, at(b->x, ALL - END), at(b->below, ALL - END), END);
+    move(b, b->x, b->offload, END);
+    move(b, at(b->x, ALL - END), at(b->offload, ALL - END), END);
     hand_copy_wait(&b->h, ticket, middle, b->y, HALF);
 }
 
@@ -45,40 +45,40 @@ static void step(bed *b, char what)
 {
     switch (what) {
     case 'x': /* all of x, its halves, and z are brought from the same place */
-        move(b, b->x, b->below, ALL);
+        move(b, b->x, b->offload, ALL);
         break;
     case 'l':
-        move(b, b->x, b->below, HALF);
+        move(b, b->x, b->offload, HALF);
         break;
     case 'h':
-        move(b, at(b->x, HALF), at(b->below, HALF), HALF);
+        move(b, at(b->x, HALF), at(b->offload, HALF), HALF);
         break;
     case 'z':
-        move(b, b->z, b->below, ALL);
+        move(b, b->z, b->offload, ALL);
         break;
     case 'o': /* y goes there, or to one half, or behind it */
-        move(b, b->below, b->y, ALL);
+        move(b, b->offload, b->y, ALL);
         break;
     case 'm':
-        move(b, b->below, b->y, HALF);
+        move(b, b->offload, b->y, HALF);
         break;
     case 'q':
-        move(b, at(b->below, HALF), b->y, HALF);
+        move(b, at(b->offload, HALF), b->y, HALF);
         break;
     case 'p':
-        move(b, at(b->below, ALL), b->y, HALF);
+        move(b, at(b->offload, ALL), b->y, HALF);
         break;
     case 'i': /* x goes to where it came from, or its first half does, or one half to the other's */
-        move(b, b->below, b->x, ALL);
+        move(b, b->offload, b->x, ALL);
         break;
     case 'k':
-        move(b, b->below, b->x, HALF);
+        move(b, b->offload, b->x, HALF);
         break;
     case 'n':
-        move(b, b->below, at(b->x, HALF), HALF);
+        move(b, b->offload, at(b->x, HALF), HALF);
         break;
     case 'j':
-        move(b, at(b->below, HALF), b->x, HALF);
+        move(b, at(b->offload, HALF), b->x, HALF);
         break;
     case 'w': /* an op writes x, or its first half; or a copy of y does */
         hand_compute(&b->h, b->x, b->y, ALL / 4);
@@ -103,7 +103,7 @@ static void expect(const char *steps, bool legal)
     bed b;
     hand_begin(&b.h);
     const bp_ref given = hand_buffer(&b.h, "given", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
-    b.below = hand_buffer(&b.h, "below", BP_SPACE_BELOW, BP_SCOPE_PERSISTENT, 2 * ALL);
+    b.offload = hand_buffer(&b.h, "offload", BP_SPACE_OFFLOAD, BP_SCOPE_PERSISTENT, 2 * ALL);
     b.x = hand_buffer(&b.h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
     b.y = hand_buffer(&b.h, "y", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
     b.z = hand_buffer(&b.h, "z", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
@@ -123,7 +123,7 @@ static void expect(const char *steps, bool legal)
     hand_close(&b.h);
 }
 
-/* verifies program-20.f16e */
+/* verifies program-20.63d9 */
 static void copies_of_what_is_there(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void copies_of_what_is_there(void **state)
     }
 }
 
-/* verifies program-20.f16e */
+/* verifies program-20.63d9 */
 static void copies_of_what_was_there(void **state)
 {
     (void)state;

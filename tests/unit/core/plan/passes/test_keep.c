@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What is brought from below and stays until it is used again: as many bytes as any choice of gaps
- * keeps where all choices can be tried, within the room, less of them read, and never bytes that
- * were written below in between. */
+/* What is fetched from the offload tier and stays until it is used again: as many bytes as any
+ * choice of gaps keeps where all choices can be tried, within the room, less of them read, and
+ * never bytes that were written below in between. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static bool begins(const bp_op *op, bool down)
 {
     const bp_buffer *buffers = runtime.graph.buffers;
     return op->kernel == BP_KERNEL_copy_begin &&
-           buffers[ref_of(op, down ? 0 : 1).buffer].space == BP_SPACE_BELOW;
+           buffers[ref_of(op, down ? 0 : 1).buffer].space == BP_SPACE_OFFLOAD;
 }
 
 /* Whether nothing but a copy writes what an op brings: parts of what is updated are written. */
@@ -179,14 +179,14 @@ static uint64_t every_choice(const timeline *t, uint64_t room)
     return best + t->free;
 }
 
-static bp_spec below_spec(const bp_below *below)
+static bp_spec offload_spec(const bp_offload *offload)
 {
     bp_spec spec = rig_spec();
     SET_OWN(&spec.config, bp_transformer, width, 64);
     spec.config.vocabulary = 80;
     spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
     spec.plan_nodes = 0;
-    spec.below = *below;
+    spec.offload = *offload;
     return spec;
 }
 
@@ -205,37 +205,37 @@ static uint32_t against_every_choice(bp_spec spec)
         all += t.gaps[i].bytes;
     }
     for (uint32_t k = 0; k < 12; k++) {
-        spec.below.room = least / 2 + k * (least / 2 + all) / 11;
+        spec.offload.room = least / 2 + k * (least / 2 + all) / 11;
         plan(&spec);
-        const uint64_t kept = every_choice(&t, spec.below.room);
+        const uint64_t kept = every_choice(&t, spec.offload.room);
         assert_int_equal(runtime.keep.bytes, kept);
         assert_int_equal(runtime.keep.most, kept);
         assert_int_equal(bytes_read(), read - kept);
         assert_true(runtime.report.lower_bound_bytes <= least ||
-                    runtime.report.lower_bound_bytes <= spec.below.room);
+                    runtime.report.lower_bound_bytes <= spec.offload.room);
         partly += kept > t.free && kept < all ? 1 : 0;
         free(memory);
     }
-    spec.below.room = UINT64_MAX / 4;
+    spec.offload.room = UINT64_MAX / 4;
     plan(&spec);
     assert_int_equal(runtime.keep.bytes, all);
     free(memory);
     return partly;
 }
 
-/* verifies compile-30.eb31 */
+/* verifies compile-30.0872 */
 static void as_much_as_any_choice(void **state)
 {
     (void)state;
     static const char *const all[] = {"all-linear"};
-    bp_spec spec =
-        below_spec(&(bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .ahead = 2});
+    bp_spec spec = offload_spec(
+        &(bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL, .ahead = 2});
     uint32_t partly = against_every_choice(spec);
-    spec.below.ahead = 0;
+    spec.offload.ahead = 0;
     partly += against_every_choice(spec);
     spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
     partly += against_every_choice(spec);
-    spec = below_spec(&(bp_below){.bases = BP_BELOW_ALL, .ahead = 1});
+    spec = offload_spec(&(bp_offload){.bases = BP_OFFLOAD_ALL, .ahead = 1});
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
     partly += against_every_choice(spec);
     assert_true(partly > 8);
@@ -275,25 +275,25 @@ static uint64_t read_once(void)
 
 /* With room for all of it nothing is read twice, in groups of several programs and of one, where
  * weights are updated and read again, and where checkpoints and gradients are. */
-/* verifies compile-30.eb31 */
+/* verifies compile-30.0872 */
 static void nothing_is_read_twice(void **state)
 {
     (void)state;
-    const bp_below all = {
-        .states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .checkpoints = 1, .ahead = 2};
+    const bp_offload all = {
+        .states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL, .checkpoints = 1, .ahead = 2};
     for (uint32_t which = 0; which < 6; which++) {
-        bp_spec spec = below_spec(&all);
+        bp_spec spec = offload_spec(&all);
         spec.accumulation = which < 2 ? 1 : 3;
         spec.gradient_release = which == 2   ? BP_RELEASE_EXACT
                                 : which == 3 ? BP_RELEASE_ADAMA
                                              : BP_RELEASE_NONE;
         spec.policy.kind = which == 1 ? BP_POLICY_MEMORY_POOR : BP_POLICY_FULL;
-        spec.below.gradients = which >= 4 ? BP_BELOW_ALL : 0;
+        spec.offload.gradients = which >= 4 ? BP_OFFLOAD_ALL : 0;
         spec.gradient_int8 = which == 5;
         plan(&spec);
         const uint64_t read = bytes_read(), once = read_once();
         free(memory);
-        spec.below.room = UINT64_MAX / 4;
+        spec.offload.room = UINT64_MAX / 4;
         plan(&spec);
         assert_true(once < read);
         assert_int_equal(bytes_read(), once);
@@ -329,24 +329,24 @@ typedef struct between {
 static void hand_keep(const between *c)
 {
     hand_program h;
-    const bp_spec spec = {.accumulation = 1, .below = {.room = 1 << 20}};
+    const bp_spec spec = {.accumulation = 1, .offload = {.room = 1 << 20}};
     bp_keep keep;
     hand_begin(&h);
     const bp_ref y = hand_buffer(&h, "y", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
     const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
-    const bp_ref below = hand_buffer(&h, "below", c->space, BP_SCOPE_PERSISTENT, 4 * ALL);
+    const bp_ref offload = hand_buffer(&h, "offload", c->space, BP_SCOPE_PERSISTENT, 4 * ALL);
     const bp_ref x = hand_buffer(&h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
     const bp_ref z = hand_buffer(&h, "z", BP_SPACE_DEVICE, c->scope, c->small ? HALF : ALL);
     const bp_ref a = hand_buffer(&h, "a", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
-    move(&h, x, hand_at(below, ALL, BP_U8), ALL);
+    move(&h, x, hand_at(offload, ALL, BP_U8), ALL);
     hand_compute(&h, out, x, ALL / 4);
     if (c->goes) {
-        move(&h, hand_at(below, c->down, BP_U8), y, HALF);
+        move(&h, hand_at(offload, c->down, BP_U8), y, HALF);
     }
-    move(&h, z, hand_at(below, ALL + c->offset, BP_U8), (int64_t)c->bytes);
+    move(&h, z, hand_at(offload, ALL + c->offset, BP_U8), (int64_t)c->bytes);
     hand_compute(&h, out, z, HALF / 4);
     if (c->again) {
-        move(&h, a, hand_at(below, ALL, BP_U8), ALL);
+        move(&h, a, hand_at(offload, ALL, BP_U8), ALL);
         hand_compute(&h, out, a, ALL / 4);
     }
     if (c->written) {
@@ -367,36 +367,36 @@ static void hand_keep(const between *c)
 }
 
 /* The same bytes, whole buffers, which live in the program, and nothing that changes them. */
-/* verifies compile-30.eb31 */
+/* verifies compile-30.0872 */
 static void what_may_stay(void **state)
 {
     (void)state;
-    const bp_space below = BP_SPACE_BELOW;
+    const bp_space offload = BP_SPACE_OFFLOAD;
     const bp_scope program = BP_SCOPE_PROGRAM;
     const between cases[] = {
-        {.bytes = ALL, .space = below, .scope = program, .kept = ALL},
+        {.bytes = ALL, .space = offload, .scope = program, .kept = ALL},
         {.bytes = ALL, .space = BP_SPACE_HOST, .scope = program, .kept = ALL},
         {.bytes = ALL, .space = BP_SPACE_DEVICE, .scope = program},
-        {.bytes = ALL, .space = below, .scope = BP_SCOPE_GROUP},
-        {.bytes = HALF, .space = below, .scope = program},
-        {.bytes = HALF, .small = true, .space = below, .scope = program},
-        {.bytes = ALL, .offset = ALL, .space = below, .scope = program},
-        {.bytes = ALL, .offset = HALF, .space = below, .scope = program},
-        {.bytes = ALL, .goes = true, .down = 0, .space = below, .scope = program, .kept = ALL},
-        {.bytes = ALL, .goes = true, .down = ALL, .space = below, .scope = program},
-        {.bytes = ALL, .goes = true, .down = ALL + HALF, .space = below, .scope = program},
-        {.bytes = ALL, .goes = 1, .down = 2 * ALL, .space = below, .scope = program, .kept = ALL},
-        {.bytes = ALL, .written = true, .space = below, .scope = program},
-        {.bytes = ALL, .taken = true, .space = below, .scope = program},
-        {.bytes = ALL, .again = true, .space = below, .scope = program, .kept = 2 * ALL},
+        {.bytes = ALL, .space = offload, .scope = BP_SCOPE_GROUP},
+        {.bytes = HALF, .space = offload, .scope = program},
+        {.bytes = HALF, .small = true, .space = offload, .scope = program},
+        {.bytes = ALL, .offset = ALL, .space = offload, .scope = program},
+        {.bytes = ALL, .offset = HALF, .space = offload, .scope = program},
+        {.bytes = ALL, .goes = true, .down = 0, .space = offload, .scope = program, .kept = ALL},
+        {.bytes = ALL, .goes = true, .down = ALL, .space = offload, .scope = program},
+        {.bytes = ALL, .goes = true, .down = ALL + HALF, .space = offload, .scope = program},
+        {.bytes = ALL, .goes = 1, .down = 2 * ALL, .space = offload, .scope = program, .kept = ALL},
+        {.bytes = ALL, .written = true, .space = offload, .scope = program},
+        {.bytes = ALL, .taken = true, .space = offload, .scope = program},
+        {.bytes = ALL, .again = true, .space = offload, .scope = program, .kept = 2 * ALL},
         {.bytes = ALL,
          .again = 1,
          .goes = 1,
          .down = ALL,
-         .space = below,
+         .space = offload,
          .scope = program,
          .kept = ALL},
-        {.bytes = ALL, .again = 1, .written = 1, .space = below, .scope = program, .kept = ALL},
+        {.bytes = ALL, .again = 1, .written = 1, .space = offload, .scope = program, .kept = ALL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hand_keep(&cases[i]);
@@ -405,29 +405,30 @@ static void what_may_stay(void **state)
 
 /* x outlives z, which is the same, and a is brought twice behind z's end: to keep it takes its
  * bytes beside x's, of which z's are none there. */
-/* verifies compile-30.eb31 */
+/* verifies compile-30.0872 */
 static void what_outlives_the_later_copy(void **state)
 {
     (void)state;
     for (uint32_t enough = 0; enough < 2; enough++) {
         hand_program h;
-        const bp_spec spec = {.accumulation = 1, .below = {.room = 4 * ALL - 1 + enough}};
+        const bp_spec spec = {.accumulation = 1, .offload = {.room = 4 * ALL - 1 + enough}};
         bp_keep keep;
         hand_begin(&h);
         const bp_ref y = hand_buffer(&h, "y", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
         const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
-        const bp_ref below = hand_buffer(&h, "below", BP_SPACE_BELOW, BP_SCOPE_PERSISTENT, 4 * ALL);
+        const bp_ref offload =
+            hand_buffer(&h, "offload", BP_SPACE_OFFLOAD, BP_SCOPE_PERSISTENT, 4 * ALL);
         const bp_ref x = hand_buffer(&h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
         const bp_ref z = hand_buffer(&h, "z", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
         const bp_ref a = hand_buffer(&h, "a", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
         const bp_ref b = hand_buffer(&h, "b", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
-        move(&h, x, below, ALL);
-        move(&h, z, below, ALL);
+        move(&h, x, offload, ALL);
+        move(&h, z, offload, ALL);
         hand_compute(&h, out, z, ALL / 4);
-        move(&h, a, hand_at(below, ALL, BP_U8), ALL);
+        move(&h, a, hand_at(offload, ALL, BP_U8), ALL);
         hand_compute(&h, out, a, ALL / 4);
         hand_compute(&h, out, y, ALL / 4);
-        move(&h, b, hand_at(below, ALL, BP_U8), ALL);
+        move(&h, b, hand_at(offload, ALL, BP_U8), ALL);
         hand_compute(&h, out, b, ALL / 4);
         hand_compute(&h, out, x, ALL / 4);
         uint64_t *scratch = malloc((size_t)bp_keep_scratch(&h.graph.used));

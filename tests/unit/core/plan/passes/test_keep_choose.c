@@ -95,7 +95,7 @@ static problem random_problem(uint64_t sizes, bool nested)
     return p;
 }
 
-/* verifies compile-30.eb31 */
+/* verifies compile-30.0872 */
 static void as_good_as_every_choice(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void as_good_as_every_choice(void **state)
 
 /* Without any work the best of all is still within the bound, and found at once where sizes are
  * equal. */
-/* verifies compile-30.eb31 */
+/* verifies compile-30.0872 */
 static void stopped_at_once(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void stopped_at_once(void **state)
 }
 
 /* A sweep forward and back over blocks of one size keeps the last ones, however many. */
-/* verifies compile-30.eb31 */
+/* verifies compile-30.0872 */
 static void the_last_blocks_around_a_turn(void **state)
 {
     (void)state;

@@ -290,7 +290,7 @@ static void test_pairs_are_measured(void **state)
 
 /* Gradients below the arena are no bytes of it that a stage leaves for the update. */
 /* verifies compile-15.03c7 */
-static void test_gradients_below_take_nothing(void **state)
+static void test_offloaded_gradients_take_nothing(void **state)
 {
     (void)state;
     uint64_t left[2];
@@ -300,8 +300,8 @@ static void test_gradients_below_take_nothing(void **state)
         SET_OWN(&spec.config, bp_transformer, width, 64);
         spec.config.vocabulary = 80;
         spec.accumulation = 1;
-        spec.below = (bp_below){.states = BP_BELOW_ALL, .ahead = 1};
-        spec.below.gradients = below != 0 ? BP_BELOW_ALL : 0;
+        spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .ahead = 1};
+        spec.offload.gradients = below != 0 ? BP_OFFLOAD_ALL : 0;
         snprintf(found.name, sizeof found.name, "gradients below");
         measure_into(&spec, stages, NULL);
         left[below] = stages[1].gradients;
@@ -357,7 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trials_are_the_programs_ops),
         cmocka_unit_test(test_pairs_are_measured),
-        cmocka_unit_test(test_gradients_below_take_nothing),
+        cmocka_unit_test(test_offloaded_gradients_take_nothing),
         cmocka_unit_test(test_groups_keep_their_gradients),
         cmocka_unit_test(test_zeros_are_absent),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tier below when the system refuses: this program has calls of its own in the system's place,
- * of which one fails, is interrupted, or does less than it was asked. */
+/* The offload tier when the system refuses: this program has calls of its own in the system's
+ * place, of which one fails, is interrupted, or does less than it was asked. */
 /* A program of its own (tests/suite.sh). */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -147,7 +147,7 @@ static bp_status open_whole(void)
     return open_with(NO_CALL, 0, 0, 0, true, BYTES);
 }
 
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void what_the_system_refuses_is_said(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void what_the_system_refuses_is_said(void **state)
 }
 
 /* Files of a file system that is memory are none below it, unless that is asked for. */
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void file_systems_of_memory_are_refused(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void file_systems_of_memory_are_refused(void **state)
     bp_tier_posix_close(&tier);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(open_with(FSTATFS, 1, 0, kinds[i], false, BYTES), BP_ERR_USAGE);
-        assert_non_null(strstr(error.text, "--below-buffered"));
+        assert_non_null(strstr(error.text, "--offload-buffered"));
         assert_int_equal(open_with(FSTATFS, 1, 0, kinds[i], true, BYTES), BP_OK);
         bp_tier_posix_close(&tier);
     }
@@ -231,7 +231,7 @@ static void strike(const transfer *t)
     error = (bp_error){.code = BP_OK};
 }
 
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void transfers_go_on_or_are_told(void **state)
 {
     (void)state;
@@ -275,7 +275,7 @@ static void transfers_go_on_or_are_told(void **state)
 }
 
 /* Addresses that are no whole pages go through a room, and parts of pages are read first. */
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void parts_of_pages_keep_the_rest(void **state)
 {
     (void)state;
@@ -310,7 +310,7 @@ static void parts_of_pages_keep_the_rest(void **state)
 }
 
 /* The caller's hands have windows, which are written when they are settled or given up. */
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void windows_that_fail_are_told(void **state)
 {
     (void)state;

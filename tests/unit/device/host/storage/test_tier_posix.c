@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tier below as a file: bytes in any pieces by any way, what is refused, and what is found out
- * when the file is taken away. */
+/* The offload tier as a file: bytes in any pieces by any way, what is refused, and what is found
+ * out when the file is taken away. */
 #define _DEFAULT_SOURCE /* mkdtemp, truncate */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +67,7 @@ static void open_tier(void)
 }
 
 /* Every piece that is written, in any way and at any place of memory, is there when it is read. */
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void pieces_come_back(void **state)
 {
     (void)state;
@@ -126,7 +126,7 @@ static void refused(const char *where, bool buffered, bp_status status, const ch
     assert_false(other.open);
 }
 
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void what_cannot_be_is_refused(void **state)
     bp_tier_posix_close(&tier);
     if (stat("/dev/shm", &about) == 0 && access("/dev/shm", W_OK) == 0) {
         const char *memory = "/dev/shm/bedplate-test-tier";
-        refused(memory, false, BP_ERR_USAGE, "--below-buffered");
+        refused(memory, false, BP_ERR_USAGE, "--offload-buffered");
         error = (bp_error){.code = BP_OK};
         assert_int_equal(bp_tier_posix_open(&tier, memory, BYTES, true, room, &error), BP_OK);
         bp_tier_posix_close(&tier);
@@ -160,7 +160,7 @@ static void too_large_is_refused(void **state)
     bp_tier_posix_close(&tier);
 }
 
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void a_file_that_goes_is_missed(void **state)
 {
     (void)state;

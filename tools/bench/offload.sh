@@ -4,8 +4,8 @@
 # that a machine that slows down slows both. A line per run: seconds a step, seconds of processor in all, arena, most of the process in memory, bytes that
 # storage read and wrote for it (/proc/PID/io), digest of the state; at last what B takes of A's time, by pairs.
 #
-#     tools/bench/below.sh DATA FILE [OPTIONS..]       VISITS=1, STEPS=1, PRESET=gpt2-medium|none
-#                                                     SIDES=resident or below: that one alone
+#     tools/bench/offload.sh DATA FILE [OPTIONS..]       VISITS=1, STEPS=1, PRESET=gpt2-medium|none
+#                                                     SIDES=resident or offload: that one alone
 #
 # FILE lives on the storage that is measured, and is deleted. OPTIONS come after those of the preset: full fine-tuning of
 # GPT-2 medium at 4,096 tokens a step with exact masters and 8-bit states (--gradient-release, no clipping).
@@ -47,17 +47,17 @@ END
 before=0
 echo "$(grep -m1 'model name' /proc/cpuinfo | sed 's/.*: //'), $(date '+%F %H:%M'), load $(cut -d' ' -f1-3 /proc/loadavg)"
 for ((visit = 0; visit < ${VISITS:-1}; visit++)); do
-    order=(resident below)
-    ((visit % 2 == 0)) || order=(below resident)
+    order=(resident offload)
+    ((visit % 2 == 0)) || order=(offload resident)
     for side in "${order[@]}"; do
         [[ ${SIDES:-$side} == "$side" ]] || continue
         if [[ $side == resident ]]; then
             one resident "${@:3}"
             first=$seconds
         else
-            one below --below "file:$file:16GiB" "${@:3}"
+            one offload --offload "file:$file:16GiB" "${@:3}"
             second=$seconds
         fi
     done
-    [[ -n ${SIDES:-} ]] || awk -v a="$first" -v b="$second" 'BEGIN { printf "below / resident: %.3f\n", b / a }'
+    [[ -n ${SIDES:-} ]] || awk -v a="$first" -v b="$second" 'BEGIN { printf "offload / resident: %.3f\n", b / a }'
 done

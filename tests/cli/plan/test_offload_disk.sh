@@ -12,19 +12,19 @@ case $BUILD in
 esac
 data=$work/data.txt
 for ((i = 0; i < 300; i++)); do echo "line $i: the quick brown fox jumps over $((i * i % 97)) dogs"; done >"$data"
-disk=$(mktemp -d "$BUILD/below.XXXXXX")
+disk=$(mktemp -d "$BUILD/offload.XXXXXX")
 trap 'rm -rf "$work" "$disk"' EXIT
-export DISK_FILE=$disk/below
+export DISK_FILE=$disk/offload
 cc -shared -fPIC -O1 -o "$work/disk.so" tests/cli/disk.c -ldl 2>"$work/.err"
 check $? "builds a disk" "$(cat "$work/.err")"
 through=()
 dd if=/dev/zero of="$DISK_FILE" bs=4096 count=1 oflag=direct status=none 2>/dev/null &&
-    [[ $(stat -f -c %T "$disk") != tmpfs ]] || through=(--below-buffered)
+    [[ $(stat -f -c %T "$disk") != tmpfs ]] || through=(--offload-buffered)
 rm -f "$DISK_FILE" # it has no mark of the program's
 shape=(--model tiny --max-seq-length 32 --device host --threads 1 --bf16 --optim adamw_8bit --per-device-train-batch-size 2
     --gradient-accumulation-steps 2 --json)
-below=(--below "file:$DISK_FILE:64MiB")
-train=(train "${shape[@]}" --data "$data" --quiet "${below[@]}")
+offload=(--offload "file:$DISK_FILE:64MiB")
+train=(train "${shape[@]}" --data "$data" --quiet "${offload[@]}")
 # disk FAULT CODE REGEX OPTIONS..: a run on a disk with that fault.
 disk() {
     local fault=$1
@@ -34,13 +34,13 @@ disk() {
     unset DISK_FAULT LD_PRELOAD
 }
 
-# verifies run-28.dd88
+# verifies run-28.b98a
 # Nothing is begun on a disk that cannot be used.
-disk direct 2 'past the page cache .O_DIRECT.; take another, or --below-buffered' "${train[@]}" --max-steps 2 --output-dir "$work/no"
+disk direct 2 'past the page cache .O_DIRECT.; take another, or --offload-buffered' "${train[@]}" --max-steps 2 --output-dir "$work/no"
 disk full 6 'no space is left' "${train[@]}" --max-steps 2 --output-dir "$work/no" "${through[@]}"
 [[ ! -e $work/no/model.safetensors ]]
 check $? "and no model is left behind" "$(ls "$work/no" 2>&1)"
-disk direct 0 '' "${train[@]}" --max-steps 2 --output-dir "$work/through" --below-buffered
+disk direct 0 '' "${train[@]}" --max-steps 2 --output-dir "$work/through" --offload-buffered
 
 # A medium that fails: exit 6, and what was saved is whole and leads to the bits of the run that met no fault.
 run "${train[@]}" --max-steps 8 --save-steps 2 --output-dir "$work/whole" "${through[@]}"
@@ -61,26 +61,26 @@ done
 unset DISK_AFTER
 
 # The file of another plan: the versions in it are of other buffers.
-two=("${train[@]}" --below-two-versions --save-steps 1 --max-steps 6 --output-dir "$work/two" "${through[@]}")
-run "${two[@]}" --below-what states --stop-at-step 3
+two=("${train[@]}" --offload-two-versions --save-steps 1 --max-steps 6 --output-dir "$work/two" "${through[@]}")
+run "${two[@]}" --offload-what states --stop-at-step 3
 check "$code" "states in two versions" "$err"
 expect 6 'no version of the snapshot' "${two[@]}" --resume
-run "${two[@]}" --below-what states --resume
+run "${two[@]}" --offload-what states --resume
 [[ $code -eq 0 && -n $(json state_digest) ]]
 check $? "its own plan finds it" "$out$err"
 
 # What a step moves is what the plan says, but for the ends of pages.
-# verifies run-29.0beb
-run plan "${shape[@]}" --gradient-checkpointing full "${below[@]}"
+# verifies run-29.a3b9
+run plan "${shape[@]}" --gradient-checkpointing full "${offload[@]}"
 room=$(($(json arena_bytes) + 10000)) # with which some of it stays until it is used again
 for what in states states,weights weights,gradients "weights --gradient-checkpointing full --arena $room"; do
     read -ra asked <<<"$what"
-    run plan "${shape[@]}" "${below[@]}" --below-what "${asked[@]}"
+    run plan "${shape[@]}" "${offload[@]}" --offload-what "${asked[@]}"
     kept=$(json kept_bytes_per_step)
     planned="$(json read_bytes_per_step) $(json written_bytes_per_step)"
     counts=()
     for steps in 2 6; do
-        run_calls --max-steps "$steps" --output-dir "$work/steps" --below-what "${asked[@]}"
+        run_calls --max-steps "$steps" --output-dir "$work/steps" --offload-what "${asked[@]}"
         counts+=("$(cat "$work/count")")
         rm -rf "$work/steps"
     done

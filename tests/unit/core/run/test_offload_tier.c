@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A tier below the arena that is the test's own memory, and frozen weights in memory that ops read
- * in place: what is put there, drawn and trained has the values of a run in one arena, with every
- * buffer of a program poisoned at birth and death. */
+/* An offload tier the arena that is the test's own memory, and frozen weights in memory that ops
+ * read in place: what is put there, drawn and trained has the values of a run in one arena, with
+ * every buffer of a program poisoned at birth and death. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static bp_status memory_settle(void *context, bp_error *error)
 static const bp_tier memory_tier = {
     .name = "memory", .read = memory_read, .write = memory_write, .settle = memory_settle};
 
-static void *far, *below;
+static void *far, *offload;
 
 /* rig_open over the arena, the host's, and the tier. */
 static void open_places(rig *r, const bp_spec *spec)
@@ -61,13 +61,13 @@ static void open_places(rig *r, const bp_spec *spec)
     const size_t near = (size_t)report->arena_bytes, room = (size_t)report->host.arena_bytes;
     assert_int_equal(posix_memalign(&r->arena, BP_ARENA_ALIGNMENT, near), 0);
     assert_int_equal(posix_memalign(&far, BP_ARENA_ALIGNMENT, room + 64), 0);
-    below = calloc(1, (size_t)report->below.arena_bytes + 1);
-    assert_non_null(below);
+    offload = calloc(1, (size_t)report->offload.arena_bytes + 1);
+    assert_non_null(offload);
     bp_places places = bp_places_device(r->arena, near);
     places.space[BP_SPACE_HOST] = (bp_region){far, room};
-    places.space[BP_SPACE_BELOW].bytes = report->below.arena_bytes;
+    places.space[BP_SPACE_OFFLOAD].bytes = report->offload.arena_bytes;
     places.tier = &memory_tier;
-    places.below = below;
+    places.tier_context = offload;
     if (bp_runtime_open_places(&r->runtime, &places) != BP_OK ||
         bp_runtime_initialize(&r->runtime) != BP_OK) {
         fail_msg("%s %s", r->runtime.error.text, r->runtime.error.name);
@@ -103,15 +103,15 @@ static void put_weights(rig *a, rig *b)
     same_weights(a, b);
 }
 
-static void compare(bp_spec spec, const bp_below *what)
+static void compare(bp_spec spec, const bp_offload *what)
 {
     rig one, two;
     spec.poison = true;
     rig_open(&one, &spec, tokens, TOKENS);
-    spec.below = *what;
+    spec.offload = *what;
     open_places(&two, &spec);
     const bp_report *report = &two.runtime.report;
-    assert_true(what->fixed ? report->host.arena_bytes > 0 : report->below.arena_bytes > 0);
+    assert_true(what->fixed ? report->host.arena_bytes > 0 : report->offload.arena_bytes > 0);
     same_weights(&one, &two);
     put_weights(&one, &two);
     for (uint32_t i = 0; i < STEPS; i++) {
@@ -122,7 +122,7 @@ static void compare(bp_spec spec, const bp_below *what)
     rig_close(&one);
     rig_close(&two);
     free(far);
-    free(below);
+    free(offload);
 }
 
 static bp_spec wide_spec(void)
@@ -133,21 +133,21 @@ static bp_spec wide_spec(void)
     return spec;
 }
 
-/* verifies run-27.df0f */
+/* verifies run-27.be75 */
 static void masters_and_states_in_a_tier(void **state)
 {
     (void)state;
     bp_spec spec = wide_spec();
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .ahead = 2});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .ahead = 2});
     spec.working = BP_BF16;
     spec.gradient = BP_BF16;
     spec.master = BP_MASTER_FP32;
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .ahead = 2});
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .ahead = 1});
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .checkpoints = 1});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .ahead = 2});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL, .ahead = 1});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .checkpoints = 1});
 }
 
-/* verifies run-24.cfbb */
+/* verifies run-24.0483 */
 static void bases_in_a_tier_or_fixed(void **state)
 {
     (void)state;
@@ -156,49 +156,51 @@ static void bases_in_a_tier_or_fixed(void **state)
     bp_spec spec = wide_spec();
     spec.rules = &frozen;
     spec.rule_count = 1;
-    compare(spec, &(bp_below){.fixed = true});
+    compare(spec, &(bp_offload){.fixed = true});
     spec = wide_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
-    compare(spec, &(bp_below){.fixed = true});
-    compare(spec, &(bp_below){.bases = BP_BELOW_ALL, .ahead = 2});
+    compare(spec, &(bp_offload){.fixed = true});
+    compare(spec, &(bp_offload){.bases = BP_OFFLOAD_ALL, .ahead = 2});
 }
 
 /* In rooms between that of the plan that keeps nothing and more than there is to keep. */
-static void compare_rooms(bp_spec spec, bp_below what)
+static void compare_rooms(bp_spec spec, bp_offload what)
 {
     for (uint32_t k = 0; k < 4; k++) {
         static bp_runtime runtime;
-        spec.below = what;
+        spec.offload = what;
         const uint64_t bytes = plan_bytes(&spec);
         void *memory = malloc((size_t)bytes);
         assert_non_null(memory);
         assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
         free(memory);
-        spec.below = (bp_below){0};
+        spec.offload = (bp_offload){0};
         what.room = what.room == 0 ? runtime.report.arena_bytes
                                    : what.room + runtime.report.arena_bytes / 3;
         compare(spec, &what);
     }
 }
 
-/* verifies run-40.f52b */
+/* verifies run-40.2495 */
 static void kept_from_use_to_use(void **state)
 {
     (void)state;
     static const char *const all[] = {"all-linear"};
     bp_spec spec = wide_spec();
     spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
-    compare_rooms(
-        spec,
-        (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .checkpoints = 1, .ahead = 2});
+    compare_rooms(spec, (bp_offload){.states = BP_OFFLOAD_ALL,
+                                     .weights = BP_OFFLOAD_ALL,
+                                     .checkpoints = 1,
+                                     .ahead = 2});
     spec.accumulation = 3;
-    compare_rooms(spec,
-                  (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .gradients = 64});
+    compare_rooms(
+        spec, (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL, .gradients = 64});
     spec.gradient_release = BP_RELEASE_ADAMA;
-    compare_rooms(spec, (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .ahead = 1});
+    compare_rooms(spec,
+                  (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL, .ahead = 1});
     spec.gradient_release = BP_RELEASE_NONE;
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
-    compare_rooms(spec, (bp_below){.bases = BP_BELOW_ALL, .ahead = 2});
+    compare_rooms(spec, (bp_offload){.bases = BP_OFFLOAD_ALL, .ahead = 2});
 }
 
 int main(void)

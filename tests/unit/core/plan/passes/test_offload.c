@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What lives below the arena: of tensors of every kind that are large enough exactly those that
- * docs/below.md names, and copies on their way about the same bytes never pass each other. */
+/* What is offloaded: of tensors of every kind that are large enough exactly those that
+ * docs/offload.md names, and copies on their way about the same bytes never pass each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,24 +39,24 @@ static bool is_matrix(const char *name)
 }
 
 /* Where the weight of a parameter lives, and that of its states. */
-static void compare(bool (*weight_below)(const char *name, const bp_parameter *p),
-                    bool (*state_below)(const char *name, const bp_parameter *p), uint32_t most)
+static void compare(bool (*weight_offloaded)(const char *name, const bp_parameter *p),
+                    bool (*state_offloaded)(const char *name, const bp_parameter *p), uint32_t most)
 {
-    uint32_t below = 0, above = 0;
+    uint32_t offload = 0, above = 0;
     for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &runtime.emit.parameters[i];
         const char *name = bp_emit_name(&runtime.emit, i);
-        const bool weight = runtime.graph.buffers[p->weight].space == BP_SPACE_BELOW;
+        const bool weight = runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD;
         const bool state = p->trainable && p->state[0] != BP_NO_BUFFER &&
-                           runtime.graph.buffers[p->state[0]].space == BP_SPACE_BELOW;
-        if (weight != weight_below(name, p) || state != state_below(name, p)) {
+                           runtime.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
+        if (weight != weight_offloaded(name, p) || state != state_offloaded(name, p)) {
             fail_msg("%s of %llu: weight %d, state %d", name, (unsigned long long)p->count, weight,
                      state);
         }
-        below += weight || state;
+        offload += weight || state;
         above += !weight && !state;
     }
-    assert_true(below > 0 && above > 0 && above <= most);
+    assert_true(offload > 0 && above > 0 && above <= most);
     free(memory);
 }
 
@@ -115,21 +115,21 @@ static void adapt(bp_spec *spec)
 /* Of a base its matrices, of what is trained matrices alone, of states all that is large but
  * magnitudes, which are computed from the weights. */
 /* verifies compile-20.6c07 */
-static void what_lives_below(void **state)
+static void what_is_offloaded(void **state)
 {
     (void)state;
     bp_spec spec = wide_spec();
-    spec.below = (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
     plan(&spec);
     compare(trained_matrix, large_and_trained, 12);
 
     adapt(&spec);
-    spec.below = (bp_below){.bases = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.bases = BP_OFFLOAD_ALL};
     plan(&spec);
     compare(frozen_matrix, never, 30);
 
     spec.lora.magnitudes = true;
-    spec.below = (bp_below){.states = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
     plan(&spec);
     compare(never, large_and_trained, 40);
 }
@@ -143,14 +143,14 @@ static void what_is_trained_beside_blocks(void **state)
     SET_OWN(&spec.config, bp_transformer, width, 64);
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 64;
-    spec.below = (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
     plan(&spec);
     compare(trained_and_scored, large_and_trained, 20);
 
     spec = wide_spec();
     SET_OWN(&spec.config, bp_transformer, width, 64);
     spec.config.vocabulary = 80;
-    spec.below = (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
     spec.working = BP_BF16;
     spec.gradient = BP_BF16;
     spec.master = BP_MASTER_SPLIT;
@@ -161,8 +161,8 @@ static void what_is_trained_beside_blocks(void **state)
     compare(not_in_fp8, large_and_trained, 20);
 }
 
-/* Tables of a model that adds nothing to their rows: beside adapters they go below, trained they
- * stay. */
+/* Tables of a model that adds nothing to their rows: beside adapters they be offloaded, trained
+ * they stay. */
 /* verifies compile-20.6c07 */
 static void tables(void **state)
 {
@@ -178,18 +178,18 @@ static void tables(void **state)
         bool table = false, head = false;
         if (trained == 0) {
             adapt(&spec);
-            spec.below = (bp_below){.bases = BP_BELOW_ALL};
+            spec.offload = (bp_offload){.bases = BP_OFFLOAD_ALL};
         } else {
             spec.lora.rank = 0;
-            spec.below = (bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL};
+            spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
         }
         plan(&spec);
         for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
             const char *name = bp_emit_name(&runtime.emit, i);
-            const bool below =
-                runtime.graph.buffers[runtime.emit.parameters[i].weight].space == BP_SPACE_BELOW;
-            table = table || (below && has(name, "embed_tokens.weight"));
-            head = head || (below && has(name, "lm_head.weight"));
+            const bool offload =
+                runtime.graph.buffers[runtime.emit.parameters[i].weight].space == BP_SPACE_OFFLOAD;
+            table = table || (offload && has(name, "embed_tokens.weight"));
+            head = head || (offload && has(name, "lm_head.weight"));
         }
         free(memory);
         assert_true(table == (trained == 0) && head == (trained == 0));
@@ -204,28 +204,28 @@ static void sizes_one_by_one(void **state)
     bp_spec spec = rig_spec();
     uint32_t of[3] = {0, 0, 0}, states = 0;
     SET_OWN(&spec.config, bp_transformer, width, 64);
-    spec.below = (bp_below){.states = BP_BELOW_ALL,
-                            .weights = BP_BELOW_ALL,
-                            .part_kind = BP_BELOW_WEIGHTS,
-                            .part_count = 3,
-                            .part = {{12288, 2, 1}, {16384, 4, 3}, {7, 0, 0}}};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL,
+                                .weights = BP_OFFLOAD_ALL,
+                                .part_kind = BP_OFFLOAD_WEIGHTS,
+                                .part_count = 3,
+                                .part = {{12288, 2, 1}, {16384, 4, 3}, {7, 0, 0}}};
     plan(&spec);
     for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &runtime.emit.parameters[i];
-        const bool below = runtime.graph.buffers[p->weight].space == BP_SPACE_BELOW;
-        of[0] += below && p->count == 12288;
-        of[1] += below && p->count == 16384;
-        of[2] += below && p->count != 12288 && p->count != 16384;
-        states += runtime.graph.buffers[p->state[0]].space == BP_SPACE_BELOW;
+        const bool offload = runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD;
+        of[0] += offload && p->count == 12288;
+        of[1] += offload && p->count == 16384;
+        of[2] += offload && p->count != 12288 && p->count != 16384;
+        states += runtime.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
     }
     free(memory);
     assert_true(of[0] == 1 && of[1] == 3 && of[2] == 0 && states == 8);
-    spec.below.part[0].of = 0; /* as of a size that a model has none of */
+    spec.offload.part[0].of = 0; /* as of a size that a model has none of */
     plan(&spec);
     of[0] = 0;
     for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &runtime.emit.parameters[i];
-        of[0] += runtime.graph.buffers[p->weight].space == BP_SPACE_BELOW && p->count == 12288;
+        of[0] += runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD && p->count == 12288;
     }
     free(memory);
     assert_int_equal(of[0], 0);
@@ -241,14 +241,14 @@ static void states_of_rows(void **state)
     adapt(&spec);
     spec.lora.tokens = chosen;
     spec.lora.token_count = 4;
-    spec.below = (bp_below){.states = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
     plan(&spec);
     uint32_t rows = 0, others = 0;
     for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &runtime.emit.parameters[i];
         if (p->trainable && p->count >= 4096) {
-            const bool below = runtime.graph.buffers[p->state[0]].space == BP_SPACE_BELOW;
-            assert_true(below == (p->init != BP_INIT_ROWS));
+            const bool offload = runtime.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
+            assert_true(offload == (p->init != BP_INIT_ROWS));
             rows += p->init == BP_INIT_ROWS;
             others += p->init != BP_INIT_ROWS;
         }
@@ -280,9 +280,9 @@ static void frozen_is_no_base(void **state)
     bp_spec spec = wide_spec();
     spec.rules = &frozen;
     spec.rule_count = 1;
-    spec.below = (bp_below){.bases = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.bases = BP_OFFLOAD_ALL};
     plan(&spec);
-    assert_int_equal(runtime.report.below.arena_bytes, 0);
+    assert_int_equal(runtime.report.offload.arena_bytes, 0);
     free(memory);
 }
 
@@ -301,7 +301,7 @@ static void what_is_fixed(void **state)
             spec.rules = &frozen;
             spec.rule_count = 1;
         }
-        spec.below.fixed = true;
+        spec.offload.fixed = true;
         plan(&spec);
         for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
             const bp_parameter *p = &runtime.emit.parameters[i];
@@ -351,20 +351,20 @@ static void what_is_brought(void **state)
     bp_spec spec = wide_spec();
     adapt(&spec);
     spec.quantised = BP_QUANTISED_NF4_DOUBLE;
-    spec.below = (bp_below){.bases = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.bases = BP_OFFLOAD_ALL};
     plan(&spec);
     assert_int_equal(copies_under_way(), 1);
     assert_true(largest_called("nested_absmax") > 256);
     assert_int_equal(largest_called("brought_nested"), largest_called("nested_absmax"));
     free(memory);
-    spec.below.ahead = 2;
+    spec.offload.ahead = 2;
     plan(&spec);
     assert_true(copies_under_way() > 2);
     free(memory);
 
     spec = wide_spec();
     spec.accumulation = 2;
-    spec.below = (bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .gradients = BP_OFFLOAD_ALL};
     plan(&spec);
     assert_int_equal(largest_called("gradient_here"), 4 * 1024 * 1024);
     free(memory);
@@ -375,7 +375,7 @@ static void what_is_brought(void **state)
     plan(&deep);
     const uint64_t all = runtime.report.class_most[BP_CLASS_CHECKPOINT];
     free(memory);
-    deep.below = (bp_below){.checkpoints = 1};
+    deep.offload = (bp_offload){.checkpoints = 1};
     plan(&deep);
     assert_true(2 * runtime.report.class_most[BP_CLASS_CHECKPOINT] < all);
     free(memory);
@@ -391,7 +391,7 @@ static void refused(const bp_spec *spec, const char *text)
 {
     bp_error error = {.code = BP_OK};
     assert_int_equal(bp_spec_check(spec, &error), BP_ERR_USAGE);
-    assert_string_equal(error.name, "below");
+    assert_string_equal(error.name, "offload");
     assert_non_null(strstr(error.text, text));
 }
 
@@ -402,32 +402,32 @@ static void what_goes_with_fixed(void **state)
     bp_device bare = bp_device_host;
     bp_spec spec = rig_spec();
     bare.tier = false;
-    spec.below.fixed = true;
+    spec.offload.fixed = true;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
     for (uint32_t i = 0; i < 6; i++) {
         bp_spec other = spec;
-        other.below.bases = i == 0 ? 1 : 0;
-        other.below.states = i == 1 ? 1 : 0;
-        other.below.weights = i == 2 ? 1 : 0;
-        other.below.checkpoints = i == 3 ? 1 : 0;
-        other.below.host = i == 4;
+        other.offload.bases = i == 0 ? 1 : 0;
+        other.offload.states = i == 1 ? 1 : 0;
+        other.offload.weights = i == 2 ? 1 : 0;
+        other.offload.checkpoints = i == 3 ? 1 : 0;
+        other.offload.host = i == 4;
         other.device = i == 5 ? &bare : other.device;
-        refused(&other, "nothing else lives below");
-        other.below.fixed = false;
+        refused(&other, "nothing else is offloaded");
+        other.offload.fixed = false;
         if (i != 4) {
             assert_int_equal(bp_spec_check(&other, NULL), BP_OK);
         }
     }
     spec.ranks = spec.lanes = spec.accumulation = 2;
     refused(&spec, "is for one rank");
-    spec.below.fixed = false;
+    spec.offload.fixed = false;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_lives_below),
+        cmocka_unit_test(what_is_offloaded),
         cmocka_unit_test(what_is_trained_beside_blocks),
         cmocka_unit_test(tables),
         cmocka_unit_test(sizes_one_by_one),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From --below to an open file, and what the plan says of it. */
-#include "tools/bedplate/planning/below_choice.h"
+/* From --offload to an open file, and what the plan says of it. */
+#include "tools/bedplate/planning/offload_choice.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,31 +12,31 @@
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/options.h"
 
-#define BELOW_AHEAD 2
+#define OFFLOAD_AHEAD 2
 
-static const char where[] = "below";
+static const char where[] = "offload";
 
-static bp_status below_wrong(bp_error *error, const char *found)
+static bp_status offload_wrong(bp_error *error, const char *found)
 {
     const bp_status status =
-        bp_error_set(error, BP_ERR_USAGE, where, "the value is not a tier", "--below");
+        bp_error_set(error, BP_ERR_USAGE, where, "the value is not a tier", "--offload");
     bp_error_found(error, found, strlen(found));
     bp_error_right(error,
-                   "file:PATH:BYTES, such as file:/data/below:20GiB, host:BYTES or flash:BYTES");
+                   "file:PATH:BYTES, such as file:/data/offload:20GiB, host:BYTES or flash:BYTES");
     return status;
 }
 
 /* Names between commas. */
-static bool below_what(uint32_t *what, const char *text)
+static bool offload_what(uint32_t *what, const char *text)
 {
     static const struct {
         const char *name;
         uint32_t bits;
-    } names[] = {{"bases", BELOW_BASES},
-                 {"states", BELOW_STATES},
-                 {"weights", BELOW_STATES | BELOW_WEIGHTS},
-                 {"gradients", BELOW_STATES | BELOW_GRADIENTS},
-                 {"checkpoints", BELOW_CHECKPOINTS}};
+    } names[] = {{"bases", OFFLOAD_BASES},
+                 {"states", OFFLOAD_STATES},
+                 {"weights", OFFLOAD_STATES | OFFLOAD_WEIGHTS},
+                 {"gradients", OFFLOAD_STATES | OFFLOAD_GRADIENTS},
+                 {"checkpoints", OFFLOAD_CHECKPOINTS}};
     *what = 0;
     for (const char *at = text; at != NULL; at = strchr(at, ',')) {
         at += at != text ? 1 : 0;
@@ -55,7 +55,7 @@ static bool below_what(uint32_t *what, const char *text)
 }
 
 /* "file:PATH:BYTES", "host:BYTES" or "flash:BYTES" up to the last colon. */
-static bool below_form(below_choice *b, const char *text, const char *end)
+static bool offload_form(offload_choice *b, const char *text, const char *end)
 {
     static const char file[] = "file:", host[] = "host:", flash[] = "flash:";
     const size_t head = sizeof file - 1;
@@ -75,122 +75,124 @@ static bool below_form(below_choice *b, const char *text, const char *end)
     return true;
 }
 
-bp_status below_read(below_choice *b, const settings *set, bp_error *error)
+bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
 {
-    const char *text = set->below;
+    const char *text = set->offload;
     double bytes = 0.0;
-    *b = (below_choice){.asked = text != NULL, .two = set->below_two};
-    if (!below_what(&b->what, set->below_what)) {
+    *b = (offload_choice){.asked = text != NULL, .two = set->offload_two};
+    if (!offload_what(&b->what, set->offload_what)) {
         bp_status status =
             bp_error_set(error, BP_ERR_USAGE, where,
-                         "what may live below is named by bases, states, weights, gradients and "
+                         "what may be offloaded is named by bases, states, weights, gradients and "
                          "checkpoints",
-                         "--below-what");
-        bp_error_found(error, set->below_what, strlen(set->below_what));
+                         "--offload-what");
+        bp_error_found(error, set->offload_what, strlen(set->offload_what));
         return status;
     }
     if (text == NULL) {
         return BP_OK;
     }
     const char *end = strrchr(text, ':');
-    if (end == NULL || !below_form(b, text, end) || !option_bytes(end + 1, &bytes) || bytes < 1.0 ||
-        bytes > 9e18) {
-        return below_wrong(error, text);
+    if (end == NULL || !offload_form(b, text, end) || !option_bytes(end + 1, &bytes) ||
+        bytes < 1.0 || bytes > 9e18) {
+        return offload_wrong(error, text);
     }
     b->bytes = (uint64_t)bytes;
     return BP_OK;
 }
 
-static bool below_beside(const bp_spec *spec)
+static bool offload_beside(const bp_spec *spec)
 {
     return !device_takes_memory(spec);
 }
 
 /* Older snapshots than the last two are whole no more, and none is to be read back. */
-static bp_status below_check_two(const below_choice *b, const settings *set, bp_error *error)
+static bp_status offload_check_two(const offload_choice *b, const settings *set, bp_error *error)
 {
-    const char *with = !b->asked || b->host || b->flash         ? "--below"
+    const char *with = !b->asked || b->host || b->flash         ? "--offload"
                        : set->load_best                         ? "--load-best-model-at-end"
                        : set->keep_best                         ? "--keep-best"
                        : set->replay_every > 0                  ? "--replay-every"
                        : strcmp(set->on_spike, "rollback") == 0 ? "--on-spike rollback"
                                                                 : NULL;
-    if (!set->below_two || with == NULL) {
+    if (!set->offload_two || with == NULL) {
         return BP_OK;
     }
     return bp_error_set(error, BP_ERR_USAGE, where,
                         b->asked && !b->host && !b->flash
-                            ? "two versions in the file below do not go with it: only the newest "
+                            ? "two versions in the offload file do not go with it: only the newest "
                               "snapshots can be gone back to"
-                            : "--below-two-versions needs a file below: file:PATH:BYTES",
+                            : "--offload-two-versions needs an offload file: file:PATH:BYTES",
                         with);
 }
 
-bp_status below_check(const below_choice *b, const settings *set, const bp_spec *spec,
-                      bp_error *error)
+bp_status offload_check(const offload_choice *b, const settings *set, const bp_spec *spec,
+                        bp_error *error)
 {
-    BP_TRY(below_check_two(b, set, error));
+    BP_TRY(offload_check_two(b, set, error));
     if (b->flash) {
-        return below_beside(spec) ? bp_error_set(error, BP_ERR_USAGE, where,
-                                                 "weights in flash are for a board, and for the "
-                                                 "host device in its place; give host:BYTES",
-                                                 "--below")
-                                  : BP_OK;
+        return offload_beside(spec) ? bp_error_set(error, BP_ERR_USAGE, where,
+                                                   "weights in flash are for a board, and for the "
+                                                   "host device in its place; give host:BYTES",
+                                                   "--offload")
+                                    : BP_OK;
     }
-    if (b->asked && b->host && !below_beside(spec)) {
+    if (b->asked && b->host && !offload_beside(spec)) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "the arena is in the host's memory already; give file:PATH:BYTES",
-                            "--below");
+                            "--offload");
     }
-    if (b->asked && !b->host && below_beside(spec)) {
+    if (b->asked && !b->host && offload_beside(spec)) {
         return bp_error_set(error, BP_ERR_USAGE, where,
-                            "a GPU has no tier in a file; give host:BYTES", "--below");
+                            "a GPU has no tier in a file; give host:BYTES", "--offload");
     }
     return BP_OK;
 }
 
-void below_all(bp_spec *spec, uint32_t what)
+void offload_all(bp_spec *spec, uint32_t what)
 {
     const bool parts = spec->optimizer != NULL && !spec->optimizer->whole_tensors;
-    spec->below = (bp_below){.bases = (what & BELOW_BASES) != 0 ? BP_BELOW_ALL : 0,
-                             .states = parts && (what & BELOW_STATES) != 0 ? BP_BELOW_ALL : 0,
-                             .weights = parts && (what & BELOW_WEIGHTS) != 0 ? BP_BELOW_ALL : 0,
-                             .gradients = parts && (what & BELOW_GRADIENTS) != 0 ? BP_BELOW_ALL : 0,
-                             .checkpoints = (what & BELOW_CHECKPOINTS) != 0 ? BP_BELOW_ALL : 0,
-                             .ahead = BELOW_AHEAD,
-                             .host = below_beside(spec)};
+    spec->offload =
+        (bp_offload){.bases = (what & OFFLOAD_BASES) != 0 ? BP_OFFLOAD_ALL : 0,
+                     .states = parts && (what & OFFLOAD_STATES) != 0 ? BP_OFFLOAD_ALL : 0,
+                     .weights = parts && (what & OFFLOAD_WEIGHTS) != 0 ? BP_OFFLOAD_ALL : 0,
+                     .gradients = parts && (what & OFFLOAD_GRADIENTS) != 0 ? BP_OFFLOAD_ALL : 0,
+                     .checkpoints = (what & OFFLOAD_CHECKPOINTS) != 0 ? BP_OFFLOAD_ALL : 0,
+                     .ahead = OFFLOAD_AHEAD,
+                     .host = offload_beside(spec)};
 }
 
-static bool below_kept(const bp_buffer *buffer)
+static bool offload_kept(const bp_buffer *buffer)
 {
-    return buffer->space == BP_SPACE_BELOW && buffer->scope == BP_SCOPE_PERSISTENT;
+    return buffer->space == BP_SPACE_OFFLOAD && buffer->scope == BP_SCOPE_PERSISTENT;
 }
 
-static bp_tier_range below_range(const bp_buffer *buffer)
+static bp_tier_range offload_range(const bp_buffer *buffer)
 {
     return (bp_tier_range){.first = bp_place_offset(bp_buffer_place(buffer)),
                            .bytes = bp_size_align(buffer->bytes, BP_VERSIONS_PAGE)};
 }
 
 /* How many buffers have two versions, and how long they are together, as one range of them. */
-static uint32_t below_count(const below_choice *b, const bp_runtime *runtime, bp_tier_range *all)
+static uint32_t offload_count(const offload_choice *b, const bp_runtime *runtime,
+                              bp_tier_range *all)
 {
     uint32_t count = 0;
     *all = (bp_tier_range){.first = 0};
     for (uint32_t i = 0; b->two && i < runtime->graph.used.buffers; i++) {
-        if (below_kept(&runtime->graph.buffers[i])) {
-            all->bytes += below_range(&runtime->graph.buffers[i]).bytes;
+        if (offload_kept(&runtime->graph.buffers[i])) {
+            all->bytes += offload_range(&runtime->graph.buffers[i]).bytes;
             count++;
         }
     }
     return count;
 }
 
-uint64_t below_room(const below_choice *b, const bp_runtime *runtime)
+uint64_t offload_room(const offload_choice *b, const bp_runtime *runtime)
 {
     bp_tier_range all;
-    const uint32_t count = below_count(b, runtime, &all);
-    if (runtime->report.below.arena_bytes == 0) {
+    const uint32_t count = offload_count(b, runtime, &all);
+    if (runtime->report.offload.arena_bytes == 0) {
         return 0;
     }
     return count == 0 ? BP_TIER_ROOM
@@ -198,26 +200,26 @@ uint64_t below_room(const below_choice *b, const bp_runtime *runtime)
                             bp_size_align(bp_tier_versions_memory(&all, 1), BP_VERSIONS_PAGE);
 }
 
-static uint64_t below_file(const below_choice *b, const bp_runtime *runtime)
+static uint64_t offload_file_bytes(const offload_choice *b, const bp_runtime *runtime)
 {
     bp_tier_range all;
-    const uint64_t bytes = runtime->report.below.arena_bytes;
-    return below_count(b, runtime, &all) > 0 ? bp_tier_versions_bytes(bytes, &all, 1) : bytes;
+    const uint64_t bytes = runtime->report.offload.arena_bytes;
+    return offload_count(b, runtime, &all) > 0 ? bp_tier_versions_bytes(bytes, &all, 1) : bytes;
 }
 
 /* What lives always lies in the order of its table; what is without a gap is one range. Returns how
  * many there are, with a digest of what lies where. */
-static uint32_t below_list(const bp_runtime *runtime, bp_tier_range *ranges, uint64_t *plan)
+static uint32_t offload_list(const bp_runtime *runtime, bp_tier_range *ranges, uint64_t *plan)
 {
     const bp_graph *graph = &runtime->graph;
     bp_digest digest;
     uint32_t count = 0;
     bp_digest_begin(&digest, 0);
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
-        if (!below_kept(&graph->buffers[i])) {
+        if (!offload_kept(&graph->buffers[i])) {
             continue;
         }
-        const bp_tier_range one = below_range(&graph->buffers[i]);
+        const bp_tier_range one = offload_range(&graph->buffers[i]);
         const char *name = bp_graph_name(graph, i);
         bp_digest_add(&digest, &one, sizeof one);
         bp_digest_add(&digest, name, strlen(name) + 1);
@@ -231,61 +233,60 @@ static uint32_t below_list(const bp_runtime *runtime, bp_tier_range *ranges, uin
     return count;
 }
 
-static bp_status below_open_versions(below_choice *b, const bp_runtime *runtime, bp_places *places,
-                                     bp_error *error)
+static bp_status offload_open_versions(offload_choice *b, const bp_runtime *runtime,
+                                       bp_places *places, bp_error *error)
 {
     bp_tier_range all;
     uint64_t plan;
-    const uint32_t most = below_count(b, runtime, &all);
+    const uint32_t most = offload_count(b, runtime, &all);
     if (most == 0) {
         return BP_OK;
     }
-    BP_TRY(memory_take(&b->list, most * sizeof all, true, "ranges of --below", error));
+    BP_TRY(memory_take(&b->list, most * sizeof all, true, "ranges of --offload", error));
     BP_TRY(
-        memory_take(&b->bits, bp_tier_versions_memory(&all, 1), true, "pages of --below", error));
-    const uint32_t count = below_list(runtime, b->list.address, &plan);
+        memory_take(&b->bits, bp_tier_versions_memory(&all, 1), true, "pages of --offload", error));
+    const uint32_t count = offload_list(runtime, b->list.address, &plan);
     bp_tier_versions_open(&b->versions, &bp_tier_posix_table, &b->file,
-                          runtime->report.below.arena_bytes, plan, b->list.address, count,
+                          runtime->report.offload.arena_bytes, plan, b->list.address, count,
                           b->bits.address);
     places->tier = &bp_tier_versions_table;
-    places->below = &b->versions;
+    places->tier_context = &b->versions;
     return b->resumes ? bp_tier_versions_take(&b->versions, b->step, error)
                       : bp_tier_versions_begin(&b->versions, error);
 }
 
-bp_status below_open(below_choice *b, const settings *set, const bp_runtime *runtime,
-                     bp_places *places, bp_error *error)
+bp_status offload_open(offload_choice *b, const settings *set, const bp_runtime *runtime,
+                       bp_places *places, bp_error *error)
 {
     const bp_report *report = &runtime->report;
     const bool memory = b->host || b->flash;
-    const uint64_t needed = memory ? report->host.arena_bytes : below_file(b, runtime);
+    const uint64_t needed = memory ? report->host.arena_bytes : offload_file_bytes(b, runtime);
     if (needed == 0) {
         return BP_OK;
     }
     if (b->asked && needed > b->bytes) {
-        return bp_error_limit(error, BP_ERR_FIT, where,
-                              "what lives below the arena does not fit there", "--below",
-                              (int64_t)b->bytes, BP_LIMIT_LEAST, (int64_t)needed);
+        return bp_error_limit(error, BP_ERR_FIT, where, "what is offloaded does not fit there",
+                              "--offload", (int64_t)b->bytes, BP_LIMIT_LEAST, (int64_t)needed);
     }
     if (memory) {
         return BP_OK; /* a GPU's driver gives its memory, pinned once, when the device is opened */
     }
-    BP_TRY(memory_take(&b->room, BP_TIER_ROOM, true, "room for --below", error));
-    const bool on = set->below_two && set->resume;
+    BP_TRY(memory_take(&b->room, BP_TIER_ROOM, true, "room for --offload", error));
+    const bool on = set->offload_two && set->resume;
     BP_TRY((on ? bp_tier_posix_reopen : bp_tier_posix_open)(
-        &b->file, b->path, needed, set->below_buffered, b->room.address, error));
-    places->space[BP_SPACE_BELOW] = (bp_region){NULL, report->below.arena_bytes};
+        &b->file, b->path, needed, set->offload_buffered, b->room.address, error));
+    places->space[BP_SPACE_OFFLOAD] = (bp_region){NULL, report->offload.arena_bytes};
     places->tier = &bp_tier_posix_table;
-    places->below = &b->file;
-    return below_open_versions(b, runtime, places, error);
+    places->tier_context = &b->file;
+    return offload_open_versions(b, runtime, places, error);
 }
 
-bool below_failed(const bp_error *error)
+bool offload_failed(const bp_error *error)
 {
     return error->code == BP_ERR_STORE && error->where != NULL && strcmp(error->where, where) == 0;
 }
 
-void below_close(below_choice *b)
+void offload_close(offload_choice *b)
 {
     bp_tier_posix_close(&b->file);
     memory_give_back(&b->room);
@@ -307,22 +308,24 @@ static void traffic_add(bp_traffic *sum, const bp_traffic *more, uint32_t times)
         more->written_rate > sum->written_rate ? more->written_rate : sum->written_rate;
 }
 
-bp_status below_traffic_find(const bp_runtime *runtime, const below_choice *b, const settings *set,
-                             const bp_rates *rates, below_traffic *t, bp_error *error)
+bp_status offload_traffic_find(const bp_runtime *runtime, const offload_choice *b,
+                               const settings *set, const bp_rates *rates, offload_traffic *t,
+                               bp_error *error)
 {
-    const bp_below *below = &runtime->spec.below;
-    const bool any =
-        below->bases > 0 || below->states > 0 || below->weights > 0 || below->checkpoints > 0;
+    const bp_offload *offload = &runtime->spec.offload;
+    const bool any = offload->bases > 0 || offload->states > 0 || offload->weights > 0 ||
+                     offload->checkpoints > 0;
     const bp_graph *graph = &runtime->graph;
-    *t = (below_traffic){
+    *t = (offload_traffic){
         .choice = b->chosen,
         .keep = runtime->keep,
         .rates = *rates,
-        .host = below->host,
-        .endurance = below->host ? 0.0 : (double)set->below_endurance,
-        .bytes = !any          ? 0
-                 : below->host ? runtime->report.host.arena_bytes
-                               : below_file(&(below_choice){.two = set->below_two}, runtime)};
+        .host = offload->host,
+        .endurance = offload->host ? 0.0 : (double)set->offload_endurance,
+        .bytes = !any ? 0
+                 : offload->host
+                     ? runtime->report.host.arena_bytes
+                     : offload_file_bytes(&(offload_choice){.two = set->offload_two}, runtime)};
     if (t->bytes == 0) {
         return BP_OK;
     }
@@ -342,18 +345,18 @@ bp_status below_traffic_find(const bp_runtime *runtime, const below_choice *b, c
 }
 
 /* Steps until so many bytes have been written to the drive. */
-static double below_steps(const below_traffic *t)
+static double offload_steps(const offload_traffic *t)
 {
     return t->endurance / (double)t->step.written;
 }
 
-void below_json(output *out, const below_traffic *t)
+void offload_json(output *out, const offload_traffic *t)
 {
     const bp_traffic *step = &t->step;
     if (t->bytes == 0) {
         return;
     }
-    json_open(out, "below");
+    json_open(out, "offload");
     json_count(out, t->host ? "pinned_bytes" : "file_bytes", t->bytes);
     json_count(out, "read_bytes_per_step", step->read);
     json_count(out, "written_bytes_per_step", step->written);
@@ -375,20 +378,20 @@ void below_json(output *out, const below_traffic *t)
     json_real(out, "counted_seconds", step->seconds, 9);
     json_real(out, "flops_per_second", t->rates.flops_per_second, 9);
     if (t->endurance > 0.0 && step->written > 0) {
-        json_real(out, "steps_until_worn", below_steps(t), 9);
-        json_real(out, "days_until_worn", below_steps(t) * step->seconds / 86400.0, 9);
+        json_real(out, "steps_until_worn", offload_steps(t), 9);
+        json_real(out, "days_until_worn", offload_steps(t) * step->seconds / 86400.0, 9);
     }
     json_close(out);
 }
 
-static void below_line(bp_text *text, const char *label, uint64_t bytes, const char *what)
+static void offload_line(bp_text *text, const char *label, uint64_t bytes, const char *what)
 {
     bp_text_padded(text, label, 12, BP_TEXT_LEFT);
     bp_text_grouped(text, bytes);
     bp_text_string(text, what);
 }
 
-static void below_rate(bp_text *text, const char *what, double bytes_per_second)
+static void offload_rate(bp_text *text, const char *what, double bytes_per_second)
 {
     bp_text_string(text, what);
     bp_text_grouped(text, (uint64_t)(bytes_per_second / 1e6) + 1);
@@ -396,23 +399,23 @@ static void below_rate(bp_text *text, const char *what, double bytes_per_second)
 }
 
 /* At the rates that times are counted with: those of --calibrate, or the usual ones. */
-void below_put(bp_text *text, const below_traffic *t)
+void offload_put(bp_text *text, const offload_traffic *t)
 {
     const bp_traffic *step = &t->step;
     if (t->bytes == 0) {
         return;
     }
-    below_line(text, "below", t->bytes,
-               t->host ? " bytes of the host's memory, pinned\n" : " bytes of the file\n");
-    below_line(text, "  read", step->read, " bytes a step\n");
-    below_line(text, "  written", step->written, " bytes a step\n");
-    below_line(text, "  in flight", step->flight, " bytes of the arena at most\n");
+    offload_line(text, "offload", t->bytes,
+                 t->host ? " bytes of the host's memory, pinned\n" : " bytes of the file\n");
+    offload_line(text, "  read", step->read, " bytes a step\n");
+    offload_line(text, "  written", step->written, " bytes a step\n");
+    offload_line(text, "  in flight", step->flight, " bytes of the arena at most\n");
     if (t->choice.made) {
-        below_line(text, "  chosen", t->choice.moved, " bytes a step move for the ");
-        bp_text_string(text, t->choice.kind == BP_BELOW_BASES     ? "frozen weights"
-                             : t->choice.kind == BP_BELOW_STATES  ? "states"
-                             : t->choice.kind == BP_BELOW_WEIGHTS ? "trained weights"
-                                                                  : "gradients");
+        offload_line(text, "  chosen", t->choice.moved, " bytes a step move for the ");
+        bp_text_string(text, t->choice.kind == BP_OFFLOAD_BASES     ? "frozen weights"
+                             : t->choice.kind == BP_OFFLOAD_STATES  ? "states"
+                             : t->choice.kind == BP_OFFLOAD_WEIGHTS ? "trained weights"
+                                                                    : "gradients");
         bp_text_string(text, " that were chosen");
         if (t->keep.bytes == 0) { /* the bound knows of no room in which they are */
             bp_text_string(text, "; of no choice that fits and keeps nothing are it less than ");
@@ -421,21 +424,21 @@ void below_put(bp_text *text, const below_traffic *t)
         bp_text_char(text, '\n');
     }
     if (t->keep.most > 0) {
-        below_line(text, "  kept", t->keep.bytes,
-                   " bytes a step stay from one use to the next and ");
+        offload_line(text, "  kept", t->keep.bytes,
+                     " bytes a step stay from one use to the next and ");
         bp_text_string(text, "are read once less; in this room, of no choice more than ");
         bp_text_grouped(text, t->keep.most);
         bp_text_char(text, '\n');
     }
-    below_line(text, "  waits for", step->first, " bytes that nothing is computed beside");
+    offload_line(text, "  waits for", step->first, " bytes that nothing is computed beside");
     if (step->last > 0) {
         bp_text_string(text, " and ");
         bp_text_grouped(text, step->last);
         bp_text_string(text, " that are written last");
     }
-    below_rate(text, ", and for nothing else from ", step->read_rate);
+    offload_rate(text, ", and for nothing else from ", step->read_rate);
     if (step->written > 0) {
-        below_rate(text, " of reading and ", step->written_rate);
+        offload_rate(text, " of reading and ", step->written_rate);
         bp_text_string(text, " of writing");
     }
     bp_text_string(text, " on, where ");
@@ -443,9 +446,9 @@ void below_put(bp_text *text, const below_traffic *t)
     bp_text_string(text, " GFLOP/s are computed\n");
     if (t->endurance > 0.0 && step->written > 0) {
         bp_text_string(text, "  worn after  ");
-        bp_text_grouped(text, (uint64_t)below_steps(t));
+        bp_text_grouped(text, (uint64_t)offload_steps(t));
         bp_text_string(text, " steps, ");
-        bp_text_general(text, below_steps(t) * step->seconds / 86400.0, 4);
+        bp_text_general(text, offload_steps(t) * step->seconds / 86400.0, 4);
         bp_text_string(text, " days of them at these rates\n");
     }
 }
@@ -455,7 +458,7 @@ void below_put(bp_text *text, const below_traffic *t)
 
 #define KEEP_TRIES 5
 
-uint64_t below_moved(const bp_runtime *runtime, uint64_t *moved)
+uint64_t offload_moved(const bp_runtime *runtime, uint64_t *moved)
 {
     const bp_graph *graph = &runtime->graph;
     uint64_t written = 0;
@@ -470,8 +473,8 @@ uint64_t below_moved(const bp_runtime *runtime, uint64_t *moved)
             const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
             for (uint32_t k = 0; k < 2; k++) {
                 const uint32_t buffer = graph->refs[op->operand + k].buffer;
-                const bool below = graph->buffers[buffer].space != BP_SPACE_DEVICE;
-                const uint64_t bytes = below ? runs * (uint64_t)s->rows * (uint64_t)s->width : 0;
+                const bool offload = graph->buffers[buffer].space != BP_SPACE_DEVICE;
+                const uint64_t bytes = offload ? runs * (uint64_t)s->rows * (uint64_t)s->width : 0;
                 moved[buffer] += bytes;
                 written += k == 0 ? bytes : 0; /* the first operand is where it goes */
             }
@@ -482,7 +485,8 @@ uint64_t below_moved(const bp_runtime *runtime, uint64_t *moved)
 
 /* Writes the programs of a spec and adds up what they move; where `arena` is not NULL, plans them.
  */
-static bp_status keep_plan(const bp_spec *spec, uint64_t *arena, below_bytes *sum, bp_error *error)
+static bp_status keep_plan(const bp_spec *spec, uint64_t *arena, offload_bytes *sum,
+                           bp_error *error)
 {
     static bp_runtime runtime; /* large */
     memory_block memory = {NULL, 0};
@@ -492,14 +496,14 @@ static bp_status keep_plan(const bp_spec *spec, uint64_t *arena, below_bytes *su
                            : bp_runtime_write_counted(&runtime, memory.address, memory.bytes);
     const uint32_t buffers = runtime.graph.used.buffers;
     uint64_t *moved = calloc((size_t)buffers + 1, sizeof *moved);
-    *sum = (below_bytes){0};
+    *sum = (offload_bytes){0};
     if (arena != NULL) {
         *arena = runtime.report.arena_bytes;
     }
     if (status == BP_OK && moved == NULL) {
-        status = bp_error_set(error, BP_ERR_FIT, "below", "no memory to count what moves", "");
+        status = bp_error_set(error, BP_ERR_FIT, "offload", "no memory to count what moves", "");
     } else if (status == BP_OK) {
-        sum->written = below_moved(&runtime, moved);
+        sum->written = offload_moved(&runtime, moved);
     } else if (error->code == BP_OK) {
         *error = runtime.error;
     }
@@ -511,26 +515,26 @@ static bp_status keep_plan(const bp_spec *spec, uint64_t *arena, below_bytes *su
     return status;
 }
 
-bp_status below_moves(const bp_spec *spec, below_bytes *moved, bp_error *error)
+bp_status offload_moves(const bp_spec *spec, offload_bytes *moved, bp_error *error)
 {
     return keep_plan(spec, NULL, moved, error);
 }
 
-bp_status below_keep(bp_spec *spec, uint64_t budget, uint64_t *arena, below_bytes *moved,
-                     bp_error *error)
+bp_status offload_resident(bp_spec *spec, uint64_t budget, uint64_t *arena, offload_bytes *moved,
+                           bp_error *error)
 {
     bp_spec trial = *spec;
-    trial.below.room = budget;
+    trial.offload.room = budget;
     trial.plan_nodes = 0; /* a search for a better layout finds none that is worse */
     for (uint32_t tries = 1; tries <= KEEP_TRIES; tries++) {
         BP_TRY(keep_plan(&trial, arena, moved, error));
         if (*arena <= budget) {
-            spec->below.room = trial.below.room;
+            spec->offload.room = trial.offload.room;
             return BP_OK;
         }
         const uint64_t less = tries * (*arena - budget);
-        trial.below.room -= less < trial.below.room ? less : trial.below.room - 1;
+        trial.offload.room -= less < trial.offload.room ? less : trial.offload.room - 1;
     }
-    spec->below.room = 0;
+    spec->offload.room = 0;
     return keep_plan(spec, arena, moved, error);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults planted into the copies of plans whose weights, states, gradients and checkpoints live
- * below the arena: a begin, a wait or a write-back that is not what it was is refused. So is an op
+/* Faults planted into the copies of plans whose weights, states, gradients and checkpoints are
+ * offloaded: a begin, a wait or a write-back that is not what it was is refused. So is an op
  * that writes where frozen weights lie in memory that is only read. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -204,20 +204,20 @@ static tally leave_out(void)
     return t;
 }
 
-static bp_spec below_spec(const bp_below *below)
+static bp_spec offload_spec(const bp_offload *offload)
 {
     bp_spec spec = rig_spec();
     SET_OWN(&spec.config, bp_transformer, width, 64);
     spec.config.vocabulary = 80;
     spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
-    spec.below = *below;
+    spec.offload = *offload;
     return spec;
 }
 
 static void every_mutant_is_refused(const bp_spec *spec)
 {
     bed_open(spec);
-    assert_true(b.runtime.report.below.arena_bytes > 0);
+    assert_true(b.runtime.report.offload.arena_bytes > 0);
     const tally one = mutate();
     const tally two = misplace();
     const tally three = leave_out();
@@ -232,19 +232,19 @@ static void copies_that_are_not_what_they_were(void **state)
 {
     (void)state;
     static const char *const all[] = {"all-linear"};
-    bp_spec spec = below_spec(
-        &(bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL, .checkpoints = 1, .ahead = 2});
+    bp_spec spec = offload_spec(&(bp_offload){
+        .states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL, .checkpoints = 1, .ahead = 2});
     every_mutant_is_refused(&spec);
     spec.accumulation = 2;
-    spec.below = (bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL, .ahead = 1};
+    spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .gradients = BP_OFFLOAD_ALL, .ahead = 1};
     every_mutant_is_refused(&spec);
     spec.gradient_int8 = true;
     every_mutant_is_refused(&spec);
-    spec = below_spec(&(bp_below){.bases = BP_BELOW_ALL, .ahead = 2});
+    spec = offload_spec(&(bp_offload){.bases = BP_OFFLOAD_ALL, .ahead = 2});
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
     spec.quantised = BP_QUANTISED_NF4;
     every_mutant_is_refused(&spec);
-    spec.below.room = 320000; /* some stay from one use to the next */
+    spec.offload.room = 320000; /* some stay from one use to the next */
     every_mutant_is_refused(&spec);
     assert_true(b.runtime.keep.bytes > 50000 && b.runtime.keep.bytes < 100000);
 }
@@ -255,7 +255,7 @@ static void read_only_memory_is_never_written(void **state)
 {
     (void)state;
     static const bp_parameter_rule rule = {.glob = "transformer.h.*", .kind = BP_RULE_FREEZE};
-    bp_spec spec = below_spec(&(bp_below){.fixed = true});
+    bp_spec spec = offload_spec(&(bp_offload){.fixed = true});
     spec.rules = &rule;
     spec.rule_count = 1;
     bed_open(&spec);

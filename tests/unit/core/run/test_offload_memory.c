@@ -81,14 +81,14 @@ static void put_and_get(rig *r)
     }
 }
 
-static void compare(bp_spec spec, const bp_below *below)
+static void compare(bp_spec spec, const bp_offload *offload)
 {
     rig one, two;
     uint64_t sums[2];
-    spec.below = (bp_below){.bases = 0};
+    spec.offload = (bp_offload){.bases = 0};
     rig_open(&one, &spec, tokens, TOKENS);
-    spec.below = *below;
-    spec.below.host = true;
+    spec.offload = *offload;
+    spec.offload.host = true;
     open_two(&two, &spec);
     assert_true(two.runtime.report.host.arena_bytes > 0);
     assert_true(weights_of(&one) == weights_of(&two));
@@ -106,43 +106,43 @@ static void compare(bp_spec spec, const bp_below *below)
     free(far);
 }
 
-/* verifies run-26.3555 */
+/* verifies run-26.fc76 */
 static void weights_and_states_in_the_hosts_arena(void **state)
 {
     (void)state;
     static const char *const all[] = {"all-linear"};
     bp_spec spec = wide_spec();
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL});
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .weights = BP_BELOW_ALL});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL});
     spec.working = BP_BF16;
     spec.gradient = BP_BF16;
     spec.master = BP_MASTER_FP32;
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL});
     /* What is added up of gradients: whole, in 8 bits, of one micro-batch; released ones are not.
      */
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .gradients = BP_OFFLOAD_ALL});
     spec.accumulation = 3;
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL, .ahead = 2});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .gradients = BP_OFFLOAD_ALL, .ahead = 2});
     spec.gradient_int8 = true;
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL, .ahead = 2});
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL / 2});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .gradients = BP_OFFLOAD_ALL, .ahead = 2});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .gradients = BP_OFFLOAD_ALL / 2});
     spec.gradient_int8 = false;
     spec.gradient_release = BP_RELEASE_EXACT;
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .gradients = BP_BELOW_ALL});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .gradients = BP_OFFLOAD_ALL});
     spec = wide_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
-    compare(spec, &(bp_below){.bases = BP_BELOW_ALL});
+    compare(spec, &(bp_offload){.bases = BP_OFFLOAD_ALL});
 }
 
 /* A table whose states are brought in two parts: what is fetched ahead passes what was written to
  * the other part. */
-/* verifies run-27.df0f */
+/* verifies run-27.be75 */
 static void states_in_two_parts(void **state)
 {
     (void)state;
     bp_spec spec = rig_spec();
     spec.config.vocabulary = 70000; /* times 16: more than 1,048,576 */
-    compare(spec, &(bp_below){.states = BP_BELOW_ALL, .ahead = 2});
+    compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .ahead = 2});
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameters that live in storage below the arena, or in the host's memory beside a GPU.
+/* Parameters that live in storage, or in the host's memory beside a GPU.
  *
  * A parameter that is acquired is copied from there into buffers that live while it is held; the
  * copies are begun and waited for at once, where it is asked for. Once a program is written each
@@ -14,7 +14,7 @@
 #include "core/plan/rows.h"
 #include "core/ir/tier.h"
 
-#define BELOW_LEAST 4096 /* elements of a parameter that is worth a call of storage */
+#define OFFLOAD_LEAST 4096 /* elements of a parameter that is worth a call of storage */
 
 static bool table_of(const bp_emit *emit, uint32_t index)
 {
@@ -26,9 +26,9 @@ static bool table_of(const bp_emit *emit, uint32_t index)
     return index == tables[0] || index == tables[1];
 }
 
-bp_space compile_below_space(const bp_emit *emit)
+bp_space compile_offload_space(const bp_emit *emit)
 {
-    return emit->spec->below.host ? BP_SPACE_HOST : BP_SPACE_BELOW;
+    return emit->spec->offload.host ? BP_SPACE_HOST : BP_SPACE_OFFLOAD;
 }
 
 /* Tables go where their rows are all that the first stage makes of them; a GPU reads no rows by
@@ -40,41 +40,41 @@ static bool base_may(const bp_emit *emit, uint32_t index)
     if (bp_rows_table(emit, index)) {
         return false;
     }
-    return table ? emit->spec->model->plain_rows && !emit->spec->below.host
+    return table ? emit->spec->model->plain_rows && !emit->spec->offload.host
                  : !parameter->embedding && parameter->rank > 1;
 }
 
-/* Whether the next one of a kind is among those that live below. */
-static bool below_takes(bp_emit *emit, bp_below_kind kind, uint64_t elements, uint64_t share)
+/* Whether the next one of a kind is among those that are offloaded. */
+static bool offload_takes(bp_emit *emit, bp_offload_kind kind, uint64_t elements, uint64_t share)
 {
-    const bp_below *below = &emit->spec->below;
-    uint32_t *seen = &emit->below_seen[kind];
-    uint64_t of = BP_BELOW_ALL;
-    if (below->part_count > 0 && kind == below->part_kind) {
+    const bp_offload *offload = &emit->spec->offload;
+    uint32_t *seen = &emit->offload_seen[kind];
+    uint64_t of = BP_OFFLOAD_ALL;
+    if (offload->part_count > 0 && kind == offload->part_kind) {
         uint32_t i = 0;
-        while (i < below->part_count && below->part[i].elements != elements) {
+        while (i < offload->part_count && offload->part[i].elements != elements) {
             i++;
         }
-        if (i == below->part_count || below->part[i].of == 0) {
+        if (i == offload->part_count || offload->part[i].of == 0) {
             return false;
         }
         seen = &emit->part_seen[i];
-        share = below->part[i].chosen;
-        of = below->part[i].of;
+        share = offload->part[i].chosen;
+        of = offload->part[i].of;
     }
     const uint64_t before = (*seen)++;
     return (before + 1) * share / of > before * share / of;
 }
 
-bool compile_goes_below(bp_emit *emit, uint32_t index)
+bool compile_is_offloaded(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t share = emit->spec->below.bases;
+    const uint64_t share = emit->spec->offload.bases;
     const bool frozen = !parameter->statistic && emit->spec->lora.rank > 0;
-    if (share == 0 || !frozen || parameter->count < BELOW_LEAST || !base_may(emit, index)) {
+    if (share == 0 || !frozen || parameter->count < OFFLOAD_LEAST || !base_may(emit, index)) {
         return false;
     }
-    return below_takes(emit, BP_BELOW_BASES, parameter->count, share);
+    return offload_takes(emit, BP_OFFLOAD_BASES, parameter->count, share);
 }
 
 /* A weight that is updated in parts, as its state is, and that no op reads but those that hold it.
@@ -82,24 +82,24 @@ bool compile_goes_below(bp_emit *emit, uint32_t index)
 bool compile_goes_along(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t share = emit->spec->below.weights;
+    const uint64_t share = emit->spec->offload.weights;
     if (share == 0 || !parameter->aside || parameter->embedding || parameter->rank < 2 ||
         table_of(emit, index) || compile_goes_fp8(emit, index)) {
         return false;
     }
-    return below_takes(emit, BP_BELOW_WEIGHTS, parameter->count, share);
+    return offload_takes(emit, BP_OFFLOAD_WEIGHTS, parameter->count, share);
 }
 
 bool compile_goes_aside(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t share = emit->spec->below.states;
+    const uint64_t share = emit->spec->offload.states;
     if (share == 0 || emit->spec->optimizer == NULL || !parameter->trainable ||
-        parameter->count < BELOW_LEAST || parameter->init == BP_INIT_NORMS ||
+        parameter->count < OFFLOAD_LEAST || parameter->init == BP_INIT_NORMS ||
         parameter->init == BP_INIT_ROWS) {
         return false;
     }
-    return below_takes(emit, BP_BELOW_STATES, parameter->count, share);
+    return offload_takes(emit, BP_OFFLOAD_STATES, parameter->count, share);
 }
 
 /* Whole gradients are brought by the stages that add to them, so those of tables stay; sums in 8
@@ -108,17 +108,17 @@ bool compile_goes_aside(bp_emit *emit, uint32_t index)
 bool compile_gradient_goes(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t share = emit->spec->below.gradients;
+    const uint64_t share = emit->spec->offload.gradients;
     const bool whole = !emit->spec->gradient_int8;
     if (share == 0 || !parameter->aside || bp_spec_whole_group(emit->spec) ||
         (whole && (parameter->embedding || parameter->rank < 2 || table_of(emit, index)))) {
         return false;
     }
-    return below_takes(emit, BP_BELOW_GRADIENTS, parameter->count, share);
+    return offload_takes(emit, BP_OFFLOAD_GRADIENTS, parameter->count, share);
 }
 
 /* A flat copy, begun and waited for; the begin is marked as one that may move. */
-static void below_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes, uint32_t marks)
+static void offload_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes, uint32_t marks)
 {
     const int64_t width = (int64_t)bytes;
     const int64_t ticket = (int64_t)bp_graph_ticket(emit->graph);
@@ -133,12 +133,12 @@ static void below_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes, ui
 }
 
 /* Brings a buffer of `bytes` bytes of codes. */
-static uint32_t below_bring(bp_emit *emit, uint32_t buffer, bp_dtype dtype, uint64_t bytes,
-                            const char *name)
+static uint32_t offload_bring(bp_emit *emit, uint32_t buffer, bp_dtype dtype, uint64_t bytes,
+                              const char *name)
 {
     const bp_ref to =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
-    below_copy(emit, to, (bp_ref){buffer, BP_U8, 0}, bytes, buffer);
+    offload_copy(emit, to, (bp_ref){buffer, BP_U8, 0}, bytes, buffer);
     return to.buffer;
 }
 
@@ -147,13 +147,13 @@ static void fetch_codes(bp_emit *emit, bp_parameter *parameter)
     const bp_quantised form = parameter->quantised;
     const uint64_t count = parameter->count, nested = bp_quantised_nested(count, form);
     const uint64_t rows = parameter->shape[emit->spec->model->input_major ? 1 : 0];
-    parameter->whole = below_bring(emit, parameter->weight, BP_U8, bp_quantised_codes(count, form),
-                                   "brought_codes");
-    parameter->whole_scales = below_bring(emit, parameter->scales, BP_U8,
-                                          bp_quantised_scales(rows, count, form), "brought_scales");
+    parameter->whole = offload_bring(emit, parameter->weight, BP_U8,
+                                     bp_quantised_codes(count, form), "brought_codes");
+    parameter->whole_scales = offload_bring(
+        emit, parameter->scales, BP_U8, bp_quantised_scales(rows, count, form), "brought_scales");
     if (nested > 0) {
-        parameter->whole_nested =
-            below_bring(emit, parameter->nested, BP_F32, nested * sizeof(float), "brought_nested");
+        parameter->whole_nested = offload_bring(emit, parameter->nested, BP_F32,
+                                                nested * sizeof(float), "brought_nested");
     }
 }
 
@@ -161,22 +161,22 @@ void compile_fetch(bp_emit *emit, uint32_t index)
 {
     bp_parameter *parameter = &emit->parameters[index];
     const bp_dtype dtype = emit->spec->working;
-    parameter->held++; /* its bytes below are read */
+    parameter->held++; /* its offloaded bytes are read */
     if (parameter->quantised != BP_QUANTISED_NONE) {
         fetch_codes(emit, parameter);
     } else {
         const bp_ref to = bp_emit_tensor(emit, BP_CLASS_WORKSPACE, dtype, parameter->rank,
                                          parameter->shape, "brought_weight");
-        below_copy(emit, to, (bp_ref){parameter->weight, BP_U8, 0},
-                   parameter->count * bp_dtype_bytes(dtype), parameter->weight);
+        offload_copy(emit, to, (bp_ref){parameter->weight, BP_U8, 0},
+                     parameter->count * bp_dtype_bytes(dtype), parameter->weight);
         parameter->whole = to.buffer;
     }
     parameter->held--;
 }
 
-bool bp_emit_table_below(const bp_emit *emit, uint32_t index)
+bool bp_emit_table_offloaded(const bp_emit *emit, uint32_t index)
 {
-    return emit->status == BP_OK && emit->parameters[index].below;
+    return emit->status == BP_OK && emit->parameters[index].offloaded;
 }
 
 void bp_emit_bring_rows(bp_emit *emit, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
@@ -198,34 +198,34 @@ bp_ref bp_emit_bring(bp_emit *emit, uint32_t buffer, uint64_t first, uint64_t by
                      const char *name)
 {
     const bp_ref to = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, name);
-    below_copy(emit, to, (bp_ref){buffer, BP_U8, first}, bytes, buffer);
+    offload_copy(emit, to, (bp_ref){buffer, BP_U8, first}, bytes, buffer);
     return to;
 }
 
 void bp_emit_put_back(bp_emit *emit, bp_ref from, uint32_t buffer, uint64_t first, uint64_t bytes)
 {
-    below_copy(emit, (bp_ref){buffer, BP_U8, first}, from, bytes, BP_NO_BUFFER);
+    offload_copy(emit, (bp_ref){buffer, BP_U8, first}, from, bytes, BP_NO_BUFFER);
 }
 
-static uint64_t below_bytes(const bp_emit *emit, uint32_t buffer)
+static uint64_t offload_bytes(const bp_emit *emit, uint32_t buffer)
 {
     return bp_graph_counts(emit->graph) ? 1 : emit->graph->buffers[buffer].bytes;
 }
 
-bp_ref compile_leave_checkpoint(bp_emit *emit, bp_ref checkpoint)
+bp_ref compile_offload_checkpoint(bp_emit *emit, bp_ref checkpoint)
 {
     if (emit->status != BP_OK) {
         return BP_ABSENT;
     }
-    const uint64_t bytes = below_bytes(emit, checkpoint.buffer);
+    const uint64_t bytes = offload_bytes(emit, checkpoint.buffer);
     const bp_buffer prototype = {.class_of = BP_CLASS_CHECKPOINT,
                                  .scope = BP_SCOPE_PROGRAM,
-                                 .space = compile_below_space(emit),
+                                 .space = compile_offload_space(emit),
                                  .dtype = BP_U8,
                                  .rank = 1,
                                  .shape = {bytes}};
     uint32_t slot = BP_NO_BUFFER;
-    emit->status = bp_graph_buffer(emit->graph, &prototype, "checkpoint_below", &slot);
+    emit->status = bp_graph_buffer(emit->graph, &prototype, "checkpoint_offload", &slot);
     bp_emit_put_back(emit, (bp_ref){checkpoint.buffer, BP_U8, 0}, slot, 0, bytes);
     return (bp_ref){slot, checkpoint.dtype, checkpoint.offset};
 }
@@ -236,11 +236,11 @@ bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot)
         return BP_ABSENT;
     }
     const bp_ref to =
-        bp_emit_bring(emit, slot.buffer, 0, below_bytes(emit, slot.buffer), "brought_checkpoint");
+        bp_emit_bring(emit, slot.buffer, 0, offload_bytes(emit, slot.buffer), "brought_checkpoint");
     return (bp_ref){to.buffer, slot.dtype, slot.offset};
 }
 
-/* Bytes that an op brings from below; 0: it is none that may move. */
+/* Bytes that an op fetches from the offload tier; 0: it is none that may move. */
 static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
 {
     const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
@@ -248,8 +248,9 @@ static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
                                                                             : 0;
 }
 
-/* Whether two ops, of which one copies from below and one to it, are about the same bytes there. */
-static bool below_meet(const bp_graph *graph, const bp_op *from, const bp_op *to)
+/* Whether two ops, of which one copies from the offload tier and one to it, are about the same
+ * bytes there. */
+static bool offload_meet(const bp_graph *graph, const bp_op *from, const bp_op *to)
 {
     const bp_ref source = graph->refs[from->operand + 1], target = graph->refs[to->operand];
     const bp_copy_begin_scalars *a = (const void *)(graph->scalars + from->scalar);
@@ -280,7 +281,7 @@ static uint32_t fetch_place(const bp_graph *graph, uint32_t first, uint32_t at, 
             continue; /* rows come where they are asked for, before anything else */
         }
         if (goes_down(graph, op, BP_KERNEL_copy_wait)) {
-            if (below_meet(graph, &graph->ops[at], op)) {
+            if (offload_meet(graph, &graph->ops[at], op)) {
                 return i + 1;
             }
             continue;
@@ -305,7 +306,7 @@ static uint32_t write_place(const bp_graph *graph, uint32_t at, uint32_t end, ui
         const bp_op *op = &graph->ops[i];
         const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
         flying += goes_down(graph, op, BP_KERNEL_copy_begin) ? (uint64_t)s->width : 0;
-        const bool again = op->brings != BP_NO_BUFFER && below_meet(graph, op, wait);
+        const bool again = op->brings != BP_NO_BUFFER && offload_meet(graph, op, wait);
         if (flying > room || again || op->kernel == BP_KERNEL_step_decide) {
             return i - 1;
         }
@@ -350,7 +351,7 @@ static void fetch_ahead_program(bp_graph *graph, uint32_t first, uint32_t end, u
 void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec)
 {
     uint64_t largest = 0;
-    if (bp_graph_counts(graph) || spec->below.ahead == 0) {
+    if (bp_graph_counts(graph) || spec->offload.ahead == 0) {
         return;
     }
     for (uint32_t i = 0; i < graph->used.ops; i++) {
@@ -360,8 +361,8 @@ void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec)
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT && largest > 0; p++) {
         const uint32_t first = graph->program_first[p];
         write_behind_program(graph, first, first + graph->program_count[p],
-                             largest * (1 + (uint64_t)spec->below.ahead));
+                             largest * (1 + (uint64_t)spec->offload.ahead));
         fetch_ahead_program(graph, first, first + graph->program_count[p],
-                            largest * (1 + (uint64_t)spec->below.ahead));
+                            largest * (1 + (uint64_t)spec->offload.ahead));
     }
 }

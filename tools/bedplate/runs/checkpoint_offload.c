@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The last whole step in two places: weights in a snapshot, states in the file below. */
-#include "tools/bedplate/runs/checkpoint_below.h"
+/* The last whole step in two places: weights in a snapshot, states in the offload file. */
+#include "tools/bedplate/runs/checkpoint_offload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,91 +8,91 @@
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/runs/checkpoint_ranks.h"
 
-static const char where[] = "below";
+static const char where[] = "offload";
 static const char none[BP_DIGEST_TEXT] = "----------------"; /* as long as a digest */
 
 /* Weights are in every snapshot, wherever they live, so that it can be used without the file. */
-static bool lives_below(const session *s, const bp_state_tensor *tensor)
+static bool is_offloaded(const session *s, const bp_state_tensor *tensor)
 {
     const bp_buffer *buffer = bp_runtime_find(&s->runtime, tensor->name);
-    return buffer != NULL && buffer->space == BP_SPACE_BELOW && !tensor->weight;
+    return buffer != NULL && buffer->space == BP_SPACE_OFFLOAD && !tensor->weight;
 }
 
-bp_status checkpoint_below_begin(checkpoint *c)
+bp_status checkpoint_offload_begin(checkpoint *c)
 {
     const size_t count = c->snapshot.tensor_count;
-    if (!below_versions(&c->s->below)) {
+    if (!offload_versions(&c->s->offload)) {
         return BP_OK;
     }
     c->above = c->tensors + count; /* there is room for two lists */
     c->above_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!lives_below(c->s, &c->tensors[i])) {
+        if (!is_offloaded(c->s, &c->tensors[i])) {
             c->above[c->above_count++] = c->tensors[i];
         }
     }
-    memcpy(c->below_text, none, sizeof none);
+    memcpy(c->offload_text, none, sizeof none);
     return BP_OK;
 }
 
 /* The digest in a snapshot's keys; NULL: all of the state is there. */
-static const char *left_below(bp_pairs saved)
+static const char *left_offloaded(bp_pairs saved)
 {
-    const char *text = bp_pairs_find(saved, CHECKPOINT_BELOW_KEY);
+    const char *text = bp_pairs_find(saved, CHECKPOINT_OFFLOAD_KEY);
     return text != NULL && strcmp(text, none) != 0 ? text : NULL;
 }
 
-bool checkpoint_below_digest(bp_pairs saved, uint64_t *digest)
+bool checkpoint_offload_digest(bp_pairs saved, uint64_t *digest)
 {
-    const char *text = left_below(saved);
+    const char *text = left_offloaded(saved);
     *digest = text != NULL ? strtoull(text, NULL, 16) : *digest;
     return text != NULL;
 }
 
-bp_status checkpoint_below_find(session *s, bp_pairs saved, uint64_t step)
+bp_status checkpoint_offload_find(session *s, bp_pairs saved, uint64_t step)
 {
-    if (left_below(saved) == NULL) {
+    if (left_offloaded(saved) == NULL) {
         return BP_OK;
     }
-    if (!s->below.two) {
+    if (!s->offload.two) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "a part of this snapshot's state is in the file below the arena; give "
-                            "that file, and --below-two-versions",
-                            "--below");
+                            "a part of this snapshot's state is in the offload file; give "
+                            "that file, and --offload-two-versions",
+                            "--offload");
     }
-    s->below.resumes = true;
-    s->below.step = step;
+    s->offload.resumes = true;
+    s->offload.step = step;
     return BP_OK;
 }
 
-bp_status checkpoint_below_save(checkpoint *c)
+bp_status checkpoint_offload_save(checkpoint *c)
 {
     session *s = c->s;
     const bp_snapshot all = c->snapshot;
     uint64_t digest;
-    memcpy(c->below_text, none, sizeof none);
-    if (!below_versions(&s->below) || c->last || c->snapshot.step >= c->total) {
+    memcpy(c->offload_text, none, sizeof none);
+    if (!offload_versions(&s->offload) || c->last || c->snapshot.step >= c->total) {
         return checkpoint_ranks_save(c);
     }
     BP_TRY(bp_snapshot_digest(&c->place, &c->snapshot, &digest));
-    bp_digest_text(digest, c->below_text);
-    BP_TRY(bp_tier_versions_commit(&s->below.versions, c->snapshot.step, c->place.error));
+    bp_digest_text(digest, c->offload_text);
+    BP_TRY(bp_tier_versions_commit(&s->offload.versions, c->snapshot.step, c->place.error));
     c->snapshot.tensors = c->above;
     c->snapshot.tensor_count = c->above_count;
     const bp_status status = checkpoint_ranks_save(c);
     c->snapshot.tensors = all.tensors;
     c->snapshot.tensor_count = all.tensor_count;
     BP_TRY(status);
-    bp_tier_versions_confirm(&s->below.versions);
+    bp_tier_versions_confirm(&s->offload.versions);
     c->digest = digest;
     return BP_OK;
 }
 
-bp_status checkpoint_below_load(checkpoint *c, bp_pairs saved)
+bp_status checkpoint_offload_load(checkpoint *c, bp_pairs saved)
 {
     session *s = c->s;
     char text[BP_DIGEST_TEXT], now[BP_DIGEST_TEXT];
-    const char *left = left_below(saved);
+    const char *left = left_offloaded(saved);
     if (left == NULL) {
         return bp_snapshot_load(&c->place, c->newest.path, &c->snapshot, &c->digest);
     }
@@ -100,13 +100,13 @@ bp_status checkpoint_below_load(checkpoint *c, bp_pairs saved)
     memcpy(text, left, sizeof text); /* the keys lie in the scratch */
     above.tensors = c->above;
     above.tensor_count = c->above_count;
-    BP_TRY(bp_tier_versions_back(&s->below.versions, &s->error));
+    BP_TRY(bp_tier_versions_back(&s->offload.versions, &s->error));
     BP_TRY(bp_snapshot_load(&c->place, c->newest.path, &above, NULL));
     BP_TRY(bp_snapshot_digest(&c->place, &c->snapshot, &c->digest));
     bp_digest_text(c->digest, now);
     return strcmp(now, text) == 0
                ? BP_OK
                : bp_error_set(&s->error, BP_ERR_DATA, where,
-                              "the file below holds another state than the snapshot says",
-                              s->below.path);
+                              "the offload file holds another state than the snapshot says",
+                              s->offload.path);
 }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* The second tier of memory: --offload. */
+#ifndef BP_BEDPLATE_OFFLOAD_CHOICE_H
+#define BP_BEDPLATE_OFFLOAD_CHOICE_H
+
+#include "core/ir/tier_versions.h"
+#include "core/ir/traffic.h"
+#include "core/run/runtime.h"
+#include "device/host/storage/tier_posix.h"
+#include "tools/bedplate/planning/choice.h"
+#include "tools/bedplate/app/memory.h"
+#include "tools/bedplate/app/settings.h"
+
+/* What --offload-what names. */
+#define OFFLOAD_BASES       1u
+#define OFFLOAD_STATES      2u
+#define OFFLOAD_WEIGHTS     4u
+#define OFFLOAD_CHECKPOINTS 8u
+#define OFFLOAD_GRADIENTS   16u
+#define OFFLOAD_ALL         7u /* that costs no bytes written for every micro-batch */
+
+/* What was chosen to be offloaded, of the last kind of which not all does. */
+typedef struct offload_chosen {
+    bool made;
+    bp_offload_kind kind;
+    uint64_t moved; /* bytes a step, for what was chosen of that kind, less what is kept */
+    uint64_t least; /* no choice of it that fits moves less, where nothing is kept */
+} offload_chosen;
+
+typedef struct offload_choice {
+    bool asked;
+    bool host;  /* in the host's memory beside a GPU, instead of a file */
+    bool flash; /* frozen weights in the read-only memory of a board */
+    char path[1024];
+    uint64_t bytes; /* of any, at most */
+    uint32_t what;  /* may live there: bits of OFFLOAD_.. */
+    bool two;       /* --offload-two-versions */
+    bool resumes;   /* a snapshot is gone on from, of which the file has to have a part */
+    uint64_t step;  /* that snapshot's */
+    offload_chosen chosen;
+    bp_tier_posix file;
+    bp_tier_versions versions; /* over the file; count 0: there is one version */
+    memory_block room;
+    memory_block list; /* of the ranges that have two versions */
+    memory_block bits; /* and which of their pages are where */
+} offload_choice;
+
+/* Whether the file of an open run has two versions of something. */
+static inline bool offload_versions(const offload_choice *b)
+{
+    return b->versions.count > 0;
+}
+
+/* Reads --offload, if it is given. BP_ERR_USAGE says what is wrong with it. */
+bp_status offload_read(offload_choice *b, const settings *set, bp_error *error) BP_MUST_CHECK;
+
+/* Whether the device has the kind of tier that is asked for, and what else is asked for goes with
+ * it: BP_ERR_USAGE. */
+bp_status offload_check(const offload_choice *b, const settings *set, const bp_spec *spec,
+                        bp_error *error) BP_MUST_CHECK;
+
+/* Everything that may be offloaded does, of what is asked for (bits of OFFLOAD_..): in the host's
+ * memory where the device is a GPU. */
+void offload_all(bp_spec *spec, uint32_t what);
+
+/* As little of it as fits the choice's budget, of a choice that fits with all of it; the choice's
+ * record follows (tools/bedplate/planning/offload_select.c). */
+bp_status offload_select(choice *c, offload_chosen *chosen, bp_error *error) BP_MUST_CHECK;
+
+/* Bytes of the process's memory that the file is read and written through, and of what is known of
+ * its pages; 0: nothing is offloaded. */
+uint64_t offload_room(const offload_choice *b, const bp_runtime *runtime);
+
+/* Opens the file of a plan with offloaded bytes and puts it into `places`. BP_ERR_FIT where it may
+ * not have as many; BP_ERR_STORE where it has no version of the step that is gone on from. */
+bp_status offload_open(offload_choice *b, const settings *set, const bp_runtime *runtime,
+                       bp_places *places, bp_error *error) BP_MUST_CHECK;
+
+/* Whether an error is the tier's, which fails in the middle of a step. */
+bool offload_failed(const bp_error *error);
+
+void offload_close(offload_choice *b);
+
+/* What a step moves, and the rate from which on it does not wait: lines of the plan's table, member
+ * "below" of its JSON object. Nothing where nothing is offloaded. */
+typedef struct offload_traffic {
+    bp_traffic step;
+    bp_rates rates;
+    offload_chosen choice;
+    bp_keep keep;
+    uint64_t bytes;   /* that are offloaded; 0: nothing does */
+    bool host;        /* in the host's memory */
+    double endurance; /* --offload-endurance; 0: not given */
+} offload_traffic;
+
+bp_status offload_traffic_find(const bp_runtime *runtime, const offload_choice *b,
+                               const settings *set, const bp_rates *rates, offload_traffic *t,
+                               bp_error *error) BP_MUST_CHECK;
+void offload_json(output *out, const offload_traffic *t);
+void offload_put(bp_text *text, const offload_traffic *t);
+
+/* Room of the arena in which stays what was fetched from the offload tier. */
+/* Of a step, below. */
+typedef struct offload_bytes {
+    uint64_t moved; /* read and written */
+    uint64_t written;
+} offload_bytes;
+
+/* Bytes that a step moves for each buffer of a plan: moved[buffers], which is zero before. Returns
+ * how many of them all are written. */
+uint64_t offload_moved(const bp_runtime *runtime, uint64_t *moved);
+
+/* What a step of a spec moves, were its plan to have no waste. */
+bp_status offload_moves(const bp_spec *spec, offload_bytes *moved, bp_error *error) BP_MUST_CHECK;
+
+/* Sets spec->offload.room so that the plan has at most `budget` bytes, as that of the spec without
+ * it has: to 0 where no room is found that leads there. *moved as above, *arena the plan's bytes or
+ * more. */
+bp_status offload_resident(bp_spec *spec, uint64_t budget, uint64_t *arena, offload_bytes *moved,
+                           bp_error *error) BP_MUST_CHECK;
+
+#endif
