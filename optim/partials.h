@@ -9,13 +9,13 @@
 
 /* One gather of the sums of all parameters that are due. */
 typedef struct bp_partials {
-    uint64_t width;            /* doubles of a unit */
-    uint64_t room;             /* units of the rank that forms most of them; 0: nothing is due */
-    bp_ref own;                /* F64, (room, width): what this rank forms, by parameter */
-    bp_ref all;                /* F64, (ranks, room, width) */
-    uint64_t formed;           /* units of `own` that bp_partials_own has given out */
-    uint64_t at[BP_LANES_MAX]; /* by rank: the next unit of `all` to be placed. Ranks are no more
-                                  than lanes */
+    uint64_t width;  /* doubles of a unit */
+    uint64_t room;   /* units of the rank that forms most of them; 0: nothing is due */
+    bp_ref own;      /* F64, (room, width): what this rank forms, by parameter */
+    bp_ref all;      /* F64, (ranks, room, width) */
+    uint64_t formed; /* units of `own` that bp_partials_own has given out */
+    uint64_t at[BP_VIRTUAL_RANKS_MAX]; /* by rank: the next unit of `all` to be placed. Ranks are no
+                                  more than lanes */
 } bp_partials;
 
 /* Makes the buffers, "<label>.own_partials" and "<label>.all_partials", where something is due. */

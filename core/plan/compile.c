@@ -5,7 +5,7 @@
 #include "core/plan/compile_private.h"
 
 #include "core/plan/adapter.h"
-#include "core/plan/passes/lanes.h"
+#include "core/plan/passes/virtual_ranks.h"
 #include "core/base/glob.h"
 #include "core/ir/link.h"
 #include "core/plan/optimizer.h"
@@ -42,7 +42,7 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
     for (uint32_t s = 0; s < stages; s++) {
         compile->variants[s] = spec->model->variants(&spec->config, s);
     }
-    return bp_lanes_carve(compile, spec, memory);
+    return bp_virtual_ranks_carve(compile, spec, memory);
 }
 
 /* Every rule has to match something, and something has to be left to train. */
@@ -662,7 +662,7 @@ uint64_t bp_compile_bytes(const bp_spec *spec)
     bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
     bytes += bp_adapter_parameters(spec) * (uint64_t)sizeof(bp_parameter);
     bytes = bp_size_add(bytes, compile_sharing_bytes(spec, bp_adapter_parameters(spec)));
-    bytes = bp_size_add(bytes, bp_lanes_bytes(spec));
+    bytes = bp_size_add(bytes, bp_virtual_ranks_bytes(spec));
     bytes = bp_size_add(bytes, spec->model->scratch);
     return bytes + 11 * TABLE_ALIGNMENT;
 }
@@ -897,12 +897,12 @@ void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t
     const bp_action *action = &compile->actions[index];
     compile_inputs(compile, emit, micro);
     compile_enter(compile, emit, action->stage, index);
-    bp_lanes_enter(compile, emit, micro);
+    bp_virtual_ranks_enter(compile, emit, micro);
     if (action->kind == BP_ACTION_FORWARD) {
         write_forward(compile, emit, action, micro);
     } else {
         write_backward(compile, emit, action, micro);
     }
-    bp_lanes_leave(compile, emit, micro);
+    bp_virtual_ranks_leave(compile, emit, micro);
     bp_emit_settled(emit);
 }

@@ -23,10 +23,10 @@ typedef struct bp_window {
     uint32_t buckets;
     uint32_t sent; /* of the buckets */
     uint32_t done;
-    bp_ref sums;      /* over this rank's lanes; absent: its one lane's leaves, added bucket by
-                         bucket */
-    bp_ref root;      /* of `elements` */
-    bool any;         /* something is due */
+    bp_ref sums; /* over this rank's virtual ranks; absent: its one virtual rank's leaves, added
+                    bucket by bucket */
+    bp_ref root; /* of `elements` */
+    bool any;    /* something is due */
     uint32_t purpose; /* what for, and how: the caller's, as the rest */
     bool later;
     bool last;
@@ -74,12 +74,14 @@ typedef struct bp_compile {
     uint32_t inputs;               /* buffer: step block and inputs of each micro-batch */
     bp_input input[BP_INPUTS_MAX]; /* as the model declares them */
     uint32_t input_count;
-    uint32_t lanes; /* of this rank, and micro-batches of each; 0: the group has one lane */
-    uint32_t lane_micros;
-    bp_ref *lane_sums;        /* [stages + 1][levels]: finished subtrees of what is due there */
-    uint32_t *lane_gradients; /* [lanes][parameters]: buffers that are not complete yet */
-    bp_ref lane_results;      /* a result block for each lane */
-    uint32_t lanes_counted;   /* lanes whose losses have begun to be added up */
+    uint32_t virtual_ranks; /* of this rank, and micro-batches of each; 0: the group has one virtual
+                               rank */
+    uint32_t virtual_rank_micros;
+    bp_ref *lane_sums; /* [stages + 1][levels]: finished subtrees of what is due there */
+    uint32_t *
+        virtual_rank_gradients; /* [virtual ranks][parameters]: buffers that are not complete yet */
+    bp_ref virtual_rank_results;    /* a result block for each virtual rank */
+    uint32_t virtual_ranks_counted; /* virtual ranks whose losses have begun to be added up */
     bool losses_joined;
     bp_window windows[BP_WINDOWS_MOST]; /* of gradients that are exchanged, by their number */
     uint32_t windows_opened;

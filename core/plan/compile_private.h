@@ -24,8 +24,8 @@ bp_status compile_share_out(bp_emit *emit, bp_arena *memory) BP_MUST_CHECK;
 /* Whether sums of gradients stay where they are owned until an update at the end. */
 bool compile_keeps_sums(const bp_spec *spec);
 
-/* Whether stages go through several micro-batches of a lane one after the other, where one rank
- * goes through the micro-batches: what two stages share is then added up in another order. */
+/* Whether stages go through several micro-batches of a virtual rank one after the other, where one
+ * rank goes through the micro-batches: what two stages share is then added up in another order. */
 bool compile_orders_stages(const bp_spec *spec);
 
 /* A row of what all ranks give to a call, and what this rank's and all pieces are. */
@@ -144,7 +144,7 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit);
 void compile_update(bp_emit *emit);
 
 /* Writes the STEP program of a group that one program holds: gradients are released inside
- * backward, or there are several lanes. */
+ * backward, or there are several virtual ranks. */
 void compile_released(bp_compile *compile, bp_emit *emit);
 
 /* Gradients on their way (core/plan/passes/flight.c). A program begins. */

@@ -751,7 +751,8 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
         emit->status = bp_error_set(
             emit->graph->error, BP_ERR_USAGE, "shard",
             "two stages share this parameter, whose gradient would be added up in another order; "
-            "take as many --lanes as --gradient-accumulation-steps, or --shard none or optimizer",
+            "take as many --virtual-ranks as --gradient-accumulation-steps, or --shard none or "
+            "optimizer",
             bp_emit_name(emit, index));
         return BP_ABSENT;
     }

@@ -89,8 +89,8 @@ typedef struct bp_parameter {
     uint32_t gradient_program; /* the program that owns a program-scoped gradient */
     bool gradient_written;     /* in the program being emitted, or before it */
     uint32_t gradient_stage;   /* that has written it last */
-    uint32_t leaf;       /* a lane's complete gradient, until it has been sent to other ranks */
-    bp_ref root;         /* its sum over all lanes, F32; absent where there is one lane */
+    uint32_t leaf; /* a virtual rank's complete gradient, until it has been sent to other ranks */
+    bp_ref root;   /* its sum over all virtual ranks, F32; absent where there is one virtual rank */
     uint64_t root_first; /* the element of the parameter that it begins with */
     uint32_t sum;        /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
@@ -130,7 +130,7 @@ typedef struct bp_emit {
     bp_ref shared;        /* what several stages read, made by the first of them: the model's own;
                              absent at a program's start */
     bp_ref shared_second; /* the same, another */
-    bp_ref result;        /* result block; while a lane's ops are written, the lane's */
+    bp_ref result; /* result block; while a virtual rank's ops are written, the virtual rank's */
     bp_ref result_whole;
     bp_ref control; /* control block */
     bp_ref batches; /* (batch norms) I32, in the order of their parameters: how many micro-batches
@@ -300,7 +300,8 @@ void bp_emit_settled(bp_emit *emit);
 bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
 
 /* The gradient of a parameter that is due, as norms and apply read it, from element `first` of the
- * parameter on: F32 where it is a sum over lanes, of which a rank may have what it owns alone. */
+ * parameter on: F32 where it is a sum over virtual ranks, of which a rank may have what it owns
+ * alone. */
 bp_ref bp_emit_due_gradient(const bp_emit *emit, uint32_t index, uint64_t first);
 
 /* Whether that is offloaded, from where it is brought. */

@@ -332,50 +332,51 @@ static bp_status check_release(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
-uint32_t bp_spec_lanes(const bp_spec *spec)
+uint32_t bp_spec_virtual_ranks(const bp_spec *spec)
 {
-    return spec->lanes > 0 ? spec->lanes : 1;
+    return spec->virtual_ranks > 0 ? spec->virtual_ranks : 1;
 }
 
 uint32_t bp_spec_ranks(const bp_spec *spec)
 {
-    return spec->ranks > 0 && spec->lanes > 1 ? spec->ranks : 1;
+    return spec->ranks > 0 && spec->virtual_ranks > 1 ? spec->ranks : 1;
 }
 
 bool bp_spec_whole_group(const bp_spec *spec)
 {
-    return spec->gradient_release != BP_RELEASE_NONE || bp_spec_lanes(spec) > 1;
+    return spec->gradient_release != BP_RELEASE_NONE || bp_spec_virtual_ranks(spec) > 1;
 }
 
-/* How a group is split into lanes, and lanes among ranks. */
-static bp_status check_lanes(const bp_spec *spec, bp_error *error)
+/* How a group is split into virtual ranks, and virtual ranks among ranks. */
+static bp_status check_virtual_ranks(const bp_spec *spec, bp_error *error)
 {
-    const uint32_t lanes = bp_spec_lanes(spec), ranks = bp_spec_ranks(spec);
-    if ((lanes & (lanes - 1)) != 0 || lanes > BP_LANES_MAX) {
+    const uint32_t lanes = bp_spec_virtual_ranks(spec), ranks = bp_spec_ranks(spec);
+    if ((lanes & (lanes - 1)) != 0 || lanes > BP_VIRTUAL_RANKS_MAX) {
         return bp_error_limit(error, BP_ERR_USAGE, where,
-                              "the number of lanes is a power of two, at most 1024", "lanes", lanes,
-                              BP_LIMIT_NONE, 0);
+                              "the number of virtual ranks is a power of two, at most 1024",
+                              "virtual-ranks", lanes, BP_LIMIT_NONE, 0);
     }
-    uint32_t least = 1; /* lanes for these ranks */
-    while (least < ranks && least < BP_LANES_MAX) {
+    uint32_t least = 1; /* virtual ranks for these ranks */
+    while (least < ranks && least < BP_VIRTUAL_RANKS_MAX) {
         least *= 2;
     }
     if (ranks > lanes) {
-        return bp_error_limit(error, BP_ERR_USAGE, where, "there are more ranks than lanes",
-                              "lanes", lanes, BP_LIMIT_LEAST, least);
+        return bp_error_limit(error, BP_ERR_USAGE, where, "there are more ranks than virtual ranks",
+                              "virtual-ranks", lanes, BP_LIMIT_LEAST, least);
     }
     if (lanes % ranks != 0) {
-        return bp_error_limit(error, BP_ERR_USAGE, where,
-                              "the lanes cannot be shared equally: the number of ranks has to "
-                              "divide theirs",
-                              "ranks", ranks, BP_LIMIT_MOST, least / 2);
+        return bp_error_limit(
+            error, BP_ERR_USAGE, where,
+            "the virtual ranks cannot be shared equally: the number of ranks has to "
+            "divide theirs",
+            "ranks", ranks, BP_LIMIT_MOST, least / 2);
     }
     if (spec->accumulation % lanes != 0) {
         return bp_error_numbers(
             error, BP_ERR_USAGE, where,
-            "the micro-batches of a step cannot be split into the lanes; their "
+            "the micro-batches of a step cannot be split into the virtual ranks; their "
             "number (--gradient-accumulation-steps) has to be a multiple of theirs",
-            "lanes", spec->accumulation,
+            "virtual-ranks", spec->accumulation,
             (spec->accumulation / (int64_t)lanes + 1) * (int64_t)lanes);
     }
     if (lanes == 1) {
@@ -383,14 +384,15 @@ static bp_status check_lanes(const bp_spec *spec, bp_error *error)
     }
     if (spec->gradient_int8) {
         return refuse(
-            error, "lanes",
+            error, "virtual-ranks",
             "sums in 8 bits are no tree of fp32 additions; take another --gradient-dtype, "
-            "or one lane");
+            "or one virtual rank");
     }
     if (spec->gradient_release == BP_RELEASE_ADAMA) {
-        return refuse(error, "lanes",
-                      "adama folds each micro-batch into the moments, which is no sum over lanes; "
-                      "take another --gradient-release, or one lane");
+        return refuse(
+            error, "virtual-ranks",
+            "adama folds each micro-batch into the moments, which is no sum over virtual ranks; "
+            "take another --gradient-release, or one virtual rank");
     }
     return BP_OK;
 }
@@ -457,10 +459,11 @@ static bp_status check_texts(const bp_spec *spec, bp_error *error)
     if (!inside(spec->similarity, 1e-6, 1e6)) {
         return refuse(error, "scale", "has to be above 0, and below a million");
     }
-    if (learns && (spec->ranks > 1 || spec->lanes > 1)) {
-        return refuse(error, "lanes",
-                      "each row is compared with all others of its batch, which lanes and ranks "
-                      "would part");
+    if (learns && (spec->ranks > 1 || spec->virtual_ranks > 1)) {
+        return refuse(
+            error, "virtual-ranks",
+            "each row is compared with all others of its batch, which virtual ranks and ranks "
+            "would part");
     }
     if (bp_spec_keeps_vectors(spec) && spec->gradient_release != BP_RELEASE_NONE) {
         return refuse(error, "gradient-release",
@@ -659,6 +662,6 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     }
     BP_TRY(check_release(spec, error));
     BP_TRY(check_sharing(spec, error));
-    BP_TRY(check_lanes(spec, error));
+    BP_TRY(check_virtual_ranks(spec, error));
     return spec->optimizer->check(spec->optimizer, &spec->optimizer_options, error);
 }

@@ -260,9 +260,9 @@ typedef struct bp_offload {
 
 #define BP_PRODUCTS_FROM 1600 /* below, operands take longer to become codes than is gained */
 
-#define BP_LANES_MAX   1024
-#define BP_AHEAD_MOST  4
-#define BP_LENGTHS_MAX 7 /* most programs for shorter sequences beside the one for `sequence` */
+#define BP_VIRTUAL_RANKS_MAX 1024
+#define BP_AHEAD_MOST        4
+#define BP_LENGTHS_MAX       7 /* most programs for shorter sequences beside the one for `sequence` */
 
 typedef struct bp_spec {
     const bp_model *model;
@@ -307,16 +307,17 @@ typedef struct bp_spec {
     uint32_t lengths[BP_LENGTHS_MAX]; /* shorter sequences that have programs of their own, rising
                                          (core/plan/lengths.h); they change no bit of a result */
     uint32_t length_count;
-    uint32_t accumulation; /* micro-batches per optimizer step, >= 1 */
-    uint32_t lanes;        /* of a group (core/plan/passes/lanes.h): a power of two that divides
-                              accumulation;        0: 1. They shape the result */
-    uint32_t loss_rows;    /* tokens per chunk of the loss; 0: chosen by bp_spec_loss_rows */
+    uint32_t accumulation;  /* micro-batches per optimizer step, >= 1 */
+    uint32_t virtual_ranks; /* of a group (core/plan/passes/virtual_ranks.h): a power of two that
+                       divides accumulation;        0: 1. They shape the result */
+    uint32_t loss_rows;     /* tokens per chunk of the loss; 0: chosen by bp_spec_loss_rows */
     bp_policy policy;
     uint64_t seed;
 
-    uint32_t ranks; /* that train together, a divisor of the lanes, which they share; 0: one. Of one
-                       lane each rank computes all, and only the state is shared */
-    uint32_t rank;  /* which of them this is */
+    uint32_t
+        ranks; /* that train together, a divisor of the virtual ranks, which they share; 0: one. Of
+                  one virtual rank each rank computes all, and only the state is shared */
+    uint32_t rank; /* which of them this is */
     bp_sharing sharing;
     uint32_t gather_ahead; /* weights that are gathered ahead of their use, where they are shared
                               out; up to BP_AHEAD_MOST */
@@ -344,12 +345,12 @@ typedef struct bp_spec {
  * loss scaling, and no approximation that does without. */
 bool bp_spec_needs_norm(const bp_spec *spec);
 
-/* Lanes, and the ranks that share them, at least 1. */
-uint32_t bp_spec_lanes(const bp_spec *spec);
+/* Virtual ranks, and the ranks that share them, at least 1. */
+uint32_t bp_spec_virtual_ranks(const bp_spec *spec);
 uint32_t bp_spec_ranks(const bp_spec *spec);
 
 /* Whether one program holds all of a group's micro-batches that are this rank's: with gradient
- * release, and where there are several lanes. */
+ * release, and where there are several virtual ranks. */
 bool bp_spec_whole_group(const bp_spec *spec);
 
 /* Whether samples of one micro-batch are compared with those of others: all vectors of a group come

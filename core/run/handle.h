@@ -57,7 +57,7 @@ typedef struct bp_outcome {
                            before the step */
     uint32_t judgement; /* bp_judgement, where steps are judged */
     float told[BP_TOLD_NUMBERS]; /* of pairs of rows, where the loss is over them: sums; 0 where a
-                                    group has several lanes */
+                                    group has several virtual ranks */
 } bp_outcome;
 
 /* Bytes of memory that bp_runtime_count works in: closed form, no memory touched, a few hundred for

@@ -117,7 +117,7 @@ ranks_by_nccl() {
     local ranks=1 shard one several
     echo "--- ranks by NCCL"
     while ((2 * ranks <= gpus && ranks < 8)); do ranks=$((2 * ranks)); done
-    local train=("$build/bedplate" train "${demo[@]}" --data "$work/text" --max-steps 4 --lanes "$ranks"
+    local train=("$build/bedplate" train "${demo[@]}" --data "$work/text" --max-steps 4 --virtual-ranks "$ranks"
         --gradient-accumulation-steps "$ranks" --device cuda --json)
     one=$(limited 60 "one rank" "${train[@]}" --output-dir "$work/one" 2>&1 | grep -o '"state_digest": "[0-9a-f]*"')
     for shard in none gradients parameters; do

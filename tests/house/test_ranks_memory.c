@@ -209,7 +209,7 @@ static bp_spec guard_spec(void)
     spec.device_options = (bp_device_options){.threads = 1};
     spec.batch = 1;
     spec.accumulation = 8;
-    spec.lanes = 4;
+    spec.virtual_ranks = 4;
     return spec;
 }
 

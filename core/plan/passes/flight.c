@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradients on their way between ranks.
  *
- * A window (core/plan/passes/lanes.h) travels in buckets. Two are under way: while the pieces of
- * the newest one are exchanged, the sums of the one before it are gathered. So what a rank needs
- * for the exchange does not hang on the size of a stage. A window's first bucket leaves when the
- * window is complete; the others leave while the next stage goes backward, at those places where it
- * asks for a parameter, spread over as many of these as the stage before had. What is whole is used
- * at the end of a stage, in the order of windows. */
+ * A window (core/plan/passes/virtual_ranks.h) travels in buckets. Two are under way: while the
+ * pieces of the newest one are exchanged, the sums of the one before it are gathered. So what a
+ * rank needs for the exchange does not hang on the size of a stage. A window's first bucket leaves
+ * when the window is complete; the others leave while the next stage goes backward, at those places
+ * where it asks for a parameter, spread over as many of these as the stage before had. What is
+ * whole is used at the end of a stage, in the order of windows. */
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
-#include "core/plan/passes/lanes.h"
+#include "core/plan/passes/virtual_ranks.h"
 
 #define FLIGHT_PACE 8 /* of the first stage that goes backward */
 
@@ -49,7 +49,7 @@ static void flight_advance(bp_compile *compile, bp_emit *emit, bp_bucket *bucket
         return;
     }
     bp_window *window = flight_window(compile, bucket->window);
-    bp_lanes_advance(emit, window, bucket);
+    bp_virtual_ranks_advance(emit, window, bucket);
     if (bucket->phase == 0) {
         bucket->flies = false;
         window->done++;
@@ -66,7 +66,7 @@ static void flight_use(bp_compile *compile, bp_emit *emit)
         }
         (void)compile_mark(compile, emit, window);
         if (window->any) {
-            bp_lanes_deliver(emit, window);
+            bp_virtual_ranks_deliver(emit, window);
         }
         compile_use(compile, emit, window);
         compile->windows_used++;
@@ -96,7 +96,7 @@ static void flight_send(bp_compile *compile, bp_emit *emit)
     window->sent++;
     if (window->any) {
         (void)compile_mark(compile, emit, window);
-        bp_lanes_send(emit, window, &bucket);
+        bp_virtual_ranks_send(emit, window, &bucket);
     }
     flight_push(compile, emit, &bucket);
 }
@@ -126,8 +126,8 @@ void compile_dispatch(bp_compile *compile, bp_emit *emit, bp_window *window)
 {
     const uint32_t row = window->table == UINT32_MAX ? window->stage : compile->stages;
     if (bp_spec_ranks(emit->spec) == 1) {
-        if (window->any && compile->lanes > 0) {
-            bp_lanes_root(compile, emit, row);
+        if (window->any && compile->virtual_ranks > 0) {
+            bp_virtual_ranks_root(compile, emit, row);
         }
         compile_use(compile, emit, window);
         return;
@@ -138,7 +138,7 @@ void compile_dispatch(bp_compile *compile, bp_emit *emit, bp_window *window)
     window->buckets = 1;
     if (window->any) {
         (void)compile_mark(compile, emit, window);
-        bp_lanes_open(compile, emit, row, window);
+        bp_virtual_ranks_open(compile, emit, row, window);
     }
     *flight_window(compile, compile->windows_opened++) = *window;
     flight_send(compile, emit);

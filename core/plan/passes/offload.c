@@ -103,8 +103,8 @@ bool compile_goes_aside(bp_emit *emit, uint32_t index)
 }
 
 /* Whole gradients are brought by the stages that add to them, so those of tables stay; sums in 8
- * bits come in the slices in which they are made. Lanes and released gradients have nothing that
- * waits for an update. */
+ * bits come in the slices in which they are made. Virtual ranks and released gradients have nothing
+ * that waits for an update. */
 bool compile_gradient_goes(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];

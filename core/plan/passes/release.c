@@ -24,7 +24,7 @@
  * places. */
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
-#include "core/plan/passes/lanes.h"
+#include "core/plan/passes/virtual_ranks.h"
 #include "core/plan/rows.h"
 #include "core/ir/step.h"
 
@@ -59,7 +59,7 @@ void compile_use(bp_compile *compile, bp_emit *emit, const bp_window *window)
         optimizer->norms(emit);
     }
     if (what == BOTH) {
-        bp_lanes_losses(compile, emit);
+        bp_virtual_ranks_losses(compile, emit);
         optimizer->decide(emit, window->later, window->last);
     }
     if (any && (what == UPDATE || what == BOTH)) {
@@ -86,11 +86,11 @@ static uint64_t slice_rows(const bp_emit *emit, uint32_t table)
     return rows < shape[0] ? rows : shape[0];
 }
 
-/* Stages go one after the other through several micro-batches of a lane, but the bits are those of
- * micro-batches that do: what two stages share has to be formed in that order. */
+/* Stages go one after the other through several micro-batches of a virtual rank, but the bits are
+ * those of micro-batches that do: what two stages share has to be formed in that order. */
 static bool order_matters(const bp_spec *spec)
 {
-    return compile_keeps_sums(spec) && spec->accumulation > bp_spec_lanes(spec);
+    return compile_keeps_sums(spec) && spec->accumulation > bp_spec_virtual_ranks(spec);
 }
 
 /* What of a table is trained: itself, some rows of it (core/plan/rows.h), or nothing. */
@@ -175,23 +175,24 @@ static bp_ref write_slice(bp_compile *compile, bp_emit *emit, const bp_window *s
     return gradient;
 }
 
-/* The same from all micro-batches of a pass, lane by lane where there are several. */
+/* The same from all micro-batches of a pass, virtual rank by virtual rank where there are several.
+ */
 static void gather_slice(bp_compile *compile, bp_emit *emit, const bp_window *slice,
                          const backward_pass *pass)
 {
     (void)compile_mark(compile, emit, slice);
-    if (compile->lanes == 0) {
+    if (compile->virtual_ranks == 0) {
         const bp_ref gradient = write_slice(compile, emit, slice, pass->from, pass->to);
         emit->parameters[slice->table].gradient = gradient.buffer;
         return;
     }
-    for (uint32_t lane = 0; lane < compile->lanes; lane++) {
-        const uint32_t first = lane * compile->lane_micros;
+    for (uint32_t lane = 0; lane < compile->virtual_ranks; lane++) {
+        const uint32_t first = lane * compile->virtual_rank_micros;
         const bp_ref gradient =
-            write_slice(compile, emit, slice, first, first + compile->lane_micros);
-        bp_lanes_put(compile, emit, lane, slice->table, gradient.buffer);
+            write_slice(compile, emit, slice, first, first + compile->virtual_rank_micros);
+        bp_virtual_ranks_put(compile, emit, lane, slice->table, gradient.buffer);
         (void)compile_mark(compile, emit, slice);
-        bp_lanes_fold(compile, emit, compile->stages, lane);
+        bp_virtual_ranks_fold(compile, emit, compile->stages, lane);
     }
 }
 
@@ -237,16 +238,17 @@ static void finish_stage(bp_compile *compile, bp_emit *emit, uint32_t stage,
     }
 }
 
-/* A lane's gradients that are complete once `stage` has gone backward, after its last micro-batch.
+/* A virtual rank's gradients that are complete once `stage` has gone backward, after its last
+ * micro-batch.
  */
-static void fold_lane(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro)
+static void fold_virtual_rank(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro)
 {
     const bp_action *action = &compile->actions[index];
-    const uint32_t micros = compile->lane_micros;
+    const uint32_t micros = compile->virtual_rank_micros;
     const bp_window window = {.stage = action->stage, .table = UINT32_MAX};
-    if (compile->lanes > 0 && action->kind == BP_ACTION_BACKWARD && (micro + 1) % micros == 0 &&
-        compile_mark(compile, emit, &window)) {
-        bp_lanes_fold(compile, emit, action->stage, micro / micros);
+    if (compile->virtual_ranks > 0 && action->kind == BP_ACTION_BACKWARD &&
+        (micro + 1) % micros == 0 && compile_mark(compile, emit, &window)) {
+        bp_virtual_ranks_fold(compile, emit, action->stage, micro / micros);
     }
 }
 
@@ -254,11 +256,11 @@ static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t fir
                                 const backward_pass *pass)
 {
     forget_gradients(emit);
-    bp_lanes_forget(compile, emit);
+    bp_virtual_ranks_forget(compile, emit);
     for (uint32_t i = first; i < compile->action_count && emit->status == BP_OK; i++) {
         for (uint32_t micro = pass->from; micro < pass->to; micro++) {
             compile_action(compile, emit, i, micro);
-            fold_lane(compile, emit, i, micro);
+            fold_virtual_rank(compile, emit, i, micro);
         }
         if (compile->actions[i].kind == BP_ACTION_BACKWARD) {
             compile_inputs(compile, emit, 0);
@@ -267,22 +269,22 @@ static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t fir
     }
 }
 
-/* Lanes of whole gradients: one micro-batch after the other, the update at the end. */
-static void write_lanes(bp_compile *compile, bp_emit *emit)
+/* Virtual ranks of whole gradients: one micro-batch after the other, the update at the end. */
+static void write_virtual_ranks(bp_compile *compile, bp_emit *emit)
 {
     const backward_pass pass = {KEEP, 0, compile->micros, true};
     for (uint32_t micro = 0; micro < compile->micros; micro++) {
         for (uint32_t i = 0; i < compile->action_count && emit->status == BP_OK; i++) {
             const bp_action *action = &compile->actions[i];
             compile_action(compile, emit, i, micro);
-            fold_lane(compile, emit, i, micro);
+            fold_virtual_rank(compile, emit, i, micro);
             if (micro + 1 == compile->micros && action->kind == BP_ACTION_BACKWARD) {
                 finish_stage(compile, emit, action->stage, &pass);
             }
         }
     }
     compile_inputs(compile, emit, 0);
-    bp_lanes_losses(compile, emit);
+    bp_virtual_ranks_losses(compile, emit);
     compile_update(emit);
 }
 
@@ -341,9 +343,9 @@ void compile_released(bp_compile *compile, bp_emit *emit)
     compile_begin(compile, emit, BP_PROGRAM_STEP, BP_MODE_TRAIN);
     emit->loss_written = false;
     emit->norms = BP_ABSENT;
-    bp_lanes_begin(compile, emit);
+    bp_virtual_ranks_begin(compile, emit);
     if (emit->spec->gradient_release == BP_RELEASE_NONE && !compile_keeps_sums(emit->spec)) {
-        write_lanes(compile, emit);
+        write_virtual_ranks(compile, emit);
         return;
     }
     while (compile->actions[first].kind == BP_ACTION_FORWARD) {
@@ -357,7 +359,7 @@ void compile_released(bp_compile *compile, bp_emit *emit)
     if (compile_keeps_sums(emit->spec)) {
         const backward_pass keep = {KEEP, 0, compile->micros, true};
         write_backward_part(compile, emit, first, &keep);
-        bp_lanes_losses(compile, emit);
+        bp_virtual_ranks_losses(compile, emit);
         compile_update(emit);
         return;
     }
@@ -369,7 +371,7 @@ void compile_released(bp_compile *compile, bp_emit *emit)
     const backward_pass measure = {MEASURE, 0, compile->micros, true};
     const backward_pass update = {UPDATE, 0, compile->micros, true};
     write_backward_part(compile, emit, first, &measure);
-    bp_lanes_losses(compile, emit);
+    bp_virtual_ranks_losses(compile, emit);
     emit->control_before = keep_control(emit);
     emit->spec->optimizer->decide(emit, false, true);
     emit->loss_counted = true;

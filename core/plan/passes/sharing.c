@@ -151,7 +151,7 @@ bool compile_keeps_sums(const bp_spec *spec)
 
 bool compile_orders_stages(const bp_spec *spec)
 {
-    return compile_keeps_sums(spec) && spec->accumulation > bp_spec_lanes(spec) &&
+    return compile_keeps_sums(spec) && spec->accumulation > bp_spec_virtual_ranks(spec) &&
            spec->gradient_release == BP_RELEASE_NONE;
 }
 

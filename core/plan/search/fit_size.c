@@ -55,7 +55,7 @@ static bp_status count_plan(const bp_fit_request *request, bp_spec spec, bp_aren
     bp_spec small = spec;
     bp_graph_limits rows, forward;
     const bool several = spec.gradient_release != BP_RELEASE_NONE && spec.accumulation > 2 &&
-                         bp_spec_lanes(&spec) == 1;
+                         bp_spec_virtual_ranks(&spec) == 1;
     small.accumulation = several ? 2 : spec.accumulation;
     BP_TRY(bp_compile_count(&small, memory, &rows, &forward, error));
     if (several) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over lanes, as one tree (core/plan/passes/lanes.h). */
+/* Sums over lanes, as one tree (core/plan/passes/virtual_ranks.h). */
 #include <string.h>
 
 #include "core/ir/step.h"

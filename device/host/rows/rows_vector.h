@@ -428,11 +428,11 @@ static void distill_sums(const bp_element *x, uint64_t count, float most, float 
 }
 
 /* The row's numbers, in every lane. */
-typedef struct distill_lanes {
+typedef struct distill_virtual_ranks {
     bp_v most, inverse, label, teacher;
-} distill_lanes;
+} distill_virtual_ranks;
 
-static inline void distill_step(bp_element *x, const distill_lanes *row, bp_part part)
+static inline void distill_step(bp_element *x, const distill_virtual_ranks *row, bp_part part)
 {
     bp_v d = bp_v_sub(bp_v_get(x, part), row->most);
     bp_v label = bp_v_mul(bp_v_exp(d), row->label);
@@ -443,8 +443,8 @@ static inline void distill_step(bp_element *x, const distill_lanes *row, bp_part
 static void distill_slopes(bp_element *x, uint64_t count, const bp_distill_factors *row,
                            float inverse)
 {
-    const distill_lanes lanes = {bp_v_set(row->most), bp_v_set(inverse), bp_v_set(row->label),
-                                 bp_v_set(row->teacher)};
+    const distill_virtual_ranks lanes = {bp_v_set(row->most), bp_v_set(inverse),
+                                         bp_v_set(row->label), bp_v_set(row->teacher)};
 #define STEP(part) distill_step(x + i, &lanes, part);
     BP_FOR_VECTORS(i, count, STEP)
 #undef STEP

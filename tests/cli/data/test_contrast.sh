@@ -103,7 +103,7 @@ expect 4 'another number of texts than in the other data' train --model "$work/b
     --eval-data "$work/three.csv" --output-dir "$work/no"
 expect 2 'gradients are released where a batch is one micro-batch' "${train[@]}" --output-dir "$work/no" --gradient-release \
     --gradient-accumulation-steps 2
-expect 2 'each row is compared with all others' "${train[@]}" --output-dir "$work/no" --lanes 2 --gradient-accumulation-steps 2
+expect 2 'each row is compared with all others' "${train[@]}" --output-dir "$work/no" --virtual-ranks 2 --gradient-accumulation-steps 2
 expect 2 'bedplate embed' eval --model "$work/m" --task embedding --data "$work/plain.jsonl" --predictions "$work/no.jsonl"
 expect 2 'compares no texts' plan --model tiny-bert --task embedding --emit-c "$work/no" --length-buckets none --max-steps 5
 [[ ! -e $work/no ]]

@@ -71,15 +71,15 @@ row=$((2 * one - two - 8 * 99 * 24))
 check $? "the plan counts a row of what is said" "$one $two"
 
 # Lanes and ranks.
-trained a --model tiny --lanes 4
+trained a --model tiny --virtual-ranks 4
 right=$digest
 for ranks in 2 4; do
-    trained b --model tiny --lanes 4 --fabric threads:$ranks
+    trained b --model tiny --virtual-ranks 4 --fabric threads:$ranks
     [[ $code -eq 0 && -n $right && $digest == "$right" ]]
     check $? "$ranks ranks" "$digest, right would be $right; $err"
 done
 
-trained b --model tiny --lanes 4 --fabric threads:2 --shard parameters
+trained b --model tiny --virtual-ranks 4 --fabric threads:2 --shard parameters
 [[ $code -eq 0 && $digest == "$right" ]]
 check $? "ranks that share the weights out" "$digest, right would be $right; $err"
 
@@ -187,7 +187,7 @@ pair() {
     rm -rf "$work/ranks"
     for rank in 0 1; do
         MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank timeout -k 5 120 "$program" train --model tiny \
-            "${shape[@]}" --max-steps 2 --per-device-train-batch-size 1 --gradient-accumulation-steps 2 --lanes 2 --threads 1 \
+            "${shape[@]}" --max-steps 2 --per-device-train-batch-size 1 --gradient-accumulation-steps 2 --virtual-ranks 2 --threads 1 \
             --output-dir "$work/ranks" --distill "$work/$1.$rank" >"$work/.out.$rank" 2>"$work/.err.$rank" </dev/null &
         pids+=($!)
     done

@@ -38,9 +38,9 @@ for batch in 1 3; do
     [[ -n $whole && $(accuracy --model "$work/tiny" "${split[@]}" --per-device-eval-batch-size $batch) == "$whole" ]]
     check $? "batches of $batch have the same accuracy, $whole"
 done
-run train --model tiny "${lm[@]}" --max-steps 4 --gradient-accumulation-steps 2 --lanes 2 --token-accuracy --output-dir "$work/one"
+run train --model tiny "${lm[@]}" --max-steps 4 --gradient-accumulation-steps 2 --virtual-ranks 2 --token-accuracy --output-dir "$work/one"
 one=$(json eval_token_accuracy)
-run train --model tiny "${lm[@]}" --max-steps 4 --gradient-accumulation-steps 2 --lanes 2 --token-accuracy --fabric threads:2 --output-dir "$work/two"
+run train --model tiny "${lm[@]}" --max-steps 4 --gradient-accumulation-steps 2 --virtual-ranks 2 --token-accuracy --fabric threads:2 --output-dir "$work/two"
 [[ $code -eq 0 && -n $one && $(json eval_token_accuracy) == "$one" ]]
 check $? "two ranks count as one does, $one" "$err"
 

@@ -125,7 +125,7 @@ check $? "the adapter's files" "$(cat "$work/some/adapter_config.json")"
 run train "${common[@]}" --output-dir "$work/usual" --lora-r 2 --max-steps 4 --json
 [[ $code -eq 0 ]] && grep -q '"target_modules": \["convolution"\]' "$work/usual/adapter_config.json"
 check $? "all convolutions unless some are named" "$err$(cat "$work/usual/adapter_config.json")"
-run train "${common[@]}" --output-dir "$work/ranks" --lora-r 2 --max-steps 4 --json --lanes 2 --fabric threads:2
+run train "${common[@]}" --output-dir "$work/ranks" --lora-r 2 --max-steps 4 --json --virtual-ranks 2 --fabric threads:2
 check $code "two ranks, as no statistics move" "$err"
 on_gpu adapters 3 --learning-rate 1e-2 --lora-r 2 --lora-dropout 0.1
 expect 2 'all-linear.*no convolution' train "${common[@]}" --output-dir "$work/x" --lora-r 2 --target-modules all-linear

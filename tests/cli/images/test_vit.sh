@@ -18,7 +18,7 @@ lora=(--lora-r 2 --lora-alpha 4 --target-modules all-linear)
 same_bits --model "$golden" --threads 2 "${lora[@]}" -- "${common[@]}" --threads 2 "${lora[@]}"
 [[ $(json state_digest) != "$full" ]]
 check $? "adapters are another run"
-more=(--per-device-train-batch-size 2 --gradient-accumulation-steps 4 --lanes 4)
+more=(--per-device-train-batch-size 2 --gradient-accumulation-steps 4 --virtual-ranks 4)
 run "${common[@]}" "${more[@]}" --output-dir "$work/r1"
 one=$(json state_digest)
 run "${common[@]}" "${more[@]}" --output-dir "$work/r2" --fabric threads:2

@@ -54,7 +54,7 @@ buffered=()
 train under --model tiny --bf16 --max-steps 3 --weight-dtype fp8 --offload "file:$disk/below:64MiB" "${buffered[@]}"
 same "$digest" "$one" 'offloaded masters'
 rm -rf "$disk"
-ranks=(--per-device-train-batch-size 1 --gradient-accumulation-steps 2 --lanes 2)
+ranks=(--per-device-train-batch-size 1 --gradient-accumulation-steps 2 --virtual-ranks 2)
 train alone --model tiny --bf16 --max-steps 3 --weight-dtype fp8 "${ranks[@]}"
 two=$digest
 train ranks --model tiny --bf16 --max-steps 3 --weight-dtype fp8 "${ranks[@]}" --fabric threads:2

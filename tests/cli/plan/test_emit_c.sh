@@ -163,7 +163,7 @@ more=()
 expect 2 '--emit-c: .*needs --max-steps' plan --model "$work/gpt" --emit-c "$work/x"
 expect 2 'alignment' plan --model "$work/gpt" --alignment 32 --kernels auto --device host
 expect 2 'alignment' plan --model "$work/gpt" --alignment 64 --device cuda:sm_80
-expect 2 'without lanes' plan --model "$work/gpt" --max-steps 5 --gradient-accumulation-steps 2 --lanes 2 --emit-c "$work/x"
+expect 2 'without virtual ranks' plan --model "$work/gpt" --max-steps 5 --gradient-accumulation-steps 2 --virtual-ranks 2 --emit-c "$work/x"
 expect 2 'no --group-by-length' plan --model "$work/gpt" --max-steps 5 --group-by-length --emit-c "$work/x"
 expect 6 'x.*' plan --model "$work/mlp" --max-steps 5 --emit-c "$work/no/x"
 finish

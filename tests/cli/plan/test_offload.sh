@@ -80,7 +80,7 @@ states tiny
 states tiny --bf16 --optim adamw_8bit --master split8 --gradient-dtype int8 "${small[@]}"
 states tiny-llama --bf16 --optim adamw_4bit --gradient-release "${small[@]}"
 states tiny-llama --gradient-release adama --max-grad-norm 0 --poison "${small[@]}"
-states tiny --optim lion --lanes 2 "${small[@]}"
+states tiny --optim lion --virtual-ranks 2 "${small[@]}"
 states tiny-llama --fp16 --optim sgd --optim-args momentum=0.9 --gradient-checkpointing full
 states tiny-bert --task masked-lm --bf16 --master none --optim ademamix
 states tiny-gru --optim adamw_8bit --replay-every 1 --on-spike skip
@@ -119,7 +119,7 @@ leaves() {
 }
 leaves tiny --gradient-checkpointing full
 leaves tiny-llama --bf16 --gradient-release --gradient-accumulation-steps 4 --gradient-checkpointing full --poison
-leaves tiny --optim lion --lanes 2 --gradient-accumulation-steps 2 --gradient-checkpointing every:2 --poison
+leaves tiny --optim lion --virtual-ranks 2 --gradient-accumulation-steps 2 --gradient-checkpointing every:2 --poison
 leaves tiny-llama --fp16 --optim sgd --gradient-checkpointing memory-poor --replay-every 1 --on-spike skip
 leaves tiny-gru --gradient-release adama --max-grad-norm 0 --gradient-checkpointing full
 expect 2 'beside one length' plan --model tiny --length-buckets 16,32 "${adapts[@]}" "${offload[@]}" --offload-what checkpoints

@@ -54,7 +54,7 @@ done
 # resumed across a projection that is drawn anew, and with released gradients, the same bits.
 for rule in adafactor muon_8bit adam_mini_8bit apollo_mini; do
     expect 2 'shard: the update rule looks at whole tensors' plan --model tiny --optim "$rule" --ranks 2 \
-        --gradient-accumulation-steps 2 --lanes 2 --shard optimizer
+        --gradient-accumulation-steps 2 --virtual-ranks 2 --shard optimizer
     expect 2 'over whole matrices' bench optim --optim "$rule" --elements 100000
 done
 expect 2 'param-override: its state is a few floats' plan --model tiny --optim adafactor --param-override '*:optim_bits=8'
@@ -198,5 +198,5 @@ expect 2 'weight-dtype: this update rule evaluates an average' \
 expect 2 'below: this update rule evaluates an average' \
     plan --model tiny --optim schedule_free_adamw --device host --offload "file:$work/below:1GiB"
 expect 2 'shard: this update rule evaluates an average' \
-    plan --model tiny --optim schedule_free_adamw --device host --ranks 2 --shard optimizer --lanes 2 --gradient-accumulation-steps 2
+    plan --model tiny --optim schedule_free_adamw --device host --ranks 2 --shard optimizer --virtual-ranks 2 --gradient-accumulation-steps 2
 finish

@@ -52,7 +52,7 @@ limited "cd / && exec $line"
 [[ $code -eq 0 && -d "$work/a run/checkpoint-40" && -s $work/metrics/run.prom ]]
 check $? "ExecStart runs below MemoryMax (at most $most bytes)" "$(cat "$work/.err")"
 expect 0 'up to step 40|ended at step 40' verify "$work/a run"
-run "${plan[@]}" --fabric threads:2 --lanes 2 --gradient-accumulation-steps 2 --unit systemd
+run "${plan[@]}" --fabric threads:2 --virtual-ranks 2 --gradient-accumulation-steps 2 --unit systemd
 ranks=$(sed -n 's/^MemoryMax=//p' "$work/.out")
 [[ $ranks -gt $((bytes * 2)) ]]
 check $? "two ranks of one process have two arenas: $ranks"

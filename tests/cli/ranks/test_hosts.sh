@@ -13,7 +13,7 @@ hosts_make "$work" || { echo "skipped: $hosts_why" && exit 77; }
 
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 train=(train --model tiny --max-seq-length 16 --per-device-train-batch-size 1 --gradient-accumulation-steps 8
-    --threads 1 --quiet --lanes 4 --data "$work/text" --save-steps 5 --save-total-limit 3 --json)
+    --threads 1 --quiet --virtual-ranks 4 --data "$work/text" --save-steps 5 --save-total-limit 3 --json)
 path=$(realpath "$program")
 
 # hosts ARGUMENTS..: two ranks on each host; streams in $out and $err, the launcher's exit code in $code.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Any number of ranks that divides the lanes gives the same state, losses and snapshots: over
+# Any number of ranks that divides the virtual ranks gives the same state, losses and snapshots: over
 # families, precision, policies, gradient release, adapters; what cannot be shared is refused.
 . "$(dirname "$0")/../lib.sh"
 
@@ -18,17 +18,17 @@ trained() {
     losses=$(sed -nE 's/.*"loss": *([^,}]+).*"grad_norm": *([^,}]+).*/\1 \2/p' <<<"$out")
 }
 
-# verifies ranks-1.77ab
-# alike OPTIONS..: 8 lanes on one rank and on several.
+# verifies ranks-1.6186
+# alike OPTIONS..: 8 virtual ranks on one rank and on several.
 alike() {
-    trained run --lanes 8 "$@"
+    trained run --virtual-ranks 8 "$@"
     rm -rf "$work/one"
     mv "$work/run" "$work/one"
     local right=$digest numbers=$losses
     [[ $code -eq 0 && -n $right && -n $numbers ]]
-    check $? "8 lanes: $*" "$err"
+    check $? "8 virtual ranks: $*" "$err"
     for ranks in 1 2 4 8; do
-        trained run --lanes 8 --fabric threads:$ranks --fabric-seed $ranks "$@"
+        trained run --virtual-ranks 8 --fabric threads:$ranks --fabric-seed $ranks "$@"
         [[ $code -eq 0 && $digest == "$right" && $losses == "$numbers" ]]
         check $? "$ranks ranks: $*" "$digest, right would be $right; $err"
         diff -r -x events.jsonl "$work/one" "$work/run" >/dev/null
@@ -53,9 +53,9 @@ alike --model tiny --data "$work/short" --max-seq-length 40
 alike --model tiny --data "$work/short" --max-seq-length 40 --gradient-release
 
 # A run goes on with another number of ranks, and lanes need not be said again.
-trained whole --model tiny --data "$work/text" --lanes 8
+trained whole --model tiny --data "$work/text" --virtual-ranks 8
 right=$digest
-trained parts --model tiny --data "$work/text" --lanes 8 --fabric threads:8 --stop-at-step 1
+trained parts --model tiny --data "$work/text" --virtual-ranks 8 --fabric threads:8 --stop-at-step 1
 run train --max-seq-length 16 --per-device-train-batch-size 1 --gradient-accumulation-steps 8 --max-steps 3 --threads 1 \
     --json --save-steps 2 --output-dir "$work/parts" --model tiny --data "$work/text" --resume --fabric threads:2
 digest=$(sed -nE 's/.*"state_digest": *"([0-9a-f]+)".*/\1/p' <<<"$out" | tail -1)
@@ -63,7 +63,7 @@ digest=$(sed -nE 's/.*"state_digest": *"([0-9a-f]+)".*/\1/p' <<<"$out" | tail -1
 check $? "8 ranks, then 2" "$digest, right would be $right; $err"
 
 # Messages with digests are the same messages.
-trained run --model tiny --data "$work/text" --lanes 8 --fabric threads:4 --fabric-check --fabric-seed 3
+trained run --model tiny --data "$work/text" --virtual-ranks 8 --fabric threads:4 --fabric-check --fabric-seed 3
 [[ $code -eq 0 && $digest == "$right" ]]
 check $? "4 ranks that check messages" "$digest, right would be $right; $err"
 
@@ -76,20 +76,20 @@ refused() {
     check $? "$*: refused (exit $code)" "$err"
 }
 refused "the number of ranks has to divide" --fabric threads:3
-refused "the number of ranks has to divide" --fabric threads:3 --lanes 8
-refused "more ranks than lanes" --fabric threads:4 --lanes 2
-refused "a power of two" --lanes 6
-refused "has to be a multiple of theirs (found 8, right would be 16)" --lanes 16
-refused "has to be a multiple of theirs (found 8, right would be 16)" --fabric threads:2 --lanes 16
+refused "the number of ranks has to divide" --fabric threads:3 --virtual-ranks 8
+refused "more ranks than virtual ranks" --fabric threads:4 --virtual-ranks 2
+refused "a power of two" --virtual-ranks 6
+refused "has to be a multiple of theirs (found 8, right would be 16)" --virtual-ranks 16
+refused "has to be a multiple of theirs (found 8, right would be 16)" --fabric threads:2 --virtual-ranks 16
 refused "has to be a multiple" --fabric threads:16
 refused "no such fabric" --fabric pigeon
 refused "out of range" --fabric threads:0
 refused "out of range" --fabric threads:17
-refused "no tree of fp32 additions" --lanes 2 --bf16 --gradient-dtype int8
+refused "no tree of fp32 additions" --virtual-ranks 2 --bf16 --gradient-dtype int8
 # Threads have the memory of one process: there is too little for all of them.
 trained refused --model tiny --data "$work/text" --fabric threads:4 --arena 1M
 [[ $code -eq 3 && $(grep -c "the plan does not fit" <<<"$err") -eq 1 && $(grep -c "largest buffer" <<<"$err") -eq 1 ]]
 check $? "too little memory for threads (exit $code)" "$err"
-refused "no sum over lanes" --lanes 2 --gradient-release adama --max-grad-norm 0
+refused "no sum over virtual ranks" --virtual-ranks 2 --gradient-release adama --max-grad-norm 0
 
 finish

@@ -14,7 +14,7 @@ cat >"$work/config.json" <<'EOF'
 {"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2}
 EOF
 train=(train --data "$work/text" --max-seq-length 4 --per-device-train-batch-size 1
-    --gradient-accumulation-steps 4 --lanes 4 --max-steps 2 --threads 1 --json --output-dir "$work/run")
+    --gradient-accumulation-steps 4 --virtual-ranks 4 --max-steps 2 --threads 1 --json --output-dir "$work/run")
 
 # trained NAME OPTIONS..: two steps; the files are in $work/NAME, whatever they were called.
 trained() {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Ranks share evaluations out: the numbers, the record and the best snapshot are those of one rank, for tasks whose metrics
 # are made of every row's logits, and for losses over pairs.
-# verifies ranks-1.77ab
+# verifies ranks-1.6186
 . "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 48; i++) printf "{\"prompt\": \"say %d\", \"chosen\": \" yes %d\", \"rejected\": \" no %d\"}\n",
@@ -15,7 +15,7 @@ evaluated() {
     local name=$1
     shift
     rm -rf "$work/run" "${work:?}/$name"
-    run train --gradient-accumulation-steps 8 --per-device-train-batch-size 2 --lanes 8 --max-steps 2 --eval-steps 1 \
+    run train --gradient-accumulation-steps 8 --per-device-train-batch-size 2 --virtual-ranks 8 --max-steps 2 --eval-steps 1 \
         --validation-split 0.5 --threads 1 --json --save-strategy best --output-dir "$work/run" "$@"
     numbers=$(grep -o '"eval_[^"]*": *[^,}]*' <<<"$out" | grep -v eval_batches)
     [[ ! -e $work/run ]] || mv "$work/run" "$work/$name"
@@ -45,7 +45,7 @@ alike rewards/accuracies --model tiny --task dpo --data "$work/preferred.jsonl" 
 evaluated one --model tiny --task dpo --data "$work/preferred.jsonl" --max-seq-length 32
 right=$numbers
 rm -rf "$work/run"
-two=(train --gradient-accumulation-steps 8 --per-device-train-batch-size 2 --lanes 8 --max-steps 2 --eval-steps 1
+two=(train --gradient-accumulation-steps 8 --per-device-train-batch-size 2 --virtual-ranks 8 --max-steps 2 --eval-steps 1
     --validation-split 0.5 --threads 1 --json --save-strategy best --output-dir "$work/run" --model tiny --task dpo
     --data "$work/preferred.jsonl" --max-seq-length 32 --fabric threads:2)
 run "${two[@]}" --stop-at-step 1

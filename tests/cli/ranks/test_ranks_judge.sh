@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Steps that are judged (--replay-every, --on-spike) with lanes and on several ranks: the decisions, the
 # losses and the state of one rank, said once.
-# verifies ranks-1.77ab
+# verifies ranks-1.6186
 . "$(dirname "$0")/../lib.sh"
 
 python3 - "$work/text" <<'P'
@@ -14,7 +14,7 @@ for at in (3000, 7000):
 open(sys.argv[1], "wb").write(text)
 P
 train=(train --model tiny --data "$work/text" --data-format bytes --max-seq-length 32 --per-device-train-batch-size 1
-    --gradient-accumulation-steps 4 --lanes 4 --max-steps 90 --save-steps 40 --logging-steps 1000 --learning-rate 3e-3
+    --gradient-accumulation-steps 4 --virtual-ranks 4 --max-steps 90 --save-steps 40 --logging-steps 1000 --learning-rate 3e-3
     --lr-scheduler-type constant --threads 1 --quiet --json --spike-budget 15)
 lines_of() { grep -oE '"(outcome|roll|from|to)":[^,}]*' "$work/$1/record.jsonl" | cksum; }
 

@@ -10,7 +10,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "other bottles" }' >"$work/other"
 train=(train --model tiny --max-seq-length 16 --per-device-train-batch-size 1
-    --gradient-accumulation-steps 8 --threads 1 --quiet --lanes 4 --silence-limit 2)
+    --gradient-accumulation-steps 8 --threads 1 --quiet --virtual-ranks 4 --silence-limit 2)
 data=(--data "$work/text")
 
 # ranks N COMMAND..: under the launcher; streams in $out and $err, the exit code in $code.
@@ -171,12 +171,12 @@ refusals() {
         ends 2 "rank 2 is not as rank 0: ${other% *}: the ranks have made different plans" "another plan on one rank"
     done
     unequal
-    ranks 4 "${begin[@]}" "${data[@]}" --lanes 2
-    ends 2 "there are more ranks than lanes (found 2, right would be at least 4)" "more ranks than lanes"
+    ranks 4 "${begin[@]}" "${data[@]}" --virtual-ranks 2
+    ends 2 "there are more ranks than virtual ranks (found 2, right would be at least 4)" "more ranks than virtual ranks"
     ranks 3 "${begin[@]}" "${data[@]}"
     ends 2 "the number of ranks has to divide theirs" "three ranks"
-    ranks 2 "${begin[@]}" "${data[@]}" --lanes 16
-    ends 2 "has to be a multiple of theirs (found 8, right would be 16)" "a group that is no multiple of the lanes"
+    ranks 2 "${begin[@]}" "${data[@]}" --virtual-ranks 16
+    ends 2 "has to be a multiple of theirs (found 8, right would be 16)" "a group that is no multiple of the virtual ranks"
     ranks 2 "$work/versions" "${train[@]}" --output-dir "$work/run" "${data[@]}"
     ends 2 "different versions of the program" "another version on one rank"
     ranks 4 "$work/apart" "${begin[@]}" "${data[@]}" --mpi "$other_library"

@@ -10,7 +10,7 @@ cat >"$work/config.json" <<'END'
 {"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2}
 END
 train=(train --model "$work" --data "$work/text" --max-seq-length 4 --per-device-train-batch-size 1
-    --gradient-accumulation-steps 4 --lanes 4 --threads 1 --json --output-dir "$work/run")
+    --gradient-accumulation-steps 4 --virtual-ranks 4 --threads 1 --json --output-dir "$work/run")
 port=$((20000 + $$ % 20000))
 
 # one RANK SIZE COMMAND..: one of these processes; its streams are in $work/.out.RANK and .err.RANK.

@@ -27,13 +27,13 @@ continued() {
 }
 
 alike() {
-    trained one --lanes 8 "$@"
+    trained one --virtual-ranks 8 "$@"
     local right=$digest numbers=$losses
     [[ $code -eq 0 && -n $right && -n $numbers ]]
     check $? "one rank: $*" "$err"
     for form in $forms; do
         for ranks in 2 8; do
-            trained several --lanes 8 --fabric threads:$ranks --fabric-seed $((ranks == 2 ? 5 : 0)) --shard $form "$@"
+            trained several --virtual-ranks 8 --fabric threads:$ranks --fabric-seed $((ranks == 2 ? 5 : 0)) --shard $form "$@"
             [[ $code -eq 0 && $digest == "$right" && $losses == "$numbers" ]]
             check $? "$form on $ranks: $*" "$digest, right would be $right; $err"
             diff -r -x events.jsonl "$work/one" "$work/several" >/dev/null
@@ -52,7 +52,7 @@ alike --model tiny-gru --data "$work/text" --gradient-release previous-norm --gr
 
 # Lanes of several micro-batches: stages go through them one after the other, and what two stages
 # share is added up in the order of micro-batches all the same, or refused.
-several=(--lanes 2 --gradient-accumulation-steps 4 --data "$work/text")
+several=(--virtual-ranks 2 --gradient-accumulation-steps 4 --data "$work/text")
 for model in tiny tiny-llama tiny-gru; do
     trained one --model $model "${several[@]}"
     right=$digest
@@ -68,7 +68,7 @@ right=$digest
 trained parts "${rows[@]}" "${several[@]}" --fabric threads:2 --shard gradients
 [[ $code -eq 0 && -n $right && $digest == "$right" ]]
 check $? "and rows of a table that a head is tied to" "$digest, right would be $right; $err"
-expect 2 'word_embeddings.*two stages share.*--lanes' train --model tiny-bert --task masked-lm \
+expect 2 'word_embeddings.*two stages share.*--virtual-ranks' train --model tiny-bert --task masked-lm \
     "${several[@]}" --max-seq-length 16 --per-device-train-batch-size 1 --fabric threads:2 --shard gradients \
     --output-dir "$work/none"
 
@@ -78,10 +78,10 @@ mkdir "$work/wide"
 echo '{"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2,
     "n_inner": 4200}' >"$work/wide/config.json"
 for more in "" "--lora-r 4 --load-in-4bit" "--lora-r 4 --load-in-8bit"; do
-    trained one --lanes 8 --model "$work/wide" --data "$work/text" $more
+    trained one --virtual-ranks 8 --model "$work/wide" --data "$work/text" $more
     right=$digest
     for ahead in 0 2; do
-        trained several --lanes 8 --model "$work/wide" --data "$work/text" $more --fabric threads:$((2 + ahead)) \
+        trained several --virtual-ranks 8 --model "$work/wide" --data "$work/text" $more --fabric threads:$((2 + ahead)) \
             --shard parameters --shard-ahead $ahead
         [[ $code -eq 0 && -n $right && $digest == "$right" ]]
         check $? "$ahead weights ahead $more" "$digest, right would be $right; $err"
@@ -92,19 +92,19 @@ done
 
 # verifies ranks-3.d7df
 # From 8 ranks to 2 of another form, to one.
-trained one --lanes 8 --model tiny --data "$work/text"
+trained one --virtual-ranks 8 --model tiny --data "$work/text"
 right=$digest
-trained parts --lanes 8 --model tiny --data "$work/text" --fabric threads:8 --shard gradients --stop-at-step 1
+trained parts --virtual-ranks 8 --model tiny --data "$work/text" --fabric threads:8 --shard gradients --stop-at-step 1
 continued parts --model tiny --data "$work/text" --resume --fabric threads:2 --shard optimizer --stop-at-step 2
 continued parts --model tiny --data "$work/text" --resume
 [[ $code -eq 0 && $digest == "$right" ]]
 check $? "8 ranks, 2, 1" "$digest, right would be $right; $err"
 
 # Every rank chooses the same form, with the same bits.
-arena=$("$program" plan --model tiny --ranks 2 --lanes 8 --shard gradients --max-seq-length 16 --json \
+arena=$("$program" plan --model tiny --ranks 2 --virtual-ranks 8 --shard gradients --max-seq-length 16 --json \
     --per-device-train-batch-size 1 --gradient-accumulation-steps 8 |
     grep -oE '"largest_arena_bytes": *[0-9]+' | grep -oE '[0-9]+$')
-trained parts --lanes 8 --model tiny --data "$work/text" --fabric threads:2 --shard auto --arena "$arena"
+trained parts --virtual-ranks 8 --model tiny --data "$work/text" --fabric threads:2 --shard auto --arena "$arena"
 [[ $code -eq 0 && $digest == "$right" && $out == *'"shard_candidates"'* ]]
 check $? "--shard auto in $arena bytes" "$digest, right would be $right; $err $out"
 

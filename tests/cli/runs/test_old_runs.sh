@@ -65,5 +65,5 @@ expect 4 'chain is not that' verify again
 damaged ranks checkpoint-2/state.safetensors 'key.result.lanes' 'key.result.lames'
 expect 4 'digest|damaged|differs' verify again
 expect 4 'snapshot is damaged and is passed over' train "${gpt2[@]}" --data text.txt --gradient-accumulation-steps 2 \
-    --optim schedule_free_adamw --lanes 2 --max-steps 4 --threads 1 --device host --output-dir again --resume --stop-at-step 1
+    --optim schedule_free_adamw --virtual-ranks 2 --max-steps 4 --threads 1 --device host --output-dir again --resume --stop-at-step 1
 finish

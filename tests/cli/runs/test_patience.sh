@@ -6,7 +6,7 @@
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 train=(train --model tiny --data "$work/text" --max-seq-length 16 --per-device-train-batch-size 1 --gradient-accumulation-steps 2
-    --lanes 2 --save-steps 40 --threads 1 --json --quiet --logging-steps 1000 --max-steps 400)
+    --virtual-ranks 2 --save-steps 40 --threads 1 --json --quiet --logging-steps 1000 --max-steps 400)
 expect 0 '' "${train[@]}" --output-dir "$work/whole"
 whole=$(json state_digest)
 # verifies alone-6.2d4b

@@ -24,7 +24,7 @@ static void trust_ratios_of_shares(void **state)
         SET_OWN(&spec.config, bp_transformer, layers, 1);
         spec.config.vocabulary = 5003;
         spec.batch = 1;
-        spec.accumulation = spec.lanes = 2;
+        spec.accumulation = spec.virtual_ranks = 2;
         spec.optimizer = rules[r];
         spec.optimizer_options.trust_coefficient = 0.1;
         spec.poison = true;

@@ -134,10 +134,10 @@ static const option table[] = {
      "sequences per run of the evaluation program; 0: in training those of a micro-batch, else 8"},
     {"gradient-accumulation-steps", OPTION_COUNT, SHAPES, AT(accumulation), 1, 1 << 20, "1", "N",
      true, "micro-batches per optimizer step"},
-    {"lanes", OPTION_COUNT, LEARNS, AT(lanes), 1, 1024, "1", "L", true,
+    {"virtual-ranks", OPTION_COUNT, LEARNS, AT(virtual_ranks), 1, 1024, "1", "L", true,
      "cut a step's micro-batches into so many parts, a power of two, whose gradients are added in "
      "a fixed tree: any number of ranks that divides it gives the same bits; ranks without it take "
-     "as many lanes as there are ranks"},
+     "as many virtual ranks as there are ranks"},
     {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL | VERB_EMBED | VERB_DISTILL, AT(sequence),
      0, 1 << 24, "0", "N", true, "tokens per sequence; 0: the model's n_positions, at most 1024"},
     {"length-buckets", OPTION_TEXT, READS_VECTORS, AT(length_buckets), 0, 0, "auto", LENGTHS_WORDS,

@@ -83,7 +83,7 @@ typedef struct settings {
     uint64_t batch;
     uint64_t eval_batch;
     uint64_t accumulation;
-    uint64_t lanes;
+    uint64_t virtual_ranks;
     uint64_t sequence;          /* 0: the model's longest, at most 1024 */
     const char *length_buckets; /* LENGTHS_WORDS */
     uint64_t loss_rows;

@@ -108,7 +108,7 @@ static bp_status emit_check(session *s)
         (r->report.host.arena_bytes > 0 && !spec->offload.fixed) ||
         r->report.offload.arena_bytes > 0) {
         return emit_refuse(
-            s, "a trainer made from a plan is one rank in one memory, without lanes, and "
+            s, "a trainer made from a plan is one rank in one memory, without virtual ranks, and "
                "releases gradients of one micro-batch only");
     }
     if (r->shorter_count > 0) {

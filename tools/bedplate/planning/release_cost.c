@@ -78,16 +78,16 @@ bp_status eval_cost_find(const bp_spec *spec, uint64_t arena_bytes, bool quiet, 
 
 /* Plans with one lane. */
 
-bp_status lanes_cost_find(const bp_spec *spec, uint64_t arena_bytes, uint64_t *more,
-                          bp_error *error)
+bp_status virtual_ranks_cost_find(const bp_spec *spec, uint64_t arena_bytes, uint64_t *more,
+                                  bp_error *error)
 {
     bp_spec other = *spec;
     uint64_t without = arena_bytes;
     *more = 0;
-    if (spec->optimizer == NULL || bp_spec_lanes(spec) == 1) {
+    if (spec->optimizer == NULL || bp_spec_virtual_ranks(spec) == 1) {
         return BP_OK;
     }
-    other.lanes = 1;
+    other.virtual_ranks = 1;
     other.ranks = 1;
     other.rank = 0;
     other.sharing = BP_SHARING_NONE;

@@ -36,10 +36,10 @@ void release_cost_json(output *out, const release_cost *cost);
 bp_status eval_cost_find(const bp_spec *spec, uint64_t arena_bytes, bool quiet, uint64_t *more,
                          bp_error *error) BP_MUST_CHECK;
 
-/* What lanes add to the arena. */
+/* What virtual ranks add to the arena. */
 /* *more becomes the bytes by which the arena of this planned spec is larger than that of one lane
  * on one rank; 0 where it is not larger. Plans once more where there are several. */
-bp_status lanes_cost_find(const bp_spec *spec, uint64_t arena_bytes, uint64_t *more,
-                          bp_error *error) BP_MUST_CHECK;
+bp_status virtual_ranks_cost_find(const bp_spec *spec, uint64_t arena_bytes, uint64_t *more,
+                                  bp_error *error) BP_MUST_CHECK;
 
 #endif

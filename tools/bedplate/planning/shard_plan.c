@@ -63,9 +63,10 @@ bp_status shard_plan_links(const settings *set, shard_plan *plan, bp_error *erro
     const uint64_t host = asked < ranks ? asked : ranks;
     double bandwidth[2], latency[2];
     if ((ranks & (ranks - 1)) != 0) {
-        return bp_error_set(error, BP_ERR_USAGE, where,
-                            "the number of ranks is a power of two: it divides the lanes of a step",
-                            "--ranks");
+        return bp_error_set(
+            error, BP_ERR_USAGE, where,
+            "the number of ranks is a power of two: it divides the virtual ranks of a step",
+            "--ranks");
     }
     if (ranks % host != 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, where,

@@ -11,6 +11,7 @@ static const struct {
     const char *now;
 } names[] = {
     {"step.norm", "step.grad_norm"},
+    {"result.lanes", "result.virtual-ranks"},
     {"run.below", "run.offload"},
     {"run.below-what", "run.offload-what"},
     {"run.below-buffered", "run.offload-buffered"},

@@ -103,7 +103,8 @@ bp_status train_record_put_run(json_line *line, checkpoint *c, const train_recor
     line_text(line, "program", "bedplate");
     line_text(line, "version", bp_version());
     line_text(line, "source", train_record_source);
-    if (bp_spec_lanes(&s->spec) == 1) { /* of several lanes it hangs on the number of ranks */
+    if (bp_spec_virtual_ranks(&s->spec) ==
+        1) { /* of several virtual ranks it hangs on the number of ranks */
         line_hex(line, "plan", bp_graph_digest(&s->runtime.graph));
     }
     return BP_OK;

@@ -185,8 +185,9 @@ static void recall_shapes(session *s, bp_pairs saved)
         s->batch_settled = true;
     }
     uint32_t lanes;
-    if (!option_given(s->set, "lanes") && saved_number(saved, "result.lanes", &lanes)) {
-        s->spec.lanes = lanes;
+    if (!option_given(s->set, "virtual-ranks") &&
+        saved_number(saved, "result.virtual-ranks", &lanes)) {
+        s->spec.virtual_ranks = lanes;
     }
     /* Of a smaller micro-batch than the snapshot's no chunk is kept: the comparison will say it. */
     bool chunk = saved_number(saved, "result.loss-chunk-rows", &rows) &&

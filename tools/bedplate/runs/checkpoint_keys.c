@@ -105,7 +105,7 @@ static settings checkpoint_keys_resolve(const session *s)
     }
     set.batch = spec->batch / preference_rows(spec);
     set.accumulation = spec->accumulation;
-    set.lanes = spec->lanes;
+    set.virtual_ranks = spec->virtual_ranks;
     set.optimizer = spec->optimizer->name;
     if (set.data_seed == (int64_t)set.seed) {
         set.data_seed = -1;

@@ -99,9 +99,9 @@ void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t
     bp_text_string(&out.text, ", ");
     bp_text_u64(&out.text, spec->device_options.threads);
     bp_text_string(&out.text, " threads\n");
-    if (spec->lanes > 1) {
-        bp_text_u64(&out.text, spec->lanes);
-        bp_text_string(&out.text, " lanes on ");
+    if (spec->virtual_ranks > 1) {
+        bp_text_u64(&out.text, spec->virtual_ranks);
+        bp_text_string(&out.text, " virtual ranks on ");
         bp_text_u64(&out.text, bp_spec_ranks(spec));
         bp_text_string(&out.text,
                        bp_spec_ranks(spec) > 1 ? " ranks, whose arenas are alike\n" : " rank\n");

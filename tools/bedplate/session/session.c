@@ -220,24 +220,24 @@ static void cut_time(session *s)
     bp_family_set_pieces(&spec->config, (uint32_t)bp_size_ceil_div(spec->sequence, steps));
 }
 
-/* --lanes, else the fewest that so many ranks can share. */
+/* --virtual-ranks, else the fewest that so many ranks can share. */
 static uint32_t lanes_of(const settings *set, uint32_t size)
 {
     uint32_t lanes = 1;
     while (lanes < size) {
         lanes *= 2;
     }
-    return option_given(set, "lanes") ? (uint32_t)set->lanes : lanes;
+    return option_given(set, "virtual-ranks") ? (uint32_t)set->virtual_ranks : lanes;
 }
 
 /* Ranks of which each would compute everything. */
-static bp_status check_lanes(session *s)
+static bp_status check_virtual_ranks(session *s)
 {
-    if (s->spec.lanes > 1 || s->spec.ranks == 1) {
+    if (s->spec.virtual_ranks > 1 || s->spec.ranks == 1) {
         return BP_OK;
     }
-    return bp_error_limit(&s->error, BP_ERR_USAGE, where, "there are more ranks than lanes",
-                          "--lanes", 1, BP_LIMIT_LEAST, s->spec.ranks);
+    return bp_error_limit(&s->error, BP_ERR_USAGE, where, "there are more ranks than virtual ranks",
+                          "--virtual-ranks", 1, BP_LIMIT_LEAST, s->spec.ranks);
 }
 
 /* Of a language model that is asked how many tokens it guesses right. */
@@ -271,7 +271,7 @@ static bp_status fill_spec(session *s)
     spec->ranks = ranks_size(set);
     spec->rank = ranks_rank(set);
     shard_settle(set, spec);
-    spec->lanes = lanes_of(set, spec->ranks);
+    spec->virtual_ranks = lanes_of(set, spec->ranks);
     spec->sequence = sequence_of(s);
     cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
@@ -449,7 +449,7 @@ static void keep_needed(session *s, uint64_t planned)
 
 bp_status session_plan(session *s)
 {
-    BP_TRY(check_lanes(s));
+    BP_TRY(check_virtual_ranks(s));
     uint64_t work = session_work_bytes(s);
     bp_status status = counted_take(&s->runtime, &s->spec, work, &s->host, &s->error);
     if (status == BP_OK) {

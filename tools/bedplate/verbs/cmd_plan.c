@@ -174,9 +174,9 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     offload_json(out, &more->offload);
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec, &more->release);
-    if (bp_spec_lanes(&s->runtime.spec) > 1) {
-        json_count(out, "lanes", s->runtime.spec.lanes);
-        json_count(out, "lanes_enlarge_bytes", more->lanes);
+    if (bp_spec_virtual_ranks(&s->runtime.spec) > 1) {
+        json_count(out, "virtual_ranks", s->runtime.spec.virtual_ranks);
+        json_count(out, "virtual_ranks_enlarge_bytes", more->lanes);
     }
     if (more->evaluation > 0) {
         json_count(out, "eval_batch_enlarges_bytes", more->evaluation);
@@ -246,9 +246,9 @@ static void put_shapes(bp_text *text, const session *s)
     bp_text_string(text, " tokens, ");
     bp_text_u64(text, spec->accumulation);
     bp_text_string(text, " micro-batches a step, ");
-    if (spec->lanes > 1) {
-        bp_text_u64(text, spec->lanes);
-        bp_text_string(text, " lanes, ");
+    if (spec->virtual_ranks > 1) {
+        bp_text_u64(text, spec->virtual_ranks);
+        bp_text_string(text, " virtual ranks, ");
     }
     bp_text_string(text, "checkpointing ");
     policy_put(text, &spec->policy);
@@ -302,7 +302,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     put_bytes(text, "host", session_host_bytes(s));
     put_bytes(text, "snapshot", report->state_bytes);
     if (more->lanes > 0) {
-        put_bytes(text, "lanes add", more->lanes);
+        put_bytes(text, "virtual ranks add", more->lanes);
     }
     bp_text_string(text, "peak        op ");
     bp_text_u64(text, report->peak_op);
@@ -427,8 +427,8 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(frozen_find(s, &more.still));
     BP_TRY(release_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.release,
                              &s->error));
-    BP_TRY(
-        lanes_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.lanes, &s->error));
+    BP_TRY(virtual_ranks_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.lanes,
+                                   &s->error));
     BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, false, &more.evaluation,
                           &s->error));
     BP_TRY(shard_plan_find(s, &more.ranks));

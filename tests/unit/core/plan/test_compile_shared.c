@@ -20,7 +20,7 @@ static void parts_of_what_is_drawn(void **state)
     SET_OWN(&spec.config, bp_transformer, layers, 1);
     spec.config.vocabulary = 5003;
     spec.batch = 1;
-    spec.accumulation = spec.lanes = 2;
+    spec.accumulation = spec.virtual_ranks = 2;
     spec.working = spec.gradient = BP_BF16;
     spec.master = BP_MASTER_SPLIT;
     spec.poison = true;

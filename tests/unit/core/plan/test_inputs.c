@@ -92,7 +92,7 @@ static void test_declarations(void **state)
 }
 
 /* Prompts need room as well, but only where the model reads them. */
-/* verifies compile-22.6254 */
+/* verifies compile-22.b6af */
 static void test_room_for_prompts(void **state)
 {
     (void)state;

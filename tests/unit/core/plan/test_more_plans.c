@@ -65,7 +65,7 @@ static void large_llama(bp_spec *spec)
 static void shared_out(bp_spec *spec, uint32_t rank)
 {
     plan_llama(spec);
-    spec->ranks = spec->lanes = spec->accumulation = 2;
+    spec->ranks = spec->virtual_ranks = spec->accumulation = 2;
     spec->rank = rank;
     spec->sharing = BP_SHARING_OPTIMIZER;
     spec->optimizer_options.max_grad_norm = 1.0;

@@ -58,7 +58,7 @@ static bp_lora_part choose_all(const bp_lora *lora, const char *module, size_t l
 }
 
 /* Targets, choices and biases of adapters of rank 0 change nothing. */
-/* verifies compile-22.6254 */
+/* verifies compile-22.b6af */
 static void settings_of_no_adapter(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void settings_of_no_adapter(void **state)
 }
 
 /* The first magnitudes of DoRA are of the weights themselves, whatever rule averages them later. */
-/* verifies compile-22.6254 */
+/* verifies compile-22.b6af */
 static void magnitudes_and_averages(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void magnitudes_and_averages(void **state)
     assert_true(found[0] > without[0]);
 }
 
-/* verifies compile-22.6254 */
+/* verifies compile-22.b6af */
 static void batches_of_no_evaluation(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void memory_of_every_size(void **state)
         bp_spec spec = rig_spec();
         SET_OWN(&spec.config, bp_transformer, layers, 1);
         if (which == 0) {
-            spec.ranks = spec.lanes = spec.accumulation = 2;
+            spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
             spec.sharing = BP_SHARING_GRADIENTS;
         } else {
             spec.lengths[0] = 4;
@@ -244,7 +244,7 @@ static void parameters_of_two_stages(void **state)
     greedy.backward = greedy_backward;
     bp_spec spec = rig_spec();
     spec.model = &greedy;
-    spec.ranks = spec.lanes = 2;
+    spec.ranks = spec.virtual_ranks = 2;
     spec.accumulation = 4;
     spec.sharing = BP_SHARING_GRADIENTS;
     asked = 0;
@@ -275,7 +275,7 @@ static void unmarked(bp_emit *emit, const bp_model_config *config)
 }
 
 /* Rows may be all that a table has, may be frozen like everything else, and need a table. */
-/* verifies compile-22.6254 */
+/* verifies compile-22.b6af */
 static void rows_of_tables(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void rows_of_tables(void **state)
 }
 
 /* Rows and columns are kept of what is trained. */
-/* verifies compile-22.6254 */
+/* verifies compile-22.b6af */
 static void factors_of_what_is_trained(void **state)
 {
     (void)state;
@@ -323,8 +323,8 @@ static void factors_of_what_is_trained(void **state)
 }
 
 /* Lanes have results and sums of their own in a step: where there is none, they have nothing. */
-/* verifies compile-22.6254 */
-static void lanes_without_steps(void **state)
+/* verifies compile-22.b6af */
+static void virtual_ranks_without_steps(void **state)
 {
     (void)state;
     for (uint32_t trains = 0; trains < 2; trains++) {
@@ -332,7 +332,7 @@ static void lanes_without_steps(void **state)
         uint32_t lanes = 0;
         spec.optimizer = trains != 0 ? spec.optimizer : NULL;
         spec.evaluate = true;
-        spec.lanes = spec.accumulation = 4;
+        spec.virtual_ranks = spec.accumulation = 4;
         const uint64_t bytes = plan_bytes(&spec);
         void *memory = malloc((size_t)bytes);
         assert_non_null(memory);
@@ -347,7 +347,7 @@ static void lanes_without_steps(void **state)
 
 /* The result, which the host reads after three programs, and a master of 8 bits beside matrices
  * alone. */
-/* verifies compile-22.6254 */
+/* verifies compile-22.b6af */
 static void what_a_plan_of_16_bits_has(void **state)
 {
     (void)state;
@@ -424,7 +424,7 @@ int main(void)
         cmocka_unit_test(memory_of_every_size),
         cmocka_unit_test(several_sequences_at_once),
         cmocka_unit_test(parameters_of_two_stages),
-        cmocka_unit_test(lanes_without_steps),
+        cmocka_unit_test(virtual_ranks_without_steps),
         cmocka_unit_test(rows_of_tables),
         cmocka_unit_test(factors_of_what_is_trained),
         cmocka_unit_test(what_a_plan_of_16_bits_has),

@@ -42,7 +42,7 @@ static bp_spec spec_of(uint32_t vocabulary, uint32_t width)
     SET_OWN(&spec.config, bp_transformer, width, width);
     SET_OWN(&spec.config, bp_transformer, layers, 1);
     spec.ranks = 2;
-    spec.lanes = 2;
+    spec.virtual_ranks = 2;
     spec.accumulation = 2;
     return spec;
 }
@@ -91,7 +91,7 @@ static void tables_that_fill_buckets(void **state)
                 bp_spec spec = spec_of(40000, 80);
                 spec.ranks = ranks;
                 spec.rank = ranks - 1;
-                spec.lanes = spec.accumulation = ranks;
+                spec.virtual_ranks = spec.accumulation = ranks;
                 spec.rules = frozen;
                 spec.rule_count = rules;
                 spec.sharing = (bp_sharing)sharing;
@@ -145,7 +145,7 @@ static void shares_that_are_folded_into(void **state)
     uint32_t gathered[2] = {0, 0};
     for (uint32_t folds = 0; folds < 2; folds++) {
         bp_spec spec = spec_of(4099, 16);
-        spec.lanes = 1;
+        spec.virtual_ranks = 1;
         spec.sharing = BP_SHARING_OPTIMIZER;
         spec.accumulation = 4;
         spec.gradient_release = folds != 0 ? BP_RELEASE_ADAMA : BP_RELEASE_EXACT;
@@ -178,7 +178,7 @@ static void every_single_row_may_be_missing(void **state)
             spec.gradient_release = i == 4 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
             spec.optimizer_options.max_grad_norm = i > 2 ? 1.0 : 0.0;
         } else {
-            spec.ranks = spec.lanes = spec.accumulation = 1;
+            spec.ranks = spec.virtual_ranks = spec.accumulation = 1;
             SET_OWN(&spec.config, bp_transformer, width, 64);
             spec.offload = (bp_offload){.bases = i % 2 == 0 ? BP_OFFLOAD_ALL : 0,
                                         .states = i % 2 == 0 ? 0 : BP_OFFLOAD_ALL,

@@ -112,8 +112,8 @@ static void every_row_of_shares_may_be_missing(void **state)
         bp_error error = {.code = BP_OK};
         spec.ranks = i % 3 == 2 ? 1 : 2;
         spec.rank = i / 2 % spec.ranks;
-        spec.lanes = 2 + 2 * (i / 4 % 2);
-        spec.accumulation = spec.lanes * (1 + i / 8 % 2);
+        spec.virtual_ranks = 2 + 2 * (i / 4 % 2);
+        spec.accumulation = spec.virtual_ranks * (1 + i / 8 % 2);
         spec.sharing = (bp_sharing)(i / 16 % 4);
         spec.gather_ahead = i % 5 == 0 ? 3 : 0;
         spec.gradient_release = i % 7 == 0 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;

@@ -138,8 +138,8 @@ CHANGE(products_fp8, s->products = BP_PRODUCT_FP8;)
 CHANGE(fp8_master, fp8(s); s->master = BP_MASTER_FP8;)
 CHANGE(fp8_inference, s->weights = BP_WEIGHT_FP8; s->optimizer = NULL;)
 CHANGE(fp8_lora, fp8(s); s->lora.rank = 8; s->lora.alpha = 8.0;)
-CHANGE(fp8_shard, fp8(s); s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;)
-CHANGE(fp8_ranks, fp8(s); s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_NONE;)
+CHANGE(fp8_shard, fp8(s); s->virtual_ranks = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;)
+CHANGE(fp8_ranks, fp8(s); s->virtual_ranks = 4; s->ranks = 2; s->sharing = BP_SHARING_NONE;)
 CHANGE(codes_of_fp8, s->quantised = BP_QUANTISED_FP8; s->lora.rank = 8; s->lora.alpha = 8.0;)
 CHANGE(give_back, s->config.task = BP_TASK_RECONSTRUCTION; s->config.vocabulary = 0;
        s->config.classes = s->config.positions;)
@@ -148,7 +148,7 @@ CHANGE(give_back_less, give_back(s); s->config.classes--;)
 CHANGE(give_back_smooth, give_back(s); s->smoothing = 0.1;)
 CHANGE(mean, s->optimizer = &averages;)
 CHANGE(mean_fp8, fp8(s); mean(s);)
-CHANGE(mean_ranks, mean(s); s->lanes = 4; s->ranks = 2;)
+CHANGE(mean_ranks, mean(s); s->virtual_ranks = 4; s->ranks = 2;)
 CHANGE(mean_shard, mean_ranks(s); s->sharing = BP_SHARING_OPTIMIZER;)
 CHANGE(mean_offloaded, mean(s); offload(s); s->offload.bases = 0;)
 CHANGE(align_64, s->device_options.alignment = 64;)
@@ -196,22 +196,23 @@ CHANGE(adama_other, s->gradient_release = BP_RELEASE_ADAMA; s->optimizer = &whol
 CHANGE(adama_norm, s->gradient_release = BP_RELEASE_ADAMA;
        s->optimizer_options.max_grad_norm = 1.0;)
 CHANGE(release_inference, s->gradient_release = BP_RELEASE_ADAMA; s->optimizer = NULL;)
-CHANGE(lanes_3, s->lanes = 3;)
-CHANGE(lanes_2048, s->lanes = 2048; s->accumulation = 2048;)
-CHANGE(lanes_8, s->lanes = 8;)
-CHANGE(lanes_4, s->lanes = 4; s->ranks = 2;)
-CHANGE(lanes_int8, s->lanes = 4; s->gradient_int8 = true;)
-CHANGE(lanes_adama, s->lanes = 4; s->gradient_release = BP_RELEASE_ADAMA;)
-CHANGE(ranks_3, s->lanes = 4; s->ranks = 3;)
-CHANGE(ranks_8, s->lanes = 4; s->ranks = 8;)
-CHANGE(ranks_many, s->lanes = 4; s->ranks = UINT32_MAX;)
-CHANGE(rank_2, s->lanes = 4; s->ranks = 2; s->rank = 2; s->sharing = BP_SHARING_GRADIENTS;)
-CHANGE(rank_1, s->lanes = 4; s->ranks = 2; s->rank = 1; s->sharing = BP_SHARING_GRADIENTS;)
-CHANGE(shard_whole, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
+CHANGE(lanes_3, s->virtual_ranks = 3;)
+CHANGE(lanes_2048, s->virtual_ranks = 2048; s->accumulation = 2048;)
+CHANGE(lanes_8, s->virtual_ranks = 8;)
+CHANGE(lanes_4, s->virtual_ranks = 4; s->ranks = 2;)
+CHANGE(virtual_ranks_int8, s->virtual_ranks = 4; s->gradient_int8 = true;)
+CHANGE(virtual_ranks_adama, s->virtual_ranks = 4; s->gradient_release = BP_RELEASE_ADAMA;)
+CHANGE(ranks_3, s->virtual_ranks = 4; s->ranks = 3;)
+CHANGE(ranks_8, s->virtual_ranks = 4; s->ranks = 8;)
+CHANGE(ranks_many, s->virtual_ranks = 4; s->ranks = UINT32_MAX;)
+CHANGE(rank_2, s->virtual_ranks = 4; s->ranks = 2; s->rank = 2; s->sharing = BP_SHARING_GRADIENTS;)
+CHANGE(rank_1, s->virtual_ranks = 4; s->ranks = 2; s->rank = 1; s->sharing = BP_SHARING_GRADIENTS;)
+CHANGE(shard_whole, s->virtual_ranks = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
        s->optimizer = &whole;)
-CHANGE(shard_alone, s->lanes = 4; s->ranks = 1; s->sharing = BP_SHARING_GRADIENTS;
+CHANGE(shard_alone, s->virtual_ranks = 4; s->ranks = 1; s->sharing = BP_SHARING_GRADIENTS;
        s->optimizer = &whole;)
-CHANGE(shard_pair, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_NONE; s->optimizer = &whole;)
+CHANGE(shard_pair, s->virtual_ranks = 4; s->ranks = 2; s->sharing = BP_SHARING_NONE;
+       s->optimizer = &whole;)
 CHANGE(smooth, s->smoothing = 0.1;)
 CHANGE(noise, s->noise = 0.1;)
 CHANGE(noise_negative, s->noise = -0.1;)
@@ -248,8 +249,8 @@ CHANGE(embed_ranks, embed(s); s->ranks = 2;)
 CHANGE(embed_odd, embed(s); s->batch = 5;)
 CHANGE(embed_odd_eval, embed(s); s->eval_batch = 5;)
 CHANGE(embed_scale, embed(s); s->similarity = 0.0;)
-CHANGE(embed_lanes, embed(s); s->lanes = 4;)
-CHANGE(embed_two_lanes, embed(s); s->lanes = 2;)
+CHANGE(embed_virtual_ranks, embed(s); s->virtual_ranks = 4;)
+CHANGE(embed_two_virtual_ranks, embed(s); s->virtual_ranks = 2;)
 CHANGE(embed_release, embed(s); s->gradient_release = BP_RELEASE_EXACT;)
 CHANGE(embed_release_one, embed(s); s->gradient_release = BP_RELEASE_EXACT; s->accumulation = 1;)
 CHANGE(weigh, s->class_weights = weights; s->config.task = BP_TASK_CLASSES; s->config.classes = 2;)
@@ -295,14 +296,14 @@ CHANGE(offload_no_tier, offload(s); s->device = &one_level;)
 CHANGE(offload_host, offload(s); s->offload.host = true; s->device = &one_level;)
 CHANGE(offload_none, s->device = &one_level;)
 CHANGE(offload_fixed, s->device = &two_levels; s->offload.fixed = true; s->ranks = 1;)
-CHANGE(offload_fixed_ranks, s->device = &two_levels; s->offload.fixed = true; s->lanes = 4;
+CHANGE(offload_fixed_ranks, s->device = &two_levels; s->offload.fixed = true; s->virtual_ranks = 4;
        s->ranks = 2;)
-CHANGE(offload_ranks, offload(s); s->lanes = 4; s->ranks = 2;)
-CHANGE(shard_rows, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
+CHANGE(offload_ranks, offload(s); s->virtual_ranks = 4; s->ranks = 2;)
+CHANGE(shard_rows, s->virtual_ranks = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
        s->optimizer = &rows_sum;)
-CHANGE(shard_ahead_4, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
+CHANGE(shard_ahead_4, s->virtual_ranks = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
        s->gather_ahead = 4;)
-CHANGE(shard_ahead_5, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
+CHANGE(shard_ahead_5, s->virtual_ranks = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
        s->gather_ahead = 5;)
 CHANGE(fp16_inference, s->working = BP_F16; s->optimizer = NULL;)
 CHANGE(scale_infinite, s->scaling = moving; s->scaling.initial = (double)INFINITY;)
@@ -318,7 +319,7 @@ CHANGE(noise_nan, s->noise = (double)NAN;)
 CHANGE(prefer_beta_most, prefer(s); s->preference.beta = 1e9;)
 CHANGE(prefer_noise_negative, prefer(s); s->preference.smoothing = -0.1;)
 CHANGE(embed_scale_most, embed(s); s->similarity = 1e6;)
-CHANGE(embed_lane_ranks, embed(s); s->lanes = 4; s->ranks = 2;)
+CHANGE(embed_virtual_rank_ranks, embed(s); s->virtual_ranks = 4; s->ranks = 2;)
 CHANGE(classes_1024, s->config.task = BP_TASK_CLASSES; s->config.classes = 1024;)
 CHANGE(labels_32, s->config.task = BP_TASK_LABELS; s->config.classes = 32;)
 CHANGE(answers_1, s->config.task = BP_TASK_ANSWERS; s->config.classes = 1;)
@@ -334,7 +335,7 @@ CHANGE(context_beyond, s->generate_context = 1025;)
 CHANGE(longer, s->sequence = 1025;)
 CHANGE(lengths_next, s->length_count = 1; s->lengths[0] = 63;)
 CHANGE(lengths_zero, s->length_count = 1;)
-CHANGE(lanes_1024, s->lanes = 1024; s->accumulation = 1024;)
+CHANGE(lanes_1024, s->virtual_ranks = 1024; s->accumulation = 1024;)
 CHANGE(sequences_padless, s->generate_sequences = 2; s->model = &no_pads;)
 
 static const struct {
@@ -405,15 +406,15 @@ static const struct {
     {adama_other, "gradient-release"},
     {adama_norm, "gradient-release"},
     {release_inference, NULL},
-    {lanes_3, "lanes"},
-    {lanes_2048, "lanes"},
-    {lanes_8, "lanes"},
+    {lanes_3, "virtual-ranks"},
+    {lanes_2048, "virtual-ranks"},
+    {lanes_8, "virtual-ranks"},
     {lanes_4, NULL},
-    {lanes_int8, "lanes"},
-    {lanes_adama, "lanes"},
+    {virtual_ranks_int8, "virtual-ranks"},
+    {virtual_ranks_adama, "virtual-ranks"},
     {ranks_3, "ranks"},
-    {ranks_8, "lanes"},
-    {ranks_many, "lanes"},
+    {ranks_8, "virtual-ranks"},
+    {ranks_many, "virtual-ranks"},
     {rank_2, "rank"},
     {rank_1, NULL},
     {shard_whole, "shard"},
@@ -448,12 +449,12 @@ static const struct {
     {embed_one, "task"},
     {embed_reads, NULL},
     {embed_compares, NULL},
-    {embed_ranks, "lanes"},
+    {embed_ranks, "virtual-ranks"},
     {embed_odd, "per-device-train-batch-size"},
     {embed_odd_eval, "per-device-train-batch-size"},
     {embed_scale, "scale"},
-    {embed_lanes, "lanes"},
-    {embed_two_lanes, "lanes"},
+    {embed_virtual_ranks, "virtual-ranks"},
+    {embed_two_virtual_ranks, "virtual-ranks"},
     {embed_release, "gradient-release"},
     {embed_release_one, NULL},
     {weigh, NULL},
@@ -515,7 +516,7 @@ static const struct {
     {prefer_beta_most, "beta"},
     {prefer_noise_negative, "beta"},
     {embed_scale_most, "scale"},
-    {embed_lane_ranks, "lanes"},
+    {embed_virtual_rank_ranks, "virtual-ranks"},
     {classes_1024, NULL},
     {labels_32, NULL},
     {answers_1, "num-labels"},

@@ -24,7 +24,7 @@ static void sums_of_one_lane(void **state)
         spec.config.vocabulary = 300000;
         SET_OWN(&spec.config, bp_transformer, layers, 1);
         spec.ranks = 2;
-        spec.lanes = 1;
+        spec.virtual_ranks = 1;
         spec.accumulation = 4;
         spec.sharing = BP_SHARING_GRADIENTS;
         spec.gradient_int8 = codes != 0;

@@ -192,7 +192,7 @@ static bp_spec spec_of(bp_task task, uint32_t vocabulary)
     spec.sequence = SEQUENCE;
     spec.batch = 1;
     spec.accumulation = 8;
-    spec.lanes = 8;
+    spec.virtual_ranks = 8;
     spec.eval_batch = BATCH;
     spec.evaluate = true;
     spec.keep_logits = true;

@@ -100,7 +100,7 @@ static bp_spec variant_of(uint32_t which)
     bp_spec spec = rig_spec();
     spec.optimizer_options.max_grad_norm = which > 0 ? 0.5 : 0.0;
     spec.accumulation = which == 1 || which == 3 ? 3 : which >= 5 ? 4 : 1;
-    spec.lanes = which >= 5 ? 4 : 1;
+    spec.virtual_ranks = which >= 5 ? 4 : 1;
     spec.gradient_release =
         which == 3 || which == 4 || which == 6 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
     spec.optimizer_options.percentile = which == 2 ? 90 : 0;

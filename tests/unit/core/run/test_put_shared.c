@@ -84,7 +84,7 @@ static void parts_of_a_weight(void **state)
     bp_spec spec = rig_spec();
     float put[8], got[8];
     spec.config.vocabulary = 9001; /* times 16: two units of 65,536 elements and a rest */
-    spec.ranks = spec.lanes = spec.accumulation = 2;
+    spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     spec.rank = 1;
     spec.sharing = BP_SHARING_PARAMETERS;
     memset(&r, 0, sizeof r);

@@ -77,7 +77,7 @@ static void trust_ratios(void **state)
         spec.optimizer_options.trust_coefficient = 0.1;
         spec.batch = 1;
         spec.accumulation = 8;
-        spec.lanes = 8;
+        spec.virtual_ranks = 8;
         spec.optimizer_options.max_grad_norm = r == 0 ? 0.5 : 0.0;
         spec.gradient_release = r == 0 ? BP_RELEASE_NONE : BP_RELEASE_EXACT;
         if (r == 1) {
@@ -97,15 +97,15 @@ static void trust_ratios(void **state)
 
 /* Lanes that ranks share, whatever else they share: the state of all lanes on one rank; arenas are
  * alike on every rank where nothing is shared out. */
-/* verifies ranks-1.77ab */
-static void lanes_on_any_number_of_ranks(void **state)
+/* verifies ranks-1.6186 */
+static void virtual_ranks_on_any_number_of_ranks(void **state)
 {
     (void)state;
     for (int form = 0; form < 4; form++) {
         bp_spec spec = large_spec();
         spec.batch = 1;
         spec.accumulation = 16;
-        spec.lanes = 8;
+        spec.virtual_ranks = 8;
         spec.optimizer = form < 2 ? &bp_optimizer_adamw : &bp_optimizer_adamw_8bit;
         spec.optimizer_options.max_grad_norm = form % 2 == 0 ? 0.0 : 0.5;
         spec.gradient_release = form == 1 || form == 2 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
@@ -125,7 +125,7 @@ static void lanes_on_any_number_of_ranks(void **state)
             }
             spec.sharing = BP_SHARING_NONE;
         }
-        spec.lanes = 1;
+        spec.virtual_ranks = 1;
         assert_int_not_equal(play(&spec, 1), alone); /* they are another sum */
     }
 }
@@ -171,7 +171,7 @@ static void shares_need_no_second_place(void **state)
         bp_spec spec = rig_spec();
         spec.config.vocabulary = 8192 - i; /* of width 16: two units, or some elements less */
         spec.batch = 1;
-        spec.accumulation = spec.lanes = 2;
+        spec.accumulation = spec.virtual_ranks = 2;
         const uint64_t alone = play(&spec, 1);
         spec.sharing = BP_SHARING_PARAMETERS;
         assert_int_equal(play(&spec, 2), alone);
@@ -189,7 +189,7 @@ static void long_runs_go_round_in_buckets(void **state)
     bp_spec spec = rig_spec();
     spec.config.vocabulary = 33 * BP_SHARD_UNIT / 16; /* of width 16 */
     spec.batch = 1;
-    spec.accumulation = spec.lanes = 2;
+    spec.accumulation = spec.virtual_ranks = 2;
     const uint64_t alone = play(&spec, 1);
     for (int s = BP_SHARING_OPTIMIZER; s <= BP_SHARING_GRADIENTS; s++) {
         spec.sharing = (bp_sharing)s;
@@ -204,6 +204,6 @@ int main(void)
                                        cmocka_unit_test(long_runs_go_round_in_buckets),
                                        cmocka_unit_test(test_forms),
                                        cmocka_unit_test(trust_ratios),
-                                       cmocka_unit_test(lanes_on_any_number_of_ranks)};
+                                       cmocka_unit_test(virtual_ranks_on_any_number_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

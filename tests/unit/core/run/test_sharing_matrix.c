@@ -53,7 +53,7 @@ static bp_spec family_spec(const char *family)
     spec.device_options = (bp_device_options){.threads = 1};
     spec.batch = 1;
     spec.accumulation = 8;
-    spec.lanes = CREW_MOST;
+    spec.virtual_ranks = CREW_MOST;
     return spec;
 }
 

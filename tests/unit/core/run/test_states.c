@@ -1117,7 +1117,7 @@ static const char *const stateless[] = {
     "bp_spec_decode_rows",
     "bp_spec_eval_batch",
     "bp_spec_keeps_vectors",
-    "bp_spec_lanes",
+    "bp_spec_virtual_ranks",
     "bp_spec_loss_rows",
     "bp_spec_needs_norm",
     "bp_spec_ranks",
@@ -1135,7 +1135,7 @@ static void a_spec_of_zeros(void **state)
     (void)state;
     assert_int_equal(bp_spec_check(&none, &error), BP_ERR_USAGE);
     assert_true(bp_runtime_scratch(&none) == BP_SIZE_INVALID);
-    assert_true(bp_spec_lanes(&none) == 1 && bp_spec_ranks(&none) == 1);
+    assert_true(bp_spec_virtual_ranks(&none) == 1 && bp_spec_ranks(&none) == 1);
     assert_true(bp_spec_eval_batch(&none) == 0 && bp_spec_decode_rows(&none) == 1);
     assert_false(bp_spec_needs_norm(&none) || bp_spec_whole_group(&none));
     assert_false(bp_spec_keeps_vectors(&none));

@@ -217,12 +217,12 @@ static void test_tasks_and_ranks_that_images_have_not(void **state)
     spec.master = BP_MASTER_SPLIT;
     refused_by(&spec, "bf16");
     spec = net_of(conv);
-    spec.ranks = spec.lanes = spec.accumulation = 2;
+    spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     refused_by(&spec, "ranks");
     SET_OWN(&spec.config, bp_cnn_config, frozen, true);
     assert_int_equal(bp_spec_check(&spec, &error), BP_OK);
     spec = net_of(conv);
-    spec.ranks = spec.lanes = spec.accumulation = 2;
+    spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     SET_OWN(&spec.config, bp_cnn_config, layer[0].plain, 1);
     refused_by(&spec, "ranks"); /* the second layer has one */
     SET_OWN(&spec.config, bp_cnn_config, layer[1].plain, 1);

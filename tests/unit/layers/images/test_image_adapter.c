@@ -305,7 +305,7 @@ static void test_statistics_stay(void **state)
     assert_true(statistics >= 4);
     assert_false(emit->moves);
     rig_close(&r);
-    spec.ranks = spec.lanes = spec.accumulation = 2;
+    spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     spec.batch = 2;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
     spec.lora = (bp_lora){.rank = 0};

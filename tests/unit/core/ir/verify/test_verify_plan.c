@@ -149,7 +149,7 @@ static void test_births_are_those_of_lifetimes(void **state)
 }
 
 /* Where nothing is used nothing lives, and no byte is needed. */
-/* verifies compile-22.6254 */
+/* verifies compile-22.b6af */
 static void test_a_graph_without_ops_needs_nothing(void **state)
 {
     (void)state;

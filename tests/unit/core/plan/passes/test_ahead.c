@@ -76,7 +76,7 @@ static void ahead_open(uint32_t depth, uint32_t rank, bool release)
     spec->optimizer = &bp_optimizer_adamw;
     spec->gradient_release = release ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
     spec->batch = 1;
-    spec->accumulation = spec->lanes = 4;
+    spec->accumulation = spec->virtual_ranks = 4;
     spec->ranks = 4;
     spec->rank = rank;
     spec->sharing = BP_SHARING_PARAMETERS;
@@ -211,7 +211,7 @@ static void too_far_ahead_is_refused(void **state)
     bp_spec spec = rig_spec();
     spec.optimizer = &bp_optimizer_adamw;
     spec.batch = 1;
-    spec.accumulation = spec.lanes = spec.ranks = 2;
+    spec.accumulation = spec.virtual_ranks = spec.ranks = 2;
     spec.sharing = BP_SHARING_PARAMETERS;
     spec.gather_ahead = BP_AHEAD_MOST;
     assert_int_equal(bp_spec_check(&spec, &error), BP_OK);

@@ -71,7 +71,7 @@ static void who_owns_nothing_has_room_for_one(void **state)
     uint32_t ones = 0;
     for (uint32_t rank = 0; rank < 4; rank++) {
         bp_spec spec = rig_spec();
-        spec.ranks = spec.lanes = spec.accumulation = 4;
+        spec.ranks = spec.virtual_ranks = spec.accumulation = 4;
         spec.rank = rank;
         spec.sharing = BP_SHARING_GRADIENTS;
         void *memory = plan_make(&runtime, &spec);

@@ -418,7 +418,7 @@ static void what_goes_with_fixed(void **state)
             assert_int_equal(bp_spec_check(&other, NULL), BP_OK);
         }
     }
-    spec.ranks = spec.lanes = spec.accumulation = 2;
+    spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     refused(&spec, "is for one rank");
     spec.offload.fixed = false;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);

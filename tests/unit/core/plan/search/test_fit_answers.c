@@ -235,7 +235,7 @@ static void counted_memory_serves_every_request(void **state)
         request.spec.batch = (i & 8) != 0 ? 4 : 1;
         request.spec.loss_rows = (i & 16) != 0 ? 5 : 0;
         request.spec.accumulation = 4;
-        request.spec.lanes = (i & 32) != 0 ? 2 : 1;
+        request.spec.virtual_ranks = (i & 32) != 0 ? 2 : 1;
         request.spec.gradient_release = (i & 4) != 0 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
         request.spec.optimizer_options.max_grad_norm = 1.0;
         assert_int_equal(fit_of(&request, &fit), BP_OK);

@@ -23,7 +23,7 @@ static float tree(const float *x, size_t pitch, uint32_t count)
                       : tree(x, pitch, count / 2) + tree(x + count / 2 * pitch, pitch, count / 2);
 }
 
-/* verifies ranks-2.9495 */
+/* verifies ranks-2.466d */
 static void pieces_are_a_tree_on(kernel_device *on)
 {
     for (uint32_t pieces = 1; pieces <= MOST; pieces *= 2) {
@@ -48,7 +48,7 @@ static void pieces_are_a_tree_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
-/* verifies ranks-2.9495 */
+/* verifies ranks-2.466d */
 TEST_ON_HOST(pieces_are_a_tree)
 
 static void losses_are_a_tree_on(kernel_device *on)
@@ -72,10 +72,10 @@ static void losses_are_a_tree_on(kernel_device *on)
     assert_true(result->norm == 0.0f);
     kernel_case_free(&c);
 }
-/* verifies ranks-2.9495 */
+/* verifies ranks-2.466d */
 TEST_ON_HOST(losses_are_a_tree)
 
-/* verifies ranks-2.9495 */
+/* verifies ranks-2.466d */
 static void leaves_are_widened_and_added_on(kernel_device *on)
 {
     for (uint32_t adds = 0; adds < 2; adds++) {
@@ -97,7 +97,7 @@ static void leaves_are_widened_and_added_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
-/* verifies ranks-2.9495 */
+/* verifies ranks-2.466d */
 TEST_ON_HOST(leaves_are_widened_and_added)
 
 int main(void)

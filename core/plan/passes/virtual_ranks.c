@@ -1,111 +1,115 @@
 /* SPDX-License-Identifier: MIT */
-/* Trees of gradients over lanes, and what ranks exchange of them. */
-#include "core/plan/passes/lanes.h"
+/* Trees of gradients over virtual ranks, and what ranks exchange of them. */
+#include "core/plan/passes/virtual_ranks.h"
 
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
 #include "core/ir/step.h"
 
-#define LANE_LEVELS    11 /* of a tree of BP_LANES_MAX lanes, the leaves among them */
+#define VIRTUAL_RANK_LEVELS                                                                        \
+    11 /* of a tree of BP_VIRTUAL_RANKS_MAX virtual ranks, the leaves among them */
 #define LANE_ALIGNMENT 16
 
-static uint32_t lanes_here(const bp_spec *spec)
+static uint32_t virtual_ranks_here(const bp_spec *spec)
 {
-    return bp_spec_lanes(spec) / bp_spec_ranks(spec);
+    return bp_spec_virtual_ranks(spec) / bp_spec_ranks(spec);
 }
 
-uint64_t bp_lanes_bytes(const bp_spec *spec)
+uint64_t bp_virtual_ranks_bytes(const bp_spec *spec)
 {
-    if (bp_spec_lanes(spec) == 1) {
+    if (bp_spec_virtual_ranks(spec) == 1) {
         return 0;
     }
     const uint64_t rows = (uint64_t)spec->model->stages(&spec->config) + 1;
-    const uint64_t gradients = bp_size_mul(lanes_here(spec), bp_adapter_parameters(spec));
-    return bp_size_add(rows * LANE_LEVELS * sizeof(bp_ref),
+    const uint64_t gradients = bp_size_mul(virtual_ranks_here(spec), bp_adapter_parameters(spec));
+    return bp_size_add(rows * VIRTUAL_RANK_LEVELS * sizeof(bp_ref),
                        bp_size_mul(gradients, sizeof(uint32_t)));
 }
 
-bp_status bp_lanes_carve(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
+bp_status bp_virtual_ranks_carve(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
 {
     void *sums = NULL, *gradients = NULL;
-    compile->lanes = 0;
-    if (bp_spec_lanes(spec) == 1 || spec->optimizer == NULL) {
+    compile->virtual_ranks = 0;
+    if (bp_spec_virtual_ranks(spec) == 1 || spec->optimizer == NULL) {
         return BP_OK;
     }
-    compile->lanes = lanes_here(spec);
-    compile->lane_micros = compile->micros / compile->lanes;
+    compile->virtual_ranks = virtual_ranks_here(spec);
+    compile->virtual_rank_micros = compile->micros / compile->virtual_ranks;
     const size_t rows = (size_t)compile->stages + 1;
-    BP_TRY(bp_arena_carve(memory, rows * LANE_LEVELS * sizeof(bp_ref), LANE_ALIGNMENT, &sums));
-    BP_TRY(bp_arena_carve(memory,
-                          (size_t)compile->lanes * bp_adapter_parameters(spec) * sizeof(uint32_t),
-                          LANE_ALIGNMENT, &gradients));
+    BP_TRY(
+        bp_arena_carve(memory, rows * VIRTUAL_RANK_LEVELS * sizeof(bp_ref), LANE_ALIGNMENT, &sums));
+    BP_TRY(bp_arena_carve(
+        memory, (size_t)compile->virtual_ranks * bp_adapter_parameters(spec) * sizeof(uint32_t),
+        LANE_ALIGNMENT, &gradients));
     compile->lane_sums = sums;
-    compile->lane_gradients = gradients;
+    compile->virtual_rank_gradients = gradients;
     return BP_OK;
 }
 
-void bp_lanes_forget(bp_compile *compile, const bp_emit *emit)
+void bp_virtual_ranks_forget(bp_compile *compile, const bp_emit *emit)
 {
-    const size_t gradients = (size_t)compile->lanes * emit->parameter_count;
+    const size_t gradients = (size_t)compile->virtual_ranks * emit->parameter_count;
     for (size_t i = 0; i < gradients; i++) {
-        compile->lane_gradients[i] = BP_NO_BUFFER;
+        compile->virtual_rank_gradients[i] = BP_NO_BUFFER;
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         emit->parameters[i].root = BP_ABSENT;
     }
 }
 
-void bp_lanes_begin(bp_compile *compile, bp_emit *emit)
+void bp_virtual_ranks_begin(bp_compile *compile, bp_emit *emit)
 {
-    compile->lanes_counted = 0;
+    compile->virtual_ranks_counted = 0;
     compile->losses_joined = false;
     compile_flight_begin(compile);
-    if (compile->lanes > 0) {
-        compile->lane_results = bp_emit_buffer(emit, BP_CLASS_IO, BP_U8, compile->lanes,
-                                               sizeof(bp_result_block), "lane_results");
-        bp_lanes_forget(compile, emit);
+    if (compile->virtual_ranks > 0) {
+        compile->virtual_rank_results =
+            bp_emit_buffer(emit, BP_CLASS_IO, BP_U8, compile->virtual_ranks,
+                           sizeof(bp_result_block), "virtual_rank_results");
+        bp_virtual_ranks_forget(compile, emit);
     }
 }
 
 static uint32_t *gradients_of(const bp_compile *compile, const bp_emit *emit, uint32_t lane)
 {
-    return compile->lane_gradients + (size_t)lane * emit->parameter_count;
+    return compile->virtual_rank_gradients + (size_t)lane * emit->parameter_count;
 }
 
-void bp_lanes_enter(bp_compile *compile, bp_emit *emit, uint32_t micro)
+void bp_virtual_ranks_enter(bp_compile *compile, bp_emit *emit, uint32_t micro)
 {
-    if (compile->lanes == 0) {
+    if (compile->virtual_ranks == 0) {
         return;
     }
-    const uint32_t lane = micro / compile->lane_micros;
+    const uint32_t lane = micro / compile->virtual_rank_micros;
     const uint32_t *gradients = gradients_of(compile, emit, lane);
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         emit->parameters[i].gradient = gradients[i];
         emit->parameters[i].gradient_written = gradients[i] != BP_NO_BUFFER;
     }
-    const bp_ref results = compile->lane_results;
+    const bp_ref results = compile->virtual_rank_results;
     emit->result_whole = emit->result;
     emit->result = (bp_ref){results.buffer, BP_U8, lane * sizeof(bp_result_block)};
-    emit->loss_written = lane < compile->lanes_counted;
+    emit->loss_written = lane < compile->virtual_ranks_counted;
 }
 
-void bp_lanes_leave(bp_compile *compile, bp_emit *emit, uint32_t micro)
+void bp_virtual_ranks_leave(bp_compile *compile, bp_emit *emit, uint32_t micro)
 {
-    if (compile->lanes == 0) {
+    if (compile->virtual_ranks == 0) {
         return;
     }
-    const uint32_t lane = micro / compile->lane_micros;
+    const uint32_t lane = micro / compile->virtual_rank_micros;
     uint32_t *gradients = gradients_of(compile, emit, lane);
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         gradients[i] = emit->parameters[i].gradient;
     }
     emit->result = emit->result_whole;
-    compile->lanes_counted =
-        emit->loss_written && lane >= compile->lanes_counted ? lane + 1 : compile->lanes_counted;
+    compile->virtual_ranks_counted = emit->loss_written && lane >= compile->virtual_ranks_counted
+                                         ? lane + 1
+                                         : compile->virtual_ranks_counted;
 }
 
-void bp_lanes_put(bp_compile *compile, const bp_emit *emit, uint32_t lane, uint32_t parameter,
-                  uint32_t buffer)
+void bp_virtual_ranks_put(bp_compile *compile, const bp_emit *emit, uint32_t lane,
+                          uint32_t parameter, uint32_t buffer)
 {
     gradients_of(compile, emit, lane)[parameter] = buffer;
 }
@@ -172,7 +176,7 @@ static bp_share bucket_share(const bp_emit *emit, const bp_window *window, uint3
 
 /* A bucket that leaves are added to: in it the pieces of ranks lie one behind the other. */
 typedef struct fold_target {
-    const uint32_t *gradients; /* of a lane; NULL: the parameters' leaves */
+    const uint32_t *gradients; /* of a virtual rank; NULL: the parameters' leaves */
     const bp_window *window;
     uint32_t number; /* of the bucket */
     bp_ref bucket;
@@ -292,7 +296,7 @@ static uint64_t bucket_all(const bp_emit *emit, const bp_window *window, uint32_
     return all;
 }
 
-/* The leaves of a lane into all buckets of a window, which lie one behind the other. */
+/* The leaves of a virtual rank into all buckets of a window, which lie one behind the other. */
 static void fold_window(bp_emit *emit, const uint32_t *gradients, const bp_window *window,
                         bp_ref sums, bool adds)
 {
@@ -304,14 +308,14 @@ static void fold_window(bp_emit *emit, const uint32_t *gradients, const bp_windo
     }
 }
 
-/* Whether leaves wait until their bucket is made: the only lane of a rank, one of several, has
- * nothing to be added to. */
+/* Whether leaves wait until their bucket is made: the only virtual rank of a rank, one of several,
+ * has nothing to be added to. */
 static bool leaves_wait(const bp_compile *compile)
 {
-    return compile->lanes == 1;
+    return compile->virtual_ranks == 1;
 }
 
-/* Adds a lane's leaves, which are then gone, to the finished subtrees of `sums`. */
+/* Adds a virtual rank's leaves, which are then gone, to the finished subtrees of `sums`. */
 static void fold_tree(bp_emit *emit, const uint32_t *gradients, uint32_t lane, bp_ref *sums)
 {
     bp_window window = {.any = true};
@@ -335,12 +339,12 @@ static void fold_tree(bp_emit *emit, const uint32_t *gradients, uint32_t lane, b
     }
 }
 
-void bp_lanes_fold(bp_compile *compile, bp_emit *emit, uint32_t row, uint32_t lane)
+void bp_virtual_ranks_fold(bp_compile *compile, bp_emit *emit, uint32_t row, uint32_t lane)
 {
     uint32_t *gradients = gradients_of(compile, emit, lane);
     const bool wait = leaves_wait(compile);
     if (!wait) {
-        fold_tree(emit, gradients, lane, compile->lane_sums + (size_t)row * LANE_LEVELS);
+        fold_tree(emit, gradients, lane, compile->lane_sums + (size_t)row * VIRTUAL_RANK_LEVELS);
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         bp_parameter *parameter = &emit->parameters[i];
@@ -352,13 +356,13 @@ void bp_lanes_fold(bp_compile *compile, bp_emit *emit, uint32_t row, uint32_t la
 static bp_ref top_sums(const bp_compile *compile, uint32_t row)
 {
     uint32_t top = 0;
-    while (compile->lanes >> top > 1) {
+    while (compile->virtual_ranks >> top > 1) {
         top++;
     }
-    return compile->lane_sums[(size_t)row * LANE_LEVELS + top];
+    return compile->lane_sums[(size_t)row * VIRTUAL_RANK_LEVELS + top];
 }
 
-void bp_lanes_deliver(bp_emit *emit, const bp_window *window)
+void bp_virtual_ranks_deliver(bp_emit *emit, const bp_window *window)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
@@ -373,13 +377,14 @@ void bp_lanes_deliver(bp_emit *emit, const bp_window *window)
     }
 }
 
-void bp_lanes_root(const bp_compile *compile, bp_emit *emit, uint32_t row)
+void bp_virtual_ranks_root(const bp_compile *compile, bp_emit *emit, uint32_t row)
 {
     const bp_window window = {.root = top_sums(compile, row)};
-    bp_lanes_deliver(emit, &window);
+    bp_virtual_ranks_deliver(emit, &window);
 }
 
-void bp_lanes_open(const bp_compile *compile, const bp_emit *emit, uint32_t row, bp_window *window)
+void bp_virtual_ranks_open(const bp_compile *compile, const bp_emit *emit, uint32_t row,
+                           bp_window *window)
 {
     window->sums = leaves_wait(compile) ? BP_ABSENT : top_sums(compile, row);
     window->root = BP_ABSENT;
@@ -444,7 +449,7 @@ static uint64_t bucket_place(const bp_emit *emit, const bp_window *window, uint3
     return at;
 }
 
-void bp_lanes_send(bp_emit *emit, bp_window *window, bp_bucket *bucket)
+void bp_virtual_ranks_send(bp_emit *emit, bp_window *window, bp_bucket *bucket)
 {
     const uint32_t ranks = bp_spec_ranks(emit->spec);
     const bool own = bp_emit_sums_shared(emit);
@@ -490,7 +495,7 @@ static void advance_sum(bp_emit *emit, bp_window *window, bp_bucket *bucket)
     }
 }
 
-void bp_lanes_advance(bp_emit *emit, bp_window *window, bp_bucket *bucket)
+void bp_virtual_ranks_advance(bp_emit *emit, bp_window *window, bp_bucket *bucket)
 {
     const uint64_t bytes = bucket->all * sizeof(float);
     const uint64_t piece = bucket->piece * sizeof(float);
@@ -513,21 +518,22 @@ void bp_lanes_advance(bp_emit *emit, bp_window *window, bp_bucket *bucket)
     }
 }
 
-void bp_lanes_losses(bp_compile *compile, bp_emit *emit)
+void bp_virtual_ranks_losses(bp_compile *compile, bp_emit *emit)
 {
     const uint32_t ranks = bp_spec_ranks(emit->spec);
-    if (compile->lanes == 0 || compile->losses_joined) {
+    if (compile->virtual_ranks == 0 || compile->losses_joined) {
         return;
     }
     compile->losses_joined = true;
-    bp_bucket results = {.from = compile->lane_results, .to = compile->lane_results};
-    const uint64_t bytes = compile->lanes * sizeof(bp_result_block);
+    bp_bucket results = {.from = compile->virtual_rank_results,
+                         .to = compile->virtual_rank_results};
+    const uint64_t bytes = compile->virtual_ranks * sizeof(bp_result_block);
     if (ranks > 1) {
-        results.to = bp_emit_buffer(emit, BP_CLASS_IO, BP_U8, bp_spec_lanes(emit->spec),
+        results.to = bp_emit_buffer(emit, BP_CLASS_IO, BP_U8, bp_spec_virtual_ranks(emit->spec),
                                     sizeof(bp_result_block), "all_results");
         gather_begin(emit, &results, bytes);
         bucket_wait(emit, &results, bytes * ranks, bytes);
     }
     bp_emit_loss_tree(emit, &(bp_loss_tree_operands){.result = emit->result, .blocks = results.to},
-                      &(bp_loss_tree_scalars){.lanes = bp_spec_lanes(emit->spec)});
+                      &(bp_loss_tree_scalars){.lanes = bp_spec_virtual_ranks(emit->spec)});
 }
