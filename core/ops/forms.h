@@ -101,15 +101,15 @@ typedef enum bp_side {
 /* A row's sides: bp_side, bits of the reference's log-probability, the first target's place. */
 #define BP_SIDE_WORDS 3
 
-/* What is told of pairs of rows, as sums over them. */
-typedef enum bp_told {
-    BP_TOLD_REWARD,    /* of chosen rows, then of rejected ones */
-    BP_TOLD_LOGP = 2,  /* likewise */
-    BP_TOLD_RIGHT = 4, /* pairs whose chosen row has the greater reward */
-    BP_TOLD_MORE,      /* the mean loss of chosen rows' targets, or KTO's z: for each pair */
-    BP_TOLD_COUNT = 6, /* chosen rows, rejected ones */
-    BP_TOLD_NUMBERS = 8
-} bp_told;
+/* Metrics of preferences, as sums over them. */
+typedef enum bp_metric {
+    BP_METRIC_REWARD,    /* of chosen rows, then of rejected ones */
+    BP_METRIC_LOGP = 2,  /* likewise */
+    BP_METRIC_RIGHT = 4, /* pairs whose chosen row has the greater reward */
+    BP_METRIC_MORE,      /* the mean loss of chosen rows' targets, or KTO's z: for each pair */
+    BP_METRIC_COUNT = 6, /* chosen rows, rejected ones */
+    BP_METRIC_NUMBERS = 8
+} bp_metric;
 
 /* Most tokens of which a teacher says something at each place (core/ops/distill.h). */
 #define BP_DISTILL_MOST 128

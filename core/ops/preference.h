@@ -159,23 +159,23 @@ static inline bp_preference_terms bp_preference_pair(const bp_preference_numbers
     return t;
 }
 
-/* Where a result block (core/ir/step.h) keeps what is told, BP_TOLD_NUMBERS floats: in words
+/* Where a result block (core/ir/step.h) keeps what is told, BP_METRIC_NUMBERS floats: in words
  * that nothing else uses. */
-#define BP_PREFERENCE_TOLD(result)                                                                 \
+#define BP_PREFERENCE_METRICS(result)                                                              \
     ((float *)(void *)((char *)(result) + offsetof(bp_result_block, unused)))
 
-/* Adds what is told of a pair, or of KTO's row; `more` as BP_TOLD_MORE says. */
+/* Adds what is told of a pair, or of KTO's row; `more` as BP_METRIC_MORE says. */
 static inline void bp_preference_tell(float *told, const bp_preference_terms *t, int32_t side,
                                       bool single, double more)
 {
     const int first = single && side == BP_SIDE_REJECTED ? 1 : 0;
     for (int i = 0; i < (single ? 1 : 2); i++) {
-        told[BP_TOLD_REWARD + first + i] += (float)t->reward[i];
-        told[BP_TOLD_LOGP + first + i] += (float)t->logp[i];
-        told[BP_TOLD_COUNT + first + i] += 1.0f;
+        told[BP_METRIC_REWARD + first + i] += (float)t->reward[i];
+        told[BP_METRIC_LOGP + first + i] += (float)t->logp[i];
+        told[BP_METRIC_COUNT + first + i] += 1.0f;
     }
-    told[BP_TOLD_RIGHT] += !single && t->reward[0] > t->reward[1] ? 1.0f : 0.0f;
-    told[BP_TOLD_MORE] += (float)more;
+    told[BP_METRIC_RIGHT] += !single && t->reward[0] > t->reward[1] ? 1.0f : 0.0f;
+    told[BP_METRIC_MORE] += (float)more;
 }
 
 #endif

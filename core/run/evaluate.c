@@ -40,12 +40,12 @@ static bp_status stage_group(bp_runtime *runtime, const void *user, uint32_t at)
 
 static void add_found(evaluate_sums *sums, const evaluate_found *found)
 {
-    float told[BP_TOLD_NUMBERS];
+    float told[BP_METRIC_NUMBERS];
     sums->loss += found->result.loss_sum;
     sums->targets += found->targets;
     sums->weight += found->weight;
     memcpy(told, found->result.unused, sizeof told);
-    for (uint32_t i = 0; i < BP_TOLD_NUMBERS; i++) {
+    for (uint32_t i = 0; i < BP_METRIC_NUMBERS; i++) {
         sums->told[i] += (double)told[i];
     }
 }

@@ -56,7 +56,7 @@ typedef struct bp_outcome {
     bool nonfinite;     /* loss or norm, and no lower scale can help; the weights are as they were
                            before the step */
     uint32_t judgement; /* bp_judgement, where steps are judged */
-    float told[BP_TOLD_NUMBERS]; /* of pairs of rows, where the loss is over them: sums; 0 where a
+    float told[BP_METRIC_NUMBERS]; /* of pairs of rows, where the loss is over them: sums; 0 where a
                                     group has several virtual ranks */
 } bp_outcome;
 

@@ -70,13 +70,13 @@ struct bp_runtime {
     bp_round round;
     uint64_t padded_runs; /* micro-batches that ran at full length, as bp_shorter.runs */
     uint64_t padded_evaluations;
-    uint64_t places;              /* of the step being run, as bp_outcome.places */
-    double told[BP_TOLD_NUMBERS]; /* of the last evaluation, over pairs of rows */
-    bp_shorter *evaluated;        /* whose eval program ran last; NULL: the padded run's */
-    void *device;                 /* the device's context, inside host */
-    const bp_fabric *fabric;      /* open, of several ranks; NULL: there is one */
-    void *fabric_rank;            /* its context */
-    uint32_t *state;              /* persistent buffers in name order */
+    uint64_t places;                /* of the step being run, as bp_outcome.places */
+    double told[BP_METRIC_NUMBERS]; /* of the last evaluation, over pairs of rows */
+    bp_shorter *evaluated;          /* whose eval program ran last; NULL: the padded run's */
+    void *device;                   /* the device's context, inside host */
+    const bp_fabric *fabric;        /* open, of several ranks; NULL: there is one */
+    void *fabric_rank;              /* its context */
+    uint32_t *state;                /* persistent buffers in name order */
     uint32_t state_count;
     uint8_t *staging[2];
     uint32_t slot;

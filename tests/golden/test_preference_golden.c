@@ -105,17 +105,17 @@ static void require_near(const char *kind, const char *what, double found, doubl
 /* Means of the sums; the accuracy of rows that are no pairs is -1. */
 static void require_told(const pairs_case *c, const char *kind, const double *sums)
 {
-    const double *count = sums + BP_TOLD_COUNT;
+    const double *count = sums + BP_METRIC_COUNT;
     const bool single = c->ref.spec.preference.kind == BP_PREFERENCE_KTO;
     for (uint32_t i = 0; i < 4; i++) {
         require_near(kind, "a mean", sums[i] / count[i % 2], c->told[i]);
     }
     if (!single) {
-        require_near(kind, "the accuracy", sums[BP_TOLD_RIGHT] / count[0], c->told[4]);
+        require_near(kind, "the accuracy", sums[BP_METRIC_RIGHT] / count[0], c->told[4]);
     }
     if (single || c->ref.spec.preference.nll > 0.0) {
         require_near(kind, "the mean loss, or z",
-                     sums[BP_TOLD_MORE] / (single ? count[0] + count[1] : count[0]), c->told[5]);
+                     sums[BP_METRIC_MORE] / (single ? count[0] + count[1] : count[0]), c->told[5]);
     }
 }
 
@@ -124,7 +124,7 @@ static void agree(const char *kind, uint32_t chunk)
 {
     pairs_case c;
     rig r;
-    double sums[BP_TOLD_NUMBERS];
+    double sums[BP_METRIC_NUMBERS];
     pairs_open(&c, kind);
     c.ref.spec.loss_rows = chunk;
     pairs_rig(&c, &r);
@@ -132,7 +132,7 @@ static void agree(const char *kind, uint32_t chunk)
     require_near(kind, "the loss", outcome.loss, reference_number(&c.ref.file, "loss", 0));
     require_near(kind, "the norm", outcome.norm, reference_number(&c.ref.file, "norm", 0));
     assert_true(outcome.weight == (double)ROWS / 2.0);
-    for (uint32_t i = 0; i < BP_TOLD_NUMBERS; i++) {
+    for (uint32_t i = 0; i < BP_METRIC_NUMBERS; i++) {
         sums[i] = (double)outcome.told[i];
     }
     require_told(&c, kind, sums);

@@ -88,7 +88,7 @@ static void preference_run(const bp_host_call *call, uint64_t first, uint64_t la
         put_weights(s, p, row, t.slope[0], t.there && !single ? s->nll * each : 0.0);
         put_weights(s, p, row + 1, t.slope[1], 0.0);
         if (t.there) {
-            bp_preference_tell(BP_PREFERENCE_TOLD(result), &t, a.side, single,
+            bp_preference_tell(BP_PREFERENCE_METRICS(result), &t, a.side, single,
                                single ? facts.z : more);
         }
         if (p->logps != NULL) {

@@ -508,10 +508,10 @@ const char *predictions_metric(const predictions *p, bp_task task, uint32_t inde
 {
     const prediction_metric *metric = metric_at(task, index);
     if (task == PREDICTIONS_PAIRS) {
-        if (told_name(index) != NULL && p != NULL) {
-            *value = told_value(&p->told, index);
+        if (preference_metrics_name(index) != NULL && p != NULL) {
+            *value = preference_metrics_value(&p->told, index);
         }
-        return told_name(index);
+        return preference_metrics_name(index);
     }
     if (metric != NULL && p != NULL) {
         *value = metric->of(p);
@@ -522,7 +522,7 @@ const char *predictions_metric(const predictions *p, bp_task task, uint32_t inde
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out)
 {
     const prediction_metric *metric;
-    told_json(&p->told, prefix, out);
+    preference_metrics_json(&p->told, prefix, out);
     for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
         if (metric_counts(p, metric)) {
             predictions_put_member(out, prefix, metric->name, metric->of(p));
@@ -541,7 +541,7 @@ void predictions_json(const predictions *p, bp_task task, const char *prefix, ou
 void predictions_text(const predictions *p, bp_task task, bp_text *text)
 {
     const prediction_metric *metric;
-    told_text(&p->told, text);
+    preference_metrics_text(&p->told, text);
     for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
         if (metric_counts(p, metric)) {
             bp_text_string(text, metric->words);

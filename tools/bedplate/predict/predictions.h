@@ -10,7 +10,7 @@
 #include "tools/bedplate/predict/entities.h"
 #include "tools/bedplate/app/memory.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/session/told.h"
+#include "tools/bedplate/session/preference_metrics.h"
 #include "tools/formats/data/data_tokens.h"
 #include "tools/formats/family/class_names.h"
 
@@ -67,13 +67,13 @@ typedef struct predictions {
     entities entities; /* of tagged words, whose tokens are what is counted as labelled and right */
     answer_sums answers[2]; /* of questions that have an answer, and of those that have none */
     vector_sums vectors;
-    uint32_t best;     /* of questions: likely places that are kept of every window */
-    bp_source *source; /* of tagged words, and of questions */
-    told_sums told;    /* of pairs of rows */
-    bp_tokens *tokens; /* what knows which rows of the data were left out, or NULL */
-    uint64_t next;     /* the row of the data that comes next, */
-    uint64_t left;     /* and how many were left out before it */
-    memory_block room; /* what is kept of every token, or window, until the end */
+    uint32_t best;           /* of questions: likely places that are kept of every window */
+    bp_source *source;       /* of tagged words, and of questions */
+    preference_metrics told; /* of pairs of rows */
+    bp_tokens *tokens;       /* what knows which rows of the data were left out, or NULL */
+    uint64_t next;           /* the row of the data that comes next, */
+    uint64_t left;           /* and how many were left out before it */
+    memory_block room;       /* what is kept of every token, or window, until the end */
     output out;
 } predictions;
 

@@ -109,7 +109,7 @@ void progress_note(progress *p, const char *what, double value)
     }
 }
 
-void progress_told(progress *p, const told_sums *told)
+void progress_metrics(progress *p, const preference_metrics *told)
 {
     char line[320];
     bp_text text;
@@ -117,7 +117,7 @@ void progress_told(progress *p, const told_sums *told)
         return;
     }
     bp_text_init(&text, NULL, NULL, line, sizeof line);
-    told_text(told, &text);
+    preference_metrics_text(told, &text);
     bp_text_char(&text, '\0');
     if (bp_text_flush(&text) == BP_OK) {
         wipe(p);

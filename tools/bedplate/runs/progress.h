@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/bedplate/session/told.h"
+#include "tools/bedplate/session/preference_metrics.h"
 
 typedef struct progress {
     bool quiet;
@@ -39,8 +39,8 @@ void progress_step(progress *p, const progress_numbers *now);
 void progress_line(progress *p, const progress_numbers *now);
 /* A remark between the lines: "eval loss 1.234". */
 void progress_note(progress *p, const char *what, double value);
-/* What is told of pairs of rows, where there are some: "rewards/margins 0.1234 ..". */
-void progress_told(progress *p, const told_sums *told);
+/* Metrics of preferences, where there are some: "rewards/margins 0.1234 ..". */
+void progress_metrics(progress *p, const preference_metrics *told);
 /* Removes the bar. */
 void progress_end(progress *p);
 

@@ -14,7 +14,7 @@ void train_totals_begin(train_totals *sum, double began, const bp_spec *spec)
     *sum = (train_totals){.began = began,
                           .load_seconds = clock_seconds() - began,
                           .rows = spec->config.vocabulary == 0};
-    told_begin(&sum->told, spec);
+    preference_metrics_begin(&sum->told, spec);
 }
 
 void train_totals_add(train_totals *sum, const bp_outcome *outcome, double seconds)
@@ -30,7 +30,7 @@ void train_totals_add(train_totals *sum, const bp_outcome *outcome, double secon
     if (isfinite(outcome->loss)) {
         sum->line_loss += outcome->loss * outcome->weight;
         sum->line_weight += outcome->weight;
-        told_add(&sum->told, outcome->told);
+        preference_metrics_add(&sum->told, outcome->told);
     }
 }
 
@@ -64,7 +64,7 @@ void train_totals_cut(train_totals *sum)
     sum->line_tokens = 0;
     sum->line_loss = 0.0;
     sum->line_weight = 0.0;
-    told_cut(&sum->told);
+    preference_metrics_cut(&sum->told);
 }
 
 void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,
@@ -158,7 +158,7 @@ void train_report_step(const progress_numbers *now, const train_totals *sum, dou
         json_real(&out, "loss_scale", now->scale, 9);
         json_count(&out, "overflow_steps", now->overflow);
     }
-    told_json(&sum->told, "", &out);
+    preference_metrics_json(&sum->told, "", &out);
     json_count(&out, "arena_bytes", arena_bytes);
     json_end(&out);
     output_end(&out);

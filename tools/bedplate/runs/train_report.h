@@ -25,8 +25,8 @@ typedef struct train_totals {
     bool rows;        /* of numbers: there are no tokens */
     double line_loss; /* sum of losses times the weight of their targets */
     double line_weight;
-    uint64_t overflow; /* steps that loss scaling skipped */
-    told_sums told;    /* of pairs of rows, since the last line */
+    uint64_t overflow;       /* steps that loss scaling skipped */
+    preference_metrics told; /* of pairs of rows, since the last line */
 } train_totals;
 
 /* Before the first step. `began`: when the program did. */

@@ -260,7 +260,7 @@ bp_status training_judge(training *t, train_record_evaluation *found)
     ranks_take_turn(s->set);
     BP_TRY(status);
     BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets, t->eval_loss));
-    told_begin(&t->made.told, &s->spec);
+    preference_metrics_begin(&t->made.told, &s->spec);
     memcpy(t->made.told.of, s->runtime.told, sizeof t->made.told.of);
     BP_TRY(predictions_data_end(&t->made, s, &t->data));
     found->loss = t->eval_loss;
@@ -294,7 +294,7 @@ static bp_status cmd_train_evaluate(training *t)
         train_report_eval(&all);
     } else {
         progress_note(&t->bar, "eval loss", t->eval_loss);
-        progress_told(&t->bar, &t->made.told);
+        progress_metrics(&t->bar, &t->made.told);
     }
     service_evaluated(&t->care, t->evaluated, t->eval_loss);
     service_state(&t->care, RUN_TRAINING);
@@ -321,7 +321,7 @@ static void log_step(training *t, const bp_outcome *outcome, progress_numbers *n
     }
     service_logged(&t->care, &now, train_totals_mean(&t->sum), epoch_of(t, step));
     progress_line(&t->bar, &now);
-    progress_told(&t->bar, &t->sum.told);
+    progress_metrics(&t->bar, &t->sum.told);
     train_totals_cut(&t->sum);
 }
 

@@ -28,7 +28,7 @@ typedef struct pair {
 
 typedef struct outcome {
     double loss;
-    float told[BP_TOLD_NUMBERS];
+    float told[BP_METRIC_NUMBERS];
     float weights[PAIRS * 2 * TOKENS];
 } outcome;
 
@@ -58,7 +58,7 @@ static outcome loss_of(kernel_device *on, int64_t kind, const pair *list, int64_
     kernel_case_run(&c, on);
     bp_result_block *result = AT(&c, preference_loss, result);
     o.loss = result->loss_sum;
-    memcpy(o.told, BP_PREFERENCE_TOLD(result), sizeof o.told);
+    memcpy(o.told, BP_PREFERENCE_METRICS(result), sizeof o.told);
     memcpy(o.weights, AT(&c, preference_loss, weights), (size_t)pairs * 2 * TOKENS * sizeof(float));
     kernel_case_free(&c);
     return o;

@@ -18,7 +18,7 @@
 #include "tools/bedplate/planning/listing.c"
 #include "tools/bedplate/app/output.c"
 #include "tools/bedplate/runs/progress.c"
-#include "tools/bedplate/session/told.c"
+#include "tools/bedplate/session/preference_metrics.c"
 
 #define BYTES 1024
 
