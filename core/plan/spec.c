@@ -100,10 +100,10 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
     return bp_ranges_check(products, sizeof products / sizeof products[0], where, error);
 }
 
-/* Programs for shorter sequences are in rising order. */
+/* Length buckets are in rising order. */
 static bp_status check_lengths(const bp_spec *spec, bp_error *error)
 {
-    const bp_range count = {"length-buckets", spec->length_count, 0, BP_LENGTHS_MAX};
+    const bp_range count = {"length-buckets", spec->length_count, 0, BP_LENGTH_BUCKETS_MAX};
     BP_TRY(bp_ranges_check(&count, 1, where, error));
     for (uint32_t i = 0; i < spec->length_count; i++) {
         const uint64_t least = i > 0 ? (uint64_t)spec->lengths[i - 1] + 1 : 1;

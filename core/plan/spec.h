@@ -260,9 +260,9 @@ typedef struct bp_offload {
 
 #define BP_PRODUCTS_FROM 1600 /* below, operands take longer to become codes than is gained */
 
-#define BP_VIRTUAL_RANKS_MAX 1024
-#define BP_AHEAD_MOST        4
-#define BP_LENGTHS_MAX       7 /* most programs for shorter sequences beside the one for `sequence` */
+#define BP_VIRTUAL_RANKS_MAX  1024
+#define BP_AHEAD_MOST         4
+#define BP_LENGTH_BUCKETS_MAX 7 /* most length buckets beside the one for `sequence` */
 
 typedef struct bp_spec {
     const bp_model *model;
@@ -304,8 +304,9 @@ typedef struct bp_spec {
                                    loss is a mean weighted with them */
     uint32_t batch;             /* sequences per micro-batch */
     uint32_t sequence;          /* tokens per sequence; <= config.positions */
-    uint32_t lengths[BP_LENGTHS_MAX]; /* shorter sequences that have programs of their own, rising
-                                         (core/plan/lengths.h); they change no bit of a result */
+    uint32_t
+        lengths[BP_LENGTH_BUCKETS_MAX]; /* shorter sequences that have programs of their own, rising
+                                    (core/plan/buckets.h); they change no bit of a result */
     uint32_t length_count;
     uint32_t accumulation;  /* micro-batches per optimizer step, >= 1 */
     uint32_t virtual_ranks; /* of a group (core/plan/passes/virtual_ranks.h): a power of two that

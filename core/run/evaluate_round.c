@@ -87,7 +87,7 @@ static void spread(const bp_runtime *runtime, float *room, uint64_t rows, uint64
 static bp_status receive_logits(bp_runtime *runtime, float *to)
 {
     const bp_spec *spec = &runtime->spec;
-    const bp_shorter *shorter = runtime->evaluated;
+    const bp_length_bucket *shorter = runtime->evaluated;
     const uint64_t padded = bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec);
     const uint64_t per_sample = padded > 1 && shorter != NULL ? shorter->sequence : padded;
     const uint64_t width = bp_compile_logits_width(spec);
@@ -111,7 +111,7 @@ static bp_status receive_logits(bp_runtime *runtime, float *to)
 
 static bp_status receive_losses(bp_runtime *runtime, float *to)
 {
-    const bp_shorter *shorter = runtime->evaluated;
+    const bp_length_bucket *shorter = runtime->evaluated;
     const size_t padded = runtime->spec.sequence;
     const size_t rows = shorter != NULL ? shorter->sequence : padded;
     const bp_graph *graph = shorter != NULL ? &shorter->graph : &runtime->graph;
@@ -122,7 +122,7 @@ static bp_status receive_losses(bp_runtime *runtime, float *to)
 }
 
 /* Runs the program of that length (NULL: the padded run's) over what is staged. */
-static bp_status run_staged(bp_runtime *runtime, bp_shorter *shorter)
+static bp_status run_staged(bp_runtime *runtime, bp_length_bucket *shorter)
 {
     const bp_step_block block = {
         .seed = runtime->spec.seed, .inverse_valid = 1.0f, .samples = runtime->group.samples};
@@ -135,7 +135,7 @@ static bp_status run_staged(bp_runtime *runtime, bp_shorter *shorter)
     return run_length(runtime, shorter, BP_PROGRAM_EVAL);
 }
 
-static bp_shorter *longer_of(bp_shorter *a, bp_shorter *b)
+static bp_length_bucket *longer_of(bp_length_bucket *a, bp_length_bucket *b)
 {
     if (a == NULL || b == NULL) {
         return NULL;
@@ -145,13 +145,13 @@ static bp_shorter *longer_of(bp_shorter *a, bp_shorter *b)
 
 /* Stages micro-batch `own` and finds the program that it goes through. */
 static bp_status stage_own(bp_runtime *runtime, const evaluate_round *round, uint32_t own,
-                           bp_shorter **program)
+                           bp_length_bucket **program)
 {
     bool any = false;
-    for (uint32_t i = 0; round_gathers(runtime) && runtime->shorter_count > 0 && i < round->count;
+    for (uint32_t i = 0; round_gathers(runtime) && runtime->bucket_count > 0 && i < round->count;
          i++) {
         BP_TRY(round->stage(runtime, round->user, i));
-        bp_shorter *fits = run_shortest(runtime, 0, 0);
+        bp_length_bucket *fits = run_shortest(runtime, 0, 0);
         *program = any ? longer_of(*program, fits) : fits;
         any = true;
     }
@@ -169,7 +169,7 @@ static float *losses_at(uint8_t *piece)
 static bp_status run_own(bp_runtime *runtime, const evaluate_round *round, uint32_t own)
 {
     evaluate_found *found = (void *)runtime->round.mine;
-    bp_shorter *program = NULL;
+    bp_length_bucket *program = NULL;
     BP_TRY(stage_own(runtime, round, own, &program));
     BP_TRY(run_staged(runtime, program));
     BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.result, &found->result,

@@ -47,18 +47,18 @@ const bp_group *bp_runtime_group(const bp_runtime *runtime)
     return &runtime->group;
 }
 
-uint32_t bp_runtime_lengths(const bp_runtime *runtime)
+uint32_t bp_runtime_length_buckets(const bp_runtime *runtime)
 {
-    return runtime->planned ? runtime->shorter_count + 1 : 0;
+    return runtime->planned ? runtime->bucket_count + 1 : 0;
 }
 
 bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index)
 {
-    if (!runtime->planned || index >= runtime->shorter_count) {
+    if (!runtime->planned || index >= runtime->bucket_count) {
         return (bp_length){runtime->spec.sequence, runtime->padded_runs,
                            runtime->padded_evaluations};
     }
-    const bp_shorter *shorter = &runtime->shorter[index];
+    const bp_length_bucket *shorter = &runtime->buckets[index];
     return (bp_length){shorter->sequence, shorter->runs, shorter->evaluations};
 }
 

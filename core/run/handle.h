@@ -158,7 +158,7 @@ typedef struct bp_length {
 
 /* Lengths of a runtime that is planned, at least one; number `index` of them, rising; the last one
  * beyond. */
-uint32_t bp_runtime_lengths(const bp_runtime *runtime);
+uint32_t bp_runtime_length_buckets(const bp_runtime *runtime);
 bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index);
 
 /* A parameter of a runtime that is planned. */

@@ -111,7 +111,8 @@ static uint32_t judge_part(const bp_emit *emit, uint32_t parameter)
 static bp_status judge_digest(bp_runtime *runtime, const bp_result_block *result, judge_run *run)
 {
     const bp_emit *emit = &runtime->emit;
-    const bp_shorter *shorter = runtime->decided.shorter; /* whose places the gradients have */
+    const bp_length_bucket *shorter =
+        runtime->decided.shorter; /* whose places the gradients have */
     const bp_graph *graph = shorter != NULL ? &shorter->graph : &runtime->graph;
     bp_digest digest;
     bp_control_block control;

@@ -26,7 +26,7 @@ static size_t column_bytes(uint32_t batch, const bp_column *column)
 }
 
 /* Of each sample what a program for shorter sequences reads: the first elements. */
-static void copy_shorter(const bp_runtime *runtime, const run_inputs *in, uint8_t *slot)
+static void copy_bucket(const bp_runtime *runtime, const run_inputs *in, uint8_t *slot)
 {
     for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
         const bp_column *column = &runtime->group.column[i];
@@ -59,7 +59,7 @@ bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_in
     memset(slot, 0, (size_t)bp_compile_step_room(&runtime->spec));
     memcpy(slot, block, sizeof *block);
     if (in->shorter != NULL) {
-        copy_shorter(runtime, in, slot);
+        copy_bucket(runtime, in, slot);
         bytes = (size_t)in->shorter->micro_bytes;
     } else {
         copy_whole(runtime, in, slot);
@@ -110,17 +110,17 @@ static bp_status run(bp_runtime *runtime, bp_program_kind program)
 }
 
 /* The shortest of the programs that hold `tokens` tokens of each sample; NULL: the padded run's. */
-static bp_shorter *shortest(const bp_runtime *runtime, uint32_t tokens)
+static bp_length_bucket *shortest(const bp_runtime *runtime, uint32_t tokens)
 {
-    for (uint32_t i = 0; i < runtime->shorter_count; i++) {
-        if (runtime->shorter[i].sequence >= tokens) {
-            return &runtime->shorter[i];
+    for (uint32_t i = 0; i < runtime->bucket_count; i++) {
+        if (runtime->buckets[i].sequence >= tokens) {
+            return &runtime->buckets[i];
         }
     }
     return NULL;
 }
 
-bp_shorter *run_shortest(const bp_runtime *runtime, uint32_t first, uint32_t last)
+bp_length_bucket *run_shortest(const bp_runtime *runtime, uint32_t first, uint32_t last)
 {
     uint32_t tokens = 0;
     for (uint32_t i = first; runtime->group.longest != NULL && i <= last; i++) {
@@ -130,13 +130,14 @@ bp_shorter *run_shortest(const bp_runtime *runtime, uint32_t first, uint32_t las
     return shortest(runtime, tokens);
 }
 
-bp_status run_length(bp_runtime *runtime, const bp_shorter *shorter, bp_program_kind program)
+bp_status run_length(bp_runtime *runtime, const bp_length_bucket *shorter, bp_program_kind program)
 {
-    return shorter == NULL ? run(runtime, program)
-                           : run_number(runtime, bp_shorter_program(runtime, shorter, program));
+    return shorter == NULL
+               ? run(runtime, program)
+               : run_number(runtime, bp_length_bucket_program(runtime, shorter, program));
 }
 
-static void count_runs(bp_runtime *runtime, bp_shorter *shorter, uint32_t micros)
+static void count_runs(bp_runtime *runtime, bp_length_bucket *shorter, uint32_t micros)
 {
     uint64_t *runs = shorter != NULL ? &shorter->runs : &runtime->padded_runs;
     const uint32_t sequence = shorter != NULL ? shorter->sequence : runtime->spec.sequence;
@@ -240,7 +241,7 @@ static double least_scale(const bp_scaling *scaling)
 }
 
 /* The program that decides a step: whole, or, where steps are judged, up to the op that decides. */
-static bp_status run_deciding(bp_runtime *runtime, const bp_shorter *shorter,
+static bp_status run_deciding(bp_runtime *runtime, const bp_length_bucket *shorter,
                               bp_program_kind program)
 {
     if (runtime->judge == NULL) {
@@ -250,11 +251,11 @@ static bp_status run_deciding(bp_runtime *runtime, const bp_shorter *shorter,
     const bp_linked_program *linked =
         own ? &shorter->link.programs[program] : &runtime->link.programs[program];
     const uint32_t decides = judge_find(linked);
-    runtime->decided = (run_decided){.shorter = shorter,
-                                     .program = own ? bp_shorter_program(runtime, shorter, program)
-                                                    : (uint32_t)program,
-                                     .first = decides + 1,
-                                     .count = linked->count - decides - 1};
+    runtime->decided = (run_decided){
+        .shorter = shorter,
+        .program = own ? bp_length_bucket_program(runtime, shorter, program) : (uint32_t)program,
+        .first = decides + 1,
+        .count = linked->count - decides - 1};
     runtime->zeroed = false;
     bp_status status =
         runtime->spec.device->run_ops(runtime->device, runtime->decided.program, 0, decides + 1);
@@ -291,7 +292,7 @@ static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
     const bool shares = bp_spec_ranks(&runtime->spec) > 1;
     const uint32_t first = shares ? runtime->spec.rank * runtime->compile.micros : 0;
     const uint32_t end = first + runtime->compile.micros;
-    bp_shorter *shorter =
+    bp_length_bucket *shorter =
         run_shortest(runtime, first, (end < group->micros ? end : group->micros) - 1);
     for (uint32_t micro = first; micro < end; micro++) {
         if (micro >= group->micros) {
@@ -379,7 +380,7 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     bp_step_block block = {.seed = spec->seed,
                            .step = runtime->steps,
                            .learning_rate = (float)rate,
-                           .mask_span = runtime->shorter_count > 0 ? spec->sequence : 0,
+                           .mask_span = runtime->bucket_count > 0 ? spec->sequence : 0,
                            .samples = runtime->group.samples,
                            .inverse_valid = (float)(1.0 / runtime->group.weight)};
     bp_result_block result;

@@ -84,12 +84,12 @@ uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows)
 {
     uint64_t tables = bp_size_add(bp_graph_bytes(rows), bp_compile_bytes(spec));
     tables = bp_size_add(tables, (uint64_t)rows->buffers * sizeof(uint32_t));
-    tables = bp_size_add(tables, bp_shorter_bytes(spec, rows));
+    tables = bp_size_add(tables, bp_length_bucket_bytes(spec, rows));
     uint64_t linked = bp_link_bytes(rows, spec->device, spec->poison);
     linked = bp_size_mul(linked, 1 + (uint64_t)spec->length_count);
     linked = bp_size_add(linked, working_bytes(spec));
     uint64_t scratch = plan_scratch(spec, rows) + CARVE_ALIGNMENT;
-    const uint64_t shorter = bp_shorter_scratch(spec, rows);
+    const uint64_t shorter = bp_length_bucket_scratch(spec, rows);
     scratch = scratch > shorter ? scratch : shorter;
     return bp_size_add(tables, linked > scratch ? linked : scratch);
 }
@@ -249,12 +249,12 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
     BP_TRY(compile(runtime));
     BP_TRY(keep(runtime));
     BP_TRY(plan(runtime));
-    BP_TRY(bp_shorter_make(runtime));
+    BP_TRY(bp_length_bucket_make(runtime));
     BP_TRY(order_state(runtime));
     BP_TRY(carve_working(runtime));
     if (bp_link_graph(&runtime->link, &runtime->graph, runtime->spec.device, runtime->spec.poison,
                       &runtime->host) != BP_OK ||
-        bp_shorter_link(runtime) != BP_OK) {
+        bp_length_bucket_link(runtime) != BP_OK) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where, "the plan's memory is too small",
                               NULL, (int64_t)runtime->host.size, BP_LIMIT_LEAST,
                               (int64_t)runtime->host_bytes);
@@ -314,7 +314,7 @@ static bp_status link_programs(bp_runtime *runtime)
                                                    runtime->link.device_memory[program],
                                                    runtime->link.device_bytes[program])));
     }
-    BP_TRY(device_status(runtime, bp_shorter_open(runtime)));
+    BP_TRY(device_status(runtime, bp_length_bucket_open(runtime)));
     return device_status(runtime, device->seal(runtime->device));
 }
 

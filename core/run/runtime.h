@@ -13,7 +13,7 @@
 #include "core/ir/step.h"
 #include "core/run/handle.h"
 #include "core/run/judge.h"
-#include "core/run/shorter.h"
+#include "core/run/length_bucket.h"
 #include "core/run/state.h"
 
 /* What quantising a parameter carries from call to call. */
@@ -45,7 +45,7 @@ typedef struct bp_round {
 
 /* Which program decided the step being run, and what of it is left. */
 typedef struct run_decided {
-    const bp_shorter *shorter;
+    const bp_length_bucket *shorter;
     uint32_t program; /* the device's number */
     uint32_t first;
     uint32_t count;
@@ -63,16 +63,16 @@ struct bp_runtime {
     bp_emit emit;
     bp_compile compile; /* the schedule of one micro-batch, for listings */
     bp_link link;
-    bp_shorter *shorter; /* programs for shorter sequences, rising; inside host */
-    uint32_t shorter_count;
+    bp_length_bucket *buckets; /* length buckets, rising; inside host */
+    uint32_t bucket_count;
     const char *left_out; /* why there are fewer of them than asked for; NULL: there are all */
     bp_sorted sorted;
     bp_round round;
-    uint64_t padded_runs; /* micro-batches that ran at full length, as bp_shorter.runs */
+    uint64_t padded_runs; /* micro-batches that ran at full length, as bp_length_bucket.runs */
     uint64_t padded_evaluations;
     uint64_t places;                /* of the step being run, as bp_outcome.places */
     double told[BP_METRIC_NUMBERS]; /* of the last evaluation, over pairs of rows */
-    bp_shorter *evaluated;          /* whose eval program ran last; NULL: the padded run's */
+    bp_length_bucket *evaluated;    /* whose eval program ran last; NULL: the padded run's */
     void *device;                   /* the device's context, inside host */
     const bp_fabric *fabric;        /* open, of several ranks; NULL: there is one */
     void *fabric_rank;              /* its context */

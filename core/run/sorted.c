@@ -61,7 +61,7 @@ bp_status bp_sorted_carve(bp_runtime *runtime)
     const uint32_t groups = groups_of(spec);
     bp_sorted *sorted = &runtime->sorted;
     BP_TRY(evaluate_round_carve(runtime, groups > 0));
-    if (groups == 0 || runtime->shorter_count == 0 || !losses_stay(runtime)) {
+    if (groups == 0 || runtime->bucket_count == 0 || !losses_stay(runtime)) {
         return BP_OK;
     }
     const uint64_t samples = (uint64_t)groups * bp_spec_eval_batch(spec);

@@ -3,7 +3,7 @@
  * the option. */
 #include <string.h>
 
-#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/policy.h"
@@ -140,9 +140,10 @@ static const option table[] = {
      "as many virtual ranks as there are ranks"},
     {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL | VERB_EMBED | VERB_DISTILL, AT(sequence),
      0, 1 << 24, "0", "N", true, "tokens per sequence; 0: the model's n_positions, at most 1024"},
-    {"length-buckets", OPTION_TEXT, READS_VECTORS, AT(length_buckets), 0, 0, "auto", LENGTHS_WORDS,
+    {"length-buckets", OPTION_TEXT, READS_VECTORS, AT(length_buckets), 0, 0, "auto", BUCKETS_WORDS,
      false,
-     "programs for shorter texts, where samples are padded: each micro-batch runs the shortest "
+     "length buckets (programs for shorter texts), where samples are padded: each micro-batch runs "
+     "the shortest "
      "that "
      "holds it, and gives the padded run's bits; auto: four lengths chosen from the data's; N: so "
      "many"},

@@ -85,7 +85,7 @@ typedef struct settings {
     uint64_t accumulation;
     uint64_t virtual_ranks;
     uint64_t sequence;          /* 0: the model's longest, at most 1024 */
-    const char *length_buckets; /* LENGTHS_WORDS */
+    const char *length_buckets; /* BUCKETS_WORDS */
     uint64_t loss_rows;
     uint64_t time_chunk; /* 0: chosen */
     const char *checkpointing;

@@ -111,7 +111,7 @@ static bp_status emit_check(session *s)
             s, "a trainer made from a plan is one rank in one memory, without virtual ranks, and "
                "releases gradients of one micro-batch only");
     }
-    if (r->shorter_count > 0) {
+    if (r->bucket_count > 0) {
         return emit_refuse(s, "a trainer made from a plan has one length "
                               "(right would be --length-buckets none)");
     }

@@ -7,8 +7,9 @@
 
 /* Makes DIR, if it is not there, and writes tables, an interface, an example and a makefile into
  * it, over older ones. The plan was made for the portable form on one thread. BP_ERR_USAGE: it is
- * one that a trainer cannot do (ranks, a second memory space, programs for shorter texts, quantised
- * weights, weights of classes); BP_ERR_FIT: 4 GiB or more; BP_ERR_STORE: it could not be written.
+ * one that a trainer cannot do (ranks, a second memory space, length buckets (programs for shorter
+ * texts), quantised weights, weights of classes); BP_ERR_FIT: 4 GiB or more; BP_ERR_STORE: it could
+ * not be written.
  */
 bp_status emit_c_write(session *s) BP_MUST_CHECK;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/digest.h"
-#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/app/output.h"
 
 void train_totals_begin(train_totals *sum, double began, const bp_spec *spec)
@@ -194,7 +194,7 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
         json_real(out, "padded_tokens_per_second", ratio((double)sum->places, sum->step_seconds),
                   6);
     }
-    lengths_json_runs(out, summary->runtime);
+    buckets_json_runs(out, summary->runtime);
     json_count(out, "arena_bytes", summary->arena_bytes);
     json_count(out, "host_bytes", summary->host_bytes);
     if (summary->peak_resident != 0) {
@@ -241,7 +241,7 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
         bp_text_string(text, "\ntokens per second    ");
         bp_text_fixed(text, ratio((double)sum->tokens, sum->step_seconds), 0);
     }
-    lengths_put_runs(text, summary->runtime);
+    buckets_put_runs(text, summary->runtime);
     bp_text_string(text, "\narena bytes          ");
     bp_text_grouped(text, summary->arena_bytes);
     bp_text_string(text, "\ndevice bytes in use  ");

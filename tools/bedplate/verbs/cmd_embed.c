@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tools/bedplate/sources/data_set.h"
-#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/session/session.h"
@@ -143,7 +143,7 @@ static void embed_print(const session *s, const embed_file *to, double seconds)
         json_flag(&out, "normalized", to->normalize);
         json_real(&out, "rows_per_second", (double)to->rows / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
-        lengths_json_runs(&out, &s->runtime);
+        buckets_json_runs(&out, &s->runtime);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
         json_text(&out, "path", to->path);
         json_end(&out);

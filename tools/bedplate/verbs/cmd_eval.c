@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate eval: the mean loss of a model over data, and what it predicts. */
 #include "tools/bedplate/sources/data_set.h"
-#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/predict/predictions_data.h"
 #include "tools/bedplate/session/preference_choice.h"
@@ -73,7 +73,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
         json_real(&out, s->spec.config.vocabulary == 0 ? "rows_per_second" : "tokens_per_second",
                   (double)tokens / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
-        lengths_json_runs(&out, &s->runtime);
+        buckets_json_runs(&out, &s->runtime);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
         predictions_json(made, task, "", &out);
         json_end(&out);

@@ -12,7 +12,7 @@
 #include "tools/bedplate/planning/frontier.h"
 #include "tools/bedplate/session/frozen.h"
 #include "tools/bedplate/planning/host_arena.h"
-#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/session/kernel_forms.h"
 #include "tools/bedplate/planning/listing.h"
 #include "tools/bedplate/app/output.h"
@@ -181,7 +181,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     if (more->evaluation > 0) {
         json_count(out, "eval_batch_enlarges_bytes", more->evaluation);
     }
-    lengths_json(out, s);
+    buckets_json(out, s);
     frozen_json(out, s, &more->still);
     if (s->runtime.spec.device == &bp_device_cuda) {
         json_text(out, "target", target_of(&s->runtime.spec));
@@ -310,7 +310,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_text_string(text, peak_name(s));
     bp_text_string(text, ")\n");
     release_put(text, &s->runtime.spec, &more->release);
-    lengths_put(text, s);
+    buckets_put(text, s);
     frozen_put(text, s, &more->still);
     bp_status status = put_schedule(out, s);
     if (s->set->max_batch) {

@@ -95,7 +95,7 @@ static bp_status evaluate(judge *j, const bp_places *places)
     BP_TRY(bp_runtime_initialize(&j->runtime));
     BP_TRY(bp_runtime_evaluate_each(&j->runtime, &feed, j->steps,
                                     j->spec.keep_logits ? watch : NULL, j, &j->loss, &j->targets));
-    for (uint32_t i = 0; i < bp_runtime_lengths(&j->runtime); i++) {
+    for (uint32_t i = 0; i < bp_runtime_length_buckets(&j->runtime); i++) {
         const uint64_t ran = bp_runtime_length(&j->runtime, i).evaluations;
         j->ran += ran;
         j->shorter += bp_runtime_length(&j->runtime, i).sequence < SEQUENCE ? ran : 0;

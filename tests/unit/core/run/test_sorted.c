@@ -53,7 +53,7 @@ typedef struct seen {
     float logits[EXAMPLES][LOGITS];
     double loss;
     uint64_t targets;
-    uint64_t ran[BP_LENGTHS_MAX + 1];
+    uint64_t ran[BP_LENGTH_BUCKETS_MAX + 1];
 } seen;
 
 static bp_status watch(void *user, const bp_runtime *runtime)
@@ -81,7 +81,7 @@ static bp_status look(const bp_spec *spec, uint64_t steps, seen *s)
     assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
     const bp_status status =
         bp_runtime_evaluate_each(&r.runtime, &r.feed, steps, watch, s, &s->loss, &s->targets);
-    for (uint32_t i = 0; i < bp_runtime_lengths(&r.runtime); i++) {
+    for (uint32_t i = 0; i < bp_runtime_length_buckets(&r.runtime); i++) {
         s->ran[i] = bp_runtime_length(&r.runtime, i).evaluations;
     }
     assert_int_equal(r.runtime.sorted.groups > 1, spec->length_count > 0);
@@ -241,7 +241,7 @@ static void test_rows_of_two_places(void **state)
                          BP_OK);
         assert_int_equal(targets, EXAMPLES);
         assert_int_equal(rows_seen, EXAMPLES);
-        assert_int_equal(bp_runtime_lengths(&r.runtime), 1 + shorter);
+        assert_int_equal(bp_runtime_length_buckets(&r.runtime), 1 + shorter);
         rig_close(&r);
         if (shorter == 0) {
             memcpy(whole, first_rows, sizeof whole);

@@ -313,7 +313,7 @@ static bp_status call_group(void *subject)
 
 static bp_status call_lengths(void *subject)
 {
-    return said(bp_runtime_lengths(runtime_of(subject)) == 1);
+    return said(bp_runtime_length_buckets(runtime_of(subject)) == 1);
 }
 
 static bp_status call_length(void *subject)
@@ -408,7 +408,7 @@ static const state_row runtime_rows[] = {
     {"bp_runtime_steps", EVERY, call_steps},
     {"bp_runtime_logits", HAS_A_PLAN, call_logits},
     {"bp_runtime_group", EVERY, call_group},
-    {"bp_runtime_lengths", HAS_A_PLAN, call_lengths},
+    {"bp_runtime_length_buckets", HAS_A_PLAN, call_lengths},
     {"bp_runtime_length", EVERY, call_length},
     {"bp_runtime_weights", HAS_A_PLAN, call_weights},
     {"bp_runtime_weight", HAS_A_PLAN, call_weight},

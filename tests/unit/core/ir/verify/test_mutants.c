@@ -280,7 +280,7 @@ static void test_mutants(void **state)
 
 /* A plan with one buffer out of place: moved by the least step, onto its neighbour's place, or
  * planned anew as if it lived a tick less at either end. */
-enum misplacing { PLACE_UP, PLACE_DOWN, PLACE_ONTO, LIVES_LATER, LIVES_SHORTER, MISPLACINGS };
+enum misplacing { PLACE_UP, PLACE_DOWN, PLACE_ONTO, LIVES_LATER, LIVES_IN_BUCKET, MISPLACINGS };
 
 static bp_status misplace(job *j, uint32_t buffer, enum misplacing how, bp_report *report)
 {
@@ -291,7 +291,7 @@ static bp_status misplace(job *j, uint32_t buffer, enum misplacing how, bp_repor
     bp_graph_lifetimes(&j->copy);
     bp_buffer *b = &j->copy.buffers[buffer];
     b->lower += how == LIVES_LATER;
-    b->upper -= how == LIVES_SHORTER && b->upper > b->lower;
+    b->upper -= how == LIVES_IN_BUCKET && b->upper > b->lower;
     BP_TRY(bp_report_plan(&j->copy, 0, j->room.scratch, j->room.scratch_bytes, report));
     b->offset += how == PLACE_UP ? BP_ARENA_ALIGNMENT : 0;
     b->offset -= how == PLACE_DOWN ? BP_ARENA_ALIGNMENT : 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* --length-buckets: which shorter sequences get programs of their own. */
-#ifndef BP_BEDPLATE_LENGTHS_CHOICE_H
-#define BP_BEDPLATE_LENGTHS_CHOICE_H
+#ifndef BP_BEDPLATE_BUCKETS_CHOICE_H
+#define BP_BEDPLATE_BUCKETS_CHOICE_H
 
 #include "core/run/feed.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/session.h"
 
-#define LENGTHS_WORDS "auto|none|N|L1,L2,.."
+#define BUCKETS_WORDS "auto|none|N|L1,L2,.."
 
 /* Fills s->spec.lengths. `feed` is over what the run reads, initialised, and `samples` of it go
  * through a program together; NULL: the data is not looked at (plan), and lengths at even distances
@@ -18,11 +18,11 @@ bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples) BP_MUS
 
 /* What `plan` says of them: a line where there are several, and why there are fewer than could be;
  * the same as members. */
-void lengths_put(bp_text *text, const session *s);
-void lengths_json(output *out, const session *s);
+void buckets_put(bp_text *text, const session *s);
+void buckets_json(output *out, const session *s);
 
 /* A list of objects {"length", "micro_batches", "eval_batches"}: what each has run. */
-void lengths_json_runs(output *out, const bp_runtime *runtime);
-void lengths_put_runs(bp_text *text, const bp_runtime *runtime);
+void buckets_json_runs(output *out, const bp_runtime *runtime);
+void buckets_put_runs(bp_text *text, const bp_runtime *runtime);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Making the programs for shorter sequences, and giving them places. */
-#include "core/run/shorter.h"
+/* Making the length buckets, and giving them places. */
+#include "core/run/length_bucket.h"
 
 #include <string.h>
 
-#include "core/plan/lengths.h"
+#include "core/plan/buckets.h"
 #include "core/base/order.h"
 #include "core/ir/verify/verify.h"
 #include "core/run/runtime.h"
@@ -15,7 +15,8 @@
  * evaluation. */
 enum { PROGRAM_FIRST, PROGRAM_NEXT, PROGRAM_EVALUATES, PROGRAMS };
 
-typedef char programs_fit[BP_PROGRAM_COUNT + BP_LENGTHS_MAX * PROGRAMS <= BP_PROGRAMS_MAX ? 1 : -1];
+typedef char
+    programs_fit[BP_PROGRAM_COUNT + BP_LENGTH_BUCKETS_MAX * PROGRAMS <= BP_PROGRAMS_MAX ? 1 : -1];
 
 static bool is_run(bp_program_kind program)
 {
@@ -23,24 +24,24 @@ static bool is_run(bp_program_kind program)
            program == BP_PROGRAM_MICRO_NEXT || program == BP_PROGRAM_EVAL;
 }
 
-uint32_t bp_shorter_program(const bp_runtime *runtime, const bp_shorter *shorter,
-                            bp_program_kind program)
+uint32_t bp_length_bucket_program(const bp_runtime *runtime, const bp_length_bucket *shorter,
+                                  bp_program_kind program)
 {
-    const uint32_t which = (uint32_t)(shorter - runtime->shorter);
+    const uint32_t which = (uint32_t)(shorter - runtime->buckets);
     const uint32_t part = program == BP_PROGRAM_EVAL         ? PROGRAM_EVALUATES
                           : program == BP_PROGRAM_MICRO_NEXT ? PROGRAM_NEXT
                                                              : PROGRAM_FIRST;
     return BP_PROGRAM_COUNT + which * PROGRAMS + part;
 }
 
-uint64_t bp_shorter_bytes(const bp_spec *spec, const bp_graph_limits *rows)
+uint64_t bp_length_bucket_bytes(const bp_spec *spec, const bp_graph_limits *rows)
 {
-    uint64_t each = bp_size_add(bp_graph_bytes(rows), sizeof(bp_shorter));
+    uint64_t each = bp_size_add(bp_graph_bytes(rows), sizeof(bp_length_bucket));
     each = bp_size_add(each, 4 * CARVE_ALIGNMENT);
     return bp_size_mul(each, spec->length_count);
 }
 
-uint64_t bp_shorter_scratch(const bp_spec *spec, const bp_graph_limits *rows)
+uint64_t bp_length_bucket_scratch(const bp_spec *spec, const bp_graph_limits *rows)
 {
     const bp_graph graph = {.used = {.buffers = rows->buffers}};
     const uint64_t verify = bp_size_add(bp_verify_scratch(&graph), 2 * CARVE_ALIGNMENT);
@@ -183,7 +184,7 @@ static bp_status verify_places(bp_runtime *runtime, bp_graph *graph, void *scrat
 }
 
 /* Where the host puts the inputs of a micro-batch. */
-static void note_inputs(bp_shorter *to, const bp_compile *compile, const bp_emit *emit)
+static void note_inputs(bp_length_bucket *to, const bp_compile *compile, const bp_emit *emit)
 {
     to->micro_bytes = bp_compile_micro_bytes(emit->spec);
     for (uint32_t i = 0; i < compile->input_count; i++) {
@@ -194,9 +195,10 @@ static void note_inputs(bp_shorter *to, const bp_compile *compile, const bp_emit
 
 /* Writes, verifies and places the programs of a length in memory that is given back, but for the
  * graph's tables. *there becomes false when they find no room. */
-static bp_status make_programs(bp_runtime *runtime, bp_shorter *to, bp_error *error, bool *there)
+static bp_status make_programs(bp_runtime *runtime, bp_length_bucket *to, bp_error *error,
+                               bool *there)
 {
-    const bp_spec spec = bp_lengths_spec(&runtime->spec, to->sequence);
+    const bp_spec spec = bp_length_buckets_spec(&runtime->spec, to->sequence);
     const bp_graph_limits *rows = &runtime->rows;
     const bp_graph limits = {.used = {.buffers = rows->buffers}};
     const uint64_t bytes = bp_verify_scratch(&limits);
@@ -220,11 +222,11 @@ static bp_status make_programs(bp_runtime *runtime, bp_shorter *to, bp_error *er
 
 static bp_status make_length(bp_runtime *runtime, uint32_t sequence)
 {
-    bp_shorter *to = &runtime->shorter[runtime->shorter_count];
+    bp_length_bucket *to = &runtime->buckets[runtime->bucket_count];
     const size_t mark = runtime->host.used;
     bool there = false;
     bp_error error = {.code = BP_OK};
-    *to = (bp_shorter){.sequence = sequence};
+    *to = (bp_length_bucket){.sequence = sequence};
     const bp_status status = make_programs(runtime, to, &error, &there);
     if (status != BP_OK && status != BP_ERR_FIT) {
         runtime->error = error;
@@ -239,48 +241,49 @@ static bp_status make_length(bp_runtime *runtime, uint32_t sequence)
             to->graph.program_count[program] = 0; /* the padded run's are used */
         }
     }
-    runtime->shorter_count++;
+    runtime->bucket_count++;
     return BP_OK;
 }
 
-bp_status bp_shorter_make(bp_runtime *runtime)
+bp_status bp_length_bucket_make(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     void *rows = NULL;
-    runtime->left_out = spec->length_count > 0 ? bp_lengths_refused(spec) : NULL;
+    runtime->left_out = spec->length_count > 0 ? bp_length_buckets_refused(spec) : NULL;
     if (spec->length_count == 0 || runtime->left_out != NULL) {
         return BP_OK;
     }
-    BP_TRY(bp_arena_carve(&runtime->host, spec->length_count * sizeof(bp_shorter), CARVE_ALIGNMENT,
-                          &rows));
-    runtime->shorter = rows;
+    BP_TRY(bp_arena_carve(&runtime->host, spec->length_count * sizeof(bp_length_bucket),
+                          CARVE_ALIGNMENT, &rows));
+    runtime->buckets = rows;
     for (uint32_t i = 0; i < spec->length_count; i++) {
         BP_TRY(make_length(runtime, spec->lengths[i]));
     }
     return BP_OK;
 }
 
-bp_status bp_shorter_link(bp_runtime *runtime)
+bp_status bp_length_bucket_link(bp_runtime *runtime)
 {
-    for (uint32_t i = 0; i < runtime->shorter_count; i++) {
-        bp_shorter *shorter = &runtime->shorter[i];
+    for (uint32_t i = 0; i < runtime->bucket_count; i++) {
+        bp_length_bucket *shorter = &runtime->buckets[i];
         BP_TRY(bp_link_graph(&shorter->link, &shorter->graph, runtime->spec.device,
                              runtime->spec.poison, &runtime->host));
     }
     return BP_OK;
 }
 
-bp_status bp_shorter_open(bp_runtime *runtime)
+bp_status bp_length_bucket_open(bp_runtime *runtime)
 {
     const bp_device *device = runtime->spec.device;
-    for (uint32_t i = 0; i < runtime->shorter_count; i++) {
-        const bp_shorter *shorter = &runtime->shorter[i];
+    for (uint32_t i = 0; i < runtime->bucket_count; i++) {
+        const bp_length_bucket *shorter = &runtime->buckets[i];
         const bp_link *link = &shorter->link;
         for (uint32_t kind = 0; kind < BP_PROGRAM_COUNT; kind++) {
             if (link->programs[kind].count == 0) {
                 continue;
             }
-            const uint32_t program = bp_shorter_program(runtime, shorter, (bp_program_kind)kind);
+            const uint32_t program =
+                bp_length_bucket_program(runtime, shorter, (bp_program_kind)kind);
             BP_TRY(device->link(runtime->device, program, &link->programs[kind],
                                 link->device_memory[kind], link->device_bytes[kind]));
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the programs for shorter sequences lie, planned and not run: where the padded ones lie, or
+/* Where the length buckets lie, planned and not run: where the padded ones lie, or
  * where there is room, or they are left out. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static uint64_t odd_workspace(const bp_device_options *options, bp_kernel kernel
 }
 
 /* The plan of a spec with programs for five tokens: its status, and whether they are there. */
-static bp_status plan_shorter(bp_spec spec, bool *there)
+static bp_status plan_buckets(bp_spec spec, bool *there)
 {
     static bp_runtime runtime;
     spec.lengths[0] = 5;
@@ -45,7 +45,7 @@ static bp_status plan_shorter(bp_spec spec, bool *there)
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     const bp_status status = bp_runtime_plan(&runtime, &spec, memory, bytes);
-    *there = status == BP_OK && runtime.shorter_count == 1;
+    *there = status == BP_OK && runtime.bucket_count == 1;
     assert_true(status != BP_OK || *there == (runtime.left_out == NULL));
     free(memory);
     return status;
@@ -69,7 +69,7 @@ static void test_more_and_more_room(void **state)
     for (uint64_t k = 0; k < 40; k++) {
         bool there = false;
         excess = arena / 32 * k;
-        assert_int_equal(plan_shorter(spec, &there), BP_OK);
+        assert_int_equal(plan_buckets(spec, &there), BP_OK);
         assert_true(!there || left == 0);
         fitted += there;
         left += !there;
@@ -139,13 +139,13 @@ static void test_programs_that_cannot_correspond(void **state)
     bp_spec spec = plain_spec();
     bool there = false;
     spec.evaluate = true;
-    assert_int_equal(plan_shorter(spec, &there), BP_OK);
+    assert_int_equal(plan_buckets(spec, &there), BP_OK);
     assert_true(there);
     rare.workspace = rare_workspace;
     spec.device = &rare;
     for (uint32_t i = 0; i < 2; i++) {
         more = i != 0;
-        assert_int_equal(plan_shorter(spec, &there), BP_OK);
+        assert_int_equal(plan_buckets(spec, &there), BP_OK);
         assert_false(there);
     }
 
@@ -156,10 +156,10 @@ static void test_programs_that_cannot_correspond(void **state)
     growing.forward = grow_forward;
     spec.model = &growing;
     for (grows = GROWS_NOT; grows < FAILS; grows++) {
-        assert_int_equal(plan_shorter(spec, &there), BP_OK);
+        assert_int_equal(plan_buckets(spec, &there), BP_OK);
         assert_true(there == (grows == GROWS_NOT));
     }
-    assert_int_equal(plan_shorter(spec, &there), BP_ERR_INTERNAL);
+    assert_int_equal(plan_buckets(spec, &there), BP_ERR_INTERNAL);
 }
 
 /* What lives in the host's arena is in nobody's way. */
@@ -177,7 +177,7 @@ static void test_room_beside_the_hosts_arena(void **state)
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .host = true};
     for (excess = 0; excess < 65536; excess += 4096) {
         bool there = false;
-        assert_int_equal(plan_shorter(spec, &there), BP_OK);
+        assert_int_equal(plan_buckets(spec, &there), BP_OK);
         fitted += there;
     }
     assert_true(fitted >= 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Buckets of lengths by dynamic programming. */
-#include "tools/bedplate/planning/lengths_cut.h"
+#include "tools/bedplate/planning/buckets_cut.h"
 
 /* from[k][i]: the bucket before number i where that is the last of at most k + 1; NONE: the first;
  * FEWER: the same as with one bucket less. */
@@ -27,12 +27,12 @@ static void add_bucket(const double *share, uint32_t count, double *best, uint16
     }
 }
 
-uint32_t lengths_cut(const double *share, uint32_t count, uint32_t buckets,
-                     uint32_t chosen[LENGTHS_CUT_BUCKETS])
+uint32_t buckets_cut(const double *share, uint32_t count, uint32_t buckets,
+                     uint32_t chosen[BUCKETS_CUT_MOST])
 {
-    static double best[LENGTHS_CUTS + 1];
-    static uint16_t from[LENGTHS_CUT_BUCKETS][LENGTHS_CUTS + 1];
-    uint32_t found[LENGTHS_CUT_BUCKETS], used = 0, at = count;
+    static double best[BUCKETS_CUTS + 1];
+    static uint16_t from[BUCKETS_CUT_MOST][BUCKETS_CUTS + 1];
+    uint32_t found[BUCKETS_CUT_MOST], used = 0, at = count;
     for (uint32_t i = 0; i <= count; i++) {
         best[i] = cut_cost(share, 0, i);
         from[0][i] = NONE;

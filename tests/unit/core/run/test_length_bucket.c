@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs for shorter sequences give the bits of the padded run: every family, head, optimizer,
+/* Length buckets give the bits of the padded run: every family, head, optimizer,
  * precision and form of gradients, under every kind of policy. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/plan/lengths.h"
+#include "core/plan/buckets.h"
 #include "device/host/cpu.h"
 #include "device/host/host.h"
 #include "layers/families/bert.h"
@@ -86,7 +86,7 @@ typedef struct traces {
     double evaluated;
     uint64_t tokens;
     uint64_t places;
-    uint64_t micros[BP_LENGTHS_MAX + 1];
+    uint64_t micros[BP_LENGTH_BUCKETS_MAX + 1];
     uint32_t lengths;
 } traces;
 
@@ -140,7 +140,7 @@ static traces run(const bp_spec *spec)
     t.evaluated = spec->evaluate ? evaluate(&r) : 0.0;
     t.digest = rig_digest(&r);
     t.arena = r.runtime.report.arena_bytes;
-    t.lengths = bp_runtime_lengths(&r.runtime);
+    t.lengths = bp_runtime_length_buckets(&r.runtime);
     assert_null(r.runtime.left_out);
     for (uint32_t i = 0; i < t.lengths; i++) {
         t.micros[i] = bp_runtime_length(&r.runtime, i).micros;
@@ -248,11 +248,11 @@ static void test_chunks_of_rounded_gradients(void **state)
         compare(name, &spec);
         spec.loss_rows = 2 * SEQUENCE;
         compare(name, &spec);
-        assert_null(bp_lengths_refused(&spec));
+        assert_null(bp_length_buckets_refused(&spec));
         spec.loss_rows = 18;
-        assert_non_null(bp_lengths_refused(&spec));
+        assert_non_null(bp_length_buckets_refused(&spec));
         spec.gradient = BP_F32;
-        assert_null(bp_lengths_refused(&spec));
+        assert_null(bp_length_buckets_refused(&spec));
     }
 }
 
@@ -355,7 +355,7 @@ static void test_programs_that_want_more_room(void **state)
         assert_int_equal(runtime.report.arena_bytes, padded.arena);
         const bool there = runtime.left_out == NULL;
         free(memory);
-        assert_true(there == (runtime.shorter_count == 1));
+        assert_true(there == (runtime.bucket_count == 1));
         fitted += there;
         left += !there;
         if (there) {

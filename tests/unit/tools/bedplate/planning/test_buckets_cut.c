@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "tools/bedplate/planning/lengths_cut.c"
+#include "tools/bedplate/planning/buckets_cut.c"
 
 enum { MOST = 11 };
 
@@ -55,13 +55,13 @@ static void test_no_choice_is_better(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 60; round++) {
-        const uint32_t count = 1 + round % MOST, buckets = 1 + round % LENGTHS_CUT_BUCKETS;
+        const uint32_t count = 1 + round % MOST, buckets = 1 + round % BUCKETS_CUT_MOST;
         double share[MOST + 1] = {0.0};
         for (uint32_t i = 1; i <= count; i++) {
             share[i] = share[i - 1] + (round % 3 == 0 && i % 2 == 0 ? 0.0 : random_share());
         }
-        uint32_t chosen[LENGTHS_CUT_BUCKETS];
-        const uint32_t used = lengths_cut(share, count, buckets, chosen);
+        uint32_t chosen[BUCKETS_CUT_MOST];
+        const uint32_t used = buckets_cut(share, count, buckets, chosen);
         const double least = least_cost(share, count, buckets);
         assert_true(used < buckets);
         assert_true(fabs(cost_of(share, count, chosen, used) - least) <= 1e-12 * least);
@@ -73,9 +73,9 @@ static void test_no_more_than_help(void **state)
 {
     (void)state;
     const double whole[] = {0.0, 0.0, 0.0, 0.0, 1.0}, two[] = {0.0, 0.0, 0.5, 0.5, 1.0};
-    uint32_t chosen[LENGTHS_CUT_BUCKETS];
-    assert_int_equal(lengths_cut(whole, 4, 4, chosen), 0);
-    assert_int_equal(lengths_cut(two, 4, 4, chosen), 1);
+    uint32_t chosen[BUCKETS_CUT_MOST];
+    assert_int_equal(buckets_cut(whole, 4, 4, chosen), 0);
+    assert_int_equal(buckets_cut(two, 4, 4, chosen), 1);
     assert_int_equal(chosen[0], 2);
 }
 

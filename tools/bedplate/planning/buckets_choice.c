@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* Choosing lengths of programs, and telling of them. */
-#include "tools/bedplate/planning/lengths_choice.h"
+#include "tools/bedplate/planning/buckets_choice.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan/lengths.h"
-#include "tools/bedplate/planning/lengths_cut.h"
+#include "core/plan/buckets.h"
+#include "tools/bedplate/planning/buckets_cut.h"
 
 static const char where[] = "bedplate", option[] = "--length-buckets";
 
 #define BUCKETS_USUAL 4
-#define BUCKETS_MOST  (BP_LENGTHS_MAX + 1)
+#define BUCKETS_MOST  (BP_LENGTH_BUCKETS_MAX + 1)
 #define LOOKED_AT     16384 /* samples; of more, so many at even distances */
 
-typedef char buckets_fit[BUCKETS_MOST <= LENGTHS_CUT_BUCKETS ? 1 : -1];
+typedef char buckets_fit[BUCKETS_MOST <= BUCKETS_CUT_MOST ? 1 : -1];
 
 /* What a value asks for. */
-typedef struct lengths_asked {
+typedef struct buckets_asked {
     uint32_t buckets; /* chosen by us; 0: those listed */
     uint32_t count;
     uint32_t length[BUCKETS_MOST];
     bool automatic;
-} lengths_asked;
+} buckets_asked;
 
 static bool lengths_read_number(const char **text, uint32_t *value)
 {
@@ -36,7 +36,7 @@ static bool lengths_read_number(const char **text, uint32_t *value)
 }
 
 /* One number up to BUCKETS_MOST is how many, another is a length. */
-static bool lengths_read_list(const char *text, lengths_asked *to)
+static bool lengths_read_list(const char *text, buckets_asked *to)
 {
     for (;;) {
         uint32_t value = 0;
@@ -59,9 +59,9 @@ static bool lengths_read_list(const char *text, lengths_asked *to)
     return true;
 }
 
-static bool lengths_read(const char *text, lengths_asked *to)
+static bool lengths_read(const char *text, buckets_asked *to)
 {
-    *to = (lengths_asked){.automatic = strcmp(text, "auto") == 0};
+    *to = (buckets_asked){.automatic = strcmp(text, "auto") == 0};
     if (to->automatic) {
         to->buckets = BUCKETS_USUAL;
         return true;
@@ -70,25 +70,25 @@ static bool lengths_read(const char *text, lengths_asked *to)
 }
 
 /* Lengths that are compared: multiples of `unit`, the last of them the whole sequence. */
-typedef struct lengths_cuts {
+typedef struct buckets_cuts {
     uint32_t unit;
     uint32_t count;
-    double share[LENGTHS_CUTS + 1]; /* of micro-batches that length number i holds; share[0] is 0 */
-} lengths_cuts;
+    double share[BUCKETS_CUTS + 1]; /* of micro-batches that length number i holds; share[0] is 0 */
+} buckets_cuts;
 
-static lengths_cuts lengths_cuts_of(uint32_t sequence)
+static buckets_cuts buckets_cuts_of(uint32_t sequence)
 {
-    const uint32_t unit = 8 * (uint32_t)bp_size_ceil_div(sequence, 8 * LENGTHS_CUTS);
-    return (lengths_cuts){.unit = unit, .count = (uint32_t)bp_size_ceil_div(sequence, unit)};
+    const uint32_t unit = 8 * (uint32_t)bp_size_ceil_div(sequence, 8 * BUCKETS_CUTS);
+    return (buckets_cuts){.unit = unit, .count = (uint32_t)bp_size_ceil_div(sequence, unit)};
 }
 
-static uint32_t cut_length(const lengths_cuts *cuts, uint32_t i, uint32_t sequence)
+static uint32_t cut_length(const buckets_cuts *cuts, uint32_t i, uint32_t sequence)
 {
     return i < cuts->count ? i * cuts->unit : sequence;
 }
 
 /* How many samples there are of each length, then which share of micro-batches is no longer. */
-static bp_status cuts_count(const bp_feed *feed, uint32_t samples, lengths_cuts *cuts)
+static bp_status cuts_count(const bp_feed *feed, uint32_t samples, buckets_cuts *cuts)
 {
     const uint64_t looked = feed->windows < LOOKED_AT ? feed->windows : LOOKED_AT;
     for (uint64_t i = 0; i < looked; i++) {
@@ -105,17 +105,17 @@ static bp_status cuts_count(const bp_feed *feed, uint32_t samples, lengths_cuts 
     return BP_OK;
 }
 
-static void lengths_choose(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
+static void buckets_choose(bp_spec *spec, const buckets_cuts *cuts, uint32_t buckets)
 {
-    uint32_t chosen[LENGTHS_CUT_BUCKETS];
-    spec->length_count = lengths_cut(cuts->share, cuts->count, buckets, chosen);
+    uint32_t chosen[BUCKETS_CUT_MOST];
+    spec->length_count = buckets_cut(cuts->share, cuts->count, buckets, chosen);
     for (uint32_t i = 0; i < spec->length_count; i++) {
         spec->lengths[i] = cut_length(cuts, chosen[i], spec->sequence);
     }
 }
 
 /* Without data: at even distances. */
-static void lengths_spread(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
+static void lengths_spread(bp_spec *spec, const buckets_cuts *cuts, uint32_t buckets)
 {
     for (uint32_t k = 1; k < buckets; k++) {
         const uint32_t i = (uint32_t)bp_size_ceil_div((uint64_t)k * cuts->count, buckets);
@@ -126,7 +126,7 @@ static void lengths_spread(bp_spec *spec, const lengths_cuts *cuts, uint32_t buc
     }
 }
 
-static bp_status lengths_take_list(session *s, const lengths_asked *asked)
+static bp_status lengths_take_list(session *s, const buckets_asked *asked)
 {
     bp_spec *spec = &s->spec;
     const uint32_t last = asked->length[asked->count - 1];
@@ -136,9 +136,9 @@ static bp_status lengths_take_list(session *s, const lengths_asked *asked)
                               BP_LIMIT_MOST, spec->sequence);
     }
     spec->length_count = asked->count - (last == spec->sequence ? 1 : 0);
-    if (spec->length_count > BP_LENGTHS_MAX) {
+    if (spec->length_count > BP_LENGTH_BUCKETS_MAX) {
         return bp_error_limit(&s->error, BP_ERR_USAGE, where, "there are too many lengths", option,
-                              spec->length_count, BP_LIMIT_MOST, BP_LENGTHS_MAX);
+                              spec->length_count, BP_LIMIT_MOST, BP_LENGTH_BUCKETS_MAX);
     }
     memcpy(spec->lengths, asked->length, spec->length_count * sizeof spec->lengths[0]);
     return BP_OK;
@@ -178,7 +178,7 @@ static bool lengths_pad(const session *s, const bp_feed *feed)
 
 bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
 {
-    lengths_asked asked;
+    buckets_asked asked;
     bp_spec settled = s->spec;
     s->spec.length_count = 0;
     if (!lengths_read(s->set->length_buckets, &asked)) {
@@ -195,63 +195,63 @@ bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
     if (asked.buckets < 2 || one || !lengths_pad(s, feed)) {
         return BP_OK;
     }
-    s->one_length = bp_lengths_refused(&settled);
+    s->one_length = bp_length_buckets_refused(&settled);
     if (s->one_length != NULL) {
         return BP_OK;
     }
-    static lengths_cuts cuts; /* some kilobytes */
-    cuts = lengths_cuts_of(s->spec.sequence);
+    static buckets_cuts cuts; /* some kilobytes */
+    cuts = buckets_cuts_of(s->spec.sequence);
     if (feed == NULL) {
         lengths_spread(&s->spec, &cuts, asked.buckets);
         return BP_OK;
     }
     BP_TRY(cuts_count(feed, samples, &cuts));
-    lengths_choose(&s->spec, &cuts, asked.buckets);
+    buckets_choose(&s->spec, &cuts, asked.buckets);
     return BP_OK;
 }
 
 /* "32, 64, 96, 128" */
-static void lengths_put_list(bp_text *text, const bp_runtime *runtime)
+static void buckets_put_list(bp_text *text, const bp_runtime *runtime)
 {
-    for (uint32_t i = 0; i < bp_runtime_lengths(runtime); i++) {
+    for (uint32_t i = 0; i < bp_runtime_length_buckets(runtime); i++) {
         bp_text_string(text, i > 0 ? ", " : "");
         bp_text_u64(text, bp_runtime_length(runtime, i).sequence);
     }
 }
 
-static const char *lengths_left_out(const session *s)
+static const char *buckets_left_out(const session *s)
 {
     return s->runtime.left_out != NULL ? s->runtime.left_out : s->one_length;
 }
 
-void lengths_put(bp_text *text, const session *s)
+void buckets_put(bp_text *text, const session *s)
 {
-    if (bp_runtime_lengths(&s->runtime) > 1) {
+    if (bp_runtime_length_buckets(&s->runtime) > 1) {
         bp_text_string(text, "lengths     programs for ");
-        lengths_put_list(text, &s->runtime);
+        buckets_put_list(text, &s->runtime);
         bp_text_string(text, " tokens, in one arena\n");
     }
-    if (lengths_left_out(s) != NULL) {
+    if (buckets_left_out(s) != NULL) {
         bp_text_string(text, "lengths     not as many as could be: ");
-        bp_text_string(text, lengths_left_out(s));
+        bp_text_string(text, buckets_left_out(s));
         bp_text_char(text, '\n');
     }
 }
 
-void lengths_json(output *out, const session *s)
+void buckets_json(output *out, const session *s)
 {
     bp_text_string(&out->text, ", \"length_buckets\": [");
-    lengths_put_list(&out->text, &s->runtime);
+    buckets_put_list(&out->text, &s->runtime);
     bp_text_char(&out->text, ']');
-    if (lengths_left_out(s) != NULL) {
-        json_text(out, "length_buckets_left_out", lengths_left_out(s));
+    if (buckets_left_out(s) != NULL) {
+        json_text(out, "length_buckets_left_out", buckets_left_out(s));
     }
 }
 
-void lengths_json_runs(output *out, const bp_runtime *runtime)
+void buckets_json_runs(output *out, const bp_runtime *runtime)
 {
     json_list(out, "length_buckets");
-    for (uint32_t i = 0; i < bp_runtime_lengths(runtime); i++) {
+    for (uint32_t i = 0; i < bp_runtime_length_buckets(runtime); i++) {
         const bp_length length = bp_runtime_length(runtime, i);
         json_item(out);
         json_count(out, "length", length.sequence);
@@ -264,13 +264,13 @@ void lengths_json_runs(output *out, const bp_runtime *runtime)
     json_list_end(out);
 }
 
-void lengths_put_runs(bp_text *text, const bp_runtime *runtime)
+void buckets_put_runs(bp_text *text, const bp_runtime *runtime)
 {
-    if (bp_runtime_lengths(runtime) == 1) {
+    if (bp_runtime_length_buckets(runtime) == 1) {
         return;
     }
     bp_text_string(text, "\nmicro-batches of     ");
-    for (uint32_t i = 0; i < bp_runtime_lengths(runtime); i++) {
+    for (uint32_t i = 0; i < bp_runtime_length_buckets(runtime); i++) {
         const bp_length length = bp_runtime_length(runtime, i);
         bp_text_string(text, i > 0 ? ", " : "");
         bp_text_u64(text, length.sequence);

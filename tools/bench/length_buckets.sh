@@ -4,7 +4,7 @@
 # dynamic padding (each batch to its longest text). Rounds of the three take turns; each prints milliseconds
 # per step.
 #
-#     tools/bench/lengths.sh DIR [--threads N] [--batch N] [--steps N] [--rounds N]
+#     tools/bench/length_buckets.sh DIR [--threads N] [--batch N] [--steps N] [--rounds N]
 #
 # DIR holds minilm (made by tools/bench/peers/models.py). Texts are of made-up words, their lengths lognormal
 # (median 20 tokens, deviation 0.6 of the logarithm: about those of SST-2 and of short reviews), cut at 128.

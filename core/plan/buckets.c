@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* When shorter sequences give the same bits, and their specs. */
-#include "core/plan/lengths.h"
+#include "core/plan/buckets.h"
 
 /* Whether a gradient of 16 bits is added up chunk by chunk: it is rounded after each. */
 static bool rounds_chunks(const bp_spec *spec)
@@ -10,7 +10,7 @@ static bool rounds_chunks(const bp_spec *spec)
            !bp_task_judges_samples(spec->config.task) && spec->loss_rows < rows;
 }
 
-const char *bp_lengths_refused(const bp_spec *spec)
+const char *bp_length_buckets_refused(const bp_spec *spec)
 {
     if (!spec->model->pads) {
         return "this model reads its samples by pieces of time, or as numbers";
@@ -31,7 +31,7 @@ const char *bp_lengths_refused(const bp_spec *spec)
     return NULL;
 }
 
-bp_spec bp_lengths_spec(const bp_spec *spec, uint32_t sequence)
+bp_spec bp_length_buckets_spec(const bp_spec *spec, uint32_t sequence)
 {
     bp_spec shorter = *spec;
     const uint64_t rows = (uint64_t)spec->batch * sequence;
