@@ -595,7 +595,7 @@ uint64_t bp_compile_logits_width(const bp_spec *spec)
     if (spec->preference.kind != BP_PREFERENCE_NONE) {
         return 1;
     }
-    if (spec->distill.teaches) {
+    if (spec->distill.is_teacher) {
         return 2 * (uint64_t)spec->distill.top_k;
     }
     return task < BP_TASK_CLASSES    ? spec->config.vocabulary
@@ -605,7 +605,7 @@ uint64_t bp_compile_logits_width(const bp_spec *spec)
 
 bp_dtype bp_compile_logits_type(const bp_spec *spec)
 {
-    const bool numbers = spec->preference.kind != BP_PREFERENCE_NONE || spec->distill.teaches;
+    const bool numbers = spec->preference.kind != BP_PREFERENCE_NONE || spec->distill.is_teacher;
     return numbers || spec->config.task == BP_TASK_EMBEDDING ? BP_F32 : spec->working;
 }
 

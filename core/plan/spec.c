@@ -582,13 +582,13 @@ static bp_status check_distill(const bp_spec *spec, bp_error *error)
                               "distill-top-k", d->top_k, BP_LIMIT_MOST, most);
     }
     if (spec->config.task != BP_TASK_CAUSAL_LM || spec->preference.kind != BP_PREFERENCE_NONE ||
-        (!d->teaches && !bp_input_declared(spec, BP_INPUT_TOPS))) {
+        (!d->is_teacher && !bp_input_declared(spec, BP_INPUT_TOPS))) {
         return distill_refuse(
             error, "distill",
             "a teacher is for training a language model that reads from left to right: gpt2, "
             "llama and their relatives");
     }
-    return d->teaches ? BP_OK : check_student(spec, error);
+    return d->is_teacher ? BP_OK : check_student(spec, error);
 }
 
 /* What buffers are aligned to: what the device's forms ask for, or more of the same. */

@@ -96,10 +96,10 @@ typedef struct bp_preference {
 /* Distillation of a model that guesses the next token, from what a teacher says of its `top_k`
  * likeliest tokens at each place (distill of kernels.def). */
 typedef struct bp_distill {
-    uint32_t top_k; /* 0: none */
-    bool teaches;   /* this model is the teacher: the eval program leaves top_logits' tokens, and
-                       behind those of a sample their log-probabilities, to be read */
-    double alpha;   /* of the teacher's part of the loss: 0 to 1 */
+    uint32_t top_k;  /* 0: none */
+    bool is_teacher; /* this model is the teacher: the eval program leaves top_logits' tokens, and
+                     behind those of a sample their log-probabilities, to be read */
+    double alpha;    /* of the teacher's part of the loss: 0 to 1 */
     double temperature; /* above 0 */
 } bp_distill;
 

@@ -4,7 +4,7 @@
 
 #include "core/plan/rows.h"
 #include "layers/nodes/activate.h"
-#include "layers/heads/taught.h"
+#include "layers/heads/distill_loss.h"
 #include "core/ir/step.h"
 
 /* Rows of logits start 64 bytes apart at a multiple of 64, for vector loads and stores. */
@@ -327,10 +327,10 @@ static bool loss_pairs(const bp_emit *emit)
     return emit->spec->preference.kind != BP_PREFERENCE_NONE;
 }
 
-static bp_taught_rows taught_rows(const chunk *c, table_part part, bp_ref statistics)
+static bp_distill_rows distill_rows(const chunk *c, table_part part, bp_ref statistics)
 {
-    return (bp_taught_rows){c->first,  c->rows,   c->pitch,  part.first, part.rows,
-                            c->logits, c->losses, c->labels, statistics};
+    return (bp_distill_rows){c->first,  c->rows,   c->pitch,  part.first, part.rows,
+                             c->logits, c->losses, c->labels, statistics};
 }
 
 static void emit_loss_forward(bp_emit *emit, const bp_head *head, const chunk *c)
@@ -350,8 +350,8 @@ static void emit_loss_forward(bp_emit *emit, const bp_head *head, const chunk *c
 
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
 {
-    const bool teaches = emit->spec->distill.teaches;
-    const bool kept = bp_ref_present(emit->logits) && !loss_pairs(emit) && !teaches;
+    const bool is_teacher = emit->spec->distill.is_teacher;
+    const bool kept = bp_ref_present(emit->logits) && !loss_pairs(emit) && !is_teacher;
     chunk c = kept ? first_kept_chunk(emit, head->vocabulary)
                    : first_chunk(emit, head, head->vocabulary, false);
     for (; c.first < emit->rows; c.first += c.rows) {
@@ -359,9 +359,9 @@ void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
         c.logits = kept ? bp_ref_at(emit->logits, c.first * c.pitch) : c.logits;
         emit_logits(emit, head, &c, whole_table(head));
         emit_loss_forward(emit, head, &c);
-        if (teaches && bp_ref_present(emit->logits)) {
-            const bp_taught_rows rows = taught_rows(&c, whole_table(head), BP_ABSENT);
-            bp_taught_say(emit, &rows);
+        if (is_teacher && bp_ref_present(emit->logits)) {
+            const bp_distill_rows rows = distill_rows(&c, whole_table(head), BP_ABSENT);
+            bp_distill_loss_report(emit, &rows);
         }
     }
     if (loss_pairs(emit)) {
@@ -390,9 +390,9 @@ static void emit_loss(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref
                                                                    : BP_ABSENT};
     if (loss_weighted(emit)) {
         emit_weighted_loss(emit, head, c, true);
-    } else if (bp_taught(emit)) {
-        const bp_taught_rows rows = taught_rows(c, whole_table(head), operands.statistics);
-        bp_taught_emit(emit, &rows);
+    } else if (bp_distills(emit)) {
+        const bp_distill_rows rows = distill_rows(c, whole_table(head), operands.statistics);
+        bp_distill_loss_emit(emit, &rows);
     } else {
         bp_emit_cross_entropy(emit, &operands, &scalars);
     }
@@ -507,9 +507,9 @@ void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call 
             .statistics = bp_ref_at(call->statistics, c.first),
             .step = emit->step,
             .control = bp_emit_loss_control(emit)};
-        if (bp_taught(emit)) {
-            const bp_taught_rows rows = taught_rows(&c, part, operands.statistics);
-            bp_taught_columns(emit, &rows);
+        if (bp_distills(emit)) {
+            const bp_distill_rows rows = distill_rows(&c, part, operands.statistics);
+            bp_distill_loss_columns(emit, &rows);
         } else {
             bp_emit_cross_entropy_columns(emit, &operands, &scalars);
         }
@@ -542,7 +542,7 @@ bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_r
     }
     kept[0] = x;
     kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32,
-                             loss_pairs(emit) || bp_taught(emit) ? 3 : 2, emit->rows, "softmax");
+                             loss_pairs(emit) || bp_distills(emit) ? 3 : 2, emit->rows, "softmax");
     return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width,
                           "d_loss");
 }

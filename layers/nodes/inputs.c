@@ -96,7 +96,7 @@ uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
         if (spec->packed) {
             rows[count++] = starts(spec);
         }
-        if (spec->distill.top_k > 0 && !spec->distill.teaches) {
+        if (spec->distill.top_k > 0 && !spec->distill.is_teacher) {
             rows[count++] = taught(spec, BP_INPUT_TOPS);
             rows[count++] = taught(spec, BP_INPUT_LOGPS);
         }

@@ -167,7 +167,7 @@ trained a --model tiny
 right=$digest said=$work/moved
 trained a --model tiny
 [[ $code -eq 0 && -n $digest && $digest != "$right" ]]
-check $? "and which teaches something else" "$err"
+check $? "and which is_teacher something else" "$err"
 right=$digest
 trained a --model tiny --stop-at-step 2
 expect 2 'data differs from the snapshot.s' "${resumed[@]}" --distill "$work/said"

@@ -85,7 +85,7 @@ bp_status distill_fill(session *s)
     if (set->verb == VERB_DISTILL) {
         d.file.head.sequence = spec->sequence;
         d.file.head.top_k = (uint32_t)set->distill_top_k;
-        spec->distill.teaches = true;
+        spec->distill.is_teacher = true;
         spec->keep_logits = true;
     } else if (set->distill != NULL) {
         bp_status status = bp_teacher_file_open(&d.file);

@@ -146,7 +146,7 @@ static bp_status wait_for(packer *p, const bp_example *document)
     return p->count == BP_PACKED_AT_ONCE ? put_waiting(p) : BP_OK;
 }
 
-/* One document: into the stream, or to wait, cut to rows. A token alone teaches nothing. */
+/* One document: into the stream, or to wait, cut to rows. A token alone is_teacher nothing. */
 static bp_status take_document(packer *p, bp_example document)
 {
     bp_pack *pack = p->pack;

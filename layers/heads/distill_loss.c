@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /* A teacher's part of the loss as ops. */
-#include "layers/heads/taught.h"
+#include "layers/heads/distill_loss.h"
 
-bool bp_taught(const bp_emit *emit)
+bool bp_distills(const bp_emit *emit)
 {
-    return emit->spec->distill.top_k > 0 && !emit->spec->distill.teaches;
+    return emit->spec->distill.top_k > 0 && !emit->spec->distill.is_teacher;
 }
 
 /* What the teacher says of the rows. */
-static bp_ref taught_words(const bp_emit *emit, const bp_taught_rows *rows, bp_input_from from)
+static bp_ref distill_words(const bp_emit *emit, const bp_distill_rows *rows, bp_input_from from)
 {
     return bp_ref_at(emit->input[from], rows->first * emit->spec->distill.top_k);
 }
 
-static int64_t taught_scaled(const bp_emit *emit)
+static int64_t distill_scaled(const bp_emit *emit)
 {
     return emit->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0;
 }
 
-void bp_taught_emit(bp_emit *emit, const bp_taught_rows *rows)
+void bp_distill_loss_emit(bp_emit *emit, const bp_distill_rows *rows)
 {
     const bp_distill *d = &emit->spec->distill;
     const bp_distill_scalars scalars = {.rows = (int64_t)rows->rows,
                                         .vocabulary = (int64_t)rows->columns,
                                         .pitch = (int64_t)rows->pitch,
-                                        .scaled = taught_scaled(emit),
+                                        .scaled = distill_scaled(emit),
                                         .stride = (int64_t)emit->rows,
                                         .k = (int64_t)d->top_k,
                                         .alpha = d->alpha,
@@ -32,30 +32,31 @@ void bp_taught_emit(bp_emit *emit, const bp_taught_rows *rows)
     const bp_distill_operands operands = {.logits = rows->logits,
                                           .losses = rows->losses,
                                           .labels = rows->labels,
-                                          .tops = taught_words(emit, rows, BP_INPUT_TOPS),
-                                          .logps = taught_words(emit, rows, BP_INPUT_LOGPS),
+                                          .tops = distill_words(emit, rows, BP_INPUT_TOPS),
+                                          .logps = distill_words(emit, rows, BP_INPUT_LOGPS),
                                           .step = emit->step,
                                           .control = bp_emit_loss_control(emit),
                                           .statistics = rows->statistics};
     bp_emit_distill(emit, &operands, &scalars);
 }
 
-void bp_taught_columns(bp_emit *emit, const bp_taught_rows *rows)
+void bp_distill_loss_columns(bp_emit *emit, const bp_distill_rows *rows)
 {
     const bp_distill *d = &emit->spec->distill;
     const bp_distill_columns_scalars scalars = {.rows = (int64_t)rows->rows,
                                                 .columns = (int64_t)rows->columns,
                                                 .pitch = (int64_t)rows->pitch,
                                                 .first = (int64_t)rows->column,
-                                                .scaled = taught_scaled(emit),
+                                                .scaled = distill_scaled(emit),
                                                 .stride = (int64_t)emit->rows,
                                                 .k = (int64_t)d->top_k,
                                                 .alpha = d->alpha,
                                                 .temperature = d->temperature};
     const bp_distill_columns_operands operands = {.logits = rows->logits,
                                                   .labels = rows->labels,
-                                                  .tops = taught_words(emit, rows, BP_INPUT_TOPS),
-                                                  .logps = taught_words(emit, rows, BP_INPUT_LOGPS),
+                                                  .tops = distill_words(emit, rows, BP_INPUT_TOPS),
+                                                  .logps =
+                                                      distill_words(emit, rows, BP_INPUT_LOGPS),
                                                   .statistics = rows->statistics,
                                                   .step = emit->step,
                                                   .control = bp_emit_loss_control(emit)};
@@ -63,7 +64,7 @@ void bp_taught_columns(bp_emit *emit, const bp_taught_rows *rows)
 }
 
 /* Of rows of one sample. */
-static void say_part(bp_emit *emit, const bp_taught_rows *all, uint64_t first, uint64_t rows)
+static void say_part(bp_emit *emit, const bp_distill_rows *all, uint64_t first, uint64_t rows)
 {
     const uint64_t k = emit->spec->distill.top_k, sequence = emit->spec->sequence;
     const uint64_t at = (first / sequence * 2 * sequence + first % sequence) * k;
@@ -79,7 +80,7 @@ static void say_part(bp_emit *emit, const bp_taught_rows *all, uint64_t first, u
     bp_emit_top_logits(emit, &operands, &scalars);
 }
 
-void bp_taught_say(bp_emit *emit, const bp_taught_rows *rows)
+void bp_distill_loss_report(bp_emit *emit, const bp_distill_rows *rows)
 {
     const uint64_t sequence = emit->spec->sequence, end = rows->first + rows->rows;
     for (uint64_t first = rows->first, some; first < end; first += some) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A teacher's part of the loss as ops: what it says, and what is learned from that. */
-#ifndef BP_LAYERS_TAUGHT_H
-#define BP_LAYERS_TAUGHT_H
+#ifndef BP_LAYERS_DISTILL_LOSS_H
+#define BP_LAYERS_DISTILL_LOSS_H
 
 #include "core/plan/emit.h"
 
 /* Rows `first` .. `first` + rows - 1 of a micro-batch, and the columns from `column` on of their
  * logits (rows, columns; pitch). */
-typedef struct bp_taught_rows {
+typedef struct bp_distill_rows {
     uint64_t first;
     uint64_t rows;
     uint64_t pitch;
@@ -17,19 +17,19 @@ typedef struct bp_taught_rows {
     bp_ref losses;
     bp_ref labels;
     bp_ref statistics; /* (3, rows of the micro-batch) F32, of these rows on; or absent */
-} bp_taught_rows;
+} bp_distill_rows;
 
 /* Whether the student's loss has a teacher. */
-bool bp_taught(const bp_emit *emit);
+bool bp_distills(const bp_emit *emit);
 
 /* Logits, all columns of them, become their gradient (distill of kernels.def). */
-void bp_taught_emit(bp_emit *emit, const bp_taught_rows *rows);
+void bp_distill_loss_emit(bp_emit *emit, const bp_distill_rows *rows);
 
 /* Some columns of them, from statistics that the function above left; losses are not asked for. */
-void bp_taught_columns(bp_emit *emit, const bp_taught_rows *rows);
+void bp_distill_loss_columns(bp_emit *emit, const bp_distill_rows *rows);
 
 /* emit->logits of these rows as a teacher says them: of each sample tokens (sequence, top_k), then
  * log-probabilities. */
-void bp_taught_say(bp_emit *emit, const bp_taught_rows *rows);
+void bp_distill_loss_report(bp_emit *emit, const bp_distill_rows *rows);
 
 #endif

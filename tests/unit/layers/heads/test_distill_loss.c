@@ -71,7 +71,7 @@ static void what_does_not_go_with_a_teacher(void **state)
     spec = student();
     spec.model = &deaf;
     refused(&spec, "distill");
-    spec.distill.teaches = true;
+    spec.distill.is_teacher = true;
     taken(&spec);
     spec = student();
     spec.smoothing = 0.1;
@@ -92,7 +92,7 @@ static void numbers_are_within_bounds(void **state)
         spec = student();
         spec.distill.temperature = heats[i];
         refused(&spec, "distill-temperature");
-        spec.distill.teaches = true;
+        spec.distill.is_teacher = true;
         taken(&spec);
     }
     bp_spec spec = student();
@@ -119,7 +119,7 @@ static bp_status say(bp_teacher *teacher, const bp_column *column, const bp_feed
     return BP_OK;
 }
 
-static uint64_t taught_digest(bp_release release, bool int8, double *loss)
+static uint64_t distill_digest(bp_release release, bool int8, double *loss)
 {
     rig r;
     bp_teacher teacher = {say};
@@ -149,10 +149,10 @@ static void slices_have_the_bits_of_the_whole(void **state)
 {
     (void)state;
     double whole = 0.0, sliced = 0.0, coded = 0.0;
-    const uint64_t digest = taught_digest(BP_RELEASE_NONE, false, &whole);
-    assert_true(taught_digest(BP_RELEASE_EXACT, false, &sliced) == digest);
+    const uint64_t digest = distill_digest(BP_RELEASE_NONE, false, &whole);
+    assert_true(distill_digest(BP_RELEASE_EXACT, false, &sliced) == digest);
     assert_true(sliced == whole);
-    (void)taught_digest(BP_RELEASE_NONE, true, &coded);
+    (void)distill_digest(BP_RELEASE_NONE, true, &coded);
     assert_true(fabs(coded - whole) < 1e-2 * whole);
 }
 
@@ -230,7 +230,7 @@ static bp_status hear(void *user, const bp_runtime *runtime)
 }
 
 /* The loss of an evaluation after two steps, and in *digest what these left. */
-static double evaluated(bool teaches, bool keeps, heard *h, uint64_t *digest)
+static double evaluated(bool is_teacher, bool keeps, heard *h, uint64_t *digest)
 {
     rig r;
     int32_t tokens[TOKENS];
@@ -242,12 +242,12 @@ static double evaluated(bool teaches, bool keeps, heard *h, uint64_t *digest)
     bp_spec spec = rig_spec();
     spec.evaluate = true;
     spec.keep_logits = keeps;
-    spec.distill = (bp_distill){.top_k = teaches ? LIKELY : 0, .teaches = teaches};
+    spec.distill = (bp_distill){.top_k = is_teacher ? LIKELY : 0, .is_teacher = is_teacher};
     rig_open(&r, &spec, tokens, TOKENS);
     (void)rig_step(&r);
     (void)rig_step(&r);
     *digest = rig_digest(&r);
-    *h = (heard){.elements = 2 * ROWS * (teaches ? 2 * LIKELY : WIDTH)};
+    *h = (heard){.elements = 2 * ROWS * (is_teacher ? 2 * LIKELY : WIDTH)};
     assert_int_equal(
         bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, keeps ? hear : NULL, h, &loss, &targets),
         BP_OK);
