@@ -88,11 +88,11 @@ bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directo
     return status;
 }
 
-bool end_tokens_has(const end_tokens *ends, const coder *c, const bp_model_config *config,
+bool end_tokens_has(const end_tokens *ends, const run_tokenizer *c, const bp_model_config *config,
                     uint32_t id)
 {
     if (!ends->given) {
-        return coder_ends(c, config, id);
+        return run_tokenizer_ends(c, config, id);
     }
     for (uint32_t i = 0; i < ends->count; i++) {
         if (ends->id[i] == (int64_t)id) {

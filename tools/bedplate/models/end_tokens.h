@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_END_TOKENS_H
 #define BP_BEDPLATE_END_TOKENS_H
 
-#include "tools/bedplate/models/coder.h"
+#include "tools/bedplate/models/run_tokenizer.h"
 
 #define END_TOKENS_MAX 64
 
@@ -20,7 +20,7 @@ bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directo
                           bp_error *error) BP_MUST_CHECK;
 
 /* Whether a text ends at this token. */
-bool end_tokens_has(const end_tokens *ends, const coder *c, const bp_model_config *config,
+bool end_tokens_has(const end_tokens *ends, const run_tokenizer *c, const bp_model_config *config,
                     uint32_t id);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-void text_out_begin(text_out *out, const coder *c)
+void text_out_begin(text_out *out, const run_tokenizer *c)
 {
-    out->coder = c;
+    out->run_tokenizer = c;
     out->decoder = (bp_decoder){.begun = false};
     out->held = 0;
 }
@@ -15,11 +15,11 @@ void text_out_begin(text_out *out, const coder *c)
 static size_t text_out_decode(text_out *out, int32_t id, char *to)
 {
     size_t length = 0;
-    if (out->coder->kind != CODER_TOKENIZER) {
+    if (out->run_tokenizer->kind != TOKENIZER_TOKENIZER) {
         to[0] = (char)id;
         return id < 256 ? 1 : 0;
     }
-    const bp_tokenizer *tokenizer = &out->coder->tokenizer;
+    const bp_tokenizer *tokenizer = &out->run_tokenizer->tokenizer;
     if (bp_tokenizer_is_special(tokenizer, (uint32_t)id)) {
         return 0;
     }

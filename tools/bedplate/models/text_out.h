@@ -3,17 +3,17 @@
 #ifndef BP_BEDPLATE_TEXT_OUT_H
 #define BP_BEDPLATE_TEXT_OUT_H
 
-#include "tools/bedplate/models/coder.h"
+#include "tools/bedplate/models/run_tokenizer.h"
 
 typedef struct text_out {
-    const coder *coder;
+    const run_tokenizer *run_tokenizer;
     bp_decoder decoder;
     size_t held; /* bytes of a character that is not whole yet */
     char kept[4];
     char bytes[BP_TOKENIZER_DECODED_MAX + 4];
 } text_out;
 
-void text_out_begin(text_out *out, const coder *c);
+void text_out_begin(text_out *out, const run_tokenizer *c);
 
 /* Goes past an id of the prompt: what follows may depend on it. */
 void text_out_pass(text_out *out, int32_t id);

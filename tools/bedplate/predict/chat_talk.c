@@ -10,7 +10,7 @@
 #include "tools/bedplate/sources/data_conversations.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/session/reply.h"
+#include "tools/bedplate/session/text_stream.h"
 #include "tools/bedplate/predict/sample.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/hf/tensor_view.h"
@@ -42,7 +42,7 @@ typedef struct talk {
     float *scores;
     sampling how;
     end_tokens ends;
-    reply text;
+    text_stream text;
     uint32_t answers;
 } talk;
 
@@ -96,14 +96,14 @@ static bp_status talk_encode(talk *t)
     bp_chat_clear(&t->chat);
     BP_TRY(talk_turns(t, &turns));
     BP_TRY(bp_chat_render(&t->chat, &turns, true));
-    if (t->s->coder.kind == CODER_BYTES) {
+    if (t->s->run_tokenizer.kind == TOKENIZER_BYTES) {
         for (; count < t->chat.length; count++) {
             if (count < t->room) {
                 t->wanted[count] = (unsigned char)t->chat.text[count];
             }
         }
     } else {
-        bp_encoder_text(&t->s->coder.encoder, t->chat.text, t->chat.length, BP_ENCODE_PLAIN,
+        bp_encoder_text(&t->s->run_tokenizer.encoder, t->chat.text, t->chat.length, BP_ENCODE_PLAIN,
                         (uint32_t *)t->wanted, t->room, &count);
     }
     if (count == 0 || count >= t->room) {
@@ -172,11 +172,11 @@ static bp_status talk_write(talk *t)
     for (;;) {
         uint32_t id = 0;
         BP_TRY(talk_draw(t, from, &id));
-        const bool ends = end_tokens_has(&t->ends, &t->s->coder, &t->s->spec.config, id);
+        const bool ends = end_tokens_has(&t->ends, &t->s->run_tokenizer, &t->s->spec.config, id);
         if (ends && !set->ignore_eos) {
             return BP_OK;
         }
-        const char *bytes = reply_next(&t->text, (int32_t)id, &count);
+        const char *bytes = text_stream_next(&t->text, (int32_t)id, &count);
         talk_show(t, bytes, count);
         if (t->text.stopped || t->taken + 1 == t->room ||
             t->taken + 1 == from + set->max_new_tokens) {
@@ -195,15 +195,15 @@ static bp_status talk_answer(talk *t)
     if (t->turns + 1 == BP_CHAT_TURNS) {
         return talk_outgrown(t, "messages", (int64_t)t->turns + 1, BP_CHAT_TURNS - 1);
     }
-    BP_TRY(reply_begin(&t->text, &t->s->coder, &t->s->set->stops, &t->s->error));
+    BP_TRY(text_stream_begin(&t->text, &t->s->run_tokenizer, &t->s->set->stops, &t->s->error));
     for (uint32_t i = 0; i < t->taken; i++) {
-        reply_pass(&t->text, t->read[i]);
+        text_stream_pass(&t->text, t->read[i]);
     }
     t->at[t->turns++] = (uint32_t)t->used;
     bp_status status = talk_write(t);
-    const char *rest = reply_end(&t->text, &count);
+    const char *rest = text_stream_end(&t->text, &count);
     talk_show(t, rest, count);
-    reply_close(&t->text);
+    text_stream_close(&t->text);
     t->said[t->used++] = '\0';
     t->at[t->turns] = (uint32_t)t->used;
     t->answers++;
@@ -272,15 +272,15 @@ static bp_status talk_begin(talk *t)
     const uint64_t positions = s->spec.config.positions;
     const uint64_t asked = set->context != 0 ? set->context : USUAL_ROOM;
     t->room = (uint32_t)(positions > 0 && asked > positions ? positions : asked);
-    BP_TRY(session_find_coder(s));
-    if (s->coder.kind == CODER_NONE) {
+    BP_TRY(session_find_run_tokenizer(s));
+    if (s->run_tokenizer.kind == TOKENIZER_NONE) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "a conversation needs a tokenizer, and the model directory has none; "
                             "give --tokenizer",
                             "--chat");
     }
-    BP_TRY(session_open_coder(s));
-    BP_TRY(reply_check(&set->stops, &s->error));
+    BP_TRY(session_open_run_tokenizer(s));
+    BP_TRY(text_stream_check(&set->stops, &s->error));
     BP_TRY(talk_memory(t));
     BP_TRY(chat_choose(s, t->memory.address, &t->chosen));
     BP_TRY(bp_chat_open(&t->chat, t->chosen.source, t->chosen.length, t->chosen.tokens,

@@ -31,22 +31,24 @@ static bp_status read_prompt(filling *f, size_t *masks)
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "a masked language model fills the [MASK]s of a text", "--prompt");
     }
-    BP_TRY(session_find_coder(s));
-    BP_TRY(s->coder.kind == CODER_TOKENIZER ? session_open_coder(s) : BP_OK);
-    f->mask =
-        s->coder.kind == CODER_TOKENIZER ? bp_tokenizer_special_of(&s->coder.tokenizer)->mask : -1;
+    BP_TRY(session_find_run_tokenizer(s));
+    BP_TRY(s->run_tokenizer.kind == TOKENIZER_TOKENIZER ? session_open_run_tokenizer(s) : BP_OK);
+    f->mask = s->run_tokenizer.kind == TOKENIZER_TOKENIZER
+                  ? bp_tokenizer_special_of(&s->run_tokenizer.tokenizer)->mask
+                  : -1;
     if (f->mask < 0) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the model has no tokenizer with a mask token; give --tokenizer",
                             s->set->model);
     }
-    bp_encoder_text(&s->coder.encoder, text, length, BP_ENCODE_TEMPLATE, NULL, 0, &f->count);
+    bp_encoder_text(&s->run_tokenizer.encoder, text, length, BP_ENCODE_TEMPLATE, NULL, 0,
+                    &f->count);
     f->ids = malloc((f->count + 1) * sizeof *f->ids);
     if (f->ids == NULL) {
         return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the tokens", "");
     }
     /* Ids are below 2^31, so the sign is no matter. */
-    bp_encoder_text(&s->coder.encoder, text, length, BP_ENCODE_TEMPLATE, (uint32_t *)f->ids,
+    bp_encoder_text(&s->run_tokenizer.encoder, text, length, BP_ENCODE_TEMPLATE, (uint32_t *)f->ids,
                     f->count, &f->count);
     for (size_t i = 0; i < f->count; i++) {
         *masks += f->ids[i] == f->mask ? 1 : 0;
@@ -90,7 +92,7 @@ static void put_candidate(filling *f, uint32_t id, double score)
     size_t length = 0;
     bp_decoder decoder = {.begun = false};
     bp_text *text = &f->out.text;
-    if (bp_decoder_next(&decoder, &f->s->coder.tokenizer, id, bytes, &length) != BP_OK) {
+    if (bp_decoder_next(&decoder, &f->s->run_tokenizer.tokenizer, id, bytes, &length) != BP_OK) {
         length = 0; /* the vocabulary is padded: the id has no text */
     }
     if (f->s->set->json) {

@@ -78,7 +78,8 @@ static void put_words(bp_text *text, const bp_sentence *sentence)
 static void put_found(word_lines *l, const bp_sentence *sentence, const bp_example *row)
 {
     predictions *p = l->p;
-    bp_encoder *encoder = l->s->coder.kind == CODER_BYTES ? NULL : &l->s->coder.encoder;
+    bp_encoder *encoder =
+        l->s->run_tokenizer.kind == TOKENIZER_BYTES ? NULL : &l->s->run_tokenizer.encoder;
     const uint32_t *ids;
     const uint64_t end = row->count > l->most ? l->most - row->tail : row->count;
     const uint16_t *all = p->room.address;

@@ -179,8 +179,8 @@ bp_status record_files_put(json_line *line, session *s, const data_set *data)
     BP_TRY(record_model_put(line, s));
     line_list_close(line);
     line_list(line, "tokenizer");
-    if (s->coder.kind == CODER_TOKENIZER && !s->gguf.open) {
-        BP_TRY(record_present_put(line, s, s->coder.directory, tokenizer_files,
+    if (s->run_tokenizer.kind == TOKENIZER_TOKENIZER && !s->gguf.open) {
+        BP_TRY(record_present_put(line, s, s->run_tokenizer.directory, tokenizer_files,
                                   COUNT(tokenizer_files)));
     }
     line_list_close(line);

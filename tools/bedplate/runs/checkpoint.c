@@ -120,9 +120,9 @@ static bp_status list_files(checkpoint *c)
     BP_TRY(bp_hf_config_text(config, &c->s->names, c->config_json, &length));
     c->files[0] = (bp_blob){"config.json", c->config_json, length};
     c->snapshot.blob_count = 1;
-    coder_kind kind = c->s->coder.kind;
-    bool asked = c->s->coder.bytes > 0;
-    if (asked ? kind == CODER_BYTES : config->vocabulary == BP_BYTE_VOCABULARY) {
+    run_tokenizer_kind kind = c->s->run_tokenizer.kind;
+    bool asked = c->s->run_tokenizer.bytes > 0;
+    if (asked ? kind == TOKENIZER_BYTES : config->vocabulary == BP_BYTE_VOCABULARY) {
         BP_TRY(bp_byte_tokenizer_text(c->tokenizer_json, &length));
         c->files[1] = (bp_blob){"tokenizer.json", c->tokenizer_json, length};
         BP_TRY(bp_byte_tokenizer_settings(config->positions, c->tokenizer_settings, &length));
@@ -465,7 +465,7 @@ bp_status checkpoint_copy_tokenizer(checkpoint *c)
     const session *s = c->s;
     bool bytes = c->snapshot.blob_count > 1;
     const char *from = s->set->tokenizer != NULL ? s->set->tokenizer : s->set->model;
-    from = s->coder.kind == CODER_TOKENIZER ? s->coder.directory : from;
+    from = s->run_tokenizer.kind == TOKENIZER_TOKENIZER ? s->run_tokenizer.directory : from;
     bool any = s->directory || s->set->tokenizer != NULL;
     if (ranks_leads(s->set)) {
         BP_TRY(chat_keep_template(c->s, s->set->output_dir));

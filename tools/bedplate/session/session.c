@@ -405,33 +405,34 @@ bp_status session_choose(session *s)
     return chooses ? shard_choice_run(s, choose_form) : choose_form(s);
 }
 
-static coder_ask ask_of(session *s)
+static run_tokenizer_ask ask_of(session *s)
 {
-    return (coder_ask){.store = s->store,
-                       .set = s->set,
-                       .config = &s->spec.config,
-                       .directory = s->directory,
-                       .weights = s->weights,
-                       .error = &s->error};
+    return (run_tokenizer_ask){.store = s->store,
+                               .set = s->set,
+                               .config = &s->spec.config,
+                               .directory = s->directory,
+                               .weights = s->weights,
+                               .error = &s->error};
 }
 
-bp_status session_find_coder(session *s)
+bp_status session_find_run_tokenizer(session *s)
 {
-    const coder_ask ask = ask_of(s);
-    return coder_find(&s->coder, &ask);
+    const run_tokenizer_ask ask = ask_of(s);
+    return run_tokenizer_find(&s->run_tokenizer, &ask);
 }
 
 /* Where no arena has room enough, reading text takes most: then all of the rest is there too. */
-bp_status session_open_coder(session *s)
+bp_status session_open_run_tokenizer(session *s)
 {
-    const coder_ask ask = ask_of(s);
-    BP_TRY(coder_find(&s->coder, &ask));
+    const run_tokenizer_ask ask = ask_of(s);
+    BP_TRY(run_tokenizer_find(&s->run_tokenizer, &ask));
     if (device_takes_memory(&s->spec)) {
         process_settle();
     }
-    BP_TRY(coder_open(&s->coder, &ask));
-    s->tokenizer_digest =
-        s->coder.kind == CODER_TOKENIZER ? bp_tokenizer_digest(&s->coder.tokenizer) : 0;
+    BP_TRY(run_tokenizer_open(&s->run_tokenizer, &ask));
+    s->tokenizer_digest = s->run_tokenizer.kind == TOKENIZER_TOKENIZER
+                              ? bp_tokenizer_digest(&s->run_tokenizer.tokenizer)
+                              : 0;
     return BP_OK;
 }
 
@@ -582,7 +583,7 @@ void session_end(session *s)
     bp_runtime_close(&s->runtime);
     ranks_gpus_end(&s->gpus);
     choice_end(&s->choice);
-    coder_close(&s->coder);
+    run_tokenizer_close(&s->run_tokenizer);
     gguf_folder_close(&s->gguf);
     offload_close(&s->offload);
     memory_give_back(&s->arena);
@@ -614,7 +615,7 @@ static uint64_t reading_bytes(const session *s)
     const uint64_t more = task == BP_TASK_ANSWERS  ? data_answered_bytes()
                           : task == BP_TASK_TOKENS ? data_tagged_bytes()
                                                    : 0;
-    return s->coder.bytes > 0 ? s->coder.bytes + more - READING_LESS : 0;
+    return s->run_tokenizer.bytes > 0 ? s->run_tokenizer.bytes + more - READING_LESS : 0;
 }
 
 uint64_t session_length_bytes(const session *s)
@@ -636,10 +637,10 @@ uint64_t session_host_bytes(const session *s)
                    gguf_folder_bytes(&s->gguf) + s->reference_bytes + session_length_bytes(s);
     /* Evaluations in a training read questions once more, beside the plan. */
     const bool asks = s->spec.config.task == BP_TASK_ANSWERS && s->spec.evaluate;
-    if (s->coder.block.address != NULL) {
-        run += s->coder.bytes;
+    if (s->run_tokenizer.block.address != NULL) {
+        run += s->run_tokenizer.bytes;
     } else if (asks && s->spec.optimizer != NULL) {
-        run += s->coder.bytes + data_answered_bytes();
+        run += s->run_tokenizer.bytes + data_answered_bytes();
     }
     run = run > alone ? run : alone;
     return device_takes_memory(&s->spec) ? run + process_bytes(s->spec.device_options.threads)

@@ -9,7 +9,7 @@
 #include "tools/bedplate/session/adapter_choice.h"
 #include "tools/bedplate/planning/offload_choice.h"
 #include "tools/bedplate/planning/choice.h"
-#include "tools/bedplate/models/coder.h"
+#include "tools/bedplate/models/run_tokenizer.h"
 #include "tools/bedplate/models/gguf_folder.h"
 #include "tools/bedplate/app/memory.h"
 #include "tools/bedplate/session/policy.h"
@@ -51,8 +51,8 @@ typedef struct session {
     float class_weights[PREDICTIONS_CLASSES]; /* --class-weights, in spec where it is given */
     bp_class_names names;                     /* of the model's classes; count 0: none */
     bp_embedder embedder;                     /* --task embedding: how vectors are made */
-    bool classes_open; /* training: the data names them, for nothing else does */
-    coder coder;       /* its tokenizer, when it was asked for */
+    bool classes_open;           /* training: the data names them, for nothing else does */
+    run_tokenizer run_tokenizer; /* its tokenizer, when it was asked for */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */
@@ -86,9 +86,9 @@ bp_status session_plan(session *s) BP_MUST_CHECK;
  * own. A function of the model. */
 uint64_t session_work_bytes(const session *s);
 
-/* Looks for the model's tokenizer, and loads it (tools/bedplate/models/coder.h). */
-bp_status session_find_coder(session *s) BP_MUST_CHECK;
-bp_status session_open_coder(session *s) BP_MUST_CHECK;
+/* Looks for the model's tokenizer, and loads it (tools/bedplate/models/run_tokenizer.h). */
+bp_status session_find_run_tokenizer(session *s) BP_MUST_CHECK;
+bp_status session_open_run_tokenizer(session *s) BP_MUST_CHECK;
 
 /* Bytes of the process's own memory that the arenas are. */
 uint64_t session_arenas_here(const session *s);

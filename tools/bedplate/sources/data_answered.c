@@ -27,8 +27,8 @@ uint64_t data_answered_bytes(void)
 
 static bp_status begin(data_files *files, session *s, bp_answers *work, memory_block *scratch)
 {
-    BP_TRY(session_open_coder(s));
-    if (s->coder.kind != CODER_TOKENIZER) {
+    BP_TRY(session_open_run_tokenizer(s));
+    if (s->run_tokenizer.kind != TOKENIZER_TOKENIZER) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "question-answering needs a WordPiece tokenizer; give --tokenizer",
                             files->data.source.name);
@@ -37,8 +37,8 @@ static bp_status begin(data_files *files, session *s, bp_answers *work, memory_b
     *work =
         (bp_answers){.data = &files->data,
                      .path = files->path,
-                     .encoder = &s->coder.encoder,
-                     .vocabulary = s->coder.need.tokens,
+                     .encoder = &s->run_tokenizer.encoder,
+                     .vocabulary = s->run_tokenizer.need.tokens,
                      .sequence = s->spec.sequence,
                      .stride = (uint32_t)s->set->doc_stride,
                      .may_lack = s->set->predictions != NULL,
@@ -58,7 +58,7 @@ bp_status data_answered_open(data_set *set, data_files *files, session *s, const
     status = status == BP_OK ? bp_answers_open(&work, &files->tokens) : status;
     memory_give_back(&scratch);
     BP_TRY(data_token_opened(status, files, s));
-    set->special = *bp_tokenizer_special_of(&s->coder.tokenizer);
+    set->special = *bp_tokenizer_special_of(&s->run_tokenizer.tokenizer);
     if (!s->set->quiet) {
         fprintf(stderr, "bedplate: %s: %" PRIu64 " questions in %" PRIu64 " windows, %s",
                 files->data.source.name, work.questions, files->tokens.head.examples,
@@ -78,7 +78,7 @@ bp_status data_answered_read(data_files *files, session *s, const bp_answer_pass
         status = bp_answers_read(&work, pass);
     }
     memory_give_back(&scratch);
-    coder_close(&s->coder);
+    run_tokenizer_close(&s->run_tokenizer);
     return status;
 }
 

@@ -58,7 +58,8 @@ static bp_status find_source(session *s, chat_choice *to, void *scratch)
         return bp_storage_read_file(s->store, given, to->source, BP_JINJA_SOURCE_MAX, &to->length,
                                     &s->error);
     }
-    const char *directory = s->coder.kind == CODER_TOKENIZER ? s->coder.directory : s->set->model;
+    const char *directory =
+        s->run_tokenizer.kind == TOKENIZER_TOKENIZER ? s->run_tokenizer.directory : s->set->model;
     if (s->set->adapter != NULL) { /* what adapters were trained with goes before the base's */
         BP_TRY(bp_chat_template_find(s->store, s->set->adapter, to->source, &to->length, scratch,
                                      &s->error));
@@ -78,14 +79,14 @@ static bp_status find_source(session *s, chat_choice *to, void *scratch)
 static bp_status take_tokens(session *s, chat_choice *to, char *at)
 {
     static const char *const names[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
-    if (s->coder.kind != CODER_TOKENIZER) {
+    if (s->run_tokenizer.kind != TOKENIZER_TOKENIZER) {
         for (; to->token_count < 2; to->token_count++) { /* bytes: nothing begins or ends */
             to->tokens[to->token_count] = (bp_chat_token){names[to->token_count], "", 0};
         }
         return BP_OK;
     }
-    const bp_tokenizer_special *special = bp_tokenizer_special_of(&s->coder.tokenizer);
-    const int64_t end = coder_end_token(&s->coder, &s->spec.config);
+    const bp_tokenizer_special *special = bp_tokenizer_special_of(&s->run_tokenizer.tokenizer);
+    const int64_t end = run_tokenizer_end_token(&s->run_tokenizer, &s->spec.config);
     const int64_t ids[] = {special->bos, end, special->unk, special->pad};
     for (size_t i = 0; i < 4; i++) {
         bp_decoder decoder = {true};
@@ -93,7 +94,8 @@ static bp_status take_tokens(session *s, chat_choice *to, char *at)
         if (ids[i] < 0) {
             continue;
         }
-        BP_TRY(bp_decoder_next(&decoder, &s->coder.tokenizer, (uint32_t)ids[i], at, &length));
+        BP_TRY(
+            bp_decoder_next(&decoder, &s->run_tokenizer.tokenizer, (uint32_t)ids[i], at, &length));
         to->tokens[to->token_count++] = (bp_chat_token){names[i], at, length};
         at += BP_TOKENIZER_DECODED_MAX;
     }
@@ -189,7 +191,7 @@ static bp_status tokenise_conversations(data_files *files, session *s, void *mem
                                         bp_data_chat *work)
 {
     const char *loss = s->set->loss_on;
-    const bool bytes = s->coder.kind == CODER_BYTES;
+    const bool bytes = s->run_tokenizer.kind == TOKENIZER_BYTES;
     const bp_chat_rows rows = data_rows(&s->spec);
     chat_choice chosen = {.source = NULL};
     bool sides = true;
@@ -201,8 +203,8 @@ static bp_status tokenise_conversations(data_files *files, session *s, void *mem
     }
     *work = (bp_data_chat){.data = &files->data,
                            .path = files->path,
-                           .encoder = bytes ? NULL : &s->coder.encoder,
-                           .vocabulary = bytes ? BP_BYTE_VOCABULARY : s->coder.need.tokens,
+                           .encoder = bytes ? NULL : &s->run_tokenizer.encoder,
+                           .vocabulary = bytes ? BP_BYTE_VOCABULARY : s->run_tokenizer.need.tokens,
                            .source = chosen.source,
                            .source_length = chosen.length,
                            .tokens = chosen.tokens,
@@ -213,7 +215,7 @@ static bp_status tokenise_conversations(data_files *files, session *s, void *mem
                                                                      : BP_CHAT_ASSISTANT,
                            .rows = rows,
                            .block = (uint32_t)s->set->batch,
-                           .end_token = coder_end_token(&s->coder, &s->spec.config),
+                           .end_token = run_tokenizer_end_token(&s->run_tokenizer, &s->spec.config),
                            .scratch = (char *)memory + CHAT_CHOICE_BYTES,
                            .error = &s->error};
     return bp_data_chat_open(work, &files->tokens);
@@ -228,9 +230,9 @@ bp_status data_conversations_open(data_set *set, data_files *files, session *s, 
                             "the option says nothing about conversations", "--text-column");
     }
     BP_TRY(data_token_path(set, s, files->path, name));
-    BP_TRY(session_open_coder(s));
-    if (s->coder.kind == CODER_TOKENIZER) {
-        set->special = *bp_tokenizer_special_of(&s->coder.tokenizer);
+    BP_TRY(session_open_run_tokenizer(s));
+    if (s->run_tokenizer.kind == TOKENIZER_TOKENIZER) {
+        set->special = *bp_tokenizer_special_of(&s->run_tokenizer.tokenizer);
     }
     const size_t room =
         data_rows(&s->spec) == BP_CHAT_ROWS ? BP_DATA_CHAT_SCRATCH : (size_t)BP_DATA_PAIRS_SCRATCH;

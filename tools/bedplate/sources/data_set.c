@@ -159,18 +159,18 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
                             "rows of numbers are no data for a language model",
                             files->source->name);
     }
-    BP_TRY(session_find_coder(s));
-    if (s->coder.kind == CODER_NONE && strcmp(s->set->data_format, "bytes") == 0) {
-        s->coder.kind = CODER_BYTES; /* asked for in so many words */
+    BP_TRY(session_find_run_tokenizer(s));
+    if (s->run_tokenizer.kind == TOKENIZER_NONE && strcmp(s->set->data_format, "bytes") == 0) {
+        s->run_tokenizer.kind = TOKENIZER_BYTES; /* asked for in so many words */
     }
-    if (s->coder.kind == CODER_NONE) {
+    if (s->run_tokenizer.kind == TOKENIZER_NONE) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "text needs a tokenizer, and the model directory has none; give "
                             "--tokenizer, or token files (llm.c or nanoGPT)",
                             files->source->name);
     }
-    if (s->coder.kind == CODER_BYTES && s->spec.config.vocabulary != BP_BYTE_VOCABULARY &&
-        !s->set->quiet) {
+    if (s->run_tokenizer.kind == TOKENIZER_BYTES &&
+        s->spec.config.vocabulary != BP_BYTE_VOCABULARY && !s->set->quiet) {
         fprintf(stderr, "bedplate: %s: there is no tokenizer: each token is a byte\n",
                 files->source->name);
     }
@@ -181,7 +181,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     if (texts) {
         return data_tokenise(set, files, s, name);
     }
-    if (format == BP_DATA_TEXT && s->coder.kind == CODER_BYTES) {
+    if (format == BP_DATA_TEXT && s->run_tokenizer.kind == TOKENIZER_BYTES) {
         return BP_OK;
     }
     bool conversations;
@@ -377,7 +377,7 @@ bp_status data_set_open(data_set *set, session *s)
     }
     bp_status status = open_parts(set, s, share);
     status = status == BP_OK ? check_targets(set, s) : status;
-    coder_close(&s->coder);
+    run_tokenizer_close(&s->run_tokenizer);
     if (status != BP_OK && set->made) {
         data_set_forget(s);
     }

@@ -30,14 +30,14 @@ uint64_t data_tagged_bytes(void)
 
 static bp_status begin(data_files *files, session *s, bp_tags *work, memory_block *scratch)
 {
-    BP_TRY(session_open_coder(s));
-    const bool bytes = s->coder.kind == CODER_BYTES;
+    BP_TRY(session_open_run_tokenizer(s));
+    const bool bytes = s->run_tokenizer.kind == TOKENIZER_BYTES;
     BP_TRY(memory_take(scratch, data_tagged_bytes(), false, "host memory", &s->error));
     memory_settle(scratch);
     *work = (bp_tags){.data = &files->data,
                       .path = files->path,
-                      .encoder = bytes ? NULL : &s->coder.encoder,
-                      .vocabulary = bytes ? BP_BYTE_VOCABULARY : s->coder.need.tokens,
+                      .encoder = bytes ? NULL : &s->run_tokenizer.encoder,
+                      .vocabulary = bytes ? BP_BYTE_VOCABULARY : s->run_tokenizer.need.tokens,
                       .reading = data_reading(s->set),
                       .all = s->set->label_all_tokens,
                       .may_lack = s->set->predictions != NULL,
@@ -85,7 +85,7 @@ static bp_status open_tags(data_set *set, data_files *files, session *s, bp_tags
         BP_TRY(name_classes(s, work));
     }
     if (work->encoder != NULL) {
-        set->special = *bp_tokenizer_special_of(&s->coder.tokenizer);
+        set->special = *bp_tokenizer_special_of(&s->run_tokenizer.tokenizer);
     }
     work->classes = s->spec.config.classes;
     work->names = &s->names;
@@ -112,6 +112,6 @@ bp_status data_tagged_read(data_files *files, session *s, bp_words *words)
     bp_status status = begin(files, s, &work, &scratch);
     status = status == BP_OK ? bp_tags_read(&work, words) : status;
     memory_give_back(&scratch);
-    coder_close(&s->coder);
+    run_tokenizer_close(&s->run_tokenizer);
     return status;
 }

@@ -312,14 +312,14 @@ static bp_status find_classes(const data_files *files, session *s, void *scratch
 static bp_status tokenise(data_set *set, data_files *files, session *s)
 {
     const bp_model_config *config = &s->spec.config;
-    BP_TRY(session_open_coder(s));
-    coder *c = &s->coder;
+    BP_TRY(session_open_run_tokenizer(s));
+    run_tokenizer *c = &s->run_tokenizer;
     if (s->classes_open) {
         BP_TRY(find_classes(files, s, c->scratch));
     }
     BP_TRY(data_reading_say(s, files));
-    bool bytes = c->kind == CODER_BYTES;
-    int64_t end_token = coder_end_token(c, config);
+    bool bytes = c->kind == TOKENIZER_BYTES;
+    int64_t end_token = run_tokenizer_end_token(c, config);
     if (bytes && end_token < 0 && files->data.format != BP_DATA_TEXT) {
         end_token = 0;
         s->spec.config.eos_token = 0;

@@ -10,7 +10,7 @@
 #include "tools/bedplate/predict/fill_mask.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/runs/progress.h"
-#include "tools/bedplate/session/reply.h"
+#include "tools/bedplate/session/text_stream.h"
 #include "tools/bedplate/predict/sample.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/app/verbs.h"
@@ -34,7 +34,7 @@ typedef struct sequence {
     uint32_t number;
     int32_t *ids; /* the prompt, then what is written; owned */
     uint32_t count;
-    reply text;
+    text_stream text;
     char *whole; /* what is not shown yet; owned */
     size_t used;
     size_t capacity;
@@ -107,7 +107,7 @@ static bp_status bytes_prompt(generation *g)
 static bp_status encoded_prompt(generation *g)
 {
     const char *text = g->s.set->prompt;
-    bp_encoder *encoder = &g->s.coder.encoder;
+    bp_encoder *encoder = &g->s.run_tokenizer.encoder;
     bool begins;
     uint32_t tail;
     size_t count;
@@ -127,15 +127,15 @@ static bp_status encoded_prompt(generation *g)
 static bp_status text_prompt(generation *g)
 {
     session *s = &g->s;
-    BP_TRY(session_find_coder(s));
-    if (s->coder.kind == CODER_NONE) {
+    BP_TRY(session_find_run_tokenizer(s));
+    if (s->run_tokenizer.kind == TOKENIZER_NONE) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "a text prompt needs a tokenizer, and the model directory has none; "
                             "give --tokenizer or --prompt-ids",
                             "--prompt");
     }
-    BP_TRY(session_open_coder(s));
-    return s->coder.kind == CODER_BYTES ? bytes_prompt(g) : encoded_prompt(g);
+    BP_TRY(session_open_run_tokenizer(s));
+    return s->run_tokenizer.kind == TOKENIZER_BYTES ? bytes_prompt(g) : encoded_prompt(g);
 }
 
 static bp_status wrong_ids(generation *g)
@@ -183,19 +183,19 @@ static bp_status find_text(generation *g)
     g->shows_ids = set->output_ids || set->prompt_ids != NULL;
     if (set->prompt == NULL &&
         (s->spec.config.vocabulary == BP_BYTE_VOCABULARY || set->stops.count > 0)) {
-        BP_TRY(session_open_coder(s));
+        BP_TRY(session_open_run_tokenizer(s));
     }
-    g->has_text = s->coder.kind != CODER_NONE;
+    g->has_text = s->run_tokenizer.kind != TOKENIZER_NONE;
     if (!g->has_text && set->stops.count > 0) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "a stop string needs a tokenizer, and the model directory has none; "
                             "give --tokenizer",
                             "--stop");
     }
-    const bool own = set->tokenizer == NULL && g->has_text && s->coder.directory[0] != '\0';
+    const bool own = set->tokenizer == NULL && g->has_text && s->run_tokenizer.directory[0] != '\0';
     return end_tokens_read(&g->ends, s->store,
                            !s->directory ? NULL
-                           : own         ? s->coder.directory
+                           : own         ? s->run_tokenizer.directory
                                          : set->model,
                            &s->error);
 }
@@ -207,7 +207,7 @@ static bp_status read_prompt(generation *g)
         return bp_error_set(&g->s.error, BP_ERR_USAGE, where,
                             "give one of --prompt and --prompt-ids", "--prompt");
     }
-    BP_TRY(reply_check(&set->stops, &g->s.error));
+    BP_TRY(text_stream_check(&set->stops, &g->s.error));
     BP_TRY(set->prompt != NULL ? text_prompt(g) : ids_prompt(g));
     return find_text(g);
 }
@@ -251,7 +251,7 @@ static bp_status show_token(generation *g, output *out, sequence *q, bool ends)
     size_t count = 0;
     const char *bytes = "";
     if (g->has_text && !ends) {
-        bytes = reply_next(&q->text, id, &count);
+        bytes = text_stream_next(&q->text, id, &count);
     }
     if (g->shows_ids && !g->s.set->json) {
         char number[16];
@@ -349,7 +349,7 @@ static void put_json(generation *g, output *out, const sequence *q)
 static bp_status show_rest(generation *g, output *out, sequence *q)
 {
     size_t count = 0;
-    const char *bytes = g->has_text ? reply_end(&q->text, &count) : "";
+    const char *bytes = g->has_text ? text_stream_end(&q->text, &count) : "";
     return g->shows_ids && !g->s.set->json ? BP_OK : show(g, out, q, bytes, count);
 }
 
@@ -400,7 +400,7 @@ static bp_status write_token(generation *g, output *out, sequence *q, const floa
     uint32_t id = 0;
     BP_TRY(draw(g, q, logits, &id));
     q->ids[q->count++] = (int32_t)id;
-    const bool ends = end_tokens_has(&g->ends, &g->s.coder, &g->s.spec.config, id);
+    const bool ends = end_tokens_has(&g->ends, &g->s.run_tokenizer, &g->s.spec.config, id);
     BP_TRY(show_token(g, out, q, ends));
     q->finished = (ends && !set->ignore_eos) || (g->has_text && q->text.stopped);
     if (q->finished || q->count == g->prompt + set->max_new_tokens) {
@@ -456,9 +456,9 @@ static bp_status begin_sequence(generation *g, sequence *q, uint32_t number)
     }
     memcpy(q->ids, g->prompt_ids, g->prompt * sizeof *q->ids);
     if (g->has_text) {
-        BP_TRY(reply_begin(&q->text, &g->s.coder, &g->s.set->stops, &g->s.error));
+        BP_TRY(text_stream_begin(&q->text, &g->s.run_tokenizer, &g->s.set->stops, &g->s.error));
         for (uint32_t i = 0; i < g->prompt; i++) {
-            reply_pass(&q->text, q->ids[i]);
+            text_stream_pass(&q->text, q->ids[i]);
         }
     }
     return BP_OK;
@@ -496,7 +496,7 @@ static bp_status write_sequences(generation *g, output *out, uint32_t first)
         }
     }
     for (uint32_t i = 0; i < g->count; i++) {
-        reply_close(&g->at[i].text);
+        text_stream_close(&g->at[i].text);
     }
     return status;
 }

@@ -378,9 +378,9 @@ static bp_status take_largest_batch(session *s)
 static void find_tokenizer(session *s)
 {
     const bp_error none = s->error;
-    if ((s->directory || s->set->tokenizer != NULL) && session_find_coder(s) != BP_OK) {
+    if ((s->directory || s->set->tokenizer != NULL) && session_find_run_tokenizer(s) != BP_OK) {
         s->error = none;
-        s->coder.bytes = 0;
+        s->run_tokenizer.bytes = 0;
     }
 }
 

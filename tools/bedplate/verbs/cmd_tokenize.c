@@ -18,7 +18,7 @@ static const char where[] = "tokenize";
 
 /* Must not move. */
 typedef struct job {
-    session s; /* of it only settings, store, error and coder are used: there is no model */
+    session s; /* of it only settings, store, error and run_tokenizer are used: there is no model */
     data_files files;
     bp_model_config config;
     bp_tokenise work;
@@ -40,26 +40,26 @@ static bp_status check_options(job *j)
     return cmd_tokenize_need(j, set->output != NULL, "--output");
 }
 
-static bp_status open_coder(job *j)
+static bp_status open_run_tokenizer(job *j)
 {
     session *s = &j->s;
     const char *directory = s->set->tokenizer != NULL ? s->set->tokenizer : s->set->model;
     /* No model is asked for: any vocabulary will do, and bytes only if the directory says so. */
     j->config = (bp_model_config){.vocabulary = UINT32_MAX, .bos_token = -1, .eos_token = -1};
-    const coder_ask ask = {.store = s->store,
-                           .set = s->set,
-                           .config = &j->config,
-                           .directory = true,
-                           .weights = true,
-                           .error = &s->error};
-    BP_TRY(coder_find(&s->coder, &ask));
-    if (s->coder.kind == CODER_NONE) {
+    const run_tokenizer_ask ask = {.store = s->store,
+                                   .set = s->set,
+                                   .config = &j->config,
+                                   .directory = true,
+                                   .weights = true,
+                                   .error = &s->error};
+    BP_TRY(run_tokenizer_find(&s->run_tokenizer, &ask));
+    if (s->run_tokenizer.kind == TOKENIZER_NONE) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the directory holds no tokenizer (tokenizer.json, vocab.json with "
                             "merges.txt, or vocab.txt)",
                             directory);
     }
-    return coder_open(&s->coder, &ask);
+    return run_tokenizer_open(&s->run_tokenizer, &ask);
 }
 
 static bp_status check_format(job *j)
@@ -77,9 +77,9 @@ static bp_status check_format(job *j)
 static bp_status tokenise(job *j)
 {
     session *s = &j->s;
-    coder *c = &s->coder;
-    bool bytes = c->kind == CODER_BYTES;
-    int64_t end = coder_end_token(c, &j->config);
+    run_tokenizer *c = &s->run_tokenizer;
+    bool bytes = c->kind == TOKENIZER_BYTES;
+    int64_t end = run_tokenizer_end_token(c, &j->config);
     if (bytes && j->files.data.format != BP_DATA_TEXT) {
         end = 0; /* as training over bytes ends documents */
     }
@@ -130,8 +130,8 @@ static void cmd_tokenize_print(const job *j)
         bp_text_string(&out.text, " bytes of text\n");
     }
     output_end(&out);
-    const coder *c = &j->s.coder;
-    if (c->kind == CODER_TOKENIZER && bp_tokenizer_missing_bytes(&c->tokenizer) > 0) {
+    const run_tokenizer *c = &j->s.run_tokenizer;
+    if (c->kind == TOKENIZER_TOKENIZER && bp_tokenizer_missing_bytes(&c->tokenizer) > 0) {
         fprintf(stderr,
                 "bedplate: %s: the tokenizer has no token for %" PRIu32
                 " of the 256 bytes: where they occur they are left out\n",
@@ -152,7 +152,7 @@ static bp_status cmd_tokenize_run(job *j)
     BP_TRY(bp_store_posix_init(&s->posix, ""));
     s->store = &s->posix.store;
     double began = clock_seconds();
-    BP_TRY(open_coder(j));
+    BP_TRY(open_run_tokenizer(j));
     BP_TRY(data_files_find(&j->files, s, &s->set->data));
     BP_TRY(check_format(j));
     BP_TRY(bp_storage_join(j->kept, "", s->set->output, &s->error));
@@ -179,6 +179,6 @@ int cmd_tokenize(const settings *set)
         cmd_tokenize_print(&j);
     }
     data_files_close(&j.files);
-    coder_close(&j.s.coder);
+    run_tokenizer_close(&j.s.run_tokenizer);
     return report_status(status, &j.s.error);
 }

@@ -16,7 +16,7 @@
 #include "tools/bedplate/models/text_out.c"
 
 /* Gives the bytes of `text` as ids and notes the pieces, separated by |. */
-static void pieces_are(const coder *c, const int32_t *ids, size_t n, const char *right)
+static void pieces_are(const run_tokenizer *c, const int32_t *ids, size_t n, const char *right)
 {
     static text_out out;
     char got[256];
@@ -38,7 +38,7 @@ static void bytes_are(const char *text, const char *right)
 {
     int32_t ids[64];
     size_t n = strlen(text);
-    const coder c = {.kind = CODER_BYTES};
+    const run_tokenizer c = {.kind = TOKENIZER_BYTES};
     for (size_t i = 0; i < n; i++) {
         ids[i] = (unsigned char)text[i];
     }
@@ -61,7 +61,7 @@ static void text_is_cut_between_characters(void **state)
               "a||");
     bytes_are("\x80\x80\x80\x80", "\x80|\x80|\x80|\x80||");
     bytes_are("\xc3\xc3\xa9", "|\xc3|\xc3\xa9||");
-    const coder c = {.kind = CODER_BYTES};
+    const run_tokenizer c = {.kind = TOKENIZER_BYTES};
     const int32_t beyond[3] = {'a', 256, 'b'}; /* a larger vocabulary than bytes */
     pieces_are(&c, beyond, 3, "a||b||");
 }
@@ -69,7 +69,7 @@ static void text_is_cut_between_characters(void **state)
 static void a_tokenizer_leaves_special_tokens_out(void **state)
 {
     (void)state;
-    static coder c = {.kind = CODER_TOKENIZER};
+    static run_tokenizer c = {.kind = TOKENIZER_TOKENIZER};
     bp_store_posix posix;
     bp_error error = {.code = BP_OK};
     const char *directory = "tests/golden/tokenizers/gpt2_small";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Generated text and the strings that end it. */
-#include "tools/bedplate/session/reply.h"
+#include "tools/bedplate/session/text_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool is_utf8(const char *text)
     return same && cleaner.have == 0;
 }
 
-bp_status reply_check(const path_list *stops, bp_error *error)
+bp_status text_stream_check(const path_list *stops, bp_error *error)
 {
     for (uint32_t i = 0; i < stops->count; i++) {
         if (stops->item[i][0] == '\0' || !is_utf8(stops->item[i])) {
@@ -40,9 +40,10 @@ bp_status reply_check(const path_list *stops, bp_error *error)
     return BP_OK;
 }
 
-bp_status reply_begin(reply *r, const coder *c, const path_list *stops, bp_error *error)
+bp_status text_stream_begin(text_stream *r, const run_tokenizer *c, const path_list *stops,
+                            bp_error *error)
 {
-    *r = (reply){.stops = stops};
+    *r = (text_stream){.stops = stops};
     for (uint32_t i = 0; i < stops->count; i++) {
         const size_t length = strlen(stops->item[i]);
         r->longest = length > r->longest ? length : r->longest;
@@ -56,13 +57,13 @@ bp_status reply_begin(reply *r, const coder *c, const path_list *stops, bp_error
     return BP_OK;
 }
 
-void reply_pass(reply *r, int32_t id)
+void text_stream_pass(text_stream *r, int32_t id)
 {
     text_out_pass(&r->pieces, id);
 }
 
 /* Where the first stop string begins, and true. */
-static bool reply_find(const reply *r, size_t *at)
+static bool text_stream_find(const text_stream *r, size_t *at)
 {
     for (*at = 0; *at < r->held; ++*at) {
         for (uint32_t i = 0; i < r->stops->count; i++) {
@@ -76,7 +77,7 @@ static bool reply_find(const reply *r, size_t *at)
 }
 
 /* Where the first stop string that is not whole yet may begin; the end where none may. */
-static size_t reply_begun(const reply *r)
+static size_t text_stream_begun(const text_stream *r)
 {
     const size_t first = r->held < r->longest ? 0 : r->held - r->longest + 1;
     for (size_t at = r->longest > 0 ? first : r->held; at < r->held; at++) {
@@ -89,7 +90,7 @@ static size_t reply_begun(const reply *r)
     return r->held;
 }
 
-static void reply_take(reply *r, const char *bytes, size_t length)
+static void text_stream_take(text_stream *r, const char *bytes, size_t length)
 {
     size_t used = 0; /* all of them: there is room */
     r->held += bp_utf8_clean(&r->cleaner, (const unsigned char *)bytes, length,
@@ -97,12 +98,12 @@ static void reply_take(reply *r, const char *bytes, size_t length)
 }
 
 /* Lets out what is in front of a stop string, else what none can begin in any more, or `all`. */
-static const char *reply_let_out(reply *r, bool all, size_t *count)
+static const char *text_stream_let_out(text_stream *r, bool all, size_t *count)
 {
     char *out = r->text + r->capacity;
-    r->stopped = reply_find(r, count);
+    r->stopped = text_stream_find(r, count);
     if (!r->stopped) {
-        *count = all ? r->held : reply_begun(r);
+        *count = all ? r->held : text_stream_begun(r);
     }
     memcpy(out, r->text, *count);
     r->held -= *count;
@@ -110,15 +111,15 @@ static const char *reply_let_out(reply *r, bool all, size_t *count)
     return out;
 }
 
-const char *reply_next(reply *r, int32_t id, size_t *count)
+const char *text_stream_next(text_stream *r, int32_t id, size_t *count)
 {
     size_t length;
     const char *bytes = text_out_next(&r->pieces, id, &length);
-    reply_take(r, bytes, length);
-    return reply_let_out(r, false, count);
+    text_stream_take(r, bytes, length);
+    return text_stream_let_out(r, false, count);
 }
 
-const char *reply_end(reply *r, size_t *count)
+const char *text_stream_end(text_stream *r, size_t *count)
 {
     size_t length;
     const char *bytes = text_out_end(&r->pieces, &length);
@@ -126,12 +127,12 @@ const char *reply_end(reply *r, size_t *count)
     if (r->stopped) {
         return r->text;
     }
-    reply_take(r, bytes, length);
+    text_stream_take(r, bytes, length);
     r->held += bp_utf8_clean_end(&r->cleaner, (unsigned char *)r->text + r->held);
-    return reply_let_out(r, true, count);
+    return text_stream_let_out(r, true, count);
 }
 
-void reply_close(reply *r)
+void text_stream_close(text_stream *r)
 {
     free(r->text);
     r->text = NULL;

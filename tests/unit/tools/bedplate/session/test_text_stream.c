@@ -11,9 +11,9 @@
 
 #include "tools/bedplate/models/text_out.c"
 /* what it lets out is text */
-#include "tools/bedplate/session/reply.c"
+#include "tools/bedplate/session/text_stream.c"
 
-static const coder over_bytes = {.kind = CODER_BYTES};
+static const run_tokenizer over_bytes = {.kind = TOKENIZER_BYTES};
 
 static path_list *list_of(const char *const *words, uint32_t count)
 {
@@ -29,27 +29,27 @@ static path_list *list_of(const char *const *words, uint32_t count)
 static void pieces_are(const char *text, const char *const *words, uint32_t count,
                        const char *right)
 {
-    static reply r;
+    static text_stream r;
     bp_error error = {.code = BP_OK};
     char got[512];
     size_t used = 0, length;
-    assert_int_equal(reply_check(list_of(words, count), &error), BP_OK);
-    assert_int_equal(reply_begin(&r, &over_bytes, list_of(words, count), &error), BP_OK);
+    assert_int_equal(text_stream_check(list_of(words, count), &error), BP_OK);
+    assert_int_equal(text_stream_begin(&r, &over_bytes, list_of(words, count), &error), BP_OK);
     for (; *text != '\0' && !r.stopped; text++) {
-        const char *bytes = reply_next(&r, (unsigned char)*text, &length);
+        const char *bytes = text_stream_next(&r, (unsigned char)*text, &length);
         memcpy(got + used, bytes, length);
         used += length;
         got[used++] = '|';
     }
     const bool early = r.stopped;
-    const char *bytes = reply_end(&r, &length);
+    const char *bytes = text_stream_end(&r, &length);
     memcpy(got + used, bytes, length);
     used += length;
     if (early || r.stopped) {
         got[used++] = '!';
     }
     got[used] = '\0';
-    reply_close(&r);
+    text_stream_close(&r);
     assert_string_equal(got, right);
 }
 
@@ -96,10 +96,10 @@ static void wrong_stop_strings_are_refused(void **state)
     const char *const right[] = {"0123456789abcde\xc3\xa9 and more of it", "\xef\xbf\xbd"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         bp_error error = {.code = BP_OK};
-        assert_int_equal(reply_check(list_of(&wrong[i], 1), &error), BP_ERR_USAGE);
+        assert_int_equal(text_stream_check(list_of(&wrong[i], 1), &error), BP_ERR_USAGE);
         assert_string_equal(error.name, "--stop");
     }
-    assert_int_equal(reply_check(list_of(right, 2), NULL), BP_OK);
+    assert_int_equal(text_stream_check(list_of(right, 2), NULL), BP_OK);
 }
 
 /* Where the stop string begins that is whole first: the plain way. */
@@ -125,7 +125,7 @@ static void nothing_of_a_stop_string_is_ever_handed_out(void **state)
 {
     (void)state;
     static const char *const words[] = {"a", "b", "ab", "ba", "aab", "aba", "bba", "abab"};
-    static reply r;
+    static text_stream r;
     for (unsigned pair = 0; pair < 64; pair++) {
         const char *const chosen[] = {words[pair % 8], words[pair / 8]};
         const path_list *stops = list_of(chosen, 2);
@@ -136,21 +136,21 @@ static void nothing_of_a_stop_string_is_ever_handed_out(void **state)
                 text[i] = number >> i & 1 ? 'b' : 'a';
             }
             const size_t right = first_stop(text, stops);
-            assert_int_equal(reply_begin(&r, &over_bytes, stops, NULL), BP_OK);
+            assert_int_equal(text_stream_begin(&r, &over_bytes, stops, NULL), BP_OK);
             for (unsigned i = 0; i < 8 && !r.stopped; i++) {
-                const char *bytes = reply_next(&r, text[i], &count);
+                const char *bytes = text_stream_next(&r, text[i], &count);
                 memcpy(got + used, bytes, count);
                 used += count;
                 assert_true(used <= right);
             }
             const bool stopped = r.stopped;
-            const char *bytes = reply_end(&r, &count);
+            const char *bytes = text_stream_end(&r, &count);
             memcpy(got + used, bytes, count);
             used += count;
             assert_int_equal(used, right);
             assert_memory_equal(got, text, used);
             assert_int_equal(stopped, right < 8);
-            reply_close(&r);
+            text_stream_close(&r);
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finding and loading a tokenizer. */
-#include "tools/bedplate/models/coder.h"
+#include "tools/bedplate/models/run_tokenizer.h"
 
 #include <string.h>
 
@@ -49,7 +49,7 @@ static bool around_snapshot(const char *path, char around[BP_STORE_PATH_MAX])
     return true;
 }
 
-static bp_status check_size(const coder *c, const coder_ask *ask)
+static bp_status check_size(const run_tokenizer *c, const run_tokenizer_ask *ask)
 {
     if (c->need.tokens > ask->config->vocabulary) {
         return bp_error_limit(ask->error, BP_ERR_DATA, where,
@@ -60,16 +60,16 @@ static bp_status check_size(const coder *c, const coder_ask *ask)
 }
 
 /* Looks in one directory; c->kind says what is there. */
-static bp_status look_in(coder *c, const coder_ask *ask, const char *directory)
+static bp_status look_in(run_tokenizer *c, const run_tokenizer_ask *ask, const char *directory)
 {
     memory_block scratch;
-    c->kind = CODER_NONE;
+    c->kind = TOKENIZER_NONE;
     if (strlen(directory) >= sizeof c->directory) {
         return BP_OK;
     }
     memcpy(c->directory, directory, strlen(directory) + 1);
     if (is_byte_tokenizer(ask->store, directory)) {
-        c->kind = CODER_BYTES;
+        c->kind = TOKENIZER_BYTES;
         return BP_OK;
     }
     BP_TRY(memory_take(&scratch, BP_TOKENIZER_SCRATCH, false, "host memory", ask->error));
@@ -77,19 +77,19 @@ static bp_status look_in(coder *c, const coder_ask *ask, const char *directory)
         bp_tokenizer_measure(ask->store, directory, scratch.address, &c->need, ask->error);
     memory_give_back(&scratch);
     if (status == BP_OK && c->need.files != BP_TOKENIZER_NONE) {
-        c->kind = CODER_TOKENIZER;
+        c->kind = TOKENIZER_TOKENIZER;
         status = check_size(c, ask);
     }
     return status;
 }
 
-static bp_status look(coder *c, const coder_ask *ask)
+static bp_status look(run_tokenizer *c, const run_tokenizer_ask *ask)
 {
     char around[BP_STORE_PATH_MAX];
     const char *given = ask->set->tokenizer;
     if (given != NULL) {
         BP_TRY(look_in(c, ask, given));
-        if (c->kind == CODER_NONE) {
+        if (c->kind == TOKENIZER_NONE) {
             return bp_error_set(ask->error, BP_ERR_DATA, where,
                                 "the directory holds no tokenizer (tokenizer.json, vocab.json with "
                                 "merges.txt, or vocab.txt)",
@@ -100,7 +100,7 @@ static bp_status look(coder *c, const coder_ask *ask)
     if (ask->directory) {
         BP_TRY(look_in(c, ask, ask->set->model));
     }
-    if (ask->directory && c->kind == CODER_NONE && around_snapshot(ask->set->model, around)) {
+    if (ask->directory && c->kind == TOKENIZER_NONE && around_snapshot(ask->set->model, around)) {
         BP_TRY(look_in(c, ask, around));
     }
     return BP_OK;
@@ -111,27 +111,27 @@ static uint64_t scratch_bytes(void)
     return BP_TOKENISE_SCRATCH > BP_TOKENIZER_SCRATCH ? BP_TOKENISE_SCRATCH : BP_TOKENIZER_SCRATCH;
 }
 
-bp_status coder_find(coder *c, const coder_ask *ask)
+bp_status run_tokenizer_find(run_tokenizer *c, const run_tokenizer_ask *ask)
 {
     if (c->bytes > 0) {
         return BP_OK;
     }
-    *c = (coder){.kind = CODER_NONE};
+    *c = (run_tokenizer){.kind = TOKENIZER_NONE};
     BP_TRY(look(c, ask));
     uint32_t vocabulary = ask->config->vocabulary;
     bool random = !ask->weights && vocabulary > BP_BYTE_VOCABULARY;
-    if (c->kind == CODER_NONE && (vocabulary == BP_BYTE_VOCABULARY || random)) {
-        c->kind = CODER_BYTES;
+    if (c->kind == TOKENIZER_NONE && (vocabulary == BP_BYTE_VOCABULARY || random)) {
+        c->kind = TOKENIZER_BYTES;
     }
     c->bytes = scratch_bytes();
-    if (c->kind == CODER_TOKENIZER) {
+    if (c->kind == TOKENIZER_TOKENIZER) {
         c->bytes = bp_size_add(c->bytes, bp_size_align(c->need.bytes, ALIGNMENT));
         c->bytes = bp_size_add(c->bytes, bp_encoder_bytes(BP_ENCODER_WORD_BYTES));
     }
     return BP_OK;
 }
 
-bp_status coder_open(coder *c, const coder_ask *ask)
+bp_status run_tokenizer_open(run_tokenizer *c, const run_tokenizer_ask *ask)
 {
     if (c->block.address != NULL) {
         return BP_OK;
@@ -140,7 +140,7 @@ bp_status coder_open(coder *c, const coder_ask *ask)
     memory_settle(&c->block); /* planned as a whole, so that it is there as a whole */
     char *at = c->block.address;
     c->scratch = at;
-    if (c->kind != CODER_TOKENIZER) {
+    if (c->kind != TOKENIZER_TOKENIZER) {
         return BP_OK;
     }
     at += scratch_bytes();
@@ -150,15 +150,15 @@ bp_status coder_open(coder *c, const coder_ask *ask)
     return bp_encoder_init(&c->encoder, &c->tokenizer, BP_ENCODER_WORD_BYTES, room);
 }
 
-void coder_close(coder *c)
+void run_tokenizer_close(run_tokenizer *c)
 {
     memory_give_back(&c->block);
 }
 
-int64_t coder_end_token(const coder *c, const bp_model_config *config)
+int64_t run_tokenizer_end_token(const run_tokenizer *c, const bp_model_config *config)
 {
     int64_t own = -1;
-    if (c->kind == CODER_TOKENIZER) {
+    if (c->kind == TOKENIZER_TOKENIZER) {
         const bp_tokenizer_special *special = bp_tokenizer_special_of(&c->tokenizer);
         own = special->eos_guessed && config->eos_token >= 0 ? -1 : special->eos;
     }
@@ -168,9 +168,10 @@ int64_t coder_end_token(const coder *c, const bp_model_config *config)
     return own < (int64_t)config->vocabulary ? own : -1;
 }
 
-bool coder_ends(const coder *c, const bp_model_config *config, uint32_t id)
+bool run_tokenizer_ends(const run_tokenizer *c, const bp_model_config *config, uint32_t id)
 {
-    bool ends = (int64_t)id == config->eos_token || (int64_t)id == coder_end_token(c, config);
+    bool ends =
+        (int64_t)id == config->eos_token || (int64_t)id == run_tokenizer_end_token(c, config);
     for (uint32_t i = 0; i < config->more_eos_count; i++) {
         ends = ends || (int64_t)id == config->more_eos[i];
     }
