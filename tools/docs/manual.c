@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes the program's own tables as pages: `manual manual` the part of docs/manual.md that lists
- * verbs, options and exit codes, `manual families` that of docs/families.md, `manual man`
+ * commands, options and exit codes, `manual families` that of docs/families.md, `manual man`
  * docs/bedplate.1. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/version.h"
 #include "tools/bedplate/app/options.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/docs/families.h"
 
 /* Text of a Markdown table's cell. */
@@ -18,21 +18,21 @@ static void page_cell(const char *text)
     }
 }
 
-/* The verbs that take an option: all, or their names. */
-static void put_verbs(const option *which)
+/* The commands that take an option: all, or their names. */
+static void put_commands(const option *which)
 {
     bool every = true, first = true;
-    const verb *v;
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
-        every = every && (which->verbs & v->bit) != 0;
+    const command *v;
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
+        every = every && (which->commands & v->bit) != 0;
     }
-    for (uint32_t i = 0; !every && (v = verb_at(i)) != NULL; i++) {
-        if ((which->verbs & v->bit) != 0) {
+    for (uint32_t i = 0; !every && (v = command_at(i)) != NULL; i++) {
+        if ((which->commands & v->bit) != 0) {
             printf(first ? "%s" : ", %s", v->name);
             first = false;
         }
     }
-    printf(every ? "every verb" : "");
+    printf(every ? "every command" : "");
 }
 
 static bool has_default(const option *which)
@@ -51,7 +51,7 @@ static void page_option(const option *which)
     printf(" | ");
     page_cell(has_default(which) ? which->fallback : "");
     printf(" | ");
-    put_verbs(which);
+    put_commands(which);
     printf(" | ");
     page_cell(which->help);
     printf(" |\n");
@@ -59,16 +59,16 @@ static void page_option(const option *which)
 
 static void write_page(void)
 {
-    printf("\n| verb | what it does |\n|---|---|\n");
-    const verb *v;
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    printf("\n| command | what it does |\n|---|---|\n");
+    const command *v;
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf("| `bedplate %s", v->name);
         page_cell(v->words);
         printf("` | %s |\n", v->purpose);
     }
     printf("\n| exit code | what it says |\n|---|---|\n");
-    const verb_exit *e;
-    for (uint32_t i = 0; (e = verb_exit_at(i)) != NULL; i++) {
+    const command_exit *e;
+    for (uint32_t i = 0; (e = command_exit_at(i)) != NULL; i++) {
         printf("| %d | %s |\n", e->code, e->meaning);
     }
     const option *which;
@@ -123,7 +123,7 @@ static void man_option(const option *which)
         printf("]");
     }
     printf("\n(");
-    put_verbs(which);
+    put_commands(which);
     printf(")\n");
 }
 
@@ -133,17 +133,17 @@ static void man_head(void)
     printf(".\\\" Made by `make manual` from the program's own tables: do not edit.\n");
     printf(".TH BEDPLATE 1 \"\" \"bedplate " BP_VERSION "\" \"User Commands\"\n");
     printf(".SH NAME\nbedplate \\- ");
-    man_text(verb_program_purpose);
+    man_text(command_program_purpose);
     printf("\n.SH SYNOPSIS\n");
-    const verb *v;
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    const command *v;
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf(i == 0 ? "" : ".br\n");
         printf(".B bedplate %s\n", v->name);
         man_text(v->words + strspn(v->words, " "));
         printf("\n");
     }
     printf(".SH DESCRIPTION\n");
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf(".TP\n");
         printf(".B %s\n", v->name);
         man_text(v->purpose);
@@ -171,8 +171,8 @@ static void write_man(void)
         printf("\n");
     }
     printf(".SH EXIT STATUS\n");
-    const verb_exit *e;
-    for (uint32_t i = 0; (e = verb_exit_at(i)) != NULL; i++) {
+    const command_exit *e;
+    for (uint32_t i = 0; (e = command_exit_at(i)) != NULL; i++) {
         printf(".TP\n.B %d\n", e->code);
         man_text(e->meaning);
         printf("\n");

@@ -50,16 +50,16 @@ is 'plan' p
 is 'tokenize train' t
 offers -
 [[ $(wc -w <<<"$offered") -eq $("$program" --help | grep -c '^  bedplate ') ]]
-check $? "every verb is offered" "$offered"
+check $? "every command is offered" "$offered"
 
 is '--learning-rate' train --learn
 is '--learning-rate' train --model tiny --learn
 is '--lr-scheduler-type' train --lr_scheduler_t
 lacks --learning-rate generate --l
-for verb in plan train eval generate export import tokenize verify bench devices arena completion init; do
-    offers $verb --
-    [[ "$offered" == "$("$program" $verb --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sort | tr '\n' ' ')" ]]
-    check $? "all options of $verb, and no others" "$offered"
+for command in plan train eval generate export import tokenize verify bench devices arena completion init; do
+    offers $command --
+    [[ "$offered" == "$("$program" $command --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sort | tr '\n' ' ')" ]]
+    check $? "all options of $command, and no others" "$offered"
 done
 
 is 'cosine cosine_with_restarts' train --lr-scheduler-type cos
@@ -84,14 +84,14 @@ is 'text.txt' eval --config t
 cd - >/dev/null || exit 1
 is '' train --max-steps 1
 
-# The other shells: every verb and option is there, and the text is whole.
+# The other shells: every command and option is there, and the text is whole.
 for shell in zsh fish; do
     run completion $shell
-    missing=$(grep -oE '^\.B [a-z]+$' docs/bedplate.1 | cut -c4- | while read -r verb; do
-        grep -q "$verb" "$work/.out" || echo "$verb"
+    missing=$(grep -oE '^\.B [a-z]+$' docs/bedplate.1 | cut -c4- | while read -r command; do
+        grep -q "$command" "$work/.out" || echo "$command"
     done)
     [[ $code -eq 0 && -z $missing ]]
-    check $? "completion $shell has every verb" "$missing"
+    check $? "completion $shell has every command" "$missing"
     missing=$("$program" train --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' -' | while read -r name; do
         tr -d '-' <"$work/.out" | grep -q -e "$name" || echo "$name"
     done)
@@ -105,7 +105,7 @@ done
 expect 2 'pwsh-7: unknown shell \(right would be bash, zsh, fish\)' completion pwsh-7
 expect 2 'an argument is missing' completion
 
-# The man page names every verb and option.
+# The man page names every command and option.
 for word in $("$program" --help | sed -n 's/^  bedplate \([a-z]*\).*/\1/p'); do
     grep -qx "\.B bedplate $word" docs/bedplate.1
     check $? "the man page has $word"

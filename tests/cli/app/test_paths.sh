@@ -15,7 +15,7 @@ check $code "a classifier" "$err"
 run export --model "$work/model" --format gguf --to "$work/in.gguf"
 check $code "a GGUF file" "$err"
 
-# Paths that are written, VERB.OPTION; what else is written or read names no file of its own.
+# Paths that are written, COMMAND.OPTION; what else is written or read names no file of its own.
 learn=(--data "$work/data.txt" --model "$work/model" --max-seq-length 16 --max-steps 1 --quiet)
 declare -A row=(
     [tokenize.output]="tokenize --tokenizer $work/model --data $work/data.txt --output @"
@@ -36,10 +36,10 @@ declare -A row=(
 # plan takes what train takes and writes none of it; replay's are steps.
 other=" plan.below plan.metrics plan.output-dir plan.logging-dir replay.to "
 reads=" model data eval-data chat-template tokenizer adapter ref-model distill mpi resume-from-checkpoint continue-from stop-when config from "
-for verb in $("$program" --help | sed -nE 's/^  bedplate ([a-z]+).*/\1/p'); do
-    for name in $("$program" "$verb" --help | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH).*/\1/p'); do
-        [[ $reads == *" $name "* || $other == *" $verb.$name "* || -n ${row[$verb.$name]:-} ]]
-        check $? "--$name of $verb is in this table"
+for command in $("$program" --help | sed -nE 's/^  bedplate ([a-z]+).*/\1/p'); do
+    for name in $("$program" "$command" --help | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH).*/\1/p'); do
+        [[ $reads == *" $name "* || $other == *" $command.$name "* || -n ${row[$command.$name]:-} ]]
+        check $? "--$name of $command is in this table"
     done
 done
 

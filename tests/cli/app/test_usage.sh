@@ -6,17 +6,17 @@
 expect 0 'bedplate train --model' --help
 expect 0 '^bedplate [0-9]+\.[0-9]+' --version
 expect 2 'Exit codes'
-# verifies face-1.db0a
-expect 2 'trian: unknown verb \(the nearest is train\)' trian
-expect 2 'xyzzy: unknown verb \(right would be plan, train, .*arena\)$' xyzzy
-for verb in plan train eval generate tokenize verify bench devices arena; do
-    expect 0 "^bedplate $verb" $verb --help
+# verifies face-1.2c36
+expect 2 'trian: unknown command \(the nearest is train\)' trian
+expect 2 'xyzzy: unknown command \(right would be plan, train, .*arena\)$' xyzzy
+for command in plan train eval generate tokenize verify bench devices arena; do
+    expect 0 "^bedplate $command" $command --help
 done
 
-# verifies face-1.db0a
+# verifies face-1.2c36
 expect 2 '--lerning-rate: unknown option \(the nearest is --learning-rate\)' plan --lerning-rate 1
 expect 2 '--qqqqqqqqqqqqqqqqqqqqq: unknown option$' plan --qqqqqqqqqqqqqqqqqqqqq
-expect 2 'this verb does not take the option' generate --model tiny --data x
+expect 2 'this command does not take the option' generate --model tiny --data x
 # verifies face-3.9e3a
 # What train takes plan takes as well, so that the same line says beforehand what a run needs.
 options() { "$program" "$1" --help | grep -oE '^ +--[a-z0-9-]+' | tr -d ' ' | LC_ALL=C sort; }

@@ -132,9 +132,9 @@ head -c $((96 + 10 * (16 + 8 * 8 * 48))) "$work/said" | dd of="$work/bad" conv=n
 expect 4 'its rows are not those that the header was made of' train --model tiny "${shape[@]}" --max-steps 1 --distill "$work/bad" --output-dir "$work/x"
 head -c 9000 "$work/said" >"$work/bad"
 expect 4 'not whole' plan --model tiny "${shape[@]}" --distill "$work/bad"
-for verb in "distill --output $work/x.said" "plan --distill $work/said"; do
+for command in "distill --output $work/x.said" "plan --distill $work/said"; do
     # shellcheck disable=SC2086
-    expect 2 'recurrent net.s logits' $verb --model tiny-gru "${shape[@]}"
+    expect 2 'recurrent net.s logits' $command --model tiny-gru "${shape[@]}"
 done
 expect 2 'has no teacher' plan --model tiny "${shape[@]}" --distill "$work/said" --max-steps 2 --length-buckets none --emit-c "$work/c"
 expect 2 'left to right' plan --model tiny-bert --task masked-lm "${shape[@]}" --distill "$work/said"

@@ -234,9 +234,9 @@ check $code "a teacher with a tokenizer" "$err"
 run train --model "$work/wide" "${shape[@]}" --max-steps 2 --distill "$work/words" --output-dir "$work/w"
 check $code "the same tokens in a larger table" "$err"
 run distill --model "$work/wide" "${shape[@]}" --distill-top-k 4 --output "$work/wider.said"
-for verb in plan "train --max-steps 1 --output-dir $work/x"; do
+for command in plan "train --max-steps 1 --output-dir $work/x"; do
     # shellcheck disable=SC2086
-    expect 4 'tokens that the model does not have.*found 1[01][0-9][0-9], right would be at most 1000' $verb --model "$work/big" \
+    expect 4 'tokens that the model does not have.*found 1[01][0-9][0-9], right would be at most 1000' $command --model "$work/big" \
         "${shape[@]}" --distill "$work/wider.said"
 done
 expect 4 "another tokenizer's tokens" train --model "$work/other" "${shape[@]}" --max-steps 2 --distill "$work/words" --output-dir "$work/x"

@@ -71,8 +71,8 @@ expect 2 '--random-resized-crop.*give either|give either.*--random-resized-crop'
     --random-crop 1 --random-resized-crop 0.5
 expect 2 '--random-crop.*8|8.*--random-crop' "${common[@]}" --output-dir "$work/x" --random-crop 8
 expect 2 'random-horizontal-flip' "${common[@]}" --output-dir "$work/x" --random-horizontal-flip 1.5
-for verb in plan train; do
-    expect 2 '--random-crop.*reads none|reads none.*--random-crop' $verb --model tiny-mlp --data "$work/images.csv" --random-crop 1
+for command in plan train; do
+    expect 2 '--random-crop.*reads none|reads none.*--random-crop' $command --model tiny-mlp --data "$work/images.csv" --random-crop 1
 done
 expect 2 'crops and flips no images' plan --model "$work/net" --emit-c "$work/x" --max-steps 5 "${flips[@]}"
 finish

@@ -20,15 +20,15 @@ pair() {
 # verifies formats-8.e397
 # alike ARGUMENTS: the same output of the directory and of the file.
 alike() {
-    local verb=$1 from
+    local command=$1 from
     shift
     for from in "$name" "$name.gguf"; do
-        run "$verb" --model "$work/$from" "$@"
-        check $code "$verb --model $from $*" "$err"
+        run "$command" --model "$work/$from" "$@"
+        check $code "$command --model $from $*" "$err"
         sed -E 's/"([a-z_]*_second|[a-z_]*seconds|host_bytes|model)": [^,}]*//g; s/^[^:]*: //' <<<"$out" >"$work/out.${from##*.}"
     done
     cmp -s "$work/out.$name" "$work/out.gguf"
-    check $? "$verb $* of $name and of its file" "$(cat "$work/out.$name" "$work/out.gguf")"
+    check $? "$command $* of $name and of its file" "$(cat "$work/out.$name" "$work/out.gguf")"
 }
 
 for row in gpt2:gpt2_small:fp32 qwen2:qwen2:bf16 llama2:llama2:fp16 llama3:llama3:bf16; do

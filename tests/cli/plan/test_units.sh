@@ -60,7 +60,7 @@ run "${plan[@]}" --arena 100KB --unit systemd
 [[ $code -eq 3 && -z $out ]]
 check $? "no unit of a plan that does not fit" "$out$err"
 expect 2 'unit: there is no such choice' "${plan[@]}" --unit cron
-expect 2 'replay-every: this verb does not take the option' "${plan[@]}" --replay-every 10
+expect 2 'replay-every: this command does not take the option' "${plan[@]}" --replay-every 10
 expect 2 'fabrik: unknown option' "${plan[@]}" --unit systemd --fabrik mpi
 
 # verifies alone-7.783e

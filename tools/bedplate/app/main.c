@@ -13,31 +13,31 @@
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
-enum { VERBS_MOST = 32 }; /* names that a message lists */
+enum { COMMANDS_MOST = 32 }; /* names that a message lists */
 
 static char stdout_buffer[65536]; /* so that no step's report makes stdio ask for memory */
 
 static int print_help(void)
 {
-    printf("bedplate: %s.\n\n", verb_program_purpose);
-    const verb *v;
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    printf("bedplate: %s.\n\n", command_program_purpose);
+    const command *v;
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf("  bedplate %s%s\n        %s\n", v->name, v->words, v->purpose);
     }
-    printf("\nbedplate VERB --help lists a verb's options.\n\nExit codes\n");
-    const verb_exit *e;
-    for (uint32_t i = 0; (e = verb_exit_at(i)) != NULL; i++) {
+    printf("\nbedplate COMMAND --help lists a command's options.\n\nExit codes\n");
+    const command_exit *e;
+    for (uint32_t i = 0; (e = command_exit_at(i)) != NULL; i++) {
         printf("  %3d   %s\n", e->code, e->meaning);
     }
     return 0;
 }
 
-static const verb *find_verb(const char *name)
+static const command *find_command(const char *name)
 {
-    const verb *v;
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    const command *v;
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         if (strcmp(v->name, name) == 0) {
             return v;
         }
@@ -45,22 +45,22 @@ static const verb *find_verb(const char *name)
     return NULL;
 }
 
-static int unknown_verb(const char *name)
+static int unknown_command(const char *name)
 {
-    const char *names[VERBS_MOST];
+    const char *names[COMMANDS_MOST];
     uint32_t count = 0;
-    for (const verb *v; count < VERBS_MOST && (v = verb_at(count)) != NULL; count++) {
+    for (const command *v; count < COMMANDS_MOST && (v = command_at(count)) != NULL; count++) {
         names[count] = v->name;
     }
-    options_unknown("verb", name, names, count);
+    options_unknown("command", name, names, count);
     return 2;
 }
 
-static int run_verb(const verb *v, int count, char **arguments)
+static int run_command(const command *v, int count, char **arguments)
 {
     static settings set; /* large: lists of files */
     options_defaults(&set);
-    set.verb = v->bit;
+    set.command = v->bit;
     set.began = clock_seconds();
     if (options_parse(&set, count, arguments) != BP_OK) {
         return 2;
@@ -109,12 +109,12 @@ int main(int count, char **arguments)
         printf("bedplate %s\n", BP_VERSION);
         code = 0;
     } else {
-        const verb *v = find_verb(first);
-        trains = v != NULL && v->bit == VERB_TRAIN;
+        const command *v = find_command(first);
+        trains = v != NULL && v->bit == COMMAND_TRAIN;
         if (trains) {
             ranks_hush();
         }
-        code = v != NULL ? run_verb(v, count - 2, arguments + 2) : unknown_verb(first);
+        code = v != NULL ? run_command(v, count - 2, arguments + 2) : unknown_command(first);
         ranks_hush_end(code);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {

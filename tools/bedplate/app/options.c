@@ -63,13 +63,13 @@ void options_unknown(const char *what, const char *found, const char *const *can
     fputs("\n", stderr);
 }
 
-static void unknown_option(const char *found, unsigned verbs)
+static void unknown_option(const char *found, unsigned commands)
 {
     const char *names[SETTINGS_OPTIONS_MAX];
     uint32_t count = 0;
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if ((which->verbs & verbs) != 0) {
+        if ((which->commands & commands) != 0) {
             names[count++] = which->name;
         }
     }
@@ -82,7 +82,7 @@ typedef struct reading {
     int count;
     int at;
     bool given[SETTINGS_OPTIONS_MAX];
-    uint32_t also; /* verbs whose options are taken as well */
+    uint32_t also; /* commands whose options are taken as well */
 } reading;
 
 static bp_status take_paths(reading *r, const option *which, const char *origin)
@@ -126,13 +126,13 @@ static bp_status take_option(reading *r, const char *text)
     size_t length = strcspn(text, "=");
     const option *which = option_find(text, length);
     if (which == NULL) {
-        unknown_option(text, r->set->verb);
+        unknown_option(text, r->set->command);
         return BP_ERR_USAGE;
     }
     char origin[WORD_MAX];
     snprintf(origin, sizeof origin, "--%s", which->name);
-    if ((which->verbs & (r->set->verb | r->also)) == 0) {
-        fprintf(stderr, "bedplate: %s: this verb does not take the option\n", origin);
+    if ((which->commands & (r->set->command | r->also)) == 0) {
+        fprintf(stderr, "bedplate: %s: this command does not take the option\n", origin);
         return BP_ERR_USAGE;
     }
     r->given[option_index(which)] = true;
@@ -148,7 +148,7 @@ static uint32_t options_also(const settings *set, int count, char **arguments)
         unit =
             unit || strcmp(arguments[i], "--unit") == 0 || strncmp(arguments[i], "--unit=", 7) == 0;
     }
-    return unit && set->verb == VERB_PLAN ? VERB_TRAIN : 0;
+    return unit && set->command == COMMAND_PLAN ? COMMAND_TRAIN : 0;
 }
 
 bp_status options_parse(settings *set, int count, char **arguments)

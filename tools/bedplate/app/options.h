@@ -26,8 +26,8 @@ typedef enum option_kind {
 typedef struct option {
     const char *name;
     option_kind kind;
-    unsigned verbs; /* verb_bit: which verbs take it */
-    size_t offset;  /* in settings */
+    unsigned commands; /* command_bit: which commands take it */
+    size_t offset;     /* in settings */
     double least;
     double most;
     const char *fallback; /* the default as text; NULL: none */
@@ -52,8 +52,8 @@ const option *option_find(const char *name, size_t length);
 /* Sets every option to its default. */
 void options_defaults(settings *set);
 
-/* Reads the arguments after the verb into `set` (which has defaults and a verb): options, then the
- * file of --config below them. Prints what is wrong to stderr. BP_ERR_USAGE. */
+/* Reads the arguments after the command into `set` (which has defaults and a command): options,
+ * then the file of --config below them. Prints what is wrong to stderr. BP_ERR_USAGE. */
 bp_status options_parse(settings *set, int count, char **arguments) BP_MUST_CHECK;
 
 /* Sets one option from text; `origin` is what messages call it ("--seed", "run.conf:3"). */
@@ -76,7 +76,8 @@ uint32_t option_index(const option *which);
 /* Writes an option's value as it could be given; nothing for one that has none. */
 void option_put(bp_text *text, const option *which, const settings *set);
 
-/* The resolved set of the verb's options as `name = value` lines on stdout: a file for --config. */
+/* The resolved set of the command's options as `name = value` lines on stdout: a file for --config.
+ */
 void options_print(const settings *set);
 
 /* Complains about an unknown option or word, naming the nearest of `candidates` if one is near. */

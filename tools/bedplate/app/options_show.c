@@ -5,7 +5,7 @@
 
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 static bool is_meta(const option *which)
 {
@@ -42,7 +42,7 @@ void options_print(const settings *set)
     output_begin(&out, stdout);
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if ((which->verbs & set->verb) == 0 || is_meta(which) || is_left_open(which, set)) {
+        if ((which->commands & set->command) == 0 || is_meta(which) || is_left_open(which, set)) {
             continue;
         }
         if (which->kind == OPTION_PATHS || which->kind == OPTION_LIST) {
@@ -60,10 +60,10 @@ void options_print(const settings *set)
     output_end(&out);
 }
 
-static const verb *show_verb(const char *name, size_t length)
+static const command *show_verb(const char *name, size_t length)
 {
-    const verb *v = NULL;
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    const command *v = NULL;
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         if (strlen(v->name) == length && memcmp(v->name, name, length) == 0) {
             break;
         }
@@ -73,17 +73,17 @@ static const verb *show_verb(const char *name, size_t length)
 
 /* The bytes of `import, export: ` in front of a part of a help text, whose commands they are; 0:
  * there are none. */
-static size_t show_commands(const char *part, unsigned *verbs)
+static size_t show_commands(const char *part, unsigned *commands)
 {
     const char *at = part;
-    *verbs = 0;
+    *commands = 0;
     for (;;) {
         const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz-");
-        const verb *v = show_verb(at, length);
+        const command *v = show_verb(at, length);
         if (v == NULL || (at[length] != ':' && at[length] != ',') || at[length + 1] != ' ') {
             return 0;
         }
-        *verbs |= (unsigned)v->bit;
+        *commands |= (unsigned)v->bit;
         at += length + 2;
         if (at[-2] == ':') {
             return (size_t)(at - part);
@@ -93,15 +93,15 @@ static size_t show_commands(const char *part, unsigned *verbs)
 
 /* A help text without what is about other commands: its parts are divided by semicolons, and one
  * that begins with names of commands, and those behind it, are theirs. */
-static void show_help(const char *help, const verb *v)
+static void show_help(const char *help, const command *v)
 {
     bool theirs = false, first = true;
     while (*help != '\0') {
-        unsigned verbs;
-        const size_t skip = show_commands(help, &verbs);
+        unsigned commands;
+        const size_t skip = show_commands(help, &commands);
         const char *text = help + skip, *end = strstr(text, "; ");
         const size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
-        theirs = skip > 0 ? (verbs & (unsigned)v->bit) == 0 : theirs;
+        theirs = skip > 0 ? (commands & (unsigned)v->bit) == 0 : theirs;
         if (!theirs) {
             printf("%s%.*s", first ? "" : "; ", (int)length, text);
             first = false;
@@ -111,18 +111,18 @@ static void show_help(const char *help, const verb *v)
 }
 
 /* STEP is what replay takes, the other words are of the other commands. */
-static void show_value(const option *which, const verb *v)
+static void show_value(const option *which, const command *v)
 {
     const char *step = strstr(which->choices, "|STEP");
     const int length = (int)(step != NULL ? step - which->choices : (long)strlen(which->choices));
-    if (step != NULL && v->bit == VERB_REPLAY) {
+    if (step != NULL && v->bit == COMMAND_REPLAY) {
         printf(" STEP");
     } else {
         printf(which->kind == OPTION_MAYBE ? " [%.*s]" : " %.*s", length, which->choices);
     }
 }
 
-void options_help(const verb *v)
+void options_help(const command *v)
 {
     printf("bedplate %s%s\n%s\n", v->name, v->words, v->purpose);
     const option *which;
@@ -130,7 +130,7 @@ void options_help(const verb *v)
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         const char *begins = option_section(which);
         heading = begins != NULL ? begins : heading;
-        if ((which->verbs & v->bit) == 0) {
+        if ((which->commands & v->bit) == 0) {
             continue;
         }
         if (heading != NULL) {

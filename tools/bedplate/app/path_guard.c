@@ -34,16 +34,16 @@ typedef enum path_role {
 static const struct {
     size_t offset;
     path_role role;
-    unsigned verbs;
+    unsigned commands;
 } rows[] = {
-    {AT(to), PATH_WRITTEN, VERB_IMPORT | VERB_EXPORT},
+    {AT(to), PATH_WRITTEN, COMMAND_IMPORT | COMMAND_EXPORT},
     {AT(output), PATH_WRITTEN, ANY},
     {AT(predictions), PATH_WRITTEN, ANY},
-    {AT(offload), PATH_WRITTEN, VERB_TRAIN},
-    {AT(metrics), PATH_WRITTEN, VERB_TRAIN},
+    {AT(offload), PATH_WRITTEN, COMMAND_TRAIN},
+    {AT(metrics), PATH_WRITTEN, COMMAND_TRAIN},
     {AT(html), PATH_WRITTEN, ANY},
     {AT(card), PATH_WRITTEN, ANY},
-    {AT(output_dir), PATH_WRITTEN_DIR, VERB_TRAIN},
+    {AT(output_dir), PATH_WRITTEN_DIR, COMMAND_TRAIN},
     {AT(logging_dir), PATH_NONE, ANY}, /* each file there has a name of its own, and is made anew */
     {AT(emit_c), PATH_NONE, ANY},
 };
@@ -82,13 +82,13 @@ typedef struct guard {
     const char *by;                 /* the option that has it as well; NULL: none */
 } guard;
 
-/* What the verb that runs does with the value of that option. */
-static path_role guard_role(const option *which, unsigned verb)
+/* What the command that runs does with the value of that option. */
+static path_role guard_role(const option *which, unsigned command)
 {
     static const char *const words[] = {"FILE", "DIR", "PATH"};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].offset == which->offset) {
-            return (rows[i].verbs & verb) != 0 ? rows[i].role : PATH_NONE;
+            return (rows[i].commands & command) != 0 ? rows[i].role : PATH_NONE;
         }
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
@@ -268,12 +268,12 @@ static bp_status guard_file(guard *g, const option *written)
     }
     g->by = NULL;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        const path_role role = guard_role(which, g->set->verb);
+        const path_role role = guard_role(which, g->set->command);
         if (which != written && (role == PATH_READ || (role != PATH_NONE && !g->folder))) {
             guard_option(g, which, role);
         }
     }
-    for (uint32_t i = 0; g->set->verb == VERB_REPORT && i < g->set->words.count; i++) {
+    for (uint32_t i = 0; g->set->command == COMMAND_REPORT && i < g->set->words.count; i++) {
         guard_read(g, g->set->words.item[i], "the run");
     }
     return g->by == NULL ? BP_OK : guard_refuse(g);
@@ -299,7 +299,7 @@ bp_status path_guard_check(const settings *set)
     const option *which;
     g.set = set;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        const path_role role = guard_role(which, set->verb);
+        const path_role role = guard_role(which, set->command);
         if ((role == PATH_WRITTEN || role == PATH_WRITTEN_DIR) && guard_path(set, which, g.path)) {
             g.option = which->name;
             g.folder = role == PATH_WRITTEN_DIR;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a user asked for: the options of every verb with their values. */
+/* What a user asked for: the options of every command with their values. */
 #ifndef BP_BEDPLATE_SETTINGS_H
 #define BP_BEDPLATE_SETTINGS_H
 
@@ -13,28 +13,28 @@ typedef struct path_list {
     const char *item[SETTINGS_PATHS_MAX];
 } path_list;
 
-/* Bits of option.verbs, and which verb runs. */
-typedef enum verb_bit {
-    VERB_PLAN = 1,
-    VERB_TRAIN = 2,
-    VERB_EVAL = 4,
-    VERB_GENERATE = 8,
-    VERB_VERIFY = 16,
-    VERB_BENCH = 32,
-    VERB_DEVICES = 64,
-    VERB_ARENA = 128,
-    VERB_EXPORT = 256,
-    VERB_IMPORT = 512,
-    VERB_TOKENIZE = 1024,
-    VERB_COMPLETION = 2048,
-    VERB_INIT = 4096,
-    VERB_REPLAY = 8192,
-    VERB_SELFTEST = 16384,
-    VERB_WATCH = 65536,
-    VERB_REPORT = 131072,
-    VERB_EMBED = 262144,
-    VERB_DISTILL = 524288
-} verb_bit;
+/* Bits of option.commands, and which command runs. */
+typedef enum command_bit {
+    COMMAND_PLAN = 1,
+    COMMAND_TRAIN = 2,
+    COMMAND_EVAL = 4,
+    COMMAND_GENERATE = 8,
+    COMMAND_VERIFY = 16,
+    COMMAND_BENCH = 32,
+    COMMAND_DEVICES = 64,
+    COMMAND_ARENA = 128,
+    COMMAND_EXPORT = 256,
+    COMMAND_IMPORT = 512,
+    COMMAND_TOKENIZE = 1024,
+    COMMAND_COMPLETION = 2048,
+    COMMAND_INIT = 4096,
+    COMMAND_REPLAY = 8192,
+    COMMAND_SELFTEST = 16384,
+    COMMAND_WATCH = 65536,
+    COMMAND_REPORT = 131072,
+    COMMAND_EMBED = 262144,
+    COMMAND_DISTILL = 524288
+} command_bit;
 
 /* Filled by options_parse. Strings belong to the command line or to the configuration file's text.
  * Texts that were not given are NULL, counts that were not given have the table's default. */
@@ -291,7 +291,7 @@ typedef struct settings {
     bool print_options;
     const char *config;
     path_list words; /* arguments that are no options */
-    verb_bit verb;
+    command_bit command;
     double began;                     /* when the program did, on clock_seconds() */
     bool given[SETTINGS_OPTIONS_MAX]; /* by option_index: said by the user, not a default */
 } settings;

@@ -11,7 +11,7 @@
     "token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|kto"
 
 /* Prints the configuration of --model, key by key, as comments of an options file. Nothing where
- * there is no such model: the verb itself will say so. */
+ * there is no such model: the command itself will say so. */
 void model_print(const settings *set);
 
 /* Applies --task and --num-labels to what the model's files or its preset say. BP_ERR_USAGE: a

@@ -273,7 +273,8 @@ static void unit_options(unit *u)
     const settings *set = u->s->set;
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        const bool trains = (which->verbs & VERB_TRAIN) != 0 && (which->verbs & VERB_ARENA) == 0;
+        const bool trains =
+            (which->commands & COMMAND_TRAIN) != 0 && (which->commands & COMMAND_ARENA) == 0;
         const bool own = strcmp(which->name, "output-dir") == 0 ||
                          strcmp(which->name, "resume") == 0 ||
                          (u->kind == UNIT_SLURM && strcmp(which->name, "on-usr1") == 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranks: processes, or threads of one, that train one model together. What a verb sees of them:
+/* Ranks: processes, or threads of one, that train one model together. What a command sees of them:
  * which rank it is, how it meets the others, and who speaks and writes.
  *
- * Every rank runs the whole verb with settings of its own (settings.ranks). Rank 0 speaks and
+ * Every rank runs the whole command with settings of its own (settings.ranks). Rank 0 speaks and
  * writes files; the others read what it reads. Ranks that are threads share the tools' code and
  * stdio, so one of them runs it at a time: it holds the turn, and gives it away where it computes
  * or may wait for others (ranks_leave_turn, ranks_take_turn). Turns go by rank until each has given
@@ -39,7 +39,7 @@ typedef struct ranks {
     uint32_t beside;              /* ranks of this host, this one included; 0: unknown */
 } ranks;
 
-/* A verb, on one rank; returns the exit code. */
+/* A command, on one rank; returns the exit code. */
 typedef int (*ranks_body)(const settings *set);
 
 /* A way to run on several ranks: a row of the table in ranks.c. */

@@ -12,7 +12,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/signals.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 enum {
     START_MS = 60000, /* hosts load a program from a slow disk, perhaps */
@@ -142,7 +142,7 @@ static int mpi_run(const settings *set, const char *words, ranks_body body)
                                                                             : START_MS,
                               .silence_ms = set->silence_limit * 1000,
                               .speak = mpi_speak};
-    if (set->verb == VERB_TRAIN) {
+    if (set->command == COMMAND_TRAIN) {
         signals_begin(strcmp(set->on_usr1, "stop") == 0); /* launchers pass on what comes early */
     }
     bp_launcher_find(&options.launcher);

@@ -217,7 +217,7 @@ bp_status replay_settings_fill(settings *to, const settings *asked, const char *
     char preset[64];
     char *line;
     options_defaults(to);
-    to->verb = VERB_TRAIN;
+    to->command = COMMAND_TRAIN;
     to->began = asked->began;
     to->quiet = true;
     BP_TRY(record_members_each(run, length, "options", settings_option, to));

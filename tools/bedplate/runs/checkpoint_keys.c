@@ -297,8 +297,8 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(add_origin(&p));
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        bool trains = (which->verbs & VERB_TRAIN) != 0 && which->kind != OPTION_PATHS;
-        bool meta = (which->verbs & VERB_ARENA) != 0; /* every verb takes it */
+        bool trains = (which->commands & COMMAND_TRAIN) != 0 && which->kind != OPTION_PATHS;
+        bool meta = (which->commands & COMMAND_ARENA) != 0; /* every command takes it */
         if (trains && !meta && strcmp(which->name, "model") != 0 && !is_of_ranks(which->name)) {
             BP_TRY(add_option(&p, which, &set));
         }

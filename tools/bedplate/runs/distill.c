@@ -76,13 +76,13 @@ bp_status distill_fill(session *s)
     spec->distill =
         (bp_distill){.alpha = set->distill_alpha, .temperature = set->distill_temperature};
     distill_begin(&d, s, set->distill);
-    if (spec->model == &bp_model_rnn && (set->verb == VERB_DISTILL || set->distill != NULL)) {
+    if (spec->model == &bp_model_rnn && (set->command == COMMAND_DISTILL || set->distill != NULL)) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "a recurrent net's logits are made piece of time by piece of time: it "
                             "is neither teacher nor student",
                             "distill");
     }
-    if (set->verb == VERB_DISTILL) {
+    if (set->command == COMMAND_DISTILL) {
         d.file.head.sequence = spec->sequence;
         d.file.head.top_k = (uint32_t)set->distill_top_k;
         spec->distill.is_teacher = true;

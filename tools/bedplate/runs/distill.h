@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a teacher says of a data set's rows: the verb that writes it, and the run that learns from
- * it (tools/formats/data/teacher_file.h). The rows are those of the data that training reads with
- * the same options. */
+/* What a teacher says of a data set's rows: the command that writes it, and the run that learns
+ * from it (tools/formats/data/teacher_file.h). The rows are those of the data that training reads
+ * with the same options. */
 #ifndef BP_BEDPLATE_DISTILL_H
 #define BP_BEDPLATE_DISTILL_H
 
@@ -20,7 +20,7 @@ typedef struct distill {
     double loss;     /* the teacher's own, when writing */
 } distill;
 
-/* spec->distill of the options: of the verb `distill` a teacher, and of --distill FILE what its
+/* spec->distill of the options: of the command `distill` a teacher, and of --distill FILE what its
  * header says; the bytes of a row are counted. BP_ERR_DATA: there is no such file, or it is for
  * rows of another kind. */
 bp_status distill_fill(session *s) BP_MUST_CHECK;
@@ -31,7 +31,7 @@ bp_status distill_fill(session *s) BP_MUST_CHECK;
 bp_status distill_open(distill *d, session *s, bp_feed *feed, char *identity) BP_MUST_CHECK;
 void distill_close(distill *d);
 
-/* The verb's own: makes the file and writes all rows of the feed, from an open session. */
+/* The command's own: makes the file and writes all rows of the feed, from an open session. */
 bp_status distill_write(distill *d, session *s, bp_feed *feed, const char *identity) BP_MUST_CHECK;
 
 #endif

@@ -15,7 +15,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/verbs/selftest.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 #define SELFTEST_SECONDS 60.0 /* that a manager is told to wait at most */
 

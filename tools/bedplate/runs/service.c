@@ -48,7 +48,8 @@ static void service_put_hparams(service *v)
     char value[BP_STORE_PATH_MAX];
     event_hparams_begin(e);
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        const bool trains = (which->verbs & VERB_TRAIN) != 0 && (which->verbs & VERB_ARENA) == 0;
+        const bool trains =
+            (which->commands & COMMAND_TRAIN) != 0 && (which->commands & COMMAND_ARENA) == 0;
         bp_text text;
         if (!trains || which->kind == OPTION_PATHS) {
             continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A training run from inside: what the verbs that run or repeat one share. */
+/* A training run from inside: what the commands that run or repeat one share. */
 #ifndef BP_BEDPLATE_TRAINING_H
 #define BP_BEDPLATE_TRAINING_H
 

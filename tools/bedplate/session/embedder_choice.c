@@ -40,7 +40,7 @@ bp_status embedder_choose(session *s)
 
 void embedder_fill(const settings *set, bp_spec *spec)
 {
-    if (spec->config.task == BP_TASK_EMBEDDING && set->verb != VERB_EMBED) {
+    if (spec->config.task == BP_TASK_EMBEDDING && set->command != COMMAND_EMBED) {
         spec->texts = 2 + (uint32_t)set->negatives;
         spec->similarity = set->similarity;
         spec->batch *= spec->texts;

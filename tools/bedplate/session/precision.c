@@ -240,8 +240,8 @@ static bp_status fill_rules(const settings *set, precision_rules *rules)
 bp_status precision_fill(const settings *set, precision_rules *rules, bp_spec *spec)
 {
     BP_TRY(fill_types(set, spec));
-    bool learns = set->verb != VERB_EVAL && set->verb != VERB_EMBED && set->verb != VERB_GENERATE &&
-                  set->verb != VERB_DISTILL;
+    bool learns = set->command != COMMAND_EVAL && set->command != COMMAND_EMBED &&
+                  set->command != COMMAND_GENERATE && set->command != COMMAND_DISTILL;
     if (!learns) {
         return BP_OK;
     }

@@ -196,7 +196,7 @@ static bp_status give_reference(session *s, bool *given)
     if (s->set->ref_model != NULL) {
         return swap_weights(s, s->set->ref_model);
     }
-    if (s->set->verb != VERB_EVAL) {
+    if (s->set->command != COMMAND_EVAL) {
         *given = false;
         return BP_OK;
     }
@@ -216,7 +216,7 @@ static bp_status write_file(const reference *r, session *s, const char *identity
     head->key = key_of(s, identity);
     head->rows = r->rows;
     head->digest = digest_of(r);
-    if (s->set->output_dir == NULL || !ranks_leads(s->set) || s->set->verb != VERB_TRAIN) {
+    if (s->set->output_dir == NULL || !ranks_leads(s->set) || s->set->command != COMMAND_TRAIN) {
         return BP_OK;
     }
     BP_TRY(path_of(s, path, &s->error));

@@ -90,7 +90,7 @@ static bp_status open_gguf(session *s)
     if (is) {
         s->store = &s->gguf.store;
     }
-    if (why != NULL && s->set->verb != VERB_PLAN && s->set->tokenizer == NULL) {
+    if (why != NULL && s->set->command != COMMAND_PLAN && s->set->tokenizer == NULL) {
         fprintf(stderr, "bedplate: %s: its tokenizer is not used: %s\n", s->set->model, why);
     }
     return BP_OK;
@@ -116,15 +116,15 @@ static bool lacks_head(const settings *set, const bp_model_config *config, bp_ta
 {
     const bp_task task = config->task;
     const bool adapts = set->lora_r > 0 || set->adapter != NULL;
-    if (config->vocabulary == 0 && set->verb == VERB_TRAIN && set->num_labels != 0) {
+    if (config->vocabulary == 0 && set->command == COMMAND_TRAIN && set->num_labels != 0) {
         return true; /* classes of one's own */
     }
     if (task < BP_TASK_CLASSES || own == task || task == BP_TASK_EMBEDDING) {
         return false;
     }
     return bp_task_judges_samples(task)
-               ? set->verb == VERB_TRAIN && !adapts && !bp_task_judges_samples(own)
-               : set->verb == VERB_TRAIN || set->adapter != NULL;
+               ? set->command == COMMAND_TRAIN && !adapts && !bp_task_judges_samples(own)
+               : set->command == COMMAND_TRAIN || set->adapter != NULL;
 }
 
 static bp_status find_model(session *s)
@@ -156,7 +156,7 @@ static bp_status find_model(session *s)
         s->names.count = 0; /* those of other classes */
     }
     const bp_task task = s->spec.config.task;
-    s->classes_open = set->verb == VERB_TRAIN && silent && s->names.count == 0 &&
+    s->classes_open = set->command == COMMAND_TRAIN && silent && s->names.count == 0 &&
                       (task == BP_TASK_CLASSES || task == BP_TASK_LABELS);
     if (task == BP_TASK_EMBEDDING) {
         BP_TRY(embedder_choose(s));
@@ -277,10 +277,10 @@ static bp_status fill_spec(session *s)
     spec->loss_rows = (uint32_t)set->loss_rows;
     spec->smoothing = set->label_smoothing;
     spec->noise = set->neftune / sqrt((double)spec->sequence);
-    spec->eval_batch =
-        set->verb == VERB_EVAL || set->verb == VERB_EMBED || set->verb == VERB_DISTILL
-            ? 0
-            : (uint32_t)set->eval_batch * preference_rows(spec);
+    spec->eval_batch = set->command == COMMAND_EVAL || set->command == COMMAND_EMBED ||
+                               set->command == COMMAND_DISTILL
+                           ? 0
+                           : (uint32_t)set->eval_batch * preference_rows(spec);
     embedder_fill(set, spec);
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;

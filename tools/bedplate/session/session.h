@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every verb that runs a model shares: settings become a spec, a plan, an open runtime. */
+/* What every command that runs a model shares: settings become a spec, a plan, an open runtime. */
 #ifndef BP_BEDPLATE_SESSION_H
 #define BP_BEDPLATE_SESSION_H
 

@@ -78,7 +78,7 @@ static bp_status note_texts(const data_files *files, session *s)
 {
     const bp_tokens_head *head = &files->tokens.head;
     bp_spec *spec = &s->spec;
-    if (head->form != BP_FORM_TEXTS || s->set->verb == VERB_EMBED) {
+    if (head->form != BP_FORM_TEXTS || s->set->command == COMMAND_EMBED) {
         return BP_OK;
     }
     if (head->texts < 2) {

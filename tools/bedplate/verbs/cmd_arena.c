@@ -5,7 +5,7 @@
 
 #include "arena/csv.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 

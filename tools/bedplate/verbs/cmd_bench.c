@@ -14,7 +14,7 @@
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/session/session.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/formats/family/family.h"
 
 #define WARM_UP 2 /* runs before the timed ones */

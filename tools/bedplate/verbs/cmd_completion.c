@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate completion: what bash, zsh or fish have to know to complete a command line, from the
- * tables of verbs and options. */
+ * tables of commands and options. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/bedplate/app/options.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/formats/family/preset.h"
 
 /* What an option's value is completed with. */
@@ -74,13 +74,14 @@ static void put_presets(const char *between)
     }
 }
 
-/* The options of a verb, or those whose value is of a kind. */
-static void put_options(unsigned verbs, int kind, const char *before, const char *between)
+/* The options of a command, or those whose value is of a kind. */
+static void put_options(unsigned commands, int kind, const char *before, const char *between)
 {
     const option *which;
     bool first = true;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if ((which->verbs & verbs) != 0 && (kind < 0 || value_of(which) == (value_kind)kind)) {
+        if ((which->commands & commands) != 0 &&
+            (kind < 0 || value_of(which) == (value_kind)kind)) {
             printf("%s%s%s", first ? "" : between, before, which->name);
             first = false;
         }
@@ -126,11 +127,11 @@ static void bash_values(void)
     printf(") words= ;;\n    *) before= ;;\n    esac\n");
 }
 
-static void bash_verbs(void)
+static void bash_commands(void)
 {
-    const verb *v;
+    const command *v;
     printf("    case ${COMP_WORDS[1]} in\n");
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf("    %s)\n        options=\"", v->name);
         put_options(v->bit, -1, "--", " ");
         printf("\"\n        rest=\"");
@@ -156,7 +157,7 @@ static void bash_flags(void)
 
 static void write_bash(void)
 {
-    const verb *v;
+    const command *v;
     printf("# bash completion for bedplate: source it, or put it where bash-completion looks.\n"
            "# Made by `bedplate completion bash` of the program's own tables.\n"
            "_bedplate() {\n"
@@ -164,7 +165,7 @@ static void write_bash(void)
            "    local at=$((COMP_CWORD - 1))\n"
            "    COMPREPLY=()\n"
            "    if [[ $COMP_CWORD -eq 1 ]]; then\n        COMPREPLY=($(compgen -W \"");
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf("%s%s", i > 0 ? " " : "", v->name);
     }
     printf("\" -- \"$word\"))\n        return\n    fi\n"
@@ -174,7 +175,7 @@ static void write_bash(void)
            "    before=${COMP_WORDS[at]//_/-}\n"
            "    [[ $before == --* ]] || before=\n");
     bash_flags();
-    bash_verbs();
+    bash_commands();
     bash_values();
     printf("    if [[ -n $before ]]; then\n"
            "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
@@ -216,12 +217,12 @@ static void zsh_value(const option *which)
     }
 }
 
-static void zsh_verb(const verb *v)
+static void zsh_command(const command *v)
 {
     const option *which;
     printf("    %s)\n        _arguments \\\n", v->name);
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if ((which->verbs & v->bit) == 0) {
+        if ((which->commands & v->bit) == 0) {
             continue;
         }
         const bool many = which->kind == OPTION_LIST || which->kind == OPTION_PATHS;
@@ -245,22 +246,23 @@ static void zsh_verb(const verb *v)
 
 static void write_zsh(void)
 {
-    const verb *v;
+    const command *v;
     printf("#compdef bedplate\n"
            "# Made by `bedplate completion zsh` of the program's own tables.\n"
            "_bedplate_models() {\n    compadd -- ");
     put_presets(" ");
-    printf("\n    _files\n}\n_bedplate() {\n    local -a verbs\n    verbs=(\n");
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    printf("\n    _files\n}\n_bedplate() {\n    local -a commands\n    commands=(\n");
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf("        '%s:", v->name);
         put_quoted(v->purpose, ":\\", "'\\''");
         printf("'\n");
     }
-    printf("    )\n    if (( CURRENT == 2 )); then\n        _describe verb verbs\n        return\n"
-           "    fi\n    local verb=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
-           "    case $verb in\n");
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
-        zsh_verb(v);
+    printf("    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n        "
+           "return\n"
+           "    fi\n    local command=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
+           "    case $command in\n");
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
+        zsh_command(v);
     }
     printf("    esac\n}\nif [[ $zsh_eval_context[-1] == loadautofunc ]]; then\n"
            "    _bedplate \"$@\"\nelse\n    compdef _bedplate bedplate\nfi\n");
@@ -270,10 +272,10 @@ static void write_zsh(void)
 
 static void fish_option(const option *which)
 {
-    const verb *v;
+    const command *v;
     printf("complete -c bedplate -n '__fish_seen_subcommand_from");
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
-        if ((which->verbs & v->bit) != 0) {
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
+        if ((which->commands & v->bit) != 0) {
             printf(" %s", v->name);
         }
     }
@@ -299,10 +301,10 @@ static void fish_option(const option *which)
 
 static void write_fish(void)
 {
-    const verb *v;
+    const command *v;
     const option *which;
     printf("# Made by `bedplate completion fish` of the program's own tables.\n");
-    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf("complete -c bedplate -n __fish_use_subcommand -f -a %s -d '", v->name);
         put_quoted(v->purpose, "\\", "\\'");
         printf("'\n");

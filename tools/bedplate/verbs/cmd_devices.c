@@ -4,7 +4,7 @@
 #include "device/cuda/query.h"
 #include "device/host/cpu.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 #define REASON_BYTES 200
 

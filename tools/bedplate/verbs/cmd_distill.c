@@ -8,7 +8,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/sources/packing.h"
 #include "tools/bedplate/runs/progress.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/formats/files/stream_file.h"
 
 #define BATCH_DEFAULT 8

@@ -8,7 +8,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/session/session.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 #define BATCH_DEFAULT 8
 #define HEADER_BYTES  128 /* of an npy file */

@@ -8,7 +8,7 @@
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/session/reference.h"
 #include "tools/bedplate/session/session.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 #include <math.h>
 #include <string.h>

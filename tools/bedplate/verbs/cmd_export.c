@@ -12,7 +12,7 @@
 #include "tools/bedplate/models/model_files.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/quantised_choice.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/formats/chat/chat_template.h"
 #include "tools/formats/gguf/gguf_export.h"
 #include "tools/formats/gguf/gguf_model.h"

@@ -13,7 +13,7 @@
 #include "tools/bedplate/session/text_stream.h"
 #include "tools/bedplate/predict/sample.h"
 #include "tools/bedplate/session/session.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/family/family.h"

@@ -8,7 +8,7 @@
 #include "tools/bedplate/models/model_files.h"
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/formats/hf/embedder.h"
 #include "tools/formats/gguf/gguf_model.h"
 #include "tools/formats/gguf/gguf_tokenizer.h"

@@ -15,7 +15,7 @@
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/sources/data_conversations.h"
 #include "tools/bedplate/sources/data_reading.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/formats/text/byte_tokenizer.h"
 
 #define WEIGHTS_TRIED (UINT64_C(4) << 30) /* bytes of an arena into which weights are read */
@@ -77,7 +77,7 @@ static bool take_budget_of(const initing *i, settings *try)
 static void init_fill(const initing *i, settings *try)
 {
     options_defaults(try);
-    try->verb = VERB_TRAIN;
+    try->command = COMMAND_TRAIN;
     try->model = i->model;
     try->task = i->task != NULL ? i->task : "auto";
     try->chat_template = i->template;

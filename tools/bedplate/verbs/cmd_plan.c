@@ -24,7 +24,7 @@
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/planning/unit_text.h"
 #include "tools/bedplate/planning/shard_plan.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 static bool fits(const session *s)
 {

@@ -20,7 +20,7 @@
 #include "tools/bedplate/record/replay_settings.h"
 #include "tools/bedplate/runs/rollback.h"
 #include "tools/bedplate/runs/training.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 enum { STARTS_MAX = 4096, TENSOR_NAME = 128 };
 

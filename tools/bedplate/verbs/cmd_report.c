@@ -6,7 +6,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/record/run_page.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 static bp_status cmd_report_write(const settings *set, run_view *views, bp_error *error)
 {

@@ -7,7 +7,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/verbs/selftest.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 static void selftest_print(void *user, const selftest_result *result)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate tokenize: text to a token file that llm.c reads, and every verb here. */
+/* bedplate tokenize: text to a token file that llm.c reads, and every command here. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/runs/progress.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/images/data_images.h"
 #include "tools/formats/data/data_tokenise.h"

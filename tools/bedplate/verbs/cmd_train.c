@@ -32,7 +32,7 @@
 #include "tools/bedplate/record/train_record.h"
 #include "tools/bedplate/runs/train_report.h"
 #include "tools/bedplate/runs/training.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 /* Why the loop ended. */
 typedef enum ending {

@@ -12,7 +12,7 @@
 #include "tools/bedplate/app/memory.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/record/record_verify.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 #define SCRATCH_BYTES ((size_t)64 << 20) /* address space; pages come as they are used */
 #define STAGING_BYTES ((size_t)1 << 20)

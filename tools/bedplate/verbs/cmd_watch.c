@@ -9,7 +9,7 @@
 
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/record/run_view.h"
-#include "tools/bedplate/app/verbs.h"
+#include "tools/bedplate/app/commands.h"
 
 enum { PLOT_ROWS = 10, PLOT_COLUMNS = 66, WATCH_LINE = 80 };
 

@@ -89,7 +89,7 @@ static bp_status selftest_one(const selftest_case *one, const char *device, self
     static session s; /* large */
     static settings set;
     options_defaults(&set);
-    set.verb = VERB_TRAIN;
+    set.command = COMMAND_TRAIN;
     set.quiet = true;
     set.model = one->model;
     set.optimizer = one->optimizer;

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* The verbs: each takes the settings and returns the program's exit code. */
-#ifndef BP_BEDPLATE_VERBS_H
-#define BP_BEDPLATE_VERBS_H
+/* The commands: each takes the settings and returns the program's exit code. */
+#ifndef BP_BEDPLATE_COMMANDS_H
+#define BP_BEDPLATE_COMMANDS_H
 
 #include "tools/bedplate/app/settings.h"
 
-typedef struct verb {
+typedef struct command {
     const char *name;
     const char *words; /* arguments that are no options */
     uint32_t least_words;
     uint32_t most_words;
-    verb_bit bit;
+    command_bit bit;
     int (*run)(const settings *set);
     const char *purpose;
-} verb;
+} command;
 
 /* What an exit code of the program says. */
-typedef struct verb_exit {
+typedef struct command_exit {
     int code;
     const char *meaning;
-} verb_exit;
+} command_exit;
 
 enum { EXIT_DOUBT = 8, EXIT_ANOMALY = 9 };
 
-/* Row `index` of the table of verbs, and of that of exit codes; NULL past the end. */
-const verb *verb_at(uint32_t index);
-const verb_exit *verb_exit_at(uint32_t index);
+/* Row `index` of the table of commands, and of that of exit codes; NULL past the end. */
+const command *command_at(uint32_t index);
+const command_exit *command_exit_at(uint32_t index);
 
 /* What the program is, in a sentence. */
-extern const char verb_program_purpose[];
+extern const char command_program_purpose[];
 
-/* Prints help for a verb: its options by section, values, defaults. */
-void options_help(const verb *v);
+/* Prints help for a command: its options by section, values, defaults. */
+void options_help(const command *v);
 
 int cmd_plan(const settings *set);
 int cmd_train(const settings *set);
