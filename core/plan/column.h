@@ -16,11 +16,11 @@ typedef enum bp_input_from {
     BP_INPUT_LENGTHS, /* how many of its tokens are no padding, at its first place */
     BP_INPUT_TYPES,   /* for each token, 1 where it belongs to the second text of a pair, else 0 */
     BP_INPUT_ENDS,    /* where an answer ends, at its first place; the labels say where it begins */
-    BP_INPUT_SIDES,   /* of a row of a pair: BP_SIDE_WORDS words (core/ops/preference.h) */
-    BP_INPUT_STARTS,  /* for each token the place where its document begins; -1: padding */
-    BP_INPUT_PLACES,  /* for each token its place in its document */
-    BP_INPUT_TOPS,    /* for each token what a teacher holds likely to follow it, and their */
-    BP_INPUT_LOGPS,   /* log-probabilities: bp_feed.teacher fills both */
+    BP_INPUT_PREFERENCES, /* of a row of a pair: BP_SIDE_WORDS words (core/ops/preference.h) */
+    BP_INPUT_STARTS,      /* for each token the place where its document begins; -1: padding */
+    BP_INPUT_PLACES,      /* for each token its place in its document */
+    BP_INPUT_TOPS,        /* for each token what a teacher holds likely to follow it, and their */
+    BP_INPUT_LOGPS,       /* log-probabilities: bp_feed.teacher fills both */
     BP_INPUT_KINDS
 } bp_input_from;
 

@@ -247,7 +247,7 @@ static bp_status check_preference(const bp_spec *spec, bp_error *error)
     if (p->kind == BP_PREFERENCE_NONE) {
         return BP_OK;
     }
-    if (!bp_input_declared(spec, BP_INPUT_SIDES) || spec->generate_context > 0) {
+    if (!bp_input_declared(spec, BP_INPUT_PREFERENCES) || spec->generate_context > 0) {
         return refuse(error, "task",
                       "a loss over pairs is for training a language model that reads from left to "
                       "right: gpt2, llama and their relatives");

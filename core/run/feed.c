@@ -392,8 +392,8 @@ static bp_status fill_starts(const bp_feed *feed, const feed_row *row, const bp_
     return BP_OK;
 }
 
-static bp_status fill_sides(const bp_feed *feed, const feed_row *row, const bp_column *column,
-                            int32_t *to)
+static bp_status fill_preferences(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                                  int32_t *to)
 {
     const uint64_t prompt = row->at.prompt < feed->sequence ? row->at.prompt : feed->sequence;
     (void)column;
@@ -416,7 +416,7 @@ static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_
                                                 const bp_column *column, int32_t *to) = {
     [BP_INPUT_IDS] = fill_ids,         [BP_INPUT_LABELS] = fill_labels,
     [BP_INPUT_LENGTHS] = fill_lengths, [BP_INPUT_TYPES] = fill_types,
-    [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_SIDES] = fill_sides,
+    [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_PREFERENCES] = fill_preferences,
     [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_PLACES] = fill_starts,
     [BP_INPUT_TOPS] = fill_teacher,    [BP_INPUT_LOGPS] = fill_teacher};
 
@@ -483,7 +483,7 @@ static double weigh(const bp_feed *feed, const bp_column *column, uint32_t sampl
 static bool completes(const bp_group *group, uint32_t sample)
 {
     const bp_column *labels = bp_group_column(group, BP_INPUT_LABELS);
-    const bp_column *sides = bp_group_column(group, BP_INPUT_SIDES);
+    const bp_column *sides = bp_group_column(group, BP_INPUT_PREFERENCES);
     const int32_t *label = (const int32_t *)labels->data + (size_t)sample * labels->elements;
     const int32_t *side = (const int32_t *)sides->data + (size_t)sample * sides->elements;
     bool found = false;
@@ -497,7 +497,7 @@ static bool completes(const bp_group *group, uint32_t sample)
 static double weigh_pair(const bp_group *group, const feed_row *row, uint32_t sample)
 {
     const bool second = sample % 2 == 1;
-    if (!second || bp_group_column(group, BP_INPUT_SIDES) == NULL) {
+    if (!second || bp_group_column(group, BP_INPUT_PREFERENCES) == NULL) {
         return 0.0;
     }
     const bool whole = feed_side(row) == BP_SIDE_MISMATCHED || completes(group, sample);

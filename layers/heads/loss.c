@@ -587,7 +587,7 @@ void bp_preference_emit(bp_emit *emit, bp_ref weights, bp_ref logps)
                                                   .logps = logps,
                                                   .losses = emit->losses,
                                                   .labels = emit->input[BP_INPUT_LABELS],
-                                                  .sides = emit->input[BP_INPUT_SIDES]};
+                                                  .sides = emit->input[BP_INPUT_PREFERENCES]};
     bp_emit_preference_loss(emit, &operands, &scalars);
     emit->loss_written = true; /* a second backward's was before it */
 }

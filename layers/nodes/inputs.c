@@ -50,7 +50,7 @@ uint32_t bp_inputs_windows(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 static bp_input sides(void)
 {
     return (bp_input){.name = "sides",
-                      .from = BP_INPUT_SIDES,
+                      .from = BP_INPUT_PREFERENCES,
                       .dtype = BP_I32,
                       .rank = 1,
                       .shape = {BP_SIDE_WORDS},

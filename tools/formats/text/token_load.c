@@ -201,8 +201,8 @@ bp_status bp_load_map(void *user, const char *text, size_t length)
 
 /* The two sides of a merge as they lie in the vocabulary, one behind the other in scratch->token.
  */
-static bool merge_sides(bp_load *load, const char *left, size_t *left_length, const char *right,
-                        size_t *right_length)
+static bool merge_preferences(bp_load *load, const char *left, size_t *left_length,
+                              const char *right, size_t *right_length)
 {
     unsigned char *to = (unsigned char *)load->scratch->token;
     if (!token_load_is_byte_level(load)) {
@@ -252,7 +252,7 @@ bp_status bp_load_merge(bp_load *load, const char *left, size_t left_length, con
     }
     const unsigned char *text = (const unsigned char *)load->scratch->token;
     bp_token_merge merge = {.rank = load->rank++, .left = BP_TOKEN_NONE};
-    if (merge_sides(load, left, &left_length, right, &right_length)) {
+    if (merge_preferences(load, left, &left_length, right, &right_length)) {
         merge.left = bp_token_find(t, text, left_length);
         merge.right = bp_token_find(t, text + left_length, right_length);
         merge.id = bp_token_find(t, text, left_length + right_length);

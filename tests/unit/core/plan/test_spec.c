@@ -34,7 +34,7 @@ static bp_status accept_options(const bp_optimizer *optimizer, const bp_optimize
 static uint32_t pair_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
     (void)spec;
-    rows[0] = (bp_input){.name = "sides", .from = BP_INPUT_SIDES, .dtype = BP_I32};
+    rows[0] = (bp_input){.name = "sides", .from = BP_INPUT_PREFERENCES, .dtype = BP_I32};
     rows[1] = (bp_input){.name = "starts", .from = BP_INPUT_STARTS, .dtype = BP_I32};
     return 2;
 }

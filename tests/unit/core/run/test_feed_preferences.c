@@ -49,13 +49,13 @@ static int32_t ids[ROWS + 2][T], labels[ROWS + 2][T], sides[ROWS + 2][BP_SIDE_WO
 static int32_t starts[ROWS + 2][T];
 static int32_t window[BP_FEED_SCRATCH(T)];
 
-static bp_group group_of(bool with_sides)
+static bp_group group_of(bool with_preferences)
 {
     bp_group group = {.column = {{BP_INPUT_IDS, BP_I32, T, 0, ids},
                                  {BP_INPUT_LABELS, BP_I32, T, -1, labels},
                                  {BP_INPUT_STARTS, BP_I32, T, 0, starts},
-                                 {BP_INPUT_SIDES, BP_I32, BP_SIDE_WORDS, 0, sides}},
-                      .columns = with_sides ? 4 : 3};
+                                 {BP_INPUT_PREFERENCES, BP_I32, BP_SIDE_WORDS, 0, sides}},
+                      .columns = with_preferences ? 4 : 3};
     return group;
 }
 
@@ -72,7 +72,7 @@ static bp_feed feed_of(bp_source *source, bool prompts)
 }
 
 /* verifies run-21.71ae */
-static void test_sides_and_weights(void **state)
+static void test_preferences_and_weights(void **state)
 {
     (void)state;
     bp_source source = {.name = "rows", .count = TOKENS, .read = ramp_read, .examples = ROWS};
@@ -104,7 +104,7 @@ static void test_sides_and_weights(void **state)
 }
 
 /* Without what says sides there are no pairs that could weigh. */
-static void test_pairs_without_sides(void **state)
+static void test_pairs_without_preferences(void **state)
 {
     (void)state;
     bp_source source = {.name = "rows", .count = TOKENS, .read = ramp_read, .examples = ROWS};
@@ -241,8 +241,8 @@ static void test_cutting_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sides_and_weights),
-        cmocka_unit_test(test_pairs_without_sides),
+        cmocka_unit_test(test_preferences_and_weights),
+        cmocka_unit_test(test_pairs_without_preferences),
         cmocka_unit_test(test_types_are_of_pairs_of_texts),
         cmocka_unit_test(test_special_tokens_are_not_masked),
         cmocka_unit_test(test_labels_that_cannot_be_read),
