@@ -51,11 +51,11 @@ typedef struct bp_outcome {
     uint64_t tokens; /* input tokens in the group, padding left out */
     uint64_t places; /* that its programs went over, padding included; 0: nothing ran */
     uint32_t samples;
-    double scale;       /* the loss scale used; 1 without scaling */
-    bool skipped;       /* loss scaling met an overflow: nothing changed but the scale */
-    bool nonfinite;     /* loss or norm, and no lower scale can help; the weights are as they were
-                           before the step */
-    uint32_t judgement; /* bp_judgement, where steps are judged */
+    double scale;     /* the loss scale used; 1 without scaling */
+    bool skipped;     /* loss scaling met an overflow: nothing changed but the scale */
+    bool nonfinite;   /* loss or norm, and no lower scale can help; the weights are as they were
+                         before the step */
+    uint32_t verdict; /* bp_step_verdict, where steps are judged */
     float told[BP_METRIC_NUMBERS]; /* of pairs of rows, where the loss is over them: sums; 0 where a
                                     group has several virtual ranks */
 } bp_outcome;

@@ -244,13 +244,13 @@ static double least_scale(const bp_scaling *scaling)
 static bp_status run_deciding(bp_runtime *runtime, const bp_length_bucket *shorter,
                               bp_program_kind program)
 {
-    if (runtime->judge == NULL) {
+    if (runtime->step_check == NULL) {
         return run_length(runtime, shorter, program);
     }
     const bool own = shorter != NULL; /* which has no update of its own */
     const bp_linked_program *linked =
         own ? &shorter->link.programs[program] : &runtime->link.programs[program];
-    const uint32_t decides = judge_find(linked);
+    const uint32_t decides = step_check_find(linked);
     runtime->decided = (run_decided){
         .shorter = shorter,
         .program = own ? bp_length_bucket_program(runtime, shorter, program) : (uint32_t)program,
@@ -385,8 +385,8 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
                            .inverse_valid = (float)(1.0 / runtime->group.weight)};
     bp_result_block result;
     runtime->places = 0;
-    if (runtime->judge != NULL) {
-        BP_TRY(judge_step(runtime, &block, &result, outcome));
+    if (runtime->step_check != NULL) {
+        BP_TRY(step_check_step(runtime, &block, &result, outcome));
         runtime->steps++;
         return BP_OK;
     }

@@ -61,8 +61,8 @@ void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_ou
 
 /* Of judge.c: a step that is judged, and the op of a linked program that decides it (UINT32_MAX:
  * there is none where it could be). */
-bp_status judge_step(bp_runtime *runtime, bp_step_block *block, bp_result_block *result,
-                     bp_outcome *outcome) BP_MUST_CHECK;
-uint32_t judge_find(const bp_linked_program *program);
+bp_status step_check_step(bp_runtime *runtime, bp_step_block *block, bp_result_block *result,
+                          bp_outcome *outcome) BP_MUST_CHECK;
+uint32_t step_check_find(const bp_linked_program *program);
 
 #endif

@@ -12,7 +12,7 @@
 #include "core/ir/report.h"
 #include "core/ir/step.h"
 #include "core/run/handle.h"
-#include "core/run/judge.h"
+#include "core/run/step_check.h"
 #include "core/run/length_bucket.h"
 #include "core/run/state.h"
 
@@ -85,7 +85,7 @@ struct bp_runtime {
     float *logits_host; /* (vocabulary), when generating; evaluating: those that are kept */
     uint8_t *transfer;  /* BP_TRANSFER_BYTES for filling and copying state */
     bp_quantiser quantiser;
-    const bp_judge *judge; /* NULL: nobody */
+    const bp_step_check *step_check; /* NULL: nobody */
     run_decided decided;
     uint64_t steps;    /* attempted steps */
     uint64_t skipped;  /* groups without a valid target */

@@ -21,7 +21,7 @@ typedef struct command_exit {
     const char *meaning;
 } command_exit;
 
-enum { EXIT_DOUBT = 8, EXIT_ANOMALY = 9 };
+enum { EXIT_MISMATCH = 8, EXIT_ANOMALY = 9 };
 
 /* Row `index` of the table of commands, and of that of exit codes; NULL past the end. */
 const command *command_at(uint32_t index);

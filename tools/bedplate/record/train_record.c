@@ -336,9 +336,9 @@ void train_record_put_step(json_line *line, const bp_runtime *runtime, const bp_
     const uint64_t first =
         index / feed->steps_per_epoch * feed->windows + index % feed->steps_per_epoch * feed->group;
     const char *word = outcome->valid == 0 || !(outcome->weight > 0.0) ? "empty"
-                       : outcome->judgement == BP_JUDGE_SKIP           ? "skipped-anomaly"
-                       : outcome->judgement == BP_JUDGE_BACK           ? "rolled-back"
-                       : outcome->judgement == BP_JUDGE_CLIP           ? "clipped"
+                       : outcome->verdict == BP_STEP_SKIP              ? "skipped-anomaly"
+                       : outcome->verdict == BP_STEP_BACK              ? "rolled-back"
+                       : outcome->verdict == BP_STEP_CLIP              ? "clipped"
                        : outcome->nonfinite                            ? "nonfinite"
                        : outcome->skipped                              ? "skipped-overflow"
                                                                        : "applied";

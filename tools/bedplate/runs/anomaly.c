@@ -72,7 +72,7 @@ static const char *anomaly_kind(const anomaly *a, const bp_outcome *seen, double
     return seen->norm > *norm_limit ? "grad_norm" : NULL;
 }
 
-static void anomaly_tell(anomaly *a, const bp_outcome *seen, const char *kind, bp_judgement done)
+static void anomaly_tell(anomaly *a, const bp_outcome *seen, const char *kind, bp_step_verdict done)
 {
     static const char *const words[] = {"none", "clip", "skip", "rollback"};
     a->flagged++;
@@ -89,7 +89,7 @@ static void anomaly_tell(anomaly *a, const bp_outcome *seen, const char *kind, b
     events_end(a->log);
     fprintf(stderr, "bedplate: step %llu: an anomaly of kind %s (loss %.6g, grad_norm %.6g): %s\n",
             (unsigned long long)seen->step, kind, seen->loss, seen->norm,
-            done == BP_JUDGE_APPLY ? "told only" : words[done]);
+            done == BP_STEP_APPLY ? "told only" : words[done]);
 }
 
 /* Counts a step that was acted on against the budget. */
@@ -103,40 +103,40 @@ static void anomaly_act(anomaly *a, uint64_t step)
     a->exhausted = recent > a->budget;
 }
 
-bp_judgement anomaly_decide(anomaly *a, const bp_outcome *seen, double *factor)
+bp_step_verdict anomaly_decide(anomaly *a, const bp_outcome *seen, double *factor)
 {
     double limit;
     *factor = 1.0;
     if (a->policy == ANOMALY_NONE) {
-        return BP_JUDGE_APPLY;
+        return BP_STEP_APPLY;
     }
     const char *kind = anomaly_kind(a, seen, &limit);
     const bool finite = kind == NULL || strcmp(kind, "nonfinite") != 0;
     const bool high = finite && kind != NULL && seen->norm > limit;
-    bp_judgement done = BP_JUDGE_APPLY;
+    bp_step_verdict done = BP_STEP_APPLY;
     if (kind != NULL && a->policy >= ANOMALY_CLIP) {
-        done = a->policy == ANOMALY_ROLLBACK          ? BP_JUDGE_BACK
-               : a->policy == ANOMALY_SKIP || !finite ? BP_JUDGE_SKIP
-               : high                                 ? BP_JUDGE_CLIP
-                                                      : BP_JUDGE_APPLY;
+        done = a->policy == ANOMALY_ROLLBACK          ? BP_STEP_BACK
+               : a->policy == ANOMALY_SKIP || !finite ? BP_STEP_SKIP
+               : high                                 ? BP_STEP_CLIP
+                                                      : BP_STEP_APPLY;
     }
     if (kind != NULL) {
         anomaly_tell(a, seen, kind, done);
     }
-    if (done == BP_JUDGE_CLIP) {
+    if (done == BP_STEP_CLIP) {
         *factor = limit / seen->norm;
     }
-    if (done != BP_JUDGE_APPLY) {
+    if (done != BP_STEP_APPLY) {
         anomaly_act(a, seen->step);
     }
-    if (finite && done < BP_JUDGE_SKIP) {
+    if (finite && done < BP_STEP_SKIP) {
         anomaly_accept(&a->loss, seen->loss);
-        anomaly_accept(&a->norm, done == BP_JUDGE_CLIP ? limit : seen->norm);
+        anomaly_accept(&a->norm, done == BP_STEP_CLIP ? limit : seen->norm);
     }
     return done;
 }
 
-static bp_judgement anomaly_judge(void *user, const bp_outcome *seen, double *factor)
+static bp_step_verdict anomaly_judge(void *user, const bp_outcome *seen, double *factor)
 {
     return anomaly_decide(user, seen, factor);
 }
@@ -157,7 +157,7 @@ static bool anomaly_again(void *user, const bp_outcome *seen)
 }
 
 /* " 3 4 5": of many processors the first ones. */
-static void anomaly_processors(const bp_again_found *found, char *text, size_t room)
+static void anomaly_processors(const bp_recompute_found *found, char *text, size_t room)
 {
     size_t used = 0;
     text[0] = '\0';
@@ -166,23 +166,23 @@ static void anomaly_processors(const bp_again_found *found, char *text, size_t r
     }
 }
 
-static void anomaly_found(void *user, const bp_outcome *seen, const bp_again_found *found)
+static void anomaly_found(void *user, const bp_outcome *seen, const bp_recompute_found *found)
 {
     anomaly *a = user;
-    char processors[5 * BP_AGAIN_PROCESSORS];
+    char processors[5 * BP_RECOMPUTED_PROCESSORS];
     a->replays++;
     if (a->busy != NULL) {
         a->busy(a->busy_user, false);
     }
-    if (found->result == BP_AGAIN_EQUAL) {
+    if (found->result == BP_RECOMPUTED_EQUAL) {
         a->verified = seen->step;
         return;
     }
     a->mismatches++;
-    if (found->result == BP_AGAIN_TRANSIENT) {
+    if (found->result == BP_RECOMPUTED_TRANSIENT) {
         a->verified = seen->step; /* two runs agree; so a record does not tell of the fault */
     }
-    a->doubt = found->result != BP_AGAIN_TRANSIENT;
+    a->doubt = found->result != BP_RECOMPUTED_TRANSIENT;
     if (a->ranks.rank > 0) {
         return;
     }
@@ -235,7 +235,7 @@ void anomaly_begin(anomaly *a, const settings *set, events *log)
     a->budget = set->spike_budget;
     a->every = set->replay_every;
     a->log = log;
-    a->judge = (bp_judge){a, anomaly_again, anomaly_found, anomaly_judge, NULL};
+    a->step_check = (bp_step_check){a, anomaly_again, anomaly_found, anomaly_judge, NULL};
     anomaly_put(a);
 }
 
@@ -250,7 +250,7 @@ bp_status anomaly_attach(anomaly *a, bp_runtime *runtime)
 {
     const bool any = a->policy != ANOMALY_NONE || a->every > 0;
     bool changed; /* the first pass says what is right, so it cannot be */
-    a->judge.any = a->ranks.size > 1 ? anomaly_any : NULL;
+    a->step_check.any = a->ranks.size > 1 ? anomaly_any : NULL;
     if (a->every > 0 && runtime->emit.moves) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, "anomaly",
                             "backward moves this model's running statistics, so a step cannot be "
@@ -258,7 +258,7 @@ bp_status anomaly_attach(anomaly *a, bp_runtime *runtime)
                             "--replay-every");
     }
     BP_TRY(anomaly_read(a, runtime, UINT64_MAX, &changed));
-    return any ? bp_runtime_judge(runtime, &a->judge) : BP_OK;
+    return any ? bp_runtime_step_check(runtime, &a->step_check) : BP_OK;
 }
 
 bp_status anomaly_guard(anomaly *a, bp_runtime *runtime)

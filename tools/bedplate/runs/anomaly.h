@@ -68,7 +68,7 @@ typedef struct anomaly {
     void *busy_user;
     anomaly_ranks ranks;
     uint32_t differing; /* the rank on which a step came out otherwise */
-    bp_judge judge;
+    bp_step_check step_check;
     char text[ANOMALY_TEXT]; /* the value of its key in a snapshot */
 } anomaly;
 
@@ -76,7 +76,7 @@ typedef struct anomaly {
 void anomaly_begin(anomaly *a, const settings *set, events *log);
 
 /* Lets it judge every step, if there is anything to do, and reads once what must not change.
- * BP_ERR_USAGE as bp_runtime_judge. */
+ * BP_ERR_USAGE as bp_runtime_step_check. */
 bp_status anomaly_attach(anomaly *a, bp_runtime *runtime) BP_MUST_CHECK;
 
 /* After a step: reads a slice of what must not change. What has changed puts
@@ -87,7 +87,7 @@ bp_status anomaly_guard(anomaly *a, bp_runtime *runtime) BP_MUST_CHECK;
 double anomaly_limit(const anomaly_window *window, double threshold);
 
 /* The judge's answer for a step, which becomes part of the window. */
-bp_judgement anomaly_decide(anomaly *a, const bp_outcome *seen, double *factor);
+bp_step_verdict anomaly_decide(anomaly *a, const bp_outcome *seen, double *factor);
 
 /* The state as the text of a key of fixed length, and from one; false for what is none. */
 void anomaly_put(anomaly *a);

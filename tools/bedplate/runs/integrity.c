@@ -91,12 +91,12 @@ bp_status integrity_start(const settings *set, integrity_tested *tested, int *co
                 "bedplate: %u of %u runs of the selftest came to wrong states: this machine's "
                 "arithmetic is in doubt, and nothing was begun\n",
                 tested->wrong, tested->runs);
-        *code = EXIT_DOUBT;
+        *code = EXIT_MISMATCH;
     }
     return BP_OK;
 }
 
-static bp_status integrity_doubt(checkpoint *c, const char *text, const char *name)
+static bp_status integrity_mismatch(checkpoint *c, const char *text, const char *name)
 {
     c->watch.doubt = true;
     return bp_error_set(c->place.error, BP_ERR_DEVICE, where, text, name);
@@ -126,7 +126,7 @@ bp_status integrity_step(checkpoint *c, integrity_tested *tested)
     integrity_note(c, tested);
     return tested->wrong == 0
                ? BP_OK
-               : integrity_doubt(c, "runs of the selftest came to wrong states", "selftest");
+               : integrity_mismatch(c, "runs of the selftest came to wrong states", "selftest");
 }
 
 bp_status integrity_hold(const checkpoint *c, uint64_t *sum)
@@ -143,7 +143,7 @@ bp_status integrity_held(checkpoint *c, uint64_t sum, const char *what)
     }
     line_text(events_begin(&c->log, "memory", c->s->runtime.steps), "while", what);
     events_end(&c->log);
-    return integrity_doubt(c, "the state changed in memory while it was only read", what);
+    return integrity_mismatch(c, "the state changed in memory while it was only read", what);
 }
 
 /* The system may forget what it has of a file; then reading it is reading the medium. */

@@ -16,7 +16,7 @@ typedef struct integrity_tested {
     double when; /* clock_seconds() */
 } integrity_tested;
 
-/* Before anything is begun: *code becomes EXIT_DOUBT where the selftest fails. */
+/* Before anything is begun: *code becomes EXIT_MISMATCH where the selftest fails. */
 bp_status integrity_start(const settings *set, integrity_tested *tested, int *code) BP_MUST_CHECK;
 
 /* The event of a selftest; nothing where there was none. */

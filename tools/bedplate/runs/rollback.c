@@ -24,7 +24,7 @@ bp_status rollback_take(checkpoint *c, const bp_outcome *outcome)
     session *s = c->s;
     char name[40], path[BP_STORE_PATH_MAX];
     uint64_t digest = 0;
-    if (outcome->judgement != BP_JUDGE_BACK) {
+    if (outcome->verdict != BP_STEP_BACK) {
         return BP_OK;
     }
     snprintf(name, sizeof name, "checkpoint-%" PRIu64, c->target);

@@ -12,7 +12,7 @@
  * before the first snapshot go back. Nothing otherwise. */
 bp_status rollback_begin(saving *v) BP_MUST_CHECK;
 
-/* After a step whose outcome says BP_JUDGE_BACK, and nothing otherwise: loads the snapshot, and
+/* After a step whose outcome says BP_STEP_BACK, and nothing otherwise: loads the snapshot, and
  * tells it in record and events. BP_ERR_STORE, BP_ERR_DATA: it is not there, or damaged; then
  * nothing may be saved any more. */
 bp_status rollback_take(checkpoint *c, const bp_outcome *outcome) BP_MUST_CHECK;

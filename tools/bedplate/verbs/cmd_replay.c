@@ -384,7 +384,7 @@ static bp_status replay_step(replay *r, const record_walk *walk)
     line_count(&line, "step", outcome.step);
     train_record_put_step(&line, &t->s.runtime, &t->feed, &outcome);
     const bool same = replay_same_line(r, &line, walk);
-    r->back = outcome.judgement == BP_JUDGE_BACK;
+    r->back = outcome.verdict == BP_STEP_BACK;
     r->executed++;
     r->proven += same && !r->differs && walk->step >= r->from ? 1 : 0;
     return BP_OK;

@@ -557,7 +557,7 @@ static int train_with(training *t, const settings *set)
     bp_status status = train(t, set, &code);
     if (status != BP_OK) {
         code = session_report(&t->s, status);
-        code = t->points.watch.doubt ? EXIT_DOUBT : code;
+        code = t->points.watch.doubt ? EXIT_MISMATCH : code;
     }
     service_end(&t->care, code);
     train_record_close(&t->points, code);

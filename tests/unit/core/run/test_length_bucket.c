@@ -110,15 +110,15 @@ static bool again_never(void *user, const bp_outcome *seen)
     return false;
 }
 
-static bp_judgement take_all(void *user, const bp_outcome *seen, double *factor)
+static bp_step_verdict take_all(void *user, const bp_outcome *seen, double *factor)
 {
     (void)user;
     (void)seen;
     *factor = 1.0;
-    return BP_JUDGE_APPLY;
+    return BP_STEP_APPLY;
 }
 
-static const bp_judge takes_all = {.again = again_never, .decide = take_all};
+static const bp_step_check takes_all = {.again = again_never, .decide = take_all};
 static bool judged; /* steps are run in two parts */
 
 static traces run(const bp_spec *spec)
@@ -127,7 +127,7 @@ static traces run(const bp_spec *spec)
     traces t = {.digest = 0};
     rig_open(&r, spec, tokens, TOKENS);
     if (judged) {
-        assert_int_equal(bp_runtime_judge(&r.runtime, &takes_all), BP_OK);
+        assert_int_equal(bp_runtime_step_check(&r.runtime, &takes_all), BP_OK);
     }
     examples_of(&r, &r.feed);
     for (uint32_t i = 0; spec->optimizer != NULL && i < STEPS; i++) {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/base/safetensors.h"
-#include "core/run/judge.h"
+#include "core/run/step_check.h"
 #include "core/run/state.h"
 #include "device/host/host.h"
 #include "device/host/storage/store_flash.h"
@@ -251,7 +251,7 @@ static bp_status call_step(void *subject)
 
 static bp_status call_judge(void *subject)
 {
-    return bp_runtime_judge(runtime_of(subject), NULL);
+    return bp_runtime_step_check(runtime_of(subject), NULL);
 }
 
 static bp_status call_evaluate(void *subject)
@@ -398,7 +398,7 @@ static const state_row runtime_rows[] = {
     {"bp_runtime_open", HAS_A_PLAN & ~AT(OPEN), call_open},
     {"bp_runtime_initialize", AT(OPEN), call_initialize},
     {"bp_runtime_step", AT(OPEN), call_step},
-    {"bp_runtime_judge", HAS_A_PLAN, call_judge},
+    {"bp_runtime_step_check", HAS_A_PLAN, call_judge},
     {"bp_runtime_evaluate", AT(OPEN), call_evaluate},
     {"bp_runtime_evaluate_each", AT(OPEN), call_evaluate_each},
     {"bp_runtime_restart", AT(OPEN), call_restart},

@@ -33,21 +33,21 @@ static bool bench_again(void *user, const bp_outcome *seen)
     return true;
 }
 
-static void bench_found(void *user, const bp_outcome *seen, const bp_again_found *found)
+static void bench_found(void *user, const bp_outcome *seen, const bp_recompute_found *found)
 {
     bench *b = user;
     (void)seen;
-    b->equal += found->result == BP_AGAIN_EQUAL ? 1 : 0;
-    b->transient += found->result == BP_AGAIN_TRANSIENT ? 1 : 0;
-    b->other += found->result > BP_AGAIN_TRANSIENT ? 1 : 0;
+    b->equal += found->result == BP_RECOMPUTED_EQUAL ? 1 : 0;
+    b->transient += found->result == BP_RECOMPUTED_TRANSIENT ? 1 : 0;
+    b->other += found->result > BP_RECOMPUTED_TRANSIENT ? 1 : 0;
 }
 
-static bp_judgement bench_decide(void *user, const bp_outcome *seen, double *factor)
+static bp_step_verdict bench_decide(void *user, const bp_outcome *seen, double *factor)
 {
     (void)user;
     (void)seen;
     *factor = 1.0;
-    return BP_JUDGE_APPLY;
+    return BP_STEP_APPLY;
 }
 
 /* Copies of all persistent buffers, to begin every trial with the same state. */
@@ -105,8 +105,8 @@ static void a_flipped_bit_is_found(void **state)
         .runtime = &r.runtime, .device = &bp_device_cuda, .at = UINT64_MAX, .sick_op = UINT32_MAX};
     rig_open(&r, &spec, tokens, TOKENS);
     bench b = {.equal = 0};
-    const bp_judge judge = {&b, bench_again, bench_found, bench_decide, NULL};
-    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    const bp_step_check judge = {&b, bench_again, bench_found, bench_decide, NULL};
+    assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
     void **first = keep_state(&r);
     (void)rig_step(&r);
     const uint64_t right = rig_digest(&r);

@@ -37,7 +37,7 @@ static double noise(uint64_t i, uint32_t n)
     return bp_random_normal(5, 0, i) / (n > 0 ? sqrt(sum / n) : 1.0);
 }
 
-static bp_judgement see(anomaly *a, uint64_t step, double loss, double norm)
+static bp_step_verdict see(anomaly *a, uint64_t step, double loss, double norm)
 {
     double factor;
     const bp_outcome seen = {.step = step, .loss = loss, .norm = norm};
@@ -51,7 +51,7 @@ static uint64_t false_alarms(uint32_t tails, double drift)
     begin(&a, "skip");
     for (uint64_t i = 1; i <= 20000; i++) {
         const double loss = 3.0 + drift * (double)i + 0.05 * noise(i, tails);
-        flags += see(&a, i, loss, 1.0 + 0.1 * noise(i + 100000, tails)) == BP_JUDGE_SKIP ? 1 : 0;
+        flags += see(&a, i, loss, 1.0 + 0.1 * noise(i + 100000, tails)) == BP_STEP_SKIP ? 1 : 0;
     }
     return flags;
 }
@@ -81,7 +81,7 @@ static void planted_spikes_are_found(void **state)
         const bool spike = next < 6 && i == spikes[next];
         const double loss = 3.0 + 0.05 * noise(i, 0) + (spike ? heights[next++] : 0.0);
         assert_int_equal(see(&a, i, loss, 1.0 + 0.1 * noise(i + 100000, 0)),
-                         spike ? BP_JUDGE_SKIP : BP_JUDGE_APPLY);
+                         spike ? BP_STEP_SKIP : BP_STEP_APPLY);
     }
     assert_int_equal(a.flagged, 6);
     assert_int_equal(a.loss.count, 994); /* spikes are no part of the window */
@@ -101,10 +101,10 @@ static void ways_back_are_decided_as_skips_are(void **state)
         const bool planted = i == 300 || (i >= 500 && i < 504) || i == 2500;
         const double calm = 3.0 - 1e-4 * (double)i + 0.05 * noise(i, i > 2000 ? 4 : 0);
         const double loss = i == 1000 ? (double)NAN : calm + (planted ? 20.0 : 0.0);
-        const bp_judgement skip = see(&a, i, loss, 1.0), back = see(&b, i, loss, 1.0);
-        assert_int_equal(back, skip == BP_JUDGE_SKIP ? BP_JUDGE_BACK : BP_JUDGE_APPLY);
-        assert_true(skip == BP_JUDGE_SKIP || (!planted && i != 1000));
-        backs += back == BP_JUDGE_BACK ? 1 : 0;
+        const bp_step_verdict skip = see(&a, i, loss, 1.0), back = see(&b, i, loss, 1.0);
+        assert_int_equal(back, skip == BP_STEP_SKIP ? BP_STEP_BACK : BP_STEP_APPLY);
+        assert_true(skip == BP_STEP_SKIP || (!planted && i != 1000));
+        backs += back == BP_STEP_BACK ? 1 : 0;
         assert_int_equal(a.exhausted, b.exhausted);
     }
     assert_int_equal(b.acted_count, backs);
@@ -118,15 +118,15 @@ static void what_is_not_finite_is_one_at_any_time(void **state)
     (void)state;
     static anomaly a;
     begin(&a, "skip");
-    assert_int_equal(see(&a, 1, (double)NAN, 1.0), BP_JUDGE_SKIP);
-    assert_int_equal(see(&a, 2, 3.0, (double)INFINITY), BP_JUDGE_SKIP);
+    assert_int_equal(see(&a, 1, (double)NAN, 1.0), BP_STEP_SKIP);
+    assert_int_equal(see(&a, 2, 3.0, (double)INFINITY), BP_STEP_SKIP);
     for (uint64_t i = 3; i < 3 + ANOMALY_SILENT; i++) {
-        assert_int_equal(see(&a, i, i == 10 ? 100.0 : 3.0, 1.0), BP_JUDGE_APPLY); /* silent */
+        assert_int_equal(see(&a, i, i == 10 ? 100.0 : 3.0, 1.0), BP_STEP_APPLY); /* silent */
     }
-    assert_int_equal(see(&a, 60, 3.1, 1.0), BP_JUDGE_SKIP); /* all were 3: 0.024 above is too far */
-    assert_int_equal(see(&a, 61, 3.02, 1.0), BP_JUDGE_APPLY);
+    assert_int_equal(see(&a, 60, 3.1, 1.0), BP_STEP_SKIP); /* all were 3: 0.024 above is too far */
+    assert_int_equal(see(&a, 61, 3.02, 1.0), BP_STEP_APPLY);
     begin(&a, "none");
-    assert_int_equal(see(&a, 1, (double)NAN, 1.0), BP_JUDGE_APPLY);
+    assert_int_equal(see(&a, 1, (double)NAN, 1.0), BP_STEP_APPLY);
     assert_int_equal(a.flagged, 0);
 }
 
@@ -142,10 +142,10 @@ static void norms_are_clipped_to_the_threshold(void **state)
     const double limit = anomaly_limit(&a.norm, 8.0);
     const bp_outcome seen = {.step = 201, .loss = 3.0, .norm = 10.0 * limit};
     double factor;
-    assert_int_equal(anomaly_decide(&a, &seen, &factor), BP_JUDGE_CLIP);
+    assert_int_equal(anomaly_decide(&a, &seen, &factor), BP_STEP_CLIP);
     assert_true(factor == limit / (10.0 * limit));
     assert_true(a.norm.value[200 % ANOMALY_WINDOW] == limit);
-    assert_int_equal(see(&a, 202, 30.0, 1.0), BP_JUDGE_APPLY); /* a loss cannot be clipped */
+    assert_int_equal(see(&a, 202, 30.0, 1.0), BP_STEP_APPLY); /* a loss cannot be clipped */
     assert_int_equal(a.flagged, 2);
 }
 
@@ -206,7 +206,7 @@ static void a_step_is_verified_by_two_runs(void **state)
     a.busy = busy;
     bp_outcome seen = {.step = 2, .loss = 3.0, .norm = 1.0};
     assert_false(anomaly_again(&a, &seen));
-    bp_again_found found = {.result = BP_AGAIN_EQUAL, .tensor = "", .kernels = "host"};
+    bp_recompute_found found = {.result = BP_RECOMPUTED_EQUAL, .tensor = "", .kernels = "host"};
     seen.step = 3;
     assert_true(anomaly_again(&a, &seen));
     assert_int_equal(busy_calls[1], 1);
@@ -214,13 +214,13 @@ static void a_step_is_verified_by_two_runs(void **state)
     assert_int_equal(busy_calls[0], 1);
     assert_int_equal(a.verified, 3);
     seen.step = 6;
-    found.result = BP_AGAIN_TRANSIENT;
+    found.result = BP_RECOMPUTED_TRANSIENT;
     anomaly_found(&a, &seen, &found);
     assert_int_equal(a.verified, 6);
     assert_int_equal(a.mismatches, 1);
     assert_false(a.doubt);
     seen.step = 9;
-    found.result = BP_AGAIN_PERSISTENT;
+    found.result = BP_RECOMPUTED_PERSISTENT;
     anomaly_found(&a, &seen, &found);
     assert_int_equal(a.verified, 6);
     assert_true(a.doubt);

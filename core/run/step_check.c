@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps in two parts. */
-#include "core/run/judge.h"
+#include "core/run/step_check.h"
 
 #include <string.h>
 
@@ -10,10 +10,10 @@
 static const char where[] = "judge";
 
 /* What an op that decides changes besides the result: put back before it is run again. */
-typedef struct judge_before {
+typedef struct step_check_before {
     bp_control_block control;
     float norms[BP_NORM_HISTORY];
-} judge_before;
+} step_check_before;
 
 /* Copies from and to storage are the host device's, which runs parts of such programs too. */
 static bool judge_offloaded(const bp_linked_op *op)
@@ -24,7 +24,7 @@ static bool judge_offloaded(const bp_linked_op *op)
 
 /* The op that decides a program's step; UINT32_MAX where there is none, or more than one, or where
  * a call that has begun is not over. */
-uint32_t judge_find(const bp_linked_program *program)
+uint32_t step_check_find(const bp_linked_program *program)
 {
     uint32_t found = UINT32_MAX;
     uint32_t under_way = 0;
@@ -46,7 +46,7 @@ uint32_t judge_find(const bp_linked_program *program)
     return found;
 }
 
-bp_status bp_runtime_judge(bp_runtime *runtime, const bp_judge *judge)
+bp_status bp_runtime_step_check(bp_runtime *runtime, const bp_step_check *step_check)
 {
     const bp_spec *spec = &runtime->spec;
     BP_TRY(bp_runtime_require(runtime, runtime->planned, "the runtime has no plan"));
@@ -54,17 +54,18 @@ bp_status bp_runtime_judge(bp_runtime *runtime, const bp_judge *judge)
     const bp_program_kind kind = single ? BP_PROGRAM_STEP : BP_PROGRAM_UPDATE;
     const bool early = spec->gradient_release == BP_RELEASE_PREVIOUS_NORM ||
                        spec->gradient_release == BP_RELEASE_ADAMA;
-    if (judge != NULL && (early || judge_find(&runtime->link.programs[kind]) == UINT32_MAX)) {
+    if (step_check != NULL &&
+        (early || step_check_find(&runtime->link.programs[kind]) == UINT32_MAX)) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "this plan's steps cannot be judged before their update: gradients "
                             "are released before the norm is known, or copies run beside it",
                             "--gradient-release");
     }
-    runtime->judge = judge;
+    runtime->step_check = step_check;
     return BP_OK;
 }
 
-static bp_status judge_norms(bp_runtime *runtime, float *norms, bool write)
+static bp_status step_check_norms(bp_runtime *runtime, float *norms, bool write)
 {
     const bp_ref ref = runtime->emit.norm_history;
     if (runtime->spec.optimizer_options.percentile == 0) {
@@ -76,7 +77,7 @@ static bp_status judge_norms(bp_runtime *runtime, float *norms, bool write)
                  : bp_runtime_read(runtime, buffer, ref.offset, norms, bytes);
 }
 
-static bp_status judge_control(bp_runtime *runtime, bp_control_block *control, bool write)
+static bp_status step_check_control(bp_runtime *runtime, bp_control_block *control, bool write)
 {
     const bp_ref ref = runtime->emit.control;
     const bp_buffer *buffer = &runtime->graph.buffers[ref.buffer];
@@ -84,31 +85,32 @@ static bp_status judge_control(bp_runtime *runtime, bp_control_block *control, b
                  : bp_runtime_read(runtime, buffer, ref.offset, control, sizeof *control);
 }
 
-static bp_status judge_restore(bp_runtime *runtime, judge_before *before)
+static bp_status step_check_restore(bp_runtime *runtime, step_check_before *before)
 {
-    BP_TRY(judge_control(runtime, &before->control, true));
-    return judge_norms(runtime, before->norms, true);
+    BP_TRY(step_check_control(runtime, &before->control, true));
+    return step_check_norms(runtime, before->norms, true);
 }
 
 /* Gradients in order, put together to so many sums at most. */
 enum { JUDGE_PARTS = 64, JUDGE_RUNS = 3 };
 
 /* A run of forward and backward: how, and one number for all that the update will read. */
-typedef struct judge_run {
+typedef struct step_check_run {
     bp_device_move move;
     const char *kernels;
     uint64_t value;
     uint64_t part[JUDGE_PARTS];
-} judge_run;
+} step_check_run;
 
-static uint32_t judge_part(const bp_emit *emit, uint32_t parameter)
+static uint32_t step_check_part(const bp_emit *emit, uint32_t parameter)
 {
     return (uint32_t)((uint64_t)parameter * JUDGE_PARTS / emit->parameter_count);
 }
 
 /* Result, decision, and every gradient. Gradients that are released have no place of their own; of
  * them the sums of squares are in the norm. */
-static bp_status judge_digest(bp_runtime *runtime, const bp_result_block *result, judge_run *run)
+static bp_status step_check_digest(bp_runtime *runtime, const bp_result_block *result,
+                                   step_check_run *run)
 {
     const bp_emit *emit = &runtime->emit;
     const bp_length_bucket *shorter =
@@ -126,11 +128,11 @@ static bp_status judge_digest(bp_runtime *runtime, const bp_result_block *result
             buffer != BP_NO_BUFFER) {
             uint64_t sum;
             BP_TRY(run_word_sum(runtime, graph, buffer, words, &sum));
-            run->part[judge_part(emit, i)] += sum;
+            run->part[step_check_part(emit, i)] += sum;
             words += runtime->graph.buffers[buffer].bytes / sizeof(uint32_t) + 1;
         }
     }
-    BP_TRY(judge_control(runtime, &control, false));
+    BP_TRY(step_check_control(runtime, &control, false));
     bp_digest_begin(&digest, 0);
     bp_digest_add(&digest, result, sizeof *result);
     bp_digest_add(&digest, &control, sizeof control);
@@ -140,7 +142,7 @@ static bp_status judge_digest(bp_runtime *runtime, const bp_result_block *result
     return BP_OK;
 }
 
-static bp_status judge_once(bp_runtime *runtime, bp_step_block *block, bp_result_block *result)
+static bp_status step_check_once(bp_runtime *runtime, bp_step_block *block, bp_result_block *result)
 {
     runtime->places = 0;
     BP_TRY(run_group(runtime, block));
@@ -148,33 +150,33 @@ static bp_status judge_once(bp_runtime *runtime, bp_step_block *block, bp_result
 }
 
 /* A fault before the exchange comes to all ranks, one after it stays on its own. */
-static bp_status judge_any(const bp_judge *judge, bool mine, bool *holds)
+static bp_status step_check_any(const bp_step_check *step_check, bool mine, bool *holds)
 {
     *holds = mine;
-    return judge->any != NULL ? judge->any(judge->user, mine, holds) : BP_OK;
+    return step_check->any != NULL ? step_check->any(step_check->user, mine, holds) : BP_OK;
 }
 
 /* A step that is being computed again. */
 typedef struct judge_case {
     bp_runtime *runtime;
     bp_step_block *block;
-    judge_before *before;
+    step_check_before *before;
     bp_result_block *result;
-    uint16_t processor[BP_AGAIN_PROCESSORS];
+    uint16_t processor[BP_RECOMPUTED_PROCESSORS];
     uint32_t processors;
-    judge_run run[JUDGE_RUNS];
+    step_check_run run[JUDGE_RUNS];
 } judge_case;
 
 /* Forward and backward once more, in the way of run->move. */
-static bp_status judge_repeat(judge_case *c, judge_run *run)
+static bp_status step_check_repeat(judge_case *c, step_check_run *run)
 {
     const bp_device *device = c->runtime->spec.device;
     if (device->move != NULL) {
         device->move(c->runtime->device, &run->move);
     }
-    BP_TRY(judge_restore(c->runtime, c->before));
-    BP_TRY(judge_once(c->runtime, c->block, c->result));
-    return judge_digest(c->runtime, c->result, run);
+    BP_TRY(step_check_restore(c->runtime, c->before));
+    BP_TRY(step_check_once(c->runtime, c->block, c->result));
+    return step_check_digest(c->runtime, c->result, run);
 }
 
 /* Processors first .. first + count - 1, of which each has a worker in a run. */
@@ -185,7 +187,7 @@ typedef struct judge_set {
 
 /* Set number `index` of those that all processors are cut into: as many as there are workers, and
  * halves where there are workers for all. */
-static judge_set judge_cut(const judge_case *c, uint32_t index)
+static judge_set step_check_cut(const judge_case *c, uint32_t index)
 {
     const uint32_t all = c->processors;
     const uint32_t half = all - all / 2;
@@ -195,10 +197,10 @@ static judge_set judge_cut(const judge_case *c, uint32_t index)
     return (judge_set){first, all - first < width ? all - first : width};
 }
 
-static bp_status judge_on(judge_case *c, judge_set set, uint32_t form, uint64_t *value)
+static bp_status step_check_on(judge_case *c, judge_set set, uint32_t form, uint64_t *value)
 {
-    judge_run run = {.move = {.form = form, .first = set.first, .count = set.count}};
-    BP_TRY(judge_repeat(c, &run));
+    step_check_run run = {.move = {.form = form, .first = set.first, .count = set.count}};
+    BP_TRY(step_check_repeat(c, &run));
     *value = run.value;
     return BP_OK;
 }
@@ -209,18 +211,18 @@ static bp_status judge_halve(judge_case *c, uint32_t form, uint64_t right, judge
 {
     uint64_t value = right;
     for (uint32_t i = 0; value == right; i++) {
-        *found = judge_cut(c, i);
+        *found = step_check_cut(c, i);
         if (found->count == 0) {
             return BP_OK;
         }
-        BP_TRY(judge_on(c, *found, form, &value));
+        BP_TRY(step_check_on(c, *found, form, &value));
     }
     while (found->count > 1) {
         const judge_set low = {found->first, found->count / 2};
         const judge_set high = {found->first + low.count, found->count - low.count};
         uint64_t values[2];
-        BP_TRY(judge_on(c, low, form, &values[0]));
-        BP_TRY(judge_on(c, high, form, &values[1]));
+        BP_TRY(step_check_on(c, low, form, &values[0]));
+        BP_TRY(step_check_on(c, high, form, &values[1]));
         if ((values[0] == right) == (values[1] == right)) {
             break;
         }
@@ -231,14 +233,14 @@ static bp_status judge_halve(judge_case *c, uint32_t form, uint64_t right, judge
 
 /* Of three results none is right by two votes: processors that do not all take part may agree with
  * themselves, by two forms. */
-static bp_status judge_agree(judge_case *c, judge_run *run)
+static bp_status step_check_agree(judge_case *c, step_check_run *run)
 {
     uint64_t value = 0;
-    for (judge_set set = judge_cut(c, 0); set.count > 0 && set.count < c->processors;
-         set = judge_cut(c, set.first / set.count + 1)) {
+    for (judge_set set = step_check_cut(c, 0); set.count > 0 && set.count < c->processors;
+         set = step_check_cut(c, set.first / set.count + 1)) {
         run->move = (bp_device_move){.form = 0, .first = set.first, .count = set.count};
-        BP_TRY(judge_on(c, set, 1, &value));
-        BP_TRY(judge_repeat(c, run));
+        BP_TRY(step_check_on(c, set, 1, &value));
+        BP_TRY(step_check_repeat(c, run));
         if (run->value == value) {
             return BP_OK;
         }
@@ -248,10 +250,11 @@ static bp_status judge_agree(judge_case *c, judge_run *run)
 }
 
 /* The first tensor whose gradient one of two runs has otherwise. */
-static const char *judge_tensor(const bp_emit *emit, const judge_run *a, const judge_run *b)
+static const char *step_check_tensor(const bp_emit *emit, const step_check_run *a,
+                                     const step_check_run *b)
 {
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const uint32_t part = judge_part(emit, i);
+        const uint32_t part = step_check_part(emit, i);
         if (emit->parameters[i].trainable && a->part[part] != b->part[part]) {
             return bp_emit_name(emit, i);
         }
@@ -261,17 +264,17 @@ static const char *judge_tensor(const bp_emit *emit, const judge_run *a, const j
 
 /* Two runs differ: a third votes, and the way of the one that is alone is tried on sets of
  * processors; at last the result that is right is there again. */
-static bp_status judge_vote(judge_case *c, bp_again_found *found)
+static bp_status step_check_vote(judge_case *c, bp_recompute_found *found)
 {
-    judge_run *run = c->run;
+    step_check_run *run = c->run;
     judge_set set = {0, 0};
-    BP_TRY(judge_repeat(c, &run[2]));
+    BP_TRY(step_check_repeat(c, &run[2]));
     const uint32_t odd = run[2].value == run[0].value ? 1 : 0;
-    found->result = BP_AGAIN_DOUBT;
+    found->result = BP_RECOMPUTED_MISMATCH;
     found->kernels = run[odd].kernels;
-    found->tensor = judge_tensor(&c->runtime->emit, &run[odd], &run[odd == 0 ? 1 : 2]);
+    found->tensor = step_check_tensor(&c->runtime->emit, &run[odd], &run[odd == 0 ? 1 : 2]);
     if (run[2].value != run[1 - odd].value) {
-        BP_TRY(judge_agree(c, &run[2]));
+        BP_TRY(step_check_agree(c, &run[2]));
     }
     if (run[2].kernels == NULL) {
         return BP_OK;
@@ -280,11 +283,11 @@ static bp_status judge_vote(judge_case *c, bp_again_found *found)
     if (c->processors > 0) {
         BP_TRY(judge_halve(c, run[odd].move.form, right, &set));
     }
-    BP_TRY(judge_repeat(c, &run[2]));
+    BP_TRY(step_check_repeat(c, &run[2]));
     if (run[2].value != right) {
         return BP_OK;
     }
-    found->result = set.count == 0 ? BP_AGAIN_TRANSIENT : BP_AGAIN_PERSISTENT;
+    found->result = set.count == 0 ? BP_RECOMPUTED_TRANSIENT : BP_RECOMPUTED_PERSISTENT;
     found->processors = set.count;
     memcpy(found->processor, c->processor + set.first, set.count * sizeof *found->processor);
     return BP_OK;
@@ -292,45 +295,46 @@ static bp_status judge_vote(judge_case *c, bp_again_found *found)
 
 /* The same of several ranks: all of them make the third run, and none is right alone. Which
  * processors are sick is not looked for, as ranks may have different ones. */
-static bp_status judge_vote_together(judge_case *c, bp_again_found *found)
+static bp_status step_check_vote_together(judge_case *c, bp_recompute_found *found)
 {
-    judge_run *run = c->run;
+    step_check_run *run = c->run;
     bool doubt;
-    BP_TRY(judge_repeat(c, &run[2]));
+    BP_TRY(step_check_repeat(c, &run[2]));
     const bool first = run[2].value == run[0].value;
     const bool either = first || run[2].value == run[1].value;
-    BP_TRY(judge_any(c->runtime->judge, !either, &doubt));
-    found->result = doubt ? BP_AGAIN_DOUBT : BP_AGAIN_TRANSIENT;
+    BP_TRY(step_check_any(c->runtime->step_check, !either, &doubt));
+    found->result = doubt ? BP_RECOMPUTED_MISMATCH : BP_RECOMPUTED_TRANSIENT;
     found->kernels = run[first ? 1 : 0].kernels;
-    found->tensor = judge_tensor(&c->runtime->emit, &run[0], &run[1]);
+    found->tensor = step_check_tensor(&c->runtime->emit, &run[0], &run[1]);
     return BP_OK;
 }
 
 /* Forward and backward once more, elsewhere; *result is that of the majority. */
-static bp_status judge_again(bp_runtime *runtime, bp_step_block *block, judge_before *before,
-                             bp_result_block *result, bp_again_found *found)
+static bp_status step_check_again(bp_runtime *runtime, bp_step_block *block,
+                                  step_check_before *before, bp_result_block *result,
+                                  bp_recompute_found *found)
 {
     const bp_device *device = runtime->spec.device;
     judge_case c = {.runtime = runtime, .block = block, .before = before, .result = result};
     if (device->processors != NULL) {
-        c.processors = device->processors(runtime->device, c.processor, BP_AGAIN_PROCESSORS);
+        c.processors = device->processors(runtime->device, c.processor, BP_RECOMPUTED_PROCESSORS);
     }
     const uint32_t all = c.processors > 0 ? c.processors : 1;
     for (uint32_t i = 1; i < JUDGE_RUNS; i++) {
         c.run[i].move = (bp_device_move){.form = i, .count = all, .turn = 1};
     }
-    *found = (bp_again_found){.result = BP_AGAIN_EQUAL, .tensor = "", .kernels = ""};
+    *found = (bp_recompute_found){.result = BP_RECOMPUTED_EQUAL, .tensor = "", .kernels = ""};
     bool differs = false;
-    bp_status status = judge_digest(runtime, result, &c.run[0]);
+    bp_status status = step_check_digest(runtime, result, &c.run[0]);
     if (status == BP_OK) {
-        status = judge_repeat(&c, &c.run[1]);
+        status = step_check_repeat(&c, &c.run[1]);
     }
     if (status == BP_OK) {
-        status = judge_any(runtime->judge, c.run[0].value != c.run[1].value, &differs);
+        status = step_check_any(runtime->step_check, c.run[0].value != c.run[1].value, &differs);
     }
     if (status == BP_OK && differs) {
-        status =
-            runtime->judge->any != NULL ? judge_vote_together(&c, found) : judge_vote(&c, found);
+        status = runtime->step_check->any != NULL ? step_check_vote_together(&c, found)
+                                                  : step_check_vote(&c, found);
     }
     if (device->move != NULL) {
         device->move(runtime->device, &(bp_device_move){.form = 0});
@@ -339,50 +343,50 @@ static bp_status judge_again(bp_runtime *runtime, bp_step_block *block, judge_be
 }
 
 /* The control block that the update reads. */
-static bp_status judge_carry_out(bp_runtime *runtime, judge_before *before, bp_judgement judgement,
-                                 double factor)
+static bp_status step_check_carry_out(bp_runtime *runtime, step_check_before *before,
+                                      bp_step_verdict judgement, double factor)
 {
     bp_control_block control = before->control;
-    if (judgement == BP_JUDGE_CLIP) {
-        BP_TRY(judge_control(runtime, &control, false));
+    if (judgement == BP_STEP_CLIP) {
+        BP_TRY(step_check_control(runtime, &control, false));
         control.clip = (float)((double)control.clip * factor);
-        return judge_control(runtime, &control, true);
+        return step_check_control(runtime, &control, true);
     }
-    if (judgement >= BP_JUDGE_SKIP) {
+    if (judgement >= BP_STEP_SKIP) {
         control.skip = 1;
-        BP_TRY(judge_norms(runtime, before->norms, true));
-        return judge_control(runtime, &control, true);
+        BP_TRY(step_check_norms(runtime, before->norms, true));
+        return step_check_control(runtime, &control, true);
     }
     return BP_OK;
 }
 
-bp_status judge_step(bp_runtime *runtime, bp_step_block *block, bp_result_block *result,
-                     bp_outcome *outcome)
+bp_status step_check_step(bp_runtime *runtime, bp_step_block *block, bp_result_block *result,
+                          bp_outcome *outcome)
 {
-    const bp_judge *judge = runtime->judge;
-    judge_before before;
-    bp_again_found found;
+    const bp_step_check *step_check = runtime->step_check;
+    step_check_before before;
+    bp_recompute_found found;
     double factor = 1.0;
-    BP_TRY(judge_control(runtime, &before.control, false));
-    BP_TRY(judge_norms(runtime, before.norms, false));
-    BP_TRY(judge_once(runtime, block, result));
+    BP_TRY(step_check_control(runtime, &before.control, false));
+    BP_TRY(step_check_norms(runtime, before.norms, false));
+    BP_TRY(step_check_once(runtime, block, result));
     run_outcome(runtime, result, outcome);
-    if (judge->again(judge->user, outcome) && !runtime->emit.moves) {
-        BP_TRY(judge_again(runtime, block, &before, result, &found));
+    if (step_check->again(step_check->user, outcome) && !runtime->emit.moves) {
+        BP_TRY(step_check_again(runtime, block, &before, result, &found));
         run_outcome(runtime, result, outcome);
-        judge->found(judge->user, outcome, &found);
-        if (found.result == BP_AGAIN_DOUBT || found.result == BP_AGAIN_PERSISTENT) {
-            const bool unusable = found.result == BP_AGAIN_DOUBT;
+        step_check->found(step_check->user, outcome, &found);
+        if (found.result == BP_RECOMPUTED_MISMATCH || found.result == BP_RECOMPUTED_PERSISTENT) {
+            const bool unusable = found.result == BP_RECOMPUTED_MISMATCH;
             return bp_error_set(&runtime->error, BP_ERR_DEVICE, where,
                                 unusable ? "three runs of the same step gave three results"
                                          : "a step comes out otherwise each time it is computed so",
                                 unusable ? runtime->spec.device->name : found.kernels);
         }
     }
-    const bp_judgement judgement =
-        outcome->skipped ? BP_JUDGE_APPLY : judge->decide(judge->user, outcome, &factor);
-    BP_TRY(judge_carry_out(runtime, &before, judgement, factor));
-    outcome->judgement = (uint32_t)judgement;
-    outcome->nonfinite = outcome->nonfinite && judgement < BP_JUDGE_SKIP;
+    const bp_step_verdict judgement =
+        outcome->skipped ? BP_STEP_APPLY : step_check->decide(step_check->user, outcome, &factor);
+    BP_TRY(step_check_carry_out(runtime, &before, judgement, factor));
+    outcome->verdict = (uint32_t)judgement;
+    outcome->nonfinite = outcome->nonfinite && judgement < BP_STEP_SKIP;
     return run_rest(runtime);
 }

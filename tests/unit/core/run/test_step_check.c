@@ -29,7 +29,7 @@ typedef struct bench {
     uint64_t clip;
     bool twice;
     uint32_t equal, transient, persistent, doubt;
-    bp_again_found found;
+    bp_recompute_found found;
     bp_outcome seen;
 } bench;
 
@@ -39,30 +39,30 @@ static bool bench_again(void *user, const bp_outcome *seen)
     return ((bench *)user)->twice;
 }
 
-static void bench_found(void *user, const bp_outcome *seen, const bp_again_found *found)
+static void bench_found(void *user, const bp_outcome *seen, const bp_recompute_found *found)
 {
     bench *b = user;
-    const bp_again result = found->result;
+    const bp_recompute result = found->result;
     b->seen = *seen;
     b->found = *found;
-    b->persistent += result == BP_AGAIN_PERSISTENT ? 1 : 0;
-    b->equal += result == BP_AGAIN_EQUAL ? 1 : 0;
-    b->transient += result == BP_AGAIN_TRANSIENT ? 1 : 0;
-    b->doubt += result == BP_AGAIN_DOUBT ? 1 : 0;
+    b->persistent += result == BP_RECOMPUTED_PERSISTENT ? 1 : 0;
+    b->equal += result == BP_RECOMPUTED_EQUAL ? 1 : 0;
+    b->transient += result == BP_RECOMPUTED_TRANSIENT ? 1 : 0;
+    b->doubt += result == BP_RECOMPUTED_MISMATCH ? 1 : 0;
 }
 
-static bp_judgement bench_decide(void *user, const bp_outcome *seen, double *factor)
+static bp_step_verdict bench_decide(void *user, const bp_outcome *seen, double *factor)
 {
     const bench *b = user;
     *factor = 0.5;
-    return seen->step == b->skip   ? (b->back ? BP_JUDGE_BACK : BP_JUDGE_SKIP)
-           : seen->step == b->clip ? BP_JUDGE_CLIP
-                                   : BP_JUDGE_APPLY;
+    return seen->step == b->skip   ? (b->back ? BP_STEP_BACK : BP_STEP_SKIP)
+           : seen->step == b->clip ? BP_STEP_CLIP
+                                   : BP_STEP_APPLY;
 }
 
-static bp_judge judge_of(bench *b)
+static bp_step_check judge_of(bench *b)
 {
-    return (bp_judge){b, bench_again, bench_found, bench_decide, NULL};
+    return (bp_step_check){b, bench_again, bench_found, bench_decide, NULL};
 }
 
 static void open_rig(rig *r, const bp_spec *spec)
@@ -81,8 +81,8 @@ static uint64_t digest_of(const bp_spec *spec, bench *b)
 {
     rig r;
     open_rig(&r, spec);
-    const bp_judge judge = b != NULL ? judge_of(b) : (bp_judge){.user = NULL};
-    assert_int_equal(bp_runtime_judge(&r.runtime, b != NULL ? &judge : NULL), BP_OK);
+    const bp_step_check judge = b != NULL ? judge_of(b) : (bp_step_check){.user = NULL};
+    assert_int_equal(bp_runtime_step_check(&r.runtime, b != NULL ? &judge : NULL), BP_OK);
     for (uint32_t i = 0; i < STEPS; i++) {
         (void)rig_step(&r);
     }
@@ -138,13 +138,13 @@ static void a_skipped_step_changes_nothing(void **state)
         rig r;
         open_rig(&r, &spec);
         bench b = {.skip = 3, .back = which % 2 == 1};
-        const bp_judge judge = judge_of(&b);
-        assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+        const bp_step_check judge = judge_of(&b);
+        assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
         (void)rig_step(&r);
         (void)rig_step(&r);
         const uint64_t before = rig_digest(&r);
         bp_outcome outcome = rig_step(&r);
-        assert_int_equal(outcome.judgement, which % 2 == 0 ? BP_JUDGE_SKIP : BP_JUDGE_BACK);
+        assert_int_equal(outcome.verdict, which % 2 == 0 ? BP_STEP_SKIP : BP_STEP_BACK);
         const uint32_t control = rig_find(&r, "control");
         bp_control_block *block = rig_read(&r, control);
         assert_int_equal(block->skip, 1);
@@ -154,7 +154,7 @@ static void a_skipped_step_changes_nothing(void **state)
         free(block);
         assert_true(rig_digest(&r) == before);
         outcome = rig_step(&r);
-        assert_int_equal(outcome.judgement, BP_JUDGE_APPLY);
+        assert_int_equal(outcome.verdict, BP_STEP_APPLY);
         assert_true(rig_digest(&r) != before);
         rig_close(&r);
     }
@@ -169,8 +169,8 @@ static void plans_without_the_place_are_refused(void **state)
     rig r;
     open_rig(&r, &spec);
     bench b = {.skip = 0};
-    const bp_judge judge = judge_of(&b);
-    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_ERR_USAGE);
+    const bp_step_check judge = judge_of(&b);
+    assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_ERR_USAGE);
     rig_close(&r);
     static const bp_release early[] = {BP_RELEASE_PREVIOUS_NORM, BP_RELEASE_ADAMA};
     for (size_t i = 0; i < 2; i++) {
@@ -178,8 +178,8 @@ static void plans_without_the_place_are_refused(void **state)
         spec.gradient_release = early[i];
         spec.optimizer_options.max_grad_norm = i == 0 ? 0.5 : 0.0;
         open_rig(&r, &spec);
-        assert_int_equal(bp_runtime_judge(&r.runtime, NULL), BP_OK);
-        assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_ERR_USAGE);
+        assert_int_equal(bp_runtime_step_check(&r.runtime, NULL), BP_OK);
+        assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_ERR_USAGE);
         assert_string_equal(r.runtime.error.name, "--gradient-release");
         rig_close(&r);
     }
@@ -241,8 +241,8 @@ static void programs_with_work_under_way_have_no_place(void **state)
                 (bp_linked_op){.kernel = cases[i].op[k].kernel, .tuples = 1, .offsets = offsets[k]};
         }
         const bp_linked_program program = {.ops = ops, .count = cases[i].count};
-        if (judge_find(&program) != cases[i].found) {
-            fail_msg("case %zu: %u", i, judge_find(&program));
+        if (step_check_find(&program) != cases[i].found) {
+            fail_msg("case %zu: %u", i, step_check_find(&program));
         }
     }
 }
@@ -276,8 +276,8 @@ static void a_step_that_moves_what_it_reads_runs_once(void **state)
     rig r;
     open_rig(&r, &spec);
     bench b = {.twice = true};
-    const bp_judge judge = judge_of(&b);
-    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    const bp_step_check judge = judge_of(&b);
+    assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
     (void)rig_step(&r);
     assert_int_equal(b.equal, 1);
     r.runtime.emit.moves = true;
@@ -296,8 +296,8 @@ static void steps_that_are_not_finite(void **state)
         rig r;
         open_rig(&r, &spec);
         bench b = {.skip = skip};
-        const bp_judge judge = judge_of(&b);
-        assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+        const bp_step_check judge = judge_of(&b);
+        assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
         const uint32_t weight = r.runtime.emit.parameters[0].weight;
         float *values = rig_read(&r, weight);
         for (uint64_t i = 0; i < r.runtime.emit.parameters[0].count; i++) {
@@ -306,7 +306,7 @@ static void steps_that_are_not_finite(void **state)
         rig_write(&r, weight, values);
         free(values);
         const bp_outcome outcome = rig_step(&r);
-        assert_int_equal(outcome.judgement, skip != 0 ? BP_JUDGE_SKIP : BP_JUDGE_APPLY);
+        assert_int_equal(outcome.verdict, skip != 0 ? BP_STEP_SKIP : BP_STEP_APPLY);
         assert_true(outcome.nonfinite == (skip == 0));
         assert_false(outcome.skipped);
         rig_close(&r);
@@ -335,8 +335,8 @@ static void a_flipped_bit_is_found(void **state)
             rig r;
             open_rig(&r, &spec);
             bench b = {.twice = true};
-            const bp_judge judge = judge_of(&b);
-            assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+            const bp_step_check judge = judge_of(&b);
+            assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
             uint32_t random[4];
             bp_philox((const uint32_t[4]){trial, way, 0, 0}, 11, random);
             const uint32_t step = random[0] % STEPS;
@@ -406,8 +406,8 @@ static bp_status sick_step(uint32_t threads, uint32_t sick, bool form, bench *b)
     rig r;
     open_rig(&r, &spec);
     *b = (bench){.twice = true};
-    const bp_judge judge = judge_of(b);
-    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    const bp_step_check judge = judge_of(b);
+    assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
     (void)rig_step(&r);
     assert_int_equal(b->equal, 1);
     flip_now.sick = sick;
@@ -471,8 +471,8 @@ static void a_broken_device_is_in_doubt(void **state)
     rig r;
     open_rig(&r, &spec);
     bench b = {.twice = true};
-    const bp_judge judge = judge_of(&b);
-    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    const bp_step_check judge = judge_of(&b);
+    assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
     (void)rig_step(&r);
     const uint64_t before = rig_digest(&r);
     flip_now.at = flip_now.ran;
@@ -497,8 +497,8 @@ static bp_status any_alone(void *user, bool mine, bool *holds)
 static void ranks_vote_together(void **state)
 {
     (void)state;
-    static const bp_again results[] = {BP_AGAIN_TRANSIENT, BP_AGAIN_TRANSIENT, BP_AGAIN_DOUBT,
-                                       BP_AGAIN_EQUAL};
+    static const bp_recompute results[] = {BP_RECOMPUTED_TRANSIENT, BP_RECOMPUTED_TRANSIENT,
+                                           BP_RECOMPUTED_MISMATCH, BP_RECOMPUTED_EQUAL};
     const bp_device defective = flip_device();
     for (uint32_t which = 0; which < 5; which++) {
         static const bp_parameter_rule frozen[] = {{.glob = "*wpe*", .kind = BP_RULE_FREEZE}};
@@ -509,11 +509,11 @@ static void ranks_vote_together(void **state)
         rig r;
         open_rig(&r, &spec);
         bench b = {.twice = true};
-        bp_judge judge = judge_of(&b);
+        bp_step_check judge = judge_of(&b);
         judge.any = any_alone;
-        assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+        assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
         (void)rig_step(&r);
-        const uint64_t ops = judge_find(&r.runtime.link.programs[BP_PROGRAM_STEP]) + 1;
+        const uint64_t ops = step_check_find(&r.runtime.link.programs[BP_PROGRAM_STEP]) + 1;
         /* a gradient in the first run, in the second, in every one, in none */
         flip_now.at = flip_now.ran + late_op(&r) + (which == 1 ? ops : 0);
         flip_now.every = which == 2 ? 1 : 0;
@@ -550,8 +550,8 @@ static void one_processor_alone_is_in_doubt(void **state)
     rig r;
     open_rig(&r, &spec);
     bench b = {.twice = true};
-    const bp_judge judge = judge_of(&b);
-    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    const bp_step_check judge = judge_of(&b);
+    assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
     (void)rig_step(&r);
     flip_now.at = flip_now.ran;
     flip_now.every = 1;
