@@ -11,7 +11,7 @@
  *     bp_runtime_close(runtime);
  *
  * Who takes host memory to measure calls bp_runtime_count, in bp_runtime_scratch bytes, then
- * bp_runtime_plan_counted in footprint.host_bytes, in place of bp_runtime_plan.
+ * bp_runtime_plan_dry in footprint.host_bytes, in place of bp_runtime_plan.
  *
  * The caller owns both memories and the room; nothing else is allocated. The room must not move
  * once planned, and the plan memory is the runtime's as long as it is asked for anything. Calls of
@@ -72,7 +72,7 @@ bp_status bp_runtime_count(bp_runtime *runtime, const bp_spec *spec, void *memor
 
 /* Compiles, verifies and plans what was counted. memory is aligned to 64 bytes; BP_ERR_FIT where it
  * is too small, with its bytes and those needed in the error. */
-bp_status bp_runtime_plan_counted(bp_runtime *runtime, void *memory, uint64_t bytes) BP_MUST_CHECK;
+bp_status bp_runtime_plan_dry(bp_runtime *runtime, void *memory, uint64_t bytes) BP_MUST_CHECK;
 
 /* Counts and plans, in one memory. */
 bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory,

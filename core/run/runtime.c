@@ -270,10 +270,10 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
 bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory, uint64_t bytes)
 {
     BP_TRY(bp_runtime_count(runtime, spec, memory, bytes));
-    return bp_runtime_plan_counted(runtime, memory, bytes);
+    return bp_runtime_plan_dry(runtime, memory, bytes);
 }
 
-bp_status bp_runtime_plan_counted(bp_runtime *runtime, void *memory, uint64_t bytes)
+bp_status bp_runtime_plan_dry(bp_runtime *runtime, void *memory, uint64_t bytes)
 {
     BP_TRY(bp_runtime_require(runtime, runtime->counted, "a plan is made of what was counted"));
     runtime->counted = false;

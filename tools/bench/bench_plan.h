@@ -17,8 +17,7 @@ static inline bool bench_plan(bp_runtime *runtime, const bp_spec *spec, void **m
     }
     free(*memory);
     *memory = malloc((size_t)runtime->host_bytes);
-    return *memory != NULL &&
-           bp_runtime_plan_counted(runtime, *memory, runtime->host_bytes) == BP_OK;
+    return *memory != NULL && bp_runtime_plan_dry(runtime, *memory, runtime->host_bytes) == BP_OK;
 }
 
 #endif

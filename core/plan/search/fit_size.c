@@ -12,7 +12,7 @@ uint32_t fit_action_limit(const bp_spec *spec)
 /* The candidate that is counted: every stage recomputed from its input, so that its backward is the
  * longest, and the shortest chunk of the loss, where these are free. `split`: at a micro-batch of
  * one sequence. */
-static bp_spec counted_spec(const bp_fit_request *request, bool split)
+static bp_spec dry_run_spec(const bp_fit_request *request, bool split)
 {
     bp_spec spec = request->spec;
     if (request->free_policy) {
@@ -95,9 +95,9 @@ uint64_t bp_fit_scratch(const bp_fit_request *request)
     if (bp_spec_check(&request->spec, NULL) != BP_OK || request->spec.optimizer == NULL) {
         return BP_SIZE_INVALID;
     }
-    bp_spec spec = counted_spec(request, request->free_batch);
+    bp_spec spec = dry_run_spec(request, request->free_batch);
     const uint64_t split = bp_compile_scratch(&spec);
-    spec = counted_spec(request, false);
+    spec = dry_run_spec(request, false);
     return bp_size_add(larger(split, bp_compile_scratch(&spec)), FIT_ALIGNMENT);
 }
 
@@ -109,12 +109,12 @@ bp_status bp_fit_count(const bp_fit_request *request, void *memory, uint64_t byt
     bp_arena arena;
     uint64_t plan = 0, split = 0;
     BP_TRY(bp_spec_check(&request->spec, error));
-    const bp_spec spec = counted_spec(request, false);
+    const bp_spec spec = dry_run_spec(request, false);
     const uint32_t stages = spec.model->stages(&spec.config);
     bp_arena_init(&arena, memory, (size_t)bytes);
     BP_TRY(count_plan(request, spec, &arena, &plan, error));
     if (request->free_batch && spec.batch > 1) {
-        BP_TRY(count_plan(request, counted_spec(request, true), &arena, &split, error));
+        BP_TRY(count_plan(request, dry_run_spec(request, true), &arena, &split, error));
     }
     plan = larger(larger(plan, split), bp_chain_scratch(stages));
     *needed = bp_size_add(own_bytes(request), bp_size_align(plan, FIT_ALIGNMENT));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/planning/release_text.h"
 
@@ -31,7 +31,7 @@ static bp_status keep_actions(choice *c, bp_error *error)
 static bp_status run_once(choice *c, bp_error *error)
 {
     memory_block memory = {NULL, 0};
-    BP_TRY(counted_take_fit(&c->request, &memory, error));
+    BP_TRY(dry_run_take_fit(&c->request, &memory, error));
     bp_status status = bp_fit_run(&c->request, memory.address, memory.bytes, &c->fit, error);
     bool none_fits = status == BP_ERR_FIT && c->fit.best.batch != 0;
     c->fits = status == BP_OK;
@@ -74,7 +74,7 @@ static bp_status drop_release(choice *c, bp_error *error)
         return BP_OK;
     }
     spec.gradient_release = BP_RELEASE_NONE;
-    BP_TRY(counted_arena(&spec, &without, error));
+    BP_TRY(dry_run_arena(&spec, &without, error));
     if (c->fits && without >= c->fit.best.arena_bytes) {
         return BP_OK;
     }

@@ -3,7 +3,7 @@
 #include "tools/bedplate/planning/frontier.h"
 
 #include "core/plan/schedule.h"
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/formats/family/family.h"
 
 #define CHUNK_LEAST   64
@@ -23,7 +23,7 @@ bp_status frontier_find(frontier *f, const bp_fit_request *request, bp_error *er
     free.budget = 0;
     f->count = FRONTIER_POINTS;
     BP_TRY(bp_spec_check(&request->spec, error));
-    BP_TRY(counted_take_fit(&free, &memory, error));
+    BP_TRY(dry_run_take_fit(&free, &memory, error));
     bp_status status =
         bp_fit_curve(&free, memory.address, memory.bytes, f->point, &f->count, error);
     if (status == BP_OK) {
@@ -203,7 +203,7 @@ bp_status frontier_largest_batch(const bp_fit_request *request, uint32_t *batch,
     }
     free.free_batch = false;
     free.free_chunk = false;
-    BP_TRY(counted_take_fit(&free, &memory, error));
+    BP_TRY(dry_run_take_fit(&free, &memory, error));
     bp_status status =
         bp_fit_largest_batch(&free, most, memory.address, memory.bytes, batch, error);
     memory_give_back(&memory);

@@ -8,7 +8,7 @@
 #include "core/plan/optimizer.h"
 #include "core/base/digest.h"
 #include "core/ir/tier.h"
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/options.h"
 
@@ -490,9 +490,9 @@ static bp_status keep_plan(const bp_spec *spec, uint64_t *arena, offload_bytes *
 {
     static bp_runtime runtime; /* large */
     memory_block memory = {NULL, 0};
-    BP_TRY(counted_take(&runtime, spec, 0, &memory, error));
+    BP_TRY(dry_run_take(&runtime, spec, 0, &memory, error));
     bp_status status = arena != NULL
-                           ? bp_runtime_plan_counted(&runtime, memory.address, memory.bytes)
+                           ? bp_runtime_plan_dry(&runtime, memory.address, memory.bytes)
                            : bp_runtime_write_counted(&runtime, memory.address, memory.bytes);
     const uint32_t buffers = runtime.graph.used.buffers;
     uint64_t *moved = calloc((size_t)buffers + 1, sizeof *moved);

@@ -2,7 +2,7 @@
 /* One form after the other, each planned in memory that is given back at once. */
 #include "tools/bedplate/planning/shard_choice.h"
 
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/planning/shard_plan.h"
@@ -13,9 +13,9 @@
 static bp_status choice_plan(const bp_spec *spec, bp_runtime *runtime, memory_block *memory,
                              bp_error *error)
 {
-    bp_status status = counted_take(runtime, spec, 0, memory, error);
+    bp_status status = dry_run_take(runtime, spec, 0, memory, error);
     if (status == BP_OK) {
-        status = bp_runtime_plan_counted(runtime, memory->address, memory->bytes);
+        status = bp_runtime_plan_dry(runtime, memory->address, memory->bytes);
     }
     if (status != BP_OK && error->code == BP_OK) {
         *error = runtime->error;

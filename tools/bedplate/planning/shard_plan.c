@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 
 static const char where[] = "ranks";
 
@@ -113,9 +113,9 @@ static bp_status plan_rank(const session *s, uint32_t rank, shard_rank *to, bp_e
     bp_spec spec = s->runtime.spec;
     memory_block memory = {0};
     spec.rank = rank;
-    bp_status status = counted_take(&runtime, &spec, 0, &memory, error);
+    bp_status status = dry_run_take(&runtime, &spec, 0, &memory, error);
     if (status == BP_OK) {
-        status = bp_runtime_plan_counted(&runtime, memory.address, memory.bytes);
+        status = bp_runtime_plan_dry(&runtime, memory.address, memory.bytes);
         note_rank(&runtime, to);
         memory_give_back(&memory);
     }

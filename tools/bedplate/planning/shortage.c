@@ -7,7 +7,7 @@
 
 #include "core/plan/schedule.h"
 #include "tools/bedplate/planning/offload_choice.h"
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/session/technique.h"
 
@@ -207,7 +207,7 @@ static bool print_offload_with(const choice *c, uint32_t what, const char *named
     offload_all(&changed.request.spec, what);
     if (c->request.spec.offload.bases > 0 || c->request.spec.offload.fixed ||
         bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
-        counted_report(&changed.request.spec, &report, &ignored) != BP_OK ||
+        dry_run_report(&changed.request.spec, &report, &ignored) != BP_OK ||
         report.offload.arena_bytes + report.host.arena_bytes == 0) {
         return false;
     }

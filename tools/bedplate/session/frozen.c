@@ -2,7 +2,7 @@
 /* The part of a plan that is frozen. */
 #include "tools/bedplate/session/frozen.h"
 
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 
 #define NAMES_SHOWN 4
 
@@ -25,7 +25,7 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     if (spec.policy.kind == BP_POLICY_ACTIONS) {
         spec.policy = (bp_policy){.kind = BP_POLICY_NONE}; /* the schedule was made for the rest */
     }
-    return counted_arena(&spec, arena_bytes, &s->error);
+    return dry_run_arena(&spec, arena_bytes, &s->error);
 }
 
 bp_status frozen_find(session *s, frozen *out)

@@ -12,7 +12,7 @@
 #include "optim/rate.h"
 #include "layers/families/rnn.h"
 #include "tools/bedplate/session/calibrate.h"
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/device_memory.h"
 #include "tools/bedplate/session/image_choice.h"
@@ -452,10 +452,10 @@ bp_status session_plan(session *s)
 {
     BP_TRY(check_virtual_ranks(s));
     uint64_t work = session_work_bytes(s);
-    bp_status status = counted_take(&s->runtime, &s->spec, work, &s->host, &s->error);
+    bp_status status = dry_run_take(&s->runtime, &s->spec, work, &s->host, &s->error);
     if (status == BP_OK) {
-        const uint64_t plan = counted_bytes(&s->runtime);
-        status = bp_runtime_plan_counted(&s->runtime, s->host.address, plan);
+        const uint64_t plan = dry_run_bytes(&s->runtime);
+        status = bp_runtime_plan_dry(&s->runtime, s->host.address, plan);
         keep_needed(s, plan);
     }
     return adapter_blame(s->set, status, &s->runtime.error);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/bedplate/predict/chat_talk.h"
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/predict/fill_mask.h"
 #include "tools/bedplate/app/output.h"
@@ -514,7 +514,7 @@ static bp_status choose_width(generation *g)
         if (s->set->arena == 0 || s->spec.generate_sequences == 1) {
             break;
         }
-        BP_TRY(counted_arena(&s->spec, &bytes, &s->error));
+        BP_TRY(dry_run_arena(&s->spec, &bytes, &s->error));
         if (bytes <= s->set->arena) {
             break;
         }

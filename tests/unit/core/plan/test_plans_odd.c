@@ -184,7 +184,7 @@ static void memory_of_every_size(void **state)
         const uint64_t step = getenv("BP_TEST_SHORT") != NULL ? 192 : 64;
         for (uint64_t size = 0; size < counted.host_bytes; size += step) {
             runtime = counted;
-            const bp_status status = bp_runtime_plan_counted(&runtime, memory, size);
+            const bp_status status = bp_runtime_plan_dry(&runtime, memory, size);
             /* what alignment may take is counted, and may be spared; and shorter programs that
              * find no memory are left out */
             const bool spared = size + 8192 > counted.host_bytes || runtime.left_out != NULL;
@@ -197,7 +197,7 @@ static void memory_of_every_size(void **state)
         }
         assert_true(refused > 100);
         runtime = counted;
-        assert_int_equal(bp_runtime_plan_counted(&runtime, memory, counted.host_bytes), BP_OK);
+        assert_int_equal(bp_runtime_plan_dry(&runtime, memory, counted.host_bytes), BP_OK);
         free(memory);
     }
 }

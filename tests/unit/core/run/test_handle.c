@@ -56,7 +56,7 @@ static void begin(run *r, const bp_spec *spec)
     uint64_t host = bp_runtime_footprint(r->runtime).host_bytes;
     assert_true(host >= scratch);
     assert_int_equal(posix_memalign(&r->host, 64, host), 0);
-    assert_int_equal(bp_runtime_plan_counted(r->runtime, r->host, host), BP_OK);
+    assert_int_equal(bp_runtime_plan_dry(r->runtime, r->host, host), BP_OK);
     uint64_t bytes = bp_runtime_footprint(r->runtime).arena_bytes;
     assert_int_equal(posix_memalign(&r->arena, BP_ARENA_ALIGNMENT, bytes), 0);
     assert_int_equal(bp_runtime_open(r->runtime, r->arena, bytes - 1), BP_ERR_FIT);

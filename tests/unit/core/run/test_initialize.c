@@ -32,7 +32,7 @@ static bp_status run_ops_counted(void *context, uint32_t program, uint32_t first
     return refusal != BP_OK ? refusal : bp_device_host.run_ops(context, program, first, count);
 }
 
-static bp_device counted_device(bool reach)
+static bp_device dry_run_device(bool reach)
 {
     bp_device device = bp_device_host;
     device.run = run_counted;
@@ -141,7 +141,7 @@ static void only_what_is_not_given_is_drawn(void **state)
     (void)state;
     static const char *const targets[] = {"c_attn", "c_fc"};
     for (int reach = 0; reach < 2; reach++) {
-        const bp_device device = counted_device(reach != 0);
+        const bp_device device = dry_run_device(reach != 0);
         for (uint32_t stride = 1; stride < 6; stride++) {
             bp_spec spec = rig_spec();
             spec.device = &device;
@@ -250,7 +250,7 @@ static void memory_of_the_device_is_not_taken_for_zero(void **state)
 static void a_device_that_refuses_is_said_so(void **state)
 {
     (void)state;
-    const bp_device device = counted_device(true);
+    const bp_device device = dry_run_device(true);
     bp_spec spec = rig_spec();
     rig r;
     spec.device = &device;

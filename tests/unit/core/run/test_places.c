@@ -20,8 +20,8 @@
 
 static uint32_t opened;
 
-static bp_status open_counted(void *context, const bp_device_options *options,
-                              const bp_places *places, bp_error *error)
+static bp_status open_dry(void *context, const bp_device_options *options, const bp_places *places,
+                          bp_error *error)
 {
     __atomic_add_fetch(&opened, 1, __ATOMIC_RELAXED);
     return bp_device_host.open(context, options, places, error);
@@ -58,7 +58,7 @@ static void spaces_without_enough_bytes_are_refused(void **state)
     bp_spec spec = rig_spec();
     planned p;
     (void)state;
-    device.open = open_counted;
+    device.open = open_dry;
     spec.device = &device;
     opened = 0;
     make_plan(&p, &spec);
@@ -182,7 +182,7 @@ static void *player_main(void *argument)
 static void play(uint32_t odd)
 {
     bp_device device = bp_device_host;
-    device.open = open_counted;
+    device.open = open_dry;
     opened = 0;
     assert_int_equal(bp_threads_world_open(&world, RANKS, 11), BP_OK);
     for (uint32_t i = 0; i < RANKS; i++) {

@@ -27,8 +27,8 @@ static bp_status count_call(void)
     return calls_left-- == 0 ? BP_ERR_DEVICE : BP_OK;
 }
 
-static bp_status open_counted(void *context, const bp_device_options *options,
-                              const bp_places *places, bp_error *error)
+static bp_status open_dry(void *context, const bp_device_options *options, const bp_places *places,
+                          bp_error *error)
 {
     BP_TRY(count_call());
     return bp_device_host.open(context, options, places, error);
@@ -65,10 +65,10 @@ static bp_status run_counted(void *context, uint32_t program)
     return bp_device_host.run(context, program);
 }
 
-static bp_device counted_device(void)
+static bp_device dry_run_device(void)
 {
     bp_device device = bp_device_host;
-    device.open = open_counted;
+    device.open = open_dry;
     device.link = link_counted;
     device.seal = seal_counted;
     device.upload = upload_counted;
@@ -305,7 +305,7 @@ static bp_status whole_session(session *s, const bp_spec *spec)
 static void test_every_device_call_may_fail(void **state)
 {
     (void)state;
-    const bp_device device = counted_device();
+    const bp_device device = dry_run_device();
     bp_spec spec = tiny_spec();
     spec.accumulation = 2;
     spec.device = &device;

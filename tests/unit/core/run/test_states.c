@@ -135,7 +135,7 @@ static void plan_in(run_subject *s, uint32_t part, bp_status wanted)
 {
     const uint64_t bytes = s->host_bytes * part / 64;
     assert_int_equal(bp_runtime_count(s->runtime, &s->spec, s->host, s->host_bytes), BP_OK);
-    assert_int_equal(bp_runtime_plan_counted(s->runtime, s->host, bytes), wanted);
+    assert_int_equal(bp_runtime_plan_dry(s->runtime, s->host, bytes), wanted);
 }
 
 static void *make_runtime(uint32_t state)
@@ -223,7 +223,7 @@ static bp_status call_plan(void *subject)
 static bp_status call_plan_counted(void *subject)
 {
     run_subject *s = subject;
-    return bp_runtime_plan_counted(s->runtime, s->other, s->host_bytes);
+    return bp_runtime_plan_dry(s->runtime, s->other, s->host_bytes);
 }
 
 static bp_status call_footprint(void *subject)
@@ -393,7 +393,7 @@ static const state_row runtime_rows[] = {
     {"bp_runtime_make", EVERY, call_make},
     {"bp_runtime_count", NOT_OPEN, call_count},
     {"bp_runtime_plan", NOT_OPEN, call_plan},
-    {"bp_runtime_plan_counted", AT(COUNTED), call_plan_counted},
+    {"bp_runtime_plan_dry", AT(COUNTED), call_plan_counted},
     {"bp_runtime_footprint", HAS_A_PLAN, call_footprint},
     {"bp_runtime_open", HAS_A_PLAN & ~AT(OPEN), call_open},
     {"bp_runtime_initialize", AT(OPEN), call_initialize},

@@ -60,7 +60,7 @@ static void check_plan(const bp_spec *spec, const char *name)
     assert_true(bytes >= scratch);
     memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    if (bp_runtime_plan_counted(&runtime, memory, bytes) != BP_OK) {
+    if (bp_runtime_plan_dry(&runtime, memory, bytes) != BP_OK) {
         fail_msg("%s: %s %s", name, runtime.error.text, runtime.error.name);
     }
     const bp_graph_limits *used = &runtime.graph.used, *limit = &runtime.graph.limit;
@@ -137,7 +137,7 @@ static void test_small_memories(void **state)
     }
     assert_int_equal(bp_runtime_count(&runtime, &spec, memory, scratch), BP_OK);
     assert_true(runtime.host_bytes == bytes);
-    assert_int_equal(bp_runtime_plan_counted(&runtime, memory, bytes / 2), BP_ERR_FIT);
+    assert_int_equal(bp_runtime_plan_dry(&runtime, memory, bytes / 2), BP_ERR_FIT);
     assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
     const uint64_t used = runtime.report.host_bytes;
     assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, used), BP_OK);

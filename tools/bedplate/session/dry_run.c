@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Two memories one after the other: a small one to count in, then the one that was counted. */
-#include "tools/bedplate/session/counted.h"
+#include "tools/bedplate/session/dry_run.h"
 
 #include <stdint.h>
 
@@ -15,12 +15,12 @@ static bp_status take(memory_block *memory, uint64_t bytes, const char *name, bp
     return memory_take(memory, bytes, false, name, error);
 }
 
-uint64_t counted_bytes(const bp_runtime *runtime)
+uint64_t dry_run_bytes(const bp_runtime *runtime)
 {
     return bp_size_align(runtime->host_bytes, PAGE_BYTES);
 }
 
-bp_status counted_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
+bp_status dry_run_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
                        memory_block *memory, bp_error *error)
 {
     memory_block scratch = {0};
@@ -29,24 +29,24 @@ bp_status counted_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
     bp_status status = bp_runtime_count(runtime, spec, scratch.address, scratch.bytes);
     memory_give_back(&scratch);
     BP_TRY(status);
-    return take(memory, bp_size_add(counted_bytes(runtime), extra), "host memory", error);
+    return take(memory, bp_size_add(dry_run_bytes(runtime), extra), "host memory", error);
 }
 
-bp_status counted_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error)
+bp_status dry_run_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error)
 {
     bp_report report;
-    const bp_status status = counted_report(spec, &report, error);
+    const bp_status status = dry_run_report(spec, &report, error);
     *arena_bytes = report.arena_bytes;
     return status;
 }
 
-bp_status counted_report(const bp_spec *spec, bp_report *report, bp_error *error)
+bp_status dry_run_report(const bp_spec *spec, bp_report *report, bp_error *error)
 {
     static bp_runtime runtime; /* large */
     memory_block memory = {0};
-    bp_status status = counted_take(&runtime, spec, 0, &memory, error);
+    bp_status status = dry_run_take(&runtime, spec, 0, &memory, error);
     if (status == BP_OK) {
-        status = bp_runtime_plan_counted(&runtime, memory.address, memory.bytes);
+        status = bp_runtime_plan_dry(&runtime, memory.address, memory.bytes);
         memory_give_back(&memory);
     }
     if (status != BP_OK && error->code == BP_OK) {
@@ -56,7 +56,7 @@ bp_status counted_report(const bp_spec *spec, bp_report *report, bp_error *error
     return status;
 }
 
-bp_status counted_take_fit(const bp_fit_request *request, memory_block *memory, bp_error *error)
+bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory, bp_error *error)
 {
     memory_block scratch = {0};
     uint64_t bytes = 0;

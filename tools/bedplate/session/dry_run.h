@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans and fits in memory of the size that was counted for them. */
-#ifndef BP_BEDPLATE_COUNTED_H
-#define BP_BEDPLATE_COUNTED_H
+#ifndef BP_BEDPLATE_DRY_RUN_H
+#define BP_BEDPLATE_DRY_RUN_H
 
 #include "core/plan/search/fit.h"
 #include "tools/bedplate/app/memory.h"
@@ -9,18 +9,18 @@
 /* Counts what a plan of the spec needs and takes it, rounded up to whole pages of 4096 bytes, with
  * `extra` bytes behind it. What is wrong with the spec goes to runtime->error, what is wrong with
  * the memory to `error`. */
-bp_status counted_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
+bp_status dry_run_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
                        memory_block *memory, bp_error *error) BP_MUST_CHECK;
 
 /* The same for a fit. */
-bp_status counted_take_fit(const bp_fit_request *request, memory_block *memory,
+bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory,
                            bp_error *error) BP_MUST_CHECK;
 
 /* What the plan of a spec says, made in memory that is given back at once; and the arena alone. */
-bp_status counted_report(const bp_spec *spec, bp_report *report, bp_error *error) BP_MUST_CHECK;
-bp_status counted_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error) BP_MUST_CHECK;
+bp_status dry_run_report(const bp_spec *spec, bp_report *report, bp_error *error) BP_MUST_CHECK;
+bp_status dry_run_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error) BP_MUST_CHECK;
 
-/* Bytes of plan memory that counted_take has put before `extra`. */
-uint64_t counted_bytes(const bp_runtime *runtime);
+/* Bytes of plan memory that dry_run_take has put before `extra`. */
+uint64_t dry_run_bytes(const bp_runtime *runtime);
 
 #endif
