@@ -422,23 +422,23 @@ bp_ref bp_emit_weight(bp_emit *emit, uint32_t index)
         bp_emit_unheld(emit, index, "a parameter is asked for that was not acquired");
         return BP_ABSENT;
     }
-    const bool gathered = parameter->whole != BP_NO_BUFFER;
-    return whole(gathered ? parameter->whole : parameter->weight,
+    const bool gathered = parameter->gathered != BP_NO_BUFFER;
+    return whole(gathered ? parameter->gathered : parameter->weight,
                  codes ? BP_U8 : emit->spec->working);
 }
 
 bp_ref bp_emit_scales(const bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    const bool brought = parameter->whole_scales != BP_NO_BUFFER;
-    return whole(brought ? parameter->whole_scales : parameter->scales, BP_U8);
+    const bool brought = parameter->gathered_scales != BP_NO_BUFFER;
+    return whole(brought ? parameter->gathered_scales : parameter->scales, BP_U8);
 }
 
 bp_ref bp_emit_nested(const bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    const bool brought = parameter->whole_nested != BP_NO_BUFFER;
-    return whole(brought ? parameter->whole_nested : parameter->nested, BP_F32);
+    const bool brought = parameter->gathered_nested != BP_NO_BUFFER;
+    return whole(brought ? parameter->gathered_nested : parameter->nested, BP_F32);
 }
 
 bp_ref bp_emit_update_weight(bp_emit *emit, uint32_t index, uint64_t first)
@@ -608,9 +608,9 @@ void bp_emit_release(bp_emit *emit, uint32_t index)
     emit->parameters[index].held--;
     emit->held--;
     if (emit->parameters[index].held == 0) {
-        emit->parameters[index].whole = BP_NO_BUFFER;
-        emit->parameters[index].whole_scales = BP_NO_BUFFER;
-        emit->parameters[index].whole_nested = BP_NO_BUFFER;
+        emit->parameters[index].gathered = BP_NO_BUFFER;
+        emit->parameters[index].gathered_scales = BP_NO_BUFFER;
+        emit->parameters[index].gathered_nested = BP_NO_BUFFER;
     }
 }
 
@@ -655,7 +655,7 @@ void compile_average(bp_emit *emit, uint32_t index)
     parameter->held++; /* what it is made of is read */
     bp_emit_averaged_weight(emit, &operands, &scalars);
     parameter->held--;
-    parameter->whole = x.buffer;
+    parameter->gathered = x.buffer;
 }
 
 /* Where gradients go: buffers that backward adds to and the update reads.  What is

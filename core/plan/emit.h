@@ -48,12 +48,12 @@ typedef struct bp_parameter {
     double deviation;
     bool decay;
     bool embedding;
-    bool input_major;      /* of bp_parameter_info */
-    uint64_t together;     /* likewise, at least 1 */
-    uint32_t held;         /* times that it is acquired and not yet released */
-    uint32_t whole;        /* gathered from all ranks' shares, or brought, while it is held */
-    uint32_t whole_scales; /* brought with it; BP_NO_BUFFER: they are where they live */
-    uint32_t whole_nested;
+    bool input_major;         /* of bp_parameter_info */
+    uint64_t together;        /* likewise, at least 1 */
+    uint32_t held;            /* times that it is acquired and not yet released */
+    uint32_t gathered;        /* gathered from all ranks' shares, or brought, while it is held */
+    uint32_t gathered_scales; /* brought with it; BP_NO_BUFFER: they are where they live */
+    uint32_t gathered_nested;
     bool offloaded;          /* it lives in storage */
     bool fixed;              /* it lies in read-only memory, and is read there */
     bool aside;              /* its master and its optimizer state do */

@@ -68,9 +68,9 @@ static uint8_t *codes_room(const quantise_desk *desk, uint64_t offset, uint64_t 
 static bp_status put_codes(const quantise_desk *desk, uint64_t offset, const uint8_t *codes,
                            uint64_t bytes)
 {
-    return codes != desk->packed
-               ? BP_OK
-               : bp_runtime_write_whole(desk->runtime, desk->codes, offset, codes, (size_t)bytes);
+    return codes != desk->packed ? BP_OK
+                                 : bp_runtime_write_gathered(desk->runtime, desk->codes, offset,
+                                                             codes, (size_t)bytes);
 }
 
 /* Blocks in 4 bits: codes go out, scales to desk->floats. */
@@ -260,7 +260,8 @@ static bp_status fetch(const quantise_desk *desk, uint64_t at, one_element *one)
     const bool nested = bp_quantised_nests(form), bytes = form == BP_QUANTISED_INT8;
     const uint64_t block = at / (bytes ? desk->columns : block_of(desk));
     const size_t width = nested ? 1 : sizeof(float);
-    BP_TRY(bp_runtime_read_whole(desk->runtime, desk->codes, bytes ? at : at / 2, &one->code, 1));
+    BP_TRY(
+        bp_runtime_read_gathered(desk->runtime, desk->codes, bytes ? at : at / 2, &one->code, 1));
     BP_TRY(bp_runtime_read(desk->runtime, desk->scales, block * width, &one->scale, width));
     if (!nested) {
         return BP_OK;

@@ -154,10 +154,10 @@ bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_
 /* The same of the whole tensor that a buffer is this rank's part of (core/plan/passes/shards.h).
  * read_whole is called by all ranks at once with the same range, and gives all of them the bytes;
  * write_whole keeps what belongs here. */
-bp_status bp_runtime_read_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
-                                void *to, size_t bytes) BP_MUST_CHECK;
-bp_status bp_runtime_write_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
-                                 const void *from, size_t bytes) BP_MUST_CHECK;
+bp_status bp_runtime_read_gathered(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                                   void *to, size_t bytes) BP_MUST_CHECK;
+bp_status bp_runtime_write_gathered(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                                    const void *from, size_t bytes) BP_MUST_CHECK;
 
 /* Where elements [first, first + count) of a buffer are for the caller's own hands, between runs;
  * NULL where they are out of reach, or reach beyond the buffer. `width` bytes each. */

@@ -98,7 +98,7 @@ static bp_status add_buffer(bp_runtime *runtime, bp_digest *digest, const bp_buf
     for (uint64_t done = 0; done < all; done += BP_TRANSFER_BYTES) {
         uint64_t left = all - done;
         size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
-        BP_TRY(bp_runtime_read_whole(runtime, buffer, done, runtime->transfer, piece));
+        BP_TRY(bp_runtime_read_gathered(runtime, buffer, done, runtime->transfer, piece));
         bp_digest_add(&bytes, runtime->transfer, piece);
     }
     bp_digest_add_tensor(digest, runtime->graph.names + buffer->name, buffer->dtype, buffer->shape,
@@ -222,11 +222,11 @@ bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_
         uint64_t piece = count - done < PIECE ? count - done : PIECE;
         bp_elements_store(desk.dtype, desk.form, desk.weights, desk.masters, values + done,
                           (size_t)piece);
-        BP_TRY(bp_runtime_write_whole(runtime, desk.weight, desk_bytes(&desk, first + done),
-                                      desk.weights, (size_t)desk_bytes(&desk, piece)));
+        BP_TRY(bp_runtime_write_gathered(runtime, desk.weight, desk_bytes(&desk, first + done),
+                                         desk.weights, (size_t)desk_bytes(&desk, piece)));
         if (desk.master != NULL) {
-            BP_TRY(bp_runtime_write_whole(runtime, desk.master, (first + done) * rest, desk.masters,
-                                          (size_t)(piece * rest)));
+            BP_TRY(bp_runtime_write_gathered(runtime, desk.master, (first + done) * rest,
+                                             desk.masters, (size_t)(piece * rest)));
         }
         done += piece;
     }
@@ -239,11 +239,11 @@ static bp_status get_piece(bp_runtime *runtime, const weight_desk *desk, uint64_
 {
     const uint64_t rest = bp_master_bytes(desk->form);
     if (desk->master != NULL) {
-        BP_TRY(bp_runtime_read_whole(runtime, desk->master, first * rest, desk->masters,
-                                     (size_t)(count * rest)));
+        BP_TRY(bp_runtime_read_gathered(runtime, desk->master, first * rest, desk->masters,
+                                        (size_t)(count * rest)));
     }
-    BP_TRY(bp_runtime_read_whole(runtime, desk->weight, desk_bytes(desk, first), desk->weights,
-                                 (size_t)desk_bytes(desk, count)));
+    BP_TRY(bp_runtime_read_gathered(runtime, desk->weight, desk_bytes(desk, first), desk->weights,
+                                    (size_t)desk_bytes(desk, count)));
     bp_elements_load(desk->dtype, desk->form, desk->weights, desk->masters, values, (size_t)count);
     return BP_OK;
 }
@@ -291,8 +291,8 @@ bp_status bp_runtime_get_trained(bp_runtime *runtime, uint32_t parameter, uint64
         const uint64_t rest = p->count - block;
         const uint64_t some = rest < BP_CODEC_BLOCK ? rest : BP_CODEC_BLOCK;
         const uint64_t at = bp_codec_bytes(block, form);
-        BP_TRY(bp_runtime_read_whole(runtime, buffer, at, codes,
-                                     (size_t)(bp_codec_bytes(block + some, form) - at)));
+        BP_TRY(bp_runtime_read_gathered(runtime, buffer, at, codes,
+                                        (size_t)(bp_codec_bytes(block + some, form) - at)));
         bp_codec_decode(form, true, codes, (uint32_t)some, d);
         for (uint64_t i = skipped; i < some && done < count; i++, done++) {
             values[done] = fmaf(-factor, d[i], values[done]);
@@ -333,8 +333,8 @@ static uint64_t part_end(const bp_runtime *runtime, const bp_buffer *buffer, uin
     return end == count ? buffer->part.whole : end / BP_SHARD_UNIT * buffer->part.unit;
 }
 
-bp_status bp_runtime_read_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
-                                void *to, size_t bytes)
+bp_status bp_runtime_read_gathered(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                                   void *to, size_t bytes)
 {
     uint8_t *next = to;
     if (buffer->part.whole == 0) {
@@ -360,8 +360,8 @@ bp_status bp_runtime_read_whole(bp_runtime *runtime, const bp_buffer *buffer, ui
     return BP_OK;
 }
 
-bp_status bp_runtime_write_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
-                                 const void *from, size_t bytes)
+bp_status bp_runtime_write_gathered(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                                    const void *from, size_t bytes)
 {
     const uint64_t own = buffer->part.first, own_end = own + buffer->bytes;
     if (buffer->part.whole == 0) {

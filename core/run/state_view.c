@@ -111,7 +111,7 @@ bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset
     const uint32_t p = view_of(runtime, i);
     const bp_buffer *buffer = bp_runtime_state(runtime, i);
     if (p == BP_NO_PARAMETER) {
-        return bp_runtime_read_whole(runtime, buffer, offset, to, bytes);
+        return bp_runtime_read_gathered(runtime, buffer, offset, to, bytes);
     }
     BP_TRY(check_view(runtime, i, offset, bytes));
     if (buffer->class_of == BP_CLASS_WEIGHTS) {
@@ -136,7 +136,7 @@ bp_status bp_runtime_state_write(bp_runtime *runtime, uint32_t i, uint64_t offse
     const uint32_t p = view_of(runtime, i);
     const bp_buffer *buffer = bp_runtime_state(runtime, i);
     if (p == BP_NO_PARAMETER) {
-        return bp_runtime_write_whole(runtime, buffer, offset, from, bytes);
+        return bp_runtime_write_gathered(runtime, buffer, offset, from, bytes);
     }
     BP_TRY(check_view(runtime, i, offset, bytes));
     if (buffer->class_of == BP_CLASS_WEIGHTS) {

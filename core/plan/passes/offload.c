@@ -147,13 +147,13 @@ static void fetch_codes(bp_emit *emit, bp_parameter *parameter)
     const bp_quantised form = parameter->quantised;
     const uint64_t count = parameter->count, nested = bp_quantised_nested(count, form);
     const uint64_t rows = parameter->shape[emit->spec->model->input_major ? 1 : 0];
-    parameter->whole = offload_bring(emit, parameter->weight, BP_U8,
-                                     bp_quantised_codes(count, form), "brought_codes");
-    parameter->whole_scales = offload_bring(
+    parameter->gathered = offload_bring(emit, parameter->weight, BP_U8,
+                                        bp_quantised_codes(count, form), "brought_codes");
+    parameter->gathered_scales = offload_bring(
         emit, parameter->scales, BP_U8, bp_quantised_scales(rows, count, form), "brought_scales");
     if (nested > 0) {
-        parameter->whole_nested = offload_bring(emit, parameter->nested, BP_F32,
-                                                nested * sizeof(float), "brought_nested");
+        parameter->gathered_nested = offload_bring(emit, parameter->nested, BP_F32,
+                                                   nested * sizeof(float), "brought_nested");
     }
 }
 
@@ -169,7 +169,7 @@ void compile_fetch(bp_emit *emit, uint32_t index)
                                          parameter->shape, "brought_weight");
         offload_copy(emit, to, (bp_ref){parameter->weight, BP_U8, 0},
                      parameter->count * bp_dtype_bytes(dtype), parameter->weight);
-        parameter->whole = to.buffer;
+        parameter->gathered = to.buffer;
     }
     parameter->held--;
 }

@@ -438,7 +438,7 @@ void compile_gather(bp_emit *emit, uint32_t index)
         gather_mark(emit, parameter->weight);
     }
     parameter->held--;
-    parameter->whole = whole.buffer;
+    parameter->gathered = whole.buffer;
 }
 
 void compile_apply(bp_emit *emit)

@@ -210,14 +210,15 @@ static void test_what_was_brought_stays_while_it_is_held(void **state)
     acquire_begin(&d);
     (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
     (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
-    d.parameters[0].whole = d.parameters[0].whole_scales = d.parameters[0].whole_nested = 3;
+    d.parameters[0].gathered = d.parameters[0].gathered_scales = d.parameters[0].gathered_nested =
+        3;
     bp_emit_release(&d.emit, 0);
-    assert_true(d.parameters[0].held == 1 && d.parameters[0].whole == 3);
-    assert_true(d.parameters[0].whole_scales == 3 && d.parameters[0].whole_nested == 3);
+    assert_true(d.parameters[0].held == 1 && d.parameters[0].gathered == 3);
+    assert_true(d.parameters[0].gathered_scales == 3 && d.parameters[0].gathered_nested == 3);
     bp_emit_release(&d.emit, 0);
-    assert_true(d.parameters[0].held == 0 && d.parameters[0].whole == BP_NO_BUFFER);
-    assert_true(d.parameters[0].whole_scales == BP_NO_BUFFER);
-    assert_true(d.parameters[0].whole_nested == BP_NO_BUFFER);
+    assert_true(d.parameters[0].held == 0 && d.parameters[0].gathered == BP_NO_BUFFER);
+    assert_true(d.parameters[0].gathered_scales == BP_NO_BUFFER);
+    assert_true(d.parameters[0].gathered_nested == BP_NO_BUFFER);
 }
 
 int main(void)

@@ -62,12 +62,12 @@ static void test_parts_of_others(void **state)
     bp_runtime *runtime = &r.runtime;
     bp_buffer buffer = runtime->graph.buffers[runtime->emit.parameters[0].weight];
     const bp_fabric none = {.name = "none"};
-    assert_int_equal(bp_runtime_read_whole(runtime, &buffer, 0, bytes, 8), BP_OK);
+    assert_int_equal(bp_runtime_read_gathered(runtime, &buffer, 0, bytes, 8), BP_OK);
     buffer.part.whole = 64;
-    assert_int_equal(bp_runtime_read_whole(runtime, &buffer, 0, bytes, 8), BP_ERR_USAGE);
+    assert_int_equal(bp_runtime_read_gathered(runtime, &buffer, 0, bytes, 8), BP_ERR_USAGE);
     runtime->fabric = &none;
     runtime->error = (bp_error){.code = BP_OK};
-    assert_int_equal(bp_runtime_read_whole(runtime, &buffer, 57, bytes, 8), BP_ERR_USAGE);
+    assert_int_equal(bp_runtime_read_gathered(runtime, &buffer, 57, bytes, 8), BP_ERR_USAGE);
     assert_non_null(strstr(runtime->error.text, "other ranks"));
     runtime->fabric = NULL;
     rig_close(&r);
