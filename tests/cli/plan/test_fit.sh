@@ -149,7 +149,7 @@ batch=$(json max_batch)
 check $? "the largest batch ($batch) is planned" "$out$err"
 expect 0 '.' plan --model tiny --arena 20MB --per-device-train-batch-size "$batch"
 expect 3 'does not fit' plan --model tiny --arena 20MB --per-device-train-batch-size $((batch + 1))
-# Models that cannot have every technique are offered the others.
+# Models that cannot have every memory option are offered the others.
 expect 3 'it would fit with --optim adamw_8bit' plan --model gru --arena 50MB
 
 # verifies compile-4.ecdd

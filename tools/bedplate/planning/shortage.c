@@ -9,7 +9,7 @@
 #include "tools/bedplate/planning/offload_choice.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/policy.h"
-#include "tools/bedplate/session/technique.h"
+#include "tools/bedplate/session/memory_option.h"
 
 #define SHORT_CHUNK   64   /* rows of the shortest loss chunk that the fit tries */
 #define SHORT_ACTIONS 1500 /* of a schedule that is still planned to find advice */
@@ -172,7 +172,7 @@ static bool print_sequence(const choice *c)
 }
 
 /* Prints what a changed spec needs beside `options`, if it fits with everything else free. */
-static bool print_technique(const choice *c, const bp_spec *spec, const char *options)
+static bool print_memory_option(const choice *c, const bp_spec *spec, const char *options)
 {
     const change all = {true, true, true};
     static choice trial;
@@ -185,7 +185,7 @@ static bool print_technique(const choice *c, const bp_spec *spec, const char *op
         return false;
     }
     if (trial.release_dropped && c->request.spec.gradient_release == BP_RELEASE_NONE) {
-        return false; /* the same without that technique is tried as well */
+        return false; /* the same without that memory option is tried as well */
     }
     bp_text_init(&text, NULL, NULL, rest, sizeof rest);
     put_difference(&text, &c->fit.best, &trial.fit.best, &c->request);
@@ -216,7 +216,7 @@ static bool print_offload_with(const choice *c, uint32_t what, const char *named
     bp_text_string(&text, host ? " --offload host:" : " --offload file:PATH:");
     bp_text_u64(&text, host ? report.host.arena_bytes : report.offload.arena_bytes);
     bp_text_string(&text, named);
-    return bp_text_flush(&text) == BP_OK && print_technique(c, &changed.request.spec, options);
+    return bp_text_flush(&text) == BP_OK && print_memory_option(c, &changed.request.spec, options);
 }
 
 /* What is written for every micro-batch where nothing else is enough. */
@@ -227,48 +227,49 @@ static bool print_offload(const choice *c)
                               " --offload-what bases,weights,gradients");
 }
 
-/* Changes the spec and appends the option, where the model can have the technique: not all of them
- * have adapters, or 16-bit forms. */
+/* Changes the spec and appends the option, where the model can have the memory option: not all of
+ * them have adapters, or 16-bit forms. */
 static bool apply(uint32_t i, bp_spec *spec, bp_text *options)
 {
     char ignored[512];
     bp_text none;
     bp_spec changed = *spec;
     bp_text_init(&none, NULL, NULL, ignored, sizeof ignored);
-    return technique_apply(i, &changed, &none) && bp_spec_check(&changed, NULL) == BP_OK &&
-           technique_apply(i, spec, options);
+    return memory_option_apply(i, &changed, &none) && bp_spec_check(&changed, NULL) == BP_OK &&
+           memory_option_apply(i, spec, options);
 }
 
-/* The first technique from number `from` on that is enough by itself; `together`: that is with
+/* The first memory option from number `from` on that is enough by itself; `together`: that is with
  * those before it. */
-static bool print_techniques(const choice *c, bool together, uint32_t from)
+static bool print_memory_options(const choice *c, bool together, uint32_t from)
 {
     char options[512];
     bp_text text;
     bp_spec spec = c->request.spec;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    for (uint32_t i = from; i < TECHNIQUES; i++) {
+    for (uint32_t i = from; i < MEMORY_OPTIONS; i++) {
         if (!together) {
             spec = c->request.spec;
             bp_text_init(&text, NULL, NULL, options, sizeof options);
         }
         bool done = apply(i, &spec, &text) && bp_text_flush(&text) == BP_OK;
-        if (done && print_technique(c, &spec, options)) {
+        if (done && print_memory_option(c, &spec, options)) {
             return true;
         }
     }
     return false;
 }
 
-/* Whether all techniques from number `from` on are enough: where they are not, no few of them are.
+/* Whether all memory options from number `from` on are enough: where they are not, no few of them
+ * are.
  */
-static bool techniques_help(const choice *c, uint32_t from)
+static bool memory_options_help(const choice *c, uint32_t from)
 {
     char options[512];
     bp_text text;
     choice changed = *c;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    for (uint32_t i = from; i < TECHNIQUES; i++) {
+    for (uint32_t i = from; i < MEMORY_OPTIONS; i++) {
         bool done = apply(i, &changed.request.spec, &text);
         (void)done;
     }
@@ -293,10 +294,11 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
         least = trial.fit.least.arena_bytes;
     }
     /* the first of them, gradient release, can enlarge an arena */
-    bool help = techniques_help(c, 0) || techniques_help(c, 1);
-    bool found_one = (help && print_techniques(c, false, 0)) ||
-                     (runtime->report.resident_bytes < limit && print_sequence(c)) ||
-                     (help && (print_techniques(c, true, 0) || print_techniques(c, true, 1)));
+    bool help = memory_options_help(c, 0) || memory_options_help(c, 1);
+    bool found_one =
+        (help && print_memory_options(c, false, 0)) ||
+        (runtime->report.resident_bytes < limit && print_sequence(c)) ||
+        (help && (print_memory_options(c, true, 0) || print_memory_options(c, true, 1)));
     found_one = print_offload(c) || found_one;
     if (!found_one) {
         fprintf(stderr,

@@ -154,7 +154,7 @@ static bp_status fill_schedule(training *t)
     return rate_fill(set, t->total, &t->s.spec);
 }
 
-/* A technique that is to save bytes and does not is worth a word. */
+/* A memory option that is to save bytes and does not is worth a word. */
 static bp_status tell_release(training *t)
 {
     session *s = &t->s;

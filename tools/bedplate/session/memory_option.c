@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Techniques as changes of a spec. */
-#include "tools/bedplate/session/technique.h"
+#include "tools/bedplate/session/memory_option.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -82,9 +82,9 @@ static bool adapters(bp_spec *spec, bp_text *options)
     return true;
 }
 
-bool technique_apply(uint32_t i, bp_spec *spec, bp_text *options)
+bool memory_option_apply(uint32_t i, bp_spec *spec, bp_text *options)
 {
-    static bool (*const techniques[TECHNIQUES])(bp_spec *, bp_text *) = {
+    static bool (*const memory_options[MEMORY_OPTIONS])(bp_spec *, bp_text *) = {
         release, narrow_states, narrow_weights, narrow_master, adapters};
-    return spec->optimizer != NULL && techniques[i](spec, options);
+    return spec->optimizer != NULL && memory_options[i](spec, options);
 }
