@@ -245,7 +245,7 @@ typedef struct bp_offload {
                        0: each is asked for when it is used */
     uint64_t room;  /* 0: what is brought stays no longer than it is used. Otherwise from one use to
                        the next one too where all that lives then has so many bytes, as many of them
-                       as there is room for (core/plan/passes/keep.h) */
+                       as there is room for (core/plan/passes/resident.h) */
     uint32_t part_count; /* 0: shares say all. Otherwise the share of part_kind is not 0 and means
                             these: none of what has another number of elements */
     bp_offload_kind part_kind;

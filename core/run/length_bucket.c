@@ -46,7 +46,7 @@ uint64_t bp_length_bucket_scratch(const bp_spec *spec, const bp_graph_limits *ro
     const bp_graph graph = {.used = {.buffers = rows->buffers}};
     const uint64_t verify = bp_size_add(bp_verify_scratch(&graph), 2 * CARVE_ALIGNMENT);
     const uint64_t keep =
-        spec->offload.room > 0 ? bp_size_add(bp_keep_scratch(rows), CARVE_ALIGNMENT) : 0;
+        spec->offload.room > 0 ? bp_size_add(bp_resident_scratch(rows), CARVE_ALIGNMENT) : 0;
     const uint64_t bytes = bp_size_add(bp_compile_bytes(spec), bp_size_add(verify, keep));
     return spec->length_count > 0 ? bytes : 0;
 }
@@ -59,9 +59,9 @@ static bp_status keep_same(bp_runtime *runtime, bp_graph *graph)
     if (runtime->spec.offload.room == 0) {
         return BP_OK;
     }
-    BP_TRY(bp_arena_carve(&runtime->host, (size_t)bp_keep_scratch(&graph->used), CARVE_ALIGNMENT,
-                          &scratch));
-    bp_keep_like(graph, &runtime->graph, scratch);
+    BP_TRY(bp_arena_carve(&runtime->host, (size_t)bp_resident_scratch(&graph->used),
+                          CARVE_ALIGNMENT, &scratch));
+    bp_resident_like(graph, &runtime->graph, scratch);
     return bp_arena_rewind(&runtime->host, mark);
 }
 

@@ -65,7 +65,7 @@ static uint64_t working_bytes(const bp_spec *spec)
 static uint64_t plan_scratch(const bp_spec *spec, const bp_graph_limits *rows)
 {
     const bp_graph graph = {.used = *rows};
-    const uint64_t keep = spec->offload.room > 0 ? bp_keep_scratch(rows) : 0;
+    const uint64_t keep = spec->offload.room > 0 ? bp_resident_scratch(rows) : 0;
     const uint64_t verify = bp_verify_scratch(&graph);
     const uint64_t report = bp_report_scratch(rows->buffers, spec->plan_nodes);
     const uint64_t more = verify > report ? verify : report;
@@ -157,8 +157,8 @@ static bp_status keep(bp_runtime *runtime)
     if (runtime->spec.offload.room == 0) {
         return BP_OK;
     }
-    BP_TRY(carve(runtime, bp_keep_scratch(&runtime->graph.used), &scratch));
-    bp_keep_run(&runtime->graph, &runtime->spec, scratch, &runtime->keep);
+    BP_TRY(carve(runtime, bp_resident_scratch(&runtime->graph.used), &scratch));
+    bp_resident_run(&runtime->graph, &runtime->spec, scratch, &runtime->resident);
     return bp_arena_rewind(&runtime->host, mark);
 }
 

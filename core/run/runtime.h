@@ -6,7 +6,7 @@
 
 #include "arena/arena.h"
 #include "core/plan/compile.h"
-#include "core/plan/passes/keep.h"
+#include "core/plan/passes/resident.h"
 #include "core/ops/cascade.h"
 #include "core/ir/link.h"
 #include "core/ir/report.h"
@@ -55,7 +55,7 @@ struct bp_runtime {
     bp_spec spec;
     bp_error error; /* the first error of any call */
     bp_report report;
-    bp_keep keep;         /* of what is fetched from the offload tier */
+    bp_resident resident; /* of what is fetched from the offload tier */
     bp_arena host;        /* the caller's plan memory */
     bp_graph_limits rows; /* of the graph's tables, counted */
     uint64_t host_bytes;  /* of the plan memory that is needed */
@@ -103,8 +103,8 @@ bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text) 
 uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows);
 
 /* Of a runtime that was counted: its programs alone, with what stays in the arena of what is
- * fetched from the offload tier (runtime->keep), neither verified nor laid out. For choosing what
- * lives there: the runtime is of no other use before it is planned. */
+ * fetched from the offload tier (runtime->resident), neither verified nor laid out. For choosing
+ * what lives there: the runtime is of no other use before it is planned. */
 bp_status bp_runtime_write_counted(bp_runtime *runtime, void *memory, uint64_t bytes) BP_MUST_CHECK;
 
 /* bp_runtime_open over an arena per memory space (report.arena_bytes, report.host.arena_bytes), and

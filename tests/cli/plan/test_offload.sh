@@ -241,7 +241,7 @@ check $? "some of the states are offloaded where that is enough" "$out$err"
 run plan --model tiny --device host --threads 1 --max-seq-length 32 --gradient-checkpointing full --json \
     --per-device-train-batch-size 1 --loss-chunk-rows 32 --optim adamw_8bit --gradient-release --gradient-accumulation-steps 8 \
     "${offload[@]}" --arena 1143040
-[[ $code -eq 0 && $(json kept_bytes_per_step) -gt 0 && $(json written_bytes_per_step) -le 674816 ]]
+[[ $code -eq 0 && $(json resident_bytes_per_step) -gt 0 && $(json written_bytes_per_step) -le 674816 ]]
 check $? "no more is written for what is kept" "$out$err"
 
 # What moves for what was chosen is some of what moves, and where nothing is kept no less than a bound; where something
@@ -251,7 +251,7 @@ bounded() {
     moved=$(json chosen_bytes_per_step)
     [[ $moved -gt 0 && $moved -le $(($(json read_bytes_per_step) + $(json written_bytes_per_step))) ]]
     check $? "what moves for what was chosen is some of what moves" "$out$err"
-    if [[ $(json kept_bytes_per_step) -gt 0 ]]; then
+    if [[ $(json resident_bytes_per_step) -gt 0 ]]; then
         [[ -z $(json least_bytes_per_step) ]]
     else
         [[ $(json least_bytes_per_step) -gt 0 && $moved -ge $(json least_bytes_per_step) ]]
@@ -310,13 +310,13 @@ keeps() {
     arena=$(json arena_bytes)
     run plan --model "${@/--poison/--json}" "${adapts[@]}" --threads 1 "${offload[@]}" --json
     least=$(json arena_bytes)
-    [[ $least -lt $arena && -z $(json kept_bytes_per_step) ]]
+    [[ $least -lt $arena && -z $(json resident_bytes_per_step) ]]
     check $? "$* with all offload keeps nothing" "$least $arena $out$err"
     for k in 1 2 4 7; do
         budget=$((least + (arena - least) * k / 10))
         run plan --model "${@/--poison/--json}" "${adapts[@]}" --threads 1 "${offload[@]}" --arena "$budget" --json
-        kept=$(json kept_bytes_per_step)
-        [[ $(json most_kept_bytes_per_step) -ge ${kept:=0} && $(json arena_bytes) -le $budget &&
+        kept=$(json resident_bytes_per_step)
+        [[ $(json most_resident_bytes_per_step) -ge ${kept:=0} && $(json arena_bytes) -le $budget &&
             ($read -eq 0 || ($(json read_bytes_per_step) -le $read && $(json written_bytes_per_step) -le $written)) ]]
         check $? "in $budget bytes no more is read, nor written, than in less" "$read $written $out$err"
         [[ -z $(json chosen_bytes_per_step) ]] || bounded
@@ -356,7 +356,7 @@ run train --model tiny-llama "${rows[@]}" --max-steps 8 --output-dir "$work/rows
 [[ -n $plain && $(json state_digest) == "$plain" && $(grep -oE '"micro_batches": [1-9]' <<<"$out" | wc -l) -gt 2 ]]
 check $? "rows of several lengths keep some from use to use: the same state" "$plain $out$err"
 run plan --model tiny-llama "${rows[@]}" "${offload[@]}" --arena "$budget"
-[[ $(json kept_bytes_per_step) -gt 100000 && $out == *'"length_buckets": [8, 16, 24, 32]'* ]]
+[[ $(json resident_bytes_per_step) -gt 100000 && $out == *'"length_buckets": [8, 16, 24, 32]'* ]]
 check $? "and their plan says so" "$out"
 
 # Two versions in the file: snapshots leave there what lives there, and a run that dies goes on from its last whole

@@ -76,7 +76,7 @@ room=$(($(json arena_bytes) + 10000)) # with which some of it stays until it is 
 for what in states states,weights weights,gradients "weights --gradient-checkpointing full --arena $room"; do
     read -ra asked <<<"$what"
     run plan "${shape[@]}" "${offload[@]}" --offload-what "${asked[@]}"
-    kept=$(json kept_bytes_per_step)
+    kept=$(json resident_bytes_per_step)
     planned="$(json read_bytes_per_step) $(json written_bytes_per_step)"
     counts=()
     for steps in 2 6; do

@@ -290,7 +290,7 @@ run train "${common[@]}" "${adapters[@]}" --output-dir "$work/kept2" --json --qu
 [[ $code -eq 0 && -n $plain && $(json state_digest) == "$plain" && $(json arena_bytes) -le $budget ]]
 check $? "what stays on the GPU until it is used again: the same bits" "$out$err"
 run plan "${common[@]:0:2}" "${common[@]:4:4}" --device cuda:sm_80 "${adapters[@]}" --json --offload host:64MiB --arena $budget
-[[ $(json kept_bytes_per_step) -gt 0 ]]
+[[ $(json resident_bytes_per_step) -gt 0 ]]
 check $? "and its plan says how much" "$out$err"
 planned=(plan --model tiny --max-seq-length 32 --per-device-train-batch-size 1 --gradient-accumulation-steps 1 --device cuda:sm_80)
 run "${planned[@]}" --offload host:1GiB --offload-what states --json

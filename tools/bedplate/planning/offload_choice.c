@@ -318,7 +318,7 @@ bp_status offload_traffic_find(const bp_runtime *runtime, const offload_choice *
     const bp_graph *graph = &runtime->graph;
     *t = (offload_traffic){
         .choice = b->chosen,
-        .keep = runtime->keep,
+        .resident = runtime->resident,
         .rates = *rates,
         .host = offload->host,
         .endurance = offload->host ? 0.0 : (double)set->offload_endurance,
@@ -366,12 +366,12 @@ void offload_json(output *out, const offload_traffic *t)
     if (t->choice.made) {
         json_count(out, "chosen_bytes_per_step", t->choice.moved);
     }
-    if (t->choice.made && t->keep.bytes == 0) {
+    if (t->choice.made && t->resident.bytes == 0) {
         json_count(out, "least_bytes_per_step", t->choice.least);
     }
-    if (t->keep.most > 0) {
-        json_count(out, "kept_bytes_per_step", t->keep.bytes);
-        json_count(out, "most_kept_bytes_per_step", t->keep.most);
+    if (t->resident.most > 0) {
+        json_count(out, "resident_bytes_per_step", t->resident.bytes);
+        json_count(out, "most_resident_bytes_per_step", t->resident.most);
     }
     json_real(out, "read_bytes_per_second", step->read_rate, 9);
     json_real(out, "written_bytes_per_second", step->written_rate, 9);
@@ -417,17 +417,17 @@ void offload_put(bp_text *text, const offload_traffic *t)
                              : t->choice.kind == BP_OFFLOAD_WEIGHTS ? "trained weights"
                                                                     : "gradients");
         bp_text_string(text, " that were chosen");
-        if (t->keep.bytes == 0) { /* the bound knows of no room in which they are */
+        if (t->resident.bytes == 0) { /* the bound knows of no room in which they are */
             bp_text_string(text, "; of no choice that fits and keeps nothing are it less than ");
             bp_text_grouped(text, t->choice.least);
         }
         bp_text_char(text, '\n');
     }
-    if (t->keep.most > 0) {
-        offload_line(text, "  kept", t->keep.bytes,
+    if (t->resident.most > 0) {
+        offload_line(text, "  resident", t->resident.bytes,
                      " bytes a step stay from one use to the next and ");
         bp_text_string(text, "are read once less; in this room, of no choice more than ");
-        bp_text_grouped(text, t->keep.most);
+        bp_text_grouped(text, t->resident.most);
         bp_text_char(text, '\n');
     }
     offload_line(text, "  waits for", step->first, " bytes that nothing is computed beside");

@@ -87,7 +87,7 @@ typedef struct offload_traffic {
     bp_traffic step;
     bp_rates rates;
     offload_chosen choice;
-    bp_keep keep;
+    bp_resident resident;
     uint64_t bytes;   /* that are offloaded; 0: nothing does */
     bool host;        /* in the host's memory */
     double endurance; /* --offload-endurance; 0: not given */

@@ -246,7 +246,7 @@ static void copies_that_are_not_what_they_were(void **state)
     every_mutant_is_refused(&spec);
     spec.offload.room = 320000; /* some stay from one use to the next */
     every_mutant_is_refused(&spec);
-    assert_true(b.runtime.keep.bytes > 50000 && b.runtime.keep.bytes < 100000);
+    assert_true(b.runtime.resident.bytes > 50000 && b.runtime.resident.bytes < 100000);
 }
 
 /* Whatever an op writes, frozen weights in read-only memory in its place are refused. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Intervals of several sizes into a room that changes with time. */
-#include "core/plan/passes/keep_choose.h"
+#include "core/plan/passes/resident_choose.h"
 
 #include <string.h>
 
@@ -44,7 +44,7 @@ static uint64_t choose_align(uint64_t bytes)
     return bp_size_align(bytes, sizeof(uint64_t));
 }
 
-uint64_t bp_keep_choose_scratch(uint64_t gaps, uint64_t sections)
+uint64_t bp_resident_choose_scratch(uint64_t gaps, uint64_t sections)
 {
     const uint64_t each = sizeof(choose_row) + 2 * sizeof(uint32_t);
     const uint64_t section = 2 * sizeof(uint64_t) + sizeof(uint32_t);
@@ -276,13 +276,13 @@ static bool choose_run(choose_search *s, choose_part *part, uint64_t work, uint6
     }
 }
 
-void bp_keep_choose(bp_keep_gap *gaps, uint32_t count, const uint64_t *room, uint32_t sections,
-                    uint64_t work, void *scratch, bp_keep_chosen *out)
+void bp_resident_choose(bp_resident_gap *gaps, uint32_t count, const uint64_t *room,
+                        uint32_t sections, uint64_t work, void *scratch, bp_resident_chosen *out)
 {
     choose_search s = {.count = count, .sections = sections};
     choose_part part = {0};
     choose_carve(&s, scratch);
-    *out = (bp_keep_chosen){.exact = true};
+    *out = (bp_resident_chosen){.exact = true};
     memcpy(s.room, room, sections * sizeof *room);
     for (uint32_t i = 0; i < count; i++) {
         s.rows[i] = (choose_row){.bytes = gaps[i].bytes, .from = gaps[i].from, .to = gaps[i].to};

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/plan/passes/keep_choose.h"
+#include "core/plan/passes/resident_choose.h"
 
 enum { GAPS = 12, SECTIONS = 14, WORK = 1000000 };
 
@@ -23,7 +23,7 @@ static uint64_t draw(uint64_t limit)
 }
 
 typedef struct problem {
-    bp_keep_gap gaps[GAPS];
+    bp_resident_gap gaps[GAPS];
     uint64_t room[SECTIONS];
     uint32_t count;
     uint32_t sections;
@@ -66,11 +66,11 @@ static uint32_t chosen_set(const problem *p)
     return set;
 }
 
-static void choose(problem *p, uint64_t work, bp_keep_chosen *out)
+static void choose(problem *p, uint64_t work, bp_resident_chosen *out)
 {
-    uint8_t *scratch = malloc((size_t)bp_keep_choose_scratch(p->count, p->sections) + 8);
+    uint8_t *scratch = malloc((size_t)bp_resident_choose_scratch(p->count, p->sections) + 8);
     assert_non_null(scratch);
-    bp_keep_choose(p->gaps, p->count, p->room, p->sections, work, scratch, out);
+    bp_resident_choose(p->gaps, p->count, p->room, p->sections, work, scratch, out);
     free(scratch);
     assert_true(bytes_of(p, chosen_set(p)) == out->bytes);
     assert_true(out->bytes <= out->most && (!out->exact || out->bytes == out->most));
@@ -85,9 +85,9 @@ static problem random_problem(uint64_t sizes, bool nested)
         const uint32_t half = p.sections / 2;
         const uint32_t from = (uint32_t)draw(nested ? half : p.sections - 1);
         const uint32_t least = nested ? half : from + 1;
-        p.gaps[i] = (bp_keep_gap){.bytes = unit * (1 + draw(sizes)),
-                                  .from = from,
-                                  .to = least + (uint32_t)draw(p.sections - least + 1)};
+        p.gaps[i] = (bp_resident_gap){.bytes = unit * (1 + draw(sizes)),
+                                      .from = from,
+                                      .to = least + (uint32_t)draw(p.sections - least + 1)};
     }
     for (uint32_t s = 0; s < p.sections; s++) {
         p.room[s] = draw(unit * sizes * 4);
@@ -102,7 +102,7 @@ static void as_good_as_every_choice(void **state)
     uint32_t whole = 0;
     for (uint32_t i = 0; i < 4000; i++) {
         problem p = random_problem(i % 4 == 0 ? 1 : 9, i % 2 == 0);
-        bp_keep_chosen out;
+        bp_resident_chosen out;
         choose(&p, WORK, &out);
         assert_true(out.exact);
         assert_int_equal(out.bytes, every_choice(&p));
@@ -120,7 +120,7 @@ static void stopped_at_once(void **state)
     uint32_t open = 0, less = 0;
     for (uint32_t i = 0; i < 4000; i++) {
         problem p = random_problem(i % 4 == 0 ? 1 : 9, i % 2 == 0);
-        bp_keep_chosen out;
+        bp_resident_chosen out;
         choose(&p, i % 3 == 0 ? GAPS : 0, &out);
         const uint64_t best = every_choice(&p);
         assert_true(out.bytes <= best && best <= out.most);
@@ -137,17 +137,17 @@ static void the_last_blocks_around_a_turn(void **state)
 {
     (void)state;
     enum { BLOCKS = 400 };
-    static bp_keep_gap gaps[BLOCKS];
+    static bp_resident_gap gaps[BLOCKS];
     static uint64_t room[2 * BLOCKS];
-    uint8_t *scratch = malloc((size_t)bp_keep_choose_scratch(BLOCKS, 2 * BLOCKS) + 8);
-    bp_keep_chosen out;
+    uint8_t *scratch = malloc((size_t)bp_resident_choose_scratch(BLOCKS, 2 * BLOCKS) + 8);
+    bp_resident_chosen out;
     assert_non_null(scratch);
     for (uint32_t k = 0; k <= BLOCKS / 2; k += 57) {
         for (uint32_t i = 0; i < BLOCKS; i++) {
-            gaps[i] = (bp_keep_gap){.bytes = 1000, .from = i, .to = 2 * BLOCKS - i};
+            gaps[i] = (bp_resident_gap){.bytes = 1000, .from = i, .to = 2 * BLOCKS - i};
             room[i] = room[2 * BLOCKS - 1 - i] = 1000 * (uint64_t)k + 999;
         }
-        bp_keep_choose(gaps, BLOCKS, room, 2 * BLOCKS, 0, scratch, &out);
+        bp_resident_choose(gaps, BLOCKS, room, 2 * BLOCKS, 0, scratch, &out);
         assert_true(out.exact && out.bytes == 1000 * (uint64_t)k);
         for (uint32_t i = 0; i < BLOCKS; i++) {
             assert_true(gaps[i].kept == (i >= BLOCKS - k));

@@ -198,7 +198,7 @@ static uint32_t against_every_choice(bp_spec spec)
     plan(&spec);
     lay_out(&t);
     const uint64_t read = bytes_read(), least = runtime.report.lower_bound_bytes;
-    assert_true(t.count >= 4 && runtime.keep.bytes == 0 && runtime.keep.most == 0);
+    assert_true(t.count >= 4 && runtime.resident.bytes == 0 && runtime.resident.most == 0);
     free(memory);
     uint64_t all = t.free;
     for (uint32_t i = 0; i < t.count; i++) {
@@ -208,8 +208,8 @@ static uint32_t against_every_choice(bp_spec spec)
         spec.offload.room = least / 2 + k * (least / 2 + all) / 11;
         plan(&spec);
         const uint64_t kept = every_choice(&t, spec.offload.room);
-        assert_int_equal(runtime.keep.bytes, kept);
-        assert_int_equal(runtime.keep.most, kept);
+        assert_int_equal(runtime.resident.bytes, kept);
+        assert_int_equal(runtime.resident.most, kept);
         assert_int_equal(bytes_read(), read - kept);
         assert_true(runtime.report.lower_bound_bytes <= least ||
                     runtime.report.lower_bound_bytes <= spec.offload.room);
@@ -218,7 +218,7 @@ static uint32_t against_every_choice(bp_spec spec)
     }
     spec.offload.room = UINT64_MAX / 4;
     plan(&spec);
-    assert_int_equal(runtime.keep.bytes, all);
+    assert_int_equal(runtime.resident.bytes, all);
     free(memory);
     return partly;
 }
@@ -297,7 +297,7 @@ static void nothing_is_read_twice(void **state)
         plan(&spec);
         assert_true(once < read);
         assert_int_equal(bytes_read(), once);
-        assert_int_equal(runtime.keep.bytes, read - once);
+        assert_int_equal(runtime.resident.bytes, read - once);
         free(memory);
     }
 }
@@ -330,7 +330,7 @@ static void hand_keep(const between *c)
 {
     hand_program h;
     const bp_spec spec = {.accumulation = 1, .offload = {.room = 1 << 20}};
-    bp_keep keep;
+    bp_resident keep;
     hand_begin(&h);
     const bp_ref y = hand_buffer(&h, "y", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
     const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
@@ -354,9 +354,9 @@ static void hand_keep(const between *c)
     }
     bp_graph_take(&h.graph, z.buffer, c->taken ? 1u << BP_PROGRAM_STEP : 0);
     const uint32_t ops = h.graph.used.ops;
-    uint64_t *scratch = malloc((size_t)bp_keep_scratch(&h.graph.used));
+    uint64_t *scratch = malloc((size_t)bp_resident_scratch(&h.graph.used));
     assert_non_null(scratch);
-    bp_keep_run(&h.graph, &spec, scratch, &keep);
+    bp_resident_run(&h.graph, &spec, scratch, &keep);
     free(scratch);
     assert_int_equal(keep.bytes, c->kept);
     assert_int_equal(keep.most, c->kept);
@@ -412,7 +412,7 @@ static void what_outlives_the_later_copy(void **state)
     for (uint32_t enough = 0; enough < 2; enough++) {
         hand_program h;
         const bp_spec spec = {.accumulation = 1, .offload = {.room = 4 * ALL - 1 + enough}};
-        bp_keep keep;
+        bp_resident keep;
         hand_begin(&h);
         const bp_ref y = hand_buffer(&h, "y", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
         const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
@@ -431,9 +431,9 @@ static void what_outlives_the_later_copy(void **state)
         move(&h, b, hand_at(offload, ALL, BP_U8), ALL);
         hand_compute(&h, out, b, ALL / 4);
         hand_compute(&h, out, x, ALL / 4);
-        uint64_t *scratch = malloc((size_t)bp_keep_scratch(&h.graph.used));
+        uint64_t *scratch = malloc((size_t)bp_resident_scratch(&h.graph.used));
         assert_non_null(scratch);
-        bp_keep_run(&h.graph, &spec, scratch, &keep);
+        bp_resident_run(&h.graph, &spec, scratch, &keep);
         free(scratch);
         assert_int_equal(keep.bytes, (1 + enough) * ALL);
         assert_int_equal(hand_plan(&h, &bp_device_host), BP_OK);
@@ -446,7 +446,7 @@ static void scratch_of_buffers(void **state)
 {
     (void)state;
     const bp_graph_limits less = {.buffers = 8, .ops = 100}, more = {.buffers = 1008, .ops = 100};
-    assert_int_equal(bp_keep_scratch(&more) - bp_keep_scratch(&less),
+    assert_int_equal(bp_resident_scratch(&more) - bp_resident_scratch(&less),
                      1000 * (2 * sizeof(uint32_t) + 1));
 }
 

@@ -3,12 +3,12 @@
  *
  * All other copies keep their places in the order of ops, so that each has the time from its begin
  * to its wait that it had, with no more on its way before it. */
-#include "core/plan/passes/keep.h"
+#include "core/plan/passes/resident.h"
 
 #include <string.h>
 
 #include "core/plan/compile_private.h"
-#include "core/plan/passes/keep_choose.h"
+#include "core/plan/passes/resident_choose.h"
 #include "core/ir/report.h"
 
 #define KEEP_NONE 0       /* copies are counted from 1 on */
@@ -34,7 +34,7 @@ typedef struct keep {
     uint32_t gaps;     /* between them, */
     uint32_t sections; /* and of time, between their ends */
     keep_copy *copies; /* [1 .. count] */
-    bp_keep_gap *gap;
+    bp_resident_gap *gap;
     uint64_t *load;    /* [ops + 1]: bytes that live, of the whole graph */
     uint64_t *room;    /* [sections] */
     uint32_t *section; /* [ops + 1]: of an op of the program */
@@ -49,13 +49,13 @@ static uint64_t keep_gaps_most(const bp_graph_limits *rows)
     return rows->ops / 2 + 1;
 }
 
-uint64_t bp_keep_scratch(const bp_graph_limits *rows)
+uint64_t bp_resident_scratch(const bp_graph_limits *rows)
 {
     const uint64_t gaps = keep_gaps_most(rows), ops = (uint64_t)rows->ops + 1;
-    uint64_t bytes = bp_size_mul(gaps + 1, sizeof(keep_copy) + sizeof(bp_keep_gap));
+    uint64_t bytes = bp_size_mul(gaps + 1, sizeof(keep_copy) + sizeof(bp_resident_gap));
     bytes = bp_size_add(bytes, bp_size_mul(ops + 1, 2 * sizeof(uint64_t) + sizeof(uint32_t)));
     bytes = bp_size_add(bytes, bp_size_mul(rows->buffers, 2 * sizeof(uint32_t) + 1));
-    bytes = bp_size_add(bytes, bp_keep_choose_scratch(gaps, ops));
+    bytes = bp_size_add(bytes, bp_resident_choose_scratch(gaps, ops));
     return bp_size_add(bytes, 9 * sizeof(uint64_t));
 }
 
@@ -215,8 +215,8 @@ static void keep_list_gaps(keep *k)
         const uint64_t bytes = bp_report_rounded(graph, now);
         const uint32_t both = now->upper < before->upper ? now->upper : before->upper;
         if (before->upper < now->lower) {
-            k->gap[k->gaps++] =
-                (bp_keep_gap){.bytes = bytes, .from = before->upper, .to = now->lower, .name = i};
+            k->gap[k->gaps++] = (bp_resident_gap){
+                .bytes = bytes, .from = before->upper, .to = now->lower, .name = i};
             continue;
         }
         k->instead[copy->to] = k->copies[copy->before].to;
@@ -330,19 +330,19 @@ static void keep_enter(keep *k, uint32_t program)
     keep_find(k);
 }
 
-void bp_keep_run(bp_graph *graph, const bp_spec *spec, void *scratch, bp_keep *out)
+void bp_resident_run(bp_graph *graph, const bp_spec *spec, void *scratch, bp_resident *out)
 {
     keep k;
-    *out = (bp_keep){0};
+    *out = (bp_resident){0};
     keep_begin(&k, graph, scratch);
     bp_graph_lifetimes(graph);
     keep_count_load(&k);
     for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
-        bp_keep_chosen chosen;
+        bp_resident_chosen chosen;
         keep_enter(&k, program);
         keep_list_gaps(&k);
         keep_cut_time(&k, spec->offload.room);
-        bp_keep_choose(k.gap, k.gaps, k.room, k.sections, KEEP_WORK, k.scratch, &chosen);
+        bp_resident_choose(k.gap, k.gaps, k.room, k.sections, KEEP_WORK, k.scratch, &chosen);
         for (uint32_t i = 0; i < k.gaps; i++) {
             const keep_copy *copy = &k.copies[k.gap[i].name];
             k.instead[copy->to] = k.gap[i].kept ? k.copies[copy->before].to : BP_NO_BUFFER;
@@ -354,7 +354,7 @@ void bp_keep_run(bp_graph *graph, const bp_spec *spec, void *scratch, bp_keep *o
     keep_close_up(graph);
 }
 
-void bp_keep_like(bp_graph *graph, const bp_graph *like, void *scratch)
+void bp_resident_like(bp_graph *graph, const bp_graph *like, void *scratch)
 {
     keep k;
     keep_begin(&k, graph, scratch);
