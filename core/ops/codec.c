@@ -30,7 +30,7 @@ void bp_codec_decode(bp_codec form, bool has_sign, const void *state, uint32_t c
     }
 }
 
-/* The books of core/ops/codec.h, as core/ops/codec_element.h makes them;
+/* The codebooks of core/ops/codec.h, as core/ops/codec_element.h makes them;
  * tests/unit/core/ops/test_codec.c does so anew. */
 
 const float bp_codec_signed[256] = {

@@ -6,14 +6,14 @@
  * multiple of 256 is itself a state. Bytes per element: F32 4, BLOCK8 1.0156, COMPANDED8 1.0625,
  * BLOCK4 0.53125. All zero bytes decode to zeros.
  *
- * BLOCK8 (Dettmers et al., arXiv 2110.02861): value = scale * book[code], one f32 scale per block.
- * The signed book (bp_codec_signed) has 127 negative values, 0 and 128 positive ones up to 1; the
- * unsigned one (bp_codec_unsigned) 0 and 255 positive ones: decades 10^-6 to 1, each cut into
- * twice as many equal intervals as the one below it, whose midpoints are the values, and 1. The
- * scale is the element of largest magnitude with its sign, so that it is always exactly 1 (-1 is in
- * no book), and 0 where that is below the least normal float. Rounding is to nearest, ties away
- * from zero; what x / scale makes negative never becomes 0 (as in bitsandbytes), and a positive
- * second moment never does either: its root divides.
+ * BLOCK8 (Dettmers et al., arXiv 2110.02861): value = scale * codebook[code], one f32 scale per
+ * block. The signed codebook (bp_codec_signed) has 127 negative values, 0 and 128 positive ones up
+ * to 1; the unsigned one (bp_codec_unsigned) 0 and 255 positive ones: decades 10^-6 to 1, each cut
+ * into twice as many equal intervals as the one below it, whose midpoints are the values, and 1.
+ * The scale is the element of largest magnitude with its sign, so that it is always exactly 1 (-1
+ * is in no codebook), and 0 where that is below the least normal float. Rounding is to nearest,
+ * ties away from zero; what x / scale makes negative never becomes 0 (as in bitsandbytes), and a
+ * positive second moment never does either: its root divides.
  *
  * COMPANDED8 (FlashOptim, arXiv 2602.23349), no table: groups of 32, each with the largest
  * magnitude as a 16-bit scale s (bf16, rounded up, since small moments lie below fp16's range).
@@ -24,7 +24,8 @@
  * low half of a byte. Signed: the same construction with 4 bits (7 negative values, 0, 8 positive);
  * unsigned, without zero: ((code + 1) / 16)^4 and not the paper's (code + 1) / 16, whose least
  * value lets small second moments grow to a sixteenth of their group's largest: 2,000 steps of a
- * small GPT (tools/bench/drift.sh) end 0.4 % below fp32 with this book, 4.2 % above with that one.
+ * small GPT (tools/bench/drift.sh) end 0.4 % below fp32 with this codebook, 4.2 % above with that
+ * one.
  */
 #ifndef BP_CORE_CODEC_H
 #define BP_CORE_CODEC_H
@@ -65,7 +66,7 @@ static inline uint64_t bp_codec_bytes(uint64_t count, int64_t form)
     return bp_size_add(headers, bp_codec_code_bytes(count, form));
 }
 
-/* The books by code. */
+/* The codebooks by code. */
 extern const float bp_codec_signed[256];
 extern const float bp_codec_unsigned[256];
 extern const float bp_codec_signed4[16];

@@ -42,7 +42,7 @@ static inline float bp_codec_inverse(float scale)
     start = a >= (threshold) ? (a_start) : start;                                                  \
     last = a >= (threshold) ? (a_last) : last;
 
-/* Index of the signed book's magnitude nearest to a in [0, 1]: 0 is 0, 2^i .. 2^(i+1) - 1 the
+/* Index of the signed codebook's magnitude nearest to a in [0, 1]: 0 is 0, 2^i .. 2^(i+1) - 1 the
  * decade from 10^(i-7), 128 is 1. slope = 10^(6-i) 2^i / 0.9, start = 2^i 8/9. */
 static inline int32_t bp_codec_index_signed(float a)
 {
@@ -60,8 +60,8 @@ static inline int32_t bp_codec_index_signed(float a)
     return (int32_t)place;
 }
 
-/* The same of the unsigned book: 2^(i+1) - 1 .. 2^(i+2) - 2 is the decade from 10^(i-7), 255 is 1.
- * slope = 10^(6-i) 2^(i+1) / 0.9, start = 2^(i+1) 8/9 - 1. */
+/* The same of the unsigned codebook: 2^(i+1) - 1 .. 2^(i+2) - 2 is the decade from 10^(i-7), 255
+ * is 1. slope = 10^(6-i) 2^(i+1) / 0.9, start = 2^(i+1) 8/9 - 1. */
 static inline int32_t bp_codec_index_unsigned(float a)
 {
     float slope = 0x1.0f44720000000p+21f, start = 0x1.c71c72p+0f, last = 3.0f;
@@ -94,7 +94,7 @@ static inline float bp_codec_magnitude(float n)
     return a <= 1.0f ? a : 1.0f;
 }
 
-/* Decade 2^e of a book: from `low` = 10^(e-7) on, in parts of `width`. */
+/* Decade 2^e of a codebook: from `low` = 10^(e-7) on, in parts of `width`. */
 #define BP_CODEC_PARTS(number, a_low, a_width)                                                     \
     low = s >= (number)*parts ? (a_low) : low;                                                     \
     width = s >= (number)*parts ? (a_width) : width;                                               \
@@ -113,8 +113,8 @@ static inline float bp_codec_midpoint(float s, float parts)
     return fmaf(s - first * parts + 0.5f, width / parts, low);
 }
 
-/* The books by code. */
-static inline float bp_codec_book_signed(int32_t code)
+/* The codebooks by code. */
+static inline float bp_codec_codebook_signed(int32_t code)
 {
     int32_t index = code < 127 ? 127 - code : code - 127;
     float a = bp_codec_midpoint((float)index, 1.0f);
@@ -123,7 +123,7 @@ static inline float bp_codec_book_signed(int32_t code)
     return code < 127 ? -a : a;
 }
 
-static inline float bp_codec_book_unsigned(int32_t code)
+static inline float bp_codec_codebook_unsigned(int32_t code)
 {
     float a = bp_codec_midpoint((float)(code + 1), 2.0f);
     a = code == 0 ? 0.0f : a;
@@ -198,8 +198,8 @@ static inline int32_t bp_codec_index4(float a)
            (a >= 0.55f) + (a >= 0.775f) + (a >= 0.94375f);
 }
 
-/* Magnitude `index` of the signed book of 4 bits. */
-static inline float bp_codec_book4(int32_t index)
+/* Magnitude `index` of the signed codebook of 4 bits. */
+static inline float bp_codec_codebook4(int32_t index)
 {
     float a = index >= 1 ? 0.0055f : 0.0f;
     a = index >= 2 ? 0.0325f : a;
@@ -215,7 +215,7 @@ static inline float bp_codec_book4(int32_t index)
 static inline float bp_codec_value4_signed(uint8_t code)
 {
     int32_t index = (int32_t)code - 7;
-    float a = bp_codec_book4(index < 0 ? -index : index);
+    float a = bp_codec_codebook4(index < 0 ? -index : index);
     return index < 0 ? -a : a;
 }
 

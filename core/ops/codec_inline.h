@@ -69,11 +69,11 @@ static inline void bp_codec_encode8(bool has_sign, const float *restrict x, uint
 static inline void bp_codec_decode8(bool has_sign, const uint8_t *restrict state, uint32_t count,
                                     float *restrict x)
 {
-    const float *book = has_sign ? bp_codec_signed : bp_codec_unsigned;
+    const float *codebook = has_sign ? bp_codec_signed : bp_codec_unsigned;
     const uint8_t *codes = state + 4;
     float scale = bp_codec_get_float(state);
     for (uint32_t i = 0; i < count; i++) {
-        x[i] = book[codes[i]] * scale;
+        x[i] = codebook[codes[i]] * scale;
     }
 }
 

@@ -46,10 +46,10 @@ void bp_four_sorted(int64_t form, float values[16], uint8_t codes[16])
 {
     /* Of the two zeros 0 comes first: so it is what 0 becomes. */
     static const uint8_t order[16] = {11, 10, 13, 12, 15, 14, 9, 0, 8, 1, 6, 7, 4, 5, 2, 3};
-    const float *book = bp_quantised_book(form);
+    const float *codebook = bp_quantised_codebook(form);
     for (uint32_t i = 0; i < 16; i++) {
-        codes[i] = book == bp_nf4 ? (uint8_t)i : order[i];
-        values[i] = book[codes[i]];
+        codes[i] = codebook == bp_nf4 ? (uint8_t)i : order[i];
+        values[i] = codebook[codes[i]];
     }
 }
 
@@ -107,16 +107,16 @@ float bp_quantised_largest(const float *values, uint64_t count, float so_far)
     return so_far;
 }
 
-/* Between neighbours of a book of `size` values: one fewer. */
-static void midpoints(const float *book, uint32_t size, float *middle)
+/* Between neighbours of a codebook of `size` values: one fewer. */
+static void midpoints(const float *codebook, uint32_t size, float *middle)
 {
     for (uint32_t i = 0; i + 1 < size; i++) {
-        middle[i] = (book[i] + book[i + 1]) / 2.0f;
+        middle[i] = (codebook[i] + codebook[i + 1]) / 2.0f;
     }
 }
 
-/* The number of a book's midpoints that lie below x; size is a power of two. No branches: which way
- * they go is anyone's guess. */
+/* The number of a codebook's midpoints that lie below x; size is a power of two. No branches: which
+ * way they go is anyone's guess. */
 static uint8_t code_of(const float *middle, uint32_t size, float x)
 {
     uint32_t low = 0;
@@ -139,12 +139,12 @@ float bp_four_scale(int64_t form, const float *values, uint64_t count)
 }
 
 /* What codes of 4 bits are found by. */
-typedef struct four_book {
+typedef struct four_codebook {
     float middle[16];
     uint8_t codes[16];
-} four_book;
+} four_codebook;
 
-static void four_open(four_book *b, int64_t form)
+static void four_open(four_codebook *b, int64_t form)
 {
     float sorted[16];
     bp_four_sorted(form, sorted, b->codes);
@@ -152,7 +152,7 @@ static void four_open(four_book *b, int64_t form)
 }
 
 /* Of each of 32 values: counted, not searched for, as vectors are. */
-static void four_codes(const four_book *b, const float x[BP_BLOCK_LEAST], uint8_t *packed)
+static void four_codes(const four_codebook *b, const float x[BP_BLOCK_LEAST], uint8_t *packed)
 {
     int32_t below[BP_BLOCK_LEAST];
     for (uint32_t i = 0; i < BP_BLOCK_LEAST; i++) {
@@ -167,7 +167,7 @@ static void four_codes(const four_book *b, const float x[BP_BLOCK_LEAST], uint8_
     }
 }
 
-static float four_block(const four_book *b, int64_t form, const float *values, uint64_t count,
+static float four_block(const four_codebook *b, int64_t form, const float *values, uint64_t count,
                         uint8_t *codes)
 {
     float x[BP_BLOCK_LEAST];
@@ -194,20 +194,21 @@ static float four_block(const four_book *b, int64_t form, const float *values, u
 
 float bp_four_block(int64_t form, const float *values, uint64_t count, uint8_t *codes)
 {
-    four_book book;
-    four_open(&book, form);
-    return four_block(&book, form, values, count, codes);
+    four_codebook codebook;
+    four_open(&codebook, form);
+    return four_block(&codebook, form, values, count, codes);
 }
 
 void bp_four_blocks(int64_t form, const float *values, uint64_t blocks, float *scales,
                     uint8_t *codes)
 {
     const uint64_t block = bp_quantised_block(form);
-    four_book book;
-    four_open(&book, form);
+    four_codebook codebook;
+    four_open(&codebook, form);
     for (uint64_t b = 0; b < blocks; b++, values += block) {
-        scales[b] = codes == NULL ? bp_four_scale(form, values, block)
-                                  : four_block(&book, form, values, block, codes + b * (block / 2));
+        scales[b] = codes == NULL
+                        ? bp_four_scale(form, values, block)
+                        : four_block(&codebook, form, values, block, codes + b * (block / 2));
     }
 }
 

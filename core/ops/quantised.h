@@ -73,7 +73,7 @@ extern const float bp_nf4[16];
 /* And those of FP4, in the order of their codes; code 8 is 0 as well. */
 extern const float bp_fp4[16];
 
-static inline const float *bp_quantised_book(int64_t form)
+static inline const float *bp_quantised_codebook(int64_t form)
 {
     return bp_quantised_kind(form) < BP_QUANTISED_FP4 ? bp_nf4 : bp_fp4;
 }
@@ -153,7 +153,7 @@ static inline float bp_quantised_value(const bp_quantised_matrix *matrix, uint64
         return (float)code * scale * BP_INT8_STEP;
     }
     const unsigned pair = matrix->codes[index / 2];
-    return bp_quantised_book(matrix->form)[index % 2 == 0 ? pair >> 4 : pair & 15] * scale;
+    return bp_quantised_codebook(matrix->form)[index % 2 == 0 ? pair >> 4 : pair & 15] * scale;
 }
 
 /* How a stored matrix comes to be: quantising in passes over all its elements, in order. */
@@ -169,9 +169,9 @@ float bp_four_scale(int64_t form, const float *values, uint64_t count);
 
 /* One block of a form in 4 bits, at most as many values as it has: their codes, the first of two in
  * the high half of a byte, an odd one followed by that of 0, and its scale, which is returned. The
- * code is that of the number of midpoints between neighbours of the book's values that are below
- * value / scale. A whole block multiplies by 1 / scale, a short one divides, as bitsandbytes does
- * on CPUs. */
+ * code is that of the number of midpoints between neighbours of the codebook's values that are
+ * below value / scale. A whole block multiplies by 1 / scale, a short one divides, as bitsandbytes
+ * does on CPUs. */
 float bp_four_block(int64_t form, const float *values, uint64_t count, uint8_t *codes);
 
 /* Whole blocks, one behind the other: the scale of each, and their codes. codes may be NULL: then
@@ -179,7 +179,7 @@ float bp_four_block(int64_t form, const float *values, uint64_t count, uint8_t *
 void bp_four_blocks(int64_t form, const float *values, uint64_t blocks, float *scales,
                     uint8_t *codes);
 
-/* The book's values from the least to the largest, and their codes. */
+/* The codebook's values from the least to the largest, and their codes. */
 void bp_four_sorted(int64_t form, float values[16], uint8_t codes[16]);
 
 /* One block of scales, count <= 256, less the offset (bp_cascade_mean of all scales): their codes,

@@ -120,7 +120,7 @@ static void encode_block8(bool has_sign, const float *x, uint8_t *state)
 }
 
 /* What y is beyond its power of two, times the width of its decade, from its low end on. */
-static inline float32x4_t codec_book(const codec_table *t, float32x4_t y)
+static inline float32x4_t codec_codebook(const codec_table *t, float32x4_t y)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(y);
     const uint8x16_t at = codec_at(vshrq_n_u32(bits, 23));
@@ -135,10 +135,11 @@ static inline float32x4_t codec_value8(bool has_sign, float32x4_t code)
 {
     if (has_sign) {
         const float32x4_t n = vsubq_f32(code, vdupq_n_f32(127.0f));
-        const float32x4_t a = codec_book(&codec_signed, vaddq_f32(vabsq_f32(n), vdupq_n_f32(0.5f)));
+        const float32x4_t a =
+            codec_codebook(&codec_signed, vaddq_f32(vabsq_f32(n), vdupq_n_f32(0.5f)));
         return vbslq_f32(vdupq_n_u32(0x80000000u), n, a);
     }
-    const float32x4_t a = codec_book(&codec_unsigned, vaddq_f32(code, vdupq_n_f32(1.5f)));
+    const float32x4_t a = codec_codebook(&codec_unsigned, vaddq_f32(code, vdupq_n_f32(1.5f)));
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vcgtzq_f32(code)));
 }
 

@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) leaf nf4_chains(leaf sum, const flo
                                                              int64_t depth, const bp_dtype type)
 {
     uint8_t codes[CODES_TURNED * LANES];
-    const float *book = bp_quantised_book(from->form);
+    const float *codebook = bp_quantised_codebook(from->form);
     const int64_t block = (int64_t)bp_quantised_block(from->form);
     leaf scale = leaf_set(0.0f);
     for (int64_t k = 0; k < depth; k += 2 * CODES_TURNED) {
@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) leaf nf4_chains(leaf sum, const flo
         turn_codes(codes, from->codes + at / 2, pitch / 2);
         for (int64_t q = 0; q < CODES_TURNED; q++) {
             leaf even, odd;
-            leaf_nibbles(codes + q * LANES, book, &even, &odd);
+            leaf_nibbles(codes + q * LANES, codebook, &even, &odd);
             even = leaf_rounded(leaf_times(even, scale), type);
             odd = leaf_rounded(leaf_times(odd, scale), type);
             sum = leaf_fma(leaf_set(a[k + 2 * q]), even, sum);

@@ -408,11 +408,12 @@ static void dequantise_nf4(float *to, const bp_quantised_matrix *from, uint64_t 
                            int64_t count, bp_dtype type)
 {
     const float scale = bp_quantised_scale(from, first);
-    const float *book = bp_quantised_book(from->form);
+    const float *codebook = bp_quantised_codebook(from->form);
     const uint8_t *codes = from->codes;
     float table[16];
     for (int v = 0; v < 16; v += LANES) {
-        leaf_store(table + v, leaf_rounded(leaf_times(leaf_load(book + v), leaf_set(scale)), type));
+        leaf_store(table + v,
+                   leaf_rounded(leaf_times(leaf_load(codebook + v), leaf_set(scale)), type));
     }
     int64_t i = 0;
     if (first % 2 != 0 && count > 0) {

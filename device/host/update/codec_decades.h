@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The books of 8-bit state as tables of eight entries, for vectors that look them up by register:
- * AVX2's and NEON's. The nine decades, and the nine powers of two of a code, are told apart by
- * their number modulo 8, as the first and the last can share an entry. */
+/* The codebooks of 8-bit state as tables of eight entries, for vectors that look them up by
+ * register: AVX2's and NEON's. The nine decades, and the nine powers of two of a code, are told
+ * apart by their number modulo 8, as the first and the last can share an entry. */
 #ifndef BP_DEVICE_HOST_CODEC_DECADES_H
 #define BP_DEVICE_HOST_CODEC_DECADES_H
 
@@ -10,7 +10,7 @@
  * is decade 8's, where place is its `last`, and decade 0's, where a adds less than 1 to start. */
 typedef struct codec_table {
     float next[8], slope[8], start[8], last[8];
-    float low[8], width[8]; /* at the exponent of y: codec_book */
+    float low[8], width[8]; /* at the exponent of y: codec_codebook */
 } codec_table;
 
 #define LOWS                                                                                       \

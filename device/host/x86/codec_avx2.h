@@ -117,7 +117,7 @@ static void encode_block8(bool has_sign, const float *x, uint8_t *state)
 }
 
 /* What y is beyond its power of two, times the width of its decade, from its low end on. */
-static inline __m256 codec_book(const codec_table *t, __m256 y)
+static inline __m256 codec_codebook(const codec_table *t, __m256 y)
 {
     const __m256 infinite = _mm256_set1_ps(HUGE_VALF);
     const __m256i key = _mm256_srli_epi32(_mm256_castps_si256(y), 23);
@@ -134,9 +134,10 @@ static inline __m256 codec_value8(bool has_sign, const uint8_t *codes)
     if (has_sign) {
         const __m256 n = _mm256_sub_ps(from, _mm256_set1_ps(127.0f));
         const __m256 y = _mm256_add_ps(codec_abs(n), _mm256_set1_ps(0.5f));
-        return _mm256_or_ps(codec_book(&codec_signed, y), _mm256_and_ps(n, _mm256_set1_ps(-0.0f)));
+        return _mm256_or_ps(codec_codebook(&codec_signed, y),
+                            _mm256_and_ps(n, _mm256_set1_ps(-0.0f)));
     }
-    const __m256 a = codec_book(&codec_unsigned, _mm256_add_ps(from, _mm256_set1_ps(1.5f)));
+    const __m256 a = codec_codebook(&codec_unsigned, _mm256_add_ps(from, _mm256_set1_ps(1.5f)));
     return _mm256_and_ps(a, _mm256_cmp_ps(from, _mm256_setzero_ps(), _CMP_GT_OQ));
 }
 

@@ -196,7 +196,7 @@ static inline void codec_code8_unsigned(const codec_in *t, const float *x, __m51
 }
 
 /* What y is beyond its power of two, times the width of its decade, from its low end on. */
-static inline __m512 codec_book(const codec_out *t, __m512 y)
+static inline __m512 codec_codebook(const codec_out *t, __m512 y)
 {
     __m512i b = _mm512_castps_si512(y), key = _mm512_srli_epi32(b, 23);
     __m512 power = _mm512_castsi512_ps(_mm512_and_si512(b, _mm512_set1_epi32(0x7f800000)));
@@ -217,7 +217,7 @@ static inline __m512 codec_value8_signed(const codec_out *t, const uint8_t *code
 {
     const __m512i sign = _mm512_set1_epi32((int)0x80000000u);
     __m512 from = codec_codes(codes, 127.0f);
-    __m512 a = codec_book(t, _mm512_add_ps(codec_abs(from), _mm512_set1_ps(0.5f)));
+    __m512 a = codec_codebook(t, _mm512_add_ps(codec_abs(from), _mm512_set1_ps(0.5f)));
     __m512i bits = _mm512_ternarylogic_epi32(_mm512_castps_si512(a), _mm512_castps_si512(from),
                                              sign, 0xf8); /* a or (from and sign) */
     return _mm512_mul_ps(_mm512_castsi512_ps(bits), scale);
@@ -225,7 +225,7 @@ static inline __m512 codec_value8_signed(const codec_out *t, const uint8_t *code
 
 static inline __m512 codec_value8_unsigned(const codec_out *t, const uint8_t *codes, __m512 scale)
 {
-    __m512 a = codec_book(t, _mm512_add_ps(codec_codes(codes, 0.0f), _mm512_set1_ps(1.5f)));
+    __m512 a = codec_codebook(t, _mm512_add_ps(codec_codes(codes, 0.0f), _mm512_set1_ps(1.5f)));
     return _mm512_mul_ps(a, scale);
 }
 

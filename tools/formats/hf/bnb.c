@@ -91,7 +91,7 @@ static bp_status check_map(bp_tensor_set *set, const bp_bnb *bnb)
 {
     float map[16];
     BP_TRY(bp_tensor_set_read(set, bnb->map.part, bnb->map.entry, 0, map, sizeof map));
-    return memcmp(map, bp_quantised_book(bnb->form), sizeof map) == 0
+    return memcmp(map, bp_quantised_codebook(bnb->form), sizeof map) == 0
                ? BP_OK
                : bnb_refuse(set, "the values of the codes are not those of NF4, or of FP4",
                             bnb->map.entry->name);
@@ -254,7 +254,7 @@ static bp_status read_four(bp_tensor_set *set, const bp_bnb *bnb, uint64_t first
     float scales[SCALES];
     const uint64_t size = bp_quantised_block(bnb->form);
     const uint64_t end = first + count, block = first / size;
-    const float *book = bp_quantised_book(bnb->form);
+    const float *book = bp_quantised_codebook(bnb->form);
     BP_TRY(bp_tensor_set_read(set, bnb->codes.part, bnb->codes.entry, first / 2, codes,
                               (size_t)((end + 1) / 2 - first / 2)));
     BP_TRY(read_scales(set, bnb, block, (size_t)((end - 1) / size - block + 1), scales));

@@ -335,7 +335,7 @@ static bp_status give_fixed(const matrix *m, uint32_t part, const piece *p)
 {
     char text[BP_BNB_STATE_MAX];
     if (part == PART_MAP) {
-        bnb_write_put(p, 0, bp_quantised_book(m->form), 16 * sizeof(float));
+        bnb_write_put(p, 0, bp_quantised_codebook(m->form), 16 * sizeof(float));
     } else if (part == PART_NESTED_MAP) {
         bnb_write_put(p, 0, bp_nested_map, sizeof bp_nested_map);
     } else if (m->form == BP_QUANTISED_INT8) {

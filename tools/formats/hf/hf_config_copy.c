@@ -86,7 +86,8 @@ static void put_quantised(copying *c)
     bp_text_string(&c->text, ", \"load_in_8bit\": ");
     bp_text_string(&c->text, eight ? "true" : "false");
     bp_text_string(&c->text, ", \"bnb_4bit_quant_type\": ");
-    bp_text_string(&c->text, bp_quantised_book(form) == bp_fp4 || eight ? "\"fp4\"" : "\"nf4\"");
+    bp_text_string(&c->text,
+                   bp_quantised_codebook(form) == bp_fp4 || eight ? "\"fp4\"" : "\"nf4\"");
     bp_text_string(&c->text, ", \"bnb_4bit_use_double_quant\": ");
     bp_text_string(&c->text, bp_quantised_nests(form) ? "true" : "false");
     if (!eight && bp_quantised_block(form) != BP_NF4_BLOCK) {

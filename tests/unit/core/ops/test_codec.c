@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Forms of optimizer state: the books against their construction, the quantisers against an
+/* Forms of optimizer state: the codebooks against their construction, the quantisers against an
  * exhaustive search, round trips, sizes. */
 #include "core/ops/codec.h"
 
@@ -16,7 +16,7 @@
 
 #define BLOCK BP_CODEC_BLOCK
 
-/* The magnitudes of a book: `decades` of them, the first of 1 << extra intervals. */
+/* The magnitudes of a codebook: `decades` of them, the first of 1 << extra intervals. */
 static uint32_t construct(uint32_t decades, uint32_t extra, double *to)
 {
     uint32_t count = 0;
@@ -32,31 +32,31 @@ static uint32_t construct(uint32_t decades, uint32_t extra, double *to)
     return count;
 }
 
-static void check_book(const float *book, uint32_t size, uint32_t zero, const double *right)
+static void check_codebook(const float *codebook, uint32_t size, uint32_t zero, const double *right)
 {
     for (uint32_t i = 0; i < size; i++) {
         double want = i < zero ? -right[zero - i] : right[i - zero];
-        assert_true(fabs((double)book[i] - want) <= 1.3e-7 * fabs(want));
-        assert_true(i == 0 || book[i] > book[i - 1]);
+        assert_true(fabs((double)codebook[i] - want) <= 1.3e-7 * fabs(want));
+        assert_true(i == 0 || codebook[i] > codebook[i - 1]);
     }
 }
 
 /* verifies number-8.7adc */
-static void books_are_as_constructed(void **state)
+static void codebooks_are_as_constructed(void **state)
 {
     double right[300];
     (void)state;
     assert_int_equal(construct(7, 0, right), 129);
-    check_book(bp_codec_signed, 256, 127, right);
+    check_codebook(bp_codec_signed, 256, 127, right);
     assert_int_equal(construct(3, 0, right), 9);
-    check_book(bp_codec_signed4, 16, 7, right);
+    check_codebook(bp_codec_signed4, 16, 7, right);
     assert_int_equal(construct(7, 1, right), 256);
-    check_book(bp_codec_unsigned, 256, 0, right);
+    check_codebook(bp_codec_unsigned, 256, 0, right);
     for (int32_t i = 0; i < 256; i++) { /* the tables are what the kernels compute */
-        assert_true(bp_codec_signed[i] == bp_codec_book_signed(i));
-        assert_true(bp_codec_unsigned[i] == bp_codec_book_unsigned(i));
+        assert_true(bp_codec_signed[i] == bp_codec_codebook_signed(i));
+        assert_true(bp_codec_unsigned[i] == bp_codec_codebook_unsigned(i));
         int32_t index = i % 16 - 7;
-        float a = bp_codec_book4(index < 0 ? -index : index);
+        float a = bp_codec_codebook4(index < 0 ? -index : index);
         assert_true(bp_codec_signed4[i % 16] == (index < 0 ? -a : a));
     }
     uint32_t negative = 0, zeros = 0, positive = 0;
@@ -116,7 +116,7 @@ static double there_and_back(bp_codec form, bool has_sign, float x)
 }
 
 /* No value of the form is nearer by more than the arithmetic rounds (1e-6 of x), but that a root
- * that divides is never 0, and neither is what is negative in a book. */
+ * that divides is never 0, and neither is what is negative in a codebook. */
 static void check_nearest(bp_codec form, bool has_sign, const double *values, uint32_t count,
                           float x)
 {
@@ -125,8 +125,8 @@ static void check_nearest(bp_codec form, bool has_sign, const double *values, ui
     double rounding =
         1e-6 * (fabs(place(form, has_sign, (double)x)) + fabs(place(form, has_sign, got))) + 1e-12;
     for (uint32_t i = 0; i < count; i++) {
-        bool book = form != BP_CODEC_COMPANDED8;
-        bool barred = values[i] == 0.0 && (has_sign ? x < 0.0f && book : x > 0.0f);
+        bool codebook = form != BP_CODEC_COMPANDED8;
+        bool barred = values[i] == 0.0 && (has_sign ? x < 0.0f && codebook : x > 0.0f);
         double other = fabs(place(form, has_sign, values[i]) - place(form, has_sign, (double)x));
         if (!barred && other < distance - rounding) {
             fail_msg("form %d: %.9g became %.9g, but %.9g is nearer", (int)form, (double)x, got,
@@ -268,9 +268,12 @@ static void sizes_follow_the_formula(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(books_are_as_constructed),   cmocka_unit_test(quantisers_find_the_nearest),
-        cmocka_unit_test(round_trips_are_idempotent), cmocka_unit_test(zeros_are_zero_bytes),
-        cmocka_unit_test(scales_reach_far),           cmocka_unit_test(sizes_follow_the_formula),
+        cmocka_unit_test(codebooks_are_as_constructed),
+        cmocka_unit_test(quantisers_find_the_nearest),
+        cmocka_unit_test(round_trips_are_idempotent),
+        cmocka_unit_test(zeros_are_zero_bytes),
+        cmocka_unit_test(scales_reach_far),
+        cmocka_unit_test(sizes_follow_the_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,10 +46,10 @@ static uint32_t fill_rest(float *to, uint32_t at, float largest)
 /* Gradients whose first moment, or with `roots` whose square, lies at midpoints. */
 static void make_midpoints(bp_codec form, bool roots, float largest, float *to)
 {
-    const float *book = roots ? bp_codec_unsigned : bp_codec_signed;
+    const float *codebook = roots ? bp_codec_unsigned : bp_codec_signed;
     uint32_t at = 0;
     for (uint32_t c = 0; c + 1 < 256; c++) {
-        double x = 0.5 * ((double)book[c] + (double)book[c + 1]);
+        double x = 0.5 * ((double)codebook[c] + (double)codebook[c + 1]);
         if (form == BP_CODEC_COMPANDED8) {
             x = (double)(c / 2) + 0.5;
             x = roots ? ((double)c + 0.5) / 255.0 : x / (254.0 - x);

@@ -135,7 +135,7 @@ static void add_four(desk *d, const char *name, uint64_t rows, uint64_t columns,
     const char *end = fp4 ? ".quant_state.bitsandbytes__fp4" : ".quant_state.bitsandbytes__nf4";
     const size_t length = bp_bnb_state_write(&state, text);
     fill_bytes(add_part(d, name, 0, "", BP_U8, 2, (count + 1) / 2, 1), (unsigned)rows);
-    const float *book = bp_quantised_book(form);
+    const float *book = bp_quantised_codebook(form);
     memcpy(add_part(d, name, 0, ".quant_map", BP_F32, 1, 16, 0)->bytes, book, sizeof bp_nf4);
     memcpy(add_part(d, name, 0, end, BP_U8, 1, length, 0)->bytes, text, length);
     made_tensor *absmax = add_part(d, name, 0, ".absmax", nested ? BP_U8 : BP_F32, 1, blocks, 0);
