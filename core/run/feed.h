@@ -86,23 +86,23 @@ typedef struct bp_masking {
 } bp_masking;
 
 /* Samples of like lengths in a group, as transformers' group_by_length has it: the shuffled samples
- * of an epoch are cut into stretches of BP_STRETCH_GROUPS groups (fewer, where the epoch has not
- * four times as many), and in each the longest come first, equal ones in their shuffled order. What
- * a step sees is still a function of (seed, step): the stretch that is kept here only saves sorting
- * it anew. */
-#define BP_STRETCH_GROUPS 50
+ * of an epoch are cut into megabatches of BP_MEGABATCH_GROUPS groups (fewer, where the epoch has
+ * not four times as many), and in each the longest come first, equal ones in their shuffled order.
+ * What a step sees is still a function of (seed, step): the megabatch that is kept here only saves
+ * sorting it anew. */
+#define BP_MEGABATCH_GROUPS 50
 
-typedef struct bp_stretch_row {
+typedef struct bp_megabatch_row {
     uint64_t window;
     uint32_t tokens;
     uint32_t place; /* in the shuffled order */
-} bp_stretch_row;
+} bp_megabatch_row;
 
-typedef struct bp_stretch {
-    bp_stretch_row *rows; /* BP_STRETCH_GROUPS groups of them; the caller's */
-    uint64_t number; /* of the stretch that they hold, counted from the first epoch's first, + 1;
+typedef struct bp_megabatch {
+    bp_megabatch_row *rows; /* BP_MEGABATCH_GROUPS groups of them; the caller's */
+    uint64_t number; /* of the megabatch that they hold, counted from the first epoch's first, + 1;
                         0: none */
-} bp_stretch;
+} bp_megabatch;
 
 typedef struct bp_feed bp_feed;
 
@@ -167,7 +167,7 @@ struct bp_feed {
     bool prompts;               /* tokens of chosen rows' prompts are targets, too */
     /* NULL: shuffled, or as the data has them; or bp_feed_by_length, of a feed that is shuffled. */
     bp_status (*order)(const bp_feed *feed, uint64_t epoch, uint64_t position, uint64_t *window);
-    bp_stretch *stretch;       /* bp_feed_by_length's */
+    bp_megabatch *megabatch;   /* bp_feed_by_length's */
     const bp_mixture *mixture; /* bp_feed_mixed's */
     const bp_augment *augment; /* NULL: the inputs are those of the data */
     bp_teacher *teacher;       /* NULL: no step of a spec that learns from one, and
@@ -227,8 +227,9 @@ bp_status bp_mixture_init(bp_mixture *mixture, bp_feed *feed, const double *weig
 bp_status bp_feed_mixed(const bp_feed *feed, uint64_t epoch, uint64_t position,
                         uint64_t *window) BP_MUST_CHECK;
 
-/* The window at a position in the order of a stretch. BP_ERR_USAGE: the feed has no stretch, or no
- * such position. Cost: where another stretch is kept, the lengths of its rows are read and sorted.
+/* The window at a position in the order of a megabatch. BP_ERR_USAGE: the feed has no megabatch, or
+ * no such position. Cost: where another megabatch is kept, the lengths of its rows are read and
+ * sorted.
  */
 bp_status bp_feed_by_length(const bp_feed *feed, uint64_t epoch, uint64_t position,
                             uint64_t *window) BP_MUST_CHECK;

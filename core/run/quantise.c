@@ -156,7 +156,7 @@ static bp_status quantise_double(quantise_desk *desk, uint64_t first, const floa
     return BP_OK;
 }
 
-/* A stretch of one row in fp16's values; its length. */
+/* A megabatch of one row in fp16's values; its length. */
 static uint64_t quantise_stretch(const quantise_desk *desk, uint64_t first, const float *values,
                                  uint64_t count, float rounded[ROW_PIECE])
 {

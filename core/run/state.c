@@ -187,7 +187,7 @@ static bp_status check_blocks(bp_runtime *runtime, uint32_t parameter, uint64_t 
                         bp_graph_name(&runtime->graph, p->weight));
 }
 
-/* Where a stretch of a weight and of its master are; false when they cannot be reached. */
+/* Where a megabatch of a weight and of its master are; false when they cannot be reached. */
 static bool reach_both(bp_runtime *runtime, weight_desk *desk, uint64_t first, uint64_t count)
 {
     const bool part = desk->master != NULL && desk->master->part.whole > 0;
@@ -233,7 +233,7 @@ bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_
     return BP_OK;
 }
 
-/* A stretch of a weight that begins with a block, or is of elements that go one by one. */
+/* A megabatch of a weight that begins with a block, or is of elements that go one by one. */
 static bp_status get_piece(bp_runtime *runtime, const weight_desk *desk, uint64_t first,
                            float *values, uint64_t count)
 {

@@ -13,7 +13,7 @@ typedef struct stretch {
     uint64_t last;
 } stretch;
 
-static stretch stretch_of(int64_t count, uint64_t first, uint64_t last)
+static stretch megabatch_of(int64_t count, uint64_t first, uint64_t last)
 {
     return (stretch){first * BP_RUN_ELEMENTS, bp_least((uint64_t)count, last * BP_RUN_ELEMENTS)};
 }
@@ -32,7 +32,7 @@ static void gelu_forward_run(const bp_host_call *call, uint64_t first, uint64_t 
     const bp_gelu_forward_pointers *p = call->pointers;
     const bp_element *x = p->x;
     bp_element *y = p->y;
-    stretch at = stretch_of(s->count, first, last);
+    stretch at = megabatch_of(s->count, first, last);
     for (; at.first + BP_V <= at.last; at.first += BP_V) {
         bp_part whole = bp_part_whole();
         bp_v_put(y + at.first, bp_v_gelu(bp_v_get(x + at.first, whole)), whole);
@@ -61,7 +61,7 @@ static void gelu_backward_run(const bp_host_call *call, uint64_t first, uint64_t
 {
     (void)worker;
     const bp_gelu_backward_scalars *s = call->scalars;
-    stretch at = stretch_of(s->count, first, last);
+    stretch at = megabatch_of(s->count, first, last);
     for (; at.first + BP_V <= at.last; at.first += BP_V) {
         gelu_backward_step(call->pointers, at.first, bp_part_whole());
     }
@@ -93,7 +93,7 @@ static void dropout_run(const bp_host_call *call, uint64_t first, uint64_t last,
     const bp_dropout_scalars *s = call->scalars;
     const bp_dropout_pointers *p = call->pointers;
     uint64_t per_sample = (uint64_t)s->per_sample;
-    stretch at = stretch_of(s->count, first, last);
+    stretch at = megabatch_of(s->count, first, last);
     while (at.first < at.last) {
         float factor[BP_MASK_RUN];
         uint64_t element = at.first % per_sample;

@@ -24,15 +24,15 @@ void process_plain_pages(bool plain)
     (void)prctl(PR_SET_THP_DISABLE, plain ? 1ul : 0ul, 0ul, 0ul, 0ul); /* a wish */
 }
 
-typedef struct stretch {
+typedef struct megabatch {
     uintptr_t begin;
     uintptr_t end;
-} stretch;
+} megabatch;
 
 /* Whole pages that hold nothing but PTX; empty when modules do not lie one behind the other. */
-static stretch ptx_pages(void)
+static megabatch ptx_pages(void)
 {
-    stretch all = {UINTPTR_MAX, 0};
+    megabatch all = {UINTPTR_MAX, 0};
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < bp_cuda_module_count; i++) {
         const uintptr_t begin = (uintptr_t)bp_cuda_modules[i].begin;
@@ -44,11 +44,11 @@ static stretch ptx_pages(void)
     all.begin = (all.begin + PAGE - 1) / PAGE * PAGE;
     all.end = all.end / PAGE * PAGE;
     const bool together = all.begin < all.end && all.end - all.begin < bytes + 16 * PAGE;
-    return together ? all : (stretch){0, 0};
+    return together ? all : (megabatch){0, 0};
 }
 
 /* The next readable mapping of a file; false behind the last. */
-static bool next_file(FILE *maps, stretch *pages)
+static bool next_file(FILE *maps, megabatch *pages)
 {
     char line[512];
     while (fgets(line, sizeof line, maps) != NULL) {
@@ -56,7 +56,7 @@ static bool next_file(FILE *maps, stretch *pages)
         char mode[5];
         if (sscanf(line, "%llx-%llx %4s %*s %*s %llu", &begin, &end, mode, &inode) == 4 &&
             inode != 0 && mode[0] == 'r') {
-            *pages = (stretch){(uintptr_t)begin, (uintptr_t)end};
+            *pages = (megabatch){(uintptr_t)begin, (uintptr_t)end};
             return true;
         }
     }
@@ -67,7 +67,7 @@ static bool next_file(FILE *maps, stretch *pages)
 static uint64_t walk_files(bool settle)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
-    stretch pages;
+    megabatch pages;
     uint64_t bytes = 0;
     while (maps != NULL && next_file(maps, &pages)) {
         bytes += pages.end - pages.begin;
@@ -83,7 +83,7 @@ static uint64_t walk_files(bool settle)
 
 uint64_t process_bytes(uint32_t threads)
 {
-    const stretch ptx = ptx_pages();
+    const megabatch ptx = ptx_pages();
     const uint64_t further = threads > 1 ? threads - 1 : 0;
     const uint64_t files = walk_files(false), gpu = ptx.end - ptx.begin;
     return (files > gpu ? files - gpu : 0) + OWN_BYTES + further * THREAD_BYTES;
@@ -100,7 +100,7 @@ static void settle_stack(void)
 
 void process_settle(void)
 {
-    const stretch ptx = ptx_pages();
+    const megabatch ptx = ptx_pages();
     settle_stack();
     (void)walk_files(true);
     if (ptx.begin < ptx.end) {

@@ -24,7 +24,7 @@ typedef struct training {
     service_stop stop; /* why it ends before its last step */
     bp_feed feed;
     bp_feed eval_feed;
-    bp_stretch stretch; /* --group-by-length, its rows in `lengths` */
+    bp_megabatch megabatch; /* --group-by-length, its rows in `lengths` */
     memory_block lengths;
     bp_image_augment augment; /* crops and flips of images */
     uint64_t total;           /* steps of the whole run */

@@ -621,8 +621,9 @@ static uint64_t reading_bytes(const session *s)
 uint64_t session_length_bytes(const session *s)
 {
     const uint64_t group = bp_size_mul(s->spec.batch, s->spec.accumulation);
-    return s->set->group_by_length ? bp_size_mul(group, BP_STRETCH_GROUPS * sizeof(bp_stretch_row))
-                                   : 0;
+    return s->set->group_by_length
+               ? bp_size_mul(group, BP_MEGABATCH_GROUPS * sizeof(bp_megabatch_row))
+               : 0;
 }
 
 /* Text is tokenised before there are arenas. */

@@ -60,8 +60,8 @@ static bp_status group_by_length(training *t)
                             "pairs of rows that are compared stay together", "--group-by-length");
     }
     BP_TRY(memory_take(&t->lengths, session_length_bytes(s), false, "host memory", &s->error));
-    t->stretch = (bp_stretch){.rows = t->lengths.address};
-    t->feed.stretch = &t->stretch;
+    t->megabatch = (bp_megabatch){.rows = t->lengths.address};
+    t->feed.megabatch = &t->megabatch;
     t->feed.order = bp_feed_by_length;
     return BP_OK;
 }

@@ -515,22 +515,22 @@ static bp_status uneven_example(bp_source *source, uint64_t index, bp_example *t
 static void test_groups_by_length(void **state)
 {
     (void)state;
-    static bp_stretch_row rows[3 * BP_STRETCH_GROUPS];
+    static bp_megabatch_row rows[3 * BP_MEGABATCH_GROUPS];
     static const struct {
-        uint64_t examples, stretch;
+        uint64_t examples, megabatch;
     } cases[] = {{90, 21}, {5, 3}, {1000, 150}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        const uint64_t count = cases[c].examples, length = cases[c].stretch;
+        const uint64_t count = cases[c].examples, length = cases[c].megabatch;
         bp_error error = {0};
         bp_source source = {.name = "uneven", .count = 2000, .read = read_ramp};
         source.examples = count;
         source.example = uneven_example;
-        bp_stretch stretch = {.rows = rows};
+        bp_megabatch megabatch = {.rows = rows};
         bp_feed feed = make_feed(3, 3, true);
         feed.source = &source;
         assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
         bp_feed plain = feed;
-        feed.stretch = &stretch;
+        feed.megabatch = &megabatch;
         feed.order = bp_feed_by_length;
         for (uint64_t epoch = 0; epoch < 2; epoch++) {
             uint8_t seen[1000] = {0};
@@ -554,8 +554,8 @@ static void test_groups_by_length(void **state)
         }
         uint64_t last, first;
         assert_int_equal(bp_feed_window(&feed, 1, count - 1, &last), BP_OK);
-        bp_stretch other = {.rows = rows};
-        feed.stretch = &other;
+        bp_megabatch other = {.rows = rows};
+        feed.megabatch = &other;
         assert_int_equal(bp_feed_window(&feed, 1, count - 1, &first), BP_OK);
         assert_int_equal(first, last);
         source.context = &source; /* nothing can be read: what was half made is not used */

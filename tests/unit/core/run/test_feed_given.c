@@ -152,13 +152,13 @@ static bp_status read_uneven(bp_source *source, uint64_t index, bp_example *to)
 
 /* The first stretch of all, which could not be read at first, is not taken for one that was. */
 /* verifies run-21.71ae */
-static void a_stretch_that_failed_is_made_anew(void **state)
+static void a_megabatch_that_failed_is_made_anew(void **state)
 {
     (void)state;
     uint64_t bad = 3, found, wanted;
     bp_error error = {.code = BP_OK};
-    bp_stretch_row rows[2][3 * BP_STRETCH_GROUPS];
-    bp_stretch broken = {.rows = rows[0]}, whole = {.rows = rows[1]};
+    bp_megabatch_row rows[2][3 * BP_MEGABATCH_GROUPS];
+    bp_megabatch broken = {.rows = rows[0]}, whole = {.rows = rows[1]};
     bp_source source = {.name = "uneven",
                         .count = T * ROWS,
                         .read = read_ramp,
@@ -172,7 +172,7 @@ static void a_stretch_that_failed_is_made_anew(void **state)
                     .group = 3,
                     .vocabulary = T * ROWS,
                     .shuffle = true,
-                    .stretch = &broken,
+                    .megabatch = &broken,
                     .order = bp_feed_by_length};
     assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
     bp_status status = BP_OK;
@@ -184,9 +184,9 @@ static void a_stretch_that_failed_is_made_anew(void **state)
     source.context = NULL;
     error = (bp_error){.code = BP_OK};
     for (uint64_t at = 0; at < 3; at++) {
-        feed.stretch = &broken;
+        feed.megabatch = &broken;
         assert_int_equal(bp_feed_window(&feed, 0, at, &found), BP_OK);
-        feed.stretch = &whole;
+        feed.megabatch = &whole;
         assert_int_equal(bp_feed_window(&feed, 0, at, &wanted), BP_OK);
         assert_int_equal(found, wanted);
     }
@@ -198,7 +198,7 @@ int main(void)
         cmocka_unit_test(rows_that_are_turned),
         cmocka_unit_test(a_row_without_a_label),
         cmocka_unit_test(the_tail_of_a_cut_pair_is_asked_for),
-        cmocka_unit_test(a_stretch_that_failed_is_made_anew),
+        cmocka_unit_test(a_megabatch_that_failed_is_made_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

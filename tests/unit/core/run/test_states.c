@@ -443,8 +443,8 @@ enum {
 typedef struct feed_subject {
     bp_feed feed;
     bp_source source;
-    bp_stretch_row rows[BP_STRETCH_GROUPS * 2];
-    bp_stretch stretch;
+    bp_megabatch_row rows[BP_MEGABATCH_GROUPS * 2];
+    bp_megabatch megabatch;
     bp_mixture mixture;
     bp_error error;
     bp_group group;
@@ -457,7 +457,7 @@ static void *make_feed(uint32_t state)
     feed_subject *s = calloc(1, sizeof *s);
     assert_non_null(s);
     s->source = (bp_source){.name = "tokens", .count = TOKENS, .read = read_tokens};
-    s->stretch.rows = s->rows;
+    s->megabatch.rows = s->rows;
     s->group = (bp_group){.columns = 2,
                           .column = {{BP_INPUT_IDS, BP_I32, 8, 0, s->columns[0]},
                                      {BP_INPUT_LABELS, BP_I32, 8, -1, s->columns[1]}}};
@@ -513,7 +513,7 @@ static bp_status call_by_length(void *subject)
     feed_subject *s = subject;
     uint64_t window;
     assert_int_equal(bp_feed_by_length(&s->feed, 0, 7, &window), BP_ERR_USAGE);
-    s->feed.stretch = &s->stretch;
+    s->feed.megabatch = &s->megabatch;
     assert_int_equal(bp_feed_by_length(&s->feed, 0, 1000, &window), BP_ERR_USAGE);
     return bp_feed_by_length(&s->feed, 0, 7, &window);
 }
