@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-void bp_config_own(const bp_model_config *config, void *own, size_t bytes)
+void bp_family_config_get(const bp_model_config *config, void *own, size_t bytes)
 {
-    memcpy(own, config->own, bytes);
+    memcpy(own, config->family_config, bytes);
 }
 
-void bp_config_set_own(bp_model_config *config, const void *own, size_t bytes)
+void bp_family_config_set(bp_model_config *config, const void *own, size_t bytes)
 {
-    memcpy(config->own, own, bytes);
+    memcpy(config->family_config, own, bytes);
 }

@@ -10,8 +10,8 @@
 
 #define BP_MORE_EOS_MAX 7
 
-#define BP_OWN_WORDS 108
-#define BP_OWN_BYTES (8 * BP_OWN_WORDS)
+#define BP_FAMILY_CONFIG_WORDS 108
+#define BP_FAMILY_CONFIG_BYTES (8 * BP_FAMILY_CONFIG_WORDS)
 
 struct bp_family;
 
@@ -33,18 +33,21 @@ typedef struct bp_model_config {
 
     /* The family's own sizes and constants: a plain struct of its layers (bp_transformer,
      * bp_llama_config, ...), copied in and out by the two functions below. */
-    uint64_t own[BP_OWN_WORDS];
+    uint64_t family_config[BP_FAMILY_CONFIG_WORDS];
 } bp_model_config;
 
-/* Copies the first `bytes` bytes of config->own to `own`, or from it; bytes <= BP_OWN_BYTES. A
- * family's struct shows with BP_OWN_FITS that it has no more. */
-void bp_config_own(const bp_model_config *config, void *own, size_t bytes);
-void bp_config_set_own(bp_model_config *config, const void *own, size_t bytes);
+/* Copies the first `bytes` bytes of config->own to `own`, or from it; bytes <=
+ * BP_FAMILY_CONFIG_BYTES. A family's struct shows with BP_FAMILY_CONFIG_FITS that it has no more.
+ */
+void bp_family_config_get(const bp_model_config *config, void *own, size_t bytes);
+void bp_family_config_set(bp_model_config *config, const void *own, size_t bytes);
 
 /* Fails to compile where `type` does not fit. */
-#define BP_OWN_FITS(type) typedef char type##_fits[sizeof(type) <= BP_OWN_BYTES ? 1 : -1]
+#define BP_FAMILY_CONFIG_FITS(type)                                                                \
+    typedef char type##_fits[sizeof(type) <= BP_FAMILY_CONFIG_BYTES ? 1 : -1]
 
 /* Where a member of a family's struct lies, counted from the beginning of bp_model_config. */
-#define BP_OWN(type, member) (offsetof(bp_model_config, own) + offsetof(type, member))
+#define BP_FAMILY_MEMBER(type, member)                                                             \
+    (offsetof(bp_model_config, family_config) + offsetof(type, member))
 
 #endif

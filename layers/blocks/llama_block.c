@@ -351,8 +351,8 @@ void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_
     const char *bytes = (const char *)config;
     building b = {.call = call,
                   .own = &own,
-                  .near = bytes + BP_OWN(bp_llama_long, near),
-                  .far = bytes + BP_OWN(bp_llama_long, far),
+                  .near = bytes + BP_FAMILY_MEMBER(bp_llama_long, near),
+                  .far = bytes + BP_FAMILY_MEMBER(bp_llama_long, far),
                   .shape = bp_llama_shape_of(config),
                   .rows = emit->rows,
                   .block = block};

@@ -15,12 +15,12 @@
 /* Numbers of the embeddings' parameters; the norm comes behind the tables. */
 enum { TOKEN_TABLE = 0, POSITION_TABLE = 1, TYPE_TABLE = 2 };
 
-BP_OWN_FITS(bp_bert_config);
+BP_FAMILY_CONFIG_FITS(bp_bert_config);
 
 bp_bert_config bp_bert_config_of(const bp_model_config *config)
 {
     bp_bert_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     return own;
 }
 

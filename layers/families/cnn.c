@@ -13,12 +13,12 @@
 #include "layers/nodes/publish.h"
 #include "layers/families/resnet.h"
 
-BP_OWN_FITS(bp_cnn_config);
+BP_FAMILY_CONFIG_FITS(bp_cnn_config);
 
 bp_cnn_config bp_cnn_config_of(const bp_model_config *config)
 {
     bp_cnn_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     if (own.resnet.hidden_sizes[0] != 0) {
         bp_resnet_expand(&own);
     }

@@ -9,12 +9,12 @@
 #include "layers/nodes/publish.h"
 #include "layers/heads/vector.h"
 
-BP_OWN_FITS(bp_llama_long);
+BP_FAMILY_CONFIG_FITS(bp_llama_long);
 
 bp_llama_config bp_llama_config_of(const bp_model_config *config)
 {
     bp_llama_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     return own;
 }
 

@@ -14,12 +14,12 @@
 /* What a hidden layer computes. */
 enum { INPUT, BEFORE, ACTIVE, OUTPUT, VALUES };
 
-BP_OWN_FITS(bp_mlp_config);
+BP_FAMILY_CONFIG_FITS(bp_mlp_config);
 
 bp_mlp_config bp_mlp_config_of(const bp_model_config *config)
 {
     bp_mlp_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     return own;
 }
 

@@ -16,12 +16,12 @@
 
 enum { TOKEN_TABLE, EMBEDDING_NORM };
 
-BP_OWN_FITS(bp_modernbert_config);
+BP_FAMILY_CONFIG_FITS(bp_modernbert_config);
 
 bp_modernbert_config bp_modernbert_config_of(const bp_model_config *config)
 {
     bp_modernbert_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     return own;
 }
 

@@ -17,12 +17,12 @@ enum { ENCODER = 0, FIRST_LAYER = 1, LAYER_PARAMETERS = 4 };
  * be twice the buffers to plan for savings below a hundredth. */
 enum { BEFORE, EMBEDDED, STATES, GATES, AFTER, VALUES };
 
-BP_OWN_FITS(bp_rnn_config);
+BP_FAMILY_CONFIG_FITS(bp_rnn_config);
 
 bp_rnn_config bp_rnn_config_of(const bp_model_config *config)
 {
     bp_rnn_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     return own;
 }
 

@@ -6,12 +6,12 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-BP_OWN_FITS(bp_transformer);
+BP_FAMILY_CONFIG_FITS(bp_transformer);
 
 bp_transformer bp_transformer_of(const bp_model_config *config)
 {
     bp_transformer own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     return own;
 }
 

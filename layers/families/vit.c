@@ -10,12 +10,12 @@
 #include "layers/blocks/vit_block.h"
 #include "layers/images/vit_embed.h"
 
-BP_OWN_FITS(bp_vit_config);
+BP_FAMILY_CONFIG_FITS(bp_vit_config);
 
 bp_vit_config bp_vit_config_of(const bp_model_config *config)
 {
     bp_vit_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     return own;
 }
 

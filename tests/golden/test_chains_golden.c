@@ -44,8 +44,8 @@ static void read_shape(chain *c, bool rnn)
                                        .positions = (uint32_t)n[1],
                                        .task = (bp_task)n[8],
                                        .classes = (uint32_t)n[9]};
-    bp_config_set_own(&c->spec.config, rnn ? (const void *)&cells : &mlp,
-                      rnn ? sizeof cells : sizeof mlp);
+    bp_family_config_set(&c->spec.config, rnn ? (const void *)&cells : &mlp,
+                         rnn ? sizeof cells : sizeof mlp);
     c->spec.sequence = c->spec.config.positions;
     c->spec.batch = (uint32_t)n[5];
     c->spec.accumulation = (uint32_t)n[6];

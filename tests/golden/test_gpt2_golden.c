@@ -35,10 +35,10 @@ static void reference_open(reference *ref, const char *name)
     ref->spec = rig_spec();
     ref->spec.config.vocabulary = (uint32_t)shape[0];
     ref->spec.config.positions = (uint32_t)shape[1];
-    SET_OWN(&ref->spec.config, bp_transformer, width, (uint32_t)shape[2]);
-    SET_OWN(&ref->spec.config, bp_transformer, layers, (uint32_t)shape[3]);
-    SET_OWN(&ref->spec.config, bp_transformer, heads, (uint32_t)shape[4]);
-    SET_OWN(&ref->spec.config, bp_transformer, inner, (uint32_t)shape[5]);
+    SET_FAMILY(&ref->spec.config, bp_transformer, width, (uint32_t)shape[2]);
+    SET_FAMILY(&ref->spec.config, bp_transformer, layers, (uint32_t)shape[3]);
+    SET_FAMILY(&ref->spec.config, bp_transformer, heads, (uint32_t)shape[4]);
+    SET_FAMILY(&ref->spec.config, bp_transformer, inner, (uint32_t)shape[5]);
     ref->spec.batch = (uint32_t)shape[6];
     ref->spec.sequence = (uint32_t)shape[7];
     ref->spec.accumulation = (uint32_t)shape[8];

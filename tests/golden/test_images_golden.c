@@ -97,7 +97,7 @@ static bool read_vit(images *c, const int32_t *shape)
                                .patch = (uint32_t)n[4],
                                .unbiased = n[5] != 0};
     c->spec.model = &bp_model_vit;
-    bp_config_set_own(&c->spec.config, &own, sizeof own);
+    bp_family_config_set(&c->spec.config, &own, sizeof own);
     if (n[6] != 0) {
         c->spec.lora =
             (bp_lora){.rank = (uint32_t)n[6], .alpha = n[7], .targets = all, .target_count = 1};
@@ -208,7 +208,7 @@ static void images_open(images *c, const char *name)
                           .task = bytes == 8 * sizeof *n ? BP_TASK_RECONSTRUCTION : BP_TASK_CLASSES,
                           .classes = (uint32_t)n[3]};
     if (!read_vit(c, n)) {
-        bp_config_set_own(&c->spec.config, &own, sizeof own);
+        bp_family_config_set(&c->spec.config, &own, sizeof own);
     }
     c->spec.sequence = c->spec.config.positions;
     c->spec.batch = (uint32_t)n[4];

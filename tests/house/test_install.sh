@@ -72,7 +72,7 @@ int main(void)
                     .batch = 1, .sequence = 8, .accumulation = 1};
     const bp_transformer sizes = {.width = 8, .layers = 1, .heads = 1, .norm_epsilon = 1e-5,
                                   .initializer_range = 0.02};
-    bp_config_set_own(&spec.config, &sizes, sizeof sizes);
+    bp_family_config_set(&spec.config, &sizes, sizeof sizes);
     static bp_runtime_room room;
     bp_runtime *runtime = bp_runtime_make(&room);
     bp_source source = {.name = "squares", .count = 100, .read = read_tokens};

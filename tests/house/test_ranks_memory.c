@@ -205,7 +205,7 @@ static bp_spec guard_spec(void)
         .width = 192, .layers = 2, .heads = 2, .norm_epsilon = 1e-5, .initializer_range = 0.02};
     bp_spec spec = rig_spec();
     spec.config.vocabulary = 2503;
-    bp_config_set_own(&spec.config, &sizes, sizeof sizes);
+    bp_family_config_set(&spec.config, &sizes, sizeof sizes);
     spec.device_options = (bp_device_options){.threads = 1};
     spec.batch = 1;
     spec.accumulation = 8;

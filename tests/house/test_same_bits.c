@@ -81,7 +81,7 @@ static void results_depend_on_what_they_should(void **state)
     spec.rate_options.warmup_steps++;
     assert_true(digest_of(&spec) != wanted);
     spec = fast_spec();
-    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
+    SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.2);
     assert_true(digest_of(&spec) != wanted);
 }
 

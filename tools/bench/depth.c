@@ -44,7 +44,7 @@ static bp_spec spec_of(uint32_t layers, bp_policy policy)
         .accumulation = 1,
         .loss_rows = 256,
         .policy = policy};
-    bp_config_set_own(&spec.config, &sizes, sizeof sizes);
+    bp_family_config_set(&spec.config, &sizes, sizeof sizes);
     return spec;
 }
 

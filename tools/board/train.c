@@ -97,7 +97,7 @@ int main(void)
     bp_runtime *runtime = bp_runtime_make(&room);
     spec.device = &bp_device_bare;
     spec.device_options = (bp_device_options){.threads = 1, .kernels = kernels};
-    bp_config_set_own(&spec.config, &sizes, sizeof sizes);
+    bp_family_config_set(&spec.config, &sizes, sizeof sizes);
     bp_source source;
     bp_feed feed = poem_feed(&source);
     bp_error error = {.code = BP_OK};

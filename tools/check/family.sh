@@ -7,7 +7,7 @@ rows=(tools/formats/family/family_*.[ch])
 # Quoted keys of rows that lie in a family's own struct, or in none; what every row file has is common.
 keys=$(grep -vE 'COMMON\(|ROW_TOKEN|model_type|architectures|id2label|problem_type|quantization_config' "${rows[@]}" |
     grep -oE '"[a-z][a-z0-9_]+_[a-z0-9_]+"' | tr -d '"' | sort -u)
-members=$(grep -ohE '\b(BP_OWN\([a-z_]+, |STACK\(|[A-Z0-9]+\()[a-z_]+(\.[a-z_]+)?\)' "${rows[@]}" |
+members=$(grep -ohE '\b(BP_FAMILY_MEMBER\([a-z_]+, |STACK\(|[A-Z0-9]+\()[a-z_]+(\.[a-z_]+)?\)' "${rows[@]}" |
     grep -v '^COMMON' | sed -E 's/^[^(]*\(//; s/^[a-z_]+, //; s/\)$//; s/^.*\.//' | sort -u)
 bad=$(grep -rnwE -- "($(paste -sd'|' <<<"$keys"))" core
     grep -rnE -- "config(\.|->)($(paste -sd'|' <<<"$members"))\b" core

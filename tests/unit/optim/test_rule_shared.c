@@ -20,8 +20,8 @@ static void trust_ratios_of_shares(void **state)
     static const bp_optimizer *const rules[] = {&bp_optimizer_lamb, &bp_optimizer_lars};
     for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
         bp_spec spec = rig_spec();
-        SET_OWN(&spec.config, bp_transformer, width, 32);
-        SET_OWN(&spec.config, bp_transformer, layers, 1);
+        SET_FAMILY(&spec.config, bp_transformer, width, 32);
+        SET_FAMILY(&spec.config, bp_transformer, layers, 1);
         spec.config.vocabulary = 5003;
         spec.batch = 1;
         spec.accumulation = spec.virtual_ranks = 2;

@@ -67,7 +67,7 @@ bp_status image_size_settle(session *s)
     }
     own.height = (uint32_t)one[0];
     own.width = (uint32_t)one[1];
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     config->family->settle(config); /* a row has that many numbers */
     return BP_OK;
 }

@@ -10,7 +10,7 @@ static void family_bert_settle(bp_model_config *config)
     bp_bert_config own = bp_bert_config_of(config);
     if (own.classifier_dropout < 0.0) {
         own.classifier_dropout = own.stack.residual_dropout;
-        bp_config_set_own(config, &own, sizeof own);
+        bp_family_config_set(config, &own, sizeof own);
     }
 }
 

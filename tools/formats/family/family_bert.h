@@ -8,7 +8,7 @@
 
 #define TYPES_MOST (1 << 16)
 
-#define BERT(member) BP_OWN(bp_bert_config, member)
+#define BERT(member) BP_FAMILY_MEMBER(bp_bert_config, member)
 
 /* A preset for tests: a small model of bytes. */
 #define BERT_TINY(family_, pad_, epsilon_, ...)                                                    \

@@ -8,7 +8,7 @@
 #define CLASSES_MOST 65536
 #define SIZE_MOST    (1 << 14)
 
-#define CNN(member) BP_OWN(bp_cnn_config, member)
+#define CNN(member) BP_FAMILY_MEMBER(bp_cnn_config, member)
 
 static const bp_row rows[] = {
     ROW_REAL("batch_norm_eps", CNN(epsilon), 1.0, 1e-5, NONE),

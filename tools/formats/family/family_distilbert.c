@@ -10,7 +10,7 @@ static void family_distilbert_settle(bp_model_config *config)
     own.kind = BP_DISTILBERT;
     own.types = 0;
     own.stack.norm_epsilon = 1e-12;
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 static const bp_row rows[] = {

@@ -22,7 +22,7 @@ void bp_family_gemma_settle(bp_model_config *config, uint32_t every)
         }
         own.near.listed = own.stack.layers;
     }
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 /* The files of the first release say "gelu" and mean the tanh form, which transformers takes. */

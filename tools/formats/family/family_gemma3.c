@@ -8,7 +8,7 @@ static void family_gemma3_settle(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.head_norms = true;
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     bp_family_gemma_settle(config, 6);
 }
 

@@ -7,7 +7,7 @@
 #include "tools/formats/family/family_llama.h"
 #include "tools/formats/gguf/gguf_rope.h"
 
-#define NEOX(member) BP_OWN(bp_neox_config, member)
+#define NEOX(member) BP_FAMILY_MEMBER(bp_neox_config, member)
 
 static const bp_tensor_rule gguf_rules[] = {
     {"gpt_neox.embed_in.weight", "token_embd.weight", BP_FORM_PLAIN},
@@ -54,7 +54,7 @@ static bp_status neox_take(const bp_gguf_file *f, const char *a, bp_model_config
     own.llama.output_bias = false; /* it is always there, and no key of config.json's */
     own.llama.qkv_bias = bp_gguf_tensor(f, "blk.0.attn_qkv.bias") != NULL;
     own.parallel = parallel == NULL || parallel->bits != 0;
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     return BP_OK;
 }
 

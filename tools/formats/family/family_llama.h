@@ -9,7 +9,7 @@
 
 #define HEAD_WIDTH_MOST (1 << 14)
 
-#define LLAMA(member) BP_OWN(bp_llama_config, member)
+#define LLAMA(member) BP_FAMILY_MEMBER(bp_llama_config, member)
 
 /* rope_scaling's members, which BP_ROW_ROPE reads and writes. */
 #define ROWS_ROPE(theta_)                                                                          \

@@ -6,7 +6,7 @@
 
 #define CLASSES_MOST 1024
 
-#define MLP(member) BP_OWN(bp_mlp_config, member)
+#define MLP(member) BP_FAMILY_MEMBER(bp_mlp_config, member)
 
 static const bp_row rows[] = {
     ROW_CHOICE("hidden_act", MLP(activation), "gelu|tanh|relu", BP_ACTIVATION_RELU),

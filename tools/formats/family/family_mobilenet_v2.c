@@ -6,7 +6,7 @@
 #define CLASSES_MOST 65536
 #define SIZE_MOST    (1 << 14)
 
-#define CNN(member)    BP_OWN(bp_cnn_config, member)
+#define CNN(member)    BP_FAMILY_MEMBER(bp_cnn_config, member)
 #define MOBILE(member) CNN(mobilenet.member)
 #define FLAG_NOT(key, member, otherwise)                                                           \
     {                                                                                              \
@@ -50,7 +50,7 @@ static const char *const ignored[] = {"*.num_batches_tracked"};
 static void family_mobilenet_settle(bp_model_config *config)
 {
     bp_cnn_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     const uint64_t numbers = bp_size_mul(bp_size_mul(own.height, own.width), own.channels);
     config->positions = numbers < UINT32_MAX ? (uint32_t)numbers : 0;
 }

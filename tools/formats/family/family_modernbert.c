@@ -5,7 +5,7 @@
 #include "tools/formats/family/family_llama.h"
 #include "tools/formats/gguf/gguf_family.h"
 
-#define MODERN(member) BP_OWN(bp_modernbert_config, member)
+#define MODERN(member) BP_FAMILY_MEMBER(bp_modernbert_config, member)
 
 /* The first of every so many layers looks at all where the file does not list them. */
 static void family_modernbert_settle(bp_model_config *config)
@@ -20,7 +20,7 @@ static void family_modernbert_settle(bp_model_config *config)
     }
     near->listed = layers;
     own.every = 0; /* has said it all */
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 static const bp_row rows[] = {

@@ -9,7 +9,7 @@ static void family_olmo2_settle(bp_model_config *config)
     bp_llama_config own = bp_llama_config_of(config);
     own.norms = BP_LLAMA_NORMS_AFTER;
     own.whole_norms = true;
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 static const bp_row rows[] = {

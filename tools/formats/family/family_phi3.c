@@ -33,7 +33,7 @@ static void family_phi3_settle(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.fused = true;
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 /* The window of older files is the model's, although llama.cpp does not look through it. */
@@ -41,9 +41,9 @@ static bp_status phi3_take(const bp_gguf_file *f, const char *a, bp_model_config
 {
     bp_llama_long both;
     BP_TRY(bp_gguf_llama_take_more(f, a, config, BP_GGUF_PARTIAL | BP_GGUF_WINDOW | BP_GGUF_LONG));
-    bp_config_own(config, &both, sizeof both);
+    bp_family_config_get(config, &both, sizeof both);
     BP_TRY(bp_gguf_long_take(f, a, config, &both));
-    bp_config_set_own(config, &both, sizeof both);
+    bp_family_config_set(config, &both, sizeof both);
     family_phi3_settle(config);
     return BP_OK;
 }

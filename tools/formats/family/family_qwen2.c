@@ -30,7 +30,7 @@ static void family_qwen2_settle(bp_model_config *config)
     bp_llama_config own = bp_llama_config_of(config);
     own.qkv_bias = true;
     bp_family_qwen_window(&own);
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 static const bp_row rows[] = {

@@ -9,7 +9,7 @@
 #define CLASSES_MOST 65536
 #define SIZE_MOST    (1 << 14)
 
-#define CNN(member)    BP_OWN(bp_cnn_config, member)
+#define CNN(member)    BP_FAMILY_MEMBER(bp_cnn_config, member)
 #define RESNET(member) CNN(resnet.member)
 #define COUNTS(key, member, most)                                                                  \
     {                                                                                              \
@@ -50,14 +50,14 @@ static void family_resnet_settle(bp_model_config *config)
 {
     static const bp_resnet usual = {.hidden_sizes = {256, 512, 1024, 2048}, .depths = {3, 4, 6, 3}};
     bp_cnn_config own;
-    bp_config_own(config, &own, sizeof own);
+    bp_family_config_get(config, &own, sizeof own);
     if (own.resnet.hidden_sizes[0] == 0) {
         memcpy(own.resnet.hidden_sizes, usual.hidden_sizes, sizeof usual.hidden_sizes);
     }
     if (own.resnet.depths[0] == 0) {
         memcpy(own.resnet.depths, usual.depths, sizeof usual.depths);
     }
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     const uint64_t numbers = bp_size_mul(bp_size_mul(own.height, own.width), own.channels);
     config->positions = numbers < UINT32_MAX ? (uint32_t)numbers : 0;
 }

@@ -4,7 +4,7 @@
 #include "layers/families/rnn.h"
 #include "tools/formats/family/family_rows.h"
 
-#define RNN(member) BP_OWN(bp_rnn_config, member)
+#define RNN(member) BP_FAMILY_MEMBER(bp_rnn_config, member)
 
 static const bp_row rows[] = {
     ROW_CHOICE("cell", RNN(cell), "gru|lstm", BP_CELL_GRU),
@@ -52,4 +52,4 @@ const bp_family bp_family_rnn = {
     .naming = {rules, ROWS_COUNT(rules), NULL, 0, twins, ROWS_COUNT(twins)},
     .presets = presets,
     .preset_count = ROWS_COUNT(presets),
-    .pieces = BP_OWN(bp_rnn_config, chunks)};
+    .pieces = BP_FAMILY_MEMBER(bp_rnn_config, chunks)};

@@ -15,7 +15,7 @@ static void family_roberta_settle(bp_model_config *config)
     if (own.classifier_dropout < 0.0) {
         own.classifier_dropout = own.stack.residual_dropout;
     }
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 #define ROBERTA_ROWS(vocabulary_)                                                                  \

@@ -18,7 +18,7 @@
 
 /* Where a member lies: one that all families have, or one of a family's own struct. */
 #define COMMON(member) offsetof(bp_model_config, member)
-#define STACK(member)  BP_OWN(bp_transformer, member)
+#define STACK(member)  BP_FAMILY_MEMBER(bp_transformer, member)
 
 #define ROW_COUNT(key, at, most, otherwise, role)                                                  \
     {                                                                                              \

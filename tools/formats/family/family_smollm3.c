@@ -23,7 +23,7 @@ static void family_smollm3_settle(bp_model_config *config)
     }
     own.window = own.near.listed == 0 ? 0 : own.window;
     own.slides = own.window != 0;
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 static const bp_row rows[] = {

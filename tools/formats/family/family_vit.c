@@ -5,7 +5,7 @@
 
 #define CLASSES_MOST 65536
 
-#define VIT(member) BP_OWN(bp_vit_config, member)
+#define VIT(member) BP_FAMILY_MEMBER(bp_vit_config, member)
 
 static const bp_row rows[] = {
     ROW_CLASSES,

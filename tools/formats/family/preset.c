@@ -33,6 +33,6 @@ const bp_preset *bp_preset_find(const char *name)
 bp_model_config bp_preset_config(const bp_preset *preset)
 {
     bp_model_config config = preset->config;
-    bp_config_set_own(&config, preset->own, preset->own_bytes);
+    bp_family_config_set(&config, preset->own, preset->own_bytes);
     return config;
 }

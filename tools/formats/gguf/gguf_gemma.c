@@ -115,7 +115,7 @@ static bp_status take_all(const bp_gguf_file *f, const char *a, bp_model_config 
         own.attention_cap = 0.0;
         BP_TRY(take_real(f, a, "rope.freq_base_swa", &own.near_theta));
     }
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     config->family->settle(config);
     return BP_OK;
 }

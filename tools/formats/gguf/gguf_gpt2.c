@@ -78,7 +78,7 @@ static bp_status gpt2_take(const bp_gguf_file *f, const char *architecture, bp_m
     own.embedding_dropout = 0.1;
     own.residual_dropout = 0.1;
     own.attention_dropout = 0.1;
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     return BP_OK;
 }
 

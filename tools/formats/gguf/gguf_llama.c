@@ -217,7 +217,7 @@ bp_status bp_gguf_llama_take_more(const bp_gguf_file *f, const char *architectur
     if ((more & BP_GGUF_LONG) == 0) {
         BP_TRY(bp_gguf_rope_take(f, architecture, config, &own));
     }
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     return BP_OK;
 }
 
@@ -303,7 +303,7 @@ static bp_status granite_take(const bp_gguf_file *f, const char *a, bp_model_con
     BP_TRY(bp_gguf_take_real(f, bp_gguf_key_of(a, "embedding_scale").text, &own.embedding_scale));
     BP_TRY(bp_gguf_take_real(f, bp_gguf_key_of(a, "residual_scale").text, &own.residual_scale));
     BP_TRY(bp_gguf_take_real(f, bp_gguf_key_of(a, "logit_scale").text, &own.logit_divisor));
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     return BP_OK;
 }
 

@@ -118,7 +118,7 @@ static bp_status modernbert_take(const bp_gguf_file *f, const char *a, bp_model_
             BP_TRY(bp_gguf_take_count(f, pattern.text, 1, 1 << 12, &own.every));
         }
     }
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
     config->family->settle(config);
     return BP_OK;
 }

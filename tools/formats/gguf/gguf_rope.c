@@ -58,7 +58,7 @@ size_t bp_gguf_long_factors(const bp_model_config *config, uint32_t number, cons
     if (number > 1 || own.rope_pairs == 0 || own.rope_scaling.kind != BP_ROPE_LONG) {
         return 0;
     }
-    bp_config_own(config, &both, sizeof both);
+    bp_family_config_get(config, &both, sizeof both);
     const size_t some = own.rope_pairs < room ? own.rope_pairs : room;
     memcpy(factors, number == 0 ? both.far : both.near, some * sizeof *factors);
     return own.rope_pairs;
@@ -184,7 +184,7 @@ static bp_status find_scaling(const bp_gguf_file *f, const float *found, size_t 
     }
     for (uint32_t turn = 0; turn <= ORIGINAL_BITS; turn++) {
         own->rope_scaling.original = UINT32_C(1) << (ORIGINAL_FIRST + turn) % (ORIGINAL_BITS + 1);
-        bp_config_set_own(config, own, sizeof *own);
+        bp_family_config_set(config, own, sizeof *own);
         if (has_factors(config, found, count)) {
             return BP_OK;
         }

@@ -173,7 +173,7 @@ static bp_status check_settled_layers(reading *r, const bp_row *row)
                                 "layers of two kinds are implemented up to a number of them",
                                 row->key, set.listed, BP_LAYERS_LISTED);
     }
-    const bool windows = row->offset == BP_OWN(bp_llama_config, near);
+    const bool windows = row->offset == BP_FAMILY_MEMBER(bp_llama_config, near);
     if (windows && bp_llama_config_of(&r->config).window == 0 && (set.bits[0] | set.bits[1]) != 0) {
         return bp_error_set(&r->error, BP_ERR_DATA, where,
                             "layers look through a window, and the file gives none "

@@ -124,7 +124,8 @@ static bp_status hf_rope_take_list(bp_hf_reading *r, const bp_row *row, bool far
 {
     static const bp_row item = {"", BP_ROW_REAL, BP_ROLE_NONE, 0, 0, 0, 1e6, 0, NULL};
     const char *name = far ? "long_factor" : "short_factor";
-    const size_t place = far ? BP_OWN(bp_llama_long, far) : BP_OWN(bp_llama_long, near);
+    const size_t place =
+        far ? BP_FAMILY_MEMBER(bp_llama_long, far) : BP_FAMILY_MEMBER(bp_llama_long, near);
     uint32_t count = 0;
     BP_TRY(bp_json_next(&r->json, event));
     if (event->kind != BP_JSON_ARRAY_BEGIN || r->family->model != &bp_model_llama) {
@@ -238,7 +239,7 @@ static bp_status hf_rope_settle(bp_hf_reading *r, const bp_row *row, const rope 
                 yarn_scale(n[FACTOR], n[MSCALE]) / yarn_scale(n[FACTOR], n[MSCALE_ALL]);
         }
     }
-    bp_config_set_own(&r->config, &own, sizeof own);
+    bp_family_config_set(&r->config, &own, sizeof own);
     return BP_OK;
 }
 
@@ -267,7 +268,7 @@ static bp_status hf_rope_take_two(bp_hf_reading *r, const bp_row *row, bp_json_e
     }
     bp_llama_config own = own_of(r);
     own.near_theta = from.number[THETA] > 0.0 ? from.number[THETA] : own.near_theta;
-    bp_config_set_own(&r->config, &own, sizeof own);
+    bp_family_config_set(&r->config, &own, sizeof own);
     return BP_OK;
 }
 
@@ -309,7 +310,7 @@ void bp_hf_rope_finish(bp_model_config *config)
         s->low = s->low > 0.0 ? s->low : 1.0;
         s->high = s->high > 0.0 ? s->high : 32.0;
     }
-    bp_config_set_own(config, &own, sizeof own);
+    bp_family_config_set(config, &own, sizeof own);
 }
 
 static void put_number(bp_text *text, rope_number which, double value)
@@ -363,7 +364,7 @@ void bp_hf_rope_put(bp_text *text, const bp_model_config *config)
     }
     if (own.rope_pairs > 0) {
         bp_llama_long factors;
-        bp_config_own(config, &factors, sizeof factors);
+        bp_family_config_get(config, &factors, sizeof factors);
         put_list(text, "long_factor", factors.far, own.rope_pairs);
         put_list(text, "short_factor", factors.near, own.rope_pairs);
     }

@@ -235,7 +235,7 @@ static bp_status take_net(bp_hf_reading *r, const bp_row *row, bp_json_event *ev
     for (own.layers = 0;; own.layers++) {
         BP_TRY(bp_json_next(&r->json, event));
         if (event->kind == BP_JSON_ARRAY_END) {
-            bp_config_set_own(&r->config, &own, sizeof own);
+            bp_family_config_set(&r->config, &own, sizeof own);
             return BP_OK;
         }
         if (event->kind != BP_JSON_TEXT || own.layers == BP_CNN_LAYERS_MAX ||

@@ -119,9 +119,9 @@ typedef struct field {
 static const field fields[] = {
     {"maximum sequence length", offsetof(bp_model_config, positions), 1 << 24},
     {"vocabulary", offsetof(bp_model_config, vocabulary), INT32_MAX},
-    {"layers", BP_OWN(bp_transformer, layers), 1 << 12},
-    {"heads", BP_OWN(bp_transformer, heads), 1 << 16},
-    {"width", BP_OWN(bp_transformer, width), 1 << 20},
+    {"layers", BP_FAMILY_MEMBER(bp_transformer, layers), 1 << 12},
+    {"heads", BP_FAMILY_MEMBER(bp_transformer, heads), 1 << 16},
+    {"width", BP_FAMILY_MEMBER(bp_transformer, width), 1 << 20},
 };
 
 static bp_status llmc_model_wrong(const opening *o, const char *text, const char *name,

@@ -16,7 +16,7 @@ static uint64_t digest_of(uint32_t rank, uint64_t bucket_bytes)
 {
     static bp_runtime runtime;
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     spec.rank = rank;
     spec.sharing = BP_SHARING_GRADIENTS;

@@ -75,9 +75,9 @@ static void check_plan(const char *name, bp_policy policy, uint32_t shape)
     double dropout = (shape & 1) != 0 ? 0.1 : 0.0;
     spec.accumulation = (shape & 2) != 0 ? 3 : 1;
     spec.batch = (shape & 4) != 0 ? 4 : 1;
-    SET_OWN(&spec.config, bp_transformer, embedding_dropout, dropout);
-    SET_OWN(&spec.config, bp_transformer, residual_dropout, dropout);
-    SET_OWN(&spec.config, bp_transformer, attention_dropout, dropout);
+    SET_FAMILY(&spec.config, bp_transformer, embedding_dropout, dropout);
+    SET_FAMILY(&spec.config, bp_transformer, residual_dropout, dropout);
+    SET_FAMILY(&spec.config, bp_transformer, attention_dropout, dropout);
     spec.policy = policy;
     require_no_waste(&spec, name);
 }
@@ -180,7 +180,7 @@ static void test_recurrent(void **state)
             bp_spec spec = spec_of(bp_preset_find(names[i]));
             spec.policy = (bp_policy){.kind = BP_POLICY_MEMORY_POOR};
             spec.sequence = 256;
-            SET_OWN(&spec.config, bp_rnn_config, chunks, 16);
+            SET_FAMILY(&spec.config, bp_rnn_config, chunks, 16);
             spec.batch = 4;
             spec.accumulation = accumulation;
             require_no_waste(&spec, names[i]);

@@ -16,8 +16,8 @@ static void parts_of_what_is_drawn(void **state)
 {
     (void)state;
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 32);
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, width, 32);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.config.vocabulary = 5003;
     spec.batch = 1;
     spec.accumulation = spec.virtual_ranks = 2;

@@ -126,7 +126,7 @@ static void test_policies_agree(void **state)
                                   {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL}};
     for (size_t k = 0; k < CASES; k++) {
         bp_spec spec = frozen_spec(&cases[k]);
-        SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
+        SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.2);
         spec.accumulation = 1 + 2 * (uint32_t)(k % 2);
         spec.poison = k % 3 == 0;
         const uint64_t expected = digest_after(&spec, 3);

@@ -40,7 +40,7 @@ static void every_row_may_be_missing(void **state)
 static void narrow(bp_spec *spec)
 {
     plan_dense(spec);
-    SET_OWN(&spec->config, bp_mlp_config, width, 1);
+    SET_FAMILY(&spec->config, bp_mlp_config, width, 1);
 }
 
 static void score(bp_spec *spec)
@@ -176,7 +176,7 @@ static void every_row_of_large_tensors_may_be_missing(void **state)
 {
     (void)state;
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 1024);
+    SET_FAMILY(&spec.config, bp_transformer, width, 1024);
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
     assert_true(short_tables_refused(&spec, "large tensors", 0, 100));

@@ -146,9 +146,9 @@ static void sums_of_long_tensors(void **state)
         spec.config.vocabulary = i < 4 ? 300000 : 37;
         if (i % 4 >= 2) {
             spec.model = &bp_model_llama;
-            SET_OWN(&spec.config, bp_llama_config, kv_heads, 1);
-            SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
-            SET_OWN(&spec.config, bp_transformer, untied, true);
+            SET_FAMILY(&spec.config, bp_llama_config, kv_heads, 1);
+            SET_FAMILY(&spec.config, bp_llama_config, rope_theta, 1e4);
+            SET_FAMILY(&spec.config, bp_transformer, untied, true);
         }
         spec.optimizer = rules[i % 2];
         spec.optimizer_options = *spec.optimizer->defaults;
@@ -167,7 +167,7 @@ static void memory_of_every_size(void **state)
     (void)state;
     for (uint32_t which = 0; which < 2; which++) {
         bp_spec spec = rig_spec();
-        SET_OWN(&spec.config, bp_transformer, layers, 1);
+        SET_FAMILY(&spec.config, bp_transformer, layers, 1);
         if (which == 0) {
             spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
             spec.sharing = BP_SHARING_GRADIENTS;
@@ -209,7 +209,7 @@ static void several_sequences_at_once(void **state)
     (void)state;
     bp_spec spec = rig_spec();
     bp_error error = {.code = BP_OK};
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.optimizer = NULL;
     spec.generate_context = 8;
     spec.generate_sequences = 3;

@@ -39,8 +39,8 @@ static bp_spec spec_of(uint32_t vocabulary, uint32_t width)
 {
     bp_spec spec = rig_spec();
     spec.config.vocabulary = vocabulary;
-    SET_OWN(&spec.config, bp_transformer, width, width);
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, width, width);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.ranks = 2;
     spec.virtual_ranks = 2;
     spec.accumulation = 2;
@@ -58,9 +58,9 @@ static void tables_behind_others(void **state)
     for (uint32_t rows = 0; rows < 2; rows++) {
         bp_spec spec = spec_of(40000, 80);
         spec.model = &bp_model_llama;
-        SET_OWN(&spec.config, bp_transformer, untied, true);
-        SET_OWN(&spec.config, bp_llama_config, kv_heads, 2);
-        SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
+        SET_FAMILY(&spec.config, bp_transformer, untied, true);
+        SET_FAMILY(&spec.config, bp_llama_config, kv_heads, 2);
+        SET_FAMILY(&spec.config, bp_llama_config, rope_theta, 1e4);
         spec.sharing = BP_SHARING_PARAMETERS;
         (void)plan_of(&spec);
         spec.sharing = BP_SHARING_OPTIMIZER;
@@ -111,7 +111,7 @@ static void codes_that_do_not_divide(void **state)
     static const char *const all[] = {"all-linear"};
     for (uint32_t width = 256; width <= 257; width++) {
         bp_spec spec = spec_of(37, width);
-        SET_OWN(&spec.config, bp_transformer, heads, 1);
+        SET_FAMILY(&spec.config, bp_transformer, heads, 1);
         spec.quantised = BP_QUANTISED_INT8;
         spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
         spec.sharing = BP_SHARING_NONE;
@@ -130,7 +130,7 @@ static void rows_of_buckets_may_be_missing(void **state)
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         bp_spec spec = spec_of(37, i == 0 ? 32 : 16);
-        SET_OWN(&spec.config, bp_transformer, layers, 2);
+        SET_FAMILY(&spec.config, bp_transformer, layers, 2);
         spec.sharing = i == 0 ? BP_SHARING_NONE : BP_SHARING_GRADIENTS;
         spec.bucket_bytes = i == 0 ? 512 : 2048;
         assert_true(short_tables_refused(&spec, "buckets", 0, UINT32_MAX / 8));
@@ -179,7 +179,7 @@ static void every_single_row_may_be_missing(void **state)
             spec.optimizer_options.max_grad_norm = i > 2 ? 1.0 : 0.0;
         } else {
             spec.ranks = spec.virtual_ranks = spec.accumulation = 1;
-            SET_OWN(&spec.config, bp_transformer, width, 64);
+            SET_FAMILY(&spec.config, bp_transformer, width, 64);
             spec.offload = (bp_offload){.bases = i % 2 == 0 ? BP_OFFLOAD_ALL : 0,
                                         .states = i % 2 == 0 ? 0 : BP_OFFLOAD_ALL,
                                         .weights = i == 9 ? BP_OFFLOAD_ALL : 0,

@@ -96,7 +96,7 @@ static void what_is_nowhere_in_a_model(void **state)
     spec.products = BP_PRODUCT_FP8;
     spec.lora = (bp_lora){.rank = 2, .alpha = 2.0, .targets = table, .target_count = 1};
     refused(&spec, "product-dtype");
-    SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
+    SET_FAMILY(&spec.config, bp_transformer, embedding_dropout, 0.1);
     refused(&spec, "transformer.wte.weight");
     spec = rig_spec();
     spec.products = BP_PRODUCT_FP8; /* which evaluations have none of */

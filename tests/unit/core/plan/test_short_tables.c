@@ -90,13 +90,13 @@ static bp_spec large_spec(uint32_t number)
 {
     bp_spec spec = rig_spec();
     spec.config.vocabulary = 80;
-    SET_OWN(&spec.config, bp_transformer, width, 64);
-    SET_OWN(&spec.config, bp_transformer, heads, 4);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, heads, 4);
     if (number % 2 != 0) {
         spec.model = &bp_model_llama;
-        SET_OWN(&spec.config, bp_llama_config, kv_heads, 2);
-        SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
-        SET_OWN(&spec.config, bp_transformer, untied, true);
+        SET_FAMILY(&spec.config, bp_llama_config, kv_heads, 2);
+        SET_FAMILY(&spec.config, bp_llama_config, rope_theta, 1e4);
+        SET_FAMILY(&spec.config, bp_transformer, untied, true);
     }
     return spec;
 }

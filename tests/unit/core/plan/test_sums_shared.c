@@ -22,7 +22,7 @@ static void sums_of_one_lane(void **state)
     for (uint32_t codes = 0; codes < 2; codes++) {
         bp_spec spec = rig_spec();
         spec.config.vocabulary = 300000;
-        SET_OWN(&spec.config, bp_transformer, layers, 1);
+        SET_FAMILY(&spec.config, bp_transformer, layers, 1);
         spec.ranks = 2;
         spec.virtual_ranks = 1;
         spec.accumulation = 4;

@@ -183,11 +183,11 @@ static void compare(const char *name, const bp_spec *spec)
 
 static void drop(bp_spec *spec)
 {
-    SET_OWN(&spec->config, bp_transformer, embedding_dropout, 0.1);
-    SET_OWN(&spec->config, bp_transformer, residual_dropout, 0.1);
-    SET_OWN(&spec->config, bp_transformer, attention_dropout, 0.2);
+    SET_FAMILY(&spec->config, bp_transformer, embedding_dropout, 0.1);
+    SET_FAMILY(&spec->config, bp_transformer, residual_dropout, 0.1);
+    SET_FAMILY(&spec->config, bp_transformer, attention_dropout, 0.2);
     if (spec->model == &bp_model_bert) {
-        SET_OWN(&spec->config, bp_bert_config, classifier_dropout, 0.1);
+        SET_FAMILY(&spec->config, bp_bert_config, classifier_dropout, 0.1);
     }
 }
 

@@ -171,7 +171,7 @@ static void test_room_beside_the_hosts_arena(void **state)
     uint32_t fitted = 0;
     odd.workspace = odd_workspace;
     bp_spec spec = plain_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.device = &odd;
     spec.evaluate = true;
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .host = true};

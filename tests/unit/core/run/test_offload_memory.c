@@ -24,7 +24,7 @@ static bp_spec wide_spec(void)
 {
     bp_spec spec = rig_spec();
     spec.config.vocabulary = 80;
-    SET_OWN(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
     return spec;
 }
 

@@ -106,8 +106,8 @@ static bp_spec quantised_spec(bp_quantised form, uint32_t width, uint32_t inner)
 {
     static const char *const all[] = {"all-linear"};
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, width, width);
-    SET_OWN(&spec.config, bp_transformer, inner, inner);
+    SET_FAMILY(&spec.config, bp_transformer, width, width);
+    SET_FAMILY(&spec.config, bp_transformer, inner, inner);
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
     spec.quantised = form;
     return spec;

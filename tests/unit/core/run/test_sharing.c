@@ -30,7 +30,7 @@ static bp_spec large_spec(void)
     bp_transformer sizes = {
         .width = 64, .layers = 2, .heads = 2, .norm_epsilon = 1e-5, .initializer_range = 0.02};
     spec.config.vocabulary = 2503;
-    bp_config_set_own(&spec.config, &sizes, sizeof sizes);
+    bp_family_config_set(&spec.config, &sizes, sizeof sizes);
     spec.device_options = (bp_device_options){.threads = 1};
     spec.poison = true;
     return spec;
@@ -142,7 +142,7 @@ static void codes_of_a_base(void **state)
         bp_spec spec = large_spec();
         const bp_transformer sizes = {
             .width = 192, .layers = 2, .heads = 2, .norm_epsilon = 1e-5, .initializer_range = 0.02};
-        bp_config_set_own(&spec.config, &sizes, sizeof sizes);
+        bp_family_config_set(&spec.config, &sizes, sizeof sizes);
         spec.lora = (bp_lora){.rank = 4, .alpha = 8, .targets = all, .target_count = 1};
         spec.quantised = codes[form];
         spec.optimizer = &bp_optimizer_adamw;

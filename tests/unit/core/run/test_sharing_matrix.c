@@ -44,7 +44,7 @@ static bp_spec family_spec(const char *family)
     }
     assert_true(i < spec_case_count());
     if (spec.model == &bp_model_mlp) {
-        SET_OWN(&spec.config, bp_mlp_config, hidden_sizes[0], 4200);
+        SET_FAMILY(&spec.config, bp_mlp_config, hidden_sizes[0], 4200);
     } else {
         spec.config.vocabulary = spec.model == &bp_model_llama ? 8192 : 4099; /* equal shares */
     }

@@ -64,7 +64,7 @@ static bp_status read_state(void *user, uint64_t handle, uint64_t offset, void *
 static bp_spec tiny_spec(const char *variant)
 {
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.batch = 1;
     spec.sequence = 8;
     spec.device = &bp_device_cuda;

@@ -264,9 +264,9 @@ static void dropout_and_micro_batches_agree(void **state)
     course c[2];
     for (uint32_t i = 0; i < 2; i++) {
         bp_spec spec = i == 0 ? on_host() : on_cuda(NULL);
-        SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
-        SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
-        SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.3);
+        SET_FAMILY(&spec.config, bp_transformer, embedding_dropout, 0.1);
+        SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.2);
+        SET_FAMILY(&spec.config, bp_transformer, attention_dropout, 0.3);
         spec.accumulation = 3;
         spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
         spec.poison = true;

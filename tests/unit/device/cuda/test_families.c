@@ -53,16 +53,16 @@ static bp_spec spec_of(const struct kind *kind)
     bp_model_config *config = &spec.config;
     spec.model = kind->bert ? &bp_model_bert : &bp_model_llama;
     spec.optimizer_options.max_grad_norm = 1.0;
-    SET_OWN(config, bp_transformer, inner, 20);
-    SET_OWN(config, bp_transformer, heads, 4);
+    SET_FAMILY(config, bp_transformer, inner, 20);
+    SET_FAMILY(config, bp_transformer, heads, 4);
     if (kind->bert) {
-        SET_OWN(config, bp_bert_config, types, 2);
+        SET_FAMILY(config, bp_bert_config, types, 2);
     } else {
-        SET_OWN(config, bp_llama_config, kv_heads, 2);
-        SET_OWN(config, bp_llama_config, rope_theta, 100.0);
-        SET_OWN(config, bp_llama_config, rope_scaling,
-                (bp_rope_scaling){.factor = 4.0, .low = 1.0, .high = 4.0, .original = 8});
-        SET_OWN(config, bp_llama_config, qkv_bias, true);
+        SET_FAMILY(config, bp_llama_config, kv_heads, 2);
+        SET_FAMILY(config, bp_llama_config, rope_theta, 100.0);
+        SET_FAMILY(config, bp_llama_config, rope_scaling,
+                   (bp_rope_scaling){.factor = 4.0, .low = 1.0, .high = 4.0, .original = 8});
+        SET_FAMILY(config, bp_llama_config, qkv_bias, true);
     }
     config->task = kind->task;
     config->classes = kind->task < BP_TASK_CLASSES ? 0 : 3;
@@ -172,11 +172,11 @@ static void dropout_and_micro_batches_agree(void **state)
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
         bp_spec spec = spec_of(&kinds[k]);
-        SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
-        SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
-        SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.15);
+        SET_FAMILY(&spec.config, bp_transformer, embedding_dropout, 0.1);
+        SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.2);
+        SET_FAMILY(&spec.config, bp_transformer, attention_dropout, 0.15);
         if (spec.model == &bp_model_bert) {
-            SET_OWN(&spec.config, bp_bert_config, classifier_dropout, 0.3);
+            SET_FAMILY(&spec.config, bp_bert_config, classifier_dropout, 0.3);
         }
         spec.accumulation = 2;
         spec.policy = (bp_policy){.kind = BP_POLICY_FULL};

@@ -163,7 +163,7 @@ static void test_all_subsets(void **state)
     (void)state;
     bp_spec spec = case_named("gpt2 plain");
     uint32_t kept[STAGES], first = 0, tried = 0;
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     const uint64_t expected = digest_of(&spec, &first);
     for (uint32_t mask = 0; mask < 1u << 11; mask += 2) {
         for (uint32_t s = 0; s < STAGES; s++) {
@@ -247,8 +247,8 @@ static void test_gradients_of_a_fork(void **state)
                                           BP_GPT2_C_FC_BIAS, BP_GPT2_MLP_C_PROJ_WEIGHT};
     bp_model model = bp_model_gpt2;
     bp_spec spec = case_named("gpt2 plain");
-    SET_OWN(&spec.config, bp_transformer, inner, bp_transformer_of(&spec.config).width);
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, inner, bp_transformer_of(&spec.config).width);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     model.forward = forward_forked;
     model.backward = backward_forked;
     spec.poison = false; /* gradients are read after the step */

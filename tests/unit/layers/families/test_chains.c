@@ -49,7 +49,7 @@ static bp_spec spec_of(uint32_t layers)
         config_with((bp_model_config){.positions = INPUTS, .task = BP_TASK_CLASSES, .classes = 3},
                     OWN(bp_mlp_config, .width = 6, .layers = layers,
                         .activation = BP_ACTIVATION_TANH, .dropout = 0.2));
-    SET_OWN(&spec.config, bp_mlp_config, hidden_sizes[1], 9);
+    SET_FAMILY(&spec.config, bp_mlp_config, hidden_sizes[1], 9);
     spec.sequence = INPUTS;
     spec.batch = 4;
     return spec;
@@ -132,8 +132,8 @@ static void test_evaluation(void **state)
     rig r;
     double loss = 0.0;
     uint64_t targets = 0;
-    SET_OWN(&spec.config, bp_mlp_config, dropout, 0.0);
-    SET_OWN(&spec.config, bp_mlp_config, initializer_range, 0.5);
+    SET_FAMILY(&spec.config, bp_mlp_config, dropout, 0.0);
+    SET_FAMILY(&spec.config, bp_mlp_config, initializer_range, 0.5);
     spec.evaluate = true;
     open_model(&r, &spec);
     assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 1, &loss, &targets), BP_OK);
@@ -150,7 +150,7 @@ static void test_differences(void **state)
     for (int kind = 0; kind < BP_ACTIVATION_RELU; kind++) {
         bp_spec spec = spec_of(2);
         rig r;
-        SET_OWN(&spec.config, bp_mlp_config, activation, (bp_activation)kind);
+        SET_FAMILY(&spec.config, bp_mlp_config, activation, (bp_activation)kind);
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         open_model(&r, &spec);

@@ -43,16 +43,16 @@ static bp_spec spec_of(bp_task task, bool bert)
     bp_spec spec = rig_spec();
     bp_model_config *config = &spec.config;
     spec.model = bert ? &bp_model_bert : &bp_model_llama;
-    SET_OWN(config, bp_transformer, inner, 20);
-    SET_OWN(config, bp_transformer, heads, 4);
+    SET_FAMILY(config, bp_transformer, inner, 20);
+    SET_FAMILY(config, bp_transformer, heads, 4);
     if (bert) {
-        SET_OWN(config, bp_bert_config, types, 2);
+        SET_FAMILY(config, bp_bert_config, types, 2);
     } else {
-        SET_OWN(config, bp_llama_config, kv_heads, 2);
-        SET_OWN(config, bp_llama_config, rope_theta, 100.0);
-        SET_OWN(config, bp_llama_config, rope_scaling,
-                (bp_rope_scaling){.factor = 4.0, .low = 1.0, .high = 4.0, .original = 8});
-        SET_OWN(config, bp_llama_config, qkv_bias, true);
+        SET_FAMILY(config, bp_llama_config, kv_heads, 2);
+        SET_FAMILY(config, bp_llama_config, rope_theta, 100.0);
+        SET_FAMILY(config, bp_llama_config, rope_scaling,
+                   (bp_rope_scaling){.factor = 4.0, .low = 1.0, .high = 4.0, .original = 8});
+        SET_FAMILY(config, bp_llama_config, qkv_bias, true);
     }
     config->task = task;
     config->classes = task < BP_TASK_CLASSES ? 0 : 3;
@@ -61,11 +61,11 @@ static bp_spec spec_of(bp_task task, bool bert)
 
 static bp_spec dropped(bp_spec spec)
 {
-    SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
-    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
-    SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.15);
+    SET_FAMILY(&spec.config, bp_transformer, embedding_dropout, 0.1);
+    SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.2);
+    SET_FAMILY(&spec.config, bp_transformer, attention_dropout, 0.15);
     if (spec.model == &bp_model_bert) {
-        SET_OWN(&spec.config, bp_bert_config, classifier_dropout, 0.3);
+        SET_FAMILY(&spec.config, bp_bert_config, classifier_dropout, 0.3);
     }
     return spec;
 }
@@ -179,7 +179,7 @@ static void test_differences(void **state)
         bp_spec spec = dropped(spec_of(kinds[k].task, kinds[k].bert));
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
-        SET_OWN(&spec.config, bp_transformer, initializer_range, 0.3);
+        SET_FAMILY(&spec.config, bp_transformer, initializer_range, 0.3);
         rig r;
         open_model(&r, &spec);
         (void)loss_of(&r);
@@ -265,7 +265,7 @@ static void test_refusals(void **state)
     (void)state;
     bp_error error;
     bp_spec spec = spec_of(BP_TASK_CAUSAL_LM, false);
-    SET_OWN(&spec.config, bp_llama_config, kv_heads, 3);
+    SET_FAMILY(&spec.config, bp_llama_config, kv_heads, 3);
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "num_key_value_heads");
@@ -278,7 +278,7 @@ static void test_refusals(void **state)
     assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "task");
     spec = spec_of(BP_TASK_CAUSAL_LM, false);
-    SET_OWN(&spec.config, bp_llama_config, head_width, 5);
+    SET_FAMILY(&spec.config, bp_llama_config, head_width, 5);
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "head_dim");

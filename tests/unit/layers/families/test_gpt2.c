@@ -31,9 +31,9 @@ static int make_tokens(void **state)
 
 static bp_spec dropped(bp_spec spec)
 {
-    SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
-    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
-    SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.15);
+    SET_FAMILY(&spec.config, bp_transformer, embedding_dropout, 0.1);
+    SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.2);
+    SET_FAMILY(&spec.config, bp_transformer, attention_dropout, 0.15);
     return spec;
 }
 
@@ -86,7 +86,7 @@ static void test_seed_matters(void **state)
     assert_true(digest_after(&spec, 1) != first);
     spec = rig_spec();
     const uint64_t plain = digest_after(&spec, 1);
-    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.3);
+    SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.3);
     assert_true(digest_after(&spec, 1) != plain);
 }
 
@@ -143,7 +143,7 @@ static void test_variants_save_memory(void **state)
     model.forward = forced_forward;
     model.backward = forced_backward;
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, layers, 6);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 6);
     spec.model = &model;
     uint64_t before = UINT64_MAX;
     const uint32_t less_and_less[] = {0, 1, 3, 7, 8};
@@ -264,11 +264,11 @@ static void test_differences(void **state)
     (void)state;
     bp_spec spec = rig_spec();
     spec.optimizer_options.learning_rate = 0.0;
-    SET_OWN(&spec.config, bp_transformer, initializer_range, 0.3);
+    SET_FAMILY(&spec.config, bp_transformer, initializer_range, 0.3);
     check_differences(&spec);
     spec = dropped(spec);
     check_differences(&spec);
-    SET_OWN(&spec.config, bp_transformer, inner, 13);
+    SET_FAMILY(&spec.config, bp_transformer, inner, 13);
     spec.loss_rows = 3;
     check_differences(&spec);
 }

@@ -30,9 +30,9 @@ static int make_tokens(void **state)
 
 static bp_spec dropped(bp_spec spec)
 {
-    SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
-    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
-    SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.15);
+    SET_FAMILY(&spec.config, bp_transformer, embedding_dropout, 0.1);
+    SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.2);
+    SET_FAMILY(&spec.config, bp_transformer, attention_dropout, 0.15);
     return spec;
 }
 
@@ -68,7 +68,7 @@ static void test_parameters(void **state)
 {
     (void)state;
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, layers, 11);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 11);
     rig r;
     rig_open(&r, &spec, tokens, TOKENS);
     const double end = 0.1 / sqrt(22.0);
@@ -126,12 +126,12 @@ static void test_check(void **state)
     bp_spec spec = rig_spec();
     bp_error error = {0};
     assert_int_equal(bp_model_gpt2.check(&spec, &error), BP_OK);
-    SET_OWN(&spec.config, bp_transformer, heads, 3);
+    SET_FAMILY(&spec.config, bp_transformer, heads, 3);
     assert_int_equal(bp_model_gpt2.check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "n_head");
     assert_int_equal(error.found, 3);
     assert_int_equal(error.wanted, 16);
-    SET_OWN(&spec.config, bp_transformer, heads, 32);
+    SET_FAMILY(&spec.config, bp_transformer, heads, 32);
     assert_int_equal(bp_model_gpt2.check(&spec, NULL), BP_ERR_USAGE);
 }
 

@@ -118,7 +118,7 @@ static bp_spec net_of(bp_cnn_layer layer)
                          .layer = {conv, layer}};
     spec.model = &bp_model_cnn;
     spec.config = (bp_model_config){.positions = 60, .task = BP_TASK_CLASSES, .classes = 3};
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     spec.sequence = spec.config.positions;
     spec.batch = 3;
     return spec;
@@ -219,13 +219,13 @@ static void test_tasks_and_ranks_that_images_have_not(void **state)
     spec = net_of(conv);
     spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     refused_by(&spec, "ranks");
-    SET_OWN(&spec.config, bp_cnn_config, frozen, true);
+    SET_FAMILY(&spec.config, bp_cnn_config, frozen, true);
     assert_int_equal(bp_spec_check(&spec, &error), BP_OK);
     spec = net_of(conv);
     spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
-    SET_OWN(&spec.config, bp_cnn_config, layer[0].plain, 1);
+    SET_FAMILY(&spec.config, bp_cnn_config, layer[0].plain, 1);
     refused_by(&spec, "ranks"); /* the second layer has one */
-    SET_OWN(&spec.config, bp_cnn_config, layer[1].plain, 1);
+    SET_FAMILY(&spec.config, bp_cnn_config, layer[1].plain, 1);
     assert_int_equal(bp_spec_check(&spec, &error), BP_OK);
 }
 
@@ -236,9 +236,9 @@ static uint64_t planned_bytes(const char *glob, uint32_t plain, bool frozen, uin
     const bp_parameter_rule rule = {.glob = glob != NULL ? glob : none, .kind = BP_RULE_FREEZE};
     static bp_runtime runtime;
     bp_spec spec = net_of(conv);
-    SET_OWN(&spec.config, bp_cnn_config, layer[0].plain, (uint8_t)(plain & 1));
-    SET_OWN(&spec.config, bp_cnn_config, layer[1].plain, (uint8_t)(plain >> 1));
-    SET_OWN(&spec.config, bp_cnn_config, frozen, frozen);
+    SET_FAMILY(&spec.config, bp_cnn_config, layer[0].plain, (uint8_t)(plain & 1));
+    SET_FAMILY(&spec.config, bp_cnn_config, layer[1].plain, (uint8_t)(plain >> 1));
+    SET_FAMILY(&spec.config, bp_cnn_config, frozen, frozen);
     spec.rules = &rule;
     spec.rule_count = glob != NULL ? 1 : 0;
     spec.evaluate = true;

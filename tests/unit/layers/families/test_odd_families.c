@@ -71,7 +71,7 @@ static void activations_of_a_mobilenet(void **state)
         spec.model = &bp_model_cnn;
         spec.config =
             (bp_model_config){.positions = 32 * 32 * 3, .task = BP_TASK_CLASSES, .classes = 3};
-        bp_config_set_own(&spec.config, &own, sizeof own);
+        bp_family_config_set(&spec.config, &own, sizeof own);
         spec.sequence = spec.config.positions;
         plan(&spec);
         for (uint32_t i = 0; i < runtime.graph.used.ops; i++) {
@@ -105,7 +105,7 @@ static void tasks_of_a_vit(void **state)
     bp_spec spec = rig_spec();
     spec.model = &bp_model_vit;
     spec.config = (bp_model_config){.positions = 8 * 8 * 3, .task = BP_TASK_CLASSES, .classes = 3};
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     spec.sequence = spec.config.positions;
     if (bp_spec_check(&spec, &error) != BP_OK) {
         fail_msg("%s %s", error.text, error.name);
@@ -150,7 +150,7 @@ static void trained_rows_around_padding(void **state)
         bp_spec spec = rig_spec();
         uint32_t still = 0, rows = 0;
         spec.model = &bp_model_bert;
-        SET_OWN(&spec.config, bp_bert_config, types, 2);
+        SET_FAMILY(&spec.config, bp_bert_config, types, 2);
         spec.config.task = BP_TASK_ANSWERS;
         spec.config.classes = 2;
         spec.config.pad_token = 3;

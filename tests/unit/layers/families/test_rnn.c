@@ -165,12 +165,12 @@ static void test_cuts(void **state)
         bp_spec spec = spec_of((bp_cell)cell, 2);
         rig whole, cut;
         spec.batch = 4;
-        SET_OWN(&spec.config, bp_rnn_config, chunks, 0);
+        SET_FAMILY(&spec.config, bp_rnn_config, chunks, 0);
         spec.evaluate = true;
         rig_open(&whole, &spec, tokens, TOKENS);
         spec.batch = 2;
         spec.accumulation = 2;
-        SET_OWN(&spec.config, bp_rnn_config, chunks, 12);
+        SET_FAMILY(&spec.config, bp_rnn_config, chunks, 12);
         spec.loss_rows = 1;
         rig_open(&cut, &spec, tokens, TOKENS);
         for (uint32_t i = 0; i < 4; i++) {
@@ -195,7 +195,7 @@ static void test_differences(void **state)
     for (int cell = BP_CELL_GRU; cell <= BP_CELL_LSTM; cell++) {
         bp_spec spec = spec_of((bp_cell)cell, 2);
         rig r;
-        SET_OWN(&spec.config, bp_rnn_config, initializer_range, 0.4);
+        SET_FAMILY(&spec.config, bp_rnn_config, initializer_range, 0.4);
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         rig_open(&r, &spec, tokens, TOKENS);
@@ -256,8 +256,8 @@ static uint64_t arena_of(uint32_t sequence, bp_policy_kind kind)
     bp_spec spec = spec_of(BP_CELL_LSTM, 1);
     rig r;
     spec.config.positions = 1024;
-    SET_OWN(&spec.config, bp_rnn_config, width, 32);
-    SET_OWN(&spec.config, bp_rnn_config, chunks, sequence);
+    SET_FAMILY(&spec.config, bp_rnn_config, width, 32);
+    SET_FAMILY(&spec.config, bp_rnn_config, chunks, sequence);
     spec.sequence = sequence;
     spec.batch = 1;
     spec.policy.kind = kind;
@@ -297,13 +297,13 @@ static void test_refusals(void **state)
     spec.config.classes = 2;
     refused(&spec, "task");
     spec = spec_of(BP_CELL_GRU, 1);
-    SET_OWN(&spec.config, bp_rnn_config, chunks, 13);
+    SET_FAMILY(&spec.config, bp_rnn_config, chunks, 13);
     refused(&spec, "time-chunk");
     spec = spec_of(BP_CELL_GRU, 1);
-    SET_OWN(&spec.config, bp_rnn_config, untied, false);
+    SET_FAMILY(&spec.config, bp_rnn_config, untied, false);
     refused(&spec, "embedding_size");
     spec = spec_of(BP_CELL_GRU, 1);
-    SET_OWN(&spec.config, bp_rnn_config, dropout, 0.1);
+    SET_FAMILY(&spec.config, bp_rnn_config, dropout, 0.1);
     refused(&spec, "dropout");
     spec = spec_of(BP_CELL_GRU, 1);
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0};

@@ -39,11 +39,11 @@ static bp_spec spec_of(const bp_model *model, bp_task task, bool untied)
         spec.texts = 2;
         spec.similarity = 20.0;
     }
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
-    SET_OWN(&spec.config, bp_transformer, untied, untied);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, untied, untied);
     if (model == &bp_model_llama) {
-        SET_OWN(&spec.config, bp_llama_config, kv_heads, 1);
-        SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
+        SET_FAMILY(&spec.config, bp_llama_config, kv_heads, 1);
+        SET_FAMILY(&spec.config, bp_llama_config, rope_theta, 1e4);
     }
     return spec;
 }

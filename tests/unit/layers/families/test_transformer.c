@@ -59,7 +59,7 @@ static bp_spec spec_of(const bp_model *model)
     return spec;
 }
 
-#define AT(type, member) BP_OWN(type, member), sizeof(((type *)0)->member)
+#define AT(type, member) BP_FAMILY_MEMBER(type, member), sizeof(((type *)0)->member)
 
 /* A member, and a value that it may not have: a whole number of four bytes, or a real one. */
 typedef struct fault {
@@ -184,8 +184,8 @@ static void what_modernbert_does_not_do(void **state)
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 2;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
-    SET_OWN(&spec.config, bp_llama_config, rope_scaling,
-            (bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_LINEAR});
+    SET_FAMILY(&spec.config, bp_llama_config, rope_scaling,
+               (bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_LINEAR});
     assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
 }
 
@@ -225,8 +225,8 @@ static void what_readers_from_the_left_do_not_do(void **state)
     spec.generate_context = 6;
     refused(&spec, "task");
     spec = spec_of(&bp_model_llama); /* heads whose width is said need not divide the model's */
-    SET_OWN(&spec.config, bp_transformer, heads, 3);
-    SET_OWN(&spec.config, bp_llama_config, head_width, 4);
+    SET_FAMILY(&spec.config, bp_transformer, heads, 3);
+    SET_FAMILY(&spec.config, bp_llama_config, head_width, 4);
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
     spec =
         spec_of(&bp_model_rnn); /* nothing is learned, so nothing has a form beside its weights */
@@ -252,8 +252,8 @@ static void frequencies_that_grow_with_the_sequence(void **state)
         bp_spec spec = spec_of(&bp_model_llama);
         bp_error error = {.code = BP_OK};
         spec.sequence = rows[i].sequence;
-        SET_OWN(&spec.config, bp_llama_config, rope_scaling,
-                (bp_rope_scaling){.factor = rows[i].factor, .kind = rows[i].kind});
+        SET_FAMILY(&spec.config, bp_llama_config, rope_scaling,
+                   (bp_rope_scaling){.factor = rows[i].factor, .kind = rows[i].kind});
         assert_int_equal(bp_model_llama.check(&spec, &error), rows[i].status);
         assert_true(error.code == BP_OK || strcmp(error.name, "max-seq-length") == 0);
     }
@@ -297,7 +297,7 @@ static void only_bert_has_token_types(void **state)
     bp_spec spec = spec_of(&bp_model_bert);
     spec.pairs = true;
     assert_true(bp_input_declared(&spec, BP_INPUT_TYPES));
-    SET_OWN(&spec.config, bp_bert_config, types, 1);
+    SET_FAMILY(&spec.config, bp_bert_config, types, 1);
     assert_false(bp_input_declared(&spec, BP_INPUT_TYPES));
     spec.model = &bp_model_gpt2;
     assert_false(bp_input_declared(&spec, BP_INPUT_TYPES));

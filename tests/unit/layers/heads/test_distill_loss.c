@@ -28,7 +28,7 @@ static bp_spec student(void)
     bp_spec spec = rig_spec();
     spec.model = &bp_model_llama;
     spec.config = (bp_model_config){.vocabulary = 37, .positions = 32};
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     spec.distill = (bp_distill){.top_k = 37, .alpha = 1.0, .temperature = 1e3};
     return spec;
 }

@@ -25,7 +25,7 @@ static bp_spec pairs(void)
     bp_spec spec = rig_spec();
     spec.model = &bp_model_llama;
     spec.config = (bp_model_config){.vocabulary = 37, .positions = 32};
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     spec.preference = (bp_preference){.kind = BP_PREFERENCE_SIGMOID, .beta = 0.1};
     return spec;
 }

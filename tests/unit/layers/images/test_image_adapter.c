@@ -51,7 +51,7 @@ static bp_spec images_spec(const bp_model *model, const void *own, size_t bytes)
     bp_spec spec = rig_spec();
     spec.model = model;
     spec.config = (bp_model_config){.positions = NUMBERS, .task = BP_TASK_CLASSES, .classes = 3};
-    bp_config_set_own(&spec.config, own, bytes);
+    bp_family_config_set(&spec.config, own, bytes);
     spec.sequence = NUMBERS;
     spec.batch = IMAGES;
     spec.lora = (bp_lora){
@@ -253,7 +253,7 @@ static void test_what_has_none(void **state)
     bp_cnn_config own = bp_cnn_config_of(&spec.config);
     spec.lora.magnitudes = false;
     own.layer[1] = (bp_cnn_layer){.kind = BP_CNN_DEPTHWISE, .kernel = {3, 3}, .padding = 1};
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     refused(&spec, "layers.1.convolution.weight", "each channel");
     spec.lora.usual = true; /* nobody named it */
     rig r;

@@ -207,7 +207,7 @@ static tally leave_out(void)
 static bp_spec offload_spec(const bp_offload *offload)
 {
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.config.vocabulary = 80;
     spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
     spec.offload = *offload;

@@ -72,7 +72,7 @@ static void ahead_open(uint32_t depth, uint32_t rank, bool release)
     desk = (ahead_desk){.spec = rig_spec()};
     bp_spec *spec = &desk.spec;
     spec->config.vocabulary = 2503;
-    bp_config_set_own(&spec->config, &sizes, sizeof sizes);
+    bp_family_config_set(&spec->config, &sizes, sizeof sizes);
     spec->optimizer = &bp_optimizer_adamw;
     spec->gradient_release = release ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
     spec->batch = 1;

@@ -101,8 +101,8 @@ static bool not_in_fp8(const char *name, const bp_parameter *p)
 static bp_spec wide_spec(void)
 {
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 1024);
-    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    SET_FAMILY(&spec.config, bp_transformer, width, 1024);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     return spec;
 }
 
@@ -140,7 +140,7 @@ static void what_is_trained_beside_blocks(void **state)
 {
     (void)state;
     bp_spec spec = wide_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 64;
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
@@ -148,7 +148,7 @@ static void what_is_trained_beside_blocks(void **state)
     compare(trained_and_scored, large_and_trained, 20);
 
     spec = wide_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.config.vocabulary = 80;
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
     spec.working = BP_BF16;
@@ -168,10 +168,10 @@ static void tables(void **state)
 {
     (void)state;
     bp_spec spec = wide_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 64);
-    SET_OWN(&spec.config, bp_transformer, untied, true);
-    SET_OWN(&spec.config, bp_llama_config, kv_heads, 2);
-    SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, untied, true);
+    SET_FAMILY(&spec.config, bp_llama_config, kv_heads, 2);
+    SET_FAMILY(&spec.config, bp_llama_config, rope_theta, 1e4);
     spec.config.vocabulary = 80;
     spec.model = &bp_model_llama;
     for (uint32_t trained = 0; trained < 2; trained++) {
@@ -203,7 +203,7 @@ static void sizes_one_by_one(void **state)
     (void)state;
     bp_spec spec = rig_spec();
     uint32_t of[3] = {0, 0, 0}, states = 0;
-    SET_OWN(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL,
                                 .weights = BP_OFFLOAD_ALL,
                                 .part_kind = BP_OFFLOAD_WEIGHTS,
@@ -370,7 +370,7 @@ static void what_is_brought(void **state)
     free(memory);
     /* of checkpoints below one is brought at a time */
     bp_spec deep = rig_spec();
-    SET_OWN(&deep.config, bp_transformer, layers, 16);
+    SET_FAMILY(&deep.config, bp_transformer, layers, 16);
     deep.policy = (bp_policy){.kind = BP_POLICY_SQRT};
     plan(&deep);
     const uint64_t all = runtime.report.class_most[BP_CLASS_CHECKPOINT];
@@ -380,7 +380,7 @@ static void what_is_brought(void **state)
     assert_true(2 * runtime.report.class_most[BP_CLASS_CHECKPOINT] < all);
     free(memory);
     /* of one that is no whole number of parts the last one is shorter */
-    SET_OWN(&spec.config, bp_transformer, width, 600);
+    SET_FAMILY(&spec.config, bp_transformer, width, 600);
     spec.optimizer_options.max_grad_norm = 1.0;
     plan(&spec);
     assert_int_equal(largest_called("gradient_here"), 4 * 600 * 600);

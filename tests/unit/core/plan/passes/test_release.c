@@ -85,7 +85,7 @@ static void test_one_micro_batch_is_exact(void **state)
         for (int clip = 0; clip < 2; clip++) {
             bp_spec plain = rig_spec(), released;
             plain.optimizer_options.max_grad_norm = clip != 0 ? 0.5 : 0.0;
-            SET_OWN(&plain.config, bp_transformer, residual_dropout, 0.1);
+            SET_FAMILY(&plain.config, bp_transformer, residual_dropout, 0.1);
             plain.policy = policies[p];
             plain.poison = p == 1;
             released = plain;
@@ -107,7 +107,7 @@ static void test_accumulation_and_clipping(void **state)
         for (size_t p = 0; p < 2; p++) {
             bp_spec plain = rig_spec(), released;
             plain.accumulation = 3;
-            SET_OWN(&plain.config, bp_transformer, attention_dropout, 0.1);
+            SET_FAMILY(&plain.config, bp_transformer, attention_dropout, 0.1);
             plain.optimizer_options.max_grad_norm = clip != 0 ? 0.5 : 0.0;
             released = plain;
             released.gradient_release = BP_RELEASE_EXACT;
@@ -147,7 +147,7 @@ static void test_tables_of_their_own_are_sliced(void **state)
                                               {.glob = "transformer.*", .kind = BP_RULE_FREEZE}};
     for (uint32_t i = 0; i < 8; i++) {
         bp_spec plain = rig_spec(), released;
-        SET_OWN(&plain.config, bp_transformer, untied, true);
+        SET_FAMILY(&plain.config, bp_transformer, untied, true);
         plain.config.vocabulary = 9001;
         plain.device_options.variant = NULL;
         plain.accumulation = 1 + i % 2 * 2;

@@ -70,8 +70,8 @@ static void test_one_micro_batch_is_adam(void **state)
         plain.rules = folded.rules = &bits;
         plain.rule_count = folded.rule_count = rules[i]->form != BP_CODEC_F32 ? 1 : 0;
         assert_true(digest_of(&plain, 8) == digest_of(&folded, 8));
-        SET_OWN(&plain.config, bp_transformer, untied, true); /* two tables in slices */
-        SET_OWN(&folded.config, bp_transformer, untied, true);
+        SET_FAMILY(&plain.config, bp_transformer, untied, true); /* two tables in slices */
+        SET_FAMILY(&folded.config, bp_transformer, untied, true);
         plain.config.vocabulary = folded.config.vocabulary = 9001;
         assert_true(digest_of(&plain, 2) == digest_of(&folded, 2));
     }

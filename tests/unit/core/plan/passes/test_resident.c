@@ -182,7 +182,7 @@ static uint64_t every_choice(const timeline *t, uint64_t room)
 static bp_spec offload_spec(const bp_offload *offload)
 {
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.config.vocabulary = 80;
     spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
     spec.plan_nodes = 0;

@@ -68,7 +68,7 @@ static void test_bits_are_the_specs_alone(void **state)
     for (uint32_t micros = 1; micros <= 3; micros += 2) {
         bp_spec spec = spec_of(micros);
         double loss, first;
-        SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.1);
+        SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.1);
         const uint64_t digest = digest_of(&spec, &first);
         for (size_t p = 0; p < 4; p++) {
             spec.policy = policies[p];
@@ -179,7 +179,7 @@ static void test_gradients_are_those_within_a_code(void **state)
         spec.rate_options.learning_rate = 1.0;
         if (i >= 2) {
             spec.config.vocabulary = i == 2 ? 5000 : 70000;
-            SET_OWN(&spec.config, bp_transformer, untied, i == 3);
+            SET_FAMILY(&spec.config, bp_transformer, untied, i == 3);
             spec.device_options.variant = NULL;
         }
         compare_gradients(&spec, i % 2 == 0 ? 1.0 : 4.0);
@@ -193,8 +193,8 @@ static void test_bytes(void **state)
     (void)state;
     for (uint32_t micros = 1; micros <= 3; micros += 2) {
         bp_spec spec = spec_of(micros);
-        SET_OWN(&spec.config, bp_transformer, layers, 12);
-        SET_OWN(&spec.config, bp_transformer, width, 64);
+        SET_FAMILY(&spec.config, bp_transformer, layers, 12);
+        SET_FAMILY(&spec.config, bp_transformer, width, 64);
         rig r;
         rig_open(&r, &spec, tokens, TOKENS);
         uint64_t sums = 0;

@@ -23,7 +23,7 @@ static int32_t tokens[TOKENS];
 static bp_fit_request request_for(uint32_t accumulation)
 {
     bp_fit_request request = {.spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
-    SET_OWN(&request.spec.config, bp_transformer, layers, 6);
+    SET_FAMILY(&request.spec.config, bp_transformer, layers, 6);
     request.spec.accumulation = accumulation;
     request.spec.loss_rows = 8;
     return request;
@@ -106,7 +106,7 @@ static void test_the_choice_keeps_the_bits(void **state)
 {
     (void)state;
     bp_fit_request request = request_for(1);
-    SET_OWN(&request.spec.config, bp_transformer, residual_dropout, 0.1);
+    SET_FAMILY(&request.spec.config, bp_transformer, residual_dropout, 0.1);
     uint64_t bytes = 0;
     void *memory = memory_for(&request, &bytes);
     uint64_t most = arena_of(&request, (bp_policy){.kind = BP_POLICY_NONE});
@@ -332,7 +332,7 @@ static void test_refusals(void **state)
         assert_int_equal(bp_fit_largest_batch(&request, 8, memory, size, &batch, &error),
                          BP_ERR_FIT);
     }
-    SET_OWN(&request.spec.config, bp_transformer, heads, 7);
+    SET_FAMILY(&request.spec.config, bp_transformer, heads, 7);
     bp_error error = {0};
     assert_true(bp_fit_scratch(&request) == BP_SIZE_INVALID);
     assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_ERR_USAGE);

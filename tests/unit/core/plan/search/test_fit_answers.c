@@ -20,7 +20,7 @@
 static bp_fit_request request_of(uint32_t layers)
 {
     bp_fit_request request = {.spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
-    SET_OWN(&request.spec.config, bp_transformer, layers, layers);
+    SET_FAMILY(&request.spec.config, bp_transformer, layers, layers);
     return request;
 }
 

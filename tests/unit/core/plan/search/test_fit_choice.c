@@ -62,7 +62,7 @@ static void memory_is_that_of_the_longest_plan(void **state)
     for (uint32_t layers = 1; layers < 8; layers += 3) {
         bp_fit_request request = {
             .spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
-        SET_OWN(&request.spec.config, bp_transformer, layers, layers);
+        SET_FAMILY(&request.spec.config, bp_transformer, layers, layers);
         bp_spec longest = request.spec;
         longest.policy = (bp_policy){.kind = BP_POLICY_MEMORY_POOR};
         const uint64_t plan = plan_bytes(&longest), fit = fit_bytes(&request);

@@ -48,7 +48,7 @@ static const struct way {
 static bp_spec spec_of(const struct way *way)
 {
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, layers, 7);
+    SET_FAMILY(&spec.config, bp_transformer, layers, 7);
     spec.accumulation = way->accumulation;
     spec.gradient_release = way->release;
     spec.gradient_int8 = way->int8;

@@ -297,7 +297,7 @@ static void test_offloaded_gradients_take_nothing(void **state)
     for (uint32_t below = 0; below < 2; below++) {
         static bp_chain_stage stages[STAGES];
         bp_spec spec = rig_spec();
-        SET_OWN(&spec.config, bp_transformer, width, 64);
+        SET_FAMILY(&spec.config, bp_transformer, width, 64);
         spec.config.vocabulary = 80;
         spec.accumulation = 1;
         spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .ahead = 1};

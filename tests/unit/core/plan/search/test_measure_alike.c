@@ -122,7 +122,7 @@ static bp_status measure(bp_tape_form tape, uint32_t *watched, bp_chain_stage *s
     model.tapes = odd_tapes;
     spec.model = &model;
     spec.tape = tape;
-    SET_OWN(&spec.config, bp_transformer, layers, LAYERS);
+    SET_FAMILY(&spec.config, bp_transformer, layers, LAYERS);
     uint64_t bytes = bp_measure_scratch(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);

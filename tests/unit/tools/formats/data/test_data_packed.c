@@ -94,7 +94,7 @@ static bp_spec llama(bool apart)
     bp_spec spec = rig_spec();
     spec.model = &bp_model_llama;
     spec.config = (bp_model_config){.vocabulary = 37, .positions = 32};
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     spec.sequence = MOST - 1;
     spec.packed = apart;
     spec.evaluate = true;
@@ -111,7 +111,7 @@ static bp_spec gpt2(bool apart)
                                 .initializer_range = 0.3};
     bp_spec spec = llama(apart);
     spec.model = &bp_model_gpt2;
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     return spec;
 }
 
@@ -190,7 +190,7 @@ static void learned_places_have_the_gradient_of_the_loss(void **state)
     bp_spec spec = gpt2(true);
     bp_transformer own = bp_transformer_of(&spec.config);
     own.embedding_dropout = 0.3;
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     spec.batch = (uint32_t)p.tokens.head.examples;
     spec.optimizer_options.learning_rate = 0.0;
     spec.optimizer_options.weight_decay = 0.0;

@@ -87,9 +87,9 @@ static void chains_are_written(void **state)
         bp_error error;
         size_t length = 0;
         if (i == 2) {
-            SET_OWN(&wanted, bp_mlp_config, hidden_sizes[0], 8);
-            SET_OWN(&wanted, bp_mlp_config, hidden_sizes[1], 64);
-            SET_OWN(&wanted, bp_mlp_config, hidden_sizes[2], 7);
+            SET_FAMILY(&wanted, bp_mlp_config, hidden_sizes[0], 8);
+            SET_FAMILY(&wanted, bp_mlp_config, hidden_sizes[1], 64);
+            SET_FAMILY(&wanted, bp_mlp_config, hidden_sizes[2], 7);
         }
         assert_int_equal(bp_hf_config_text(&wanted, NULL, json, &length), BP_OK);
         assert_int_equal(read_text(json, &config, &error), BP_OK);

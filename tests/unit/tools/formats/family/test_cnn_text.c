@@ -115,8 +115,8 @@ static void configs_are_compared_layer_by_layer(void **state)
             assert_true(bp_cnn_layer_read("dense 8", &one.layer[k]));
         }
         other = one;
-        bp_config_set_own(&a, &one, sizeof one);
-        bp_config_set_own(&b, &other, sizeof other);
+        bp_family_config_set(&a, &one, sizeof one);
+        bp_family_config_set(&b, &other, sizeof other);
         assert_true(bp_cnn_same(&a, &b));
         bp_text_init(&text, NULL, NULL, out, sizeof out);
         bp_cnn_layers_put(&text, &a);
@@ -128,11 +128,11 @@ static void configs_are_compared_layer_by_layer(void **state)
         assert_int_equal(written, counts[i] < BP_CNN_LAYERS_MAX ? counts[i] : BP_CNN_LAYERS_MAX);
         if (counts[i] == 3) {
             other.layer[1].channels = 9;
-            bp_config_set_own(&b, &other, sizeof other);
+            bp_family_config_set(&b, &other, sizeof other);
             assert_false(bp_cnn_same(&a, &b));
         }
         other.layers = counts[i] + 1;
-        bp_config_set_own(&b, &other, sizeof other);
+        bp_family_config_set(&b, &other, sizeof other);
         assert_false(bp_cnn_same(&a, &b));
     }
 }

@@ -247,10 +247,10 @@ static void what_is_written_reads_back_the_same(void **state)
     bp_model_config configs[3] = {bp_preset_config(bp_preset_find("gpt2-xl")),
                                   bp_preset_config(bp_preset_find("tiny"))};
     configs[2] = configs[1];
-    SET_OWN(&configs[2], bp_transformer, inner, 100);
-    SET_OWN(&configs[2], bp_transformer, residual_dropout, 0.1 + 0.2); /* 17 digits */
-    SET_OWN(&configs[2], bp_transformer, norm_epsilon, 1e-12);
-    SET_OWN(&configs[2], bp_transformer, initializer_range, 3);
+    SET_FAMILY(&configs[2], bp_transformer, inner, 100);
+    SET_FAMILY(&configs[2], bp_transformer, residual_dropout, 0.1 + 0.2); /* 17 digits */
+    SET_FAMILY(&configs[2], bp_transformer, norm_epsilon, 1e-12);
+    SET_FAMILY(&configs[2], bp_transformer, initializer_range, 3);
     for (size_t i = 0; i < 3; i++) {
         char json[BP_HF_CONFIG_TEXT + 1];
         size_t length;
@@ -300,7 +300,7 @@ static void settle(bp_model_config *config)
 {
     const size_t last = offsetof(bp_rope_scaling, even) + sizeof(bool);
     if (config->family->model == &bp_model_llama) {
-        memset((char *)config + BP_OWN(bp_llama_config, rope_scaling) + last, 0,
+        memset((char *)config + BP_FAMILY_MEMBER(bp_llama_config, rope_scaling) + last, 0,
                sizeof(bp_rope_scaling) - last);
     }
 }
@@ -331,7 +331,8 @@ static void every_preset_is_written_and_read_back(void **state)
             assert_int_equal(read_text(json, &config, &error), BP_OK);
             if (wanted.family->model == &bp_model_llama &&
                 bp_llama_config_of(&wanted).kv_heads == 0) {
-                SET_OWN(&config, bp_llama_config, kv_heads, 0); /* as many as heads, said or not */
+                SET_FAMILY(&config, bp_llama_config, kv_heads,
+                           0); /* as many as heads, said or not */
             }
             settle(&config);
             settle(&wanted);

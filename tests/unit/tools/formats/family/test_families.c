@@ -200,7 +200,7 @@ static void llama_tied_untied_and_bare(void **state)
     config.task = BP_TASK_CAUSAL_LM;
     for (int untied = 0; untied < 2; untied++) {
         desk *d = desk_new();
-        SET_OWN(&config, bp_transformer, untied, untied != 0);
+        SET_FAMILY(&config, bp_transformer, untied, untied != 0);
         add_model(d, &bp_model_llama, &config);
         made_add(&d->made, "model.layers.0.self_attn.rotary_emb.inv_freq", BP_F32, 1,
                  (uint64_t[]){2});

@@ -297,7 +297,7 @@ static void whole_lists_are_written(void **state)
         written[length] = '\0';
         assert_int_equal(read_text(written, &again, &error), BP_OK);
         assert_true(bp_family_same(&config, &again));
-        bp_config_own(&again, &own, sizeof own);
+        bp_family_config_get(&again, &own, sizeof own);
         assert_int_equal(own.resnet.hidden_sizes[4], i == 0 ? 40 : 0);
         assert_int_equal(own.resnet.depths[4], i == 0 ? 3 : 0);
         assert_int_equal(own.resnet.depths[1], i == 0 ? 1 : 2);

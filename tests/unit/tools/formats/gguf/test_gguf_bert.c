@@ -288,13 +288,13 @@ static void what_readers_take_for_gelu_is_not_written(void **state)
         bp_error found = {.code = BP_OK};
         bp_model_config config = bp_family_defaults(bp_family_find(encoders[i][0]));
         config.task = BP_TASK_EMBEDDING;
-        SET_OWN(&config, bp_transformer, activation, BP_HIDDEN_RELU);
+        SET_FAMILY(&config, bp_transformer, activation, BP_HIDDEN_RELU);
         is_refused(&config, encoders[i][1]);
-        SET_OWN(&config, bp_transformer, activation, BP_HIDDEN_GELU_TANH);
+        SET_FAMILY(&config, bp_transformer, activation, BP_HIDDEN_GELU_TANH);
         assert_int_equal(config.family->gguf->exports(&config, &found), BP_OK);
     }
     bp_model_config neox = bp_family_defaults(bp_family_find("gpt_neox"));
-    SET_OWN(&neox, bp_neox_config, activation, BP_HIDDEN_RELU);
+    SET_FAMILY(&neox, bp_neox_config, activation, BP_HIDDEN_RELU);
     is_refused(&neox, "hidden_act");
 }
 

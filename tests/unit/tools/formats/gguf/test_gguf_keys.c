@@ -75,7 +75,7 @@ static bp_model_config config_of(const char *type)
     own.head_width = 12;
     own.rope_theta = 20000.0;
     own.window = 0;
-    bp_config_set_own(&config, &own, sizeof own);
+    bp_family_config_set(&config, &own, sizeof own);
     return config;
 }
 
@@ -140,8 +140,8 @@ static bp_model_config there_and_back(void **state, const bp_model_config *confi
 static bp_model_config settled_of(const char *type)
 {
     bp_model_config config = config_of(type);
-    SET_OWN(&config, bp_llama_config, window, 7);
-    SET_OWN(&config, bp_llama_config, query_scalar, 12.0);
+    SET_FAMILY(&config, bp_llama_config, window, 7);
+    SET_FAMILY(&config, bp_llama_config, query_scalar, 12.0);
     config.family->settle(&config);
     return config;
 }
@@ -152,12 +152,12 @@ static void windows_caps_and_partial_heads_come_back(void **state)
     for (size_t i = 0; i < 4; i++) {
         bp_model_config config = settled_of(types[i]);
         if (i >= 2) {
-            SET_OWN(&config, bp_llama_config, window, 0);
+            SET_FAMILY(&config, bp_llama_config, window, 0);
         }
         if (i == 2) {
-            SET_OWN(&config, bp_llama_config, head_width, 0);
-            SET_OWN(&config, bp_llama_config, rotary_share, 0.75);
-            SET_OWN(&config, bp_llama_config, rope_scaling.original, 16);
+            SET_FAMILY(&config, bp_llama_config, head_width, 0);
+            SET_FAMILY(&config, bp_llama_config, rotary_share, 0.75);
+            SET_FAMILY(&config, bp_llama_config, rope_scaling.original, 16);
         }
         assert_int_equal(config.family->gguf->exports(&config, &error), BP_OK);
         const bp_model_config back = there_and_back(state, &config);
@@ -178,7 +178,7 @@ static void scalings_come_back(void **state)
          .magnitude = 1.25}};
     for (size_t i = 0; i < 3; i++) {
         bp_model_config config = config_of("qwen2");
-        SET_OWN(&config, bp_llama_config, rope_scaling, scalings[i]);
+        SET_FAMILY(&config, bp_llama_config, rope_scaling, scalings[i]);
         assert_int_equal(bp_gguf_qwen2.exports(&config, &error), BP_OK);
         bp_model_config back = there_and_back(state, &config);
         same_shape(&config, &back);
@@ -186,7 +186,7 @@ static void scalings_come_back(void **state)
     }
     bp_model_config config = settled_of("phi3");
     bp_llama_long both;
-    bp_config_own(&config, &both, sizeof both);
+    bp_family_config_get(&config, &both, sizeof both);
     both.llama.window = 0;
     both.llama.head_width = 0;
     both.llama.rope_scaling = (bp_rope_scaling){.factor = 4.0, .kind = BP_ROPE_LONG, .original = 8};
@@ -195,12 +195,12 @@ static void scalings_come_back(void **state)
         both.near[k] = 1.0f + (float)k;
         both.far[k] = 2.0f + (float)k;
     }
-    bp_config_set_own(&config, &both, sizeof both);
+    bp_family_config_set(&config, &both, sizeof both);
     assert_int_equal(config.family->gguf->exports(&config, &error), BP_OK);
     bp_model_config back = there_and_back(state, &config);
     same_shape(&config, &back);
     bp_llama_long again;
-    bp_config_own(&back, &again, sizeof again);
+    bp_family_config_get(&back, &again, sizeof again);
     assert_int_equal(again.llama.rope_pairs, 4);
     assert_memory_equal(again.near, both.near, sizeof(float[4]));
     assert_memory_equal(again.far, both.far, sizeof(float[4]));
@@ -216,7 +216,7 @@ static void refused(const bp_model_config *config, const char *name)
 #define REFUSED(type, member, value, name)                                                         \
     do {                                                                                           \
         bp_model_config config_ = settled_of(type);                                                \
-        SET_OWN(&config_, bp_llama_config, member, value);                                         \
+        SET_FAMILY(&config_, bp_llama_config, member, value);                                      \
         refused(&config_, name);                                                                   \
     } while (0)
 
@@ -239,22 +239,22 @@ static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
     REFUSED("gemma3_text", near.bits[0], 7, "layer_types");
     REFUSED("phi3", window, 31, "sliding_window");
     bp_model_config config = settled_of("phi3");
-    SET_OWN(&config, bp_llama_config, window, 0);
-    SET_OWN(&config, bp_llama_config, rope_scaling.factor, 2.0);
+    SET_FAMILY(&config, bp_llama_config, window, 0);
+    SET_FAMILY(&config, bp_llama_config, rope_scaling.factor, 2.0);
     refused(&config, "rope_scaling"); /* llama3's */
     config = config_of("qwen2");      /* of Llama and Granite alone readers look for rope_freqs */
-    SET_OWN(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){.factor = 2.0});
+    SET_FAMILY(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){.factor = 2.0});
     refused(&config, "rope_scaling");
-    SET_OWN(&config, bp_llama_config, rope_scaling,
-            (bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_YARN, .even = true});
+    SET_FAMILY(&config, bp_llama_config, rope_scaling,
+               (bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_YARN, .even = true});
     refused(&config, "rope_scaling.truncate");
     config = bp_family_defaults(bp_family_find("gpt_neox"));
-    SET_OWN(&config, bp_llama_config, stack.untied, false);
+    SET_FAMILY(&config, bp_llama_config, stack.untied, false);
     refused(&config, "tie_word_embeddings");
-    SET_OWN(&config, bp_llama_config, stack.untied, true);
-    SET_OWN(&config, bp_llama_config, qkv_bias, false);
+    SET_FAMILY(&config, bp_llama_config, stack.untied, true);
+    SET_FAMILY(&config, bp_llama_config, qkv_bias, false);
     refused(&config, "attention_bias");
-    SET_OWN(&config, bp_llama_config, qkv_bias, true);
+    SET_FAMILY(&config, bp_llama_config, qkv_bias, true);
     assert_int_equal(config.family->gguf->exports(&config, NULL), BP_OK);
 }
 
@@ -266,10 +266,10 @@ static void families_come_back(void **state)
         const bp_gguf_family *family = bp_gguf_family_find(types[i]);
         bp_model_config config = config_of(types[i]);
         if (strcmp(types[i], "granite") == 0) {
-            SET_OWN(&config, bp_llama_config, attention_scale, 0.25);
-            SET_OWN(&config, bp_llama_config, embedding_scale, 12.0);
-            SET_OWN(&config, bp_llama_config, residual_scale, 0.22);
-            SET_OWN(&config, bp_llama_config, logit_divisor, 8.0);
+            SET_FAMILY(&config, bp_llama_config, attention_scale, 0.25);
+            SET_FAMILY(&config, bp_llama_config, embedding_scale, 12.0);
+            SET_FAMILY(&config, bp_llama_config, residual_scale, 0.22);
+            SET_FAMILY(&config, bp_llama_config, logit_divisor, 8.0);
         }
         assert_non_null(family);
         if (config.family->settle != NULL) {
@@ -318,15 +318,15 @@ static void what_readers_get_wrong_is_not_written(void **state)
     bp_model_config config = config_of("llama");
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_gguf_llama.exports(&config, &error), BP_OK);
-    SET_OWN(&config, bp_llama_config, window, 32); /* all positions */
+    SET_FAMILY(&config, bp_llama_config, window, 32); /* all positions */
     assert_int_equal(bp_gguf_llama.exports(&config, &error), BP_OK);
-    SET_OWN(&config, bp_llama_config, window, 31);
+    SET_FAMILY(&config, bp_llama_config, window, 31);
     assert_int_equal(bp_gguf_llama.exports(&config, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "sliding_window");
-    SET_OWN(&config, bp_llama_config, window, 0);
-    SET_OWN(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){.factor = 2.0});
+    SET_FAMILY(&config, bp_llama_config, window, 0);
+    SET_FAMILY(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){.factor = 2.0});
     assert_int_equal(bp_gguf_llama.exports(&config, NULL), BP_OK);
-    SET_OWN(&config, bp_llama_config, rope_scaling.kind, BP_ROPE_DYNAMIC);
+    SET_FAMILY(&config, bp_llama_config, rope_scaling.kind, BP_ROPE_DYNAMIC);
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_gguf_llama.exports(&config, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "rope_scaling");
@@ -336,16 +336,16 @@ static void what_readers_get_wrong_is_not_written(void **state)
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_gguf_olmo2.exports(&config, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "tie_word_embeddings");
-    SET_OWN(&config, bp_llama_config, stack.untied, true);
+    SET_FAMILY(&config, bp_llama_config, stack.untied, true);
     assert_int_equal(bp_gguf_olmo2.exports(&config, NULL), BP_OK);
 
     config = config_of("smollm3");
     error = (bp_error){.code = BP_OK};
-    SET_OWN(&config, bp_llama_config, still, (bp_layer_set){.bits = {0}, .listed = 4});
+    SET_FAMILY(&config, bp_llama_config, still, (bp_layer_set){.bits = {0}, .listed = 4});
     assert_int_equal(bp_gguf_smollm3.exports(&config, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "no_rope_layers");
-    SET_OWN(&config, bp_llama_config, still,
-            (bp_layer_set){.bits = {8}, .listed = 4}); /* the fourth */
+    SET_FAMILY(&config, bp_llama_config, still,
+               (bp_layer_set){.bits = {8}, .listed = 4}); /* the fourth */
     assert_int_equal(bp_gguf_smollm3.exports(&config, NULL), BP_OK);
 }
 
@@ -356,7 +356,7 @@ static void what_readers_of_gpt2_get_wrong_is_not_written(void **state)
     static const uint32_t wrong[] = {BP_GPT2_GELU_ERF, BP_GPT2_RELU};
     bp_model_config config = config_of("gpt2");
     for (uint32_t i = 0; i <= BP_GPT2_RELU; i++) {
-        SET_OWN(&config, bp_transformer, activation, i);
+        SET_FAMILY(&config, bp_transformer, activation, i);
         if (i == wrong[0] || i == wrong[1]) {
             refused(&config, "activation_function");
         } else {
@@ -364,7 +364,7 @@ static void what_readers_of_gpt2_get_wrong_is_not_written(void **state)
         }
     }
     config = config_of("gpt2");
-    SET_OWN(&config, bp_transformer, scale_by_layer, true);
+    SET_FAMILY(&config, bp_transformer, scale_by_layer, true);
     refused(&config, "scale_attn_by_inverse_layer_idx");
 }
 

@@ -57,10 +57,10 @@ static bp_model_config llama_config(void)
 static bp_model_config qwen2_config(void)
 {
     bp_model_config config = llama_config();
-    SET_OWN(&config, bp_llama_config, head_width, 0);
-    SET_OWN(&config, bp_llama_config, output_bias, false);
-    SET_OWN(&config, bp_llama_config, mlp_bias, false);
-    SET_OWN(&config, bp_transformer, untied, false);
+    SET_FAMILY(&config, bp_llama_config, head_width, 0);
+    SET_FAMILY(&config, bp_llama_config, output_bias, false);
+    SET_FAMILY(&config, bp_llama_config, mlp_bias, false);
+    SET_FAMILY(&config, bp_transformer, untied, false);
     return config;
 }
 
@@ -189,13 +189,13 @@ static void scaled_frequencies_are_written(void **state)
         assert_true(fabs((double)factors[i] - llama3[i]) < 2e-6);
     }
     assert_int_equal(bp_gguf_llama_frequencies(&config, factors, 4), 32);
-    SET_OWN(&config, bp_llama_config, rope_scaling.factor, 0.0);
+    SET_FAMILY(&config, bp_llama_config, rope_scaling.factor, 0.0);
     assert_int_equal(bp_gguf_llama_frequencies(&config, factors, 32), 0);
 
     desk *d = desk_new();
     config = llama_config();
-    SET_OWN(&config, bp_llama_config, rope_scaling,
-            (bp_rope_scaling){.factor = 8.0, .low = 1.0, .high = 4.0, .original = 16});
+    SET_FAMILY(&config, bp_llama_config, rope_scaling,
+               (bp_rope_scaling){.factor = 8.0, .low = 1.0, .high = 4.0, .original = 16});
     const bp_model_config whole = llama_config();
     open_hf(d, GOLDEN "llama.safetensors", &whole);
     const bp_gguf_family *family = bp_gguf_family_find("llama");
@@ -205,13 +205,13 @@ static void scaled_frequencies_are_written(void **state)
     const bp_rope_scaling back = bp_llama_config_of(&d->config).rope_scaling;
     assert_true(back.factor == 8.0 && back.low == 1.0 && back.high == 4.0 && back.original == 16);
     assert_int_equal(d->file.part.entry_count, 36);
-    SET_OWN(&config, bp_llama_config, rope_scaling,
-            (bp_rope_scaling){.factor = 8.0, .low = 1.0, .high = 5.0, .original = 16});
+    SET_FAMILY(&config, bp_llama_config, rope_scaling,
+               (bp_rope_scaling){.factor = 8.0, .low = 1.0, .high = 5.0, .original = 16});
     open_hf(d, GOLDEN "llama.safetensors", &whole);
     assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_OK);
     assert_int_equal(take(d, "out", family), BP_ERR_DATA); /* other numbers than Llama 3's */
     assert_non_null(strstr(d->error.name, "rope_freqs.weight"));
-    SET_OWN(&config, bp_llama_config, head_width, 2048);
+    SET_FAMILY(&config, bp_llama_config, head_width, 2048);
     open_hf(d, GOLDEN "llama.safetensors", &whole);
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_ERR_USAGE);

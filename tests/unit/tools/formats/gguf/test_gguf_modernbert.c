@@ -149,7 +149,7 @@ static void what_readers_have_no_keys_for_is_not_written(void **state)
         own.llama.stack.layers = 5;
         own.llama.near = (bp_layer_set){{rows[i].near, 0}, 5};
         own.llama.rope_scaling.factor = rows[i].factor;
-        bp_config_set_own(&config, &own, sizeof own);
+        bp_family_config_set(&config, &own, sizeof own);
         config.task = rows[i].task;
         const bool good = rows[i].name[0] == '\0';
         assert_int_equal(config.family->gguf->exports(&config, &error),

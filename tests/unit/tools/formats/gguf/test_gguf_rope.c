@@ -370,16 +370,16 @@ static void scalings_without_keys(void **state)
         memory_store_free(&memory);
     }
     bp_llama_long both;
-    bp_config_own(&config, &both, sizeof both);
+    bp_family_config_get(&config, &both, sizeof both);
     both.llama.rope_pairs = 4;
     both.llama.rope_scaling = (bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_LONG};
-    bp_config_set_own(&config, &both, sizeof both);
+    bp_family_config_set(&config, &both, sizeof both);
     assert_int_equal(bp_gguf_long_factors(&config, 0, &name, factors, 8), 4);
     assert_int_equal(bp_gguf_long_factors(&config, 2, &name, factors, 8), 0);
-    SET_OWN(&config, bp_llama_config, rope_scaling.kind, BP_ROPE_YARN);
+    SET_FAMILY(&config, bp_llama_config, rope_scaling.kind, BP_ROPE_YARN);
     assert_int_equal(bp_gguf_long_factors(&config, 0, &name, factors, 8), 0);
-    SET_OWN(&config, bp_llama_config, rope_scaling.kind, BP_ROPE_LONG);
-    SET_OWN(&config, bp_llama_config, rope_pairs, 0);
+    SET_FAMILY(&config, bp_llama_config, rope_scaling.kind, BP_ROPE_LONG);
+    SET_FAMILY(&config, bp_llama_config, rope_pairs, 0);
     assert_int_equal(bp_gguf_long_factors(&config, 0, &name, factors, 8), 0);
 }
 
@@ -389,7 +389,7 @@ static void biases_of_gemma_are_not_written(void **state)
     (void)state;
     bp_model_config config = bp_family_defaults(bp_family_find("gemma"));
     error = (bp_error){.code = BP_OK};
-    SET_OWN(&config, bp_llama_config, output_bias, true);
+    SET_FAMILY(&config, bp_llama_config, output_bias, true);
     assert_int_equal(config.family->gguf->exports(&config, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "attention_bias");
 }

@@ -227,25 +227,25 @@ static void a_model_that_llmc_cannot_say_is_refused(void **state)
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     set_dtype(d, BP_F32);
     d->error = (bp_error){.code = BP_OK};
-    SET_OWN(&d->config, bp_transformer, inner, 33);
+    SET_FAMILY(&d->config, bp_transformer, inner, 33);
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     assert_string_equal(d->error.name, "n_inner");
     d->error = (bp_error){.code = BP_OK};
     d->config = good;
-    SET_OWN(&d->config, bp_transformer, inner, 4 * bp_transformer_of(&good).width);
-    SET_OWN(&d->config, bp_transformer, norm_epsilon, 1e-6);
+    SET_FAMILY(&d->config, bp_transformer, inner, 4 * bp_transformer_of(&good).width);
+    SET_FAMILY(&d->config, bp_transformer, norm_epsilon, 1e-6);
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     assert_string_equal(d->error.name, "layer_norm_epsilon");
     d->error = (bp_error){.code = BP_OK};
     d->config = good;
-    SET_OWN(&d->config, bp_transformer, untied, true);
+    SET_FAMILY(&d->config, bp_transformer, untied, true);
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     assert_string_equal(d->error.name, "tie_word_embeddings");
     d->config = good;
     d->config.vocabulary = INT32_MAX;
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     d->config = good;
-    SET_OWN(&d->config, bp_transformer, layers, 3); /* more than were matched */
+    SET_FAMILY(&d->config, bp_transformer, layers, 3); /* more than were matched */
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     bool there;
     assert_int_equal(d->memory.store.exists(&d->memory.store, "out", &there), BP_OK);

@@ -40,7 +40,7 @@ typedef struct desk {
 static bp_spec spec_of(bp_quantised form)
 {
     bp_spec spec = rig_spec();
-    SET_OWN(&spec.config, bp_transformer, width, 18); /* blocks that end inside rows */
+    SET_FAMILY(&spec.config, bp_transformer, width, 18); /* blocks that end inside rows */
     spec.lora = (bp_lora){.rank = 2, .alpha = 2.0, .targets = targets, .target_count = 1};
     spec.quantised = form;
     spec.config.quantised = form;
@@ -608,7 +608,7 @@ static void little_memory_writes_the_same_file(void **state)
         port p;
         size_t much = 0, little = 0;
         bp_spec spec = spec_of((bp_quantised)kinds[n]);
-        SET_OWN(&spec.config, bp_transformer, width, 84); /* 331 scales in the least matrix */
+        SET_FAMILY(&spec.config, bp_transformer, width, 84); /* 331 scales in the least matrix */
         desk_of(&d, &spec);
         add_model(&d, BP_QUANTISED_NONE);
         made_write(&d.made, 0, d.made.count, &d.memory.store, "m");

@@ -312,11 +312,11 @@ static void unusual_shapes_read_back_the_same(void **state)
         memory_store_put(&memory, "c", json, length);
         assert_int_equal(bp_hf_config_read(&memory.store, "c", scratch, &again, &error), BP_OK);
         if (config.family != &bp_family_bert && bp_llama_config_of(&config).kv_heads == 0) {
-            SET_OWN(&again, bp_llama_config, kv_heads, 0); /* as many as heads, said or not */
+            SET_FAMILY(&again, bp_llama_config, kv_heads, 0); /* as many as heads, said or not */
         }
         const size_t last = offsetof(bp_rope_scaling, even) + sizeof(bool);
         if (config.family != &bp_family_bert) { /* what lies behind it has no value */
-            const size_t at = BP_OWN(bp_llama_config, rope_scaling) + last;
+            const size_t at = BP_FAMILY_MEMBER(bp_llama_config, rope_scaling) + last;
             memset((char *)&again + at, 0, sizeof(bp_rope_scaling) - last);
             memset((char *)&config + at, 0, sizeof(bp_rope_scaling) - last);
         }
@@ -328,7 +328,7 @@ static void unusual_shapes_read_back_the_same(void **state)
     bp_error error;
     char json[BP_HF_CONFIG_TEXT + 1];
     size_t length;
-    SET_OWN(&config, bp_transformer, inner, 0);
+    SET_FAMILY(&config, bp_transformer, inner, 0);
     assert_int_equal(bp_hf_config_text(&config, NULL, json, &length), BP_OK);
     assert_non_null(strstr(json, "\"intermediate_size\": 3072"));
     memory_store memory;

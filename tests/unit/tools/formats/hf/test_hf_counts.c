@@ -53,7 +53,7 @@ static desk *desk_of(const bp_family *family, const bp_optimizer *optimizer, uin
     spec.model = &bp_model_cnn;
     spec.config = (bp_model_config){
         .family = family, .positions = NUMBERS, .task = BP_TASK_CLASSES, .classes = 3};
-    bp_config_set_own(&spec.config, &own, sizeof own);
+    bp_family_config_set(&spec.config, &own, sizeof own);
     spec.sequence = NUMBERS;
     spec.optimizer = optimizer;
     spec.evaluate = true;

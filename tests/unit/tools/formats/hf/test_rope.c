@@ -96,7 +96,7 @@ static void holds(const rope_row *row, const bp_model_config *config)
     assert_int_equal(own.rope_pairs, row->pairs);
     if (row->pairs > 0) {
         bp_llama_long factors;
-        bp_config_own(config, &factors, sizeof factors);
+        bp_family_config_get(config, &factors, sizeof factors);
         assert_true(factors.far[7] > 7.9f && factors.near[1] > 1.4f && factors.near[1] < 1.6f);
     }
 }

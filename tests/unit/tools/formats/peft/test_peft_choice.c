@@ -318,7 +318,7 @@ static void saved_modules_of_other_models(void **state)
     for (int untied = 0; untied < 2; untied++) {
         const bp_llama_config own = {.stack = {.untied = untied != 0}};
         emitted_begin(&e, &bp_model_llama, &lora);
-        bp_config_set_own(&e.spec.config, &own, sizeof own);
+        bp_family_config_set(&e.spec.config, &own, sizeof own);
         emitted_add(&e, "model.embed_tokens.weight", table);
         emitted_add(&e, "model.norm.weight", trained);
         assert_non_null(strstr(emitted_text(&e),
