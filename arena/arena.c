@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An arena: carving and sealing one block of memory. */
+/* An arena: allocating and sealing one block of memory. */
 #include "arena/arena.h"
 
 void bp_arena_init(bp_arena *arena, void *memory, size_t size)
@@ -11,8 +11,8 @@ void bp_arena_init(bp_arena *arena, void *memory, size_t size)
  * a distance from the block's start; false: there is none. `make prove` proves it for every block
  * that does not reach past the last address. The address is what must be aligned, not the distance.
  */
-static bool carve_place(uint64_t memory, uint64_t size, uint64_t used, uint64_t wanted,
-                        uint64_t alignment, uint64_t *place)
+static bool allocate_place(uint64_t memory, uint64_t size, uint64_t used, uint64_t wanted,
+                           uint64_t alignment, uint64_t *place)
 {
     uint64_t over = (memory + used) % alignment;
     uint64_t padding = over == 0 ? 0 : alignment - over;
@@ -24,7 +24,7 @@ static bool carve_place(uint64_t memory, uint64_t size, uint64_t used, uint64_t 
     return true;
 }
 
-bp_status bp_arena_carve(bp_arena *arena, size_t size, size_t alignment, void **out)
+bp_status bp_arena_allocate(bp_arena *arena, size_t size, size_t alignment, void **out)
 {
     *out = NULL;
     if (arena->sealed) {
@@ -35,7 +35,8 @@ bp_status bp_arena_carve(bp_arena *arena, size_t size, size_t alignment, void **
         return BP_ERR_USAGE;
     }
     uint64_t place;
-    if (!carve_place((uintptr_t)arena->memory, arena->size, arena->used, size, alignment, &place)) {
+    if (!allocate_place((uintptr_t)arena->memory, arena->size, arena->used, size, alignment,
+                        &place)) {
         return BP_ERR_FIT;
     }
     *out = arena->memory + place;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* An arena: one block of caller-supplied memory that is carved into pieces until it is sealed. */
+/* An arena: one block of caller-supplied memory that is allocated into pieces until it is sealed.
+ */
 #ifndef BP_ARENA_ARENA_H
 #define BP_ARENA_ARENA_H
 
 #include "arena/base.h"
 
 /* A plain record owned by the caller. Pieces are never given back one by one; bp_arena_rewind gives
- * back everything carved since a mark, which is how scratch memory of init is reused. */
+ * back everything allocated since a mark, which is how scratch memory of init is reused. */
 typedef struct bp_arena {
     unsigned char *memory;
     size_t size; /* bytes at memory */
-    size_t used; /* bytes carved so far, alignment padding included */
+    size_t used; /* bytes allocated so far, alignment padding included */
     size_t peak; /* the most `used` ever was */
     uint64_t
-        refused; /* carves that were asked for after the seal: each one is a programming error */
+        refused; /* allocates that were asked for after the seal: each one is a programming error */
     bool sealed;
 } bp_arena;
 
@@ -21,20 +22,21 @@ typedef struct bp_arena {
  * there. The memory stays the caller's and must outlive the arena. */
 void bp_arena_init(bp_arena *arena, void *memory, size_t size);
 
-/* Carves `size` bytes whose address is a multiple of `alignment`, a power of two, and stores their
- * address in *out; the bytes are not cleared. Zero bytes are legal. O(1).
- * BP_ERR_SEALED after the seal (counted in `refused`), BP_ERR_USAGE if alignment is not a power of
- * two, BP_ERR_FIT if the rest is too small; *out is NULL after any error and nothing is carved. */
-bp_status bp_arena_carve(bp_arena *arena, size_t size, size_t alignment, void **out) BP_MUST_CHECK;
+/* Allocates `size` bytes whose address is a multiple of `alignment`, a power of two, and stores
+ * their address in *out; the bytes are not cleared. Zero bytes are legal. O(1). BP_ERR_SEALED after
+ * the seal (counted in `refused`), BP_ERR_USAGE if alignment is not a power of two, BP_ERR_FIT if
+ * the rest is too small; *out is NULL after any error and nothing is allocated. */
+bp_status bp_arena_allocate(bp_arena *arena, size_t size, size_t alignment,
+                            void **out) BP_MUST_CHECK;
 
-/* Bytes that a carve of alignment 1 could still get. */
+/* Bytes that a allocate of alignment 1 could still get. */
 size_t bp_arena_left(const bp_arena *arena);
 
-/* Gives back everything carved since `used` had the value `mark`. BP_ERR_SEALED after the seal
+/* Gives back everything allocated since `used` had the value `mark`. BP_ERR_SEALED after the seal
  * (counted), BP_ERR_USAGE if the mark lies ahead of what is used. */
 bp_status bp_arena_rewind(bp_arena *arena, size_t mark) BP_MUST_CHECK;
 
-/* From here on every carve and rewind fails. There is no way back but a new bp_arena_init. */
+/* From here on every allocate and rewind fails. There is no way back but a new bp_arena_init. */
 void bp_arena_seal(bp_arena *arena);
 
 #endif

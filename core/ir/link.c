@@ -31,7 +31,8 @@ uint64_t bp_link_bytes(const bp_graph_limits *limit, const bp_device *device, bo
     return bp_size_add(bytes, BP_PROGRAM_COUNT * fixed);
 }
 
-static bp_status carve_tables(bp_link *link, const bp_graph *graph, bool poison, bp_arena *memory)
+static bp_status allocate_tables(bp_link *link, const bp_graph *graph, bool poison,
+                                 bp_arena *memory)
 {
     uint64_t extra = poison_rows(graph->used.buffers, poison);
     void *table[4];
@@ -39,7 +40,7 @@ static bp_status carve_tables(bp_link *link, const bp_graph *graph, bool poison,
                                (graph->used.refs + extra) * sizeof(uint64_t),
                                graph->used.refs + extra, extra * sizeof(bp_poison_scalars)};
     for (int i = 0; i < 4; i++) {
-        BP_TRY(bp_arena_carve(memory, (size_t)bytes[i], TABLE_ALIGNMENT, &table[i]));
+        BP_TRY(bp_arena_allocate(memory, (size_t)bytes[i], TABLE_ALIGNMENT, &table[i]));
     }
     link->ops = table[0];
     link->offsets = table[1];
@@ -147,8 +148,8 @@ static void link_program(bp_link *link, const bp_graph *graph, const bp_device *
     link->programs[program] = (bp_linked_program){ops, link->ops_used - before};
 }
 
-static bp_status carve_device(bp_link *link, const bp_device *device, uint32_t program,
-                              bp_arena *memory)
+static bp_status allocate_device(bp_link *link, const bp_device *device, uint32_t program,
+                                 bp_arena *memory)
 {
     const bp_linked_program *linked = &link->programs[program];
     uint64_t operands = 0;
@@ -159,22 +160,22 @@ static bp_status carve_device(bp_link *link, const bp_device *device, uint32_t p
         scalars += (uint64_t)linked->ops[i].tuples * info->scalar_count;
     }
     link->device_bytes[program] = (size_t)device->link_bytes(linked->count, operands, scalars);
-    return bp_arena_carve(memory, link->device_bytes[program], TABLE_ALIGNMENT,
-                          &link->device_memory[program]);
+    return bp_arena_allocate(memory, link->device_bytes[program], TABLE_ALIGNMENT,
+                             &link->device_memory[program]);
 }
 
 bp_status bp_link_graph(bp_link *link, const bp_graph *graph, const bp_device *device, bool poison,
                         bp_arena *memory)
 {
     *link = (bp_link){0};
-    BP_TRY(carve_tables(link, graph, poison, memory));
+    BP_TRY(allocate_tables(link, graph, poison, memory));
     if (graph->tables != BP_NO_BUFFER) {
         link->table = graph->buffers[graph->tables].offset;
     }
     for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
         if (graph->program_count[program] > 0) {
             link_program(link, graph, device, program, poison);
-            BP_TRY(carve_device(link, device, program, memory));
+            BP_TRY(allocate_device(link, device, program, memory));
         }
     }
     return BP_OK;

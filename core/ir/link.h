@@ -20,7 +20,7 @@ typedef struct bp_link {
     size_t device_bytes[BP_PROGRAM_COUNT];
 } bp_link;
 
-/* Upper bound of the bytes that linking any graph within these limits carves. */
+/* Upper bound of the bytes that linking any graph within these limits allocates. */
 uint64_t bp_link_bytes(const bp_graph_limits *limit, const bp_device *device, bool poison);
 
 /* Bytes of the tables of all list ops of a graph, each rounded up to BP_ARENA_ALIGNMENT. */

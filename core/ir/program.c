@@ -24,9 +24,9 @@ uint64_t bp_graph_bytes(const bp_graph_limits *limit)
     return bp_size_add(bytes, TABLE_ALIGNMENT);
 }
 
-static bp_status carve_table(bp_arena *memory, uint64_t rows, size_t row_bytes, void **table)
+static bp_status allocate_table(bp_arena *memory, uint64_t rows, size_t row_bytes, void **table)
 {
-    return bp_arena_carve(memory, (size_t)table_bytes(rows, row_bytes), TABLE_ALIGNMENT, table);
+    return bp_arena_allocate(memory, (size_t)table_bytes(rows, row_bytes), TABLE_ALIGNMENT, table);
 }
 
 static bp_status table_full(const bp_graph *graph, const char *table, uint32_t limit,
@@ -51,7 +51,7 @@ bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena 
     const size_t row_bytes[5] = {sizeof(bp_buffer), sizeof(bp_op), sizeof(bp_ref),
                                  sizeof(bp_scalar), 1};
     for (int i = 0; i < 5; i++) {
-        if (carve_table(memory, rows[i], row_bytes[i], &table[i]) != BP_OK) {
+        if (allocate_table(memory, rows[i], row_bytes[i], &table[i]) != BP_OK) {
             return bp_error_set(error, BP_ERR_FIT, where, "the plan's memory is too small", NULL);
         }
     }

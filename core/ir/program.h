@@ -154,7 +154,7 @@ typedef struct bp_graph {
 /* Bytes of the tables for these limits; BP_SIZE_INVALID on overflow. */
 uint64_t bp_graph_bytes(const bp_graph_limits *limit);
 
-/* Carves the tables and makes row 0 of the buffers: BP_NO_BUFFER, of no bytes and never live.
+/* Allocates the tables and makes row 0 of the buffers: BP_NO_BUFFER, of no bytes and never live.
  * BP_ERR_FIT when the arena is too small or limit->buffers is 0. */
 bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory,
                         bp_error *error) BP_MUST_CHECK;

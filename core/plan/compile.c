@@ -14,7 +14,7 @@
 
 static const char where[] = "compile";
 
-static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
+static bp_status allocate_tables(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
 {
     uint32_t stages = spec->model->stages(&spec->config);
     const size_t micros = bp_compile_micros(spec);
@@ -30,7 +30,7 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
                              micros * (stages + 1) * sizeof(bp_left)};
     void *table[7];
     for (int i = 0; i < 7; i++) {
-        BP_TRY(bp_arena_carve(memory, bytes[i], TABLE_ALIGNMENT, &table[i]));
+        BP_TRY(bp_arena_allocate(memory, bytes[i], TABLE_ALIGNMENT, &table[i]));
     }
     compile->variants = table[0];
     compile->actions = table[1];
@@ -524,7 +524,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, co
                          bp_arena *memory)
 {
     BP_TRY(compile_emission(emit, graph, spec, memory));
-    if (carve_tables(compile, spec, memory) != BP_OK) {
+    if (allocate_tables(compile, spec, memory) != BP_OK) {
         return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
                             NULL);
     }
@@ -681,12 +681,12 @@ bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec, 
     void *text = NULL;
     void *scratch = NULL;
     bp_status status =
-        bp_arena_carve(memory, count * sizeof(bp_parameter), TABLE_ALIGNMENT, &parameters);
+        bp_arena_allocate(memory, count * sizeof(bp_parameter), TABLE_ALIGNMENT, &parameters);
     if (status == BP_OK && bp_graph_counts(graph)) {
-        status = bp_arena_carve(memory, names, TABLE_ALIGNMENT, &text);
+        status = bp_arena_allocate(memory, names, TABLE_ALIGNMENT, &text);
     }
     if (status == BP_OK && spec->model->scratch > 0) {
-        status = bp_arena_carve(memory, spec->model->scratch, TABLE_ALIGNMENT, &scratch);
+        status = bp_arena_allocate(memory, spec->model->scratch, TABLE_ALIGNMENT, &scratch);
     }
     if (status != BP_OK) {
         return bp_error_set(graph->error, BP_ERR_FIT, "compile", "the plan's memory is too small",

@@ -48,7 +48,7 @@ typedef struct bp_bucket {
 
 #define BP_WINDOWS_MOST 4 /* begun and not yet used */
 
-/* Working tables of the compiler, carved by bp_compile_init; of use for listings afterwards. */
+/* Working tables of the compiler, allocated by bp_compile_init; of use for listings afterwards. */
 typedef struct bp_left {
     bool due;    /* it goes there once the stage behind it has been forward */
     bool there;  /* it does live there */
@@ -93,7 +93,7 @@ typedef struct bp_compile {
     bp_graph_limits forward; /* rows of the largest forward action */
 } bp_compile;
 
-/* Bytes that bp_compile_run carves, and the parameters' rows with them. */
+/* Bytes that bp_compile_run allocates, and the parameters' rows with them. */
 uint64_t bp_compile_bytes(const bp_spec *spec);
 
 /* Bytes of memory in which bp_compile_count works: closed form. */
@@ -107,8 +107,8 @@ uint64_t bp_compile_scratch(const bp_spec *spec);
 bp_status bp_compile_count(const bp_spec *spec, bp_arena *memory, bp_graph_limits *tables,
                            bp_graph_limits *forward, bp_error *error) BP_MUST_CHECK;
 
-/* Carves its tables and the parameters' rows, makes the emitter, publishes the parameters, declares
- * optimizer state, writes every program. The graph is initialised and empty. */
+/* Allocates its tables and the parameters' rows, makes the emitter, publishes the parameters,
+ * declares optimizer state, writes every program. The graph is initialised and empty. */
 bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
                          bp_arena *memory) BP_MUST_CHECK;
 

@@ -15,7 +15,7 @@
  * that the sums stay the same. */
 #define COMPILE_CHUNK 65536
 
-/* Bytes that compile_share_out carves for so many parameters. */
+/* Bytes that compile_share_out allocates for so many parameters. */
 uint64_t compile_sharing_bytes(const bp_spec *spec, uint32_t parameters);
 
 /* Deals the published parameters out where the spec shares the state, and makes their masters. */
@@ -101,7 +101,7 @@ void compile_apply(bp_emit *emit);
 /* Records that a parameter is not held, or held too long: BP_ERR_INTERNAL. */
 void bp_emit_unheld(bp_emit *emit, uint32_t index, const char *text);
 
-/* An emitter into `graph`, with rows for all parameters of the spec, which are carved. */
+/* An emitter into `graph`, with rows for all parameters of the spec, which are allocated. */
 bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec,
                            bp_arena *memory) BP_MUST_CHECK;
 

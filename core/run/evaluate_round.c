@@ -36,14 +36,15 @@ uint64_t evaluate_round_bytes(const bp_spec *spec, bool losses)
     return spec->evaluate ? bp_size_mul(pieces, piece_bytes(spec, losses)) + ROUND_ALIGNMENT : 0;
 }
 
-bp_status evaluate_round_carve(bp_runtime *runtime, bool losses)
+bp_status evaluate_round_allocate(bp_runtime *runtime, bool losses)
 {
     const uint64_t bytes = evaluate_round_bytes(&runtime->spec, losses);
     void *at = NULL;
     if (bytes == 0) {
         return BP_OK;
     }
-    BP_TRY(bp_arena_carve(&runtime->host, (size_t)bytes - ROUND_ALIGNMENT, ROUND_ALIGNMENT, &at));
+    BP_TRY(
+        bp_arena_allocate(&runtime->host, (size_t)bytes - ROUND_ALIGNMENT, ROUND_ALIGNMENT, &at));
     memset(at, 0, (size_t)bytes - ROUND_ALIGNMENT);
     runtime->round =
         (bp_round){.mine = at, .all = (uint8_t *)at + piece_bytes(&runtime->spec, losses)};

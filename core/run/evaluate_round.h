@@ -30,7 +30,7 @@ typedef struct evaluate_found {
 
 /* Plan memory of it, where a token's loss has a place in it (`losses`) or not, and taking that. */
 uint64_t evaluate_round_bytes(const bp_spec *spec, bool losses);
-bp_status evaluate_round_carve(bp_runtime *runtime, bool losses) BP_MUST_CHECK;
+bp_status evaluate_round_allocate(bp_runtime *runtime, bool losses) BP_MUST_CHECK;
 
 /* Micro-batches of a round, at most. */
 uint32_t evaluate_ranks(const bp_runtime *runtime);

@@ -9,7 +9,7 @@
 #include "core/ir/verify/verify.h"
 #include "core/run/runtime.h"
 
-#define CARVE_ALIGNMENT 64
+#define ALLOCATE_ALIGNMENT 64
 
 /* What a length runs: the first and the later micro-batches of a group, or its only program, and
  * evaluation. */
@@ -37,16 +37,16 @@ uint32_t bp_length_bucket_program(const bp_runtime *runtime, const bp_length_buc
 uint64_t bp_length_bucket_bytes(const bp_spec *spec, const bp_graph_limits *rows)
 {
     uint64_t each = bp_size_add(bp_graph_bytes(rows), sizeof(bp_length_bucket));
-    each = bp_size_add(each, 4 * CARVE_ALIGNMENT);
+    each = bp_size_add(each, 4 * ALLOCATE_ALIGNMENT);
     return bp_size_mul(each, spec->length_count);
 }
 
 uint64_t bp_length_bucket_scratch(const bp_spec *spec, const bp_graph_limits *rows)
 {
     const bp_graph graph = {.used = {.buffers = rows->buffers}};
-    const uint64_t verify = bp_size_add(bp_verify_scratch(&graph), 2 * CARVE_ALIGNMENT);
+    const uint64_t verify = bp_size_add(bp_verify_scratch(&graph), 2 * ALLOCATE_ALIGNMENT);
     const uint64_t keep =
-        spec->offload.room > 0 ? bp_size_add(bp_resident_scratch(rows), CARVE_ALIGNMENT) : 0;
+        spec->offload.room > 0 ? bp_size_add(bp_resident_scratch(rows), ALLOCATE_ALIGNMENT) : 0;
     const uint64_t bytes = bp_size_add(bp_compile_bytes(spec), bp_size_add(verify, keep));
     return spec->length_count > 0 ? bytes : 0;
 }
@@ -59,8 +59,8 @@ static bp_status keep_same(bp_runtime *runtime, bp_graph *graph)
     if (runtime->spec.offload.room == 0) {
         return BP_OK;
     }
-    BP_TRY(bp_arena_carve(&runtime->host, (size_t)bp_resident_scratch(&graph->used),
-                          CARVE_ALIGNMENT, &scratch));
+    BP_TRY(bp_arena_allocate(&runtime->host, (size_t)bp_resident_scratch(&graph->used),
+                             ALLOCATE_ALIGNMENT, &scratch));
     bp_resident_like(graph, &runtime->graph, scratch);
     return bp_arena_rewind(&runtime->host, mark);
 }
@@ -210,7 +210,7 @@ static bp_status make_programs(bp_runtime *runtime, bp_length_bucket *to, bp_err
     BP_TRY(bp_compile_run(&compile, &emit, &to->graph, &spec, &runtime->host));
     note_inputs(to, &compile, &emit);
     BP_TRY(keep_same(runtime, &to->graph));
-    BP_TRY(bp_arena_carve(&runtime->host, (size_t)bytes, CARVE_ALIGNMENT, &scratch));
+    BP_TRY(bp_arena_allocate(&runtime->host, (size_t)bytes, ALLOCATE_ALIGNMENT, &scratch));
     BP_TRY(bp_verify(&to->graph, spec.device, &spec.device_options, scratch, bytes));
     bp_graph_lifetimes(&to->graph);
     *there = find_places(runtime, &to->graph, scratch);
@@ -253,8 +253,8 @@ bp_status bp_length_bucket_make(bp_runtime *runtime)
     if (spec->length_count == 0 || runtime->left_out != NULL) {
         return BP_OK;
     }
-    BP_TRY(bp_arena_carve(&runtime->host, spec->length_count * sizeof(bp_length_bucket),
-                          CARVE_ALIGNMENT, &rows));
+    BP_TRY(bp_arena_allocate(&runtime->host, spec->length_count * sizeof(bp_length_bucket),
+                             ALLOCATE_ALIGNMENT, &rows));
     runtime->buckets = rows;
     for (uint32_t i = 0; i < spec->length_count; i++) {
         BP_TRY(make_length(runtime, spec->lengths[i]));

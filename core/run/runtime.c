@@ -8,8 +8,8 @@
 #include "core/ir/verify/verify.h"
 #include "core/run/sorted.h"
 
-#define CARVE_ALIGNMENT 64
-#define CARVES          16 /* separate pieces carved below, each of which may be padded */
+#define ALLOCATE_ALIGNMENT 64
+#define ALLOCATES          16 /* separate pieces allocated below, each of which may be padded */
 
 static const char where[] = "runtime";
 
@@ -59,7 +59,7 @@ static uint64_t working_bytes(const bp_spec *spec)
     bytes = bp_size_add(bytes, longest_bytes(spec));
     bytes = bp_size_add(bytes, bp_sorted_bytes(spec));
     bytes = bp_size_add(bytes, spec->device->context_bytes);
-    return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
+    return bp_size_add(bytes, ALLOCATES * ALLOCATE_ALIGNMENT);
 }
 
 static uint64_t plan_scratch(const bp_spec *spec, const bp_graph_limits *rows)
@@ -77,7 +77,7 @@ uint64_t bp_runtime_scratch(const bp_spec *spec)
     if (bp_spec_check(spec, NULL) != BP_OK) {
         return BP_SIZE_INVALID;
     }
-    return bp_size_add(bp_compile_scratch(spec), CARVE_ALIGNMENT);
+    return bp_size_add(bp_compile_scratch(spec), ALLOCATE_ALIGNMENT);
 }
 
 uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows)
@@ -88,15 +88,15 @@ uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows)
     uint64_t linked = bp_link_bytes(rows, spec->device, spec->poison);
     linked = bp_size_mul(linked, 1 + (uint64_t)spec->length_count);
     linked = bp_size_add(linked, working_bytes(spec));
-    uint64_t scratch = plan_scratch(spec, rows) + CARVE_ALIGNMENT;
+    uint64_t scratch = plan_scratch(spec, rows) + ALLOCATE_ALIGNMENT;
     const uint64_t shorter = bp_length_bucket_scratch(spec, rows);
     scratch = scratch > shorter ? scratch : shorter;
     return bp_size_add(tables, linked > scratch ? linked : scratch);
 }
 
-static bp_status carve(bp_runtime *runtime, uint64_t bytes, void **out)
+static bp_status allocate(bp_runtime *runtime, uint64_t bytes, void **out)
 {
-    bp_status status = bp_arena_carve(&runtime->host, (size_t)bytes, CARVE_ALIGNMENT, out);
+    bp_status status = bp_arena_allocate(&runtime->host, (size_t)bytes, ALLOCATE_ALIGNMENT, out);
     if (status != BP_OK) {
         return bp_error_limit(&runtime->error, status, where, "the plan's memory is too small",
                               NULL, (int64_t)runtime->host.size, BP_LIMIT_LEAST,
@@ -157,7 +157,7 @@ static bp_status keep(bp_runtime *runtime)
     if (runtime->spec.offload.room == 0) {
         return BP_OK;
     }
-    BP_TRY(carve(runtime, bp_resident_scratch(&runtime->graph.used), &scratch));
+    BP_TRY(allocate(runtime, bp_resident_scratch(&runtime->graph.used), &scratch));
     bp_resident_run(&runtime->graph, &runtime->spec, scratch, &runtime->resident);
     return bp_arena_rewind(&runtime->host, mark);
 }
@@ -170,7 +170,7 @@ static bp_status plan(bp_runtime *runtime)
     uint64_t bytes = plan_scratch(spec, &graph->used);
     size_t mark = runtime->host.used;
     void *scratch = NULL;
-    BP_TRY(carve(runtime, bytes, &scratch));
+    BP_TRY(allocate(runtime, bytes, &scratch));
     BP_TRY(bp_verify(graph, spec->device, &spec->device_options, scratch, bytes));
     bp_graph_lifetimes(graph);
     BP_TRY(bp_report_plan(graph, spec->plan_nodes, scratch, bytes, &runtime->report));
@@ -191,7 +191,7 @@ static bp_status order_state(bp_runtime *runtime)
 {
     const bp_graph *graph = &runtime->graph;
     void *state = NULL;
-    BP_TRY(carve(runtime, graph->used.buffers * sizeof(uint32_t), &state));
+    BP_TRY(allocate(runtime, graph->used.buffers * sizeof(uint32_t), &state));
     runtime->state = state;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         if (graph->buffers[i].scope == BP_SCOPE_PERSISTENT) {
@@ -203,7 +203,7 @@ static bp_status order_state(bp_runtime *runtime)
 }
 
 /* One column of the group for each declared input. */
-static bp_status carve_columns(bp_runtime *runtime)
+static bp_status allocate_columns(bp_runtime *runtime)
 {
     const bp_compile *compile = &runtime->compile;
     bp_group *group = &runtime->group;
@@ -215,12 +215,12 @@ static bp_status carve_columns(bp_runtime *runtime)
                               .dtype = input->dtype,
                               .elements = (uint32_t)bp_input_elements(input),
                               .fill = input->fill};
-        BP_TRY(carve(runtime, column_bytes(&runtime->spec, input), &column->data));
+        BP_TRY(allocate(runtime, column_bytes(&runtime->spec, input), &column->data));
     }
     return BP_OK;
 }
 
-static bp_status carve_working(bp_runtime *runtime)
+static bp_status allocate_working(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     void *piece[7];
@@ -229,7 +229,7 @@ static bp_status carve_working(bp_runtime *runtime)
         logits_bytes(spec),  BP_TRANSFER_BYTES,   spec->device->context_bytes,
         longest_bytes(spec)};
     for (int i = 0; i < 7; i++) {
-        BP_TRY(carve(runtime, bytes[i], &piece[i]));
+        BP_TRY(allocate(runtime, bytes[i], &piece[i]));
     }
     runtime->group.longest = spec->length_count > 0 ? piece[6] : NULL;
     runtime->staging[0] = piece[0];
@@ -239,8 +239,8 @@ static bp_status carve_working(bp_runtime *runtime)
     runtime->transfer = piece[4];
     runtime->device = piece[5];
     memset(runtime->device, 0, spec->device->context_bytes);
-    BP_TRY(bp_sorted_carve(runtime));
-    return carve_columns(runtime);
+    BP_TRY(bp_sorted_allocate(runtime));
+    return allocate_columns(runtime);
 }
 
 static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
@@ -251,7 +251,7 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
     BP_TRY(plan(runtime));
     BP_TRY(bp_length_bucket_make(runtime));
     BP_TRY(order_state(runtime));
-    BP_TRY(carve_working(runtime));
+    BP_TRY(allocate_working(runtime));
     if (bp_link_graph(&runtime->link, &runtime->graph, runtime->spec.device, runtime->spec.poison,
                       &runtime->host) != BP_OK ||
         bp_length_bucket_link(runtime) != BP_OK) {

@@ -99,7 +99,7 @@ struct bp_runtime {
 /* BP_ERR_USAGE with `text` where the runtime is not in that state. */
 bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text) BP_MUST_CHECK;
 
-/* Bytes of host memory that plan and open carve where the graph's tables have so many rows. */
+/* Bytes of host memory that plan and open allocate where the graph's tables have so many rows. */
 uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows);
 
 /* Of a runtime that was counted: its programs alone, with what stays in the arena of what is

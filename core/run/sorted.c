@@ -55,12 +55,12 @@ static bool losses_stay(const bp_runtime *runtime)
                                                          graph->program_count[BP_PROGRAM_EVAL];
 }
 
-bp_status bp_sorted_carve(bp_runtime *runtime)
+bp_status bp_sorted_allocate(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     const uint32_t groups = groups_of(spec);
     bp_sorted *sorted = &runtime->sorted;
-    BP_TRY(evaluate_round_carve(runtime, groups > 0));
+    BP_TRY(evaluate_round_allocate(runtime, groups > 0));
     if (groups == 0 || runtime->bucket_count == 0 || !losses_stay(runtime)) {
         return BP_OK;
     }
@@ -71,7 +71,7 @@ bp_status bp_sorted_carve(bp_runtime *runtime)
                                (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t)};
     void *piece[5];
     for (int i = 0; i < 5; i++) {
-        BP_TRY(bp_arena_carve(&runtime->host, (size_t)bytes[i], SORTED_ALIGNMENT, &piece[i]));
+        BP_TRY(bp_arena_allocate(&runtime->host, (size_t)bytes[i], SORTED_ALIGNMENT, &piece[i]));
     }
     *sorted = (bp_sorted){.groups = groups,
                           .order = piece[0],

@@ -23,7 +23,7 @@ typedef struct evaluate_sums {
 
 /* Plan memory of it and of rounds, and taking that; the programs are made. */
 uint64_t bp_sorted_bytes(const bp_spec *spec);
-bp_status bp_sorted_carve(bp_runtime *runtime) BP_MUST_CHECK;
+bp_status bp_sorted_allocate(bp_runtime *runtime) BP_MUST_CHECK;
 
 /* How many groups of a feed can be sorted together; 1: none. */
 uint32_t bp_sorted_groups(const bp_runtime *runtime, const bp_feed *feed);

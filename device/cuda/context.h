@@ -154,8 +154,8 @@ bp_status cuda_flight_link(cuda_context *context, const bp_linked_op *op, bp_are
 bp_status cuda_flight_make(cuda_context *context, const cuda_record *record) BP_MUST_CHECK;
 
 /* link.c */
-bp_status cuda_link_carve(cuda_context *context, bp_arena *memory, size_t bytes,
-                          void **out) BP_MUST_CHECK;
+bp_status cuda_link_allocate(cuda_context *context, bp_arena *memory, size_t bytes,
+                             void **out) BP_MUST_CHECK;
 uint64_t cuda_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars);
 bp_status cuda_link(void *memory, uint32_t program, const bp_linked_program *linked,
                     void *link_memory, size_t bytes) BP_MUST_CHECK;

@@ -89,7 +89,7 @@ static bp_status link_call(cuda_context *context, const bp_linked_op *op, bp_are
         link_alone(op, out, to, from);
         return BP_OK;
     }
-    BP_TRY(cuda_link_carve(context, memory, sizeof(cuda_record_call), &kept));
+    BP_TRY(cuda_link_allocate(context, memory, sizeof(cuda_record_call), &kept));
     const bool host_to = bp_place_space(op->offsets[TO]) == BP_SPACE_HOST;
     const bool host_from = bp_place_space(op->offsets[FROM]) == BP_SPACE_HOST;
     const bool staged = !host_to || !host_from;

@@ -21,9 +21,9 @@ uint64_t cuda_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars)
     return bp_size_add(bytes, 2 * LINK_ALIGNMENT);
 }
 
-bp_status cuda_link_carve(cuda_context *context, bp_arena *memory, size_t bytes, void **out)
+bp_status cuda_link_allocate(cuda_context *context, bp_arena *memory, size_t bytes, void **out)
 {
-    if (bp_arena_carve(memory, bytes, LINK_ALIGNMENT, out) != BP_OK) {
+    if (bp_arena_allocate(memory, bytes, LINK_ALIGNMENT, out) != BP_OK) {
         return cuda_fail(context, BP_ERR_FIT, "the memory for linking is too small", NULL);
     }
     return BP_OK;
@@ -39,7 +39,7 @@ static bp_status link_launch(cuda_context *context, const bp_linked_op *op,
         return cuda_fail(context, BP_ERR_FIT, "a kernel's parameters have too many bytes",
                          bp_kernel_describe(op->kernel)->name);
     }
-    BP_TRY(cuda_link_carve(context, memory, bytes, &kept));
+    BP_TRY(cuda_link_allocate(context, memory, bytes, &kept));
     memcpy(kept, parameters, bytes);
     *out = (cuda_record){
         .kind = CUDA_RECORD_KERNEL,
@@ -61,7 +61,7 @@ static bp_status link_table(cuda_context *context, const bp_linked_op *op, bp_ar
         return BP_OK;
     }
     void *table;
-    BP_TRY(cuda_link_carve(context, memory, (size_t)bytes, &table));
+    BP_TRY(cuda_link_allocate(context, memory, (size_t)bytes, &table));
     bp_cuda_write_table(op, table);
     return cuda_upload(context, op->table, table, (size_t)bytes);
 }
@@ -126,7 +126,7 @@ static bp_status link_program(cuda_context *context, const bp_linked_program *li
 {
     void *records_memory;
     size_t most = (size_t)linked->count * BP_CUDA_LAUNCHES_MAX;
-    BP_TRY(cuda_link_carve(context, memory, most * sizeof(cuda_record), &records_memory));
+    BP_TRY(cuda_link_allocate(context, memory, most * sizeof(cuda_record), &records_memory));
     cuda_record *records = records_memory;
     uint32_t used = 0;
     for (uint32_t i = 0; i < linked->count; i++) {

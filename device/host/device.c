@@ -250,9 +250,9 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
     const bp_kernel_info *info = bp_kernel_describe(linked->kernel);
     void *pointers_memory, *tuples_memory;
     size_t count = linked->tuples;
-    BP_TRY(bp_arena_carve(memory, count * info->operand_count * sizeof(void *), LINK_ALIGNMENT,
-                          &pointers_memory));
-    BP_TRY(bp_arena_carve(memory, count * sizeof(host_tuple), LINK_ALIGNMENT, &tuples_memory));
+    BP_TRY(bp_arena_allocate(memory, count * info->operand_count * sizeof(void *), LINK_ALIGNMENT,
+                             &pointers_memory));
+    BP_TRY(bp_arena_allocate(memory, count * sizeof(host_tuple), LINK_ALIGNMENT, &tuples_memory));
     void **pointers = pointers_memory;
     host_tuple *tuples = tuples_memory;
     bp_dtype working = bp_kernel_working(info, linked->dtypes);
@@ -328,7 +328,7 @@ bp_status bp_host_device_link(void *memory, uint32_t program, const bp_linked_pr
     bp_arena arena;
     bp_arena_init(&arena, link_memory, bytes);
     void *ops_memory;
-    BP_TRY(bp_arena_carve(&arena, linked->count * sizeof(host_op), LINK_ALIGNMENT, &ops_memory));
+    BP_TRY(bp_arena_allocate(&arena, linked->count * sizeof(host_op), LINK_ALIGNMENT, &ops_memory));
     host_op *ops = ops_memory;
     for (uint32_t i = 0; i < linked->count; i++) {
         BP_TRY(link_op(context, &linked->ops[i], &arena, &ops[i]));

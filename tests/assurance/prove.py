@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 
-# verifies arena-1.2520
+# verifies arena-1.6463
 # verifies arena-5.8205
 # verifies arena-6.72d9
 # verifies file-11.43bf

@@ -62,7 +62,7 @@ count $? "objectives and their evidence" "$(grep -v $'\there$' "$work/$name/obje
 grep -q "$(sha256sum <"$BUILD/bedplate" | cut -d ' ' -f 1)  build/release/bedplate" "$work/$name/configuration/index.txt" &&
     grep -q 'commit 0123456789abcdef' "$work/$name/configuration/index.txt"
 count $? "the configuration has program and commit"
-grep -q '^bp_arena_carve,arena/arena.h,[0-9]*,"\?Carves `size` bytes' "$work/$name/requirements/contracts.csv"
+grep -q '^bp_arena_allocate,arena/arena.h,[0-9]*,"\?Allocates `size` bytes' "$work/$name/requirements/contracts.csv"
 count $? "contracts of functions" "$(grep bp_arena "$work/$name/requirements/contracts.csv")"
 
 [[ $out == *"; by gcc 8 of 12 outcomes"* && $(ls "$work/$name/coverage/gcc" | grep -c 'tsv$') -eq 3 ]]

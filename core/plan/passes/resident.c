@@ -66,7 +66,7 @@ static void *keep_piece(uint8_t **at, uint64_t rows, size_t row_bytes)
     return piece;
 }
 
-static void keep_carve(keep *k, bp_graph *graph, void *scratch)
+static void keep_allocate(keep *k, bp_graph *graph, void *scratch)
 {
     const uint64_t gaps = keep_gaps_most(&graph->used) + 1, ops = (uint64_t)graph->used.ops + 1;
     uint8_t *at = scratch;
@@ -318,7 +318,7 @@ static void keep_close_up(bp_graph *graph)
 
 static void keep_begin(keep *k, bp_graph *graph, void *scratch)
 {
-    keep_carve(k, graph, scratch);
+    keep_allocate(k, graph, scratch);
     keep_count_writers(k);
     memset(k->instead, 0, graph->used.buffers * sizeof *k->instead);
 }

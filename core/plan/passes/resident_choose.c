@@ -51,7 +51,7 @@ uint64_t bp_resident_choose_scratch(uint64_t gaps, uint64_t sections)
     return bp_size_add(bp_size_mul(gaps, each), bp_size_mul(sections, section)) + 8 * 5;
 }
 
-static void choose_carve(choose_search *s, void *scratch)
+static void choose_allocate(choose_search *s, void *scratch)
 {
     uint8_t *at = scratch;
     s->rows = (choose_row *)(void *)at;
@@ -281,7 +281,7 @@ void bp_resident_choose(bp_resident_gap *gaps, uint32_t count, const uint64_t *r
 {
     choose_search s = {.count = count, .sections = sections};
     choose_part part = {0};
-    choose_carve(&s, scratch);
+    choose_allocate(&s, scratch);
     *out = (bp_resident_chosen){.exact = true};
     memcpy(s.room, room, sections * sizeof *room);
     for (uint32_t i = 0; i < count; i++) {

@@ -125,9 +125,9 @@ bp_status compile_share_out(bp_emit *emit, bp_arena *memory)
     }
     const uint32_t count = emit->parameter_count;
     const uint64_t bytes = bp_shards_bytes(count, spec->ranks);
-    if (bp_arena_carve(memory, (size_t)count * sizeof(bp_shard_tensor), TABLE_ALIGNMENT, &rows) !=
-            BP_OK ||
-        bp_arena_carve(memory, (size_t)bytes, TABLE_ALIGNMENT, &map) != BP_OK) {
+    if (bp_arena_allocate(memory, (size_t)count * sizeof(bp_shard_tensor), TABLE_ALIGNMENT,
+                          &rows) != BP_OK ||
+        bp_arena_allocate(memory, (size_t)bytes, TABLE_ALIGNMENT, &map) != BP_OK) {
         return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
                             NULL);
     }

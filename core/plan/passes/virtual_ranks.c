@@ -36,9 +36,9 @@ bp_status bp_virtual_ranks_carve(bp_compile *compile, const bp_spec *spec, bp_ar
     compile->virtual_ranks = virtual_ranks_here(spec);
     compile->virtual_rank_micros = compile->micros / compile->virtual_ranks;
     const size_t rows = (size_t)compile->stages + 1;
-    BP_TRY(
-        bp_arena_carve(memory, rows * VIRTUAL_RANK_LEVELS * sizeof(bp_ref), LANE_ALIGNMENT, &sums));
-    BP_TRY(bp_arena_carve(
+    BP_TRY(bp_arena_allocate(memory, rows * VIRTUAL_RANK_LEVELS * sizeof(bp_ref), LANE_ALIGNMENT,
+                             &sums));
+    BP_TRY(bp_arena_allocate(
         memory, (size_t)compile->virtual_ranks * bp_adapter_parameters(spec) * sizeof(uint32_t),
         LANE_ALIGNMENT, &gradients));
     compile->lane_sums = sums;

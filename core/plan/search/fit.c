@@ -51,12 +51,12 @@ bp_status fit_search_init(fit_search *s, void *memory, uint64_t bytes)
     bp_arena_init(&arena, memory, (size_t)bytes);
     bp_status status = BP_OK;
     for (int i = 0; i < 4 && status == BP_OK; i++) {
-        status = bp_arena_carve(&arena, (size_t)size[i], FIT_ALIGNMENT, &piece[i]);
+        status = bp_arena_allocate(&arena, (size_t)size[i], FIT_ALIGNMENT, &piece[i]);
     }
     if (status == BP_OK) {
         s->plan_bytes = bp_arena_left(&arena) / FIT_ALIGNMENT * FIT_ALIGNMENT;
         s->plan_bytes -= s->plan_bytes >= FIT_ALIGNMENT ? FIT_ALIGNMENT : 0; /* lost to alignment */
-        status = bp_arena_carve(&arena, (size_t)s->plan_bytes, FIT_ALIGNMENT, &piece[4]);
+        status = bp_arena_allocate(&arena, (size_t)s->plan_bytes, FIT_ALIGNMENT, &piece[4]);
     }
     if (status != BP_OK) {
         return bp_error_set(s->error, BP_ERR_FIT, where, "the fit's memory is too small", NULL);

@@ -68,7 +68,7 @@ static bool team_leads(const team *t)
 }
 
 /* The part of the scratch behind what the form takes. */
-static bp_status team_carve(team *t)
+static bp_status team_allocate(team *t)
 {
     const bp_snapshot_place *place = t->place;
     const uint64_t count = t->snapshot->tensor_count;
@@ -370,7 +370,7 @@ bp_status bp_snapshot_save_ranks(const bp_snapshot_place *place, const bp_snapsh
 {
     team t = {.place = place, .snapshot = snapshot, .ranks = ranks};
     *apart = false;
-    BP_TRY(team_carve(&t));
+    BP_TRY(team_allocate(&t));
     bp_status status = bp_snapshot_make_form(place, snapshot, &t.form);
     if (status == BP_OK) {
         status = bp_snapshot_path(place, BP_SNAPSHOT_TEMPORARY, snapshot->step, t.temporary);

@@ -8,8 +8,8 @@
 
 #include "arena/arena.h"
 
-/* verifies arena-1.2520 */
-static void carves_aligned_pieces_that_do_not_overlap(void **state)
+/* verifies arena-1.6463 */
+static void allocates_aligned_pieces_that_do_not_overlap(void **state)
 {
     (void)state;
     static unsigned char memory[1024];
@@ -19,7 +19,7 @@ static void carves_aligned_pieces_that_do_not_overlap(void **state)
     unsigned char *end = memory + 1;
     for (size_t alignment = 1; alignment <= 64; alignment *= 2) {
         void *piece;
-        assert_int_equal(bp_arena_carve(&arena, 10, alignment, &piece), BP_OK);
+        assert_int_equal(bp_arena_allocate(&arena, 10, alignment, &piece), BP_OK);
         assert_int_equal((uintptr_t)piece % alignment, 0);
         assert_true((unsigned char *)piece >= end);
         assert_true((unsigned char *)piece < end + alignment);
@@ -30,7 +30,7 @@ static void carves_aligned_pieces_that_do_not_overlap(void **state)
     assert_int_equal(bp_arena_left(&arena), 1023 - arena.used);
 }
 
-/* verifies arena-2.a75f */
+/* verifies arena-2.3858 */
 static void refuses_what_does_not_fit(void **state)
 {
     (void)state;
@@ -38,20 +38,20 @@ static void refuses_what_does_not_fit(void **state)
     bp_arena arena;
     void *piece;
     bp_arena_init(&arena, memory, sizeof memory);
-    assert_int_equal(bp_arena_carve(&arena, 65, 1, &piece), BP_ERR_FIT);
+    assert_int_equal(bp_arena_allocate(&arena, 65, 1, &piece), BP_ERR_FIT);
     assert_null(piece);
-    assert_int_equal(bp_arena_carve(&arena, SIZE_MAX, 64, &piece), BP_ERR_FIT);
-    assert_int_equal(bp_arena_carve(&arena, 64, 1, &piece), BP_OK);
-    assert_int_equal(bp_arena_carve(&arena, 0, 1, &piece), BP_OK);
-    assert_int_equal(bp_arena_carve(&arena, 1, 1, &piece), BP_ERR_FIT);
+    assert_int_equal(bp_arena_allocate(&arena, SIZE_MAX, 64, &piece), BP_ERR_FIT);
+    assert_int_equal(bp_arena_allocate(&arena, 64, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_allocate(&arena, 0, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_allocate(&arena, 1, 1, &piece), BP_ERR_FIT);
     assert_int_equal(arena.used, 64);
     /* No room for the padding itself. */
     bp_arena_init(&arena, memory, 3);
-    assert_int_equal(bp_arena_carve(&arena, 1, 1, &piece), BP_OK);
-    assert_int_equal(bp_arena_carve(&arena, 0, (size_t)1 << 62, &piece), BP_ERR_FIT);
+    assert_int_equal(bp_arena_allocate(&arena, 1, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_allocate(&arena, 0, (size_t)1 << 62, &piece), BP_ERR_FIT);
 }
 
-/* verifies arena-2.a75f */
+/* verifies arena-2.3858 */
 static void refuses_an_alignment_that_is_no_power_of_two(void **state)
 {
     (void)state;
@@ -59,13 +59,13 @@ static void refuses_an_alignment_that_is_no_power_of_two(void **state)
     bp_arena arena;
     void *piece;
     bp_arena_init(&arena, memory, sizeof memory);
-    assert_int_equal(bp_arena_carve(&arena, 1, 0, &piece), BP_ERR_USAGE);
-    assert_int_equal(bp_arena_carve(&arena, 1, 3, &piece), BP_ERR_USAGE);
-    assert_int_equal(bp_arena_carve(&arena, 1, 48, &piece), BP_ERR_USAGE);
+    assert_int_equal(bp_arena_allocate(&arena, 1, 0, &piece), BP_ERR_USAGE);
+    assert_int_equal(bp_arena_allocate(&arena, 1, 3, &piece), BP_ERR_USAGE);
+    assert_int_equal(bp_arena_allocate(&arena, 1, 48, &piece), BP_ERR_USAGE);
     assert_int_equal(arena.used, 0);
 }
 
-/* verifies arena-4.9927 */
+/* verifies arena-4.5295 */
 static void rewinds_to_a_mark_and_keeps_the_peak(void **state)
 {
     (void)state;
@@ -73,16 +73,16 @@ static void rewinds_to_a_mark_and_keeps_the_peak(void **state)
     bp_arena arena;
     void *piece;
     bp_arena_init(&arena, memory, sizeof memory);
-    assert_int_equal(bp_arena_carve(&arena, 8, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_allocate(&arena, 8, 1, &piece), BP_OK);
     size_t mark = arena.used;
-    assert_int_equal(bp_arena_carve(&arena, 40, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_allocate(&arena, 40, 1, &piece), BP_OK);
     assert_int_equal(bp_arena_rewind(&arena, mark), BP_OK);
     assert_int_equal(arena.used, 8);
     assert_int_equal(arena.peak, 48);
     assert_int_equal(bp_arena_rewind(&arena, 9), BP_ERR_USAGE);
 }
 
-/* verifies arena-3.14f5 */
+/* verifies arena-3.bd8d */
 static void a_sealed_arena_refuses_and_counts(void **state)
 {
     (void)state;
@@ -91,9 +91,9 @@ static void a_sealed_arena_refuses_and_counts(void **state)
     void *piece = memory;
     bp_arena_init(&arena, memory, sizeof memory);
     bp_arena_seal(&arena);
-    assert_int_equal(bp_arena_carve(&arena, 1, 1, &piece), BP_ERR_SEALED);
+    assert_int_equal(bp_arena_allocate(&arena, 1, 1, &piece), BP_ERR_SEALED);
     assert_null(piece);
-    assert_int_equal(bp_arena_carve(&arena, 0, 1, &piece), BP_ERR_SEALED);
+    assert_int_equal(bp_arena_allocate(&arena, 0, 1, &piece), BP_ERR_SEALED);
     assert_int_equal(bp_arena_rewind(&arena, 0), BP_ERR_SEALED);
     assert_int_equal(arena.refused, 3);
     assert_int_equal(arena.used, 0);
@@ -102,7 +102,7 @@ static void a_sealed_arena_refuses_and_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(carves_aligned_pieces_that_do_not_overlap),
+        cmocka_unit_test(allocates_aligned_pieces_that_do_not_overlap),
         cmocka_unit_test(refuses_what_does_not_fit),
         cmocka_unit_test(refuses_an_alignment_that_is_no_power_of_two),
         cmocka_unit_test(rewinds_to_a_mark_and_keeps_the_peak),

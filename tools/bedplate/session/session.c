@@ -444,7 +444,7 @@ static void keep_needed(session *s, uint64_t planned)
     const uint64_t work = session_work_bytes(s), arenas = session_arenas_here(s);
     const uint64_t least = arenas > 0 && planned > arenas ? planned - arenas : 0;
     s->work = (bp_staging){(char *)s->host.address + tables, (size_t)work};
-    s->runtime.host.size = s->runtime.host.used; /* what would be carved now is refused */
+    s->runtime.host.size = s->runtime.host.used; /* what would be allocated now is refused */
     memory_trim(&s->host, tables + work > least ? tables + work : least);
 }
 

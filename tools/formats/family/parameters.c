@@ -41,8 +41,8 @@ bp_status bp_parameters_list(const bp_model *model, const bp_model_config *confi
     }
     bp_arena_init(&arena, memory, (size_t)bytes);
     BP_TRY(bp_graph_init(&graph, &limit, &arena, error));
-    BP_TRY(bp_arena_carve(&arena, limit.buffers * sizeof(bp_parameter), 16, &rows));
-    BP_TRY(bp_arena_carve(&arena, limit.buffers * sizeof(bp_wanted), 16, &list));
+    BP_TRY(bp_arena_allocate(&arena, limit.buffers * sizeof(bp_parameter), 16, &rows));
+    BP_TRY(bp_arena_allocate(&arena, limit.buffers * sizeof(bp_wanted), 16, &list));
     bp_emit emit;
     bp_emit_init(&emit, &graph, &spec, rows, limit.buffers);
     model->parameters(&emit, config);
