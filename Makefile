@@ -146,7 +146,7 @@ SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fixtures/*.c $(foreach d
 TESTLIBS := -lcmocka -ljansson
 # Under an emulator only what compares kernels runs, and brings its own little cmocka.
 ifeq ($(VARIANT),aarch64)
-SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixtures/kernels/kernel_%.o,$(SUPPORT)) \
+SUPPORT  := $(filter %/update_fixture.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixtures/kernels/kernel_%.o,$(SUPPORT)) \
             $(BUILD)/tests/fixtures/cross/cmocka.o
 TESTLIBS :=
 endif
@@ -259,7 +259,7 @@ $(SUITES): $(BUILD)/tests/suite.o $(SUPPORT) $(OBJECTS) tests/suite.sh
 	$(SUITE)
 	$(call LINK_SUITE,-o $@ $(LDLIBS) $(TESTLIBS))
 # A program of the house tests that must link without the test libraries, for any machine.
-$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/fixtures/trial.o \
+$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/fixtures/bare_fixture.o \
                              $(BUILD)/tests/fixtures/plans/plan_bytes.o $(OBJECTS)
 	$(LINK) $(LDLIBS)
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(OBJECTS)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "tests/fixtures/snapshot_desk.h"
+#include "tests/fixtures/snapshot_fixture.h"
 
 static const char *const kind_names[FAULT_KINDS] = {"(open)",
                                                     "(create)",
@@ -29,17 +29,17 @@ static const char *const kind_names[FAULT_KINDS] = {"(open)",
                                                     "(look up)"};
 
 /* The medium of the tests below: a disk, then a flash. */
-typedef snapshot_desk *(*desk_maker)(void);
+typedef snapshot_fixture *(*fixture_maker)(void);
 
-static snapshot_desk *desk_new(void **state)
+static snapshot_fixture *fixture_new(void **state)
 {
-    return (*(const desk_maker *)*state)();
+    return (*(const fixture_maker *)*state)();
 }
 
 /* What a run does after a step: the snapshot, then removing what is too many. */
-static bp_status save_and_prune(snapshot_desk *d, uint64_t step)
+static bp_status save_and_prune(snapshot_fixture *d, uint64_t step)
 {
-    BP_TRY(snapshot_desk_save(d, step));
+    BP_TRY(snapshot_fixture_save(d, step));
     return bp_snapshot_prune(&d->place, step, 1);
 }
 
@@ -47,8 +47,8 @@ static void every_failing_call_of_a_save(void **state, bool for_ever)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_desk *d = desk_new(state);
-            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            snapshot_fixture *d = fixture_new(state);
+            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, for_ever);
             bp_status status = save_and_prune(d, 6);
             bool hit = d->faulty.failures > 0;
@@ -58,8 +58,8 @@ static void every_failing_call_of_a_save(void **state, bool for_ever)
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             if (!hit) {
                 assert_int_equal(status, BP_OK);
-                assert_int_equal(snapshot_desk_newest(d), 6);
-                assert_true(snapshot_desk_free(d));
+                assert_int_equal(snapshot_fixture_newest(d), 6);
+                assert_true(snapshot_fixture_free(d));
                 break;
             }
             assert_int_equal(status, BP_ERR_STORE);
@@ -69,12 +69,12 @@ static void every_failing_call_of_a_save(void **state, bool for_ever)
             assert_string_equal(d->error.text, "made to fail");
             /* Nothing is tried again, except that a file may still be closed. */
             assert_true(once || kind == FAULT_CLOSE);
-            uint64_t step = snapshot_desk_newest(d);
+            uint64_t step = snapshot_fixture_newest(d);
             assert_true(step == 5 || step == 6);
             /* And the next save is not hindered by what was left behind. */
             assert_int_equal(save_and_prune(d, 7), BP_OK);
-            assert_int_equal(snapshot_desk_newest(d), 7);
-            assert_true(snapshot_desk_free(d));
+            assert_int_equal(snapshot_fixture_newest(d), 7);
+            assert_true(snapshot_fixture_free(d));
         }
     }
 }
@@ -97,17 +97,17 @@ static void a_failing_call_while_a_step_is_replaced(void **state)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_desk *d = desk_new(state);
-            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            snapshot_fixture *d = fixture_new(state);
+            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, false);
-            bp_status status = snapshot_desk_save(d, 5);
+            bp_status status = snapshot_fixture_save(d, 5);
             bool hit = d->faulty.failures > 0;
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
-            assert_int_equal(snapshot_desk_newest(d), 5);
+            assert_int_equal(snapshot_fixture_newest(d), 5);
             assert_int_equal(bp_snapshot_prune(&d->place, 5, 1), BP_OK);
-            assert_int_equal(snapshot_desk_newest(d), 5);
-            assert_true(snapshot_desk_free(d));
+            assert_int_equal(snapshot_fixture_newest(d), 5);
+            assert_true(snapshot_fixture_free(d));
             if (!hit) {
                 break;
             }
@@ -123,8 +123,8 @@ static void a_failing_call_while_reading(void **state)
                                        FAULT_CLOSE};
     for (size_t k = 0; k < 4; k++) {
         for (size_t n = 1;; n++) {
-            snapshot_desk *d = desk_new(state);
-            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            snapshot_fixture *d = fixture_new(state);
+            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
             bp_snapshot_found found;
             faulty_store_arm(&d->faulty, kinds[k], n, false);
             bp_status verified = bp_snapshot_verify(&d->place, "run/checkpoint-5", &found);
@@ -139,7 +139,7 @@ static void a_failing_call_while_reading(void **state)
             bp_pairs keys;
             bp_status read = bp_snapshot_read_keys(&d->place, "run/checkpoint-5", &keys);
             assert_int_equal(read, d->faulty.failures > 0 ? BP_ERR_STORE : BP_OK);
-            assert_true(snapshot_desk_free(d));
+            assert_true(snapshot_fixture_free(d));
             if (!hit) {
                 break;
             }
@@ -150,9 +150,9 @@ static void a_failing_call_while_reading(void **state)
 /* verifies file-10.d635 */
 static void a_failing_call_while_looking(void **state)
 {
-    snapshot_desk *d = desk_new(state);
-    assert_int_equal(snapshot_desk_save(d, 4), BP_OK);
-    assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+    snapshot_fixture *d = fixture_new(state);
+    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
     bp_snapshot_found found;
     bool any;
     faulty_store_arm(&d->faulty, FAULT_EXISTS, 1, false);
@@ -161,12 +161,12 @@ static void a_failing_call_while_looking(void **state)
     assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
     faulty_store_arm(&d->faulty, FAULT_READ_AT, 3, false);
     assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
-    assert_true(snapshot_desk_free(d));
+    assert_true(snapshot_fixture_free(d));
 }
 
 /* A resume as a program makes it: the newest snapshot is looked for, its keys are read, it is
  * loaded. BP_OK with *step = 0: there is none. */
-static bp_status resume(snapshot_desk *d, uint64_t *step)
+static bp_status resume(snapshot_fixture *d, uint64_t *step)
 {
     bp_snapshot_found found;
     bp_pairs keys;
@@ -192,16 +192,16 @@ typedef enum resumed_from {
     FROMS
 } resumed_from;
 
-static snapshot_desk *desk_resuming(void **state, resumed_from from)
+static snapshot_fixture *fixture_resuming(void **state, resumed_from from)
 {
-    snapshot_desk *d = desk_new(state);
+    snapshot_fixture *d = fixture_new(state);
     bp_store *store = d->inner;
-    assert_int_equal(snapshot_desk_save(d, 3), BP_OK);
-    assert_int_equal(snapshot_desk_save(d, 4), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 3), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
     if (from == FROM_REPLACED) {
         assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
     } else if (from != FROM_WHOLE) {
-        assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
         assert_int_equal(store->remove(store, "run/checkpoint-5/model.safetensors"), BP_OK);
     }
     if (from == FROM_DAMAGED) {
@@ -224,7 +224,7 @@ static void every_failing_call_of_a_resume(void **state)
         for (int for_ever = 0; for_ever < 2; for_ever++) {
             size_t refused = 0;
             for (size_t n = 1;; n++) {
-                snapshot_desk *d = desk_resuming(state, (resumed_from)from);
+                snapshot_fixture *d = fixture_resuming(state, (resumed_from)from);
                 uint64_t step;
                 faulty_store_arm(&d->faulty, FAULT_ANY, n, for_ever != 0);
                 const bp_status status = resume(d, &step);
@@ -234,7 +234,7 @@ static void every_failing_call_of_a_resume(void **state)
                              (unsigned long long)step);
                 }
                 refused += status != BP_OK ? 1 : 0;
-                assert_true(snapshot_desk_free(d));
+                assert_true(snapshot_fixture_free(d));
                 if (!hit) {
                     break;
                 }
@@ -249,10 +249,10 @@ static void every_failing_call_of_pruning(void **state)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_desk *d = desk_new(state);
+            snapshot_fixture *d = fixture_new(state);
             bp_store *store = d->inner;
             for (uint64_t step = 1; step <= 4; step++) {
-                assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+                assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
             }
             assert_int_equal(store->rename(store, "run/checkpoint-2", "run/old-checkpoint-2"),
                              BP_OK);
@@ -265,10 +265,10 @@ static void every_failing_call_of_pruning(void **state)
             bool hit = d->faulty.failures > 0;
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
-            assert_int_equal(snapshot_desk_newest(d), 4);
+            assert_int_equal(snapshot_fixture_newest(d), 4);
             assert_int_equal(bp_snapshot_prune(&d->place, 4, 2), BP_OK);
-            assert_int_equal(snapshot_desk_newest(d), 4);
-            assert_true(snapshot_desk_free(d));
+            assert_int_equal(snapshot_fixture_newest(d), 4);
+            assert_true(snapshot_fixture_free(d));
             if (!hit) {
                 break;
             }
@@ -282,14 +282,14 @@ static void cut_everywhere(void **state, uint64_t first, uint64_t second, uint64
 {
     for (uint64_t seed = 0; seed < seeds; seed++) {
         for (size_t cut = 0;; cut++) {
-            snapshot_desk *d = desk_new(state);
-            assert_int_equal(snapshot_desk_save(d, first), BP_OK);
+            snapshot_fixture *d = fixture_new(state);
+            assert_int_equal(snapshot_fixture_save(d, first), BP_OK);
             const uint64_t torn = seed * 1000 + (seed < 2 ? 0 : cut);
-            snapshot_desk_cut_after(d, cut, torn);
+            snapshot_fixture_cut_after(d, cut, torn);
             bp_status status = save_and_prune(d, second);
             bool complete = status == BP_OK;
-            snapshot_desk_power_back(d, torn);
-            uint64_t step = snapshot_desk_newest(d);
+            snapshot_fixture_power_back(d, torn);
+            uint64_t step = snapshot_fixture_newest(d);
             if (complete) {
                 assert_int_equal(step, second); /* what was reported as saved is there */
             } else {
@@ -297,8 +297,8 @@ static void cut_everywhere(void **state, uint64_t first, uint64_t second, uint64
             }
             /* The run goes on from there. */
             assert_int_equal(save_and_prune(d, second + 1), BP_OK);
-            assert_int_equal(snapshot_desk_newest(d), second + 1);
-            assert_true(snapshot_desk_free(d));
+            assert_int_equal(snapshot_fixture_newest(d), second + 1);
+            assert_true(snapshot_fixture_free(d));
             if (complete) {
                 break;
             }
@@ -324,16 +324,16 @@ static void a_power_cut_during_the_first_save(void **state)
 {
     for (uint64_t seed = 0; seed < 12; seed++) {
         for (size_t cut = 0;; cut++) {
-            snapshot_desk *d = desk_new(state);
+            snapshot_fixture *d = fixture_new(state);
             const uint64_t torn = seed * 1000 + (seed < 2 ? 0 : cut);
-            snapshot_desk_cut_after(d, cut, torn);
-            bp_status status = snapshot_desk_save(d, 1);
-            snapshot_desk_power_back(d, torn);
-            uint64_t step = snapshot_desk_newest(d);
+            snapshot_fixture_cut_after(d, cut, torn);
+            bp_status status = snapshot_fixture_save(d, 1);
+            snapshot_fixture_power_back(d, torn);
+            uint64_t step = snapshot_fixture_newest(d);
             assert_true(step == 1 || (step == 0 && status != BP_OK));
             assert_int_equal(save_and_prune(d, 2), BP_OK);
-            assert_int_equal(snapshot_desk_newest(d), 2);
-            assert_true(snapshot_desk_free(d));
+            assert_int_equal(snapshot_fixture_newest(d), 2);
+            assert_true(snapshot_fixture_free(d));
             if (status == BP_OK) {
                 break;
             }
@@ -347,17 +347,17 @@ static void a_power_cut_after_a_power_cut(void **state)
 {
     for (size_t cut = 0; cut < 40; cut++) {
         for (size_t again = 0; again < 40; again += 3) {
-            snapshot_desk *d = desk_new(state);
-            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
-            snapshot_desk_cut_after(d, cut, 2 + cut * 41 + again);
+            snapshot_fixture *d = fixture_new(state);
+            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+            snapshot_fixture_cut_after(d, cut, 2 + cut * 41 + again);
             bp_status first = save_and_prune(d, 6);
-            snapshot_desk_power_back(d, 2 + cut * 41 + again);
-            snapshot_desk_cut_after(d, again, 3 + cut * 43 + again);
+            snapshot_fixture_power_back(d, 2 + cut * 41 + again);
+            snapshot_fixture_cut_after(d, again, 3 + cut * 43 + again);
             bp_status second = save_and_prune(d, 6);
-            snapshot_desk_power_back(d, 3 + cut * 43 + again);
-            uint64_t step = snapshot_desk_newest(d);
+            snapshot_fixture_power_back(d, 3 + cut * 43 + again);
+            uint64_t step = snapshot_fixture_newest(d);
             assert_true(step == 6 || (step == 5 && first != BP_OK && second != BP_OK));
-            assert_true(snapshot_desk_free(d));
+            assert_true(snapshot_fixture_free(d));
         }
     }
 }
@@ -493,8 +493,8 @@ static void removing_a_directory_reports_every_failing_call(void **state)
 
 int main(void)
 {
-    static const desk_maker disk = snapshot_desk_new, flash = snapshot_desk_new_flash,
-                            small_flash = snapshot_desk_new_small_flash;
+    static const fixture_maker disk = snapshot_fixture_new, flash = snapshot_fixture_new_flash,
+                               small_flash = snapshot_fixture_new_small_flash;
     const struct CMUnitTest tests[] = {
         EVERY_MEDIUM(a_call_that_fails_once),
         EVERY_MEDIUM(a_call_that_fails_for_ever),

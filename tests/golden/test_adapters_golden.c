@@ -88,37 +88,37 @@ static const struct {
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
-typedef struct desk {
+typedef struct fixture {
     family_case base;
-    rig r;
+    model_fixture r;
     memory_store store;
     bp_error error;
     void *scratch;
-} desk;
+} fixture;
 
-static void open_desk(desk *d, size_t index)
+static void open_fixture(fixture *d, size_t index)
 {
     memset(d, 0, sizeof *d);
     family_open(&d->base, cases[index].base);
     d->base.spec.lora = cases[index].lora;
     d->base.spec.evaluate = true;
     d->base.spec.keep_logits = true;
-    family_rig(&d->base, &d->r);
+    family_model_fixture(&d->base, &d->r);
     reference_base_weights(&d->base.file, &d->r);
     memory_store_init(&d->store);
     d->scratch = malloc((size_t)bp_hf_scratch(&d->r.runtime));
     assert_non_null(d->scratch);
 }
 
-static void close_desk(desk *d)
+static void close_fixture(fixture *d)
 {
     free(d->scratch);
     memory_store_free(&d->store);
-    rig_close(&d->r);
+    model_fixture_close(&d->r);
     family_close(&d->base);
 }
 
-static bp_hf_place place_of(desk *d)
+static bp_hf_place place_of(fixture *d)
 {
     return (bp_hf_place){.store = &d->store.store,
                          .path = "a",
@@ -126,7 +126,7 @@ static bp_hf_place place_of(desk *d)
                          .error = &d->error};
 }
 
-static void compare_logits(desk *d, const char *name)
+static void compare_logits(fixture *d, const char *name)
 {
     golden file;
     char path[128];
@@ -180,12 +180,12 @@ static void settle(const char *name, const char *file, const void *bytes, size_t
 }
 
 /* The adapters after some steps, in PEFT's form. */
-static void train(desk *d, const char *name)
+static void train(fixture *d, const char *name)
 {
     static char json[BP_PEFT_CONFIG_TEXT];
     size_t length = 0;
     for (int step = 0; step < STEPS; step++) {
-        (void)rig_step(&d->r);
+        (void)model_fixture_step(&d->r);
     }
     const bp_hf_place place = place_of(d);
     const bp_hf_form form = {.dtype = BP_F32};
@@ -204,13 +204,13 @@ static void test_trained_adapters(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
-        desk d;
-        open_desk(&d, i);
+        fixture d;
+        open_fixture(&d, i);
         train(&d, cases[i].name);
         if (getenv("BP_ADAPTERS_OUT") == NULL) {
             compare_logits(&d, cases[i].name);
         }
-        close_desk(&d);
+        close_fixture(&d);
     }
 }
 
@@ -221,20 +221,20 @@ static void test_loaded_adapters(void **state)
     (void)state;
     static const char *const files[] = {"adapter_model.safetensors", "saved_by_peft.safetensors"};
     for (size_t i = 0; i < 2 * CASES && getenv("BP_ADAPTERS_OUT") == NULL; i++) {
-        desk d;
+        fixture d;
         size_t bytes = 0;
-        open_desk(&d, i / 2);
+        open_fixture(&d, i / 2);
         void *data = read_file(cases[i / 2].name, files[i % 2], &bytes);
         memory_store_put(&d.store, "a", data, bytes);
         const bp_hf_place place = place_of(&d);
         assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_OK);
         compare_logits(&d, cases[i / 2].name);
         free(data);
-        close_desk(&d);
+        close_fixture(&d);
     }
 }
 
-static void open_with(desk *d, size_t index, const bp_parameter_rule *rule)
+static void open_with(fixture *d, size_t index, const bp_parameter_rule *rule)
 {
     size_t bytes = 0;
     memset(d, 0, sizeof *d);
@@ -242,7 +242,7 @@ static void open_with(desk *d, size_t index, const bp_parameter_rule *rule)
     d->base.spec.lora = cases[index].lora;
     d->base.spec.rules = rule;
     d->base.spec.rule_count = 1;
-    family_rig(&d->base, &d->r);
+    family_model_fixture(&d->base, &d->r);
     memory_store_init(&d->store);
     d->scratch = malloc((size_t)bp_hf_scratch(&d->r.runtime));
     assert_non_null(d->scratch);
@@ -259,12 +259,12 @@ static void test_refusals(void **state)
     enum { BERT = 3 };
     static const bp_parameter_rule frozen = {.glob = "classifier.*", .kind = BP_RULE_FREEZE};
     static const bp_parameter_rule trained = {.glob = "*LayerNorm*", .kind = BP_RULE_TRAIN};
-    desk d;
+    fixture d;
     open_with(&d, BERT, &frozen);
     bp_hf_place place = place_of(&d);
     assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_ERR_USAGE);
     assert_non_null(strstr(d.error.name, "classifier.weight"));
-    close_desk(&d);
+    close_fixture(&d);
     /* Parameters that the file lacks stay as they are; they are saved with the rest. */
     open_with(&d, BERT, &trained);
     place = place_of(&d);
@@ -283,7 +283,7 @@ static void test_refusals(void **state)
         place.scratch.capacity = bytes;
         assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_ERR_FIT);
     }
-    close_desk(&d);
+    close_fixture(&d);
 }
 
 int main(void)

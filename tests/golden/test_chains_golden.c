@@ -59,7 +59,7 @@ static void chain_open(chain *c, const char *name)
     snprintf(path, sizeof path, "tests/golden/%s.safetensors", name);
     memset(c, 0, sizeof *c);
     golden_open(&c->file, path);
-    c->spec = rig_spec();
+    c->spec = model_fixture_spec();
     const bool rnn = strncmp(name, "rnn", 3) == 0;
     read_shape(c, rnn);
     c->spec.model = rnn ? &bp_model_rnn : &bp_model_mlp;
@@ -91,9 +91,9 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
     return BP_OK;
 }
 
-static void open_rig(chain *c, rig *r)
+static void open_model_fixture(chain *c, model_fixture *r)
 {
-    rig_open(r, &c->spec, c->tokens, 1000000);
+    model_fixture_open(r, &c->spec, c->tokens, 1000000);
     r->source.context = c;
     r->source.read = read_tokens;
     r->source.count = c->token_count;
@@ -110,17 +110,17 @@ static void open_rig(chain *c, rig *r)
 static void check(const char *name, const char *variant, uint32_t threads, bp_policy policy)
 {
     chain c;
-    rig r;
+    model_fixture r;
     size_t bytes = 0;
     chain_open(&c, name);
     c.spec.device_options.variant = variant;
     c.spec.device_options.threads = threads;
     c.spec.policy = policy;
-    open_rig(&c, &r);
+    open_model_fixture(&c, &r);
     double *losses = golden_tensor(&c.file, "loss", &bytes);
     const double norm = reference_number(&c.file, "norm", 0);
     for (size_t step = 0; step < bytes / sizeof *losses; step++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         const double bound = step == 0 ? 1e-6 : 1e-4;
         if (fabs(outcome.loss - losses[step]) > bound * losses[step]) {
             fail_msg("%s: step %zu: loss %.9g for %.9g", name, step, outcome.loss, losses[step]);
@@ -133,7 +133,7 @@ static void check(const char *name, const char *variant, uint32_t threads, bp_po
         }
     }
     free(losses);
-    rig_close(&r);
+    model_fixture_close(&r);
     chain_close(&c);
 }
 
@@ -165,16 +165,16 @@ static void test_training_otherwise(void **state)
 static void check_logits(const char *name, uint32_t at_once)
 {
     chain c;
-    rig r;
+    model_fixture r;
     chain_open(&c, name);
     c.spec.generate_context = c.spec.sequence;
     c.spec.prefill_rows = at_once > 1 ? 4 : 1;
     c.spec.poison = true;
-    open_rig(&c, &r);
+    open_model_fixture(&c, &r);
     for (int again = 0; again < 2; again++) {
         reference_logits(&c.file, &r, c.tokens, c.spec.sequence, at_once);
     }
-    rig_close(&r);
+    model_fixture_close(&r);
     chain_close(&c);
 }
 
@@ -199,15 +199,15 @@ static void test_kept_logits(void **state)
     for (size_t i = 0; i < CASES; i++) {
         if (strncmp(cases[i], "mlp", 3) == 0) {
             chain c;
-            rig r;
+            model_fixture r;
             chain_open(&c, cases[i]);
             c.spec.evaluate = true;
             c.spec.keep_logits = true;
-            open_rig(&c, &r);
+            open_model_fixture(&c, &r);
             r.feed.group = c.spec.batch;
             assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
             (void)reference_kept_logits(&c.file, &r, NULL);
-            rig_close(&r);
+            model_fixture_close(&r);
             chain_close(&c);
         }
     }

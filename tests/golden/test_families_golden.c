@@ -20,16 +20,16 @@ enum { STEPS = 50 };
 static void check(const char *name, const char *variant, uint32_t loss_rows, bp_policy policy)
 {
     family_case ref;
-    rig r;
+    model_fixture r;
     family_open(&ref, name);
     ref.spec.device_options.variant = variant;
     ref.spec.device_options.threads = 2;
     ref.spec.loss_rows = loss_rows;
     ref.spec.policy = policy;
-    family_rig(&ref, &r);
+    family_model_fixture(&ref, &r);
     reference_weights(&ref.file, &r);
     /* The update reads every gradient in its last op, so all of them still lie in the arena. */
-    const bp_outcome outcome = rig_step(&r);
+    const bp_outcome outcome = model_fixture_step(&r);
     const double loss = reference_number(&ref.file, "loss", 0),
                  norm = reference_number(&ref.file, "norm", 0);
     if (fabs(outcome.loss - loss) > 1e-6 * loss || fabs(outcome.norm - norm) > 1e-5 * norm) {
@@ -38,7 +38,7 @@ static void check(const char *name, const char *variant, uint32_t loss_rows, bp_
     }
     print_message("%s: worst gradient %.1e of its scale\n", name,
                   reference_gradients(&ref.file, &r, name));
-    rig_close(&r);
+    model_fixture_close(&r);
     family_close(&ref);
 }
 
@@ -147,17 +147,17 @@ static void test_curves(void **state)
     (void)state;
     for (size_t i = 0; i < case_count; i++) {
         family_case ref;
-        rig r;
+        model_fixture r;
         double worst = 0.0;
         family_open(&ref, cases[i]);
         ref.spec.optimizer_options.weight_decay = 0.0;
         ref.spec.optimizer_options.learning_rate = 2e-3;
         ref.spec.device_options.variant = NULL;
-        family_rig(&ref, &r);
+        family_model_fixture(&ref, &r);
         reference_weights(&ref.file, &r);
         for (uint32_t step = 0; step < STEPS; step++) {
             const double wanted = reference_number(&ref.file, "curve", step),
-                         found = rig_step(&r).loss;
+                         found = model_fixture_step(&r).loss;
             const double error = fabs(found - wanted) / wanted;
             worst = fmax(worst, error);
             if (error > 1e-4) {
@@ -165,7 +165,7 @@ static void test_curves(void **state)
             }
         }
         print_message("%s: worst of 50 losses %.1e\n", cases[i], worst);
-        rig_close(&r);
+        model_fixture_close(&r);
         family_close(&ref);
     }
 }
@@ -184,14 +184,14 @@ static bool reads_a_stream(const char *name)
 static void check_logits(const char *name, uint32_t at_once)
 {
     family_case ref;
-    rig r;
+    model_fixture r;
     family_open(&ref, name);
     ref.spec.generate_context = ref.spec.sequence;
     ref.spec.device_options.variant = NULL;
-    family_rig(&ref, &r);
+    family_model_fixture(&ref, &r);
     reference_weights(&ref.file, &r);
     reference_logits(&ref.file, &r, ref.tokens, ref.spec.sequence, at_once);
-    rig_close(&r);
+    model_fixture_close(&r);
     family_close(&ref);
 }
 
@@ -213,14 +213,14 @@ static void test_logits(void **state)
 static void check_kept(const char *name, uint32_t batch, bool poison)
 {
     family_case ref;
-    rig r;
+    model_fixture r;
     family_open(&ref, name);
     ref.spec.batch = batch != 0 ? batch : ref.spec.batch;
     ref.spec.evaluate = true;
     ref.spec.keep_logits = true;
     ref.spec.poison = poison;
     ref.spec.loss_rows = batch != 0 ? 4 : 0;
-    family_rig(&ref, &r);
+    family_model_fixture(&ref, &r);
     reference_weights(&ref.file, &r);
     r.feed.group = ref.spec.batch;
     assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
@@ -231,7 +231,7 @@ static void check_kept(const char *name, uint32_t batch, bool poison)
         const double wanted = reference_number(&ref.file, "loss", 0);
         assert_true(fabs(loss - wanted) <= 1e-6 * wanted);
     }
-    rig_close(&r);
+    model_fixture_close(&r);
     family_close(&ref);
 }
 

@@ -15,7 +15,7 @@
 #include "optim/rate.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/golden.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 typedef struct reference {
     golden file;
@@ -32,7 +32,7 @@ static void reference_open(reference *ref, const char *name)
     size_t bytes = 0;
     int32_t *shape = golden_tensor(&ref->file, "shape", &bytes);
     assert_int_equal(bytes, 9 * sizeof *shape);
-    ref->spec = rig_spec();
+    ref->spec = model_fixture_spec();
     ref->spec.config.vocabulary = (uint32_t)shape[0];
     ref->spec.config.positions = (uint32_t)shape[1];
     SET_FAMILY(&ref->spec.config, bp_transformer, width, (uint32_t)shape[2]);
@@ -53,7 +53,7 @@ static void reference_close(reference *ref)
     golden_close(&ref->file);
 }
 
-static void load_weights(const reference *ref, rig *r)
+static void load_weights(const reference *ref, model_fixture *r)
 {
     const bp_emit *emit = &r->runtime.emit;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
@@ -61,12 +61,12 @@ static void load_weights(const reference *ref, rig *r)
         size_t bytes = 0;
         float *weight = golden_tensor(&ref->file, bp_graph_name(&r->runtime.graph, buffer), &bytes);
         assert_int_equal(bytes, r->runtime.graph.buffers[buffer].bytes);
-        rig_write(r, buffer, weight);
+        model_fixture_write(r, buffer, weight);
         free(weight);
     }
 }
 
-static float *gradient_of(const reference *ref, const rig *r, uint32_t index)
+static float *gradient_of(const reference *ref, const model_fixture *r, uint32_t index)
 {
     char name[160];
     size_t bytes = 0;
@@ -86,7 +86,7 @@ static double largest(const float *values, uint64_t count)
     return most;
 }
 
-static double largest_of_model(const reference *ref, const rig *r)
+static double largest_of_model(const reference *ref, const model_fixture *r)
 {
     double most = 0.0;
     for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
@@ -98,11 +98,12 @@ static double largest_of_model(const reference *ref, const rig *r)
 }
 
 /* The error of docs/numerics.md, as a part of what it allows at tolerance 1. */
-static double gradient_error(const reference *ref, rig *r, uint32_t index, double model_most)
+static double gradient_error(const reference *ref, model_fixture *r, uint32_t index,
+                             double model_most)
 {
     const bp_parameter *parameter = &r->runtime.emit.parameters[index];
     float *wanted = gradient_of(ref, r, index);
-    float *found = rig_read(r, parameter->gradient);
+    float *found = model_fixture_read(r, parameter->gradient);
     double worst = 0.0;
     for (uint64_t i = 0; i < parameter->count; i++) {
         worst = fmax(worst, fabs((double)found[i] - (double)wanted[i]));
@@ -131,11 +132,11 @@ static void check_gradients(const char *name, const char *variant, uint32_t loss
     ref.spec.device_options.variant = variant;
     ref.spec.device_options.threads = 2;
     ref.spec.loss_rows = loss_rows;
-    rig r;
-    rig_open(&r, &ref.spec, ref.tokens, ref.token_count);
+    model_fixture r;
+    model_fixture_open(&r, &ref.spec, ref.tokens, ref.token_count);
     load_weights(&ref, &r);
     /* The update reads every gradient in its last op, so all of them still lie in the arena. */
-    const bp_outcome outcome = rig_step(&r);
+    const bp_outcome outcome = model_fixture_step(&r);
     const double loss = scalar_of(&ref, "loss", 0);
     const double norm = scalar_of(&ref, "norm", 0);
     assert_true(fabs(outcome.loss - loss) <= 1e-6 * loss);
@@ -151,7 +152,7 @@ static void check_gradients(const char *name, const char *variant, uint32_t loss
         worst = fmax(worst, error);
     }
     print_message("%s: worst gradient %.1e of its scale\n", name, worst);
-    rig_close(&r);
+    model_fixture_close(&r);
     reference_close(&ref);
 }
 
@@ -202,13 +203,13 @@ static void test_training(void **state)
         (bp_rate_options){.learning_rate = 2e-3, .warmup_steps = 20, .total_steps = 500};
     spec->evaluate = true;
     spec->device_options.variant = NULL;
-    rig r;
-    rig_open(&r, spec, ref.tokens, ref.token_count);
+    model_fixture r;
+    model_fixture_open(&r, spec, ref.tokens, ref.token_count);
     load_weights(&ref, &r);
     double worst_early = 0.0;
     double worst = 0.0;
     for (uint32_t step = 0; step < 500; step++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         const double wanted = scalar_of(&ref, "loss", step);
         const double error = fabs(outcome.loss - wanted) / wanted;
         worst = fmax(worst, error);
@@ -222,7 +223,7 @@ static void test_training(void **state)
     int32_t *held = golden_tensor(&ref.file, "held_out", &bytes);
     bp_feed feed;
     bp_source source;
-    rig_feed(&r, &feed, &source, held, (uint32_t)(bytes / sizeof *held));
+    model_fixture_feed(&r, &feed, &source, held, (uint32_t)(bytes / sizeof *held));
     /* Evaluation groups are single micro-batches. */
     feed.group = spec->batch;
     assert_int_equal(bp_feed_init(&feed, &r.error), BP_OK);
@@ -235,7 +236,7 @@ static void test_training(void **state)
                   worst_early, worst, loss, wanted);
     assert_true(fabs(loss - wanted) <= 5e-3 * wanted);
     free(held);
-    rig_close(&r);
+    model_fixture_close(&r);
     reference_close(&ref);
 }
 

@@ -201,7 +201,7 @@ static void images_open(images *c, const char *name)
     if (!golden_has(&c->file, "vit") && !read_resnet(c, &own) && !read_mobilenet(c, &own)) {
         read_layers(c, &own);
     }
-    c->spec = rig_spec();
+    c->spec = model_fixture_spec();
     c->spec.model = &bp_model_cnn;
     c->spec.config =
         (bp_model_config){.positions = (uint32_t)(n[0] * n[1] * n[2]),
@@ -244,9 +244,9 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
     return BP_OK;
 }
 
-static void open_rig(images *c, rig *r)
+static void open_model_fixture(images *c, model_fixture *r)
 {
-    rig_open(r, &c->spec, c->tokens, 1000000);
+    model_fixture_open(r, &c->spec, c->tokens, 1000000);
     r->source.context = c;
     r->source.read = read_tokens;
     r->source.count = c->token_count;
@@ -260,7 +260,7 @@ static void open_rig(images *c, rig *r)
 }
 
 /* The running statistics after a step, relative to the largest of each tensor. */
-static void check_statistics(const images *c, rig *r, const char *name, const char *when,
+static void check_statistics(const images *c, model_fixture *r, const char *name, const char *when,
                              double bound)
 {
     const bp_emit *emit = &r->runtime.emit;
@@ -272,7 +272,7 @@ static void check_statistics(const images *c, rig *r, const char *name, const ch
         }
         snprintf(tensor, sizeof tensor, "%s.%s", when, bp_emit_name(emit, i));
         float *right = golden_tensor(&c->file, tensor, &bytes);
-        float *found = rig_read(r, emit->parameters[i].weight);
+        float *found = model_fixture_read(r, emit->parameters[i].weight);
         const double largest = reference_largest(right, bytes / sizeof *right);
         for (size_t k = 0; k < bytes / sizeof *right; k++) {
             if (fabs((double)found[k] - (double)right[k]) > bound * largest) {
@@ -288,17 +288,17 @@ static void check_statistics(const images *c, rig *r, const char *name, const ch
 static uint64_t check(const char *name, const char *variant, uint32_t threads, bp_policy policy)
 {
     images c;
-    rig r;
+    model_fixture r;
     size_t bytes = 0;
     images_open(&c, name);
     c.spec.device_options.variant = variant;
     c.spec.device_options.threads = threads;
     c.spec.policy = policy;
-    open_rig(&c, &r);
+    open_model_fixture(&c, &r);
     double *losses = golden_tensor(&c.file, "loss", &bytes);
     const double norm = reference_number(&c.file, "norm", 0);
     for (size_t step = 0; step < bytes / sizeof *losses; step++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         const double bound = step == 0 ? 1e-6 : 1e-4;
         if (fabs(outcome.loss - losses[step]) > bound * losses[step]) {
             fail_msg("%s: step %zu: loss %.9g for %.9g", name, step, outcome.loss, losses[step]);
@@ -311,9 +311,9 @@ static uint64_t check(const char *name, const char *variant, uint32_t threads, b
         }
     }
     check_statistics(&c, &r, name, "after", 1e-4);
-    const uint64_t digest = rig_digest(&r);
+    const uint64_t digest = model_fixture_digest(&r);
     free(losses);
-    rig_close(&r);
+    model_fixture_close(&r);
     images_close(&c);
     return digest;
 }
@@ -357,15 +357,15 @@ static void test_training(void **state)
 static void check_logits(const char *name)
 {
     images c;
-    rig r;
+    model_fixture r;
     images_open(&c, name);
     c.spec.evaluate = true;
     c.spec.keep_logits = true;
-    open_rig(&c, &r);
+    open_model_fixture(&c, &r);
     r.feed.group = c.spec.batch;
     assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
     (void)reference_kept_logits(&c.file, &r, NULL);
-    rig_close(&r);
+    model_fixture_close(&r);
     images_close(&c);
 }
 

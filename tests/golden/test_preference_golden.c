@@ -81,9 +81,9 @@ static bp_status read_example(bp_source *source, uint64_t index, bp_example *to)
     return BP_OK;
 }
 
-static void pairs_rig(pairs_case *c, rig *r)
+static void pairs_model_fixture(pairs_case *c, model_fixture *r)
 {
-    rig_open(r, &c->ref.spec, c->ref.tokens, 1000000);
+    model_fixture_open(r, &c->ref.spec, c->ref.tokens, 1000000);
     r->source.context = c;
     r->source.read = read_row;
     r->source.example = read_example;
@@ -123,12 +123,12 @@ static void require_told(const pairs_case *c, const char *kind, const double *su
 static void agree(const char *kind, uint32_t chunk)
 {
     pairs_case c;
-    rig r;
+    model_fixture r;
     double sums[BP_METRIC_NUMBERS];
     pairs_open(&c, kind);
     c.ref.spec.loss_rows = chunk;
-    pairs_rig(&c, &r);
-    const bp_outcome outcome = rig_step(&r);
+    pairs_model_fixture(&c, &r);
+    const bp_outcome outcome = model_fixture_step(&r);
     require_near(kind, "the loss", outcome.loss, reference_number(&c.ref.file, "loss", 0));
     require_near(kind, "the norm", outcome.norm, reference_number(&c.ref.file, "norm", 0));
     assert_true(outcome.weight == (double)ROWS / 2.0);
@@ -138,7 +138,7 @@ static void agree(const char *kind, uint32_t chunk)
     require_told(&c, kind, sums);
     print_message("%s: worst gradient %.1e of its scale\n", kind,
                   reference_gradients(&c.ref.file, &r, kind));
-    rig_close(&r);
+    model_fixture_close(&r);
     pairs_close(&c);
 }
 
@@ -168,11 +168,11 @@ static void evaluations_agree(void **state)
     (void)state;
     for (uint32_t i = 0; i < KINDS; i++) {
         pairs_case c;
-        rig r;
+        model_fixture r;
         double logps[ROWS], *at = logps, loss, sum = 0.0;
         uint64_t targets;
         pairs_open(&c, kinds[i]);
-        pairs_rig(&c, &r);
+        pairs_model_fixture(&c, &r);
         r.feed.group = r.feed.batch;
         assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
         assert_int_equal(
@@ -189,20 +189,20 @@ static void evaluations_agree(void **state)
         if (i < 5) {
             require_near(kinds[i], "rows' log-probabilities", sum / 4.0, c.told[2]);
         }
-        rig_close(&r);
+        model_fixture_close(&r);
         pairs_close(&c);
     }
 }
 
 static uint64_t digest_after(pairs_case *c, uint32_t steps)
 {
-    rig r;
-    pairs_rig(c, &r);
+    model_fixture r;
+    pairs_model_fixture(c, &r);
     for (uint32_t i = 0; i < steps; i++) {
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 

@@ -20,16 +20,16 @@ enum { MATRICES = 6 };
 static const uint64_t sides[MATRICES][2] = {{1, 1},    {3, 7},   {5, 64},
                                             {37, 100}, {64, 64}, {129, 130}};
 
-typedef struct desk {
+typedef struct fixture {
     golden file;
     int index;
     uint64_t rows;
     uint64_t columns;
     uint64_t count;
     float *weight;
-} desk;
+} fixture;
 
-static void *take(const desk *d, const char *name, size_t bytes)
+static void *take(const fixture *d, const char *name, size_t bytes)
 {
     char full[32];
     size_t found = 0;
@@ -39,7 +39,7 @@ static void *take(const desk *d, const char *name, size_t bytes)
     return data;
 }
 
-static void open_desk(desk *d, int index)
+static void open_fixture(fixture *d, int index)
 {
     golden_open(&d->file, "tests/golden/quantised.safetensors");
     d->index = index;
@@ -54,7 +54,7 @@ static void open_desk(desk *d, int index)
     free(half);
 }
 
-static void close_desk(desk *d)
+static void close_fixture(fixture *d)
 {
     free(d->weight);
     golden_close(&d->file);
@@ -67,7 +67,7 @@ static void equal(const void *found, const void *wanted, size_t bytes, const cha
     }
 }
 
-static void values_equal(const desk *d, const bp_quantised_matrix *matrix, const char *name)
+static void values_equal(const fixture *d, const bp_quantised_matrix *matrix, const char *name)
 {
     float *wanted = take(d, name, d->count * sizeof *wanted);
     for (uint64_t i = 0; i < d->count; i++) {
@@ -77,7 +77,7 @@ static void values_equal(const desk *d, const bp_quantised_matrix *matrix, const
     free(wanted);
 }
 
-static bool small(const desk *d)
+static bool small(const fixture *d)
 {
     return d->count < 4000;
 }
@@ -87,8 +87,8 @@ static void nf4_is_that_of_bitsandbytes(void **state)
 {
     (void)state;
     for (int index = 0; index < MATRICES; index++) {
-        desk d;
-        open_desk(&d, index);
+        fixture d;
+        open_fixture(&d, index);
         const uint64_t blocks = (d.count + 63) / 64, pairs = (d.count + 1) / 2;
         uint8_t *codes = calloc(pairs + 64, 1);
         float *scales = malloc(blocks * sizeof *scales);
@@ -109,7 +109,7 @@ static void nf4_is_that_of_bitsandbytes(void **state)
         free(absmax);
         free(codes);
         free(scales);
-        close_desk(&d);
+        close_fixture(&d);
     }
 }
 
@@ -118,8 +118,8 @@ static void nested_scales_are_those_of_bitsandbytes(void **state)
 {
     (void)state;
     for (int index = 0; index < MATRICES; index++) {
-        desk d;
-        open_desk(&d, index);
+        fixture d;
+        open_fixture(&d, index);
         const uint64_t blocks = (d.count + 63) / 64, groups = (blocks + 255) / 256;
         float *absmax = take(&d, "absmax", blocks * sizeof *absmax);
         float *scales = take(&d, "scales", (1 + groups) * sizeof *scales);
@@ -152,7 +152,7 @@ static void nested_scales_are_those_of_bitsandbytes(void **state)
         free(codes);
         free(found);
         free(nested);
-        close_desk(&d);
+        close_fixture(&d);
     }
 }
 
@@ -284,8 +284,8 @@ static void int8_is_that_of_bitsandbytes(void **state)
 {
     (void)state;
     for (int index = 0; index < MATRICES; index++) {
-        desk d;
-        open_desk(&d, index);
+        fixture d;
+        open_fixture(&d, index);
         int8_t *codes = malloc(d.count), *wanted = take(&d, "int8", d.count);
         float *rows = take(&d, "rows", d.rows * sizeof *rows);
         for (uint64_t row = 0; row < d.rows; row++) {
@@ -308,7 +308,7 @@ static void int8_is_that_of_bitsandbytes(void **state)
         free(codes);
         free(wanted);
         free(rows);
-        close_desk(&d);
+        close_fixture(&d);
     }
 }
 
@@ -316,12 +316,12 @@ static void int8_is_that_of_bitsandbytes(void **state)
 static void the_map_is_that_of_bitsandbytes(void **state)
 {
     (void)state;
-    desk d;
-    open_desk(&d, 0);
+    fixture d;
+    open_fixture(&d, 0);
     float *map = take(&d, "map", sizeof bp_nested_map);
     assert_memory_equal(map, bp_nested_map, sizeof bp_nested_map);
     free(map);
-    close_desk(&d);
+    close_fixture(&d);
 }
 
 int main(void)

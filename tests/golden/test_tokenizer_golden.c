@@ -19,14 +19,14 @@ enum { DECODED = 1000, LINES = 10000, LINE_MAX = 4096, WORDS_MAX = 256, WORD_BYT
 
 static const char folder[] = "tests/golden/tokenizers";
 
-typedef struct desk {
+typedef struct fixture {
     bp_tokenizer tokenizer;
     bp_encoder encoder;
     void *tables;
     void *work;
-} desk;
+} fixture;
 
-static bp_status open_desk(desk *d, const char *directory, bp_error *error)
+static bp_status open_fixture(fixture *d, const char *directory, bp_error *error)
 {
     static uint64_t scratch[BP_TOKENIZER_SCRATCH / 8];
     bp_store_posix posix;
@@ -40,7 +40,7 @@ static bp_status open_desk(desk *d, const char *directory, bp_error *error)
     return bp_encoder_init(&d->encoder, &d->tokenizer, WORD_BYTES, d->work);
 }
 
-static void close_desk(desk *d)
+static void close_fixture(fixture *d)
 {
     free(d->tables);
     free(d->work);
@@ -296,11 +296,11 @@ static void compare(const char *directory, size_t place)
 {
     static lines l;
     static uint32_t ids[LINE_MAX];
-    desk d;
+    fixture d;
     bp_error error = {.code = BP_OK};
     unsigned char *wanted = read_golden("digests.bin", LINES * (place + 1));
     unsigned char *decoded = read_golden("decoded.bin", DECODED * (place + 1));
-    if (open_desk(&d, directory, &error) != BP_OK) {
+    if (open_fixture(&d, directory, &error) != BP_OK) {
         fail_msg("%s: %s: %s", directory, error.name, error.text);
     }
     read_words(&l);
@@ -327,7 +327,7 @@ static void compare(const char *directory, size_t place)
     free(wanted);
     free(decoded);
     free(l.file);
-    close_desk(&d);
+    close_fixture(&d);
 }
 
 /* One text and pairs, with special tokens, truncated. */
@@ -335,10 +335,10 @@ static void compare_pairs(const char *directory, size_t place)
 {
     static lines a;
     static lines b;
-    desk d;
+    fixture d;
     bp_error error = {.code = BP_OK};
     unsigned char *wanted = read_golden("pairs.bin", 2 * DECODED * (place + 1));
-    assert_int_equal(open_desk(&d, directory, &error), BP_OK);
+    assert_int_equal(open_fixture(&d, directory, &error), BP_OK);
     read_words(&a);
     b = a;
     for (uint32_t i = 0; i < DECODED; i++) {
@@ -366,7 +366,7 @@ static void compare_pairs(const char *directory, size_t place)
     }
     free(wanted);
     free(a.file);
-    close_desk(&d);
+    close_fixture(&d);
 }
 
 /* verifies formats-3.2920 */
@@ -393,7 +393,7 @@ static const char *take_hexadecimal(const char *at, unsigned char *bytes, size_t
     return at + 1;
 }
 
-static void compare_text(desk *d, const char *line)
+static void compare_text(fixture *d, const char *line)
 {
     static unsigned char text[LINE_MAX], decoded[LINE_MAX];
     static uint32_t ids[LINE_MAX];
@@ -419,14 +419,14 @@ static void compare_text(desk *d, const char *line)
 
 static void compare_texts(const char *directory, size_t least)
 {
-    desk d;
+    fixture d;
     char path[256];
     size_t size, texts = 0;
     bp_error error = {.code = BP_OK};
     snprintf(path, sizeof path, "%s/texts.txt", directory);
     char *file = (char *)read_whole(path, &size);
     assert_non_null(file);
-    if (open_desk(&d, directory, &error) != BP_OK) {
+    if (open_fixture(&d, directory, &error) != BP_OK) {
         fail_msg("%s: %s", error.name, error.text);
     }
     for (const char *line = file; *line != '\0'; line = strchr(line, '\n') + 1) {
@@ -435,7 +435,7 @@ static void compare_texts(const char *directory, size_t least)
     }
     assert_true(texts >= least);
     free(file);
-    close_desk(&d);
+    close_fixture(&d);
 }
 
 /* Four spaces of the vocabulary and four of an added token are two tokens. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/trial.h"
+#include "tests/fixtures/bare_fixture.h"
 
 static void *aligned(uint64_t bytes)
 {
@@ -21,9 +21,9 @@ static void *aligned(uint64_t bytes)
 
 static bp_status train(trial *t, uint64_t *digest, double *loss)
 {
-    bp_status status = trial_train(t, loss);
+    bp_status status = bare_fixture_train(t, loss);
     if (status == BP_OK) {
-        status = trial_digest(t, digest);
+        status = bare_fixture_digest(t, digest);
     }
     bp_runtime_close(&t->runtime);
     return status;
@@ -35,10 +35,10 @@ static bp_status run(trial *t, const bp_spec *spec, uint64_t *digest, double *lo
     uint64_t bytes = plan_bytes(spec);
     void *host = aligned(bytes);
     void *arena = NULL;
-    bp_status status = trial_plan(t, spec, host, bytes);
+    bp_status status = bare_fixture_plan(t, spec, host, bytes);
     if (status == BP_OK) {
         arena = aligned(t->runtime.report.arena_bytes);
-        status = trial_open(t, arena, t->runtime.report.arena_bytes);
+        status = bare_fixture_open(t, arena, t->runtime.report.arena_bytes);
     }
     if (status == BP_OK) {
         status = train(t, digest, loss);
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
             uint64_t digest = 0;
             double loss = 0.0;
             const char *form = forms[f] != NULL ? forms[f] : "best";
-            bp_spec spec = trial_spec();
+            bp_spec spec = bare_fixture_spec();
             spec.device_options.variant = forms[f];
             spec.device_options.threads = threads[n];
             bp_status status = run(&t, &spec, &digest, &loss);

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/trial.h"
+#include "tests/fixtures/bare_fixture.h"
 
 #define PATTERN 0xa7
 
@@ -85,7 +85,7 @@ static void use(trial *t)
     const int32_t prompt[] = {7, 8, 9, 10, 11, 12, 13};
     double loss = 0.0;
     uint64_t targets = 0;
-    assert_int_equal(trial_train(t, &loss), BP_OK);
+    assert_int_equal(bare_fixture_train(t, &loss), BP_OK);
     assert_int_equal(bp_runtime_evaluate(&t->runtime, &t->feed, 0, &loss, &targets), BP_OK);
     assert_int_equal(bp_runtime_restart(&t->runtime), BP_OK);
     assert_int_equal(bp_runtime_accept(&t->runtime, prompt, 7), BP_OK);
@@ -96,11 +96,11 @@ static void check(const bp_spec *spec, bool flush_start)
 {
     static trial t;
     guarded host = guard(bp_size_align(plan_bytes(spec), 64), flush_start);
-    assert_int_equal(trial_plan(&t, spec, host.memory, host.bytes), BP_OK);
+    assert_int_equal(bare_fixture_plan(&t, spec, host.memory, host.bytes), BP_OK);
     /* The plan is a multiple of the alignment, so both of the arena's ends can meet a guard. */
     assert_true(t.runtime.report.arena_bytes % BP_ARENA_ALIGNMENT == 0);
     guarded arena = guard(t.runtime.report.arena_bytes, flush_start);
-    assert_int_equal(trial_open(&t, arena.memory, arena.bytes), BP_OK);
+    assert_int_equal(bare_fixture_open(&t, arena.memory, arena.bytes), BP_OK);
     use(&t);
     unsigned char *covered = cover(&t.runtime.graph, &arena);
     size_t outside = 0;
@@ -123,7 +123,7 @@ static void check_forms(bool flush_start, bool poison, bp_policy_kind policy)
 {
     const char *const forms[] = {"portable", NULL}; /* NULL: the best that this processor has */
     for (int i = 0; i < 2; i++) {
-        bp_spec spec = trial_spec();
+        bp_spec spec = bare_fixture_spec();
         spec.device_options.threads = 2;
         spec.device_options.variant = forms[i];
         spec.poison = poison;

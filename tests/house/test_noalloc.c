@@ -21,10 +21,10 @@
 #include <cmocka.h>
 
 #include "device/cuda/cuda.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/own_allocator.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/trial.h"
+#include "tests/fixtures/bare_fixture.h"
 
 #define MAPS_MOST  65536
 #define CUDA_STEPS 2
@@ -186,14 +186,14 @@ static void steps_allocate_nothing(void **state)
     static trial t;
     static memory_map before;
     static memory_map after;
-    bp_spec spec = trial_spec();
+    bp_spec spec = bare_fixture_spec();
     spec.device_options.threads = 3;
     spec.device_options.variant = NULL;
     uint64_t bytes = plan_bytes(&spec);
     void *host = aligned(bytes);
-    assert_int_equal(trial_plan(&t, &spec, host, bytes), BP_OK);
+    assert_int_equal(bare_fixture_plan(&t, &spec, host, bytes), BP_OK);
     void *arena = aligned(t.runtime.report.arena_bytes);
-    assert_int_equal(trial_open(&t, arena, t.runtime.report.arena_bytes), BP_OK);
+    assert_int_equal(bare_fixture_open(&t, arena, t.runtime.report.arena_bytes), BP_OK);
 
     double loss = 0.0;
     double held_out = 0.0;
@@ -202,7 +202,7 @@ static void steps_allocate_nothing(void **state)
     read_maps(&before);
     atomic_store(&seen, 0);
     atomic_store(&watching, true);
-    bp_status trained = trial_train(&t, &loss);
+    bp_status trained = bare_fixture_train(&t, &loss);
     bp_status evaluated = bp_runtime_evaluate(&t.runtime, &t.feed, 2, &held_out, &targets);
     bp_status generated = generate(&t.runtime);
     atomic_store(&watching, false);
@@ -270,13 +270,13 @@ static bp_status cuda_work(trial *t)
 static void steps_on_cuda(const instrument *on, const char *variant)
 {
     static trial t;
-    bp_spec spec = trial_spec();
+    bp_spec spec = bare_fixture_spec();
     spec.device = &bp_device_cuda;
     spec.device_options = (bp_device_options){.threads = 1, .variant = variant};
     uint64_t bytes = plan_bytes(&spec);
     void *host = aligned(bytes);
-    assert_int_equal(trial_plan(&t, &spec, host, bytes), BP_OK);
-    assert_int_equal(trial_open(&t, NULL, t.runtime.report.arena_bytes), BP_OK);
+    assert_int_equal(bare_fixture_plan(&t, &spec, host, bytes), BP_OK);
+    assert_int_equal(bare_fixture_open(&t, NULL, t.runtime.report.arena_bytes), BP_OK);
     assert_int_equal(dl_iterate_phdr(find_driver, NULL), 1);
     void *warm[2];
     (void)backtrace(warm, 2); /* loads what it needs */
@@ -304,7 +304,7 @@ static void steps_on_cuda_allocate_nothing(void **state)
 {
     (void)state;
     instrument on;
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return;
     }
     steps_on_cuda(&on, NULL);

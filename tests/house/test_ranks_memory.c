@@ -22,7 +22,7 @@
 #include "optim/adamw.h"
 #include "tests/fixtures/own_allocator.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define PATTERN 0xa7
 
@@ -203,7 +203,7 @@ static bp_spec guard_spec(void)
 {
     static const bp_transformer sizes = {
         .width = 192, .layers = 2, .heads = 2, .norm_epsilon = 1e-5, .initializer_range = 0.02};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = 2503;
     bp_family_config_set(&spec.config, &sizes, sizeof sizes);
     spec.device_options = (bp_device_options){.threads = 1};

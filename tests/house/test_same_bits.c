@@ -13,7 +13,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/trial.h"
+#include "tests/fixtures/bare_fixture.h"
 
 static void *aligned(uint64_t bytes)
 {
@@ -27,13 +27,13 @@ static uint64_t digest_of(const bp_spec *spec)
     static trial t;
     uint64_t bytes = plan_bytes(spec);
     void *host = aligned(bytes);
-    assert_int_equal(trial_plan(&t, spec, host, bytes), BP_OK);
+    assert_int_equal(bare_fixture_plan(&t, spec, host, bytes), BP_OK);
     void *arena = aligned(t.runtime.report.arena_bytes);
-    assert_int_equal(trial_open(&t, arena, t.runtime.report.arena_bytes), BP_OK);
+    assert_int_equal(bare_fixture_open(&t, arena, t.runtime.report.arena_bytes), BP_OK);
     double loss = 0.0;
     uint64_t digest = 0;
-    assert_int_equal(trial_train(&t, &loss), BP_OK);
-    assert_int_equal(trial_digest(&t, &digest), BP_OK);
+    assert_int_equal(bare_fixture_train(&t, &loss), BP_OK);
+    assert_int_equal(bare_fixture_digest(&t, &digest), BP_OK);
     bp_runtime_close(&t.runtime);
     free(arena);
     free(host);
@@ -42,7 +42,7 @@ static uint64_t digest_of(const bp_spec *spec)
 
 static bp_spec fast_spec(void)
 {
-    bp_spec spec = trial_spec();
+    bp_spec spec = bare_fixture_spec();
     spec.device_options.variant = NULL;
     spec.device_options.threads = 2;
     return spec;

@@ -68,7 +68,7 @@ static void own_gradient(measure *m, uint32_t index)
     compile_make_gradient(&m->emit, index);
 }
 
-static void begin_trial(measure *m)
+static void begin_bare_fixture(measure *m)
 {
     m->graph.used = m->mark;
     m->output = m->d_output = m->d_input = BP_NO_BUFFER;
@@ -207,7 +207,7 @@ static void show(const measure *m, bp_action_kind kind, uint32_t stage, uint32_t
 static void try_forward(measure *m, uint32_t stage, bp_chain_variant *out)
 {
     const uint32_t variant = out->number;
-    begin_trial(m);
+    begin_bare_fixture(m);
     bp_stage_call call = trial_call(m, stage, variant);
     m->spec->model->forward(&m->emit, &call);
     m->output = call.output.buffer;
@@ -234,7 +234,7 @@ static void try_backward(measure *m, uint32_t stage, uint32_t index, bp_chain_st
     const uint32_t variant = row->number;
     /* No set takes more rows than all of forward and of a backward that finds nothing. */
     const bool tape = index + 1 < out->variants || bp_graph_counts(&m->graph);
-    begin_trial(m);
+    begin_bare_fixture(m);
     bp_stage_call call = trial_call(m, stage, variant);
     if (tape) {
         m->spec->model->forward(&m->emit, &call);
@@ -288,7 +288,7 @@ static void list_variants(measure *m, uint32_t stage, bp_chain_stage *out)
     uint32_t sets[BP_CHAIN_VARIANTS];
     uint32_t named = model->variants(&m->spec->config, stage), found = 0;
     if (model->tapes != NULL && named > 1 && !m->named_only) {
-        begin_trial(m);
+        begin_bare_fixture(m);
         const bp_stage_call call = trial_call(m, stage, 0);
         const bp_rates rates = m->rates != NULL ? *m->rates : BP_RATES_DEFAULT;
         const bp_tape_request request = {rates, BP_CHAIN_VARIANTS - named};
@@ -407,7 +407,7 @@ static void measure_boundaries(measure *m, bp_chain_stage *stages, uint32_t coun
     stages[0].input = 0;
     for (uint32_t s = 0; s + 1 < count && m->emit.status == BP_OK; s++) {
         m->before = stages[s].input;
-        begin_trial(m);
+        begin_bare_fixture(m);
         bp_stage_call call = trial_call(m, s, m->spec->model->variants(&m->spec->config, s) - 1);
         m->spec->model->forward(&m->emit, &call);
         note_rows(m);

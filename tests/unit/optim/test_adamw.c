@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "optim/clip.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 64
 
@@ -35,10 +35,11 @@ typedef struct before {
     float *v;
 } before;
 
-static before remember(rig *r, uint32_t index)
+static before remember(model_fixture *r, uint32_t index)
 {
     const bp_parameter *p = &r->runtime.emit.parameters[index];
-    return (before){rig_read(r, p->weight), rig_read(r, p->state[0]), rig_read(r, p->state[1])};
+    return (before){model_fixture_read(r, p->weight), model_fixture_read(r, p->state[0]),
+                    model_fixture_read(r, p->state[1])};
 }
 
 static void forget(before b)
@@ -48,12 +49,12 @@ static void forget(before b)
     free(b.v);
 }
 
-static double gradient_norm(rig *r)
+static double gradient_norm(model_fixture *r)
 {
     double sum = 0.0;
     for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &r->runtime.emit.parameters[i];
-        float *gradient = rig_read(r, p->gradient);
+        float *gradient = model_fixture_read(r, p->gradient);
         for (uint64_t k = 0; k < p->count; k++) {
             sum += (double)gradient[k] * (double)gradient[k];
         }
@@ -63,12 +64,12 @@ static double gradient_norm(rig *r)
 }
 
 /* The update of torch.optim.AdamW in double; compares with what the step made of `b`. */
-static void check_update(rig *r, uint32_t index, before b, double clip, uint32_t applied)
+static void check_update(model_fixture *r, uint32_t index, before b, double clip, uint32_t applied)
 {
     const bp_optimizer_options *o = &r->runtime.spec.optimizer_options;
     const bp_parameter *p = &r->runtime.emit.parameters[index];
     const double decay = p->decay || o->decay_all ? o->weight_decay : 0.0;
-    float *gradient = rig_read(r, p->gradient);
+    float *gradient = model_fixture_read(r, p->gradient);
     before a = remember(r, index);
     for (uint64_t i = 0; i < p->count; i++) {
         const double g = clip * (double)gradient[i];
@@ -89,20 +90,20 @@ static void check_update(rig *r, uint32_t index, before b, double clip, uint32_t
 
 static void run_steps(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     const uint32_t count = r.runtime.emit.parameter_count;
     before *b = calloc(count, sizeof *b);
     for (uint32_t step = 1; step <= steps; step++) {
         for (uint32_t i = 0; i < count; i++) {
             b[i] = remember(&r, i);
         }
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         const double norm = gradient_norm(&r);
         assert_true(fabs(outcome.norm - norm) <= 1e-6 * norm);
         const double most = spec->optimizer_options.max_grad_norm;
         const double clip = most > 0.0 ? fmin(1.0, most / (norm + 1e-6)) : 1.0;
-        bp_control_block *control = rig_read(&r, rig_find(&r, "control"));
+        bp_control_block *control = model_fixture_read(&r, model_fixture_find(&r, "control"));
         assert_true(fabs((double)control->clip - clip) <= 1e-6 * clip);
         assert_int_equal(control->applied, step);
         free(control);
@@ -112,14 +113,14 @@ static void run_steps(const bp_spec *spec, uint32_t steps)
         }
     }
     free(b);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies optim-1.ca07 */
 static void test_update(void **state)
 {
     (void)state;
-    const bp_spec spec = rig_spec();
+    const bp_spec spec = model_fixture_spec();
     run_steps(&spec, 3);
 }
 
@@ -128,7 +129,7 @@ static void test_update(void **state)
 static void test_clip(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.optimizer_options.max_grad_norm = 0.01;
     run_steps(&spec, 2);
     spec.optimizer_options.max_grad_norm = 1e6;
@@ -139,7 +140,7 @@ static void test_clip(void **state)
 static void test_decay_all(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.optimizer_options.decay_all = true;
     run_steps(&spec, 1);
 }
@@ -149,7 +150,7 @@ static void test_decay_all(void **state)
 static void test_long_tensor(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = BP_CLIP_CHUNK / 16 + 3;
     run_steps(&spec, 1);
 }
@@ -158,43 +159,43 @@ static void test_long_tensor(void **state)
 static void test_skip(void **state)
 {
     (void)state;
-    const bp_spec spec = rig_spec();
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
-    (void)rig_step(&r);
+    const bp_spec spec = model_fixture_spec();
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
+    (void)model_fixture_step(&r);
     /* An infinite bias makes the loss and every gradient behind it not finite. */
-    const uint32_t buffer = rig_find(&r, "transformer.h.1.mlp.c_proj.bias");
-    float *bias = rig_read(&r, buffer);
+    const uint32_t buffer = model_fixture_find(&r, "transformer.h.1.mlp.c_proj.bias");
+    float *bias = model_fixture_read(&r, buffer);
     const float kept = bias[3];
     bias[3] = INFINITY;
-    rig_write(&r, buffer, bias);
-    const uint64_t digest = rig_digest(&r);
-    bp_control_block *control = rig_read(&r, rig_find(&r, "control"));
+    model_fixture_write(&r, buffer, bias);
+    const uint64_t digest = model_fixture_digest(&r);
+    bp_control_block *control = model_fixture_read(&r, model_fixture_find(&r, "control"));
     assert_int_equal(control->applied, 1);
-    const bp_outcome outcome = rig_step(&r);
+    const bp_outcome outcome = model_fixture_step(&r);
     assert_true(outcome.nonfinite);
-    bp_control_block *after = rig_read(&r, rig_find(&r, "control"));
+    bp_control_block *after = model_fixture_read(&r, model_fixture_find(&r, "control"));
     assert_int_equal(after->applied, 1);
     assert_int_equal(after->skip, 1);
     /* Everything but the decision itself is as it was. */
-    rig_write(&r, rig_find(&r, "control"), control);
-    assert_true(rig_digest(&r) == digest);
+    model_fixture_write(&r, model_fixture_find(&r, "control"), control);
+    assert_true(model_fixture_digest(&r) == digest);
     /* And with the cause mended training goes on. */
     bias[3] = kept;
-    rig_write(&r, buffer, bias);
-    assert_false(rig_step(&r).nonfinite);
-    assert_true(rig_digest(&r) != digest);
+    model_fixture_write(&r, buffer, bias);
+    assert_false(model_fixture_step(&r).nonfinite);
+    assert_true(model_fixture_digest(&r) != digest);
     free(after);
     free(control);
     free(bias);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies optim-6.74aa */
 static void test_check(void **state)
 {
     (void)state;
-    const bp_optimizer_options good = rig_spec().optimizer_options;
+    const bp_optimizer_options good = model_fixture_spec().optimizer_options;
     assert_int_equal(bp_optimizer_adamw.check(&bp_optimizer_adamw, &good, NULL), BP_OK);
     const struct {
         const char *name;
@@ -222,14 +223,14 @@ static void test_check(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    const bp_spec spec = rig_spec();
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
+    const bp_spec spec = model_fixture_spec();
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     assert_string_equal(bp_optimizer_adamw.name, "adamw");
     const bp_parameter *p = &r.runtime.emit.parameters[0];
-    assert_int_equal(p->state[0], rig_find(&r, "transformer.wte.weight.exp_avg"));
-    assert_int_equal(p->state[1], rig_find(&r, "transformer.wte.weight.exp_avg_sq"));
-    rig_close(&r);
+    assert_int_equal(p->state[0], model_fixture_find(&r, "transformer.wte.weight.exp_avg"));
+    assert_int_equal(p->state[1], model_fixture_find(&r, "transformer.wte.weight.exp_avg_sq"));
+    model_fixture_close(&r);
 }
 
 /* An update of that many parameters in a graph of so many rows, or, with NULL, one that counts
@@ -238,7 +239,7 @@ static bp_status emit_update(const bp_graph_limits *limit, uint32_t parameters,
                              bp_graph_limits *used)
 {
     static uint64_t memory[1 << 13];
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_arena arena;
     bp_graph graph;
     bp_error error = {0};

@@ -22,7 +22,7 @@
 #include "optim/apollo.h"
 #include "optim/muon.h"
 #include "tests/fixtures/golden.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { TOKENS = 120, STEPS = 12, LEARNED = 6, MIXES = 4, WIDTH = 8 };
 enum { TABLE = 0, FIRST = 1, MIX = FIRST + LEARNED, HEAD = MIX + MIXES, PARAMETERS };
@@ -225,7 +225,7 @@ static int32_t tokens[TOKENS];
 
 static bp_spec spec_of(const struct rule_case *c)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &toy;
     spec.optimizer = c->optimizer;
     spec.optimizer_options = *c->optimizer->defaults;
@@ -242,20 +242,21 @@ static bp_spec spec_of(const struct rule_case *c)
     return spec;
 }
 
-static void fill(rig *r, const char *name, uint64_t count, uint32_t salt, uint64_t identity)
+static void fill(model_fixture *r, const char *name, uint64_t count, uint32_t salt,
+                 uint64_t identity)
 {
     float *values = malloc(count * sizeof *values);
     for (uint32_t i = 0; i < count; i++) {
         const bool one = identity > 0 && i % (identity + 1) == 0;
         values[i] = (float)(value(i, salt) + (one ? 1.0 : 0.0));
     }
-    rig_write(r, rig_find(r, name), values);
+    model_fixture_write(r, model_fixture_find(r, name), values);
     free(values);
 }
 
-static uint64_t train(rig *r, const bp_spec *spec)
+static uint64_t train(model_fixture *r, const bp_spec *spec)
 {
-    rig_open(r, spec, tokens, TOKENS);
+    model_fixture_open(r, spec, tokens, TOKENS);
     for (uint32_t i = 0; i < LEARNED; i++) {
         fill(r, learned[i].name, count_of(i), i + 1, 0);
         if (i < MIXES) {
@@ -265,19 +266,19 @@ static uint64_t train(rig *r, const bp_spec *spec)
         }
     }
     for (uint32_t step = 0; step < STEPS; step++) {
-        (void)rig_step(r);
+        (void)model_fixture_step(r);
     }
-    return rig_digest(r);
+    return model_fixture_digest(r);
 }
 
-static void compare(rig *r, const golden *g, const struct rule_case *c, double bound)
+static void compare(model_fixture *r, const golden *g, const struct rule_case *c, double bound)
 {
     for (uint32_t i = 0; i < LEARNED; i++) {
         char name[64];
         size_t bytes;
         snprintf(name, sizeof name, "%s/%s", c->name, learned[i].name);
         double *want = golden_tensor(g, name, &bytes);
-        float *got = rig_read(r, rig_find(r, learned[i].name));
+        float *got = model_fixture_read(r, model_fixture_find(r, learned[i].name));
         assert_int_equal(bytes, count_of(i) * sizeof *want);
         for (uint64_t k = 0; k < count_of(i); k++) {
             if (!(fabs((double)got[k] - want[k]) <= bound)) {
@@ -300,13 +301,13 @@ static void test_references(void **state)
     for (uint32_t i = 0; i < CASES; i++) {
         uint64_t digest[3];
         for (uint32_t k = 0; k < 3; k++) { /* the last with several threads */
-            rig r;
+            model_fixture r;
             bp_spec spec = spec_of(&cases[i]);
             spec.device_options.variant = variants[k > 0];
             spec.device_options.threads = k + 1;
             digest[k] = train(&r, &spec);
             compare(&r, &g, &cases[i], 2e-6);
-            rig_close(&r);
+            model_fixture_close(&r);
         }
         assert_true(digest[0] == digest[1] && digest[1] == digest[2]);
     }
@@ -320,7 +321,7 @@ static void test_plans(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < CASES; i++) {
-        rig r;
+        model_fixture r;
         bp_spec spec = spec_of(&cases[i]);
         const uint64_t plain = train(&r, &spec);
         uint64_t bytes = 0;
@@ -332,10 +333,10 @@ static void test_plans(void **state)
             bytes += state_of ? buffer->bytes : 0;
         }
         assert_int_equal(bytes, cases[i].bytes);
-        rig_close(&r);
+        model_fixture_close(&r);
         spec.gradient_release = BP_RELEASE_EXACT;
         assert_true(train(&r, &spec) == plain);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -350,12 +351,12 @@ static void test_narrow_states(void **state)
     (void)state;
     golden_open(&g, "tests/golden/matrix_rules.safetensors");
     for (uint32_t i = 0; i < 3; i++) {
-        rig r;
+        model_fixture r;
         bp_spec spec = spec_of(&narrow[i]);
         spec.rule_count = 4; /* small tensors as well */
         (void)train(&r, &spec);
         compare(&r, &g, &narrow[i], 2e-2);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
     golden_close(&g);
 }

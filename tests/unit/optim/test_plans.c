@@ -25,7 +25,7 @@
 #include "optim/rule.h"
 #include "optim/schedule_free.h"
 #include "optim/sgd.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 131
 
@@ -81,7 +81,7 @@ static int make_tokens(void **state)
 
 static bp_spec spec_of(size_t i)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.optimizer = all[i].optimizer;
     spec.optimizer_options = *all[i].optimizer->defaults;
     spec.optimizer_options.learning_rate = all[i].rate;
@@ -98,16 +98,16 @@ static bp_spec spec_of(size_t i)
 
 static uint64_t train(const bp_spec *spec, double *first, double *last)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (uint32_t step = 0; step < 25; step++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_true(isfinite(outcome.loss));
         *first = step == 0 ? outcome.loss : *first;
         *last = outcome.loss;
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 

@@ -10,8 +10,8 @@
 #include "layers/families/transformer.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
-#include "tests/fixtures/crew.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/ranks_fixture.h"
+#include "tests/fixtures/model_fixture.h"
 
 /* verifies ranks-3.d7df */
 static void trust_ratios_of_shares(void **state)
@@ -19,7 +19,7 @@ static void trust_ratios_of_shares(void **state)
     (void)state;
     static const bp_optimizer *const rules[] = {&bp_optimizer_lamb, &bp_optimizer_lars};
     for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         SET_FAMILY(&spec.config, bp_transformer, width, 32);
         SET_FAMILY(&spec.config, bp_transformer, layers, 1);
         spec.config.vocabulary = 5003;
@@ -28,9 +28,9 @@ static void trust_ratios_of_shares(void **state)
         spec.optimizer = rules[r];
         spec.optimizer_options.trust_coefficient = 0.1;
         spec.poison = true;
-        const uint64_t alone = crew_result(&spec, 1, 0);
+        const uint64_t alone = ranks_fixture_result(&spec, 1, 0);
         spec.sharing = BP_SHARING_OPTIMIZER;
-        assert_int_equal(crew_result(&spec, 2, 0), alone);
+        assert_int_equal(ranks_fixture_result(&spec, 2, 0), alone);
     }
 }
 

@@ -15,7 +15,7 @@
 #include "core/ir/step.h"
 #include "device/host/host.h"
 #include "tests/fixtures/golden.h"
-#include "tests/fixtures/kernels/update_desk.h"
+#include "tests/fixtures/kernels/update_fixture.h"
 
 #define COUNT 300
 #define STEPS 50
@@ -133,16 +133,16 @@ static const struct rule_case {
 
 #define CASES (sizeof rule_cases / sizeof rule_cases[0])
 
-/* Fifty steps of a case; the desk is left open. */
-static void run_case(update_desk *d, const struct rule_case *c, const update_setup *setup)
+/* Fifty steps of a case; the fixture is left open. */
+static void run_case(update_fixture *d, const struct rule_case *c, const update_setup *setup)
 {
     float w[COUNT], g[COUNT];
     starts(w, COUNT);
-    update_desk_open(d, c->kernel, &c->s, setup);
-    update_desk_set(d, w);
+    update_fixture_open(d, c->kernel, &c->s, setup);
+    update_fixture_set(d, w);
     for (uint32_t t = 1; t <= STEPS; t++) {
         gradients(t, g, COUNT);
-        update_desk_step(d, g, c->rate, c->coefficient, c->ratio_decay);
+        update_fixture_step(d, g, c->rate, c->coefficient, c->ratio_decay);
     }
 }
 
@@ -158,10 +158,10 @@ static void every_rule_follows_its_reference(void **state)
         const update_setup setup = {.variant = variants[i % 2]};
         size_t bytes;
         double *want = golden_tensor(&g, c->name, &bytes);
-        update_desk d;
+        update_fixture d;
         float w[COUNT];
         run_case(&d, c, &setup);
-        update_desk_get(&d, w);
+        update_fixture_get(&d, w);
         assert_int_equal(bytes, COUNT * sizeof *want);
         for (uint32_t k = 0; k < COUNT; k++) {
             if (!(fabs((double)w[k] - want[k]) <= 1e-6 * fmax(1.0, fabs(want[k])))) {
@@ -169,7 +169,7 @@ static void every_rule_follows_its_reference(void **state)
                          want[k]);
             }
         }
-        update_desk_close(&d);
+        update_fixture_close(&d);
         free(want);
     }
     golden_close(&g);
@@ -195,21 +195,21 @@ static void averages_are_the_reference(void **state)
                                     .form = codes ? BP_CODEC_BLOCK8 : BP_CODEC_F32,
                                     .weight = i / 2 == 1 ? BP_BF16 : BP_F32,
                                     .master = i / 2 == 1 ? BP_MASTER_SPLIT : BP_MASTER_WEIGHT};
-        update_desk d;
+        update_fixture d;
         float w[COUNT], gradient[COUNT], average[COUNT];
         starts(w, COUNT);
-        update_desk_open(&d, c->kernel, &c->s, &setup);
-        update_desk_set(&d, w);
-        update_desk_average(&d, 1.0 / 9.0, average);
+        update_fixture_open(&d, c->kernel, &c->s, &setup);
+        update_fixture_set(&d, w);
+        update_fixture_average(&d, 1.0 / 9.0, average);
         for (uint32_t k = 0; k < COUNT; k++) { /* before the first step it is the weight */
             assert_true(fabs((double)average[k] - (double)w[k]) <= 0.0);
         }
         for (uint32_t t = 1; t <= STEPS; t++) {
             gradients(t, gradient, COUNT);
-            update_desk_step(&d, gradient, c->rate * (t < 10 ? t / 10.0 : 1.0), 0, 0);
+            update_fixture_step(&d, gradient, c->rate * (t < 10 ? t / 10.0 : 1.0), 0, 0);
         }
-        update_desk_get(&d, w);
-        update_desk_average(&d, (1.0 - c->s.adamw.beta1) / c->s.adamw.beta1, average);
+        update_fixture_get(&d, w);
+        update_fixture_average(&d, (1.0 - c->s.adamw.beta1) / c->s.adamw.beta1, average);
         const double bound = codes ? 5e-3 : 1e-6; /* weights went half a unit */
         for (uint32_t k = 0; k < COUNT; k++) {
             if (!(fabs((double)w[k] - y[k]) <= bound && fabs((double)average[k] - x[k]) <= bound)) {
@@ -217,7 +217,7 @@ static void averages_are_the_reference(void **state)
                          (double)w[k], y[k], (double)average[k], x[k]);
             }
         }
-        update_desk_close(&d);
+        update_fixture_close(&d);
     }
     free(y);
     free(x);
@@ -232,7 +232,7 @@ static void split_masters_equal_separate_ones(void **state)
     (void)state;
     for (uint32_t i = 0; i < CASES; i++) {
         const struct rule_case *c = &rule_cases[i];
-        update_desk d[2];
+        update_fixture d[2];
         float w[2][COUNT];
         uint16_t working[2][COUNT];
         for (int k = 0; k < 2; k++) {
@@ -240,16 +240,16 @@ static void split_masters_equal_separate_ones(void **state)
                                         .gradient = BP_BF16,
                                         .master = k == 0 ? BP_MASTER_FP32 : BP_MASTER_SPLIT};
             run_case(&d[k], c, &setup);
-            update_desk_get(&d[k], w[k]);
-            memcpy(working[k], update_desk_weight(&d[k]), sizeof working[k]);
+            update_fixture_get(&d[k], w[k]);
+            memcpy(working[k], update_fixture_weight(&d[k]), sizeof working[k]);
         }
         assert_memory_equal(w[0], w[1], sizeof w[0]);
         assert_memory_equal(working[0], working[1], sizeof working[0]);
         for (uint32_t k = 0; k < COUNT; k++) {
             assert_int_equal(working[0][k], bp_bf16_from_f32(w[0][k]));
         }
-        update_desk_close(&d[0]);
-        update_desk_close(&d[1]);
+        update_fixture_close(&d[0]);
+        update_fixture_close(&d[1]);
     }
 }
 
@@ -268,21 +268,21 @@ static void every_form_stays_near(void **state)
                  {{.weight = BP_BF16, .gradient = BP_F16, .master = BP_MASTER_SPLIT}, 4e-4}};
     const struct rule_case *c = &rule_cases[4]; /* adamw */
     float right[COUNT], w[COUNT];
-    update_desk d;
+    update_fixture d;
     (void)state;
     run_case(&d, c, &(update_setup){.variant = "portable"});
-    update_desk_get(&d, right);
-    update_desk_close(&d);
+    update_fixture_get(&d, right);
+    update_fixture_close(&d);
     for (uint32_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         run_case(&d, c, &forms[i].setup);
-        update_desk_get(&d, w);
+        update_fixture_get(&d, w);
         for (uint32_t k = 0; k < COUNT; k++) {
             if (!(fabs((double)w[k] - (double)right[k]) <= forms[i].bound)) {
                 fail_msg("form %u: weight %u is %.9g, in fp32 %.9g", i, k, (double)w[k],
                          (double)right[k]);
             }
         }
-        update_desk_close(&d);
+        update_fixture_close(&d);
     }
 }
 
@@ -298,28 +298,28 @@ static void stochastic_rounding_is_unbiased_and_repeats(void **state)
     const update_setup setup = {.weight = BP_BF16, .master = BP_MASTER_STOCHASTIC};
     (void)state;
     for (uint64_t run = 0; run < 3; run++) {
-        update_desk d;
-        update_desk_open(&d, BP_KERNEL_sgd, &s, &setup);
+        update_fixture d;
+        update_fixture_open(&d, BP_KERNEL_sgd, &s, &setup);
         d.step.seed = run < 2 ? 11 : 12;
         for (uint32_t i = 0; i < MANY; i++) {
             w[i] = 1.0f;
             g[i] = -1.0f;
         }
-        update_desk_set(&d, w);
+        update_fixture_set(&d, w);
         for (int t = 0; t < TIMES; t++) {
-            update_desk_step(&d, g, 1e-4, 0.0, 0.0); /* 1/78 of the last place */
+            update_fixture_step(&d, g, 1e-4, 0.0, 0.0); /* 1/78 of the last place */
         }
-        update_desk_get(&d, w);
+        update_fixture_get(&d, w);
         double sum = 0.0;
         for (uint32_t i = 0; i < MANY; i++) {
             sum += (double)w[i] - 1.0;
         }
         /* an element has deviation sqrt(0.002 * 2^-7), the mean of all of them 2e-5 */
         assert_true(fabs(sum / (double)MANY - (double)TIMES * 1e-4) <= 8e-5);
-        bool same = memcmp(kept, update_desk_weight(&d), sizeof kept) == 0;
+        bool same = memcmp(kept, update_fixture_weight(&d), sizeof kept) == 0;
         assert_true(run == 0 || same == (run == 1));
-        memcpy(kept, update_desk_weight(&d), sizeof kept);
-        update_desk_close(&d);
+        memcpy(kept, update_fixture_weight(&d), sizeof kept);
+        update_fixture_close(&d);
     }
 }
 
@@ -331,22 +331,22 @@ static void rounding_bits_are_the_documented_ones(void **state)
     const update_scalars s = {
         .sgd = {.count = COUNT, .first = 512, .stream = 9, .rate_scale = 1.0}};
     float w[COUNT], g[COUNT];
-    update_desk d;
+    update_fixture d;
     (void)state;
-    update_desk_open(&d, BP_KERNEL_sgd, &s, &setup);
+    update_fixture_open(&d, BP_KERNEL_sgd, &s, &setup);
     d.step.step = 77;
     for (uint32_t i = 0; i < COUNT; i++) {
         w[i] = 1.0f;
         g[i] = -1.0f;
     }
-    update_desk_set(&d, w);
-    update_desk_step(&d, g, 0x1p-9, 0.0, 0.0); /* a quarter of the last place */
+    update_fixture_set(&d, w);
+    update_fixture_step(&d, g, 0x1p-9, 0.0, 0.0); /* a quarter of the last place */
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t random = bp_rounding_bits(bp_rounding_key(11), 77, 9, 512 + i);
         uint16_t want = (uint16_t)((0x3f804000u + random) >> 16);
-        assert_int_equal(((const uint16_t *)update_desk_weight(&d))[i], want);
+        assert_int_equal(((const uint16_t *)update_fixture_weight(&d))[i], want);
     }
-    update_desk_close(&d);
+    update_fixture_close(&d);
 }
 
 /* Their bound is for states below 1; larger ones (a momentum of normalised gradients) get half a
@@ -375,23 +375,23 @@ static void narrow_states_step_like_wide_ones(void **state)
         update_scalars s = c->s;
         s.adamw.count = MANY;
         const update_setup setups[2] = {{.form = BP_CODEC_F32}, {.form = forms[k % 2]}};
-        update_desk d[2];
+        update_fixture d[2];
         for (int i = 0; i < 2; i++) {
-            update_desk_open(&d[i], c->kernel, &s, &setups[i]);
+            update_fixture_open(&d[i], c->kernel, &s, &setups[i]);
         }
         starts(w, MANY);
-        update_desk_set(&d[0], w);
-        update_desk_set(&d[1], w);
+        update_fixture_set(&d[0], w);
+        update_fixture_set(&d[1], w);
         for (uint32_t t = 1; t <= STEPS; t++) {
             gradients(t, g, MANY);
             for (uint32_t i = 0; i < MANY; i++) {
                 g[i] *= 0.01f; /* as in their test */
             }
             for (int i = 0; i < 2; i++) {
-                update_desk_step(&d[i], g, 1e-3, c->coefficient, c->ratio_decay);
+                update_fixture_step(&d[i], g, 1e-3, c->coefficient, c->ratio_decay);
             }
-            update_desk_get(&d[0], wide);
-            update_desk_get(&d[1], narrow);
+            update_fixture_get(&d[0], wide);
+            update_fixture_get(&d[1], narrow);
             double sum = 0.0;
             for (uint32_t i = 0; i < MANY; i++) {
                 sum += fabs((double)wide[i] - (double)narrow[i]);
@@ -405,8 +405,8 @@ static void narrow_states_step_like_wide_ones(void **state)
                 if ((d[0].states >> i & 1) == 0) {
                     continue;
                 }
-                update_desk_state(&d[0], i, a);
-                update_desk_state(&d[1], i, b);
+                update_fixture_state(&d[0], i, a);
+                update_fixture_state(&d[1], i, b);
                 double bound = state_bound(a, MANY);
                 for (uint32_t j = 0; j < MANY; j++) {
                     double x = (double)a[j];
@@ -414,12 +414,12 @@ static void narrow_states_step_like_wide_ones(void **state)
                 }
                 assert_true(misses < 20);
                 /* the next step starts from the same state */
-                memcpy(d[0].image + d[0].place[DESK_STATE + i], b, sizeof b);
+                memcpy(d[0].image + d[0].place[FIXTURE_STATE + i], b, sizeof b);
             }
-            update_desk_set(&d[1], wide);
+            update_fixture_set(&d[1], wide);
         }
-        update_desk_close(&d[0]);
-        update_desk_close(&d[1]);
+        update_fixture_close(&d[0]);
+        update_fixture_close(&d[1]);
     }
 }
 

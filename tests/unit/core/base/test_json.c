@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/json_desk.h"
+#include "tests/fixtures/formats/json_fixture.h"
 
 /* verifies file-1.7ade */
 static void gives_events_with_their_values(void **state)
 {
     (void)state;
     static const char document[] = "{\"key\": [1, -2.5, \"x\"]}";
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, document, sizeof document - 1), BP_OK);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, document, sizeof document - 1), BP_OK);
     bp_json_event event;
     assert_int_equal(bp_json_next(&d.json, &event), BP_OK);
     assert_int_equal(event.kind, BP_JSON_OBJECT_BEGIN);
@@ -44,7 +44,7 @@ static void gives_events_with_their_values(void **state)
     assert_int_equal(bp_json_next(&d.json, &event), BP_OK);
     assert_int_equal(event.kind, BP_JSON_ARRAY_END);
     assert_int_equal(event.depth, 1);
-    assert_int_equal(json_desk_drain(&d), BP_OK);
+    assert_int_equal(json_fixture_drain(&d), BP_OK);
     assert_int_equal(bp_json_next(&d.json, &event), BP_OK); /* the end again */
     assert_int_equal(event.kind, BP_JSON_END);
 }
@@ -57,8 +57,8 @@ static void skips_values_of_any_form(void **state)
         "{\"a\":[1,[2,{\"x\":[]}],3],\"b\":{\"c\":{}},\"d\":7,"
         "\"e\":\"0123456789012345678901234567890123456789012345678901234567890123456789\","
         "\"last\":1}";
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, document, sizeof document - 1), BP_OK);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, document, sizeof document - 1), BP_OK);
     bp_json_event event;
     assert_int_equal(bp_json_next(&d.json, &event), BP_OK);
     for (int i = 0; i < 4; i++) {
@@ -69,8 +69,8 @@ static void skips_values_of_any_form(void **state)
     assert_int_equal(bp_json_next(&d.json, &event), BP_OK);
     assert_string_equal(event.text, "last");
     assert_int_equal(bp_json_skip(&d.json), BP_OK);
-    assert_int_equal(json_desk_drain(&d), BP_OK);
-    assert_int_equal(json_desk_open(&d, "{\"a\":[1,", 8), BP_OK);
+    assert_int_equal(json_fixture_drain(&d), BP_OK);
+    assert_int_equal(json_fixture_open(&d, "{\"a\":[1,", 8), BP_OK);
     assert_int_equal(bp_json_next(&d.json, &event), BP_OK);
     assert_int_equal(bp_json_next(&d.json, &event), BP_OK);
     assert_int_equal(bp_json_skip(&d.json), BP_ERR_DATA);
@@ -83,14 +83,14 @@ static void limits_depth(void **state)
     char document[2 * BP_JSON_DEPTH_MAX + 2];
     memset(document, '[', BP_JSON_DEPTH_MAX);
     memset(document + BP_JSON_DEPTH_MAX, ']', BP_JSON_DEPTH_MAX);
-    assert_int_equal(json_desk_check(document, 2 * BP_JSON_DEPTH_MAX), BP_OK);
+    assert_int_equal(json_fixture_check(document, 2 * BP_JSON_DEPTH_MAX), BP_OK);
     memset(document, '[', BP_JSON_DEPTH_MAX + 1);
     memset(document + BP_JSON_DEPTH_MAX + 1, ']', BP_JSON_DEPTH_MAX + 1);
-    assert_int_equal(json_desk_check(document, 2 * BP_JSON_DEPTH_MAX + 2), BP_ERR_DATA);
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, "[[]]", 4), BP_OK);
+    assert_int_equal(json_fixture_check(document, 2 * BP_JSON_DEPTH_MAX + 2), BP_ERR_DATA);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, "[[]]", 4), BP_OK);
     d.json.max_depth = 1;
-    assert_int_equal(json_desk_drain(&d), BP_ERR_DATA);
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_DATA);
     assert_string_equal(d.error.name, "byte 1");
 }
 
@@ -98,17 +98,17 @@ static void limits_depth(void **state)
 static void limits_size(void **state)
 {
     (void)state;
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, "[1,2]", 5), BP_OK);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, "[1,2]", 5), BP_OK);
     d.json.source.max_bytes = 5;
-    assert_int_equal(json_desk_drain(&d), BP_OK);
-    assert_int_equal(json_desk_open(&d, "[1,2]", 5), BP_OK);
+    assert_int_equal(json_fixture_drain(&d), BP_OK);
+    assert_int_equal(json_fixture_open(&d, "[1,2]", 5), BP_OK);
     d.json.source.max_bytes = 4;
-    assert_int_equal(json_desk_drain(&d), BP_ERR_DATA);
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_DATA);
     assert_string_equal(d.error.text, "the document is longer than the limit");
-    assert_int_equal(json_desk_open_by_bytes(&d, "[1,2]", 5), BP_OK);
+    assert_int_equal(json_fixture_open_by_bytes(&d, "[1,2]", 5), BP_OK);
     d.json.source.max_bytes = 4;
-    assert_int_equal(json_desk_drain(&d), BP_ERR_DATA);
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_DATA);
     assert_string_equal(d.error.name, "byte 4");
 }
 
@@ -120,14 +120,14 @@ static void limits_keys_and_numbers(void **state)
     char document[160] = "{\"";
     memset(document + 2, 'k', 60);
     strcpy(document + 2 + 58, "\":1}");
-    assert_int_equal(json_desk_check(document, strlen(document)), BP_OK);
+    assert_int_equal(json_fixture_check(document, strlen(document)), BP_OK);
     memset(document + 2, 'k', 70);
     strcpy(document + 2 + 60, "\":1}");
-    assert_int_equal(json_desk_check(document, strlen(document)), BP_ERR_DATA);
+    assert_int_equal(json_fixture_check(document, strlen(document)), BP_ERR_DATA);
     memset(document, '1', 63);
-    assert_int_equal(json_desk_check(document, 63), BP_OK);
+    assert_int_equal(json_fixture_check(document, 63), BP_OK);
     memset(document, '1', 64);
-    assert_int_equal(json_desk_check(document, 64), BP_ERR_DATA);
+    assert_int_equal(json_fixture_check(document, 64), BP_ERR_DATA);
 }
 
 /* verifies file-2.efdf */
@@ -136,7 +136,7 @@ static void limits_open_keys(void **state)
     (void)state;
     char document[4096] = "[{";
     size_t used = 2;
-    for (int i = 0; i < JSON_DESK_KEYS; i++) {
+    for (int i = 0; i < JSON_FIXTURE_KEYS; i++) {
         used += (size_t)sprintf(document + used, "%s\"k%d\":%d", i > 0 ? "," : "", i, i);
     }
     /* A second object of the same size fits, because the first one's keys are forgotten. */
@@ -145,27 +145,27 @@ static void limits_open_keys(void **state)
     memcpy(document + used, document + 2, first - 2);
     used += first - 2;
     strcpy(document + used, "}]");
-    assert_int_equal(json_desk_check(document, strlen(document)), BP_OK);
+    assert_int_equal(json_fixture_check(document, strlen(document)), BP_OK);
     strcpy(document + used, ",\"more\":1}]");
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, document, strlen(document)), BP_OK);
-    assert_int_equal(json_desk_drain(&d), BP_ERR_FIT);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, document, strlen(document)), BP_OK);
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_FIT);
     assert_string_equal(d.error.name, "more");
-    assert_int_equal(d.error.found, JSON_DESK_KEYS + 1);
-    assert_int_equal(d.error.wanted, JSON_DESK_KEYS);
-    assert_int_equal(json_desk_drain(&d), BP_ERR_FIT); /* it sticks */
+    assert_int_equal(d.error.found, JSON_FIXTURE_KEYS + 1);
+    assert_int_equal(d.error.wanted, JSON_FIXTURE_KEYS);
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_FIT); /* it sticks */
 }
 
 /* verifies file-13.6b0a */
 static void finds_no_duplicates_without_a_key_set(void **state)
 {
     (void)state;
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, "{\"a\":1,\"a\":2}", 13), BP_OK);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, "{\"a\":1,\"a\":2}", 13), BP_OK);
     bp_json_source source = d.json.source;
     bp_json_memory memory = {d.text, sizeof d.text, NULL, 0, 8};
     assert_int_equal(bp_json_init(&d.json, &source, &memory, &d.error), BP_OK);
-    assert_int_equal(json_desk_drain(&d), BP_OK);
+    assert_int_equal(json_fixture_drain(&d), BP_OK);
 }
 
 /* verifies file-2.efdf */
@@ -173,8 +173,8 @@ static void sizes_the_key_set(void **state)
 {
     (void)state;
     assert_int_equal(bp_json_keys_bytes(0), 8 * 20);
-    assert_int_equal(bp_json_keys_bytes(JSON_DESK_KEYS), JSON_DESK_KEYS * 20);
-    assert_int_equal(bp_json_keys_bytes(JSON_DESK_KEYS + 1), 2 * JSON_DESK_KEYS * 20);
+    assert_int_equal(bp_json_keys_bytes(JSON_FIXTURE_KEYS), JSON_FIXTURE_KEYS * 20);
+    assert_int_equal(bp_json_keys_bytes(JSON_FIXTURE_KEYS + 1), 2 * JSON_FIXTURE_KEYS * 20);
     assert_true(bp_json_keys_bytes(UINT64_MAX) == BP_SIZE_INVALID);
 }
 
@@ -182,8 +182,8 @@ static void sizes_the_key_set(void **state)
 static void refuses_bad_memory(void **state)
 {
     (void)state;
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, "1", 1), BP_OK);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, "1", 1), BP_OK);
     bp_json_source source = d.json.source;
     bp_json_memory good = {d.text, sizeof d.text, d.keys, sizeof d.keys, 8};
     bp_json_memory bad = good;
@@ -221,20 +221,20 @@ static bp_status fill_value_and_fail(void *user, const unsigned char **bytes, si
 static void passes_a_failing_source_on(void **state)
 {
     (void)state;
-    json_desk d;
+    json_fixture d;
     int calls = 0;
-    assert_int_equal(json_desk_open(&d, "", 0), BP_OK);
+    assert_int_equal(json_fixture_open(&d, "", 0), BP_OK);
     d.json.source.fill = fill_and_fail;
     d.json.source.user = &calls;
-    assert_int_equal(json_desk_drain(&d), BP_ERR_STORE);
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_STORE);
     assert_int_equal(d.error.code, BP_OK); /* the source reports its own errors */
-    assert_int_equal(json_desk_drain(&d), BP_ERR_STORE);
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_STORE);
     assert_int_equal(calls, 2); /* and is not asked again */
     calls = 0;
-    assert_int_equal(json_desk_open(&d, "", 0), BP_OK);
+    assert_int_equal(json_fixture_open(&d, "", 0), BP_OK);
     d.json.source.fill = fill_value_and_fail;
     d.json.source.user = &calls;
-    assert_int_equal(json_desk_drain(&d), BP_ERR_STORE); /* a failure is not taken for the end */
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_STORE); /* a failure is not taken for the end */
 }
 
 static bp_status fill_digits_and_fail(void *user, const unsigned char **bytes, size_t *count)
@@ -249,9 +249,9 @@ static bp_status fill_digits_and_fail(void *user, const unsigned char **bytes, s
 static void a_number_cut_by_a_failure_is_no_number(void **state)
 {
     (void)state;
-    json_desk d;
+    json_fixture d;
     int calls = 0;
-    assert_int_equal(json_desk_open(&d, "", 0), BP_OK);
+    assert_int_equal(json_fixture_open(&d, "", 0), BP_OK);
     d.json.source.fill = fill_digits_and_fail;
     d.json.source.user = &calls;
     bp_json_event event;
@@ -262,8 +262,8 @@ static void a_number_cut_by_a_failure_is_no_number(void **state)
 static void lets_the_consumer_refuse(void **state)
 {
     (void)state;
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, "[1]", 3), BP_OK);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, "[1]", 3), BP_OK);
     bp_json_event event;
     assert_int_equal(bp_json_next(&d.json, &event), BP_OK);
     assert_int_equal(bp_json_refuse(&d.json, "not an object"), BP_ERR_DATA);
@@ -295,16 +295,16 @@ static void streams_a_long_document(void **state)
     bp_json_span span = {document, used};
     bp_json_source source = {bp_json_span_fill, &span, used};
     bp_json_memory memory = {text, sizeof text, keys, bytes, 4};
-    json_desk d = {.left = 0};
+    json_fixture d = {.left = 0};
     assert_int_equal(bp_json_init(&d.json, &source, &memory, &d.error), BP_OK);
-    assert_int_equal(json_desk_drain(&d), BP_OK);
+    assert_int_equal(json_fixture_drain(&d), BP_OK);
     assert_int_equal(d.json.stack_used, 0);
     /* One key of them twice. */
     char *again = strstr(document, "\"t199999\"");
     memcpy(again, "\"t100000\"", 9);
     span = (bp_json_span){document, used};
     assert_int_equal(bp_json_init(&d.json, &source, &memory, &d.error), BP_OK);
-    assert_int_equal(json_desk_drain(&d), BP_ERR_DATA);
+    assert_int_equal(json_fixture_drain(&d), BP_ERR_DATA);
     free(keys);
     free(document);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/json_desk.h"
+#include "tests/fixtures/formats/json_fixture.h"
 
 /* Builds jansson's value from our events. */
 typedef struct builder {
@@ -86,8 +86,8 @@ static void build(builder *b, const bp_json_event *event)
 
 static json_t *build_document(const char *document, size_t length)
 {
-    json_desk d;
-    assert_int_equal(json_desk_open(&d, document, length), BP_OK);
+    json_fixture d;
+    assert_int_equal(json_fixture_open(&d, document, length), BP_OK);
     builder b = {.depth = 0};
     bp_json_event event;
     do {
@@ -108,7 +108,7 @@ static void compare_with_oracle(const char *document, size_t length)
     json_error_t error;
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
     json_t *wanted = json_loadb(document, length, flags, &error);
-    bp_status status = json_desk_check(document, length);
+    bp_status status = json_fixture_check(document, length);
     if (wanted == NULL) {
         enum json_error_code code = json_error_code(&error);
         /* Jansson takes no NUL in keys and no integer beyond 64 bits; the standard takes both. */
@@ -244,7 +244,7 @@ static void takes_the_documents_of_the_standard(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof valid / sizeof valid[0]; i++) {
-        assert_int_equal(json_desk_check(valid[i], strlen(valid[i])), BP_OK);
+        assert_int_equal(json_fixture_check(valid[i], strlen(valid[i])), BP_OK);
         compare_with_oracle(valid[i], strlen(valid[i]));
     }
 }
@@ -254,7 +254,7 @@ static void refuses_everything_else(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof invalid / sizeof invalid[0]; i++) {
-        if (json_desk_check(invalid[i], strlen(invalid[i])) != BP_ERR_DATA) {
+        if (json_fixture_check(invalid[i], strlen(invalid[i])) != BP_ERR_DATA) {
             fail_msg("taken: %s", invalid[i]);
         }
         compare_with_oracle(invalid[i], strlen(invalid[i]));

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/safetensors_desk.h"
+#include "tests/fixtures/formats/safetensors_fixture.h"
 
-static void accepts(safetensors_desk *d, const char *header, size_t data)
+static void accepts(safetensors_fixture *d, const char *header, size_t data)
 {
     if (safetensors_open_header(d, header, data) != BP_OK) {
         fail_msg("%s: %s: %s", header, d->error.name, d->error.text);
@@ -23,7 +23,7 @@ static void accepts(safetensors_desk *d, const char *header, size_t data)
 /* verifies file-8.3d19 */
 static void reads_every_part_of_an_entry(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     const char *header = "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
                          "\"__metadata__\":{\"format\":\"pt\",\"a\":\"x\\u00e9\"},"
                          "\"a\":{\"data_offsets\":[24,26],\"shape\":[],\"dtype\":\"BF16\"}}  ";
@@ -56,7 +56,7 @@ static void reads_every_part_of_an_entry(void **state)
 /* verifies file-8.3d19 */
 static void takes_unusual_but_valid_files(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     accepts(d, "{}", 0);
     accepts(d, "{ }   ", 0);
     accepts(d, "{\"__metadata__\":{}}", 0);
@@ -77,7 +77,7 @@ static void takes_unusual_but_valid_files(void **state)
 /* verifies file-8.3d19 */
 static void reads_metadata_values_of_any_length(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     enum { LONG = 5000 };
     char *header = malloc(LONG + 100);
     int used = sprintf(header, "{\"__metadata__\":{\"long\":\"");
@@ -98,7 +98,7 @@ static const char good[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offset
 /* verifies file-8.3d19 */
 static void needs_no_more_scratch_than_it_says(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     safetensors_put(d, sizeof good - 1, good, sizeof good - 1, 4);
     assert_int_equal(safetensors_open(d, 100), BP_ERR_FIT);
     assert_int_equal(safetensors_open(d, 2 + (size_t)d->error.wanted), BP_ERR_FIT);
@@ -117,7 +117,7 @@ static void needs_no_more_scratch_than_it_says(void **state)
 /* verifies error-1.c4b2 */
 static void keeps_an_earlier_error(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     safetensors_put(d, 2, "[]", 2, 0);
     bp_error error = {.code = BP_OK};
     bp_status first = bp_error_set(&error, BP_ERR_USAGE, "here", "first", NULL);
@@ -134,7 +134,7 @@ static void keeps_an_earlier_error(void **state)
 /* verifies file-7.181b */
 static void store_failures_while_reading_are_reported(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     safetensors_put(d, sizeof good - 1, good, sizeof good - 1, 4);
     faulty_store_arm(&d->faulty, FAULT_OPEN_READ, 1, false);
     assert_int_equal(safetensors_open(d, SCRATCH), BP_ERR_STORE);

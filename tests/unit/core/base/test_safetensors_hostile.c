@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/safetensors_desk.h"
+#include "tests/fixtures/formats/safetensors_fixture.h"
 
 /* The file is refused as bad data, the error names the file, and says `text`. */
-static void refuses(safetensors_desk *d, const char *header, size_t data, const char *text)
+static void refuses(safetensors_fixture *d, const char *header, size_t data, const char *text)
 {
     if (safetensors_open_header(d, header, data) != BP_ERR_DATA) {
         fail_msg("not refused as data: %s", header);
@@ -24,7 +24,7 @@ static void refuses(safetensors_desk *d, const char *header, size_t data, const 
     }
 }
 
-static void accepts(safetensors_desk *d, const char *header, size_t data)
+static void accepts(safetensors_fixture *d, const char *header, size_t data)
 {
     if (safetensors_open_header(d, header, data) != BP_OK) {
         fail_msg("%s: %s: %s", header, d->error.name, d->error.text);
@@ -39,7 +39,7 @@ static const char good[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offset
 /* verifies file-4.61ad */
 static void hostile_header_length(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const uint64_t claims[] = {BP_SAFETENSORS_HEADER_MAX + 1u, (uint64_t)1 << 60};
     for (size_t i = 0; i < 2; i++) {
         safetensors_put(d, claims[i], good, sizeof good - 1, 4);
@@ -52,7 +52,7 @@ static void hostile_header_length(void **state)
 /* verifies file-4.61ad */
 static void entries_lack_a_member(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const char *const headers[] = {
         "{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}",
         "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}",
@@ -67,7 +67,7 @@ static void entries_lack_a_member(void **state)
 /* verifies file-4.61ad */
 static void hostile_number_of_entries(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     enum { MANY = 2000 };
     char *header = malloc(MANY * 64);
     size_t used = (size_t)sprintf(header, "{");
@@ -101,7 +101,7 @@ static void hostile_number_of_entries(void **state)
 /* verifies file-4.61ad */
 static void hostile_products(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const char *const text = "overflows";
     refuses(d,
             "{\"a\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}",
@@ -118,7 +118,7 @@ static void hostile_products(void **state)
 /* verifies file-4.61ad */
 static void hostile_sums(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const uint64_t claims[] = {UINT64_MAX, UINT64_MAX - 7, UINT64_MAX - 8, 1u << 20};
     for (size_t i = 0; i < 4; i++) {
         safetensors_put(d, claims[i], good, sizeof good - 1, 4);
@@ -138,7 +138,7 @@ static void hostile_sums(void **state)
 /* verifies file-4.61ad */
 static void hostile_zero_dimensions(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     accepts(d,
             "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775807,4],"
             "\"data_offsets\":[0,0]}}",
@@ -150,7 +150,7 @@ static void hostile_zero_dimensions(void **state)
 /* verifies file-4.61ad */
 static void hostile_signs(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     refuses(d, "{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", 1, "integers");
     refuses(d, "{\"a\":{\"dtype\":\"U8\",\"shape\":[-1,-1],\"data_offsets\":[0,1]}}", 1,
             "integers");
@@ -167,7 +167,7 @@ static void hostile_signs(void **state)
 /* verifies file-4.61ad */
 static void hostile_types(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const char *const text = "dtype is not one";
     refuses(d, "{\"a\":{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, text);
     refuses(d, "{\"a\":{\"dtype\":\"\",\"shape\":[1],\"data_offsets\":[0,0]}}", 0, text);
@@ -180,7 +180,7 @@ static void hostile_types(void **state)
 /* verifies file-4.61ad */
 static void hostile_names(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     refuses(d, "{\"\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, "empty");
     refuses(d, "{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, "NUL");
     refuses(d, "{\"a", 0, "closing quote");
@@ -209,7 +209,7 @@ static void hostile_names(void **state)
 /* verifies file-4.61ad */
 static void hostile_duplicates_and_holes(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     refuses(d,
             "{\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},"
             "\"\\u0061\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[1,2]}}",
@@ -232,7 +232,7 @@ static void hostile_duplicates_and_holes(void **state)
 /* verifies file-4.61ad */
 static void hostile_ranges(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     refuses(d,
             "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
             "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
@@ -248,7 +248,7 @@ static void hostile_ranges(void **state)
 /* verifies file-4.61ad */
 static void hostile_declared_sizes(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     refuses(d, "{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}", 4,
             "do not cover");
     refuses(d, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "span");
@@ -268,7 +268,7 @@ static void hostile_declared_sizes(void **state)
 /* verifies file-4.61ad */
 static void hostile_value_types(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const char *const wrong[] = {
         "[]",
         " {}",
@@ -302,7 +302,7 @@ static void hostile_value_types(void **state)
 /* verifies file-4.61ad */
 static void hostile_nesting(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     char header[4096];
     memset(header, '[', sizeof header);
     memcpy(header, "{\"a\":", 5);
@@ -318,7 +318,7 @@ static void hostile_nesting(void **state)
 /* verifies file-5.585f */
 static void hostile_truncation_and_flips(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     size_t header = sizeof good - 1;
     safetensors_put(d, header, good, header, 4);
     size_t size;
@@ -371,7 +371,7 @@ static void pad(char padded[PADDED], const char *header)
 }
 
 /* Opens a file with the first header, which becomes the second one behind the reader's back. */
-static void open_changing(safetensors_desk *d, const char *first, const char *second)
+static void open_changing(safetensors_fixture *d, const char *first, const char *second)
 {
     char before[PADDED];
     char after[PADDED];
@@ -387,7 +387,7 @@ static void open_changing(safetensors_desk *d, const char *first, const char *se
 /* verifies file-5.585f */
 static void hostile_change_while_reading(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const char first[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}";
     static const char one_more[] = "{\"\":1}";
     static const char metadata[] = "{\"__metadata__\":{\"k\":\"v\"}}";
@@ -417,7 +417,7 @@ static void hostile_change_while_reading(void **state)
 /* verifies file-8.3d19 */
 static void hostile_payload_is_only_bytes(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const char *const header =
         "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
     safetensors_put(d, strlen(header), header, strlen(header), 4);

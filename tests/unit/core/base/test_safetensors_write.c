@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/digest.h"
-#include "tests/fixtures/formats/safetensors_desk.h"
+#include "tests/fixtures/formats/safetensors_fixture.h"
 
 /* A tensor's byte i is a function of its handle and i. */
 static unsigned char byte_at(uint64_t handle, uint64_t i)
@@ -74,7 +74,7 @@ static void prepare(writing *w)
     payload_left = 1000;
 }
 
-static bp_status write_all(safetensors_desk *d, writing *w, size_t capacity)
+static bp_status write_all(safetensors_fixture *d, writing *w, size_t capacity)
 {
     unsigned char memory[64];
     bp_staging staging = {memory, capacity};
@@ -89,7 +89,7 @@ static bp_status write_all(safetensors_desk *d, writing *w, size_t capacity)
 /* verifies file-6.cc81 */
 static void what_is_written_is_read_back(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     for (size_t capacity = 1; capacity <= 64; capacity += 21) {
         writing w;
         prepare(&w);
@@ -149,7 +149,7 @@ static void the_order_is_canonical(void **state)
 /* verifies file-6.cc81 */
 static void the_same_input_gives_the_same_file(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     writing w;
     prepare(&w);
     assert_int_equal(write_all(d, &w, 64), BP_OK);
@@ -168,7 +168,7 @@ static void the_same_input_gives_the_same_file(void **state)
 /* verifies file-9.1833 */
 static void refuses_to_write_what_it_could_not_read(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     char name[BP_TENSOR_NAME_MAX + 1];
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
@@ -219,7 +219,7 @@ static void refuses_to_write_what_it_could_not_read(void **state)
 /* verifies file-9.1833 */
 static void metadata_must_keep_its_length(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     unsigned char memory[16];
     bp_staging staging = {memory, sizeof memory};
     char value[] = "0000";
@@ -244,7 +244,7 @@ static void metadata_must_keep_its_length(void **state)
 /* verifies file-7.181b */
 static void failures_while_writing_are_reported(void **state)
 {
-    safetensors_desk *d = *state;
+    safetensors_fixture *d = *state;
     static const struct {
         fault_kind kind;
         const char *name;

@@ -10,12 +10,12 @@
 
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/plan_made.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static uint64_t digest_of(uint32_t rank, uint64_t bucket_bytes)
 {
     static bp_runtime runtime;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     spec.rank = rank;

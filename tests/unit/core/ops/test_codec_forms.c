@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "device/host/form_table.h"
-#include "tests/fixtures/kernels/update_desk.h"
+#include "tests/fixtures/kernels/update_fixture.h"
 
 #define VALUES (32 * BP_CODEC_BLOCK)
 #define GROUP  32
@@ -63,40 +63,40 @@ static void make_midpoints(bp_codec form, bool roots, float largest, float *to)
 
 /* The row's states become the gradient, and its square; then what that has been rounded to moves
  * halfway to other gradients; then every code is read. */
-static void run_steps(update_desk *d, bp_kernel kernel, const char *form, bp_codec codec,
+static void run_steps(update_fixture *d, bp_kernel kernel, const char *form, bp_codec codec,
                       const float *gradients)
 {
     static float other[VALUES];
     const update_setup setup = {
         .variant = form, .weight = BP_F32, .gradient = BP_F32, .form = codec};
     update_scalars s = {.adamw = {.count = VALUES, .epsilon = 1e-8}};
-    update_desk_open(d, kernel, &s, &setup);
-    update_desk_step(d, gradients, 1e-3, 0.0, 0.0);
+    update_fixture_open(d, kernel, &s, &setup);
+    update_fixture_step(d, gradients, 1e-3, 0.0, 0.0);
     d->scalars.adamw.beta1 = 0.5;
     d->scalars.adamw.beta2 = kernel == BP_KERNEL_sgd ? 0.0 : 0.5;
     for (uint32_t i = 0; i < VALUES; i++) {
         other[i] = 0.25f * gradients[VALUES - 1 - i];
     }
-    update_desk_step(d, other, 1e-3, 0.0, 0.0);
+    update_fixture_step(d, other, 1e-3, 0.0, 0.0);
     for (uint32_t k = 0; k < 2; k++) {
         const bool held = (d->states >> k & 1) != 0;
-        unsigned char *state = held ? d->image + d->place[DESK_STATE + k] : NULL;
+        unsigned char *state = held ? d->image + d->place[FIXTURE_STATE + k] : NULL;
         for (uint32_t c = 0; c < 256 && held; c++) {
             state[bp_codec_header(codec) + c % bp_codec_code_bytes(256, codec)] = (unsigned char)c;
         }
     }
-    update_desk_step(d, gradients, 1e-3, 0.0, 0.0);
+    update_fixture_step(d, gradients, 1e-3, 0.0, 0.0);
 }
 
 static void compare_forms(bp_kernel kernel, bp_codec codec, const float *gradients)
 {
-    update_desk right;
+    update_fixture right;
     run_steps(&right, kernel, bp_host_form_name(0), codec, gradients);
     for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
         if (!bp_host_form_runs(form)) {
             continue;
         }
-        update_desk d;
+        update_fixture d;
         run_steps(&d, kernel, bp_host_form_name(form), codec, gradients);
         for (uint64_t i = 0; i < d.bytes; i++) {
             if (d.image[i] != right.image[i]) {
@@ -105,9 +105,9 @@ static void compare_forms(bp_kernel kernel, bp_codec codec, const float *gradien
                          (unsigned long long)i, d.image[i], right.image[i]);
             }
         }
-        update_desk_close(&d);
+        update_fixture_close(&d);
     }
-    update_desk_close(&right);
+    update_fixture_close(&right);
 }
 
 /* verifies device-1.6909 */

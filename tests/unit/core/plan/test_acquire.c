@@ -11,7 +11,7 @@
 
 #include "core/run/runtime.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 
 static bp_runtime runtime;
@@ -123,7 +123,7 @@ static void test_what_is_not_held_is_refused(void **state)
                  {keep_second, "not released", "transformer.wpe.weight"},
                  {release_unheld, "released that was not acquired", "transformer.wte.weight"},
                  {behave, NULL, NULL}};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     wrong = *spec.model;
     right_forward = wrong.forward;
     spec.model = &wrong;
@@ -139,7 +139,7 @@ static void test_what_is_not_held_is_refused(void **state)
 }
 
 /* The beginning of an update of the parameters "a" and "b". */
-typedef struct acquire_desk {
+typedef struct acquire_fixture {
     uint64_t memory[1 << 12];
     bp_spec spec;
     bp_parameter parameters[2];
@@ -147,12 +147,12 @@ typedef struct acquire_desk {
     bp_graph graph;
     bp_error error;
     bp_emit emit;
-} acquire_desk;
+} acquire_fixture;
 
-static void acquire_begin(acquire_desk *d)
+static void acquire_begin(acquire_fixture *d)
 {
     const bp_graph_limits rows = {8, 4, 64, 64, 512};
-    d->spec = rig_spec();
+    d->spec = model_fixture_spec();
     d->error = (bp_error){0};
     bp_arena_init(&d->arena, d->memory, sizeof d->memory);
     assert_int_equal(bp_graph_init(&d->graph, &rows, &d->arena, &d->error), BP_OK);
@@ -170,7 +170,7 @@ static void acquire_begin(acquire_desk *d)
 static void test_tuples_need_it_too(void **state)
 {
     (void)state;
-    acquire_desk d;
+    acquire_fixture d;
     acquire_begin(&d);
     bp_ref norms = bp_emit_buffer(&d.emit, BP_CLASS_WORKSPACE, BP_F64, 2, 1, "norms");
     const bp_norm_partial_operands first = {.partials = norms,
@@ -206,7 +206,7 @@ static void test_tuples_need_it_too(void **state)
 static void test_what_was_brought_stays_while_it_is_held(void **state)
 {
     (void)state;
-    acquire_desk d;
+    acquire_fixture d;
     acquire_begin(&d);
     (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
     (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);

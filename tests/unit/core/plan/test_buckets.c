@@ -8,12 +8,12 @@
 #include <cmocka.h>
 
 #include "core/plan/buckets.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 
 static bp_spec spec_of(uint32_t first, uint32_t second)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.lengths[0] = first;
     spec.lengths[1] = second;
     spec.length_count = 2;

@@ -8,14 +8,14 @@
 #include <cmocka.h>
 
 #include "layers/families/transformer.h"
-#include "tests/fixtures/crew.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/ranks_fixture.h"
+#include "tests/fixtures/model_fixture.h"
 
 /* verifies ranks-3.d7df */
 static void parts_of_what_is_drawn(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, width, 32);
     SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.config.vocabulary = 5003;
@@ -24,11 +24,11 @@ static void parts_of_what_is_drawn(void **state)
     spec.working = spec.gradient = BP_BF16;
     spec.master = BP_MASTER_SPLIT;
     spec.poison = true;
-    const uint64_t alone = crew_result(&spec, 1, 0);
+    const uint64_t alone = ranks_fixture_result(&spec, 1, 0);
     for (int s = BP_SHARING_OPTIMIZER; s <= BP_SHARING_PARAMETERS; s++) {
         spec.sharing = (bp_sharing)s;
         spec.bucket_bytes = s == BP_SHARING_GRADIENTS ? 2048 : 0;
-        assert_int_equal(crew_result(&spec, 2, 0), alone);
+        assert_int_equal(ranks_fixture_result(&spec, 2, 0), alone);
     }
 }
 

@@ -11,7 +11,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 131
 
@@ -52,16 +52,16 @@ static const struct frozen {
 
 static bp_spec frozen_spec(const struct frozen *c)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.rules = c->rules;
     spec.rule_count = c->count;
     return spec;
 }
 
-static bool same_buffer(rig *a, rig *b, uint32_t i, uint32_t j)
+static bool same_buffer(model_fixture *a, model_fixture *b, uint32_t i, uint32_t j)
 {
-    void *x = rig_read(a, i);
-    void *y = rig_read(b, j);
+    void *x = model_fixture_read(a, i);
+    void *y = model_fixture_read(b, j);
     bool same = memcmp(x, y, (size_t)a->runtime.graph.buffers[i].bytes) == 0;
     free(x);
     free(y);
@@ -73,20 +73,20 @@ static bool same_buffer(rig *a, rig *b, uint32_t i, uint32_t j)
 static void test_the_rest_learns_the_same(void **state)
 {
     (void)state;
-    const bp_spec whole_spec = rig_spec();
+    const bp_spec whole_spec = model_fixture_spec();
     for (size_t k = 0; k < CASES; k++) {
         const bp_spec spec = frozen_spec(&cases[k]);
-        rig whole, part, start;
-        rig_open(&whole, &whole_spec, tokens, TOKENS);
-        rig_open(&part, &spec, tokens, TOKENS);
-        rig_open(&start, &spec, tokens, TOKENS);
+        model_fixture whole, part, start;
+        model_fixture_open(&whole, &whole_spec, tokens, TOKENS);
+        model_fixture_open(&part, &spec, tokens, TOKENS);
+        model_fixture_open(&start, &spec, tokens, TOKENS);
         assert_int_equal(part.runtime.compile.first, cases[k].first);
-        bp_outcome one = rig_step(&whole), other = rig_step(&part);
+        bp_outcome one = model_fixture_step(&whole), other = model_fixture_step(&part);
         assert_true(one.loss == other.loss);
         for (uint32_t i = 0; i < part.runtime.emit.parameter_count; i++) {
             const bp_parameter *p = &part.runtime.emit.parameters[i];
             const bp_parameter *q = &whole.runtime.emit.parameters[i];
-            rig *like = p->trainable ? &whole : &start;
+            model_fixture *like = p->trainable ? &whole : &start;
             assert_true(
                 same_buffer(&part, like, p->weight, like == &whole ? q->weight : p->weight));
             for (uint32_t s = 0; s < 2; s++) {
@@ -95,21 +95,21 @@ static void test_the_rest_learns_the_same(void **state)
             }
         }
         assert_true(part.runtime.report.arena_bytes < whole.runtime.report.arena_bytes);
-        rig_close(&start);
-        rig_close(&part);
-        rig_close(&whole);
+        model_fixture_close(&start);
+        model_fixture_close(&part);
+        model_fixture_close(&whole);
     }
 }
 
 static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (uint32_t i = 0; i < steps; i++) {
-        assert_false(rig_step(&r).nonfinite);
+        assert_false(model_fixture_step(&r).nonfinite);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -155,7 +155,7 @@ static void test_rules_that_make_no_sense(void **state)
     (void)state;
     const bp_parameter_rule nothing = FREEZE("transformer.x*");
     const bp_parameter_rule all = FREEZE("*");
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_error error;
     spec.rule_count = 1;
     spec.rules = &nothing;
@@ -179,15 +179,15 @@ static void test_overrides(void **state)
         {.glob = "*", .kind = BP_RULE_OVERRIDE, .sets_rate = true, .learning_rate = 5e-3},
         {.glob = "*.ln_?.*", .kind = BP_RULE_OVERRIDE, .sets_decay = true, .weight_decay = 0.5},
         {.glob = "*.wte.*", .kind = BP_RULE_OVERRIDE, .sets_bits = true, .optim_bits = 8}};
-    bp_spec spec = rig_spec();
-    rig r;
+    bp_spec spec = model_fixture_spec();
+    model_fixture r;
     spec.rules = rules;
     spec.rule_count = 2;
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     const bp_parameter *p = r.runtime.emit.parameters;
     assert_true(p[0].rate_scale == 0.5 && p[0].weight_decay == 0.1);
     assert_true(p[2].weight_decay == 0.5 && p[3].weight_decay == 0.5);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

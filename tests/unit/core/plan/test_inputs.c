@@ -14,7 +14,7 @@
 #include "layers/nodes/embedding.h"
 #include "layers/nodes/inputs.h"
 #include "layers/heads/loss.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 #include "tests/fixtures/store_memory.h"
 
@@ -96,7 +96,7 @@ static void test_declarations(void **state)
 static void test_room_for_prompts(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_input rows[BP_INPUTS_MAX];
     (void)bp_inputs_windows(&spec, rows);
     spec.batch = 1;
@@ -222,7 +222,7 @@ static const bp_model toy = {.name = "toy",
 
 static bp_spec toy_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &toy;
     spec.accumulation = 2;
     spec.evaluate = true;
@@ -232,7 +232,7 @@ static bp_spec toy_spec(void)
     return spec;
 }
 
-/* What a snapshot of a rig is made of. */
+/* What a snapshot of a model_fixture is made of. */
 typedef struct saved {
     memory_store memory;
     bp_error error;
@@ -242,7 +242,7 @@ typedef struct saved {
     bp_snapshot_place place;
 } saved;
 
-static void describe_snapshot(saved *s, rig *r)
+static void describe_snapshot(saved *s, model_fixture *r)
 {
     const uint32_t count = bp_runtime_state_count(&r->runtime);
     assert_true(count <= 16);
@@ -270,33 +270,33 @@ static void test_four_dimensions_train_save_and_resume(void **state)
     (void)state;
     const bp_spec spec = toy_spec();
     static saved s;
-    rig r;
+    model_fixture r;
     memset(&s, 0, sizeof s);
     memory_store_init(&s.memory);
-    rig_open(&r, &spec, tokens, TOKENS);
-    const bp_buffer *table = &r.runtime.graph.buffers[rig_find(&r, "table")];
-    const bp_buffer *out = &r.runtime.graph.buffers[rig_find(&r, "embed.out")];
+    model_fixture_open(&r, &spec, tokens, TOKENS);
+    const bp_buffer *table = &r.runtime.graph.buffers[model_fixture_find(&r, "table")];
+    const bp_buffer *out = &r.runtime.graph.buffers[model_fixture_find(&r, "embed.out")];
     assert_int_equal(table->rank, 4);
     assert_true(table->shape[2] == 3 && table->shape[3] == WIDTH / 6);
     assert_int_equal(out->rank, 3);
     assert_true(out->shape[0] == spec.batch && out->shape[2] == WIDTH);
-    const double before = rig_step(&r).loss;
-    rig_step(&r);
+    const double before = model_fixture_step(&r).loss;
+    model_fixture_step(&r);
     describe_snapshot(&s, &r);
     assert_int_equal(bp_snapshot_save(&s.place, &s.snapshot, NULL), BP_OK);
-    rig_step(&r);
-    assert_true(rig_step(&r).loss < before);
-    const uint64_t wanted = rig_digest(&r);
-    rig_close(&r);
+    model_fixture_step(&r);
+    assert_true(model_fixture_step(&r).loss < before);
+    const uint64_t wanted = model_fixture_digest(&r);
+    model_fixture_close(&r);
 
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     describe_snapshot(&s, &r);
     assert_int_equal(bp_snapshot_load(&s.place, "run/checkpoint-2", &s.snapshot, NULL), BP_OK);
     bp_runtime_continue(&r.runtime, 2);
-    rig_step(&r);
-    rig_step(&r);
-    assert_true(rig_digest(&r) == wanted);
-    rig_close(&r);
+    model_fixture_step(&r);
+    model_fixture_step(&r);
+    assert_true(model_fixture_digest(&r) == wanted);
+    model_fixture_close(&r);
     free(s.place.scratch);
     memory_store_free(&s.memory);
 }
@@ -309,14 +309,14 @@ static void test_its_gradients_are_right(void **state)
     spec.accumulation = 1;
     spec.optimizer_options.learning_rate = 0.0;
     spec.optimizer_options.weight_decay = 0.0;
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     for (uint32_t i = 0; i < PARAMETERS; i++) {
         double difference = 0.0, norm = 0.0;
-        rig_differ(&r, &r.runtime.emit.parameters[i], 1e-2, &difference, &norm);
+        model_fixture_differ(&r, &r.runtime.emit.parameters[i], 1e-2, &difference, &norm);
         assert_true(norm > 1e-3 && fabs(difference - norm) <= 2e-3 * norm);
     }
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* Beside its windows: the first four tokens as a square of bits, and the first target. */
@@ -339,14 +339,16 @@ static uint32_t square_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 }
 
 /* Declared input `row` of micro-batch `micro`, as it lies on the device. */
-static const int32_t *placed(const rig *r, const uint8_t *inputs, uint32_t micro, uint32_t row)
+static const int32_t *placed(const model_fixture *r, const uint8_t *inputs, uint32_t micro,
+                             uint32_t row)
 {
     const uint64_t at = micro * bp_compile_micro_bytes(&r->runtime.spec);
     return (const int32_t *)(const void *)(inputs + at + r->runtime.emit.declared[row].offset);
 }
 
 /* Windows lie one after the other in `tokens`; from `samples` on there is nothing. */
-static void check_placed(const rig *r, const uint8_t *inputs, uint32_t micro, uint32_t samples)
+static void check_placed(const model_fixture *r, const uint8_t *inputs, uint32_t micro,
+                         uint32_t samples)
 {
     enum { IDS, LABELS, SQUARE, FIRST };
     const bp_spec *spec = &r->runtime.spec;
@@ -375,21 +377,21 @@ static void test_inputs_of_one_kind(void **state)
     (void)state;
     bp_model square = toy;
     bp_spec spec = toy_spec();
-    rig r;
+    model_fixture r;
     square.inputs = square_inputs;
     spec.model = &square;
     spec.gradient_release = BP_RELEASE_ADAMA; /* the device holds a group's micro-batches */
     for (uint32_t lacking = 0; lacking < 2; lacking++) {
         const uint32_t samples = spec.batch * (2 - lacking);
-        rig_open(&r, &spec, tokens, samples * spec.sequence + 1);
+        model_fixture_open(&r, &spec, tokens, samples * spec.sequence + 1);
         assert_int_equal(r.runtime.compile.input_count, 4);
         assert_true(r.runtime.emit.input[BP_INPUT_IDS].offset == r.runtime.emit.declared[0].offset);
-        assert_true(rig_step(&r).samples == samples);
-        uint8_t *inputs = rig_read(&r, r.runtime.compile.inputs);
+        assert_true(model_fixture_step(&r).samples == samples);
+        uint8_t *inputs = model_fixture_read(&r, r.runtime.compile.inputs);
         check_placed(&r, inputs, 0, samples);
         check_placed(&r, inputs, 1, samples);
         free(inputs);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 

@@ -13,7 +13,7 @@
 #include "core/plan/adapter.h"
 #include "core/plan/rows.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 131
 
@@ -32,13 +32,13 @@ static int make_tokens(void **state)
 
 static bp_spec lora_spec(const char *const *targets, uint32_t count)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.lora = (bp_lora){.rank = 3, .alpha = 6.0, .targets = targets, .target_count = count};
     spec.evaluate = true;
     return spec;
 }
 
-static double evaluated(rig *r)
+static double evaluated(model_fixture *r)
 {
     double loss = 0.0;
     uint64_t targets = 0;
@@ -47,7 +47,7 @@ static double evaluated(rig *r)
 }
 
 /* W += s B A for every adapted weight (in, out), and B = 0: the same function. */
-static void merge(rig *r)
+static void merge(model_fixture *r)
 {
     const bp_emit *emit = &r->runtime.emit;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
@@ -57,8 +57,8 @@ static void merge(rig *r)
         }
         const bp_parameter *pa = &emit->parameters[p->adapter], *pb = pa + 1;
         const uint64_t rank = emit->spec->lora.rank, in = pa->count / rank, out = pb->count / rank;
-        float *w = rig_read(r, p->weight), *a = rig_read(r, pa->weight);
-        float *b = rig_read(r, pb->weight);
+        float *w = model_fixture_read(r, p->weight), *a = model_fixture_read(r, pa->weight);
+        float *b = model_fixture_read(r, pb->weight);
         for (uint64_t row = 0; row < in; row++) {
             for (uint64_t column = 0; column < out; column++) {
                 double sum = 0.0;
@@ -68,9 +68,9 @@ static void merge(rig *r)
                 w[row * out + column] += (float)(sum * emit->spec->lora.alpha / (double)rank);
             }
         }
-        rig_write(r, p->weight, w);
+        model_fixture_write(r, p->weight, w);
         memset(b, 0, pb->count * sizeof(float));
-        rig_write(r, pb->weight, b);
+        model_fixture_write(r, pb->weight, b);
         free(w);
         free(a);
         free(b);
@@ -81,23 +81,23 @@ static void merge(rig *r)
 static void test_it_starts_as_nothing_and_merges(void **state)
 {
     (void)state;
-    bp_spec plain = rig_spec();
+    bp_spec plain = model_fixture_spec();
     plain.evaluate = true;
     const bp_spec spec = lora_spec(all_linear, 1);
-    rig base, r;
-    rig_open(&base, &plain, tokens, TOKENS);
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture base, r;
+    model_fixture_open(&base, &plain, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     assert_int_equal(r.runtime.emit.parameter_count, base.runtime.emit.parameter_count + 2 * 8);
     assert_true(evaluated(&r) == evaluated(&base));
     double first = 0.0, last = 0.0;
     for (int i = 0; i < 60; i++) {
-        last = rig_step(&r).loss;
+        last = model_fixture_step(&r).loss;
         first = i == 0 ? last : first;
     }
     assert_true(last < first - 0.05);
     for (uint32_t i = 0; i < base.runtime.emit.parameter_count; i++) {
-        float *x = rig_read(&base, base.runtime.emit.parameters[i].weight);
-        float *y = rig_read(&r, r.runtime.emit.parameters[i].weight);
+        float *x = model_fixture_read(&base, base.runtime.emit.parameters[i].weight);
+        float *y = model_fixture_read(&r, r.runtime.emit.parameters[i].weight);
         assert_memory_equal(x, y, base.runtime.emit.parameters[i].count * sizeof(float));
         free(x);
         free(y);
@@ -105,8 +105,8 @@ static void test_it_starts_as_nothing_and_merges(void **state)
     double before = evaluated(&r);
     merge(&r);
     assert_true(fabs(evaluated(&r) - before) <= 1e-6 * before);
-    rig_close(&r);
-    rig_close(&base);
+    model_fixture_close(&r);
+    model_fixture_close(&base);
 }
 
 /* Gradients of A and B against differences of the loss. */
@@ -116,10 +116,11 @@ static void gradients_at(bp_spec spec)
     spec.optimizer_options.beta1 = 0.0; /* the first moment is the gradient */
     spec.optimizer_options.learning_rate = 1e-2;
     spec.accumulation = 1;
-    rig r;
-    rig_open(&r, &spec, tokens, 21); /* one group of two windows: the evaluation sees what it saw */
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens,
+                       21); /* one group of two windows: the evaluation sees what it saw */
     for (int i = 0; i < 5; i++) {
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
     }
     const bp_emit *emit = &r.runtime.emit;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
@@ -127,36 +128,36 @@ static void gradients_at(bp_spec spec)
         if (p->base == BP_NO_PARAMETER) {
             continue;
         }
-        float *w = rig_read(&r, p->weight);
+        float *w = model_fixture_read(&r, p->weight);
         const bool turned = bp_adapter_turned(emit, i); /* there a token's that occurs */
         uint64_t at = turned ? (uint64_t)tokens[5] * p->shape[1] + 1 : p->count / 3;
         float kept = w[at];
         const float h = turned ? 5e-4f : 1e-2f; /* B begins large: what A moves, moves far */
         w[at] = kept + h;
-        rig_write(&r, p->weight, w);
+        model_fixture_write(&r, p->weight, w);
         double above = evaluated(&r);
         w[at] = kept - h;
-        rig_write(&r, p->weight, w);
+        model_fixture_write(&r, p->weight, w);
         double below = evaluated(&r);
         w[at] = kept;
-        rig_write(&r, p->weight, w);
-        rig copy;
-        rig_open(&copy, &spec, tokens, 21);
+        model_fixture_write(&r, p->weight, w);
+        model_fixture copy;
+        model_fixture_open(&copy, &spec, tokens, 21);
         for (uint32_t k = 0; k < emit->parameter_count; k++) {
-            void *bytes = rig_read(&r, emit->parameters[k].weight);
-            rig_write(&copy, emit->parameters[k].weight, bytes);
+            void *bytes = model_fixture_read(&r, emit->parameters[k].weight);
+            model_fixture_write(&copy, emit->parameters[k].weight, bytes);
             free(bytes);
         }
-        (void)rig_step(&copy);
-        float *m = rig_read(&copy, p->state[0]);
+        (void)model_fixture_step(&copy);
+        float *m = model_fixture_read(&copy, p->state[0]);
         double numeric = (above - below) / (2.0 * (double)h);
         assert_true(fabs(numeric - (double)m[at]) <= 5e-3 * fabs(numeric) + 1e-5);
         assert_true(!turned || fabs(numeric) > 1e-3);
         free(m);
         free(w);
-        rig_close(&copy);
+        model_fixture_close(&copy);
     }
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 static void gradients_of(const char *const *targets, uint32_t count)
@@ -197,23 +198,25 @@ static void test_rows_of_the_table(void **state)
 {
     (void)state;
     const bp_spec spec = rows_spec();
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     const bp_emit *emit = &r.runtime.emit;
     const bp_parameter *table = &emit->parameters[0], *rows = &emit->parameters[table->rows];
     const uint64_t width = table->shape[1];
     assert_true(!table->trainable && table->gradient == BP_NO_BUFFER);
     assert_true(rows->count == CHOSEN * width && rows->base == 0 && rows->trainable);
     assert_false(bp_runtime_in_state(&r.runtime, 0));
-    float *before = rig_read(&r, table->weight), *begin = rig_read(&r, rows->weight);
+    float *before = model_fixture_read(&r, table->weight),
+          *begin = model_fixture_read(&r, rows->weight);
     for (uint32_t i = 0; i < CHOSEN; i++) {
         assert_memory_equal(begin + i * width, before + chosen[i] * width, width * sizeof(float));
     }
     for (int i = 0; i < 4; i++) {
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
     }
     (void)evaluated(&r);
-    float *after = rig_read(&r, table->weight), *now = rig_read(&r, rows->weight);
+    float *after = model_fixture_read(&r, table->weight),
+          *now = model_fixture_read(&r, rows->weight);
     for (uint64_t token = 0; token < table->shape[0]; token++) {
         const float *wanted = before + token * width;
         for (uint32_t i = 0; i < CHOSEN; i++) {
@@ -226,7 +229,7 @@ static void test_rows_of_the_table(void **state)
     free(begin);
     free(after);
     free(now);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* By the embedding and the head that is tied to it. */
@@ -239,13 +242,13 @@ static void test_gradients_of_rows(void **state)
 
 static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (uint32_t i = 0; i < steps; i++) {
-        assert_false(rig_step(&r).nonfinite);
+        assert_false(model_fixture_step(&r).nonfinite);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -283,32 +286,32 @@ static void test_policies_and_release_agree(void **state)
 static void test_the_base_has_a_digest(void **state)
 {
     (void)state;
-    const bp_spec plain = rig_spec(), spec = lora_spec(some, 2);
-    rig r;
+    const bp_spec plain = model_fixture_spec(), spec = lora_spec(some, 2);
+    model_fixture r;
     bool there;
     uint64_t first, later;
-    rig_open(&r, &plain, tokens, TOKENS);
+    model_fixture_open(&r, &plain, tokens, TOKENS);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &first), BP_OK);
     assert_false(there);
-    rig_close(&r);
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_close(&r);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &first), BP_OK);
     assert_true(there);
-    (void)rig_step(&r);
+    (void)model_fixture_step(&r);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &later), BP_OK);
     assert_true(first == later);
-    float *w = rig_read(&r, r.runtime.emit.parameters[0].weight);
+    float *w = model_fixture_read(&r, r.runtime.emit.parameters[0].weight);
     w[0] += 1.0f;
-    rig_write(&r, r.runtime.emit.parameters[0].weight, w);
+    model_fixture_write(&r, r.runtime.emit.parameters[0].weight, w);
     free(w);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &later), BP_OK);
     assert_true(first != later);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 static void refused(const bp_spec *spec, const char *name, const char *text)
 {
-    const bp_spec plain = rig_spec();
+    const bp_spec plain = model_fixture_spec();
     const uint64_t bytes = 2 * plan_bytes(&plain) + (4u << 20);
     static bp_runtime runtime;
     void *memory = NULL;

@@ -19,7 +19,7 @@
 #include "optim/schedule_free.h"
 #include "optim/sgd.h"
 #include "tests/fixtures/plans/plan_case.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/short_tables.h"
 
 /* verifies compile-6.ea09 */
@@ -150,7 +150,7 @@ static void every_row_of_a_rule_may_be_missing(void **state)
     uint32_t plans = 0, refused = 0;
     for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (uint32_t k = 0; k < sizeof made / sizeof made[0]; k++) {
-            bp_spec spec = rig_spec();
+            bp_spec spec = model_fixture_spec();
             made[k](&spec);
             spec.optimizer = rules[i];
             spec.evaluate = true;
@@ -175,7 +175,7 @@ static void every_row_of_a_rule_may_be_missing(void **state)
 static void every_row_of_large_tensors_may_be_missing(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, width, 1024);
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
@@ -191,7 +191,7 @@ static void codes_are_not_trained(void **state)
 {
     (void)state;
     static const bp_parameter_rule rule = {.glob = "*attn*", .kind = BP_RULE_TRAIN};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     plan_llama(&spec);
     plan_adapters(&spec);
     spec.quantised = BP_QUANTISED_NF4;

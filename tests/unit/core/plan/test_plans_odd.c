@@ -23,7 +23,7 @@
 #include "optim/schedule_free.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/short_tables.h"
 
 static bp_runtime runtime;
@@ -63,11 +63,11 @@ static void settings_of_no_adapter(void **state)
 {
     (void)state;
     static const char *const targets[] = {"no.such.layer", "all-linear"};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     uint64_t plain[2], found[2];
     planned(&spec, plain);
     for (uint32_t i = 0; i < 4; i++) {
-        spec = rig_spec();
+        spec = model_fixture_spec();
         spec.lora.targets = targets;
         spec.lora.target_count = 1 + i % 2;
         spec.lora.choose = i == 2 ? choose_all : NULL;
@@ -75,7 +75,7 @@ static void settings_of_no_adapter(void **state)
         planned(&spec, found);
         assert_true(found[0] == plain[0] && found[1] == plain[1]);
     }
-    spec = rig_spec();
+    spec = model_fixture_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
     assert_int_equal(status_of(&spec), BP_ERR_USAGE);
 }
@@ -86,7 +86,7 @@ static void magnitudes_and_averages(void **state)
 {
     (void)state;
     static const char *const all[] = {"all-linear"};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     uint64_t found[2], without[2];
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
     spec.optimizer = &bp_optimizer_schedule_free_adamw;
@@ -102,7 +102,7 @@ static void magnitudes_and_averages(void **state)
 static void batches_of_no_evaluation(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     uint64_t plain[2], found[2];
     planned(&spec, plain);
     spec.eval_batch = 7;
@@ -126,7 +126,7 @@ static void forms_of_frozen_weights(void **state)
     }
     assert_false(bp_quantised_valid(INT64_MIN));
     assert_false(bp_quantised_valid(INT64_MAX));
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_error error = {.code = BP_OK};
     spec.quantised = (bp_quantised)63;
     assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
@@ -141,7 +141,7 @@ static void sums_of_long_tensors(void **state)
     (void)state;
     static const bp_optimizer *const rules[] = {&bp_optimizer_adamw, &bp_optimizer_adafactor};
     for (uint32_t i = 0; i < 8; i++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         uint64_t whole[2], summed[2];
         spec.config.vocabulary = i < 4 ? 300000 : 37;
         if (i % 4 >= 2) {
@@ -166,7 +166,7 @@ static void memory_of_every_size(void **state)
 {
     (void)state;
     for (uint32_t which = 0; which < 2; which++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         SET_FAMILY(&spec.config, bp_transformer, layers, 1);
         if (which == 0) {
             spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
@@ -207,7 +207,7 @@ static void memory_of_every_size(void **state)
 static void several_sequences_at_once(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_error error = {.code = BP_OK};
     SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.optimizer = NULL;
@@ -242,7 +242,7 @@ static void parameters_of_two_stages(void **state)
     (void)state;
     bp_model greedy = bp_model_gpt2;
     greedy.backward = greedy_backward;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &greedy;
     spec.ranks = spec.virtual_ranks = 2;
     spec.accumulation = 4;
@@ -283,7 +283,7 @@ static void rows_of_tables(void **state)
     static const bp_parameter_rule frozen = {.glob = "*token_adapter*", .kind = BP_RULE_FREEZE};
     uint32_t tokens[37];
     bp_model model = bp_model_gpt2;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     uint64_t none[2], every[2], still[2];
     for (uint32_t i = 0; i < 37; i++) {
         tokens[i] = i;
@@ -311,7 +311,7 @@ static void factors_of_what_is_trained(void **state)
 {
     (void)state;
     static const bp_parameter_rule frozen = {.glob = "*.h.0.*", .kind = BP_RULE_FREEZE};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     uint64_t all[2], some[2];
     spec.optimizer = &bp_optimizer_adafactor;
     spec.optimizer_options = *spec.optimizer->defaults;
@@ -328,7 +328,7 @@ static void virtual_ranks_without_steps(void **state)
 {
     (void)state;
     for (uint32_t trains = 0; trains < 2; trains++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         uint32_t lanes = 0;
         spec.optimizer = trains != 0 ? spec.optimizer : NULL;
         spec.evaluate = true;
@@ -351,7 +351,7 @@ static void virtual_ranks_without_steps(void **state)
 static void what_a_plan_of_16_bits_has(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.working = BP_BF16;
     spec.gradient = BP_BF16;
     spec.master = BP_MASTER_SPLIT8;
@@ -374,7 +374,7 @@ static void what_a_plan_of_16_bits_has(void **state)
 static void heads_are_no_hidden_matrices(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     uint32_t heads = 0, hidden = 0;
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 5;
@@ -399,7 +399,7 @@ static void codes_are_not_trained(void **state)
     (void)state;
     static const char *const some[] = {"c_fc"};
     static const bp_parameter_rule trained = {.glob = "*c_attn.weight", .kind = BP_RULE_TRAIN};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = some, .target_count = 1};
     spec.quantised = BP_QUANTISED_NF4;
     spec.rules = &trained;

@@ -15,7 +15,7 @@
 #include "layers/families/llama.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/short_tables.h"
 
 static bp_runtime runtime;
@@ -37,7 +37,7 @@ static uint64_t plan_of(const bp_spec *spec)
 
 static bp_spec spec_of(uint32_t vocabulary, uint32_t width)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = vocabulary;
     SET_FAMILY(&spec.config, bp_transformer, width, width);
     SET_FAMILY(&spec.config, bp_transformer, layers, 1);

@@ -15,14 +15,14 @@
 #include "core/run/runtime.h"
 #include "layers/families/mlp_model.h"
 #include "layers/families/transformer.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static bp_runtime runtime;
 
 /* A head and nothing below it. */
 static bp_spec chain_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_mlp;
     spec.config = config_with(
         (bp_model_config){.positions = spec.sequence, .task = BP_TASK_CLASSES, .classes = 3},
@@ -62,7 +62,7 @@ static void what_is_nowhere_in_a_model(void **state)
     refused(&spec, "load-in-4bit");
     spec.quantised = BP_QUANTISED_INT8;
     refused(&spec, "load-in-8bit");
-    spec = rig_spec();
+    spec = model_fixture_spec();
     spec.working = spec.gradient = BP_BF16;
     spec.master = BP_MASTER_SPLIT8;
     assert_int_equal(planned(&spec), BP_OK);
@@ -75,7 +75,7 @@ static void what_is_nowhere_in_a_model(void **state)
     spec.optimizer = NULL; /* weights that nothing updates are as they were read */
     spec.evaluate = true;
     assert_int_equal(planned(&spec), BP_OK);
-    spec = rig_spec();
+    spec = model_fixture_spec();
     spec.products = BP_PRODUCT_FP8;
     refused(&spec, "product-dtype");
     spec.products_from = 16; /* the model's width */
@@ -92,13 +92,13 @@ static void what_is_nowhere_in_a_model(void **state)
     refused(&spec, "product-dtype");
     /* of two reasons the first one is told */
     static const char *const table[] = {"wte"};
-    spec = rig_spec();
+    spec = model_fixture_spec();
     spec.products = BP_PRODUCT_FP8;
     spec.lora = (bp_lora){.rank = 2, .alpha = 2.0, .targets = table, .target_count = 1};
     refused(&spec, "product-dtype");
     SET_FAMILY(&spec.config, bp_transformer, embedding_dropout, 0.1);
     refused(&spec, "transformer.wte.weight");
-    spec = rig_spec();
+    spec = model_fixture_spec();
     spec.products = BP_PRODUCT_FP8; /* which evaluations have none of */
     spec.optimizer = NULL;
     spec.evaluate = true;

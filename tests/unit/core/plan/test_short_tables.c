@@ -26,7 +26,7 @@
 #include "optim/muon.h"
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/short_tables.h"
 #include "tests/fixtures/plans/spec_case.h"
 
@@ -70,7 +70,7 @@ static void every_row_of_an_update_may_be_missing(void **state)
     uint32_t plans = 0;
     for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (uint32_t bits = 0; bits < 2; bits++) {
-            bp_spec spec = rig_spec();
+            bp_spec spec = model_fixture_spec();
             bp_error error = {.code = BP_OK};
             spec.optimizer = rules[i];
             spec.optimizer_options = *rules[i]->defaults;
@@ -88,7 +88,7 @@ static void every_row_of_an_update_may_be_missing(void **state)
 /* A model whose tensors are worth a call of storage, and divide among two ranks or do not. */
 static bp_spec large_spec(uint32_t number)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = 80;
     SET_FAMILY(&spec.config, bp_transformer, width, 64);
     SET_FAMILY(&spec.config, bp_transformer, heads, 4);

@@ -12,7 +12,7 @@
 #include "core/run/runtime.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/plan_made.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static bp_runtime runtime;
 
@@ -20,7 +20,7 @@ static void sums_of_one_lane(void **state)
 {
     (void)state;
     for (uint32_t codes = 0; codes < 2; codes++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.config.vocabulary = 300000;
         SET_FAMILY(&spec.config, bp_transformer, layers, 1);
         spec.ranks = 2;

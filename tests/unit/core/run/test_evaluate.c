@@ -11,7 +11,7 @@
 #include "layers/families/gpt2.h"
 #include "layers/families/rnn.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { SAMPLES = 5, SEQUENCE = 6, CLASSES = 3, VOCABULARY = 37 };
 
@@ -26,7 +26,7 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 
 static bp_spec spec_of(bp_task task, bp_dtype working)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.optimizer = NULL;
     spec.config.task = task;
     spec.config.classes = task == BP_TASK_CLASSES ? CLASSES : 0;
@@ -37,12 +37,12 @@ static bp_spec spec_of(bp_task task, bp_dtype working)
     return spec;
 }
 
-static void open_rig(rig *r, const bp_spec *spec)
+static void open_model_fixture(model_fixture *r, const bp_spec *spec)
 {
     for (uint32_t i = 0; i < SAMPLES * SEQUENCE; i++) {
         tokens[i] = (int32_t)(i * 7 % VOCABULARY);
     }
-    rig_open(r, spec, tokens, SAMPLES * SEQUENCE);
+    model_fixture_open(r, spec, tokens, SAMPLES * SEQUENCE);
     if (spec->config.task == BP_TASK_CLASSES) {
         r->source.examples = SAMPLES;
         r->source.example = example;
@@ -87,12 +87,12 @@ static bp_status add_group(void *user, const bp_runtime *runtime)
 
 static void check(bp_task task, bp_dtype working)
 {
-    rig r;
+    model_fixture r;
     sum s = {.loss = 0.0};
     double loss = 0.0;
     uint64_t targets = 0;
     const bp_spec spec = spec_of(task, working);
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     assert_int_equal(
         bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, add_group, &s, &loss, &targets), BP_OK);
     assert_int_equal(s.groups, 3); /* the last of one sample */
@@ -108,7 +108,7 @@ static void check(bp_task task, bp_dtype working)
     assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 1, &few, &others), BP_OK);
     assert_true(others < targets);
     assert_true(again == loss);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies run-25.3c8a */
@@ -127,27 +127,27 @@ static void test_kept_logits_give_the_loss(void **state)
 static void test_none_are_kept(void **state)
 {
     (void)state;
-    rig r;
+    model_fixture r;
     sum s = {.most = 2};
     double loss = 0.0;
     uint64_t targets = 0;
     bp_spec spec = spec_of(BP_TASK_CAUSAL_LM, BP_F32);
     spec.keep_logits = false;
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     for (uint32_t i = 0; i < r.runtime.graph.used.buffers; i++) {
         assert_string_not_equal(bp_graph_name(&r.runtime.graph, i), "eval.logits");
     }
     assert_int_equal(bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, NULL, NULL, &loss, &targets),
                      BP_OK);
-    rig_close(&r);
+    model_fixture_close(&r);
     spec.keep_logits = true;
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     assert_int_equal(
         bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, add_group, &s, &loss, &targets),
         BP_ERR_DATA);
     assert_int_equal(s.groups, 2); /* the watcher's failure ends it */
     assert_int_equal(r.runtime.error.code, BP_ERR_DATA);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies compile-1.aa19 */

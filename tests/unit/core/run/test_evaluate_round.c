@@ -13,7 +13,7 @@
 #include "core/run/sorted.h"
 #include "device/fabric/threads.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { EXAMPLES = 47, SEQUENCE = 10, CLASSES = 3, BATCH = 4, GROUPS = (EXAMPLES + 3) / BATCH };
 enum { TOKENS = EXAMPLES * (SEQUENCE + 1), RANKS_MOST = 8, LONG_WAIT = 600000 };
@@ -185,7 +185,7 @@ static void compare(const bp_spec *spec, uint64_t steps)
 
 static bp_spec spec_of(bp_task task, uint32_t vocabulary)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.task = task;
     spec.config.vocabulary = vocabulary;
     spec.config.classes = task == BP_TASK_CLASSES ? CLASSES : 0;

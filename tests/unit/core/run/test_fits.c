@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "layers/families/bert.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { TOKENS = 200, ROWS = 10 };
 
@@ -40,7 +40,7 @@ static bp_status read_row(bp_source *source, uint64_t index, bp_example *to)
 
 static bp_spec spec_of(bp_task task)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     if (task != BP_TASK_CAUSAL_LM) {
         spec.model = &bp_model_bert;
         spec.config =
@@ -64,7 +64,7 @@ static bp_spec spec_of(bp_task task)
 
 /* A run of one task, and a feed for its steps or evaluations. */
 typedef struct fitting {
-    rig r;
+    model_fixture r;
     bp_source source;
     bp_feed feed;
     bp_error error;
@@ -77,7 +77,7 @@ static void fitting_open(fitting *f, bp_task task, bool evaluates)
     const uint32_t micros = evaluates ? 1 : spec.accumulation;
     memset(f, 0, sizeof *f);
     f->evaluates = evaluates;
-    rig_open(&f->r, &spec, tokens, TOKENS);
+    model_fixture_open(&f->r, &spec, tokens, TOKENS);
     f->source = (bp_source){.name = "rows",
                             .count = TOKENS,
                             .read = read_tokens,
@@ -112,7 +112,7 @@ static void refused(fitting *f, const char *member, void (*change)(fitting *f, u
 {
     const bp_feed before = f->feed;
     const bp_source source = f->source;
-    const uint64_t digest = rig_digest(&f->r), steps = f->r.runtime.steps;
+    const uint64_t digest = model_fixture_digest(&f->r), steps = f->r.runtime.steps;
     change(f, to);
     const bp_status made = bp_feed_init(&f->feed, &f->error);
     const bp_status status = fitting_run(f);
@@ -121,7 +121,7 @@ static void refused(fitting *f, const char *member, void (*change)(fitting *f, u
                  (unsigned long long)to, bp_status_text(status), f->r.runtime.error.text,
                  f->r.runtime.error.name);
     }
-    assert_true(rig_digest(&f->r) == digest && f->r.runtime.steps == steps);
+    assert_true(model_fixture_digest(&f->r) == digest && f->r.runtime.steps == steps);
     f->feed = before;
     f->source = source;
     assert_int_equal(fitting_run(f), BP_OK);
@@ -219,7 +219,7 @@ static void members_that_differ(void **state)
                     refused(&f, "kind", set_kind, (uint64_t)kind);
                 }
             }
-            rig_close(&f.r);
+            model_fixture_close(&f.r);
         }
     }
 }
@@ -247,7 +247,7 @@ static void feeds_that_were_not_made(void **state)
         assert_int_equal(fitting_run(&f), BP_ERR_USAGE);
         f.feed = made;
         assert_int_equal(fitting_run(&f), BP_OK);
-        rig_close(&f.r);
+        model_fixture_close(&f.r);
     }
 }
 
@@ -289,18 +289,18 @@ static void numbers_of_own_functions(void **state)
         for (w.at = 0; w.at < 10; w.at++) {
             w.number = 36;
             assert_int_equal(fitting_run(&f), BP_OK);
-            const uint64_t digest = rig_digest(&f.r);
+            const uint64_t digest = model_fixture_digest(&f.r);
             w.number = 37;
             assert_int_equal(fitting_run(&f), BP_ERR_DATA);
             assert_string_equal(f.r.runtime.error.name, "ids");
             w.number = -1;
             assert_int_equal(fitting_run(&f), BP_ERR_DATA);
-            assert_true(rig_digest(&f.r) == digest);
+            assert_true(model_fixture_digest(&f.r) == digest);
         }
         f.feed.augment = NULL;
         f.feed.order = far_order;
         assert_int_equal(fitting_run(&f), BP_ERR_USAGE);
-        rig_close(&f.r);
+        model_fixture_close(&f.r);
     }
 }
 

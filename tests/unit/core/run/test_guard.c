@@ -8,31 +8,31 @@
 #include <cmocka.h>
 
 #include "core/run/guard.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { TOKENS = 300, SLICE = 1000 };
 
 static int32_t tokens[TOKENS];
 
-static void open_adapted(rig *r)
+static void open_adapted(model_fixture *r)
 {
     static const char *const targets[] = {"c_attn"};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = i * i % 37;
     }
-    rig_open(r, &spec, tokens, TOKENS);
+    model_fixture_open(r, &spec, tokens, TOKENS);
 }
 
 /* Slices until another pass is whole; whether it came out otherwise. */
-static bool pass(bp_guard *guard, rig *r, bool trains)
+static bool pass(bp_guard *guard, model_fixture *r, bool trains)
 {
     const uint64_t before = guard->passes;
     bool changed = false;
     while (guard->passes == before) {
         if (trains) {
-            (void)rig_step(r);
+            (void)model_fixture_step(r);
         }
         assert_int_equal(bp_guard_slice(guard, &r->runtime, SLICE, true, &changed), BP_OK);
     }
@@ -43,21 +43,21 @@ static bool pass(bp_guard *guard, rig *r, bool trains)
 static void training_changes_none_of_it(void **state)
 {
     (void)state;
-    static rig r;
+    static model_fixture r;
     bp_guard guard = {.passes = 0};
     open_adapted(&r);
     for (uint32_t i = 0; i < 4; i++) {
         assert_false(pass(&guard, &r, true));
     }
     assert_int_equal(guard.passes, 4);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies run-15.8e9b */
 static void a_changed_bit_is_found(void **state)
 {
     (void)state;
-    static rig r;
+    static model_fixture r;
     bp_guard guard = {.passes = 0};
     open_adapted(&r);
     assert_false(pass(&guard, &r, false));
@@ -95,7 +95,7 @@ static void a_changed_bit_is_found(void **state)
     assert_true(pass(&guard, &r, false));
     linked[33] ^= 128;
     assert_false(pass(&guard, &r, false));
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* Evaluations leave the state alone; a step, or a bit that falls over, does not. */
@@ -103,13 +103,13 @@ static void a_changed_bit_is_found(void **state)
 static void a_state_is_summed_up(void **state)
 {
     (void)state;
-    static rig r;
+    static model_fixture r;
     uint64_t before, after, targets;
     double loss;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.evaluate = true;
-    rig_open(&r, &spec, tokens, TOKENS);
-    (void)rig_step(&r);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
+    (void)model_fixture_step(&r);
     assert_int_equal(bp_guard_state(&r.runtime, &before), BP_OK);
     assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 0, &loss, &targets), BP_OK);
     assert_int_equal(bp_guard_state(&r.runtime, &after), BP_OK);
@@ -122,10 +122,10 @@ static void a_state_is_summed_up(void **state)
         assert_true(before != after);
         *byte ^= 32;
     }
-    (void)rig_step(&r);
+    (void)model_fixture_step(&r);
     assert_int_equal(bp_guard_state(&r.runtime, &after), BP_OK);
     assert_true(before != after);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

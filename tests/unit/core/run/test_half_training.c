@@ -15,8 +15,8 @@
 #include "core/ir/step.h"
 #include "tests/fixtures/golden.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
-#include "tests/fixtures/trial.h"
+#include "tests/fixtures/model_fixture.h"
+#include "tests/fixtures/bare_fixture.h"
 
 /* A trial in memory. */
 typedef struct session {
@@ -44,10 +44,10 @@ static void session_open(session *s, const bp_spec *spec)
 {
     uint64_t bytes = plan_bytes(spec);
     s->host = aligned(bytes);
-    require_ok(trial_plan(&s->trial, spec, s->host, bytes), s);
+    require_ok(bare_fixture_plan(&s->trial, spec, s->host, bytes), s);
     bytes = s->trial.runtime.report.arena_bytes;
     s->arena = aligned(bytes);
-    require_ok(trial_open(&s->trial, s->arena, bytes), s);
+    require_ok(bare_fixture_open(&s->trial, s->arena, bytes), s);
 }
 
 static void session_close(session *s)
@@ -68,7 +68,7 @@ static bp_outcome session_step(session *s)
 /* The trial in a working type, with the fastest kernels on two threads. */
 static bp_spec half_spec(bp_dtype working, bp_master master, bp_dtype gradient)
 {
-    bp_spec spec = trial_spec();
+    bp_spec spec = bare_fixture_spec();
     spec.device_options.variant = NULL;
     spec.device_options.threads = 2;
     spec.working = working;
@@ -90,8 +90,8 @@ static uint64_t digest_of(const bp_spec *spec, double *loss)
     static session s;
     uint64_t digest = 0;
     session_open(&s, spec);
-    require_ok(trial_train(&s.trial, loss), &s);
-    require_ok(trial_digest(&s.trial, &digest), &s);
+    require_ok(bare_fixture_train(&s.trial, loss), &s);
+    require_ok(bare_fixture_digest(&s.trial, &digest), &s);
     session_close(&s);
     return digest;
 }
@@ -343,8 +343,8 @@ static void a_scale_that_cannot_fall(void **state)
     } scales[] = {{4.0, 0.0, true}, {1.0, 0.0, false}, {8.0, 8.0, false}, {16.0, 8.0, true}};
     static int32_t some[60];
     for (size_t i = 0; i < 4; i++) {
-        rig r;
-        bp_spec spec = rig_spec();
+        model_fixture r;
+        bp_spec spec = model_fixture_spec();
         spec.scaling = (bp_scaling){.kind = BP_SCALING_DYNAMIC,
                                     .initial = scales[i].initial,
                                     .growth = 2.0,
@@ -352,18 +352,18 @@ static void a_scale_that_cannot_fall(void **state)
                                     .interval = 2000,
                                     .hysteresis = 1,
                                     .floor = scales[i].floor};
-        rig_open(&r, &spec, some, 60);
+        model_fixture_open(&r, &spec, some, 60);
         const uint32_t weight = r.runtime.emit.parameters[0].weight;
-        float *values = rig_read(&r, weight);
+        float *values = model_fixture_read(&r, weight);
         for (uint64_t k = 0; k < r.runtime.emit.parameters[0].count; k++) {
             values[k] = NAN;
         }
-        rig_write(&r, weight, values);
+        model_fixture_write(&r, weight, values);
         free(values);
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_true(outcome.skipped == scales[i].again);
         assert_true(outcome.nonfinite == !scales[i].again);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 

@@ -15,7 +15,7 @@
 #include "core/run/state.h"
 #include "core/base/version.h"
 #include "device/devices.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/store_memory.h"
 
 #define TOKENS  60
@@ -97,7 +97,7 @@ static bp_spec small_spec(void)
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = i * i % 37;
     }
-    return rig_spec();
+    return model_fixture_spec();
 }
 
 static bp_state_tensor tensors[TENSORS];

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "device/host/host.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static const int32_t tokens[60] = {1, 2, 3};
 
@@ -42,7 +42,7 @@ static bp_device dry_run_device(bool reach)
 }
 
 /* Ops that draw parameters, or, with `left`, those that are not given. A magnitude has two. */
-static uint32_t drawing_ops(const rig *r, bool left)
+static uint32_t drawing_ops(const model_fixture *r, bool left)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
@@ -54,7 +54,7 @@ static uint32_t drawing_ops(const rig *r, bool left)
 }
 
 /* Fills every weight and master with bytes that no draw makes. */
-static void spoil(rig *r)
+static void spoil(model_fixture *r)
 {
     for (uint32_t i = 0; i < r->runtime.graph.used.buffers; i++) {
         const bp_buffer *buffer = &r->runtime.graph.buffers[i];
@@ -63,17 +63,17 @@ static void spoil(rig *r)
         if (kept && (buffer->class_of == BP_CLASS_WEIGHTS || buffer->class_of == BP_CLASS_MASTER)) {
             void *bytes = malloc(buffer->bytes);
             memset(bytes, 0xa5, buffer->bytes);
-            rig_write(r, i, bytes);
+            model_fixture_write(r, i, bytes);
             free(bytes);
         }
     }
 }
 
 /* Whether a buffer holds what it held before; of a given parameter, what spoil wrote. */
-static void assert_buffer(rig *r, uint32_t index, void *const *before, bool given)
+static void assert_buffer(model_fixture *r, uint32_t index, void *const *before, bool given)
 {
     const uint64_t bytes = r->runtime.graph.buffers[index].bytes;
-    unsigned char *now = rig_read(r, index);
+    unsigned char *now = model_fixture_read(r, index);
     for (uint64_t i = 0; i < bytes && given; i++) {
         assert_int_equal(now[i], 0xa5);
     }
@@ -83,7 +83,7 @@ static void assert_buffer(rig *r, uint32_t index, void *const *before, bool give
     free(now);
 }
 
-static void assert_drawn(rig *r, void *const *before)
+static void assert_drawn(model_fixture *r, void *const *before)
 {
     for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &r->runtime.emit.parameters[i];
@@ -102,10 +102,10 @@ static void assert_drawn(rig *r, void *const *before)
 
 static void some_are_given(const bp_spec *spec, uint32_t stride)
 {
-    rig r;
+    model_fixture r;
     whole_runs = 0;
     ops_run = 0;
-    rig_open(&r, spec, tokens, 60); /* draws everything */
+    model_fixture_open(&r, spec, tokens, 60); /* draws everything */
     const uint32_t buffers = r.runtime.graph.used.buffers, count = r.runtime.emit.parameter_count;
     assert_int_equal(whole_runs, 1);
     assert_int_equal(ops_run, 0);
@@ -113,7 +113,7 @@ static void some_are_given(const bp_spec *spec, uint32_t stride)
     for (uint32_t i = 0; i < buffers; i++) {
         const bp_scope scope = r.runtime.graph.buffers[i].scope;
         const bool kept = scope == BP_SCOPE_PERSISTENT || scope == BP_SCOPE_CONSTANT;
-        before[i] = kept ? rig_read(&r, i) : NULL;
+        before[i] = kept ? model_fixture_read(&r, i) : NULL;
     }
     assert_int_equal(bp_runtime_clear(&r.runtime), BP_OK);
     spoil(&r);
@@ -132,7 +132,7 @@ static void some_are_given(const bp_spec *spec, uint32_t stride)
         free(before[i]);
     }
     free(before);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies run-19.3c27 */
@@ -143,7 +143,7 @@ static void only_what_is_not_given_is_drawn(void **state)
     for (int reach = 0; reach < 2; reach++) {
         const bp_device device = dry_run_device(reach != 0);
         for (uint32_t stride = 1; stride < 6; stride++) {
-            bp_spec spec = rig_spec();
+            bp_spec spec = model_fixture_spec();
             spec.device = &device;
             some_are_given(&spec, stride);
             spec.working = BP_BF16;
@@ -166,10 +166,10 @@ static void the_state_alone_is_given(void **state)
 {
     (void)state;
     static const char *const targets[] = {"c_attn"};
-    rig r;
-    bp_spec spec = rig_spec();
+    model_fixture r;
+    bp_spec spec = model_fixture_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
-    rig_open(&r, &spec, tokens, 60);
+    model_fixture_open(&r, &spec, tokens, 60);
     bp_runtime_state_given(&r.runtime);
     for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &r.runtime.emit.parameters[i];
@@ -180,7 +180,7 @@ static void the_state_alone_is_given(void **state)
     for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
         assert_false(r.runtime.emit.parameters[i].given);
     }
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* Memory that is said to be zero is not written again until something was written to it. */
@@ -188,14 +188,14 @@ static void the_state_alone_is_given(void **state)
 static void zero_memory_is_left_alone(void **state)
 {
     (void)state;
-    rig r;
-    const bp_spec spec = rig_spec();
-    rig_open(&r, &spec, tokens, 60);
-    const uint64_t fresh = rig_digest(&r);
-    rig_step(&r);
-    assert_true(rig_digest(&r) != fresh);
+    model_fixture r;
+    const bp_spec spec = model_fixture_spec();
+    model_fixture_open(&r, &spec, tokens, 60);
+    const uint64_t fresh = model_fixture_digest(&r);
+    model_fixture_step(&r);
+    assert_true(model_fixture_digest(&r) != fresh);
     assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
-    assert_true(rig_digest(&r) == fresh);
+    assert_true(model_fixture_digest(&r) == fresh);
     bp_runtime_close(&r.runtime);
     const uint64_t bytes = r.runtime.report.arena_bytes;
     memset(r.arena, 0, bytes);
@@ -204,12 +204,12 @@ static void zero_memory_is_left_alone(void **state)
     assert_int_equal(bp_runtime_open_places(&r.runtime, &places), BP_OK);
     assert_true(r.runtime.zeroed);
     assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
-    assert_true(rig_digest(&r) == fresh);
-    rig_step(&r);
+    assert_true(model_fixture_digest(&r) == fresh);
+    model_fixture_step(&r);
     assert_false(r.runtime.zeroed);
     assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
-    assert_true(rig_digest(&r) == fresh);
-    rig_close(&r);
+    assert_true(model_fixture_digest(&r) == fresh);
+    model_fixture_close(&r);
 }
 
 /* Opens with memory of its own where it was given none, as CUDA's does. */
@@ -230,20 +230,20 @@ static bp_status open_own(void *context, const bp_device_options *options, const
 static void memory_of_the_device_is_not_taken_for_zero(void **state)
 {
     (void)state;
-    rig r;
+    model_fixture r;
     bp_device device = bp_device_host;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     device.open = open_own;
     spec.device = &device;
     own_memory = NULL;
-    rig_open(&r, &spec, tokens, 60);
+    model_fixture_open(&r, &spec, tokens, 60);
     bp_runtime_close(&r.runtime);
     bp_places places = bp_places_device(NULL, r.runtime.report.arena_bytes);
     places.zeroed = true;
     own_memory = r.arena;
     assert_int_equal(bp_runtime_open_places(&r.runtime, &places), BP_OK);
     assert_false(r.runtime.zeroed);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies run-7.0da2 */
@@ -251,16 +251,16 @@ static void a_device_that_refuses_is_said_so(void **state)
 {
     (void)state;
     const bp_device device = dry_run_device(true);
-    bp_spec spec = rig_spec();
-    rig r;
+    bp_spec spec = model_fixture_spec();
+    model_fixture r;
     spec.device = &device;
-    rig_open(&r, &spec, tokens, 60);
+    model_fixture_open(&r, &spec, tokens, 60);
     bp_runtime_given(&r.runtime, 0);
     refusal = BP_ERR_DEVICE;
     assert_int_equal(bp_runtime_draw(&r.runtime), BP_ERR_DEVICE);
     assert_int_equal(r.runtime.error.code, BP_ERR_DEVICE);
     refusal = BP_OK;
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 #include "layers/families/bert.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 
 enum { EXAMPLES = 40, SEQUENCE = 12, STEPS = 3, TOKENS = EXAMPLES * (SEQUENCE + 1) };
@@ -56,7 +56,7 @@ static bp_status given(bp_source *source, uint64_t first, uint32_t n, int32_t *t
     return BP_OK;
 }
 
-static void examples_of(rig *r, bp_feed *feed)
+static void examples_of(model_fixture *r, bp_feed *feed)
 {
     const bp_spec *spec = &r->runtime.spec;
     r->source.examples = EXAMPLES;
@@ -90,7 +90,7 @@ typedef struct traces {
     uint32_t lengths;
 } traces;
 
-static double evaluate(rig *r)
+static double evaluate(model_fixture *r)
 {
     double loss = 0.0;
     uint64_t targets = 0;
@@ -123,29 +123,29 @@ static bool judged; /* steps are run in two parts */
 
 static traces run(const bp_spec *spec)
 {
-    rig r;
+    model_fixture r;
     traces t = {.digest = 0};
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture_open(&r, spec, tokens, TOKENS);
     if (judged) {
         assert_int_equal(bp_runtime_step_check(&r.runtime, &takes_all), BP_OK);
     }
     examples_of(&r, &r.feed);
     for (uint32_t i = 0; spec->optimizer != NULL && i < STEPS; i++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         t.loss[i] = outcome.loss;
         t.norm[i] = outcome.norm;
         t.tokens += outcome.tokens;
         t.places += outcome.places;
     }
     t.evaluated = spec->evaluate ? evaluate(&r) : 0.0;
-    t.digest = rig_digest(&r);
+    t.digest = model_fixture_digest(&r);
     t.arena = r.runtime.report.arena_bytes;
     t.lengths = bp_runtime_length_buckets(&r.runtime);
     assert_null(r.runtime.left_out);
     for (uint32_t i = 0; i < t.lengths; i++) {
         t.micros[i] = bp_runtime_length(&r.runtime, i).micros;
     }
-    rig_close(&r);
+    model_fixture_close(&r);
     return t;
 }
 

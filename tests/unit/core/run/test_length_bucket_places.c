@@ -12,13 +12,13 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/plan_bytes.h"
 #include "tests/fixtures/plans/plan_made.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { SEQUENCE = 12 };
 
 static bp_spec plain_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.sequence = SEQUENCE;
     spec.batch = 3;
     return spec;

@@ -13,7 +13,7 @@
 #include "core/run/state.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { TOKENS = 400, STEPS = 3 };
 
@@ -22,14 +22,14 @@ static void *far;
 
 static bp_spec wide_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = 80;
     SET_FAMILY(&spec.config, bp_transformer, width, 64);
     return spec;
 }
 
-/* rig_open over two regions. */
-static void open_two(rig *r, const bp_spec *spec)
+/* model_fixture_open over two regions. */
+static void open_two(model_fixture *r, const bp_spec *spec)
 {
     memset(r, 0, sizeof *r);
     const uint64_t bytes = plan_bytes(spec);
@@ -43,11 +43,11 @@ static void open_two(rig *r, const bp_spec *spec)
     places.space[BP_SPACE_HOST] = (bp_region){far, room};
     assert_int_equal(bp_runtime_open_places(&r->runtime, &places), BP_OK);
     assert_int_equal(bp_runtime_initialize(&r->runtime), BP_OK);
-    rig_feed(r, &r->feed, &r->source, tokens, TOKENS);
+    model_fixture_feed(r, &r->feed, &r->source, tokens, TOKENS);
 }
 
 /* Every weight as floats, one after the other: a sum that any change changes. */
-static uint64_t weights_of(rig *r)
+static uint64_t weights_of(model_fixture *r)
 {
     uint64_t digest = 1469598103934665603ULL;
     for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
@@ -66,7 +66,7 @@ static uint64_t weights_of(rig *r)
 }
 
 /* Puts other values into a weight and reads them back. */
-static void put_and_get(rig *r)
+static void put_and_get(model_fixture *r)
 {
     for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &r->runtime.emit.parameters[i];
@@ -83,17 +83,17 @@ static void put_and_get(rig *r)
 
 static void compare(bp_spec spec, const bp_offload *offload)
 {
-    rig one, two;
+    model_fixture one, two;
     uint64_t sums[2];
     spec.offload = (bp_offload){.bases = 0};
-    rig_open(&one, &spec, tokens, TOKENS);
+    model_fixture_open(&one, &spec, tokens, TOKENS);
     spec.offload = *offload;
     spec.offload.host = true;
     open_two(&two, &spec);
     assert_true(two.runtime.report.host.arena_bytes > 0);
     assert_true(weights_of(&one) == weights_of(&two));
     for (uint32_t i = 0; i < STEPS; i++) {
-        const bp_outcome a = rig_step(&one), b = rig_step(&two);
+        const bp_outcome a = model_fixture_step(&one), b = model_fixture_step(&two);
         assert_true(a.loss == b.loss && a.norm == b.norm);
     }
     assert_true(weights_of(&one) == weights_of(&two));
@@ -101,8 +101,8 @@ static void compare(bp_spec spec, const bp_offload *offload)
     put_and_get(&two);
     assert_int_equal(bp_guard_state(&two.runtime, &sums[1]), BP_OK);
     assert_true(sums[0] != sums[1]);
-    rig_close(&one);
-    rig_close(&two);
+    model_fixture_close(&one);
+    model_fixture_close(&two);
     free(far);
 }
 
@@ -140,7 +140,7 @@ static void weights_and_states_in_the_hosts_arena(void **state)
 static void states_in_two_parts(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = 70000; /* times 16: more than 1,048,576 */
     compare(spec, &(bp_offload){.states = BP_OFFLOAD_ALL, .ahead = 2});
 }

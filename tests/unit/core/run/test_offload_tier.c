@@ -14,7 +14,7 @@
 #include "core/run/state.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { TOKENS = 400, STEPS = 2 };
 
@@ -50,8 +50,8 @@ static const bp_tier memory_tier = {
 
 static void *far, *offload;
 
-/* rig_open over the arena, the host's, and the tier. */
-static void open_places(rig *r, const bp_spec *spec)
+/* model_fixture_open over the arena, the host's, and the tier. */
+static void open_places(model_fixture *r, const bp_spec *spec)
 {
     memset(r, 0, sizeof *r);
     const uint64_t bytes = plan_bytes(spec);
@@ -72,10 +72,10 @@ static void open_places(rig *r, const bp_spec *spec)
         bp_runtime_initialize(&r->runtime) != BP_OK) {
         fail_msg("%s %s", r->runtime.error.text, r->runtime.error.name);
     }
-    rig_feed(r, &r->feed, &r->source, tokens, TOKENS);
+    model_fixture_feed(r, &r->feed, &r->source, tokens, TOKENS);
 }
 
-static void same_weights(rig *a, rig *b)
+static void same_weights(model_fixture *a, model_fixture *b)
 {
     for (uint32_t i = 0; i < a->runtime.emit.parameter_count; i++) {
         const uint64_t count = a->runtime.emit.parameters[i].count;
@@ -90,7 +90,7 @@ static void same_weights(rig *a, rig *b)
 }
 
 /* Puts the same other values into every weight of both. */
-static void put_weights(rig *a, rig *b)
+static void put_weights(model_fixture *a, model_fixture *b)
 {
     for (uint32_t i = 0; i < a->runtime.emit.parameter_count; i++) {
         float put[4];
@@ -105,9 +105,9 @@ static void put_weights(rig *a, rig *b)
 
 static void compare(bp_spec spec, const bp_offload *what)
 {
-    rig one, two;
+    model_fixture one, two;
     spec.poison = true;
-    rig_open(&one, &spec, tokens, TOKENS);
+    model_fixture_open(&one, &spec, tokens, TOKENS);
     spec.offload = *what;
     open_places(&two, &spec);
     const bp_report *report = &two.runtime.report;
@@ -115,19 +115,19 @@ static void compare(bp_spec spec, const bp_offload *what)
     same_weights(&one, &two);
     put_weights(&one, &two);
     for (uint32_t i = 0; i < STEPS; i++) {
-        const bp_outcome a = rig_step(&one), b = rig_step(&two);
+        const bp_outcome a = model_fixture_step(&one), b = model_fixture_step(&two);
         assert_true(a.loss == b.loss && a.norm == b.norm);
     }
     same_weights(&one, &two);
-    rig_close(&one);
-    rig_close(&two);
+    model_fixture_close(&one);
+    model_fixture_close(&two);
     free(far);
     free(offload);
 }
 
 static bp_spec wide_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = 80;
     SET_FAMILY(&spec.config, bp_transformer, width, 64);
     return spec;

@@ -13,7 +13,7 @@
 #include "device/fabric/threads.h"
 #include "device/host/host.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define RANKS     3
 #define LONG_WAIT 600000 /* ms: no test ends by it */
@@ -55,7 +55,7 @@ static void free_plan(planned *p)
 static void spaces_without_enough_bytes_are_refused(void **state)
 {
     bp_device device = bp_device_host;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     planned p;
     (void)state;
     device.open = open_dry;
@@ -115,7 +115,7 @@ static void only_given_memory_is_known_to_be_zero(void **state)
 {
     (void)state;
     bp_device device = bp_device_host;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     planned p[3];
     device.open = open_own;
     spec.device = &device;
@@ -186,7 +186,7 @@ static void play(uint32_t odd)
     opened = 0;
     assert_int_equal(bp_threads_world_open(&world, RANKS, 11), BP_OK);
     for (uint32_t i = 0; i < RANKS; i++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.device = &device;
         spec.sequence -= i == odd ? 1 : 0;
         players[i] = (player){.rank = i};

@@ -12,7 +12,7 @@
 #include "core/ir/fabric.h"
 #include "core/run/state.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static uint32_t messages;
 
@@ -80,8 +80,8 @@ static const bp_fabric lonely = {.name = "lonely",
 static void parts_of_a_weight(void **state)
 {
     (void)state;
-    rig r;
-    bp_spec spec = rig_spec();
+    model_fixture r;
+    bp_spec spec = model_fixture_spec();
     float put[8], got[8];
     spec.config.vocabulary = 9001; /* times 16: two units of 65,536 elements and a rest */
     spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
@@ -117,7 +117,7 @@ static void parts_of_a_weight(void **state)
     assert_int_equal(messages, 0);
     assert_int_equal(bp_runtime_get_weight(&r.runtime, 0, own, got, 8), BP_ERR_DEVICE);
     assert_true(messages > 0);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

@@ -16,25 +16,25 @@
 #include "layers/families/transformer.h"
 #include "optim/schedule_free.h"
 #include "tests/fixtures/kernels/kernel_case.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static const int32_t tokens[] = {1,  5,  9,  2,  7, 7, 3, 0, 4, 8, 6,
                                  11, 36, 20, 13, 1, 2, 3, 4, 5, 6, 7};
 #define TOKENS (sizeof tokens / sizeof tokens[0])
 
-static void open_rig(rig *r, const bp_spec *spec)
+static void open_model_fixture(model_fixture *r, const bp_spec *spec)
 {
-    rig_open(r, spec, tokens, TOKENS);
+    model_fixture_open(r, spec, tokens, TOKENS);
 }
 
 /* verifies run-31.bd98 */
 static void test_copies_beyond(void **state)
 {
     (void)state;
-    const bp_spec spec = rig_spec();
-    rig r;
+    const bp_spec spec = model_fixture_spec();
+    model_fixture r;
     uint8_t bytes[8] = {0};
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     bp_runtime *runtime = &r.runtime;
     const bp_buffer *buffer = &runtime->graph.buffers[runtime->emit.parameters[0].weight];
     assert_int_equal(bp_runtime_read(runtime, buffer, buffer->bytes - 8, bytes, 8), BP_OK);
@@ -47,7 +47,7 @@ static void test_copies_beyond(void **state)
     assert_int_equal(bp_runtime_read(runtime, buffer, 0, bytes, 8), BP_ERR_USAGE);
     assert_string_equal(runtime->error.name, "transformer.wte.weight");
     runtime->open = true;
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* A tensor of which other ranks have parts: without them, and beyond its end. */
@@ -55,10 +55,10 @@ static void test_copies_beyond(void **state)
 static void test_parts_of_others(void **state)
 {
     (void)state;
-    const bp_spec spec = rig_spec();
-    rig r;
+    const bp_spec spec = model_fixture_spec();
+    model_fixture r;
     uint8_t bytes[8] = {0};
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     bp_runtime *runtime = &r.runtime;
     bp_buffer buffer = runtime->graph.buffers[runtime->emit.parameters[0].weight];
     const bp_fabric none = {.name = "none"};
@@ -70,7 +70,7 @@ static void test_parts_of_others(void **state)
     assert_int_equal(bp_runtime_read_gathered(runtime, &buffer, 57, bytes, 8), BP_ERR_USAGE);
     assert_non_null(strstr(runtime->error.text, "other ranks"));
     runtime->fabric = NULL;
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* A base has a digest where weights are constant; what else is constant has none. */
@@ -80,32 +80,32 @@ static void test_digests_of_bases(void **state)
     (void)state;
     static const float weights[] = {1.0f, 2.0f, 0.5f};
     static const char *const all[] = {"all-linear"};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bool there = true;
     uint64_t digest = 1;
-    rig r;
+    model_fixture r;
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 3;
     spec.class_weights = weights;
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &digest), BP_OK);
     assert_false(there);
     assert_int_equal(digest, 0);
-    void *written = rig_read(&r, r.runtime.emit.class_weights.buffer);
+    void *written = model_fixture_read(&r, r.runtime.emit.class_weights.buffer);
     assert_memory_equal(written, weights, sizeof weights);
     free(written);
-    rig_close(&r);
+    model_fixture_close(&r);
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &digest), BP_OK);
     assert_true(there && digest != 0);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 static bp_spec quantised_spec(bp_quantised form, uint32_t width, uint32_t inner)
 {
     static const char *const all[] = {"all-linear"};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, width, width);
     SET_FAMILY(&spec.config, bp_transformer, inner, inner);
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
@@ -114,7 +114,7 @@ static bp_spec quantised_spec(bp_quantised form, uint32_t width, uint32_t inner)
 }
 
 /* The first parameter that is, or one of those behind it. */
-static uint32_t quantised_of(const rig *r, uint32_t behind)
+static uint32_t quantised_of(const model_fixture *r, uint32_t behind)
 {
     uint32_t i = 0;
     for (;; i++) {
@@ -136,8 +136,8 @@ static void test_parts_of_blocks(void **state)
                 {448, 64, BP_ERR_USAGE}, {10, 422, BP_ERR_USAGE}};
     const bp_spec spec = quantised_spec(BP_QUANTISED_NF4, 12, 48); /* 12 x 36 is no whole blocks */
     float values[512];
-    rig r;
-    open_rig(&r, &spec);
+    model_fixture r;
+    open_model_fixture(&r, &spec);
     fill_normal(values, 512, 3, 0.02);
     const uint32_t dense = quantised_of(&r, 0);
     assert_int_equal(r.runtime.emit.parameters[dense].count, 432);
@@ -148,7 +148,7 @@ static void test_parts_of_blocks(void **state)
         }
     }
     assert_int_equal(bp_runtime_quantise(&r.runtime, 0, 0, 0, values, 64), BP_ERR_USAGE);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* Both passes over a weight in pieces of so many elements: codes and scales then, the caller's to
@@ -156,8 +156,8 @@ static void test_parts_of_blocks(void **state)
 static void *quantise_by(const bp_spec *spec, uint32_t behind, const float *values, uint64_t piece,
                          uint64_t *bytes)
 {
-    rig r;
-    open_rig(&r, spec);
+    model_fixture r;
+    open_model_fixture(&r, spec);
     const uint32_t dense = quantised_of(&r, behind);
     const uint64_t count = r.runtime.emit.parameters[dense].count;
     for (uint32_t pass = 0; pass < 2; pass++) {
@@ -181,14 +181,14 @@ static void *quantise_by(const bp_spec *spec, uint32_t behind, const float *valu
     *bytes = 0;
     for (uint32_t i = 0; i < (nests ? 3 : 2); i++) {
         const uint64_t some = r.runtime.graph.buffers[tensors[i]].bytes;
-        void *tensor = rig_read(&r, tensors[i]);
+        void *tensor = model_fixture_read(&r, tensors[i]);
         codes = realloc(codes, *bytes + some);
         assert_non_null(codes);
         memcpy(codes + *bytes, tensor, some);
         *bytes += some;
         free(tensor);
     }
-    rig_close(&r);
+    model_fixture_close(&r);
     return codes;
 }
 
@@ -225,8 +225,8 @@ static void test_trained_weights(void **state)
     for (uint32_t averages = 0; averages < 3; averages++) {
         static float got[600], trained[600], part[200];
         static const bp_parameter_rule still = {.glob = "*wte*", .kind = BP_RULE_FREEZE};
-        bp_spec spec = rig_spec();
-        rig r;
+        bp_spec spec = model_fixture_spec();
+        model_fixture r;
         spec.optimizer = averages > 0 ? &bp_optimizer_schedule_free_adamw : spec.optimizer;
         if (averages > 0) {
             spec.optimizer_options = *spec.optimizer->defaults;
@@ -234,9 +234,9 @@ static void test_trained_weights(void **state)
         }
         spec.rules = &still;
         spec.rule_count = averages == 2 ? 1 : 0;
-        open_rig(&r, &spec);
+        open_model_fixture(&r, &spec);
         for (int i = 0; i < 3; i++) {
-            (void)rig_step(&r);
+            (void)model_fixture_step(&r);
         }
         const uint64_t count = r.runtime.emit.parameters[0].count;
         assert_int_equal(count, 592);
@@ -245,18 +245,18 @@ static void test_trained_weights(void **state)
         assert_int_equal(memcmp(got, trained, count * sizeof *got) != 0, averages == 1);
         assert_int_equal(bp_runtime_get_trained(&r.runtime, 0, 200, part, 200), BP_OK);
         assert_memory_equal(part, trained + 200, sizeof part);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     float value[2];
-    rig r;
+    model_fixture r;
     spec.optimizer = NULL;
     spec.evaluate = true;
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     assert_int_equal(bp_runtime_get_weight(&r.runtime, 0, 0, value, 1), BP_OK);
     assert_int_equal(bp_runtime_get_trained(&r.runtime, 0, 0, value + 1, 1), BP_OK);
     assert_memory_equal(value, value + 1, sizeof *value);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

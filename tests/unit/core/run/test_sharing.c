@@ -10,23 +10,23 @@
 #include "optim/adamw.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
-#include "tests/fixtures/crew.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/ranks_fixture.h"
+#include "tests/fixtures/model_fixture.h"
 
-#define RANKS_MOST CREW_MOST
+#define RANKS_MOST RANKS_FIXTURE_MOST
 #define SMALL      65536 /* bytes of buckets of which a stage has many */
 
 /* Trains on so many ranks and gives the digest, which they have to agree on. Two and four are held
  * up, and their messages cut and permuted: most of the time of eight would be that. */
 static uint64_t play(const bp_spec *spec, uint32_t ranks)
 {
-    return crew_result(spec, ranks, ranks < RANKS_MOST ? 5 : 0);
+    return ranks_fixture_result(spec, ranks, ranks < RANKS_MOST ? 5 : 0);
 }
 
 /* A model with tensors of several units, of which the last is short, and many small ones. */
 static bp_spec large_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_transformer sizes = {
         .width = 64, .layers = 2, .heads = 2, .norm_epsilon = 1e-5, .initializer_range = 0.02};
     spec.config.vocabulary = 2503;
@@ -119,8 +119,8 @@ static void virtual_ranks_on_any_number_of_ranks(void **state)
                 spec.bucket_bytes = (form + s + (int)ranks / 2) % 2 == 0 ? SMALL : 0;
                 assert_int_equal(play(&spec, ranks), alone);
                 for (uint32_t i = 1; s == BP_SHARING_NONE && i < ranks; i++) {
-                    assert_int_equal(crew_at(i)->runtime.report.arena_bytes,
-                                     crew_at(0)->runtime.report.arena_bytes);
+                    assert_int_equal(ranks_fixture_at(i)->runtime.report.arena_bytes,
+                                     ranks_fixture_at(0)->runtime.report.arena_bytes);
                 }
             }
             spec.sharing = BP_SHARING_NONE;
@@ -155,7 +155,7 @@ static void codes_of_a_base(void **state)
             spec.sharing = shares == 1 ? BP_SHARING_PARAMETERS : BP_SHARING_GRADIENTS;
             spec.gather_ahead = form;
             assert_int_equal(play(&spec, ranks), alone);
-            weights[shares] = crew_at(0)->runtime.report.class_most[BP_CLASS_WEIGHTS];
+            weights[shares] = ranks_fixture_at(0)->runtime.report.class_most[BP_CLASS_WEIGHTS];
         }
         assert_true(weights[1] < weights[0]);
     }
@@ -168,14 +168,14 @@ static void shares_need_no_second_place(void **state)
     (void)state;
     uint64_t arena[2];
     for (uint32_t i = 0; i < 2; i++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.config.vocabulary = 8192 - i; /* of width 16: two units, or some elements less */
         spec.batch = 1;
         spec.accumulation = spec.virtual_ranks = 2;
         const uint64_t alone = play(&spec, 1);
         spec.sharing = BP_SHARING_PARAMETERS;
         assert_int_equal(play(&spec, 2), alone);
-        arena[i] = crew_at(0)->runtime.report.arena_bytes;
+        arena[i] = ranks_fixture_at(0)->runtime.report.arena_bytes;
     }
     assert_true(arena[1] < arena[0] + (uint64_t)BP_SHARD_UNIT);
 }
@@ -186,7 +186,7 @@ static void shares_need_no_second_place(void **state)
 static void long_runs_go_round_in_buckets(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = 33 * BP_SHARD_UNIT / 16; /* of width 16 */
     spec.batch = 1;
     spec.accumulation = spec.virtual_ranks = 2;

@@ -17,7 +17,7 @@
 #include "layers/families/mlp_model.h"
 #include "optim/adamw.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/crew.h"
+#include "tests/fixtures/ranks_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 
 static const char *const families[] = {"gpt2", "llama", "qwen3",   "gemma", "neox",
@@ -53,7 +53,7 @@ static bp_spec family_spec(const char *family)
     spec.device_options = (bp_device_options){.threads = 1};
     spec.batch = 1;
     spec.accumulation = 8;
-    spec.virtual_ranks = CREW_MOST;
+    spec.virtual_ranks = RANKS_FIXTURE_MOST;
     return spec;
 }
 
@@ -83,11 +83,11 @@ static bp_spec cell_spec(uint32_t family, uint32_t policy, int precision)
 /* Every form of sharing of a cell on so many ranks. */
 static void compare(bp_spec spec, uint64_t alone, int sharing, uint32_t ranks)
 {
-    const crew_messages messages = {.seed = ranks == 2 ? 3 : 0, .checked = ranks == 4};
+    const ranks_fixture_messages messages = {.seed = ranks == 2 ? 3 : 0, .checked = ranks == 4};
     spec.sharing = (bp_sharing)sharing;
     spec.gather_ahead = ranks / 4;
-    crew_play(&spec, ranks, &messages);
-    if (crew_digest(ranks) != alone) {
+    ranks_fixture_play(&spec, ranks, &messages);
+    if (ranks_fixture_digest(ranks) != alone) {
         fail_msg("%s, policy %d, form %d, type %d, %u ranks: not the state of one rank",
                  spec.model->name, (int)spec.policy.kind, sharing, (int)spec.working, ranks);
     }
@@ -106,10 +106,10 @@ static void families_by_forms_by_policies_by_precisions(void **state)
                     continue;
                 }
                 const bp_spec spec = cell_spec(f, p, t);
-                const uint64_t alone = crew_result(&spec, 1, 0);
+                const uint64_t alone = ranks_fixture_result(&spec, 1, 0);
                 for (int s = BP_SHARING_NONE; s <= BP_SHARING_PARAMETERS; s++) {
                     const uint32_t one = 2u << (f + p + (uint32_t)(t + s)) % 3;
-                    for (uint32_t ranks = 2; ranks <= CREW_MOST; ranks *= 2) {
+                    for (uint32_t ranks = 2; ranks <= RANKS_FIXTURE_MOST; ranks *= 2) {
                         if (all || ranks == one) {
                             compare(spec, alone, s, ranks);
                         }
@@ -142,18 +142,20 @@ static void faults_are_never_used(void **state)
     uint32_t refused = 0, played = 0;
     for (uint32_t f = 0; f < COUNT(families); f += 2) {
         bp_spec spec = cell_spec(f, f % COUNT(policies), (int)(f / 2 % PRECISIONS));
-        const uint64_t alone = crew_result(&spec, 1, 0);
+        const uint64_t alone = ranks_fixture_result(&spec, 1, 0);
         for (uint32_t k = 0; k < 9; k++) {
-            const crew_messages messages = {.checked = true,
-                                            .fault = (bp_threads_fault)(BP_THREADS_DROPPED + k % 3),
-                                            .fault_rank = (f + k) % 4,
-                                            .fault_at = k * 5 + f};
+            const ranks_fixture_messages messages = {
+                .checked = true,
+                .fault = (bp_threads_fault)(BP_THREADS_DROPPED + k % 3),
+                .fault_rank = (f + k) % 4,
+                .fault_at = k * 5 + f};
             spec.sharing = (bp_sharing)(BP_SHARING_NONE + (k + f / 2) % 4);
-            crew_play(&spec, 4, &messages);
-            const bool found = crew_at(messages.fault_rank)->status == BP_ERR_FABRIC;
+            ranks_fixture_play(&spec, 4, &messages);
+            const bool found = ranks_fixture_at(messages.fault_rank)->status == BP_ERR_FABRIC;
             for (uint32_t i = 0; i < 4; i++) {
-                assert_true(crew_at(i)->status == BP_ERR_FABRIC || crew_at(i)->digest == alone);
-                assert_true(found || crew_at(i)->status == BP_OK);
+                assert_true(ranks_fixture_at(i)->status == BP_ERR_FABRIC ||
+                            ranks_fixture_at(i)->digest == alone);
+                assert_true(found || ranks_fixture_at(i)->status == BP_OK);
             }
             refused += found;
             played++;

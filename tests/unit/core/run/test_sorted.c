@@ -10,7 +10,7 @@
 #include "core/run/sorted.h"
 #include "device/host/host.h"
 #include "layers/families/gpt2.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { EXAMPLES = 47, SEQUENCE = 10, CLASSES = 3, VOCABULARY = 37, BATCH = 4 };
 enum { TOKENS = EXAMPLES * (SEQUENCE + 1), LOGITS = SEQUENCE * VOCABULARY };
@@ -32,7 +32,7 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 
 static bp_spec spec_of(bp_task task, bp_dtype working, bool judges)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.optimizer = NULL;
     spec.config.task = task;
     spec.config.classes = judges ? CLASSES : 0;
@@ -72,8 +72,8 @@ static bp_status watch(void *user, const bp_runtime *runtime)
 
 static bp_status look(const bp_spec *spec, uint64_t steps, seen *s)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     r.source.examples = EXAMPLES;
     r.source.example = example;
     r.feed.kind = spec->config.task == BP_TASK_CLASSES ? BP_LABELS_CLASS : BP_LABELS_NEXT_TOKEN;
@@ -86,7 +86,7 @@ static bp_status look(const bp_spec *spec, uint64_t steps, seen *s)
     }
     assert_int_equal(r.runtime.sorted.groups > 1, spec->length_count > 0);
     assert_true(status != BP_OK || r.runtime.error.text == NULL); /* nothing is said of nothing */
-    rig_close(&r);
+    model_fixture_close(&r);
     return status;
 }
 
@@ -158,14 +158,14 @@ static void test_what_keeps_the_order_of_the_data(void **state)
     for (int shape = 0; shape < 6; shape++) {
         bp_spec spec =
             spec_of(shape == 1 ? BP_TASK_CAUSAL_LM : BP_TASK_CLASSES, BP_F32, shape != 1);
-        rig r;
+        model_fixture r;
         spec.config.vocabulary = shape == 1 ? 3500 : VOCABULARY; /* so that two groups are 1 MB */
         spec.lengths[0] = 4;
         spec.length_count = 1;
         spec.poison = shape == 3;
         spec.device = shape == 2 ? &grouped : spec.device;
         spec.model = shape == 5 ? &long_one : spec.model;
-        rig_open(&r, &spec, tokens, TOKENS);
+        model_fixture_open(&r, &spec, tokens, TOKENS);
         assert_true((r.runtime.sorted.groups > 1) == (shape == 0 || shape == 4));
         assert_true((r.runtime.left_out != NULL) == (shape == 2));
         r.source.examples = EXAMPLES;
@@ -192,7 +192,7 @@ static void test_what_keeps_the_order_of_the_data(void **state)
         assert_int_equal(bp_sorted_groups(&r.runtime, &other), 1);
         r.source.examples = 0;
         assert_int_equal(bp_sorted_groups(&r.runtime, &r.feed), 1);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -227,11 +227,11 @@ static void test_rows_of_two_places(void **state)
     for (uint32_t shorter = 0; shorter < 2; shorter++) {
         bp_spec spec = spec_of(BP_TASK_CAUSAL_LM, BP_F32, false);
         uint64_t targets = 0;
-        rig r;
+        model_fixture r;
         spec.sequence = 2;
         spec.lengths[0] = 1;
         spec.length_count = shorter;
-        rig_open(&r, &spec, tokens, TOKENS);
+        model_fixture_open(&r, &spec, tokens, TOKENS);
         r.source.examples = EXAMPLES;
         r.source.example = two_tokens;
         assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
@@ -242,7 +242,7 @@ static void test_rows_of_two_places(void **state)
         assert_int_equal(targets, EXAMPLES);
         assert_int_equal(rows_seen, EXAMPLES);
         assert_int_equal(bp_runtime_length_buckets(&r.runtime), 1 + shorter);
-        rig_close(&r);
+        model_fixture_close(&r);
         if (shorter == 0) {
             memcpy(whole, first_rows, sizeof whole);
         }

@@ -11,7 +11,7 @@
 
 #include "core/run/state.h"
 #include "tests/fixtures/kernels/kernel_case.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define COUNT 768u /* 16 x 48, three blocks */
 
@@ -19,18 +19,18 @@ static const int32_t tokens[] = {1,  5,  9,  2,  7, 7, 3, 0, 4, 8, 6,
                                  11, 36, 20, 13, 1, 2, 3, 4, 5, 6, 7};
 static const char name[] = "transformer.h.1.attn.c_attn.weight";
 
-static void open_rig(rig *r)
+static void open_model_fixture(model_fixture *r)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.working = BP_BF16;
     spec.gradient = BP_BF16;
     spec.master = BP_MASTER_SPLIT8;
     spec.weights = BP_WEIGHT_FP8;
-    rig_open(r, &spec, tokens, sizeof tokens / sizeof tokens[0]);
+    model_fixture_open(r, &spec, tokens, sizeof tokens / sizeof tokens[0]);
 }
 
 /* The parameter of this name. */
-static uint32_t parameter_of(const rig *r)
+static uint32_t parameter_of(const model_fixture *r)
 {
     for (uint32_t i = 0; i < bp_runtime_weights(&r->runtime); i++) {
         if (strcmp(bp_runtime_weight(&r->runtime, i).name, name) == 0) {
@@ -42,7 +42,7 @@ static uint32_t parameter_of(const rig *r)
     return 0;
 }
 
-static bp_state_tensor tensor_of(const rig *r, const char *which)
+static bp_state_tensor tensor_of(const model_fixture *r, const char *which)
 {
     for (uint32_t i = 0; i < bp_runtime_state_count(&r->runtime); i++) {
         const bp_state_tensor tensor = bp_runtime_state_tensor(&r->runtime, i);
@@ -59,9 +59,9 @@ static void values_go_in_by_blocks_and_come_out_anywhere(void **state)
 {
     static float put[COUNT], all[COUNT], part[COUNT];
     static const uint32_t stretches[][2] = {{0, COUNT}, {1, 3}, {250, 6}, {250, 300}, {767, 1}};
-    rig r;
+    model_fixture r;
     (void)state;
-    open_rig(&r);
+    open_model_fixture(&r);
     const uint32_t p = parameter_of(&r);
     fill_normal(put, COUNT, 3, 0.02);
     assert_int_equal(bp_runtime_put_weight(&r.runtime, p, 0, put, 512), BP_OK);
@@ -82,7 +82,7 @@ static void values_go_in_by_blocks_and_come_out_anywhere(void **state)
             assert_int_equal(((const uint8_t *)part)[k], 0x5a); /* and no value more */
         }
     }
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* The tensor of the weight is the masters in bf16, in the model's shape; the one beside it brings
@@ -92,9 +92,9 @@ static void tensors_are_the_weight_and_all_of_its_bits(void **state)
 {
     static unsigned char rounded[2 * COUNT], bits[8 * COUNT], again[8 * COUNT];
     static float values[COUNT];
-    rig r;
+    model_fixture r;
     (void)state;
-    open_rig(&r);
+    open_model_fixture(&r);
     const bp_state_io io = bp_runtime_state_io(&r.runtime);
     const bp_state_tensor weight = tensor_of(&r, name);
     const bp_state_tensor rest = tensor_of(&r, "transformer.h.1.attn.c_attn.weight.master");
@@ -131,7 +131,7 @@ static void tensors_are_the_weight_and_all_of_its_bits(void **state)
     assert_int_equal(io.write(io.user, weight.handle, weight.bytes, again, 1), BP_ERR_USAGE);
     assert_int_equal(io.read(io.user, rest.handle, bytes, again, 1), BP_ERR_USAGE);
     assert_int_equal(io.write(io.user, rest.handle, bytes - 1, again, 2), BP_ERR_USAGE);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

@@ -18,8 +18,8 @@
 #include "device/host/host.h"
 #include "device/host/storage/store_flash.h"
 #include "device/host/trainer.h"
-#include "tests/fixtures/rig.h"
-#include "tests/fixtures/snapshot_desk.h"
+#include "tests/fixtures/model_fixture.h"
+#include "tests/fixtures/snapshot_fixture.h"
 
 enum { TOKENS = 64, ROOM = 1 << 16 };
 
@@ -115,7 +115,7 @@ static bp_status failing_seal(void *context)
 
 static bp_spec states_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.evaluate = true;
     spec.keep_logits = true;
     spec.generate_context = 12;
@@ -790,9 +790,9 @@ enum { NO_DIRECTORY, DAMAGED_ONE, WHOLE, MEDIUM_STATES };
 
 static void *make_medium(uint32_t state)
 {
-    snapshot_desk *d = snapshot_desk_new();
+    snapshot_fixture *d = snapshot_fixture_new();
     for (uint64_t step = 1; state != NO_DIRECTORY && step <= 2; step++) {
-        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
     }
     for (uint64_t step = 1; state == DAMAGED_ONE && step <= 2; step++) {
         const char *const path =
@@ -805,52 +805,52 @@ static void *make_medium(uint32_t state)
 
 static void end_medium(void *subject)
 {
-    assert_true(snapshot_desk_free(subject));
+    assert_true(snapshot_fixture_free(subject));
 }
 
 static bp_status call_scratch(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     return said(bp_snapshot_scratch(&d->snapshot) > 0);
 }
 
 static bp_status call_bytes(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     uint64_t bytes;
     return bp_snapshot_bytes(&d->place, &d->snapshot, &bytes);
 }
 
 static bp_status call_check_space(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     d->memory.free_bytes = 1 << 20;
     return bp_snapshot_check_space(&d->place, &d->snapshot);
 }
 
 static bp_status call_save(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     return bp_snapshot_save(&d->place, &d->snapshot, NULL);
 }
 
 static bp_status call_digest(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     uint64_t digest;
     return bp_snapshot_digest(&d->place, &d->snapshot, &digest);
 }
 
 static bp_status call_verify(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     bp_snapshot_found found;
     return bp_snapshot_verify(&d->place, "run/checkpoint-2", &found);
 }
 
 static bp_status call_find(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     bp_snapshot_found found;
     bool any;
     const bp_status status = bp_snapshot_find(&d->place, NULL, NULL, &found, &any);
@@ -859,20 +859,20 @@ static bp_status call_find(void *subject)
 
 static bp_status call_read_keys(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     bp_pairs keys;
     return bp_snapshot_read_keys(&d->place, "run/checkpoint-2", &keys);
 }
 
 static bp_status call_load(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     return bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL);
 }
 
 static bp_status call_compare(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     static unsigned char scratch[ROOM];
     char name[BP_SNAPSHOT_TENSOR];
     bp_snapshot_place place = d->place;
@@ -883,13 +883,13 @@ static bp_status call_compare(void *subject)
 
 static bp_status call_prune(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     return bp_snapshot_prune(&d->place, 2, 1);
 }
 
 static bp_status call_prune_later(void *subject)
 {
-    snapshot_desk *d = subject;
+    snapshot_fixture *d = subject;
     return bp_snapshot_prune_later(&d->place, 1);
 }
 
@@ -948,7 +948,7 @@ static void *make_trainer(uint32_t state)
         const size_t bytes = small ? 8 : sizeof s->arena;
         assert_int_equal(bp_trainer_open(&s->trainer, &trainer_plan, s->arena, bytes),
                          small ? BP_ERR_FIT : BP_OK);
-        assert_int_equal(bp_store_flash_init(&s->flash, &s->chip.flash, DESK_FILES, s->table,
+        assert_int_equal(bp_store_flash_init(&s->flash, &s->chip.flash, FIXTURE_FILES, s->table,
                                              small ? 8 : sizeof s->table),
                          small ? BP_ERR_FIT : BP_OK);
     }
@@ -1030,7 +1030,7 @@ static bp_status call_flash_bytes(void *subject)
 static bp_status call_flash_init(void *subject)
 {
     trainer_subject *s = subject;
-    return bp_store_flash_init(&s->flash, &s->chip.flash, DESK_FILES, s->table, sizeof s->table);
+    return bp_store_flash_init(&s->flash, &s->chip.flash, FIXTURE_FILES, s->table, sizeof s->table);
 }
 
 static const state_row trainer_rows[] = {

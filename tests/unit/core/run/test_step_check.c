@@ -16,7 +16,7 @@
 #include "core/run/run_private.h"
 #include "device/host/host.h"
 #include "tests/fixtures/flip.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { TOKENS = 400, STEPS = 4, TRIALS = 150 };
 
@@ -65,7 +65,7 @@ static bp_step_check judge_of(bench *b)
     return (bp_step_check){b, bench_again, bench_found, bench_decide, NULL};
 }
 
-static void open_rig(rig *r, const bp_spec *spec)
+static void open_model_fixture(model_fixture *r, const bp_spec *spec)
 {
     for (uint32_t i = 0; i < TOKENS; i++) {
         uint32_t words[4];
@@ -74,20 +74,20 @@ static void open_rig(rig *r, const bp_spec *spec)
     }
     flip_now = (flip){
         .runtime = &r->runtime, .device = flip_now.device, .at = UINT64_MAX, .sick_op = UINT32_MAX};
-    rig_open(r, spec, tokens, TOKENS);
+    model_fixture_open(r, spec, tokens, TOKENS);
 }
 
 static uint64_t digest_of(const bp_spec *spec, bench *b)
 {
-    rig r;
-    open_rig(&r, spec);
+    model_fixture r;
+    open_model_fixture(&r, spec);
     const bp_step_check judge = b != NULL ? judge_of(b) : (bp_step_check){.user = NULL};
     assert_int_equal(bp_runtime_step_check(&r.runtime, b != NULL ? &judge : NULL), BP_OK);
     for (uint32_t i = 0; i < STEPS; i++) {
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -97,7 +97,7 @@ enum { VARIANTS = 7 };
 
 static bp_spec variant_of(uint32_t which)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.optimizer_options.max_grad_norm = which > 0 ? 0.5 : 0.0;
     spec.accumulation = which == 1 || which == 3 ? 3 : which >= 5 ? 4 : 1;
     spec.virtual_ranks = which >= 5 ? 4 : 1;
@@ -135,28 +135,28 @@ static void a_skipped_step_changes_nothing(void **state)
     (void)state;
     for (uint32_t which = 0; which < VARIANTS; which++) {
         const bp_spec spec = variant_of(which);
-        rig r;
-        open_rig(&r, &spec);
+        model_fixture r;
+        open_model_fixture(&r, &spec);
         bench b = {.skip = 3, .back = which % 2 == 1};
         const bp_step_check judge = judge_of(&b);
         assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
-        (void)rig_step(&r);
-        (void)rig_step(&r);
-        const uint64_t before = rig_digest(&r);
-        bp_outcome outcome = rig_step(&r);
+        (void)model_fixture_step(&r);
+        (void)model_fixture_step(&r);
+        const uint64_t before = model_fixture_digest(&r);
+        bp_outcome outcome = model_fixture_step(&r);
         assert_int_equal(outcome.verdict, which % 2 == 0 ? BP_STEP_SKIP : BP_STEP_BACK);
-        const uint32_t control = rig_find(&r, "control");
-        bp_control_block *block = rig_read(&r, control);
+        const uint32_t control = model_fixture_find(&r, "control");
+        bp_control_block *block = model_fixture_read(&r, control);
         assert_int_equal(block->skip, 1);
         assert_int_equal(block->applied, 2);
         block->skip = 0;
-        rig_write(&r, control, block);
+        model_fixture_write(&r, control, block);
         free(block);
-        assert_true(rig_digest(&r) == before);
-        outcome = rig_step(&r);
+        assert_true(model_fixture_digest(&r) == before);
+        outcome = model_fixture_step(&r);
         assert_int_equal(outcome.verdict, BP_STEP_APPLY);
-        assert_true(rig_digest(&r) != before);
-        rig_close(&r);
+        assert_true(model_fixture_digest(&r) != before);
+        model_fixture_close(&r);
     }
 }
 
@@ -164,24 +164,24 @@ static void a_skipped_step_changes_nothing(void **state)
 static void plans_without_the_place_are_refused(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.gradient_release = BP_RELEASE_EXACT; /* nothing asks for the norm: updates come at once */
-    rig r;
-    open_rig(&r, &spec);
+    model_fixture r;
+    open_model_fixture(&r, &spec);
     bench b = {.skip = 0};
     const bp_step_check judge = judge_of(&b);
     assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_ERR_USAGE);
-    rig_close(&r);
+    model_fixture_close(&r);
     static const bp_release early[] = {BP_RELEASE_PREVIOUS_NORM, BP_RELEASE_ADAMA};
     for (size_t i = 0; i < 2; i++) {
-        spec = rig_spec();
+        spec = model_fixture_spec();
         spec.gradient_release = early[i];
         spec.optimizer_options.max_grad_norm = i == 0 ? 0.5 : 0.0;
-        open_rig(&r, &spec);
+        open_model_fixture(&r, &spec);
         assert_int_equal(bp_runtime_step_check(&r.runtime, NULL), BP_OK);
         assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_ERR_USAGE);
         assert_string_equal(r.runtime.error.name, "--gradient-release");
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -273,17 +273,17 @@ static void a_step_that_moves_what_it_reads_runs_once(void **state)
 {
     (void)state;
     const bp_spec spec = variant_of(0);
-    rig r;
-    open_rig(&r, &spec);
+    model_fixture r;
+    open_model_fixture(&r, &spec);
     bench b = {.twice = true};
     const bp_step_check judge = judge_of(&b);
     assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
-    (void)rig_step(&r);
+    (void)model_fixture_step(&r);
     assert_int_equal(b.equal, 1);
     r.runtime.emit.moves = true;
-    (void)rig_step(&r);
+    (void)model_fixture_step(&r);
     assert_int_equal(b.equal, 1);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* A step that is not finite is told as one if it is taken, and not if it is skipped. */
@@ -293,23 +293,23 @@ static void steps_that_are_not_finite(void **state)
     (void)state;
     for (uint64_t skip = 0; skip < 2; skip++) {
         const bp_spec spec = variant_of(1);
-        rig r;
-        open_rig(&r, &spec);
+        model_fixture r;
+        open_model_fixture(&r, &spec);
         bench b = {.skip = skip};
         const bp_step_check judge = judge_of(&b);
         assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
         const uint32_t weight = r.runtime.emit.parameters[0].weight;
-        float *values = rig_read(&r, weight);
+        float *values = model_fixture_read(&r, weight);
         for (uint64_t i = 0; i < r.runtime.emit.parameters[0].count; i++) {
             values[i] = NAN;
         }
-        rig_write(&r, weight, values);
+        model_fixture_write(&r, weight, values);
         free(values);
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_int_equal(outcome.verdict, skip != 0 ? BP_STEP_SKIP : BP_STEP_APPLY);
         assert_true(outcome.nonfinite == (skip == 0));
         assert_false(outcome.skipped);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -332,8 +332,8 @@ static void a_flipped_bit_is_found(void **state)
             spec.device_options = (bp_device_options){.threads = 3};
         }
         for (uint32_t trial = 0; trial < trials / 4; trial++) {
-            rig r;
-            open_rig(&r, &spec);
+            model_fixture r;
+            open_model_fixture(&r, &spec);
             bench b = {.twice = true};
             const bp_step_check judge = judge_of(&b);
             assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
@@ -341,7 +341,7 @@ static void a_flipped_bit_is_found(void **state)
             bp_philox((const uint32_t[4]){trial, way, 0, 0}, 11, random);
             const uint32_t step = random[0] % STEPS;
             for (uint32_t i = 0; i < step; i++) {
-                (void)rig_step(&r);
+                (void)model_fixture_step(&r);
             }
             /* In forward and backward of the first run: updates are not computed twice. */
             const bp_linked_program *head =
@@ -353,9 +353,9 @@ static void a_flipped_bit_is_found(void **state)
             flip_now.seed = trial;
             flip_now.at = flip_now.ran + random[1] % ops;
             for (uint32_t i = step; i < STEPS; i++) {
-                (void)rig_step(&r);
+                (void)model_fixture_step(&r);
             }
-            const bool same = rig_digest(&r) == right;
+            const bool same = model_fixture_digest(&r) == right;
             assert_int_equal(b.doubt, 0);
             found += b.transient;
             harmless += b.transient == 0 && same ? 1 : 0;
@@ -364,7 +364,7 @@ static void a_flipped_bit_is_found(void **state)
                 print_message("missed: way %u, trial %u, %s\n", way, trial,
                               bp_kernel_describe(flip_now.kernel)->name);
             }
-            rig_close(&r);
+            model_fixture_close(&r);
         }
     }
     print_message("%u trials: %u found in the step, %u changed nothing, %u missed\n",
@@ -374,7 +374,7 @@ static void a_flipped_bit_is_found(void **state)
 }
 
 /* An op that writes gradients, so that whatever it writes otherwise is seen. */
-static uint32_t late_op(const rig *r)
+static uint32_t late_op(const model_fixture *r)
 {
     const bp_linked_program *program = &r->runtime.link.programs[BP_PROGRAM_STEP];
     uint32_t found = 0;
@@ -384,7 +384,7 @@ static uint32_t late_op(const rig *r)
     return found;
 }
 
-/* What was found names things of a rig that is gone by then. */
+/* What was found names things of a model_fixture that is gone by then. */
 static char sick_tensor[64];
 static char sick_kernels[64];
 
@@ -403,12 +403,12 @@ static bp_status sick_step(uint32_t threads, uint32_t sick, bool form, bench *b)
     spec.device = &defective;
     spec.device_options =
         (bp_device_options){.threads = threads}; /* the best form, which has others */
-    rig r;
-    open_rig(&r, &spec);
+    model_fixture r;
+    open_model_fixture(&r, &spec);
     *b = (bench){.twice = true};
     const bp_step_check judge = judge_of(b);
     assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
-    (void)rig_step(&r);
+    (void)model_fixture_step(&r);
     assert_int_equal(b->equal, 1);
     flip_now.sick = sick;
     flip_now.sick_form = form;
@@ -420,7 +420,7 @@ static bp_status sick_step(uint32_t threads, uint32_t sick, bool form, bench *b)
     assert_int_equal(flip_now.move.form, 0);
     keep_name(sick_tensor, b->found.tensor);
     keep_name(sick_kernels, b->found.kernels);
-    rig_close(&r);
+    model_fixture_close(&r);
     return status;
 }
 
@@ -468,13 +468,13 @@ static void a_broken_device_is_in_doubt(void **state)
     const bp_device defective = flip_device();
     bp_spec spec = variant_of(0);
     spec.device = &defective;
-    rig r;
-    open_rig(&r, &spec);
+    model_fixture r;
+    open_model_fixture(&r, &spec);
     bench b = {.twice = true};
     const bp_step_check judge = judge_of(&b);
     assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
-    (void)rig_step(&r);
-    const uint64_t before = rig_digest(&r);
+    (void)model_fixture_step(&r);
+    const uint64_t before = model_fixture_digest(&r);
     flip_now.at = flip_now.ran;
     flip_now.every = 1;
     bp_outcome outcome;
@@ -482,7 +482,7 @@ static void a_broken_device_is_in_doubt(void **state)
     assert_int_equal(b.doubt, 1);
     assert_int_equal(bp_runtime_steps(&r.runtime), 1);
     (void)before;
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 static bp_status any_alone(void *user, bool mine, bool *holds)
@@ -506,13 +506,13 @@ static void ranks_vote_together(void **state)
         spec.device = &defective;
         spec.rules = frozen; /* which no run can have otherwise */
         spec.rule_count = 1;
-        rig r;
-        open_rig(&r, &spec);
+        model_fixture r;
+        open_model_fixture(&r, &spec);
         bench b = {.twice = true};
         bp_step_check judge = judge_of(&b);
         judge.any = any_alone;
         assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
         const uint64_t ops = step_check_find(&r.runtime.link.programs[BP_PROGRAM_STEP]) + 1;
         /* a gradient in the first run, in the second, in every one, in none */
         flip_now.at = flip_now.ran + late_op(&r) + (which == 1 ? ops : 0);
@@ -526,7 +526,7 @@ static void ranks_vote_together(void **state)
             assert_int_equal(b.found.result, results[which]);
             assert_true((b.found.tensor[0] != '\0') == (which < 3));
         }
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -547,18 +547,18 @@ static void one_processor_alone_is_in_doubt(void **state)
     defective.processors = one_processor;
     bp_spec spec = variant_of(0);
     spec.device = &defective;
-    rig r;
-    open_rig(&r, &spec);
+    model_fixture r;
+    open_model_fixture(&r, &spec);
     bench b = {.twice = true};
     const bp_step_check judge = judge_of(&b);
     assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
-    (void)rig_step(&r);
+    (void)model_fixture_step(&r);
     flip_now.at = flip_now.ran;
     flip_now.every = 1;
     bp_outcome outcome;
     assert_int_equal(bp_runtime_step(&r.runtime, &r.feed, &outcome), BP_ERR_DEVICE);
     assert_int_equal(b.doubt, 1);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

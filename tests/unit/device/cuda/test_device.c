@@ -17,7 +17,7 @@
 #include "device/cuda/context.h"
 #include "device/cuda/share.h"
 #include "device/fabric/leave.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 
 #define ARENA_BYTES (UINT64_C(4) << 20)
 #define COUNT       1000
@@ -367,7 +367,7 @@ static void the_share_is_asked_of_the_management_library(void **state)
     }
     unsetenv("FAKE_ML");
     assert_true(bp_cuda_share(&uuid) == 0); /* not there */
-    assert_true(instrument_load_other("libnvidia-ml.so.1"));
+    assert_true(fake_driver_load_other("libnvidia-ml.so.1"));
     assert_true(bp_cuda_share(&uuid) == 123456789);
     static const bp_cu_uuid other = {.bytes = {1}};
     assert_true(bp_cuda_share(&other) == 0);
@@ -589,7 +589,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lost_gpu_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_survives_failures, setup, teardown),
     };
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,8 +19,8 @@
 #include "device/fabric/leave.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/instrument.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/fake_driver.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/store_memory.h"
 
 #define TOKENS     64
@@ -63,7 +63,7 @@ static bp_status read_state(void *user, uint64_t handle, uint64_t offset, void *
 
 static bp_spec tiny_spec(const char *variant)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.batch = 1;
     spec.sequence = 8;
@@ -288,7 +288,7 @@ int main(void)
     for (uint32_t i = 0; i < TOKENS; i++) {
         tokens[i] = (int32_t)(i * i % 37);
     }
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 1;
     }
     if (on.real) {

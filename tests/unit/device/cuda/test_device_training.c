@@ -17,9 +17,9 @@
 #include "device/host/host.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/store_memory.h"
 
 #define TOKENS     400
@@ -41,7 +41,7 @@ static void fill_tokens(void)
 /* Training steps without a schedule, dropout as asked. */
 static bp_spec spec_on(const bp_device *device, const char *variant)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.device = device;
     spec.device_options = (bp_device_options){.threads = 1, .variant = variant};
     spec.optimizer_options.max_grad_norm = 1.0;
@@ -66,16 +66,16 @@ typedef struct course {
 
 static course train(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
+    model_fixture r;
     course c = {.digest = 0};
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (uint32_t i = 0; i < steps; i++) {
-        bp_outcome outcome = rig_step(&r);
+        bp_outcome outcome = model_fixture_step(&r);
         c.loss[i] = outcome.loss;
         c.norm[i] = outcome.norm;
     }
-    c.digest = rig_digest(&r);
-    rig_close(&r);
+    c.digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return c;
 }
 
@@ -285,19 +285,19 @@ static void evaluation_and_generation_agree(void **state)
     double loss[2];
     float logits[2][37];
     for (uint32_t i = 0; i < 2; i++) {
-        rig r;
+        model_fixture r;
         uint64_t targets = 0;
         bp_spec spec = i == 0 ? on_host() : on_cuda(NULL);
         spec.evaluate = true;
         spec.generate_context = 12;
         spec.prefill_rows = 5;
-        rig_open(&r, &spec, tokens, TOKENS);
-        rig_step(&r);
+        model_fixture_open(&r, &spec, tokens, TOKENS);
+        model_fixture_step(&r);
         assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 3, &loss[i], &targets), BP_OK);
         assert_int_equal(bp_runtime_restart(&r.runtime), BP_OK);
         assert_int_equal(bp_runtime_accept(&r.runtime, prompt, 8), BP_OK);
         memcpy(logits[i], r.runtime.logits_host, sizeof logits[i]);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
     assert_near(loss[1], loss[0], 1e-5, "evaluation", 0);
     for (uint32_t i = 0; i < 37; i++) {
@@ -307,7 +307,7 @@ static void evaluation_and_generation_agree(void **state)
 
 static bp_status read_state(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
 {
-    rig *r = user;
+    model_fixture *r = user;
     return bp_runtime_read(&r->runtime, bp_runtime_state(&r->runtime, (uint32_t)handle), offset, to,
                            bytes);
 }
@@ -315,22 +315,22 @@ static bp_status read_state(void *user, uint64_t handle, uint64_t offset, void *
 static bp_status write_state(void *user, uint64_t handle, uint64_t offset, const void *from,
                              size_t bytes)
 {
-    rig *r = user;
+    model_fixture *r = user;
     return bp_runtime_write(&r->runtime, bp_runtime_state(&r->runtime, (uint32_t)handle), offset,
                             from, bytes);
 }
 
 /* A run's state as what is saved, over a store in memory. */
-typedef struct desk {
+typedef struct fixture {
     bp_state_tensor tensors[STATES_MAX];
     bp_snapshot snapshot;
     bp_snapshot_place place;
     bp_error error;
     char staging[4096];
     void *scratch;
-} desk;
+} fixture;
 
-static void desk_init(desk *d, rig *r, memory_store *store)
+static void fixture_init(fixture *d, model_fixture *r, memory_store *store)
 {
     memset(d, 0, sizeof *d);
     uint32_t count = bp_runtime_state_count(&r->runtime);
@@ -361,22 +361,22 @@ static void desk_init(desk *d, rig *r, memory_store *store)
                                    .error = &d->error};
 }
 
-static uint64_t save(rig *r, memory_store *store)
+static uint64_t save(model_fixture *r, memory_store *store)
 {
-    desk d;
+    fixture d;
     uint64_t digest = 0;
-    desk_init(&d, r, store);
+    fixture_init(&d, r, store);
     assert_int_equal(bp_snapshot_save(&d.place, &d.snapshot, &digest), BP_OK);
     free(d.scratch);
     return digest;
 }
 
-static uint64_t load(rig *r, memory_store *store, uint64_t step)
+static uint64_t load(model_fixture *r, memory_store *store, uint64_t step)
 {
-    desk d;
+    fixture d;
     uint64_t digest = 0;
     char path[64];
-    desk_init(&d, r, store);
+    fixture_init(&d, r, store);
     snprintf(path, sizeof path, "run/checkpoint-%u", (unsigned)step);
     assert_int_equal(bp_snapshot_load(&d.place, path, &d.snapshot, &digest), BP_OK);
     r->runtime.steps = step;
@@ -390,26 +390,26 @@ static void check_move(const bp_spec *from, const bp_spec *to)
     memory_store *store = calloc(1, sizeof *store);
     memory_store_init(store);
     double straight[3];
-    rig r;
-    rig_open(&r, from, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, from, tokens, TOKENS);
     for (uint32_t i = 0; i < 3; i++) {
-        rig_step(&r);
+        model_fixture_step(&r);
     }
     uint64_t saved = save(&r, store);
     for (uint32_t i = 0; i < 3; i++) {
-        straight[i] = rig_step(&r).loss;
+        straight[i] = model_fixture_step(&r).loss;
     }
-    uint64_t digest = rig_digest(&r);
-    rig_close(&r);
-    rig_open(&r, to, tokens, TOKENS);
+    uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
+    model_fixture_open(&r, to, tokens, TOKENS);
     assert_true(load(&r, store, 3) == saved);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_near(rig_step(&r).loss, straight[i], 1e-5, "loss after resuming", i);
+        assert_near(model_fixture_step(&r).loss, straight[i], 1e-5, "loss after resuming", i);
     }
     if (from->device == to->device) {
-        assert_true(rig_digest(&r) == digest);
+        assert_true(model_fixture_digest(&r) == digest);
     }
-    rig_close(&r);
+    model_fixture_close(&r);
     memory_store_free(store);
     free(store);
 }
@@ -432,7 +432,7 @@ static void snapshots_move_between_devices(void **state)
 static void planned_is_used(void **state)
 {
     (void)state;
-    rig r;
+    model_fixture r;
     bp_cuda_memory memory;
     static const char *const targets[] = {NULL, "sm_80", "sm_90a"};
     uint64_t bytes[3];
@@ -451,17 +451,17 @@ static void planned_is_used(void **state)
     }
     assert_true(bytes[0] == bytes[1] && bytes[2] > 0);
     const bp_spec spec = on_cuda(NULL);
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     assert_true(r.runtime.report.arena_bytes == bytes[0]);
     for (uint32_t i = 0; i < 3; i++) {
-        rig_step(&r);
+        model_fixture_step(&r);
     }
     assert_int_equal(bp_cuda_memory_read(r.runtime.device, true, &memory), BP_OK);
     uint64_t taken = memory.free_context - memory.free_arena;
     assert_true(taken >= bytes[0] && (on.real || taken < bytes[0] + 4096));
     assert_true(memory.free_sealed == memory.free_now);
     assert_true(bp_device_cuda.bytes_in_use(r.runtime.device) >= bytes[0]);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* Between the seal and close only these are called. */
@@ -473,17 +473,17 @@ static void a_step_takes_nothing(void **state)
         "cuCtxSetCurrent", "cuEventSynchronize", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
         "cuEventRecord",   "cuStreamWaitEvent",  "cuGraphLaunch",        "cuStreamSynchronize"};
     int counts[256];
-    rig r;
+    model_fixture r;
     if (on.real) {
         return;
     }
     const bp_spec spec = on_cuda(NULL);
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     for (int i = 0; on.entry(i) != NULL && i < 256; i++) {
         counts[i] = on.calls(on.entry(i));
     }
     for (uint32_t i = 0; i < 3; i++) {
-        rig_step(&r);
+        model_fixture_step(&r);
     }
     for (int i = 0; on.entry(i) != NULL && i < 256; i++) {
         bool may = false;
@@ -494,7 +494,7 @@ static void a_step_takes_nothing(void **state)
             fail_msg("a step calls %s", on.entry(i));
         }
     }
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* A kernel that goes wrong in the middle of training: the step says so, and nothing is tried again.
@@ -503,14 +503,14 @@ static void a_step_takes_nothing(void **state)
 static void a_gpu_lost_in_a_step_is_told(void **state)
 {
     (void)state;
-    rig r;
+    model_fixture r;
     bp_outcome outcome;
     if (on.real) {
         return;
     }
     const bp_spec spec = on_cuda(NULL);
-    rig_open(&r, &spec, tokens, TOKENS);
-    rig_step(&r);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
+    model_fixture_step(&r);
     on.set("PTXVM_FAULT", "cuStreamSynchronize:1:719:on");
     assert_int_equal(bp_runtime_step(&r.runtime, &r.feed, &outcome), BP_ERR_DEVICE);
     assert_int_equal(bp_status_exit_code(r.runtime.error.code), 7);
@@ -519,7 +519,7 @@ static void a_gpu_lost_in_a_step_is_told(void **state)
     int before = on.calls(NULL);
     assert_int_equal(bp_runtime_step(&r.runtime, &r.feed, &outcome), BP_ERR_DEVICE);
     assert_int_equal(on.calls(NULL), before);
-    rig_close(&r);
+    model_fixture_close(&r);
     on.set("PTXVM_FAULT", "");
 }
 
@@ -540,7 +540,7 @@ int main(void)
         cmocka_unit_test(a_gpu_lost_in_a_step_is_told),
     };
     fill_tokens();
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

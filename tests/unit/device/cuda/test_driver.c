@@ -18,7 +18,7 @@
 #include "device/cuda/launch.h"
 #include "device/cuda/query.h"
 #include "device/cuda/target.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 
 static instrument on;
 
@@ -257,7 +257,7 @@ static int without_a_driver(void)
 
 static int with_an_old_driver(void)
 {
-    bool loaded = instrument_load_other("old/libcuda.so.1");
+    bool loaded = fake_driver_load_other("old/libcuda.so.1");
     return loaded && refuses("the NVIDIA driver is too old", "cuDriverGetVersion") ? 0 : 1;
 }
 
@@ -295,7 +295,7 @@ int main(void)
         cmocka_unit_test(queries_survive_every_failure),
     };
     look_for_drivers();
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,8 +16,8 @@
 #include "layers/families/bert.h"
 #include "layers/families/llama.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/instrument.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/fake_driver.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS  131
 #define SAMPLES 13
@@ -49,7 +49,7 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 /* Grouped keys, scaled rotary positions and biases as Qwen2 has them; token types. */
 static bp_spec spec_of(const struct kind *kind)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_model_config *config = &spec.config;
     spec.model = kind->bert ? &bp_model_bert : &bp_model_llama;
     spec.optimizer_options.max_grad_norm = 1.0;
@@ -76,9 +76,9 @@ static bp_spec on_cuda(bp_spec spec)
     return spec;
 }
 
-static void open_model(rig *r, const bp_spec *spec)
+static void open_model(model_fixture *r, const bp_spec *spec)
 {
-    rig_open(r, spec, tokens, TOKENS);
+    model_fixture_open(r, spec, tokens, TOKENS);
     if (spec->config.task == BP_TASK_CAUSAL_LM) {
         return;
     }
@@ -104,17 +104,17 @@ typedef struct course {
 
 static course train(const bp_spec *spec)
 {
-    rig r;
+    model_fixture r;
     course c = {.loss = {0}};
     open_model(&r, spec);
     for (uint32_t i = 0; i < steps(); i++) {
-        bp_outcome outcome = rig_step(&r);
+        bp_outcome outcome = model_fixture_step(&r);
         assert_false(outcome.nonfinite);
         c.loss[i] = outcome.loss;
         c.norm[i] = outcome.norm;
     }
-    c.digest = rig_digest(&r);
-    rig_close(&r);
+    c.digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return c;
 }
 
@@ -229,13 +229,13 @@ static void evaluation_agrees(void **state)
         double loss[2];
         spec.evaluate = true;
         for (uint32_t i = 0; i < 2; i++) {
-            rig r;
+            model_fixture r;
             uint64_t targets = 0;
             spec = i == 0 ? spec : on_cuda(spec);
             open_model(&r, &spec);
             assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 2, &loss[i], &targets),
                              BP_OK);
-            rig_close(&r);
+            model_fixture_close(&r);
         }
         assert_near(loss[1], loss[0], 1e-5, kinds[k].name);
     }
@@ -252,13 +252,13 @@ static void generation_agrees(void **state)
     spec.generate_context = 12;
     spec.prefill_rows = 5;
     for (uint32_t i = 0; i < 2; i++) {
-        rig r;
+        model_fixture r;
         spec = i == 0 ? spec : on_cuda(spec);
         open_model(&r, &spec);
         assert_int_equal(bp_runtime_restart(&r.runtime), BP_OK);
         assert_int_equal(bp_runtime_accept(&r.runtime, prompt, 8), BP_OK);
         memcpy(logits[i], r.runtime.logits_host, sizeof logits[i]);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
     for (uint32_t i = 0; i < 37; i++) {
         assert_true(fabs((double)logits[0][i] - (double)logits[1][i]) < 1e-4);
@@ -278,7 +278,7 @@ int main(void)
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = (i * i * 7 + i / 5) % 37;
     }
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

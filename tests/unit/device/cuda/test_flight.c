@@ -15,7 +15,7 @@
 
 #include "device/cuda/context.h"
 #include "device/fabric/leave.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 
 #define DEVICE_BYTES (UINT64_C(1) << 20)
 #define HOST_BYTES   (UINT64_C(1) << 18)
@@ -502,7 +502,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(work_before_the_wait_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),
     };
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

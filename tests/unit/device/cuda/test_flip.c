@@ -14,8 +14,8 @@
 #include "core/base/random.h"
 #include "device/cuda/cuda.h"
 #include "tests/fixtures/flip.h"
-#include "tests/fixtures/instrument.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/fake_driver.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { TOKENS = 200, TRIALS = 12 };
 
@@ -51,25 +51,25 @@ static bp_step_verdict bench_decide(void *user, const bp_outcome *seen, double *
 }
 
 /* Copies of all persistent buffers, to begin every trial with the same state. */
-static void **keep_state(rig *r)
+static void **keep_state(model_fixture *r)
 {
     void **copies = calloc(r->runtime.state_count, sizeof *copies);
     assert_non_null(copies);
     for (uint32_t i = 0; i < r->runtime.state_count; i++) {
-        copies[i] = rig_read(r, r->runtime.state[i]);
+        copies[i] = model_fixture_read(r, r->runtime.state[i]);
     }
     return copies;
 }
 
-static void put_state(rig *r, void **copies)
+static void put_state(model_fixture *r, void **copies)
 {
     for (uint32_t i = 0; i < r->runtime.state_count; i++) {
-        rig_write(r, r->runtime.state[i], copies[i]);
+        model_fixture_write(r, r->runtime.state[i], copies[i]);
     }
     bp_runtime_continue(&r->runtime, 0);
 }
 
-static void free_state(const rig *r, void **copies)
+static void free_state(const model_fixture *r, void **copies)
 {
     for (uint32_t i = 0; i < r->runtime.state_count; i++) {
         free(copies[i]);
@@ -78,7 +78,7 @@ static void free_state(const rig *r, void **copies)
 }
 
 /* Ops up to the one that decides the step. */
-static uint32_t ops_before_update(const rig *r)
+static uint32_t ops_before_update(const model_fixture *r)
 {
     const bp_linked_program *program = &r->runtime.link.programs[BP_PROGRAM_STEP];
     uint32_t count = 0;
@@ -96,20 +96,20 @@ static void a_flipped_bit_is_found(void **state)
     const char *asked = getenv("BP_FLIP_TRIALS");
     const uint32_t trials = asked != NULL ? (uint32_t)strtoul(asked, NULL, 10) : TRIALS;
     const bp_device defective = flip_device_of(&bp_device_cuda);
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.device = &defective;
     spec.device_options = (bp_device_options){.threads = 1};
     spec.optimizer_options.max_grad_norm = 0.5;
-    rig r;
+    model_fixture r;
     flip_now = (flip){
         .runtime = &r.runtime, .device = &bp_device_cuda, .at = UINT64_MAX, .sick_op = UINT32_MAX};
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     bench b = {.equal = 0};
     const bp_step_check judge = {&b, bench_again, bench_found, bench_decide, NULL};
     assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
     void **first = keep_state(&r);
-    (void)rig_step(&r);
-    const uint64_t right = rig_digest(&r);
+    (void)model_fixture_step(&r);
+    const uint64_t right = model_fixture_digest(&r);
     assert_int_equal(b.equal, 1);
     uint32_t found = 0, harmless = 0;
     for (uint32_t trial = 0; trial < trials; trial++) {
@@ -119,12 +119,12 @@ static void a_flipped_bit_is_found(void **state)
         bp_philox((const uint32_t[4]){trial, 0, 0, 0}, 17, random);
         flip_now.seed = trial;
         flip_now.at = flip_now.ran + random[0] % ops_before_update(&r);
-        (void)rig_step(&r);
-        if (rig_digest(&r) != right) {
+        (void)model_fixture_step(&r);
+        if (model_fixture_digest(&r) != right) {
             print_message("missed: trial %u, %s\n", trial,
                           bp_kernel_describe(flip_now.kernel)->name);
         }
-        assert_true(rig_digest(&r) == right);
+        assert_true(model_fixture_digest(&r) == right);
         assert_int_equal(b.other, 0);
         found += b.transient;
         harmless += b.equal;
@@ -134,7 +134,7 @@ static void a_flipped_bit_is_found(void **state)
     assert_int_equal(found + harmless, trials);
     assert_true(found > trials / 3);
     free_state(&r, first);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* The device's sum over words is that of the bytes on the host, for any number of them; more than
@@ -145,14 +145,14 @@ static void words_are_summed_up_where_they_lie(void **state)
     (void)state;
     static unsigned char bytes[70003];
     static const uint64_t counts[] = {0, 1, 2, 3, 4, 5, 1023, 1024, 16384, 16389, 70003};
-    bp_spec cuda = rig_spec();
-    rig r;
+    bp_spec cuda = model_fixture_spec();
+    model_fixture r;
     cuda.device = &bp_device_cuda;
     cuda.device_options = (bp_device_options){.threads = 1};
     for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] = (unsigned char)(i * 131 + i / 256);
     }
-    rig_open(&r, &cuda, tokens, TOKENS);
+    model_fixture_open(&r, &cuda, tokens, TOKENS);
     assert_true(r.runtime.report.arena_bytes > sizeof bytes + 256);
     assert_int_equal(bp_device_cuda.upload(r.runtime.device, 256, bytes, sizeof bytes), BP_OK);
     for (uint32_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -166,7 +166,7 @@ static void words_are_summed_up_where_they_lie(void **state)
     assert_int_equal(
         bp_device_cuda.word_sum(r.runtime.device, r.runtime.report.arena_bytes - 8, 16, 0, &sum),
         BP_ERR_USAGE);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)
@@ -178,7 +178,7 @@ int main(void)
     for (uint32_t i = 0; i < TOKENS; i++) {
         tokens[i] = (int32_t)(i * i % 37);
     }
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
 #include "device/host/host.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
 
@@ -248,7 +248,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(random_calls_have_the_bits_of_the_host, open_devices,
                                         close_devices),
     };
-    if (!instrument_load(&driver)) {
+    if (!fake_driver_load(&driver)) {
         return 1;
     }
     if (driver.real && !gpu_serves()) {

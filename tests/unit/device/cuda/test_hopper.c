@@ -17,7 +17,7 @@
 #include "device/cuda/context.h"
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
 
@@ -511,7 +511,7 @@ int main(void)
         cmocka_unit_test(tiles_have_the_same_bits),
         cmocka_unit_test(quantised_products_have_the_same_bits),
     };
-    if (!instrument_load(&driver)) {
+    if (!fake_driver_load(&driver)) {
         return 1;
     }
     if (driver.real && !gpu_serves()) {

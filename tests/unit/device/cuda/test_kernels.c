@@ -16,7 +16,7 @@
 #include "core/ir/step.h"
 #include "device/cuda/context.h"
 #include "device/host/host.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
 
@@ -283,7 +283,7 @@ int main(void)
 #include "core/ops/kernels.def"
         cmocka_unit_test_setup_teardown(shapes_beyond_the_random_ones, open_devices, close_devices),
     };
-    if (!instrument_load(&driver)) {
+    if (!fake_driver_load(&driver)) {
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

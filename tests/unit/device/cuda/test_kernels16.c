@@ -18,7 +18,7 @@
 #include "core/ir/step.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
 
@@ -599,7 +599,7 @@ ROWS
                                         close_devices),
         cmocka_unit_test_setup_teardown(first_weights_have_their_masters, open_devices,
                                         close_devices)};
-    if (!instrument_load(&driver)) {
+    if (!fake_driver_load(&driver)) {
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

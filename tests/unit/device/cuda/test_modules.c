@@ -16,7 +16,7 @@
 #include "device/cuda/context.h"
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 
 #define ARENA_BYTES (UINT64_C(1) << 16)
 #define SOURCE      4096
@@ -240,7 +240,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(without_another_text_it_is_an_error, setup, teardown),
     };
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 1;
     }
     if (on.real) {

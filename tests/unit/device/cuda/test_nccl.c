@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "device/cuda/cuda.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/ranks.h"
 
 static instrument on;
@@ -160,7 +160,7 @@ int main(void)
         cmocka_unit_test_teardown(a_rank_that_hangs_is_left_behind, reset),
     };
     bp_error error = {.code = BP_OK};
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 77;
     }
     if (on.real) {
@@ -168,7 +168,7 @@ int main(void)
         return 0;
     }
     on.set("PTXVM_DEVICES", "4");
-    if (!instrument_load_other("nccl/libnccl.so.2") ||
+    if (!fake_driver_load_other("nccl/libnccl.so.2") ||
         bp_nccl_library_load(&nccl, &error) != BP_OK) {
         printf("no stand-in for NCCL: %s\n", error.name);
         return 1;

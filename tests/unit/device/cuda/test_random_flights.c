@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "device/cuda/cuda.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/plans/random_flights.h"
 
 static instrument on;
@@ -34,7 +34,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(legal_programs_give_the_bytes),
     };
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@
 
 #include "device/cuda/context.h"
 #include "device/fabric/leave.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/ranks.h"
 
 static instrument on;
@@ -294,7 +294,7 @@ int main(void)
         cmocka_unit_test_teardown(a_rank_that_leaves_ends_the_runs, reset),
         cmocka_unit_test_teardown(every_call_may_fail, reset),
     };
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 77;
     }
     if (on.real) {

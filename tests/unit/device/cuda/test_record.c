@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "device/cuda/context.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 
 #define ARENA_BYTES (UINT64_C(1) << 20)
 #define COUNT       300
@@ -301,7 +301,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(kernels_take_structures_and_clusters, setup, teardown),
         cmocka_unit_test_setup_teardown(clusters_that_do_not_fit_are_refused, setup, teardown),
     };
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@
 #include "device/cuda/launch.h"
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 
 static const unsigned char text[] = ".version 7.4\n.target sm_80\n.address_size 64\n"
                                     ".visible .entry bad()\n{\n    fly.me.to.the.moon %r1;\n}\n";
@@ -85,7 +85,7 @@ int main(void)
         cmocka_unit_test(the_drivers_log_is_shown),
         cmocka_unit_test(a_probe_tells_it_too),
     };
-    if (!instrument_load(&on)) {
+    if (!fake_driver_load(&on)) {
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

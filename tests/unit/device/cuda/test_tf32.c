@@ -13,10 +13,10 @@
 
 #include "device/cuda/context.h"
 #include "device/host/host.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
 #define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 7u : 20u)
@@ -180,20 +180,20 @@ typedef struct course {
 
 static course train(bool tf32)
 {
-    rig r;
+    model_fixture r;
     course c = {.digest = 0};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.device = &bp_device_cuda;
     spec.device_options = (bp_device_options){.threads = 1, .tf32 = tf32};
     spec.optimizer_options.max_grad_norm = 1.0;
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     assert_string_equal(bp_device_cuda.variant(r.runtime.device),
                         tf32 ? "cuda sm_80 tf32" : "cuda sm_80");
     for (uint32_t i = 0; i < STEPS; i++) {
-        c.loss[i] = rig_step(&r).loss;
+        c.loss[i] = model_fixture_step(&r).loss;
     }
-    c.digest = rig_digest(&r);
-    rig_close(&r);
+    c.digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return c;
 }
 
@@ -222,7 +222,7 @@ int main(void)
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = i % 3 == 0 ? (i * 7 + i / 5) % 37 : (i * i) % 37;
     }
-    if (!instrument_load(&driver)) {
+    if (!fake_driver_load(&driver)) {
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

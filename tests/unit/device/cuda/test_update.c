@@ -14,10 +14,10 @@
 #include "core/ir/step.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
-#include "tests/fixtures/instrument.h"
+#include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
-#include "tests/fixtures/kernels/update_desk.h"
+#include "tests/fixtures/kernels/update_fixture.h"
 
 #define MOST  1500
 #define STEPS 2
@@ -37,30 +37,30 @@ static const update_setup setups[] = {
 #define SETUPS (sizeof setups / sizeof setups[0])
 
 /* Runs the same steps on a device and keeps what lies in its arena. */
-static void run(update_desk *d, bp_kernel kernel, const update_scalars *s,
+static void run(update_fixture *d, bp_kernel kernel, const update_scalars *s,
                 const update_setup *setup)
 {
     static float w[MOST], g[MOST];
     uint64_t count = (uint64_t)s->adamw.count;
     bool trust = kernel == BP_KERNEL_lars; /* norms are summed in another order than the host's */
-    update_desk_open(d, kernel, s, setup);
+    update_fixture_open(d, kernel, s, setup);
     fill_normal(w, count, 1, 0.5);
-    update_desk_set(d, w);
+    update_fixture_set(d, w);
     for (uint64_t t = 0; t < STEPS; t++) {
         fill_normal(g, count, 2 + t, 0.1);
-        update_desk_step(d, g, 1e-2, trust && count == 1 ? 0.01 : 0.0, 0.1);
+        update_fixture_step(d, g, 1e-2, trust && count == 1 ? 0.01 : 0.0, 0.1);
     }
 }
 
 static void compare(bp_kernel kernel, const update_scalars *s, update_setup setup)
 {
-    update_desk host, cuda;
+    update_fixture host, cuda;
     setup.variant = "portable";
     run(&host, kernel, s, &setup);
     setup.device = &bp_device_cuda;
     setup.variant = "plain";
     run(&cuda, kernel, s, &setup);
-    for (uint64_t i = 0; i < host.place[DESK_TRUST]; i++) {
+    for (uint64_t i = 0; i < host.place[FIXTURE_TRUST]; i++) {
         if (host.image[i] != cuda.image[i]) {
             fail_msg("%s, form %d, master %d, count %llu: byte %llu is %u, the host has %u",
                      bp_kernel_describe(kernel)->name, (int)setup.form, (int)setup.master,
@@ -68,8 +68,8 @@ static void compare(bp_kernel kernel, const update_scalars *s, update_setup setu
                      host.image[i]);
         }
     }
-    update_desk_close(&host);
-    update_desk_close(&cuda);
+    update_fixture_close(&host);
+    update_fixture_close(&cuda);
 }
 
 /* verifies device-10.ca2f */
@@ -101,7 +101,7 @@ static void averages_equal_the_hosts(void **state)
     static float wanted[MOST], found[MOST];
     (void)state;
     for (uint32_t i = 0; i < SETUPS * BP_CODEC_COUNT; i++) {
-        update_desk host, cuda;
+        update_fixture host, cuda;
         update_setup setup = setups[i % SETUPS];
         const update_scalars s = {.adamw = {.count = counts[i % 4],
                                             .rate_scale = 1.0,
@@ -115,14 +115,14 @@ static void averages_equal_the_hosts(void **state)
         setup.form = (bp_codec)(i / SETUPS);
         setup.variant = "portable";
         run(&host, BP_KERNEL_adamw, &s, &setup);
-        update_desk_average(&host, 0.25, wanted);
+        update_fixture_average(&host, 0.25, wanted);
         setup.device = &bp_device_cuda;
         setup.variant = "plain";
         run(&cuda, BP_KERNEL_adamw, &s, &setup);
-        update_desk_average(&cuda, 0.25, found);
+        update_fixture_average(&cuda, 0.25, found);
         assert_memory_equal(found, wanted, (size_t)s.adamw.count * sizeof *wanted);
-        update_desk_close(&host);
-        update_desk_close(&cuda);
+        update_fixture_close(&host);
+        update_fixture_close(&cuda);
     }
 }
 
@@ -226,7 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_equals_the_host), cmocka_unit_test(averages_equal_the_hosts),
         cmocka_unit_test(directions_equal_the_hosts), cmocka_unit_test(sums_equal_the_hosts)};
-    if (!instrument_load(&driver)) {
+    if (!fake_driver_load(&driver)) {
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

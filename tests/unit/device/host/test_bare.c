@@ -12,7 +12,7 @@
 #include "device/devices.h"
 #include "device/host/kernel.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/trial.h"
+#include "tests/fixtures/bare_fixture.h"
 
 #define KERNEL(name) extern const bp_host_kernel bp_host_##name;
 #include "core/ops/kernels.def"
@@ -36,23 +36,23 @@ static found train_aligned(const bp_device *device, const bp_device_options *opt
 {
     static trial t;
     static const unsigned char edge[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-    bp_spec spec = trial_spec();
+    bp_spec spec = bare_fixture_spec();
     found f = {0};
     void *host = NULL, *memory = NULL;
     spec.device = device;
     spec.device_options = *options;
     const uint64_t bytes = plan_bytes(&spec);
     assert_int_equal(posix_memalign(&host, 64, bytes), 0);
-    assert_int_equal(trial_plan(&t, &spec, host, bytes), BP_OK);
+    assert_int_equal(bare_fixture_plan(&t, &spec, host, bytes), BP_OK);
     f.arena_bytes = t.runtime.report.arena_bytes;
     assert_int_equal(
         posix_memalign(&memory, BP_ARENA_ALIGNMENT, from + f.arena_bytes + sizeof edge), 0);
     unsigned char *arena = (unsigned char *)memory + from;
     memcpy(arena + f.arena_bytes, edge, sizeof edge);
-    f.status = trial_open(&t, arena, f.arena_bytes);
+    f.status = bare_fixture_open(&t, arena, f.arena_bytes);
     if (f.status == BP_OK) {
-        assert_int_equal(trial_train(&t, &f.loss), BP_OK);
-        assert_int_equal(trial_digest(&t, &f.digest), BP_OK);
+        assert_int_equal(bare_fixture_train(&t, &f.loss), BP_OK);
+        assert_int_equal(bare_fixture_digest(&t, &f.digest), BP_OK);
     }
     assert_memory_equal(arena + f.arena_bytes, edge, sizeof edge);
     f.error = t.runtime.error;
@@ -149,7 +149,7 @@ static void forms_say_what_they_take(void **state)
                 {&bp_device_cuda, NULL, 128, false},     {&bp_device_cuda, NULL, 256, true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bp_error error = {0};
-        bp_spec spec = trial_spec();
+        bp_spec spec = bare_fixture_spec();
         spec.device = rows[i].device;
         spec.device_options.variant = rows[i].variant;
         spec.device_options.alignment = rows[i].alignment;

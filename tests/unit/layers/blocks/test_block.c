@@ -17,7 +17,7 @@
 #include "layers/families/mlp_model.h"
 #include "layers/nodes/node_kinds.h"
 #include "layers/families/transformer.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 
 #define TOKENS   300
@@ -59,9 +59,9 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 }
 
 /* With the data that the model is for: tokens, hidden tokens, rows of numbers, classes. */
-static void open_case(rig *r, const bp_spec *spec)
+static void open_case(model_fixture *r, const bp_spec *spec)
 {
-    rig_open(r, spec, tokens, TOKENS);
+    model_fixture_open(r, spec, tokens, TOKENS);
     if (spec->config.task == BP_TASK_CAUSAL_LM) {
         return;
     }
@@ -78,15 +78,15 @@ static void open_case(rig *r, const bp_spec *spec)
 /* The digest of the state after two steps; *first: the lowest stage that is trained. */
 static uint64_t digest_of(const bp_spec *spec, uint32_t *first)
 {
-    static rig r;
+    static model_fixture r;
     open_case(&r, spec);
     for (int i = 0; i < 2; i++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_true(outcome.loss > 0.0 && !outcome.nonfinite);
     }
-    const uint64_t digest = rig_digest(&r);
+    const uint64_t digest = model_fixture_digest(&r);
     *first = r.runtime.compile.first;
-    rig_close(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -258,12 +258,13 @@ static void test_gradients_of_a_fork(void **state)
     for (uint32_t kind = BP_POLICY_NONE; kind <= BP_POLICY_FULL; kind++) {
         spec.policy.kind = (bp_policy_kind)kind;
         for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
-            static rig r;
+            static model_fixture r;
             double difference = 0.0, norm = 0.0;
-            rig_open(&r, &spec, tokens, TOKENS);
-            rig_differ(&r, &r.runtime.emit.parameters[bp_gpt2_block_first(0) + parameters[i]], 3e-2,
-                       &difference, &norm);
-            rig_close(&r);
+            model_fixture_open(&r, &spec, tokens, TOKENS);
+            model_fixture_differ(&r,
+                                 &r.runtime.emit.parameters[bp_gpt2_block_first(0) + parameters[i]],
+                                 3e-2, &difference, &norm);
+            model_fixture_close(&r);
             if (!(norm > 1e-4) || fabs(difference - norm) > 0.02 * norm) {
                 fail_msg("parameter %zu: difference %g, norm %g", i, difference, norm);
             }

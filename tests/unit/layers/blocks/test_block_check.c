@@ -12,7 +12,7 @@
 
 #include "layers/families/gpt2.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { INPUT, NORM, STATISTICS, BEFORE, ACTIVE, OUTPUT, VALUES };
 enum { NODE_NORM, NODE_DENSE, NODE_GELU, NODE_RESIDUAL, NODES };
@@ -524,7 +524,7 @@ static void test_a_plan_with_such_a_list_is_refused(void **state)
     (void)state;
     static bp_runtime runtime;
     bp_model model = bp_model_gpt2;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     model.forward = forward_unsound;
     const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);

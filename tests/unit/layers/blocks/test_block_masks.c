@@ -12,7 +12,7 @@
 #include "core/plan/search/measure.h"
 #include "layers/families/gpt2.h"
 #include "layers/nodes/node_kinds.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static uint32_t add_value(bp_block *block, bool statistics)
 {
@@ -37,7 +37,7 @@ static void what_is_derived(void **state)
 {
     (void)state;
     static const bp_node_kind kinds[] = {BP_NODE_ACTIVATION, BP_NODE_SCALE, BP_NODE_DROPOUT};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.tape = BP_TAPE_FP8;
     bp_emit emit = {.spec = &spec, .mode = BP_MODE_TRAIN};
     for (uint32_t k = 0; k < 3; k++) {
@@ -71,7 +71,7 @@ static void places_of_what_is_wanted(void **state)
 {
     (void)state;
     bp_block block = {.values = 0};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_emit emit = {.spec = &spec};
     block_run run = {.emit = &emit, .block = &block};
     uint32_t taker[BP_BLOCK_VALUES];
@@ -161,7 +161,7 @@ static void blocks_counted_in_few_rows(void **state)
     model.tapes = tapes_in_few_rows;
     for (uint32_t i = 0; i < 2; i++) {
         bp_chain_stage stages[8];
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         bp_arena arena;
         bp_error error = {.code = BP_OK};
         spec.model = &model;

@@ -8,7 +8,7 @@
 
 #include "layers/blocks/block.h"
 #include "layers/families/gpt2.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 300
 
@@ -42,11 +42,11 @@ static void backward_scribbled(bp_emit *emit, bp_stage_call *call)
 
 static uint64_t digest_after_step(const bp_spec *spec)
 {
-    static rig r;
-    rig_open(&r, spec, tokens, TOKENS);
-    (void)rig_step(&r);
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    static model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
+    (void)model_fixture_step(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -57,7 +57,7 @@ static void test_scratch_is_nobodys_between_calls(void **state)
 {
     (void)state;
     bp_model model = bp_model_gpt2;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     const uint64_t digest = digest_after_step(&spec);
     const uint64_t bytes = bp_compile_bytes(&spec);
     model.forward = forward_scribbled;

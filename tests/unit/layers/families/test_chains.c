@@ -11,7 +11,7 @@
 
 #include "layers/families/mlp_model.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define INPUTS 5
 #define ROWS   13
@@ -43,7 +43,7 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 
 static bp_spec spec_of(uint32_t layers)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_mlp;
     spec.config =
         config_with((bp_model_config){.positions = INPUTS, .task = BP_TASK_CLASSES, .classes = 3},
@@ -55,9 +55,9 @@ static bp_spec spec_of(uint32_t layers)
     return spec;
 }
 
-static void open_model(rig *r, const bp_spec *spec)
+static void open_model(model_fixture *r, const bp_spec *spec)
 {
-    rig_open(r, spec, NULL, 1000);
+    model_fixture_open(r, spec, NULL, 1000);
     r->source.count = ROWS * INPUTS;
     r->source.read = read_numbers;
     r->source.examples = ROWS;
@@ -69,14 +69,14 @@ static void open_model(rig *r, const bp_spec *spec)
 
 static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
+    model_fixture r;
     open_model(&r, spec);
     for (uint32_t i = 0; i < steps; i++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_true(isfinite(outcome.loss));
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -111,17 +111,17 @@ static void test_accumulation(void **state)
 {
     (void)state;
     bp_spec spec = spec_of(2);
-    rig whole, halves;
+    model_fixture whole, halves;
     open_model(&whole, &spec);
     spec.batch = 2;
     spec.accumulation = 2;
     open_model(&halves, &spec);
     for (uint32_t i = 0; i < 4; i++) {
-        const double a = rig_step(&whole).loss, b = rig_step(&halves).loss;
+        const double a = model_fixture_step(&whole).loss, b = model_fixture_step(&halves).loss;
         assert_true(fabs(a - b) <= 1e-6 * a);
     }
-    rig_close(&whole);
-    rig_close(&halves);
+    model_fixture_close(&whole);
+    model_fixture_close(&halves);
 }
 
 /* Evaluation without dropout sees the loss that the first step sees. */
@@ -129,7 +129,7 @@ static void test_evaluation(void **state)
 {
     (void)state;
     bp_spec spec = spec_of(3);
-    rig r;
+    model_fixture r;
     double loss = 0.0;
     uint64_t targets = 0;
     SET_FAMILY(&spec.config, bp_mlp_config, dropout, 0.0);
@@ -138,8 +138,8 @@ static void test_evaluation(void **state)
     open_model(&r, &spec);
     assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 1, &loss, &targets), BP_OK);
     assert_int_equal(targets, spec.batch);
-    assert_true(fabs(rig_step(&r).loss - loss) <= 1e-6 * loss);
-    rig_close(&r);
+    assert_true(fabs(model_fixture_step(&r).loss - loss) <= 1e-6 * loss);
+    model_fixture_close(&r);
 }
 
 /* ReLU has a kink where biases are 0: it is compared with PyTorch (tests/golden). */
@@ -149,20 +149,20 @@ static void test_differences(void **state)
     (void)state;
     for (int kind = 0; kind < BP_ACTIVATION_RELU; kind++) {
         bp_spec spec = spec_of(2);
-        rig r;
+        model_fixture r;
         SET_FAMILY(&spec.config, bp_mlp_config, activation, (bp_activation)kind);
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         open_model(&r, &spec);
         for (uint32_t p = 0; p < r.runtime.emit.parameter_count; p++) {
             double difference, norm;
-            rig_differ(&r, &r.runtime.emit.parameters[p], 4e-3, &difference, &norm);
+            model_fixture_differ(&r, &r.runtime.emit.parameters[p], 4e-3, &difference, &norm);
             if (fabs(difference - norm) > 0.02 * norm + 1e-4) {
                 fail_msg("activation %d, parameter %u: differences say %g, the gradient %g", kind,
                          p, difference, norm);
             }
         }
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 

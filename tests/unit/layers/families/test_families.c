@@ -14,7 +14,7 @@
 #include "layers/families/bert.h"
 #include "layers/families/llama.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS  131
 #define SAMPLES 13
@@ -40,7 +40,7 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 
 static bp_spec spec_of(bp_task task, bool bert)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_model_config *config = &spec.config;
     spec.model = bert ? &bp_model_bert : &bp_model_llama;
     SET_FAMILY(config, bp_transformer, inner, 20);
@@ -70,9 +70,9 @@ static bp_spec dropped(bp_spec spec)
     return spec;
 }
 
-static void open_model(rig *r, const bp_spec *spec)
+static void open_model(model_fixture *r, const bp_spec *spec)
 {
-    rig_open(r, spec, tokens, TOKENS);
+    model_fixture_open(r, spec, tokens, TOKENS);
     if (spec->config.task == BP_TASK_CAUSAL_LM) {
         return;
     }
@@ -86,15 +86,15 @@ static void open_model(rig *r, const bp_spec *spec)
 
 static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
+    model_fixture r;
     open_model(&r, spec);
     for (uint32_t i = 0; i < steps; i++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_true(isfinite(outcome.loss));
         assert_false(outcome.nonfinite);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -148,26 +148,26 @@ static void test_release_with_clipping(void **state)
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
         bp_spec spec = dropped(spec_of(kinds[k].task, kinds[k].bert));
-        rig plain, released;
+        model_fixture plain, released;
         spec.optimizer_options.max_grad_norm = 0.5;
         open_model(&plain, &spec);
         spec.gradient_release = BP_RELEASE_EXACT;
         open_model(&released, &spec);
         for (uint32_t i = 0; i < 4; i++) {
-            const bp_outcome x = rig_step(&plain), y = rig_step(&released);
+            const bp_outcome x = model_fixture_step(&plain), y = model_fixture_step(&released);
             assert_true(fabs(x.loss - y.loss) <= 1e-5 * x.loss);
             assert_true(fabs(x.norm - y.norm) <= 1e-4 * x.norm);
         }
-        rig_close(&plain);
-        rig_close(&released);
+        model_fixture_close(&plain);
+        model_fixture_close(&released);
     }
 }
 
 /* The loss of the first group, at rate 0. */
-static double loss_of(rig *r)
+static double loss_of(model_fixture *r)
 {
     r->runtime.steps = 0;
-    return rig_step(r).loss;
+    return model_fixture_step(r).loss;
 }
 
 /* Along each parameter's gradient the loss changes as the gradient's norm says, dropout on. */
@@ -180,16 +180,16 @@ static void test_differences(void **state)
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         SET_FAMILY(&spec.config, bp_transformer, initializer_range, 0.3);
-        rig r;
+        model_fixture r;
         open_model(&r, &spec);
         (void)loss_of(&r);
         const bp_emit *emit = &r.runtime.emit;
         for (uint32_t p = 0; p < emit->parameter_count; p++) {
             const bp_parameter *parameter = &emit->parameters[p];
             (void)loss_of(&r);
-            float *gradient = rig_read(&r, parameter->gradient);
-            float *weight = rig_read(&r, parameter->weight),
-                  *moved = rig_read(&r, parameter->weight);
+            float *gradient = model_fixture_read(&r, parameter->gradient);
+            float *weight = model_fixture_read(&r, parameter->weight),
+                  *moved = model_fixture_read(&r, parameter->weight);
             double square = 0.0, difference = 0.0;
             for (uint64_t i = 0; i < parameter->count; i++) {
                 square += (double)gradient[i] * (double)gradient[i];
@@ -200,10 +200,10 @@ static void test_differences(void **state)
                     moved[i] =
                         (float)((double)weight[i] + side * step * (double)gradient[i] / norm);
                 }
-                rig_write(&r, parameter->weight, moved);
+                model_fixture_write(&r, parameter->weight, moved);
                 difference += side * loss_of(&r) / (2.0 * step);
             }
-            rig_write(&r, parameter->weight, weight);
+            model_fixture_write(&r, parameter->weight, weight);
             if (norm > 1e-4 && fabs(difference - norm) > 0.02 * norm + 1e-4) {
                 fail_msg("%s: differences say %g, the gradient %g",
                          bp_graph_name(&r.runtime.graph, parameter->weight), difference, norm);
@@ -212,7 +212,7 @@ static void test_differences(void **state)
             free(weight);
             free(moved);
         }
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -223,13 +223,13 @@ static void test_padding_is_not_seen(void **state)
     (void)state;
     for (size_t k = 1; k < KINDS; k++) {
         bp_spec spec = spec_of(kinds[k].task, kinds[k].bert);
-        rig r;
+        model_fixture r;
         double losses[2];
         for (int32_t padding = 0; padding < 2; padding++) {
             open_model(&r, &spec);
             r.feed.padding = padding * 11;
-            losses[padding] = rig_step(&r).loss;
-            rig_close(&r);
+            losses[padding] = model_fixture_step(&r).loss;
+            model_fixture_close(&r);
         }
         assert_true(losses[0] == losses[1]);
     }
@@ -241,21 +241,21 @@ static void test_evaluation(void **state)
     (void)state;
     for (size_t k = 0; k <= KINDS; k++) {
         const bool gpt2 = k == KINDS;
-        bp_spec spec = gpt2 ? rig_spec() : spec_of(kinds[k].task, kinds[k].bert);
+        bp_spec spec = gpt2 ? model_fixture_spec() : spec_of(kinds[k].task, kinds[k].bert);
         if (gpt2) {
             spec.config.task = BP_TASK_CLASSES;
             spec.config.classes = 3;
         }
         spec.evaluate = true;
-        rig r;
+        model_fixture r;
         double loss = 0.0;
         uint64_t targets = 0;
         open_model(&r, &spec);
         assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 1, &loss, &targets), BP_OK);
         assert_true(isfinite(loss) && loss > 0.0 && targets > 0);
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_true(fabs(outcome.loss - loss) <= 1e-6 * loss);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 131
 
@@ -39,15 +39,15 @@ static bp_spec dropped(bp_spec spec)
 
 static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (uint32_t i = 0; i < steps; i++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_true(isfinite(outcome.loss));
         assert_false(outcome.nonfinite);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -63,7 +63,7 @@ static void test_policies(void **state)
                                   {.kind = BP_POLICY_EVERY, .every = 3}};
     for (int drop = 0; drop < 2; drop++) {
         for (uint32_t accumulation = 1; accumulation <= 3; accumulation += 2) {
-            bp_spec spec = drop != 0 ? dropped(rig_spec()) : rig_spec();
+            bp_spec spec = drop != 0 ? dropped(model_fixture_spec()) : model_fixture_spec();
             spec.accumulation = accumulation;
             const uint64_t wanted = digest_after(&spec, 5);
             spec.poison = true;
@@ -79,12 +79,12 @@ static void test_policies(void **state)
 static void test_seed_matters(void **state)
 {
     (void)state;
-    bp_spec spec = dropped(rig_spec());
+    bp_spec spec = dropped(model_fixture_spec());
     const uint64_t first = digest_after(&spec, 1);
     assert_true(digest_after(&spec, 1) == first);
     spec.seed++;
     assert_true(digest_after(&spec, 1) != first);
-    spec = rig_spec();
+    spec = model_fixture_spec();
     const uint64_t plain = digest_after(&spec, 1);
     SET_FAMILY(&spec.config, bp_transformer, residual_dropout, 0.3);
     assert_true(digest_after(&spec, 1) != plain);
@@ -122,7 +122,7 @@ static void test_variants(void **state)
     model.forward = forced_forward;
     model.backward = forced_backward;
     for (int drop = 0; drop < 2; drop++) {
-        bp_spec spec = drop != 0 ? dropped(rig_spec()) : rig_spec();
+        bp_spec spec = drop != 0 ? dropped(model_fixture_spec()) : model_fixture_spec();
         const uint64_t wanted = digest_after(&spec, 5);
         spec.model = &model;
         spec.poison = true;
@@ -142,40 +142,40 @@ static void test_variants_save_memory(void **state)
     bp_model model = bp_model_gpt2;
     model.forward = forced_forward;
     model.backward = forced_backward;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, layers, 6);
     spec.model = &model;
     uint64_t before = UINT64_MAX;
     const uint32_t less_and_less[] = {0, 1, 3, 7, 8};
     for (size_t i = 0; i < sizeof less_and_less / sizeof less_and_less[0]; i++) {
         forced_variant = less_and_less[i];
-        rig r;
-        rig_open(&r, &spec, tokens, TOKENS);
+        model_fixture r;
+        model_fixture_open(&r, &spec, tokens, TOKENS);
         assert_true(r.runtime.report.class_most[BP_CLASS_TAPE] < before);
         before = r.runtime.report.class_most[BP_CLASS_TAPE];
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
 /* Gradients of the first group, all of them. */
 static float *gradients_of(const bp_spec *spec, uint64_t *count)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     const bp_emit *emit = &r.runtime.emit;
     *count = r.runtime.report.parameters;
     float *all = malloc((size_t)*count * sizeof *all);
     assert_non_null(all);
-    (void)rig_step(&r);
+    (void)model_fixture_step(&r);
     uint64_t at = 0;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        float *gradient = rig_read(&r, emit->parameters[i].gradient);
+        float *gradient = model_fixture_read(&r, emit->parameters[i].gradient);
         memcpy(all + at, gradient, (size_t)emit->parameters[i].count * sizeof *all);
         at += emit->parameters[i].count;
         free(gradient);
     }
     assert_int_equal(at, *count);
-    rig_close(&r);
+    model_fixture_close(&r);
     return all;
 }
 
@@ -184,7 +184,7 @@ static float *gradients_of(const bp_spec *spec, uint64_t *count)
 static void test_accumulation(void **state)
 {
     (void)state;
-    bp_spec whole = dropped(rig_spec());
+    bp_spec whole = dropped(model_fixture_spec());
     whole.batch = 6;
     whole.loss_rows = 17;
     uint64_t count = 0;
@@ -209,7 +209,7 @@ static void test_accumulation(void **state)
 }
 
 /* The loss of the first group with one parameter moved by `distance` along `direction`. */
-static double moved_loss(rig *r, uint32_t buffer, const float *at, const float *direction,
+static double moved_loss(model_fixture *r, uint32_t buffer, const float *at, const float *direction,
                          double distance)
 {
     const size_t count = (size_t)r->runtime.graph.buffers[buffer].bytes / sizeof *at;
@@ -218,25 +218,25 @@ static double moved_loss(rig *r, uint32_t buffer, const float *at, const float *
     for (size_t i = 0; i < count; i++) {
         moved[i] = (float)((double)at[i] + distance * (double)direction[i]);
     }
-    rig_write(r, buffer, moved);
+    model_fixture_write(r, buffer, moved);
     free(moved);
     r->runtime.steps = 0; /* the same tokens, the same masks */
-    return rig_step(r).loss;
+    return model_fixture_step(r).loss;
 }
 
 /* Along its own gradient the loss grows by the gradient's norm: for every parameter, with a rate of
  * 0 so that the weights stay. */
 static void check_differences(const bp_spec *spec)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
-    (void)rig_step(&r);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
+    (void)model_fixture_step(&r);
     for (uint32_t p = 0; p < r.runtime.emit.parameter_count; p++) {
         const bp_parameter *parameter = &r.runtime.emit.parameters[p];
         r.runtime.steps = 0;
-        (void)rig_step(&r);
-        float *gradient = rig_read(&r, parameter->gradient);
-        float *weight = rig_read(&r, parameter->weight);
+        (void)model_fixture_step(&r);
+        float *gradient = model_fixture_read(&r, parameter->gradient);
+        float *weight = model_fixture_read(&r, parameter->weight);
         double square = 0.0;
         for (uint64_t i = 0; i < parameter->count; i++) {
             square += (double)gradient[i] * (double)gradient[i];
@@ -251,18 +251,18 @@ static void check_differences(const bp_spec *spec)
                      bp_graph_name(&r.runtime.graph, parameter->weight),
                      rise / (2.0 * step) / sqrt(square), sqrt(square));
         }
-        rig_write(&r, parameter->weight, weight);
+        model_fixture_write(&r, parameter->weight, weight);
         free(gradient);
         free(weight);
     }
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies layers-4.97f8 */
 static void test_differences(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.optimizer_options.learning_rate = 0.0;
     SET_FAMILY(&spec.config, bp_transformer, initializer_range, 0.3);
     check_differences(&spec);
@@ -291,17 +291,17 @@ static double negative_log_likelihood(const float *logits, uint32_t count, int32
 static void test_generation(void **state)
 {
     (void)state;
-    bp_spec spec = dropped(rig_spec());
+    bp_spec spec = dropped(model_fixture_spec());
     spec.batch = 1;
     spec.evaluate = true;
     spec.generate_context = 12;
     spec.prefill_rows = 4;
-    rig r;
-    rig_open(&r, &spec, tokens, 11);
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, 11);
     for (int i = 0; i < 3; i++) {
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
     }
-    const uint64_t digest = rig_digest(&r);
+    const uint64_t digest = model_fixture_digest(&r);
     double loss = 0.0;
     uint64_t targets = 0;
     assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 0, &loss, &targets), BP_OK);
@@ -323,8 +323,8 @@ static void test_generation(void **state)
             assert_true(fabs((double)r.runtime.logits_host[v] - wanted) <= 1e-5);
         }
     }
-    assert_true(rig_digest(&r) == digest);
-    rig_close(&r);
+    assert_true(model_fixture_digest(&r) == digest);
+    model_fixture_close(&r);
 }
 
 /* Evaluation in chunks, of a last micro-batch that is not full, and without an optimizer. */
@@ -332,22 +332,22 @@ static void test_generation(void **state)
 static void test_evaluation(void **state)
 {
     (void)state;
-    bp_spec spec = dropped(rig_spec());
+    bp_spec spec = dropped(model_fixture_spec());
     spec.evaluate = true;
     spec.optimizer = NULL;
     double wanted = 0.0;
     for (uint32_t rows = 0; rows <= 20; rows += 5) {
-        rig r;
+        model_fixture r;
         double loss = 0.0;
         uint64_t targets = 0;
         spec.loss_rows = rows;
-        rig_open(&r, &spec, tokens, TOKENS);
+        model_fixture_open(&r, &spec, tokens, TOKENS);
         assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 0, &loss, &targets), BP_OK);
         assert_int_equal(targets, TOKENS - 1);
         wanted = rows == 0 ? loss : wanted;
         assert_true(fabs(loss - wanted) <= 1e-7 * wanted);
         assert_true(fabs(loss - log(37.0)) < 0.5);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 

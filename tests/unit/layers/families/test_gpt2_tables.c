@@ -13,7 +13,7 @@
 
 #include "layers/blocks/block.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 131
 
@@ -36,8 +36,8 @@ static bp_spec dropped(bp_spec spec)
     return spec;
 }
 
-static void check_parameter(rig *r, uint32_t index, const char *name, uint64_t rows, uint64_t width,
-                            double deviation)
+static void check_parameter(model_fixture *r, uint32_t index, const char *name, uint64_t rows,
+                            uint64_t width, double deviation)
 {
     const bp_parameter *p = &r->runtime.emit.parameters[index];
     const bp_buffer *b = &r->runtime.graph.buffers[p->weight];
@@ -46,7 +46,7 @@ static void check_parameter(rig *r, uint32_t index, const char *name, uint64_t r
     assert_int_equal(b->shape[0], rows);
     assert_int_equal(b->shape[1], width);
     assert_int_equal(p->decay, width != 0);
-    float *weight = rig_read(r, p->weight);
+    float *weight = model_fixture_read(r, p->weight);
     double mean = 0.0;
     double square = 0.0;
     for (uint64_t i = 0; i < p->count; i++) {
@@ -67,10 +67,10 @@ static void check_parameter(rig *r, uint32_t index, const char *name, uint64_t r
 static void test_parameters(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, layers, 11);
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     const double end = 0.1 / sqrt(22.0);
     const struct {
         const char *name;
@@ -96,7 +96,7 @@ static void test_parameters(void **state)
     }
     check_parameter(&r, 134, "transformer.ln_f.weight", 16, 0, 0.0);
     check_parameter(&r, 135, "transformer.ln_f.bias", 16, 0, 0.0);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 static void test_stages(void **state)
@@ -123,7 +123,7 @@ static void test_stages(void **state)
 static void test_check(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_error error = {0};
     assert_int_equal(bp_model_gpt2.check(&spec, &error), BP_OK);
     SET_FAMILY(&spec.config, bp_transformer, heads, 3);
@@ -185,7 +185,7 @@ static uint32_t tape_of(const bp_spec *spec, bp_mode mode, uint32_t variant)
 static void test_tape(void **state)
 {
     (void)state;
-    const bp_spec spec = dropped(rig_spec());
+    const bp_spec spec = dropped(model_fixture_spec());
     assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, 0), 10);
     assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, BP_RECOMPUTE_NORM), 6);
     assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, BP_RECOMPUTE_ACTIVATION), 9);
@@ -215,9 +215,9 @@ static uint32_t site_of(const bp_graph *graph, const bp_op *op)
 static void test_sites(void **state)
 {
     (void)state;
-    const bp_spec spec = dropped(rig_spec());
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
+    const bp_spec spec = dropped(model_fixture_spec());
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     const bp_graph *graph = &r.runtime.graph;
     uint32_t next = 0;
     for (uint32_t i = 0; i < graph->used.ops && next < 7; i++) {
@@ -228,7 +228,7 @@ static void test_sites(void **state)
         }
     }
     assert_int_equal(next, 7);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 #include "layers/families/cnn.h"
 #include "layers/images/cnn_layer.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { INPUT, OUTPUT, STATISTICS };
 
@@ -108,7 +108,7 @@ static const bp_cnn_layer conv = {BP_CNN_CONV, {3, 2}, {1, 1}, 1, 0, 0, 3};
 /* A net of one layer over images of 6 x 5 of two channels. */
 static bp_spec net_of(bp_cnn_layer layer)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_cnn_config own = {.height = 6,
                          .width = 5,
                          .channels = 2,

@@ -19,7 +19,7 @@
 #include "layers/families/vit.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_made.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static bp_runtime runtime;
 static void *memory;
@@ -65,7 +65,7 @@ static void activations_of_a_mobilenet(void **state)
     (void)state;
     for (uint32_t unlimited = 0; unlimited < 2; unlimited++) {
         bp_cnn_config own = net_of(0.1, true);
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         uint32_t found[BP_ACTIVATION_COUNT] = {0};
         own.mobilenet.unlimited = unlimited;
         spec.model = &bp_model_cnn;
@@ -102,7 +102,7 @@ static void tasks_of_a_vit(void **state)
                                .channels = 3,
                                .patch = 4};
     bp_error error = {.code = BP_OK};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_vit;
     spec.config = (bp_model_config){.positions = 8 * 8 * 3, .task = BP_TASK_CLASSES, .classes = 3};
     bp_family_config_set(&spec.config, &own, sizeof own);
@@ -128,7 +128,7 @@ static void tasks_of_a_vit(void **state)
 static void packed_rows_of_tasks(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bp_error error = {.code = BP_OK};
     spec.packed = true;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
@@ -147,7 +147,7 @@ static void trained_rows_around_padding(void **state)
     static const char *const all[] = {"all-linear"};
     static const uint32_t chosen[][2] = {{3, 4}, {2, 3}, {4, 5}, {1, 2}};
     for (size_t i = 0; i < sizeof chosen / sizeof chosen[0]; i++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         uint32_t still = 0, rows = 0;
         spec.model = &bp_model_bert;
         SET_FAMILY(&spec.config, bp_bert_config, types, 2);
@@ -183,7 +183,7 @@ static void biases_beside_adapters(void **state)
     static const char *const some[] = {"c_fc"};
     uint64_t trained[BP_LORA_BIASES];
     for (uint32_t bias = 0; bias < BP_LORA_BIASES; bias++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.lora = (bp_lora){.rank = 2,
                               .alpha = 4.0,
                               .targets = some,

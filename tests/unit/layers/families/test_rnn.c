@@ -12,7 +12,7 @@
 
 #include "layers/families/rnn.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 131
 
@@ -29,7 +29,7 @@ static int make_tokens(void **state)
 
 static bp_spec spec_of(bp_cell cell, uint32_t layers)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_rnn;
     spec.config = config_with((bp_model_config){.vocabulary = 37, .positions = 64},
                               OWN(bp_rnn_config, .width = 9, .embedding = 6, .layers = layers,
@@ -41,14 +41,14 @@ static bp_spec spec_of(bp_cell cell, uint32_t layers)
 
 static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (uint32_t i = 0; i < steps; i++) {
-        const bp_outcome outcome = rig_step(&r);
+        const bp_outcome outcome = model_fixture_step(&r);
         assert_true(isfinite(outcome.loss) && !outcome.nonfinite);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -140,19 +140,19 @@ static void test_release(void **state)
     (void)state;
     for (int cell = BP_CELL_GRU; cell <= BP_CELL_LSTM; cell++) {
         bp_spec spec = spec_of((bp_cell)cell, 2);
-        rig plain, released;
+        model_fixture plain, released;
         spec.accumulation = 2;
         spec.optimizer_options.max_grad_norm = 0.5;
-        rig_open(&plain, &spec, tokens, TOKENS);
+        model_fixture_open(&plain, &spec, tokens, TOKENS);
         spec.gradient_release = true;
-        rig_open(&released, &spec, tokens, TOKENS);
+        model_fixture_open(&released, &spec, tokens, TOKENS);
         for (uint32_t i = 0; i < 4; i++) {
-            const bp_outcome x = rig_step(&plain), y = rig_step(&released);
+            const bp_outcome x = model_fixture_step(&plain), y = model_fixture_step(&released);
             assert_true(fabs(x.loss - y.loss) <= 1e-5 * x.loss);
             assert_true(fabs(x.norm - y.norm) <= 1e-4 * x.norm);
         }
-        rig_close(&plain);
-        rig_close(&released);
+        model_fixture_close(&plain);
+        model_fixture_close(&released);
     }
 }
 
@@ -163,28 +163,28 @@ static void test_cuts(void **state)
     (void)state;
     for (int cell = BP_CELL_GRU; cell <= BP_CELL_LSTM; cell++) {
         bp_spec spec = spec_of((bp_cell)cell, 2);
-        rig whole, cut;
+        model_fixture whole, cut;
         spec.batch = 4;
         SET_FAMILY(&spec.config, bp_rnn_config, chunks, 0);
         spec.evaluate = true;
-        rig_open(&whole, &spec, tokens, TOKENS);
+        model_fixture_open(&whole, &spec, tokens, TOKENS);
         spec.batch = 2;
         spec.accumulation = 2;
         SET_FAMILY(&spec.config, bp_rnn_config, chunks, 12);
         spec.loss_rows = 1;
-        rig_open(&cut, &spec, tokens, TOKENS);
+        model_fixture_open(&cut, &spec, tokens, TOKENS);
         for (uint32_t i = 0; i < 4; i++) {
             double loss;
             uint64_t targets;
             assert_int_equal(bp_runtime_evaluate(&whole.runtime, &whole.feed, 1, &loss, &targets),
                              BP_OK);
-            const bp_outcome x = rig_step(&whole), y = rig_step(&cut);
+            const bp_outcome x = model_fixture_step(&whole), y = model_fixture_step(&cut);
             assert_true(fabs(x.loss - y.loss) <= 1e-5 * x.loss);
             assert_true(fabs(x.norm - y.norm) <= 1e-4 * x.norm);
             assert_true(i > 0 || fabs(x.loss - loss) <= 1e-6 * loss);
         }
-        rig_close(&whole);
-        rig_close(&cut);
+        model_fixture_close(&whole);
+        model_fixture_close(&cut);
     }
 }
 
@@ -194,17 +194,17 @@ static void test_differences(void **state)
     (void)state;
     for (int cell = BP_CELL_GRU; cell <= BP_CELL_LSTM; cell++) {
         bp_spec spec = spec_of((bp_cell)cell, 2);
-        rig r;
+        model_fixture r;
         SET_FAMILY(&spec.config, bp_rnn_config, initializer_range, 0.4);
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
-        rig_open(&r, &spec, tokens, TOKENS);
+        model_fixture_open(&r, &spec, tokens, TOKENS);
         for (uint32_t p = 0; p < r.runtime.emit.parameter_count; p++) {
             double difference, norm;
-            rig_differ(&r, &r.runtime.emit.parameters[p], 1e-2, &difference, &norm);
+            model_fixture_differ(&r, &r.runtime.emit.parameters[p], 1e-2, &difference, &norm);
             assert_true(fabs(difference - norm) <= 0.02 * norm + 1e-4);
         }
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -215,19 +215,19 @@ static void test_frozen_encoder(void **state)
     (void)state;
     bp_spec spec = spec_of(BP_CELL_GRU, 1);
     const bp_parameter_rule rule = {.glob = "encoder.*", .kind = BP_RULE_FREEZE};
-    rig all, some;
-    rig_open(&all, &spec, tokens, TOKENS);
+    model_fixture all, some;
+    model_fixture_open(&all, &spec, tokens, TOKENS);
     spec.rules = &rule;
     spec.rule_count = 1;
-    rig_open(&some, &spec, tokens, TOKENS);
-    assert_true(rig_step(&all).loss == rig_step(&some).loss);
-    float *a = rig_read(&all, rig_find(&all, "rnn.weight_ih_l0"));
-    float *b = rig_read(&some, rig_find(&some, "rnn.weight_ih_l0"));
+    model_fixture_open(&some, &spec, tokens, TOKENS);
+    assert_true(model_fixture_step(&all).loss == model_fixture_step(&some).loss);
+    float *a = model_fixture_read(&all, model_fixture_find(&all, "rnn.weight_ih_l0"));
+    float *b = model_fixture_read(&some, model_fixture_find(&some, "rnn.weight_ih_l0"));
     assert_memory_equal(a, b, sizeof(float) * 27 * 6);
     free(a);
     free(b);
-    rig_close(&all);
-    rig_close(&some);
+    model_fixture_close(&all);
+    model_fixture_close(&some);
 }
 
 /* In 16 bits the losses are near those of single precision. */
@@ -236,25 +236,25 @@ static void test_half(void **state)
     (void)state;
     for (int cell = BP_CELL_GRU; cell <= BP_CELL_LSTM; cell++) {
         bp_spec spec = spec_of((bp_cell)cell, 2);
-        rig single, half;
-        rig_open(&single, &spec, tokens, TOKENS);
+        model_fixture single, half;
+        model_fixture_open(&single, &spec, tokens, TOKENS);
         spec.working = BP_BF16;
         spec.master = BP_MASTER_SPLIT;
         spec.gradient = BP_BF16;
-        rig_open(&half, &spec, tokens, TOKENS);
+        model_fixture_open(&half, &spec, tokens, TOKENS);
         for (uint32_t i = 0; i < 10; i++) {
-            const double x = rig_step(&single).loss, y = rig_step(&half).loss;
+            const double x = model_fixture_step(&single).loss, y = model_fixture_step(&half).loss;
             assert_true(fabs(x - y) <= 0.02 * x);
         }
-        rig_close(&single);
-        rig_close(&half);
+        model_fixture_close(&single);
+        model_fixture_close(&half);
     }
 }
 
 static uint64_t arena_of(uint32_t sequence, bp_policy_kind kind)
 {
     bp_spec spec = spec_of(BP_CELL_LSTM, 1);
-    rig r;
+    model_fixture r;
     spec.config.positions = 1024;
     SET_FAMILY(&spec.config, bp_rnn_config, width, 32);
     SET_FAMILY(&spec.config, bp_rnn_config, chunks, sequence);
@@ -262,10 +262,10 @@ static uint64_t arena_of(uint32_t sequence, bp_policy_kind kind)
     spec.batch = 1;
     spec.policy.kind = kind;
     static int32_t many[1025];
-    rig_open(&r, &spec, many, 1025);
+    model_fixture_open(&r, &spec, many, 1025);
     const uint64_t bytes = r.runtime.report.class_most[BP_CLASS_TAPE] +
                            r.runtime.report.class_most[BP_CLASS_CHECKPOINT];
-    rig_close(&r);
+    model_fixture_close(&r);
     return bytes;
 }
 

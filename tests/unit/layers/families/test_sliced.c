@@ -15,7 +15,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_made.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static bp_runtime runtime;
 
@@ -28,7 +28,7 @@ static uint64_t arena_of(const bp_spec *spec)
 
 static bp_spec spec_of(const bp_model *model, bp_task task, bool untied)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = model;
     spec.config.vocabulary = 200000;
     spec.config.task = task;

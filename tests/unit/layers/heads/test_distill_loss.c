@@ -13,7 +13,7 @@
 
 #include "layers/nodes/inputs.h"
 #include "layers/families/llama.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static bp_spec student(void)
 {
@@ -25,7 +25,7 @@ static bp_spec student(void)
                                            .initializer_range = 0.1},
                                  .kv_heads = 1,
                                  .rope_theta = 10000.0};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_llama;
     spec.config = (bp_model_config){.vocabulary = 37, .positions = 32};
     bp_family_config_set(&spec.config, &own, sizeof own);
@@ -121,25 +121,25 @@ static bp_status say(bp_teacher *teacher, const bp_column *column, const bp_feed
 
 static uint64_t distill_digest(bp_release release, bool int8, double *loss)
 {
-    rig r;
+    model_fixture r;
     bp_teacher teacher = {say};
     int32_t tokens[TOKENS];
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = i * 911 % WORDS;
     }
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = WORDS;
     spec.accumulation = 2;
     spec.distill = (bp_distill){.top_k = TOP, .alpha = 0.6, .temperature = 2.0};
     spec.gradient_release = release;
     spec.gradient_int8 = int8;
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     r.feed.teacher = &teacher;
     for (int i = 0; i < 3; i++) {
-        *loss = rig_step(&r).loss;
+        *loss = model_fixture_step(&r).loss;
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -159,20 +159,20 @@ static void slices_have_the_bits_of_the_whole(void **state)
 /* The first step's loss; top 0: without a teacher. */
 static double first_loss(uint32_t top, double alpha, double temperature, uint32_t chunk)
 {
-    rig r;
+    model_fixture r;
     bp_teacher teacher = {say};
     int32_t tokens[TOKENS];
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = i * 911 % WORDS;
     }
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.config.vocabulary = WORDS;
     spec.loss_rows = chunk;
     spec.distill = (bp_distill){.top_k = top, .alpha = alpha, .temperature = temperature};
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     r.feed.teacher = &teacher;
-    const double loss = rig_step(&r).loss;
-    rig_close(&r);
+    const double loss = model_fixture_step(&r).loss;
+    model_fixture_close(&r);
     return loss;
 }
 
@@ -197,15 +197,15 @@ static void numbers_reach_the_loss(void **state)
 static void a_feed_without_teacher_is_refused(void **state)
 {
     (void)state;
-    rig r;
+    model_fixture r;
     bp_outcome outcome;
     int32_t tokens[TOKENS] = {0};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.distill = (bp_distill){.top_k = 2, .alpha = 0.5, .temperature = 1.0};
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     assert_int_equal(bp_runtime_step(&r.runtime, &r.feed, &outcome), BP_ERR_USAGE);
     assert_non_null(strstr(r.runtime.error.text, "no teacher"));
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 enum { WIDTH = 37, ROWS = 10, LIKELY = 3 };
@@ -232,26 +232,26 @@ static bp_status hear(void *user, const bp_runtime *runtime)
 /* The loss of an evaluation after two steps, and in *digest what these left. */
 static double evaluated(bool is_teacher, bool keeps, heard *h, uint64_t *digest)
 {
-    rig r;
+    model_fixture r;
     int32_t tokens[TOKENS];
     double loss = 0.0;
     uint64_t targets = 0;
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = i * 11 % WIDTH;
     }
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.evaluate = true;
     spec.keep_logits = keeps;
     spec.distill = (bp_distill){.top_k = is_teacher ? LIKELY : 0, .is_teacher = is_teacher};
-    rig_open(&r, &spec, tokens, TOKENS);
-    (void)rig_step(&r);
-    (void)rig_step(&r);
-    *digest = rig_digest(&r);
+    model_fixture_open(&r, &spec, tokens, TOKENS);
+    (void)model_fixture_step(&r);
+    (void)model_fixture_step(&r);
+    *digest = model_fixture_digest(&r);
     *h = (heard){.elements = 2 * ROWS * (is_teacher ? 2 * LIKELY : WIDTH)};
     assert_int_equal(
         bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, keeps ? hear : NULL, h, &loss, &targets),
         BP_OK);
-    rig_close(&r);
+    model_fixture_close(&r);
     return loss;
 }
 

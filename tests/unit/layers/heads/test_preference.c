@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "layers/families/llama.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static bp_spec pairs(void)
 {
@@ -22,7 +22,7 @@ static bp_spec pairs(void)
                                            .initializer_range = 0.1},
                                  .kv_heads = 1,
                                  .rope_theta = 10000.0};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_llama;
     spec.config = (bp_model_config){.vocabulary = 37, .positions = 32};
     bp_family_config_set(&spec.config, &own, sizeof own);
@@ -80,7 +80,7 @@ static void what_is_packed(void **state)
     assert_int_equal(bp_spec_check(&spec, &error), BP_OK);
     spec.generate_context = 8;
     refused(&spec, "packing");
-    spec = rig_spec(); /* gpt2, whose places are an input where rows are packed */
+    spec = model_fixture_spec(); /* gpt2, whose places are an input where rows are packed */
     spec.packed = true;
     assert_int_equal(bp_spec_check(&spec, &error), BP_OK);
 }

@@ -15,7 +15,7 @@
 #include "layers/families/cnn.h"
 #include "layers/families/vit.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { HEIGHT = 6, WIDTH = 6, CHANNELS = 2, NUMBERS = HEIGHT * WIDTH * CHANNELS, IMAGES = 6 };
 
@@ -48,7 +48,7 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 
 static bp_spec images_spec(const bp_model *model, const void *own, size_t bytes)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = model;
     spec.config = (bp_model_config){.positions = NUMBERS, .task = BP_TASK_CLASSES, .classes = 3};
     bp_family_config_set(&spec.config, own, bytes);
@@ -100,10 +100,10 @@ static bp_spec vit_spec(void)
     return spec;
 }
 
-static void open_rig(rig *r, const bp_spec *spec)
+static void open_model_fixture(model_fixture *r, const bp_spec *spec)
 {
     draw_images();
-    rig_open(r, spec, tokens, 1000000);
+    model_fixture_open(r, spec, tokens, 1000000);
     r->source.read = read_images;
     r->source.count = IMAGES * NUMBERS;
     r->source.examples = IMAGES;
@@ -118,29 +118,29 @@ static void open_rig(rig *r, const bp_spec *spec)
         if (p->base == BP_NO_PARAMETER) {
             continue;
         }
-        float *values = rig_read(r, p->weight);
+        float *values = model_fixture_read(r, p->weight);
         for (uint64_t k = 0; k < p->count; k++) {
             values[k] = 0.2f * (float)((int)((k * 29 + i) % 11) - 5);
         }
-        rig_write(r, p->weight, values);
+        model_fixture_write(r, p->weight, values);
         free(values);
     }
 }
 
 static void gradients_of(bp_spec spec, uint32_t trained)
 {
-    rig r;
+    model_fixture r;
     uint32_t adapters = 0;
     spec.optimizer_options.learning_rate = 0.0;
     spec.optimizer_options.weight_decay = 0.0;
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &r.runtime.emit.parameters[i];
         double difference, norm;
         if (p->base == BP_NO_PARAMETER || !p->trainable) {
             continue;
         }
-        rig_differ(&r, p, 4e-3, &difference, &norm);
+        model_fixture_differ(&r, p, 4e-3, &difference, &norm);
         assert_true(norm > 1e-4);
         if (fabs(difference - norm) > 3e-3 * norm) {
             fail_msg("%s: %g for %g", bp_emit_name(&r.runtime.emit, i), difference, norm);
@@ -148,7 +148,7 @@ static void gradients_of(bp_spec spec, uint32_t trained)
         adapters++;
     }
     assert_int_equal(adapters, trained);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies layers-33.4818 */
@@ -188,17 +188,17 @@ static void test_frozen_adapters(void **state)
 static double loss_after(bp_spec spec, uint32_t batch, uint32_t accumulation, bp_policy_kind kind,
                          uint64_t *digest)
 {
-    rig r;
+    model_fixture r;
     double loss = 0.0;
     spec.batch = batch;
     spec.accumulation = accumulation;
     spec.policy.kind = kind;
-    open_rig(&r, &spec);
+    open_model_fixture(&r, &spec);
     for (int step = 0; step < 4; step++) {
-        loss = rig_step(&r).loss;
+        loss = model_fixture_step(&r).loss;
     }
-    *digest = rig_digest(&r);
-    rig_close(&r);
+    *digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return loss;
 }
 
@@ -226,7 +226,7 @@ static void test_masks_of_images(void **state)
 
 static void refused(const bp_spec *spec, const char *name, const char *text)
 {
-    const bp_spec plain = rig_spec();
+    const bp_spec plain = model_fixture_spec();
     const uint64_t bytes = 2 * plan_bytes(&plain) + (8u << 20);
     static bp_runtime runtime;
     void *memory = NULL;
@@ -256,8 +256,8 @@ static void test_what_has_none(void **state)
     bp_family_config_set(&spec.config, &own, sizeof own);
     refused(&spec, "layers.1.convolution.weight", "each channel");
     spec.lora.usual = true; /* nobody named it */
-    rig r;
-    open_rig(&r, &spec);
+    model_fixture r;
+    open_model_fixture(&r, &spec);
     const bp_emit *emit = &r.runtime.emit;
     uint32_t adapted = 0, passed_over = 0;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
@@ -269,7 +269,7 @@ static void test_what_has_none(void **state)
     }
     assert_int_equal(adapted, 2);
     assert_int_equal(passed_over, 1);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* Beside adapters running statistics are taken and stay, so several ranks may train. */
@@ -280,12 +280,12 @@ static void test_statistics_stay(void **state)
     bp_spec spec = cnn_spec();
     spec.lora.bias =
         BP_LORA_BIAS_ALL; /* norms' biases are trained, and so is nothing else of them */
-    rig r;
-    open_rig(&r, &spec);
+    model_fixture r;
+    open_model_fixture(&r, &spec);
     const bp_emit *emit = &r.runtime.emit;
     uint32_t statistics = 0;
     for (int step = 0; step < 3; step++) {
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *p = &emit->parameters[i];
@@ -294,7 +294,7 @@ static void test_statistics_stay(void **state)
         if (!p->statistic) {
             continue;
         }
-        float *values = rig_read(&r, p->weight);
+        float *values = model_fixture_read(&r, p->weight);
         const float right = strstr(bp_emit_name(emit, i), "running_var") != NULL ? 1.0f : 0.0f;
         for (uint64_t k = 0; k < p->count; k++) {
             assert_true(values[k] == right);
@@ -304,7 +304,7 @@ static void test_statistics_stay(void **state)
     }
     assert_true(statistics >= 4);
     assert_false(emit->moves);
-    rig_close(&r);
+    model_fixture_close(&r);
     spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     spec.batch = 2;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 131
 #define FEW    21 /* one group of two windows */
@@ -31,14 +31,14 @@ static int make_tokens(void **state)
 
 static bp_spec magnitude_spec(const char *const *targets, uint32_t count)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.lora = (bp_lora){
         .rank = 3, .alpha = 6.0, .magnitudes = true, .targets = targets, .target_count = count};
     spec.evaluate = true;
     return spec;
 }
 
-static double evaluated(rig *r)
+static double evaluated(model_fixture *r)
 {
     double loss = 0.0;
     uint64_t targets = 0;
@@ -47,7 +47,7 @@ static double evaluated(rig *r)
 }
 
 /* n of one output of a plain weight (in, out), from floats. */
-static double norm_of(rig *r, uint32_t weight, uint64_t output)
+static double norm_of(model_fixture *r, uint32_t weight, uint64_t output)
 {
     const bp_emit *emit = &r->runtime.emit;
     const bp_parameter *p = &emit->parameters[weight], *pa = &emit->parameters[p->adapter];
@@ -78,9 +78,9 @@ static double norm_of(rig *r, uint32_t weight, uint64_t output)
 /* Every magnitude that a run begins with is a length; *loss becomes what the model says. */
 static void check_beginning(const bp_spec *spec, double bound, double *loss)
 {
-    rig r;
+    model_fixture r;
     uint32_t magnitudes = 0;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture_open(&r, spec, tokens, TOKENS);
     const bp_emit *emit = &r.runtime.emit;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const uint32_t m = emit->parameters[i].adapter + 2;
@@ -95,7 +95,7 @@ static void check_beginning(const bp_spec *spec, double bound, double *loss)
     }
     assert_true(magnitudes > 0);
     *loss = evaluated(&r);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies layers-12.6104 */
@@ -104,13 +104,13 @@ static void test_it_begins_as_the_base(void **state)
     (void)state;
     double loss = 0.0;
     bp_spec spec = magnitude_spec(all_linear, 1);
-    rig base;
-    bp_spec plain = rig_spec();
+    model_fixture base;
+    bp_spec plain = model_fixture_spec();
     plain.evaluate = true;
     check_beginning(&spec, 1e-6, &loss);
-    rig_open(&base, &plain, tokens, TOKENS);
+    model_fixture_open(&base, &plain, tokens, TOKENS);
     assert_true(fabs(loss - evaluated(&base)) <= 1e-6 * loss);
-    rig_close(&base);
+    model_fixture_close(&base);
     static const bp_quantised forms[] = {BP_QUANTISED_NF4, BP_QUANTISED_NF4_DOUBLE,
                                          BP_QUANTISED_INT8};
     for (size_t i = 0; i < 3; i++) {
@@ -127,22 +127,23 @@ static void test_it_begins_as_the_base(void **state)
 }
 
 /* A copy of a run's weights in a new one. */
-static void open_copy(rig *copy, rig *r, const bp_spec *spec)
+static void open_copy(model_fixture *copy, model_fixture *r, const bp_spec *spec)
 {
-    rig_open(copy, spec, tokens, FEW);
+    model_fixture_open(copy, spec, tokens, FEW);
     for (uint32_t k = 0; k < r->runtime.emit.parameter_count; k++) {
         const uint32_t buffer = r->runtime.emit.parameters[k].weight;
-        void *bytes = rig_read(r, buffer);
-        rig_write(copy, buffer, bytes);
+        void *bytes = model_fixture_read(r, buffer);
+        model_fixture_write(copy, buffer, bytes);
         free(bytes);
     }
 }
 
 /* The loss of the first step, dropout's masks those of any other, with element `at` of a parameter
  * moved by h, and magnitudes such that m / n stays: n is a constant of backward. */
-static double moved_loss(rig *r, const bp_spec *spec, uint32_t index, uint64_t at, float h)
+static double moved_loss(model_fixture *r, const bp_spec *spec, uint32_t index, uint64_t at,
+                         float h)
 {
-    rig copy;
+    model_fixture copy;
     const bp_parameter *p = &r->runtime.emit.parameters[index];
     const uint32_t base = p->base != BP_NO_PARAMETER ? p->base : index;
     const uint32_t adapter = r->runtime.emit.parameters[base].adapter;
@@ -158,8 +159,8 @@ static double moved_loss(rig *r, const bp_spec *spec, uint32_t index, uint64_t a
         m = (float)((double)m * norm_of(&copy, base, o) / norm_of(r, base, o));
         assert_int_equal(bp_runtime_put_weight(&copy.runtime, adapter + 2, o, &m, 1), BP_OK);
     }
-    const double loss = rig_step(&copy).loss;
-    rig_close(&copy);
+    const double loss = model_fixture_step(&copy).loss;
+    model_fixture_close(&copy);
     return loss;
 }
 
@@ -179,13 +180,13 @@ static void check_gradients(double dropout)
     spec.optimizer_options.learning_rate = 1e-2;
     spec.accumulation = 1;
     uint32_t checked = 0;
-    rig r, copy;
-    rig_open(&r, &spec, tokens, FEW);
+    model_fixture r, copy;
+    model_fixture_open(&r, &spec, tokens, FEW);
     for (int i = 0; i < 5; i++) {
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
     }
     open_copy(&copy, &r, &spec);
-    (void)rig_step(&copy);
+    (void)model_fixture_step(&copy);
     const bp_emit *emit = &r.runtime.emit;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *p = &emit->parameters[i];
@@ -197,7 +198,7 @@ static void check_gradients(double dropout)
         const double above = moved_loss(&r, &spec, i, at, (float)h);
         const double below = moved_loss(&r, &spec, i, at, (float)-h);
         const double numeric = (above - below) / (2.0 * h);
-        float *m = rig_read(&copy, copy.runtime.emit.parameters[i].state[0]);
+        float *m = model_fixture_read(&copy, copy.runtime.emit.parameters[i].state[0]);
         if (fabs(numeric - (double)m[at]) > 1e-2 * fabs(numeric) + 2e-5) {
             fail_msg("%s: %g for %g", bp_emit_name(emit, i), (double)m[at], numeric);
         }
@@ -205,8 +206,8 @@ static void check_gradients(double dropout)
         checked++;
     }
     assert_int_equal(checked, 4 * 3 + 3);
-    rig_close(&r);
-    rig_close(&copy);
+    model_fixture_close(&r);
+    model_fixture_close(&copy);
 }
 
 /* verifies layers-12.6104 */
@@ -219,13 +220,13 @@ static void test_gradients(void **state)
 
 static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (uint32_t i = 0; i < steps; i++) {
-        assert_false(rig_step(&r).nonfinite);
+        assert_false(model_fixture_step(&r).nonfinite);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -262,18 +263,18 @@ static void test_magnitudes_alone(void **state)
     bp_spec spec = magnitude_spec(all_linear, 1);
     spec.rules = &frozen;
     spec.rule_count = 1;
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     const double before = evaluated(&r);
     for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
         const bp_parameter *p = &r.runtime.emit.parameters[i];
         assert_true(p->trainable == (p->init == BP_INIT_NORMS));
     }
     for (int i = 0; i < 30; i++) {
-        (void)rig_step(&r);
+        (void)model_fixture_step(&r);
     }
     assert_true(evaluated(&r) < before - 0.01);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

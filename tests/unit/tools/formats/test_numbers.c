@@ -10,17 +10,17 @@
 #include <string.h>
 
 #include "tests/fixtures/columns.h"
-#include "tests/fixtures/formats/numbers_desk.h"
+#include "tests/fixtures/formats/numbers_fixture.h"
 
-typedef numbers_desk desk;
+typedef numbers_fixture fixture;
 
-static void desk_put(desk *d, const char *name, const void *bytes, size_t size)
+static void fixture_put(fixture *d, const char *name, const void *bytes, size_t size)
 {
     memory_store_put(&d->memory, name, bytes, size);
     d->files[d->count++].path = name;
 }
 
-static void open_data(desk *d)
+static void open_data(fixture *d)
 {
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(
@@ -28,7 +28,7 @@ static void open_data(desk *d)
         BP_OK);
 }
 
-static bp_status numbers(desk *d, uint32_t inputs, bp_labels labels)
+static bp_status numbers(fixture *d, uint32_t inputs, bp_labels labels)
 {
     bp_tokens_close(&d->tokens);
     open_data(d);
@@ -49,7 +49,7 @@ static bp_status numbers(desk *d, uint32_t inputs, bp_labels labels)
 }
 
 /* Row `index` as the feed stages it. */
-static void has_row(desk *d, uint64_t index, const float *inputs, uint32_t count, uint32_t label)
+static void has_row(fixture *d, uint64_t index, const float *inputs, uint32_t count, uint32_t label)
 {
     int32_t scratch[BP_FEED_SCRATCH(8)];
     int32_t ids[8];
@@ -84,10 +84,10 @@ static void csv_rows(void **state)
     static const char named[] = "x,label,\"y\"\r\n1.5,2, -3e2\r\n\r\n0, 1 ,\"0.25\"\n";
     static const char bare[] = "\n4,5,0\n";
     static const float rows[3][2] = {{1.5f, -300.0f}, {0.0f, 0.25f}, {4.0f, 5.0f}};
-    desk d;
-    numbers_desk_begin(&d);
-    desk_put(&d, "a.csv", named, sizeof named - 1);
-    desk_put(&d, "b.csv", bare, sizeof bare - 1);
+    fixture d;
+    numbers_fixture_begin(&d);
+    fixture_put(&d, "a.csv", named, sizeof named - 1);
+    fixture_put(&d, "b.csv", bare, sizeof bare - 1);
     assert_int_equal(numbers(&d, 2, BP_LABELS_CLASS), BP_OK);
     assert_int_equal(d.work.rows, 3);
     assert_true(d.work.built);
@@ -104,12 +104,12 @@ static void csv_rows(void **state)
     assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_OK);
     bp_data_close(&d.data);
     assert_int_equal(inputs, 2);
-    numbers_desk_end(&d);
-    numbers_desk_begin(&d);
-    desk_put(&d, "a.tsv", "1\t2\t-0.5\n", 9);
+    numbers_fixture_end(&d);
+    numbers_fixture_begin(&d);
+    fixture_put(&d, "a.tsv", "1\t2\t-0.5\n", 9);
     assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_OK);
     has_row(&d, 0, (const float[]){1.0f, 2.0f}, 2, bits_of(-0.5f));
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* verifies formats-23.429b */
@@ -121,9 +121,9 @@ static void float_rows(void **state)
     for (int i = 0; i < ROWS * (INPUTS + 1); i++) {
         rows[i] = i % (INPUTS + 1) == INPUTS ? (float)(i / 4 % 3) : (float)i * 0.5f;
     }
-    desk d;
-    numbers_desk_begin(&d);
-    desk_put(&d, "a.f32", rows, ROWS * (INPUTS + 1) * sizeof *rows);
+    fixture d;
+    numbers_fixture_begin(&d);
+    fixture_put(&d, "a.f32", rows, ROWS * (INPUTS + 1) * sizeof *rows);
     assert_int_equal(numbers(&d, INPUTS, BP_LABELS_CLASS), BP_OK);
     assert_int_equal(d.work.rows, ROWS);
     has_row(&d, 0, rows, INPUTS, 0);
@@ -133,7 +133,7 @@ static void float_rows(void **state)
     open_data(&d);
     assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
     bp_data_close(&d.data);
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
     free(rows);
 }
 
@@ -146,41 +146,41 @@ static void bare_rows(void **state)
     static const char plain[] = "0,0.25\n4,5\n";
     static const char wide[] = "1,2,3\n";
     static const float rows[3][2] = {{1.5f, -300.0f}, {0.0f, 0.25f}, {4.0f, 5.0f}};
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     d.bare = true;
-    desk_put(&d, "a.csv", named, sizeof named - 1);
-    desk_put(&d, "b.csv", plain, sizeof plain - 1);
+    fixture_put(&d, "a.csv", named, sizeof named - 1);
+    fixture_put(&d, "b.csv", plain, sizeof plain - 1);
     assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_OK);
     assert_int_equal(d.work.rows, 3);
     for (uint64_t i = 0; i < 3; i++) {
         has_row(&d, i, rows[i], 2, 0);
     }
     d.count = 0;
-    desk_put(&d, "a.f32", rows, sizeof rows);
+    fixture_put(&d, "a.f32", rows, sizeof rows);
     assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_OK);
     assert_int_equal(d.work.rows, 3);
     has_row(&d, 2, rows[2], 2, 0);
     d.count = 0;
-    desk_put(&d, "c.csv", wide, sizeof wide - 1);
+    fixture_put(&d, "c.csv", wide, sizeof wide - 1);
     assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_ERR_DATA);
     assert_int_equal(d.error.found, 3);
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 static void refuses(const char *name, const void *bytes, size_t size, bp_labels labels,
                     const char *place, const char *why)
 {
-    desk d;
-    numbers_desk_begin(&d);
-    desk_put(&d, name, bytes, size);
+    fixture d;
+    numbers_fixture_begin(&d);
+    fixture_put(&d, name, bytes, size);
     assert_int_equal(numbers(&d, 2, labels), BP_ERR_DATA);
     if (strcmp(d.error.name, place) != 0 || strstr(d.error.text, why) == NULL) {
         fail_msg("%s: %s", d.error.name, d.error.text);
     }
     size_t left;
     assert_null(memory_store_bytes(&d.memory, "rows.tokens.tmp", &left));
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 static void refuses_text(const char *text, const char *place, const char *why)
@@ -228,9 +228,9 @@ static void storage_that_fails_is_said_so(void **state)
     static const fault_kind kinds[] = {FAULT_FILE_SIZE, FAULT_READ_AT, FAULT_OPEN_WRITE,
                                        FAULT_WRITE_AT,  FAULT_SYNC,    FAULT_CLOSE,
                                        FAULT_RENAME};
-    desk d;
-    numbers_desk_begin(&d);
-    desk_put(&d, "a.csv", "1,2,0\n", 6);
+    fixture d;
+    numbers_fixture_begin(&d);
+    fixture_put(&d, "a.csv", "1,2,0\n", 6);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         open_data(&d);
         d.work = (bp_numbers){.data = &d.data,
@@ -245,7 +245,7 @@ static void storage_that_fails_is_said_so(void **state)
         bp_data_close(&d.data);
         assert_int_equal(d.memory.open_files, 0);
     }
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 int main(void)

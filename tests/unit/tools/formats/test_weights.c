@@ -13,15 +13,15 @@
 #include "core/base/storage.h"
 #include "core/ops/master.h"
 #include "device/host/host.h"
-#include "tests/fixtures/formats/weights_desk.h"
+#include "tests/fixtures/formats/weights_fixture.h"
 
 static const bp_hf_form plain = {.dtype = BP_F32};
 
-static void assert_loaded(weights_desk *d)
+static void assert_loaded(weights_fixture *d)
 {
     const bp_runtime *runtime = &d->r.runtime;
     for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        float *weights = rig_read(&d->r, runtime->emit.parameters[p].weight);
+        float *weights = model_fixture_read(&d->r, runtime->emit.parameters[p].weight);
         for (size_t i = 0; i < runtime->emit.parameters[p].count; i++) {
             assert_true(weights[i] == made_value(p, i));
         }
@@ -37,14 +37,14 @@ static void weights_of_three_types_under_either_name(void **state)
     bp_device far = bp_device_host; /* whose memory cannot be reached */
     far.address = NULL;
     for (int i = 0; i < 12; i++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.device = i < 6 ? spec.device : &far;
-        weights_desk *d = weights_desk_new(&spec);
+        weights_fixture *d = weights_fixture_new(&spec);
         d->digests = i % 2 == 0;
-        weights_desk_add(d, types[i / 2 % 3], i % 2 == 0);
-        assert_int_equal(weights_desk_load(d), BP_OK);
+        weights_fixture_add(d, types[i / 2 % 3], i % 2 == 0);
+        assert_int_equal(weights_fixture_load(d), BP_OK);
         assert_loaded(d);
-        weights_desk_free(d);
+        weights_fixture_free(d);
     }
 }
 
@@ -55,20 +55,20 @@ static void much_room_is_not_used_at_once(void **state)
     (void)state;
     enum { MUCH = 1 << 20 };
     bp_device far = bp_device_host;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     far.address = NULL;
     spec.device = &far;
-    weights_desk *d = weights_desk_new(&spec);
+    weights_fixture *d = weights_fixture_new(&spec);
     const bp_staging own = d->place.scratch;
     void *much = malloc(MUCH);
     assert_non_null(much);
-    weights_desk_add(d, BP_F32, true);
+    weights_fixture_add(d, BP_F32, true);
     d->place.scratch = (bp_staging){much, MUCH};
-    assert_int_equal(weights_desk_load(d), BP_OK);
+    assert_int_equal(weights_fixture_load(d), BP_OK);
     assert_loaded(d);
     d->place.scratch = own;
     free(much);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* Weights and masters of every form are those that floats would have given. */
@@ -80,17 +80,17 @@ static void narrow_weights_have_their_masters(void **state)
     static const bp_master forms[] = {BP_MASTER_WEIGHT, BP_MASTER_FP32, BP_MASTER_SPLIT,
                                       BP_MASTER_SPLIT8, BP_MASTER_STOCHASTIC};
     for (int i = 0; i < 15; i++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.working = BP_BF16;
         spec.master = forms[i % 5];
         spec.optimizer = spec.master == BP_MASTER_WEIGHT ? NULL : spec.optimizer;
-        weights_desk *d = weights_desk_new(&spec);
-        weights_desk_add(d, types[i / 5], true);
-        assert_int_equal(weights_desk_load(d), BP_OK);
+        weights_fixture *d = weights_fixture_new(&spec);
+        weights_fixture_add(d, types[i / 5], true);
+        assert_int_equal(weights_fixture_load(d), BP_OK);
         for (uint32_t p = 0; p < d->r.runtime.emit.parameter_count; p++) {
             const bp_parameter *q = &d->r.runtime.emit.parameters[p];
-            void *weights = rig_read(&d->r, q->weight);
-            void *masters = q->master != BP_NO_BUFFER ? rig_read(&d->r, q->master) : NULL;
+            void *weights = model_fixture_read(&d->r, q->weight);
+            void *masters = q->master != BP_NO_BUFFER ? model_fixture_read(&d->r, q->master) : NULL;
             uint16_t weight[1];
             float master[1];
             for (size_t k = 0; k < q->count; k++) {
@@ -103,7 +103,7 @@ static void narrow_weights_have_their_masters(void **state)
             free(weights);
             free(masters);
         }
-        weights_desk_free(d);
+        weights_fixture_free(d);
     }
 }
 
@@ -129,16 +129,16 @@ static void only_what_files_lack_is_drawn(void **state)
     bp_device device = bp_device_host;
     device.run = run_counted;
     device.run_ops = run_ops_counted;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.device = &device;
-    weights_desk *d = weights_desk_new(&spec);
+    weights_fixture *d = weights_fixture_new(&spec);
     bp_runtime *runtime = &d->r.runtime;
-    const uint32_t wte = rig_find(&d->r, "transformer.wte.weight");
-    float *drawn = rig_read(&d->r, wte);
-    weights_desk_add(d, BP_BF16, true);
+    const uint32_t wte = model_fixture_find(&d->r, "transformer.wte.weight");
+    float *drawn = model_fixture_read(&d->r, wte);
+    weights_fixture_add(d, BP_BF16, true);
     assert_int_equal(bp_runtime_clear(runtime), BP_OK);
     draws = 0;
-    assert_int_equal(weights_desk_load(d), BP_OK);
+    assert_int_equal(weights_fixture_load(d), BP_OK);
     assert_int_equal(bp_runtime_draw(runtime), BP_OK);
     assert_int_equal(draws, 0);
     assert_loaded(d);
@@ -146,17 +146,17 @@ static void only_what_files_lack_is_drawn(void **state)
     made_drop(&d->made, "transformer.h.1.ln_1.weight"); /* ones, which nobody draws */
     d->place.allow = BP_ALLOW_MISSING;
     assert_int_equal(bp_runtime_clear(runtime), BP_OK);
-    assert_int_equal(weights_desk_load(d), BP_OK);
+    assert_int_equal(weights_fixture_load(d), BP_OK);
     assert_int_equal(bp_runtime_draw(runtime), BP_OK);
     assert_int_equal(draws, 1);
-    float *now = rig_read(&d->r, wte);
+    float *now = model_fixture_read(&d->r, wte);
     assert_memory_equal(now, drawn, runtime->graph.buffers[wte].bytes);
     free(now);
-    now = rig_read(&d->r, rig_find(&d->r, "transformer.h.1.ln_1.weight"));
+    now = model_fixture_read(&d->r, model_fixture_find(&d->r, "transformer.h.1.ln_1.weight"));
     assert_true(now[0] == 1.0f && now[15] == 1.0f);
     free(now);
     free(drawn);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* Of what a snapshot will give nothing is read, but names and shapes are still looked at. */
@@ -164,51 +164,51 @@ static void only_what_files_lack_is_drawn(void **state)
 static void what_a_snapshot_gives_is_not_read(void **state)
 {
     (void)state;
-    weights_desk *d = weights_desk_new(NULL);
-    const uint64_t before = rig_digest(&d->r);
-    weights_desk_add(d, BP_F32, true);
+    weights_fixture *d = weights_fixture_new(NULL);
+    const uint64_t before = model_fixture_digest(&d->r);
+    weights_fixture_add(d, BP_F32, true);
     d->place.state_follows = true;
-    assert_int_equal(weights_desk_load(d), BP_OK);
-    assert_true(rig_digest(&d->r) == before);
+    assert_int_equal(weights_fixture_load(d), BP_OK);
+    assert_true(model_fixture_digest(&d->r) == before);
     made_drop(&d->made, "transformer.wte.weight");
-    assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
+    assert_int_equal(weights_fixture_load(d), BP_ERR_DATA);
     assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* verifies formats-25.6dee */
 static void masks_and_a_tied_head_are_passed_over(void **state)
 {
     (void)state;
-    weights_desk *d = weights_desk_new(NULL);
+    weights_fixture *d = weights_fixture_new(NULL);
     static const uint64_t mask[4] = {1, 1, 12, 12};
-    weights_desk_add(d, BP_F32, false);
+    weights_fixture_add(d, BP_F32, false);
     made_add(&d->made, "h.0.attn.bias", BP_BOOL, 4, mask);
     made_add(&d->made, "h.0.attn.masked_bias", BP_F32, 0, mask);
     const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
     made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
-    assert_int_equal(weights_desk_load(d), BP_OK);
+    assert_int_equal(weights_fixture_load(d), BP_OK);
     assert_loaded(d);
     d->place.watch = NULL;
-    assert_int_equal(weights_desk_load(d), BP_OK);
-    weights_desk_free(d);
+    assert_int_equal(weights_fixture_load(d), BP_OK);
+    weights_fixture_free(d);
 }
 
 /* verifies formats-6.0edb */
 static void faults_are_all_named_and_nothing_is_changed(void **state)
 {
     (void)state;
-    weights_desk *d = weights_desk_new(NULL);
-    uint64_t before = rig_digest(&d->r);
+    weights_fixture *d = weights_fixture_new(NULL);
+    uint64_t before = model_fixture_digest(&d->r);
     static const uint64_t shape[2] = {3, 3};
-    weights_desk_add(d, BP_F32, true);
+    weights_fixture_add(d, BP_F32, true);
     snprintf(d->made.list[0].name, sizeof d->made.list[0].name, "transformer.wtf.weight");
     d->made.list[1].shape[0] /= 2; /* wpe, of another shape */
     d->made.list[2].rank = 2;      /* ln_1.weight, of another rank */
     d->made.list[2].shape[1] = 1;
     d->made.list[3].dtype = BP_U16;
     made_add(&d->made, "lm_head.weight", BP_F32, 2, shape);
-    assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
+    assert_int_equal(weights_fixture_load(d), BP_ERR_DATA);
     assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
     assert_int_equal(d->faults[BP_TENSOR_UNEXPECTED], 1);
     assert_int_equal(d->faults[BP_TENSOR_SHAPE], 2);
@@ -216,8 +216,8 @@ static void faults_are_all_named_and_nothing_is_changed(void **state)
     assert_int_equal(d->faults[BP_TENSOR_UNTIED], 1);
     assert_string_equal(d->error.name, "m: transformer.wte.weight");
     assert_string_equal(d->error.text, bp_tensor_fault_text(BP_TENSOR_MISSING));
-    assert_true(rig_digest(&d->r) == before);
-    weights_desk_free(d);
+    assert_true(model_fixture_digest(&d->r) == before);
+    weights_fixture_free(d);
 }
 
 /* verifies formats-6.0edb */
@@ -225,17 +225,17 @@ static void a_head_of_its_own_is_refused(void **state)
 {
     (void)state;
     for (int prefix = 0; prefix < 2; prefix++) {
-        weights_desk *d = weights_desk_new(NULL);
-        weights_desk_add(d, BP_F32, prefix != 0);
+        weights_fixture *d = weights_fixture_new(NULL);
+        weights_fixture_add(d, BP_F32, prefix != 0);
         const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
         made_tensor *head = made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
         head->bytes[5] ^= 1;
-        assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
+        assert_int_equal(weights_fixture_load(d), BP_ERR_DATA);
         assert_int_equal(d->faults[BP_TENSOR_UNTIED], 1);
         assert_string_equal(d->error.name, "m: lm_head.weight");
         head->dtype = BP_F16;
-        assert_int_equal(weights_desk_load(d), BP_ERR_DATA);
-        weights_desk_free(d);
+        assert_int_equal(weights_fixture_load(d), BP_ERR_DATA);
+        weights_fixture_free(d);
     }
 }
 
@@ -243,26 +243,26 @@ static void a_head_of_its_own_is_refused(void **state)
 static void a_damaged_tensor_is_found_by_its_digest(void **state)
 {
     (void)state;
-    weights_desk *d = weights_desk_new(NULL);
+    weights_fixture *d = weights_fixture_new(NULL);
     size_t size;
     d->digests = true;
-    weights_desk_add(d, BP_F32, true);
-    weights_desk_put(d);
+    weights_fixture_add(d, BP_F32, true);
+    weights_fixture_put(d);
     memory_store_bytes(&d->memory, "m", &size)[size - 1] ^= 1;
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_DATA);
     assert_true(strstr(d->error.text, "digest") != NULL);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;
-    weights_desk *d = weights_desk_new(NULL);
+    weights_fixture *d = weights_fixture_new(NULL);
     const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
-    weights_desk_add(d, BP_F32, true);
+    weights_fixture_add(d, BP_F32, true);
     made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
-    weights_desk_put(d);
+    weights_fixture_put(d);
     for (size_t n = 1;; n++) {
         d->error = (bp_error){.code = BP_OK};
         faulty_store_arm(&d->faulty, FAULT_READ_AT, n, false);
@@ -279,18 +279,18 @@ static void storage_that_fails_is_said_so(void **state)
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_STORE);
     faulty_store_arm(&d->faulty, FAULT_OPEN_READ, 1, false);
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_STORE);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* verifies formats-26.24e5 */
 static void too_little_memory_is_said_so(void **state)
 {
     (void)state;
-    weights_desk *d = weights_desk_new(NULL);
-    weights_desk_add(d, BP_F16, true);
-    weights_desk_put(d);
+    weights_fixture *d = weights_fixture_new(NULL);
+    weights_fixture_add(d, BP_F16, true);
+    weights_fixture_put(d);
     bool loaded = false;
-    for (size_t bytes = 0; bytes < WEIGHTS_DESK_SCRATCH && !loaded; bytes += 1021) {
+    for (size_t bytes = 0; bytes < WEIGHTS_FIXTURE_SCRATCH && !loaded; bytes += 1021) {
         d->error = (bp_error){.code = BP_OK};
         d->place.scratch.capacity = bytes;
         bp_status status = bp_hf_weights_load(&d->r.runtime, &d->place);
@@ -302,51 +302,51 @@ static void too_little_memory_is_said_so(void **state)
     assert_true(bp_hf_scratch(&d->r.runtime) > 1u << 20);
     /* Room for the tables, none for the data. */
     bp_safetensors file;
-    assert_int_equal(
-        bp_safetensors_open(&file, &d->memory.store, "m", d->scratch, WEIGHTS_DESK_SCRATCH, NULL),
-        BP_OK);
+    assert_int_equal(bp_safetensors_open(&file, &d->memory.store, "m", d->scratch,
+                                         WEIGHTS_FIXTURE_SCRATCH, NULL),
+                     BP_OK);
     size_t needed = file.scratch_needed;
     assert_int_equal(bp_safetensors_close(&file), BP_OK);
     d->error = (bp_error){.code = BP_OK};
     d->place.scratch.capacity = needed;
     bp_status status = bp_hf_weights_load(&d->r.runtime, &d->place);
     assert_true(status == BP_ERR_FIT || status == BP_OK);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* verifies formats-5.1c0b */
 static void what_is_saved_loads_again(void **state)
 {
     (void)state;
-    weights_desk *d = weights_desk_new(NULL);
-    uint64_t before = rig_digest(&d->r);
+    weights_fixture *d = weights_fixture_new(NULL);
+    uint64_t before = model_fixture_digest(&d->r);
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_OK);
     bool there;
     assert_int_equal(d->memory.store.exists(&d->memory.store, "m.tmp", &there), BP_OK);
     assert_false(there);
-    rig_step(&d->r);
+    model_fixture_step(&d->r);
     assert_int_equal(bp_runtime_initialize(&d->r.runtime), BP_OK);
-    uint32_t wte = rig_find(&d->r, "transformer.wte.weight");
-    float *weights = rig_read(&d->r, wte);
+    uint32_t wte = model_fixture_find(&d->r, "transformer.wte.weight");
+    float *weights = model_fixture_read(&d->r, wte);
     weights[3] += 1.0f;
-    rig_write(&d->r, wte, weights);
+    model_fixture_write(&d->r, wte, weights);
     free(weights);
-    assert_true(rig_digest(&d->r) != before);
+    assert_true(model_fixture_digest(&d->r) != before);
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_OK);
-    assert_true(rig_digest(&d->r) == before);
+    assert_true(model_fixture_digest(&d->r) == before);
     d->place.scratch.capacity = 64;
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_ERR_FIT);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* FNV-1a over the weights of the adapters, or over all others. */
-static uint64_t digest_of(weights_desk *d, bool adapters)
+static uint64_t digest_of(weights_fixture *d, bool adapters)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     const bp_emit *emit = &d->r.runtime.emit;
     for (uint32_t p = 0; p < emit->parameter_count; p++) {
         if ((emit->parameters[p].base != BP_NO_PARAMETER) == adapters) {
-            unsigned char *bytes = rig_read(&d->r, emit->parameters[p].weight);
+            unsigned char *bytes = model_fixture_read(&d->r, emit->parameters[p].weight);
             for (size_t i = 0; i < emit->parameters[p].count * sizeof(float); i++) {
                 hash = (hash ^ bytes[i]) * 0x100000001b3u;
             }
@@ -361,17 +361,17 @@ static void adapters_are_saved_and_loaded_by_themselves(void **state)
 {
     (void)state;
     static const char *const targets[] = {"c_attn"};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
-    weights_desk *d = weights_desk_new(&spec);
+    weights_fixture *d = weights_fixture_new(&spec);
     const uint64_t fresh = digest_of(d, true), base = digest_of(d, false);
-    rig_step(&d->r);
+    model_fixture_step(&d->r);
     const uint64_t saved = digest_of(d, true);
     assert_true(saved != fresh);
     assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &d->place, &plain), BP_OK);
     size_t size, whole;
     (void)memory_store_bytes(&d->memory, "m", &size);
-    rig_step(&d->r);
+    model_fixture_step(&d->r);
     assert_true(digest_of(d, true) != saved);
     assert_int_equal(bp_hf_adapters_load(&d->r.runtime, &d->place), BP_OK);
     assert_true(digest_of(d, true) == saved);
@@ -390,7 +390,7 @@ static void adapters_are_saved_and_loaded_by_themselves(void **state)
     assert_true(digest_of(d, false) == base);
     d->place.path = "none";
     assert_int_equal(bp_hf_adapters_load(&d->r.runtime, &d->place), BP_ERR_STORE);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* Those of the table of tokens lie the other way round in the file, wherever the weights are. */
@@ -403,18 +403,18 @@ static void adapters_of_the_table_are_turned_on_any_device(void **state)
     far.address = NULL;
     uint64_t digests[2];
     for (int i = 0; i < 2; i++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.device = i == 0 ? spec.device : &far;
         spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
-        weights_desk *d = weights_desk_new(&spec);
-        rig_step(&d->r);
+        weights_fixture *d = weights_fixture_new(&spec);
+        model_fixture_step(&d->r);
         digests[i] = digest_of(d, true);
         assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &d->place, &plain), BP_OK);
-        rig_step(&d->r);
+        model_fixture_step(&d->r);
         assert_true(digest_of(d, true) != digests[i]);
         assert_int_equal(bp_hf_adapters_load(&d->r.runtime, &d->place), BP_OK);
         assert_true(digest_of(d, true) == digests[i]);
-        weights_desk_free(d);
+        weights_fixture_free(d);
     }
     assert_true(digests[0] == digests[1]);
 }
@@ -428,11 +428,11 @@ static void what_an_adapter_brings_is_trained_or_not_taken(void **state)
     static const char *const targets[] = {"c_attn"};
     static const bp_parameter_rule rules[] = {
         {.kind = BP_RULE_TRAIN, .glob = "transformer.ln_f.weight"}};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
     spec.rules = rules;
     spec.rule_count = 1;
-    weights_desk *d = weights_desk_new(&spec);
+    weights_fixture *d = weights_fixture_new(&spec);
     assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &d->place, &plain), BP_OK);
     size_t size;
     const void *file = memory_store_bytes(&d->memory, "m", &size);
@@ -440,14 +440,14 @@ static void what_an_adapter_brings_is_trained_or_not_taken(void **state)
         bp_spec other = spec;
         other.rule_count = i == 0;
         other.optimizer = i == 2 ? NULL : spec.optimizer;
-        weights_desk *e = weights_desk_new(&other);
+        weights_fixture *e = weights_fixture_new(&other);
         memory_store_put(&e->memory, "m", file, size);
         assert_int_equal(bp_hf_adapters_load(&e->r.runtime, &e->place),
                          i == 1 ? BP_ERR_USAGE : BP_OK);
         assert_true(i != 1 || strstr(e->error.text, "brings this parameter") != NULL);
-        weights_desk_free(e);
+        weights_fixture_free(e);
     }
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* Digests are read from the file: whatever read of it fails, nothing is taken as whole. */
@@ -455,21 +455,21 @@ static void what_an_adapter_brings_is_trained_or_not_taken(void **state)
 static void every_failing_read_of_digests_is_told(void **state)
 {
     (void)state;
-    weights_desk *d = weights_desk_new(NULL);
+    weights_fixture *d = weights_fixture_new(NULL);
     d->digests = true;
-    weights_desk_add(d, BP_F32, true);
+    weights_fixture_add(d, BP_F32, true);
     bp_status status = BP_ERR_STORE;
     size_t call = 0;
     while (status == BP_ERR_STORE) {
         faulty_store_arm(&d->faulty, FAULT_READ_AT, ++call, false);
-        status = weights_desk_load(d);
+        status = weights_fixture_load(d);
         assert_int_equal(d->error.code, status);
         assert_int_equal(d->memory.open_files, 0);
     }
     assert_int_equal(status, BP_OK);
     assert_true(call > 2 * d->r.runtime.emit.parameter_count);
     assert_loaded(d);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 /* verifies formats-24.7573 */
@@ -478,9 +478,9 @@ static void a_save_that_fails_leaves_the_old_file(void **state)
     (void)state;
     static const fault_kind kinds[] = {FAULT_OPEN_WRITE, FAULT_WRITE_AT, FAULT_SYNC, FAULT_CLOSE,
                                        FAULT_RENAME};
-    weights_desk *d = weights_desk_new(NULL);
+    weights_fixture *d = weights_fixture_new(NULL);
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_OK);
-    rig_step(&d->r);
+    model_fixture_step(&d->r);
     size_t size;
     unsigned char *old = memory_store_bytes(&d->memory, "m", &size);
     unsigned char *copy = malloc(size);
@@ -501,7 +501,7 @@ static void a_save_that_fails_leaves_the_old_file(void **state)
     d->place.path = path;
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_ERR_USAGE);
-    weights_desk_free(d);
+    weights_fixture_free(d);
 }
 
 int main(void)

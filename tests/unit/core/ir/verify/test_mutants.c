@@ -22,8 +22,8 @@
 #include "tests/fixtures/plans/mutant.h"
 #include "tests/fixtures/plans/mutant_case.h"
 #include "tests/fixtures/plans/mutant_run.h"
-#include "tests/fixtures/shadow.h"
-#include "tests/fixtures/watch.h"
+#include "tests/fixtures/extent_oracle.h"
+#include "tests/fixtures/execution_oracle.h"
 
 enum { SHARE = 997, PLANS = 1000, SECONDS_EACH = 60 };
 
@@ -44,7 +44,7 @@ typedef struct finding {
 
 typedef struct job {
     mutant_case is;
-    rig r;
+    model_fixture r;
     mutant_room room;
     shadow walk;
     bp_graph copy;
@@ -73,7 +73,7 @@ static void judge(job *j, const mutant *m, finding *f)
         return;
     }
     f->verdict = VERDICT_ESCAPED;
-    if (!shadow_walk(&j->walk, &j->copy, report.arena_bytes)) {
+    if (!extent_oracle_walk(&j->walk, &j->copy, report.arena_bytes)) {
         snprintf(f->fault, sizeof f->fault, "%.240s", j->walk.fault);
         return;
     }
@@ -148,8 +148,8 @@ static void job_open(job *j)
     mutant_case_open(&j->is, &j->r);
     const bp_graph *graph = &j->r.runtime.graph;
     mutant_room_open(&j->room, &j->r);
-    shadow_open(&j->walk, &j->r.runtime.emit, &j->r.runtime.spec,
-                2 * j->r.runtime.report.arena_bytes);
+    extent_oracle_open(&j->walk, &j->r.runtime.emit, &j->r.runtime.spec,
+                       2 * j->r.runtime.report.arena_bytes);
     mutant_copy(graph, &j->copy, &j->error);
     j->mutants = mutant_list(graph, &j->count);
     j->findings = shared(j->count * sizeof *j->findings);
@@ -161,7 +161,7 @@ static void job_open(job *j)
     none.way = MUTANT_WAYS;
     mutant_plant(graph, &none, &j->copy);
     assert_int_equal(mutant_verify(&j->room, &j->r, &j->copy, &report), BP_OK);
-    if (!shadow_walk(&j->walk, &j->copy, report.arena_bytes)) {
+    if (!extent_oracle_walk(&j->walk, &j->copy, report.arena_bytes)) {
         fail_msg("%s, %s: without a fault: %s", j->is.family, j->is.option, j->walk.fault);
     }
     watch_choose(&all, fault);
@@ -178,9 +178,9 @@ static void job_close(job *j)
     mutant_trace_free(&j->sound);
     mutant_trace_free(&j->trace);
     mutant_free(&j->copy);
-    shadow_close(&j->walk);
+    extent_oracle_close(&j->walk);
     mutant_room_close(&j->room);
-    rig_close(&j->r);
+    model_fixture_close(&j->r);
 }
 
 /* How many mutants of a family, by way and verdict. */
@@ -312,7 +312,7 @@ static void misplace_all(job *j, uint32_t family, uint32_t counts[3])
             }
             if (misplace(j, i, (enum misplacing)how, &report) != BP_OK) {
                 counts[0]++;
-            } else if (shadow_walk(&j->walk, &j->copy, report.arena_bytes)) {
+            } else if (extent_oracle_walk(&j->walk, &j->copy, report.arena_bytes)) {
                 counts[1]++;
             } else {
                 counts[2]++;

@@ -15,7 +15,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/mutant.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 typedef struct bed {
     bp_runtime runtime;
@@ -206,7 +206,7 @@ static tally leave_out(void)
 
 static bp_spec offload_spec(const bp_offload *offload)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.config.vocabulary = 80;
     spec.policy = (bp_policy){.kind = BP_POLICY_FULL};

@@ -14,12 +14,12 @@
 #include "layers/families/gpt2.h"
 #include "optim/adamw.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { GATHERS_MOST = 256 };
 
 /* A plan of one rank, and where its gathers begin and end. */
-typedef struct ahead_desk {
+typedef struct ahead_fixture {
     bp_spec spec;
     bp_runtime runtime;
     void *host;
@@ -29,9 +29,9 @@ typedef struct ahead_desk {
     uint32_t begin[GATHERS_MOST];
     uint32_t wait[GATHERS_MOST];
     uint32_t weight[GATHERS_MOST];
-} ahead_desk;
+} ahead_fixture;
 
-static ahead_desk desk;
+static ahead_fixture fixture;
 
 static bp_flight flight_of(const bp_graph *graph, uint32_t op)
 {
@@ -45,10 +45,10 @@ static int64_t *ticket_of(bp_graph *graph, uint32_t op)
 
 static void find_gathers(bp_program_kind program)
 {
-    bp_graph *graph = &desk.runtime.graph;
+    bp_graph *graph = &fixture.runtime.graph;
     const uint32_t first = graph->program_first[program];
     const uint32_t end = first + graph->program_count[program];
-    desk.count = 0;
+    fixture.count = 0;
     for (uint32_t i = first; i < end; i++) {
         if (graph->ops[i].brings == BP_NO_BUFFER) {
             continue;
@@ -58,10 +58,10 @@ static void find_gathers(bp_program_kind program)
                               *ticket_of(graph, wait) != *ticket_of(graph, i))) {
             wait++;
         }
-        assert_true(wait < end && desk.count < GATHERS_MOST);
-        desk.begin[desk.count] = i;
-        desk.wait[desk.count] = wait;
-        desk.weight[desk.count++] = graph->ops[i].brings;
+        assert_true(wait < end && fixture.count < GATHERS_MOST);
+        fixture.begin[fixture.count] = i;
+        fixture.wait[fixture.count] = wait;
+        fixture.weight[fixture.count++] = graph->ops[i].brings;
     }
 }
 
@@ -69,8 +69,8 @@ static void ahead_open(uint32_t depth, uint32_t rank, bool release)
 {
     const bp_transformer sizes = {
         .width = 192, .layers = 2, .heads = 2, .norm_epsilon = 1e-5, .initializer_range = 0.02};
-    desk = (ahead_desk){.spec = rig_spec()};
-    bp_spec *spec = &desk.spec;
+    fixture = (ahead_fixture){.spec = model_fixture_spec()};
+    bp_spec *spec = &fixture.spec;
     spec->config.vocabulary = 2503;
     bp_family_config_set(&spec->config, &sizes, sizeof sizes);
     spec->optimizer = &bp_optimizer_adamw;
@@ -82,35 +82,35 @@ static void ahead_open(uint32_t depth, uint32_t rank, bool release)
     spec->sharing = BP_SHARING_PARAMETERS;
     spec->gather_ahead = depth;
     const uint64_t bytes = plan_bytes(spec);
-    assert_int_equal(posix_memalign(&desk.host, 64, bytes), 0);
-    if (bp_runtime_plan(&desk.runtime, spec, desk.host, bytes) != BP_OK) {
-        fail_msg("%s %s", desk.runtime.error.text, desk.runtime.error.name);
+    assert_int_equal(posix_memalign(&fixture.host, 64, bytes), 0);
+    if (bp_runtime_plan(&fixture.runtime, spec, fixture.host, bytes) != BP_OK) {
+        fail_msg("%s %s", fixture.runtime.error.text, fixture.runtime.error.name);
     }
-    desk.scratch_bytes = bp_verify_scratch(&desk.runtime.graph);
-    assert_int_equal(posix_memalign(&desk.scratch, 64, desk.scratch_bytes), 0);
+    fixture.scratch_bytes = bp_verify_scratch(&fixture.runtime.graph);
+    assert_int_equal(posix_memalign(&fixture.scratch, 64, fixture.scratch_bytes), 0);
 }
 
 static void ahead_close(void)
 {
-    free(desk.scratch);
-    free(desk.host);
+    free(fixture.scratch);
+    free(fixture.host);
 }
 
 static bp_status verify(void)
 {
-    desk.runtime.error = (bp_error){.code = BP_OK};
-    return bp_verify(&desk.runtime.graph, desk.spec.device, &desk.spec.device_options, desk.scratch,
-                     desk.scratch_bytes);
+    fixture.runtime.error = (bp_error){.code = BP_OK};
+    return bp_verify(&fixture.runtime.graph, fixture.spec.device, &fixture.spec.device_options,
+                     fixture.scratch, fixture.scratch_bytes);
 }
 
 /* The most gathers that are under way at once. */
 static uint32_t under_way(void)
 {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < desk.count; i++) {
+    for (uint32_t i = 0; i < fixture.count; i++) {
         uint32_t now = 0;
         for (uint32_t k = 0; k <= i; k++) {
-            now += desk.wait[k] > desk.begin[i] ? 1 : 0;
+            now += fixture.wait[k] > fixture.begin[i] ? 1 : 0;
         }
         most = now > most ? now : most;
     }
@@ -126,19 +126,20 @@ static void as_far_ahead_as_asked_for(void **state)
         for (uint32_t depth = 0; depth <= BP_AHEAD_MOST; depth++) {
             ahead_open(depth, rank, false);
             find_gathers(BP_PROGRAM_STEP);
-            assert_true(desk.count > 8);
+            assert_true(fixture.count > 8);
             if (depth == 0) {
-                count = desk.count;
-                memcpy(order, desk.weight, sizeof order);
+                count = fixture.count;
+                memcpy(order, fixture.weight, sizeof order);
             }
             /* All ranks gather the same in the same order, whatever lies between. */
-            assert_int_equal(desk.count, count);
-            assert_memory_equal(desk.weight, order, count * sizeof order[0]);
+            assert_int_equal(fixture.count, count);
+            assert_memory_equal(fixture.weight, order, count * sizeof order[0]);
             assert_int_equal(under_way(), depth > 0 ? depth : 1);
             for (uint32_t i = 1; i < count; i++) {
-                assert_true(desk.begin[i] > desk.begin[i - 1] && desk.wait[i] > desk.wait[i - 1]);
-                assert_true(depth > 0 || desk.wait[i] == desk.begin[i] + 1);
-                assert_true(depth == 0 || desk.begin[i] <= desk.wait[i - 1] + 2);
+                assert_true(fixture.begin[i] > fixture.begin[i - 1] &&
+                            fixture.wait[i] > fixture.wait[i - 1]);
+                assert_true(depth > 0 || fixture.wait[i] == fixture.begin[i] + 1);
+                assert_true(depth == 0 || fixture.begin[i] <= fixture.wait[i - 1] + 2);
             }
             assert_int_equal(verify(), BP_OK);
             ahead_close();
@@ -148,7 +149,7 @@ static void as_far_ahead_as_asked_for(void **state)
 
 static void swap_ops(uint32_t a, uint32_t b)
 {
-    bp_op *ops = desk.runtime.graph.ops;
+    bp_op *ops = fixture.runtime.graph.ops;
     const bp_op op = ops[a];
     ops[a] = ops[b];
     ops[b] = op;
@@ -157,7 +158,7 @@ static void swap_ops(uint32_t a, uint32_t b)
 /* The first op behind a wait that reads what has come. */
 static uint32_t use_of(uint32_t wait)
 {
-    const bp_graph *graph = &desk.runtime.graph;
+    const bp_graph *graph = &fixture.runtime.graph;
     const uint32_t pieces = graph->refs[graph->ops[wait].operand].buffer;
     for (uint32_t i = wait + 1;; i++) {
         const uint32_t count = bp_kernel_describe(graph->ops[i].kernel)->operand_count;
@@ -174,13 +175,13 @@ static uint32_t use_of(uint32_t wait)
 static void another_order_is_refused(void **state)
 {
     (void)state;
-    bp_graph *graph = &desk.runtime.graph;
+    bp_graph *graph = &fixture.runtime.graph;
     for (int form = 0; form < 2; form++) {
         ahead_open(1 + (uint32_t)form, 3, form == 1);
         find_gathers(BP_PROGRAM_STEP);
-        assert_true(desk.count > 8);
-        for (uint32_t i = 0; i < desk.count; i++) {
-            const uint32_t begin = desk.begin[i], wait = desk.wait[i];
+        assert_true(fixture.count > 8);
+        for (uint32_t i = 0; i < fixture.count; i++) {
+            const uint32_t begin = fixture.begin[i], wait = fixture.wait[i];
             swap_ops(begin, wait);
             assert_int_equal(verify(), BP_ERR_VERIFY);
             swap_ops(begin, wait);
@@ -188,8 +189,8 @@ static void another_order_is_refused(void **state)
             swap_ops(wait, join);
             assert_int_equal(verify(), BP_ERR_VERIFY);
             swap_ops(wait, join);
-            if (i + 1 < desk.count && desk.begin[i + 1] < wait) {
-                int64_t *a = ticket_of(graph, wait), *b = ticket_of(graph, desk.wait[i + 1]);
+            if (i + 1 < fixture.count && fixture.begin[i + 1] < wait) {
+                int64_t *a = ticket_of(graph, wait), *b = ticket_of(graph, fixture.wait[i + 1]);
                 const int64_t ticket = *a;
                 *a = *b;
                 *b = ticket;
@@ -208,7 +209,7 @@ static void too_far_ahead_is_refused(void **state)
 {
     (void)state;
     bp_error error = {.code = BP_OK};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.optimizer = &bp_optimizer_adamw;
     spec.batch = 1;
     spec.accumulation = spec.virtual_ranks = spec.ranks = 2;

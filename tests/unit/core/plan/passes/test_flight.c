@@ -11,7 +11,7 @@
 #include "core/plan/compile_private.h"
 #include "core/run/runtime.h"
 #include "tests/fixtures/plans/plan_made.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static const bp_spec alone = {.ranks = 1};
 
@@ -70,7 +70,7 @@ static void who_owns_nothing_has_room_for_one(void **state)
     static bp_runtime runtime;
     uint32_t ones = 0;
     for (uint32_t rank = 0; rank < 4; rank++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.ranks = spec.virtual_ranks = spec.accumulation = 4;
         spec.rank = rank;
         spec.sharing = BP_SHARING_GRADIENTS;

@@ -17,7 +17,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_made.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static bp_runtime runtime;
 static void *memory;
@@ -100,7 +100,7 @@ static bool not_in_fp8(const char *name, const bp_parameter *p)
 /* A GPT-2 of one layer, whose second product has a bias of 4,096 elements. */
 static bp_spec wide_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, width, 1024);
     SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     return spec;
@@ -201,7 +201,7 @@ static void tables(void **state)
 static void sizes_one_by_one(void **state)
 {
     (void)state;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     uint32_t of[3] = {0, 0, 0}, states = 0;
     SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL,
@@ -260,7 +260,7 @@ static void states_of_rows(void **state)
 /* A net over images whose batch norm has statistics, which no rule freezes. */
 static bp_spec net_spec(void)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_cnn;
     spec.config = config_with(
         (bp_model_config){.positions = 60, .task = BP_TASK_CLASSES, .classes = 3},
@@ -293,7 +293,7 @@ static void what_is_fixed(void **state)
     (void)state;
     static const bp_parameter_rule frozen = {.glob = "*0*", .kind = BP_RULE_FREEZE};
     for (uint32_t which = 0; which < 3; which++) {
-        bp_spec spec = which == 2 ? net_spec() : rig_spec();
+        bp_spec spec = which == 2 ? net_spec() : model_fixture_spec();
         uint32_t fixed = 0, moves = 0;
         if (which == 0) {
             adapt(&spec);
@@ -369,7 +369,7 @@ static void what_is_brought(void **state)
     assert_int_equal(largest_called("gradient_here"), 4 * 1024 * 1024);
     free(memory);
     /* of checkpoints below one is brought at a time */
-    bp_spec deep = rig_spec();
+    bp_spec deep = model_fixture_spec();
     SET_FAMILY(&deep.config, bp_transformer, layers, 16);
     deep.policy = (bp_policy){.kind = BP_POLICY_SQRT};
     plan(&deep);
@@ -400,7 +400,7 @@ static void what_goes_with_fixed(void **state)
 {
     (void)state;
     bp_device bare = bp_device_host;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     bare.tier = false;
     spec.offload.fixed = true;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);

@@ -11,7 +11,7 @@
 
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 211
 #define STEPS  20
@@ -28,10 +28,10 @@ static int make_tokens(void **state)
 }
 
 /* Largest difference of two buffers of floats, relative to the largest value. */
-static double distance(rig *a, rig *b, uint32_t i, uint32_t j)
+static double distance(model_fixture *a, model_fixture *b, uint32_t i, uint32_t j)
 {
-    float *x = rig_read(a, i);
-    float *y = rig_read(b, j);
+    float *x = model_fixture_read(a, i);
+    float *y = model_fixture_read(b, j);
     double most = 0.0, scale = 0.0;
     for (uint64_t k = 0; k < a->runtime.graph.buffers[i].bytes / 4; k++) {
         most = fmax(most, fabs((double)x[k] - (double)y[k]));
@@ -46,13 +46,13 @@ static double distance(rig *a, rig *b, uint32_t i, uint32_t j)
  * norms are equal to the bit too. */
 static double compare(const bp_spec *plain, const bp_spec *released, bool *exact)
 {
-    rig a, b;
+    model_fixture a, b;
     double worst = 0.0;
-    rig_open(&a, plain, tokens, TOKENS);
-    rig_open(&b, released, tokens, TOKENS);
+    model_fixture_open(&a, plain, tokens, TOKENS);
+    model_fixture_open(&b, released, tokens, TOKENS);
     *exact = true;
     for (uint32_t step = 0; step < STEPS; step++) {
-        bp_outcome x = rig_step(&a), y = rig_step(&b);
+        bp_outcome x = model_fixture_step(&a), y = model_fixture_step(&b);
         assert_true(fabs(x.loss - y.loss) <= 1e-6 * x.loss);
         assert_true(fabs(x.norm - y.norm) <= 1e-6 * x.norm);
         assert_false(y.nonfinite);
@@ -66,8 +66,8 @@ static double compare(const bp_spec *plain, const bp_spec *released, bool *exact
     *exact = *exact && worst == 0.0;
     assert_true(b.runtime.report.class_most[BP_CLASS_GRADIENTS] <
                 a.runtime.report.class_most[BP_CLASS_GRADIENTS]);
-    rig_close(&b);
-    rig_close(&a);
+    model_fixture_close(&b);
+    model_fixture_close(&a);
     return worst;
 }
 
@@ -83,7 +83,7 @@ static void test_one_micro_batch_is_exact(void **state)
                                   {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL}};
     for (size_t p = 0; p < 5; p++) {
         for (int clip = 0; clip < 2; clip++) {
-            bp_spec plain = rig_spec(), released;
+            bp_spec plain = model_fixture_spec(), released;
             plain.optimizer_options.max_grad_norm = clip != 0 ? 0.5 : 0.0;
             SET_FAMILY(&plain.config, bp_transformer, residual_dropout, 0.1);
             plain.policy = policies[p];
@@ -105,7 +105,7 @@ static void test_accumulation_and_clipping(void **state)
     (void)state;
     for (int clip = 0; clip < 2; clip++) {
         for (size_t p = 0; p < 2; p++) {
-            bp_spec plain = rig_spec(), released;
+            bp_spec plain = model_fixture_spec(), released;
             plain.accumulation = 3;
             SET_FAMILY(&plain.config, bp_transformer, attention_dropout, 0.1);
             plain.optimizer_options.max_grad_norm = clip != 0 ? 0.5 : 0.0;
@@ -125,7 +125,7 @@ static void test_accumulation_is_exact_without_sharing(void **state)
 {
     (void)state;
     const bp_parameter_rule rule = {.glob = "transformer.wte*", .kind = BP_RULE_FREEZE};
-    bp_spec plain = rig_spec(), released;
+    bp_spec plain = model_fixture_spec(), released;
     plain.rules = &rule;
     plain.rule_count = 1;
     plain.accumulation = 3;
@@ -146,7 +146,7 @@ static void test_tables_of_their_own_are_sliced(void **state)
                                               {.glob = "*.wte.*", .kind = BP_RULE_FREEZE},
                                               {.glob = "transformer.*", .kind = BP_RULE_FREEZE}};
     for (uint32_t i = 0; i < 8; i++) {
-        bp_spec plain = rig_spec(), released;
+        bp_spec plain = model_fixture_spec(), released;
         SET_FAMILY(&plain.config, bp_transformer, untied, true);
         plain.config.vocabulary = 9001;
         plain.device_options.variant = NULL;
@@ -161,10 +161,10 @@ static void test_tables_of_their_own_are_sliced(void **state)
         bool exact = false;
         assert_true(compare(&plain, &released, &exact) == 0.0);
         assert_true(i >= 4 || exact); /* without clipping the norm is added up by stages */
-        rig r;
-        rig_open(&r, &released, tokens, TOKENS);
+        model_fixture r;
+        model_fixture_open(&r, &released, tokens, TOKENS);
         assert_true(r.runtime.report.class_most[BP_CLASS_GRADIENTS] < 9001 * 16 * 2);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -174,25 +174,26 @@ static void test_nonfinite_loss(void **state)
 {
     (void)state;
     for (int clip = 0; clip < 2; clip++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.gradient_release = BP_RELEASE_EXACT;
         spec.optimizer_options.max_grad_norm = clip != 0 ? 1.0 : 0.0;
-        rig r;
-        rig_open(&r, &spec, tokens, TOKENS);
-        uint32_t weight = rig_find(&r, "transformer.h.1.ln_1.weight");
-        float *values = rig_read(&r, weight);
+        model_fixture r;
+        model_fixture_open(&r, &spec, tokens, TOKENS);
+        uint32_t weight = model_fixture_find(&r, "transformer.h.1.ln_1.weight");
+        float *values = model_fixture_read(&r, weight);
         values[3] = NAN;
-        rig_write(&r, weight, values);
-        uint64_t before = rig_digest(&r);
-        assert_true(rig_step(&r).nonfinite);
+        model_fixture_write(&r, weight, values);
+        uint64_t before = model_fixture_digest(&r);
+        assert_true(model_fixture_step(&r).nonfinite);
         (void)before;
-        float *after = rig_read(&r, rig_find(&r, "transformer.h.0.ln_1.weight"));
+        float *after =
+            model_fixture_read(&r, model_fixture_find(&r, "transformer.h.0.ln_1.weight"));
         for (uint32_t i = 0; i < bp_transformer_of(&spec.config).width; i++) {
             assert_true(after[i] == 1.0f);
         }
         free(after);
         free(values);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 

@@ -16,7 +16,7 @@
 #include "optim/adamw.h"
 #include "optim/sgd.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 211
 #define MICROS 3
@@ -34,7 +34,7 @@ static int make_tokens(void **state)
 
 static bp_spec spec_of(bp_release form, uint32_t micros)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.gradient_release = form;
     spec.accumulation = micros;
     return spec;
@@ -43,13 +43,13 @@ static bp_spec spec_of(bp_release form, uint32_t micros)
 /* Digest of the state after some steps. */
 static uint64_t digest_of(const bp_spec *spec, uint32_t steps)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (uint32_t step = 0; step < steps; step++) {
-        assert_false(rig_step(&r).nonfinite);
+        assert_false(model_fixture_step(&r).nonfinite);
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -78,23 +78,24 @@ static void test_one_micro_batch_is_adam(void **state)
 }
 
 /* A runtime whose first moment, after a step, is the gradient of one micro-batch. */
-static void open_probe(rig *r)
+static void open_probe(model_fixture *r)
 {
     bp_spec spec = spec_of(BP_RELEASE_NONE, 1);
     spec.optimizer_options.beta1 = 0.0;
     spec.optimizer_options.learning_rate = 0.0;
     spec.rate_options.learning_rate = 0.0;
-    rig_open(r, &spec, tokens, TOKENS);
+    model_fixture_open(r, &spec, tokens, TOKENS);
 }
 
 typedef struct tensors {
     float *w, *m, *v;
 } tensors;
 
-static tensors read_tensors(rig *r, uint32_t i)
+static tensors read_tensors(model_fixture *r, uint32_t i)
 {
     const bp_parameter *p = &r->runtime.emit.parameters[i];
-    return (tensors){rig_read(r, p->weight), rig_read(r, p->state[0]), rig_read(r, p->state[1])};
+    return (tensors){model_fixture_read(r, p->weight), model_fixture_read(r, p->state[0]),
+                     model_fixture_read(r, p->state[1])};
 }
 
 static void free_tensors(tensors t)
@@ -126,21 +127,21 @@ static void check_element(const bp_spec *spec, double decay, uint32_t t, const d
 }
 
 /* One step of `r`, and the gradients of its micro-batches from the probe, which has r's weights. */
-static void check_step(rig *r, rig *probe, uint32_t t)
+static void check_step(model_fixture *r, model_fixture *probe, uint32_t t)
 {
     const uint32_t count = r->runtime.emit.parameter_count;
     tensors *was = calloc(count, sizeof *was), *g = calloc((size_t)MICROS * count, sizeof *g);
     for (uint32_t i = 0; i < count; i++) {
         was[i] = read_tensors(r, i);
-        rig_write(probe, probe->runtime.emit.parameters[i].weight, was[i].w);
+        model_fixture_write(probe, probe->runtime.emit.parameters[i].weight, was[i].w);
     }
     for (uint32_t k = 0; k < MICROS; k++) {
-        (void)rig_step(probe);
+        (void)model_fixture_step(probe);
         for (uint32_t i = 0; i < count; i++) {
             g[k * count + i] = read_tensors(probe, i);
         }
     }
-    assert_false(rig_step(r).nonfinite);
+    assert_false(model_fixture_step(r).nonfinite);
     for (uint32_t i = 0; i < count; i++) {
         const bp_parameter *p = &r->runtime.emit.parameters[i];
         const tensors now = read_tensors(r, i);
@@ -175,14 +176,14 @@ static void test_adama_in_double(void **state)
         spec.optimizer = coupled != 0 ? &bp_optimizer_adam : &bp_optimizer_adamw;
         spec.optimizer_options.weight_decay = 0.1;
         spec.policy.kind = coupled != 0 ? BP_POLICY_FULL : BP_POLICY_NONE;
-        rig r, probe;
-        rig_open(&r, &spec, tokens, TOKENS);
+        model_fixture r, probe;
+        model_fixture_open(&r, &spec, tokens, TOKENS);
         open_probe(&probe);
         for (uint32_t t = 1; t <= 3; t++) {
             check_step(&r, &probe, t);
         }
-        rig_close(&probe);
-        rig_close(&r);
+        model_fixture_close(&probe);
+        model_fixture_close(&r);
     }
 }
 
@@ -195,15 +196,15 @@ static void test_adama_in_bytes(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         bp_spec spec = spec_of(i < 2 ? BP_RELEASE_ADAMA : BP_RELEASE_EXACT, i == 0 ? 1 : MICROS);
         spec.policy.kind = BP_POLICY_FULL;
-        rig r;
-        rig_open(&r, &spec, tokens, TOKENS);
+        model_fixture r;
+        model_fixture_open(&r, &spec, tokens, TOKENS);
         const bp_report *report = &r.runtime.report;
         tape[i] = report->class_most[BP_CLASS_CHECKPOINT];
         if (i < 2) {
             gradients[i] = report->class_most[BP_CLASS_GRADIENTS];
             one[i] = report->class_most[BP_CLASS_OPTIMIZER];
         }
-        rig_close(&r);
+        model_fixture_close(&r);
     }
     assert_true(gradients[0] == gradients[1]);
     assert_true(one[0] == one[1]);
@@ -222,20 +223,20 @@ static void test_adama_learns(void **state)
     spec.optimizer = &bp_optimizer_adamw_8bit;
     spec.rules = &bits;
     spec.rule_count = 1;
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
-    const double first = rig_step(&r).loss;
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
+    const double first = model_fixture_step(&r).loss;
     double last = first;
     for (uint32_t step = 0; step < 20; step++) {
-        last = rig_step(&r).loss;
+        last = model_fixture_step(&r).loss;
     }
     assert_true(last < first - 0.1);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
-static float control_norm(rig *r)
+static float control_norm(model_fixture *r)
 {
-    bp_control_block *control = rig_read(r, rig_find(r, "control"));
+    bp_control_block *control = model_fixture_read(r, model_fixture_find(r, "control"));
     const float norm = control->norm;
     free(control);
     return norm;
@@ -268,23 +269,23 @@ static void test_previous_norm(void **state)
             delayed.optimizer_options.max_grad_norm = bound;
             delayed.scaling.kind = scaled != 0 ? BP_SCALING_STATIC : BP_SCALING_OFF;
             delayed.scaling.initial = 64.0;
-            rig a, b;
-            rig_open(&a, &plain, tokens, TOKENS);
-            rig_open(&b, &delayed, tokens, TOKENS);
+            model_fixture a, b;
+            model_fixture_open(&a, &plain, tokens, TOKENS);
+            model_fixture_open(&b, &delayed, tokens, TOKENS);
             double norm = 0.0;
             bool clipped = false;
             for (uint32_t step = 0; step < 12; step++) {
                 factor = fmin(1.0, bound / (norm + 1e-6));
                 clipped = clipped || factor < 1.0;
-                const bp_outcome x = rig_step(&a), y = rig_step(&b);
+                const bp_outcome x = model_fixture_step(&a), y = model_fixture_step(&b);
                 assert_true(fabs(x.loss - y.loss) <= 1e-5 * x.loss);
                 assert_true(fabs(x.norm - y.norm) <= 1e-4 * x.norm);
                 assert_true((double)control_norm(&b) == y.norm);
                 norm = y.norm;
             }
             assert_true(clipped);
-            rig_close(&b);
-            rig_close(&a);
+            model_fixture_close(&b);
+            model_fixture_close(&a);
         }
     }
 }
@@ -298,15 +299,15 @@ static void test_previous_norm_below_the_bound(void **state)
     delayed = plain;
     delayed.gradient_release = BP_RELEASE_PREVIOUS_NORM;
     delayed.optimizer_options.max_grad_norm = 0.0;
-    rig a, b;
-    rig_open(&a, &plain, tokens, TOKENS);
-    rig_open(&b, &delayed, tokens, TOKENS);
+    model_fixture a, b;
+    model_fixture_open(&a, &plain, tokens, TOKENS);
+    model_fixture_open(&b, &delayed, tokens, TOKENS);
     for (uint32_t step = 0; step < 5; step++) {
-        const bp_outcome x = rig_step(&a), y = rig_step(&b);
+        const bp_outcome x = model_fixture_step(&a), y = model_fixture_step(&b);
         assert_true(x.loss == y.loss && x.norm == y.norm);
     }
-    rig_close(&b);
-    rig_close(&a);
+    model_fixture_close(&b);
+    model_fixture_close(&a);
 }
 
 /* What is not finite reaches no weight of its stage or below, and leaves the norm of before. */
@@ -316,23 +317,23 @@ static void test_nonfinite(void **state)
     (void)state;
     for (int form = BP_RELEASE_PREVIOUS_NORM; form <= BP_RELEASE_ADAMA; form++) {
         bp_spec spec = spec_of((bp_release)form, MICROS);
-        rig r;
-        rig_open(&r, &spec, tokens, TOKENS);
-        (void)rig_step(&r);
+        model_fixture r;
+        model_fixture_open(&r, &spec, tokens, TOKENS);
+        (void)model_fixture_step(&r);
         const float norm = control_norm(&r);
-        uint32_t weight = rig_find(&r, "transformer.h.1.ln_1.weight");
-        uint32_t below = rig_find(&r, "transformer.h.0.ln_1.weight");
-        float *values = rig_read(&r, weight), *was = rig_read(&r, below);
+        uint32_t weight = model_fixture_find(&r, "transformer.h.1.ln_1.weight");
+        uint32_t below = model_fixture_find(&r, "transformer.h.0.ln_1.weight");
+        float *values = model_fixture_read(&r, weight), *was = model_fixture_read(&r, below);
         values[3] = NAN;
-        rig_write(&r, weight, values);
-        assert_true(rig_step(&r).nonfinite);
-        float *is = rig_read(&r, below);
+        model_fixture_write(&r, weight, values);
+        assert_true(model_fixture_step(&r).nonfinite);
+        float *is = model_fixture_read(&r, below);
         assert_memory_equal(was, is, bp_transformer_of(&spec.config).width * sizeof *is);
         assert_true(control_norm(&r) == norm);
         free(is);
         free(was);
         free(values);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 

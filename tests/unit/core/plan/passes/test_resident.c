@@ -14,7 +14,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/hand_program.h"
 #include "tests/fixtures/plans/plan_made.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { GAPS = 16, TICKS = 4000 };
 
@@ -181,7 +181,7 @@ static uint64_t every_choice(const timeline *t, uint64_t room)
 
 static bp_spec offload_spec(const bp_offload *offload)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, width, 64);
     spec.config.vocabulary = 80;
     spec.policy = (bp_policy){.kind = BP_POLICY_FULL};

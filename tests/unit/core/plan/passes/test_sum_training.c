@@ -16,7 +16,7 @@
 #include "optim/lamb.h"
 #include "optim/sgd.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 211
 #define STEPS  20
@@ -34,7 +34,7 @@ static int make_tokens(void **state)
 
 static bp_spec spec_of(uint32_t micros)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.accumulation = micros;
     spec.gradient_int8 = true;
     spec.optimizer_options.max_grad_norm = 0.5;
@@ -43,16 +43,16 @@ static bp_spec spec_of(uint32_t micros)
 
 static uint64_t digest_of(const bp_spec *spec, double *loss)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     *loss = 0.0;
     for (uint32_t step = 0; step < STEPS; step++) {
-        bp_outcome outcome = rig_step(&r);
+        bp_outcome outcome = model_fixture_step(&r);
         assert_false(outcome.nonfinite);
         *loss += outcome.loss / STEPS;
     }
-    const uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    const uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 
@@ -116,10 +116,10 @@ static void test_losses_are_near_those_of_full_gradients(void **state)
 }
 
 /* What one step of SGD at a rate of 1 without clipping took from a weight: its gradient. */
-static float *gradient_of(rig *r, const float *before, uint32_t parameter)
+static float *gradient_of(model_fixture *r, const float *before, uint32_t parameter)
 {
     const bp_parameter *p = &r->runtime.emit.parameters[parameter];
-    float *after = rig_read(r, p->weight);
+    float *after = model_fixture_read(r, p->weight);
     for (uint64_t e = 0; e < p->count; e++) {
         after[e] = before[e] - after[e];
     }
@@ -144,16 +144,16 @@ static void check_gradient(const float *got, const float *right, uint64_t count,
 static void compare_gradients(const bp_spec *spec, double widths)
 {
     bp_spec full = *spec;
-    rig a, b;
+    model_fixture a, b;
     full.gradient_int8 = false;
-    rig_open(&a, spec, tokens, TOKENS);
-    rig_open(&b, &full, tokens, TOKENS);
+    model_fixture_open(&a, spec, tokens, TOKENS);
+    model_fixture_open(&b, &full, tokens, TOKENS);
     const uint32_t count = a.runtime.emit.parameter_count;
     float **before = calloc(count, sizeof *before);
     for (uint32_t i = 0; i < count; i++) {
-        before[i] = rig_read(&a, a.runtime.emit.parameters[i].weight);
+        before[i] = model_fixture_read(&a, a.runtime.emit.parameters[i].weight);
     }
-    bp_outcome x = rig_step(&a), y = rig_step(&b);
+    bp_outcome x = model_fixture_step(&a), y = model_fixture_step(&b);
     assert_true(x.loss == y.loss && fabs(x.norm - y.norm) <= 0.01 * y.norm);
     for (uint32_t i = 0; i < count; i++) {
         float *got = gradient_of(&a, before[i], i), *right = gradient_of(&b, before[i], i);
@@ -163,8 +163,8 @@ static void compare_gradients(const bp_spec *spec, double widths)
         free(before[i]);
     }
     free(before);
-    rig_close(&b);
-    rig_close(&a);
+    model_fixture_close(&b);
+    model_fixture_close(&a);
 }
 
 /* One micro-batch and several; a table of several slices, and one of the update's slices. */
@@ -195,8 +195,8 @@ static void test_bytes(void **state)
         bp_spec spec = spec_of(micros);
         SET_FAMILY(&spec.config, bp_transformer, layers, 12);
         SET_FAMILY(&spec.config, bp_transformer, width, 64);
-        rig r;
-        rig_open(&r, &spec, tokens, TOKENS);
+        model_fixture r;
+        model_fixture_open(&r, &spec, tokens, TOKENS);
         uint64_t sums = 0;
         const bp_emit *emit = &r.runtime.emit;
         for (uint32_t i = 0; i < emit->parameter_count; i++) {
@@ -209,7 +209,7 @@ static void test_bytes(void **state)
         const uint64_t most = r.runtime.report.class_most[BP_CLASS_GRADIENTS];
         const uint64_t slice = UINT64_C(65536) * 4 + 24 * BP_ARENA_ALIGNMENT;
         assert_true(most >= sums && most <= sums + slice);
-        rig_close(&r);
+        model_fixture_close(&r);
     }
 }
 
@@ -258,21 +258,21 @@ static void test_overflow_skips_the_step(void **state)
                                 .backoff = 1e-6,
                                 .interval = 2000,
                                 .hysteresis = 1};
-    rig r;
-    rig_open(&r, &spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, &spec, tokens, TOKENS);
     const uint32_t weight = r.runtime.emit.parameters[0].weight;
-    void *before = rig_read(&r, weight);
-    bp_outcome outcome = rig_step(&r);
-    void *after = rig_read(&r, weight);
+    void *before = model_fixture_read(&r, weight);
+    bp_outcome outcome = model_fixture_step(&r);
+    void *after = model_fixture_read(&r, weight);
     assert_true(outcome.skipped);
     assert_memory_equal(before, after, r.runtime.graph.buffers[weight].bytes);
     free(after);
     free(before);
     for (uint32_t i = 0; i < 8 && outcome.skipped; i++) {
-        outcome = rig_step(&r);
+        outcome = model_fixture_step(&r);
     }
     assert_false(outcome.skipped);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 /* verifies compile-1.aa19 */

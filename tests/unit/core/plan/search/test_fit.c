@@ -14,7 +14,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS 600
 
@@ -22,7 +22,8 @@ static int32_t tokens[TOKENS];
 
 static bp_fit_request request_for(uint32_t accumulation)
 {
-    bp_fit_request request = {.spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
+    bp_fit_request request = {
+        .spec = model_fixture_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
     SET_FAMILY(&request.spec.config, bp_transformer, layers, 6);
     request.spec.accumulation = accumulation;
     request.spec.loss_rows = 8;
@@ -91,13 +92,13 @@ static void test_twenty_budgets(void **state)
 
 static uint64_t digest_of(const bp_spec *spec)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (int i = 0; i < 3; i++) {
-        rig_step(&r);
+        model_fixture_step(&r);
     }
-    uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 

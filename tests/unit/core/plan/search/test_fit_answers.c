@@ -15,11 +15,12 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static bp_fit_request request_of(uint32_t layers)
 {
-    bp_fit_request request = {.spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
+    bp_fit_request request = {
+        .spec = model_fixture_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
     SET_FAMILY(&request.spec.config, bp_transformer, layers, layers);
     return request;
 }

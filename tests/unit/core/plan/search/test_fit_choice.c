@@ -11,7 +11,7 @@
 #include "core/plan/search/fit.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 /* Where none fits, bytes alone count. */
 static bool as_good(const bp_fit_try *a, const bp_fit_try *b)
@@ -30,7 +30,7 @@ static void of_equals_the_first(void **state)
     uint32_t equals = 0;
     for (uint64_t part = 5; part < 10; part++) {
         bp_fit_request request = {
-            .spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
+            .spec = model_fixture_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
         bp_fit fit;
         bp_error error = {0};
         const uint64_t bytes = fit_bytes(&request);
@@ -61,7 +61,7 @@ static void memory_is_that_of_the_longest_plan(void **state)
     (void)state;
     for (uint32_t layers = 1; layers < 8; layers += 3) {
         bp_fit_request request = {
-            .spec = rig_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
+            .spec = model_fixture_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
         SET_FAMILY(&request.spec.config, bp_transformer, layers, layers);
         bp_spec longest = request.spec;
         longest.policy = (bp_policy){.kind = BP_POLICY_MEMORY_POOR};
@@ -77,8 +77,10 @@ static void what_was_planned_is_told(void **state)
 {
     (void)state;
     static const bp_policy_kind kinds[] = {BP_POLICY_NONE, BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
-    bp_fit_request request = {
-        .spec = rig_spec(), .free_policy = true, .free_batch = true, .rates = BP_RATES_DEFAULT};
+    bp_fit_request request = {.spec = model_fixture_spec(),
+                              .free_policy = true,
+                              .free_batch = true,
+                              .rates = BP_RATES_DEFAULT};
     bp_fit fit;
     bp_error error = {0};
     const uint64_t bytes = fit_bytes(&request);

@@ -14,7 +14,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 #define TOKENS  600
 #define BUDGETS 7
@@ -47,7 +47,7 @@ static const struct way {
 
 static bp_spec spec_of(const struct way *way)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, layers, 7);
     spec.accumulation = way->accumulation;
     spec.gradient_release = way->release;
@@ -153,13 +153,13 @@ static void test_nothing_that_fits_is_faster(void **state)
 
 static uint64_t digest_of(const bp_spec *spec)
 {
-    rig r;
-    rig_open(&r, spec, tokens, TOKENS);
+    model_fixture r;
+    model_fixture_open(&r, spec, tokens, TOKENS);
     for (int i = 0; i < 3; i++) {
-        rig_step(&r);
+        model_fixture_step(&r);
     }
-    uint64_t digest = rig_digest(&r);
-    rig_close(&r);
+    uint64_t digest = model_fixture_digest(&r);
+    model_fixture_close(&r);
     return digest;
 }
 

@@ -14,7 +14,7 @@
 #include "core/run/runtime.h"
 #include "layers/families/modernbert.h"
 #include "tests/fixtures/plans/plan_bytes.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 
 #define STAGES 16
@@ -22,14 +22,14 @@
 #define TRIALS (BP_TAPE_VARIANTS + BP_CHAIN_VARIANTS)
 
 /* The ops of one trial: a hash of each one's kernel and shapes. */
-typedef struct trial_ops {
+typedef struct bare_fixture_ops {
     uint32_t count;
     uint64_t shape[OPS];
-} trial_ops;
+} bare_fixture_ops;
 
 typedef struct comparison {
     char name[SPEC_CASE_NAME + 32];
-    trial_ops measured[2][STAGES][TRIALS]; /* kind, stage, variant: with a name, then sets */
+    bare_fixture_ops measured[2][STAGES][TRIALS]; /* kind, stage, variant: with a name, then sets */
     uint32_t set[STAGES][BP_CHAIN_VARIANTS];
     uint32_t sets[STAGES];
     uint64_t compared; /* actions */
@@ -96,7 +96,7 @@ static void note_trial(void *user, const bp_measured *trial)
 {
     comparison *to = user;
     assert_true(trial->stage < STAGES);
-    trial_ops *ops =
+    bare_fixture_ops *ops =
         &to->measured[trial->kind][trial->stage][place_of(trial->stage, trial->variant)];
     ops->count = 0;
     for (uint32_t i = trial->first; i < trial->last; i++) {
@@ -154,7 +154,7 @@ static uint32_t compare_action(const bp_runtime *runtime, uint32_t first, uint32
     const uint32_t index = graph->ops[first].action;
     const bp_action *action = &runtime->compile.actions[index];
     const uint32_t place = place_of(action->stage, action->variant);
-    const trial_ops *ops = &found.measured[action->kind][action->stage][place];
+    const bare_fixture_ops *ops = &found.measured[action->kind][action->stage][place];
     const uint32_t wanted = repeats(runtime, action) * ops->count;
     uint32_t next = first;
     assert_int_equal(graph->ops[first].stage, action->stage);
@@ -296,7 +296,7 @@ static void test_offloaded_gradients_take_nothing(void **state)
     uint64_t left[2];
     for (uint32_t below = 0; below < 2; below++) {
         static bp_chain_stage stages[STAGES];
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         SET_FAMILY(&spec.config, bp_transformer, width, 64);
         spec.config.vocabulary = 80;
         spec.accumulation = 1;
@@ -317,7 +317,7 @@ static void test_groups_keep_their_gradients(void **state)
     (void)state;
     static bp_chain_stage stages[3][STAGES];
     for (uint32_t i = 0; i < 3; i++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.accumulation = i + 1;
         snprintf(found.name, sizeof found.name, "groups");
         memset(stages[i], 0, sizeof stages[i]);

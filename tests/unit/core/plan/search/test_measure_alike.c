@@ -13,7 +13,7 @@
 #include "layers/families/gpt2.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 enum { LAYERS = 5, STAGES = LAYERS + 2, ODD = 3, LARGE = 1 << 20 };
 
@@ -113,7 +113,7 @@ static void watch_all(void *user, const bp_measured *trial)
 static bp_status measure(bp_tape_form tape, uint32_t *watched, bp_chain_stage *stages)
 {
     bp_model model = bp_model_gpt2;
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     const bp_rates rates = BP_RATES_DEFAULT;
     bp_error error = {0};
     bp_arena arena;

@@ -12,26 +12,26 @@
 
 #include "core/base/safetensors.h"
 #include "core/base/digest.h"
-#include "tests/fixtures/snapshot_desk.h"
+#include "tests/fixtures/snapshot_fixture.h"
 
 static int set_up(void **state)
 {
-    *state = snapshot_desk_new();
+    *state = snapshot_fixture_new();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    return snapshot_desk_free(*state) ? 0 : 1;
+    return snapshot_fixture_free(*state) ? 0 : 1;
 }
 
-static void clear_error(snapshot_desk *d)
+static void clear_error(snapshot_fixture *d)
 {
     d->error = (bp_error){.code = BP_OK};
 }
 
 /* The newest snapshot's step, 0 when there is none. */
-static uint64_t find_step(snapshot_desk *d, bp_snapshot_damaged damaged, void *user)
+static uint64_t find_step(snapshot_fixture *d, bp_snapshot_damaged damaged, void *user)
 {
     bp_snapshot_found found;
     bool any;
@@ -43,8 +43,8 @@ static uint64_t find_step(snapshot_desk *d, bp_snapshot_damaged damaged, void *u
 /* verifies run-23.ce22 */
 static void what_is_saved_comes_back(void **state)
 {
-    snapshot_desk *d = *state;
-    snapshot_desk_step(d, 7);
+    snapshot_fixture *d = *state;
+    snapshot_fixture_step(d, 7);
     uint64_t memory_digest;
     uint64_t saved_digest;
     assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &memory_digest), BP_OK);
@@ -55,23 +55,23 @@ static void what_is_saved_comes_back(void **state)
     assert_int_equal(found.step, 7);
     assert_true(found.digest == memory_digest);
     assert_string_equal(found.path, "run/checkpoint-7");
-    snapshot_desk_step(d, 8);
-    assert_false(snapshot_desk_is(d, 7));
+    snapshot_fixture_step(d, 8);
+    assert_false(snapshot_fixture_is(d, 7));
     uint64_t loaded_digest;
     assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-7", &d->snapshot, &loaded_digest),
                      BP_OK);
-    assert_true(snapshot_desk_is(d, 7));
+    assert_true(snapshot_fixture_is(d, 7));
     assert_true(loaded_digest == memory_digest);
-    snapshot_desk_step(d, 8);
+    snapshot_fixture_step(d, 8);
     assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-7", &d->snapshot, NULL), BP_OK);
-    assert_true(snapshot_desk_is(d, 7));
+    assert_true(snapshot_fixture_is(d, 7));
 }
 
 /* verifies run-23.ce22 */
 static void other_programs_can_read_the_files(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 3), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 3), BP_OK);
     bp_safetensors file;
     unsigned char scratch[8192];
     assert_int_equal(bp_safetensors_open(&file, &d->memory.store,
@@ -96,11 +96,11 @@ static void other_programs_can_read_the_files(void **state)
 /* verifies run-14.2657 */
 static void sizes_are_exact(void **state)
 {
-    snapshot_desk *d = *state;
-    snapshot_desk_step(d, 12345);
+    snapshot_fixture *d = *state;
+    snapshot_fixture_step(d, 12345);
     uint64_t bytes;
     assert_int_equal(bp_snapshot_bytes(&d->place, &d->snapshot, &bytes), BP_OK);
-    assert_int_equal(snapshot_desk_save(d, 12345), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 12345), BP_OK);
     static const char *const names[] = {"model.safetensors", "state.safetensors", "config.json",
                                         "empty.txt"};
     uint64_t found = 0;
@@ -117,7 +117,7 @@ static void sizes_are_exact(void **state)
 /* verifies run-14.2657 */
 static void space_is_checked_beforehand(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     uint64_t bytes;
     assert_int_equal(bp_snapshot_bytes(&d->place, &d->snapshot, &bytes), BP_OK);
     uint64_t needed = bytes + 65536 + 4 * 4096;
@@ -135,7 +135,7 @@ static void space_is_checked_beforehand(void **state)
     assert_int_equal(bp_snapshot_check_space(&d->place, &d->snapshot), BP_ERR_USAGE);
 }
 
-static size_t tables_of(snapshot_desk *d, const char *path)
+static size_t tables_of(snapshot_fixture *d, const char *path)
 {
     bp_safetensors file;
     assert_true(bp_safetensors_open(&file, d->place.store, path, d->place.scratch,
@@ -147,8 +147,8 @@ static size_t tables_of(snapshot_desk *d, const char *path)
 /* verifies formats-26.24e5 */
 static void less_scratch_is_an_answer_with_a_number(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 1), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 1), BP_OK);
     bp_snapshot_found found;
     bool any;
     /* The tables of both files are there at one time, and one work area. */
@@ -183,12 +183,12 @@ static void less_scratch_is_an_answer_with_a_number(void **state)
 
 static void any_place_for_scratch_will_do(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     unsigned char *memory = malloc(d->place.scratch_bytes + 8);
     void *own = d->place.scratch;
     for (size_t skew = 0; skew < 8; skew++) {
         d->place.scratch = memory + skew;
-        assert_int_equal(snapshot_desk_save(d, skew), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, skew), BP_OK);
         char path[64];
         snprintf(path, sizeof path, "run/checkpoint-%zu", skew);
         bp_snapshot_found found;
@@ -207,15 +207,15 @@ static void note_difference(void *user, const char *key, const char *a, const ch
 /* verifies run-23.ce22 */
 static void keys_are_read_before_anything_is_loaded(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 1), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 1), BP_OK);
     bp_pairs keys;
     assert_int_equal(bp_snapshot_read_keys(&d->place, "run/checkpoint-1", &keys), BP_OK);
-    assert_int_equal(keys.count, DESK_KEYS);
+    assert_int_equal(keys.count, FIXTURE_KEYS);
     assert_string_equal(keys.list[0].key, "data"); /* sorted */
     assert_string_equal(bp_pairs_find(keys, "seed"), "1");
     assert_null(bp_pairs_find(keys, "step"));
-    bp_pairs now = {d->keys, DESK_KEYS};
+    bp_pairs now = {d->keys, FIXTURE_KEYS};
     assert_int_equal(bp_pairs_compare(keys, now, NULL, NULL), 0);
     d->keys[0].value = "2";
     d->keys[1].key = "opt";
@@ -232,7 +232,7 @@ static void count_damaged(void *user, const char *path, const bp_error *reason)
     sprintf(to + strlen(to), "%s ", path);
 }
 
-static void flip(snapshot_desk *d, const char *path, size_t at)
+static void flip(snapshot_fixture *d, const char *path, size_t at)
 {
     size_t size;
     unsigned char *bytes = memory_store_bytes(&d->memory, path, &size);
@@ -243,13 +243,13 @@ static void flip(snapshot_desk *d, const char *path, size_t at)
 /* verifies run-13.17d9 */
 static void the_newest_valid_one_is_taken(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     assert_int_equal(find_step(d, NULL, NULL), 0); /* no directory */
     assert_int_equal(d->memory.store.make_directory(&d->memory.store, "run"), BP_OK);
     assert_int_equal(find_step(d, NULL, NULL), 0);
     static const uint64_t steps[] = {9, 100, 20};
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(snapshot_desk_save(d, steps[i]), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, steps[i]), BP_OK);
     }
     char text[256] = "";
     assert_int_equal(find_step(d, count_damaged, text), 100);
@@ -270,8 +270,8 @@ static void the_newest_valid_one_is_taken(void **state)
 /* verifies run-13.17d9 */
 static void other_names_are_left_alone(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
     static const char *const names[] = {"run/checkpoint-",
                                         "run/checkpoint-06",
                                         "run/checkpoint-7x",
@@ -295,8 +295,8 @@ static void other_names_are_left_alone(void **state)
     }
 }
 
-/* Ways to make the desk's snapshot break the rules. */
-static void spoil_tensors(snapshot_desk *d, int way)
+/* Ways to make the fixture's snapshot break the rules. */
+static void spoil_tensors(snapshot_fixture *d, int way)
 {
     switch (way) {
     case 0:
@@ -325,9 +325,9 @@ static void spoil_tensors(snapshot_desk *d, int way)
 }
 
 /* Saving ends with this status, and when it is not BP_OK nothing was written. */
-static void saving_gives(snapshot_desk *d, bp_status wanted)
+static void saving_gives(snapshot_fixture *d, bp_status wanted)
 {
-    assert_int_equal(snapshot_desk_save(d, 1), wanted);
+    assert_int_equal(snapshot_fixture_save(d, 1), wanted);
     bool there;
     assert_int_equal(d->memory.store.exists(&d->memory.store, "run", &there), BP_OK);
     assert_int_equal(there, wanted == BP_OK);
@@ -338,17 +338,17 @@ static void wrong_tensors_are_refused(void **state)
 {
     (void)state;
     for (int way = 0; way < 6; way++) {
-        snapshot_desk *d = snapshot_desk_new();
+        snapshot_fixture *d = snapshot_fixture_new();
         spoil_tensors(d, way);
         saving_gives(d, BP_ERR_USAGE);
-        assert_true(snapshot_desk_free(d));
+        assert_true(snapshot_fixture_free(d));
     }
 }
 
 /* verifies run-23.ce22 */
 static void wrong_keys_are_refused(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     d->keys[1].key = "seed"; /* twice */
     saving_gives(d, BP_ERR_USAGE);
     char key[202];
@@ -363,7 +363,7 @@ static void wrong_keys_are_refused(void **state)
 /* verifies run-23.ce22 */
 static void wrong_further_files_are_refused(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     char long_name[65];
     memset(long_name, 'n', sizeof long_name);
     long_name[64] = '\0';
@@ -388,7 +388,7 @@ static void wrong_further_files_are_refused(void **state)
     saving_gives(d, BP_OK);
 }
 
-static bool there(snapshot_desk *d, const char *path)
+static bool there(snapshot_fixture *d, const char *path)
 {
     bool found;
     assert_int_equal(d->memory.store.exists(&d->memory.store, path, &found), BP_OK);
@@ -398,10 +398,10 @@ static bool there(snapshot_desk *d, const char *path)
 /* verifies run-11.426d */
 static void the_same_step_is_replaced(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 4), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
     uint64_t digest;
-    snapshot_desk_step(d, 5);
+    snapshot_fixture_step(d, 5);
     d->snapshot.step = 4;
     assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, &digest), BP_OK);
     bp_snapshot_found found;
@@ -415,20 +415,20 @@ static void the_same_step_is_replaced(void **state)
     bp_store *store = &d->memory.store;
     assert_int_equal(store->make_directory(store, "run/old-checkpoint-4"), BP_OK);
     memory_store_put(&d->memory, "run/old-checkpoint-4/rest", "x", 1);
-    assert_int_equal(snapshot_desk_save(d, 4), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
     assert_false(there(d, "run/old-checkpoint-4"));
 }
 
 /* verifies run-11.426d */
 static void a_replaced_one_is_found_until_its_replacement_is_there(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     bp_store *store = &d->memory.store;
-    assert_int_equal(snapshot_desk_save(d, 3), BP_OK);
-    assert_int_equal(snapshot_desk_save(d, 4), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 3), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
     assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
     assert_int_equal(find_step(d, NULL, NULL), 4);
-    snapshot_desk_step(d, 4);
+    snapshot_fixture_step(d, 4);
     assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, NULL), BP_OK);
     assert_int_equal(find_step(d, NULL, NULL), 4);
     assert_false(there(d, "run/old-checkpoint-4"));
@@ -453,10 +453,10 @@ static void a_replaced_one_is_found_until_its_replacement_is_there(void **state)
 /* verifies run-13.17d9 */
 static void pruning_keeps_the_newest(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     bp_store *store = &d->memory.store;
     for (uint64_t step = 8; step <= 12; step++) {
-        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
     }
     assert_int_equal(store->make_directory(store, "run/tmp-checkpoint-13"), BP_OK);
     memory_store_put(&d->memory, "run/tmp-checkpoint-13/model.safetensors", "x", 1);
@@ -479,9 +479,9 @@ static void pruning_keeps_the_newest(void **state)
 /* verifies run-13.17d9 */
 static void pruning_spares_one(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     for (uint64_t step = 8; step <= 12; step++) {
-        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
     }
     d->place.spare = 9;
     assert_int_equal(bp_snapshot_prune(&d->place, 12, 2), BP_OK);
@@ -500,9 +500,9 @@ static void pruning_spares_one(void **state)
 /* verifies run-13.17d9 */
 static void pruning_spares_the_verified_one(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     for (uint64_t step = 8; step <= 12; step++) {
-        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
     }
     d->place.spare = 9;
     d->place.verified = 10;
@@ -518,11 +518,11 @@ static void pruning_spares_the_verified_one(void **state)
 /* verifies run-13.17d9 */
 static void pruning_spares_the_one_to_go_back_to(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     uint64_t back = 0;
-    assert_int_equal(snapshot_desk_save(d, 0), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 0), BP_OK);
     for (uint64_t step = 8; step <= 12; step++) {
-        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
     }
     d->place.back = &back;
     assert_int_equal(bp_snapshot_prune(&d->place, 12, 3), BP_OK);
@@ -542,10 +542,10 @@ static void pruning_spares_the_one_to_go_back_to(void **state)
 /* verifies run-7.0da2 */
 static void failing_copies_are_passed_on(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 1), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 1), BP_OK);
     d->copies_left = 3;
-    assert_int_equal(snapshot_desk_save(d, 2), BP_ERR_DEVICE);
+    assert_int_equal(snapshot_fixture_save(d, 2), BP_ERR_DEVICE);
     d->copies_left = 3;
     assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-1", &d->snapshot, NULL),
                      BP_ERR_DEVICE);
@@ -558,11 +558,11 @@ static void failing_copies_are_passed_on(void **state)
 /* verifies run-23.ce22 */
 static void an_empty_state_is_a_state(void **state)
 {
-    snapshot_desk *d = *state;
+    snapshot_fixture *d = *state;
     d->snapshot.tensor_count = 0;
     d->snapshot.keys.count = 0;
     d->snapshot.blob_count = 0;
-    assert_int_equal(snapshot_desk_save(d, 0), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 0), BP_OK);
     bp_snapshot_found found;
     bool any;
     assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tests/fixtures/snapshot_desk.h"
+#include "tests/fixtures/snapshot_fixture.h"
 
 enum { NONE = 256, A = 3, B = 61, COUNTER = 82, MOMENT = 95, Z = 151 }; /* bytes of tensors */
 
@@ -16,9 +16,9 @@ enum { NONE = 256, A = 3, B = 61, COUNTER = 82, MOMENT = 95, Z = 151 }; /* bytes
 static void named(size_t first, size_t second, uint32_t tensors, const char *renamed,
                   const char *wanted, const char *back)
 {
-    snapshot_desk *d = snapshot_desk_new();
+    snapshot_fixture *d = snapshot_fixture_new();
     char name[BP_SNAPSHOT_TENSOR];
-    snapshot_desk_step(d, 1);
+    snapshot_fixture_step(d, 1);
     assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, NULL), BP_OK);
     d->snapshot.step = 2;
     d->snapshot.tensor_count = tensors;
@@ -42,7 +42,7 @@ static void named(size_t first, size_t second, uint32_t tensors, const char *ren
     assert_int_equal(bp_snapshot_compare(&place, other, one, name), BP_OK);
     assert_string_equal(name, back);
     assert_int_equal(bp_snapshot_compare(&place, one, "run/checkpoint-3", name), BP_ERR_DATA);
-    assert_true(snapshot_desk_free(d));
+    assert_true(snapshot_fixture_free(d));
 }
 
 /* verifies run-23.ce22 */
@@ -53,17 +53,17 @@ static void test_the_first_is_named(void **state)
     memset(long_name, '!', sizeof long_name); /* before the dot of b.bias */
     long_name[0] = 'b';
     long_name[sizeof long_name - 1] = '\0';
-    named(NONE, NONE, DESK_TENSORS, NULL, "", "");
-    named(A, NONE, DESK_TENSORS, NULL, "a.weight", "a.weight");
-    named(B, Z, DESK_TENSORS, NULL, "b.bias", "b.bias");
-    named(COUNTER, NONE, DESK_TENSORS, NULL, "counter", "counter");
-    named(COUNTER, MOMENT, DESK_TENSORS, NULL, "counter", "counter");
-    named(COUNTER, Z, DESK_TENSORS, NULL, "counter", "counter");
-    named(COUNTER, A, DESK_TENSORS, NULL, "a.weight", "a.weight");
-    named(NONE, NONE, DESK_TENSORS - 1, NULL, "z.weight", "z.weight");
-    named(NONE, NONE, DESK_TENSORS, "b.other", "b.bias", "b.bias");
-    named(NONE, NONE, DESK_TENSORS, "b.aside", "b.aside", "b.aside");
-    named(NONE, NONE, DESK_TENSORS, long_name, "", "");
+    named(NONE, NONE, FIXTURE_TENSORS, NULL, "", "");
+    named(A, NONE, FIXTURE_TENSORS, NULL, "a.weight", "a.weight");
+    named(B, Z, FIXTURE_TENSORS, NULL, "b.bias", "b.bias");
+    named(COUNTER, NONE, FIXTURE_TENSORS, NULL, "counter", "counter");
+    named(COUNTER, MOMENT, FIXTURE_TENSORS, NULL, "counter", "counter");
+    named(COUNTER, Z, FIXTURE_TENSORS, NULL, "counter", "counter");
+    named(COUNTER, A, FIXTURE_TENSORS, NULL, "a.weight", "a.weight");
+    named(NONE, NONE, FIXTURE_TENSORS - 1, NULL, "z.weight", "z.weight");
+    named(NONE, NONE, FIXTURE_TENSORS, "b.other", "b.bias", "b.bias");
+    named(NONE, NONE, FIXTURE_TENSORS, "b.aside", "b.aside", "b.aside");
+    named(NONE, NONE, FIXTURE_TENSORS, long_name, "", "");
 }
 
 int main(void)

@@ -11,25 +11,25 @@
 #include <string.h>
 
 #include "core/base/digest.h"
-#include "tests/fixtures/snapshot_desk.h"
+#include "tests/fixtures/snapshot_fixture.h"
 
 static int set_up(void **state)
 {
-    *state = snapshot_desk_new();
+    *state = snapshot_fixture_new();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    return snapshot_desk_free(*state) ? 0 : 1;
+    return snapshot_fixture_free(*state) ? 0 : 1;
 }
 
-static void clear_error(snapshot_desk *d)
+static void clear_error(snapshot_fixture *d)
 {
     d->error = (bp_error){.code = BP_OK};
 }
 
-static void flip(snapshot_desk *d, const char *path, size_t at)
+static void flip(snapshot_fixture *d, const char *path, size_t at)
 {
     size_t size;
     unsigned char *bytes = memory_store_bytes(&d->memory, path, &size);
@@ -41,8 +41,8 @@ static void flip(snapshot_desk *d, const char *path, size_t at)
 /* verifies run-12.8667 */
 static void every_changed_byte_is_found(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 2), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
     static const char *const names[] = {"model.safetensors", "state.safetensors", "config.json"};
     for (size_t n = 0; n < 3; n++) {
         char path[64];
@@ -66,8 +66,8 @@ static void every_changed_byte_is_found(void **state)
 /* verifies run-12.8667 */
 static void every_cut_file_is_found(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 2), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
     static const char *const names[] = {"model.safetensors", "state.safetensors", "config.json"};
     for (size_t n = 0; n < 3; n++) {
         char path[64];
@@ -90,7 +90,7 @@ static void every_cut_file_is_found(void **state)
 }
 
 /* Replaces text of the same length in a file of checkpoint-2. */
-static void edit(snapshot_desk *d, const char *file, const char *from, const char *to)
+static void edit(snapshot_fixture *d, const char *file, const char *from, const char *to)
 {
     char path[64];
     size_t size;
@@ -108,7 +108,7 @@ static void edit(snapshot_desk *d, const char *file, const char *from, const cha
 }
 
 /* What somebody who knows the form could write: the metadata digest is set right after an edit. */
-static void edit_knowingly(snapshot_desk *d, const char *file, const char *from, const char *to,
+static void edit_knowingly(snapshot_fixture *d, const char *file, const char *from, const char *to,
                            uint64_t change)
 {
     edit(d, file, from, to);
@@ -140,7 +140,7 @@ static uint64_t part(const char *key, const char *value)
     return bp_digest_end(&digest);
 }
 
-static void refused(snapshot_desk *d, const char *text)
+static void refused(snapshot_fixture *d, const char *text)
 {
     bp_snapshot_found found;
     clear_error(d);
@@ -148,14 +148,14 @@ static void refused(snapshot_desk *d, const char *text)
     if (strstr(d->error.text, text) == NULL) {
         fail_msg("%s: %s; not: %s", d->error.name, d->error.text, text);
     }
-    assert_int_equal(snapshot_desk_save(d, 2), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
 }
 
 /* verifies run-12.8667 */
 static void damage_is_named(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 2), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
     edit(d, "model.safetensors", "adamw", "adamv");
     refused(d, "metadata digest");
     edit(d, "state.safetensors", "adamw", "adamv");
@@ -188,8 +188,8 @@ static void damage_is_named(void **state)
 /* verifies run-12.8667 */
 static void further_files_are_checked(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 2), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
     flip(d, "run/checkpoint-2/config.json", 0);
     refused(d, "the file does not have the digest");
     char text[BP_DIGEST_TEXT];
@@ -211,8 +211,8 @@ static void further_files_are_checked(void **state)
 /* verifies run-23.ce22 */
 static void the_same_tensor_in_both_files_is_refused(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 2), BP_OK);
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
     edit(d, "state.safetensors", "\"nothing\":{", "\"b.bias\" :{");
     refused(d, "in both files");
 }
@@ -220,10 +220,10 @@ static void the_same_tensor_in_both_files_is_refused(void **state)
 /* verifies run-23.ce22 */
 static void a_snapshot_of_another_model_is_not_loaded(void **state)
 {
-    snapshot_desk *d = *state;
-    assert_int_equal(snapshot_desk_save(d, 2), BP_OK);
-    snapshot_desk_step(d, 9);
-    bp_state_tensor own[DESK_TENSORS];
+    snapshot_fixture *d = *state;
+    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
+    snapshot_fixture_step(d, 9);
+    bp_state_tensor own[FIXTURE_TENSORS];
     memcpy(own, d->tensors, sizeof own);
     d->tensors[1].name = "b.bia";
     assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
@@ -253,8 +253,8 @@ static void a_snapshot_of_another_model_is_not_loaded(void **state)
     clear_error(d);
     assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
                      BP_ERR_DATA);
-    assert_int_equal(d->error.found, DESK_TENSORS);
-    assert_true(snapshot_desk_is(d, 9)); /* nothing was touched */
+    assert_int_equal(d->error.found, FIXTURE_TENSORS);
+    assert_true(snapshot_fixture_is(d, 9)); /* nothing was touched */
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 
 #include "core/base/storage.h"
 #include "device/host/storage/store_posix.h"
-#include "tests/fixtures/snapshot_desk.h"
+#include "tests/fixtures/snapshot_fixture.h"
 
 /* verifies run-10.e313 */
 static void a_run_saves_finds_prunes_and_resumes(void **state)
@@ -23,24 +23,24 @@ static void a_run_saves_finds_prunes_and_resumes(void **state)
     assert_non_null(mkdtemp(root));
     bp_store_posix posix;
     assert_int_equal(bp_store_posix_init(&posix, root), BP_OK);
-    snapshot_desk *d = snapshot_desk_new();
+    snapshot_fixture *d = snapshot_fixture_new();
     d->place.store = &posix.store;
     bp_snapshot_found found;
     bool any;
     assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
     assert_false(any);
     for (uint64_t step = 8; step <= 11; step++) {
-        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
         assert_int_equal(bp_snapshot_prune(&d->place, step, 2), BP_OK);
     }
-    assert_int_equal(snapshot_desk_save(d, 11), BP_OK); /* once more */
+    assert_int_equal(snapshot_fixture_save(d, 11), BP_OK); /* once more */
     assert_int_equal(bp_snapshot_check_space(&d->place, &d->snapshot), BP_OK);
     assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
     assert_true(any);
     assert_int_equal(found.step, 11);
-    snapshot_desk_step(d, 1);
+    snapshot_fixture_step(d, 1);
     assert_int_equal(bp_snapshot_load(&d->place, found.path, &d->snapshot, NULL), BP_OK);
-    assert_true(snapshot_desk_is(d, 11));
+    assert_true(snapshot_fixture_is(d, 11));
     bool there;
     assert_int_equal(posix.store.exists(&posix.store, "run/checkpoint-9", &there), BP_OK);
     assert_false(there);
@@ -48,7 +48,7 @@ static void a_run_saves_finds_prunes_and_resumes(void **state)
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(bp_storage_remove_directory(&posix.store, rest[i], NULL), BP_OK);
     }
-    assert_true(snapshot_desk_free(d));
+    assert_true(snapshot_fixture_free(d));
 }
 
 int main(void)

@@ -11,21 +11,21 @@
 
 #include "core/run/snapshot/snapshot.h"
 #include "core/run/snapshot/snapshot_private.h"
-#include "tests/fixtures/snapshot_desk.h"
+#include "tests/fixtures/snapshot_fixture.h"
 
-static bool is_there(snapshot_desk *d, const char *path)
+static bool is_there(snapshot_fixture *d, const char *path)
 {
     bool there = false;
     assert_int_equal(d->memory.store.exists(&d->memory.store, path, &there), BP_OK);
     return there;
 }
 
-static void rename_to(snapshot_desk *d, const char *from, const char *to)
+static void rename_to(snapshot_fixture *d, const char *from, const char *to)
 {
     assert_int_equal(d->memory.store.rename(&d->memory.store, from, to), BP_OK);
 }
 
-static void damage(snapshot_desk *d, const char *path)
+static void damage(snapshot_fixture *d, const char *path)
 {
     size_t size;
     unsigned char *bytes = memory_store_bytes(&d->memory, path, &size);
@@ -56,15 +56,15 @@ static void names_of_further_files(void **state)
 static void damaged_ones_are_gone_past(void **state)
 {
     (void)state;
-    snapshot_desk *d = snapshot_desk_new();
-    assert_int_equal(snapshot_desk_save(d, 3), BP_OK);
-    assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+    snapshot_fixture *d = snapshot_fixture_new();
+    assert_int_equal(snapshot_fixture_save(d, 3), BP_OK);
+    assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
     rename_to(d, "run/checkpoint-5", "run/old-checkpoint-5");
-    assert_int_equal(snapshot_desk_newest(d), 5); /* of the replaced one */
-    assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+    assert_int_equal(snapshot_fixture_newest(d), 5); /* of the replaced one */
+    assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
     if (!is_there(d, "run/old-checkpoint-5")) {
         rename_to(d, "run/checkpoint-5", "run/old-checkpoint-5");
-        assert_int_equal(snapshot_desk_save(d, 6), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, 6), BP_OK);
         rename_to(d, "run/checkpoint-6", "run/checkpoint-7");
     }
     damage(d, "run/old-checkpoint-5/state.safetensors");
@@ -73,7 +73,7 @@ static void damaged_ones_are_gone_past(void **state)
     bool any = false;
     assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
     assert_true(any && found.step == 3);
-    assert_true(snapshot_desk_free(d));
+    assert_true(snapshot_fixture_free(d));
 }
 
 /* What is wrong with the call is its error, unless one is there already or there is no place. */
@@ -81,8 +81,8 @@ static void damaged_ones_are_gone_past(void **state)
 static void a_call_without_memory_says_so(void **state)
 {
     (void)state;
-    snapshot_desk *d = snapshot_desk_new();
-    assert_int_equal(snapshot_desk_save(d, 3), BP_OK);
+    snapshot_fixture *d = snapshot_fixture_new();
+    assert_int_equal(snapshot_fixture_save(d, 3), BP_OK);
     const size_t scratch = d->place.scratch_bytes;
     bp_snapshot_found found;
     bool any = true;
@@ -98,7 +98,7 @@ static void a_call_without_memory_says_so(void **state)
     assert_false(any);
     d->place.error = &d->error;
     d->place.scratch_bytes = scratch;
-    assert_true(snapshot_desk_free(d));
+    assert_true(snapshot_fixture_free(d));
 }
 
 /* Steps later than one go, and nothing else does, whatever it is called. */
@@ -107,9 +107,9 @@ static void later_steps_are_removed(void **state)
 {
     (void)state;
     static const uint64_t steps[] = {3, 5, 7, 12};
-    snapshot_desk *d = snapshot_desk_new();
+    snapshot_fixture *d = snapshot_fixture_new();
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(snapshot_desk_save(d, steps[i]), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, steps[i]), BP_OK);
     }
     memory_store_put(&d->memory, "run/notes.txt", "x", 1);
     memory_store_put(&d->memory, "run/checkpoint-9x", "x", 1);
@@ -117,36 +117,36 @@ static void later_steps_are_removed(void **state)
     assert_true(is_there(d, "run/checkpoint-3") && is_there(d, "run/checkpoint-5"));
     assert_false(is_there(d, "run/checkpoint-7") || is_there(d, "run/checkpoint-12"));
     assert_true(is_there(d, "run/notes.txt") && is_there(d, "run/checkpoint-9x"));
-    assert_int_equal(snapshot_desk_newest(d), 5);
-    assert_true(snapshot_desk_free(d));
+    assert_int_equal(snapshot_fixture_newest(d), 5);
+    assert_true(snapshot_fixture_free(d));
 }
 
 static void output_directories_anywhere(void **state)
 {
     (void)state;
-    snapshot_desk *d = snapshot_desk_new();
+    snapshot_fixture *d = snapshot_fixture_new();
     bp_store *store = &d->memory.store;
     assert_int_equal(store->make_directory(store, "deep"), BP_OK);
     assert_int_equal(store->sync_directory(store, "."), BP_OK);
     static const char *const places[] = {"deep/run", "/run2", "run3"};
     for (size_t i = 0; i < 3; i++) {
         d->place.directory = places[i];
-        assert_int_equal(snapshot_desk_save(d, 1), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, 1), BP_OK);
         memory_store_power_cut(&d->memory, 0); /* the directory's own name is durable as well */
-        assert_int_equal(snapshot_desk_newest(d), 1);
+        assert_int_equal(snapshot_fixture_newest(d), 1);
     }
     d->error = (bp_error){.code = BP_OK};
     d->place.directory = "no/such/run";
-    assert_int_equal(snapshot_desk_save(d, 1), BP_ERR_STORE);
+    assert_int_equal(snapshot_fixture_save(d, 1), BP_ERR_STORE);
     assert_string_equal(d->error.name, "no/such/run (make directory)");
     char path[BP_STORE_PATH_MAX];
     memset(path, 'p', sizeof path);
     path[BP_STORE_PATH_MAX - 14] = '\0';
     d->place.directory = path;
-    assert_int_equal(snapshot_desk_save(d, 1), BP_ERR_USAGE);
+    assert_int_equal(snapshot_fixture_save(d, 1), BP_ERR_USAGE);
     bp_snapshot_found found;
     assert_int_equal(bp_snapshot_verify(&d->place, path, &found), BP_ERR_USAGE);
-    assert_true(snapshot_desk_free(d));
+    assert_true(snapshot_fixture_free(d));
 }
 
 /* What JSON would not give back as it was makes no snapshot: it would be damaged when it is read.
@@ -157,17 +157,17 @@ static void keys_that_are_not_utf8(void **state)
     static const char *const wrong[] = {"t\xff", "t\xe4\xb8", "\xc0\xaf", "\xed\xa0\x80"};
     (void)state;
     for (size_t i = 0; i < 2 * sizeof wrong / sizeof wrong[0]; i++) {
-        snapshot_desk *d = snapshot_desk_new();
+        snapshot_fixture *d = snapshot_fixture_new();
         const char **to = i % 2 == 0 ? &d->keys[1].value : &d->keys[1].key;
         *to = wrong[i / 2];
-        assert_int_equal(snapshot_desk_save(d, 1), BP_ERR_USAGE);
+        assert_int_equal(snapshot_fixture_save(d, 1), BP_ERR_USAGE);
         assert_false(is_there(d, "run"));
         d->error = (bp_error){.code = BP_OK};
         *to = "\xe4\xb8\xad\xc3\xa4";
-        assert_int_equal(snapshot_desk_save(d, 1), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, 1), BP_OK);
         bp_snapshot_found found;
         assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-1", &found), BP_OK);
-        assert_true(snapshot_desk_free(d));
+        assert_true(snapshot_fixture_free(d));
     }
 }
 

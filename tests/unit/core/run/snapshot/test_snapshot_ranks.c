@@ -13,75 +13,76 @@
 #include <string.h>
 
 #include "core/run/snapshot/snapshot_ranks.h"
-#include "tests/fixtures/snapshot_desk.h"
+#include "tests/fixtures/snapshot_fixture.h"
 
-enum { CREW_MOST = 5, CREW_RUN = 16, CREW_WORD = 4096 };
+enum { RANKS_FIXTURE_MOST = 5, RANKS_FIXTURE_RUN = 16, RANKS_FIXTURE_WORD = 4096 };
 
-struct crew;
+struct ranks_fixture;
 
 /* One rank: a store that can fail over the medium of all, and its own memory. */
-typedef struct crew_rank {
-    struct crew *crew;
+typedef struct ranks_fixture_rank {
+    struct ranks_fixture *ranks_fixture;
     uint32_t rank;
     faulty_store faulty;
     bp_error error;
     bp_snapshot_place place;
     bp_snapshot_ranks ranks;
-    unsigned char staging[DESK_STAGING];
-    unsigned char word[2][CREW_WORD]; /* what it gathers, in this round or the next */
+    unsigned char staging[FIXTURE_STAGING];
+    unsigned char word[2][RANKS_FIXTURE_WORD]; /* what it gathers, in this round or the next */
     uint64_t digest;
     bool apart;
     bp_status status;
     pthread_t thread;
-} crew_rank;
+} ranks_fixture_rank;
 
 /* Ranks are threads that take turns: one goes on while the others wait in the gathering. */
-typedef struct crew {
-    snapshot_desk *desk;
+typedef struct ranks_fixture {
+    snapshot_fixture *fixture;
     uint32_t size;
-    crew_rank rank[CREW_MOST];
+    ranks_fixture_rank rank[RANKS_FIXTURE_MOST];
     pthread_mutex_t turn;
     pthread_cond_t all_here;
     uint32_t here;
     uint32_t rounds;
     uint32_t lost_at; /* the gathering in which a rank is lost; 0: none */
     bool mute;        /* devices fail without a word */
-} crew;
+} ranks_fixture;
 
-static uint32_t crew_owner(void *user, const bp_state_tensor *tensor, uint64_t offset,
-                           uint64_t *end)
+static uint32_t ranks_fixture_owner(void *user, const bp_state_tensor *tensor, uint64_t offset,
+                                    uint64_t *end)
 {
-    const crew_rank *r = user;
-    const uint64_t stop = offset / CREW_RUN * CREW_RUN + CREW_RUN;
+    const ranks_fixture_rank *r = user;
+    const uint64_t stop = offset / RANKS_FIXTURE_RUN * RANKS_FIXTURE_RUN + RANKS_FIXTURE_RUN;
     *end = stop < tensor->bytes ? stop : tensor->bytes;
-    return (uint32_t)((offset / CREW_RUN + tensor->handle / 10) % r->crew->size);
+    return (uint32_t)((offset / RANKS_FIXTURE_RUN + tensor->handle / 10) % r->ranks_fixture->size);
 }
 
 /* Only what is this rank's own is there. */
-static bp_status crew_read(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
+static bp_status ranks_fixture_read(void *user, uint64_t handle, uint64_t offset, void *to,
+                                    size_t bytes)
 {
-    crew_rank *r = user;
-    snapshot_desk *desk = r->crew->desk;
+    ranks_fixture_rank *r = user;
+    snapshot_fixture *fixture = r->ranks_fixture->fixture;
     for (size_t i = 0; i < bytes; i++) {
         const uint64_t at = offset + i;
-        const bool own = (at / CREW_RUN + handle / 10) % r->crew->size == r->rank;
-        ((unsigned char *)to)[i] = own ? desk->state[handle + at] : 0xee;
+        const bool own = (at / RANKS_FIXTURE_RUN + handle / 10) % r->ranks_fixture->size == r->rank;
+        ((unsigned char *)to)[i] = own ? fixture->state[handle + at] : 0xee;
     }
-    if (desk->copies_left == 0 && r->crew->mute) {
+    if (fixture->copies_left == 0 && r->ranks_fixture->mute) {
         return BP_ERR_DEVICE;
     }
-    if (desk->copies_left == 0) {
-        return bp_error_set(&r->error, BP_ERR_DEVICE, "crew", "no more copies", "");
+    if (fixture->copies_left == 0) {
+        return bp_error_set(&r->error, BP_ERR_DEVICE, "ranks_fixture", "no more copies", "");
     }
-    desk->copies_left--;
+    fixture->copies_left--;
     return BP_OK;
 }
 
-static bp_status crew_gather(void *user, const void *mine, uint64_t bytes, void *all)
+static bp_status ranks_fixture_gather(void *user, const void *mine, uint64_t bytes, void *all)
 {
-    crew_rank *r = user;
-    crew *c = r->crew;
-    assert_true(bytes % 8 == 0 && bytes <= CREW_WORD);
+    ranks_fixture_rank *r = user;
+    ranks_fixture *c = r->ranks_fixture;
+    assert_true(bytes % 8 == 0 && bytes <= RANKS_FIXTURE_WORD);
     const uint32_t round = c->rounds;
     memcpy(r->word[round % 2], mine, (size_t)bytes);
     if (++c->here == c->size) {
@@ -101,32 +102,33 @@ static bp_status crew_gather(void *user, const void *mine, uint64_t bytes, void 
     return BP_OK;
 }
 
-static crew *crew_new(snapshot_desk *desk, uint32_t size)
+static ranks_fixture *ranks_fixture_new(snapshot_fixture *fixture, uint32_t size)
 {
-    crew *c = calloc(1, sizeof *c);
+    ranks_fixture *c = calloc(1, sizeof *c);
     assert_non_null(c);
-    *c = (crew){.desk = desk, .size = size};
+    *c = (ranks_fixture){.fixture = fixture, .size = size};
     assert_int_equal(pthread_mutex_init(&c->turn, NULL), 0);
     assert_int_equal(pthread_cond_init(&c->all_here, NULL), 0);
-    const size_t scratch = (size_t)(bp_snapshot_scratch(&desk->snapshot) +
-                                    bp_snapshot_ranks_scratch(DESK_TENSORS, size));
+    const size_t scratch = (size_t)(bp_snapshot_scratch(&fixture->snapshot) +
+                                    bp_snapshot_ranks_scratch(FIXTURE_TENSORS, size));
     for (uint32_t i = 0; i < size; i++) {
-        crew_rank *r = &c->rank[i];
-        *r = (crew_rank){.crew = c, .rank = i};
-        faulty_store_init(&r->faulty, &desk->memory.store);
-        r->place = desk->place;
+        ranks_fixture_rank *r = &c->rank[i];
+        *r = (ranks_fixture_rank){.ranks_fixture = c, .rank = i};
+        faulty_store_init(&r->faulty, &fixture->memory.store);
+        r->place = fixture->place;
         r->place.store = &r->faulty.store;
         r->place.scratch = malloc(scratch);
         assert_non_null(r->place.scratch);
         r->place.scratch_bytes = scratch;
         r->place.staging = (bp_staging){r->staging, sizeof r->staging};
         r->place.error = &r->error;
-        r->ranks = (bp_snapshot_ranks){i, size, 77, r, crew_owner, crew_read, crew_gather};
+        r->ranks = (bp_snapshot_ranks){
+            i, size, 77, r, ranks_fixture_owner, ranks_fixture_read, ranks_fixture_gather};
     }
     return c;
 }
 
-static void crew_free(crew *c)
+static void ranks_fixture_free(ranks_fixture *c)
 {
     for (uint32_t i = 0; i < c->size; i++) {
         free(c->rank[i].place.scratch);
@@ -136,26 +138,26 @@ static void crew_free(crew *c)
     free(c);
 }
 
-static void *crew_run(void *user)
+static void *ranks_fixture_run(void *user)
 {
-    crew_rank *r = user;
-    crew *c = r->crew;
+    ranks_fixture_rank *r = user;
+    ranks_fixture *c = r->ranks_fixture;
     pthread_mutex_lock(&c->turn);
     r->status =
-        bp_snapshot_save_ranks(&r->place, &c->desk->snapshot, &r->ranks, &r->digest, &r->apart);
+        bp_snapshot_save_ranks(&r->place, &c->fixture->snapshot, &r->ranks, &r->digest, &r->apart);
     pthread_mutex_unlock(&c->turn);
     return NULL;
 }
 
 /* All ranks save the step; gives rank 0's status, which is that of all. */
-static bp_status crew_save(crew *c, uint64_t step)
+static bp_status ranks_fixture_save(ranks_fixture *c, uint64_t step)
 {
-    snapshot_desk_step(c->desk, step);
+    snapshot_fixture_step(c->fixture, step);
     for (uint32_t i = 0; i < c->size; i++) {
-        crew_rank *r = &c->rank[i];
+        ranks_fixture_rank *r = &c->rank[i];
         r->error = (bp_error){.code = BP_OK};
         r->ranks.stamp = step * 10 + i;
-        assert_int_equal(pthread_create(&r->thread, NULL, crew_run, r), 0);
+        assert_int_equal(pthread_create(&r->thread, NULL, ranks_fixture_run, r), 0);
     }
     for (uint32_t i = 0; i < c->size; i++) {
         assert_int_equal(pthread_join(c->rank[i].thread, NULL), 0);
@@ -171,15 +173,15 @@ static void the_files_are_those_of_one_rank(void **state)
     (void)state;
     static const char *const files[] = {"model.safetensors", "state.safetensors", "config.json",
                                         "empty.txt"};
-    for (uint32_t size = 1; size <= CREW_MOST; size++) {
-        snapshot_desk *d = snapshot_desk_new();
-        crew *c = crew_new(d, size);
+    for (uint32_t size = 1; size <= RANKS_FIXTURE_MOST; size++) {
+        snapshot_fixture *d = snapshot_fixture_new();
+        ranks_fixture *c = ranks_fixture_new(d, size);
         uint64_t right;
-        assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+        assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
         assert_int_equal(d->memory.store.rename(&d->memory.store, "run/checkpoint-5", "run/one"),
                          BP_OK);
         assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &right), BP_OK);
-        assert_int_equal(crew_save(c, 5), BP_OK);
+        assert_int_equal(ranks_fixture_save(c, 5), BP_OK);
         assert_false(c->rank[0].apart);
         for (size_t i = 0; i < 4; i++) {
             char one[64], several[64];
@@ -197,9 +199,9 @@ static void the_files_are_those_of_one_rank(void **state)
             assert_true(c->rank[i].faulty.calls[FAULT_WRITE_AT] > 0);
             assert_true(c->rank[i].faulty.calls[FAULT_SYNC] >= 2);
         }
-        assert_int_equal(snapshot_desk_newest(d), 5);
-        crew_free(c);
-        assert_true(snapshot_desk_free(d));
+        assert_int_equal(snapshot_fixture_newest(d), 5);
+        ranks_fixture_free(c);
+        assert_true(snapshot_fixture_free(d));
     }
 }
 
@@ -209,11 +211,11 @@ static void a_rank_that_sees_another_medium(void **state)
 {
     (void)state;
     for (int form = 0; form < 3; form++) {
-        snapshot_desk *d = snapshot_desk_new();
-        snapshot_desk *elsewhere = snapshot_desk_new();
-        crew *c = crew_new(d, 3);
-        assert_int_equal(crew_save(c, 4), BP_OK);
-        assert_int_equal(snapshot_desk_save(elsewhere, 6), BP_OK);
+        snapshot_fixture *d = snapshot_fixture_new();
+        snapshot_fixture *elsewhere = snapshot_fixture_new();
+        ranks_fixture *c = ranks_fixture_new(d, 3);
+        assert_int_equal(ranks_fixture_save(c, 4), BP_OK);
+        assert_int_equal(snapshot_fixture_save(elsewhere, 6), BP_OK);
         if (form == 0) {
             c->rank[2].faulty.inner = &elsewhere->memory.store;
         } else if (form == 1) {
@@ -221,14 +223,14 @@ static void a_rank_that_sees_another_medium(void **state)
         } else {
             faulty_store_arm(&c->rank[1].faulty, FAULT_OPEN_WRITE, 2, false);
         }
-        assert_int_equal(crew_save(c, 6), BP_OK);
+        assert_int_equal(ranks_fixture_save(c, 6), BP_OK);
         assert_true(c->rank[0].apart);
-        assert_int_equal(snapshot_desk_newest(d), 4);
-        assert_int_equal(snapshot_desk_save(d, 6), BP_OK); /* what was begun is not in the way */
-        assert_int_equal(snapshot_desk_newest(d), 6);
-        crew_free(c);
-        assert_true(snapshot_desk_free(elsewhere));
-        assert_true(snapshot_desk_free(d));
+        assert_int_equal(snapshot_fixture_newest(d), 4);
+        assert_int_equal(snapshot_fixture_save(d, 6), BP_OK); /* what was begun is not in the way */
+        assert_int_equal(snapshot_fixture_newest(d), 6);
+        ranks_fixture_free(c);
+        assert_true(snapshot_fixture_free(elsewhere));
+        assert_true(snapshot_fixture_free(d));
     }
 }
 
@@ -240,21 +242,21 @@ static void names_that_are_too_long(void **state)
     (void)state;
     static char longer[BP_STORE_PATH_MAX + 1];
     memset(longer, 'd', BP_STORE_PATH_MAX);
-    snapshot_desk *d = snapshot_desk_new();
-    crew *c = crew_new(d, 2);
-    assert_int_equal(crew_save(c, 4), BP_OK);
+    snapshot_fixture *d = snapshot_fixture_new();
+    ranks_fixture *c = ranks_fixture_new(d, 2);
+    assert_int_equal(ranks_fixture_save(c, 4), BP_OK);
     longer[BP_STORE_PATH_MAX - 24] = '\0'; /* the directory's name fits, those in it do not */
     c->rank[1].place.directory = longer;
-    assert_int_equal(crew_save(c, 5), BP_OK);
+    assert_int_equal(ranks_fixture_save(c, 5), BP_OK);
     assert_true(c->rank[0].apart && c->rank[1].apart);
     longer[BP_STORE_PATH_MAX - 24] = 'd';
     for (uint32_t rank = 0; rank < 2; rank++) {
         c->rank[rank].place.directory = longer;
     }
-    assert_int_not_equal(crew_save(c, 6), BP_OK);
-    assert_int_equal(snapshot_desk_newest(d), 4);
-    crew_free(c);
-    assert_true(snapshot_desk_free(d));
+    assert_int_not_equal(ranks_fixture_save(c, 6), BP_OK);
+    assert_int_equal(snapshot_fixture_newest(d), 4);
+    ranks_fixture_free(c);
+    assert_true(snapshot_fixture_free(d));
 }
 
 /* A file that cannot be closed after a device has failed: it is the device that is told of. Who has
@@ -264,13 +266,13 @@ static void what_went_wrong_first_is_told(void **state)
 {
     (void)state;
     for (int form = 0; form < 3; form++) {
-        snapshot_desk *d = snapshot_desk_new();
-        crew *c = crew_new(d, 2);
+        snapshot_fixture *d = snapshot_fixture_new();
+        ranks_fixture *c = ranks_fixture_new(d, 2);
         d->copies_left = 5;
         c->mute = form == 1;
         c->rank[1].place.error = form == 2 ? NULL : c->rank[1].place.error;
         faulty_store_arm(&c->rank[1].faulty, FAULT_CLOSE, 1, true);
-        assert_int_equal(crew_save(c, 6), BP_ERR_DEVICE);
+        assert_int_equal(ranks_fixture_save(c, 6), BP_ERR_DEVICE);
         faulty_store_arm(&c->rank[1].faulty, FAULT_KINDS, 0, false);
         const bp_error *error = &c->rank[0].error;
         const bool own = strstr(error->name, "rank 1: ") == NULL;
@@ -280,8 +282,8 @@ static void what_went_wrong_first_is_told(void **state)
             assert_string_equal(error->name, "rank 1: ");
         }
         d->copies_left = (size_t)-1;
-        crew_free(c);
-        assert_true(snapshot_desk_free(d));
+        ranks_fixture_free(c);
+        assert_true(snapshot_fixture_free(d));
     }
 }
 
@@ -305,12 +307,12 @@ static bp_status pattern_out(void *user, uint64_t handle, uint64_t offset, void 
 static uint32_t pattern_owner(void *user, const bp_state_tensor *tensor, uint64_t offset,
                               uint64_t *end)
 {
-    const crew_rank *r = user;
+    const ranks_fixture_rank *r = user;
     (void)offset;
     *end = tensor->bytes;
     return tensor->handle < 20 || tensor->handle % 3 == 0
                ? 0
-               : (uint32_t)tensor->handle % r->crew->size;
+               : (uint32_t)tensor->handle % r->ranks_fixture->size;
 }
 
 /* More tensors than a rank writes in a round, and one that is longer than what it writes: the files
@@ -323,7 +325,7 @@ static void rounds_that_fill(void **state)
     static bp_state_tensor many[MANY];
     static unsigned char staging[3][1 << 20];
     for (uint32_t size = 1; size <= 3; size++) {
-        snapshot_desk *d = snapshot_desk_new();
+        snapshot_fixture *d = snapshot_fixture_new();
         for (uint32_t i = 0; i < MANY; i++) {
             const uint64_t count = i == 3 ? HUGE_BYTES / 4 : 40 + i;
             snprintf(names[i], sizeof names[i], "t%02u", i);
@@ -340,9 +342,9 @@ static void rounds_that_fill(void **state)
         d->place.scratch_bytes = scratch;
         d->place.staging = (bp_staging){staging[0], sizeof staging[0]};
         assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &right), BP_OK);
-        crew *c = crew_new(d, size);
+        ranks_fixture *c = ranks_fixture_new(d, size);
         for (uint32_t i = 0; i < size; i++) {
-            crew_rank *r = &c->rank[i];
+            ranks_fixture_rank *r = &c->rank[i];
             free(r->place.scratch);
             r->place.scratch = malloc(scratch);
             r->place.scratch_bytes = scratch;
@@ -350,15 +352,15 @@ static void rounds_that_fill(void **state)
             r->ranks.owner = pattern_owner;
             r->ranks.read = pattern_out;
         }
-        assert_int_equal(crew_save(c, 8), BP_OK);
+        assert_int_equal(ranks_fixture_save(c, 8), BP_OK);
         assert_false(c->rank[0].apart);
         for (uint32_t i = 0; i < size; i++) {
             assert_true(c->rank[i].digest == right);
         }
         bp_snapshot_found found;
         assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-8", &found), BP_OK);
-        crew_free(c);
-        assert_true(snapshot_desk_free(d));
+        ranks_fixture_free(c);
+        assert_true(snapshot_fixture_free(d));
     }
 }
 
@@ -370,11 +372,11 @@ static void every_failing_call_of_every_rank(void **state)
     for (uint32_t rank = 0; rank < 3; rank++) {
         for (int kind = 0; kind < FAULT_KINDS; kind++) {
             for (size_t n = 1;; n++) {
-                snapshot_desk *d = snapshot_desk_new();
-                crew *c = crew_new(d, 3);
-                assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+                snapshot_fixture *d = snapshot_fixture_new();
+                ranks_fixture *c = ranks_fixture_new(d, 3);
+                assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
                 faulty_store_arm(&c->rank[rank].faulty, (fault_kind)kind, n, false);
-                const bp_status status = crew_save(c, 6);
+                const bp_status status = ranks_fixture_save(c, 6);
                 const bool hit = c->rank[rank].faulty.failures > 0;
                 faulty_store_arm(&c->rank[rank].faulty, FAULT_KINDS, 0, false);
                 const bool joining = rank > 0 && (kind == FAULT_EXISTS || kind == FAULT_OPEN_WRITE);
@@ -387,12 +389,12 @@ static void every_failing_call_of_every_rank(void **state)
                     assert_non_null(strstr(c->rank[0].error.name, "made to fail"));
                     assert_int_equal(c->rank[0].place.store->code, 5);
                 }
-                const uint64_t step = snapshot_desk_newest(d);
+                const uint64_t step = snapshot_fixture_newest(d);
                 assert_true(step == 6 || (hit && step == 5));
-                assert_int_equal(crew_save(c, 7), BP_OK);
-                assert_int_equal(snapshot_desk_newest(d), 7);
-                crew_free(c);
-                assert_true(snapshot_desk_free(d));
+                assert_int_equal(ranks_fixture_save(c, 7), BP_OK);
+                assert_int_equal(snapshot_fixture_newest(d), 7);
+                ranks_fixture_free(c);
+                assert_true(snapshot_fixture_free(d));
                 if (!hit) {
                     break;
                 }
@@ -407,15 +409,15 @@ static void a_rank_that_is_lost(void **state)
 {
     (void)state;
     for (uint32_t at = 1;; at++) {
-        snapshot_desk *d = snapshot_desk_new();
-        crew *c = crew_new(d, 3);
-        assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+        snapshot_fixture *d = snapshot_fixture_new();
+        ranks_fixture *c = ranks_fixture_new(d, 3);
+        assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
         c->lost_at = at;
-        const bp_status status = crew_save(c, 6);
-        const uint64_t step = snapshot_desk_newest(d);
+        const bp_status status = ranks_fixture_save(c, 6);
+        const uint64_t step = snapshot_fixture_newest(d);
         assert_true(status == BP_OK ? step == 6 : status == BP_ERR_FABRIC && step >= 5);
-        crew_free(c);
-        assert_true(snapshot_desk_free(d));
+        ranks_fixture_free(c);
+        assert_true(snapshot_fixture_free(d));
         if (status == BP_OK) {
             assert_true(at > 4);
             break;
@@ -427,16 +429,16 @@ static void a_rank_that_is_lost(void **state)
 static void a_device_that_fails(void **state)
 {
     (void)state;
-    snapshot_desk *d = snapshot_desk_new();
-    crew *c = crew_new(d, 2);
+    snapshot_fixture *d = snapshot_fixture_new();
+    ranks_fixture *c = ranks_fixture_new(d, 2);
     d->copies_left = 5;
-    assert_int_equal(crew_save(c, 6), BP_ERR_DEVICE);
+    assert_int_equal(ranks_fixture_save(c, 6), BP_ERR_DEVICE);
     d->copies_left = (size_t)-1;
-    assert_int_equal(snapshot_desk_newest(d), 0);
+    assert_int_equal(snapshot_fixture_newest(d), 0);
     c->rank[0].place.scratch_bytes = c->rank[1].place.scratch_bytes = 64;
-    assert_int_equal(crew_save(c, 6), BP_ERR_FIT);
-    crew_free(c);
-    assert_true(snapshot_desk_free(d));
+    assert_int_equal(ranks_fixture_save(c, 6), BP_ERR_FIT);
+    ranks_fixture_free(c);
+    assert_true(snapshot_fixture_free(d));
 }
 
 /* The power of all ranks fails at every changing call, of a new step and of one that is there. */
@@ -446,19 +448,19 @@ static void a_power_cut_at_every_call(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         for (size_t cut = 0;; cut++) {
-            snapshot_desk *d = snapshot_desk_new();
-            crew *c = crew_new(d, 3);
+            snapshot_fixture *d = snapshot_fixture_new();
+            ranks_fixture *c = ranks_fixture_new(d, 3);
             const uint64_t second = seed % 3 == 2 ? 5 : 6;
-            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
             d->memory.changes_until = d->memory.changes_made + cut;
-            const bool complete = crew_save(c, second) == BP_OK && !c->rank[0].apart;
+            const bool complete = ranks_fixture_save(c, second) == BP_OK && !c->rank[0].apart;
             memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
-            const uint64_t step = snapshot_desk_newest(d);
+            const uint64_t step = snapshot_fixture_newest(d);
             assert_true(complete ? step == second : step == 5 || step == second);
-            assert_int_equal(crew_save(c, 7), BP_OK);
-            assert_int_equal(snapshot_desk_newest(d), 7);
-            crew_free(c);
-            assert_true(snapshot_desk_free(d));
+            assert_int_equal(ranks_fixture_save(c, 7), BP_OK);
+            assert_int_equal(snapshot_fixture_newest(d), 7);
+            ranks_fixture_free(c);
+            assert_true(snapshot_fixture_free(d));
             if (complete) {
                 assert_true(cut > 20);
                 break;

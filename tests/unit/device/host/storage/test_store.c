@@ -115,16 +115,16 @@ struct dirent *readdir(DIR *directory)
     return &entries[next++];
 }
 
-typedef struct desk {
+typedef struct fixture {
     char root[64];
     bp_store_posix posix;
     bp_store *store;
-} desk;
+} fixture;
 
 static int set_up(void **state)
 {
     calls_behave();
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     strcpy(d->root, "/tmp/bedplate-store-XXXXXX");
     if (mkdtemp(d->root) == NULL || bp_store_posix_init(&d->posix, d->root) != BP_OK) {
         return 1;
@@ -136,13 +136,13 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     int left = rmdir(d->root);
     free(d);
     return left; /* every test removes what it made */
 }
 
-static void put(desk *d, const char *path, const char *text)
+static void put(fixture *d, const char *path, const char *text)
 {
     bp_file file;
     assert_int_equal(d->store->open_write(d->store, path, &file), BP_OK);
@@ -152,7 +152,7 @@ static void put(desk *d, const char *path, const char *text)
     assert_int_equal(d->store->close(d->store, file), BP_OK);
 }
 
-static void check(desk *d, const char *path, const char *text)
+static void check(fixture *d, const char *path, const char *text)
 {
     bp_file file;
     uint64_t bytes;
@@ -165,12 +165,12 @@ static void check(desk *d, const char *path, const char *text)
     assert_int_equal(d->store->close(d->store, file), BP_OK);
 }
 
-static void drop(desk *d, const char *path)
+static void drop(fixture *d, const char *path)
 {
     assert_int_equal(d->store->remove(d->store, path), BP_OK);
 }
 
-static void fails_with(desk *d, bp_status status, int code, const char *reason)
+static void fails_with(fixture *d, bp_status status, int code, const char *reason)
 {
     assert_int_equal(status, BP_ERR_STORE);
     assert_int_equal(d->store->code, code);
@@ -180,7 +180,7 @@ static void fails_with(desk *d, bp_status status, int code, const char *reason)
 /* verifies device-9.7d36 */
 static void files_hold_what_was_written(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     put(d, "f", "hello");
     check(d, "f", "hello");
     put(d, "f", "abc"); /* shorter: the rest is gone */
@@ -198,7 +198,7 @@ static void files_hold_what_was_written(void **state)
 /* verifies device-9.7d36 */
 static void missing_files_have_a_reason(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     bp_file file;
     const char *missing = "no such file or directory";
     fails_with(d, d->store->open_read(d->store, "no", &file), ENOENT, missing);
@@ -216,7 +216,7 @@ static void missing_files_have_a_reason(void **state)
 /* verifies device-9.7d36 */
 static void reading_past_the_end_fails(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     put(d, "f", "hello");
     bp_file file;
     char room[8];
@@ -231,7 +231,7 @@ static void reading_past_the_end_fails(void **state)
 /* verifies device-9.7d36 */
 static void interrupted_and_short_calls_go_on(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     longest = 2;
     interrupts = 3;
     bp_file file;
@@ -253,7 +253,7 @@ static void interrupted_and_short_calls_go_on(void **state)
 /* verifies device-9.7d36 */
 static void failing_calls_are_reported_and_not_repeated(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     put(d, "f", "hello");
     bp_file file;
     char room[5];
@@ -294,7 +294,7 @@ static void failing_calls_are_reported_and_not_repeated(void **state)
 /* verifies device-9.7d36 */
 static void only_regular_files_are_opened(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     char path[128];
     bp_file file;
     snprintf(path, sizeof path, "%s/pipe", d->root);
@@ -316,7 +316,7 @@ static bp_status count_names(void *user, const char *name)
 /* verifies device-9.7d36 */
 static void directories_are_made_listed_and_removed(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     bp_store *store = d->store;
     assert_int_equal(store->make_directory(store, "d"), BP_OK);
     assert_int_equal(store->make_directory(store, "d"), BP_OK);
@@ -353,7 +353,7 @@ static void directories_are_made_listed_and_removed(void **state)
 /* verifies device-9.7d36 */
 static void files_are_opened_to_change_them(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     bp_store *store = d->store;
     bp_file file, beside;
     put(d, "f", "abcdef");
@@ -371,7 +371,7 @@ static void files_are_opened_to_change_them(void **state)
 /* verifies device-9.7d36 */
 static void existence_and_space_are_told(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     bp_store *store = d->store;
     bool there;
     put(d, "f", "x");
@@ -394,7 +394,7 @@ static void existence_and_space_are_told(void **state)
 /* verifies device-9.7d36 */
 static void paths_that_are_too_long_are_refused(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     bp_store *store = d->store;
     char path[BP_STORE_PATH_MAX + 1];
     memset(path, 'p', sizeof path);
@@ -420,7 +420,7 @@ static void paths_that_are_too_long_are_refused(void **state)
 /* verifies device-9.7d36 */
 static void the_root_may_be_the_working_directory(void **state)
 {
-    desk *d = *state;
+    fixture *d = *state;
     bp_store_posix other;
     bool there;
     assert_int_equal(bp_store_posix_init(&other, ""), BP_OK);

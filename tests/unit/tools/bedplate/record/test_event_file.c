@@ -16,19 +16,19 @@
 
 static event_file file;
 
-typedef struct desk {
+typedef struct fixture {
     char directory[64];
-} desk;
+} fixture;
 
 static int set_up(void **state)
 {
-    static desk d;
+    static fixture d;
     snprintf(d.directory, sizeof d.directory, "/tmp/bp_events_XXXXXX");
     *state = &d;
     return mkdtemp(d.directory) != NULL ? 0 : -1;
 }
 
-static size_t found(const desk *d, glob_t *names)
+static size_t found(const fixture *d, glob_t *names)
 {
     char pattern[96];
     snprintf(pattern, sizeof pattern, "%s/*tfevents*", d->directory);
@@ -37,7 +37,7 @@ static size_t found(const desk *d, glob_t *names)
 
 static int tear_down(void **state)
 {
-    const desk *d = *state;
+    const fixture *d = *state;
     glob_t names;
     const size_t count = found(d, &names);
     for (size_t i = 0; i < count; i++) {
@@ -72,7 +72,7 @@ static void checksums_are_castagnoli(void **state)
 /* verifies alone-11.7557 */
 static void as_tensorboard_writes(void **state)
 {
-    const desk *d = *state;
+    const fixture *d = *state;
     static unsigned char right[8192], wrote[8192];
     char text[512] = "";
     for (int i = 0; i < 40; i++) {
@@ -103,7 +103,7 @@ static void as_tensorboard_writes(void **state)
 /* Readers take files in the order of names: a clock that went back must not change it. */
 static void names_sort_whatever_the_clock(void **state)
 {
-    const desk *d = *state;
+    const fixture *d = *state;
     file.wall = WALL;
     assert_true(event_file_open(&file, d->directory, 1));
     file.wall = WALL - 5e6;
@@ -122,7 +122,7 @@ static void names_sort_whatever_the_clock(void **state)
 
 static void failures_are_counted(void **state)
 {
-    const desk *d = *state;
+    const fixture *d = *state;
     static char large[EVENT_BYTES];
     memset(large, 'x', sizeof large - 1);
     file.wall = WALL;

@@ -14,16 +14,16 @@
 
 static run_view view;
 
-typedef struct desk {
+typedef struct fixture {
     char directory[64];
-} desk;
+} fixture;
 
-static void path_of(const desk *d, const char *name, char path[128])
+static void path_of(const fixture *d, const char *name, char path[128])
 {
     snprintf(path, 128, "%s/%s", d->directory, name);
 }
 
-static void put(const desk *d, const char *name, const char *text)
+static void put(const fixture *d, const char *name, const char *text)
 {
     char path[128];
     path_of(d, name, path);
@@ -35,7 +35,7 @@ static void put(const desk *d, const char *name, const char *text)
 
 static int set_up(void **state)
 {
-    static desk d;
+    static fixture d;
     snprintf(d.directory, sizeof d.directory, "/tmp/bp_view_XXXXXX");
     *state = &d;
     return mkdtemp(d.directory) != NULL ? 0 : -1;
@@ -43,7 +43,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    const desk *d = *state;
+    const fixture *d = *state;
     char path[128];
     path_of(d, "record.jsonl", path);
     unlink(path);
@@ -104,7 +104,7 @@ static void many_steps_become_means(void **state)
 /* verifies record-12.31c7 */
 static void a_run_is_read(void **state)
 {
-    const desk *d = *state;
+    const fixture *d = *state;
     bp_error error = {.code = BP_OK};
     assert_int_equal(run_view_read(&view, d->directory, &error), BP_ERR_DATA);
     put(d, "record.jsonl",

@@ -13,7 +13,7 @@
 #include "tools/bedplate/record/json_line.c"
 #include "tools/bedplate/record/events.c"
 #include "tools/bedplate/runs/anomaly.c"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 
 static void begin(anomaly *a, const char *policy)
 {
@@ -232,10 +232,10 @@ static void programs_are_read_beside_steps(void **state)
 {
     (void)state;
     static anomaly a;
-    static rig r;
+    static model_fixture r;
     static int32_t tokens[200];
-    const bp_spec spec = rig_spec();
-    rig_open(&r, &spec, tokens, 200);
+    const bp_spec spec = model_fixture_spec();
+    model_fixture_open(&r, &spec, tokens, 200);
     begin(&a, "none");
     assert_int_equal(anomaly_attach(&a, &r.runtime), BP_OK);
     assert_true(a.guard.bytes > 0);
@@ -251,7 +251,7 @@ static void programs_are_read_beside_steps(void **state)
     }
     assert_int_equal(found, BP_ERR_DEVICE);
     assert_true(a.doubt);
-    rig_close(&r);
+    model_fixture_close(&r);
 }
 
 int main(void)

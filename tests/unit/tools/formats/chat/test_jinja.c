@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tests/fixtures/formats/jinja_desk.h"
+#include "tests/fixtures/formats/jinja_fixture.h"
 #include "tests/fixtures/store_memory.h"
 #include "tools/formats/chat/chat_template.h"
 #include "tools/formats/chat/jinja.h"
@@ -26,8 +26,8 @@ static unsigned play_file(const char *path, bool named)
     while (fgets(line, sizeof line, file) != NULL) {
         bp_jinja_value row;
         size_t length;
-        jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-        assert_int_equal(bp_jinja_json_bytes(&jinja_desk.room, line, strlen(line), &row), BP_OK);
+        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_json_bytes(&jinja_fixture.room, line, strlen(line), &row), BP_OK);
         const bp_jinja_value *source =
             bp_jinja_dict_get(row.is.dict, named ? "named" : "template", named ? 5 : 8);
         const bp_jinja_value *want = bp_jinja_dict_get(row.is.dict, "text", 4);
@@ -39,14 +39,14 @@ static unsigned play_file(const char *path, bool named)
         const char *own = named ? bp_chat_template_named(name) : source->is.text;
         assert_non_null(own);
         bp_status status =
-            jinja_desk_render(own, named ? strlen(own) : source->count, variables, &length);
+            jinja_fixture_render(own, named ? strlen(own) : source->count, variables, &length);
         const bool right = want->kind == BP_JINJA_NONE
                                ? status == BP_ERR_DATA
                                : status == BP_OK && length == want->count &&
-                                     memcmp(jinja_desk.text, want->is.text, length) == 0;
+                                     memcmp(jinja_fixture.text, want->is.text, length) == 0;
         if (!right) {
-            print_error("%s: %d %s: %s\n%.*s\n", line, status, jinja_desk.error.name,
-                        jinja_desk.error.text, (int)length, jinja_desk.text);
+            print_error("%s: %d %s: %s\n%.*s\n", line, status, jinja_fixture.error.name,
+                        jinja_fixture.error.text, (int)length, jinja_fixture.text);
         }
         assert_true(right);
         rows++;
@@ -216,16 +216,16 @@ static void what_cannot_be_is_refused(void **state)
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         bp_jinja_value none;
         size_t length;
-        jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-        assert_int_equal(bp_jinja_dict_new(&jinja_desk.room, 0, &none), BP_OK);
+        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &none), BP_OK);
         bp_status status =
-            jinja_desk_render(refused[i].source, strlen(refused[i].source), &none, &length);
-        if (status != refused[i].status || strcmp(jinja_desk.error.text, refused[i].said) != 0) {
-            print_error("%s: %d %s: %s\n", refused[i].source, status, jinja_desk.error.name,
-                        jinja_desk.error.text);
+            jinja_fixture_render(refused[i].source, strlen(refused[i].source), &none, &length);
+        if (status != refused[i].status || strcmp(jinja_fixture.error.text, refused[i].said) != 0) {
+            print_error("%s: %d %s: %s\n", refused[i].source, status, jinja_fixture.error.name,
+                        jinja_fixture.error.text);
         }
         assert_int_equal(status, refused[i].status);
-        assert_string_equal(jinja_desk.error.text, refused[i].said);
+        assert_string_equal(jinja_fixture.error.text, refused[i].said);
     }
 }
 
@@ -251,15 +251,15 @@ static void what_jinja_refuses_may_have_an_answer(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bp_jinja_value none;
         size_t length;
-        jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-        assert_int_equal(bp_jinja_dict_new(&jinja_desk.room, 0, &none), BP_OK);
-        bp_status status = jinja_desk_render(rows[i][0], strlen(rows[i][0]), &none, &length);
+        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &none), BP_OK);
+        bp_status status = jinja_fixture_render(rows[i][0], strlen(rows[i][0]), &none, &length);
         if (status != BP_OK) {
-            print_error("%s: %s\n", rows[i][0], jinja_desk.error.text);
+            print_error("%s: %s\n", rows[i][0], jinja_fixture.error.text);
         }
         assert_int_equal(status, BP_OK);
-        jinja_desk.text[length] = '\0';
-        assert_string_equal(jinja_desk.text, rows[i][1]);
+        jinja_fixture.text[length] = '\0';
+        assert_string_equal(jinja_fixture.text, rows[i][1]);
     }
 }
 
@@ -276,14 +276,14 @@ static void damaged_templates_end(void **state)
         for (size_t cut = 0; cut < length; cut++) {
             bp_jinja_value variables;
             size_t written;
-            jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
+            jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
             memcpy(source, own, length);
-            assert_int_equal(bp_jinja_dict_new(&jinja_desk.room, 0, &variables), BP_OK);
-            (void)!jinja_desk_render(source, cut, &variables, &written);
-            jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-            assert_int_equal(bp_jinja_dict_new(&jinja_desk.room, 0, &variables), BP_OK);
+            assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &variables), BP_OK);
+            (void)!jinja_fixture_render(source, cut, &variables, &written);
+            jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+            assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &variables), BP_OK);
             source[cut] = "{}%|('[.+~"[cut % 10];
-            (void)!jinja_desk_render(source, length, &variables, &written);
+            (void)!jinja_fixture_render(source, length, &variables, &written);
         }
     }
 }
@@ -323,9 +323,9 @@ static void directories_have_templates(void **state)
         memory_store_init(&store);
         assert_int_equal(store.store.make_directory(&store.store, "m"), BP_OK);
         memory_store_put(&store, rows[i].file, rows[i].content, strlen(rows[i].content));
-        jinja_desk.error = (bp_error){.code = BP_OK};
+        jinja_fixture.error = (bp_error){.code = BP_OK};
         assert_int_equal(
-            bp_chat_template_find(&store.store, "m", to, &length, scratch, &jinja_desk.error),
+            bp_chat_template_find(&store.store, "m", to, &length, scratch, &jinja_fixture.error),
             rows[i].status);
         if (rows[i].status == BP_OK) {
             assert_int_equal(length, strlen(rows[i].found));
@@ -349,6 +349,6 @@ int main(void)
         cmocka_unit_test(directories_have_templates),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(jinja_desk.room.memory);
+    free(jinja_fixture.room.memory);
     return failed;
 }

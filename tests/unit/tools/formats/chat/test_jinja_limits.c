@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tests/fixtures/formats/jinja_desk.h"
+#include "tests/fixtures/formats/jinja_fixture.h"
 #include "tools/formats/chat/jinja.h"
 #include "tools/formats/chat/jinja_json.h"
 
@@ -26,7 +26,7 @@ static void each_construct(row_act act)
     assert_non_null(file);
     while (fgets(line, sizeof line, file) != NULL) {
         bp_jinja_value row;
-        jinja_desk_start(&rows, JINJA_ROOM);
+        jinja_fixture_start(&rows, JINJA_ROOM);
         assert_int_equal(bp_jinja_json_bytes(&rows, line, strlen(line), &row), BP_OK);
         const bp_jinja_value *source = bp_jinja_dict_get(row.is.dict, "template", 8);
         act(source->is.text, source->count, bp_jinja_dict_get(row.is.dict, "variables", 9));
@@ -39,18 +39,18 @@ static void act_room(const char *source, size_t length, const bp_jinja_value *va
 {
     static char right[JINJA_TEXT];
     size_t written, again;
-    jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-    const bp_status status = jinja_desk_render(source, length, variables, &written);
+    jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+    const bp_status status = jinja_fixture_render(source, length, variables, &written);
     bp_status now = BP_ERR_FIT;
-    memcpy(right, jinja_desk.text, written);
+    memcpy(right, jinja_fixture.text, written);
     for (size_t bytes = 0; now == BP_ERR_FIT && bytes < JINJA_ROOM; bytes += 16) {
-        jinja_desk_start(&jinja_desk.room, bytes);
-        now = jinja_desk_render(source, length, variables, &again);
-        assert_true(now == status || (now == BP_ERR_FIT && jinja_desk.error.code == BP_ERR_FIT));
+        jinja_fixture_start(&jinja_fixture.room, bytes);
+        now = jinja_fixture_render(source, length, variables, &again);
+        assert_true(now == status || (now == BP_ERR_FIT && jinja_fixture.error.code == BP_ERR_FIT));
     }
     assert_int_equal(now, status);
     assert_true(status != BP_OK ||
-                (again == written && memcmp(jinja_desk.text, right, written) == 0));
+                (again == written && memcmp(jinja_fixture.text, right, written) == 0));
 }
 
 /* verifies formats-14.5095 */
@@ -73,10 +73,10 @@ static void act_stray(const char *source, size_t length, const bp_jinja_value *v
             memcpy(changed, source, at);
             changed[at] = strays[k];
             memcpy(changed + at + 1, source + at, length - at);
-            jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-            const bp_status status = jinja_desk_render(changed, length + 1, variables, &written);
+            jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+            const bp_status status = jinja_fixture_render(changed, length + 1, variables, &written);
             assert_true(status == BP_OK || status == BP_ERR_DATA || status == BP_ERR_FIT);
-            assert_true((status == BP_OK) == (jinja_desk.error.code == BP_OK));
+            assert_true((status == BP_OK) == (jinja_fixture.error.code == BP_OK));
             stray_count++;
             stray_refused += status != BP_OK;
         }
@@ -131,16 +131,16 @@ static void one_too_many_is_refused(void **state)
             length += (size_t)snprintf(source + length, sizeof source - length, "%s", row->each);
         }
         length += (size_t)snprintf(source + length, sizeof source - length, "%s", row->after);
-        jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-        assert_int_equal(bp_jinja_dict_new(&jinja_desk.room, 0, &none), BP_OK);
-        bp_status status = jinja_desk_render(source, length, &none, &written);
+        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &none), BP_OK);
+        bp_status status = jinja_fixture_render(source, length, &none, &written);
         if (row->said != NULL &&
-            (status == BP_OK || strcmp(jinja_desk.error.text, row->said) != 0)) {
-            print_error("%s..: %d %s: %s\n", row->each, status, jinja_desk.error.name,
-                        jinja_desk.error.text);
+            (status == BP_OK || strcmp(jinja_fixture.error.text, row->said) != 0)) {
+            print_error("%s..: %d %s: %s\n", row->each, status, jinja_fixture.error.name,
+                        jinja_fixture.error.text);
         }
         assert_true(row->said == NULL || status == BP_ERR_DATA);
-        assert_true(row->said == NULL || strcmp(jinja_desk.error.text, row->said) == 0);
+        assert_true(row->said == NULL || strcmp(jinja_fixture.error.text, row->said) == 0);
     }
 }
 
@@ -153,21 +153,21 @@ static void names_end(void **state)
     bp_jinja_value none;
     (void)state;
     for (unsigned i = 0; i <= BP_JINJA_NAMES; i++) {
-        jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-        assert_int_equal(bp_jinja_dict_new(&jinja_desk.room, 0, &none), BP_OK);
+        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &none), BP_OK);
         length +=
             (size_t)snprintf(source + length, sizeof source - length, "{%% set n%u = 1 %%}", i);
         const bool last = i == BP_JINJA_NAMES;
         if (last || i % 100 == 0) {
-            assert_int_equal(jinja_desk_render(source, length, &none, &written),
+            assert_int_equal(jinja_fixture_render(source, length, &none, &written),
                              last ? BP_ERR_DATA : BP_OK);
         }
     }
-    assert_string_equal(jinja_desk.error.text, "the template has more variables than can be");
+    assert_string_equal(jinja_fixture.error.text, "the template has more variables than can be");
     char *large = calloc(1, BP_JINJA_SOURCE_MAX + 1);
     memset(large, 'x', BP_JINJA_SOURCE_MAX + 1);
-    jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-    assert_int_equal(jinja_desk_render(large, BP_JINJA_SOURCE_MAX + 1, &none, &written),
+    jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+    assert_int_equal(jinja_fixture_render(large, BP_JINJA_SOURCE_MAX + 1, &none, &written),
                      BP_ERR_DATA);
     free(large);
 }
@@ -182,20 +182,21 @@ static void variables_may_be_damaged(void **state)
     bp_jinja_value value;
     (void)state;
     for (size_t cut = 0; cut <= strlen(whole); cut++) {
-        jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-        assert_int_equal(bp_jinja_json_bytes(&jinja_desk.room, whole, cut, &value),
+        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_json_bytes(&jinja_fixture.room, whole, cut, &value),
                          cut == strlen(whole) ? BP_OK : BP_ERR_DATA);
     }
-    const size_t most = jinja_desk.room.used;
+    const size_t most = jinja_fixture.room.used;
     for (size_t bytes = 0; bytes <= most; bytes += 16) {
-        jinja_desk_start(&jinja_desk.room, bytes);
+        jinja_fixture_start(&jinja_fixture.room, bytes);
         const bp_status status =
-            bp_jinja_json_bytes(&jinja_desk.room, whole, strlen(whole), &value);
+            bp_jinja_json_bytes(&jinja_fixture.room, whole, strlen(whole), &value);
         assert_true(status == (bytes < most ? BP_ERR_FIT : BP_OK) || bytes < most);
     }
     memset(deep, '[', sizeof deep);
-    jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-    assert_int_equal(bp_jinja_json_bytes(&jinja_desk.room, deep, sizeof deep, &value), BP_ERR_DATA);
+    jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+    assert_int_equal(bp_jinja_json_bytes(&jinja_fixture.room, deep, sizeof deep, &value),
+                     BP_ERR_DATA);
 }
 
 int main(void)
@@ -208,7 +209,7 @@ int main(void)
         cmocka_unit_test(variables_may_be_damaged),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(jinja_desk.room.memory);
+    free(jinja_fixture.room.memory);
     free(rows.memory);
     return failed;
 }

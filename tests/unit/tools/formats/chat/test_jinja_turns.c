@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tests/fixtures/formats/jinja_desk.h"
+#include "tests/fixtures/formats/jinja_fixture.h"
 #include "tools/formats/chat/jinja.h"
 #include "tools/formats/chat/jinja_json.h"
 
@@ -27,20 +27,20 @@ static bp_status tell(told *t, const char *source, const char *variables)
 {
     static bp_jinja_value values;
     static bp_jinja_program program;
-    jinja_desk_start(&jinja_desk.room, JINJA_ROOM);
-    assert_int_equal(bp_jinja_json_bytes(&jinja_desk.room, variables, strlen(variables), &values),
-                     BP_OK);
-    bp_status status = bp_jinja_compile(&program, &jinja_desk.room, source, strlen(source));
+    jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+    assert_int_equal(
+        bp_jinja_json_bytes(&jinja_fixture.room, variables, strlen(variables), &values), BP_OK);
+    bp_status status = bp_jinja_compile(&program, &jinja_fixture.room, source, strlen(source));
     if (status != BP_OK) {
         return status;
     }
     memset(t->starts, 0xff, sizeof t->starts);
     t->render = (bp_jinja_render){.program = &program,
-                                  .room = &jinja_desk.room,
+                                  .room = &jinja_fixture.room,
                                   .variables = &values,
                                   .now = {2024, 7, 26, 0, 0, 0},
-                                  .out = jinja_desk.text,
-                                  .out_room = sizeof jinja_desk.text,
+                                  .out = jinja_fixture.text,
+                                  .out_room = sizeof jinja_fixture.text,
                                   .spans = t->spans,
                                   .span_room = SPANS,
                                   .turns = bp_jinja_dict_get(values.is.dict, "messages", 8),
@@ -50,7 +50,8 @@ static bp_status tell(told *t, const char *source, const char *variables)
 
 static bool wrote(const told *t, const char *text)
 {
-    return t->render.length == strlen(text) && memcmp(jinja_desk.text, text, t->render.length) == 0;
+    return t->render.length == strlen(text) &&
+           memcmp(jinja_fixture.text, text, t->render.length) == 0;
 }
 
 #define MESSAGES "{\"messages\": [{\"c\": \"a\"}, \"no turn\", {\"c\": \"b\"}], \"x\": [1]}"
@@ -138,7 +139,7 @@ static void values_at_their_ends(void **state)
             assert_int_equal(status, BP_ERR_DATA);
         } else {
             assert_int_equal(status, BP_OK);
-            assert_memory_equal(jinja_desk.text, rows[i].text, t.render.length);
+            assert_memory_equal(jinja_fixture.text, rows[i].text, t.render.length);
             assert_true(t.render.length >= strlen(rows[i].text));
         }
     }
@@ -169,6 +170,6 @@ int main(void)
         cmocka_unit_test(values_too_deep_are_equal_to_nothing),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(jinja_desk.room.memory);
+    free(jinja_fixture.room.memory);
     return failed;
 }

@@ -20,16 +20,16 @@
 
 enum { LENGTH = 40, STRIDE = 9, LINE = 4096 };
 
-typedef struct desk {
+typedef struct fixture {
     golden_words words;
     void *scratch, *offsets;
     memory_store store;
     bp_error error;
     bp_data data;
     bp_tokens tokens;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->store);
@@ -38,7 +38,7 @@ static void desk_begin(desk *d)
     golden_words_open(&d->words, "tests/golden/tokenizers/bert_uncased");
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     assert_int_equal(d->store.open_files, 0);
@@ -48,7 +48,7 @@ static void desk_end(desk *d)
     free(d->offsets);
 }
 
-static bp_answers work_of(desk *d)
+static bp_answers work_of(fixture *d)
 {
     return (bp_answers){.data = &d->data,
                         .path = "tokens",
@@ -62,7 +62,7 @@ static bp_answers work_of(desk *d)
 }
 
 /* "ID ID .. | SECOND FIRST LAST" against an example. */
-static void compare_line(desk *d, char *line, uint64_t index)
+static void compare_line(fixture *d, char *line, uint64_t index)
 {
     bp_example row;
     int32_t ids[LENGTH];
@@ -89,10 +89,10 @@ static void compare_line(desk *d, char *line, uint64_t index)
 static void test_windows(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     char line[LINE];
     uint64_t index = 0, question = 0;
-    desk_begin(&d);
+    fixture_begin(&d);
     disk_file_put(&d.store, "tests/golden/answers/squad.json", "squad.json");
     bp_data_file file = {.path = "squad.json"};
     assert_int_equal(bp_data_open(&d.data, &d.store.store, &file, 1, BP_DATA_AUTO, &d.error),
@@ -120,7 +120,7 @@ static void test_windows(void **state)
     assert_int_equal(index, d.tokens.source.examples);
     assert_int_equal(question, 26);
     bp_data_close(&d.data);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Other rows, another stride, another tokenizer: another file. */
@@ -129,8 +129,8 @@ static void test_key(void **state)
 {
     (void)state;
     static const char text[] = "{\"question\": \"a\", \"context\": \"b c d\", \"answers\": []}\n";
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     memory_store_put(&d.store, "a.jsonl", text, sizeof text - 1);
     bp_data_file file = {.path = "a.jsonl"};
     assert_int_equal(bp_data_open(&d.data, &d.store.store, &file, 1, BP_DATA_AUTO, &d.error),
@@ -144,7 +144,7 @@ static void test_key(void **state)
         bp_tokens_close(&d.tokens);
     }
     bp_data_close(&d.data);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* An answer that is said to lie behind its context, in part or as a whole, is in no window, as
@@ -162,8 +162,8 @@ static void test_beyond(void **state)
                  {"d", 5, 0},
                  {"d", 1000000, 0},
                  {"b c d", 0, 3 | 5 << 16}};
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[LINE];
         bp_example row;
@@ -182,7 +182,7 @@ static void test_beyond(void **state)
         bp_tokens_close(&d.tokens);
         bp_data_close(&d.data);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Bytes that tokens were made of, where normalising changes their number. */
@@ -195,8 +195,8 @@ static void test_offsets(void **state)
     enum { ROOM = 64 };
     uint32_t ids[ROOM], starts[ROOM], ends[ROOM], plain[ROOM];
     size_t count, same;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     const bp_encoder_trace to = {ids, starts, ends, ROOM, d.offsets};
     assert_int_equal(bp_encoder_offsets(&d.words.encoder, text, sizeof text - 1, &to, &count),
                      BP_OK);
@@ -217,7 +217,7 @@ static void test_offsets(void **state)
     assert_int_equal(bp_encoder_offsets(&d.words.encoder, text, sizeof text - 1, &little, &same),
                      BP_OK);
     assert_true(same == count && ends[2] == 77);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 static void check_score(const char *a, const char *b, double exact, double f1)
@@ -279,9 +279,9 @@ static void test_room(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[LINE];
-        desk d;
+        fixture d;
         golden_words other;
-        desk_begin(&d);
+        fixture_begin(&d);
         golden_words_open(&other, "tests/golden/tokenizers/llama2");
         snprintf(text, sizeof text,
                  "{\"question\": \"%s\", \"context\": \"%s\", \"answers\": {\"text\": [\"%s\"], "
@@ -307,7 +307,7 @@ static void test_room(void **state)
         }
         bp_data_close(&d.data);
         golden_words_close(&other);
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 

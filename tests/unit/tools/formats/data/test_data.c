@@ -13,35 +13,35 @@
 #include "tools/formats/data/data.h"
 #include "tools/formats/files/split.h"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     bp_data data;
     bp_data_file files[4];
     uint32_t count;
     bp_error error;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
 }
 
-static void desk_put(desk *d, const char *path, const void *bytes, size_t size)
+static void fixture_put(fixture *d, const char *path, const void *bytes, size_t size)
 {
     memory_store_put(&d->memory, path, bytes, size);
     d->files[d->count++].path = path;
 }
 
-static bp_status desk_open(desk *d, bp_data_format format)
+static bp_status fixture_open(fixture *d, bp_data_format format)
 {
     d->error = (bp_error){.code = BP_OK};
     return bp_data_open(&d->data, &d->faulty.store, d->files, d->count, format, &d->error);
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_data_close(&d->data);
     bp_data_close(&d->data);
@@ -67,12 +67,12 @@ static size_t llmc(unsigned char *bytes, uint32_t magic, uint32_t version, uint3
 static void text_is_read_as_bytes_across_files(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.txt", "\x00hel", 4);
-    desk_put(&d, "empty.txt", "", 0);
-    desk_put(&d, "b.txt", "lo\xff", 3);
-    assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_OK);
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "a.txt", "\x00hel", 4);
+    fixture_put(&d, "empty.txt", "", 0);
+    fixture_put(&d, "b.txt", "lo\xff", 3);
+    assert_int_equal(fixture_open(&d, BP_DATA_AUTO), BP_OK);
     assert_int_equal(d.data.format, BP_DATA_TEXT);
     assert_int_equal(d.data.source.count, 7);
     assert_string_equal(d.data.source.name, "a.txt");
@@ -90,7 +90,7 @@ static void text_is_read_as_bytes_across_files(void **state)
     bp_source *source = &d.data.source;
     assert_int_equal(source->read(source, 5, 3, ids), BP_ERR_INTERNAL);
     assert_int_equal(source->read(source, 8, 0, ids), BP_ERR_INTERNAL);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-11.6e9f */
@@ -103,13 +103,13 @@ static void llmc_files_of_both_widths(void **state)
         size_t width;
     } kinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
     for (size_t k = 0; k < 2; k++) {
-        desk d;
+        fixture d;
         unsigned char bytes[4096];
-        desk_begin(&d);
+        fixture_begin(&d);
         size_t size = llmc(bytes, kinds[k].magic, kinds[k].version, 100, kinds[k].width);
-        desk_put(&d, "one.bin", bytes, size);
-        desk_put(&d, "two", bytes, size);
-        assert_int_equal(desk_open(&d, k == 0 ? BP_DATA_AUTO : BP_DATA_LLMC), BP_OK);
+        fixture_put(&d, "one.bin", bytes, size);
+        fixture_put(&d, "two", bytes, size);
+        assert_int_equal(fixture_open(&d, k == 0 ? BP_DATA_AUTO : BP_DATA_LLMC), BP_OK);
         assert_int_equal(d.data.format, BP_DATA_LLMC);
         assert_int_equal(d.data.source.count, 200);
         int32_t ids[200];
@@ -121,7 +121,7 @@ static void llmc_files_of_both_widths(void **state)
         assert_int_equal(source->read(source, 98, 5, ids), BP_OK);
         assert_int_equal(ids[1], 7 * 99 + 1);
         assert_int_equal(ids[2], 1);
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 
@@ -130,10 +130,10 @@ static void nanogpt_files(void **state)
 {
     (void)state;
     static const unsigned char bytes[] = {1, 2, 255, 255, 80, 196};
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "train.bin", bytes, sizeof bytes);
-    assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_OK);
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "train.bin", bytes, sizeof bytes);
+    assert_int_equal(fixture_open(&d, BP_DATA_AUTO), BP_OK);
     assert_int_equal(d.data.format, BP_DATA_NANOGPT);
     int32_t ids[3];
     bp_source *source = &d.data.source;
@@ -143,29 +143,29 @@ static void nanogpt_files(void **state)
     assert_int_equal(ids[2], 50256);
     /* Asked for, any name and any format is taken. */
     bp_data_close(&d.data);
-    assert_int_equal(desk_open(&d, BP_DATA_TEXT), BP_OK);
+    assert_int_equal(fixture_open(&d, BP_DATA_TEXT), BP_OK);
     assert_int_equal(d.data.source.count, 6);
-    desk_end(&d);
-    desk_begin(&d);
-    desk_put(&d, "tokens", bytes, sizeof bytes);
-    assert_int_equal(desk_open(&d, BP_DATA_NANOGPT), BP_OK);
+    fixture_end(&d);
+    fixture_begin(&d);
+    fixture_put(&d, "tokens", bytes, sizeof bytes);
+    assert_int_equal(fixture_open(&d, BP_DATA_NANOGPT), BP_OK);
     assert_int_equal(d.data.source.count, 3);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Opens one file and expects a refusal that names it, with these numbers. */
 static void refused(const char *path, const void *bytes, size_t size, bp_data_format format,
                     int64_t found, int64_t wanted)
 {
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, path, bytes, size);
-    assert_int_equal(desk_open(&d, format), BP_ERR_DATA);
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, path, bytes, size);
+    assert_int_equal(fixture_open(&d, format), BP_ERR_DATA);
     assert_string_equal(d.error.name, path);
     assert_true(d.error.numbers);
     assert_int_equal(d.error.found, found);
     assert_int_equal(d.error.wanted, wanted);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-11.6e9f */
@@ -195,14 +195,14 @@ static void damaged_token_files_are_refused(void **state)
 static void files_of_two_kinds_or_none_are_refused(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_ERR_DATA);
-    desk_put(&d, "a.txt", "text", 4);
-    desk_put(&d, "b.bin", "text", 4);
-    assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_ERR_DATA);
+    fixture d;
+    fixture_begin(&d);
+    assert_int_equal(fixture_open(&d, BP_DATA_AUTO), BP_ERR_DATA);
+    fixture_put(&d, "a.txt", "text", 4);
+    fixture_put(&d, "b.bin", "text", 4);
+    assert_int_equal(fixture_open(&d, BP_DATA_AUTO), BP_ERR_DATA);
     assert_string_equal(d.error.name, "b.bin");
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-24.7573 */
@@ -210,23 +210,23 @@ static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;
     static const fault_kind kinds[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT};
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.txt", "a text long enough", 18);
-    desk_put(&d, "b.txt", "a text long enough", 18);
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "a.txt", "a text long enough", 18);
+    fixture_put(&d, "b.txt", "a text long enough", 18);
     for (size_t i = 0; i < 3; i++) {
         faulty_store_arm(&d.faulty, kinds[i], 2, false);
-        assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_ERR_STORE);
+        assert_int_equal(fixture_open(&d, BP_DATA_AUTO), BP_ERR_STORE);
         assert_int_equal(d.memory.open_files, 0);
     }
     faulty_store_arm(&d.faulty, FAULT_READ_AT, 0, false);
-    assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_OK);
+    assert_int_equal(fixture_open(&d, BP_DATA_AUTO), BP_OK);
     faulty_store_arm(&d.faulty, FAULT_READ_AT, 1, false);
     int32_t ids[4];
     bp_source *source = &d.data.source;
     assert_int_equal(source->read(source, 0, 4, ids), BP_ERR_STORE);
     assert_string_equal(d.error.name, "a.txt (read)");
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 static bp_status marks(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts)
@@ -242,10 +242,10 @@ static bp_status marks(bp_source *source, uint64_t first, uint32_t n, uint8_t *c
 static void a_split_is_a_view(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.txt", "0123456789", 10);
-    assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_OK);
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "a.txt", "0123456789", 10);
+    assert_int_equal(fixture_open(&d, BP_DATA_AUTO), BP_OK);
     bp_source *inner = &d.data.source;
     bp_part kept;
     bp_part held;
@@ -269,7 +269,7 @@ static void a_split_is_a_view(void **state)
     assert_int_equal(bp_part_init(&held, inner, 8, 3), BP_ERR_USAGE);
     assert_int_equal(bp_part_tail(&kept, &held, inner, 0.0), BP_ERR_USAGE);
     assert_int_equal(bp_part_tail(&kept, &held, inner, 1.0), BP_ERR_USAGE);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* What begins as an llm.c file of another kind is text under another name; and where the first of
@@ -280,22 +280,22 @@ static void names_and_order_of_files_count(void **state)
     (void)state;
     unsigned char bytes[2048];
     for (int text = 0; text < 2; text++) {
-        desk d;
-        desk_begin(&d);
+        fixture d;
+        fixture_begin(&d);
         const size_t size = llmc(bytes, 20240326, 1, 100, 2); /* a model of llm.c */
-        desk_put(&d, text != 0 ? "a.txt" : "a.bin", bytes, size);
-        assert_int_equal(desk_open(&d, BP_DATA_AUTO), text != 0 ? BP_OK : BP_ERR_DATA);
+        fixture_put(&d, text != 0 ? "a.txt" : "a.bin", bytes, size);
+        assert_int_equal(fixture_open(&d, BP_DATA_AUTO), text != 0 ? BP_OK : BP_ERR_DATA);
         assert_int_equal(text != 0 ? d.data.source.count : size, size);
-        desk_end(&d);
+        fixture_end(&d);
     }
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "none.txt", "", 0);
-    desk_put(&d, "b.txt", "text", 4);
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "none.txt", "", 0);
+    fixture_put(&d, "b.txt", "text", 4);
     faulty_store_arm(&d.faulty, FAULT_OPEN_READ, 1, true);
-    assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_ERR_STORE);
+    assert_int_equal(fixture_open(&d, BP_DATA_AUTO), BP_ERR_STORE);
     assert_int_equal(d.faulty.calls[FAULT_OPEN_READ], 1);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 #include "tests/fixtures/formats/golden_words.h"
 #include "tests/fixtures/store_faulty.h"
 #include "tests/fixtures/store_memory.h"
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 #include "tools/formats/chat/chat_template.h"
 #include "tools/formats/data/data_chat.h"
 #include "tools/formats/data/data_chat_maker.h"
@@ -23,7 +23,7 @@ enum { TEXT = 1 << 16 };
 static const bp_chat_token tokens_known[] = {{"bos_token", "<s>", 3},
                                              {"eos_token", "<|im_end|>", 10}};
 
-typedef struct desk {
+typedef struct fixture {
     golden_words words;
     memory_store store;
     bp_data_file file;
@@ -32,9 +32,9 @@ typedef struct desk {
     bp_tokens tokens;
     bp_error error;
     void *scratch;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d, bool words)
+static void fixture_begin(fixture *d, bool words)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->store);
@@ -45,7 +45,7 @@ static void desk_begin(desk *d, bool words)
     }
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     bp_data_close(&d->data);
@@ -57,7 +57,7 @@ static void desk_end(desk *d)
 
 static bp_encoder *other_encoder; /* instead of the golden one */
 
-static bp_status make(desk *d, const char *text, size_t length, const char *template_name,
+static bp_status make(fixture *d, const char *text, size_t length, const char *template_name,
                       bp_chat_loss loss)
 {
     const char *source = bp_chat_template_named(template_name);
@@ -99,7 +99,7 @@ static char *read_file(const char *path, size_t *length)
 }
 
 /* A line of masks.txt: name, row, and the ids doubled, plus one where they are learned. */
-static void compare_row(desk *d, uint64_t row, char *numbers)
+static void compare_row(fixture *d, uint64_t row, char *numbers)
 {
     bp_source *source = &d->tokens.source;
     bp_example example;
@@ -125,7 +125,7 @@ static void masks_are_trls(void **state)
     char *rows = read_file("tests/golden/chat/rows.jsonl", &length);
     char *masks = read_file("tests/golden/chat/masks.txt", &lines);
     char opened[32] = "";
-    desk d;
+    fixture d;
     unsigned compared = 0;
     (void)state;
     for (char *line = masks; *line != '\0'; compared++) {
@@ -135,9 +135,9 @@ static void masks_are_trls(void **state)
         assert_int_equal(sscanf(line, "%31s %u%n", name, &row, &used), 2);
         if (strcmp(name, opened) != 0) {
             if (opened[0] != '\0') {
-                desk_end(&d);
+                fixture_end(&d);
             }
-            desk_begin(&d, true);
+            fixture_begin(&d, true);
             assert_int_equal(make(&d, rows, length, name, BP_CHAT_ASSISTANT), BP_OK);
             assert_int_equal(d.work.conversations, 24);
             memcpy(opened, name, sizeof opened);
@@ -146,7 +146,7 @@ static void masks_are_trls(void **state)
         line = strchr(line, '\n') + 1;
     }
     assert_int_equal(compared, 96);
-    desk_end(&d);
+    fixture_end(&d);
     free(rows);
     free(masks);
 }
@@ -155,10 +155,10 @@ static void masks_are_trls(void **state)
 static void assert_learned(const char *row, const char *template_name, bp_chat_loss loss,
                            const char *whole, const char *learned)
 {
-    desk d;
+    fixture d;
     char text[512];
     size_t count = 0;
-    desk_begin(&d, false);
+    fixture_begin(&d, false);
     bp_status status = make(&d, row, strlen(row), template_name, loss);
     if (status != BP_OK) {
         print_error("%s: %s: %s\n", row, d.error.name, d.error.text);
@@ -178,7 +178,7 @@ static void assert_learned(const char *row, const char *template_name, bp_chat_l
     }
     text[count] = '\0';
     assert_string_equal(text, learned);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 #define MARKED                                                                                     \
@@ -285,8 +285,8 @@ static void bad_rows_are_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        desk d;
-        desk_begin(&d, false);
+        fixture d;
+        fixture_begin(&d, false);
         bp_status status =
             make(&d, refused[i].text, strlen(refused[i].text), PLAIN, BP_CHAT_ASSISTANT);
         if (strstr(d.error.name, refused[i].place) == NULL ||
@@ -296,7 +296,7 @@ static void bad_rows_are_named(void **state)
         assert_int_equal(status, BP_ERR_DATA);
         assert_non_null(strstr(d.error.name, refused[i].place));
         assert_string_equal(d.error.text, refused[i].said);
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 
@@ -304,7 +304,7 @@ static void bad_rows_are_named(void **state)
 #define SPACED "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" META "\""
 
 /* A tokenizer over characters whose added token takes white space with it on its right. */
-static void open_characters(tokenizer_desk *t, const char *settings)
+static void open_characters(tokenizer_fixture *t, const char *settings)
 {
     static char json[JSON_MAX];
     size_t at =
@@ -318,12 +318,12 @@ static void open_characters(tokenizer_desk *t, const char *settings)
     }
     snprintf(json + at, sizeof json - at,
              "\"" META "\":256,\"x\":301,\"" META "x\":302},\"merges\":[\"" META " x\"]}}");
-    desk_init(t);
-    desk_put(t, "tokenizer.json", json);
-    if (desk_open(t) != BP_OK) {
+    fixture_init(t);
+    fixture_put(t, "tokenizer.json", json);
+    if (fixture_open(t) != BP_OK) {
         fail_msg("%s: %s", t->error.name, t->error.text);
     }
-    desk_encoder(t, BP_ENCODER_WORD_MIN);
+    fixture_encoder(t, BP_ENCODER_WORD_MIN);
 }
 
 /* White space that an added token takes with it is of no token; where tokens have what the text has
@@ -346,10 +346,10 @@ static void pieces_are_found_in_the_text(void **state)
         "{\"messages\":[{\"role\":\"user\",\"content\":\"\\r \\npq\"},{\"role\":"
         "\"assistant\",\"content\":\"rs\"}]}";
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        desk d;
-        tokenizer_desk t;
+        fixture d;
+        tokenizer_fixture t;
         open_characters(&t, rows[i].settings);
-        desk_begin(&d, false);
+        fixture_begin(&d, false);
         other_encoder = &t.encoder;
         const bp_status status = make(&d, row, strlen(row), rows[i].source, BP_CHAT_ALL);
         other_encoder = NULL;
@@ -358,8 +358,8 @@ static void pieces_are_found_in_the_text(void **state)
                      (unsigned long long)d.work.learned);
         }
         assert_true(status == BP_OK || strstr(d.error.text, "changes the text") != NULL);
-        desk_end(&d);
-        desk_free(&t);
+        fixture_end(&d);
+        fixture_free(&t);
     }
 }
 
@@ -367,23 +367,23 @@ static void pieces_are_found_in_the_text(void **state)
 /* verifies formats-16.301b */
 static void a_template_refuses_a_row(void **state)
 {
-    desk d;
+    fixture d;
     (void)state;
-    desk_begin(&d, false);
+    fixture_begin(&d, false);
     const char *rows = TALK "{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"}]}";
     assert_int_equal(make(&d, rows, strlen(rows), "gemma", BP_CHAT_ASSISTANT), BP_ERR_DATA);
     assert_non_null(strstr(d.error.name, "rows.jsonl: line 2"));
     assert_non_null(strstr(d.error.name, "must alternate"));
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* The second time the file is there; with another template it is made anew. */
 /* verifies formats-56.3c1c */
 static void the_token_file_is_used_again(void **state)
 {
-    desk d;
+    fixture d;
     (void)state;
-    desk_begin(&d, false);
+    fixture_begin(&d, false);
     assert_int_equal(make(&d, TALK, strlen(TALK), "chatml", BP_CHAT_ASSISTANT), BP_OK);
     assert_true(d.work.built);
     bp_tokens_close(&d.tokens);
@@ -393,7 +393,7 @@ static void the_token_file_is_used_again(void **state)
     d.work.loss = BP_CHAT_ALL;
     assert_int_equal(bp_data_chat_open(&d.work, &d.tokens), BP_OK);
     assert_true(d.work.built);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* What decides whether data is conversations: the keys of its first object. */
@@ -425,9 +425,9 @@ static void conversations_are_known_by_their_keys(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        desk d;
+        fixture d;
         bool is = !rows[i].is;
-        desk_begin(&d, false);
+        fixture_begin(&d, false);
         memory_store_put(&d.store, "rows.jsonl", rows[i].text, strlen(rows[i].text));
         d.file = (bp_data_file){.path = "rows.jsonl"};
         if (bp_data_open(&d.data, &d.store.store, &d.file, 1, BP_DATA_JSONL, &d.error) == BP_OK) {
@@ -435,7 +435,7 @@ static void conversations_are_known_by_their_keys(void **state)
             assert_int_equal(is, rows[i].is);
             assert_int_equal(d.error.code, BP_OK); /* what is wrong is said by who reads it */
         }
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 
@@ -521,14 +521,14 @@ static void odd_templates_are_learned_of(void **state)
         {"{% for m in messages %}x{% endfor %}", BP_CHAT_ASSISTANT, 2, BP_OK},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        desk d;
-        desk_begin(&d, false);
+        fixture d;
+        fixture_begin(&d, false);
         const bp_status status = make(&d, row, strlen(row), cases[i].source, cases[i].loss);
         if (status != cases[i].status || d.work.learned != cases[i].learned) {
             fail_msg("%zu: %d %s: %s %llu", i, status, d.error.name, d.error.text,
                      (unsigned long long)d.work.learned);
         }
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 

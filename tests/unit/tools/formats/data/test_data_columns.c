@@ -13,15 +13,15 @@
 #include "tests/fixtures/store_memory.h"
 #include "tools/formats/data/data_documents.h"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     bp_data_reader reader;
     bp_documents documents;
     bp_error error;
     char said[512]; /* what came: <T:text=label> */
-} desk;
+} fixture;
 
-static void say(desk *d, const char *text, size_t length)
+static void say(fixture *d, const char *text, size_t length)
 {
     const size_t used = strlen(d->said);
     assert_true(used + length < sizeof d->said);
@@ -63,14 +63,14 @@ static void try_reading(const reading_case *c, bp_data_format format, const char
 {
     static uint64_t scratch[BP_DOCUMENTS_SCRATCH / 8];
     unsigned char window[16];
-    desk d = {.documents = {.user = &d,
-                            .begin = begin,
-                            .piece = piece,
-                            .end = end,
-                            .form = BP_FORM_LABELLED,
-                            .labels = c->labels,
-                            .classes = c->classes,
-                            .reading = c->reading}};
+    fixture d = {.documents = {.user = &d,
+                               .begin = begin,
+                               .piece = piece,
+                               .end = end,
+                               .form = BP_FORM_LABELLED,
+                               .labels = c->labels,
+                               .classes = c->classes,
+                               .reading = c->reading}};
     const bool good = c->right[0] == '<';
     memory_store_init(&d.memory);
     bp_store *store = &d.memory.store;

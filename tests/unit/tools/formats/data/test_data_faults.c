@@ -17,7 +17,7 @@
 
 enum { WINDOW = 262144, ROOM = 3 * WINDOW };
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     bp_error error;
@@ -31,9 +31,9 @@ typedef struct desk {
     uint32_t inputs; /* 0: documents, not numbers */
     uint64_t told;   /* bytes, by the watcher */
     uint32_t times;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d, bp_labels labels, uint32_t inputs)
+static void fixture_begin(fixture *d, bp_labels labels, uint32_t inputs)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
@@ -45,7 +45,7 @@ static void desk_begin(desk *d, bp_labels labels, uint32_t inputs)
     d->inputs = inputs;
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     assert_int_equal(d->memory.open_files, 0);
@@ -55,7 +55,7 @@ static void desk_end(desk *d)
 }
 
 /* Repeats `line` until there are `bytes` of text. */
-static void fill_to(desk *d, size_t bytes, const char *line)
+static void fill_to(fixture *d, size_t bytes, const char *line)
 {
     size_t length = strlen(line);
     while (d->length + length <= bytes) {
@@ -66,13 +66,13 @@ static void fill_to(desk *d, size_t bytes, const char *line)
 
 static void watch(void *user, uint64_t bytes, uint64_t of)
 {
-    desk *d = user;
+    fixture *d = user;
     assert_true(bytes > d->told && bytes <= of);
     d->told = bytes;
     d->times++;
 }
 
-static bp_status make(desk *d)
+static bp_status make(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     d->error = (bp_error){.code = BP_OK};
@@ -101,7 +101,7 @@ static bp_status make(desk *d)
 
 /* The file is made; then each call of the kind fails once, the others being well, and each time
  * nothing is left behind. */
-static void survives(desk *d, const char *name, fault_kind kind, uint32_t least)
+static void survives(fixture *d, const char *name, fault_kind kind, uint32_t least)
 {
     size_t size;
     memory_store_put(&d->memory, name, d->text, d->length);
@@ -133,8 +133,8 @@ static void survives(desk *d, const char *name, fault_kind kind, uint32_t least)
 static void tables_of_numbers(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d, BP_LABELS_CLASS, 2);
+    fixture d;
+    fixture_begin(&d, BP_LABELS_CLASS, 2);
     fill_to(&d, WINDOW + 5, "\n");
     fill_to(&d, d.length + 11, "x,label,y\r\n");
     fill_to(&d, 2 * WINDOW, "1.5,2,-7\n");
@@ -143,15 +143,15 @@ static void tables_of_numbers(void **state)
     survives(&d, "a.csv", FAULT_READ_AT, 7);
     assert_true(d.tokens.source.examples > 40000);
     survives(&d, "a.csv", FAULT_WRITE_AT, 10);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-24.7573 */
 static void bare_numbers(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d, BP_LABELS_BITS, 2);
+    fixture d;
+    fixture_begin(&d, BP_LABELS_BITS, 2);
     d.length = ROOM / 12 * 12;
     for (size_t i = 0; i < d.length / 4; i++) {
         const float value = (float)i * 0.5f;
@@ -165,29 +165,29 @@ static void bare_numbers(void **state)
     const uint32_t bits = (uint32_t)example.label;
     memcpy(&label, &bits, 4);
     assert_true(label == 3002 * 0.5f);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-24.7573 */
 static void texts_of_many_windows(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d, BP_LABELS_NEXT_TOKEN, 0);
+    fixture d;
+    fixture_begin(&d, BP_LABELS_NEXT_TOKEN, 0);
     fill_to(&d, ROOM, "some text and more of it\n");
     survives(&d, "a.txt", FAULT_READ_AT, 6);
     assert_int_equal(d.tokens.source.count, d.length);
     assert_int_equal(d.times, 2); /* at the second window and at the third */
     survives(&d, "a.txt", FAULT_WRITE_AT, 10);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-24.7573 */
 static void lines_of_many_windows(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d, BP_LABELS_NEXT_TOKEN, 0);
+    fixture d;
+    fixture_begin(&d, BP_LABELS_NEXT_TOKEN, 0);
     fill_to(&d, 40000, "{\"text\": \"one\", \"other\": [1, 2]}\n");
     fill_to(&d, WINDOW + 40000, " ");
     fill_to(&d, WINDOW + 80000, "\n{\"other\": 2, \"text\": \"two\"}\n");
@@ -196,8 +196,8 @@ static void lines_of_many_windows(void **state)
     fill_to(&d, d.length + 2, "\"}");
     survives(&d, "a.jsonl", FAULT_READ_AT, 8);
     survives(&d, "a.jsonl", FAULT_WRITE_AT, 4);
-    desk_end(&d);
-    desk_begin(&d, BP_LABELS_NEXT_TOKEN, 0);
+    fixture_end(&d);
+    fixture_begin(&d, BP_LABELS_NEXT_TOKEN, 0);
     fill_to(&d, 13, "{\"completion\"");
     fill_to(&d, 15, ": ");
     fill_to(&d, 16, "\"");
@@ -211,15 +211,15 @@ static void lines_of_many_windows(void **state)
     assert_int_equal(d.tokens.source.example(&d.tokens.source, 0, &example), BP_OK);
     assert_true(example.prompt > 200000 && example.count > example.prompt + 200000);
     survives(&d, "a.jsonl", FAULT_WRITE_AT, 8);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-24.7573 */
 static void labels_of_many_windows(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d, BP_LABELS_CLASS, 0);
+    fixture d;
+    fixture_begin(&d, BP_LABELS_CLASS, 0);
     fill_to(&d, WINDOW + 1, "\n");
     fill_to(&d, d.length + 11, "text,label\n");
     fill_to(&d, WINDOW + 40000, "\"a \"\"text\"\"\",2\n");
@@ -229,10 +229,10 @@ static void labels_of_many_windows(void **state)
     fill_to(&d, d.length + 4, "\",1\n");
     survives(&d, "a.csv", FAULT_READ_AT, 7);
     survives(&d, "a.csv", FAULT_WRITE_AT, 4);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
-static bp_status count_inputs(desk *d, const char *text, uint32_t *inputs)
+static bp_status count_inputs(fixture *d, const char *text, uint32_t *inputs)
 {
     memory_store_put(&d->memory, "a.csv", text, strlen(text));
     d->error = (bp_error){.code = BP_OK};
@@ -249,9 +249,9 @@ static void inputs_are_counted(void **state)
 {
     (void)state;
     static const fault_kind kinds[] = {FAULT_FILE_SIZE, FAULT_READ_AT};
-    desk d;
+    fixture d;
     uint32_t inputs;
-    desk_begin(&d, BP_LABELS_CLASS, 2);
+    fixture_begin(&d, BP_LABELS_CLASS, 2);
     assert_int_equal(count_inputs(&d, "a,b,c,label\n1,2,3,4\n", &inputs), BP_OK);
     assert_int_equal(inputs, 3);
     for (size_t i = 0; i < 2; i++) {
@@ -275,7 +275,7 @@ static void inputs_are_counted(void **state)
     assert_int_equal(count_inputs(&d, "target,c,target\n1,2,3\n", &inputs), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "two columns"));
     bp_data_close(&d.data);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/numbers_desk.h"
+#include "tests/fixtures/formats/numbers_fixture.h"
 #include "tools/formats/data/data_npy.h"
 
-typedef numbers_desk desk;
+typedef numbers_fixture fixture;
 
 /* An array's bytes: numpy fills its head with spaces up to a multiple of 64. */
 typedef struct array {
@@ -47,12 +47,12 @@ static void array_add(array *a, const void *bytes, size_t size)
     a->size += size;
 }
 
-static void put(desk *d, const char *name, const array *a)
+static void put(fixture *d, const char *name, const array *a)
 {
     memory_store_put(&d->memory, name, a->bytes, a->size);
 }
 
-static bp_status read_rows(desk *d, const char *name, uint32_t inputs, bool bare)
+static bp_status read_rows(fixture *d, const char *name, uint32_t inputs, bool bare)
 {
     bp_tokens_close(&d->tokens);
     d->error = (bp_error){.code = BP_OK};
@@ -73,7 +73,7 @@ static bp_status read_rows(desk *d, const char *name, uint32_t inputs, bool bare
     return status;
 }
 
-static void has_row(desk *d, uint64_t index, const float *right, uint32_t inputs, uint32_t label)
+static void has_row(fixture *d, uint64_t index, const float *right, uint32_t inputs, uint32_t label)
 {
     bp_example example;
     int32_t bits[8];
@@ -115,8 +115,8 @@ static void types_are_read(void **state)
          32,
          {1, -2, 3, 100}},
     };
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         array a;
         char dict[96];
@@ -132,7 +132,7 @@ static void types_are_read(void **state)
         has_row(&d, 0, rows[i].right, 2, 0);
         has_row(&d, 1, rows[i].right + 2, 2, 0);
     }
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* The ways in which a head may be written. */
@@ -149,8 +149,8 @@ static void heads_are_read(void **state)
     };
     static const unsigned char bytes[8] = {0, 0, 128, 63, 0, 0, 0, 192};
     static const float right[2] = {1, -2};
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++) {
         array a;
         array_begin(&a, 1, dicts[i]);
@@ -161,10 +161,10 @@ static void heads_are_read(void **state)
         }
         has_row(&d, 0, right, 2, 0);
     }
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
-static void put_labels(desk *d, const char *name, const char *shape, const unsigned char *labels,
+static void put_labels(fixture *d, const char *name, const char *shape, const unsigned char *labels,
                        size_t count)
 {
     array a;
@@ -189,8 +189,8 @@ static void labels_are_found(void **state)
     static const unsigned char others[2] = {0, 1};
     static const float second[4] = {153.0f / 255.0f, 204.0f / 255.0f, 1.0f / 255.0f, 2.0f / 255.0f};
     for (size_t i = 0; i < 3; i++) {
-        desk d;
-        numbers_desk_begin(&d);
+        fixture d;
+        numbers_fixture_begin(&d);
         put_labels(&d, names[i][0], "2, 2, 2, 1", pixels, 8);
         put_labels(&d, names[i][1], i == 0 ? "2," : "2, 1", classes, 2);
         assert_int_equal(read_rows(&d, names[i][0], 4, false), BP_OK);
@@ -200,11 +200,11 @@ static void labels_are_found(void **state)
         put_labels(&d, names[i][1], "2,", others, 2);
         assert_int_equal(read_rows(&d, names[i][0], 4, false), BP_OK);
         assert_true(d.work.built);
-        numbers_desk_end(&d);
+        numbers_fixture_end(&d);
     }
 }
 
-static void refused(desk *d, const char *name, const char *what, const char *text)
+static void refused(fixture *d, const char *name, const char *what, const char *text)
 {
     assert_int_equal(read_rows(d, name, 2, strcmp(name, "a.npy") == 0), BP_ERR_DATA);
     if (strstr(d->error.name, what) == NULL || strstr(d->error.text, text) == NULL) {
@@ -246,8 +246,8 @@ static void bad_heads_are_refused(void **state)
 {
     (void)state;
     array a;
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     for (size_t i = 0; i < sizeof bad_dicts / sizeof bad_dicts[0]; i++) {
         array_begin(&a, 1, bad_dicts[i]);
         array_add(&a, pixels, 8);
@@ -289,7 +289,7 @@ static void bad_heads_are_refused(void **state)
     a.size = 11;
     put(&d, "a.npy", &a);
     refused(&d, "a.npy", "a.npy", "too short");
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* verifies formats-57.6b5b */
@@ -299,8 +299,8 @@ static void bad_rows_are_refused(void **state)
     static const unsigned char nan[8] = {0, 0, 128, 63, 0, 0, 192, 127};
     static const unsigned char wrong[2] = {2, 3};
     array a;
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     array_begin(&a, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }");
     array_add(&a, nan, 8);
     put(&d, "a.npy", &a);
@@ -318,7 +318,7 @@ static void bad_rows_are_refused(void **state)
     refused(&d, "b.npy", "b.npy", "labels are looked for");
     put_labels(&d, "max.npy", "2, 2", pixels, 4);
     assert_int_equal(read_rows(&d, "max.npy", 2, false), BP_ERR_DATA);
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 
 #include "layers/families/gpt2.h"
 #include "layers/families/llama.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/store_memory.h"
 #include "tools/formats/data/data_packed.h"
 
@@ -19,7 +19,7 @@ enum { DOCUMENTS = 9, MOST = 24 };
 
 static const uint32_t counts[DOCUMENTS] = {5, 24, 3, 11, 2, 9, 17, 8, 30};
 static const uint32_t prompts[DOCUMENTS] = {2, 0, 1, 4, 0, 3, 0, 7, 5};
-static int32_t ids[1000]; /* more than a batch, which a rig asks for */
+static int32_t ids[1000]; /* more than a batch, which a model_fixture asks for */
 
 static bp_status read_ids(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
 {
@@ -91,7 +91,7 @@ static bp_spec llama(bool apart)
                                            .initializer_range = 0.3},
                                  .kv_heads = 2,
                                  .rope_theta = 10000.0};
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_llama;
     spec.config = (bp_model_config){.vocabulary = 37, .positions = 32};
     bp_family_config_set(&spec.config, &own, sizeof own);
@@ -115,7 +115,7 @@ static bp_spec gpt2(bool apart)
     return spec;
 }
 
-static void feed(rig *r, bp_source *source)
+static void feed(model_fixture *r, bp_source *source)
 {
     r->feed.source = source;
     r->feed.group = r->feed.batch * r->runtime.spec.accumulation;
@@ -125,15 +125,15 @@ static void feed(rig *r, bp_source *source)
 /* Loss and gradient norm of a step over all rows of a source. */
 static bp_outcome step_over(bp_source *source, bp_spec spec, uint32_t rows, double *loss)
 {
-    rig r;
+    model_fixture r;
     uint64_t targets;
     spec.batch = rows;
-    rig_open(&r, &spec, ids, 1000);
+    model_fixture_open(&r, &spec, ids, 1000);
     feed(&r, source);
     assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 0, loss, &targets), BP_OK);
-    const bp_outcome outcome = rig_step(&r);
+    const bp_outcome outcome = model_fixture_step(&r);
     assert_true(targets == outcome.valid);
-    rig_close(&r);
+    model_fixture_close(&r);
     return outcome;
 }
 
@@ -194,15 +194,15 @@ static void learned_places_have_the_gradient_of_the_loss(void **state)
     spec.batch = (uint32_t)p.tokens.head.examples;
     spec.optimizer_options.learning_rate = 0.0;
     spec.optimizer_options.weight_decay = 0.0;
-    rig r;
-    rig_open(&r, &spec, ids, 1000);
+    model_fixture r;
+    model_fixture_open(&r, &spec, ids, 1000);
     feed(&r, &p.tokens.source);
     double difference, norm;
     const bp_parameter *table = &r.runtime.emit.parameters[1];
-    rig_differ(&r, table, 1e-2, &difference, &norm);
+    model_fixture_differ(&r, table, 1e-2, &difference, &norm);
     assert_true(norm > 1e-3);
     assert_true(fabs(difference - norm) < 2e-3 * norm);
-    rig_close(&r);
+    model_fixture_close(&r);
     unpack(&p);
 }
 

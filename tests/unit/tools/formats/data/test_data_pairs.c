@@ -19,7 +19,7 @@
     "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}abc{% endif " \
     "%}"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store store;
     bp_data_file file;
     bp_data data;
@@ -27,9 +27,9 @@ typedef struct desk {
     bp_tokens tokens;
     bp_error error;
     void *scratch;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->store);
@@ -37,7 +37,7 @@ static void desk_begin(desk *d)
     assert_non_null(d->scratch);
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     bp_data_close(&d->data);
@@ -46,7 +46,8 @@ static void desk_end(desk *d)
     free(d->scratch);
 }
 
-static bp_status make(desk *d, const char *text, bp_chat_rows rows, const char *source, int64_t end)
+static bp_status make(fixture *d, const char *text, bp_chat_rows rows, const char *source,
+                      int64_t end)
 {
     const size_t length = strlen(text);
     char *json = malloc(length + 1);
@@ -79,7 +80,7 @@ typedef struct wanted {
     bp_side side;
 } wanted;
 
-static void has_examples(desk *d, const wanted *right, size_t count)
+static void has_examples(fixture *d, const wanted *right, size_t count)
 {
     bp_source *source = &d->tokens.source;
     assert_int_equal(source->examples, count);
@@ -116,17 +117,17 @@ static void pairs_become_two_examples(void **state)
                                    {"p|q.", BP_SIDE_CHOSEN},
                                    {"p|rs.", BP_SIDE_REJECTED}};
     static const wanted bare[] = {{"ab|cd", BP_SIDE_CHOSEN}, {"ab|ce", BP_SIDE_REJECTED}};
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(
         make(&d, PAIR("ab", "cd", "ce") PAIR("p", "q.", "rs"), BP_CHAT_PAIRS, NULL, '.'), BP_OK);
     has_examples(&d, right, 4);
     assert_int_equal(d.work.learned, 3 + 3 + 2 + 3);
-    desk_end(&d);
-    desk_begin(&d);
+    fixture_end(&d);
+    fixture_begin(&d);
     assert_int_equal(make(&d, PAIR("ab", "cd", "ce"), BP_CHAT_PAIRS, NULL, -1), BP_OK);
     has_examples(&d, bare, 2);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Of a template what both begin with is the prompt, and no end is added. */
@@ -138,11 +139,11 @@ static void messages_are_rendered(void **state)
                               "'chosen':[{'role':'assistant','content':'abx'}],"
                               "'rejected':[{'role':'assistant','content':'ay'}]}";
     static const wanted right[] = {{"Pa|bx", BP_SIDE_CHOSEN}, {"Pa|y", BP_SIDE_REJECTED}};
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(make(&d, row, BP_CHAT_PAIRS, TEMPLATE, '.'), BP_OK);
     has_examples(&d, right, 2);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* One answer each: behind it the prompt with the answer of the row before it in the block. */
@@ -162,15 +163,15 @@ static void single_answers_are_mixed_in_blocks(void **state)
                                    /* the last block is one row alone */
                                    {"d|5", BP_SIDE_CHOSEN},
                                    {"d|5", BP_SIDE_MISMATCHED}};
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(make(&d,
                           SINGLE("a", "1", "true") SINGLE("b", "2", "false") PAIR("c", "3", "4")
                               SINGLE("d", "5", "true"),
                           BP_CHAT_SINGLES, NULL, -1),
                      BP_OK);
     has_examples(&d, right, 10);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-16.301b */
@@ -197,14 +198,14 @@ static void rows_that_teach_nothing_are_refused(void **state)
         {SINGLE("a", "x", "3"), BP_CHAT_SINGLES, NULL, "label that is true or false"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        desk d;
-        desk_begin(&d);
+        fixture d;
+        fixture_begin(&d);
         const bp_status status = make(&d, cases[i].rows, cases[i].kind, cases[i].source, -1);
         if (status != BP_ERR_DATA || strstr(d.error.text, cases[i].says) == NULL) {
             fail_msg("%s: %d %s", cases[i].rows, status, d.error.text);
         }
         assert_non_null(strstr(d.error.name, "rows.jsonl: line 1"));
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 
@@ -255,8 +256,8 @@ static void long_rows_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *row = row_of(cases[i].head, cases[i].middle, cases[i].tail, cases[i].count);
-        desk d;
-        desk_begin(&d);
+        fixture d;
+        fixture_begin(&d);
         assert_int_equal(
             make(&d, row, cases[i].kind, cases[i].count == 1 ? full() : cases[i].source, -1),
             BP_ERR_DATA);
@@ -264,7 +265,7 @@ static void long_rows_are_refused(void **state)
             fail_msg("%s", d.error.text);
         }
         assert_non_null(strstr(d.error.name, "rows.jsonl: line 1"));
-        desk_end(&d);
+        fixture_end(&d);
         free(row);
     }
 }

@@ -16,7 +16,7 @@
 
 enum { SAID = 44000, WINDOW = 4096 };
 
-typedef struct desk {
+typedef struct fixture {
     bp_error error;
     const char *prompt;
     size_t window;
@@ -25,9 +25,9 @@ typedef struct desk {
     size_t calls;
     char said[SAID];
     size_t length;
-} desk;
+} fixture;
 
-static void say(desk *d, const char *text, size_t length)
+static void say(fixture *d, const char *text, size_t length)
 {
     assert_true(d->length + length < SAID);
     memcpy(d->said + d->length, text, length);
@@ -35,7 +35,7 @@ static void say(desk *d, const char *text, size_t length)
     d->said[d->length] = '\0';
 }
 
-static bp_status taken(desk *d)
+static bp_status taken(fixture *d)
 {
     return ++d->calls == d->taking ? BP_ERR_INTERNAL : BP_OK;
 }
@@ -66,7 +66,7 @@ static bp_status end(void *user, uint64_t label)
     return taken(user);
 }
 
-static bp_status read_rows(desk *d, bp_data_format format, const char *text, size_t length)
+static bp_status read_rows(fixture *d, bp_data_format format, const char *text, size_t length)
 {
     static uint64_t scratch[BP_DOCUMENTS_SCRATCH / 8];
     static unsigned char window[WINDOW];
@@ -170,13 +170,13 @@ static void what_comes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         for (size_t window = 1; window <= WINDOW; window = window * 3 + 1) {
-            desk d = {.window = window};
+            fixture d = {.window = window};
             assert_int_equal(read_rows(&d, good[i].format, good[i].text, strlen(good[i].text)),
                              BP_OK);
             assert_string_equal(d.said, good[i].said);
         }
     }
-    desk d = {.window = WINDOW, .prompt = "p: "};
+    fixture d = {.window = WINDOW, .prompt = "p: "};
     assert_int_equal(read_rows(&d, good[2].format, good[2].text, strlen(good[2].text)), BP_OK);
     assert_string_equal(d.said, "<p: a=0.5><p: b>");
 }
@@ -188,7 +188,7 @@ static void what_is_refused(void **state)
     char wide[1024];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         for (size_t window = 1; window <= WINDOW; window = window * 5 + 2) {
-            desk d = {.window = window};
+            fixture d = {.window = window};
             char whole[700];
             const bp_status status = read_rows(&d, bad[i].format, bad[i].text, strlen(bad[i].text));
             if (status != BP_ERR_DATA) {
@@ -205,7 +205,7 @@ static void what_is_refused(void **state)
         used += (size_t)sprintf(wide + used, "\tc%d", i);
     }
     used += (size_t)sprintf(wide + used, "\n");
-    desk d = {.window = WINDOW};
+    fixture d = {.window = WINDOW};
     assert_int_equal(read_rows(&d, BP_DATA_TSV, wide, used), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "more columns than can be"));
 }
@@ -220,14 +220,14 @@ static void failures_end_it(void **state)
         const size_t length = strlen(good[i].text);
         bp_status status = BP_ERR_INTERNAL;
         for (size_t at = 1; status != BP_OK; at++) {
-            desk d = {.window = 7, .taking = at, .prompt = i % 2 == 0 ? "p" : ""};
+            fixture d = {.window = 7, .taking = at, .prompt = i % 2 == 0 ? "p" : ""};
             status = read_rows(&d, good[i].format, good[i].text, length);
             assert_true(status == (d.calls >= at ? BP_ERR_INTERNAL : BP_OK));
             assert_true(d.calls <= at);
         }
         status = BP_ERR_STORE;
         for (size_t at = 1; status != BP_OK; at++) {
-            desk d = {.window = 7, .reads = at};
+            fixture d = {.window = 7, .reads = at};
             status = read_rows(&d, good[i].format, good[i].text, length);
             assert_true(status == BP_OK || status == BP_ERR_STORE);
         }
@@ -250,7 +250,7 @@ static void long_texts_come_in_pieces(void **state)
         memset(text + at, 'w', LONG);
         at += LONG;
         at += (size_t)sprintf(text + at, "%s", ends[i]);
-        desk d = {.window = WINDOW};
+        fixture d = {.window = WINDOW};
         const bp_status status = read_rows(&d, BP_DATA_JSONL, text, at);
         assert_int_equal(status, i == 2 ? BP_ERR_DATA : BP_OK);
         if (i == 2) {

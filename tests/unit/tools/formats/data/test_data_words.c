@@ -182,41 +182,41 @@ static void long_sentences_are_read_up_to_their_limits(void **state)
     memset(text + 13, 'y', part);
     memcpy(text + 13 + part, "\", \"z\"]}", 8);
     assert_int_equal(words_read(text, 13 + part + 8, BP_DATA_JSONL, true, 4096), BP_OK);
-    assert_string_equal(told + strlen(told) - 1, "y"); /* the desk's text is full before z */
+    assert_string_equal(told + strlen(told) - 1, "y"); /* the fixture's text is full before z */
 }
 
 /* ---- token files and names ---- */
 
-typedef struct tags_desk {
+typedef struct tags_fixture {
     bp_data data;
     bp_data_file file;
     bp_tags tags;
     bp_tokens tokens;
     bp_class_names names;
     uint32_t classes;
-} tags_desk;
+} tags_fixture;
 
-static tags_desk desk;
+static tags_fixture fixture;
 
-static void desk_open(const char *text, size_t length)
+static void fixture_open(const char *text, size_t length)
 {
     memory_store_init(&memory);
     memory_store_put(&memory, "w.txt", text, length);
     error = (bp_error){.code = BP_OK};
-    desk.file = (bp_data_file){.path = "w.txt"};
-    assert_int_equal(bp_data_open(&desk.data, &memory.store, &desk.file, 1, BP_DATA_TEXT, &error),
-                     BP_OK);
-    desk.tags = (bp_tags){.data = &desk.data,
-                          .path = "w.tokens",
-                          .vocabulary = 256,
-                          .classes = 8,
-                          .scratch = own_scratch(),
-                          .error = &error};
+    fixture.file = (bp_data_file){.path = "w.txt"};
+    assert_int_equal(
+        bp_data_open(&fixture.data, &memory.store, &fixture.file, 1, BP_DATA_TEXT, &error), BP_OK);
+    fixture.tags = (bp_tags){.data = &fixture.data,
+                             .path = "w.tokens",
+                             .vocabulary = 256,
+                             .classes = 8,
+                             .scratch = own_scratch(),
+                             .error = &error};
 }
 
-static void desk_close(void)
+static void fixture_close(void)
 {
-    bp_data_close(&desk.data);
+    bp_data_close(&fixture.data);
     assert_int_equal(memory.open_files, 0);
     memory_store_free(&memory);
 }
@@ -241,14 +241,14 @@ static void names_are_gathered_in_their_order(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
         char all[256] = "";
-        desk_open(named[i].text, strlen(named[i].text));
-        assert_int_equal(bp_tags_names(&desk.tags, &desk.names, &desk.classes), BP_OK);
-        for (uint32_t k = 0; k < desk.names.count; k++) {
-            strcat(strcat(all, desk.names.text + desk.names.start[k]), ",");
+        fixture_open(named[i].text, strlen(named[i].text));
+        assert_int_equal(bp_tags_names(&fixture.tags, &fixture.names, &fixture.classes), BP_OK);
+        for (uint32_t k = 0; k < fixture.names.count; k++) {
+            strcat(strcat(all, fixture.names.text + fixture.names.start[k]), ",");
         }
         assert_string_equal(all, named[i].names);
-        assert_int_equal(desk.classes, named[i].classes);
-        desk_close();
+        assert_int_equal(fixture.classes, named[i].classes);
+        fixture_close();
     }
 }
 
@@ -269,10 +269,11 @@ static void names_end(void **state)
             length = 6;
             memcpy(text, "a b\0c\n", length);
         }
-        desk_open(text, length);
-        assert_int_equal(bp_tags_names(&desk.tags, &desk.names, &desk.classes), BP_ERR_DATA);
+        fixture_open(text, length);
+        assert_int_equal(bp_tags_names(&fixture.tags, &fixture.names, &fixture.classes),
+                         BP_ERR_DATA);
         assert_non_null(strstr(error.text, "more names than can be"));
-        desk_close();
+        fixture_close();
     }
 }
 
@@ -295,30 +296,30 @@ static void words_become_labelled_tokens(void **state)
 {
     (void)state;
     static const char text[] = "ab B-X\nc O\n\nd I-X\n";
-    desk_open(text, strlen(text));
-    assert_int_equal(bp_tags_names(&desk.tags, &desk.names, &desk.classes), BP_OK);
-    assert_int_equal(desk.classes, 3);
-    assert_int_equal(bp_tags_inside(&desk.names, 0), 1);
-    assert_int_equal(bp_tags_inside(&desk.names, 1), 1);
-    assert_int_equal(bp_tags_inside(&desk.names, 3), 3);
+    fixture_open(text, strlen(text));
+    assert_int_equal(bp_tags_names(&fixture.tags, &fixture.names, &fixture.classes), BP_OK);
+    assert_int_equal(fixture.classes, 3);
+    assert_int_equal(bp_tags_inside(&fixture.names, 0), 1);
+    assert_int_equal(bp_tags_inside(&fixture.names, 1), 1);
+    assert_int_equal(bp_tags_inside(&fixture.names, 3), 3);
     assert_int_equal(bp_tags_inside(NULL, 0), 0);
-    desk.tags.names = &desk.names;
-    desk.tags.classes = desk.classes;
+    fixture.tags.names = &fixture.names;
+    fixture.tags.classes = fixture.classes;
     for (int all = 0; all < 2; all++) {
-        desk.tags.all = all != 0;
-        assert_int_equal(bp_tags_open(&desk.tags, &desk.tokens), BP_OK);
-        assert_true(desk.tags.built);
-        assert_int_equal(desk.tags.sentences, 2);
-        bp_tokens_close(&desk.tokens);
+        fixture.tags.all = all != 0;
+        assert_int_equal(bp_tags_open(&fixture.tags, &fixture.tokens), BP_OK);
+        assert_true(fixture.tags.built);
+        assert_int_equal(fixture.tags.sentences, 2);
+        bp_tokens_close(&fixture.tokens);
         assert_true(file_holds((const unsigned char[6]){'a', 'b', 'c', 1, all != 0 ? 2 : 0, 3}, 6));
         assert_true(file_holds((const unsigned char[2]){'d', 2}, 2));
-        assert_int_equal(bp_tags_open(&desk.tags, &desk.tokens), BP_OK);
-        assert_false(desk.tags.built); /* it was there, and fits */
-        bp_tokens_close(&desk.tokens);
+        assert_int_equal(bp_tags_open(&fixture.tags, &fixture.tokens), BP_OK);
+        assert_false(fixture.tags.built); /* it was there, and fits */
+        bp_tokens_close(&fixture.tokens);
     }
     bp_words words = {.sentence = tell};
     told[0] = '\0';
-    assert_int_equal(bp_tags_read(&desk.tags, &words), BP_OK);
+    assert_int_equal(bp_tags_read(&fixture.tags, &words), BP_OK);
     assert_string_equal(told, "ab/B-X c/O;d/I-X;");
     uint32_t ids[2];
     size_t count;
@@ -327,7 +328,7 @@ static void words_become_labelled_tokens(void **state)
     assert_true(ids[0] == 'x' && ids[1] == 'y');
     bp_tags_word(NULL, "xyz", 1, ids, 2, &count);
     assert_int_equal(count, 1);
-    desk_close();
+    fixture_close();
 }
 
 /* Numbers have no names: the file is that of who asks for no names. */
@@ -335,17 +336,17 @@ static void words_become_labelled_tokens(void **state)
 static void no_names_are_no_part_of_the_key(void **state)
 {
     (void)state;
-    desk_open("a 1\nb 0\n", 8);
-    assert_int_equal(bp_tags_names(&desk.tags, &desk.names, &desk.classes), BP_OK);
-    assert_int_equal(desk.names.count, 0);
-    assert_int_equal(bp_tags_open(&desk.tags, &desk.tokens), BP_OK);
-    assert_true(desk.tags.built);
-    bp_tokens_close(&desk.tokens);
-    desk.tags.names = &desk.names;
-    assert_int_equal(bp_tags_open(&desk.tags, &desk.tokens), BP_OK);
-    assert_false(desk.tags.built);
-    bp_tokens_close(&desk.tokens);
-    desk_close();
+    fixture_open("a 1\nb 0\n", 8);
+    assert_int_equal(bp_tags_names(&fixture.tags, &fixture.names, &fixture.classes), BP_OK);
+    assert_int_equal(fixture.names.count, 0);
+    assert_int_equal(bp_tags_open(&fixture.tags, &fixture.tokens), BP_OK);
+    assert_true(fixture.tags.built);
+    bp_tokens_close(&fixture.tokens);
+    fixture.tags.names = &fixture.names;
+    assert_int_equal(bp_tags_open(&fixture.tags, &fixture.tokens), BP_OK);
+    assert_false(fixture.tags.built);
+    bp_tokens_close(&fixture.tokens);
+    fixture_close();
 }
 
 /* verifies formats-16.301b */
@@ -354,9 +355,9 @@ static void tags_that_are_no_class_are_refused(void **state)
     static const char *const texts[] = {"a 8\n", "a x\n", "a 1\nb -1\n", "\n"};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        desk_open(texts[i], strlen(texts[i]));
-        assert_int_equal(bp_tags_open(&desk.tags, &desk.tokens), BP_ERR_DATA);
-        desk_close();
+        fixture_open(texts[i], strlen(texts[i]));
+        assert_int_equal(bp_tags_open(&fixture.tags, &fixture.tokens), BP_ERR_DATA);
+        fixture_close();
     }
 }
 

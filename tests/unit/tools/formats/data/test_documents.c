@@ -16,7 +16,7 @@
 
 enum { SAID = 1 << 20 };
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     bp_data_reader reader;
@@ -28,9 +28,9 @@ typedef struct desk {
     int part; /* the part last seen; -1: none of this document */
     uint32_t count;
     bool balks; /* the taker fails */
-} desk;
+} fixture;
 
-static void say(desk *d, const char *text, size_t length)
+static void say(fixture *d, const char *text, size_t length)
 {
     assert_true(d->length + length < SAID);
     memcpy(d->said + d->length, text, length);
@@ -40,7 +40,7 @@ static void say(desk *d, const char *text, size_t length)
 
 static bp_status begin(void *user, bp_data_reader *reader)
 {
-    desk *d = user;
+    fixture *d = user;
     assert_ptr_equal(reader, &d->reader);
     d->part = -1;
     say(d, "<", 1);
@@ -49,7 +49,7 @@ static bp_status begin(void *user, bp_data_reader *reader)
 
 static bp_status piece(void *user, bp_document_part part, const char *bytes, size_t count)
 {
-    desk *d = user;
+    fixture *d = user;
     assert_true(count > 0);
     if ((int)part != d->part) {
         assert_true((int)part > d->part);
@@ -63,7 +63,7 @@ static bp_status piece(void *user, bp_document_part part, const char *bytes, siz
 
 static bp_status end(void *user, uint64_t label)
 {
-    desk *d = user;
+    fixture *d = user;
     char text[32];
     bool labelled = d->documents.form == BP_FORM_LABELLED;
     int n = snprintf(text, sizeof text, labelled ? "=%llu>" : ">", (unsigned long long)label);
@@ -72,7 +72,7 @@ static bp_status end(void *user, uint64_t label)
     return BP_OK;
 }
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
@@ -81,7 +81,7 @@ static void desk_begin(desk *d)
     d->scratch = malloc(BP_DOCUMENTS_SCRATCH);
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     assert_int_equal(d->memory.open_files, 0);
     memory_store_free(&d->memory);
@@ -90,7 +90,7 @@ static void desk_end(desk *d)
 }
 
 /* Reads `bytes` as a file through a window of `window` bytes. */
-static bp_status read_window(desk *d, const void *bytes, size_t size, bp_data_format format,
+static bp_status read_window(fixture *d, const void *bytes, size_t size, bp_data_format format,
                              size_t window)
 {
     bp_store *store = &d->faulty.store;
@@ -123,8 +123,8 @@ enum { WINDOWS = sizeof windows / sizeof windows[0] };
 static void gives_bytes(const void *bytes, size_t size, bp_data_format format, bool labelled,
                         bp_labels labels, bool numbers, const char *right)
 {
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     for (size_t i = 0; i < WINDOWS; i++) {
         d.documents.form = labelled ? BP_FORM_LABELLED : BP_FORM_OPEN;
         d.documents.labels = labels;
@@ -136,7 +136,7 @@ static void gives_bytes(const void *bytes, size_t size, bp_data_format format, b
         assert_int_equal(status, BP_OK);
         assert_string_equal(d.said, right);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Labels that are numbers, or any of five classes. */
@@ -159,8 +159,8 @@ static void gives_labels(const char *text, bp_data_format format, const char *ri
 static void refuses_bytes(const void *bytes, size_t size, bp_data_format format, bool labelled,
                           const char *place, const char *text)
 {
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     for (size_t i = 0; i < WINDOWS; i++) {
         d.documents.form = labelled ? BP_FORM_LABELLED : BP_FORM_OPEN;
         d.documents.labels = BP_LABELS_CLASS;
@@ -172,7 +172,7 @@ static void refuses_bytes(const void *bytes, size_t size, bp_data_format format,
             fail_msg("%s: %s", d.error.name, d.error.text);
         }
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 static void refuses(const char *text, bp_data_format format, const char *place, const char *why)
@@ -196,19 +196,19 @@ static void text_is_one_document(void **state)
     gives("\xef\xbb", BP_DATA_TEXT, "<T:\xef\xbb>");
     gives("", BP_DATA_TEXT, "");
     refuses_labels("text", BP_DATA_TEXT, "a.file", "no labels");
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     d.documents.form = BP_FORM_PROMPT;
     assert_int_equal(read_window(&d, "text", 4, BP_DATA_TEXT, 4), BP_ERR_DATA);
     assert_string_equal(d.error.text, "the files before this one hold prompts and completions");
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Labels that no number in single precision is, or no list of classes. */
 static void refuses_bits(const char *text, bp_data_format format, uint32_t classes, const char *why)
 {
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     d.documents.form = BP_FORM_LABELLED;
     d.documents.labels = BP_LABELS_BITS;
     d.documents.classes = classes;
@@ -216,7 +216,7 @@ static void refuses_bits(const char *text, bp_data_format format, uint32_t class
     if (strstr(d.error.text, why) == NULL) {
         fail_msg("%s: %s", d.error.name, d.error.text);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-16.301b */
@@ -314,8 +314,8 @@ static void labels_that_may_lack(void **state)
                                           {"1\tx\n", "<T:x=1>"},
                                           {"text\tlabel\nx\t1\n", "<T:x=1>"}};
     char wide[2048], *at = wide;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     d.documents.form = BP_FORM_LABELLED;
     d.documents.labels = BP_LABELS_CLASS;
     d.documents.classes = 5;
@@ -329,7 +329,7 @@ static void labels_that_may_lack(void **state)
     }
     assert_int_equal(read_window(&d, wide, (size_t)(at - wide), BP_DATA_TSV, 4), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "more columns than can be"));
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-23.429b */
@@ -417,8 +417,8 @@ static void a_huge_line_needs_no_more_memory(void **state)
 {
     (void)state;
     enum { LONG = 300000 };
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     char *text = malloc(LONG + 200);
     int n = sprintf(text, "{\"completion\": \"");
     memset(text + n, 'x', LONG);
@@ -444,7 +444,7 @@ static void a_huge_line_needs_no_more_memory(void **state)
     assert_int_equal(read_window(&d, text, strlen(text), BP_DATA_JSONL, 1000), BP_ERR_DATA);
     assert_int_equal(d.error.code, BP_ERR_DATA);
     free(text);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-23.429b */
@@ -518,8 +518,8 @@ static void storage_that_fails_is_said_so(void **state)
     static const bp_data_format formats[] = {BP_DATA_TEXT, BP_DATA_JSONL, BP_DATA_TSV};
     static const char *const texts[] = {"text of some length", "{\"text\": \"some length\"}\n",
                                         "1\tsome length\n"};
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     for (size_t f = 0; f < 3; f++) {
         for (uint32_t nth = 1; nth <= 3; nth++) {
             d.documents.form = f == 2 ? BP_FORM_LABELLED : BP_FORM_OPEN;
@@ -541,7 +541,7 @@ static void storage_that_fails_is_said_so(void **state)
                          BP_ERR_INTERNAL);
         assert_int_equal(d.error.code, BP_OK);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

@@ -13,14 +13,14 @@
 #include "tests/fixtures/store_memory.h"
 #include "tools/formats/data/data_documents.h"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     bp_error error;
     bp_class_names names;
     bp_label_survey survey;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
@@ -28,7 +28,7 @@ static void desk_begin(desk *d)
 }
 
 /* Surveys "a.csv", then "b.csv" if there is such a text. */
-static bp_status desk_read(desk *d, const char *first, const char *second, bp_labels labels)
+static bp_status fixture_read(fixture *d, const char *first, const char *second, bp_labels labels)
 {
     static uint64_t scratch[BP_LABEL_SURVEY_SCRATCH / 8];
     bp_data data;
@@ -48,7 +48,7 @@ static bp_status desk_read(desk *d, const char *first, const char *second, bp_la
 }
 
 /* The names that were found, each with a bar behind it. */
-static const char *desk_names(const desk *d)
+static const char *fixture_names(const fixture *d)
 {
     static char all[256];
     size_t at = 0;
@@ -63,32 +63,32 @@ static const char *desk_names(const desk *d)
 static void names_are_sorted_and_kept_once(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    assert_int_equal(desk_read(&d, "label,text\nb,1\na,2\nb,3\nB,4\n\xc3\xa9,5\n\"a, b\",6\n",
-                               "text,label\nx,aa\ny,a\n", BP_LABELS_CLASS),
+    fixture d;
+    fixture_begin(&d);
+    assert_int_equal(fixture_read(&d, "label,text\nb,1\na,2\nb,3\nB,4\n\xc3\xa9,5\n\"a, b\",6\n",
+                                  "text,label\nx,aa\ny,a\n", BP_LABELS_CLASS),
                      BP_OK);
-    assert_string_equal(desk_names(&d), "B|a|a, b|aa|b|\xc3\xa9|");
+    assert_string_equal(fixture_names(&d), "B|a|a, b|aa|b|\xc3\xa9|");
     assert_false(d.survey.numbers);
     /* Of names nobody sees whether they are a header: without one the first column is the label. */
-    assert_int_equal(desk_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_ERR_DATA);
+    assert_int_equal(fixture_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "names no column that is known"));
     d.survey.reading.no_header = true;
-    assert_int_equal(desk_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_OK);
-    assert_string_equal(desk_names(&d), "y|z|");
+    assert_int_equal(fixture_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_OK);
+    assert_string_equal(fixture_names(&d), "y|z|");
     d.survey.reading.label_column = "2";
-    assert_int_equal(desk_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_OK);
-    assert_string_equal(desk_names(&d), "one|two|");
+    assert_int_equal(fixture_read(&d, "z,one\ny,two\n", NULL, BP_LABELS_CLASS), BP_OK);
+    assert_string_equal(fixture_names(&d), "one|two|");
     d.survey.reading = (bp_data_reading){NULL, NULL, false, BP_LABEL_FORM_FOUND};
-    assert_int_equal(desk_read(&d,
-                               "{\"text\": \"t\", \"label\": [\"b\", \"a\"]}\n"
-                               "{\"text\": \"t\", \"label\": []}\n{\"text\": \"t\", "
-                               "\"label\": \"c\"}\n",
-                               NULL, BP_LABELS_BITS),
+    assert_int_equal(fixture_read(&d,
+                                  "{\"text\": \"t\", \"label\": [\"b\", \"a\"]}\n"
+                                  "{\"text\": \"t\", \"label\": []}\n{\"text\": \"t\", "
+                                  "\"label\": \"c\"}\n",
+                                  NULL, BP_LABELS_BITS),
                      BP_OK);
-    assert_string_equal(desk_names(&d), "a|b|c|");
-    assert_int_equal(desk_read(&d, "label,text\nb a,1\n,2\nc,3\n", NULL, BP_LABELS_BITS), BP_OK);
-    assert_string_equal(desk_names(&d), "a|b|c|");
+    assert_string_equal(fixture_names(&d), "a|b|c|");
+    assert_int_equal(fixture_read(&d, "label,text\nb a,1\n,2\nc,3\n", NULL, BP_LABELS_BITS), BP_OK);
+    assert_string_equal(fixture_names(&d), "a|b|c|");
     memory_store_free(&d.memory);
 }
 
@@ -96,17 +96,17 @@ static void names_are_sorted_and_kept_once(void **state)
 static void numbers_have_no_names(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     static const char *const numbers[] = {"3", "-1", "1.5", "1024"};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         char text[64];
         snprintf(text, sizeof text, "label,text\n%s,1\nname,2\n\"\n", numbers[i]);
-        assert_int_equal(desk_read(&d, text, NULL, BP_LABELS_CLASS), BP_OK);
+        assert_int_equal(fixture_read(&d, text, NULL, BP_LABELS_CLASS), BP_OK);
         assert_true(d.survey.numbers);
         assert_int_equal(d.names.count, 0);
     }
-    assert_int_equal(desk_read(&d, "label,text\n", NULL, BP_LABELS_CLASS), BP_OK);
+    assert_int_equal(fixture_read(&d, "label,text\n", NULL, BP_LABELS_CLASS), BP_OK);
     assert_false(d.survey.numbers);
     memory_store_free(&d.memory);
 }
@@ -123,10 +123,10 @@ static void what_cannot_be_classes_is_refused(void **state)
         {"{\"text\": \"t\", \"label\": \"a\\u0000b\"}", "a.csv: line 1", "NUL"},
         {"{\"text\": \"t\", \"label\": null}", "a.csv: line 1", "neither a number nor"},
     };
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(desk_read(&d, cases[i].text, NULL, BP_LABELS_CLASS), BP_ERR_DATA);
+        assert_int_equal(fixture_read(&d, cases[i].text, NULL, BP_LABELS_CLASS), BP_ERR_DATA);
         assert_non_null(strstr(d.error.name, cases[i].place));
         assert_non_null(strstr(d.error.text, cases[i].words));
     }
@@ -136,7 +136,7 @@ static void what_cannot_be_classes_is_refused(void **state)
         at += (size_t)sprintf(many + at, "n%d,t\n", i);
         bool fits = i < BP_CLASS_NAMES_MAX;
         if (i >= BP_CLASS_NAMES_MAX - 1) {
-            assert_int_equal(desk_read(&d, many, NULL, BP_LABELS_CLASS),
+            assert_int_equal(fixture_read(&d, many, NULL, BP_LABELS_CLASS),
                              fits ? BP_OK : BP_ERR_DATA);
         }
     }
@@ -152,13 +152,13 @@ static void names_have_a_bound_together(void **state)
     (void)state;
     static uint64_t scratch[BP_LABEL_SURVEY_SCRATCH / 8];
     static char many[20000];
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     size_t at = (size_t)sprintf(many, "label,text\n");
     for (int i = 0; i < 200; i++) {
         at += (size_t)sprintf(many + at, "n%059d,t\n", i);
     }
-    assert_int_equal(desk_read(&d, many, NULL, BP_LABELS_CLASS), BP_ERR_DATA);
+    assert_int_equal(fixture_read(&d, many, NULL, BP_LABELS_CLASS), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "more names of labels"));
     assert_int_equal(d.names.count, BP_CLASS_NAMES_TEXT / 61);
     for (int known = 0; known < 2; known++) {

@@ -28,7 +28,7 @@ static const char *const texts[ROWS][2] = {
     {"caf\xc3\xa9 [SEP] x", "\xe6\x97\xa5\xe6\x9c\xac, tab"},
 };
 
-typedef struct desk {
+typedef struct fixture {
     golden_words words;
     memory_store store;
     uint64_t *scratch;
@@ -36,10 +36,10 @@ typedef struct desk {
     bp_data data;
     bp_tokens tokens;
     bool may_lack;
-} desk;
+} fixture;
 
 /* NULL: no tokenizer, ids are bytes. */
-static void desk_begin(desk *d, const char *directory)
+static void fixture_begin(fixture *d, const char *directory)
 {
     memset(d, 0, sizeof *d);
     d->scratch = malloc(BP_TOKENISE_SCRATCH);
@@ -49,7 +49,7 @@ static void desk_begin(desk *d, const char *directory)
     }
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     assert_int_equal(d->store.open_files, 0);
@@ -58,7 +58,7 @@ static void desk_end(desk *d)
     free(d->scratch);
 }
 
-static bp_status tokenise(desk *d, const char *name, const char *text)
+static bp_status tokenise(fixture *d, const char *name, const char *text)
 {
     memory_store_put(&d->store, name, text, strlen(text));
     bp_data_file file = {.path = name};
@@ -92,7 +92,7 @@ static void put_rows(char file[TEXT], bool table)
 }
 
 /* Row i, as it has to be in a row of `sequence`; 0: the template alone does not fit. */
-static size_t expected(desk *d, int i, size_t sequence, int32_t *ids, size_t *second)
+static size_t expected(fixture *d, int i, size_t sequence, int32_t *ids, size_t *second)
 {
     uint32_t all[LONGEST];
     uint8_t types[LONGEST];
@@ -112,7 +112,7 @@ static size_t expected(desk *d, int i, size_t sequence, int32_t *ids, size_t *se
     return count;
 }
 
-static void compare_rows(desk *d, uint32_t sequence, bool apart)
+static void compare_rows(fixture *d, uint32_t sequence, bool apart)
 {
     int32_t ids[LONGEST], labels[LONGEST], right[LONGEST], length, types[LONGEST];
     int32_t scratch[BP_FEED_SCRATCH(LONGEST)];
@@ -147,8 +147,8 @@ static void check(const char *directory, bp_pair_types types)
     static char file[TEXT];
     static const char *const names[] = {"a.jsonl", "a.tsv"};
     for (int table = 0; table < 2; table++) {
-        desk d;
-        desk_begin(&d, directory);
+        fixture d;
+        fixture_begin(&d, directory);
         put_rows(file, table == 1);
         assert_int_equal(tokenise(&d, names[table], file), BP_OK);
         assert_int_equal(d.tokens.source.examples, ROWS);
@@ -157,7 +157,7 @@ static void check(const char *directory, bp_pair_types types)
         for (uint32_t sequence = 1; sequence <= LONGEST; sequence++) {
             compare_rows(&d, sequence, types == BP_PAIR_APART);
         }
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 
@@ -176,10 +176,10 @@ static void pairs_are_those_of_the_tokenizer(void **state)
 static void pairs_of_bytes(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     bp_example example;
     int32_t ids[16];
-    desk_begin(&d, NULL);
+    fixture_begin(&d, NULL);
     assert_int_equal(tokenise(&d, "a.csv", "question,sentence,label\nabc,de,1\n,f,2\ng,,0\n"),
                      BP_OK);
     bp_source *source = &d.tokens.source;
@@ -198,7 +198,7 @@ static void pairs_of_bytes(void **state)
         assert_int_equal(example.label, right[i][3]);
         assert_true(example.prompt == 0 && example.tail == 0 && example.lead + example.join == 0);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-16.301b */
@@ -218,21 +218,21 @@ static void what_is_no_pair(void **state)
         {"a.tsv", "label\tquestion1\tquestion2\n1\ta\n", "number of fields"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        desk d;
-        desk_begin(&d, NULL);
+        fixture d;
+        fixture_begin(&d, NULL);
         assert_int_equal(tokenise(&d, cases[i].name, cases[i].text), BP_ERR_DATA);
         if (strstr(d.error.text, cases[i].error) == NULL) {
             fail_msg("%s: %s", cases[i].text, d.error.text);
         }
-        desk_end(&d);
+        fixture_end(&d);
     }
     /* A key that names a second text where no labels are wanted is any other key. */
-    desk d;
-    desk_begin(&d, NULL);
+    fixture d;
+    fixture_begin(&d, NULL);
     assert_int_equal(tokenise(&d, "a.tsv", "sentence\tquestion\tlabel\n a\tb\t1\n"), BP_ERR_DATA);
     assert_int_equal(tokenise(&d, "b.tsv", "sentence\tlabel\nab\t1\n"), BP_OK);
     assert_int_equal(d.tokens.head.texts, 0);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Where that is allowed all rows may lack their labels: they are no targets. */
@@ -244,10 +244,10 @@ static void rows_without_labels(void **state)
     static const char *const files[] = {"{\"text\": \"ab\"}\n{\"text\": \"c\", \"id\": 5}\n",
                                         "id\ttext\n1\tab\n2\tc\n", "sentence\nab\nc\n"};
     for (int i = 0; i < 3; i++) {
-        desk d;
+        fixture d;
         int32_t ids[4], labels[4], scratch[BP_FEED_SCRATCH(2)];
         bp_example example;
-        desk_begin(&d, NULL);
+        fixture_begin(&d, NULL);
         assert_int_equal(tokenise(&d, names[i], files[i]), BP_ERR_DATA);
         d.may_lack = true;
         assert_int_equal(tokenise(&d, names[i], files[i]), BP_OK);
@@ -269,16 +269,16 @@ static void rows_without_labels(void **state)
             assert_int_equal(labels[0], bits ? 0 : -1);
             assert_int_equal(group.valid, bits ? 2 : 0);
         }
-        desk_end(&d);
+        fixture_end(&d);
     }
-    desk d;
-    desk_begin(&d, NULL);
+    fixture d;
+    fixture_begin(&d, NULL);
     d.may_lack = true;
     assert_int_equal(tokenise(&d, "a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}"),
                      BP_ERR_DATA);
     assert_int_equal(tokenise(&d, "a.tsv", "label\ttext\n1\tb\n"), BP_OK);
     assert_int_equal(d.tokens.head.unlabelled, 0);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Templates in which one thing is otherwise: types of pairs that no model is given. */
@@ -288,8 +288,8 @@ static void types_of_pairs_are_known_or_others(void **state)
     static const bp_pair_types wanted[] = {BP_PAIR_APART, BP_PAIR_OTHER, BP_PAIR_OTHER,
                                            BP_PAIR_OTHER, BP_PAIR_OTHER, BP_PAIR_OTHER,
                                            BP_PAIR_ALIKE};
-    desk d;
-    desk_begin(&d, "tests/golden/tokenizers/bert_uncased");
+    fixture d;
+    fixture_begin(&d, "tests/golden/tokenizers/bert_uncased");
     const bp_template usual = d.words.tokenizer.rules.pair;
     for (int i = 0; i < 7; i++) {
         bp_template *pair = &d.words.tokenizer.rules.pair;
@@ -302,7 +302,7 @@ static void types_of_pairs_are_known_or_others(void **state)
         assert_int_equal(bp_encoder_pair_types(&d.words.encoder), wanted[i]);
     }
     d.words.tokenizer.rules.pair = usual;
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

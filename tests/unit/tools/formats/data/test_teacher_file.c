@@ -22,23 +22,23 @@ enum { HEAD = sizeof(bp_teacher_head), ROW = 16 + 8 * NUMBERS, WHOLE = HEAD + RO
 static const char path[] = "said";
 static const uint32_t inputs_of[ROWS] = {4, 4, 3};
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     bp_error error;
     bp_teacher_file file;
     uint64_t row[ROW / 8];
     bool other; /* the last number of the last row but one is another */
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_teacher_file_close(&d->file);
     bp_teacher_file_close(&d->file);
@@ -72,7 +72,7 @@ static void tokens_of(uint32_t row, int32_t tokens[SEQUENCE])
 }
 
 /* What is said of a row, with numbers behind its end that must not be written. */
-static void fill_row(desk *d, uint32_t row)
+static void fill_row(fixture *d, uint32_t row)
 {
     int32_t *tops = bp_teacher_tops(d->row);
     float *logps = bp_teacher_logps(&d->file.head, d->row);
@@ -82,14 +82,14 @@ static void fill_row(desk *d, uint32_t row)
     }
 }
 
-static void file_begin(desk *d)
+static void file_begin(fixture *d)
 {
     bp_teacher_file_close(&d->file);
     d->error = (bp_error){.code = BP_OK};
     d->file = (bp_teacher_file){.store = &d->faulty.store, .path = path, .error = &d->error};
 }
 
-static bp_status write_file(desk *d)
+static bp_status write_file(fixture *d)
 {
     file_begin(d);
     d->file.head = head_of();
@@ -109,13 +109,13 @@ static bp_status write_file(desk *d)
     return status;
 }
 
-static bp_status open_file(desk *d)
+static bp_status open_file(fixture *d)
 {
     file_begin(d);
     return bp_teacher_file_open(&d->file);
 }
 
-static bp_status read_row(desk *d, uint32_t row, uint64_t vocabulary)
+static bp_status read_row(fixture *d, uint32_t row, uint64_t vocabulary)
 {
     int32_t tokens[SEQUENCE];
     tokens_of(row, tokens);
@@ -123,7 +123,7 @@ static bp_status read_row(desk *d, uint32_t row, uint64_t vocabulary)
 }
 
 /* Opens the file and reads all of it. */
-static bp_status read_file(desk *d)
+static bp_status read_file(fixture *d)
 {
     bp_status status = open_file(d);
     status = status == BP_OK ? bp_teacher_file_check(&d->file) : status;
@@ -133,7 +133,7 @@ static bp_status read_file(desk *d)
     return status;
 }
 
-static unsigned char *bytes_of(desk *d)
+static unsigned char *bytes_of(fixture *d)
 {
     size_t size;
     unsigned char *bytes = memory_store_bytes(&d->memory, path, &size);
@@ -145,8 +145,8 @@ static unsigned char *bytes_of(desk *d)
 static void what_is_written_is_read(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_file(&d), BP_OK);
     assert_int_equal(bp_teacher_file_bytes(&d.file.head), WHOLE);
     assert_int_equal(open_file(&d), BP_OK);
@@ -166,7 +166,7 @@ static void what_is_written_is_read(void **state)
             assert_memory_equal(&logps[i], &logp, sizeof logp);
         }
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Every call of the medium fails once: what stood there stays, and nothing beside it. */
@@ -190,8 +190,8 @@ static void faults_are_told(void **state)
                   {FAULT_READ_AT, 2 * ROWS + 1, true, BP_ERR_STORE}};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         for (uint32_t n = 1; n <= faults[i].calls; n++) {
-            desk d;
-            desk_begin(&d);
+            fixture d;
+            fixture_begin(&d);
             if (faults[i].reads) {
                 assert_int_equal(write_file(&d), BP_OK);
             } else {
@@ -206,7 +206,7 @@ static void faults_are_told(void **state)
                 assert_int_equal(size, 3);
                 assert_null(memory_store_bytes(&d.memory, "said.tmp", &size));
             }
-            desk_end(&d);
+            fixture_end(&d);
         }
     }
 }
@@ -215,8 +215,8 @@ static void faults_are_told(void **state)
 static void damage_is_refused(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_file(&d), BP_OK);
     for (size_t i = 0; i < WHOLE; i++) {
         bytes_of(&d)[i] ^= (unsigned char)(1u << i % 8);
@@ -232,11 +232,11 @@ static void damage_is_refused(void **state)
         memory_store_put(&d.memory, path, copy, length);
         assert_int_equal(read_file(&d), length == WHOLE ? BP_OK : BP_ERR_DATA);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Headers with the digest they should have. */
-static bp_status judge_head(desk *d, const bp_teacher_head *head)
+static bp_status judge_head(fixture *d, const bp_teacher_head *head)
 {
     bp_teacher_head made = *head;
     made.digest = bp_digest_of(&made.data, HEAD - offsetof(bp_teacher_head, data), 0);
@@ -250,8 +250,8 @@ static bp_status judge_head(desk *d, const bp_teacher_head *head)
 static void headers_that_cannot_be_are_refused(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_file(&d), BP_OK);
     bp_teacher_head head = head_of();
     assert_int_equal(judge_head(&d, &head), BP_OK);
@@ -284,11 +284,11 @@ static void headers_that_cannot_be_are_refused(void **state)
     WRONG(sequence = UINT32_MAX);
     assert_non_null(strstr(d.error.text, "not whole"));
 #undef WRONG
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Puts numbers where a row has those of its second place, with the digest they should have. */
-static bp_status judge_place(desk *d, uint32_t row, int32_t token, float logp)
+static bp_status judge_place(fixture *d, uint32_t row, int32_t token, float logp)
 {
     unsigned char *at = bytes_of(d) + HEAD + row * ROW;
     memcpy(d->row, at, ROW);
@@ -309,8 +309,8 @@ static void rows_that_cannot_be_are_refused(void **state)
 {
     (void)state;
     static const float wrong[] = {1e-6f, -INFINITY, INFINITY, NAN};
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_file(&d), BP_OK);
     assert_int_equal(open_file(&d), BP_OK);
     assert_int_equal(judge_place(&d, 1, SAID - 1, -3e38f), BP_OK);
@@ -327,7 +327,7 @@ static void rows_that_cannot_be_are_refused(void **state)
     d.error = (bp_error){.code = BP_OK};
     assert_int_equal(read_row(&d, 1, SAID - 1), BP_ERR_DATA);       /* a smaller model lacks it */
     assert_int_equal(judge_place(&d, 1, SAID, -1.0f), BP_ERR_DATA); /* the header knows of none */
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* A row that is whole, and of its tokens, but not the one that the header was made of; and no file
@@ -338,8 +338,8 @@ static void other_files_are_told(void **state)
     (void)state;
     static unsigned char row[ROW];
     static char longer[BP_STORE_PATH_MAX];
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_file(&d), BP_OK);
     const uint64_t first = d.file.head.digest;
     memcpy(row, bytes_of(&d) + HEAD + ROW, ROW);
@@ -360,16 +360,16 @@ static void other_files_are_told(void **state)
     file_begin(&d);
     d.file.path = longer;
     assert_int_equal(bp_teacher_file_begin(&d.file), BP_ERR_USAGE);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies layers-34.5c43 */
 static void other_tokens_are_refused(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     int32_t tokens[SEQUENCE];
-    desk_begin(&d);
+    fixture_begin(&d);
     assert_int_equal(write_file(&d), BP_OK);
     assert_int_equal(open_file(&d), BP_OK);
     tokens_of(2, tokens);
@@ -379,16 +379,16 @@ static void other_tokens_are_refused(void **state)
     assert_int_equal(bp_teacher_file_read(&d.file, 2, tokens, 3, WORDS, d.row), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "of other tokens"));
     assert_int_equal(d.error.found, 3);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies layers-34.5c43 */
 static void a_teacher_without_numbers_is_refused(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     int32_t tokens[SEQUENCE];
-    desk_begin(&d);
+    fixture_begin(&d);
     file_begin(&d);
     d.file.head = head_of();
     assert_int_equal(bp_teacher_file_begin(&d.file), BP_OK);
@@ -400,7 +400,7 @@ static void a_teacher_without_numbers_is_refused(void **state)
     bp_teacher_logps(&d.file.head, d.row)[NUMBERS - 1] = NAN;
     assert_int_equal(bp_teacher_file_write(&d.file, 0, tokens, SEQUENCE, d.row), BP_ERR_NONFINITE);
     assert_int_equal(d.error.found, 1);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

@@ -18,7 +18,7 @@
 
 static const char path[] = "a.tokens";
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     uint64_t *scratch;
@@ -28,9 +28,9 @@ typedef struct desk {
     uint32_t count;
     bp_tokenise work;
     bp_tokens tokens;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
@@ -38,7 +38,7 @@ static void desk_begin(desk *d)
     d->scratch = malloc(BP_TOKENISE_SCRATCH);
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     bp_tokens_close(&d->tokens);
@@ -47,13 +47,13 @@ static void desk_end(desk *d)
     free(d->scratch);
 }
 
-static bool there(desk *d, const char *name)
+static bool there(fixture *d, const char *name)
 {
     size_t size;
     return memory_store_bytes(&d->memory, name, &size) != NULL;
 }
 
-static void desk_put(desk *d, const char *name, const char *text)
+static void fixture_put(fixture *d, const char *name, const char *text)
 {
     memory_store_put(&d->memory, name, text, strlen(text));
     uint32_t i = 0;
@@ -65,7 +65,7 @@ static void desk_put(desk *d, const char *name, const char *text)
 }
 
 /* Tokenises what was put, as bytes. */
-static bp_status tokenise(desk *d, bp_data_format format, bp_labels labels, int64_t end_token)
+static bp_status tokenise(fixture *d, bp_data_format format, bp_labels labels, int64_t end_token)
 {
     bp_tokens_close(&d->tokens);
     d->error = (bp_error){.code = BP_OK};
@@ -84,7 +84,7 @@ static bp_status tokenise(desk *d, bp_data_format format, bp_labels labels, int6
     return status;
 }
 
-static void holds(desk *d, const char *text, size_t count)
+static void holds(fixture *d, const char *text, size_t count)
 {
     int32_t ids[200];
     assert_int_equal(d->tokens.source.count, count);
@@ -94,7 +94,7 @@ static void holds(desk *d, const char *text, size_t count)
     }
 }
 
-static void has_example(desk *d, uint64_t index, uint64_t first, uint64_t count, uint64_t prompt,
+static void has_example(fixture *d, uint64_t index, uint64_t first, uint64_t count, uint64_t prompt,
                         uint64_t label)
 {
     bp_example example;
@@ -110,12 +110,12 @@ static void has_example(desk *d, uint64_t index, uint64_t first, uint64_t count,
 static void documents_are_packed(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "0.txt", ""); /* nothing ends before the first token */
-    desk_put(&d, "a.txt", "one\n");
-    desk_put(&d, "b.txt", "");
-    desk_put(&d, "c.txt", "two");
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "0.txt", ""); /* nothing ends before the first token */
+    fixture_put(&d, "a.txt", "one\n");
+    fixture_put(&d, "b.txt", "");
+    fixture_put(&d, "c.txt", "two");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
     holds(&d, "one\n\0two", 8);
     assert_int_equal(d.tokens.source.examples, 0);
@@ -124,53 +124,53 @@ static void documents_are_packed(void **state)
     assert_true(d.work.built);
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, -1), BP_OK);
     holds(&d, "one\ntwo", 7);
-    desk_end(&d);
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n{\"text\": \"bc\"}");
-    desk_put(&d, "b.jsonl", "\n{\"text\": \"d\"}\n");
+    fixture_end(&d);
+    fixture_begin(&d);
+    fixture_put(&d, "a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n{\"text\": \"bc\"}");
+    fixture_put(&d, "b.jsonl", "\n{\"text\": \"d\"}\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 10), BP_OK);
     holds(&d, "a\nbc\nd\n", 7);
     assert_int_equal(d.tokens.source.examples, 0);
     assert_int_equal(d.work.documents, 3);
     assert_int_equal(d.work.empty, 1);
     assert_int_equal(d.tokens.head.form, BP_FORM_TEXT);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-23.429b */
 static void prompts_and_labels_are_examples(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl",
-             "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n"
-             "{\"completion\": \"yes\", \"prompt\": \"\"}\n");
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "a.jsonl",
+                "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n"
+                "{\"completion\": \"yes\", \"prompt\": \"\"}\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
     holds(&d, "1+1=2\0yes\0", 10);
     assert_int_equal(d.tokens.source.examples, 2);
     has_example(&d, 0, 0, 6, 4, 0);
     has_example(&d, 1, 6, 4, 0, 0);
-    desk_end(&d);
-    desk_begin(&d);
-    desk_put(&d, "a.tsv", "2\tgood\n0\tbad\n1\t\n");
+    fixture_end(&d);
+    fixture_begin(&d);
+    fixture_put(&d, "a.tsv", "2\tgood\n0\tbad\n1\t\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_CLASS, 0), BP_OK);
     holds(&d, "goodbad", 7);
     assert_int_equal(d.tokens.source.examples, 2);
     has_example(&d, 0, 0, 4, 0, 2);
     has_example(&d, 1, 4, 3, 0, 0);
     assert_int_equal(d.work.empty, 1);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-56.3c1c */
 static void a_file_is_made_once(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     size_t size;
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
+    fixture_begin(&d);
+    fixture_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
     assert_true(d.work.built);
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
@@ -179,11 +179,11 @@ static void a_file_is_made_once(void **state)
     /* Another end token, another text, a file more: another key. */
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
     assert_true(d.work.built);
-    desk_put(&d, "a.jsonl", "{\"text\": \"onf\"}\n");
+    fixture_put(&d, "a.jsonl", "{\"text\": \"onf\"}\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
     assert_true(d.work.built);
     holds(&d, "onf\1", 4);
-    desk_put(&d, "b.jsonl", "");
+    fixture_put(&d, "b.jsonl", "");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
     assert_true(d.work.built);
     /* Damaged, cut, or something else under that name: made anew. */
@@ -199,15 +199,15 @@ static void a_file_is_made_once(void **state)
     assert_true(d.work.built);
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
     assert_false(d.work.built);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 static void refuses(const char *name, const char *text, bp_labels labels, const char *place,
                     const char *why)
 {
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, name, text);
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, name, text);
     memory_store_put(&d.memory, path, "earlier", 7);
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, labels, 0), BP_ERR_DATA);
     if (strcmp(d.error.name, place) != 0 || strstr(d.error.text, why) == NULL) {
@@ -216,7 +216,7 @@ static void refuses(const char *name, const char *text, bp_labels labels, const 
     assert_false(there(&d, "a.tokens.tmp"));
     size_t size;
     assert_memory_equal(memory_store_bytes(&d.memory, path, &size), "earlier", 7);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-16.301b */
@@ -257,11 +257,11 @@ static void put_text(listing *l, golden_words *w, const char *text)
 }
 
 /* Tokenises one file with a tokenizer and compares all ids. */
-static void tokenises(desk *d, golden_words *w, const char *name, const char *text,
+static void tokenises(fixture *d, golden_words *w, const char *name, const char *text,
                       bp_labels labels, int64_t end_token, const listing *right)
 {
     int32_t ids[64];
-    desk_put(d, name, text);
+    fixture_put(d, name, text);
     assert_int_equal(
         bp_data_open(&d->data, &d->faulty.store, d->files, d->count, BP_DATA_AUTO, &d->error),
         BP_OK);
@@ -289,7 +289,7 @@ static void begins_with(const char *directory, int64_t first)
     static const char texts[] = "{\"text\": \"What is it?\"}\n{\"text\": \" Ale\"}\n";
     static const char sums[] = "{\"prompt\": \"What is it?\", \"completion\": \" Ale\"}";
     enum { END = 5 };
-    desk d;
+    fixture d;
     golden_words w;
     golden_words_open(&w, directory);
     for (int prompts = 0; prompts < 2; prompts++) {
@@ -307,13 +307,13 @@ static void begins_with(const char *directory, int64_t first)
         }
         put_text(&right, &w, " Ale");
         put_id(&right, END);
-        desk_begin(&d);
+        fixture_begin(&d);
         tokenises(&d, &w, "a.jsonl", prompts == 0 ? texts : sums, BP_LABELS_NEXT_TOKEN, END,
                   &right);
         if (prompts == 1) {
             has_example(&d, 0, 0, right.count, prompt, 0);
         }
-        desk_end(&d);
+        fixture_end(&d);
     }
     golden_words_close(&w);
 }
@@ -325,21 +325,21 @@ static void the_first_token_of_a_text(void **state)
     begins_with("tests/golden/tokenizers/llama2", 1);
     begins_with("tests/golden/tokenizers/gpt2_small", -1);
     /* Behind plain text nothing is put. */
-    desk d;
+    fixture d;
     golden_words w;
     listing right = {.count = 0};
     golden_words_open(&w, "tests/golden/tokenizers/gpt2_small");
     put_text(&right, &w, "What is it?");
-    desk_begin(&d);
+    fixture_begin(&d);
     tokenises(&d, &w, "a.txt", "What is it?", BP_LABELS_NEXT_TOKEN, 5, &right);
-    desk_end(&d);
+    fixture_end(&d);
     golden_words_close(&w);
 }
 
 enum { CLS = 2, SEP = 3, MASK = 4 }; /* of bert_uncased */
 
 /* The three rows as the feed stages them, four ids each: the first is cut, the second padded. */
-static void stages_labelled(desk *d, golden_words *w, const listing *all)
+static void stages_labelled(fixture *d, golden_words *w, const listing *all)
 {
     enum { ROWS = 3, LENGTH = 4, PADDING = 9 };
     const int32_t right[2 * LENGTH] = {
@@ -370,7 +370,7 @@ static void stages_labelled(desk *d, golden_words *w, const listing *all)
 static void what_frames_a_labelled_text(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     golden_words w;
     listing right = {.count = 0};
     golden_words_open(&w, "tests/golden/tokenizers/bert_uncased");
@@ -383,7 +383,7 @@ static void what_frames_a_labelled_text(void **state)
     put_id(&right, CLS);
     put_text(&right, &w, "Ale");
     put_id(&right, SEP);
-    desk_begin(&d);
+    fixture_begin(&d);
     tokenises(&d, &w, "a.tsv", "1\tWhat is it?\n2\t\n0\tAle\n", BP_LABELS_CLASS, -1, &right);
     bp_example example;
     bp_source *source = &d.tokens.source;
@@ -394,7 +394,7 @@ static void what_frames_a_labelled_text(void **state)
     assert_int_equal(example.label, 2);
     assert_int_equal(example.tail, 1); /* [SEP] stays when a row is cut */
     stages_labelled(&d, &w, &right);
-    desk_end(&d);
+    fixture_end(&d);
     /* Special tokens spelt out are special tokens, as in the tokenizers library. */
     right.count = 0;
     put_id(&right, CLS);
@@ -402,9 +402,9 @@ static void what_frames_a_labelled_text(void **state)
     put_id(&right, MASK);
     put_text(&right, &w, "it");
     put_id(&right, SEP);
-    desk_begin(&d);
+    fixture_begin(&d);
     tokenises(&d, &w, "a.jsonl", "{\"text\": \"is [MASK] it\"}", BP_LABELS_NEXT_TOKEN, SEP, &right);
-    desk_end(&d);
+    fixture_end(&d);
     golden_words_close(&w);
 }
 
@@ -416,13 +416,13 @@ static void faults_while_tokenising(void **state)
     (void)state;
     static const fault_kind kinds[] = {FAULT_READ_AT, FAULT_OPEN_WRITE, FAULT_WRITE_AT,
                                        FAULT_SYNC,    FAULT_CLOSE,      FAULT_RENAME};
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         bp_tokens_close(&d.tokens);
-        desk_put(&d, "a.jsonl", i % 2 == 0 ? "{\"text\": \"two\"}" : "{\"text\": \"one\"}");
+        fixture_put(&d, "a.jsonl", i % 2 == 0 ? "{\"text\": \"two\"}" : "{\"text\": \"one\"}");
         assert_int_equal(bp_data_open(&d.data, &d.faulty.store, d.files, 1, BP_DATA_AUTO, &d.error),
                          BP_OK);
         d.error = (bp_error){.code = BP_OK};
@@ -435,7 +435,7 @@ static void faults_while_tokenising(void **state)
         assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
         holds(&d, i % 2 == 0 ? "two\0" : "one\0", 4);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Texts for vectors: no end token stands behind them, an empty one is refused, and the prompt
@@ -444,9 +444,9 @@ static void faults_while_tokenising(void **state)
 static void texts_are_examples(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", "{\"anchor\": \"ab\", \"positive\": \"c\"}\n");
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "a.jsonl", "{\"anchor\": \"ab\", \"positive\": \"c\"}\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_TEXTS, 0), BP_OK);
     holds(&d, "abc", 3);
     assert_int_equal(d.tokens.source.examples, 2);
@@ -463,13 +463,13 @@ static void texts_are_examples(void **state)
         assert_int_equal(d.work.built, i == 0);
         holds(&d, "pabpc", 5);
     }
-    desk_end(&d);
+    fixture_end(&d);
     refuses("a.jsonl", "{\"text\": \"\"}", BP_LABELS_TEXTS, "a.jsonl: line 1", "text is empty");
-    desk_begin(&d);
-    desk_put(&d, "a.tsv", "1\tab\n2\tc\n");
+    fixture_begin(&d);
+    fixture_put(&d, "a.tsv", "1\tab\n2\tc\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_BITS, 0), BP_OK);
     holds(&d, "abc", 3);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* A pair's second text comes in parts, or is empty. */
@@ -479,14 +479,14 @@ static void second_texts_begin_once(void **state)
     (void)state;
     enum { LONG = 40000 };
     char *text = malloc(LONG + 100);
-    desk d;
+    fixture d;
     assert_non_null(text);
     size_t at = (size_t)sprintf(text, "{\"sentence1\": \"a\", \"label\": 1, \"sentence2\": \"");
     memset(text + at, 'w', LONG);
     at += LONG;
     sprintf(text + at, "\"}\n{\"sentence1\": \"b\", \"label\": 0, \"sentence2\": \"\"}\n");
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", text);
+    fixture_begin(&d);
+    fixture_put(&d, "a.jsonl", text);
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_CLASS, 0), BP_OK);
     assert_int_equal(d.tokens.source.examples, 2);
     assert_int_equal(d.tokens.source.count, 1 + LONG + 1);
@@ -494,7 +494,7 @@ static void second_texts_begin_once(void **state)
     assert_int_equal(d.tokens.source.example(&d.tokens.source, 0, &example), BP_OK);
     assert_int_equal(example.second, 1);
     assert_int_equal(example.count, 1 + LONG);
-    desk_end(&d);
+    fixture_end(&d);
     free(text);
 }
 
@@ -503,16 +503,16 @@ static void second_texts_begin_once(void **state)
 static void a_file_nobody_knows_of_is_made(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
+    fixture d;
+    fixture_begin(&d);
+    fixture_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
     faulty_store_arm(&d.faulty, FAULT_EXISTS, 1, false);
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
     assert_true(d.work.built);
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
     assert_false(d.work.built);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

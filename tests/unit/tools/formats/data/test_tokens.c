@@ -17,15 +17,15 @@
 
 static const char path[] = "a.tokens";
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     unsigned char *buffer; /* of the writer, and for verifying */
     bp_error error;
     bp_tokens tokens;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
@@ -33,7 +33,7 @@ static void desk_begin(desk *d)
     d->buffer = malloc(2 * BP_TOKENS_BUFFER);
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     bp_tokens_close(&d->tokens);
@@ -42,14 +42,14 @@ static void desk_end(desk *d)
     free(d->buffer);
 }
 
-static bool there(desk *d, const char *name)
+static bool there(fixture *d, const char *name)
 {
     size_t size;
     return memory_store_bytes(&d->memory, name, &size) != NULL;
 }
 
 /* Writes `count` ids 3 i + seed, and so many examples of 10 tokens. */
-static bp_status write_file(desk *d, uint32_t width, uint32_t seed, uint32_t count,
+static bp_status write_file(fixture *d, uint32_t width, uint32_t seed, uint32_t count,
                             uint64_t examples)
 {
     bp_tokens_writer writer = {
@@ -75,14 +75,14 @@ static bp_status write_file(desk *d, uint32_t width, uint32_t seed, uint32_t cou
     return status;
 }
 
-static bp_status open_file(desk *d)
+static bp_status open_file(fixture *d)
 {
     d->error = (bp_error){.code = BP_OK};
     return bp_tokens_open(&d->tokens, &d->faulty.store, path, d->buffer, &d->error);
 }
 
 /* Examples of rows 1, 4 and 5 of the data. */
-static bp_status write_gaps(desk *d, uint64_t room)
+static bp_status write_gaps(fixture *d, uint64_t room)
 {
     static const uint64_t rows[] = {1, 4, 5};
     bp_tokens_writer writer = {
@@ -109,8 +109,8 @@ static void rows_that_are_left_out_are_known(void **state)
 {
     (void)state;
     static const uint64_t left[] = {0, 2, 3};
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_gaps(&d, 3), BP_ERR_INTERNAL);
     assert_int_equal(write_gaps(&d, 6), BP_OK);
     assert_int_equal(open_file(&d), BP_OK);
@@ -132,7 +132,7 @@ static void rows_that_are_left_out_are_known(void **state)
     free(bytes);
     assert_int_equal(open_file(&d), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "its digest differs"));
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-11.6e9f */
@@ -142,8 +142,8 @@ static void what_is_written_is_read(void **state)
     enum { MANY = 70000, EXAMPLES = 5000 }; /* more than the buffers hold */
     static const uint32_t widths[] = {1, 2, 4};
     for (size_t w = 0; w < 3; w++) {
-        desk d;
-        desk_begin(&d);
+        fixture d;
+        fixture_begin(&d);
         assert_int_equal(write_file(&d, widths[w], 9, MANY, EXAMPLES), BP_OK);
         assert_false(there(&d, "a.tokens.tmp"));
         assert_int_equal(open_file(&d), BP_OK);
@@ -166,7 +166,7 @@ static void what_is_written_is_read(void **state)
         assert_int_equal(example.label, 5321);
         assert_int_equal(example.tail, 1);
         assert_int_equal(source->read(source, MANY - 99, 100, ids), BP_ERR_INTERNAL);
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 
@@ -174,9 +174,9 @@ static void what_is_written_is_read(void **state)
 static void a_damaged_file_is_refused(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     size_t size;
-    desk_begin(&d);
+    fixture_begin(&d);
     assert_int_equal(write_file(&d, 2, 9, 100, 4), BP_OK);
     unsigned char *bytes = memory_store_bytes(&d.memory, path, &size);
     assert_int_equal(size, 128 + 7 * 32 + 200);
@@ -194,19 +194,19 @@ static void a_damaged_file_is_refused(void **state)
         assert_int_equal(open_file(&d), BP_ERR_DATA);
         assert_string_equal(d.error.name, path);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-11.6e9f */
 static void an_example_beyond_the_tokens_is_refused(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_file(&d, 2, 9, 100, 92), BP_OK); /* the last one begins at 91 */
     assert_int_equal(open_file(&d), BP_ERR_DATA);
     assert_int_equal(d.error.found, 91);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Headers whose digest is right and whose numbers are not. */
@@ -215,9 +215,9 @@ static void headers_that_contradict_the_file(void **state)
 {
     (void)state;
     enum { EXAMPLES = 4, IDS = 100 };
-    desk d;
+    fixture d;
     size_t size;
-    desk_begin(&d);
+    fixture_begin(&d);
     assert_int_equal(write_file(&d, 4, 9, IDS, EXAMPLES), BP_OK);
     assert_int_equal(open_file(&d), BP_OK);
     const bp_tokens_head head = d.tokens.head;
@@ -233,14 +233,14 @@ static void headers_that_contradict_the_file(void **state)
         assert_int_equal(open_file(&d), BP_ERR_DATA);
         assert_string_equal(d.error.text, "the file's size differs from what its header says");
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 static void there_is_no_room_for_more_examples(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     bp_tokens_writer writer = {
         .store = &d.faulty.store, .path = path, .buffer = d.buffer, .error = &d.error};
     writer.head = (bp_tokens_head){.width = 1};
@@ -257,7 +257,7 @@ static void there_is_no_room_for_more_examples(void **state)
     writer.path = longest;
     assert_int_equal(bp_tokens_begin(&writer, 1), BP_ERR_USAGE);
     bp_tokens_abandon(&writer);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* Files of more than the buffers hold: any write, and any read of verifying. */
@@ -265,8 +265,8 @@ static void there_is_no_room_for_more_examples(void **state)
 static void faults_in_the_middle(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     bp_status status = BP_ERR_STORE;
     uint32_t call = 0;
     while (status == BP_ERR_STORE) {
@@ -290,7 +290,7 @@ static void faults_in_the_middle(void **state)
     assert_int_equal(d.tokens.source.example(&d.tokens.source, 0, &example), BP_ERR_STORE);
     int32_t id;
     assert_int_equal(d.tokens.source.read(&d.tokens.source, 70001, 0, &id), BP_ERR_INTERNAL);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-24.7573 */
@@ -300,8 +300,8 @@ static void faults_of_the_store(void **state)
     static const fault_kind writing[] = {FAULT_OPEN_WRITE, FAULT_WRITE_AT, FAULT_SYNC, FAULT_CLOSE,
                                          FAULT_RENAME};
     static const fault_kind reading[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT};
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_file(&d, 2, 1, 100, 4), BP_OK);
     for (size_t i = 0; i < sizeof writing / sizeof writing[0]; i++) {
         faulty_store_arm(&d.faulty, writing[i], 1, false);
@@ -320,7 +320,7 @@ static void faults_of_the_store(void **state)
         assert_int_equal(open_file(&d), BP_ERR_STORE);
         assert_int_equal(d.memory.open_files, 0);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* What a second text, a prompt or a shift says has to lie inside as well, and what is wrong in the
@@ -343,8 +343,8 @@ static void parts_of_examples_lie_inside(void **state)
         {BP_FORM_TAGGED, 1, {.first = 101}, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        desk d;
-        desk_begin(&d);
+        fixture d;
+        fixture_begin(&d);
         bp_tokens_writer writer = {
             .store = &d.faulty.store, .path = path, .buffer = d.buffer, .error = &d.error};
         writer.head = (bp_tokens_head){.width = 1, .form = rows[i].form, .texts = rows[i].texts};
@@ -355,14 +355,14 @@ static void parts_of_examples_lie_inside(void **state)
         assert_int_equal(bp_tokens_put_example(&writer, &rows[i].example), BP_OK);
         assert_int_equal(bp_tokens_end(&writer), BP_OK);
         assert_int_equal(open_file(&d), rows[i].good ? BP_OK : BP_ERR_DATA);
-        desk_end(&d);
+        fixture_end(&d);
     }
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(write_file(&d, 2, 9, 100, 5000), BP_OK); /* 91 and all behind it are wrong */
     assert_int_equal(open_file(&d), BP_ERR_DATA);
     assert_int_equal(d.error.found, 91);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

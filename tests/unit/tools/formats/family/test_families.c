@@ -19,7 +19,7 @@
 #include "tools/formats/hf/hf_files.h"
 #include "tools/formats/family/parameters.h"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     made_tensors made;
     bp_tensor_set set;
@@ -28,7 +28,7 @@ typedef struct desk {
     unsigned faults[BP_TENSOR_FAULTS];
     uint64_t scratch[1 << 14];
     uint64_t work[512];
-} desk;
+} fixture;
 
 /* Of a Llama with `kv_heads`, or, with 0, of a BERT. */
 static bp_model_config small(uint32_t kv_heads)
@@ -48,19 +48,19 @@ static bp_model_config small(uint32_t kv_heads)
 
 static void note(void *user, const bp_tensor_finding *finding)
 {
-    desk *d = user;
+    fixture *d = user;
     d->faults[finding->fault]++;
 }
 
-static desk *desk_new(void)
+static fixture *fixture_new(void)
 {
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     assert_non_null(d);
     memory_store_init(&d->memory);
     return d;
 }
 
-static void desk_free(desk *d)
+static void fixture_free(fixture *d)
 {
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     made_free(&d->made);
@@ -82,7 +82,7 @@ static void rename_tensor(char *name, size_t room, const char *prefix, const cha
 }
 
 /* Lists the model's parameters and makes a tensor for each. */
-static void add_model(desk *d, const bp_model *model, const bp_model_config *config)
+static void add_model(fixture *d, const bp_model *model, const bp_model_config *config)
 {
     bp_staging room = {d->scratch, sizeof d->scratch / 2};
     assert_int_equal(bp_parameters_list(model, config, &room, &d->parameters, &d->error), BP_OK);
@@ -93,7 +93,7 @@ static void add_model(desk *d, const bp_model *model, const bp_model_config *con
     }
 }
 
-static bp_status match(desk *d, const char *family, unsigned allow)
+static bp_status match(fixture *d, const char *family, unsigned allow)
 {
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     memset(d->faults, 0, sizeof d->faults);
@@ -113,7 +113,7 @@ static bp_status match(desk *d, const char *family, unsigned allow)
     return bp_tensor_match(&m);
 }
 
-static void check_found(desk *d)
+static void check_found(fixture *d)
 {
     for (size_t i = 0; i < d->parameters.count; i++) {
         float value;
@@ -129,7 +129,7 @@ static void check_found(desk *d)
 static void bert_of_the_hub_becomes_a_classifier(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     const bp_model_config config = small(0);
     add_model(d, &bp_model_bert, &config);
     assert_int_equal(match(d, "bert", 0), BP_OK);
@@ -164,14 +164,14 @@ static void bert_of_the_hub_becomes_a_classifier(void **state)
     }
     assert_int_equal(match(d, "bert", BP_ALLOW_NEW_HEAD), BP_ERR_DATA);
     assert_string_equal(d->error.name, "m: bert.embeddings.LayerNorm.bias");
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-25.6dee */
 static void a_bare_encoder_becomes_a_masked_model(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     bp_model_config config = small(0);
     config.task = BP_TASK_MASKED_LM;
     add_model(d, &bp_model_bert, &config);
@@ -189,7 +189,7 @@ static void a_bare_encoder_becomes_a_masked_model(void **state)
     tied->bytes[4] ^= 1;
     assert_int_equal(match(d, "bert", 0), BP_ERR_DATA);
     assert_int_equal(d->faults[BP_TENSOR_UNTIED], 1);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-25.6dee */
@@ -199,7 +199,7 @@ static void llama_tied_untied_and_bare(void **state)
     bp_model_config config = small(1);
     config.task = BP_TASK_CAUSAL_LM;
     for (int untied = 0; untied < 2; untied++) {
-        desk *d = desk_new();
+        fixture *d = fixture_new();
         SET_FAMILY(&config, bp_transformer, untied, untied != 0);
         add_model(d, &bp_model_llama, &config);
         made_add(&d->made, "model.layers.0.self_attn.rotary_emb.inv_freq", BP_F32, 1,
@@ -218,7 +218,7 @@ static void llama_tied_untied_and_bare(void **state)
         assert_int_equal(match(d, "llama", 0), BP_ERR_DATA);
         assert_int_equal(d->faults[BP_TENSOR_UNEXPECTED], 1);
         assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
@@ -226,13 +226,13 @@ static void llama_tied_untied_and_bare(void **state)
 static void a_classifier_has_no_use_for_a_language_head(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     bp_model_config config = small(1);
     add_model(d, &bp_model_llama, &config);
     made_add(&d->made, "lm_head.weight", BP_F32, 2, (uint64_t[]){11, 8});
     assert_int_equal(match(d, "llama", 0), BP_OK);
     check_found(d);
-    desk_free(d);
+    fixture_free(d);
 }
 
 int main(void)

@@ -12,13 +12,13 @@
 #include "tests/fixtures/store_memory.h"
 #include "tools/formats/files/stream_file.h"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     bp_error error;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
@@ -26,7 +26,7 @@ static void desk_begin(desk *d)
     memory_store_put(&d->memory, "f", "old", 3);
 }
 
-static void holds(desk *d, const char *name, const char *text)
+static void holds(fixture *d, const char *name, const char *text)
 {
     size_t size;
     unsigned char *bytes = memory_store_bytes(&d->memory, name, &size);
@@ -36,7 +36,7 @@ static void holds(desk *d, const char *name, const char *text)
 }
 
 /* Writes "new one" in two pieces. */
-static bp_status write_it(desk *d, bp_status last)
+static bp_status write_it(fixture *d, bp_status last)
 {
     bp_stream_file stream;
     d->error = (bp_error){.code = BP_OK};
@@ -58,8 +58,8 @@ static void a_file_is_there_whole_or_not_at_all(void **state)
                  {FAULT_WRITE_AT, 2, "f.tmp (write)"},    {FAULT_SYNC, 1, "f.tmp (sync)"},
                  {FAULT_CLOSE, 1, "f.tmp (close)"},       {FAULT_RENAME, 1, ""}};
     size_t size;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         faulty_store_arm(&d.faulty, cases[i].kind, cases[i].at, false);
         assert_int_equal(write_it(&d, BP_OK), BP_ERR_STORE);
@@ -87,8 +87,8 @@ static void a_file_is_copied_if_it_is_there(void **state)
     (void)state;
     uint64_t work[8];
     bool there = true;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     assert_int_equal(
         bp_copy_file(&d.faulty.store, "none", "g", work, sizeof work, &there, &d.error), BP_OK);
     assert_false(there);
@@ -118,9 +118,9 @@ static void closing_may_fail_as_well(void **state)
     (void)state;
     uint64_t work[8];
     bool there;
-    desk d;
+    fixture d;
     faulty_store both;
-    desk_begin(&d);
+    fixture_begin(&d);
     faulty_store_init(&both, &d.faulty.store);
     faulty_store_arm(&d.faulty, FAULT_WRITE_AT, 1, false);
     faulty_store_arm(&both, FAULT_CLOSE, 1, false); /* the copy's, which is closed first */

@@ -19,16 +19,16 @@
 static const char *const golden[] = {"tests/golden/packed/texts.jsonl.gz",
                                      "tests/golden/packed/texts.jsonl.zst"};
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     bp_error error;
     bp_unpack u;
     char text[20000]; /* what is packed */
     size_t length;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d)
+static void fixture_begin(fixture *d)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
@@ -41,14 +41,14 @@ static void desk_begin(desk *d)
     }
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     assert_int_equal(d->memory.open_files, 0);
     memory_store_free(&d->memory);
 }
 
 /* Unpacks `bytes` to "out". */
-static bp_status desk_unpack(desk *d, const void *bytes, size_t size, uint64_t most)
+static bp_status fixture_unpack(fixture *d, const void *bytes, size_t size, uint64_t most)
 {
     bp_store *store = &d->faulty.store;
     bp_file file;
@@ -73,7 +73,7 @@ static bp_status desk_unpack(desk *d, const void *bytes, size_t size, uint64_t m
     return status;
 }
 
-static bool is_there(desk *d)
+static bool is_there(fixture *d)
 {
     bool there = false;
     assert_int_equal(d->memory.store.exists(&d->memory.store, "out", &there), BP_OK);
@@ -81,7 +81,7 @@ static bool is_there(desk *d)
 }
 
 /* Whether "out" holds the texts, or what a flipped byte of no matter leaves. */
-static void assert_texts(desk *d)
+static void assert_texts(fixture *d)
 {
     static char found[sizeof d->text];
     bp_store *store = &d->memory.store;
@@ -97,24 +97,24 @@ static void assert_texts(desk *d)
     assert_int_equal(store->remove(store, "out"), BP_OK);
 }
 
-/* Each golden file, read, on a desk of its own. */
-static void for_each_golden(void (*with)(desk *d, size_t i, unsigned char *bytes, size_t size))
+/* Each golden file, read, on a fixture of its own. */
+static void for_each_golden(void (*with)(fixture *d, size_t i, unsigned char *bytes, size_t size))
 {
     for (size_t i = 0; i < 2; i++) {
-        desk d;
+        fixture d;
         size_t size;
-        desk_begin(&d);
+        fixture_begin(&d);
         unsigned char *bytes = disk_file_read(golden[i], &size);
         with(&d, i, bytes, size);
         free(bytes);
-        desk_end(&d);
+        fixture_end(&d);
     }
 }
 
-static void unpack_whole(desk *d, size_t i, unsigned char *bytes, size_t size)
+static void unpack_whole(fixture *d, size_t i, unsigned char *bytes, size_t size)
 {
     (void)i;
-    assert_int_equal(desk_unpack(d, bytes, size, d->length), BP_OK);
+    assert_int_equal(fixture_unpack(d, bytes, size, d->length), BP_OK);
     assert_texts(d);
 }
 
@@ -125,11 +125,11 @@ static void files_of_several_parts_are_unpacked(void **state)
     for_each_golden(unpack_whole);
 }
 
-static void unpack_cut(desk *d, size_t i, unsigned char *bytes, size_t size)
+static void unpack_cut(fixture *d, size_t i, unsigned char *bytes, size_t size)
 {
     size_t whole = 0; /* cuts between parts, which leave whole files */
     for (size_t cut = 4; cut < size; cut++) {
-        if (desk_unpack(d, bytes, cut, 1 << 20) == BP_OK) {
+        if (fixture_unpack(d, bytes, cut, 1 << 20) == BP_OK) {
             assert_true(d->u.written == 5000);
             assert_int_equal(d->memory.store.remove(&d->memory.store, "out"), BP_OK);
             whole++;
@@ -149,7 +149,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
     for_each_golden(unpack_cut);
 }
 
-static void unpack_changed(desk *d, size_t i, unsigned char *bytes, size_t size)
+static void unpack_changed(fixture *d, size_t i, unsigned char *bytes, size_t size)
 {
     (void)i;
     size_t found = 0;
@@ -157,7 +157,7 @@ static void unpack_changed(desk *d, size_t i, unsigned char *bytes, size_t size)
         bytes[at] ^= (unsigned char)(1u << at % 8);
         if (bp_content_of(bytes, size).kind == BP_CONTENT_OTHER) {
             found++;
-        } else if (desk_unpack(d, bytes, size, 1 << 20) == BP_OK) {
+        } else if (fixture_unpack(d, bytes, size, 1 << 20) == BP_OK) {
             assert_texts(d);
         } else {
             assert_int_equal(d->error.code, BP_ERR_DATA);
@@ -176,17 +176,17 @@ static void a_changed_byte_is_found_or_of_no_matter(void **state)
     for_each_golden(unpack_changed);
 }
 
-static void unpack_followed(desk *d, size_t i, unsigned char *bytes, size_t size)
+static void unpack_followed(fixture *d, size_t i, unsigned char *bytes, size_t size)
 {
     unsigned char *more = calloc(1, size + 3000);
     memcpy(more, bytes, size);
     /* gzip's files may be padded with zeros, as on tapes. */
-    assert_int_equal(desk_unpack(d, more, size + 3000, 1 << 20), i == 0 ? BP_OK : BP_ERR_DATA);
+    assert_int_equal(fixture_unpack(d, more, size + 3000, 1 << 20), i == 0 ? BP_OK : BP_ERR_DATA);
     if (i == 0) {
         assert_texts(d);
     }
     memcpy(more + size, "hello", 5);
-    assert_int_equal(desk_unpack(d, more, size + 5, 1 << 20), BP_ERR_DATA);
+    assert_int_equal(fixture_unpack(d, more, size + 5, 1 << 20), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "something else follows"));
     assert_false(is_there(d));
     free(more);
@@ -205,44 +205,44 @@ static void a_bomb_ends_at_the_limit(void **state)
 {
     (void)state;
     static unsigned char bomb[6 + 4000];
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     memcpy(bomb, "\x28\xb5\x2f\xfd\x00\x38", 6); /* a window of 128 KiB */
     for (size_t i = 0; i < 1000; i++) {
         memcpy(bomb + 6 + 4 * i, i == 999 ? "\x03\x00\x10x" : "\x02\x00\x10x", 4);
     }
-    assert_int_equal(desk_unpack(&d, bomb, sizeof bomb, 3000000), BP_ERR_STORE);
+    assert_int_equal(fixture_unpack(&d, bomb, sizeof bomb, 3000000), BP_ERR_STORE);
     assert_true(d.u.written <= 3000000);
     assert_true(d.u.bytes < 1000000);
     assert_false(is_there(&d));
-    assert_int_equal(desk_unpack(&d, bomb, sizeof bomb, 131072000), BP_OK);
+    assert_int_equal(fixture_unpack(&d, bomb, sizeof bomb, 131072000), BP_OK);
     assert_int_equal(d.u.written, 131072000);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-15.f83f */
 static void windows_that_are_too_large_are_refused(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     /* Windows of 2^28 and 2^27 bytes, and a block of one byte. */
-    assert_int_equal(desk_unpack(&d, "\x28\xb5\x2f\xfd\x00\x90\x09\x00\x00x", 10, 100),
+    assert_int_equal(fixture_unpack(&d, "\x28\xb5\x2f\xfd\x00\x90\x09\x00\x00x", 10, 100),
                      BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "a window"));
-    assert_int_equal(desk_unpack(&d, "\x28\xb5\x2f\xfd\x00\x88\x09\x00\x00x", 10, 100), BP_OK);
+    assert_int_equal(fixture_unpack(&d, "\x28\xb5\x2f\xfd\x00\x88\x09\x00\x00x", 10, 100), BP_OK);
     assert_int_equal(d.u.written, 1);
     /* A dictionary, and a block of no known kind. */
-    assert_int_equal(desk_unpack(&d, "\x28\xb5\x2f\xfd\x01\x38\x07\x09\x00\x00x", 11, 100),
+    assert_int_equal(fixture_unpack(&d, "\x28\xb5\x2f\xfd\x01\x38\x07\x09\x00\x00x", 11, 100),
                      BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "dictionary"));
-    assert_int_equal(desk_unpack(&d, "\x28\xb5\x2f\xfd\x00\x38\x0f\x00\x00x", 10, 100),
+    assert_int_equal(fixture_unpack(&d, "\x28\xb5\x2f\xfd\x00\x38\x0f\x00\x00x", 10, 100),
                      BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "damaged"));
-    desk_end(&d);
+    fixture_end(&d);
 }
 
-static void unpack_failing(desk *d, size_t i, unsigned char *bytes, size_t size)
+static void unpack_failing(fixture *d, size_t i, unsigned char *bytes, size_t size)
 {
     static const fault_kind kinds[] = {FAULT_OPEN_READ,  FAULT_FILE_SIZE, FAULT_READ_AT,
                                        FAULT_OPEN_WRITE, FAULT_WRITE_AT,  FAULT_CLOSE};
@@ -250,14 +250,14 @@ static void unpack_failing(desk *d, size_t i, unsigned char *bytes, size_t size)
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         size_t at = 1;
         faulty_store_arm(&d->faulty, kinds[k], at, false);
-        while (desk_unpack(d, bytes, size, 1 << 20) != BP_OK) {
+        while (fixture_unpack(d, bytes, size, 1 << 20) != BP_OK) {
             assert_true(d->error.code == BP_ERR_STORE || kinds[k] == FAULT_CLOSE ||
                         kinds[k] == FAULT_OPEN_READ);
             faulty_store_arm(&d->faulty, kinds[k], ++at, false);
         }
         assert_true(at > 1);
         faulty_store_arm(&d->faulty, kinds[k], 0, false);
-        assert_int_equal(desk_unpack(d, bytes, size, 1 << 20), BP_OK);
+        assert_int_equal(fixture_unpack(d, bytes, size, 1 << 20), BP_OK);
         assert_texts(d);
     }
 }
@@ -274,18 +274,18 @@ static void every_failing_call_is_reported(void **state)
 static void the_first_error_stays(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
+    fixture d;
+    fixture_begin(&d);
     for (size_t i = 0; i < 2; i++) {
         size_t size;
         unsigned char *bytes = disk_file_read(golden[i], &size);
         faulty_store_arm(&d.faulty, FAULT_CLOSE, 1, false);
-        assert_int_equal(desk_unpack(&d, bytes, size / 2, 1 << 20), BP_ERR_DATA);
+        assert_int_equal(fixture_unpack(&d, bytes, size / 2, 1 << 20), BP_ERR_DATA);
         assert_int_equal(d.faulty.failures, 1);
         assert_false(is_there(&d));
         free(bytes);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

@@ -154,7 +154,7 @@ static void make(maker *m)
     }
 }
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     maker m;
@@ -162,11 +162,11 @@ typedef struct desk {
     bp_staging room;
     bp_gguf_file file;
     bp_error error;
-} desk;
+} fixture;
 
-static desk *desk_new(void)
+static fixture *fixture_new(void)
 {
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     assert_non_null(d);
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
@@ -174,14 +174,14 @@ static desk *desk_new(void)
     return d;
 }
 
-static void desk_free(desk *d)
+static void fixture_free(fixture *d)
 {
     assert_int_equal(d->memory.open_files, 0);
     memory_store_free(&d->memory);
     free(d);
 }
 
-static bp_status open_bytes(desk *d, const void *bytes, size_t size)
+static bp_status open_bytes(fixture *d, const void *bytes, size_t size)
 {
     memory_store_put(&d->memory, "g", bytes, size);
     d->error = (bp_error){.code = BP_OK};
@@ -189,7 +189,7 @@ static bp_status open_bytes(desk *d, const void *bytes, size_t size)
     return bp_gguf_open(&d->file, &d->faulty.store, "g", &d->room, &d->error);
 }
 
-static bp_status open_made(desk *d)
+static bp_status open_made(fixture *d)
 {
     return open_bytes(d, d->m.bytes, d->m.used);
 }
@@ -198,7 +198,7 @@ static bp_status open_made(desk *d)
 static void a_good_file_is_read(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     char text[16];
     size_t length;
     uint32_t count;
@@ -239,7 +239,7 @@ static void a_good_file_is_read(void **state)
     /* The padding of the last tensor may be missing. */
     assert_int_equal(open_bytes(d, d->m.bytes, d->m.used - 22), BP_OK);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* Texts longer than what is read ahead of them, and one that grows after the file was opened. */
@@ -249,7 +249,7 @@ static void texts_of_any_length_are_read(void **state)
     (void)state;
     enum { LONG = 2 * BP_GGUF_AHEAD };
     static char text[LONG + 1], found[LONG + 1];
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     bp_gguf_writer w;
     bp_gguf_items items;
     size_t length, size;
@@ -285,14 +285,14 @@ static void texts_of_any_length_are_read(void **state)
     assert_int_equal(bp_gguf_items_string(&items, found, sizeof found, &length), BP_OK);
     assert_int_equal(bp_gguf_items_string(&items, found, sizeof found, &length), BP_ERR_STORE);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-10.4a5c */
 static void values_of_another_kind_are_refused_by_name(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     char text[16];
     size_t length;
     uint32_t count;
@@ -322,7 +322,7 @@ static void values_of_another_kind_are_refused_by_name(void **state)
     assert_int_equal(bp_gguf_items_begin(&items, &d->file, "a.list", BP_GGUF_STRING), BP_OK);
     assert_int_equal(bp_gguf_items_string(&items, text, 1, &length), BP_ERR_DATA);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 static const struct {
@@ -398,7 +398,7 @@ static const struct {
 static void every_lie_of_a_header_is_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         make(&d->m);
         for (size_t b = 0; b < lies[i].bytes; b++) {
@@ -409,28 +409,28 @@ static void every_lie_of_a_header_is_refused(void **state)
         assert_int_equal(strncmp(d->error.name, "g", 1), 0);
         assert_int_equal(d->memory.open_files, 0);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-10.4a5c */
 static void every_cut_and_every_addition_is_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     for (size_t size = 0; size < d->m.used - 22; size++) {
         assert_int_equal(open_bytes(d, d->m.bytes, size), BP_ERR_DATA);
     }
     put(&d->m, 0, 1);
     assert_int_equal(open_made(d), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "length differs"));
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-10.4a5c */
 static void keys_twice_are_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     /* "a.list" becomes a second "a.flag". */
     for (size_t i = 0; i + 6 < d->m.used; i++) {
         if (memcmp(d->m.bytes + i, "a.list", 6) == 0) {
@@ -440,7 +440,7 @@ static void keys_twice_are_refused(void **state)
     assert_int_equal(open_made(d), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "twice"));
     assert_non_null(strstr(d->error.name, "a.flag"));
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-24.7573 */
@@ -448,7 +448,7 @@ static void storage_and_memory_that_fail_are_said_so(void **state)
 {
     (void)state;
     static const fault_kind kinds[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT};
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     for (size_t k = 0; k < 3; k++) {
         faulty_store_arm(&d->faulty, kinds[k], 1, false);
         assert_int_equal(open_made(d), BP_ERR_STORE);
@@ -465,7 +465,7 @@ static void storage_and_memory_that_fail_are_said_so(void **state)
         assert_true(opened || status == BP_ERR_FIT);
     }
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* A file with nothing but gpt2's keys; `wrong` of them has the value of the case. */
@@ -526,7 +526,7 @@ static void gpt2_keys_are_held_to_their_bounds(void **state)
         {5, BP_GGUF_F32, 0x3f800000u},
         {5, BP_GGUF_F64, 0x7ff0000000000000u},
     };
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     const bp_gguf_family *family = bp_gguf_family_of("gpt2");
     assert_non_null(family);
     assert_ptr_equal(bp_gguf_family_find("gpt2"), family);
@@ -550,7 +550,7 @@ static void gpt2_keys_are_held_to_their_bounds(void **state)
         assert_non_null(strstr(d->error.name, "gpt2."));
         assert_int_equal(bp_gguf_close(&d->file), BP_OK);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 int main(void)

@@ -31,14 +31,14 @@ typedef struct said {
 
 static const said usual = {{2, 20, 8, 12, 2, 2}, 2, 1e-12f, false};
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     bp_model_config config;
     const bp_gguf_family *family;
     bp_error error;
-} desk;
+} fixture;
 
-static void put(desk *d, const said *s)
+static void put(fixture *d, const said *s)
 {
     bp_gguf_writer w;
     const uint64_t words[] = {5, 8}, types[] = {s->types, 8}, deep[] = {1, s->types, 8};
@@ -65,7 +65,7 @@ static void put(desk *d, const said *s)
     assert_int_equal(bp_gguf_end(&w), BP_OK);
 }
 
-static bp_status describe(desk *d, const said *s)
+static bp_status describe(fixture *d, const said *s)
 {
     static uint64_t scratch[1 << 15];
     bp_staging room = {scratch, sizeof scratch};
@@ -82,7 +82,7 @@ static bp_status describe(desk *d, const said *s)
 static void files_say_which_model_they_hold(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     memory_store_init(&d.memory);
     assert_int_equal(describe(&d, &usual), BP_OK);
     bp_bert_config own = bp_bert_config_of(&d.config);
@@ -125,7 +125,7 @@ static void wrong_keys_are_named(void **state)
                 {POOLING, 1, 2, -1.0f, "bert.attention.layer_norm_epsilon"},
                 {POOLING, 1, 0, 1e-5f, "bert.attention.layer_norm_epsilon"},
                 {POOLING, 1, 1 << 17, 1e-12f, "token_types.weight"}};
-    desk d;
+    fixture d;
     memory_store_init(&d.memory);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         said s = usual;
@@ -166,7 +166,7 @@ static void too_many_words_are_refused(void **state)
         static const char name[] = "token_embd.weight";
         const uint64_t few[] = {5, 8}, words = (uint64_t)INT32_MAX + more;
         static const float zeros[5 * 8];
-        desk d;
+        fixture d;
         bp_gguf_writer w;
         bp_gguf_file file;
         bp_staging room = {scratch, sizeof scratch};
@@ -218,7 +218,7 @@ static void blocks_of_neox_are_parallel_unless_said(void **state)
     for (int said_so = -1; said_so < 2; said_so++) {
         const uint64_t words[] = {5, 16};
         static const float zeros[5 * 16];
-        desk d;
+        fixture d;
         bp_gguf_writer w;
         bp_gguf_file file;
         bp_staging room = {scratch, sizeof scratch};

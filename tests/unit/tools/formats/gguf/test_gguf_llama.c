@@ -22,7 +22,7 @@
 
 #define GOLDEN "tests/golden/port/"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     bp_error error;
     bp_model_config config;
@@ -34,7 +34,7 @@ typedef struct desk {
     bp_staging room;
     uint64_t scratch[1 << 15];
     uint64_t work[1 << 14];
-} desk;
+} fixture;
 
 static bp_model_config llama_config(void)
 {
@@ -64,9 +64,9 @@ static bp_model_config qwen2_config(void)
     return config;
 }
 
-static desk *desk_new(void)
+static fixture *fixture_new(void)
 {
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     assert_non_null(d);
     memory_store_init(&d->memory);
     d->target = (bp_weight_target){.store = &d->memory.store,
@@ -77,7 +77,7 @@ static desk *desk_new(void)
     return d;
 }
 
-static void desk_free(desk *d)
+static void fixture_free(fixture *d)
 {
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     assert_int_equal(d->memory.open_files, 0);
@@ -85,7 +85,7 @@ static void desk_free(desk *d)
     free(d);
 }
 
-static void match(desk *d, const bp_tensor_naming *naming)
+static void match(fixture *d, const bp_tensor_naming *naming)
 {
     assert_int_equal(
         bp_parameters_list(&bp_model_llama, &d->config, &d->room, &d->parameters, &d->error),
@@ -102,7 +102,7 @@ static void match(desk *d, const bp_tensor_naming *naming)
     assert_int_equal(bp_tensor_match(&m), BP_OK);
 }
 
-static void open_hf(desk *d, const char *path, const bp_model_config *config)
+static void open_hf(fixture *d, const char *path, const bp_model_config *config)
 {
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     d->room = (bp_staging){d->scratch, sizeof d->scratch};
@@ -112,7 +112,7 @@ static void open_hf(desk *d, const char *path, const bp_model_config *config)
     match(d, &bp_family_find("llama")->naming);
 }
 
-static bp_status take(desk *d, const char *name, const bp_gguf_family *family)
+static bp_status take(fixture *d, const char *name, const bp_gguf_family *family)
 {
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     d->room = (bp_staging){d->scratch, sizeof d->scratch};
@@ -132,7 +132,7 @@ static void files_are_those_of_the_converter_and_come_back(void **state)
     static const char *const ggufs[] = {GOLDEN "llama.gguf", GOLDEN "qwen2.gguf"};
     static const char *const hfs[] = {GOLDEN "llama.safetensors", GOLDEN "qwen2.safetensors"};
     for (size_t i = 0; i < 2; i++) {
-        desk *d = desk_new();
+        fixture *d = fixture_new();
         bp_model_config config = i == 0 ? llama_config() : qwen2_config();
         const bp_gguf_family *family = bp_gguf_family_find(names[i]);
         const bp_gguf_model model = {family, &config, names[i], NULL, NULL, -1, -1, -1, NULL, 0};
@@ -165,7 +165,7 @@ static void files_are_those_of_the_converter_and_come_back(void **state)
                          BP_OK);
         bytes = memory_store_bytes(&d->memory, "out", &size);
         assert_memory_equal(memory_store_bytes(&d->memory, "back", &size), bytes, size);
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
@@ -192,7 +192,7 @@ static void scaled_frequencies_are_written(void **state)
     SET_FAMILY(&config, bp_llama_config, rope_scaling.factor, 0.0);
     assert_int_equal(bp_gguf_llama_frequencies(&config, factors, 32), 0);
 
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     config = llama_config();
     SET_FAMILY(&config, bp_llama_config, rope_scaling,
                (bp_rope_scaling){.factor = 8.0, .low = 1.0, .high = 4.0, .original = 16});
@@ -215,11 +215,11 @@ static void scaled_frequencies_are_written(void **state)
     open_hf(d, GOLDEN "llama.safetensors", &whole);
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_ERR_USAGE);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* Writes keys of a llama of which number `wrong` has another value. */
-static void put_keys(desk *d, size_t wrong, uint32_t value)
+static void put_keys(fixture *d, size_t wrong, uint32_t value)
 {
     static const struct {
         const char *name;
@@ -254,7 +254,7 @@ static void keys_are_held_to_their_bounds(void **state)
         uint32_t value;
     } cases[] = {{0, 0}, {0, 4097}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {4, 3}, {5, 0},
                  {5, 3}, {5, 8},    {6, 0}, {6, 7}, {7, 0}, {8, 1}, {9, 0}};
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     const bp_gguf_family *family = bp_gguf_family_find("llama");
     put_keys(d, 100, 0);
     assert_int_equal(take(d, "g", family), BP_OK);
@@ -264,7 +264,7 @@ static void keys_are_held_to_their_bounds(void **state)
         put_keys(d, cases[i].key, cases[i].value);
         assert_int_equal(take(d, "g", family), BP_ERR_DATA);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 int main(void)

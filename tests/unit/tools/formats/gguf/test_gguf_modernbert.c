@@ -21,14 +21,14 @@ typedef struct said {
     uint32_t heads; /* 0: 2 */
 } said;
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     bp_model_config config;
     const bp_gguf_family *family;
     bp_error error;
-} desk;
+} fixture;
 
-static bp_status describe(desk *d, const said *s)
+static bp_status describe(fixture *d, const said *s)
 {
     static uint64_t scratch[1 << 13];
     static const float zeros[5 * 8];
@@ -84,7 +84,7 @@ static void files_say_which_layers_look_at_all(void **state)
         {{5, 7, 2, 2.0f, 3.0f, 0}, 0x00, 6, 2.0, 3.0},
         {{5, 0, 3, 2.0f, 3.0f, 0}, 0x00, 128, 2.0, 3.0}, /* a pattern of no window */
     };
-    desk d;
+    fixture d;
     memory_store_init(&d.memory);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(describe(&d, &rows[i].file), BP_OK);
@@ -114,7 +114,7 @@ static void wrong_keys_are_named(void **state)
                 {{5, 7, 0, -1.0f, 0.0f, 0}, "modern-bert.rope.freq_base"},
                 {{5, 7, 0, 1e12f, 0.0f, 0}, "modern-bert.rope.freq_base"},
                 {{5, 7, 0, 2.0f, -1.0f, 0}, "modern-bert.rope.freq_base_swa"}};
-    desk d;
+    fixture d;
     memory_store_init(&d.memory);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(describe(&d, &rows[i].file), BP_ERR_DATA);

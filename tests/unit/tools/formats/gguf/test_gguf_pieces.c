@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/gguf_desk.h"
+#include "tests/fixtures/formats/gguf_fixture.h"
 
 #define META "\xe2\x96\x81"
 
@@ -78,7 +78,7 @@ static void pieces_that_readers_would_take_otherwise_are_named(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const bp_model_config config = {.vocabulary = 300, .bos_token = -1, .eos_token = -1};
         model m = {.at = 0};
-        tokenizer_desk d;
+        tokenizer_fixture d;
         add_piece(&m, "<unk>", UNKNOWN);
         add_piece(&m, "a", NORMAL);
         for (unsigned byte = 0; byte < rows[i].bytes; byte++) {
@@ -88,9 +88,9 @@ static void pieces_that_readers_would_take_otherwise_are_named(void **state)
         }
         add_piece(&m, "last", rows[i].last);
         add_settings(&m, rows[i].kind, rows[i].fallback, rows[i].before, rows[i].merged);
-        desk_init(&d);
+        fixture_init(&d);
         memory_store_put(&d.memory, "tokenizer.model", m.bytes, m.at);
-        if (desk_open(&d) != BP_OK) {
+        if (fixture_open(&d) != BP_OK) {
             fail_msg("%zu: %s: %s", i, d.error.name, d.error.text);
         }
         const char *why = bp_gguf_tokenizer_refusal(&d.tokenizer, &config);
@@ -98,19 +98,19 @@ static void pieces_that_readers_would_take_otherwise_are_named(void **state)
             (why != NULL && strstr(why, rows[i].wanted) == NULL)) {
             fail_msg("%zu: %s", i, why == NULL ? "none" : why);
         }
-        assert_int_equal(gguf_desk_put(&d, &config), why == NULL ? BP_OK : BP_ERR_USAGE);
+        assert_int_equal(gguf_fixture_put(&d, &config), why == NULL ? BP_OK : BP_ERR_USAGE);
         if (why == NULL && rows[i].kind == 2) {
             const int32_t type = rows[i].last == USER ? BP_GGUF_TOKEN_USER : BP_GGUF_TOKEN_NORMAL;
-            gguf_desk_has(&d, 0, "<unk>", BP_GGUF_TOKEN_UNKNOWN);
-            gguf_desk_has(&d, 2, "<0x00>", BP_GGUF_TOKEN_BYTE);
-            gguf_desk_has(&d, 258, "last", type);
+            gguf_fixture_has(&d, 0, "<unk>", BP_GGUF_TOKEN_UNKNOWN);
+            gguf_fixture_has(&d, 2, "<0x00>", BP_GGUF_TOKEN_BYTE);
+            gguf_fixture_has(&d, 258, "last", type);
         }
-        desk_free(&d);
+        fixture_free(&d);
     }
 }
 
 /* SentencePiece's own BPE: its pieces, those of all bytes, and one of users. */
-static void open_own(tokenizer_desk *d, const char *user, bool map)
+static void open_own(tokenizer_fixture *d, const char *user, bool map)
 {
     model m = {.at = 0};
     add_piece(&m, "<unk>", UNKNOWN);
@@ -125,9 +125,9 @@ static void open_own(tokenizer_desk *d, const char *user, bool map)
     if (map) {
         add_map(&m);
     }
-    desk_init(d);
+    fixture_init(d);
     memory_store_put(&d->memory, "tokenizer.model", m.bytes, m.at);
-    if (desk_open(d) != BP_OK) {
+    if (fixture_open(d) != BP_OK) {
         fail_msg("%s: %s", d->error.name, d->error.text);
     }
 }
@@ -141,11 +141,11 @@ static void pieces_of_users_are_spelt_with_spaces(void **state)
     static const char *const users[][2] = {
         {"b" META "c", "b c"}, {META META "b", "  b"}, {"bcde" META, "bcde "}};
     for (size_t i = 0; i < sizeof users / sizeof users[0]; i++) {
-        tokenizer_desk d;
+        tokenizer_fixture d;
         open_own(&d, users[i][0], false);
-        assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
-        gguf_desk_has(&d, 258, users[i][1], BP_GGUF_TOKEN_USER);
-        desk_free(&d);
+        assert_int_equal(gguf_fixture_put(&d, &config), BP_OK);
+        gguf_fixture_has(&d, 258, users[i][1], BP_GGUF_TOKEN_USER);
+        fixture_free(&d);
     }
 }
 
@@ -154,13 +154,13 @@ static void a_character_map_of_pieces_is_named(void **state)
 {
     (void)state;
     const bp_model_config config = {.vocabulary = 259, .bos_token = -1, .eos_token = -1};
-    tokenizer_desk d;
+    tokenizer_fixture d;
     open_own(&d, "bc", true);
     const char *why = bp_gguf_tokenizer_refusal(&d.tokenizer, &config);
     assert_non_null(why);
     assert_non_null(strstr(why, "precompiled_charsmap"));
-    assert_int_equal(gguf_desk_put(&d, &config), BP_ERR_USAGE);
-    desk_free(&d);
+    assert_int_equal(gguf_fixture_put(&d, &config), BP_ERR_USAGE);
+    fixture_free(&d);
 }
 
 int main(void)

@@ -19,7 +19,7 @@
 
 enum { MEMORY = 1 << 22 };
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     bp_error error;
     bp_tokenizer tokenizer;
@@ -32,11 +32,11 @@ typedef struct desk {
     uint64_t scratch[BP_TOKENIZER_SCRATCH / 8];
     uint64_t tables[65536];
     bp_gguf_file file;
-} desk;
+} fixture;
 
-static desk *desk_new(void)
+static fixture *fixture_new(void)
 {
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     assert_non_null(d);
     memory_store_init(&d->memory);
     assert_int_equal(d->memory.store.make_directory(&d->memory.store, "d"), BP_OK);
@@ -49,7 +49,7 @@ static desk *desk_new(void)
     return d;
 }
 
-static void desk_free(desk *d)
+static void fixture_free(fixture *d)
 {
     assert_int_equal(d->memory.open_files, 0);
     memory_store_free(&d->memory);
@@ -58,7 +58,7 @@ static void desk_free(desk *d)
     free(d);
 }
 
-static void open_tokenizer(desk *d, bp_tokenizer *t, const char *directory, char *room)
+static void open_tokenizer(fixture *d, bp_tokenizer *t, const char *directory, char *room)
 {
     bp_tokenizer_need need;
     bp_store *store = &d->memory.store;
@@ -69,7 +69,7 @@ static void open_tokenizer(desk *d, bp_tokenizer *t, const char *directory, char
     assert_true(bp_gguf_tokenizer_room(t) <= 8192);
 }
 
-static bp_status put(desk *d)
+static bp_status put(fixture *d)
 {
     bp_gguf_writer w;
     bp_gguf_tokenizer g = {&d->tokenizer, &d->config, d->order, d->text, &d->error};
@@ -83,14 +83,14 @@ static bp_status put(desk *d)
     return bp_gguf_end(&w);
 }
 
-static void open_gguf(desk *d)
+static void open_gguf(fixture *d)
 {
     bp_staging room = {d->tables, sizeof d->tables};
     assert_int_equal(bp_gguf_open(&d->file, &d->memory.store, "g", &room, &d->error), BP_OK);
 }
 
 /* Reads the file "g" into the directory "e". */
-static bp_status get(desk *d)
+static bp_status get(fixture *d)
 {
     bp_stream_file stream;
     open_gguf(d);
@@ -105,7 +105,7 @@ static bp_status get(desk *d)
     return status;
 }
 
-static void check_equal(const desk *d)
+static void check_equal(const fixture *d)
 {
     const bp_tokenizer *a = &d->tokenizer;
     const bp_tokenizer *b = &d->again;
@@ -146,7 +146,7 @@ static void byte_level_tokenizers_come_back_as_they_were(void **state)
         {GOLDEN "port/vocab.json", "d/vocab.json"},
     };
     for (size_t i = 0; i < 3; i++) {
-        desk *d = desk_new();
+        fixture *d = fixture_new();
         disk_file_put(&d->memory, files[i][0], files[i][1]);
         if (i == 2) {
             disk_file_put(&d->memory, GOLDEN "port/merges.txt", "d/merges.txt");
@@ -157,7 +157,7 @@ static void byte_level_tokenizers_come_back_as_they_were(void **state)
         assert_int_equal(get(d), BP_OK);
         open_tokenizer(d, &d->again, "e", d->room2);
         check_equal(d);
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
@@ -165,7 +165,7 @@ static void byte_level_tokenizers_come_back_as_they_were(void **state)
 static void scores_order_as_ranks_do(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     bp_gguf_items scores;
     bp_gguf_items types;
     disk_file_put(&d->memory, GOLDEN "tokenizers/llama2/tokenizer.json", "d/tokenizer.json");
@@ -197,7 +197,7 @@ static void scores_order_as_ranks_do(void **state)
     }
     free(all);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* The ranks of pairs may be others, since scores are of pieces; what is encoded is the same. */
@@ -207,7 +207,7 @@ static void pieces_come_back_by_their_scores(void **state)
     (void)state;
     static const char text[] =
         "the Übergrößenträger's 東京タワー   user@example.org\n\xf0\x9f\x98\x80 x";
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     disk_file_put(&d->memory, GOLDEN "tokenizers/llama2/tokenizer.json", "d/tokenizer.json");
     open_tokenizer(d, &d->tokenizer, "d", d->room);
     d->config.vocabulary = d->tokenizer.tokens;
@@ -240,14 +240,14 @@ static void pieces_come_back_by_their_scores(void **state)
             assert_int_equal(other->id, merge->id);
         }
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-50.b7a1 */
 static void what_gguf_has_no_keys_for_is_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     disk_file_put(&d->memory, GOLDEN "tokenizers/bert_uncased/tokenizer.json", "d/tokenizer.json");
     open_tokenizer(d, &d->tokenizer, "d", d->room);
     assert_non_null(bp_gguf_tokenizer_refusal(&d->tokenizer, &d->config));
@@ -260,12 +260,12 @@ static void what_gguf_has_no_keys_for_is_refused(void **state)
     assert_int_equal(d->error.found, d->tokenizer.tokens);
     d->config.vocabulary++;
     assert_int_equal(put(d), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* A file whose tokenizer keys are of the case. */
-static void put_case(desk *d, const char *model, const char *pre, uint64_t tokens, uint64_t types,
-                     size_t length)
+static void put_case(fixture *d, const char *model, const char *pre, uint64_t tokens,
+                     uint64_t types, size_t length)
 {
     bp_gguf_writer w;
     char *token = calloc(1, length + 1);
@@ -304,13 +304,13 @@ static void wrong_keys_are_refused(void **state)
         {"gpt2", "gpt-2", 2, 1, 3, BP_ERR_DATA},    {"gpt2", "gpt-2", 1, 2, 3, BP_ERR_DATA},
         {"gpt2", "gpt-2", 1, 1, 9000, BP_ERR_DATA},
     };
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         d->error = (bp_error){.code = BP_OK};
         put_case(d, cases[i].model, cases[i].pre, cases[i].tokens, cases[i].types, cases[i].length);
         assert_int_equal(get(d), cases[i].status);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 int main(void)

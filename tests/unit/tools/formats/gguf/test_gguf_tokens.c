@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/gguf_desk.h"
+#include "tests/fixtures/formats/gguf_fixture.h"
 
 #define META "\xe2\x96\x81"
 #define AROUND                                                                                     \
@@ -33,10 +33,10 @@ static const char *quoted(char *text)
     return text;
 }
 
-static void open_text(tokenizer_desk *d, const char *text)
+static void open_text(tokenizer_fixture *d, const char *text)
 {
-    desk_put(d, "tokenizer.json", text);
-    if (desk_open(d) != BP_OK) {
+    fixture_put(d, "tokenizer.json", text);
+    if (fixture_open(d) != BP_OK) {
         fail_msg("%s: %s", d->error.name, d->error.text);
     }
 }
@@ -48,7 +48,7 @@ typedef struct words {
 } words;
 
 /* `end`: the token that ends a text. */
-static void open_words_of(tokenizer_desk *d, const words *w, const char *end)
+static void open_words_of(tokenizer_fixture *d, const words *w, const char *end)
 {
     char around[1024] = "null,";
     if (w->before != NULL) {
@@ -67,7 +67,7 @@ static void open_words_of(tokenizer_desk *d, const words *w, const char *end)
     open_text(d, quoted(json));
 }
 
-static void open_words(tokenizer_desk *d, const words *w)
+static void open_words(tokenizer_fixture *d, const words *w)
 {
     open_words_of(d, w, "[SEP]");
 }
@@ -94,8 +94,8 @@ static void words_that_readers_know_are_written(void **state)
         {"true", "true", "null", "true", "##", NULL, NULL, "[cls]", puts},
     };
     const bp_model_config config = {.vocabulary = 8, .bos_token = -1, .eos_token = -1};
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         open_words(&d, &cases[i]);
         const char *why = bp_gguf_tokenizer_refusal(&d.tokenizer, &config);
@@ -103,7 +103,7 @@ static void words_that_readers_know_are_written(void **state)
             (why != NULL && strstr(why, cases[i].wanted) == NULL)) {
             fail_msg("%zu: %s", i, why == NULL ? "none" : why);
         }
-        assert_int_equal(gguf_desk_put(&d, &config), why == NULL ? BP_OK : BP_ERR_USAGE);
+        assert_int_equal(gguf_fixture_put(&d, &config), why == NULL ? BP_OK : BP_ERR_USAGE);
     }
     static const words bare = {"true", "true", "null", "true", "##", NULL, NULL, "[CLS]", puts};
     open_words_of(&d, &bare, "[sep]");
@@ -112,15 +112,15 @@ static void words_that_readers_know_are_written(void **state)
     assert_non_null(why);
     assert_non_null(strstr(why, puts));
     open_words(&d, &cases[0]);
-    assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
-    gguf_desk_has(&d, 0, META "[UNK]", BP_GGUF_TOKEN_NORMAL); /* nobody added it */
-    gguf_desk_has(&d, 1, "[CLS]", BP_GGUF_TOKEN_CONTROL);
-    gguf_desk_has(&d, 3, META "a", BP_GGUF_TOKEN_NORMAL);
-    gguf_desk_has(&d, 4, "bc", BP_GGUF_TOKEN_NORMAL);
-    gguf_desk_has(&d, 5, META "#", BP_GGUF_TOKEN_NORMAL);
-    gguf_desk_has(&d, 6, "two words", BP_GGUF_TOKEN_USER);
-    gguf_desk_has(&d, 7, "[PAD7]", BP_GGUF_TOKEN_UNUSED);
-    desk_free(&d);
+    assert_int_equal(gguf_fixture_put(&d, &config), BP_OK);
+    gguf_fixture_has(&d, 0, META "[UNK]", BP_GGUF_TOKEN_NORMAL); /* nobody added it */
+    gguf_fixture_has(&d, 1, "[CLS]", BP_GGUF_TOKEN_CONTROL);
+    gguf_fixture_has(&d, 3, META "a", BP_GGUF_TOKEN_NORMAL);
+    gguf_fixture_has(&d, 4, "bc", BP_GGUF_TOKEN_NORMAL);
+    gguf_fixture_has(&d, 5, META "#", BP_GGUF_TOKEN_NORMAL);
+    gguf_fixture_has(&d, 6, "two words", BP_GGUF_TOKEN_USER);
+    gguf_fixture_has(&d, 7, "[PAD7]", BP_GGUF_TOKEN_UNUSED);
+    fixture_free(&d);
 }
 
 /* Bytes: what ends a text is a control token unless texts may hold it, and spaces stay. */
@@ -149,24 +149,24 @@ static void bytes_are_called_what_they_are(void **state)
          66,
          {BP_GGUF_TOKEN_NORMAL, BP_GGUF_TOKEN_CONTROL, BP_GGUF_TOKEN_USER}},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const bp_model_config config = {
             .vocabulary = 258, .bos_token = cases[i].bos, .eos_token = cases[i].eos};
-        open_text(&d, desk_bpe(cases[i].settings, cases[i].more, cases[i].merges));
-        assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
-        gguf_desk_has(&d, 65, "A", cases[i].types[0]);
-        gguf_desk_has(&d, 66, "B", cases[i].types[1]);
+        open_text(&d, fixture_bpe(cases[i].settings, cases[i].more, cases[i].merges));
+        assert_int_equal(gguf_fixture_put(&d, &config), BP_OK);
+        gguf_fixture_has(&d, 65, "A", cases[i].types[0]);
+        gguf_fixture_has(&d, 66, "B", cases[i].types[1]);
         if (cases[i].types[2] != 0) {
-            gguf_desk_has(&d, 257, "two words", cases[i].types[2]);
+            gguf_fixture_has(&d, 257, "two words", cases[i].types[2]);
         }
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Pieces: tokens of bytes, user's tokens with spaces, the first of two merges of one token. */
-static void open_pieces(tokenizer_desk *d, const char *normalizer, const char *around)
+static void open_pieces(tokenizer_fixture *d, const char *normalizer, const char *around)
 {
     size_t at = (size_t)snprintf(
         json, sizeof json,
@@ -212,28 +212,28 @@ static void pieces_are_called_what_they_are(void **state)
          -1},
         {REPLACE, CLS ",", "," SEP, 1, 2, -1, 1, 0},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const bp_model_config config = {
             .vocabulary = 302, .bos_token = cases[i].bos, .eos_token = cases[i].eos};
         char around[1024];
         snprintf(around, sizeof around, AROUND, cases[i].before, cases[i].behind);
         open_pieces(&d, cases[i].normalizer, around);
-        assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.add_bos_token"), cases[i].begins);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.add_eos_token"), cases[i].ends);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.add_space_prefix"), cases[i].spaced);
+        assert_int_equal(gguf_fixture_put(&d, &config), BP_OK);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.add_bos_token"), cases[i].begins);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.add_eos_token"), cases[i].ends);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.add_space_prefix"), cases[i].spaced);
     }
-    gguf_desk_has(&d, 0, "<unk>", BP_GGUF_TOKEN_UNKNOWN);
-    gguf_desk_has(&d, 3 + 0x41, "<0x41>", BP_GGUF_TOKEN_BYTE);
-    gguf_desk_has(&d, 265, "<0x4}x", BP_GGUF_TOKEN_NORMAL);
-    gguf_desk_has(&d, 300, "a b", BP_GGUF_TOKEN_USER);
-    gguf_desk_has(&d, 301, "b ", BP_GGUF_TOKEN_USER);
+    gguf_fixture_has(&d, 0, "<unk>", BP_GGUF_TOKEN_UNKNOWN);
+    gguf_fixture_has(&d, 3 + 0x41, "<0x41>", BP_GGUF_TOKEN_BYTE);
+    gguf_fixture_has(&d, 265, "<0x4}x", BP_GGUF_TOKEN_NORMAL);
+    gguf_fixture_has(&d, 300, "a b", BP_GGUF_TOKEN_USER);
+    gguf_fixture_has(&d, 301, "b ", BP_GGUF_TOKEN_USER);
     bp_gguf_file file;
     bp_gguf_items scores;
     float score = 1;
-    gguf_desk_open(&d, &file);
+    gguf_fixture_open(&d, &file);
     assert_int_equal(bp_gguf_items_begin(&scores, &file, "tokenizer.ggml.scores", BP_GGUF_F32),
                      BP_OK);
     for (uint32_t id = 0; id <= 264; id++) {
@@ -243,7 +243,7 @@ static void pieces_are_called_what_they_are(void **state)
     }
     assert_true(score == -2.0f); /* "abc" is made by the third merge, and by the fourth */
     assert_int_equal(bp_gguf_close(&file), BP_OK);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* A file with tokens 0 "<s>", 1 "</s>", 2 "a", 3 "\u00e4", 4 "b", 5 "x y" of some types, and with
@@ -254,7 +254,7 @@ typedef struct given {
     const char *wanted, *absent;
 } given;
 
-static void put_given(tokenizer_desk *d, const given *g, const char *last, int32_t type)
+static void put_given(tokenizer_fixture *d, const given *g, const char *last, int32_t type)
 {
     const char *const texts[] = {"<s>", "</s>", "a", "\xc3\xa4", META "b", last};
     const int32_t types[] = {BP_GGUF_TOKEN_CONTROL, BP_GGUF_TOKEN_CONTROL, BP_GGUF_TOKEN_NORMAL,
@@ -324,20 +324,20 @@ static void files_say_what_stands_around_a_text(void **state)
         {"bert", "default", 0, 1, -1, -1, "\"##a\": 2", none},
         {"bert", "default", 0, 1, -1, -1, "\"x y\": 5", "\"##x y\""},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bp_gguf_file file;
         put_given(&d, &cases[i], "x y", BP_GGUF_TOKEN_USER);
-        gguf_desk_open(&d, &file);
+        gguf_fixture_open(&d, &file);
         assert_null(bp_gguf_tokenizer_foreign(&file));
         assert_int_equal(bp_gguf_close(&file), BP_OK);
-        assert_int_equal(gguf_desk_json(&d, json, sizeof json), BP_OK);
+        assert_int_equal(gguf_fixture_json(&d, json, sizeof json), BP_OK);
         if (strstr(json, cases[i].wanted) == NULL || strstr(json, cases[i].absent) != NULL) {
             fail_msg("%zu: %s", i, json);
         }
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-7.5b71 */
@@ -358,16 +358,16 @@ static void tokens_are_spelt_as_they_are_meant(void **state)
         {&pieces, "bcd", BP_GGUF_TOKEN_NORMAL, "\"##bcd\": 5", "\"bcd\""},
         {&pieces, META "c", BP_GGUF_TOKEN_NORMAL, "\"c\": 5", "\"##c\""},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put_given(&d, cases[i].of, cases[i].last, cases[i].type);
-        assert_int_equal(gguf_desk_json(&d, json, sizeof json), BP_OK);
+        assert_int_equal(gguf_fixture_json(&d, json, sizeof json), BP_OK);
         if (strstr(json, cases[i].wanted) == NULL || strstr(json, cases[i].absent) != NULL) {
             fail_msg("%zu: %s", i, json);
         }
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 int main(void)

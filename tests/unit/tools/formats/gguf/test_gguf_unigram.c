@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "tests/fixtures/disk_file.h"
-#include "tests/fixtures/formats/gguf_desk.h"
+#include "tests/fixtures/formats/gguf_fixture.h"
 
 #define GOLDEN "tests/golden/tokenizers/"
 #define META   "\xe2\x96\x81"
@@ -59,11 +59,11 @@ static char *take_line(char *at, line *l)
     return end + 1;
 }
 
-static void open_golden(tokenizer_desk *d, const char *name, const char *const files[2])
+static void open_golden(tokenizer_fixture *d, const char *name, const char *const files[2])
 {
     char path[128];
     FILE *there = NULL;
-    desk_init(d);
+    fixture_init(d);
     for (size_t i = 0; i < 2 && there == NULL; i++) {
         snprintf(path, sizeof path, GOLDEN "%s/%s", name, files[i]);
         there = fopen(path, "rb");
@@ -72,13 +72,13 @@ static void open_golden(tokenizer_desk *d, const char *name, const char *const f
             fclose(there);
         }
     }
-    assert_int_equal(desk_open(d), BP_OK);
-    desk_encoder(d, 512);
+    assert_int_equal(fixture_open(d), BP_OK);
+    fixture_encoder(d, 512);
 }
 
-static void has_ids(tokenizer_desk *d, const line *l)
+static void has_ids(tokenizer_fixture *d, const line *l)
 {
-    desk_encode(d, l->text, BP_ENCODE_TEMPLATE);
+    fixture_encode(d, l->text, BP_ENCODE_TEMPLATE);
     if (d->count != l->count || memcmp(d->ids, l->ids, l->count * sizeof l->ids[0]) != 0) {
         fail_msg("%s: %s", l->name, l->text);
     }
@@ -100,19 +100,19 @@ static void ids_are_those_of_llama_cpp(void **state)
     assert_non_null(whole);
     whole[size] = '\0';
     for (size_t i = 0; i < 5; i++) {
-        tokenizer_desk d, back;
+        tokenizer_fixture d, back;
         line l;
         open_golden(&d, names[i], files[i == 3]);
         const bool encoder = i == 0 || i == 3;
         const bp_model_config config = {
             .vocabulary = d.tokenizer.tokens + 5, .bos_token = encoder ? -1 : 1, .eos_token = -1};
         assert_null(bp_gguf_tokenizer_refusal(&d.tokenizer, &config));
-        assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
-        assert_int_equal(gguf_desk_json(&d, text, sizeof text), BP_OK);
-        desk_init(&back);
-        desk_put(&back, "tokenizer.json", text);
-        assert_int_equal(desk_open(&back), BP_OK);
-        desk_encoder(&back, 512);
+        assert_int_equal(gguf_fixture_put(&d, &config), BP_OK);
+        assert_int_equal(gguf_fixture_json(&d, text, sizeof text), BP_OK);
+        fixture_init(&back);
+        fixture_put(&back, "tokenizer.json", text);
+        assert_int_equal(fixture_open(&back), BP_OK);
+        fixture_encoder(&back, 512);
         char *copy = malloc(size + 1);
         assert_non_null(copy);
         memcpy(copy, whole, size + 1);
@@ -129,8 +129,8 @@ static void ids_are_those_of_llama_cpp(void **state)
         }
         assert_true(checked[i] >= 90);
         free(copy);
-        desk_free(&d);
-        desk_free(&back);
+        fixture_free(&d);
+        fixture_free(&back);
     }
     free(whole);
 }
@@ -146,10 +146,10 @@ static const char *quoted(char *of)
     return of;
 }
 
-static void open_text(tokenizer_desk *d, const char *of)
+static void open_text(tokenizer_fixture *d, const char *of)
 {
-    desk_put(d, "tokenizer.json", of);
-    if (desk_open(d) != BP_OK) {
+    fixture_put(d, "tokenizer.json", of);
+    if (fixture_open(d) != BP_OK) {
         fail_msg("%s: %s", d->error.name, d->error.text);
     }
 }
@@ -215,7 +215,7 @@ typedef struct unigram {
 } unigram;
 
 /* <unk>, <s>, </s> and `more_added` that is added, and the pieces of the case. */
-static void open_added(tokenizer_desk *d, const unigram *u, const char *more_added)
+static void open_added(tokenizer_fixture *d, const unigram *u, const char *more_added)
 {
     char normalizer[1 << 18];
     const bool tabs = u->wanted != NULL && strstr(u->wanted, "no tabs") != NULL;
@@ -235,7 +235,7 @@ static void open_added(tokenizer_desk *d, const unigram *u, const char *more_add
     open_text(d, quoted(text));
 }
 
-static void open_unigram(tokenizer_desk *d, const unigram *u)
+static void open_unigram(tokenizer_fixture *d, const unigram *u)
 {
     open_added(d, u, "");
 }
@@ -286,16 +286,16 @@ static void what_readers_would_get_wrong_is_named(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const unigram *u = &cases[i];
         const bp_model_config config = {.vocabulary = 12, .bos_token = u->bos, .eos_token = u->eos};
-        tokenizer_desk d;
-        desk_init(&d);
+        tokenizer_fixture d;
+        fixture_init(&d);
         open_unigram(&d, u);
         const char *why = bp_gguf_tokenizer_refusal(&d.tokenizer, &config);
         if ((why == NULL) != (u->wanted == NULL) ||
             (why != NULL && strstr(why, u->wanted) == NULL)) {
             fail_msg("%zu: %s", i, why == NULL ? "none" : why);
         }
-        assert_int_equal(gguf_desk_put(&d, &config), why == NULL ? BP_OK : BP_ERR_USAGE);
-        desk_free(&d);
+        assert_int_equal(gguf_fixture_put(&d, &config), why == NULL ? BP_OK : BP_ERR_USAGE);
+        fixture_free(&d);
     }
 }
 
@@ -306,16 +306,16 @@ static void ids_without_a_token_are_no_pieces(void **state)
     (void)state;
     static const unigram of = {"null", META_OF("never", "true"), A, "false", USUAL, 1, 2, NULL};
     const bp_model_config config = {.vocabulary = 9, .bos_token = 1, .eos_token = 2};
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     open_added(&d, &of, ",{'id':8,'content':'[x]','special':true}");
     assert_null(bp_gguf_tokenizer_refusal(&d.tokenizer, &config));
-    assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
-    gguf_desk_has(&d, 5, META "a", BP_GGUF_TOKEN_NORMAL);
-    gguf_desk_has(&d, 6, "[PAD6]", BP_GGUF_TOKEN_UNUSED);
-    gguf_desk_has(&d, 7, "[PAD7]", BP_GGUF_TOKEN_UNUSED);
-    gguf_desk_has(&d, 8, "[x]", BP_GGUF_TOKEN_CONTROL);
-    desk_free(&d);
+    assert_int_equal(gguf_fixture_put(&d, &config), BP_OK);
+    gguf_fixture_has(&d, 5, META "a", BP_GGUF_TOKEN_NORMAL);
+    gguf_fixture_has(&d, 6, "[PAD6]", BP_GGUF_TOKEN_UNUSED);
+    gguf_fixture_has(&d, 7, "[PAD7]", BP_GGUF_TOKEN_UNUSED);
+    gguf_fixture_has(&d, 8, "[x]", BP_GGUF_TOKEN_CONTROL);
+    fixture_free(&d);
 }
 
 /* verifies formats-7.5b71 */
@@ -340,23 +340,23 @@ static void files_say_what_is_done_to_spaces(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const bp_model_config config = {
             .vocabulary = 8, .bos_token = rows[i].of.bos, .eos_token = rows[i].of.eos};
-        tokenizer_desk d;
-        desk_init(&d);
+        tokenizer_fixture d;
+        fixture_init(&d);
         open_unigram(&d, &rows[i].of);
-        assert_int_equal(gguf_desk_put(&d, &config), BP_OK);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.add_bos_token"), rows[i].begins);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.add_eos_token"), rows[i].ends);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.add_space_prefix"), rows[i].before);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.remove_extra_whitespaces"),
+        assert_int_equal(gguf_fixture_put(&d, &config), BP_OK);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.add_bos_token"), rows[i].begins);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.add_eos_token"), rows[i].ends);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.add_space_prefix"), rows[i].before);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.remove_extra_whitespaces"),
                          rows[i].merged);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.bos_token_id"), rows[i].bos);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.eos_token_id"), rows[i].last);
-        assert_int_equal(gguf_desk_says(&d, "tokenizer.ggml.unknown_token_id"), 0);
-        gguf_desk_has(&d, 0, "<unk>", BP_GGUF_TOKEN_UNKNOWN);
-        gguf_desk_has(&d, 1, "<s>", BP_GGUF_TOKEN_CONTROL);
-        gguf_desk_has(&d, 5, META "a", BP_GGUF_TOKEN_NORMAL);
-        gguf_desk_has(&d, 7, "[PAD7]", BP_GGUF_TOKEN_UNUSED);
-        desk_free(&d);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.bos_token_id"), rows[i].bos);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.eos_token_id"), rows[i].last);
+        assert_int_equal(gguf_fixture_says(&d, "tokenizer.ggml.unknown_token_id"), 0);
+        gguf_fixture_has(&d, 0, "<unk>", BP_GGUF_TOKEN_UNKNOWN);
+        gguf_fixture_has(&d, 1, "<s>", BP_GGUF_TOKEN_CONTROL);
+        gguf_fixture_has(&d, 5, META "a", BP_GGUF_TOKEN_NORMAL);
+        gguf_fixture_has(&d, 7, "[PAD7]", BP_GGUF_TOKEN_UNUSED);
+        fixture_free(&d);
     }
 }
 
@@ -405,7 +405,7 @@ static void put_map(bp_gguf_writer *w, int map)
     }
 }
 
-static void put_given(tokenizer_desk *d, const given *g)
+static void put_given(tokenizer_fixture *d, const given *g)
 {
     const char *const texts[] = {"<pad>", "</s>", "<unk>", META, g->fifth, "b", "[PAD6]"};
     const int32_t types[] = {BP_GGUF_TOKEN_CONTROL,
@@ -500,18 +500,18 @@ static void files_are_read_as_they_are_meant(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const given *g = &cases[i];
-        tokenizer_desk d;
-        desk_init(&d);
+        tokenizer_fixture d;
+        fixture_init(&d);
         put_given(&d, g);
         d.error = (bp_error){.code = BP_OK};
-        const bp_status status = gguf_desk_json(&d, more, sizeof more);
+        const bp_status status = gguf_fixture_json(&d, more, sizeof more);
         const char *said = status == BP_OK ? more : d.error.text;
         if (status != (g->absent != NULL ? BP_OK : BP_ERR_DATA) ||
             strstr(said, g->wanted) == NULL ||
             (g->absent != NULL && strstr(said, g->absent) != NULL)) {
             fail_msg("%zu: %s", i, said);
         }
-        desk_free(&d);
+        fixture_free(&d);
     }
 }
 

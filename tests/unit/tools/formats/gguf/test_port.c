@@ -26,7 +26,7 @@
 
 enum { SCRATCH = 1 << 18, WORK = 1 << 17 };
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     bp_error error;
@@ -40,11 +40,11 @@ typedef struct desk {
     bp_staging room;
     uint64_t scratch[SCRATCH / 8];
     uint64_t work[WORK / 8];
-} desk;
+} fixture;
 
-static desk *desk_new(void)
+static fixture *fixture_new(void)
 {
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     assert_non_null(d);
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
@@ -60,7 +60,7 @@ static desk *desk_new(void)
     return d;
 }
 
-static void desk_free(desk *d)
+static void fixture_free(fixture *d)
 {
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     assert_int_equal(d->memory.open_files, 0);
@@ -68,14 +68,14 @@ static void desk_free(desk *d)
     free(d);
 }
 
-static void fresh(desk *d)
+static void fresh(fixture *d)
 {
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     d->error = (bp_error){.code = BP_OK};
     d->room = (bp_staging){d->scratch, sizeof d->scratch};
 }
 
-static bp_status match(desk *d, const bp_tensor_naming *naming)
+static bp_status match(fixture *d, const bp_tensor_naming *naming)
 {
     BP_TRY(bp_parameters_list(&bp_model_gpt2, &d->config, &d->room, &d->parameters, &d->error));
     const bp_match m = {
@@ -90,14 +90,14 @@ static bp_status match(desk *d, const bp_tensor_naming *naming)
     return bp_tensor_match(&m);
 }
 
-static void open_hf(desk *d, const char *path)
+static void open_hf(fixture *d, const char *path)
 {
     fresh(d);
     assert_int_equal(bp_hf_open(&d->set, &d->faulty.store, path, &d->room, &d->error), BP_OK);
     assert_int_equal(match(d, &bp_family_find("gpt2")->naming), BP_OK);
 }
 
-static void open_gguf(desk *d, const char *path)
+static void open_gguf(fixture *d, const char *path)
 {
     fresh(d);
     const bp_gguf_family *family = bp_gguf_family_find("gpt2");
@@ -108,24 +108,24 @@ static void open_gguf(desk *d, const char *path)
     assert_int_equal(match(d, family->naming), BP_OK);
 }
 
-static bp_status to_gguf(desk *d)
+static bp_status to_gguf(fixture *d)
 {
     const bp_gguf_model model = {
         bp_gguf_family_find("gpt2"), &d->config, "port", NULL, NULL, -1, -1, -1, NULL, 0};
     return bp_gguf_export(&d->source, &model, &d->target);
 }
 
-static bp_status to_hf(desk *d)
+static bp_status to_hf(fixture *d)
 {
     return bp_hf_export(&d->source, &bp_family_find("gpt2")->naming, &d->target);
 }
 
-static bp_status to_llmc(desk *d)
+static bp_status to_llmc(fixture *d)
 {
     return bp_llmc_export(&d->source, &d->config, &d->target);
 }
 
-static void set_dtype(desk *d, bp_dtype dtype)
+static void set_dtype(fixture *d, bp_dtype dtype)
 {
     d->target.keep = false;
     d->target.dtype = dtype;
@@ -140,7 +140,7 @@ static void gguf_files_are_those_of_gguf_py(void **state)
         const char *path;
     } cases[] = {
         {BP_F32, GOLDEN "f32.gguf"}, {BP_F16, GOLDEN "f16.gguf"}, {BP_BF16, GOLDEN "bf16.gguf"}};
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     open_hf(d, "model");
     for (size_t i = 0; i < 3; i++) {
         set_dtype(d, cases[i].dtype);
@@ -150,14 +150,14 @@ static void gguf_files_are_those_of_gguf_py(void **state)
     d->target.keep = true; /* the model is float32 */
     assert_int_equal(to_gguf(d), BP_OK);
     disk_file_compare(&d->memory, "out", cases[0].path);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-7.5b71 */
 static void gguf_files_come_back_as_they_were(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     disk_file_put(&d->memory, GOLDEN "f32.gguf", "in");
     open_gguf(d, "in");
     assert_int_equal(to_hf(d), BP_OK);
@@ -178,7 +178,7 @@ static void gguf_files_come_back_as_they_were(void **state)
         assert_int_equal(to_gguf(d), BP_OK);
         disk_file_compare(&d->memory, "out", paths[i]);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-11.6e9f */
@@ -187,7 +187,7 @@ static void llmc_files_are_those_of_its_script_and_come_back(void **state)
     (void)state;
     static const char *const paths[] = {GOLDEN "fp32.llmc", GOLDEN "bf16.llmc"};
     static const bp_dtype types[] = {BP_F32, BP_BF16};
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     for (size_t i = 0; i < 2; i++) {
         open_hf(d, "model");
         set_dtype(d, types[i]);
@@ -213,14 +213,14 @@ static void llmc_files_are_those_of_its_script_and_come_back(void **state)
         assert_int_equal(to_llmc(d), BP_OK); /* keeps bf16 as bf16 */
         disk_file_compare(&d->memory, "out", paths[i]);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-11.6e9f */
 static void a_model_that_llmc_cannot_say_is_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     open_hf(d, "model");
     const bp_model_config good = d->config;
     set_dtype(d, BP_F16);
@@ -250,7 +250,7 @@ static void a_model_that_llmc_cannot_say_is_refused(void **state)
     bool there;
     assert_int_equal(d->memory.store.exists(&d->memory.store, "out", &there), BP_OK);
     assert_false(there);
-    desk_free(d);
+    fixture_free(d);
 }
 
 static const struct {
@@ -286,7 +286,7 @@ static const struct {
 static void hostile_llmc_headers_are_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     size_t size;
     unsigned char *good = disk_file_read(GOLDEN "fp32.llmc", &size);
     for (size_t i = 0; i < sizeof llmc_lies / sizeof llmc_lies[0]; i++) {
@@ -331,15 +331,15 @@ static void hostile_llmc_headers_are_refused(void **state)
     assert_string_equal(d->error.text, "before");
     d->error = (bp_error){.code = BP_OK};
     free(good);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-20.fa9a */
 static void a_value_too_large_stops_before_anything_is_replaced(void **state)
 {
     (void)state;
-    bp_status (*const exports[])(desk *) = {to_hf, to_gguf};
-    desk *d = desk_new();
+    bp_status (*const exports[])(fixture *) = {to_hf, to_gguf};
+    fixture *d = fixture_new();
     size_t size;
     memory_store_put(&d->memory, "out", "old", 3);
     unsigned char *bytes = memory_store_bytes(&d->memory, "model", &size);
@@ -352,7 +352,7 @@ static void a_value_too_large_stops_before_anything_is_replaced(void **state)
         assert_non_null(strstr(d->error.text, "fp16"));
         assert_memory_equal(memory_store_bytes(&d->memory, "out", &size), "old", 3);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-20.fa9a */
@@ -361,8 +361,8 @@ static void storage_that_fails_leaves_the_old_file(void **state)
     (void)state;
     static const fault_kind kinds[] = {FAULT_OPEN_WRITE, FAULT_WRITE_AT, FAULT_SYNC,
                                        FAULT_CLOSE,      FAULT_RENAME,   FAULT_READ_AT};
-    bp_status (*const exports[])(desk *) = {to_hf, to_gguf, to_llmc};
-    desk *d = desk_new();
+    bp_status (*const exports[])(fixture *) = {to_hf, to_gguf, to_llmc};
+    fixture *d = fixture_new();
     for (size_t e = 0; e < 3; e++) {
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
             for (size_t n = 1; n < 1000; n += 1 + n / 8) {
@@ -384,15 +384,15 @@ static void storage_that_fails_leaves_the_old_file(void **state)
             }
         }
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-26.24e5 */
 static void little_memory_is_said_so(void **state)
 {
     (void)state;
-    bp_status (*const exports[])(desk *) = {to_hf, to_gguf, to_llmc};
-    desk *d = desk_new();
+    bp_status (*const exports[])(fixture *) = {to_hf, to_gguf, to_llmc};
+    fixture *d = fixture_new();
     for (size_t e = 0; e < 3; e++) {
         open_hf(d, "model");
         d->target.work.capacity = 1000;
@@ -411,7 +411,7 @@ static void little_memory_is_said_so(void **state)
     d->room.capacity = (size_t)bp_parameters_bytes(&bp_model_gpt2, &d->config) + 8;
     assert_int_equal(
         bp_parameters_list(&bp_model_gpt2, &d->config, &d->room, &d->parameters, &d->error), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* Memory of every size for what is written, and for the tables of what is read: enough, or said. */
@@ -419,7 +419,7 @@ static void little_memory_is_said_so(void **state)
 static void memory_of_every_size_is_enough_or_said(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     uint32_t enough = 0, less = 0;
     for (size_t bytes = 0; bytes <= BP_TARGET_WORK_MIN + 256 * d->source.count + 248;
          bytes += 248) {
@@ -446,7 +446,7 @@ static void memory_of_every_size_is_enough_or_said(void **state)
     bp_tensor_naming none = bp_llmc_naming;
     none.rule_count = 0;
     assert_int_equal(bp_hf_export(&d->source, &none, &d->target), BP_ERR_USAGE);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* A file of GPT-2's own vocabulary begins and ends its texts as GPT-2 does. */
@@ -456,7 +456,7 @@ static void the_vocabulary_says_what_ends_a_text(void **state)
     (void)state;
     enum { OWN = 50257, OTHERS = 1 + 25 + 2 }; /* positions, one layer of width 1, the last norm */
     static int32_t file[BP_LLMC_HEADER / 4 + OWN + OTHERS];
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     for (int32_t vocabulary = OWN - 1; vocabulary <= OWN; vocabulary++) {
         const int32_t head[8] = {BP_LLMC_MAGIC, 3, 1, vocabulary, 1, 1, 1, OWN};
         memcpy(file, head, sizeof head);
@@ -467,7 +467,7 @@ static void the_vocabulary_says_what_ends_a_text(void **state)
         assert_int_equal(d->llmc.config.bos_token, vocabulary == OWN ? OWN - 1 : -1);
         assert_int_equal(d->llmc.config.eos_token, vocabulary == OWN ? OWN - 1 : -1);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* Of a few tensors and of all: memory for the table of what is written, and none beside it. */
@@ -475,7 +475,7 @@ static void the_vocabulary_says_what_ends_a_text(void **state)
 static void tables_in_little_memory(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     for (size_t count = 2; count <= 28; count += 26) {
         size_t least = 0;
         open_hf(d, "model");
@@ -491,7 +491,7 @@ static void tables_in_little_memory(void **state)
         assert_true(least >= 4 * BP_VIEW_WORK_MIN);
     }
     d->target.work.capacity = sizeof d->work;
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* A write that fails is what is said, whatever closing says behind it. */
@@ -499,8 +499,8 @@ static void tables_in_little_memory(void **state)
 static void closing_may_fail_behind_a_write(void **state)
 {
     (void)state;
-    bp_status (*const exports[])(desk *) = {to_hf, to_gguf, to_llmc};
-    desk *d = desk_new();
+    bp_status (*const exports[])(fixture *) = {to_hf, to_gguf, to_llmc};
+    fixture *d = fixture_new();
     faulty_store outer;
     for (size_t e = 0; e < 3; e++) {
         open_hf(d, "model");
@@ -525,7 +525,7 @@ static void closing_may_fail_behind_a_write(void **state)
     assert_non_null(strstr(d->error.name, "read"));
     assert_int_equal(bp_gguf_look(&outer.store, "whole", &is, &d->error), BP_OK);
     assert_true(is);
-    desk_free(d);
+    fixture_free(d);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 
 #include "core/base/storage.h"
 #include "layers/families/gpt2.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/store_faulty.h"
 #include "tests/fixtures/store_memory.h"
 #include "tests/fixtures/formats/tensors_made.h"
@@ -28,18 +28,18 @@ enum { SCRATCH_BYTES = 1 << 20 };
 static const int32_t tokens[60] = {1, 2, 3};
 static const char *const targets[] = {"all-linear"};
 
-typedef struct desk {
-    rig r;
+typedef struct fixture {
+    model_fixture r;
     memory_store memory;
     made_tensors made;
     char *scratch;
     bp_error error;
     bp_hf_place place;
-} desk;
+} fixture;
 
 static bp_spec spec_of(bp_quantised form)
 {
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, width, 18); /* blocks that end inside rows */
     spec.lora = (bp_lora){.rank = 2, .alpha = 2.0, .targets = targets, .target_count = 1};
     spec.quantised = form;
@@ -47,10 +47,10 @@ static bp_spec spec_of(bp_quantised form)
     return spec;
 }
 
-static void desk_of(desk *d, const bp_spec *spec)
+static void fixture_of(fixture *d, const bp_spec *spec)
 {
     memset(d, 0, sizeof *d);
-    rig_open(&d->r, spec, tokens, 60);
+    model_fixture_open(&d->r, spec, tokens, 60);
     memory_store_init(&d->memory);
     d->scratch = malloc(SCRATCH_BYTES);
     d->place = (bp_hf_place){.store = &d->memory.store,
@@ -59,27 +59,27 @@ static void desk_of(desk *d, const bp_spec *spec)
                              .error = &d->error};
 }
 
-static void desk_open(desk *d, bp_quantised form)
+static void fixture_open(fixture *d, bp_quantised form)
 {
     const bp_spec spec = spec_of(form);
-    desk_of(d, &spec);
+    fixture_of(d, &spec);
 }
 
-static void desk_close(desk *d)
+static void fixture_close(fixture *d)
 {
     assert_int_equal(d->memory.open_files, 0);
     made_free(&d->made);
-    rig_close(&d->r);
+    model_fixture_close(&d->r);
     memory_store_free(&d->memory);
     free(d->scratch);
 }
 
-static bool is_own(const desk *d, uint32_t p)
+static bool is_own(const fixture *d, uint32_t p)
 {
     return d->r.runtime.emit.parameters[p].base == BP_NO_PARAMETER;
 }
 
-static const char *name_of(const desk *d, uint32_t p)
+static const char *name_of(const fixture *d, uint32_t p)
 {
     const bp_runtime *runtime = &d->r.runtime;
     return bp_graph_name(&runtime->graph, runtime->emit.parameters[p].weight);
@@ -91,8 +91,8 @@ static bool is_dense(const char *name)
            strstr(name, ".weight") != NULL;
 }
 
-static made_tensor *add_part(desk *d, const char *name, size_t cut, const char *end, bp_dtype dtype,
-                             uint32_t rank, uint64_t first, uint64_t second)
+static made_tensor *add_part(fixture *d, const char *name, size_t cut, const char *end,
+                             bp_dtype dtype, uint32_t rank, uint64_t first, uint64_t second)
 {
     char full[128];
     const uint64_t shape[2] = {first, second};
@@ -125,7 +125,8 @@ static void fill_floats(made_tensor *tensor, float first)
     }
 }
 
-static void add_four(desk *d, const char *name, uint64_t rows, uint64_t columns, bp_quantised form)
+static void add_four(fixture *d, const char *name, uint64_t rows, uint64_t columns,
+                     bp_quantised form)
 {
     const bool nested = bp_quantised_nests(form), fp4 = bp_quantised_kind(form) >= BP_QUANTISED_FP4;
     const uint64_t size = bp_quantised_block(form), count = rows * columns;
@@ -148,16 +149,17 @@ static void add_four(desk *d, const char *name, uint64_t rows, uint64_t columns,
     fill_floats(add_part(d, name, 0, ".nested_quant_map", BP_F32, 1, 256, 0), -1.0f);
 }
 
-static void add_int8(desk *d, const char *name, uint64_t rows, uint64_t columns)
+static void add_int8(fixture *d, const char *name, uint64_t rows, uint64_t columns)
 {
     fill_bytes(add_part(d, name, 0, "", BP_I8, 2, rows, columns), (unsigned)rows);
     fill_floats(add_part(d, name, 6, "SCB", BP_F32, 1, rows, 0), 0.75f);
     (void)add_part(d, name, 6, "weight_format", BP_U8, 0, 0, 0);
 }
 
-/* The rig's model as bitsandbytes writes it: a dense layer of GPT-2, (in, out), lies as (out, in).
+/* The model_fixture's model as bitsandbytes writes it: a dense layer of GPT-2, (in, out), lies as
+ * (out, in).
  */
-static void add_model(desk *d, bp_quantised form)
+static void add_model(fixture *d, bp_quantised form)
 {
     const bp_runtime *runtime = &d->r.runtime;
     for (uint32_t p = 0; p < runtime->emit.parameter_count && is_own(d, p); p++) {
@@ -174,7 +176,7 @@ static void add_model(desk *d, bp_quantised form)
     }
 }
 
-static made_tensor *find(desk *d, const char *end)
+static made_tensor *find(fixture *d, const char *end)
 {
     for (size_t i = 0; i < d->made.count; i++) {
         size_t length = strlen(d->made.list[i].name), tail = strlen(end);
@@ -186,7 +188,7 @@ static made_tensor *find(desk *d, const char *end)
     return NULL;
 }
 
-static bp_status load(desk *d)
+static bp_status load(fixture *d)
 {
     d->error = (bp_error){.code = BP_OK};
     made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
@@ -194,7 +196,7 @@ static bp_status load(desk *d)
 }
 
 /* A made tensor's values by core/ops/quantised.h. */
-static bp_quantised_matrix matrix_of(desk *d, const char *name, bp_quantised form,
+static bp_quantised_matrix matrix_of(fixture *d, const char *name, bp_quantised form,
                                      float nested[BP_NESTED_SCALES + 1])
 {
     char full[128];
@@ -224,8 +226,8 @@ static void codes_go_in_bit_for_bit(void **state)
 {
     (void)state;
     for (int n = 0, form = forms[0]; n < FORMS; form = forms[++n % FORMS]) {
-        desk d;
-        desk_open(&d, (bp_quantised)form);
+        fixture d;
+        fixture_open(&d, (bp_quantised)form);
         add_model(&d, (bp_quantised)form);
         assert_int_equal(load(&d), BP_OK);
         for (uint32_t p = 0; p < d.r.runtime.emit.parameter_count && is_own(&d, p); p++) {
@@ -241,7 +243,7 @@ static void codes_go_in_bit_for_bit(void **state)
             assert_int_equal(bp_runtime_put_weight(&d.r.runtime, p, 0, values, 1), BP_ERR_USAGE);
             assert_int_equal(bp_runtime_get_weight(&d.r.runtime, p, 0, values, 1), BP_ERR_USAGE);
         }
-        desk_close(&d);
+        fixture_close(&d);
     }
 }
 
@@ -251,8 +253,8 @@ static void codes_become_floats(void **state)
 {
     (void)state;
     for (int n = 0, form = forms[0]; n < FORMS; form = forms[++n % FORMS]) {
-        desk d;
-        desk_open(&d, BP_QUANTISED_NONE);
+        fixture d;
+        fixture_open(&d, BP_QUANTISED_NONE);
         add_model(&d, (bp_quantised)form);
         assert_int_equal(load(&d), BP_OK);
         for (uint32_t p = 0; p < d.r.runtime.emit.parameter_count && is_own(&d, p); p++) {
@@ -268,7 +270,7 @@ static void codes_become_floats(void **state)
                 assert_true(value == bp_quantised_value(&m, out * parameter->shape[0] + in));
             }
         }
-        desk_close(&d);
+        fixture_close(&d);
     }
 }
 
@@ -326,7 +328,7 @@ static void replace(made_tensor *tensor, const char *text)
     tensor->shape[0] = strlen(text);
 }
 
-static void spoil(desk *d, const bad_file *bad)
+static void spoil(fixture *d, const bad_file *bad)
 {
     made_tensor *tensor = find(d, bad->tensor);
     switch (bad->fault) {
@@ -357,8 +359,8 @@ static void bad_parts_are_refused_by_name(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad_files / sizeof bad_files[0]; i++) {
         const bad_file *bad = &bad_files[i];
-        desk d;
-        desk_open(&d, bad->form);
+        fixture d;
+        fixture_open(&d, bad->form);
         add_model(&d, bad->form);
         spoil(&d, bad);
         if (bad->fault == FAULT_GONE) {
@@ -370,7 +372,7 @@ static void bad_parts_are_refused_by_name(void **state)
                      d.error.text != NULL ? d.error.text : "", d.error.name);
         }
         assert_non_null(strstr(d.error.name, "transformer.h.0.attn.c_attn"));
-        desk_close(&d);
+        fixture_close(&d);
     }
 }
 
@@ -378,26 +380,26 @@ static void bad_parts_are_refused_by_name(void **state)
 static void other_forms_are_refused(void **state)
 {
     (void)state;
-    desk d;
-    desk_open(&d, NF4);
+    fixture d;
+    fixture_open(&d, NF4);
     add_model(&d, DOUBLE);
     assert_true(load(&d) == BP_ERR_DATA && strstr(d.error.text, "another form") != NULL);
-    desk_close(&d);
-    desk_open(&d, NF4);
+    fixture_close(&d);
+    fixture_open(&d, NF4);
     add_model(&d, NF4);
     d.place.allow = BP_ALLOW_UNEXPECTED; /* floats beside codes */
     strcpy(find(&d, "h.0.attn.c_attn.weight")->name, "codes");
     made_add(&d.made, "transformer.h.0.attn.c_attn.weight", BP_F32, 2, (uint64_t[]){18, 54});
     assert_true(load(&d) == BP_ERR_DATA && strstr(d.error.text, "and others are") != NULL);
-    desk_close(&d);
+    fixture_close(&d);
 }
 
 /* verifies formats-30.16f4 */
 static void too_large_for_eight_bits(void **state)
 {
     (void)state;
-    desk d;
-    desk_open(&d, INT8);
+    fixture d;
+    fixture_open(&d, INT8);
     add_model(&d, BP_QUANTISED_NONE);
     const float large = 70000.0f;
     memcpy(find(&d, "h.0.attn.c_attn.weight")->bytes, &large, sizeof large);
@@ -409,10 +411,10 @@ static void too_large_for_eight_bits(void **state)
     assert_int_equal(bp_runtime_quantise(&d.r.runtime, dense, 0, 3, values, 61), BP_ERR_USAGE);
     assert_int_equal(bp_runtime_quantise(&d.r.runtime, dense, 0, 0, values, 63), BP_ERR_USAGE);
     assert_int_equal(bp_runtime_quantise(&d.r.runtime, 0, 0, 0, values, 64), BP_ERR_USAGE);
-    desk_close(&d);
+    fixture_close(&d);
 }
 
-/* An export desk over the file "m". */
+/* An export fixture over the file "m". */
 typedef struct port {
     bp_tensor_set set;
     bp_parameters parameters;
@@ -423,7 +425,7 @@ typedef struct port {
     char *work;
 } port;
 
-static void port_open(port *p, desk *d, const char *path, bp_quantised form)
+static void port_open(port *p, fixture *d, const char *path, bp_quantised form)
 {
     const bp_model_config *config = &d->r.runtime.spec.config;
     const bp_tensor_naming *naming = &bp_family_find("gpt2")->naming;
@@ -465,7 +467,7 @@ static void port_close(port *p)
     free(p->work);
 }
 
-static unsigned char *file_of(desk *d, const char *path, size_t *bytes)
+static unsigned char *file_of(fixture *d, const char *path, size_t *bytes)
 {
     unsigned char *all = malloc(SCRATCH_BYTES);
     assert_int_equal(
@@ -479,10 +481,10 @@ static void what_is_quantised_stays(void **state)
 {
     (void)state;
     for (int n = 0, form = forms[0]; n < FORMS; form = forms[++n % FORMS]) {
-        desk d;
+        fixture d;
         port p;
         size_t before = 0, after = 0;
-        desk_open(&d, (bp_quantised)form);
+        fixture_open(&d, (bp_quantised)form);
         add_model(&d, (bp_quantised)form);
         assert_int_equal(load(&d), BP_OK);
         port_open(&p, &d, "m", (bp_quantised)form);
@@ -493,12 +495,12 @@ static void what_is_quantised_stays(void **state)
         free(old);
         free(new);
         port_close(&p);
-        desk_close(&d);
+        fixture_close(&d);
     }
 }
 
 /* Of the bytes of all quantised weights. */
-static uint64_t codes_digest(desk *d)
+static uint64_t codes_digest(fixture *d)
 {
     const bp_graph *graph = &d->r.runtime.graph;
     uint64_t digest = 1469598103934665603u;
@@ -506,7 +508,7 @@ static uint64_t codes_digest(desk *d)
         const bp_buffer *buffer = &graph->buffers[i];
         if (buffer->class_of == BP_CLASS_WEIGHTS && is_dense(bp_graph_name(graph, i)) &&
             buffer->scope == BP_SCOPE_CONSTANT) {
-            unsigned char *bytes = rig_read(&d->r, i);
+            unsigned char *bytes = model_fixture_read(&d->r, i);
             for (uint64_t k = 0; k < buffer->bytes; k++) {
                 digest = (digest ^ bytes[k]) * 1099511628211u;
             }
@@ -522,9 +524,9 @@ static void floats_are_quantised_alike(void **state)
 {
     (void)state;
     for (int n = 0, form = forms[0]; n < FORMS; form = forms[++n % FORMS]) {
-        desk d;
+        fixture d;
         port p;
-        desk_open(&d, (bp_quantised)form);
+        fixture_open(&d, (bp_quantised)form);
         add_model(&d, BP_QUANTISED_NONE);
         assert_int_equal(load(&d), BP_OK);
         const uint64_t digest = codes_digest(&d);
@@ -536,12 +538,12 @@ static void floats_are_quantised_alike(void **state)
         assert_true(codes_digest(&d) != digest);
         assert_int_equal(bp_hf_weights_load(&d.r.runtime, &d.place), BP_OK);
         assert_true(codes_digest(&d) == digest);
-        desk_close(&d);
+        fixture_close(&d);
     }
 }
 
 /* The port's file, written in `work` bytes. */
-static unsigned char *written_in(port *p, desk *d, size_t work, size_t *bytes)
+static unsigned char *written_in(port *p, fixture *d, size_t work, size_t *bytes)
 {
     p->target.work.capacity = work;
     if (port_run(p) != BP_OK) {
@@ -557,12 +559,12 @@ static void pieces_hold_their_own_bytes(void **state)
     (void)state;
     enum { MOST = 4096, GUARD = 0x5a, INDEX = 4 }; /* the first dense layer */
     for (int n = 0, form = forms[0]; n < FORMS; form = forms[++n % FORMS]) {
-        desk d;
+        fixture d;
         port p;
         bp_tensor_entry entries[BP_BNB_PARTS];
         float offsets[64];
         size_t parts;
-        desk_open(&d, (bp_quantised)form);
+        fixture_open(&d, (bp_quantised)form);
         add_model(&d, BP_QUANTISED_NONE);
         made_write(&d.made, 0, d.made.count, &d.memory.store, "m");
         port_open(&p, &d, "m", (bp_quantised)form);
@@ -592,7 +594,7 @@ static void pieces_hold_their_own_bytes(void **state)
             }
         }
         port_close(&p);
-        desk_close(&d);
+        fixture_close(&d);
     }
 }
 
@@ -604,12 +606,12 @@ static void little_memory_writes_the_same_file(void **state)
     (void)state;
     static const int kinds[] = {NF4, BP_QUANTISED_NF4_DOUBLE, INT8};
     for (size_t n = 0; n < sizeof kinds / sizeof kinds[0]; n++) {
-        desk d;
+        fixture d;
         port p;
         size_t much = 0, little = 0;
         bp_spec spec = spec_of((bp_quantised)kinds[n]);
         SET_FAMILY(&spec.config, bp_transformer, width, 84); /* 331 scales in the least matrix */
-        desk_of(&d, &spec);
+        fixture_of(&d, &spec);
         add_model(&d, BP_QUANTISED_NONE);
         made_write(&d.made, 0, d.made.count, &d.memory.store, "m");
         port_open(&p, &d, "m", (bp_quantised)kinds[n]);
@@ -622,7 +624,7 @@ static void little_memory_writes_the_same_file(void **state)
         }
         free(one);
         port_close(&p);
-        desk_close(&d);
+        fixture_close(&d);
     }
 }
 
@@ -631,9 +633,9 @@ static void little_memory_writes_the_same_file(void **state)
 static void a_block_needs_its_room(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     port p;
-    desk_open(&d, (bp_quantised)forms[FORMS - 1]);
+    fixture_open(&d, (bp_quantised)forms[FORMS - 1]);
     add_model(&d, BP_QUANTISED_NONE);
     made_write(&d.made, 0, d.made.count, &d.memory.store, "m");
     port_open(&p, &d, "m", (bp_quantised)forms[FORMS - 1]);
@@ -644,7 +646,7 @@ static void a_block_needs_its_room(void **state)
         fail_msg("%s", d.error.name);
     }
     port_close(&p);
-    desk_close(&d);
+    fixture_close(&d);
 }
 
 /* verifies formats-30.16f4 */
@@ -653,9 +655,9 @@ static void bad_floats_are_not_quantised(void **state)
     (void)state;
     static const uint32_t bits[] = {0x7fc00000u, 0x47800000u}; /* NaN; 65536, too large for fp16 */
     for (int i = 0; i < 2; i++) {
-        desk d;
+        fixture d;
         port p;
-        desk_open(&d, INT8);
+        fixture_open(&d, INT8);
         add_model(&d, BP_QUANTISED_NONE);
         memcpy(find(&d, "h.1.mlp.c_fc.weight")->bytes + 40, &bits[i], 4);
         assert_int_equal(load(&d), BP_ERR_DATA);
@@ -667,16 +669,16 @@ static void bad_floats_are_not_quantised(void **state)
         p.target.work.capacity = 9000;
         assert_int_equal(port_run(&p), BP_ERR_FIT);
         port_close(&p);
-        desk_close(&d);
+        fixture_close(&d);
     }
 }
 
 /* Loading (export: writing) with the n-th read failing, for every n. */
 static void fail_each_read(bp_quantised stored, bp_quantised kept, bool export)
 {
-    desk d;
+    fixture d;
     faulty_store f;
-    desk_open(&d, kept);
+    fixture_open(&d, kept);
     add_model(&d, stored);
     made_write(&d.made, 0, d.made.count, &d.memory.store, "m");
     faulty_store_init(&f, &d.memory.store);
@@ -696,7 +698,7 @@ static void fail_each_read(bp_quantised stored, bp_quantised kept, bool export)
             port_close(&p);
         }
     }
-    desk_close(&d);
+    fixture_close(&d);
 }
 
 /* verifies formats-24.7573 */

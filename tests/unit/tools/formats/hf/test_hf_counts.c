@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "layers/families/cnn.h"
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/store_memory.h"
 #include "tests/fixtures/formats/tensors_made.h"
 #include "tools/formats/family/family.h"
@@ -24,15 +24,15 @@
 
 enum { NUMBERS = 4 * 4, SCRATCH = 1 << 21 };
 
-typedef struct desk {
-    rig r;
+typedef struct fixture {
+    model_fixture r;
     memory_store memory;
     void *scratch;
     bp_error error;
-} desk;
+} fixture;
 
 /* Two layers, of which the second has a norm and the first has none, and a third with one. */
-static desk *desk_of(const bp_family *family, const bp_optimizer *optimizer, uint32_t rank)
+static fixture *fixture_of(const bp_family *family, const bp_optimizer *optimizer, uint32_t rank)
 {
     static const char *const all[] = {"convolution"};
     static const bp_cnn_config own = {
@@ -47,9 +47,9 @@ static desk *desk_of(const bp_family *family, const bp_optimizer *optimizer, uin
             {.kind = BP_CNN_CONV, .kernel = {1, 1}, .stride = {1, 1}, .channels = 2},
             {.kind = BP_CNN_CONV, .kernel = {1, 1}, .stride = {1, 1}, .channels = 3}}};
     static const int32_t nothing[NUMBERS];
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     assert_non_null(d);
-    bp_spec spec = rig_spec();
+    bp_spec spec = model_fixture_spec();
     spec.model = &bp_model_cnn;
     spec.config = (bp_model_config){
         .family = family, .positions = NUMBERS, .task = BP_TASK_CLASSES, .classes = 3};
@@ -60,28 +60,28 @@ static desk *desk_of(const bp_family *family, const bp_optimizer *optimizer, uin
     if (rank > 0) {
         spec.lora = (bp_lora){.rank = rank, .alpha = 1.0, .targets = all, .target_count = 1};
     }
-    rig_open(&d->r, &spec, nothing, 1000000);
+    model_fixture_open(&d->r, &spec, nothing, 1000000);
     memory_store_init(&d->memory);
     d->scratch = malloc(SCRATCH);
     assert_non_null(d->scratch);
     return d;
 }
 
-static desk *desk_new(const bp_optimizer *optimizer, uint32_t rank)
+static fixture *fixture_new(const bp_optimizer *optimizer, uint32_t rank)
 {
-    return desk_of(&bp_family_cnn, optimizer, rank);
+    return fixture_of(&bp_family_cnn, optimizer, rank);
 }
 
-static void desk_free(desk *d)
+static void fixture_free(fixture *d)
 {
     memory_store_free(&d->memory);
-    rig_close(&d->r);
+    model_fixture_close(&d->r);
     free(d->scratch);
     free(d);
 }
 
 /* Loads a file that has one tensor, of `bytes` bytes. */
-static bp_status load_one(desk *d, const char *name, const char *type, const char *shape,
+static bp_status load_one(fixture *d, const char *name, const char *type, const char *shape,
                           const void *value, size_t bytes)
 {
     char head[256], file[400];
@@ -102,9 +102,9 @@ static bp_status load_one(desk *d, const char *name, const char *type, const cha
     return bp_hf_weights_load(&d->r.runtime, &place);
 }
 
-static void assert_counts(desk *d, int32_t first, int32_t second)
+static void assert_counts(fixture *d, int32_t first, int32_t second)
 {
-    int32_t *counts = rig_read(&d->r, d->r.runtime.emit.batches.buffer);
+    int32_t *counts = model_fixture_read(&d->r, d->r.runtime.emit.batches.buffer);
     assert_int_equal(counts[0], first);
     assert_int_equal(counts[1], second);
     free(counts);
@@ -114,7 +114,7 @@ static void assert_counts(desk *d, int32_t first, int32_t second)
 static void counts_are_read(void **state)
 {
     (void)state;
-    desk *d = desk_new(rig_spec().optimizer, 0);
+    fixture *d = fixture_new(model_fixture_spec().optimizer, 0);
     const int64_t many = INT32_MAX, more = many + 1, less = -1, pair[2] = {1, 2};
     const int32_t few = 9, two[2] = {1, 2};
     static const char first[] = "layers.1.normalization.num_batches_tracked",
@@ -136,7 +136,7 @@ static void counts_are_read(void **state)
             BP_ERR_DATA);
         assert_string_equal(d->error.name, first);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* Of a family whose tensors have two names a count is found by either. */
@@ -153,10 +153,10 @@ static void names_are_those_of_the_family(void **state)
     family.naming.rules = rules;
     family.naming.rule_count = 2;
     for (size_t i = 0; i < 2; i++) {
-        desk *d = desk_of(&family, rig_spec().optimizer, 0);
+        fixture *d = fixture_of(&family, model_fixture_spec().optimizer, 0);
         assert_int_equal(load_one(d, names[i], "I64", "", &five, 8), BP_OK);
         assert_counts(d, 5, 0);
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
@@ -164,17 +164,17 @@ static void names_are_those_of_the_family(void **state)
 static void counts_are_written(void **state)
 {
     (void)state;
-    desk *d = desk_new(rig_spec().optimizer, 0);
+    fixture *d = fixture_new(model_fixture_spec().optimizer, 0);
     const int32_t counts[2] = {3, 70000};
     static const bp_hf_form form = {.dtype = BP_F32};
     bp_hf_place place = {.store = &d->memory.store,
                          .path = "m",
                          .scratch = {d->scratch, SCRATCH},
                          .error = &d->error};
-    rig_write(&d->r, d->r.runtime.emit.batches.buffer, counts);
+    model_fixture_write(&d->r, d->r.runtime.emit.batches.buffer, counts);
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &place, &form), BP_OK);
     const int32_t none[2] = {0, 0};
-    rig_write(&d->r, d->r.runtime.emit.batches.buffer, none);
+    model_fixture_write(&d->r, d->r.runtime.emit.batches.buffer, none);
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &place), BP_OK);
     assert_counts(d, 3, 70000);
     /* with less and less room for their names */
@@ -186,7 +186,7 @@ static void counts_are_written(void **state)
         assert_true(status == BP_OK || status == BP_ERR_FIT);
     }
     assert_int_equal(status, BP_ERR_FIT);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* What trains nothing, or adapters, counts nothing. */
@@ -194,15 +194,15 @@ static void counts_are_written(void **state)
 static void others_have_none(void **state)
 {
     (void)state;
-    desk *d = desk_new(NULL, 0);
+    fixture *d = fixture_new(NULL, 0);
     const int64_t many = 5;
     assert_int_equal(bp_hf_counts(&d->r.runtime), 0);
     assert_int_equal(load_one(d, "layers.1.normalization.num_batches_tracked", "I64", "", &many, 8),
                      BP_OK);
-    desk_free(d);
-    d = desk_new(rig_spec().optimizer, 1);
+    fixture_free(d);
+    d = fixture_new(model_fixture_spec().optimizer, 1);
     assert_int_equal(bp_hf_counts(&d->r.runtime), 0);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* A family that GGUF has no names for takes its own: the file lacks every tensor. */
@@ -210,7 +210,7 @@ static void others_have_none(void **state)
 static void gguf_has_no_names_for_it(void **state)
 {
     (void)state;
-    desk *d = desk_new(rig_spec().optimizer, 0);
+    fixture *d = fixture_new(model_fixture_spec().optimizer, 0);
     bp_gguf_writer w;
     assert_null(bp_family_cnn.gguf);
     assert_int_equal(bp_gguf_begin(&w, &d->memory.store, "m.gguf", NULL), BP_OK);
@@ -226,7 +226,7 @@ static void gguf_has_no_names_for_it(void **state)
     place.allow = BP_ALLOW_MISSING;
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &place), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 typedef struct moving {

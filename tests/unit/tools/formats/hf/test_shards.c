@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/rig.h"
+#include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/store_faulty.h"
 #include "tests/fixtures/store_memory.h"
 #include "tests/fixtures/formats/tensors_made.h"
@@ -22,8 +22,8 @@ enum { SCRATCH_BYTES = 1 << 17, INDEX_BYTES = 1 << 15 };
 
 #define INDEX "d/model.safetensors.index.json"
 
-typedef struct desk {
-    rig r;
+typedef struct fixture {
+    model_fixture r;
     memory_store memory;
     faulty_store faulty;
     made_tensors made;
@@ -33,23 +33,23 @@ typedef struct desk {
     bp_hf_place place;
     unsigned faults[BP_TENSOR_FAULTS];
     unsigned allowed;
-} desk;
+} fixture;
 
 static const int32_t tokens[60] = {1, 2, 3};
 
 static void note(void *user, const bp_tensor_finding *finding)
 {
-    desk *d = user;
+    fixture *d = user;
     assert_true(finding->tensor[0] != '\0');
     d->faults[finding->fault]++;
     d->allowed += finding->allowed ? 1 : 0;
 }
 
-static desk *desk_with(const bp_spec *spec)
+static fixture *fixture_with(const bp_spec *spec)
 {
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     assert_non_null(d);
-    rig_open(&d->r, spec, tokens, 60);
+    model_fixture_open(&d->r, spec, tokens, 60);
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
     assert_int_equal(d->memory.store.make_directory(&d->memory.store, "d"), BP_OK);
@@ -63,23 +63,23 @@ static desk *desk_with(const bp_spec *spec)
     return d;
 }
 
-static desk *desk_new(void)
+static fixture *fixture_new(void)
 {
-    const bp_spec spec = rig_spec();
-    return desk_with(&spec);
+    const bp_spec spec = model_fixture_spec();
+    return fixture_with(&spec);
 }
 
-static void desk_free(desk *d)
+static void fixture_free(fixture *d)
 {
     assert_int_equal(d->memory.open_files, 0);
     made_free(&d->made);
-    rig_close(&d->r);
+    model_fixture_close(&d->r);
     memory_store_free(&d->memory);
     free(d->scratch);
     free(d);
 }
 
-static void add_model(desk *d, bp_dtype dtype)
+static void add_model(fixture *d, bp_dtype dtype)
 {
     const bp_runtime *runtime = &d->r.runtime;
     for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
@@ -89,13 +89,13 @@ static void add_model(desk *d, bp_dtype dtype)
     }
 }
 
-static void put_index(desk *d)
+static void put_index(fixture *d)
 {
     memory_store_put(&d->memory, INDEX, d->index, strlen(d->index));
 }
 
 /* Three shards of the model and their index. */
-static void put_shards(desk *d)
+static void put_shards(fixture *d)
 {
     size_t used = 0;
     size_t third = d->made.count / 3;
@@ -116,7 +116,7 @@ static void put_shards(desk *d)
     put_index(d);
 }
 
-static bp_status load(desk *d)
+static bp_status load(fixture *d)
 {
     memset(d->faults, 0, sizeof d->faults);
     d->allowed = 0;
@@ -124,11 +124,11 @@ static bp_status load(desk *d)
     return bp_hf_weights_load(&d->r.runtime, &d->place);
 }
 
-static void assert_loaded(desk *d)
+static void assert_loaded(fixture *d)
 {
     const bp_runtime *runtime = &d->r.runtime;
     for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        float *weights = rig_read(&d->r, runtime->emit.parameters[p].weight);
+        float *weights = model_fixture_read(&d->r, runtime->emit.parameters[p].weight);
         for (size_t i = 0; i < runtime->emit.parameters[p].count; i++) {
             assert_true(weights[i] == made_value(p, i));
         }
@@ -142,7 +142,7 @@ static void weights_in_three_files_load(void **state)
     (void)state;
     static const bp_dtype types[] = {BP_F32, BP_F16, BP_BF16};
     for (int i = 0; i < 3; i++) {
-        desk *d = desk_new();
+        fixture *d = fixture_new();
         add_model(d, types[i]);
         put_shards(d);
         char path[BP_STORE_PATH_MAX];
@@ -157,12 +157,12 @@ static void weights_in_three_files_load(void **state)
         assert_string_equal(path, "d/model.safetensors");
         assert_int_equal(bp_hf_find(&d->memory.store, "e", path, &found, NULL), BP_OK);
         assert_false(found);
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
 /* Replaces the first `from` in the index by `to`. */
-static void edit_index(desk *d, const char *from, const char *to)
+static void edit_index(fixture *d, const char *from, const char *to)
 {
     char old[INDEX_BYTES];
     put_shards(d);
@@ -210,24 +210,24 @@ static void a_hostile_index_is_refused(void **state)
         {"}}", "}", ""},
         {"}}", "}} {", ""},
     };
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     add_model(d, BP_F32);
-    uint64_t before = rig_digest(&d->r);
+    uint64_t before = model_fixture_digest(&d->r);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         edit_index(d, cases[i].from, cases[i].to);
         assert_int_equal(load(d), BP_ERR_DATA);
         assert_non_null(strstr(d->error.text, cases[i].text));
         assert_non_null(strstr(d->error.name, "d/model"));
-        assert_true(rig_digest(&d->r) == before);
+        assert_true(model_fixture_digest(&d->r) == before);
         assert_int_equal(d->memory.open_files, 0);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 static void long_names_and_too_many_files_are_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     char name[2000];
     for (size_t length = 250; length < sizeof name; length += 600) {
         memset(name, 'x', length);
@@ -249,7 +249,7 @@ static void long_names_and_too_many_files_are_refused(void **state)
     put_index(d);
     assert_int_equal(load(d), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "1024"));
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-26.24e5 */
@@ -258,7 +258,7 @@ static void little_memory_and_failing_storage_are_said_so(void **state)
     (void)state;
     static const fault_kind kinds[] = {FAULT_READ_AT, FAULT_OPEN_READ, FAULT_FILE_SIZE,
                                        FAULT_CLOSE};
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     add_model(d, BP_F16);
     put_shards(d);
     bool loaded = false;
@@ -285,14 +285,14 @@ static void little_memory_and_failing_storage_are_said_so(void **state)
             assert_int_equal(d->memory.open_files, 0);
         }
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-6.0edb */
 static void what_is_allowed_is_told_and_passes(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     d->place.path = "m";
     add_model(d, BP_F32);
     snprintf(d->made.list[0].name, sizeof d->made.list[0].name, "extra");
@@ -306,19 +306,19 @@ static void what_is_allowed_is_told_and_passes(void **state)
         assert_int_equal(load(d), BP_ERR_DATA);
         assert_int_equal(d->allowed, 2);
     }
-    float *wte = rig_read(&d->r, d->r.runtime.emit.parameters[0].weight);
+    float *wte = model_fixture_read(&d->r, d->r.runtime.emit.parameters[0].weight);
     d->place.allow = 7u;
     assert_int_equal(load(d), BP_OK);
     assert_int_equal(d->allowed, 3);
     assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
-    float *now = rig_read(&d->r, d->r.runtime.emit.parameters[0].weight);
+    float *now = model_fixture_read(&d->r, d->r.runtime.emit.parameters[0].weight);
     assert_memory_equal(now, wte, d->r.runtime.emit.parameters[0].count * sizeof *wte);
     free(now);
     free(wte);
-    now = rig_read(&d->r, d->r.runtime.emit.parameters[2].weight);
+    now = model_fixture_read(&d->r, d->r.runtime.emit.parameters[2].weight);
     assert_true(now[1] == made_value(2, 1));
     free(now);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-6.0edb */
@@ -327,14 +327,14 @@ static void weights_that_are_no_numbers_are_refused(void **state)
     (void)state;
     static const uint32_t bad[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0x7f800001u};
     for (size_t i = 0; i < 4; i++) {
-        desk *d = desk_new();
+        fixture *d = fixture_new();
         d->place.path = "m";
         add_model(d, BP_F32);
         memcpy(d->made.list[3].bytes + 4, &bad[i], 4);
         made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
         assert_int_equal(load(d), BP_ERR_DATA);
         assert_string_equal(d->error.name + 3, d->made.list[3].name);
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
@@ -343,7 +343,7 @@ static void the_source_types_come_back_bit_by_bit(void **state)
 {
     (void)state;
     static const bp_dtype types[] = {BP_F32, BP_F16, BP_BF16};
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     add_model(d, BP_F16);
     for (size_t i = 0; i < d->made.count; i++) {
         made_tensor *tensor = &d->made.list[i];
@@ -371,7 +371,7 @@ static void the_source_types_come_back_bit_by_bit(void **state)
     assert_memory_equal(memory_store_bytes(&d->memory, "m", &sizes[0]), n, sizes[1]);
     const bp_hf_form gone = {.dtype = BP_F32, .source = "gone"};
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &gone), BP_ERR_STORE);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* Any finite bits. */
@@ -399,14 +399,14 @@ static void weights_of_16_bits_keep_exact_masters(void **state)
         {BP_BF16, BP_MASTER_STOCHASTIC, false},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        bp_spec spec = rig_spec();
+        bp_spec spec = model_fixture_spec();
         spec.working = cases[c].working;
         spec.gradient = cases[c].working == BP_BF16 ? BP_BF16 : BP_F32;
         spec.master = cases[c].master;
         if (spec.working == BP_F16) {
             spec.scaling = (bp_scaling){.kind = BP_SCALING_STATIC, .initial = 1.0};
         }
-        desk *d = desk_with(&spec);
+        fixture *d = fixture_with(&spec);
         d->place.path = "m";
         add_model(d, BP_F32);
         for (size_t i = 0; i < d->made.count; i++) {
@@ -428,7 +428,7 @@ static void weights_of_16_bits_keep_exact_masters(void **state)
             assert_int_equal(load(d), BP_ERR_DATA);
             assert_string_equal(d->error.name + 3, d->made.list[2].name);
         }
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
@@ -436,17 +436,17 @@ static void weights_of_16_bits_keep_exact_masters(void **state)
 static void a_weight_too_large_for_fp16_is_named_and_nothing_replaced(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     const bp_hf_form half = {.dtype = BP_F16};
     d->place.path = "m";
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &half), BP_OK);
     size_t size;
     size_t again;
     memory_store_bytes(&d->memory, "m", &size);
-    uint32_t wte = rig_find(&d->r, "transformer.wte.weight");
-    float *weights = rig_read(&d->r, wte);
+    uint32_t wte = model_fixture_find(&d->r, "transformer.wte.weight");
+    float *weights = model_fixture_read(&d->r, wte);
     weights[3] = 70000.0f;
-    rig_write(&d->r, wte, weights);
+    model_fixture_write(&d->r, wte, weights);
     free(weights);
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &half), BP_ERR_DATA);
     assert_string_equal(d->error.name, "transformer.wte.weight");
@@ -454,7 +454,7 @@ static void a_weight_too_large_for_fp16_is_named_and_nothing_replaced(void **sta
     assert_int_equal(size, again);
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(load(d), BP_OK);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* What is wrong with an index is told to who wants to hear it and has heard nothing before; and
@@ -463,7 +463,7 @@ static void a_weight_too_large_for_fp16_is_named_and_nothing_replaced(void **sta
 static void an_index_may_be_wrong_for_nobody(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     bp_tensor_set set;
     add_model(d, BP_F32);
     put_shards(d);
@@ -490,7 +490,7 @@ static void an_index_may_be_wrong_for_nobody(void **state)
     faulty_store_arm(&d->faulty, FAULT_EXISTS, 1, true);
     assert_int_equal(bp_hf_find(&d->faulty.store, "d", path, &there, &d->error), BP_OK);
     assert_false(there);
-    desk_free(d);
+    fixture_free(d);
 }
 
 int main(void)

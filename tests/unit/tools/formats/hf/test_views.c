@@ -16,7 +16,7 @@
 #include "tools/formats/hf/hf_files.h"
 #include "tools/formats/hf/tensor_match.h"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     made_tensors made;
@@ -24,27 +24,27 @@ typedef struct desk {
     uint64_t scratch[8192];
     uint64_t work[BP_VIEW_WORK_MIN / 8];
     bp_error error;
-} desk;
+} fixture;
 
 static const bp_tensor_heads two_and_one = {2, 1, 0};
 
-static desk *desk_new(void)
+static fixture *fixture_new(void)
 {
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     assert_non_null(d);
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
     return d;
 }
 
-static void desk_open(desk *d)
+static void fixture_open(fixture *d)
 {
     made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
     bp_staging room = {d->scratch, sizeof d->scratch};
     assert_int_equal(bp_hf_open(&d->set, &d->faulty.store, "m", &room, &d->error), BP_OK);
 }
 
-static void desk_free(desk *d)
+static void fixture_free(fixture *d)
 {
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     assert_int_equal(d->memory.open_files, 0);
@@ -53,7 +53,7 @@ static void desk_free(desk *d)
     free(d);
 }
 
-static bp_tensor_view view_of(desk *d, const char *name, bp_tensor_form form)
+static bp_tensor_view view_of(fixture *d, const char *name, bp_tensor_form form)
 {
     uint32_t part = 0;
     bp_tensor_view view;
@@ -63,7 +63,7 @@ static bp_tensor_view view_of(desk *d, const char *name, bp_tensor_form form)
     return view;
 }
 
-static bp_status read(desk *d, const bp_tensor_view *view, uint64_t first, size_t count,
+static bp_status read(fixture *d, const bp_tensor_view *view, uint64_t first, size_t count,
                       bp_dtype to, void *out)
 {
     return bp_tensor_view_read(&d->set, view, first, count, to, out,
@@ -71,7 +71,7 @@ static bp_status read(desk *d, const bp_tensor_view *view, uint64_t first, size_
 }
 
 /* Every stretch of some lengths agrees with the reference. */
-static void check_stretches(desk *d, const bp_tensor_view *view, const float *wanted)
+static void check_stretches(fixture *d, const bp_tensor_view *view, const float *wanted)
 {
     static const size_t lengths[] = {1, 2, 7, 30, 129, 1000};
     size_t elements = (size_t)bp_tensor_view_elements(view);
@@ -100,10 +100,10 @@ static void every_type_is_seen_as_every_other(void **state)
     static const bp_dtype types[] = {BP_F32, BP_F16, BP_BF16};
     static const uint64_t shape[2] = {37, 29};
     for (int i = 0; i < 3; i++) {
-        desk *d = desk_new();
+        fixture *d = fixture_new();
         made_add_values(&d->made, "odd", BP_BF16, 1, (uint64_t[]){3}, 1);
         made_add_values(&d->made, "t", types[i], 2, shape, 5);
-        desk_open(d);
+        fixture_open(d);
         float wanted[37 * 29];
         for (size_t k = 0; k < 37 * 29; k++) {
             wanted[k] = made_value(5, k);
@@ -119,7 +119,7 @@ static void every_type_is_seen_as_every_other(void **state)
                 assert_true(back == wanted[k]);
             }
         }
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
@@ -129,11 +129,11 @@ static void a_transposed_tensor_is_gathered_in_strips(void **state)
     (void)state;
     static const uint64_t shapes[][2] = {{37, 29}, {1, 40}, {40, 1}, {300, 5}, {5, 300}};
     for (size_t s = 0; s < 5; s++) {
-        desk *d = desk_new();
+        fixture *d = fixture_new();
         uint64_t rows = shapes[s][0];
         uint64_t columns = shapes[s][1];
         made_add_values(&d->made, "t", s % 2 == 0 ? BP_F32 : BP_F16, 2, shapes[s], s);
-        desk_open(d);
+        fixture_open(d);
         bp_tensor_view view = view_of(d, "t", BP_FORM_TRANSPOSED);
         assert_int_equal(view.shape[0], columns);
         assert_int_equal(view.shape[1], rows);
@@ -147,7 +147,7 @@ static void a_transposed_tensor_is_gathered_in_strips(void **state)
         /* Turned once more it is the file again. */
         assert_true(bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, two_and_one));
         assert_false(view.transposed);
-        desk_free(d);
+        fixture_free(d);
     }
 }
 
@@ -155,13 +155,13 @@ static void a_transposed_tensor_is_gathered_in_strips(void **state)
 static void heads_go_from_pairs_to_halves_and_back(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     /* Two heads of six rows: rows p0 p1 q0 q1 r0 r1 of a head become p0 q0 r0 p1 q1 r1. */
     static const size_t behind[12] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
     made_add_values(&d->made, "q", BP_F32, 2, (uint64_t[]){12, 5}, 3);
     made_add_values(&d->made, "b", BP_F32, 1, (uint64_t[]){12}, 4);
     made_add_values(&d->made, "odd", BP_F32, 1, (uint64_t[]){6}, 4);
-    desk_open(d);
+    fixture_open(d);
     float wanted[60];
     bp_tensor_view view = view_of(d, "q", BP_FORM_QUERY_HEADS);
     for (size_t r = 0; r < 12; r++) {
@@ -188,20 +188,20 @@ static void heads_go_from_pairs_to_halves_and_back(void **state)
         wanted[r] = made_value(4, r < 6 ? 2 * r : 2 * (r - 6) + 1);
     }
     check_stretches(d, &view, wanted);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-30.16f4 */
 static void queries_keys_and_values_are_taken_apart_and_put_together(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     /* The file has two heads' queries, then keys, then values, two rows each: a head at a time. */
     static const size_t behind[12] = {0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11};
     made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){12, 5}, 3);
     made_add_values(&d->made, "b", BP_F32, 1, (uint64_t[]){12}, 4);
     made_add_values(&d->made, "odd", BP_F32, 1, (uint64_t[]){8}, 4);
-    desk_open(d);
+    fixture_open(d);
     float wanted[60];
     bp_tensor_view view = view_of(d, "w", BP_FORM_THIRDS);
     for (size_t r = 0; r < 12; r++) {
@@ -218,17 +218,17 @@ static void queries_keys_and_values_are_taken_apart_and_put_together(void **stat
     check_stretches(d, &view, wanted);
     view = view_of(d, "odd", BP_FORM_PLAIN);
     assert_false(bp_tensor_view_turn(&view, BP_FORM_THIRDS, two_and_one));
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-30.16f4 */
 static void norms_about_one_are_kept_about_zero(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     float wanted[600];
     made_add_values(&d->made, "n", BP_BF16, 1, (uint64_t[]){600}, 6);
-    desk_open(d);
+    fixture_open(d);
     for (int way = 0; way < 3; way++) {
         bp_tensor_view view = view_of(d, "n", way == 0 ? BP_FORM_PLAIN : BP_FORM_RAISED);
         if (way != 1) {
@@ -240,17 +240,17 @@ static void norms_about_one_are_kept_about_zero(void **state)
         }
         check_stretches(d, &view, wanted);
     }
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-30.16f4 */
 static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     made_add_values(&d->made, "v", BP_F32, 1, (uint64_t[]){6}, 4);
     made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){4, 4}, 4);
-    desk_open(d);
+    fixture_open(d);
     uint32_t part = 0;
     bp_tensor_view view;
     bp_tensor_entry *v = bp_tensor_set_find(&d->set, "v", &part);
@@ -263,7 +263,7 @@ static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
     assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_QUERY_HEADS, two_and_one));
     assert_false(bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, two_and_one));
     assert_false(bp_tensor_view_turn(&view, BP_FORM_KEY_HEADS, two_and_one));
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-30.16f4 */
@@ -271,10 +271,10 @@ static void a_value_too_large_for_its_type_is_named(void **state)
 {
     (void)state;
     static const float values[4] = {65504.0f, 65520.0f, 3.4e38f, INFINITY};
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     made_tensor *made = made_add(&d->made, "t", BP_F32, 2, (uint64_t[]){2, 2});
     memcpy(made->bytes, values, sizeof values);
-    desk_open(d);
+    fixture_open(d);
     uint16_t out[4];
     bp_tensor_view view = view_of(d, "t", BP_FORM_PLAIN);
     assert_int_equal(read(d, &view, 0, 1, BP_F16, out), BP_OK);
@@ -290,17 +290,17 @@ static void a_value_too_large_for_its_type_is_named(void **state)
     assert_int_equal(read(d, &view, 0, 4, BP_F16, out), BP_ERR_DATA);
     assert_false(bp_elements_finite(BP_F32, values, 4));
     assert_true(bp_elements_finite(BP_F32, values, 3));
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     float out[60];
     made_add_values(&d->made, "t", BP_F16, 2, (uint64_t[]){12, 5}, 3);
-    desk_open(d);
+    fixture_open(d);
     static const bp_tensor_form forms[] = {BP_FORM_PLAIN, BP_FORM_TRANSPOSED, BP_FORM_QUERY_HEADS};
     for (size_t f = 0; f < 3; f++) {
         bp_tensor_view view = view_of(d, "t", forms[f]);
@@ -322,7 +322,7 @@ static void storage_that_fails_is_said_so(void **state)
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(read(d, &view, 0, 60, BP_F32, out), BP_ERR_DATA);
     assert_int_equal(d->error.wanted, (int64_t)d->set.parts[0].file_bytes);
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* A table whose first rows are left out when it is written, and what is none. */
@@ -332,12 +332,12 @@ static void rows_before_the_first_are_left_out(void **state)
     (void)state;
     const bp_tensor_heads behind = {2, 1, 2};
     float out[12];
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     made_add_values(&d->made, "v", BP_F32, 1, (uint64_t[]){6}, 4);
     made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){4, 3}, 4);
     made_add_values(&d->made, "two", BP_F32, 2, (uint64_t[]){2, 6}, 4);
     made_add(&d->made, "one", BP_F32, 0, (uint64_t[]){1});
-    desk_open(d);
+    fixture_open(d);
     bp_tensor_view view = view_of(d, "v", BP_FORM_PLAIN);
     assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
     view = view_of(d, "two", BP_FORM_PLAIN);
@@ -358,7 +358,7 @@ static void rows_before_the_first_are_left_out(void **state)
     uint32_t part = 0;
     const bp_tensor_entry *one = bp_tensor_set_find(&d->set, "one", &part);
     assert_false(bp_tensor_view_of(&view, part, one, BP_FORM_QUERY_HEADS, behind));
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* verifies formats-30.16f4 */
@@ -375,9 +375,9 @@ static void stretches_that_are_not_there_are_refused(void **state)
         {0, 1, BP_VIEW_WORK_MIN - 1, BP_ERR_USAGE},
     };
     float out[16];
-    desk *d = desk_new();
+    fixture *d = fixture_new();
     made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){4, 3}, 4);
-    desk_open(d);
+    fixture_open(d);
     const bp_tensor_view view = view_of(d, "w", BP_FORM_PLAIN);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         d->error = (bp_error){.code = BP_OK};
@@ -395,7 +395,7 @@ static void stretches_that_are_not_there_are_refused(void **state)
     assert_null(bp_room_take(&room, 0));
     room.capacity = 7;
     assert_non_null(bp_room_take(&room, 0));
-    desk_free(d);
+    fixture_free(d);
 }
 
 /* Codes of which one part is otherwise: refused by name, or no codes at all. */
@@ -421,7 +421,7 @@ static void codes_of_other_shapes_are_refused(void **state)
         {"m.w.weight", BP_U8, 2, {3, 1}, 1024, "a value is missing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        desk *d = desk_new();
+        fixture *d = fixture_new();
         bp_bnb bnb;
         uint32_t part = 0;
         made_add(&d->made, cases[i].name, cases[i].dtype, cases[i].rank, cases[i].shape);
@@ -431,7 +431,7 @@ static void codes_of_other_shapes_are_refused(void **state)
         } else {
             made_add_values(&d->made, "m.w.SCB", BP_F32, 1, (uint64_t[]){2}, 1);
         }
-        desk_open(d);
+        fixture_open(d);
         bp_tensor_entry *entry = bp_tensor_set_find(&d->set, cases[i].name, &part);
         assert_non_null(entry);
         const bp_status status = bp_bnb_find(&d->set, entry, part, 1, &bnb);
@@ -441,7 +441,7 @@ static void codes_of_other_shapes_are_refused(void **state)
             fail_msg("%zu: %d %s: %s", i, status, d->error.name, d->error.text);
         }
         assert_true(!good || (bnb.form != BP_QUANTISED_NONE) == (cases[i].said == NULL));
-        desk_free(d);
+        fixture_free(d);
     }
 }
 

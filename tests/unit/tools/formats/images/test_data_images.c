@@ -18,7 +18,7 @@
 #define IMAGES "t-images-idx3-ubyte"
 #define LABELS "t-labels-idx1-ubyte"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     faulty_store faulty;
     uint64_t *scratch;
@@ -27,9 +27,9 @@ typedef struct desk {
     bp_data_file file;
     bp_numbers work;
     bp_tokens tokens;
-} desk;
+} fixture;
 
-static void desk_begin(desk *d, const char *name, const void *bytes, size_t size)
+static void fixture_begin(fixture *d, const char *name, const void *bytes, size_t size)
 {
     memset(d, 0, sizeof *d);
     memory_store_init(&d->memory);
@@ -39,7 +39,7 @@ static void desk_begin(desk *d, const char *name, const void *bytes, size_t size
     d->file.path = name;
 }
 
-static void desk_end(desk *d)
+static void fixture_end(fixture *d)
 {
     bp_tokens_close(&d->tokens);
     assert_int_equal(d->memory.open_files, 0);
@@ -47,7 +47,7 @@ static void desk_end(desk *d)
     free(d->scratch);
 }
 
-static bp_status read_images(desk *d, bp_data_format format, uint32_t inputs)
+static bp_status read_images(fixture *d, bp_data_format format, uint32_t inputs)
 {
     bp_tokens_close(&d->tokens);
     d->error = (bp_error){.code = BP_OK};
@@ -66,7 +66,7 @@ static bp_status read_images(desk *d, bp_data_format format, uint32_t inputs)
     return status;
 }
 
-static void has_image(desk *d, uint64_t index, uint32_t inputs, const uint8_t *pixels,
+static void has_image(fixture *d, uint64_t index, uint32_t inputs, const uint8_t *pixels,
                       uint32_t label)
 {
     bp_example example;
@@ -83,7 +83,7 @@ static void has_image(desk *d, uint64_t index, uint32_t inputs, const uint8_t *p
     free(bits);
 }
 
-static void refused(desk *d, bp_data_format format, uint32_t inputs, const char *name,
+static void refused(fixture *d, bp_data_format format, uint32_t inputs, const char *name,
                     const char *text)
 {
     if (read_images(d, format, inputs) != BP_ERR_DATA) {
@@ -101,13 +101,13 @@ static void cifar_is_read(void **state)
 {
     (void)state;
     static uint8_t file[2 * CIFAR], pixels[CIFAR - 1];
-    desk d;
+    fixture d;
     for (uint32_t i = 0; i < 2 * CIFAR; i++) {
         file[i] = (uint8_t)(i * 37 % 251);
     }
     file[0] = 2;
     file[CIFAR] = 1;
-    desk_begin(&d, "a.bin", file, sizeof file);
+    fixture_begin(&d, "a.bin", file, sizeof file);
     assert_int_equal(read_images(&d, BP_DATA_CIFAR10, CIFAR - 1), BP_OK);
     assert_int_equal(d.work.rows, 2);
     for (uint32_t n = 0; n < 2; n++) {
@@ -122,7 +122,7 @@ static void cifar_is_read(void **state)
     }
     assert_int_equal(read_images(&d, BP_DATA_CIFAR10, CIFAR - 1), BP_OK);
     assert_false(d.work.built);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-16.301b */
@@ -130,18 +130,18 @@ static void damaged_cifar_is_refused(void **state)
 {
     (void)state;
     static uint8_t file[2 * CIFAR];
-    desk d;
+    fixture d;
     file[CIFAR] = 3;
-    desk_begin(&d, "a.bin", file, sizeof file);
+    fixture_begin(&d, "a.bin", file, sizeof file);
     refused(&d, BP_DATA_CIFAR10, CIFAR - 1, "a.bin: line 2", "no class");
     refused(&d, BP_DATA_CIFAR10, 784, "a.bin", "32 x 32 x 3");
-    desk_end(&d);
-    desk_begin(&d, "a.bin", file, sizeof file - 1);
+    fixture_end(&d);
+    fixture_begin(&d, "a.bin", file, sizeof file - 1);
     refused(&d, BP_DATA_CIFAR10, CIFAR - 1, "a.bin", "no whole number of images");
-    desk_end(&d);
-    desk_begin(&d, "a.bin", file, 0);
+    fixture_end(&d);
+    fixture_begin(&d, "a.bin", file, 0);
     refused(&d, BP_DATA_CIFAR10, CIFAR - 1, "a.bin", "no whole number of images");
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 static const uint8_t idx[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0,   2, 0, 0,
@@ -153,8 +153,8 @@ static void idx_is_read(void **state)
 {
     (void)state;
     uint8_t other[sizeof idx_labels];
-    desk d;
-    desk_begin(&d, IMAGES, idx, sizeof idx);
+    fixture d;
+    fixture_begin(&d, IMAGES, idx, sizeof idx);
     memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
     assert_int_equal(read_images(&d, BP_DATA_AUTO, 4), BP_OK);
     assert_int_equal(d.work.rows, 3);
@@ -166,19 +166,19 @@ static void idx_is_read(void **state)
     assert_int_equal(read_images(&d, BP_DATA_IDX, 4), BP_OK);
     assert_true(d.work.built);
     has_image(&d, 2, 4, idx + 24, 0);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 static void refuse_changed(size_t at, uint8_t value, size_t cut, const char *text)
 {
     uint8_t file[sizeof idx];
-    desk d;
+    fixture d;
     memcpy(file, idx, sizeof idx);
     file[at] = value;
-    desk_begin(&d, IMAGES, file, sizeof file - cut);
+    fixture_begin(&d, IMAGES, file, sizeof file - cut);
     memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
     refused(&d, BP_DATA_IDX, 4, IMAGES, text);
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 /* verifies formats-16.301b */
@@ -186,7 +186,7 @@ static void damaged_idx_is_refused(void **state)
 {
     (void)state;
     uint8_t labels[sizeof idx_labels];
-    desk d;
+    fixture d;
     refuse_changed(0, 1, 0, "no IDX file");
     refuse_changed(1, 1, 0, "no IDX file");
     refuse_changed(2, 9, 0, "no IDX file");
@@ -197,7 +197,7 @@ static void damaged_idx_is_refused(void **state)
     refuse_changed(0, 0, 1, "cut short");
     refuse_changed(4, 0xff, 0, "cut short");
     refuse_changed(3, 1, 9, "cut short");
-    desk_begin(&d, IMAGES, idx, sizeof idx);
+    fixture_begin(&d, IMAGES, idx, sizeof idx);
     assert_int_equal(read_images(&d, BP_DATA_IDX, 4), BP_ERR_DATA); /* no labels */
     assert_int_equal(d.memory.open_files, 0);
     memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
@@ -214,29 +214,29 @@ static void damaged_idx_is_refused(void **state)
     labels[9] = 3;
     memory_store_put(&d.memory, LABELS, labels, sizeof labels);
     refused(&d, BP_DATA_IDX, 4, IMAGES ": line 2", "no class");
-    desk_end(&d);
+    fixture_end(&d);
     static const char *const others[] = {"digits-ubyte", "images-ubyte", "digits-idx3-ubyte"};
     for (size_t i = 0; i < 3; i++) {
-        desk_begin(&d, others[i], idx, sizeof idx);
+        fixture_begin(&d, others[i], idx, sizeof idx);
         refused(&d, BP_DATA_IDX, 4, others[i], "labels are looked for");
-        desk_end(&d);
+        fixture_end(&d);
     }
-    desk_begin(&d, "t-images-idx4-ubyte", idx, sizeof idx);
+    fixture_begin(&d, "t-images-idx4-ubyte", idx, sizeof idx);
     memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
     assert_int_equal(read_images(&d, BP_DATA_IDX, 4), BP_OK);
-    desk_end(&d);
-    desk_begin(&d, IMAGES, idx_labels, sizeof idx_labels); /* a list is no image */
+    fixture_end(&d);
+    fixture_begin(&d, IMAGES, idx_labels, sizeof idx_labels); /* a list is no image */
     memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
     refused(&d, BP_DATA_IDX, 1, IMAGES, "another number of pixels");
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 static void numbers_of_a_row_are_not_said(void **state)
 {
     (void)state;
     uint32_t inputs = 1;
-    desk d;
-    desk_begin(&d, IMAGES, idx, sizeof idx);
+    fixture d;
+    fixture_begin(&d, IMAGES, idx, sizeof idx);
     memory_store_put(&d.memory, LABELS, idx_labels, sizeof idx_labels);
     assert_int_equal(read_images(&d, BP_DATA_IDX, 4), BP_OK);
     assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
@@ -246,7 +246,7 @@ static void numbers_of_a_row_are_not_said(void **state)
         d.error = (bp_error){.code = BP_OK};
         assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
     }
-    desk_end(&d);
+    fixture_end(&d);
 }
 
 int main(void)

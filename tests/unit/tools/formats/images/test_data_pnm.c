@@ -11,17 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/numbers_desk.h"
+#include "tests/fixtures/formats/numbers_fixture.h"
 #include "tools/formats/images/data_pnm.h"
 
 #define TEXT(name, text) memory_store_put(&d.memory, (name), (text), sizeof(text) - 1)
 
-typedef numbers_desk desk;
+typedef numbers_fixture fixture;
 
 static const bp_class_names cats = {.count = 2, .used = 8, .start = {0, 4}, .text = "cat\0dog"};
 
 /* Images of 1 x 2, with three numbers a place or one. */
-static bp_status read_list(desk *d, uint32_t channels)
+static bp_status read_list(fixture *d, uint32_t channels)
 {
     bp_tokens_close(&d->tokens);
     d->error = (bp_error){.code = BP_OK};
@@ -44,7 +44,8 @@ static bp_status read_list(desk *d, uint32_t channels)
     return status;
 }
 
-static void has_row(desk *d, uint64_t index, const uint8_t *right, uint32_t inputs, uint32_t label)
+static void has_row(fixture *d, uint64_t index, const uint8_t *right, uint32_t inputs,
+                    uint32_t label)
 {
     bp_example example;
     int32_t bits[6];
@@ -63,8 +64,8 @@ static void has_row(desk *d, uint64_t index, const uint8_t *right, uint32_t inpu
 static void images_are_read(void **state)
 {
     (void)state;
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     TEXT("a.ppm", "P6 2 1 255\nabcdef");
     TEXT("b.ppm", "P6\n# a comment\n2 # and one\n1\n255\n#bc\n f\n");
     TEXT("c.pgm", "P5\t2\r1 255 xy \n");
@@ -82,7 +83,7 @@ static void images_are_read(void **state)
     TEXT("list.csv", "file_name,label\nc.pgm,dog\n");
     assert_int_equal(read_list(&d, 1), BP_OK);
     has_row(&d, 0, (const uint8_t *)"xy", 2, 1);
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* To the nearest of 255, halves to the even one, and what is above the largest as that. */
@@ -102,8 +103,8 @@ static void numbers_to_another_largest_are_scaled(void **state)
         {1000, {128, 383, 1001}, {33, 98, 255, 33, 98, 255}},
         {65535, {128, 65279, 1000}, {0, 254, 4, 0, 254, 4}},
     };
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     TEXT("list.csv", "file_name,label\nwide.ppm,cat\n");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char image[64];
@@ -119,7 +120,7 @@ static void numbers_to_another_largest_are_scaled(void **state)
         assert_int_equal(read_list(&d, 3), BP_OK);
         has_row(&d, 0, rows[i].right, 6, 0);
     }
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* verifies formats-51.a173 */
@@ -150,8 +151,8 @@ static void bad_images_are_refused(void **state)
                 {"\x89PNX 2 1", "no PPM or PGM"},
                 {"\xff\xd9\xff\xe0", "no PPM or PGM"},
                 {"\xff\xd8\xfe\xe0", "no PPM or PGM"}};
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     TEXT("good.ppm", "P6 2 1 255\nabcdef");
     TEXT("list.csv", "file_name,label\ngood.ppm,cat\nbad.ppm,dog\n");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -162,7 +163,7 @@ static void bad_images_are_refused(void **state)
             fail_msg("%s: %s, and not %s", d.error.name, d.error.text, rows[i].why);
         }
     }
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* A decoder that knows one image of 1 x 2, and refuses it where its file is short. */
@@ -189,9 +190,9 @@ static bp_status one_read(bp_pictures *pictures, bp_picture_kind kind, bp_data_r
 static void other_images_are_decoded(void **state)
 {
     (void)state;
-    desk d;
+    fixture d;
     one_decoder one = {.table = {.read = one_read}};
-    numbers_desk_begin(&d);
+    numbers_fixture_begin(&d);
     d.pictures = &one.table;
     TEXT("a.png", "\x89PNG..");
     TEXT("b.jpg", "\xff\xd8\xff..");
@@ -210,7 +211,7 @@ static void other_images_are_decoded(void **state)
     TEXT("b.jpg", "\xff\xd8\xff!");
     assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
     assert_string_equal(d.error.name, "list.csv: line 2: b.jpg");
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* Both with a decoder that must not be asked: only what is a PNG or a JPEG is its. */
@@ -221,8 +222,8 @@ static void heads_that_nearly_are_pictures(void **state)
     static const char *const heads[] = {"\x89XNG..", "\x89PXG..", "\x89PNX..", "\xff\xd9\xff..",
                                         "\xff\xd8\xfe.."};
     one_decoder one = {.table = {.read = one_read}};
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     d.pictures = &one.table;
     TEXT("list.csv", "file_name,label\nbad.ppm,dog\n");
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
@@ -231,12 +232,12 @@ static void heads_that_nearly_are_pictures(void **state)
         assert_non_null(strstr(d.error.text, "no PPM or PGM"));
         assert_int_equal(one.kind, BP_PICTURE_OTHER);
     }
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* An image as a list of the path names it. */
 typedef struct opened {
-    desk d;
+    fixture d;
     bp_data_reader list;
     bp_pnm pnm;
     one_decoder one;
@@ -253,7 +254,7 @@ static opened *opened_begin(const char *list)
 {
     opened *o = calloc(1, sizeof *o);
     assert_non_null(o);
-    numbers_desk_begin(&o->d);
+    numbers_fixture_begin(&o->d);
     o->list = (bp_data_reader){.store = &o->d.memory.store, .path = list, .error = &o->d.error};
     o->one.table.room = opened_room;
     o->pnm.pictures = &o->one.table;
@@ -263,11 +264,11 @@ static opened *opened_begin(const char *list)
 static void opened_end(opened *o)
 {
     bp_pnm_close(&o->pnm);
-    numbers_desk_end(&o->d);
+    numbers_fixture_end(&o->d);
     free(o);
 }
 
-static void put_grey(desk *d, const char *name, const char *head, size_t pixels)
+static void put_grey(fixture *d, const char *name, const char *head, size_t pixels)
 {
     const size_t length = strlen(head);
     char *bytes = malloc(length + pixels);
@@ -433,8 +434,8 @@ static void images_are_prepared(void **state)
 static void bad_lists_are_refused(void **state)
 {
     (void)state;
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     TEXT("a.ppm", "P6 2 1 255\nabcdef");
     TEXT("list.csv", "a.ppm,cat\n");
     assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
@@ -450,7 +451,7 @@ static void bad_lists_are_refused(void **state)
     assert_non_null(strstr(d.error.text, "empty"));
     TEXT("list.csv", "file_name,label\nnone.ppm,cat\n");
     assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 static unsigned char *prepared_room(bp_pictures *pictures, uint64_t bytes)
@@ -467,8 +468,8 @@ static void a_preprocessor_changes_rows_and_key(void **state)
     (void)state;
     bp_image_prep prep = {.factor = 1.0 / 255.0};
     bp_pictures pictures = {.room = prepared_room};
-    desk d;
-    numbers_desk_begin(&d);
+    fixture d;
+    numbers_fixture_begin(&d);
     d.pictures = &pictures;
     TEXT("a.pgm", "P5 2 1 255 xy");
     TEXT("list.csv", "file_name,label\na.pgm,1\n");
@@ -491,7 +492,7 @@ static void a_preprocessor_changes_rows_and_key(void **state)
         memcpy(&value, &bits, sizeof value);
         assert_true(value == (given == 0 ? (float)'x' / 255.0f : (float)'x'));
     }
-    numbers_desk_end(&d);
+    numbers_fixture_end(&d);
 }
 
 /* verifies formats-16.301b */
@@ -509,8 +510,8 @@ static void lists_without_their_columns_are_refused(void **state)
         {"file_name,label,", false, BP_ERR_DATA},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        desk d;
-        numbers_desk_begin(&d);
+        fixture d;
+        numbers_fixture_begin(&d);
         TEXT("a.pgm", "P5 2 1 255 xy");
         memory_store_put(&d.memory, "list.csv", cases[i].list, strlen(cases[i].list));
         d.files[0] = (bp_data_file){.path = "list.csv"};
@@ -535,7 +536,7 @@ static void lists_without_their_columns_are_refused(void **state)
         assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
         assert_string_equal(d.error.text, "a file of bare numbers does not say how many are a row");
         bp_data_close(&d.data);
-        numbers_desk_end(&d);
+        numbers_fixture_end(&d);
     }
 }
 

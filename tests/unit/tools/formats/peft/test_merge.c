@@ -13,7 +13,7 @@
 #include "layers/families/llama.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/disk_file.h"
-#include "tests/fixtures/formats/merge_desk.h"
+#include "tests/fixtures/formats/merge_fixture.h"
 
 #define QUERY "base_model.model.model.layers.0.self_attn.q_proj"
 #define WIDTH 16u
@@ -34,18 +34,18 @@ static bp_model_config llama_config(void)
                            .output_bias = true, .mlp_bias = true));
 }
 
-static merge_desk *desk_new(void)
+static merge_fixture *fixture_new(void)
 {
     const bp_model_config llama = llama_config();
-    merge_desk *d = merge_desk_new(&bp_model_llama, &llama);
+    merge_fixture *d = merge_fixture_new(&bp_model_llama, &llama);
     disk_file_put(&d->memory, "tests/golden/port/llama.safetensors", "in");
-    merge_desk_open(d, "llama", (bp_tensor_heads){2, 1, 0});
+    merge_fixture_open(d, "llama", (bp_tensor_heads){2, 1, 0});
     return d;
 }
 
 /* Writes and loads adapters of the first query projection; out and rank may be wrong ones. The
  * scale is 2 either way. */
-static bp_status load_scaled(merge_desk *d, const char *module, uint64_t out, uint64_t rank,
+static bp_status load_scaled(merge_fixture *d, const char *module, uint64_t out, uint64_t rank,
                              bool both, bool stabilized)
 {
     made_tensors made = {.count = 0};
@@ -59,15 +59,15 @@ static bp_status load_scaled(merge_desk *d, const char *module, uint64_t out, ui
         snprintf(name, sizeof name, "%s.lora_B.weight", module);
         made_add_values(&made, name, BP_BF16, 2, b, 2);
     }
-    return merge_desk_load(d, &made, &lora);
+    return merge_fixture_load(d, &made, &lora);
 }
 
-static bp_status load(merge_desk *d, const char *module, uint64_t out, uint64_t rank, bool both)
+static bp_status load(merge_fixture *d, const char *module, uint64_t out, uint64_t rank, bool both)
 {
     return load_scaled(d, module, out, rank, both, false);
 }
 
-static size_t index_of(const merge_desk *d, const char *name)
+static size_t index_of(const merge_fixture *d, const char *name)
 {
     for (size_t i = 0; i < d->parameters.count; i++) {
         if (strcmp(d->parameters.list[i].name, name) == 0) {
@@ -88,7 +88,7 @@ static float expected(uint64_t row, uint64_t column)
 }
 
 /* What a form holds, merged, less what it holds plain, is the adapter's part. */
-static void check_form(merge_desk *d, bp_tensor_form form, bp_dtype type)
+static void check_form(merge_fixture *d, bp_tensor_form form, bp_dtype type)
 {
     size_t index = index_of(d, "model.layers.0.self_attn.q_proj.weight");
     bp_tensor_view view = d->parameters.list[index].view;
@@ -128,17 +128,17 @@ static void check_form(merge_desk *d, bp_tensor_form form, bp_dtype type)
 static void test_elements(void **state)
 {
     (void)state;
-    merge_desk *d = desk_new();
+    merge_fixture *d = fixture_new();
     assert_int_equal(load(d, QUERY, OUT, RANK, true), BP_OK);
     check_form(d, BP_FORM_PLAIN, BP_F32);
     check_form(d, BP_FORM_PLAIN, BP_BF16);
     check_form(d, BP_FORM_TRANSPOSED, BP_F32);
     check_form(d, BP_FORM_QUERY_HEADS, BP_F32);
-    merge_desk_free(d);
-    d = desk_new();
+    merge_fixture_free(d);
+    d = fixture_new();
     assert_int_equal(load_scaled(d, QUERY, OUT, RANK, true, true), BP_OK);
     check_form(d, BP_FORM_PLAIN, BP_F32);
-    merge_desk_free(d);
+    merge_fixture_free(d);
 }
 
 /* Where the model has its weights turned (GPT-2), the factors' product is turned too. */
@@ -179,7 +179,7 @@ static void test_input_major(void **state)
 
 /* A file with an adapter and two of the model's own parameters, one of them maybe of a wrong shape.
  */
-static bp_status load_own(merge_desk *d, uint64_t norm, bp_dtype type)
+static bp_status load_own(merge_fixture *d, uint64_t norm, bp_dtype type)
 {
     made_tensors made = {.count = 0};
     const uint64_t a[2] = {RANK, WIDTH}, b[2] = {OUT, RANK}, head[2] = {19, WIDTH};
@@ -195,7 +195,7 @@ static bp_status load_own(merge_desk *d, uint64_t norm, bp_dtype type)
     return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
 }
 
-static void read_own(merge_desk *d, const char *name, bp_tensor_form form, uint64_t first,
+static void read_own(merge_fixture *d, const char *name, bp_tensor_form form, uint64_t first,
                      uint64_t count, float *values)
 {
     const size_t index = index_of(d, name);
@@ -212,7 +212,7 @@ static void test_own_parameters(void **state)
 {
     (void)state;
     float values[19 * WIDTH];
-    merge_desk *d = desk_new();
+    merge_fixture *d = fixture_new();
     assert_int_equal(load_own(d, WIDTH, BP_F32), BP_OK);
     d->source.merge = &d->merge;
     read_own(d, NORM, BP_FORM_PLAIN, 3, WIDTH - 3, values);
@@ -231,21 +231,21 @@ static void test_own_parameters(void **state)
     read_own(d, "model.layers.0.input_layernorm.weight", BP_FORM_PLAIN, 0, WIDTH, values);
     assert_true(d->merge.pairs[index_of(d, NORM)].whole != NULL);
     assert_true(d->merge.pairs[index_of(d, "model.layers.0.input_layernorm.weight")].whole == NULL);
-    merge_desk_free(d);
-    d = desk_new();
+    merge_fixture_free(d);
+    d = fixture_new();
     assert_int_equal(load_own(d, WIDTH + 1, BP_F32), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "another base"));
-    merge_desk_free(d);
-    d = desk_new();
+    merge_fixture_free(d);
+    d = fixture_new();
     assert_int_equal(load_own(d, WIDTH, BP_I32), BP_ERR_DATA);
-    merge_desk_free(d);
+    merge_fixture_free(d);
 }
 
 /* verifies formats-26.24e5 */
 static void test_little_memory(void **state)
 {
     (void)state;
-    merge_desk *d = desk_new();
+    merge_fixture *d = fixture_new();
     assert_int_equal(load(d, QUERY, OUT, RANK, true), BP_OK);
     const bp_lora lora = {.rank = RANK, .alpha = 6.0};
     for (size_t bytes = 8; bytes < 4096; bytes += 8) {
@@ -256,7 +256,7 @@ static void test_little_memory(void **state)
         assert_true(status == BP_ERR_FIT || status == BP_OK);
         assert_int_equal(d->error.code, status);
     }
-    merge_desk_free(d);
+    merge_fixture_free(d);
 }
 
 static void test_other_bases(void **state)
@@ -272,17 +272,17 @@ static void test_other_bases(void **state)
                  {"base_model.model.model.layers.0.input_layernorm", OUT, RANK, true},
                  {QUERY, OUT, RANK, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        merge_desk *d = desk_new();
+        merge_fixture *d = fixture_new();
         assert_int_equal(load(d, cases[i].module, cases[i].out, cases[i].rank, cases[i].both),
                          BP_ERR_DATA);
-        merge_desk_free(d);
+        merge_fixture_free(d);
     }
 }
 
 /* ---- DoRA, and what goes wrong with names ---- */
 
 /* Writes an adapter of the first query projection with its magnitudes. */
-static void put_dora(merge_desk *d, uint64_t magnitudes, const char *more)
+static void put_dora(merge_fixture *d, uint64_t magnitudes, const char *more)
 {
     made_tensors made = {.count = 0};
     const uint64_t a[2] = {RANK, WIDTH}, b[2] = {OUT, RANK}, spare = 1;
@@ -309,7 +309,7 @@ static void test_magnitudes(void **state)
 {
     (void)state;
     static float base[OUT * WIDTH], merged[OUT * WIDTH];
-    merge_desk *d = desk_new();
+    merge_fixture *d = fixture_new();
     const size_t index = index_of(d, "model.layers.0.self_attn.q_proj.weight");
     bp_staging work = {d->work, sizeof d->work};
     put_dora(d, OUT, NULL);
@@ -335,14 +335,14 @@ static void test_magnitudes(void **state)
             assert_true(fabs((double)merged[row * WIDTH + c] - right) < 1e-5 * (1.0 + fabs(right)));
         }
     }
-    merge_desk_free(d);
+    merge_fixture_free(d);
 }
 
 /* verifies formats-26.24e5 */
 static void test_magnitudes_in_little_memory(void **state)
 {
     (void)state;
-    merge_desk *d = desk_new();
+    merge_fixture *d = fixture_new();
     put_dora(d, OUT, NULL);
     size_t fit = 0;
     for (size_t bytes = 8; bytes < 16384; bytes += 8) {
@@ -355,7 +355,7 @@ static void test_magnitudes_in_little_memory(void **state)
         fit = status == BP_OK && fit == 0 ? bytes : fit;
     }
     assert_true(fit > 0);
-    merge_desk_free(d);
+    merge_fixture_free(d);
 }
 
 /* verifies formats-6.0edb */
@@ -374,13 +374,13 @@ static void test_tensors_that_are_nobodys(void **state)
         {OUT, QUERY ".original_module.bias", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        merge_desk *d = desk_new();
+        merge_fixture *d = fixture_new();
         put_dora(d, rows[i].magnitudes, rows[i].more);
         const bp_status status =
             bp_merge_load(&d->merge, &d->adapters, &dora, false, &d->source, &d->room, &d->error);
         assert_int_equal(status, rows[i].says == NULL ? BP_OK : BP_ERR_DATA);
         assert_true(rows[i].says == NULL || strstr(d->error.text, rows[i].says) != NULL);
-        merge_desk_free(d);
+        merge_fixture_free(d);
     }
 }
 
@@ -399,7 +399,7 @@ static bp_status merge_hand_made(const made_tensor *tensors, size_t count, bool 
                         {.name = "m.table", .rank = 2, .shape = {2, 2}},
                         {.name = long_weight, .rank = 2, .shape = {2, 2}},
                         {.name = long_bias, .rank = 1, .shape = {2}}};
-    merge_desk *d = desk_new();
+    merge_fixture *d = fixture_new();
     made_tensors made = {.count = 0};
     const bp_lora lora = {.rank = 1, .alpha = 1.0};
     for (size_t i = 0; i < count; i++) {
@@ -413,7 +413,7 @@ static bp_status merge_hand_made(const made_tensor *tensors, size_t count, bool 
     const bp_status status =
         bp_merge_load(&d->merge, &d->adapters, &lora, input_major, &source, &d->room, &d->error);
     strcpy(said, status == BP_OK ? "" : d->error.text);
-    merge_desk_free(d);
+    merge_fixture_free(d);
     return status;
 }
 

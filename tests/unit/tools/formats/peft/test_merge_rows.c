@@ -19,14 +19,14 @@
 
 #define FC "base_model.model.m.fc"
 
-typedef struct desk {
+typedef struct fixture {
     memory_store memory;
     bp_error error;
     bp_tensor_set adapters;
     struct bp_merge merge;
     bp_staging room;
     uint64_t scratch[1 << 15];
-} desk;
+} fixture;
 
 /* Rows of a table of tokens that were trained: they take the place of the table's own. */
 /* verifies formats-28.7a35 */
@@ -50,7 +50,7 @@ static void test_trained_rows(void **state)
         bp_wanted list[] = {{.name = "m.fc.weight", .rank = 2, .shape = {3, 2}},
                             {.name = "m.fc.bias", .rank = 1, .shape = {3}},
                             {.name = "m.table", .rank = 2, .shape = {2, 2}}};
-        desk *d = calloc(1, sizeof *d);
+        fixture *d = calloc(1, sizeof *d);
         made_tensors made = {.count = 0};
         const bp_lora lora = {
             .rank = 1, .alpha = 1.0, .token_count = rows[i].count, .tokens = &rows[i].token};
@@ -104,7 +104,7 @@ static void test_lengths_of_many_rows(void **state)
     static uint64_t work[1 << 13];
     const bp_lora lora = {.rank = 1, .alpha = 1.0, .magnitudes = true};
     bp_wanted list[] = {{.name = "m.fc.weight", .rank = 2, .shape = {ROWS, 2}}};
-    desk *d = calloc(1, sizeof *d);
+    fixture *d = calloc(1, sizeof *d);
     made_tensors made = {.count = 0};
     bp_tensor_set base;
     uint32_t part = 0;

@@ -14,7 +14,7 @@
 #include "layers/families/cnn.h"
 #include "layers/families/vit.h"
 #include "tests/fixtures/config.h"
-#include "tests/fixtures/formats/merge_desk.h"
+#include "tests/fixtures/formats/merge_fixture.h"
 
 enum { OUT = 3, IN = 2, HIGH = 2, WIDE = 3, SEES = IN * HIGH * WIDE, RANK = 2 };
 
@@ -22,9 +22,10 @@ static const char weight[] = "layers.0.convolution.weight";
 static const char a_name[] = "base_model.model.layers.0.convolution.lora_A.weight";
 static const char b_name[] = "base_model.model.layers.0.convolution.lora_B.weight";
 
-static merge_desk *desk_of(const bp_model *model, const bp_model_config *config, const char *family)
+static merge_fixture *fixture_of(const bp_model *model, const bp_model_config *config,
+                                 const char *family)
 {
-    merge_desk *d = merge_desk_new(model, config);
+    merge_fixture *d = merge_fixture_new(model, config);
     made_tensors made = {.count = 0};
     for (size_t i = 0; i < d->parameters.count; i++) {
         const bp_wanted *w = &d->parameters.list[i];
@@ -32,11 +33,11 @@ static merge_desk *desk_of(const bp_model *model, const bp_model_config *config,
     }
     made_write(&made, 0, made.count, &d->memory.store, "in");
     made_free(&made);
-    merge_desk_open(d, family, (bp_tensor_heads){1, 1, 0});
+    merge_fixture_open(d, family, (bp_tensor_heads){1, 1, 0});
     return d;
 }
 
-static merge_desk *desk_new(void)
+static merge_fixture *fixture_new(void)
 {
     const bp_model_config config = config_with(
         (bp_model_config){.positions = 3 * 4 * IN, .task = BP_TASK_CLASSES, .classes = 2},
@@ -46,7 +47,7 @@ static merge_desk *desk_new(void)
                        .stride = {1, 1},
                        .plain = 1,
                        .channels = OUT}}));
-    return desk_of(&bp_model_cnn, &config, "cnn");
+    return fixture_of(&bp_model_cnn, &config, "cnn");
 }
 
 typedef struct shapes {
@@ -58,17 +59,17 @@ typedef struct shapes {
 
 static const shapes right = {4, {RANK, IN, HIGH, WIDE}, 4, {OUT, RANK, 1, 1}};
 
-static bp_status load_named(merge_desk *d, const char *a, const char *b, const shapes *s,
+static bp_status load_named(merge_fixture *d, const char *a, const char *b, const shapes *s,
                             bool magnitudes)
 {
     made_tensors made = {.count = 0};
     const bp_lora lora = {.rank = RANK, .alpha = 3.0, .magnitudes = magnitudes};
     made_add_values(&made, a, BP_F32, s->a_rank, s->a, 1);
     made_add_values(&made, b, BP_F32, s->b_rank, s->b, 2);
-    return merge_desk_load(d, &made, &lora);
+    return merge_fixture_load(d, &made, &lora);
 }
 
-static bp_status load(merge_desk *d, const shapes *s, bool magnitudes)
+static bp_status load(merge_fixture *d, const shapes *s, bool magnitudes)
 {
     return load_named(d, a_name, b_name, s, magnitudes);
 }
@@ -77,7 +78,7 @@ static bp_status load(merge_desk *d, const shapes *s, bool magnitudes)
 static void elements(void **state)
 {
     (void)state;
-    merge_desk *d = desk_new();
+    merge_fixture *d = fixture_new();
     assert_int_equal(load(d, &right, false), BP_OK);
     bp_staging work = {d->work, sizeof d->work};
     for (size_t i = 0; i < d->parameters.count; i++) {
@@ -102,7 +103,7 @@ static void elements(void **state)
             assert_true(merged[e] == plain[e] + 1.5f * sum);
         }
     }
-    merge_desk_free(d);
+    merge_fixture_free(d);
 }
 
 /* verifies layers-33.4818 */
@@ -120,21 +121,21 @@ static void other_windows(void **state)
                                    {4, {RANK, IN, HIGH, WIDE}, 4, {OUT, 1, 1, RANK}},
                                    {4, {RANK, IN, HIGH, WIDE}, 4, {OUT + 1, RANK, 1, 1}}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        merge_desk *d = desk_new();
+        merge_fixture *d = fixture_new();
         assert_int_equal(load(d, &wrong[i], false), BP_ERR_DATA);
         assert_non_null(strstr(d->error.text, "its shape or type differs"));
-        merge_desk_free(d);
+        merge_fixture_free(d);
     }
-    merge_desk *d = desk_new();
+    merge_fixture *d = fixture_new();
     assert_int_equal(load(d, &right, true), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "magnitudes (use_dora) of convolutions"));
-    merge_desk_free(d);
-    d = desk_new(); /* and of others they are nobody's here */
+    merge_fixture_free(d);
+    d = fixture_new(); /* and of others they are nobody's here */
     assert_int_equal(load_named(d, "base_model.model.x.lora_A.weight",
                                 "base_model.model.x.lora_B.weight", &right, true),
                      BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "a module that this model has not"));
-    merge_desk_free(d);
+    merge_fixture_free(d);
 }
 
 /* Modules of ViT have another name in transformers 5: adapters are found by either. */
@@ -153,7 +154,7 @@ static void either_name(void **state)
             .image = 4, .channels = IN, .patch = 2));
     for (size_t m = 0; m < 2; m++) {
         char a[96], b[96];
-        merge_desk *d = desk_of(&bp_model_vit, &config, "vit");
+        merge_fixture *d = fixture_of(&bp_model_vit, &config, "vit");
         snprintf(a, sizeof a, "base_model.model.%s.lora_A.weight", modules[m]);
         snprintf(b, sizeof b, "base_model.model.%s.lora_B.weight", modules[m]);
         assert_int_equal(load_named(d, a, b, &of, false), BP_OK);
@@ -166,7 +167,7 @@ static void either_name(void **state)
             changed += changes ? 1 : 0;
         }
         assert_int_equal(changed, 1);
-        merge_desk_free(d);
+        merge_fixture_free(d);
     }
 }
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 
 #define META "\xe2\x96\x81"
 
@@ -65,7 +65,7 @@ static void put_few(message *m)
     put_piece(m, META, NORMAL, true);
 }
 
-static void put_model(tokenizer_desk *d, const char *name, const message *m)
+static void put_model(tokenizer_fixture *d, const char *name, const message *m)
 {
     memory_store_put(&d->memory, name, m->bytes, m->size);
 }
@@ -74,27 +74,27 @@ static bp_split_rule split; /* of the last model that was read */
 
 static void has_ids(const message *m, const char *text, const uint32_t *ids, size_t count)
 {
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_model(&d, "tokenizer.model", m);
-    if (desk_open(&d) != BP_OK) {
+    if (fixture_open(&d) != BP_OK) {
         fail_msg("%s: %s", d.error.name, d.error.text);
     }
     split = d.tokenizer.rules.split;
-    desk_encoder(&d, 512);
-    desk_encode(&d, text, BP_ENCODE_PLAIN);
+    fixture_encoder(&d, 512);
+    fixture_encode(&d, text, BP_ENCODE_PLAIN);
     assert_int_equal(d.count, count);
     assert_memory_equal(d.ids, ids, count * sizeof *ids);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 static void is_refused(const message *m, const char *name, const char *said)
 {
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_model(&d, name, m);
-    desk_refused(&d, said);
-    desk_free(&d);
+    fixture_refused(&d, said);
+    fixture_free(&d);
 }
 
 /* The settings of normalizer_spec; a field of another kind is passed over. */

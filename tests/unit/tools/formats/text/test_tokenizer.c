@@ -10,26 +10,26 @@
 #include <string.h>
 
 #include "tests/fixtures/store_faulty.h"
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 #include "tools/formats/text/byte_tokenizer.h"
 
 static void a_tokenizer_over_bytes_passes_every_byte(void **state)
 {
     (void)state;
-    tokenizer_desk d;
+    tokenizer_fixture d;
     char json[BP_BYTE_TOKENIZER_TEXT];
     unsigned char bytes[256];
     size_t length;
-    desk_init(&d);
+    fixture_init(&d);
     assert_int_equal(bp_byte_tokenizer_text(json, &length), BP_OK);
     memory_store_put(&d.memory, "tokenizer.json", json, length);
-    assert_int_equal(desk_open(&d), BP_OK);
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_BYTES);
     assert_int_equal(bp_tokenizer_tokens(&d.tokenizer), 256);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->eos, -1);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "\xc4\xa0", 2), ' ');
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "ab", 2), -1);
-    desk_encoder(&d, BP_ENCODER_WORD_MIN);
+    fixture_encoder(&d, BP_ENCODER_WORD_MIN);
     for (int i = 0; i < 256; i++) {
         bytes[i] = (unsigned char)(255 - i);
     }
@@ -43,7 +43,7 @@ static void a_tokenizer_over_bytes_passes_every_byte(void **state)
         assert_int_equal(length, 1);
         assert_int_equal((unsigned char)text[0], bytes[i]);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-4.b9c7 */
@@ -76,15 +76,15 @@ static void bad_vocabularies_and_merges_are_refused(void **state)
         {",\"ab\":256", "3", "a text or a list of two"},
         {",\"ab\":256", "\"\xe4\xb8\x80 b\"", "a token that the vocabulary lacks"},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, cases[i].more, cases[i].merges));
-        desk_refused(&d, cases[i].wanted);
+        fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, cases[i].more, cases[i].merges));
+        fixture_refused(&d, cases[i].wanted);
     }
-    desk_put(&d, "tokenizer.json",
-             desk_bpe(LEVEL, ",\"ab\":256,\"\xe4\xb8\x80\":260", "[\"a\",\"b\"]"));
-    assert_int_equal(desk_open(&d), BP_OK); /* 257 .. 259 have no token */
+    fixture_put(&d, "tokenizer.json",
+                fixture_bpe(LEVEL, ",\"ab\":256,\"\xe4\xb8\x80\":260", "[\"a\",\"b\"]"));
+    assert_int_equal(fixture_open(&d), BP_OK); /* 257 .. 259 have no token */
     char text[BP_TOKENIZER_DECODED_MAX];
     size_t length;
     bp_decoder decoder = {.begun = false};
@@ -92,19 +92,19 @@ static void bad_vocabularies_and_merges_are_refused(void **state)
     assert_int_equal(bp_decoder_next(&decoder, &d.tokenizer, 261, text, &length), BP_ERR_DATA);
     assert_int_equal(bp_decoder_next(&decoder, &d.tokenizer, 260, text, &length), BP_OK);
     assert_int_equal(length, 3); /* a text that is made of no byte characters stays as it is */
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Opens a tokenizer with each of the settings and sees it refused with the text beside it. */
 static void each_is_refused(const char *const (*cases)[2], size_t count)
 {
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < count; i++) {
-        desk_put(&d, "tokenizer.json", desk_bpe(cases[i][0], "", ""));
-        desk_refused(&d, cases[i][1]);
+        fixture_put(&d, "tokenizer.json", fixture_bpe(cases[i][0], "", ""));
+        fixture_refused(&d, cases[i][1]);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-4.b9c7 */
@@ -197,12 +197,12 @@ static void decoders_and_tokens_that_are_not_implemented_are_named(void **state)
 static void deep_and_long_documents_are_refused(void **state)
 {
     (void)state;
-    tokenizer_desk d;
+    tokenizer_fixture d;
     char settings[8192] = "\"normalizer\":";
-    desk_init(&d);
+    fixture_init(&d);
     memset(settings + strlen(settings), '[', 100);
-    desk_put(&d, "tokenizer.json", desk_bpe(settings, "", ""));
-    desk_refused(&d, "");
+    fixture_put(&d, "tokenizer.json", fixture_bpe(settings, "", ""));
+    fixture_refused(&d, "");
     /* more nodes than a tree has */
     static char long_text[60000];
     size_t at = (size_t)snprintf(long_text, sizeof long_text, "\"decoder\":[1");
@@ -210,110 +210,110 @@ static void deep_and_long_documents_are_refused(void **state)
         at += (size_t)snprintf(long_text + at, sizeof long_text - at, ",1");
     }
     snprintf(long_text + at, sizeof long_text - at, "],");
-    desk_put(&d, "tokenizer.json", desk_bpe(long_text, "", ""));
-    desk_refused(&d, "too many parts");
+    fixture_put(&d, "tokenizer.json", fixture_bpe(long_text, "", ""));
+    fixture_refused(&d, "too many parts");
     /* more text than a tree has, in pieces and in one string */
     at = (size_t)snprintf(long_text, sizeof long_text, "\"decoder\":[\"x\"");
     while (at < 30000) {
         at += (size_t)snprintf(long_text + at, sizeof long_text - at, ",\"%0200d\"", 0);
     }
     snprintf(long_text + at, sizeof long_text - at, "],");
-    desk_put(&d, "tokenizer.json", desk_bpe(long_text, "", ""));
-    desk_refused(&d, "too long");
+    fixture_put(&d, "tokenizer.json", fixture_bpe(long_text, "", ""));
+    fixture_refused(&d, "too long");
     snprintf(long_text, sizeof long_text, "\"decoder\":\"%030000d\",", 0);
-    desk_put(&d, "tokenizer.json", desk_bpe(long_text, "", ""));
-    desk_refused(&d, "too long");
+    fixture_put(&d, "tokenizer.json", fixture_bpe(long_text, "", ""));
+    fixture_refused(&d, "too long");
     snprintf(long_text, sizeof long_text, ",\"%09000d\":300", 0);
-    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, long_text, ""));
-    desk_refused(&d, "too long");
-    desk_free(&d);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, long_text, ""));
+    fixture_refused(&d, "too long");
+    fixture_free(&d);
 }
 
 /* verifies formats-18.2618 */
 static void a_file_cut_anywhere_is_refused(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    const char *json = desk_bpe(LEVEL, ",\"ab\":256", "\"a b\"");
+    tokenizer_fixture d;
+    fixture_init(&d);
+    const char *json = fixture_bpe(LEVEL, ",\"ab\":256", "\"a b\"");
     size_t length = strlen(json);
     for (size_t cut = 0; cut < length; cut += 1 + cut / 64) {
         memory_store_put(&d.memory, "tokenizer.json", json, cut);
-        desk_refused(&d, "tokenizer.json");
+        fixture_refused(&d, "tokenizer.json");
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-4.b9c7 */
 static void other_files_are_checked_too(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, &d.error),
+    tokenizer_fixture d;
+    fixture_init(&d);
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", fixture_scratch, &d.need, &d.error),
                      BP_OK);
     assert_int_equal(d.need.files, BP_TOKENIZER_NONE);
-    desk_put(&d, "tokenizer.model", "x");
-    desk_refused(&d, "neither a model of SentencePiece nor tiktoken's");
-    desk_put(&d, "tokenizer.model", "\n");
-    desk_refused(&d, "the model is cut off");
-    desk_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##b\n");
-    assert_int_equal(desk_open(&d), BP_OK);
+    fixture_put(&d, "tokenizer.model", "x");
+    fixture_refused(&d, "neither a model of SentencePiece nor tiktoken's");
+    fixture_put(&d, "tokenizer.model", "\n");
+    fixture_refused(&d, "the model is cut off");
+    fixture_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##b\n");
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->cls, 1);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->mask, -1);
     assert_true(bp_tokenizer_is_special(&d.tokenizer, 2));
     assert_false(bp_tokenizer_is_special(&d.tokenizer, 3));
     uint64_t digest = bp_tokenizer_digest(&d.tokenizer);
-    desk_put(&d, "vocab.txt", "[UNK]\r\n[CLS]\r\n[SEP]\r\na\r\n##b");
-    assert_int_equal(desk_open(&d), BP_OK);
+    fixture_put(&d, "vocab.txt", "[UNK]\r\n[CLS]\r\n[SEP]\r\na\r\n##b");
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "##b", 3), 4);
     assert_true(digest != bp_tokenizer_digest(&d.tokenizer));
-    desk_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\na\n");
-    desk_refused(&d, "the same text");
-    desk_put(&d, "vocab.txt", "[UNK]\n[SEP]\n");
-    desk_refused(&d, "[CLS] and [SEP]");
-    desk_put(&d, "vocab.txt", "[CLS]\n[SEP]\n");
-    desk_refused(&d, "unknown words");
-    desk_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n\xc3\n");
-    desk_refused(&d, "not UTF-8");
-    desk_put(&d, "vocab.txt", "");
-    desk_refused(&d, "empty");
-    desk_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n");
-    desk_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"RobertaTokenizer\"}");
-    desk_refused(&d, "RobertaTokenizer");
-    desk_put(&d, "tokenizer_config.json", "{\"do_lower_case\": 1}");
-    desk_refused(&d, "do_lower_case");
-    desk_put(&d, "tokenizer_config.json", "{\"unk_token\": 1}");
-    desk_refused(&d, "unk_token");
-    desk_put(&d, "tokenizer_config.json", "[]");
-    desk_refused(&d, "one JSON object");
-    desk_put(&d, "tokenizer_config.json",
-             "{\"pad_token\": {\"content\": \"[CLS]\"}, \"sep_token\": null, \"other\": [{}]}");
-    desk_refused(&d, "[CLS] and [SEP]"); /* null: none */
-    desk_put(&d, "vocab.json", "{\"a\": 0}");
-    desk_free(&d);
-    desk_init(&d);
-    desk_put(&d, "vocab.json", "{\"a\": 0}");
-    desk_refused(&d, "merges.txt is missing");
-    desk_put(&d, "merges.txt", "#version: 0.2\n");
-    desk_refused(&d, "no token for a byte");
-    desk_free(&d);
+    fixture_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\na\n");
+    fixture_refused(&d, "the same text");
+    fixture_put(&d, "vocab.txt", "[UNK]\n[SEP]\n");
+    fixture_refused(&d, "[CLS] and [SEP]");
+    fixture_put(&d, "vocab.txt", "[CLS]\n[SEP]\n");
+    fixture_refused(&d, "unknown words");
+    fixture_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n\xc3\n");
+    fixture_refused(&d, "not UTF-8");
+    fixture_put(&d, "vocab.txt", "");
+    fixture_refused(&d, "empty");
+    fixture_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n");
+    fixture_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"RobertaTokenizer\"}");
+    fixture_refused(&d, "RobertaTokenizer");
+    fixture_put(&d, "tokenizer_config.json", "{\"do_lower_case\": 1}");
+    fixture_refused(&d, "do_lower_case");
+    fixture_put(&d, "tokenizer_config.json", "{\"unk_token\": 1}");
+    fixture_refused(&d, "unk_token");
+    fixture_put(&d, "tokenizer_config.json", "[]");
+    fixture_refused(&d, "one JSON object");
+    fixture_put(&d, "tokenizer_config.json",
+                "{\"pad_token\": {\"content\": \"[CLS]\"}, \"sep_token\": null, \"other\": [{}]}");
+    fixture_refused(&d, "[CLS] and [SEP]"); /* null: none */
+    fixture_put(&d, "vocab.json", "{\"a\": 0}");
+    fixture_free(&d);
+    fixture_init(&d);
+    fixture_put(&d, "vocab.json", "{\"a\": 0}");
+    fixture_refused(&d, "merges.txt is missing");
+    fixture_put(&d, "merges.txt", "#version: 0.2\n");
+    fixture_refused(&d, "no token for a byte");
+    fixture_free(&d);
 }
 
 /* verifies formats-60.9449 */
 static void a_vocabulary_that_changes_is_noticed(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
-    assert_int_equal(desk_open(&d), BP_OK);
-    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, ",\"ab\":256,\"bc\":257", "\"a b\""));
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
+    assert_int_equal(fixture_open(&d), BP_OK);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, ",\"ab\":256,\"bc\":257", "\"a b\""));
     assert_int_equal(bp_tokenizer_open(&d.tokenizer, &d.memory.store, "", &d.need, d.tables,
-                                       desk_scratch, &d.error),
+                                       fixture_scratch, &d.error),
                      BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "changed"));
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-24.7573 */
@@ -322,17 +322,17 @@ static void every_failing_read_is_reported(void **state)
     (void)state;
     static const fault_kind kinds[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT,
                                        FAULT_EXISTS};
-    tokenizer_desk d;
+    tokenizer_fixture d;
     faulty_store faulty;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
-    desk_put(&d, "tokenizer_config.json", "{\"eos_token\": \"ab\"}");
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
+    fixture_put(&d, "tokenizer_config.json", "{\"eos_token\": \"ab\"}");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         size_t failures = 0;
         for (uint32_t call = 1; call < 40; call++) {
             faulty_store_init(&faulty, &d.memory.store);
             faulty_store_arm(&faulty, kinds[i], call, false);
-            bp_status status = desk_open_with(&d, &faulty.store);
+            bp_status status = fixture_open_with(&d, &faulty.store);
             failures += status == BP_ERR_STORE;
             assert_true(status == BP_ERR_STORE || status == BP_OK);
             assert_int_equal(d.memory.open_files, 0);
@@ -340,7 +340,7 @@ static void every_failing_read_is_reported(void **state)
         assert_true(failures >= 6 && failures < 39);
     }
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->eos, 256);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 int main(void)

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "tests/fixtures/store_faulty.h"
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 
-static void put_quoted(tokenizer_desk *d, const char *name, const char *text)
+static void put_quoted(tokenizer_fixture *d, const char *name, const char *text)
 {
     static char json[JSON_MAX];
     size_t length = strlen(text);
@@ -22,29 +22,29 @@ static void put_quoted(tokenizer_desk *d, const char *name, const char *text)
     for (size_t i = 0; i <= length; i++) {
         json[i] = (char)(text[i] == '\'' ? '"' : text[i]);
     }
-    desk_put(d, name, json);
+    fixture_put(d, name, json);
 }
 
 /* A vocab.json of all bytes and `more`. */
-static void put_vocabulary(tokenizer_desk *d, const char *more)
+static void put_vocabulary(tokenizer_fixture *d, const char *more)
 {
-    const char *json = strstr(desk_bpe("", more, ""), "\"vocab\":") + 8;
+    const char *json = strstr(fixture_bpe("", more, ""), "\"vocab\":") + 8;
     size_t length = (size_t)(strstr(json, "},\"merges\"") - json) + 1;
     memory_store_put(&d->memory, "vocab.json", json, length);
 }
 
-static void opens(tokenizer_desk *d)
+static void opens(tokenizer_fixture *d)
 {
-    if (desk_open(d) != BP_OK) {
+    if (fixture_open(d) != BP_OK) {
         fail_msg("%s: %s", d->error.name, d->error.text);
     }
-    desk_encoder(d, BP_ENCODER_WORD_MIN);
+    fixture_encoder(d, BP_ENCODER_WORD_MIN);
 }
 
-static void gives(tokenizer_desk *d, const char *text, unsigned flags, const uint32_t *ids,
+static void gives(tokenizer_fixture *d, const char *text, unsigned flags, const uint32_t *ids,
                   size_t count)
 {
-    desk_encode(d, text, flags);
+    fixture_encode(d, text, flags);
     assert_int_equal(d->count, count);
     assert_memory_equal(d->ids, ids, count * sizeof *ids);
 }
@@ -76,42 +76,42 @@ static void merges_are_two_tokens_a_line(void **state)
     };
     static const char *const good[] = {"#version: 0.2\na b\n", "#version: 0.2\n\n\na b", "a b\r\n",
                                        "\na b\n"};
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_vocabulary(&d, MORE);
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        desk_put(&d, "merges.txt", refused[i][0]);
-        desk_refused(&d, refused[i][1]);
+        fixture_put(&d, "merges.txt", refused[i][0]);
+        fixture_refused(&d, refused[i][1]);
     }
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        desk_put(&d, "merges.txt", good[i]);
+        fixture_put(&d, "merges.txt", good[i]);
         opens(&d);
         GIVES(&d, "ab", BP_ENCODE_PLAIN, 256);
     }
     char line[2 * BP_TOKENIZER_DECODED_MAX + 70];
     memset(line, 'a', sizeof line - 1);
     line[sizeof line - 1] = '\0';
-    desk_put(&d, "merges.txt", line);
-    desk_refused(&d, "a line is too long");
+    fixture_put(&d, "merges.txt", line);
+    fixture_refused(&d, "a line is too long");
     line[9000] = ' ';
     line[9002] = '\0';
-    desk_put(&d, "merges.txt", line);
-    desk_refused(&d, "a merge must be of two tokens");
+    fixture_put(&d, "merges.txt", line);
+    fixture_refused(&d, "a merge must be of two tokens");
     line[1] = ' ';
     line[9000] = 'a';
-    desk_put(&d, "merges.txt", line);
-    desk_refused(&d, "a merge must be of two tokens");
-    desk_free(&d);
+    fixture_put(&d, "merges.txt", line);
+    fixture_refused(&d, "a merge must be of two tokens");
+    fixture_free(&d);
 }
 
 /* verifies formats-29.15c2 */
 static void the_configuration_sets_gpt2(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_vocabulary(&d, MORE);
-    desk_put(&d, "merges.txt", "a b\n\xc4\xa0 a\n");
+    fixture_put(&d, "merges.txt", "a b\n\xc4\xa0 a\n");
     opens(&d);
     GIVES(&d, "ab", BP_ENCODE_TEMPLATE, 256);
     put_quoted(&d, "tokenizer_config.json", "{'add_bos_token':true,'bos_token':'<|endoftext|>'}");
@@ -131,10 +131,10 @@ static void the_configuration_sets_gpt2(void **state)
     GIVES(&d, "ac", BP_ENCODE_TEMPLATE, 258, 'c');
     GIVES(&d, " ac", BP_ENCODE_TEMPLATE, 258, 'c');
     put_quoted(&d, "tokenizer_config.json", "{'tokenizer_class':'BertTokenizer'}");
-    desk_refused(&d, "of vocab.json with merges.txt only GPT2Tokenizer is implemented");
+    fixture_refused(&d, "of vocab.json with merges.txt only GPT2Tokenizer is implemented");
     put_quoted(&d, "tokenizer_config.json", "{'tokenizer_class':'GPT2TokenizerFast'}");
     opens(&d);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-4.b9c7 */
@@ -155,13 +155,13 @@ static void names_of_special_tokens(void **state)
         {"{'other':[}", "tokenizer_config.json"},
         {"{'eos_token':'a'} x", "tokenizer_config.json"},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_vocabulary(&d, MORE);
-    desk_put(&d, "merges.txt", "a b\n");
+    fixture_put(&d, "merges.txt", "a b\n");
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         put_quoted(&d, "tokenizer_config.json", refused[i][0]);
-        desk_refused(&d, refused[i][1]);
+        fixture_refused(&d, refused[i][1]);
     }
     put_quoted(&d, "tokenizer_config.json",
                "{'eos_token':{'lstrip':false,'content':'ab','other':[1,{}]},'pad_token':'a'}");
@@ -179,8 +179,8 @@ static void names_of_special_tokens(void **state)
     }
     snprintf(longest, sizeof longest, "{'eos_token':'%018000d", 0);
     put_quoted(&d, "tokenizer_config.json", longest);
-    desk_refused(&d, "tokenizer_config.json");
-    desk_free(&d);
+    fixture_refused(&d, "tokenizer_config.json");
+    fixture_free(&d);
 }
 
 /* verifies formats-29.15c2 */
@@ -190,9 +190,9 @@ static void the_configuration_sets_bert(void **state)
     static const char words[] =
         "[UNK]\n[CLS]\n[SEP]\ne\n\xc3\xa9\n\xe4\xb8\xad\n##\xe4\xb8\xad\nE\n";
     static const char two[] = "\xe4\xb8\xad\xe4\xb8\xad";
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "vocab.txt", words);
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "vocab.txt", words);
     opens(&d);
     GIVES(&d, "\xc3\xa9", BP_ENCODE_TEMPLATE, 1, 3, 2);
     GIVES(&d, two, BP_ENCODE_PLAIN, 5, 5);
@@ -209,8 +209,8 @@ static void the_configuration_sets_bert(void **state)
     opens(&d);
     GIVES(&d, "\xc3\x89", BP_ENCODE_PLAIN, 3);
     put_quoted(&d, "tokenizer_config.json", "{'tokenizer_class':'GPT2Tokenizer'}");
-    desk_refused(&d, "of vocab.txt only BertTokenizer is implemented");
-    desk_free(&d);
+    fixture_refused(&d, "of vocab.txt only BertTokenizer is implemented");
+    fixture_free(&d);
 }
 
 /* ---- Storage ---- */
@@ -229,20 +229,20 @@ static void files_that_cannot_be_read(void **state)
     (void)state;
     static char path[BP_STORE_PATH_MAX + 8];
     static char words[40000] = "[UNK]\n[CLS]\n[SEP]\n";
-    tokenizer_desk d;
+    tokenizer_fixture d;
     faulty_store faulty;
-    desk_init(&d);
+    fixture_init(&d);
     for (unsigned i = 0; i < 4000; i++) {
         snprintf(words + strlen(words), 9, "t%u\n", i);
     }
-    desk_put(&d, "vocab.txt", words);
+    fixture_put(&d, "vocab.txt", words);
     bp_store store = d.memory.store;
     store.file_size = too_long;
-    assert_int_equal(desk_open_with(&d, &store), BP_ERR_DATA);
+    assert_int_equal(fixture_open_with(&d, &store), BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "the file is too long"));
     assert_int_equal(d.error.found, (int64_t)BP_TOKENIZER_FILE_MAX + 1);
     memset(path, 'p', sizeof path - 1);
-    assert_int_equal(bp_tokenizer_measure(&d.memory.store, path, desk_scratch, &d.need, NULL),
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, path, fixture_scratch, &d.need, NULL),
                      BP_ERR_USAGE);
     /* Every read fails once; the file takes several. */
     uint32_t call = 0;
@@ -250,17 +250,18 @@ static void files_that_cannot_be_read(void **state)
     do {
         faulty_store_init(&faulty, &d.memory.store);
         faulty_store_arm(&faulty, FAULT_READ_AT, ++call, false);
-        status = desk_open_with(&d, &faulty.store);
+        status = fixture_open_with(&d, &faulty.store);
         assert_true(status == BP_ERR_STORE || status == BP_OK);
     } while (status == BP_ERR_STORE);
     assert_true(call > 6);
     /* Nobody has to want the error. */
-    desk_put(&d, "vocab.txt", "a\n");
-    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, NULL), BP_OK);
-    assert_int_equal(
-        bp_tokenizer_open(&d.tokenizer, &d.memory.store, "", &d.need, d.tables, desk_scratch, NULL),
-        BP_ERR_DATA);
-    desk_free(&d);
+    fixture_put(&d, "vocab.txt", "a\n");
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", fixture_scratch, &d.need, NULL),
+                     BP_OK);
+    assert_int_equal(bp_tokenizer_open(&d.tokenizer, &d.memory.store, "", &d.need, d.tables,
+                                       fixture_scratch, NULL),
+                     BP_ERR_DATA);
+    fixture_free(&d);
 }
 
 /* Every read of a document that takes several fails once. */
@@ -269,33 +270,33 @@ static void documents_that_cannot_be_read(void **state)
 {
     (void)state;
     static char more[60000];
-    tokenizer_desk d;
+    tokenizer_fixture d;
     faulty_store faulty;
-    desk_init(&d);
+    fixture_init(&d);
     for (unsigned i = 0; i < 3000; i++) {
         snprintf(more + strlen(more), 20, ",\"x%04u\":%u", i, 1000 + i);
     }
     strcat(more, ",\"ab\":256");
-    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL "\"added_tokens\":[],", more, "\"a b\""));
+    fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL "\"added_tokens\":[],", more, "\"a b\""));
     uint32_t call = 0;
     bp_status status;
     do {
         faulty_store_init(&faulty, &d.memory.store);
         faulty_store_arm(&faulty, FAULT_READ_AT, ++call, false);
-        status = desk_open_with(&d, &faulty.store);
+        status = fixture_open_with(&d, &faulty.store);
         assert_true(status == BP_ERR_STORE || status == BP_OK);
     } while (status == BP_ERR_STORE);
     assert_true(call > 12);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-60.9449 */
 static void files_that_are_others_than_were_measured(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
     opens(&d);
     const bp_tokenizer_need need = d.need;
     for (int i = 0; i < 8; i++) {
@@ -310,17 +311,17 @@ static void files_that_are_others_than_were_measured(void **state)
         other.map_bytes += i == 7;
         d.error = (bp_error){.code = BP_OK};
         assert_int_equal(bp_tokenizer_open(&d.tokenizer, &d.memory.store, "", &other, d.tables,
-                                           desk_scratch, &d.error),
+                                           fixture_scratch, &d.error),
                          BP_ERR_DATA);
         assert_string_equal(d.error.text, "the tokenizer's files changed since they were measured");
     }
-    tokenizer_desk none;
-    desk_init(&none);
+    tokenizer_fixture none;
+    fixture_init(&none);
     assert_int_equal(bp_tokenizer_open(&d.tokenizer, &none.memory.store, "", &need, d.tables,
-                                       desk_scratch, &d.error),
+                                       fixture_scratch, &d.error),
                      BP_ERR_DATA);
-    desk_free(&none);
-    desk_free(&d);
+    fixture_free(&none);
+    fixture_free(&d);
 }
 
 /* A store whose tokenizer.json is another one from the n-th opening on. */
@@ -368,31 +369,31 @@ static void files_that_change_between_passes(void **state)
         {LEVEL TWO_ADDED, ",\"aa\":900", "", 3, "tokenizer.json: added_tokens"},
         {LEVEL, many, merges, 3, "tokenizer.json: merges"},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static char other[JSON_MAX];
         snprintf(other, sizeof other, "%s",
-                 desk_bpe(cases[i].settings, cases[i].more, cases[i].merges));
+                 fixture_bpe(cases[i].settings, cases[i].more, cases[i].merges));
         const char *more = cases[i].pass == 2 ? first : many;
-        desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, more, ""));
+        fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, more, ""));
         d.error = (bp_error){.code = BP_OK};
         free(d.tables);
-        assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, &d.error),
-                         BP_OK);
+        assert_int_equal(
+            bp_tokenizer_measure(&d.memory.store, "", fixture_scratch, &d.need, &d.error), BP_OK);
         d.tables = malloc((size_t)d.need.bytes);
         turning.memory = &d.memory;
         turning.other = other;
         turning.left = cases[i].pass;
         bp_store store = d.memory.store;
         store.open_read = open_turning;
-        assert_int_equal(
-            bp_tokenizer_open(&d.tokenizer, &store, "", &d.need, d.tables, desk_scratch, &d.error),
-            BP_ERR_DATA);
+        assert_int_equal(bp_tokenizer_open(&d.tokenizer, &store, "", &d.need, d.tables,
+                                           fixture_scratch, &d.error),
+                         BP_ERR_DATA);
         assert_string_equal(d.error.name, cases[i].name);
         assert_string_equal(d.error.text, "the file changed while it was read");
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Scores have a place where the file had them when it was measured. */
@@ -402,10 +403,10 @@ static void scores_that_come_between_passes(void **state)
     (void)state;
     static const char scored[] =
         "{" LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":[[\"a\",-1]],\"merges\":[]}}";
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, "", ""));
-    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, &d.error),
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, "", ""));
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", fixture_scratch, &d.need, &d.error),
                      BP_OK);
     d.tables = malloc((size_t)d.need.bytes);
     turning.memory = &d.memory;
@@ -414,10 +415,10 @@ static void scores_that_come_between_passes(void **state)
     bp_store store = d.memory.store;
     store.open_read = open_turning;
     assert_int_equal(
-        bp_tokenizer_open(&d.tokenizer, &store, "", &d.need, d.tables, desk_scratch, &d.error),
+        bp_tokenizer_open(&d.tokenizer, &store, "", &d.need, d.tables, fixture_scratch, &d.error),
         BP_ERR_DATA);
     assert_non_null(strstr(d.error.text, "is the vocabulary of Unigram alone"));
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 int main(void)

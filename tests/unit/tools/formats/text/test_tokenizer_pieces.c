@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 
 #define GOLDEN "tests/golden/tokenizers/"
 
@@ -27,18 +27,18 @@ static unsigned char *read_model(const char *path, size_t *size)
     return bytes;
 }
 
-static void put_model(tokenizer_desk *d, const char *name, const void *bytes, size_t size)
+static void put_model(tokenizer_fixture *d, const char *name, const void *bytes, size_t size)
 {
     memory_store_put(&d->memory, name, bytes, size);
 }
 
 /* The ids of "a" with its template, under a tokenizer_config.json. */
-static void encode_under(tokenizer_desk *d, const char *config)
+static void encode_under(tokenizer_fixture *d, const char *config)
 {
-    desk_put(d, "tokenizer_config.json", config);
-    assert_int_equal(desk_open(d), BP_OK);
-    desk_encoder(d, 512);
-    desk_encode(d, "a", BP_ENCODE_TEMPLATE);
+    fixture_put(d, "tokenizer_config.json", config);
+    assert_int_equal(fixture_open(d), BP_OK);
+    fixture_encoder(d, 512);
+    fixture_encode(d, "a", BP_ENCODE_TEMPLATE);
 }
 
 /* verifies formats-29.15c2 */
@@ -46,16 +46,16 @@ static void classes_say_what_goes_around_a_text(void **state)
 {
     (void)state;
     size_t size;
-    tokenizer_desk d;
+    tokenizer_fixture d;
     unsigned char *bytes = read_model(GOLDEN "spm_bytes/tokenizer.model", &size);
-    desk_init(&d);
+    fixture_init(&d);
     put_model(&d, "tokenizer.model", bytes, size);
-    assert_int_equal(desk_open(&d), BP_OK);
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->unk, 0);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->bos, 1);
     assert_true(bp_tokenizer_is_special(&d.tokenizer, 1));
-    desk_encoder(&d, 512);
-    desk_encode(&d, "a", BP_ENCODE_PLAIN);
+    fixture_encoder(&d, 512);
+    fixture_encode(&d, "a", BP_ENCODE_PLAIN);
     const size_t plain = d.count;
     encode_under(&d, "{\"tokenizer_class\": \"LlamaTokenizer\", \"bos_token\": \"<s>\"}");
     assert_int_equal(d.count, plain + 1);
@@ -71,9 +71,9 @@ static void classes_say_what_goes_around_a_text(void **state)
     assert_int_equal(d.ids[plain], 2);
     encode_under(&d, "{\"tokenizer_class\": \"T5Tokenizer\", \"eos_token\": \"</none>\"}");
     assert_int_equal(d.count, plain); /* what no token is ends no text */
-    desk_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"MBartTokenizer\"}");
-    desk_refused(&d, "of SentencePiece's models only those of LlamaTokenizer");
-    desk_free(&d);
+    fixture_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"MBartTokenizer\"}");
+    fixture_refused(&d, "of SentencePiece's models only those of LlamaTokenizer");
+    fixture_free(&d);
     free(bytes);
 }
 
@@ -82,16 +82,16 @@ static void classes_say_what_goes_around_a_text(void **state)
 static void the_first_error_stays(void **state)
 {
     (void)state;
-    tokenizer_desk d;
+    tokenizer_fixture d;
     bp_error error = {.code = BP_ERR_FIT, .text = "before"};
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", "[]");
-    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, NULL),
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json", "[]");
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", fixture_scratch, &d.need, NULL),
                      BP_ERR_DATA);
-    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", desk_scratch, &d.need, &error),
+    assert_int_equal(bp_tokenizer_measure(&d.memory.store, "", fixture_scratch, &d.need, &error),
                      BP_ERR_DATA);
     assert_string_equal(error.text, "before");
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Ids are bytes only where nothing else is done to a text. */
@@ -114,14 +114,15 @@ static void bytes_are_bytes_where_nothing_is_done(void **state)
          BP_TOKENIZER_BYTE_BPE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        tokenizer_desk d;
-        desk_init(&d);
-        desk_put(&d, "tokenizer.json", desk_bpe(rows[i].settings, rows[i].more, rows[i].merges));
-        if (desk_open(&d) != BP_OK) {
+        tokenizer_fixture d;
+        fixture_init(&d);
+        fixture_put(&d, "tokenizer.json",
+                    fixture_bpe(rows[i].settings, rows[i].more, rows[i].merges));
+        if (fixture_open(&d) != BP_OK) {
             fail_msg("%s: %s: %s", rows[i].settings, d.error.name, d.error.text);
         }
         assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), rows[i].kind);
-        desk_free(&d);
+        fixture_free(&d);
     }
 }
 
@@ -129,13 +130,13 @@ static void the_other_name_is_read_too(void **state)
 {
     (void)state;
     size_t size;
-    tokenizer_desk d;
+    tokenizer_fixture d;
     unsigned char *bytes = read_model(GOLDEN "spm_unigram/tokenizer.model", &size);
-    desk_init(&d);
+    fixture_init(&d);
     put_model(&d, "spiece.model", bytes, size);
-    assert_int_equal(desk_open(&d), BP_OK);
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_UNIGRAM);
-    desk_free(&d);
+    fixture_free(&d);
     free(bytes);
 }
 
@@ -148,22 +149,22 @@ static void pieces_of_xlm_r_have_the_ids_of_fairseq(void **state)
     size_t size;
     unsigned char *bytes = read_model(GOLDEN "xlmr_own/sentencepiece.bpe.model", &size);
     for (size_t i = 0; i < 2; i++) {
-        tokenizer_desk d;
-        desk_init(&d);
+        tokenizer_fixture d;
+        fixture_init(&d);
         put_model(&d, names[i], bytes, size);
         if (i == 1) {
-            desk_put(&d, "tokenizer_config.json",
-                     "{\"tokenizer_class\": \"XLMRobertaTokenizer\", \"cls_token\": \"<s>\"}");
+            fixture_put(&d, "tokenizer_config.json",
+                        "{\"tokenizer_class\": \"XLMRobertaTokenizer\", \"cls_token\": \"<s>\"}");
         }
-        assert_int_equal(desk_open(&d), BP_OK);
+        assert_int_equal(fixture_open(&d), BP_OK);
         const bp_tokenizer_special *special = bp_tokenizer_special_of(&d.tokenizer);
         const int64_t last = (int64_t)bp_tokenizer_tokens(&d.tokenizer) - 1;
         assert_true(special->bos == 0 && special->cls == 0 && special->pad == 1);
         assert_true(special->eos == 2 && special->sep == 2 && special->unk == 3);
         assert_true(special->mask == last || i == 1);
         assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<mask>", 6), last);
-        desk_encoder(&d, 512);
-        desk_encode(&d, "a  <mask>", BP_ENCODE_TEMPLATE); /* takes the spaces before it */
+        fixture_encoder(&d, 512);
+        fixture_encode(&d, "a  <mask>", BP_ENCODE_TEMPLATE); /* takes the spaces before it */
         assert_int_equal(d.ids[0], 0);
         assert_int_equal(d.ids[d.count - 2], last);
         assert_int_equal(d.ids[d.count - 1], 2);
@@ -175,7 +176,7 @@ static void pieces_of_xlm_r_have_the_ids_of_fairseq(void **state)
                          BP_OK);
         assert_int_equal(count, 2 * (d.count - 3) + 4);
         assert_true(ids[count / 2 - 1] == 2 && ids[count / 2] == 2 && types[count - 1] == 0);
-        desk_free(&d);
+        fixture_free(&d);
     }
     free(bytes);
 }
@@ -228,12 +229,12 @@ static void what_is_not_implemented_is_named(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const wrong *w = &cases[i];
         unsigned char model[128];
-        tokenizer_desk d;
-        desk_init(&d);
+        tokenizer_fixture d;
+        fixture_init(&d);
         put_model(&d, "tokenizer.model", model,
                   make_model(model, w->texts, w->types, w->count, w->field, w->value));
-        desk_refused(&d, w->said);
-        desk_free(&d);
+        fixture_refused(&d, w->said);
+        fixture_free(&d);
     }
 }
 
@@ -253,31 +254,31 @@ static void models_that_are_not_of_xlm_r_are_refused(void **state)
         {{"<unk>", "<s>", "</s>", "<pad>"}, "an added token has another id", {2, 3, 3, 1}}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         unsigned char model[128];
-        tokenizer_desk d;
-        desk_init(&d);
+        tokenizer_fixture d;
+        fixture_init(&d);
         put_model(&d, "sentencepiece.bpe.model", model,
                   make_model(model, cases[i].texts, cases[i].types, 4, 0, 0));
-        desk_refused(&d, cases[i].said);
-        desk_free(&d);
+        fixture_refused(&d, cases[i].said);
+        fixture_free(&d);
     }
 }
 
 /* Opened or refused, and what is opened gives ids that decode. */
 static void try_damaged(const unsigned char *bytes, size_t size)
 {
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_model(&d, "tokenizer.model", bytes, size);
-    if (desk_open(&d) == BP_OK) {
-        desk_encoder(&d, 512);
-        desk_encode(&d, " It's \xc3\xa9t\xc3\xa9  123 <tool>\n\xe4\xb8\x80", BP_ENCODE_TEMPLATE);
+    if (fixture_open(&d) == BP_OK) {
+        fixture_encoder(&d, 512);
+        fixture_encode(&d, " It's \xc3\xa9t\xc3\xa9  123 <tool>\n\xe4\xb8\x80", BP_ENCODE_TEMPLATE);
         for (size_t i = 0; i < d.count; i++) {
             assert_true(d.ids[i] < bp_tokenizer_tokens(&d.tokenizer));
         }
     } else {
         assert_int_equal(d.error.code, BP_ERR_DATA);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-4.b9c7 */

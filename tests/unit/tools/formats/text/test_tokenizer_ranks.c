@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 
 /* The 256 bytes, and `more`. */
 static const char *file_of(const char *more)
@@ -32,10 +32,10 @@ static const char *file_of(const char *more)
 static void pairs_are_joined_by_rank(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.model", file_of(MORE));
-    assert_int_equal(desk_open(&d), BP_OK);
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.model", file_of(MORE));
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_BYTE_BPE);
     assert_int_equal(bp_tokenizer_tokens(&d.tokenizer), 259 + 256);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->bos, 259);
@@ -44,21 +44,21 @@ static void pairs_are_joined_by_rank(void **state)
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<|eot_id|>", 10), 268);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<|reserved_special_token_3|>", 28), 270);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<|reserved_special_token_247|>", 30), 514);
-    desk_encoder(&d, 512);
-    desk_encode(&d, "yabc<|eot_id|>ab", BP_ENCODE_TEMPLATE);
+    fixture_encoder(&d, 512);
+    fixture_encode(&d, "yabc<|eot_id|>ab", BP_ENCODE_TEMPLATE);
     /* y a bc: bc comes before ab */
     static const uint32_t wanted[] = {259, 'y', 'a', 256, 268, 257};
     assert_int_equal(d.count, 6);
     assert_memory_equal(d.ids, wanted, sizeof wanted);
-    desk_put(&d, "tokenizer_config.json",
-             "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"add_bos_token\": false, "
-             "\"eos_token\": \"<|eot_id|>\"}");
-    assert_int_equal(desk_open(&d), BP_OK);
+    fixture_put(&d, "tokenizer_config.json",
+                "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"add_bos_token\": false, "
+                "\"eos_token\": \"<|eot_id|>\"}");
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->eos, 268);
-    desk_encoder(&d, 512);
-    desk_encode(&d, "ab", BP_ENCODE_TEMPLATE);
+    fixture_encoder(&d, 512);
+    fixture_encode(&d, "ab", BP_ENCODE_TEMPLATE);
     assert_int_equal(d.count, 1);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-4.b9c7 */
@@ -80,11 +80,11 @@ static void wrong_files_are_refused(void **state)
                 {"YmM= 256\nYmM= 257", "two tokens have the same text"},
                 {"YQ== 256", "two tokens have the same text"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        tokenizer_desk d;
-        desk_init(&d);
-        desk_put(&d, "tokenizer.model", file_of(rows[i].more));
-        desk_refused(&d, rows[i].says);
-        desk_free(&d);
+        tokenizer_fixture d;
+        fixture_init(&d);
+        fixture_put(&d, "tokenizer.model", file_of(rows[i].more));
+        fixture_refused(&d, rows[i].says);
+        fixture_free(&d);
     }
 }
 
@@ -92,15 +92,15 @@ static void wrong_files_are_refused(void **state)
 static void other_classes_are_refused(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.model", file_of(""));
-    desk_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"XLMRobertaTokenizer\"}");
-    desk_refused(&d, "of tiktoken's files only Llama 3's");
-    desk_put(&d, "tokenizer.model", ""); /* neither this nor a model of SentencePiece's */
-    desk_put(&d, "tokenizer_config.json", "{}");
-    desk_refused(&d, "one piece must be of the type unknown");
-    desk_free(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.model", file_of(""));
+    fixture_put(&d, "tokenizer_config.json", "{\"tokenizer_class\": \"XLMRobertaTokenizer\"}");
+    fixture_refused(&d, "of tiktoken's files only Llama 3's");
+    fixture_put(&d, "tokenizer.model", ""); /* neither this nor a model of SentencePiece's */
+    fixture_put(&d, "tokenizer_config.json", "{}");
+    fixture_refused(&d, "one piece must be of the type unknown");
+    fixture_free(&d);
 }
 
 /* A line whose token is too long, and a name of which only the beginning is a token. */
@@ -109,17 +109,17 @@ static void long_lines_and_names(void **state)
 {
     (void)state;
     static char line[4 * BP_TOKENIZER_DECODED_MAX / 3 + 64];
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     memset(line, 'Y', 4 * BP_TOKENIZER_DECODED_MAX / 3 + 8);
     strcpy(line + 4 * (BP_TOKENIZER_DECODED_MAX / 3 + 1), " 256");
-    desk_put(&d, "tokenizer.model", file_of(line));
-    desk_refused(&d, "line is a token in base64");
-    desk_put(&d, "tokenizer.model", file_of(""));
-    assert_int_equal(desk_open(&d), BP_OK);
+    fixture_put(&d, "tokenizer.model", file_of(line));
+    fixture_refused(&d, "line is a token in base64");
+    fixture_put(&d, "tokenizer.model", file_of(""));
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_true(bp_tokenizer_find(&d.tokenizer, "<|eot_id|>", 10) > 0);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<|eot_id|>x", 11), -1);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Merges and scored tokens that are no lists of what they should be, or longer than a token is. */
@@ -132,11 +132,11 @@ static void lists_that_are_none(void **state)
     static const char bpe[] = "{" LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},"
                               "\"merges\":[[%s%s%s,\"b\"]]}}";
     static const char list[] = "{%s\"model\":{\"type\":\"%s\",\"vocab\":[[\"%s\",0.0]]%s}}";
-    tokenizer_desk d;
+    tokenizer_fixture d;
     memset(word, 'w', LONG);
     for (int row = 0; row < 4; row++) {
         const bool lengthy = row % 2 != 0;
-        desk_init(&d);
+        fixture_init(&d);
         if (row < 2) {
             snprintf(json, sizeof json, bpe, lengthy ? "\"" : "", lengthy ? word : "1",
                      lengthy ? "\"" : "");
@@ -144,18 +144,18 @@ static void lists_that_are_none(void **state)
             snprintf(json, sizeof json, list, row == 2 ? LEVEL : "", row == 2 ? "BPE" : "Unigram",
                      row == 2 ? "a" : word, row == 2 ? ",\"merges\":[]" : ",\"unk_id\":0");
         }
-        desk_put(&d, "tokenizer.json", json);
-        desk_refused(&d, row < 2 ? "a merge must be a list of two tokens" : "vocab");
-        desk_free(&d);
+        fixture_put(&d, "tokenizer.json", json);
+        fixture_refused(&d, row < 2 ? "a merge must be a list of two tokens" : "vocab");
+        fixture_free(&d);
     }
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", desk_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(LEVEL, ",\"ab\":256", "\"a b\""));
     snprintf(json, sizeof json, "{\"eos_token\":{\"content\":\"%s\"}}", word);
-    desk_put(&d, "tokenizer_config.json", json);
-    assert_int_equal(desk_open(&d),
+    fixture_put(&d, "tokenizer_config.json", json);
+    assert_int_equal(fixture_open(&d),
                      BP_OK); /* no name can be so long: it is none of the vocabulary's */
     assert_true(bp_tokenizer_special_of(&d.tokenizer)->eos < 0);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 int main(void)

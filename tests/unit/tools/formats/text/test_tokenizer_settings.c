@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 
 #define META       "\xe2\x96\x81"
 #define BYTE_LEVEL "{'type':'ByteLevel','add_prefix_space':false,'use_regex':false}"
@@ -24,7 +24,7 @@ typedef struct refusal {
     const char *wanted; /* in "name: text" of the error */
 } refusal;
 
-static void put_quoted(tokenizer_desk *d, const char *name, const char *text)
+static void put_quoted(tokenizer_fixture *d, const char *name, const char *text)
 {
     static char json[JSON_MAX];
     size_t length = strlen(text);
@@ -32,22 +32,22 @@ static void put_quoted(tokenizer_desk *d, const char *name, const char *text)
     for (size_t i = 0; i <= length; i++) {
         json[i] = (char)(text[i] == '\'' ? '"' : text[i]);
     }
-    desk_put(d, name, json);
+    fixture_put(d, name, json);
 }
 
 /* Puts a tokenizer.json whose model is `before` and `after` around the settings of the case. */
 static void each_is_refused(const char *before, const refusal *cases, size_t count,
                             const char *after)
 {
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < count; i++) {
         char text[4096];
         snprintf(text, sizeof text, "%s%s%s", before, cases[i].settings, after);
         put_quoted(&d, "tokenizer.json", text);
-        desk_refused(&d, cases[i].wanted);
+        fixture_refused(&d, cases[i].wanted);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 #define EACH_IS_REFUSED(before, cases, after)                                                      \
@@ -249,8 +249,8 @@ static void settings_that_change_nothing_are_taken(void **state)
         "'end_of_word_suffix':'','fuse_unk':false",
         "'end_of_word_suffix':null,'fuse_unk':true",
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         char text[1024];
         snprintf(text, sizeof text,
@@ -258,10 +258,10 @@ static void settings_that_change_nothing_are_taken(void **state)
                  "'ByteLevel'},'model':{'type':'BPE',%s,'vocab':{'a':0},'merges':[]}}",
                  settings[i]);
         put_quoted(&d, "tokenizer.json", text);
-        assert_int_equal(desk_open(&d), BP_OK);
+        assert_int_equal(fixture_open(&d), BP_OK);
         assert_int_equal(bp_tokenizer_tokens(&d.tokenizer), 1);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 #define UNIGRAM(part) "'model':{'type':'Unigram','unk_id':0,'vocab':[['a',0]]}," part

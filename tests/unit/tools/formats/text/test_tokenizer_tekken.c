@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 
 /* Mistral's pattern as it stands in its files. */
 #define PATTERN                                                                                    \
@@ -47,42 +47,42 @@ static const char *file_of(const char *config, const char *more, const char *res
 static void pairs_are_joined_by_rank(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tekken.json", file_of(CONFIG(279, 20), MORE, ""));
-    assert_int_equal(desk_open(&d), BP_OK);
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tekken.json", file_of(CONFIG(279, 20), MORE, ""));
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_BYTE_BPE);
     assert_int_equal(bp_tokenizer_tokens(&d.tokenizer), 279);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "[INST]", 6), 3);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->bos, 1);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->eos, 2);
-    desk_encoder(&d, 512);
-    desk_encode(&d, "yabc[INST]ab", BP_ENCODE_TEMPLATE);
+    fixture_encoder(&d, 512);
+    fixture_encode(&d, "yabc[INST]ab", BP_ENCODE_TEMPLATE);
     /* <s> y a bc [INST] ab: bc comes before ab */
     static const uint32_t wanted[] = {1, 'y' + 20, 'a' + 20, 276, 3, 277};
     assert_int_equal(d.count, 6);
     assert_memory_equal(d.ids, wanted, sizeof wanted);
-    desk_encode(&d, "[INST]", BP_ENCODE_LITERAL);
+    fixture_encode(&d, "[INST]", BP_ENCODE_LITERAL);
     assert_int_equal(d.count, 6);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-29.15c2 */
 static void special_tokens_have_the_names_of_the_file(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(
         &d, "tekken.json",
         file_of(CONFIG(278, 22), "",
                 ",\"special_tokens\":[{\"rank\":0,\"token_str\":\"<unk>\",\"is_control\":true},"
                 "{\"rank\":1,\"token_str\":\"<s>\"}],\"more\":{}"));
-    assert_int_equal(desk_open(&d), BP_OK);
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<SPECIAL_2>", 11), 2);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "<SPECIAL_21>", 12), 21);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "[INST]", 6), -1);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-4.b9c7 */
@@ -126,11 +126,11 @@ static void wrong_files_are_refused(void **state)
          "texts and ranks"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        tokenizer_desk d;
-        desk_init(&d);
-        desk_put(&d, "tekken.json", file_of(rows[i].config, rows[i].more, rows[i].rest));
-        desk_refused(&d, rows[i].says);
-        desk_free(&d);
+        tokenizer_fixture d;
+        fixture_init(&d);
+        fixture_put(&d, "tekken.json", file_of(rows[i].config, rows[i].more, rows[i].rest));
+        fixture_refused(&d, rows[i].says);
+        fixture_free(&d);
     }
 }
 
@@ -139,8 +139,8 @@ static void what_is_too_much_is_refused(void **state)
 {
     (void)state;
     static char rest[16384], long_text[12000];
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     /* 21 special tokens, one more than there may be. */
     size_t at = (size_t)sprintf(rest, ",\"special_tokens\":[");
     for (int i = 0; i < 21; i++) {
@@ -148,17 +148,17 @@ static void what_is_too_much_is_refused(void **state)
                               i, i);
     }
     sprintf(rest + at, "]");
-    desk_put(&d, "tekken.json", file_of(CONFIG(276, 20), "", rest));
-    desk_refused(&d, "texts and ranks");
+    fixture_put(&d, "tekken.json", file_of(CONFIG(276, 20), "", rest));
+    fixture_refused(&d, "texts and ranks");
     /* A name of 300 bytes; a token of 9000. */
     memset(long_text, 'A', sizeof long_text);
     sprintf(rest, ",\"special_tokens\":[{\"rank\":0,\"token_str\":\"%.300s\"}]", long_text);
-    desk_put(&d, "tekken.json", file_of(CONFIG(276, 20), "", rest));
-    desk_refused(&d, "texts and ranks");
+    fixture_put(&d, "tekken.json", file_of(CONFIG(276, 20), "", rest));
+    fixture_refused(&d, "texts and ranks");
     sprintf(rest, ",{\"rank\":256,\"token_bytes\":\"%.12000s\"}", long_text);
-    desk_put(&d, "tekken.json", file_of(CONFIG(277, 20), rest, ""));
-    desk_refused(&d, "base64");
-    desk_free(&d);
+    fixture_put(&d, "tekken.json", file_of(CONFIG(277, 20), rest, ""));
+    fixture_refused(&d, "base64");
+    fixture_free(&d);
 }
 
 int main(void)

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 
 /* The ids of a text fed in pieces, as a number. */
-static uint64_t fed(tokenizer_desk *d, const char *text, size_t length, size_t piece)
+static uint64_t fed(tokenizer_fixture *d, const char *text, size_t length, size_t piece)
 {
     uint64_t sum = 0;
     size_t used;
@@ -43,14 +43,15 @@ static void words_that_are_too_long_are_cut_the_same_way_always(void **state)
     (void)state;
     enum { LENGTH = 40000 };
     static char text[LENGTH];
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (int form = 0; form < 3; form++) {
-        desk_put(&d, "tokenizer.json",
-                 desk_bpe(form == 0 ? LEVEL : WHOLE, ",\"aa\":256,\"aaaa\":257,\"a\xc4\xa0\":258",
-                          "\"a a\",\"aa aa\",\"a \xc4\xa0\""));
-        assert_int_equal(desk_open(&d), BP_OK);
-        desk_encoder(&d, 512 + 3);
+        fixture_put(&d, "tokenizer.json",
+                    fixture_bpe(form == 0 ? LEVEL : WHOLE,
+                                ",\"aa\":256,\"aaaa\":257,\"a\xc4\xa0\":258",
+                                "\"a a\",\"aa aa\",\"a \xc4\xa0\""));
+        assert_int_equal(fixture_open(&d), BP_OK);
+        fixture_encoder(&d, 512 + 3);
         for (size_t i = 0; i < LENGTH; i++) {
             text[i] = form < 2 ? 'a' : (i * 7919) % 1000 < 3 ? ' ' : "aa\xc3\xa9"[i % 4];
         }
@@ -64,78 +65,79 @@ static void words_that_are_too_long_are_cut_the_same_way_always(void **state)
             assert_int_equal(d.count, count);
             assert_int_equal(d.encoder.cut, cut);
         }
-        desk_encoder(&d, LENGTH);
+        fixture_encoder(&d, LENGTH);
         (void)fed(&d, text, LENGTH, 1000);
         assert_int_equal(d.encoder.cut, 0);
         assert_true(form == 2 || d.count == LENGTH / 4);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 static void a_word_of_a_million_bytes_takes_no_longer_than_many(void **state)
 {
     (void)state;
     enum { LENGTH = 1000000 };
-    tokenizer_desk d;
+    tokenizer_fixture d;
     char *text = malloc(LENGTH);
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json",
-             desk_bpe(LEVEL, ",\"aa\":256,\"aaaa\":257,\"aaaaaaaa\":258",
-                      "\"a a\",\"aa aa\",\"aaaa aaaa\""));
-    assert_int_equal(desk_open(&d), BP_OK);
-    desk_encoder(&d, LENGTH);
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json",
+                fixture_bpe(LEVEL, ",\"aa\":256,\"aaaa\":257,\"aaaaaaaa\":258",
+                            "\"a a\",\"aa aa\",\"aaaa aaaa\""));
+    assert_int_equal(fixture_open(&d), BP_OK);
+    fixture_encoder(&d, LENGTH);
     memset(text, 'a', LENGTH);
     (void)fed(&d, text, LENGTH, 4096);
     assert_int_equal(d.count, LENGTH / 8);
     assert_int_equal(d.encoder.cut, 0);
     free(text);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 static void wordpiece_needs_no_room_for_words_it_cannot_know(void **state)
 {
     (void)state;
     char text[3000];
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##a\n.\n");
-    assert_int_equal(desk_open(&d), BP_OK);
-    desk_encoder(&d, BP_ENCODER_WORD_MIN);
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##a\n.\n");
+    assert_int_equal(fixture_open(&d), BP_OK);
+    fixture_encoder(&d, BP_ENCODER_WORD_MIN);
     memset(text, 'a', sizeof text);
     text[0] = text[100] = text[101] = text[1500] = text[2999] = '.';
     (void)fed(&d, text, sizeof text, 1);
     assert_int_equal(d.count, 106); /* . 99 pieces . . [UNK] . [UNK] . */
     assert_int_equal(d.encoder.cut, 0);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-29.15c2 */
 static void flags_say_what_special_tokens_are(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json",
-             desk_bpe(LEVEL "\"added_tokens\":[{\"id\":300,\"content\":\"<s>\",\"special\":true},"
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json",
+                fixture_bpe(LEVEL
+                            "\"added_tokens\":[{\"id\":300,\"content\":\"<s>\",\"special\":true},"
                             "{\"id\":301,\"content\":\"<t>\"}],\"post_processor\":{\"type\":"
                             "\"BertProcessing\",\"cls\":[\"<s>\",300],\"sep\":[\"<t>\",301]},",
-                      "", ""));
-    assert_int_equal(desk_open(&d), BP_OK);
-    desk_encoder(&d, BP_ENCODER_WORD_MIN);
-    desk_encode(&d, "a<s><t>", BP_ENCODE_PLAIN);
+                            "", ""));
+    assert_int_equal(fixture_open(&d), BP_OK);
+    fixture_encoder(&d, BP_ENCODER_WORD_MIN);
+    fixture_encode(&d, "a<s><t>", BP_ENCODE_PLAIN);
     assert_int_equal(d.count, 3);
     assert_int_equal(d.ids[1], 300);
-    desk_encode(&d, "a<s><t>", BP_ENCODE_LITERAL);
+    fixture_encode(&d, "a<s><t>", BP_ENCODE_LITERAL);
     assert_int_equal(d.count, 5);
     assert_int_equal(d.ids[1], '<');
     assert_int_equal(d.ids[4], 301);
-    desk_encode(&d, "a", BP_ENCODE_TEMPLATE);
+    fixture_encode(&d, "a", BP_ENCODE_TEMPLATE);
     assert_int_equal(d.count, 3);
     assert_int_equal(d.ids[0], 300);
     assert_int_equal(d.ids[2], 301);
-    desk_encode(&d, "", BP_ENCODE_TEMPLATE);
+    fixture_encode(&d, "", BP_ENCODE_TEMPLATE);
     assert_int_equal(d.count, 2);
-    desk_encode(&d, "", BP_ENCODE_PLAIN);
+    fixture_encode(&d, "", BP_ENCODE_PLAIN);
     assert_int_equal(d.count, 0);
     size_t count;
     assert_int_equal(bp_encoder_pair(&d.encoder, "a", 1, "b", 1, BP_ENCODE_TEMPLATE, d.ids, NULL, 2,
@@ -145,7 +147,7 @@ static void flags_say_what_special_tokens_are(void **state)
                                      &count, NULL),
                      BP_OK);
     assert_int_equal(count, 3);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Llama 1's tokens with normalized true: looked for behind the normalizer, where each has a U+2581
@@ -161,8 +163,8 @@ static void tokens_of_normalised_text_need_a_space_before_them(void **state)
         "\"\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"
         "\"\xe2\x96\x81\"}]},";
     static const uint32_t wanted[] = {300, 'a', '<', 's', '>', 300, 300, 'b'};
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     size_t at = (size_t)snprintf(json, sizeof json,
                                  "{%s\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,"
                                  "\"vocab\":{\"a\":97,\"b\":98,\"<\":60,\">\":62,\"s\":115",
@@ -171,45 +173,45 @@ static void tokens_of_normalised_text_need_a_space_before_them(void **state)
         at += (size_t)snprintf(json + at, sizeof json - at, ",\"<0x%02X>\":%u", byte, 400 + byte);
     }
     snprintf(json + at, sizeof json - at, "},\"merges\":[]}}");
-    desk_put(&d, "tokenizer.json", json);
-    assert_int_equal(desk_open(&d), BP_OK);
+    fixture_put(&d, "tokenizer.json", json);
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_CHAR_BPE);
-    desk_encoder(&d, BP_ENCODER_WORD_MIN);
+    fixture_encoder(&d, BP_ENCODER_WORD_MIN);
     for (size_t piece = 1; piece < 20; piece += 6) {
         static const char text[] = "<s>a<s> <s>\xe2\x96\x81<s>b";
         (void)fed(&d, text, sizeof text - 1, piece);
-        desk_encode(&d, text, BP_ENCODE_PLAIN);
+        fixture_encode(&d, text, BP_ENCODE_PLAIN);
         assert_int_equal(d.count, 8);
         assert_memory_equal(d.ids, wanted, sizeof wanted);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 static void bytes_without_a_token_are_left_out(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json",
-             "{" LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
-             "\"merges\":[\"a b\"]}}");
-    assert_int_equal(desk_open(&d), BP_OK);
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json",
+                "{" LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
+                "\"merges\":[\"a b\"]}}");
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_missing_bytes(&d.tokenizer), 254);
-    desk_encoder(&d, BP_ENCODER_WORD_MIN);
-    desk_encode(&d, "xaxbx x", BP_ENCODE_PLAIN);
+    fixture_encoder(&d, BP_ENCODER_WORD_MIN);
+    fixture_encode(&d, "xaxbx x", BP_ENCODE_PLAIN);
     assert_int_equal(d.count, 1);
     assert_int_equal(d.ids[0], 2);
-    desk_put(&d, "tokenizer.json",
-             "{" LEVEL "\"model\":{\"type\":\"BPE\",\"unk_token\":\"a\",\"vocab\":{\"a\":0},"
-             "\"merges\":[]}}");
-    desk_refused(&d, "no token for a byte");
+    fixture_put(&d, "tokenizer.json",
+                "{" LEVEL "\"model\":{\"type\":\"BPE\",\"unk_token\":\"a\",\"vocab\":{\"a\":0},"
+                "\"merges\":[]}}");
+    fixture_refused(&d, "no token for a byte");
     /* Those of characters fall back to bytes, and have to have them all. */
-    desk_put(&d, "tokenizer.json",
-             "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\"},"
-             "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"a\":0},"
-             "\"merges\":[]}}");
-    desk_refused(&d, "no token for a byte");
-    desk_free(&d);
+    fixture_put(&d, "tokenizer.json",
+                "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\"},"
+                "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"a\":0},"
+                "\"merges\":[]}}");
+    fixture_refused(&d, "no token for a byte");
+    fixture_free(&d);
 }
 
 /* Where ids are bytes, a text may be cut inside a character. */
@@ -219,10 +221,10 @@ static void bytes_are_cut_anywhere(void **state)
     (void)state;
     enum { LENGTH = 40000 };
     static char text[LENGTH];
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", desk_bpe(WHOLE, "", ""));
-    assert_int_equal(desk_open(&d), BP_OK);
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(WHOLE, "", ""));
+    assert_int_equal(fixture_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_BYTES);
     uint64_t wanted = 0;
     for (size_t i = 0; i < LENGTH; i++) {
@@ -232,12 +234,12 @@ static void bytes_are_cut_anywhere(void **state)
         wanted = (wanted ^ (unsigned char)text[i]) * 0x9e3779b97f4a7c15u + 1;
     }
     for (uint32_t word = 512; word < 516; word++) {
-        desk_encoder(&d, word);
+        fixture_encoder(&d, word);
         assert_true(fed(&d, text, LENGTH, LENGTH) == wanted);
         assert_true(fed(&d, text, LENGTH, 1000) == wanted);
         assert_int_equal(d.count, LENGTH);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* More marks on a letter than are composed at a time. */
@@ -253,40 +255,41 @@ static void marks_without_an_end_are_composed_in_pieces(void **state)
     for (size_t i = 0; i < MARKS; i++) {
         memcpy(text + 1 + 2 * i, "\xcc\x96", 3);
     }
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", desk_bpe(WHOLE "\"normalizer\":{\"type\":\"NFC\"},", "", ""));
-    assert_int_equal(desk_open(&d), BP_OK);
-    desk_encoder(&d, BP_ENCODER_WORD_MIN * 2);
-    desk_encode(&d, text, BP_ENCODE_PLAIN);
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json",
+                fixture_bpe(WHOLE "\"normalizer\":{\"type\":\"NFC\"},", "", ""));
+    assert_int_equal(fixture_open(&d), BP_OK);
+    fixture_encoder(&d, BP_ENCODER_WORD_MIN * 2);
+    fixture_encode(&d, text, BP_ENCODE_PLAIN);
     assert_int_equal(d.count, 2 * MARKS + 1);
     for (size_t i = 0; i < d.count; i++) {
         assert_int_equal(d.ids[i], (unsigned char)text[i]);
     }
-    desk_put(&d, "tokenizer.json", unigram);
-    assert_int_equal(desk_open(&d), BP_OK);
-    desk_encoder(&d, BP_ENCODER_WORD_MIN * 2);
-    desk_encode(&d, text, BP_ENCODE_PLAIN);
+    fixture_put(&d, "tokenizer.json", unigram);
+    assert_int_equal(fixture_open(&d), BP_OK);
+    fixture_encoder(&d, BP_ENCODER_WORD_MIN * 2);
+    fixture_encode(&d, text, BP_ENCODE_PLAIN);
     assert_int_equal(d.count, MARKS + 1);
     for (size_t i = 0; i < d.count; i++) {
         assert_int_equal(d.ids[i], i == 0 ? 1 : 2);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Unigram of "a", " " and U+2581, with a normalizer and a pre_tokenizer. */
-static void open_unigram(tokenizer_desk *d, const char *settings)
+static void open_unigram(tokenizer_fixture *d, const char *settings)
 {
     char json[1024];
     snprintf(json, sizeof json,
              "{%s\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],"
              "[\"a\",-1],[\" \",-1],[\"\xe2\x96\x81\",-1]]}}",
              settings);
-    desk_put(d, "tokenizer.json", json);
-    if (desk_open(d) != BP_OK) {
+    fixture_put(d, "tokenizer.json", json);
+    if (fixture_open(d) != BP_OK) {
         fail_msg("%s: %s: %s", settings, d->error.name, d->error.text);
     }
-    desk_encoder(d, BP_ENCODER_WORD_MIN);
+    fixture_encoder(d, BP_ENCODER_WORD_MIN);
 }
 
 #define SPACED(scheme)                                                                             \
@@ -307,15 +310,15 @@ static void unigram_marks_spaces_where_it_is_told_to(void **state)
         {SPACED("first"), "a a", 4, {3, 1, 3, 1}},
         {SPACED("always"), "a a", 4, {3, 1, 3, 1}},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         open_unigram(&d, cases[i].settings);
-        desk_encode(&d, cases[i].text, BP_ENCODE_PLAIN);
+        fixture_encode(&d, cases[i].text, BP_ENCODE_PLAIN);
         assert_int_equal(d.count, cases[i].count);
         assert_memory_equal(d.ids, cases[i].ids, cases[i].count * sizeof d.ids[0]);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* White space at the end is stripped, unless there is more of it than room: then it is text. */
@@ -324,8 +327,8 @@ static void white_space_is_waited_for_while_there_is_room(void **state)
 {
     (void)state;
     static char text[9002];
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     open_unigram(&d, "\"normalizer\":{\"type\":\"Strip\",\"strip_left\":false,"
                      "\"strip_right\":true}," SPACED("never"));
     memset(text, ' ', 9001);
@@ -335,19 +338,19 @@ static void white_space_is_waited_for_while_there_is_room(void **state)
     (void)fed(&d, text, 9001, 9001);
     assert_true(d.count > 1);
     assert_true(d.count < 9001); /* the end of it is stripped yet */
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 static void sizes_are_bounded(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     assert_true(bp_encoder_bytes(BP_ENCODER_WORD_MIN - 1) == BP_SIZE_INVALID);
     assert_true(bp_encoder_bytes(BP_ENCODER_WORD_MAX + 1) == BP_SIZE_INVALID);
     assert_true(bp_encoder_bytes(BP_ENCODER_WORD_MAX) < (uint64_t)400 << 20);
     assert_int_equal(bp_encoder_init(&d.encoder, &d.tokenizer, 1, NULL), BP_ERR_USAGE);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 int main(void)

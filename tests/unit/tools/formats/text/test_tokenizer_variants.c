@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/fixtures/formats/tokenizer_desk.h"
+#include "tests/fixtures/formats/tokenizer_fixture.h"
 #include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/unicode/unicode.h"
 
@@ -19,7 +19,7 @@
 #define A_MARK 257
 #define ADDED  300
 
-static void put_quoted(tokenizer_desk *d, const char *name, const char *text)
+static void put_quoted(tokenizer_fixture *d, const char *name, const char *text)
 {
     static char json[JSON_MAX];
     size_t length = strlen(text);
@@ -27,11 +27,11 @@ static void put_quoted(tokenizer_desk *d, const char *name, const char *text)
     for (size_t i = 0; i <= length; i++) {
         json[i] = (char)(text[i] == '\'' ? '"' : text[i]);
     }
-    desk_put(d, name, json);
+    fixture_put(d, name, json);
 }
 
 /* A tokenizer over characters: bytes 0 .. 255 as <0x00> .. <0xFF>, and more. */
-static void put_characters(tokenizer_desk *d, const char *settings, const char *more,
+static void put_characters(tokenizer_fixture *d, const char *settings, const char *more,
                            const char *merges)
 {
     static char json[JSON_MAX];
@@ -44,17 +44,17 @@ static void put_characters(tokenizer_desk *d, const char *settings, const char *
     put_quoted(d, "tokenizer.json", json);
 }
 
-static void opens(tokenizer_desk *d)
+static void opens(tokenizer_fixture *d)
 {
-    if (desk_open(d) != BP_OK) {
+    if (fixture_open(d) != BP_OK) {
         fail_msg("%s: %s", d->error.name, d->error.text);
     }
-    desk_encoder(d, BP_ENCODER_WORD_MIN);
+    fixture_encoder(d, BP_ENCODER_WORD_MIN);
 }
 
-static void gives(tokenizer_desk *d, const char *text, const uint32_t *ids, size_t count)
+static void gives(tokenizer_fixture *d, const char *text, const uint32_t *ids, size_t count)
 {
-    desk_encode(d, text, BP_ENCODE_PLAIN);
+    fixture_encode(d, text, BP_ENCODE_PLAIN);
     if (d->count != count || memcmp(d->ids, ids, count * sizeof *ids) != 0) {
         for (size_t i = 0; i < d->count; i++) {
             print_message("%u ", d->ids[i]);
@@ -67,7 +67,7 @@ static void gives(tokenizer_desk *d, const char *text, const uint32_t *ids, size
     gives(d, text, (const uint32_t[]){__VA_ARGS__},                                                \
           sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-static void reads_as(tokenizer_desk *d, const uint32_t *ids, size_t count, const char *wanted)
+static void reads_as(tokenizer_fixture *d, const uint32_t *ids, size_t count, const char *wanted)
 {
     char all[256] = "";
     size_t used = 0;
@@ -106,8 +106,8 @@ static void metaspace_puts_a_mark_where_its_scheme_says(void **state)
         {",'prepend_scheme':'first'},", true, false},
         {",'prepend_scheme':'first','add_prefix_space':true},", true, false},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char settings[256];
         snprintf(settings, sizeof settings, TOKEN SPACES "%s", cases[i].more);
@@ -123,22 +123,22 @@ static void metaspace_puts_a_mark_where_its_scheme_says(void **state)
         GIVES(&d, " a<s> b", MARK, 'a', ADDED, MARK, 'b'); /* a space is one already */
         GIVES(&d, META "a", MARK, 'a');
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-29.15c2 */
 static void metaspace_may_split_or_not(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_characters(&d, SPACES "},", ",'a':301,'a" META "':257", "'a " META "'");
     opens(&d);
     GIVES(&d, "a a", MARK, 301, MARK, 301);
     put_characters(&d, SPACES ",'split':false},", ",'a':301,'a" META "':257", "'a " META "'");
     opens(&d);
     GIVES(&d, "a a", MARK, A_MARK, 301);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Where a token of the fallback is part of a merge, what is around any character may merge. */
@@ -146,8 +146,8 @@ static void metaspace_may_split_or_not(void **state)
 static void merges_of_fallback_tokens(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_characters(&d, SPACES ",'prepend_scheme':'never'},", ",'a':301,'<0xC3><0xA9>':302",
                    "'<0xC3> <0xA9>'");
     opens(&d);
@@ -157,18 +157,18 @@ static void merges_of_fallback_tokens(void **state)
     opens(&d);
     GIVES(&d, "a\xc3\xa9", 302, 0xa9);
     put_characters(&d, SPACES "},", ",'a':301", "'a b'");
-    desk_refused(&d, "a merge names a token that the vocabulary lacks");
+    fixture_refused(&d, "a merge names a token that the vocabulary lacks");
     put_characters(&d, SPACES "},", ",'a':301", "['a','b']");
-    desk_refused(&d, "a merge names a token that the vocabulary lacks");
-    desk_free(&d);
+    fixture_refused(&d, "a merge names a token that the vocabulary lacks");
+    fixture_free(&d);
 }
 
 /* verifies formats-29.15c2 */
 static void decoding_characters(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_characters(&d,
                    "'decoder':{'type':'Metaspace','replacement':'" META
                    "','prepend_scheme':'never'}," SPACES "},",
@@ -189,7 +189,7 @@ static void decoding_characters(void **state)
                    "", "");
     opens(&d);
     READS_AS(&d, " a b", MARK, MARK, 'a', MARK, 'b');
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Tokens that are looked for behind a normalizer: those whose spellings are known are. */
@@ -211,28 +211,28 @@ static void tokens_of_normalised_text_that_are_not_implemented(void **state)
         {"'content':'< s>','normalized':true",
          "{'type':'Sequence','normalizers':[" PREPEND "," REPLACE "]}"},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char settings[512];
         snprintf(settings, sizeof settings, "'added_tokens':[{'id':300,%s}],'normalizer':%s,",
                  cases[i].token, cases[i].normalizer);
         put_characters(&d, settings, "", "");
-        desk_refused(&d, "normalized true is not implemented behind this normalizer");
+        fixture_refused(&d, "normalized true is not implemented behind this normalizer");
     }
     char settings[9000];
     snprintf(settings, sizeof settings, "'added_tokens':[{'id':300,'content':'%08192d'}],", 0);
     put_characters(&d, settings, "", "");
-    desk_refused(&d, "the text of an added token is empty or too long");
+    fixture_refused(&d, "the text of an added token is empty or too long");
     put_characters(&d, "'added_tokens':null," SPACES "},", "", "");
     opens(&d);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* ---- Added tokens beside others ---- */
 
 /* A text that comes byte by byte. */
-static void gives_slowly(tokenizer_desk *d, const char *text, const uint32_t *ids, size_t count)
+static void gives_slowly(tokenizer_fixture *d, const char *text, const uint32_t *ids, size_t count)
 {
     const size_t length = strlen(text);
     size_t used, written;
@@ -287,9 +287,9 @@ static void added_tokens_stand_beside_others(void **state)
         {"a<<b", {TWICE_LESS, 'b'}},           /* the other one does not begin after all */
         {"a<<<x>", {'a', THRICE}},             /* it does */
     };
-    tokenizer_desk d;
-    desk_init(&d);
-    desk_put(&d, "tokenizer.json", desk_bpe(settings, "", ""));
+    tokenizer_fixture d;
+    fixture_init(&d);
+    fixture_put(&d, "tokenizer.json", fixture_bpe(settings, "", ""));
     opens(&d);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t count = 0;
@@ -299,7 +299,7 @@ static void added_tokens_stand_beside_others(void **state)
         gives(&d, rows[i].text, rows[i].ids, count);
         gives_slowly(&d, rows[i].text, rows[i].ids, count);
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* Spaces wait for an added token that strips them, as many as there is room for. */
@@ -311,8 +311,8 @@ static void more_spaces_than_wait(void **state)
     static char text[MOST + 3];
     static uint32_t ids[MOST + 8];
     static const size_t spaces[] = {3, 20000, MOST};
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_characters(
         &d,
         "'added_tokens':[{'id':300,'content':'<s>','special':true,'lstrip':true}]," SPACES
@@ -330,7 +330,7 @@ static void more_spaces_than_wait(void **state)
             assert_int_equal(ids[k], MARK);
         }
     }
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* What a template puts behind a text stays when it is cut: a separator, or an end of the text. */
@@ -347,23 +347,23 @@ static void a_template_may_end_with_the_end(void **state)
         "[\"</s>\"]}}}," LEVEL;
     static const char *const configs[] = {"{\"eos_token\":\"</s>\"}", "{}"};
     for (size_t i = 0; i < 2; i++) {
-        tokenizer_desk d;
+        tokenizer_fixture d;
         bool begins = true;
         uint32_t tail = 7;
-        desk_init(&d);
-        desk_put(&d, "tokenizer.json", desk_bpe(settings, "", ""));
-        desk_put(&d, "tokenizer_config.json", configs[i]);
+        fixture_init(&d);
+        fixture_put(&d, "tokenizer.json", fixture_bpe(settings, "", ""));
+        fixture_put(&d, "tokenizer_config.json", configs[i]);
         opens(&d);
         bp_tokenise_template(&d.encoder, &begins, &tail);
         assert_false(begins);
         assert_int_equal(tail, i == 0 ? 1 : 0);
-        desk_free(&d);
+        fixture_free(&d);
     }
 }
 
 /* ---- WordPiece ---- */
 
-static void put_pieces(tokenizer_desk *d, const char *settings, const char *model)
+static void put_pieces(tokenizer_fixture *d, const char *settings, const char *model)
 {
     static char text[4096];
     snprintf(text, sizeof text,
@@ -392,8 +392,8 @@ static void folding_letters(void **state)
         {"'lowercase':false,'strip_accents':false", 4},
         {"'lowercase':false,'strip_accents':null", 4},
     };
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char settings[256];
         snprintf(settings, sizeof settings, "'normalizer':{'type':'BertNormalizer'%s%s},",
@@ -407,7 +407,7 @@ static void folding_letters(void **state)
     GIVES(&d, "\xc4\xb0", 8);
     put_pieces(&d, "'normalizer':{'type':'BertNormalizer'},", "");
     GIVES(&d, "\xc4\xb0", 15);
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 /* verifies formats-29.15c2 */
@@ -415,8 +415,8 @@ static void cleaning_and_ideographs(void **state)
 {
     (void)state;
     static const char two[] = "\xe4\xb8\xad\xe4\xb8\xad";
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_pieces(&d, "'normalizer':{'type':'BertNormalizer'},", "");
     GIVES(&d, "a\001b", 5);
     GIVES(&d, two, 6, 6);
@@ -424,7 +424,7 @@ static void cleaning_and_ideographs(void **state)
     GIVES(&d, "a\001b", 14);
     put_pieces(&d, "'normalizer':{'type':'BertNormalizer','handle_chinese_chars':false},", "");
     GIVES(&d, two, 6, 7);
-    desk_free(&d);
+    fixture_free(&d);
     /* Each range of ideographs, and what is beside it. */
     static const uint32_t ranges[][2] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},
                                          {0x20000, 0x2a6df}, {0x2a700, 0x2b81f}, {0x2b920, 0x2ceaf},
@@ -440,8 +440,8 @@ static void cleaning_and_ideographs(void **state)
 static void word_pieces(void **state)
 {
     (void)state;
-    tokenizer_desk d;
-    desk_init(&d);
+    tokenizer_fixture d;
+    fixture_init(&d);
     put_pieces(&d, "", "");
     GIVES(&d, "abc abcc", 9, 9, 12);
     READS_AS(&d, "abc , e", 5, 12, 10, 1);
@@ -460,7 +460,7 @@ static void word_pieces(void **state)
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, text, sizeof text), -1);
     assert_int_equal(bp_tokenizer_find(&d.tokenizer, "ab", 2), 5);
     assert_false(bp_tokenizer_is_special(&d.tokenizer, 999));
-    desk_free(&d);
+    fixture_free(&d);
 }
 
 int main(void)
