@@ -51,8 +51,7 @@ typedef struct bp_tape_request {
 struct bp_model {
     bool input_major; /* weights of dense layers are (in, out) */
     bool pads;        /* what stands behind a sample's end changes nothing before it, and gets
-                         gradients of zero: it may as well not be there
-                         (core/plan/length_buckets.h) */
+                         gradients of zero: it may as well not be there (core/plan/buckets.h) */
     const char *name; /* config.json's model_type */
     size_t scratch;   /* bytes of emit->scratch that its functions write on while they emit */
 

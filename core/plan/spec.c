@@ -354,7 +354,7 @@ static bp_status check_virtual_ranks(const bp_spec *spec, bp_error *error)
     if ((lanes & (lanes - 1)) != 0 || lanes > BP_VIRTUAL_RANKS_MAX) {
         return bp_error_limit(error, BP_ERR_USAGE, where,
                               "the number of virtual ranks is a power of two, at most 1024",
-                              "virtual ranks", lanes, BP_LIMIT_NONE, 0);
+                              "virtual-ranks", lanes, BP_LIMIT_NONE, 0);
     }
     uint32_t least = 1; /* virtual ranks for these ranks */
     while (least < ranks && least < BP_VIRTUAL_RANKS_MAX) {
@@ -384,7 +384,7 @@ static bp_status check_virtual_ranks(const bp_spec *spec, bp_error *error)
     }
     if (spec->gradient_int8) {
         return refuse(
-            error, "virtual ranks",
+            error, "virtual-ranks",
             "sums in 8 bits are no tree of fp32 additions; take another --gradient-dtype, "
             "or one virtual rank");
     }

@@ -306,7 +306,7 @@ typedef struct bp_spec {
     uint32_t sequence;          /* tokens per sequence; <= config.positions */
     uint32_t
         lengths[BP_LENGTH_BUCKETS_MAX]; /* shorter sequences that have programs of their own, rising
-                                    (core/plan/length_buckets.h); they change no bit of a result */
+                                    (core/plan/buckets.h); they change no bit of a result */
     uint32_t length_count;
     uint32_t accumulation;  /* micro-batches per optimizer step, >= 1 */
     uint32_t virtual_ranks; /* of a group (core/plan/passes/virtual_ranks.h): a power of two that

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/plan/length_buckets.h"
+#include "core/plan/buckets.h"
 #include "core/base/order.h"
 #include "core/ir/verify/verify.h"
 #include "core/run/runtime.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Length buckets inside a runtime (core/plan/length_buckets.h): they lie in the places
+/* Length buckets inside a runtime (core/plan/buckets.h): they lie in the places
  * that the padded programs' buffers have, so the arena stays what it is. */
 #ifndef BP_CORE_LENGTH_BUCKET_H
 #define BP_CORE_LENGTH_BUCKET_H

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The option tables of docs/manual.md and docs/bedplate.1, and the families of docs/families.md, are those of the program, and the program's
-# help has every option of the man page for every verb; exit codes of statuses are explained.
+# help has every option of the man page for every command; exit codes of statuses are explained.
 # verifies face-17.21b5
 maker=$BUILD/tools/docs/manual
 [[ -x $maker ]] || { echo "there is no $maker: run make check"; exit 1; }
@@ -22,7 +22,7 @@ bad=$(
         /^\.TP$/ { option = "" }
         /^\\fB\\-\\-/ { option = $1; gsub(/\\-/, "-", option); gsub(/\\f[A-Z]/, "", option) }
         option != "" && /^\(.*\)$/ {
-            n = split($0 == "(every verb)" ? verbs : substr($0, 2, length($0) - 2), of, /[ ,]+/)
+            n = split($0 == "(every command)" ? verbs : substr($0, 2, length($0) - 2), of, /[ ,]+/)
             for (i = 1; i <= n; i++) if (of[i] != "") print of[i], option
         }' docs/bedplate.1 | LC_ALL=C sort | diff "$made/help" - |
         sed -n 's/^</only in the help: /p; s/^>/only in the man page: /p'

@@ -152,7 +152,7 @@ class Rule:
         olds, news = self.old.split(" "), self.new.split(" ")
         edge = r"[A-Za-z0-9_]"
         before = "(?<![A-Za-z0-9_/])" if re.match(edge, self.old) else ""
-        after = r"(?![A-Za-z0-9_]|\.[a-z]+\b)" if re.search(edge + "$", self.old) else ""
+        after = r"(?![A-Za-z0-9_/]|\.[a-z]+\b)" if re.search(edge + "$", self.old) else ""
         pattern = re.compile(before + GAP.join(map(re.escape, olds)) + after)
 
         def put(match):
@@ -269,7 +269,7 @@ def plan(rules, files, before, again):
             after[path] = text
     retag(before, after)
     for path in after:
-        if move.SORTED.search(path):
+        if move.SORTED.search(path) or path.endswith(".shared"):
             after[path] = move.resort(before[path], after[path])
     return moves, after
 

@@ -42,8 +42,8 @@ awk -v a="${losses[0]}" -v b="${losses[1]}" 'BEGIN { d = a - b; exit !(a > 0 && 
 check $? "one batch of 8 or four of 2: the same images" "${losses[*]}"
 
 # Lanes over any number of ranks; another seed is another run.
-virtual_ranks=("${common[@]}" "${flips[@]}" --random-crop 2 --per-device-train-batch-size 2 --gradient-accumulation-steps 4 --virtual-ranks 4)
-run "${virtual_ranks[@]}" --output-dir "$work/l1"
+lanes=("${common[@]}" "${flips[@]}" --random-crop 2 --per-device-train-batch-size 2 --gradient-accumulation-steps 4 --virtual-ranks 4)
+run "${lanes[@]}" --output-dir "$work/l1"
 one=$(json state_digest)
 run "${virtual_ranks[@]}" --output-dir "$work/l2" --fabric threads:2
 [[ -n $one && $(json state_digest) == "$one" ]]

@@ -111,9 +111,9 @@ check $? "groups by length: resumed to the same state" "$out$err"
 cmp -s "$work/grouped/record.jsonl" "$work/grouped3/record.jsonl"
 check $? "and the same record"
 run train "${common[@]}" "${grouped[@]}" --output-dir "$work/grouped4" --virtual-ranks 2 --fabric none --json
-virtual_ranks=$(json state_digest)
+lanes=$(json state_digest)
 run train "${common[@]}" "${grouped[@]}" --output-dir "$work/grouped5" --virtual-ranks 2 --fabric threads:2 --json
-[[ -n $virtual_ranks && $(json state_digest) == "$virtual_ranks" ]]
+[[ -n $lanes && $(json state_digest) == "$lanes" ]]
 check $? "groups by length: the same on two ranks" "$out$err"
 run replay "$work/grouped3" --all
 [[ $code -eq 0 && $out == *' proven '* ]]

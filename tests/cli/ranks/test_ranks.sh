@@ -52,7 +52,7 @@ head -c 150 "$work/text" >"$work/short"
 alike --model tiny --data "$work/short" --max-seq-length 40
 alike --model tiny --data "$work/short" --max-seq-length 40 --gradient-release
 
-# A run goes on with another number of ranks, and virtual ranks need not be said again.
+# A run goes on with another number of ranks, and lanes need not be said again.
 trained whole --model tiny --data "$work/text" --virtual-ranks 8
 right=$digest
 trained parts --model tiny --data "$work/text" --virtual-ranks 8 --fabric threads:8 --stop-at-step 1

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan/length_buckets.h"
+#include "core/plan/buckets.h"
 #include "tools/bedplate/planning/buckets_cut.h"
 
 static const char where[] = "bedplate", option[] = "--length-buckets";

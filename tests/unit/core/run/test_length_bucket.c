@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/plan/length_buckets.h"
+#include "core/plan/buckets.h"
 #include "device/host/cpu.h"
 #include "device/host/host.h"
 #include "layers/families/bert.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/plan/length_buckets.h"
+#include "core/plan/buckets.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* When shorter sequences give the same bits, and their specs. */
-#include "core/plan/length_buckets.h"
+#include "core/plan/buckets.h"
 
 /* Whether a gradient of 16 bits is added up chunk by chunk: it is rounded after each. */
 static bool rounds_chunks(const bp_spec *spec)
