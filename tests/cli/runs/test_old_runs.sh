@@ -62,7 +62,7 @@ damaged plain record.jsonl '"norm"' '"norn"'
 expect 4 'chain is not that' verify again
 damaged plain record.jsonl '^{"run":1' '{"run":9'
 expect 4 'chain is not that' verify again
-damaged ranks checkpoint-2/state.safetensors 'key.result.virtual-ranks' 'key.result.lames'
+damaged ranks checkpoint-2/state.safetensors 'key.result.lanes' 'key.result.lames'
 expect 4 'digest|damaged|differs' verify again
 expect 4 'snapshot is damaged and is passed over' train "${gpt2[@]}" --data text.txt --gradient-accumulation-steps 2 \
     --optim schedule_free_adamw --virtual-ranks 2 --max-steps 4 --threads 1 --device host --output-dir again --resume --stop-at-step 1
