@@ -121,7 +121,7 @@ done | xargs -0 -r -n 2 -P "${JOBS:-4}" bash -c 'run_one "$1" "$2"' run_one
 
 # What each cost: elapsed and processor seconds.
 sort -k 2,2rn "$work"/slow.* >"$build/times.txt" 2>/dev/null
-echo "slowest, in seconds: $(cat "$work"/slow.* 2>/dev/null | sort -rn | head -8 |
+echo "slowest, in seconds: $(cat "$work"/slow.* 2>/dev/null | sort -rn | head -10 |
     awk '{ printf "%s%s %.0f (%.0f of processor)", (NR > 1 ? ", " : ""), $3, $1, $2 }'
     cat "$work"/slow.* 2>/dev/null | awk '{ s += $2 } END { printf "; all %.0f of processor", s }')"
 awk '$2 > 0 { print "failed: " $3 }' "$work"/result.* 2>/dev/null
