@@ -86,7 +86,7 @@ static void use(trial *t)
     double loss = 0.0;
     uint64_t targets = 0;
     assert_int_equal(bare_fixture_train(t, &loss), BP_OK);
-    assert_int_equal(bp_runtime_evaluate(&t->runtime, &t->feed, 0, &loss, &targets), BP_OK);
+    assert_int_equal(bare_fixture_evaluate(t, 0, &loss, &targets), BP_OK);
     assert_int_equal(bp_runtime_restart(&t->runtime), BP_OK);
     assert_int_equal(bp_runtime_accept(&t->runtime, prompt, 7), BP_OK);
     assert_int_equal(bp_runtime_accept(&t->runtime, prompt, 2), BP_OK);

@@ -203,7 +203,7 @@ static void steps_allocate_nothing(void **state)
     atomic_store(&seen, 0);
     atomic_store(&watching, true);
     bp_status trained = bare_fixture_train(&t, &loss);
-    bp_status evaluated = bp_runtime_evaluate(&t.runtime, &t.feed, 2, &held_out, &targets);
+    bp_status evaluated = bare_fixture_evaluate(&t, 2, &held_out, &targets);
     bp_status generated = generate(&t.runtime);
     atomic_store(&watching, false);
     read_maps(&after);
@@ -263,7 +263,7 @@ static bp_status cuda_work(trial *t)
         bp_outcome outcome;
         BP_TRY(bp_runtime_step(&t->runtime, &t->feed, &outcome));
     }
-    BP_TRY(bp_runtime_evaluate(&t->runtime, &t->feed, 2, &held_out, &targets));
+    BP_TRY(bare_fixture_evaluate(t, 2, &held_out, &targets));
     return generate(&t->runtime);
 }
 
