@@ -134,4 +134,8 @@ expect 3 'found 7, the best needs 8' arena "$work/in.csv" --capacity 7
 printf 'id,lower,upper,size\na,3,0,4\n' >"$work/bad.csv"
 expect 4 'bad.csv:2' arena "$work/bad.csv"
 expect 4 'cannot be read' arena "$work/none.csv"
+# Options of version 0.1 are answered with their names of today.
+expect 2 'the nearest is --offload\)' plan --model tiny --below file:x:1GiB
+expect 2 'the nearest is --offload-what\)' plan --model tiny --below-what states
+expect 2 'the nearest is --virtual-ranks\)' train --model tiny --lanes 2
 finish

@@ -37,6 +37,21 @@ static unsigned near_enough(size_t a, size_t b)
     return 1 + (unsigned)((a < b ? a : b) / 5);
 }
 
+/* What an option of version 0.1 is called now; NULL: it was none. `below` begins several names. */
+static const char *former_name(const char *found, size_t length, char to[64])
+{
+    static const char *const names[][2] = {{"below", "offload"}, {"lanes", "virtual-ranks"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const size_t old = strlen(names[i][0]);
+        if (length >= old && strncmp(found, names[i][0], old) == 0 &&
+            (length == old || found[old] == '-')) {
+            (void)snprintf(to, 64, "%s%.*s", names[i][1], (int)(length - old), found + old);
+            return to;
+        }
+    }
+    return NULL;
+}
+
 void options_unknown(const char *what, const char *found, const char *const *candidates,
                      uint32_t count)
 {
@@ -51,6 +66,12 @@ void options_unknown(const char *what, const char *found, const char *const *can
         }
     }
     const char *dashes = strcmp(what, "option") == 0 ? "--" : "";
+    char room[64];
+    const char *former = dashes[0] != '\0' ? former_name(found, length, room) : NULL;
+    if (former != NULL) {
+        nearest = former;
+        best = 0;
+    }
     fprintf(stderr, "bedplate: %s%.*s: unknown %s", dashes, (int)length, found, what);
     if (nearest != NULL && best <= near_enough(length, strlen(nearest))) {
         fprintf(stderr, " (the nearest is %s%s)", dashes, nearest);
