@@ -78,7 +78,14 @@ int flock(int file, int operation)
 
 int posix_fallocate(int file, off_t offset, off_t length)
 {
-    return strikes(ALLOCATE) ? fault.code : ftruncate(file, offset + length) == 0 ? 0 : errno;
+    struct stat about;
+    if (strikes(ALLOCATE)) {
+        return fault.code;
+    }
+    /* A file that is longer stays as long. */
+    const bool grows = syscall(SYS_newfstatat, file, "", &about, AT_EMPTY_PATH) == 0 &&
+                       about.st_size < offset + length;
+    return !grows || ftruncate(file, offset + length) == 0 ? 0 : errno;
 }
 
 ssize_t pread(int file, void *to, size_t bytes, off_t offset)
@@ -166,7 +173,7 @@ static void what_the_system_refuses_is_said(void **state)
         {OPEN, ENOTDIR, 0, true, BP_ERR_STORE, "no such directory"},
         {OPEN, EMFILE, 0, true, BP_ERR_STORE, "the operating system reported an error"},
         {FSTAT, ENODEV, 0, true, BP_ERR_STORE, "the device is gone"},
-        {FLOCK, EWOULDBLOCK, 0, true, BP_ERR_STORE, "another run has this file"},
+        {FLOCK, EWOULDBLOCK, 0, true, BP_ERR_STORE, "another run has this offload file"},
         {ALLOCATE, ENOSPC, 0, true, BP_ERR_STORE, "no space is left"},
         {ALLOCATE, EDQUOT, 0, true, BP_ERR_STORE, "no space is left"},
         {ALLOCATE, EFBIG, 0, true, BP_ERR_STORE, "too large here"},
