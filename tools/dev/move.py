@@ -27,7 +27,9 @@ import shutil
 import subprocess
 import sys
 
-import requirement_tags
+sys.dont_write_bytecode = True
+
+import requirement_tags  # noqa: E402
 
 SUFFIX = re.compile(r"\.(?:c|h|cu|cuh|def|py|sh|awk|mk|md|ptx|s|S)$")
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
