@@ -72,5 +72,19 @@ check $? "one answer to --prompt is the first" "$(cat "$work/said")"
 printf 'x\n/reset\nsay 3\n/exit\nsay 4\n' | talk >"$work/again" 2>&1
 [[ $(tail -1 "$work/again") == "$(head -1 "$work/said")" ]]
 check $? "/reset begins anew, /exit ends" "$(cat "$work/again")"
+
+# With --json a line per answer: the message, and what other forms of generate say of their tokens.
+talk --json <"$work/lines" >"$work/json" 2>"$work/err"
+check $? "two lines as JSON" "$(cat "$work/err")"
+awk -v said="$work/said" '{ getline want <said; gsub(/["\\]/, "\\&", want)
+    start = "{\"role\": \"assistant\", \"content\": \"" want "\", \"finish_reason\": \"" } index($0, start) != 1 { exit 1 }
+    !/"tokens": [0-9]+, .*"prompt_tokens": [0-9]+, .*"ids": \[[0-9]+.*\]}$/ { exit 1 } END { exit NR != 2 }' "$work/json"
+check $? "each line is the answer of the same number" "$(cat "$work/json" "$work/said")"
+talk --json --prompt 'say 3' --stop '' >"$work/one" 2>&1
+[[ $? -eq 2 && ! -s $work/one ]] || grep -q 'stop string is empty' "$work/one"
+check $? "an error writes no line" "$(cat "$work/one")"
+"$program" generate --model "$work/a" --chat --temperature 0 --max-new-tokens 3 --ignore-eos --prompt 'say 3' --json >"$work/one"
+grep -qE '"finish_reason": "length", "tokens": 3, .*"ids": \[[0-9]+, [0-9]+, [0-9]+\]}$' "$work/one"
+check $? "as many tokens as asked, as many ids" "$(cat "$work/one")"
 expect 2 'outgrow the context' generate --model "$work/a" --chat --prompt "a question that is long" --context 8
 finish

@@ -79,6 +79,17 @@ void json_flag(output *out, const char *key, bool value)
     bp_text_string(&out->text, value ? "true" : "false");
 }
 
+void json_ids(output *out, const char *key, const int32_t *ids, uint32_t count)
+{
+    member(out, key);
+    bp_text_char(&out->text, '[');
+    for (uint32_t i = 0; i < count; i++) {
+        bp_text_string(&out->text, i == 0 ? "" : ", ");
+        bp_text_i64(&out->text, ids[i]);
+    }
+    bp_text_char(&out->text, ']');
+}
+
 void json_open(output *out, const char *key)
 {
     member(out, key);

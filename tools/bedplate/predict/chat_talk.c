@@ -12,6 +12,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/text_stream.h"
 #include "tools/bedplate/predict/sample.h"
+#include "tools/bedplate/runs/progress.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/hf/tensor_view.h"
 
@@ -44,6 +45,12 @@ typedef struct talk {
     end_tokens ends;
     text_stream text;
     uint32_t answers;
+    uint32_t made;         /* tokens of the last answer; they lie behind its prompt in `read` */
+    bool finished;         /* it was, by a token or a string that ends a text */
+    double prompt_seconds; /* of reading what came before it */
+    double seconds;        /* and of writing it */
+    double work;           /* when the first was begun */
+    output out;            /* --json */
 } talk;
 
 static bp_status talk_outgrown(talk *t, const char *what, int64_t found, int64_t most)
@@ -156,8 +163,10 @@ static bp_status talk_draw(talk *t, uint32_t from, uint32_t *id)
 /* Shows a piece of the answer and keeps it. */
 static void talk_show(talk *t, const char *bytes, size_t count)
 {
-    fwrite(bytes, 1, count, stdout);
-    fflush(stdout);
+    if (!t->s->set->json) {
+        fwrite(bytes, 1, count, stdout);
+        fflush(stdout);
+    }
     if (count < ANSWER_BYTES - t->used) {
         memcpy(t->said + t->used, bytes, count);
         t->used += count;
@@ -172,29 +181,52 @@ static bp_status talk_write(talk *t)
     for (;;) {
         uint32_t id = 0;
         BP_TRY(talk_draw(t, from, &id));
+        t->read[t->taken] = (int32_t)id;
+        t->made = t->taken + 1 - from;
         const bool ends = end_tokens_has(&t->ends, &t->s->run_tokenizer, &t->s->spec.config, id);
         if (ends && !set->ignore_eos) {
+            t->finished = true;
             return BP_OK;
         }
         const char *bytes = text_stream_next(&t->text, (int32_t)id, &count);
         talk_show(t, bytes, count);
-        if (t->text.stopped || t->taken + 1 == t->room ||
-            t->taken + 1 == from + set->max_new_tokens) {
+        t->finished = t->text.stopped;
+        if (t->finished || t->taken + 1 == t->room || t->made == set->max_new_tokens) {
             return BP_OK;
         }
-        t->read[t->taken++] = (int32_t)id;
+        t->taken++;
         BP_TRY(bp_runtime_accept(&t->s->runtime, &t->read[t->taken - 1], 1));
     }
 }
 
-static bp_status talk_answer(talk *t)
+/* The members of `generate --json`, with the message for its text. */
+static void talk_json(talk *t)
+{
+    output *out = &t->out;
+    const uint32_t after = t->made - 1; /* the first follows from the prompt's last logits */
+    output_begin(out, stdout);
+    json_begin(out);
+    json_text(out, "role", "assistant");
+    bp_text_string(&out->text, ", \"content\": ");
+    bp_text_json_bytes(&out->text, t->said + t->at[t->turns - 1],
+                       t->at[t->turns] - t->at[t->turns - 1] - 1);
+    json_text(out, "finish_reason", t->finished ? "stop" : "length");
+    json_count(out, "tokens", t->made);
+    json_real(out, "tokens_per_second", after > 0 ? after / t->seconds : 1.0 / t->prompt_seconds,
+              6);
+    json_count(out, "prompt_tokens", t->count);
+    json_real(out, "prompt_tokens_per_second", t->count / t->prompt_seconds, 6);
+    json_seconds(out, t->s->set->began, clock_seconds() - t->work);
+    json_count(out, "arena_bytes", t->s->runtime.report.arena_bytes);
+    json_ids(out, "ids", t->read + t->count, t->made);
+    json_end(out);
+    output_end(out);
+}
+
+/* The model's tokens as text, a message of the conversation. */
+static bp_status talk_text(talk *t)
 {
     size_t count;
-    BP_TRY(talk_encode(t));
-    BP_TRY(talk_read(t));
-    if (t->turns + 1 == BP_CHAT_TURNS) {
-        return talk_outgrown(t, "messages", (int64_t)t->turns + 1, BP_CHAT_TURNS - 1);
-    }
     BP_TRY(text_stream_begin(&t->text, &t->s->run_tokenizer, &t->s->set->stops, &t->s->error));
     for (uint32_t i = 0; i < t->taken; i++) {
         text_stream_pass(&t->text, t->read[i]);
@@ -206,9 +238,30 @@ static bp_status talk_answer(talk *t)
     text_stream_close(&t->text);
     t->said[t->used++] = '\0';
     t->at[t->turns] = (uint32_t)t->used;
+    return status;
+}
+
+static bp_status talk_answer(talk *t)
+{
+    double began = clock_seconds();
+    t->work = t->answers == 0 ? began : t->work;
+    t->finished = false;
+    BP_TRY(talk_encode(t));
+    BP_TRY(talk_read(t));
+    if (t->turns + 1 == BP_CHAT_TURNS) {
+        return talk_outgrown(t, "messages", (int64_t)t->turns + 1, BP_CHAT_TURNS - 1);
+    }
+    t->prompt_seconds = clock_seconds() - began;
+    began = clock_seconds();
+    bp_status status = talk_text(t);
+    t->seconds = clock_seconds() - began;
     t->answers++;
-    putchar('\n');
-    fflush(stdout);
+    if (!t->s->set->json) {
+        putchar('\n');
+        fflush(stdout);
+    } else if (status == BP_OK) {
+        talk_json(t);
+    }
     return status;
 }
 
@@ -235,7 +288,7 @@ static bool talk_line(char *line, bool shown)
 static bp_status talk_lines(talk *t)
 {
     static char line[LINE_BYTES];
-    const bool terminal = isatty(STDIN_FILENO) != 0;
+    const bool terminal = isatty(STDIN_FILENO) != 0 && !t->s->set->json;
     while (talk_line(line, terminal)) {
         if (strcmp(line, "/reset") == 0) {
             talk_reset(t);

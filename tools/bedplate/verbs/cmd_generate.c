@@ -303,17 +303,6 @@ static bp_status take_prompt(generation *g, const float **logits)
     return BP_OK;
 }
 
-static void put_ids(output *out, const int32_t *ids, uint32_t count)
-{
-    char text[16];
-    bp_text_string(&out->text, ", \"ids\": [");
-    for (uint32_t i = 0; i < count; i++) {
-        snprintf(text, sizeof text, i == 0 ? "%d" : ", %d", (int)ids[i]);
-        bp_text_string(&out->text, text);
-    }
-    bp_text_string(&out->text, "]");
-}
-
 /* The first token follows from the prompt's last logits; each further one from a run of its own. */
 static double token_rate(const generation *g, const sequence *q)
 {
@@ -337,7 +326,7 @@ static void put_json(generation *g, output *out, const sequence *q)
     json_seconds(out, g->s.set->began, clock_seconds() - g->began);
     json_count(out, "arena_bytes", g->s.runtime.report.arena_bytes);
     json_text(out, "finish_reason", q->finished ? "stop" : "length");
-    put_ids(out, q->ids + g->prompt, made);
+    json_ids(out, "ids", q->ids + g->prompt, made);
     if (g->has_text) {
         bp_text_string(&out->text, ", \"text\": ");
         bp_text_json_bytes(&out->text, q->whole, q->used);
