@@ -30,10 +30,10 @@ typedef struct bp_tensor_rule {
 } bp_tensor_rule;
 
 /* A tensor that a file may hold although the model has none of its own there: then it must equal
- * the tensor of the parameter `ours`. (A tied output head, written out.) A model with the parameter
- * `unless` has no use for it and passes it over. */
+ * the tensor of the parameter `ours`, or is it where the file has no other. (A tied output head,
+ * written out.) A model with the parameter `unless` has no use for it and passes it over. */
 typedef struct bp_tensor_twin {
-    const char *theirs; /* pattern */
+    const char *theirs; /* a whole name, as are the others */
     const char *ours;
     const char *unless; /* NULL: never */
 } bp_tensor_twin;

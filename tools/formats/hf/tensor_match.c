@@ -83,6 +83,18 @@ const bp_tensor_rule *bp_tensor_name(const bp_tensor_naming *naming, const char 
     return NULL;
 }
 
+/* The tensor of a name, or the one under which a file keeps it: safetensors.torch.save_model writes
+ * of tensors that share memory one, and in its metadata the names of the others with that one's. */
+static bp_tensor_entry *find_kept(const bp_tensor_set *set, const char *name, uint32_t *part)
+{
+    bp_tensor_entry *entry = bp_tensor_set_find(set, name, part);
+    for (uint32_t i = 0; entry == NULL && i < set->part_count; i++) {
+        const char *kept = bp_tensor_set_metadata(set, i, name);
+        entry = kept != NULL ? bp_tensor_set_find(set, kept, part) : NULL;
+    }
+    return entry;
+}
+
 /* The first name of the parameter that the file holds. */
 static const bp_tensor_rule *look_up(const matching *g, const char *ours, bp_tensor_entry **entry,
                                      uint32_t *part)
@@ -94,12 +106,56 @@ static const bp_tensor_rule *look_up(const matching *g, const char *ours, bp_ten
         if (!bp_name_rewrite(rule->ours, rule->theirs, ours, name, sizeof name)) {
             continue;
         }
-        *entry = bp_tensor_set_find(g->m->set, name, part);
+        *entry = find_kept(g->m->set, name, part);
         if (*entry != NULL) {
             return rule;
         }
     }
     return NULL;
+}
+
+static bool wants(const matching *g, const char *name)
+{
+    for (size_t i = 0; i < g->m->count; i++) {
+        if (strcmp(g->m->wanted[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a parameter has that name in the file: a head of its own is not tied. */
+static bool is_wanted(const matching *g, const char *theirs)
+{
+    char name[BP_TENSOR_NAME_MAX];
+    bool found = false;
+    for (size_t i = 0; !found && i < g->m->count; i++) {
+        for (size_t r = 0; !found && r < g->m->naming->rule_count; r++) {
+            const bp_tensor_rule *rule = &g->m->naming->rules[r];
+            found = bp_name_rewrite(rule->ours, rule->theirs, g->m->wanted[i].name, name,
+                                    sizeof name) &&
+                    strcmp(name, theirs) == 0;
+        }
+    }
+    return found;
+}
+
+/* The same, or the first of its twins: a file may hold any one tensor of those that are tied. */
+static const bp_tensor_rule *look_up_tied(const matching *g, const char *ours,
+                                          bp_tensor_entry **entry, uint32_t *part)
+{
+    const bp_tensor_naming *naming = g->m->naming;
+    char name[BP_TENSOR_NAME_MAX];
+    const bp_tensor_rule *rule = look_up(g, ours, entry, part);
+    for (size_t i = 0; rule == NULL && i < naming->twin_count; i++) {
+        const bp_tensor_twin *twin = &naming->twins[i];
+        if (strcmp(twin->ours, ours) == 0 && (twin->unless == NULL || !wants(g, twin->unless)) &&
+            !is_wanted(g, twin->theirs)) {
+            *entry = bp_tensor_set_find(g->m->set, twin->theirs, part);
+            rule = *entry != NULL ? bp_tensor_name(naming, ours, name) : NULL;
+        }
+    }
+    return rule;
 }
 
 static bool same_shape(const bp_wanted *wanted, const bp_tensor_view *view)
@@ -134,7 +190,7 @@ static bp_status tensor_match_find(matching *g, size_t index)
     bp_wanted *wanted = &g->m->wanted[index];
     bp_tensor_entry *entry = NULL;
     uint32_t part = 0;
-    const bp_tensor_rule *rule = look_up(g, wanted->name, &entry, &part);
+    const bp_tensor_rule *rule = look_up_tied(g, wanted->name, &entry, &part);
     wanted->view.entry = NULL;
     bp_tensor_finding finding = {
         .fault = BP_TENSOR_MISSING, .tensor = wanted->name, .wanted = wanted};
@@ -167,8 +223,8 @@ static bp_status equals(const matching *g, uint32_t part, const bp_tensor_entry 
     bp_tensor_entry *other = NULL;
     uint64_t digests[2];
     *equal = false;
-    if (look_up(g, ours, &other, &other_part) == NULL || other->dtype != entry->dtype ||
-        other->rank != entry->rank ||
+    if (look_up_tied(g, ours, &other, &other_part) == NULL || other == entry ||
+        other->dtype != entry->dtype || other->rank != entry->rank ||
         memcmp(other->shape, entry->shape, entry->rank * sizeof entry->shape[0]) != 0) {
         return BP_OK;
     }
@@ -176,16 +232,6 @@ static bp_status equals(const matching *g, uint32_t part, const bp_tensor_entry 
     BP_TRY(bp_tensor_set_digest(g->m->set, other_part, other, g->m->work, &digests[1]));
     *equal = digests[0] == digests[1];
     return BP_OK;
-}
-
-static bool wants(const matching *g, const char *name)
-{
-    for (size_t i = 0; i < g->m->count; i++) {
-        if (strcmp(g->m->wanted[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static bp_status judge_twin(matching *g, uint32_t part, const bp_tensor_entry *entry,
@@ -206,7 +252,7 @@ static bp_status judge(matching *g, uint32_t part, const bp_tensor_entry *entry)
 {
     const bp_tensor_naming *naming = g->m->naming;
     for (size_t i = 0; i < naming->twin_count; i++) {
-        if (bp_name_matches(naming->twins[i].theirs, entry->name)) {
+        if (strcmp(naming->twins[i].theirs, entry->name) == 0) {
             return judge_twin(g, part, entry, &naming->twins[i]);
         }
     }

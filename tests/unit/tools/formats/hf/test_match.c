@@ -80,6 +80,13 @@ static const match_case cases[] = {
     {{IS("score.weight", {3, 2}), IS("head.weight", {3, 2})}, 2, "score.weight", 0, NULL},
     {{IS("score.weight", {3, 2}), IS("copy.weight", {3, 2})}, 2, "score.weight", 0, TIED},
     {{IS("table.weight", {3, 2}), IS("copy.weight", {3, 2})}, 2, "table.weight", 0, NULL},
+    /* the only one of those that are tied */
+    {{IS("head.weight", {3, 2})}, 1, "table.weight", 0, NULL},
+    {{IS("head.weight", {3, 2}), IS("copy.weight", {3, 2})}, 2, "table.weight", 0, NULL},
+    {{IS("head.weight", {3, 2}), IS("copy.weight", {2, 3})}, 2, "table.weight", 0, TIED},
+    {{IS("head.weight", {2, 3})}, 1, "table.weight", 0, SHAPE},
+    {{IS("head.weight", {3, 2})}, 1, "w", 0, "a tensor of the model is missing"},
+    {{IS("table.weight", {3, 2})}, 1, "head.weight", 0, "a tensor of the model is missing"},
 };
 
 /* verifies formats-6.0edb */
