@@ -19,6 +19,8 @@ typedef enum bp_input_from {
     BP_INPUT_PREFERENCES, /* of a row of a pair: BP_SIDE_WORDS words (core/ops/preference.h) */
     BP_INPUT_STARTS,      /* for each token the place where its document begins; -1: padding */
     BP_INPUT_PLACES,      /* for each token its place in its document */
+    BP_INPUT_POSITIONS,   /* for each token its position in its row: those whose id is the column's
+                             fill have that as their position, the others count on from it */
     BP_INPUT_TOPS,        /* for each token what a teacher holds likely to follow it, and their */
     BP_INPUT_LOGPS,       /* log-probabilities: bp_feed.teacher fills both */
     BP_INPUT_KINDS

@@ -240,6 +240,12 @@ static int32_t masked_id(const bp_feed *feed, const feed_row *row, uint32_t t)
     return row->read.tokens[t];
 }
 
+/* What the model reads of an input. */
+static int32_t read_id(const bp_feed *feed, const feed_row *row, uint32_t t)
+{
+    return is_masked(feed, row, t) ? masked_id(feed, row, t) : row->read.tokens[t];
+}
+
 static bp_status fill_ids(const bp_feed *feed, const feed_row *row, const bp_column *column,
                           int32_t *to)
 {
@@ -250,10 +256,7 @@ static bp_status fill_ids(const bp_feed *feed, const feed_row *row, const bp_col
         return BP_OK;
     }
     for (uint32_t t = 0; t < column->elements; t++) {
-        const bool there = t < row->read.inputs;
-        to[t] = !there                    ? feed->padding
-                : is_masked(feed, row, t) ? masked_id(feed, row, t)
-                                          : row->read.tokens[t];
+        to[t] = t < row->read.inputs ? read_id(feed, row, t) : feed->padding;
     }
     return BP_OK;
 }
@@ -392,6 +395,17 @@ static bp_status fill_starts(const bp_feed *feed, const feed_row *row, const bp_
     return BP_OK;
 }
 
+static bp_status fill_positions(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                                int32_t *to)
+{
+    int32_t last = column->fill;
+    for (uint32_t t = 0; t < column->elements; t++) {
+        const bool counts = t < row->read.inputs && read_id(feed, row, t) != column->fill;
+        to[t] = counts ? ++last : column->fill;
+    }
+    return BP_OK;
+}
+
 static bp_status fill_preferences(const bp_feed *feed, const feed_row *row, const bp_column *column,
                                   int32_t *to)
 {
@@ -414,11 +428,17 @@ static bp_status fill_teacher(const bp_feed *feed, const feed_row *row, const bp
 /* How a sample's part of a column is filled, by where the column comes from. */
 static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_row *row,
                                                 const bp_column *column, int32_t *to) = {
-    [BP_INPUT_IDS] = fill_ids,         [BP_INPUT_LABELS] = fill_labels,
-    [BP_INPUT_LENGTHS] = fill_lengths, [BP_INPUT_TYPES] = fill_types,
-    [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_PREFERENCES] = fill_preferences,
-    [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_PLACES] = fill_starts,
-    [BP_INPUT_TOPS] = fill_teacher,    [BP_INPUT_LOGPS] = fill_teacher};
+    [BP_INPUT_IDS] = fill_ids,
+    [BP_INPUT_LABELS] = fill_labels,
+    [BP_INPUT_LENGTHS] = fill_lengths,
+    [BP_INPUT_TYPES] = fill_types,
+    [BP_INPUT_ENDS] = fill_labels,
+    [BP_INPUT_PREFERENCES] = fill_preferences,
+    [BP_INPUT_STARTS] = fill_starts,
+    [BP_INPUT_PLACES] = fill_starts,
+    [BP_INPUT_TOPS] = fill_teacher,
+    [BP_INPUT_LOGPS] = fill_teacher,
+    [BP_INPUT_POSITIONS] = fill_positions};
 
 /* A row that is labelled by successors has one token more than inputs. */
 static uint32_t successors(const bp_feed *feed)

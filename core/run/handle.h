@@ -28,7 +28,7 @@
 typedef struct bp_runtime bp_runtime;
 
 /* Room for a runtime. */
-#define BP_RUNTIME_BYTES 9216
+#define BP_RUNTIME_BYTES 9472
 
 typedef union bp_runtime_room {
     unsigned char bytes[BP_RUNTIME_BYTES];

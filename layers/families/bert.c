@@ -74,13 +74,6 @@ static void bert_stage_name(const bp_model_config *config, uint32_t stage, char 
     }
 }
 
-/* Where there are types, the tokens of a pair's texts have their own. */
-static uint32_t inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
-{
-    return bp_bert_config_of(&spec->config).types > 1 ? bp_inputs_pairs(spec, rows)
-                                                      : bp_inputs_texts(spec, rows);
-}
-
 static uint32_t bert_variants(const bp_model_config *config, uint32_t stage)
 {
     const bp_bert_config own = bp_bert_config_of(config);
@@ -142,6 +135,30 @@ static uint32_t position_rows(const bp_model_config *config)
     return rows != 0 ? rows : config->positions;
 }
 
+/* Positions begin behind the padding's, which padding that is written in a text has. */
+static bool has_padding_position(const bp_model_config *config)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    return own.position_first > 0 && config->pad_token == (int64_t)own.position_first - 1;
+}
+
+/* Where there are types, the tokens of a pair's texts have their own. */
+static uint32_t inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    const bp_bert_config own = bp_bert_config_of(&spec->config);
+    uint32_t count = own.types > 1 ? bp_inputs_pairs(spec, rows) : bp_inputs_texts(spec, rows);
+    if (has_padding_position(&spec->config)) {
+        rows[count++] = (bp_input){.name = "positions",
+                                   .from = BP_INPUT_POSITIONS,
+                                   .dtype = BP_I32,
+                                   .rank = 1,
+                                   .shape = {spec->sequence},
+                                   .below = position_rows(&spec->config),
+                                   .fill = (int32_t)own.position_first - 1};
+    }
+    return count;
+}
+
 static void bert_parameters(bp_emit *emit, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
@@ -177,7 +194,8 @@ static bp_embedding describe_embedding(const bp_emit *emit)
     const bp_bert_config own = bp_bert_config_of(config);
     /* Where the loss reads padding too, transformers' table of words keeps that row as it is. */
     const int64_t padding = config->pad_token;
-    const bool reads = config->task == BP_TASK_ANSWERS && padding < (int64_t)config->vocabulary;
+    const bool reads = (config->task == BP_TASK_ANSWERS || has_padding_position(config)) &&
+                       padding < (int64_t)config->vocabulary;
     return (bp_embedding){.token = TOKEN_TABLE,
                           .position = POSITION_TABLE,
                           .vocabulary = config->vocabulary,

@@ -12,15 +12,22 @@ static bool has_types(const bp_emit *emit, const bp_embedding *embedding)
     return embedding->types > 0 && bp_ref_present(emit->input[BP_INPUT_TYPES]);
 }
 
-/* Whether each token has a place of its own: documents are packed. */
-static bool has_places(const bp_emit *emit, const bp_embedding *embedding)
+/* Rows of the table of positions, of each token its own: documents are packed, or padding that is
+ * written in a text has none. Absent: a token's position is its place in the row. */
+static bp_ref places_of(const bp_emit *emit)
 {
-    return embedding->position != BP_NO_PARAMETER && bp_ref_present(emit->input[BP_INPUT_PLACES]);
+    const bp_ref places = emit->input[BP_INPUT_PLACES];
+    return bp_ref_present(places) ? places : emit->input[BP_INPUT_POSITIONS];
 }
 
-/* out += of each token the row, of `count` ones, that ids says. */
-static void add_looked_up(bp_emit *emit, const bp_embedding *embedding, bp_ref ids, bp_ref table,
-                          uint64_t count, bp_ref out)
+static bool has_places(const bp_emit *emit, const bp_embedding *embedding)
+{
+    return embedding->position != BP_NO_PARAMETER && bp_ref_present(places_of(emit));
+}
+
+/* Of each token the row, of `count` ones, that ids says. */
+static bp_ref look_up_rows(bp_emit *emit, const bp_embedding *embedding, bp_ref ids, bp_ref table,
+                           uint64_t count)
 {
     const bp_ref rows = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
                                        embedding->width, "looked_up");
@@ -34,11 +41,19 @@ static void add_looked_up(bp_emit *emit, const bp_embedding *embedding, bp_ref i
                                                 .wpe = BP_ABSENT,
                                                 .type_row = BP_ABSENT,
                                                 .step = emit->step};
+    bp_emit_embedding_forward(emit, &from, &look_up);
+    return rows;
+}
+
+/* out += them */
+static void add_looked_up(bp_emit *emit, const bp_embedding *embedding, bp_ref ids, bp_ref table,
+                          uint64_t count, bp_ref out)
+{
+    const bp_ref rows = look_up_rows(emit, embedding, ids, table, count);
     const bp_dropout_scalars sum = {.count = (int64_t)(emit->rows * embedding->width),
                                     .per_sample =
                                         (int64_t)(emit->spec->sequence * embedding->width)};
     const bp_dropout_operands parts = {.y = out, .x = rows, .residual = out, .step = emit->step};
-    bp_emit_embedding_forward(emit, &from, &look_up);
     bp_emit_dropout(emit, &parts, &sum);
 }
 
@@ -50,12 +65,25 @@ static void add_types(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
     bp_emit_release(emit, embedding->type);
 }
 
+/* Where nothing is random, the rows of the places are a table of their own, with a row for each
+ * token: the sum is rounded once, as it is where places are those in the row. */
+static bp_ref rows_of_places(bp_emit *emit, const bp_embedding *embedding,
+                             bp_embedding_forward_scalars *scalars)
+{
+    const bp_ref rows = look_up_rows(emit, embedding, places_of(emit),
+                                     bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
+                                     embedding->position_first + embedding->positions);
+    bp_emit_release(emit, embedding->position);
+    scalars->sequence = scalars->positions = (int64_t)emit->rows;
+    return rows;
+}
+
 /* Places and the dropout of the sum, which nothing else drops then. */
 static void add_places(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
-    const bp_ref table = bp_ref_at(bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
-                                   embedding->position_first * embedding->width);
-    add_looked_up(emit, embedding, emit->input[BP_INPUT_PLACES], table, embedding->positions, out);
+    add_looked_up(emit, embedding, places_of(emit),
+                  bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
+                  embedding->position_first + embedding->positions, out);
     bp_emit_release(emit, embedding->position);
     if (bp_dropout_probability(emit, &embedding->dropout) > 0.0) {
         bp_dropout_apply(emit, &embedding->dropout, embedding->width, out, BP_ABSENT, out);
@@ -150,19 +178,23 @@ static bool forward_brought(bp_emit *emit, const bp_embedding *embedding, bp_ref
 }
 
 static void forward_table(bp_emit *emit, const bp_embedding *embedding,
-                          const bp_embedding_forward_scalars *scalars, uint32_t type_row,
+                          const bp_embedding_forward_scalars *given, uint32_t type_row, bool apart,
                           bp_ref out)
 {
-    const uint32_t position = has_places(emit, embedding) ? BP_NO_PARAMETER : embedding->position;
+    bp_embedding_forward_scalars own = *given;
+    const bool places = has_places(emit, embedding);
+    const uint32_t position = places ? BP_NO_PARAMETER : embedding->position;
+    const bp_ref rows = places && !apart ? rows_of_places(emit, embedding, &own) : BP_ABSENT;
     const bp_embedding_forward_operands operands = {
         .out = out,
         .ids = emit->input[BP_INPUT_IDS],
         .wte = bp_emit_acquire(emit, embedding->token, BP_FOR_FORWARD),
-        .wpe = bp_ref_at(bp_emit_acquire(emit, position, BP_FOR_FORWARD),
-                         embedding->position_first * embedding->width),
+        .wpe = bp_ref_present(rows) ? rows
+                                    : bp_ref_at(bp_emit_acquire(emit, position, BP_FOR_FORWARD),
+                                                embedding->position_first * embedding->width),
         .type_row = bp_emit_acquire(emit, type_row, BP_FOR_FORWARD),
         .step = emit->step};
-    bp_emit_embedding_forward(emit, &operands, scalars);
+    bp_emit_embedding_forward(emit, &operands, &own);
     bp_emit_release(emit, type_row);
     bp_emit_release(emit, position);
     bp_emit_release(emit, embedding->token);
@@ -171,7 +203,10 @@ static void forward_table(bp_emit *emit, const bp_embedding *embedding,
 void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
     const bool brought = forward_brought(emit, embedding, out);
-    const bool types = has_types(emit, embedding), places = has_places(emit, embedding);
+    const bool types = has_types(emit, embedding);
+    const bool apart =
+        has_places(emit, embedding) && (bp_dropout_probability(emit, &embedding->dropout) > 0.0 ||
+                                        noise_of(emit, embedding) > 0.0);
     const uint32_t type_row = embedding->types > 0 && !types ? embedding->type : BP_NO_PARAMETER;
     const bool decode = emit->mode == BP_MODE_DECODE;
     const bp_embedding_forward_scalars scalars = {
@@ -183,12 +218,12 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
         .positions = (int64_t)embedding->positions,
         .site = embedding->dropout.site,
         .decode = decode ? 1 : 0,
-        .dropout = places ? 0.0 : bp_dropout_probability(emit, &embedding->dropout),
+        .dropout = apart ? 0.0 : bp_dropout_probability(emit, &embedding->dropout),
         .noise = noise_of(emit, embedding)};
     if (!brought) {
-        forward_table(emit, embedding, &scalars, type_row, out);
+        forward_table(emit, embedding, &scalars, type_row, apart, out);
     }
-    if (places) {
+    if (apart) {
         add_places(emit, embedding, out);
     }
     if (adapts(emit, embedding)) {
@@ -216,7 +251,7 @@ void bp_embedding_backward_slice(bp_emit *emit, const bp_embedding *embedding, b
     bp_emit_embedding_token_backward(emit, &token_operands, &token);
 }
 
-/* Rows before the first position's have no token. */
+/* Rows before the first position's have no token, or one of padding, for which they stay. */
 static void zero_rows(bp_emit *emit, bp_ref gradient, uint64_t count)
 {
     const bp_state_begin_scalars scalars = {.count = (int64_t)count};
@@ -243,11 +278,13 @@ static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_r
                                                             .sequence = position.sequence,
                                                             .width = position.width,
                                                             .vocabulary = position.positions,
+                                                            .first =
+                                                                (int64_t)embedding->position_first,
                                                             .site = position.site,
                                                             .accumulate = position.accumulate,
                                                             .dropout = probability};
         const bp_embedding_token_backward_operands of = {.d_wte = bp_ref_at(gradient, before),
-                                                         .ids = emit->input[BP_INPUT_PLACES],
+                                                         .ids = places_of(emit),
                                                          .d_out = d_out,
                                                          .step = emit->step};
         bp_emit_embedding_token_backward(emit, &of, &places);

@@ -12,7 +12,8 @@ typedef struct bp_embedding {
     uint32_t position; /* parameter number, (positions, width); BP_NO_PARAMETER: none */
     uint64_t vocabulary;
     uint64_t positions;
-    uint64_t position_first; /* row of the position table that the first one has */
+    uint64_t position_first; /* row of the position table that the first one has; rows before it get
+                                no gradient */
     uint64_t width;
     bp_dropout dropout;
     double scale;   /* the model multiplies the sum with this; 0: 1 */

@@ -411,7 +411,12 @@ static void test_columns_of_one_kind(void **state)
     assert_memory_equal(lengths, right_lengths, sizeof right_lengths);
     assert_true(one[0] == 1 && one[1] == -1);
     assert_int_equal(group.valid, 1); /* counted once */
-    feed.kind = BP_LABELS_BITS;       /* where a row that is not there has no label either */
+    /* Positions count on from the fill, which tokens of that id have, and what is no token. */
+    group.column[3] = (bp_column){BP_INPUT_POSITIONS, BP_I32, WIDE, 21, types};
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    static const int32_t right_positions[] = {22, 21, 23, 21, 21, 21, 21, 21, 21, 21, 21, 21};
+    assert_memory_equal(types, right_positions, sizeof right_positions);
+    feed.kind = BP_LABELS_BITS; /* where a row that is not there has no label either */
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
     assert_memory_equal(targets, right_targets, sizeof right_targets);
     assert_true(one[0] == 1 && one[1] == -1);

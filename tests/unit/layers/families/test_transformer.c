@@ -299,6 +299,14 @@ static void only_bert_has_token_types(void **state)
     assert_true(bp_input_declared(&spec, BP_INPUT_TYPES));
     SET_FAMILY(&spec.config, bp_bert_config, types, 1);
     assert_false(bp_input_declared(&spec, BP_INPUT_TYPES));
+    /* Positions are an input where they begin behind that of a padding token. */
+    for (int64_t padding = -1; padding < 3; padding++) {
+        SET_FAMILY(&spec.config, bp_bert_config, position_first, 2);
+        spec.config.pad_token = padding;
+        assert_true(bp_input_declared(&spec, BP_INPUT_POSITIONS) == (padding == 1));
+        SET_FAMILY(&spec.config, bp_bert_config, position_first, 0);
+        assert_false(bp_input_declared(&spec, BP_INPUT_POSITIONS));
+    }
     spec.model = &bp_model_gpt2;
     assert_false(bp_input_declared(&spec, BP_INPUT_TYPES));
     spec.model = &bp_model_llama;
