@@ -73,13 +73,79 @@ check $code "merged into a file" "$err"
 grep -qa 'tokenizer.chat_template' "$work/merged.gguf" && grep -qaF "$(head -c 40 "$work/sft/chat_template.jinja")" "$work/merged.gguf"
 check $? "and so has its file"
 
+# A base model whose eos is <|endoftext|> (800) learns ChatML: the end of a turn (802, <|im_end|>) is what the template puts
+# behind an answer, and every form of the model says it and stops there.
+mkdir "$work/raw"
+cp "$work/base/tokenizer.json" "$work/raw"
+sed 's/"eos_token_id": 802/"eos_token_id": 800/; s/: 96/: 128/' "$work/base/config.json" >"$work/raw/config.json"
+for i in 1 2 3 4 5 6 7 8; do
+    echo "{\"messages\": [{\"role\": \"user\", \"content\": \"say $i\"}, {\"role\": \"assistant\", \"content\": \"it is $i\"}]}"
+done >"$work/turns.jsonl"
+turns=(--data "$work/turns.jsonl" --max-seq-length 64 --save-dtype fp32 --quiet --chat-template chatml)
+stops() { # MODEL OPTIONS..: an answer of the model ends at 802
+    run generate --model "$@" --chat --prompt 'say 3' --max-new-tokens 40 --temperature 0 --json
+    [[ $out == *'"finish_reason": "stop"'*', 802]}' ]]
+    check $? "an answer of $* ends with its turn" "$out$err"
+}
+run train --model "$work/raw" "${turns[@]}" --max-steps 200 --learning-rate 3e-3 --output-dir "$work/talks"
+check $code "a base model learns to answer" "$err"
+grep -q '"eos_token_id": \[800, 802\]' "$work/talks/generation_config.json"
+check $? "its list of ends has the turn's" "$(cat "$work/talks/generation_config.json")"
+stops "$work/talks"
+run export --model "$work/talks" --to "$work/talks.gguf"
+run import --from "$work/talks.gguf" --to "$work/talks-in"
+stops "$work/talks.gguf"
+stops "$work/talks-in"
+grep -q '"bos_token_id": 800' "$work/talks/generation_config.json"
+check $? "a new list of ends has its neighbours" "$(cat "$work/talks/generation_config.json")"
+# Answers of that text without the template: the list of the file decides alone.
+run generate --model "$work/talks" --prompt '<|im_start|>user
+say 3<|im_end|>
+<|im_start|>assistant
+' --max-new-tokens 40 --temperature 0 --json
+[[ $out == *'"finish_reason": "stop"'*', 802]'* ]]
+check $? "and so do texts" "$out$err"
+# What stood in the file stays; a list that has the end is left alone; a model whose file is silent still stops.
+echo '{"temperature": 0.25, "eos_token_id": 800, "top_k": [1]}' >"$work/raw/generation_config.json"
+run train --model "$work/raw" "${turns[@]}" --max-steps 0 --output-dir "$work/kept"
+tr -d ' \n' <"$work/kept/generation_config.json" | grep -qF '{"temperature":0.25,"eos_token_id":[800,802],"top_k":[1]}'
+check $? "other members stay" "$(cat "$work/kept/generation_config.json")"
+run train --model "$work/talks" "${turns[@]}" --max-steps 0 --output-dir "$work/kept" --overwrite-output-dir
+cmp -s "$work/talks/generation_config.json" "$work/kept/generation_config.json"
+check $? "a list that has it stays" "$(cat "$work/kept/generation_config.json")"
+rm "$work/talks/generation_config.json"
+stops "$work/talks"
+# Adapters, and what is merged from them.
+cp -r "$work/talks" "$work/still" && rm "$work/still/chat_template.jinja"
+run train --model "$work/still" "${turns[@]}" --max-steps 2 --learning-rate 1e-4 --lora-r 2 --output-dir "$work/turned"
+check $code "adapters learn to answer" "$err"
+stops "$work/still" --adapter "$work/turned"
+run export --model "$work/still" --adapter "$work/turned" --merge --to "$work/turned-in"
+run export --model "$work/still" --adapter "$work/turned" --merge --to "$work/turned.gguf"
+for form in turned-in turned.gguf; do
+    stops "$work/$form"
+done
+# key, type 4 (uint32), value
+id_at() { od -An -v -tu1 <(grep -aobF "$2" "$1" | head -1 | cut -d: -f1 | { read -r at && tail -c +$((at + 1 + ${#2} + 4)) "$1" | head -c 2; }) | awk '{ print $1 + 256 * $2 }'; }
+for form in talks.gguf turned.gguf; do
+    [[ $(id_at "$work/$form" tokenizer.ggml.eos_token_id) == 800 && $(id_at "$work/$form" tokenizer.ggml.eot_token_id) == 802 ]]
+    check $? "eos and eot of $form" "$(id_at "$work/$form" tokenizer.ggml.eot_token_id)"
+done
+# A model over bytes has no such token: the text of the turn's end stops the answer, and is no part of it.
+printf '%s' "{% for m in messages %}{{ m.role[:1] + ':' + m.content + '.\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}" >"$work/dots"
+sed 's/it is \([0-9]\)/\1\1/' "$work/turns.jsonl" >"$work/digits.jsonl"
+run train --model tiny --data "$work/digits.jsonl" --max-seq-length 24 --chat-template "$work/dots" --max-steps 150 --learning-rate 3e-3 \
+    --quiet --output-dir "$work/dotted"
+run generate --model "$work/dotted" --chat --prompt 'say 3' --max-new-tokens 12 --temperature 0 --json
+[[ $out == *'"content": "'[!.]*'", "finish_reason": "stop"'* ]] && ! grep -q '"content": "[^"]*\.' <<<"$out"
+check $? "bytes stop at the text of a turn's end" "$out$err"
+
 # A list of ends: the tokenizer's own is eos, the other one eot (llama.cpp's converter).
 sed 's/"eos_token_id": 802/"eos_token_id": [800, 802]/' "$work/base/config.json" >"$work/dir/config.json"
 echo '{"eos_token": "<|im_end|>"}' >"$work/dir/tokenizer_config.json"
 run export --model "$work/dir" --to "$work/list.gguf"
 check $code "a list of ends" "$err"
-# key, type 4 (uint32), value
-id_of() { od -An -v -tu1 <(grep -aobF "$1" "$work/list.gguf" | head -1 | cut -d: -f1 | { read -r at && tail -c +$((at + 1 + ${#1} + 4)) "$work/list.gguf" | head -c 2; }) | awk '{ print $1 + 256 * $2 }'; }
+id_of() { id_at "$work/list.gguf" "$1"; }
 [[ $(id_of tokenizer.ggml.eos_token_id) == 802 && $(id_of tokenizer.ggml.eot_token_id) == 800 ]]
 check $? "eos and eot of the file: $(id_of tokenizer.ggml.eos_token_id) $(id_of tokenizer.ggml.eot_token_id)"
 finish

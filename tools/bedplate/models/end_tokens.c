@@ -2,10 +2,14 @@
 /* eos_token_id of generation_config.json. */
 #include "tools/bedplate/models/end_tokens.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/json.h"
 #include "core/base/storage.h"
+#include "tools/formats/files/stream_file.h"
+#include "tools/formats/hf/hf_config_copy.h"
 
 enum { FILE_BYTES = 65536, TEXT_BYTES = 4096 };
 
@@ -68,8 +72,7 @@ bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directo
     bool there = false;
     size_t length;
     bp_json json;
-    ends->given = false;
-    ends->count = 0;
+    *ends = (end_tokens){.given = false};
     if (directory == NULL ||
         bp_storage_join(path, directory, "generation_config.json", NULL) != BP_OK ||
         store->exists(store, path, &there) != BP_OK || !there) {
@@ -88,9 +91,92 @@ bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directo
     return status;
 }
 
+bp_status end_tokens_find(end_tokens *ends, bp_store *store, const char *const *directories,
+                          uint32_t count, bp_error *error)
+{
+    *ends = (end_tokens){.given = false};
+    for (uint32_t i = 0; i < count && !ends->given; i++) {
+        BP_TRY(end_tokens_read(ends, store, directories[i], error));
+    }
+    return BP_OK;
+}
+
+static void put_end(end_tokens *ends, int64_t id)
+{
+    bool there = id < 0 || ends->count == END_TOKENS_MAX;
+    for (uint32_t i = 0; i < ends->count; i++) {
+        there = there || ends->id[i] == id;
+    }
+    if (!there) {
+        ends->id[ends->count++] = id;
+    }
+}
+
+void end_tokens_add(end_tokens *ends, const run_tokenizer *c, const bp_model_config *config,
+                    int64_t id)
+{
+    if (!ends->given) {
+        put_end(ends, run_tokenizer_end_token(c, config));
+        put_end(ends, config->eos_token);
+        for (uint32_t i = 0; i < config->more_eos_count; i++) {
+            put_end(ends, config->more_eos[i]);
+        }
+        ends->given = true;
+    }
+    put_end(ends, id);
+}
+
+/* The text of a generation_config.json that is not there. */
+static size_t begin_text(const bp_model_config *config, char text[TEXT_BYTES])
+{
+    const int64_t ids[] = {config->bos_token, config->pad_token};
+    static const char *const keys[] = {"bos_token_id", "pad_token_id"};
+    size_t length = (size_t)snprintf(text, TEXT_BYTES, "{");
+    for (size_t i = 0; i < 2; i++) {
+        if (ids[i] >= 0) {
+            length += (size_t)snprintf(text + length, TEXT_BYTES - length, "%s\"%s\": %" PRId64,
+                                       length > 1 ? ", " : "", keys[i], ids[i]);
+        }
+    }
+    return length + (size_t)snprintf(text + length, TEXT_BYTES - length, "}");
+}
+
+bp_status end_tokens_write(const end_tokens *ends, const bp_model_config *config, bp_store *store,
+                           const char *from, const char *to, void *work, bp_error *error)
+{
+    static char file[FILE_BYTES];
+    char list[END_TOKENS_MAX * 12 + 2] = "[";
+    char path[BP_STORE_PATH_MAX];
+    size_t length, used = 1;
+    bool there = false;
+    bp_stream_file stream;
+    BP_TRY(bp_storage_join(path, from, "generation_config.json", error));
+    BP_TRY(bp_storage_exists(store, path, &there, error));
+    if (there) {
+        BP_TRY(bp_storage_read_file(store, path, file, sizeof file, &length, error));
+    } else {
+        length = begin_text(config, file);
+    }
+    for (uint32_t i = 0; i < ends->count; i++) {
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%" PRId64, i == 0 ? "" : ", ",
+                                 ends->id[i]);
+    }
+    snprintf(list + used, sizeof list - used, "]");
+    const bp_config_change change = {.key = "eos_token_id", .value = list};
+    bp_json_span span = {file, length};
+    const bp_json_source source = {bp_json_span_fill, &span, length};
+    BP_TRY(bp_storage_join(path, to, "generation_config.json", error));
+    BP_TRY(bp_stream_begin(&stream, store, path, error));
+    bp_status status = bp_hf_config_change(&source, &change, work, bp_stream_add, &stream, error);
+    return bp_stream_end(&stream, status);
+}
+
 bool end_tokens_has(const end_tokens *ends, const run_tokenizer *c, const bp_model_config *config,
                     uint32_t id)
 {
+    if (ends->turn > 0 && id == ends->turn - 1) {
+        return true;
+    }
     if (!ends->given) {
         return run_tokenizer_ends(c, config, id);
     }

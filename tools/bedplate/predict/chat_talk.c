@@ -2,6 +2,7 @@
 /* A conversation in the terminal. */
 #include "tools/bedplate/predict/chat_talk.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ typedef struct talk {
     float *scores;
     sampling how;
     end_tokens ends;
+    path_list stops;
     text_stream text;
     uint32_t answers;
     uint32_t made;         /* tokens of the last answer; they lie behind its prompt in `read` */
@@ -227,7 +229,7 @@ static void talk_json(talk *t)
 static bp_status talk_text(talk *t)
 {
     size_t count;
-    BP_TRY(text_stream_begin(&t->text, &t->s->run_tokenizer, &t->s->set->stops, &t->s->error));
+    BP_TRY(text_stream_begin(&t->text, &t->s->run_tokenizer, &t->stops, &t->s->error));
     for (uint32_t i = 0; i < t->taken; i++) {
         text_stream_pass(&t->text, t->read[i]);
     }
@@ -318,6 +320,31 @@ static bp_status talk_memory(talk *t)
                        &t->s->error);
 }
 
+/* A turn ends as files say, and as the template does: by a token, else by its text. */
+static bp_status talk_ends(talk *t)
+{
+    session *s = t->s;
+    const bool own = s->set->tokenizer == NULL && s->run_tokenizer.directory[0] != '\0';
+    const char *const directories[] = {s->set->adapter, own ? s->run_tokenizer.directory : NULL,
+                                       s->directory ? s->set->model : NULL};
+    BP_TRY(end_tokens_find(&t->ends, s->store, directories, 3, &s->error));
+    t->ends.turn = chat_turn_end(s, &t->chat);
+    t->stops = s->set->stops;
+    size_t first = 0, end = t->chat.footer_length;
+    while (first < end && isspace((unsigned char)t->chat.footer[first])) {
+        first++;
+    }
+    while (end > first && isspace((unsigned char)t->chat.footer[end - 1])) {
+        end--;
+    }
+    if (t->ends.turn == 0 && end > first && end < BP_CHAT_HEADER &&
+        t->stops.count < SETTINGS_PATHS_MAX) {
+        t->chat.footer[end] = '\0';
+        t->stops.item[t->stops.count++] = t->chat.footer + first;
+    }
+    return text_stream_check(&t->stops, &s->error);
+}
+
 static bp_status talk_begin(talk *t)
 {
     session *s = t->s;
@@ -333,14 +360,13 @@ static bp_status talk_begin(talk *t)
                             "--chat");
     }
     BP_TRY(session_open_run_tokenizer(s));
-    BP_TRY(text_stream_check(&set->stops, &s->error));
     BP_TRY(talk_memory(t));
     BP_TRY(chat_choose(s, t->memory.address, &t->chosen));
     BP_TRY(bp_chat_open(&t->chat, t->chosen.source, t->chosen.length, t->chosen.tokens,
                         t->chosen.token_count, (char *)t->memory.address + CHAT_CHOICE_BYTES,
                         &s->error));
     t->chat.now = t->chosen.now;
-    BP_TRY(end_tokens_read(&t->ends, s->store, s->directory ? set->model : NULL, &s->error));
+    BP_TRY(talk_ends(t));
     if (set->system_message != NULL) {
         t->told = true;
         BP_TRY(talk_say(t, set->system_message, strlen(set->system_message)));

@@ -8,6 +8,7 @@
 
 #include "core/base/storage.h"
 #include "core/run/snapshot/snapshot_private.h"
+#include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/runs/checkpoint_offload.h"
 #include "tools/bedplate/runs/checkpoint_find.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
@@ -445,6 +446,24 @@ static bp_status copy_file(checkpoint *c, const char *directory, const char *nam
     return bp_replace_copy(s->store, from, to, s->work.memory, s->work.capacity, &s->error);
 }
 
+/* Where turns end is learned, and generation stops there: what no file of the model says yet. */
+static bp_status keep_turn_end(checkpoint *c, const char *from)
+{
+    session *s = c->s;
+    const bp_model_config *config = &s->spec.config;
+    end_tokens ends;
+    if (s->turn_end == 0) {
+        return BP_OK;
+    }
+    BP_TRY(end_tokens_read(&ends, s->store, from, &s->error));
+    if (end_tokens_has(&ends, &s->run_tokenizer, config, s->turn_end - 1)) {
+        return BP_OK;
+    }
+    end_tokens_add(&ends, &s->run_tokenizer, config, (int64_t)s->turn_end - 1);
+    return end_tokens_write(&ends, config, s->store, from, s->set->output_dir, s->work.memory,
+                            &s->error);
+}
+
 bp_status checkpoint_copy_tokenizer(checkpoint *c)
 {
     static const char *const names[] = {"tokenizer.json",
@@ -479,7 +498,7 @@ bp_status checkpoint_copy_tokenizer(checkpoint *c)
         }
         BP_TRY(copy_file(c, from, names[i]));
     }
-    return BP_OK;
+    return keep_turn_end(c, from);
 }
 
 /* --save-dtype; a preset has no files whose types could be kept. */

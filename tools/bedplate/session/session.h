@@ -58,6 +58,7 @@ typedef struct session {
     memory_block arena; /* the device arena */
     ranks_gpus gpus;    /* of several ranks */
     memory_block host_arena;
+    uint32_t turn_end;         /* 1 + the token that ends a turn of the conversations; 0: none */
     uint64_t tokenizer_digest; /* bp_tokenizer_digest of it, once it was opened; 0: there is none */
     uint64_t reference_bytes;  /* of what a reference or a teacher says that is held */
     uint64_t unpack_bytes;     /* of memory that unpacking data took, before the plan's was taken */

@@ -129,6 +129,23 @@ bp_status chat_keep_template(session *s, const char *directory)
     return status;
 }
 
+uint32_t chat_turn_end(session *s, const bp_chat *chat)
+{
+    uint32_t ids[BP_CHAT_HEADER];
+    size_t count = 0;
+    if (s->run_tokenizer.kind != TOKENIZER_TOKENIZER) {
+        return 0;
+    }
+    bp_encoder_text(&s->run_tokenizer.encoder, chat->footer, chat->footer_length, BP_ENCODE_PLAIN,
+                    ids, BP_CHAT_HEADER, &count);
+    for (size_t i = 0; i < count && i < BP_CHAT_HEADER; i++) {
+        if (bp_tokenizer_is_special(&s->run_tokenizer.tokenizer, ids[i])) {
+            return ids[i] + 1;
+        }
+    }
+    return 0;
+}
+
 bp_chat_rows data_rows(const bp_spec *spec)
 {
     const bp_preference_kind kind = spec->preference.kind;
@@ -199,7 +216,12 @@ static bp_status tokenise_conversations(data_files *files, session *s, void *mem
         BP_TRY(look_at_first(files, s, true, &sides));
     }
     if (sides) {
+        bp_chat chat;
+        void *scratch = (char *)memory + CHAT_CHOICE_BYTES;
         BP_TRY(chat_choose(s, memory, &chosen));
+        BP_TRY(bp_chat_open(&chat, chosen.source, chosen.length, chosen.tokens, chosen.token_count,
+                            scratch, &s->error));
+        s->turn_end = chat_turn_end(s, &chat);
     }
     *work = (bp_data_chat){.data = &files->data,
                            .path = files->path,

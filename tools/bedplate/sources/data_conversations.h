@@ -22,6 +22,10 @@ typedef struct chat_choice {
  * BP_ERR_DATA: there is none; BP_ERR_USAGE: a date that is none. The run_tokenizer is open. */
 bp_status chat_choose(session *s, void *memory, chat_choice *to) BP_MUST_CHECK;
 
+/* 1 + the first special token of what the template writes behind an answer: the end of its turn; 0:
+ * there is none. The run_tokenizer is open. */
+uint32_t chat_turn_end(session *s, const bp_chat *chat);
+
 /* What rows the run learns: conversations, or preferences. */
 bp_chat_rows data_rows(const bp_spec *spec);
 

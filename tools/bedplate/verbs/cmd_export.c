@@ -8,6 +8,7 @@
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/session/adapter_choice.h"
 #include "tools/bedplate/record/card.h"
+#include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/models/gguf_folder.h"
 #include "tools/bedplate/models/model_files.h"
 #include "tools/bedplate/app/output.h"
@@ -295,6 +296,32 @@ static bp_status find_template(exporting *e, bp_gguf_model *model)
     return BP_OK;
 }
 
+/* Where generation stops, by generation_config.json of the adapters, else of the model, before what
+ * config.json says. */
+static bp_status add_ends(exporting *e)
+{
+    model_files *m = &e->m;
+    const char *const directories[] = {m->set->adapter, m->set->model};
+    const bp_model_config old = m->config;
+    bp_model_config *to = &m->config;
+    end_tokens ends;
+    BP_TRY(end_tokens_find(&ends, m->store, directories, 2, &m->error));
+    for (uint32_t i = 0; i < old.more_eos_count && ends.count < END_TOKENS_MAX; i++) {
+        ends.id[ends.count++] = old.more_eos[i];
+    }
+    to->more_eos_count = 0;
+    for (uint32_t i = 0; i < ends.count && to->more_eos_count < BP_MORE_EOS_MAX; i++) {
+        bool known = ends.id[i] == to->eos_token;
+        for (uint32_t k = 0; k < to->more_eos_count; k++) {
+            known = known || to->more_eos[k] == ends.id[i];
+        }
+        if (!known) {
+            to->more_eos[to->more_eos_count++] = ends.id[i];
+        }
+    }
+    return BP_OK;
+}
+
 static bp_status export_gguf(exporting *e)
 {
     model_files *m = &e->m;
@@ -312,6 +339,7 @@ static bp_status export_gguf(exporting *e)
         return bp_error_set(&m->error, BP_ERR_USAGE, where,
                             "GGUF files of this model type are not implemented", type);
     }
+    BP_TRY(add_ends(e));
     BP_TRY(open_tokenizer(e, &tokenizer));
     if (tokenizer.tokenizer != NULL) {
         model.put_tokenizer = bp_gguf_put_tokenizer;

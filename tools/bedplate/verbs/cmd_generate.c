@@ -193,11 +193,9 @@ static bp_status find_text(generation *g)
                             "--stop");
     }
     const bool own = set->tokenizer == NULL && g->has_text && s->run_tokenizer.directory[0] != '\0';
-    return end_tokens_read(&g->ends, s->store,
-                           !s->directory ? NULL
-                           : own         ? s->run_tokenizer.directory
-                                         : set->model,
-                           &s->error);
+    const char *const directories[] = {set->adapter, own ? s->run_tokenizer.directory : NULL,
+                                       s->directory ? set->model : NULL};
+    return end_tokens_find(&g->ends, s->store, directories, 3, &s->error);
 }
 
 static bp_status read_prompt(generation *g)

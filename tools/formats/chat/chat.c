@@ -82,7 +82,7 @@ static bp_status make_example(bp_chat *chat, bp_chat_turns *turns)
     return bp_chat_message(chat, "assistant", &answer, &messages[1]);
 }
 
-/* What the template writes of an answer before its text. */
+/* What the template writes of an answer before its text, and, in chat->footer, behind it. */
 static bp_status example_header(bp_chat *chat, const bp_chat_turns *turns, bp_jinja_value *to)
 {
     BP_TRY(bp_chat_render(chat, turns, false));
@@ -92,6 +92,9 @@ static bp_status example_header(bp_chat *chat, const bp_chat_turns *turns, bp_ji
         at++;
     }
     const bool found = at + 4 <= chat->length;
+    const size_t rest = found ? chat->length - at - 4 : 0;
+    chat->footer_length = rest < BP_CHAT_HEADER ? rest : BP_CHAT_HEADER;
+    memcpy(chat->footer, chat->text + chat->length - rest, chat->footer_length);
     return bp_jinja_copy(&chat->room, found ? chat->text + from : "", found ? at - from : 0, to);
 }
 

@@ -15,7 +15,7 @@
 #define BP_CHAT_TEXT    1048576 /* bytes of a conversation as text, at most */
 #define BP_CHAT_TURNS   4096    /* messages of a conversation, at most */
 #define BP_CHAT_ROOM    8388608 /* bytes for the template and for one conversation */
-#define BP_CHAT_HEADER  256     /* bytes that open an answer, at most */
+#define BP_CHAT_HEADER  256     /* bytes that open or end an answer, at most */
 #define BP_CHAT_SCRATCH (BP_CHAT_ROOM + BP_CHAT_TEXT + 16 * BP_CHAT_TURNS)
 
 /* What of a conversation is learned. */
@@ -43,6 +43,8 @@ typedef struct bp_chat {
     uint32_t token_count;
     char header[BP_CHAT_HEADER]; /* what opens an answer */
     size_t header_length;
+    char footer[BP_CHAT_HEADER]; /* what stands behind the text of an answer that comes last */
+    size_t footer_length;
     char *text; /* of the last conversation */
     size_t length;
     bp_jinja_span *spans; /* (BP_CHAT_TURNS) of it what is learned, in order */

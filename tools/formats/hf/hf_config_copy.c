@@ -16,6 +16,7 @@ typedef struct copying {
     bp_text text;
     bp_config_change change;
     bool seen;  /* a dtype was replaced */
+    bool put;   /* and so was the member of change.key */
     bool first; /* nothing stands in the innermost container yet */
     bool value; /* a key was just written */
 } copying;
@@ -71,6 +72,15 @@ static void hf_config_copy_put_pair(copying *c, const char *key, size_t length)
     c->seen = true;
 }
 
+static void put_member(copying *c)
+{
+    separate(c, 1);
+    bp_text_json(&c->text, c->change.key);
+    bp_text_string(&c->text, ": ");
+    bp_text_string(&c->text, c->change.value);
+    c->put = true;
+}
+
 /* As transformers writes it; what stands for the other number of bits is its default. */
 static void put_quantised(copying *c)
 {
@@ -114,6 +124,10 @@ static bp_status hf_config_copy_put_key(copying *c, const bp_json_event *event)
         hf_config_copy_put_pair(c, event->text, event->length);
         return bp_json_skip(&c->json);
     }
+    if (event->depth == 1 && c->change.key != NULL && strcmp(event->text, c->change.key) == 0) {
+        put_member(c);
+        return bp_json_skip(&c->json);
+    }
     separate(c, event->depth);
     bp_text_json_bytes(&c->text, event->text, event->length);
     bp_text_string(&c->text, ": ");
@@ -135,6 +149,9 @@ static bp_status put_event(copying *c, const bp_json_event *event)
             hf_config_copy_put_pair(c, "torch_dtype", strlen("torch_dtype"));
         }
         if (event->depth == 0) {
+            if (c->change.key != NULL && !c->put) {
+                put_member(c);
+            }
             put_quantised(c);
         }
         put_end(c, '}', event->depth);

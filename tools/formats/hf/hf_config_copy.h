@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A config.json with another element type, everything else as it is. */
+/* A config.json with another element type or another member, everything else as it is. */
 #ifndef BP_FORMATS_HF_CONFIG_COPY_H
 #define BP_FORMATS_HF_CONFIG_COPY_H
 
@@ -22,6 +22,8 @@ typedef struct bp_config_change {
     const char *dtype;      /* as above; NULL: it stays */
     bool requantised;       /* quantization_config is left out, */
     bp_quantised quantised; /* and bitsandbytes' for this form is added, but for NONE */
+    const char *key;        /* a top-level member that is replaced or added; NULL: none */
+    const char *value;      /* and its value as JSON */
 } bp_config_change;
 
 bp_status bp_hf_config_change(const bp_json_source *source, const bp_config_change *change,
