@@ -15,7 +15,25 @@ import struct
 import sys
 
 MARK = b',"chain":"'
-HEX = re.compile(r"[0-9a-f]+\Z")
+LONGEST = 1 << 20  # bytes of a line with its newline
+MOST = (1 << 64) - 1
+OUTCOMES = ("applied", "empty", "nonfinite", "skipped-overflow", "skipped-anomaly", "rolled-back", "clipped")
+# The members of each kind of line, in their order: MEMBER TYPE, with "may" for one that not every line has.
+LINES = {
+    "run": """run format, from count, preset text may, options texts, config texts, model files, tokenizer files,
+        adapter files, data files, eval_data files, tokens text, windows count, steps_per_epoch count,
+        total_steps count, seed count, data_seed count, state_digest hex16, program text, version text,
+        source hex64, plan hex16 may""",
+    "step": """step count, first count, samples count, batch hex64, valid count, loss real, grad_norm real, lr real,
+        scale real, outcome outcome""",
+    "eval": "eval count, loss real, targets count, metric text, value real",
+    "state": "state count, state_digest hex16, verified count may",
+    "roll": "roll count, from count, to count, batches count, state_digest hex16",
+    "end": "end count, state_digest hex16, files exports",
+}
+LINES = {kind: [rule.split() for rule in rules.split(",")] for kind, rules in LINES.items()}
+# Steps in records of programs before 0.2.
+OLD_STEP = [[{"grad_norm": "norm", "lr": "rate"}.get(rule[0], rule[0]), *rule[1:]] for rule in LINES["step"]]
 
 
 class Wrong(Exception):
@@ -29,81 +47,75 @@ def unique(pairs):
     return dict(pairs)
 
 
-def digits(value, count):
-    if not (isinstance(value, str) and len(value) == count and HEX.match(value)):
-        raise Wrong(f"{count} hexadecimal digits were expected, not {value!r}")
+def text(value):
+    if not isinstance(value, str) or "\0" in value:
+        raise Wrong(f"a text was expected, not {value!r}")
+    return json.dumps(value, ensure_ascii=False)
+
+
+def texts(value):
+    if not isinstance(value, dict) or "" in value:
+        raise Wrong(f"an object of texts was expected, not {value!r}")
+    return "{" + ",".join(f"{text(key)}:{text(one)}" for key, one in value.items()) + "}"
+
+
+def count(value, least=0, most=MOST):
+    if type(value) is not int or not least <= value <= most:
+        raise Wrong(f"a number from {least} to {most} was expected, not {value!r}")
+    return str(value)
+
+
+def digits(value, number):
+    if not (isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{number}}}", value)):
+        raise Wrong(f"{number} hexadecimal digits were expected, not {value!r}")
+    return f'"{value}"'
+
+
+def files(value, exported):
+    if not isinstance(value, list):
+        raise Wrong(f"a list of files was expected, not {value!r}")
+    items = []
+    for item in value:
+        name, digest = item["name"], item["sha256"]
+        quoted = text(name)
+        if not 0 < len(name.encode()) < 256 or (exported and ("/" in name or name in (".", ".."))):
+            raise Wrong(f"a file of that name: {name!r}")
+        told = "null" if digest is None and not exported else digits(digest, 64)
+        items.append(f'{{"name":{quoted},"bytes":{count(item["bytes"])},"sha256":{told}}}')
+    return "[" + ",".join(items) + "]"
+
+
+def outcome(value):
+    if value not in OUTCOMES:
+        raise Wrong(f"an outcome that is not known: {value!r}")
+    return text(value)
 
 
 def real(line, key):
-    """KEY is the decimal of the IEEE bits beside it."""
-    digits(line[key + "_bits"], 16)
+    """The decimal of the IEEE bits, and the bits."""
+    bits = digits(line[key + "_bits"], 16)
     value = struct.unpack(">d", bytes.fromhex(line[key + "_bits"]))[0]
-    told = line[key]
-    finite = value - value == 0
-    if (told is None) == finite or (finite and float("%.9g" % value) != float(told)):
-        raise Wrong(f"{key} {told} is not what its bits say, {value!r}")
+    told = "%.9g" % value if value - value == 0 else "null"
+    return f'{told},"{key}_bits":{bits}'
 
 
-def files(items):
-    for item in items:
-        if item["sha256"] is not None:
-            digits(item["sha256"], 64)
-        if not (isinstance(item["bytes"], int) and item["bytes"] >= 0 and item["name"]):
-            raise Wrong("a file without name or size")
+WRITE = {"format": lambda value: count(value, 1, 2), "count": count, "text": text, "texts": texts, "outcome": outcome,
+         "hex16": lambda value: digits(value, 16), "hex64": lambda value: digits(value, 64),
+         "files": lambda value: files(value, False), "exports": lambda value: files(value, True)}
 
 
-def check_run(line):
-    for name in ("model", "tokenizer", "adapter", "data", "eval_data"):
-        files(line[name])
-    for key in ("from", "windows", "steps_per_epoch", "total_steps", "seed", "data_seed"):
-        if not isinstance(line[key], int):
-            raise Wrong(f"{key} is no count")
-    digits(line["state_digest"], 16)
-    digits(line["source"], 64)
-    if "plan" in line:  # of several lanes it hangs on the number of ranks
-        digits(line["plan"], 16)
-    if line["run"] not in (1, 2):
-        raise Wrong("a format that is not known")
-
-
-def check_step(line):
-    digits(line["batch"], 64)
-    # Lines of programs before 0.2 have "norm" and "rate".
-    for key in ("loss", "norm" if "norm" in line else "grad_norm", "rate" if "rate" in line else "lr", "scale"):
-        real(line, key)
-    if line["outcome"] not in ("applied", "empty", "nonfinite", "skipped-overflow",
-                               "skipped-anomaly", "rolled-back", "clipped"):
-        raise Wrong("an outcome that is not known")
-
-
-def check_eval(line):
-    real(line, "loss")
-    real(line, "value")
-
-
-def check_state(line):
-    digits(line["state_digest"], 16)
-
-
-    verified = line.get("verified", 0)  # with --replay-every
-    if not isinstance(verified, int) or isinstance(verified, bool) or verified < 0:
-        raise Wrong("verified is no count")
-
-
-def check_roll(line):
-    check_state(line)
-    passed = line["from"] - line["to"]
-    if line["from"] != line["roll"] or line["batches"] != passed or passed < 1:
-        raise Wrong("a way back that leads nowhere")
-
-
-def check_end(line):
-    check_state(line)
-    files(line["files"])
-
-
-CHECKS = {"run": check_run, "step": check_step, "eval": check_eval, "state": check_state,
-          "roll": check_roll, "end": check_end}
+def written(line, rules):
+    """The line as the program writes what it says, up to its chain: all that differs is not a record's."""
+    members = []
+    for key, kind, *may in rules:
+        if not may or key in line:
+            try:
+                members.append(f'"{key}":' + (real(line, key) if kind == "real" else WRITE[kind](line[key])))
+            except Wrong as error:
+                raise Wrong(f"{key}: {error}") from error
+            except KeyError as error:
+                raise Wrong(f"there is no member {error}") from error
+    return ("{" + ",".join(members)).encode()
 
 
 class Record:
@@ -116,33 +128,43 @@ class Record:
         self.kind = None
         self.run = None
         self.end = None
+        self.seen = set()  # kinds of line since the last step
+        self.old = False  # steps may be told by older names
+        self.rolls = False  # the next line must be that of a way back
         self.states = {}
         self.verified = 0
         self.watermarks = {}  # by step
         self.chains = {}  # by length of the file in bytes
         with open(path, "rb") as file:
             for raw in file:
-                if not raw.endswith(b"\n"):
-                    break  # a run that was killed left it
-                self.lines += 1
                 try:
+                    if not raw.endswith(b"\n") and self.kind != "end":
+                        break  # a run that was killed left it
+                    self.lines += 1
                     self.take(raw)
-                except (Wrong, ValueError, KeyError, TypeError) as error:
+                except (Wrong, ValueError, KeyError, TypeError, RecursionError) as error:
                     raise Wrong(f"{path}:{self.lines}: {error}") from error
 
     def take(self, raw):
         body, mark, tail = raw.rpartition(MARK)
+        if self.kind == "end":
+            raise Wrong("nothing follows the line of a run's end")
         if not mark or not tail.endswith(b'"}\n'):
             raise Wrong("the line has no chain at its end")
         chain = hashlib.sha256(self.chain + body).digest()
         if tail[:-3] != chain.hex().encode():
             raise Wrong("the chain is not that of the lines up to here")
         line = json.loads(raw, object_pairs_hook=unique)
-        kind = next(iter(line))
-        if kind not in CHECKS:
-            raise Wrong(f"no line of a record begins with {kind!r}")
+        kind = next(iter(line), None) if isinstance(line, dict) else None
+        if kind not in LINES or len(raw) > LONGEST:
+            raise Wrong(f"no line of a record begins with {kind!r}, or is longer than {LONGEST} bytes")
+        if kind == "run":
+            self.old = line["run"] == 1
+        old = self.old and kind == "step" and "norm" in line
+        self.old = self.old and (old or kind != "step")
+        if written(line, OLD_STEP if old else LINES[kind]) != body:
+            raise Wrong("the line has members beside its own, in another order, or not as they are written")
         self.follow(kind, line)
-        CHECKS[kind](line)
         self.chain = chain
         self.offset += len(raw)
         self.chains[self.offset] = chain.hex()
@@ -150,7 +172,7 @@ class Record:
 
     def follow(self, kind, line):
         number = line[kind]
-        if (self.kind is None) != (kind == "run") or self.kind == "end":
+        if (self.kind is None) != (kind == "run") or kind in self.seen or self.rolls != (kind == "roll"):
             raise Wrong("the line does not follow the one before it")
         if kind == "run":
             self.run = line
@@ -160,16 +182,25 @@ class Record:
         if number != self.step + (kind == "step"):
             raise Wrong(f"step {number} does not follow {self.step}")
         self.step = number
-        if kind == "roll" and line["state_digest"] != self.states.get(line["to"]):
-            raise Wrong(f"the state of step {line['to']} that it goes back to is another")
-        if kind in ("state", "end"):
-            self.states[number] = line["state_digest"]
+        self.seen = set() if kind == "step" else self.seen | {kind}
+        self.rolls = kind == "step" and line["outcome"] == "rolled-back"
+        if kind == "roll":
+            self.back(line)
+        if kind == "state" and self.states.setdefault(number, line["state_digest"]) != line["state_digest"]:
+            raise Wrong(f"an earlier line tells another state of step {number}")
         if kind == "state" and "verified" in line:
             if not self.verified <= line["verified"] <= number:
                 raise Wrong("the verified step fell, or is one that is to come")
             self.watermarks[number] = self.verified = line["verified"]
         if kind == "end":
             self.end = line
+
+    def back(self, line):
+        passed = line["from"] - line["to"]
+        if line["from"] != line["roll"] or line["batches"] != passed or passed < 1:
+            raise Wrong("a way back that leads nowhere")
+        if line["to"] >= self.run["from"] and line["state_digest"] != self.states.get(line["to"]):
+            raise Wrong(f"the state of step {line['to']} that it goes back to is another")
 
 
 def xxh64(data):

@@ -73,7 +73,6 @@ static void card_take(card *c, const record_walk *walk)
         (void)record_value(line, walk->length, "value", c->value, sizeof c->value);
         break;
     case RECORD_ENDED:
-        free(c->end); /* a run that went on has several */
         c->end = card_keep(walk, &c->end_length);
         break;
     default:

@@ -21,7 +21,7 @@ static bp_status record_open(record *r, const char *directory, int flags, bp_err
     const int length = snprintf(r->path, sizeof r->path, "%s/%s", directory, RECORD_NAME);
     r->fd = -1;
     r->length = 0;
-    r->evaluated = 0;
+    r->evaluated = UINT64_MAX;
     r->waiting = 0;
     r->errors = 0;
     r->broken = false;

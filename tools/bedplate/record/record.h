@@ -22,7 +22,7 @@ typedef struct record {
     int fd;                               /* below 0: there is no record */
     uint64_t length;                      /* of all lines, those that wait included */
     unsigned char chain[BP_SHA256_BYTES]; /* of the last of them */
-    uint64_t evaluated;                   /* step of the last evaluation among them; 0: none */
+    uint64_t evaluated;                   /* step of the last evaluation; UINT64_MAX: none */
     bool broken;                          /* lines were lost: what follows is no record any more */
     uint64_t errors;                      /* calls of the system that failed */
     char path[BP_STORE_PATH_MAX];

@@ -13,11 +13,9 @@
 #define CHAIN_MEMBER ((size_t)9)                         /* ,"chain": */
 #define CHAIN_BYTES  (CHAIN_MEMBER + BP_SHA256_TEXT + 1) /* with the digits in quotes */
 
-enum { RECORD_KINDS = 6, TEXT_ROOM = 4096 };
+enum { TEXT_ROOM = 4096 };
 
 static const char where[] = "record";
-static const char *const record_kinds[RECORD_KINDS] = {"run",   "step", "eval",
-                                                       "state", "roll", "end"};
 
 static bp_status record_wrong(const record_walk *walk, const char *text, bp_error *error)
 {
@@ -44,8 +42,10 @@ void record_walk_end(record_walk *walk)
         (void)fclose(walk->file); /* it was read only */
     }
     free(walk->line);
+    free(walk->told);
     walk->file = NULL;
     walk->line = NULL;
+    walk->told = NULL;
 }
 
 /* Reads events up to the value of a key of the outermost object, or, without a key, all of them. */
@@ -116,15 +116,18 @@ bool record_hex(const char *line, size_t length, const char *key, uint64_t *valu
 }
 
 /* A whole line into walk->line; *more is false at the end. A reading that failed is no end: the
- * lines behind it would be taken for none. */
+ * lines behind it would be taken for none. What was cut off is passed over, but for a line that
+ * nothing may follow. */
 static bp_status record_read_line(record_walk *walk, bool *more, bp_error *error)
 {
     const ssize_t n = getline(&walk->line, &walk->room, walk->file);
     *more = false;
+    walk->torn = false;
     if (ferror(walk->file) || (n < 0 && !feof(walk->file))) {
         return record_unreadable(walk, error);
     }
     if (n <= 0 || walk->line[n - 1] != '\n') {
+        walk->torn = n > 0;
         return BP_OK;
     }
     *more = true;
@@ -161,20 +164,6 @@ static bool record_chain_agrees(record_walk *walk)
     return memcmp(walk->chain, told, sizeof told) == 0;
 }
 
-/* The kind is the first key, its value a step. */
-static bool record_find_kind(record_walk *walk)
-{
-    for (uint32_t i = 0; i < RECORD_KINDS; i++) {
-        const size_t n = strlen(record_kinds[i]);
-        if (strncmp(walk->line, "{\"", 2) == 0 &&
-            strncmp(walk->line + 2, record_kinds[i], n) == 0 && walk->line[n + 2] == '"') {
-            walk->kind = (record_kind)i;
-            return record_count(walk->line, walk->length, record_kinds[i], &walk->step);
-        }
-    }
-    return false;
-}
-
 /* The verified step of a state, where it is told, is none that is to come, and never falls. */
 static bool record_verified(record_walk *walk)
 {
@@ -197,35 +186,138 @@ size_t record_computed(const record_walk *walk)
     return told != NULL ? (size_t)(told - walk->line) : walk->covered;
 }
 
+/* Where in `told` the state of a step stands, which are in order; told_count: nowhere. */
+static size_t record_find_told(const record_walk *walk, uint64_t step)
+{
+    size_t at = walk->told_count;
+    while (at > 0 && walk->told[at - 1].step > step) {
+        at--;
+    }
+    return at > 0 && walk->told[at - 1].step == step ? at - 1 : walk->told_count;
+}
+
+/* Keeps the state that a line tells. */
+static bp_status record_keep(record_walk *walk, uint64_t step)
+{
+    if (walk->told_count == walk->told_room) {
+        const size_t room = 2 * walk->told_room + 16;
+        record_told *more = realloc(walk->told, room * sizeof *more);
+        if (more == NULL) {
+            return BP_ERR_FIT;
+        }
+        walk->told = more;
+        walk->told_room = room;
+    }
+    record_told *told = &walk->told[walk->told_count++];
+    told->step = step;
+    return record_hex(walk->line, walk->length, "state_digest", &told->digest) ? BP_OK
+                                                                               : BP_ERR_DATA;
+}
+
+/* Whether the state is that which an earlier line tells of the step, if one does. */
+static bool record_same_state(const record_walk *walk, uint64_t step, bool must)
+{
+    uint64_t digest;
+    const size_t at = record_find_told(walk, step);
+    return at == walk->told_count ? !must
+                                  : record_hex(walk->line, walk->length, "state_digest", &digest) &&
+                                        digest == walk->told[at].digest;
+}
+
+static bool record_goes_back(const record_walk *walk)
+{
+    uint64_t from, to, batches;
+    return record_count(walk->line, walk->length, "from", &from) &&
+           record_count(walk->line, walk->length, "to", &to) &&
+           record_count(walk->line, walk->length, "batches", &batches) && from == walk->step &&
+           to < from && batches == from - to && record_same_state(walk, to, to >= walk->from);
+}
+
+/* A line of a kind that each step has at most one of. */
+static bool record_follows_step(record_walk *walk)
+{
+    const uint32_t bit = (uint32_t)1 << walk->kind;
+    if (walk->step != walk->last || (walk->seen & bit) != 0 ||
+        walk->rolls != (walk->kind == RECORD_ROLL)) {
+        return false;
+    }
+    walk->seen |= bit;
+    walk->rolls = false;
+    switch (walk->kind) {
+    case RECORD_STATE:
+        return record_same_state(walk, walk->step, false) && record_verified(walk);
+    case RECORD_ROLL:
+        return record_goes_back(walk);
+    default:
+        return true;
+    }
+}
+
 /* Whether a line may stand where it does. */
 static bool record_follows(record_walk *walk)
 {
+    char outcome[24];
     if (walk->number == 1) {
-        walk->last = 0;
+        walk->format = walk->step;
+        walk->names = walk->format == 1 ? RECORD_NAMES_OF_FORMAT_1 : RECORD_NAMES_OF_TODAY;
         return walk->kind == RECORD_RUN &&
-               record_count(walk->line, walk->length, "from", &walk->last);
+               record_count(walk->line, walk->length, "from", &walk->from);
     }
-    switch (walk->kind) {
-    case RECORD_STEP:
-        walk->any = true;
-        return walk->step == ++walk->last;
-    case RECORD_RUN:
+    if (walk->kind == RECORD_RUN) {
         return false;
-    case RECORD_STATE:
-        return walk->step == walk->last && record_verified(walk);
-    default:
-        return walk->step == walk->last;
     }
+    if (walk->kind != RECORD_STEP) {
+        return record_follows_step(walk);
+    }
+    if (walk->rolls || walk->last == UINT64_MAX || walk->step != walk->last + 1) {
+        return false;
+    }
+    walk->any = true;
+    walk->seen = 0;
+    walk->rolls = record_value(walk->line, walk->length, "outcome", outcome, sizeof outcome) &&
+                  strcmp(outcome, "rolled-back") == 0;
+    return true;
+}
+
+/* Reads the line by its grammar, and gives it today's names. A run of format 1 that goes on has
+ * lines by today's, and none by older names behind them. */
+static bp_status record_read_grammar(record_walk *walk, bp_error *error)
+{
+    record_line line;
+    const size_t chained = walk->length - walk->covered;
+    bp_status status = record_line_read(walk->line, walk->length, walk->names, &line);
+    if (status == BP_ERR_DATA && walk->names == RECORD_NAMES_OF_FORMAT_1) {
+        status = record_line_read(walk->line, walk->length, RECORD_NAMES_OF_TODAY, &line);
+        walk->names = RECORD_NAMES_OF_TODAY;
+    }
+    if (status == BP_ERR_DATA) {
+        status = bp_error_limit(error, status, where,
+                                "the line is none of a record (docs/record.md); line", line.member,
+                                (int64_t)walk->number, BP_LIMIT_NONE, 0);
+        bp_error_prefix(error, walk->path);
+    }
+    BP_TRY(status);
+    walk->kind = line.kind;
+    walk->step = line.step;
+    if (walk->format == 1 || (walk->number == 1 && line.step == 1)) {
+        BP_TRY(old_names_line(&walk->line, &walk->room, &walk->length));
+        walk->covered = walk->length - chained;
+    }
+    return BP_OK;
 }
 
 bp_status record_walk_next(record_walk *walk, bool *more, bp_error *error)
 {
+    static const char stray[] = "the line does not follow the one before it; line";
     const bool ended = walk->number > 0 && walk->kind == RECORD_ENDED;
     BP_TRY(record_read_line(walk, more, error));
-    if (!*more) {
+    if (!*more && !(ended && walk->torn)) {
         return BP_OK;
     }
     walk->number++;
+    if (ended) {
+        return record_wrong(walk, stray, error);
+    }
     walk->offset += walk->length + 1;
     if (!record_chain_agrees(walk)) {
         return record_wrong(walk,
@@ -233,16 +325,15 @@ bp_status record_walk_next(record_walk *walk, bool *more, bp_error *error)
                             "one was changed, or one is missing; line",
                             error);
     }
-    const size_t chained = walk->length - walk->covered;
-    BP_TRY(old_names_line(&walk->line, &walk->room, &walk->length));
-    walk->covered = walk->length - chained;
-    if (!record_json(walk->line, walk->length, NULL, NULL, 0) || !record_find_kind(walk)) {
-        return record_wrong(walk, "the line is none of a record; line", error);
+    BP_TRY(record_read_grammar(walk, error));
+    if (!record_follows(walk)) {
+        return record_wrong(walk, stray, error);
     }
-    if (ended || !record_follows(walk)) {
-        return record_wrong(walk, "the line does not follow the one before it; line", error);
-    }
-    return BP_OK;
+    const uint64_t step = walk->number == 1 ? walk->from : walk->step;
+    walk->last = walk->number == 1 || walk->kind == RECORD_STEP ? step : walk->last;
+    const bool known = record_find_told(walk, step) < walk->told_count;
+    const bool tells = walk->kind == RECORD_RUN || walk->kind == RECORD_STATE;
+    return tells && !known ? record_keep(walk, step) : BP_OK;
 }
 
 /* Copies a value that fits. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Walking a record line by line: the chain is computed again, and each line must be one JSON object
- * whose first key says its kind. */
+/* Walking a record line by line: the chain is computed again, each line is read by the grammar, and
+ * must follow from those before it as docs/record.md says. */
 #ifndef BP_BEDPLATE_RECORD_READ_H
 #define BP_BEDPLATE_RECORD_READ_H
 
@@ -8,15 +8,13 @@
 
 #include "core/base/error.h"
 #include "core/base/sha256.h"
+#include "tools/bedplate/record/record_grammar.h"
 
-typedef enum record_kind {
-    RECORD_RUN,
-    RECORD_STEP,
-    RECORD_EVAL,
-    RECORD_STATE,
-    RECORD_ROLL,
-    RECORD_ENDED
-} record_kind;
+/* A state that lines told of. */
+typedef struct record_told {
+    uint64_t step;
+    uint64_t digest;
+} record_told;
 
 typedef struct record_walk {
     FILE *file;
@@ -27,10 +25,19 @@ typedef struct record_walk {
     size_t covered;  /* bytes of it that the chain is about */
     uint64_t number; /* of the line, from 1 on */
     uint64_t offset; /* behind it */
+    bool torn;       /* the file ends with a line that was cut off */
     record_kind kind;
-    uint64_t step;                        /* the value of its first key */
-    uint64_t last;                        /* step of the last step line so far */
-    bool any;                             /* there was one */
+    uint64_t step;      /* the value of its first key */
+    uint64_t last;      /* step of the last step line so far */
+    bool any;           /* there was one */
+    uint64_t format;    /* of the first line */
+    uint64_t from;      /* steps before the first */
+    record_names names; /* of the lines that may follow */
+    uint32_t seen;      /* kinds of line, a bit each, since that step line */
+    bool rolls;         /* its outcome asks for a way back */
+    record_told *told;  /* states, that before the first step included */
+    size_t told_count;
+    size_t told_room;
     uint64_t verified;                    /* the last step that a state line says is; 0: none */
     unsigned char chain[BP_SHA256_BYTES]; /* after it */
 } record_walk;
@@ -39,8 +46,9 @@ typedef struct record_walk {
 bp_status record_walk_begin(record_walk *walk, const char *path, bp_error *error) BP_MUST_CHECK;
 
 /* The next line; *more is false at the end, where a last line that was cut off counts for nothing
- * (a run that was killed leaves one). BP_ERR_DATA, with file and line: no JSON, an unknown kind,
- * steps that do not follow each other, another chain. BP_ERR_STORE: it cannot be read. */
+ * (a run that was killed leaves one), but behind the last line of a run that has ended.
+ * BP_ERR_DATA, with file, member and line: another chain, no line of the grammar, one that does not
+ * follow. BP_ERR_STORE: it cannot be read. */
 bp_status record_walk_next(record_walk *walk, bool *more, bp_error *error) BP_MUST_CHECK;
 
 /* Reads on to the end: whether one of the lines begins as that of a state, whatever its chain says.

@@ -272,6 +272,9 @@ static bp_status record_walk_all(record_check *check, record_walk *walk)
             BP_TRY(record_compare_exports(check, walk->step));
         }
     }
+    if (walk->number == 0) {
+        return bp_error_set(error, BP_ERR_DATA, where, "the record has no line", walk->path);
+    }
     for (uint32_t i = 0; i < check->count; i++) {
         const witness *w = &check->list[i];
         if (w->record.chain[0] != '\0' && !w->met) {

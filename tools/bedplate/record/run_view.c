@@ -10,6 +10,7 @@
 
 #include "core/base/storage.h"
 #include "tools/bedplate/record/old_names.h"
+#include "tools/bedplate/record/record_grammar.h"
 
 /* Behind "key": in the line; a quote in a text is escaped, so the first match is the member. */
 static const char *view_find(const char *line, const char *key)
@@ -268,7 +269,21 @@ static void view_event_line(run_view *v, const char *line)
     v->events[v->event_count++ % VIEW_EVENTS] = e;
 }
 
-static bool view_file(run_view *v, const char *name, void (*each)(run_view *v, const char *line))
+/* A line of a record is one of its grammar. */
+static bool view_is_recorded(const char *line, size_t length)
+{
+    record_line found;
+    return record_line_read(line, length, RECORD_NAMES_OF_TODAY, &found) == BP_OK ||
+           record_line_read(line, length, RECORD_NAMES_OF_FORMAT_1, &found) == BP_OK;
+}
+
+static bool view_is_object(const char *line, size_t length)
+{
+    return length > 0 && line[0] == '{';
+}
+
+static bool view_file(run_view *v, const char *name, bool (*is)(const char *line, size_t length),
+                      void (*each)(run_view *v, const char *line))
 {
     char path[BP_STORE_PATH_MAX];
     char *line = NULL;
@@ -279,9 +294,10 @@ static bool view_file(run_view *v, const char *name, void (*each)(run_view *v, c
         return false;
     }
     while ((length = getline(&line, &room, file)) > 0) {
-        size_t bytes = (size_t)length;
-        if (line[length - 1] == '\n' && line[0] == '{' &&
-            old_names_line(&line, &room, &bytes) == BP_OK) {
+        size_t bytes = (size_t)length - 1;
+        const bool whole = line[bytes] == '\n';
+        line[bytes] = '\0';
+        if (whole && is(line, bytes) && old_names_line(&line, &room, &bytes) == BP_OK) {
             each(v, line);
         }
     }
@@ -296,8 +312,8 @@ bp_status run_view_read(run_view *v, const char *directory, bp_error *error)
     v->directory = directory;
     v->code = -1;
     v->left = -1;
-    v->recorded = view_file(v, "record.jsonl", view_record_line);
-    v->logged = view_file(v, "events.jsonl", view_event_line);
+    v->recorded = view_file(v, "record.jsonl", view_is_recorded, view_record_line);
+    v->logged = view_file(v, "events.jsonl", view_is_object, view_event_line);
     if (v->recorded || v->logged) {
         return BP_OK;
     }

@@ -16,8 +16,6 @@
 #include "tools/bedplate/record/record_read.h"
 #include "tools/bedplate/ranks/ranks.h"
 
-#define RECORD_FORMAT 2
-
 static const char where[] = "record";
 
 /* Options that are no result keys, because a resumed run may change them, and yet decide what its
@@ -374,7 +372,7 @@ void train_record_put_eval(json_line *line, const train_record_evaluation *found
 void train_record_eval(checkpoint *c, const train_record_evaluation *found)
 {
     const uint64_t step = c->s->runtime.steps;
-    if (!ranks_leads(c->s->set) || (c->book.evaluated == step && step > 0)) {
+    if (!ranks_leads(c->s->set) || c->book.evaluated == step) {
         return; /* rank 0 writes it; or the run that is resumed wrote it */
     }
     c->book.evaluated = step;

@@ -10,7 +10,15 @@
 #include <unistd.h>
 
 #include "tools/bedplate/record/old_names.c"
+#include "tools/bedplate/record/record_grammar.c"
 #include "tools/bedplate/record/run_view.c"
+
+#define HEX16 "0000000000000000"
+#define HEX62 HEX16 HEX16 HEX16 "00000000000000"
+#define HEX64 HEX62 "00"
+#define REST(outcome)                                                                              \
+    "\"scale\":1,\"scale_bits\":\"3ff0000000000000\",\"outcome\":\"" outcome                       \
+    "\",\"chain\":\"" HEX64 "\"}\n"
 
 static run_view view;
 
@@ -107,14 +115,31 @@ static void a_run_is_read(void **state)
     const fixture *d = *state;
     bp_error error = {.code = BP_OK};
     assert_int_equal(run_view_read(&view, d->directory, &error), BP_ERR_DATA);
-    put(d, "record.jsonl",
-        "{\"run\":1,\"options\":{\"seed\":\"42\"},\"total_steps\":9,\"chain\":\"00\"}\n"
-        "{\"step\":1,\"loss\":5,\"grad_norm\":2,\"lr\":0.5,\"outcome\":\"applied\",\"chain\":"
-        "\"01\"}\n"
-        "{\"step\":2,\"loss\":null,\"norm\":2,\"rate\":0.5,\"outcome\":\"nonfinite\",\"chain\":"
-        "\"02\"}\n"
-        "{\"eval\":2,\"loss\":4.5,\"chain\":\"03\"}\n"
-        "garbage\n{\"step\":3,\"loss\":");
+    static const char *const lines[] = {
+        "{\"run\":1,\"from\":0,\"options\":{\"seed\":\"42\"},\"config\":{},\"model\":[],"
+        "\"tokenizer\":[],"
+        "\"adapter\":[],\"data\":[],\"eval_data\":[],\"tokens\":\"\",\"windows\":1,\"steps_per_"
+        "epoch\":1,"
+        "\"total_steps\":9,\"seed\":0,\"data_seed\":0,\"state_digest\":\"" HEX16
+        "\",\"program\":\"\","
+        "\"version\":\"\",\"source\":\"" HEX64 "\",\"chain\":\"" HEX64 "\"}\n"
+        "{\"step\":1,\"first\":0,\"samples\":1,\"batch\":\"" HEX64 "\",\"valid\":1,\"loss\":5,"
+        "\"loss_bits\":\"4014000000000000\",\"norm\":2,\"norm_bits\":\"4000000000000000\",\"rate\":"
+        "0.5,"
+        "\"rate_bits\":\"3fe0000000000000\"," REST("applied"),
+        "{\"step\":2,\"first\":0,\"samples\":1,\"batch\":\"" HEX64 "\",\"valid\":1,\"loss\":null,"
+        "\"loss_bits\":\"7ff8000000000000\",\"grad_norm\":2,\"grad_norm_bits\":"
+        "\"4000000000000000\",\"lr\":0.5,"
+        "\"lr_bits\":\"3fe0000000000000\"," REST(
+            "nonfinite") "{\"eval\":2,\"loss\":4.5,\"loss_bits\":"
+                         "\"4012000000000000\",\"targets\":1,\"metric\":\"\","
+                         "\"value\":0,"
+                         "\"value_bits\":\"" HEX16 "\",\"chain\":\"03" HEX62 "\"}\n"
+                         "{\"eval\":2,\"loss\":9,\"chain\":\"" HEX64 "\"}\n"
+                         "garbage\n{\"step\":3,\"loss\":"};
+    char text[8192];
+    snprintf(text, sizeof text, "%s%s", lines[0], lines[1]);
+    put(d, "record.jsonl", text);
     put(d, "events.jsonl",
         "{\"event\":\"start\",\"seq\":0,\"unix\":10.5,\"step\":0,\"host\":\"h\"}\n"
         "{\"event\":\"plan\",\"seq\":1,\"unix\":11,\"step\":0,\"arena_bytes\":100,\"host_bytes\":7,"
@@ -135,7 +160,7 @@ static void a_run_is_read(void **state)
     assert_int_equal(view.curves[VIEW_LOSS].count, 1);
     assert_int_equal(view.curves[VIEW_NORM].count, 2);
     assert_true(view_last(&view.curves[VIEW_EVAL]) == 4.5);
-    assert_string_equal(view.chain, "03");
+    assert_string_equal(view.chain, "03" HEX62);
     assert_int_equal(view.class_count, 2);
     assert_true(view.class_bytes[1] == 40 && view.arena == 100 && view.host == 7);
     assert_int_equal(view.saves, 1);
