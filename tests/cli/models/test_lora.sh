@@ -131,6 +131,35 @@ adapt llama tokens-r --target-modules embed_tokens,v_proj --resume
 [[ -n $whole && $(json state_digest) == "$whole" ]]
 check $? "an adapter of the table goes on to the same bits" "$err"
 expect 2 'table of tokens is not merged' export --model "$work/llama" --adapter "$work/tokens" --merge --to "$work/x"
+# A table that no head is tied to: one beside a head of its own, GPT-NeoX's, and that of a classifier.
+mkdir "$work/untied-c"
+sed 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' "$work/llama/config.json" >"$work/untied-c/config.json"
+base "$work/untied-c" untied
+base tiny-neox neox
+while read -r model targets; do
+    adapt $model table-$model --target-modules "$targets" --use-rslora
+    plain=$(loss --model "$work/$model")
+    with=$(loss --model "$work/$model" --adapter "$work/table-$model")
+    awk -v a="$plain" -v b="$with" 'BEGIN { exit !(b < a) }'
+    check $? "$model: an adapter of the table has learnt ($plain, then $with)"
+    expect 0 '' export --model "$work/$model" --adapter "$work/table-$model" --merge --to "$work/table-m-$model"
+    near "$with" "$(loss --model "$work/table-m-$model")" "$model: with its table merged the loss is the same"
+    expect 0 '' export --model "$work/$model" --adapter "$work/table-$model" --merge --to "$work/table-$model.gguf"
+    near "$with" "$(loss --model "$work/table-$model.gguf")" "$model: and so in a GGUF file"
+done <<'E2'
+untied embed_tokens
+neox embed_in,query_key_value
+E2
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d\tthe word %d\n", i % 2, i % 2 ? i : -i }' >"$work/rows.tsv"
+judged=(--data "$work/rows.tsv" --max-seq-length 32 --json)
+run train --model "$work/llama" --task classification "${judged[@]}" --max-steps 4 --output-dir "$work/judge"
+run train --model "$work/judge" "${judged[@]}" --max-steps 12 --learning-rate 1e-2 --lora-r 3 --target-modules embed_tokens,v_proj \
+    --output-dir "$work/judge-a"
+run eval --model "$work/judge" --adapter "$work/judge-a" "${judged[@]}"
+with=$(json loss)
+expect 0 '' export --model "$work/judge" --adapter "$work/judge-a" --merge --to "$work/judge-m"
+run eval --model "$work/judge-m" "${judged[@]}"
+near "$with" "$(json loss)" "a classifier's table is tied to nothing"
 expect 2 'adapters of a table of tokens and of convolutions have none' plan --model tiny-llama --lora-r 2 --use-dora --target-modules embed_tokens
 expect 2 'drops elements of its embedding' plan --model tiny --lora-r 2 --target-modules wte --dropout 0.1
 

@@ -73,7 +73,8 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
                                  .list = m->parameters.list,
                                  .count = m->parameters.count,
                                  .heads = match.heads,
-                                 .input_major = m->model->input_major};
+                                 .input_major = m->model->input_major,
+                                 .naming = &m->config.family->naming};
     return BP_OK;
 }
 

@@ -26,8 +26,9 @@ typedef struct bp_weight_source {
     const bp_wanted *list;
     size_t count;
     bp_tensor_heads heads;
-    const struct bp_merge *merge; /* adapters to add; NULL: none (merge.h) */
-    bool input_major;             /* the model's dense layers are (in, out) */
+    const struct bp_merge *merge;   /* adapters to add; NULL: none (merge.h) */
+    bool input_major;               /* the model's dense layers are (in, out) */
+    const bp_tensor_naming *naming; /* says what the model may tie (its twins); NULL: nothing */
 } bp_weight_source;
 
 #endif

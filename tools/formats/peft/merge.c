@@ -182,25 +182,43 @@ static bool is_convolution(const bp_wanted *wanted)
     return wanted->rank == 4;
 }
 
-static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set *set,
-                           const bp_wanted *wanted, bp_merge_pair *pair, bp_staging *room,
-                           bp_error *error)
+static bool has_parameter(const bp_weight_source *source, const char *name)
 {
+    for (size_t i = 0; i < source->count; i++) {
+        if (strcmp(source->list[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a head of the model is the table itself. */
+static bool is_tied(const bp_weight_source *source, const char *table)
+{
+    const bp_tensor_naming *naming = source->naming;
+    for (size_t i = 0; naming != NULL && i < naming->twin_count; i++) {
+        const bp_tensor_twin *twin = &naming->twins[i];
+        if (strcmp(twin->ours, table) == 0 && !has_parameter(source, twin->theirs) &&
+            (twin->unless == NULL || !has_parameter(source, twin->unless))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the tensors of an adapter are called, and how they lie. */
+typedef struct merge_form {
+    const char *a;
+    const char *b;
+    const uint64_t *window; /* of a convolution; NULL: it is none */
+} merge_form;
+
+static bp_status load_factors(const bp_lora *lora, bp_tensor_set *set, const bp_wanted *wanted,
+                              const merge_form *form, bp_merge_pair *pair, bp_staging *room,
+                              bp_error *error)
+{
+    static const uint64_t one[2] = {1, 1};
     char name[NAME_BYTES];
-    uint32_t part_number = 0;
-    if (wanted->rank == 2 && merge_name_of(wanted->name, weight, ".lora_embedding_A", name) &&
-        bp_tensor_set_find(set, name, &part_number) != NULL) {
-        return bp_error_set(error, BP_ERR_USAGE, where,
-                            "an adapter of the table of tokens is not merged: a head that is tied "
-                            "to the table would change with it",
-                            name);
-    }
-    BP_TRY(load_rows(lora, set, wanted, pair, room, error));
-    const bool convolution = is_convolution(wanted);
-    if ((wanted->rank != 2 && !convolution) ||
-        !merge_name_of(wanted->name, weight, ".lora_A.weight", name)) {
-        return BP_OK;
-    }
     const bp_lora_part part =
         lora->choose != NULL
             ? lora->choose(lora, wanted->name, bp_adapter_module_length(wanted->name))
@@ -210,18 +228,61 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
     }
     pair->rank = part.rank;
     pair->scale = (float)bp_adapter_scale(lora, part);
-    static const uint64_t one[2] = {1, 1};
-    const bool turned = input_major; /* no net of images is */
-    pair->in = turned ? wanted->shape[0] : merge_columns(wanted->rank, wanted->shape);
-    pair->out = wanted->shape[turned ? 1 : 0];
-    BP_TRY(load_shaped(set, name, pair->rank, pair->in, convolution ? wanted->shape + 2 : NULL,
-                       room, &pair->a, error));
-    (void)merge_name_of(wanted->name, weight, ".lora_B.weight", name);
-    BP_TRY(load_shaped(set, name, pair->out, pair->rank, convolution ? one : NULL, room, &pair->b,
-                       error));
-    if ((pair->a == NULL) != (pair->b == NULL)) {
-        return foreign(error, "an adapter has one of its two tensors only", name);
+    pair->in = pair->turned ? wanted->shape[0] : merge_columns(wanted->rank, wanted->shape);
+    pair->out = wanted->shape[pair->turned ? 1 : 0];
+    (void)merge_name_of(wanted->name, weight, form->a, name);
+    BP_TRY(load_shaped(set, name, pair->rank, pair->in, form->window, room, &pair->a, error));
+    (void)merge_name_of(wanted->name, weight, form->b, name);
+    BP_TRY(load_shaped(set, name, pair->out, pair->rank, form->window != NULL ? one : NULL, room,
+                       &pair->b, error));
+    return (pair->a == NULL) != (pair->b == NULL)
+               ? foreign(error, "an adapter has one of its two tensors only", name)
+               : BP_OK;
+}
+
+/* Of a table of tokens, whose rows are what goes in: A (r, rows), B (width, r). */
+static bp_status load_table(const bp_lora *lora, bp_tensor_set *set, const bp_weight_source *source,
+                            const bp_wanted *wanted, bp_merge_pair *pair, bp_staging *room,
+                            bp_error *error)
+{
+    static const merge_form form = {".lora_embedding_A", ".lora_embedding_B", NULL};
+    char name[NAME_BYTES];
+    (void)merge_name_of(wanted->name, weight, form.a, name);
+    if (is_tied(source, wanted->name)) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "an adapter of the table of tokens is not merged: a head that is tied "
+                            "to the table would change with it",
+                            name);
     }
+    if (lora->magnitudes) {
+        return foreign(error, "magnitudes (use_dora) of a table of tokens are not implemented",
+                       name);
+    }
+    pair->turned = true;
+    return load_factors(lora, set, wanted, &form, pair, room, error);
+}
+
+static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set *set,
+                           const bp_weight_source *source, size_t index, bp_merge_pair *pair,
+                           bp_staging *room, bp_error *error)
+{
+    const bp_wanted *wanted = &source->list[index];
+    char name[NAME_BYTES];
+    uint32_t part_number = 0;
+    if (wanted->rank == 2 && merge_name_of(wanted->name, weight, ".lora_embedding_A", name) &&
+        bp_tensor_set_find(set, name, &part_number) != NULL) {
+        return load_table(lora, set, source, wanted, pair, room, error);
+    }
+    BP_TRY(load_rows(lora, set, wanted, pair, room, error));
+    const bool convolution = is_convolution(wanted);
+    if ((wanted->rank != 2 && !convolution) ||
+        !merge_name_of(wanted->name, weight, ".lora_A.weight", name)) {
+        return BP_OK;
+    }
+    const merge_form form = {".lora_A.weight", ".lora_B.weight",
+                             convolution ? wanted->shape + 2 : NULL};
+    pair->turned = input_major; /* no net of images is */
+    BP_TRY(load_factors(lora, set, wanted, &form, pair, room, error));
     if (convolution && lora->magnitudes && pair->a != NULL) {
         return foreign(error, "magnitudes (use_dora) of convolutions are not implemented", name);
     }
@@ -306,8 +367,8 @@ static bp_status measure_norms(const struct bp_merge *merge, const bp_weight_sou
         for (size_t i = 0; i < count; i++) {
             const uint64_t row = merge_row_of(view, (first + i) / view->shape[1]);
             const uint64_t column = (first + i) % view->shape[1];
-            const uint64_t in = merge->input_major ? row : column;
-            const uint64_t out = merge->input_major ? column : row;
+            const uint64_t in = pair->turned ? row : column;
+            const uint64_t out = pair->turned ? column : row;
             const double value = (double)(values[i] + product(pair, in, out));
             squares[out] += value * value;
         }
@@ -324,16 +385,14 @@ bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const b
                         bp_error *error)
 {
     size_t found = 0;
-    *merge = (struct bp_merge){.pairs = bp_room_take(room, source->count * sizeof *merge->pairs),
-                               .input_major = input_major};
+    *merge = (struct bp_merge){.pairs = bp_room_take(room, source->count * sizeof *merge->pairs)};
     if (merge->pairs == NULL) {
         return bp_error_set(error, BP_ERR_FIT, where, "the model has too many tensors", NULL);
     }
     memset(merge->pairs, 0, source->count * sizeof *merge->pairs);
     forget_owners(adapters);
     for (size_t i = 0; i < source->count; i++) {
-        BP_TRY(load_pair(lora, input_major, adapters, &source->list[i], &merge->pairs[i], room,
-                         error));
+        BP_TRY(load_pair(lora, input_major, adapters, source, i, &merge->pairs[i], room, error));
         BP_TRY(load_whole(adapters, &source->list[i], &merge->pairs[i], room, error));
         found += merge->pairs[i].a != NULL ? 2 : 0;
         found += merge->pairs[i].whole != NULL ? 1 : 0;
@@ -369,7 +428,7 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
     for (size_t i = 0; i < count; i++) {
         uint64_t row = merge_row_of(view, (first + i) / columns), column = (first + i) % columns;
         uint64_t r = turned ? column : row, c = turned ? row : column;
-        uint64_t in = merge->input_major ? r : c, out = merge->input_major ? c : r;
+        uint64_t in = pair->turned ? r : c, out = pair->turned ? c : r;
         if (pair->whole != NULL) {
             values[i] = pair->whole[wanted->rank == 2 ? r * wanted->shape[1] + c : r] +
                         (float)(view->raised - wanted->view.raised);

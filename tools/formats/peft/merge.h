@@ -16,6 +16,7 @@ typedef struct bp_merge_pair {
     float *factor;  /* (out), m / n; NULL: there are no magnitudes */
     uint64_t in;    /* of a convolution what a window sees */
     uint64_t out;
+    bool turned;            /* the parameter is (in, out) */
     const float *rows;      /* (row_count, in) in place of rows `tokens` of it; or NULL */
     const uint32_t *tokens; /* the adapter's */
     uint32_t row_count;
@@ -24,15 +25,14 @@ typedef struct bp_merge_pair {
 
 struct bp_merge {
     bp_merge_pair *pairs; /* one per parameter of the source */
-    bool input_major;     /* parameters are (in, out) */
 };
 
 /* Reads the adapters of a set (adapter_model.safetensors) for the parameters of a source, and the
  * parameters that come with them; tables and values are taken from *room. Where there are
  * magnitudes it reads the source's weights once, for the lengths n of W + s B A's rows. BP_ERR_DATA
  * naming the tensor when it is of another base: of a module that the model has not, of another
- * shape or type.
- */
+ * shape or type. BP_ERR_USAGE: it is of a table of tokens that a head is tied to, which would
+ * change with the table. */
 bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
                         bool input_major, const bp_weight_source *source, bp_staging *room,
                         bp_error *error) BP_MUST_CHECK;

@@ -85,8 +85,8 @@ static bp_status match(fixture *d, const bp_tensor_naming *naming)
         .count = d->parameters.count,
         .heads = {bp_transformer_of(&d->config).heads, bp_transformer_of(&d->config).heads, 0},
         .work = d->target.work};
-    d->source =
-        (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
+    d->source = (bp_weight_source){
+        .set = &d->set, .list = d->parameters.list, .count = d->parameters.count, .heads = m.heads};
     return bp_tensor_match(&m);
 }
 

@@ -147,9 +147,9 @@ static void test_input_major(void **state)
 {
     (void)state;
     static const float a[3] = {1.0f, 2.0f, 3.0f}, b[2] = {5.0f, 7.0f}; /* rank 1: 3 in, 2 out */
-    bp_merge_pair pairs[2] = {{.rank = 1, .scale = 0.5f, .a = a, .b = b, .in = 3, .out = 2},
-                              {.a = NULL}};
-    const struct bp_merge merge = {.pairs = pairs, .input_major = true};
+    bp_merge_pair pairs[2] = {
+        {.rank = 1, .scale = 0.5f, .a = a, .b = b, .in = 3, .out = 2, .turned = true}, {.a = NULL}};
+    const struct bp_merge merge = {.pairs = pairs};
     bp_wanted list[2];
     memset(list, 0, sizeof list);
     for (size_t i = 0; i < 2; i++) {
@@ -446,7 +446,18 @@ static void test_shapes_and_names(void **state)
         {{A_ONE, B_ONE, {FC ".bias", BP_F32, 1, {4}, NULL}}, 3, BP_ERR_DATA, "another base"},
         {{A_ONE, B_ONE, {FC ".bias", BP_F32, 2, {3, 1}, NULL}}, 3, BP_ERR_DATA, "another base"},
         {{A_ONE, B_ONE, {FC ".bias", BP_I32, 1, {3}, NULL}}, 3, BP_ERR_DATA, "another base"},
-        {{{FC ".lora_embedding_A", BP_F32, 2, {1, 3}, NULL}}, 1, BP_ERR_USAGE, "is not merged"},
+        /* Of a table, whose rows go in. */
+        {{{FC ".lora_embedding_A", BP_F32, 2, {1, 3}, NULL}}, 1, BP_ERR_DATA, "one of its two"},
+        {{{FC ".lora_embedding_A", BP_F32, 2, {1, 3}, NULL},
+          {FC ".lora_embedding_B", BP_F32, 2, {2, 1}, NULL}},
+         2,
+         BP_OK,
+         ""},
+        {{{FC ".lora_embedding_A", BP_F32, 2, {1, 2}, NULL},
+          {FC ".lora_embedding_B", BP_F32, 2, {3, 1}, NULL}},
+         2,
+         BP_ERR_DATA,
+         "another base"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char said[256];
