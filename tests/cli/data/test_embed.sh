@@ -158,4 +158,30 @@ for base in judge vectors-of-judge; do
     check $? "$base: its pooler is kept" "$err"
     expect 0 'Spearman|recall' eval --task embedding --model "$work/vectors-of-$base" --data "$work/two.csv" --max-seq-length 16
 done
+# So it does in exports: as it is, in another type, in codes, with adapters merged; and one without its prefix gets the others'.
+run train --model "$work/vectors-of-judge" --task embedding --data "$work/two.csv" "${few[@]}" --lora-r 2 --output-dir "$work/adapter"
+check $code "adapters of vectors" "$err"
+mkdir "$work/bare" && cp "$work"/vectors-of-judge/*.json "$work/bare" && cp -r "$work"/vectors-of-judge/[0-9]* "$work/bare"
+# The names lose "bert." and the header as many spaces as keep its length.
+LC_ALL=C sed '1s/"bert\.\([^"]*"\)/"\1     /g' "$work/vectors-of-judge/model.safetensors" >"$work/bare/model.safetensors"
+! LC_ALL=C grep -qa "\"bert\." "$work/bare/model.safetensors"
+check $? "the names are bare"
+while read -r from options; do
+    rm -rf "$work/out"
+    # shellcheck disable=SC2086
+    run export --model "$work/$from" --to "$work/out" $options
+    [[ $code -eq 0 && $(tensor "$work/out/model.safetensors" bert.pooler.dense.weight) == "$pooler" ]]
+    check $? "export of $from $options keeps the pooler" "$out$err"
+    run eval --task embedding --model "$work/out" --data "$work/two.csv" --max-seq-length 16
+    check $code "and is a model" "$err"
+done <<END
+vectors-of-judge
+vectors-of-judge --dtype bf16
+vectors-of-judge --load-in-4bit
+vectors-of-judge --adapter $work/adapter --merge
+bare
+END
+run export --model "$work/vectors-of-judge" --to "$work/same"
+cmp -s "$work/vectors-of-judge/model.safetensors" "$work/same/model.safetensors"
+check $? "an export is the model, byte for byte"
 finish

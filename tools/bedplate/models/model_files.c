@@ -74,7 +74,8 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
                                  .count = m->parameters.count,
                                  .heads = match.heads,
                                  .input_major = m->model->input_major,
-                                 .naming = &m->config.family->naming};
+                                 .naming = &m->config.family->naming,
+                                 .carries = naming == &m->config.family->naming};
     return BP_OK;
 }
 
@@ -148,7 +149,7 @@ static void print_result(const model_files *m, const char *format, const char *p
                                 : "types as they were";
     if (!m->set->json) {
         printf("%s: %zu tensors, %" PRIu64 " parameters, %" PRIu64 " bytes (%s, %s)\n", path,
-               m->parameters.count + m->target.counts, elements, m->target.bytes, format,
+               m->parameters.count + m->target.beside, elements, m->target.bytes, format,
                m->target.keep ? kept : m->set->dtype);
         return;
     }
@@ -158,7 +159,7 @@ static void print_result(const model_files *m, const char *format, const char *p
     json_text(&out, "path", path);
     json_text(&out, "format", format);
     json_text(&out, "dtype", m->set->dtype);
-    json_count(&out, "tensors", m->parameters.count + m->target.counts);
+    json_count(&out, "tensors", m->parameters.count + m->target.beside);
     json_count(&out, "parameters", elements);
     json_count(&out, "bytes", m->target.bytes);
     json_end(&out);

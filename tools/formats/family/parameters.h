@@ -29,6 +29,8 @@ typedef struct bp_weight_source {
     const struct bp_merge *merge;   /* adapters to add; NULL: none (merge.h) */
     bool input_major;               /* the model's dense layers are (in, out) */
     const bp_tensor_naming *naming; /* says what the model may tie (its twins); NULL: nothing */
+    bool carries; /* the set has the names of `naming`: tensors that it ignores go along as they are
+                   */
 } bp_weight_source;
 
 #endif

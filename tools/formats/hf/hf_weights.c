@@ -10,6 +10,7 @@
 #include "tools/formats/gguf/gguf_model.h"
 #include "tools/formats/hf/hf_counts.h"
 #include "tools/formats/hf/hf_files.h"
+#include "tools/formats/hf/weight_target.h"
 #include "tools/formats/peft/peft_names.h"
 #include "tools/formats/files/stream_file.h"
 
@@ -580,24 +581,6 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
     return BP_OK;
 }
 
-/* A tensor's name as it goes with the others: those of a model that has a head begin with the
- * model's own, as `bert.`. */
-static const char *carried_name(loading *l, const char *first, const char *theirs)
-{
-    const char *dot = strchr(first, '.');
-    const size_t prefix = dot != NULL ? (size_t)(dot - first) + 1 : 0;
-    const bool whole = strncmp(theirs, "pooler.", 7) == 0 && strncmp(first, "embeddings.", 11) != 0;
-    const size_t bytes = strlen(theirs) + 1 + (whole ? prefix : 0);
-    char *name = bp_room_take(&l->room, bytes);
-    if (name != NULL && whole) {
-        memcpy(name, first, prefix);
-    }
-    if (name != NULL) {
-        memcpy(name + (whole ? prefix : 0), theirs, strlen(theirs) + 1);
-    }
-    return name;
-}
-
 /* Lists the tensors that are carried on behind the model's own. */
 static void list_carried(loading *l, const bp_hf_form *form, const char *first,
                          bp_tensor_entry *entries)
@@ -618,7 +601,8 @@ static void list_carried(loading *l, const bp_hf_form *form, const char *first,
             while (*pattern != NULL && !bp_name_matches(*pattern, theirs->name)) {
                 pattern++;
             }
-            const char *name = *pattern != NULL ? carried_name(l, first, theirs->name) : NULL;
+            const char *name =
+                *pattern != NULL ? bp_carried_name(&l->room, first, theirs->name) : NULL;
             if (name != NULL) {
                 bp_tensor_entry *entry = &entries[l->carried_count];
                 *entry = *theirs;

@@ -12,6 +12,8 @@
 
 static const char where[] = "export";
 
+#define CARRIED (2 * BP_HF_COUNTS) /* handles of tensors that go along begin here */
+
 bp_status bp_weight_source_view(const bp_weight_source *source, size_t index,
                                 const bp_tensor_naming *naming, char name[BP_TENSOR_NAME_MAX],
                                 bp_tensor_view *view)
@@ -101,6 +103,23 @@ static bp_status give_count(const writing *w, size_t index, void *to)
     return BP_OK;
 }
 
+/* Number `index` of the source's tensors, counted through its files. */
+static const bp_tensor_entry *tensor_of(const bp_tensor_set *set, size_t index, uint32_t *part)
+{
+    for (*part = 0; index >= set->parts[*part].entry_count; ++*part) {
+        index -= set->parts[*part].entry_count;
+    }
+    return &set->parts[*part].entries[index];
+}
+
+static bp_status give_carried(const writing *w, size_t index, uint64_t offset, void *to,
+                              size_t bytes)
+{
+    uint32_t part;
+    const bp_tensor_entry *entry = tensor_of(w->source->set, index, &part);
+    return bp_tensor_set_read(w->source->set, part, entry, offset, to, bytes);
+}
+
 static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
                       size_t bytes)
 {
@@ -109,6 +128,9 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     size_t size = bp_dtype_bytes(entry->dtype);
     char name[BP_TENSOR_NAME_MAX];
     bp_tensor_view view;
+    if (entry->handle >= CARRIED) {
+        return give_carried(w, (size_t)(entry->handle - CARRIED), offset, to, bytes);
+    }
     if (entry->handle >= BP_HF_COUNTS) {
         return give_count(w, (size_t)(entry->handle - BP_HF_COUNTS), to);
     }
@@ -158,6 +180,73 @@ static bp_status list_counts(const writing *w, const bp_weight_target *target, b
             }
             entries[*count] =
                 (bp_tensor_entry){.name = kept, .dtype = BP_I64, .handle = BP_HF_COUNTS + i};
+        }
+        *count += 1;
+    }
+    return BP_OK;
+}
+
+const char *bp_carried_name(bp_staging *room, const char *first, const char *theirs)
+{
+    static const char *const bare[] = {"pooler.", "embeddings."};
+    const char *dot = strchr(first, '.');
+    size_t prefix = 0;
+    for (size_t i = 0; i < 2 && dot != NULL; i++) {
+        const size_t length = strlen(bare[i]);
+        const bool lacks = strncmp(theirs, bare[i], length) == 0;
+        prefix =
+            lacks && strncmp(first, "embeddings.", 11) != 0 ? (size_t)(dot - first) + 1 : prefix;
+    }
+    const size_t bytes = strlen(theirs) + 1;
+    char *name = bp_room_take(room, prefix + bytes);
+    if (name != NULL) {
+        memcpy(name, first, prefix);
+        memcpy(name + prefix, theirs, bytes);
+    }
+    return name;
+}
+
+/* Whether a tensor that is no parameter's goes along; counts of batches do by themselves. */
+static bool is_carried(const bp_tensor_naming *naming, const bp_tensor_entry *entry)
+{
+    bool goes = false;
+    if (bp_name_matches("*.num_batches_tracked", entry->name)) {
+        return false;
+    }
+    for (size_t i = 0; i < naming->ignored_count; i++) {
+        goes = goes || bp_name_matches(naming->ignored[i], entry->name);
+    }
+    for (size_t i = 0; i < naming->twin_count; i++) {
+        goes = goes && strcmp(naming->twins[i].theirs, entry->name) != 0;
+    }
+    return goes && entry->handle == 0 &&
+           (bp_tensor_readable(entry->dtype) || entry->dtype == BP_I64);
+}
+
+/* What the model has no use for, behind `entries`; with NULL how many. */
+static bp_status list_others(const writing *w, const bp_weight_target *target, bp_staging *room,
+                             const char *first, bp_tensor_entry *entries, size_t *count)
+{
+    const bp_tensor_set *set = w->source->set;
+    size_t all = 0;
+    uint32_t part;
+    *count = 0;
+    for (uint32_t p = 0; w->source->carries && p < set->part_count; p++) {
+        all += set->parts[p].entry_count;
+    }
+    for (size_t i = 0; i < all; i++) {
+        const bp_tensor_entry *entry = tensor_of(set, i, &part);
+        if (!is_carried(w->naming, entry)) {
+            continue;
+        }
+        if (entries != NULL) {
+            const char *name = bp_carried_name(room, first, entry->name);
+            if (name == NULL) {
+                return weight_target_no_room(target);
+            }
+            entries[*count] = *entry;
+            entries[*count].name = name;
+            entries[*count].handle = CARRIED + i;
         }
         *count += 1;
     }
@@ -222,10 +311,12 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
                  .naming = naming,
                  .codes = {.source = source, .form = target->form},
                  .raw = {(char *)target->work.memory + half, half}};
-    size_t parts = codes ? BP_BNB_PARTS : 1;
-    BP_TRY(list_counts(&w, target, NULL, NULL, &target->counts));
+    size_t parts = codes ? BP_BNB_PARTS : 1, counts, others;
+    BP_TRY(list_counts(&w, target, NULL, NULL, &counts));
+    BP_TRY(list_others(&w, target, NULL, NULL, NULL, &others));
+    target->beside = counts + others;
     bp_tensor_entry *entries =
-        bp_room_take(&room, (source->count * parts + target->counts) * sizeof *entries);
+        bp_room_take(&room, (source->count * parts + target->beside) * sizeof *entries);
     w.codes.offsets = bp_room_take(&room, source->count * sizeof(float));
     w.codes.raw = w.raw;
     if (entries == NULL || w.codes.offsets == NULL || half < 2 * BP_VIEW_WORK_MIN) {
@@ -236,8 +327,9 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
         BP_TRY(list_one(&w, target, i, &room, entries + count, &more));
         count += more;
     }
-    BP_TRY(list_counts(&w, target, &room, entries + count, &target->counts));
-    count += target->counts;
+    BP_TRY(list_counts(&w, target, &room, entries + count, &counts));
+    BP_TRY(list_others(&w, target, &room, entries[0].name, entries + count + counts, &others));
+    count += target->beside;
     bp_staging staging = {room.memory, room.capacity / 1024 * 1024};
     return staging.capacity == 0 ? weight_target_no_room(target)
                                  : weight_target_write_all(&w, target, entries, count, staging);

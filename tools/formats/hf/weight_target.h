@@ -18,7 +18,7 @@ typedef struct bp_weight_target {
     bp_staging work;   /* aligned to 8; BP_TARGET_WORK_MIN bytes beyond 256 for each parameter */
     bp_error *error;
     uint64_t bytes; /* out: the file's */
-    size_t counts;  /* out: how many counts of batches it has (hf_counts.h) */
+    size_t beside;  /* out: how many tensors it has beside the parameters */
 } bp_weight_target;
 
 /* A parameter as a file with this naming holds it: its name there and a view turned accordingly.
@@ -41,9 +41,14 @@ bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,
                                   const bp_tensor_view *view, bp_dtype to, bp_staging work,
                                   bp_weight_sink sink, void *user) BP_MUST_CHECK;
 
+/* A tensor's name, in *room, as it goes with one of the model's own, `first`: those of a model that
+ * has a head begin with the model's own, as `bert.`. NULL: there is no room. */
+const char *bp_carried_name(bp_staging *room, const char *first, const char *theirs);
+
 /* Writes model.safetensors, with quantised weights as bnb.h says, under Hugging Face's names (the
- * first rule of the naming), and the counts of batches that the source has (hf_counts.h).
- * Afterwards target->bytes and target->counts are set. */
+ * first rule of the naming), and beside them the counts of batches that the source has
+ * (hf_counts.h) and, where the source carries, what the model has no use for: a pooler, a head of
+ * another task. Afterwards target->bytes and target->beside are set. */
 bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *naming,
                        bp_weight_target *target) BP_MUST_CHECK;
 
