@@ -170,6 +170,20 @@ run "${line[@]}"
 check $? "a damaged newest snapshot" "$out$err"
 expect 2 'save-total-limit' "${line[@]}" --save-total-limit x
 
+# A service may start it without standard streams: no line of the log gets into a file of the run.
+for closed in '<&-' '>&-' '2>&-' '<&- >&-' '<&- >&- 2>&-'; do
+    rm -rf "$work/c"
+    (
+        eval "exec $closed"
+        exec "$program" "${common[@]}" --output-dir "$work/c" --max-steps 4 --save-steps 2
+    ) >/dev/null 2>&1 </dev/null
+    check $? "runs with $closed"
+    expect 0 'agrees with 2 snapshots' verify "$work/c"
+done
+"$program" --version >&- 2>/dev/null
+[[ $? -eq 6 ]]
+check $? "and what cannot be printed is an error still"
+
 # The best evaluation's snapshot is kept beside the newest.
 run "${common[@]}" --output-dir "$work/b" --eval-data "$work/text" --eval-steps 2 --save-steps 2 --max-steps 12 \
     --learning-rate 0.3 --keep-best --save-total-limit 1 --quiet --json

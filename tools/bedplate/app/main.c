@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate: trains neural networks inside one arena whose size is known before the first step. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,8 +93,26 @@ static int run_command(const command *v, int count, char **arguments)
     return path_guard_check(&set) == BP_OK ? v->run(&set) : 2;
 }
 
+/* Whoever starts a program may have closed its standard streams. The next file opened would take
+ * such a number, and lines of the log would go into it. Each stream is opened the wrong way round,
+ * so that using it fails as on a closed one. */
+static bool main_streams_open(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int i = 0; i < 3; i++) {
+        if (fcntl(i, F_GETFD) == -1 && open("/dev/null", modes[i]) != i &&
+            open("/", O_RDONLY) != i) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int main(int count, char **arguments)
 {
+    if (!main_streams_open()) {
+        return 6; /* and nothing can be said */
+    }
     process_plain_pages(true);
     setvbuf(stdout, stdout_buffer, _IOFBF, sizeof stdout_buffer);
     if (count < 2) {
