@@ -276,8 +276,8 @@ bp_status bp_runtime_get_trained(bp_runtime *runtime, uint32_t parameter, uint64
 {
     const bp_spec *spec = &runtime->spec;
     const bp_optimizer *optimizer = spec->optimizer;
-    const bp_parameter *p = &runtime->emit.parameters[parameter];
     BP_TRY(bp_runtime_get_weight(runtime, parameter, first, values, count));
+    const bp_parameter *p = &runtime->emit.parameters[parameter];
     if (optimizer == NULL || optimizer->average == NULL || !p->trainable) {
         return BP_OK;
     }

@@ -45,10 +45,10 @@ check $? "one batch of 8 or four of 2: the same images" "${losses[*]}"
 lanes=("${common[@]}" "${flips[@]}" --random-crop 2 --per-device-train-batch-size 2 --gradient-accumulation-steps 4 --virtual-ranks 4)
 run "${lanes[@]}" --output-dir "$work/l1"
 one=$(json state_digest)
-run "${virtual_ranks[@]}" --output-dir "$work/l2" --fabric threads:2
+run "${lanes[@]}" --output-dir "$work/l2" --fabric threads:2
 [[ -n $one && $(json state_digest) == "$one" ]]
 check $? "two ranks: the same bits" "$out$err"
-run "${virtual_ranks[@]}" --output-dir "$work/l3" --data-seed 7
+run "${lanes[@]}" --output-dir "$work/l3" --data-seed 7
 [[ $code -eq 0 && $(json state_digest) != "$one" ]]
 check $? "another seed: other images" "$out$err"
 

@@ -145,6 +145,7 @@ typedef struct session {
 
 static bp_status session_open(session *s, const bp_spec *spec)
 {
+    memset(s, 0, sizeof *s);
     uint64_t bytes = plan_bytes(spec);
     assert_true(bytes != BP_SIZE_INVALID);
     assert_int_equal(posix_memalign(&s->host, 64, (size_t)bytes), 0);
