@@ -44,6 +44,33 @@ cp "$work/config" "$work/other/config.json"
 [[ $(loss "$work/other" "$work/rows.jsonl") != "$(loss "$work/dir" "$work/rows.jsonl")" ]]
 check $? "another eos of the configuration is another target"
 
+# The order of docs/chat.md: each file goes before those behind it, and the tokenizer's own eos is taken where the list has it.
+ends=$(loss "$work/dir" "$work/rows.jsonl") text=$(loss "$work/other" "$work/rows.jsonl")
+said() { # WANTED GENERATION CONFIG TOKENIZER MAP: what files say (-: nothing), and which loss that is
+    rm -rf "$work/said" && cp -r "$work/dir" "$work/said"
+    sed -i "s/\"eos_token_id\": 802/\"eos_token_id\": ${3/-/null}/" "$work/said/config.json"
+    [[ $2 == - ]] || echo "{\"eos_token_id\": $2}" >"$work/said/generation_config.json"
+    [[ $4 == - ]] || echo "{\"eos_token\": \"$4\"}" >"$work/said/tokenizer_config.json"
+    [[ $5 == - ]] || echo "{\"eos_token\": \"$5\"}" >"$work/said/special_tokens_map.json"
+    [[ $(loss "$work/said" "$work/rows.jsonl") == "$1" ]]
+    check $? "the end of completions where files say $2 $3 $4 $5" "$err"
+    for form in said.gguf said-in; do
+        [[ $form == said-in ]] && run import --from "$work/said.gguf" --to "$work/$form" || run export --model "$work/said" --to "$work/$form"
+        [[ $(loss "$work/$form" "$work/rows.jsonl") == "$1" ]]
+        check $? "and of $form" "$err"
+    done
+    rm -rf "$work/said-in"
+}
+said "$ends" [802] 800 - -
+said "$ends" [802,800] 800 '<|im_end|>' -
+said "$text" [802,800] 802 '<|endoftext|>' -
+said "$text" - [802,800] '<|endoftext|>' '<|im_end|>'
+said "$ends" - 802 '<|endoftext|>' -
+said "$ends" - 802 - '<|endoftext|>'
+said "$ends" - - '<|im_end|>' '<|endoftext|>'
+said "$ends" - - - '<|im_end|>'
+said "$text" - - - -
+
 # Gemma's <bos>: the post-processor says it, or special_tokens_map.json, or tokenizer_config.json; the same ids.
 mkdir "$work/bare"
 sed 's/<|begin_of_text|>/<bos>/g; s/<|end_of_text|>/<eos>/g' tests/golden/tokenizers/llama3/tokenizer.json >"$work/bare/tokenizer.json"

@@ -101,7 +101,7 @@ bp_status end_tokens_find(end_tokens *ends, bp_store *store, const char *const *
     return BP_OK;
 }
 
-static void put_end(end_tokens *ends, int64_t id)
+static void end_tokens_put(end_tokens *ends, int64_t id)
 {
     bool there = id < 0 || ends->count == END_TOKENS_MAX;
     for (uint32_t i = 0; i < ends->count; i++) {
@@ -116,14 +116,14 @@ void end_tokens_add(end_tokens *ends, const run_tokenizer *c, const bp_model_con
                     int64_t id)
 {
     if (!ends->given) {
-        put_end(ends, run_tokenizer_end_token(c, config));
-        put_end(ends, config->eos_token);
+        end_tokens_put(ends, run_tokenizer_end_token(c, config));
+        end_tokens_put(ends, config->eos_token);
         for (uint32_t i = 0; i < config->more_eos_count; i++) {
-            put_end(ends, config->more_eos[i]);
+            end_tokens_put(ends, config->more_eos[i]);
         }
         ends->given = true;
     }
-    put_end(ends, id);
+    end_tokens_put(ends, id);
 }
 
 /* The text of a generation_config.json that is not there. */

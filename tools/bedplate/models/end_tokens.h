@@ -5,7 +5,7 @@
 
 #include "tools/bedplate/models/run_tokenizer.h"
 
-#define END_TOKENS_MAX 64
+#define END_TOKENS_MAX RUN_TOKENIZER_ENDS
 
 typedef struct end_tokens {
     bool given; /* by the file; else those of the model's configuration and its tokenizer count */

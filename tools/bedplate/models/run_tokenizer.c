@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/models/end_tokens.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/data/data_tokenise.h"
 
@@ -111,6 +112,29 @@ static uint64_t scratch_bytes(void)
     return BP_TOKENISE_SCRATCH > BP_TOKENIZER_SCRATCH ? BP_TOKENISE_SCRATCH : BP_TOKENIZER_SCRATCH;
 }
 
+/* Which tokens end a text: what is said of the model goes before what its tokenizer says. */
+static bp_status find_ends(run_tokenizer *c, const run_tokenizer_ask *ask)
+{
+    const bp_model_config *config = ask->config;
+    const bool own = ask->set->tokenizer == NULL && c->directory[0] != '\0';
+    const char *const directories[] = {own ? c->directory : NULL, ask->set->model};
+    end_tokens ends;
+    if (!ask->directory) {
+        return BP_OK;
+    }
+    BP_TRY(end_tokens_find(&ends, ask->store, directories, 2, ask->error));
+    if (ends.given) {
+        c->end_count = ends.count;
+        memcpy(c->end, ends.id, sizeof c->end);
+    } else if (config->eos_token >= 0) {
+        c->end[c->end_count++] = config->eos_token;
+        for (uint32_t i = 0; i < config->more_eos_count; i++) {
+            c->end[c->end_count++] = config->more_eos[i];
+        }
+    }
+    return BP_OK;
+}
+
 bp_status run_tokenizer_find(run_tokenizer *c, const run_tokenizer_ask *ask)
 {
     if (c->bytes > 0) {
@@ -118,6 +142,7 @@ bp_status run_tokenizer_find(run_tokenizer *c, const run_tokenizer_ask *ask)
     }
     *c = (run_tokenizer){.kind = TOKENIZER_NONE};
     BP_TRY(look(c, ask));
+    BP_TRY(find_ends(c, ask));
     uint32_t vocabulary = ask->config->vocabulary;
     bool random = !ask->weights && vocabulary > BP_BYTE_VOCABULARY;
     if (c->kind == TOKENIZER_NONE && (vocabulary == BP_BYTE_VOCABULARY || random)) {
@@ -155,17 +180,26 @@ void run_tokenizer_close(run_tokenizer *c)
     memory_give_back(&c->block);
 }
 
-int64_t run_tokenizer_end_token(const run_tokenizer *c, const bp_model_config *config)
+int64_t run_tokenizer_end_of(const run_tokenizer *c, const bp_tokenizer_special *special,
+                             const bp_model_config *config)
 {
-    int64_t own = -1;
-    if (c->kind == TOKENIZER_TOKENIZER) {
-        const bp_tokenizer_special *special = bp_tokenizer_special_of(&c->tokenizer);
-        own = special->eos_guessed && config->eos_token >= 0 ? -1 : special->eos;
+    int64_t own = special->eos_guessed && config->eos_token >= 0 ? -1 : special->eos;
+    bool listed = c->end_count == 0;
+    for (uint32_t i = 0; i < c->end_count; i++) {
+        listed = listed || c->end[i] == own;
     }
+    own = listed ? own : c->end[0];
     if (own < 0) {
         own = config->eos_token;
     }
     return own < (int64_t)config->vocabulary ? own : -1;
+}
+
+int64_t run_tokenizer_end_token(const run_tokenizer *c, const bp_model_config *config)
+{
+    static const bp_tokenizer_special none = {-1, -1, -1, -1, -1, -1, -1, false};
+    return run_tokenizer_end_of(
+        c, c->kind == TOKENIZER_TOKENIZER ? bp_tokenizer_special_of(&c->tokenizer) : &none, config);
 }
 
 bool run_tokenizer_ends(const run_tokenizer *c, const bp_model_config *config, uint32_t id)

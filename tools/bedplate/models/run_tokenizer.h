@@ -14,6 +14,8 @@ typedef enum run_tokenizer_kind {
     TOKENIZER_TOKENIZER
 } run_tokenizer_kind;
 
+#define RUN_TOKENIZER_ENDS 64
+
 /* Must not move once open. */
 typedef struct run_tokenizer {
     run_tokenizer_kind kind;
@@ -24,6 +26,8 @@ typedef struct run_tokenizer {
     bp_tokenizer tokenizer;
     bp_encoder encoder;
     void *scratch; /* BP_TOKENISE_SCRATCH bytes, while it is open */
+    uint32_t end_count;
+    int64_t end[RUN_TOKENIZER_ENDS]; /* what generation_config.json, else config.json, says */
 } run_tokenizer;
 
 /* What the search needs to know. */
@@ -49,9 +53,12 @@ bp_status run_tokenizer_open(run_tokenizer *c, const run_tokenizer_ask *ask) BP_
 /* Gives the memory back. Safe at any stage. */
 void run_tokenizer_close(run_tokenizer *c);
 
-/* The token that ends a text: the tokenizer's, else the model's, else -1. Open, if it has a
- * tokenizer. */
+/* The token that is put behind a text: the tokenizer's own where the list of ends has it or is
+ * empty, else the first of the list, else the model's, else -1. Open, if it has a tokenizer. */
 int64_t run_tokenizer_end_token(const run_tokenizer *c, const bp_model_config *config);
+/* The same by the roles of a tokenizer that is no longer open. */
+int64_t run_tokenizer_end_of(const run_tokenizer *c, const bp_tokenizer_special *special,
+                             const bp_model_config *config);
 
 /* Whether generating ends at this token. */
 bool run_tokenizer_ends(const run_tokenizer *c, const bp_model_config *config, uint32_t id);

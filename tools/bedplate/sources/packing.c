@@ -52,9 +52,7 @@ static bp_status pack_data(bp_tokens *tokens, session *s, data_set *data, memory
 {
     static char path[BP_STORE_PATH_MAX]; /* the token file's name, as long as it is open */
     const char *strategy = s->set->packing_strategy;
-    const int64_t own = s->spec.config.eos_token;
-    const bool says = data->special.eos >= 0 && !(data->special.eos_guessed && own >= 0);
-    const int64_t end = says ? data->special.eos : own;
+    const int64_t end = run_tokenizer_end_of(&s->run_tokenizer, &data->special, &s->spec.config);
     bp_pack pack = {.source = data->train,
                     .end_token = end,
                     .vocabulary = s->spec.config.vocabulary,

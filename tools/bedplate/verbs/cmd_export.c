@@ -296,28 +296,20 @@ static bp_status find_template(exporting *e, bp_gguf_model *model)
     return BP_OK;
 }
 
-/* Where generation stops, by generation_config.json of the adapters, else of the model, before what
- * config.json says. */
-static bp_status add_ends(exporting *e)
+/* Where generation stops, by generation_config.json of the adapters, else of the model, goes before
+ * what config.json says. */
+static bp_status export_take_ends(exporting *e)
 {
     model_files *m = &e->m;
     const char *const directories[] = {m->set->adapter, m->set->model};
-    const bp_model_config old = m->config;
-    bp_model_config *to = &m->config;
     end_tokens ends;
     BP_TRY(end_tokens_find(&ends, m->store, directories, 2, &m->error));
-    for (uint32_t i = 0; i < old.more_eos_count && ends.count < END_TOKENS_MAX; i++) {
-        ends.id[ends.count++] = old.more_eos[i];
+    if (ends.given) {
+        m->config.eos_token = ends.count > 0 ? ends.id[0] : -1;
+        m->config.more_eos_count = 0;
     }
-    to->more_eos_count = 0;
-    for (uint32_t i = 0; i < ends.count && to->more_eos_count < BP_MORE_EOS_MAX; i++) {
-        bool known = ends.id[i] == to->eos_token;
-        for (uint32_t k = 0; k < to->more_eos_count; k++) {
-            known = known || to->more_eos[k] == ends.id[i];
-        }
-        if (!known) {
-            to->more_eos[to->more_eos_count++] = ends.id[i];
-        }
+    for (uint32_t i = 1; i < ends.count && m->config.more_eos_count < BP_MORE_EOS_MAX; i++) {
+        m->config.more_eos[m->config.more_eos_count++] = ends.id[i];
     }
     return BP_OK;
 }
@@ -339,7 +331,7 @@ static bp_status export_gguf(exporting *e)
         return bp_error_set(&m->error, BP_ERR_USAGE, where,
                             "GGUF files of this model type are not implemented", type);
     }
-    BP_TRY(add_ends(e));
+    BP_TRY(export_take_ends(e));
     BP_TRY(open_tokenizer(e, &tokenizer));
     if (tokenizer.tokenizer != NULL) {
         model.put_tokenizer = bp_gguf_put_tokenizer;
@@ -348,7 +340,12 @@ static bp_status export_gguf(exporting *e)
         bool spells = bp_tokenizer_kind_of(&e->tokenizer) == BP_TOKENIZER_CHAR_BPE;
         model.unknown_token = spells ? special->unk : -1; /* nothing is unknown to bytes */
         model.padding_token = special->pad;
-        model.end_token = special->eos_guessed ? -1 : special->eos;
+        bool listed = m->config.eos_token < 0 || m->config.eos_token == special->eos;
+        for (uint32_t i = 0; i < m->config.more_eos_count; i++) {
+            listed = listed || m->config.more_eos[i] == special->eos;
+        }
+        const bool guessed = special->eos_guessed && m->config.eos_token >= 0;
+        model.end_token = guessed || !listed ? -1 : special->eos;
         BP_TRY(find_template(e, &model));
     }
     m->target.path = m->set->to;
