@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/models/gguf_folder.h"
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/runs/progress.h"
@@ -38,6 +39,20 @@ static bp_status check_options(job *j)
     BP_TRY(cmd_tokenize_need(j, set->tokenizer != NULL || set->model != NULL, "--tokenizer"));
     BP_TRY(cmd_tokenize_need(j, set->data.count > 0, "--data"));
     return cmd_tokenize_need(j, set->output != NULL, "--output");
+}
+
+/* --model FILE.gguf: what stands for its directory has the tokenizer. */
+static bp_status open_model_file(job *j)
+{
+    session *s = &j->s;
+    const char *why = NULL;
+    bool is = false;
+    if (s->set->tokenizer != NULL) {
+        return BP_OK;
+    }
+    BP_TRY(gguf_folder_open(&s->gguf, &s->posix.store, s->set->model, &is, &why, &s->error));
+    s->store = is ? &s->gguf.store : s->store;
+    return why == NULL ? BP_OK : bp_error_set(&s->error, BP_ERR_DATA, where, why, s->set->model);
 }
 
 static bp_status open_run_tokenizer(job *j)
@@ -152,6 +167,7 @@ static bp_status cmd_tokenize_run(job *j)
     BP_TRY(bp_store_posix_init(&s->posix, ""));
     s->store = &s->posix.store;
     double began = clock_seconds();
+    BP_TRY(open_model_file(j));
     BP_TRY(open_run_tokenizer(j));
     BP_TRY(data_files_find(&j->files, s, &s->set->data));
     BP_TRY(check_format(j));
@@ -180,5 +196,6 @@ int cmd_tokenize(const settings *set)
     }
     data_files_close(&j.files);
     run_tokenizer_close(&j.s.run_tokenizer);
+    gguf_folder_close(&j.s.gguf);
     return report_status(status, &j.s.error);
 }

@@ -317,6 +317,20 @@ static bp_status settled_take(const bp_gguf_file *f, const char *a, bp_model_con
     return BP_OK;
 }
 
+/* Every fourth layer does not turn, as readers take it. */
+static bp_status smollm3_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
+{
+    BP_TRY(bp_gguf_llama_take(f, a, config));
+    bp_llama_config own = bp_llama_config_of(config);
+    own.still = (bp_layer_set){.listed = 0};
+    for (uint32_t i = 3; i < own.stack.layers; i += 4) {
+        bp_layer_put(&own.still, i);
+    }
+    own.still.listed = own.stack.layers;
+    bp_family_config_set(config, &own, sizeof own);
+    return BP_OK;
+}
+
 /* Norms follow the sublayers; queries and keys as in Hugging Face's files. */
 static const bp_tensor_rule olmo2_rules[] = {
     {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", BP_FORM_PLAIN},
@@ -342,7 +356,7 @@ const bp_gguf_family bp_gguf_mistral = {
     "mistral",    "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_factors,
     llama_exports};
 const bp_gguf_family bp_gguf_smollm3 = {"smollm3",    "smollm3", &llama_naming,  llama_put,
-                                        settled_take, NULL,      smollm3_exports};
+                                        smollm3_take, NULL,      smollm3_exports};
 const bp_gguf_family bp_gguf_granite = {"granite",    "granite",    &llama_naming,
                                         granite_put,  granite_take, bp_gguf_llama_factors,
                                         llama_exports};

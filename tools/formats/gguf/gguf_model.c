@@ -119,6 +119,7 @@ bp_status bp_gguf_describe(const bp_gguf_file *file, const bp_gguf_family **fami
     }
     config->vocabulary = (uint32_t)embedding->shape[0];
     BP_TRY(take_token(file, "tokenizer.ggml.bos_token_id", &config->bos_token));
+    BP_TRY(take_token(file, "tokenizer.ggml.padding_token_id", &config->pad_token));
     BP_TRY(take_ends(file, config));
     return (*family)->take(file, (*family)->architecture, config);
 }

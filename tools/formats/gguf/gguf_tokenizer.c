@@ -291,8 +291,12 @@ static void put_flags(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     const bp_token_rules *rules = &g->tokenizer->rules;
     const bool bytes = gguf_tokenizer_is_byte_level(g->tokenizer);
     const bp_template_part *before = &rules->single.before;
-    const bool begins = g->config->bos_token >= 0 && before->count > 0 &&
-                        (int64_t)before->ids[0] == g->config->bos_token;
+    const bool silent = g->config->bos_token < 0; /* the configuration: the text's own beginning */
+    const bool begins =
+        before->count > 0 && (silent || (int64_t)before->ids[0] == g->config->bos_token);
+    if (silent && begins) {
+        bp_gguf_put_u32(w, "tokenizer.ggml.bos_token_id", before->ids[0]);
+    }
     if (begins != (!bytes || rules->split == BP_SPLIT_LLAMA3)) {
         bp_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", begins);
     }

@@ -202,7 +202,8 @@ static void pieces_are_called_what_they_are(void **state)
     } cases[] = {
         {"{'type':'Sequence','normalizers':[" PREPEND REPLACE "]}", CLS ",", "", 1, 2, -1, -1, -1},
         {"{'type':'Sequence','normalizers':[" PREPEND REPLACE "]}", "", "", 1, 2, 0, -1, -1},
-        {"{'type':'Sequence','normalizers':[" PREPEND REPLACE "]}", CLS ",", "", -1, 2, 0, -1, -1},
+        /* the text begins with it, whatever the configuration leaves out */
+        {"{'type':'Sequence','normalizers':[" PREPEND REPLACE "]}", CLS ",", "", -1, 2, -1, -1, -1},
         {"{'type':'Sequence','normalizers':[" PREPEND REPLACE "]}", CLS ",", "", 0, 2, 0, -1, -1},
         {"{'type':'Sequence','normalizers':[" PREPEND REPLACE "]}", CLS ",", "," SEP, 1, 2, -1, 1,
          -1},
