@@ -259,6 +259,49 @@ void bp_text_json(bp_text *text, const char *string)
     bp_text_json_bytes(text, string, strlen(string));
 }
 
+/* The code point of a character of at most three bytes; 0 for longer ones. */
+static uint32_t text_point(const unsigned char *bytes, size_t count)
+{
+    switch (count) {
+    case 1:
+        return bytes[0];
+    case 2:
+        return (bytes[0] & 0x1fu) << 6 | (bytes[1] & 0x3fu);
+    case 3:
+        return (bytes[0] & 0xfu) << 12 | (bytes[1] & 0x3fu) << 6 | (bytes[2] & 0x3fu);
+    default:
+        return 0;
+    }
+}
+
+/* One character, or one byte that belongs to none; how many bytes it has. */
+static size_t text_printable_one(bp_text *text, const unsigned char *bytes, size_t length)
+{
+    const size_t count = text_utf8(bytes, length);
+    const uint32_t point = text_point(bytes, count);
+    if (count == 0) {
+        bp_text_string(text, "\\x");
+        bp_text_hex(text, bytes[0], 2);
+    } else if (point == '\n' || point == '\r' || point == '\t') {
+        bp_text_char(text, '\\');
+        bp_text_char(text, point == '\n' ? 'n' : point == '\r' ? 'r' : 't');
+    } else if ((count == 1 && point < 0x20) || (point >= 0x7f && point <= 0x9f) ||
+               (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069)) {
+        bp_text_string(text, "\\u");
+        bp_text_hex(text, point, 4);
+    } else {
+        bp_text_bytes(text, (const char *)bytes, count);
+    }
+    return count > 0 ? count : 1;
+}
+
+void bp_text_printable(bp_text *text, const char *bytes, size_t length)
+{
+    for (size_t at = 0; at < length;) {
+        at += text_printable_one(text, (const unsigned char *)bytes + at, length - at);
+    }
+}
+
 static void text_html_ascii(bp_text *text, char character)
 {
     switch (character) {

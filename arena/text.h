@@ -72,6 +72,11 @@ bool bp_text_is_utf8(const char *string);
 /* A JSON number with `significant` digits; null when the value is not finite. */
 void bp_text_json_number(bp_text *text, double value, unsigned significant);
 
+/* Bytes of somebody else for a terminal or a line of a log: control characters (C0, DEL, C1), line
+ * and paragraph separators and those that turn the direction of text become \n, \r, \t or \u and
+ * four digits, and bytes that are not valid UTF-8 \x and two. All else is put as it is. */
+void bp_text_printable(bp_text *text, const char *bytes, size_t length);
+
 /* Text inside HTML, SVG and their quoted attributes: & < > " ' become entities, control characters
  * other than newline and tab become spaces, and invalid UTF-8 becomes U+FFFD. */
 void bp_text_html(bp_text *text, const char *string);

@@ -209,6 +209,30 @@ static void escapes_html(void **state)
     check(&text, "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;\n\t  \xc3\xa9");
 }
 
+/* verifies arena-15.c777 */
+static void escapes_for_a_terminal(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to;
+    } cases[] = {{"a \"b\\ \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80~", "a \"b\\ \xc3\xa9\xe2\x82\xac"
+                                                                   "\xf0\x9f\x98\x80~"},
+                 {"\x1b[31m\a\n\r\t\x7f", "\\u001b[31m\\u0007\\n\\r\\t\\u007f"},
+                 {"\xc2\x9b\xc2\x80\xc2\x9f\xc2\xa0", "\\u009b\\u0080\\u009f\xc2\xa0"},
+                 {"\x9b\xc2", "\\x9b\\xc2"},
+                 {"\xe2\x80\xa8\xe2\x80\xae\xe2\x80\xaf", "\\u2028\\u202e\xe2\x80\xaf"},
+                 {"\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa", "\\u2066\\u2069\xe2\x81\xaa"},
+                 {"\xed\xa0\x80", "\\xed\\xa0\\x80"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bp_text text = writer();
+        bp_text_printable(&text, cases[i].from, strlen(cases[i].from));
+        check(&text, cases[i].to);
+    }
+    bp_text text = writer();
+    bp_text_printable(&text, "a\0b", 3);
+    check(&text, "a\\u0000b");
+}
+
 typedef struct collected {
     char text[256];
     size_t length;
@@ -286,6 +310,7 @@ int main(void)
         cmocka_unit_test(escapes_json),
         cmocka_unit_test(invalid_utf8_becomes_the_replacement_character),
         cmocka_unit_test(escapes_html),
+        cmocka_unit_test(escapes_for_a_terminal),
         cmocka_unit_test(a_sink_receives_everything_in_order),
         cmocka_unit_test(a_failing_sink_ends_the_writing),
         cmocka_unit_test(without_a_sink_long_text_is_cut),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The memory report outside the arena, and the compiler's log. */
 #include "tools/bedplate/app/device_memory.h"
+#include "tools/bedplate/app/output.h"
 
 static bool on_gpu(const bp_runtime *runtime)
 {
@@ -96,7 +97,7 @@ void device_log_show(const bp_runtime *runtime, bool json)
     if (log[0] == '\0') {
         return;
     }
-    fprintf(stderr, "bedplate: the driver's compiler said:\n%s\n", log);
+    output_print(stderr, "bedplate: the driver's compiler said:\n%s\n", log);
     if (json) {
         output out;
         output_begin(&out, stdout);

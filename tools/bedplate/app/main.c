@@ -15,6 +15,7 @@
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/commands.h"
+#include "tools/bedplate/app/output.h"
 
 enum { COMMANDS_MOST = 32 }; /* names that a message lists */
 
@@ -81,13 +82,13 @@ static int run_command(const command *v, int count, char **arguments)
         return 0;
     }
     if (set.words.count > v->most_words) {
-        fprintf(stderr, "bedplate: %s: an argument that is not expected (right would be%s)\n",
-                set.words.item[v->most_words], v->words);
+        output_print(stderr, "bedplate: %s: an argument that is not expected (right would be%s)\n",
+                     set.words.item[v->most_words], v->words);
         return 2;
     }
     if (set.words.count < v->least_words) {
-        fprintf(stderr, "bedplate: %s: an argument is missing (right would be%s)\n", v->name,
-                v->words);
+        output_print(stderr, "bedplate: %s: an argument is missing (right would be%s)\n", v->name,
+                     v->words);
         return 2;
     }
     return path_guard_check(&set) == BP_OK ? v->run(&set) : 2;
@@ -137,7 +138,7 @@ int main(int count, char **arguments)
         ranks_hush_end(code);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fputs("bedplate: stdout: the output could not be written\n", stderr);
+        output_print(stderr, "bedplate: stdout: the output could not be written\n");
         /* What a run is for lies in its directory: whoever read its log may be gone. */
         code = code == 0 && !trains ? 6 : code;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Command lines and configuration files. */
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,16 +73,16 @@ void options_unknown(const char *what, const char *found, const char *const *can
         nearest = former;
         best = 0;
     }
-    fprintf(stderr, "bedplate: %s%.*s: unknown %s", dashes, (int)length, found, what);
+    output_print(stderr, "bedplate: %s%.*s: unknown %s", dashes, (int)length, found, what);
     if (nearest != NULL && best <= near_enough(length, strlen(nearest))) {
-        fprintf(stderr, " (the nearest is %s%s)", dashes, nearest);
+        output_print(stderr, " (the nearest is %s%s)", dashes, nearest);
     } else if (dashes[0] == '\0') {
         for (uint32_t i = 0; i < count; i++) {
-            fprintf(stderr, "%s%s", i == 0 ? " (right would be " : ", ", candidates[i]);
+            output_print(stderr, "%s%s", i == 0 ? " (right would be " : ", ", candidates[i]);
         }
-        fputs(")", stderr);
+        output_print(stderr, ")");
     }
-    fputs("\n", stderr);
+    output_print(stderr, "\n");
 }
 
 static void unknown_option(const char *found, unsigned commands)
@@ -109,7 +110,7 @@ typedef struct reading {
 static bp_status take_paths(reading *r, const option *which, const char *origin)
 {
     if (r->at == r->count || strncmp(r->arguments[r->at], "--", 2) == 0) {
-        fprintf(stderr, "bedplate: %s: the option needs at least one file\n", origin);
+        output_print(stderr, "bedplate: %s: the option needs at least one file\n", origin);
         return BP_ERR_USAGE;
     }
     while (r->at < r->count && strncmp(r->arguments[r->at], "--", 2) != 0) {
@@ -136,7 +137,8 @@ static bp_status options_take_value(reading *r, const option *which, const char 
         return take_paths(r, which, origin);
     }
     if (ends) {
-        fprintf(stderr, "bedplate: %s: the option needs a value (%s)\n", origin, which->choices);
+        output_print(stderr, "bedplate: %s: the option needs a value (%s)\n", origin,
+                     which->choices);
         return BP_ERR_USAGE;
     }
     return option_set(which, r->set, r->arguments[r->at++], origin);
@@ -153,7 +155,7 @@ static bp_status take_option(reading *r, const char *text)
     char origin[WORD_MAX];
     snprintf(origin, sizeof origin, "--%s", which->name);
     if ((which->commands & (r->set->command | r->also)) == 0) {
-        fprintf(stderr, "bedplate: %s: this command does not take the option\n", origin);
+        output_print(stderr, "bedplate: %s: this command does not take the option\n", origin);
         return BP_ERR_USAGE;
     }
     r->given[option_index(which)] = true;
@@ -209,8 +211,8 @@ static bp_status take_line(settings *set, char *line, const char *origin, const 
     }
     char *equals = strchr(line, '=');
     if (equals == NULL) {
-        fprintf(stderr, "bedplate: %s: the line is not `name = value` (found \"%s\")\n", origin,
-                line);
+        output_print(stderr, "bedplate: %s: the line is not `name = value` (found \"%s\")\n",
+                     origin, line);
         return BP_ERR_USAGE;
     }
     *equals = '\0';
@@ -218,7 +220,7 @@ static bp_status take_line(settings *set, char *line, const char *origin, const 
     char *value = trimmed(equals + 1);
     const option *which = option_find(name, strlen(name));
     if (which == NULL || which->offset == offsetof(settings, config)) {
-        fprintf(stderr, "bedplate: in %s:\n", origin);
+        output_print(stderr, "bedplate: in %s:\n", origin);
         unknown_option(name, 255);
         return BP_ERR_USAGE;
     }
@@ -245,12 +247,13 @@ bp_status options_file(settings *set, const char *path, const bool *given)
         fclose(file);
     }
     if (!whole) {
-        fprintf(stderr, "bedplate: --config: the file cannot be read (found \"%s\")\n", path);
+        output_print(stderr, "bedplate: --config: the file cannot be read (found \"%s\")\n", path);
         return BP_ERR_USAGE;
     }
     if (length == sizeof text || memchr(text, '\0', length) != NULL) {
-        fprintf(stderr, "bedplate: %s: the file is not a list of options of less than %d bytes\n",
-                path, FILE_BYTES_MAX);
+        output_print(stderr,
+                     "bedplate: %s: the file is not a list of options of less than %d bytes\n",
+                     path, FILE_BYTES_MAX);
         return BP_ERR_USAGE;
     }
     text[length] = '\0';

@@ -8,13 +8,14 @@
 
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/policy.h"
+#include "tools/bedplate/app/output.h"
 
 /* bedplate: ORIGIN: TEXT (found F, right would be W) */
 static bp_status options_value_wrong(const char *origin, const char *text, const char *found,
                                      const char *right)
 {
-    fprintf(stderr, "bedplate: %s: %s (found \"%s\", right would be %s)\n", origin, text, found,
-            right);
+    output_print(stderr, "bedplate: %s: %s (found \"%s\", right would be %s)\n", origin, text,
+                 found, right);
     return BP_ERR_USAGE;
 }
 

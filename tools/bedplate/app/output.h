@@ -11,11 +11,27 @@
 typedef struct output {
     bp_text text;
     FILE *stream;
-    bool first; /* JSON: no member was put yet */
+    bool first;   /* JSON: no member was put yet */
+    char held[4]; /* of a character whose end waits for the next piece, for a terminal */
+    size_t held_count;
     char buffer[4096];
 } output;
 
-/* Starts writing to a stream. The record must not move until output_end. */
+/* As fprintf, for what people read: %s, %d, %u, %x, %c, %f, %g with flags, width, precision, l, ll
+ * and z. Texts among the arguments are those of a file or of who started the program, so they are
+ * put by bp_text_printable: they neither move a cursor nor begin a line of their own. */
+#ifdef __GNUC__
+__attribute__((format(printf, 2, 3)))
+#endif
+void output_print(FILE *stream, const char *format, ...);
+/* Bytes that a model or another program wrote, with their newlines and tabs: as they are for a
+ * file or a pipe, and without other control characters for a terminal. */
+void output_bytes(FILE *stream, const char *bytes, size_t count);
+/* How many of the last bytes begin a character of UTF-8 that they do not end: 0 to 3. */
+size_t output_unfinished(const char *bytes, size_t count);
+
+/* Starts writing to a stream; for a terminal as by output_bytes. The record must not move until
+ * output_end. */
 void output_begin(output *out, FILE *stream);
 /* Ends: everything is handed over and the stream is flushed. A failing stdout is found at exit. */
 void output_end(output *out);

@@ -112,10 +112,10 @@ void model_files_say_other(bp_store *store, const char *directory, const char *w
     if (model_files_ends(weights, "/" BP_HF_WEIGHTS) &&
         bp_storage_join(path, directory, BP_HF_INDEX, NULL) == BP_OK &&
         store->exists(store, path, &there) == BP_OK && there) {
-        fprintf(stderr,
-                "bedplate: %s: " BP_HF_WEIGHTS " is read, and the shards of " BP_HF_INDEX
-                " beside it are not: one of the two may be stale\n",
-                directory);
+        output_print(stderr,
+                     "bedplate: %s: " BP_HF_WEIGHTS " is read, and the shards of " BP_HF_INDEX
+                     " beside it are not: one of the two may be stale\n",
+                     directory);
     }
 }
 
@@ -148,9 +148,10 @@ static void print_result(const model_files *m, const char *format, const char *p
                        : packed ? "quantised tensors as floats, other types as they were"
                                 : "types as they were";
     if (!m->set->json) {
-        printf("%s: %zu tensors, %" PRIu64 " parameters, %" PRIu64 " bytes (%s, %s)\n", path,
-               m->parameters.count + m->target.beside, elements, m->target.bytes, format,
-               m->target.keep ? kept : m->set->dtype);
+        output_print(stdout,
+                     "%s: %zu tensors, %" PRIu64 " parameters, %" PRIu64 " bytes (%s, %s)\n", path,
+                     m->parameters.count + m->target.beside, elements, m->target.bytes, format,
+                     m->target.keep ? kept : m->set->dtype);
         return;
     }
     output out;

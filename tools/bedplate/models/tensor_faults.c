@@ -6,14 +6,15 @@
 #include <stdio.h>
 
 #include "core/base/dtype.h"
+#include "tools/bedplate/app/output.h"
 
 static void print_shape(const uint64_t *shape, uint32_t rank)
 {
-    fputs("[", stderr);
+    output_print(stderr, "[");
     for (uint32_t i = 0; i < rank; i++) {
-        fprintf(stderr, "%s%" PRIu64, i > 0 ? ", " : "", shape[i]);
+        output_print(stderr, "%s%" PRIu64, i > 0 ? ", " : "", shape[i]);
     }
-    fputs("]", stderr);
+    output_print(stderr, "]");
 }
 
 /* Shapes as the file has them: a parameter that is kept the other way round is turned back. */
@@ -27,19 +28,19 @@ static void print_right(const bp_tensor_finding *finding)
 void tensor_faults_print(void *user, const bp_tensor_finding *finding)
 {
     tensor_faults *faults = user;
-    fprintf(stderr, "bedplate: %s: %s: %s", faults->path, finding->tensor,
-            bp_tensor_fault_text(finding->fault));
+    output_print(stderr, "bedplate: %s: %s: %s", faults->path, finding->tensor,
+                 bp_tensor_fault_text(finding->fault));
     if (finding->fault == BP_TENSOR_SHAPE && finding->entry != NULL && finding->wanted != NULL) {
-        fputs(" (found ", stderr);
+        output_print(stderr, " (found ");
         print_shape(finding->entry->shape, finding->entry->rank);
-        fputs(", right would be ", stderr);
+        output_print(stderr, ", right would be ");
         print_right(finding);
-        fputs(")", stderr);
+        output_print(stderr, ")");
     }
     if (finding->fault == BP_TENSOR_DTYPE && finding->entry != NULL) {
-        fprintf(stderr, " (found %s)", bp_dtype_name(finding->entry->dtype));
+        output_print(stderr, " (found %s)", bp_dtype_name(finding->entry->dtype));
     }
-    fputs(finding->allowed ? " (allowed)\n" : "\n", stderr);
+    output_print(stderr, finding->allowed ? " (allowed)\n" : "\n");
     faults->refused += finding->allowed ? 0 : 1;
 }
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "tools/bedplate/app/output.h"
+
 void text_out_begin(text_out *out, const run_tokenizer *c)
 {
     out->run_tokenizer = c;
@@ -32,27 +34,11 @@ void text_out_pass(text_out *out, int32_t id)
     (void)text_out_decode(out, id, out->bytes);
 }
 
-/* Bytes at the end that begin a character but do not end it; 0 to 3. */
-static size_t unfinished(const char *bytes, size_t count)
-{
-    for (size_t back = 1; back <= 3 && back <= count; back++) {
-        unsigned byte = (unsigned char)bytes[count - back];
-        if (byte >= 0xc0) {
-            size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
-            return length > back ? back : 0;
-        }
-        if (byte < 0x80) {
-            return 0;
-        }
-    }
-    return 0;
-}
-
 const char *text_out_next(text_out *out, int32_t id, size_t *count)
 {
     memcpy(out->bytes, out->kept, out->held);
     size_t length = out->held + text_out_decode(out, id, out->bytes + out->held);
-    out->held = unfinished(out->bytes, length);
+    out->held = output_unfinished(out->bytes, length);
     *count = length - out->held;
     memcpy(out->kept, out->bytes + *count, out->held);
     return out->bytes;

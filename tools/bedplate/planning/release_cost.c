@@ -6,6 +6,7 @@
 #include "tools/bedplate/planning/release_cost.h"
 
 #include "tools/bedplate/session/dry_run.h"
+#include "tools/bedplate/app/output.h"
 
 bp_status release_cost_find(const bp_spec *spec, uint64_t arena_bytes, release_cost *cost,
                             bp_error *error)
@@ -67,11 +68,12 @@ bp_status eval_cost_find(const bp_spec *spec, uint64_t arena_bytes, bool quiet, 
     BP_TRY(dry_run_arena(&other, &without, error));
     *more = arena_bytes > without ? arena_bytes - without : 0;
     if (*more > 0 && !quiet) {
-        fprintf(stderr,
-                "bedplate: --per-device-eval-batch-size: evaluations of %" PRIu32
-                " sequences enlarge the arena by %" PRIu64 " bytes; with the batch of training, "
-                "%" PRIu32 ", it has %" PRIu64 "\n",
-                bp_spec_eval_batch(spec), *more, spec->batch, without);
+        output_print(stderr,
+                     "bedplate: --per-device-eval-batch-size: evaluations of %" PRIu32
+                     " sequences enlarge the arena by %" PRIu64
+                     " bytes; with the batch of training, "
+                     "%" PRIu32 ", it has %" PRIu64 "\n",
+                     bp_spec_eval_batch(spec), *more, spec->batch, without);
     }
     return BP_OK;
 }

@@ -10,6 +10,7 @@
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/session/memory_option.h"
+#include "tools/bedplate/app/output.h"
 
 #define SHORT_CHUNK   64   /* rows of the shortest loss chunk that the fit tries */
 #define SHORT_ACTIONS 1500 /* of a schedule that is still planned to find advice */
@@ -152,8 +153,8 @@ static void print_change(const choice *c, const bp_fit_try *found, uint32_t sequ
     put_difference(&text, &c->fit.best, found, &c->request);
     bp_status cut = bp_text_flush(&text);
     (void)cut;
-    fprintf(stderr, "bedplate: it would fit with %s: %" PRIu64 " bytes\n", options,
-            found->arena_bytes);
+    output_print(stderr, "bedplate: it would fit with %s: %" PRIu64 " bytes\n", options,
+                 found->arena_bytes);
 }
 
 /* Shorter sequences change what is learned: the last thing to offer. */
@@ -191,8 +192,8 @@ static bool print_memory_option(const choice *c, const bp_spec *spec, const char
     put_difference(&text, &c->fit.best, &trial.fit.best, &c->request);
     bp_status cut = bp_text_flush(&text);
     (void)cut;
-    fprintf(stderr, "bedplate: it would fit with%s%s%s: %" PRIu64 " bytes\n", options,
-            rest[0] != '\0' ? " " : "", rest, trial.fit.best.arena_bytes);
+    output_print(stderr, "bedplate: it would fit with%s%s%s: %" PRIu64 " bytes\n", options,
+                 rest[0] != '\0' ? " " : "", rest, trial.fit.best.arena_bytes);
     return true;
 }
 
@@ -301,10 +302,10 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
         (help && (print_memory_options(c, true, 0) || print_memory_options(c, true, 1)));
     found_one = print_offload(c) || found_one;
     if (!found_one) {
-        fprintf(stderr,
-                "bedplate: no option makes it fit; the least is %" PRIu64
-                " bytes, of which weights and their optimizer's state take %" PRIu64 "\n",
-                least, runtime->report.state_bytes);
+        output_print(stderr,
+                     "bedplate: no option makes it fit; the least is %" PRIu64
+                     " bytes, of which weights and their optimizer's state take %" PRIu64 "\n",
+                     least, runtime->report.state_bytes);
     }
 }
 
@@ -312,15 +313,16 @@ void shortage_print(const choice *c, const bp_runtime *runtime, uint64_t limit)
 {
     const bp_report *report = &runtime->report;
     const bp_buffer *largest = largest_at_peak(runtime);
-    fprintf(stderr,
-            "bedplate: --arena: the plan does not fit: %" PRIu64
-            " bytes are missing (found %" PRIu64 ", right would be at least %" PRIu64 ")\n"
-            "bedplate: the largest buffer at the peak is %s with %" PRIu64 " bytes (%s)\n",
-            report->arena_bytes - limit, limit, report->arena_bytes,
-            runtime->graph.names + largest->name, largest->bytes, bp_class_name(largest->class_of));
+    output_print(stderr,
+                 "bedplate: --arena: the plan does not fit: %" PRIu64
+                 " bytes are missing (found %" PRIu64 ", right would be at least %" PRIu64 ")\n"
+                 "bedplate: the largest buffer at the peak is %s with %" PRIu64 " bytes (%s)\n",
+                 report->arena_bytes - limit, limit, report->arena_bytes,
+                 runtime->graph.names + largest->name, largest->bytes,
+                 bp_class_name(largest->class_of));
     if (c->made) {
         print_ways_out(c, runtime, limit);
     } else {
-        fputs("bedplate: a smaller batch or --max-seq-length might fit\n", stderr);
+        output_print(stderr, "bedplate: a smaller batch or --max-seq-length might fit\n");
     }
 }

@@ -166,7 +166,7 @@ static bp_status talk_draw(talk *t, uint32_t from, uint32_t *id)
 static void talk_show(talk *t, const char *bytes, size_t count)
 {
     if (!t->s->set->json) {
-        fwrite(bytes, 1, count, stdout);
+        output_bytes(stdout, bytes, count);
         fflush(stdout);
     }
     if (count < ANSWER_BYTES - t->used) {
@@ -277,7 +277,7 @@ static void talk_reset(talk *t)
 static bool talk_line(char *line, bool shown)
 {
     if (shown) {
-        fputs("> ", stdout);
+        output_print(stdout, "> ");
         fflush(stdout);
     }
     if (fgets(line, LINE_BYTES, stdin) == NULL) {

@@ -16,6 +16,7 @@
 #include "device/fabric/launcher.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/ranks/ranks_turn.h"
+#include "tools/bedplate/app/output.h"
 
 /* In the order in which `auto` asks them. */
 static const ranks_engine *const engines[] = {&ranks_mpi, &ranks_nccl, &ranks_threads};
@@ -54,8 +55,8 @@ static int place_run(ranks_place *place, ranks_body body)
                                                                    place->own.context, &error)
                                                  : BP_ERR_FIT;
         if (status != BP_OK) {
-            fprintf(stderr, "bedplate: --fabric-check: %s\n",
-                    status == BP_ERR_FIT ? "no memory for the digests" : error.text);
+            output_print(stderr, "bedplate: --fabric-check: %s\n",
+                         status == BP_ERR_FIT ? "no memory for the digests" : error.text);
             free(checked);
             return bp_status_exit_code(status);
         }
@@ -71,7 +72,7 @@ int ranks_run_one(const settings *set, const ranks *own, ranks_body body)
 {
     ranks_place *place = malloc(sizeof *place);
     if (place == NULL) {
-        fputs("bedplate: no memory for the settings of a rank\n", stderr);
+        output_print(stderr, "bedplate: no memory for the settings of a rank\n");
         return bp_status_exit_code(BP_ERR_FIT);
     }
     *place = (ranks_place){.set = *set, .own = *own};
@@ -152,14 +153,15 @@ int ranks_run(const settings *set, ranks_body body)
     const ranks_engine *engine =
         engine_of(word, colon != NULL ? (size_t)(colon - word) : strlen(word));
     if (engine == NULL) {
-        fprintf(stderr,
-                "bedplate: --fabric: there is no such fabric (found %s, right would be "
-                "auto, none",
-                word);
+        output_print(stderr,
+                     "bedplate: --fabric: there is no such fabric (found %s, right would be "
+                     "auto, none",
+                     word);
         for (size_t i = 0; i < ENGINES; i++) {
-            fprintf(stderr, " or %s%s", engines[i]->word, engines[i] == &ranks_threads ? ":N" : "");
+            output_print(stderr, " or %s%s", engines[i]->word,
+                         engines[i] == &ranks_threads ? ":N" : "");
         }
-        fputs(")\n", stderr);
+        output_print(stderr, ")\n");
         return bp_status_exit_code(BP_ERR_USAGE);
     }
     return engine->run(set, colon != NULL ? colon + 1 : NULL, body);

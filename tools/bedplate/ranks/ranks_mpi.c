@@ -163,7 +163,7 @@ static int mpi_run(const settings *set, const char *words, ranks_body body)
                  .process = &process};
     int code = bp_status_exit_code(BP_ERR_FIT);
     if (own.context == NULL) {
-        fputs("bedplate: --fabric: no memory for the fabric\n", stderr);
+        output_print(stderr, "bedplate: --fabric: no memory for the fabric\n");
         mpi_end(code);
     } else {
         for (uint32_t i = 0; i < own.size; i++) {

@@ -8,6 +8,7 @@
 
 #include "device/devices.h"
 #include "tools/bedplate/ranks/ranks.h"
+#include "tools/bedplate/app/output.h"
 
 static const char where[] = "nccl";
 
@@ -101,16 +102,16 @@ bp_status ranks_gpus_join(ranks_gpus *gpus, const settings *set, const bp_spec *
     if (status == BP_OK) {
         status = nccl_wrap(gpus, set, places, error);
         if (status == BP_OK && !set->quiet && !set->json) {
-            fprintf(stderr, "the GPUs of %u ranks are joined by NCCL %d.%d.%d\n", ranks_size(set),
-                    gpus->library.version / 10000, gpus->library.version / 100 % 100,
-                    gpus->library.version % 100);
+            output_print(stderr, "the GPUs of %u ranks are joined by NCCL %d.%d.%d\n",
+                         ranks_size(set), gpus->library.version / 10000,
+                         gpus->library.version / 100 % 100, gpus->library.version % 100);
         }
         return status;
     }
     if (!asked && status == BP_ERR_DEVICE) {
         if (!set->quiet && !set->json) {
-            fprintf(stderr, "the GPUs exchange through the host's memory: %s (%s)\n", found.text,
-                    found.name);
+            output_print(stderr, "the GPUs exchange through the host's memory: %s (%s)\n",
+                         found.text, found.name);
         }
         return BP_OK;
     }

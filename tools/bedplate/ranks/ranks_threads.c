@@ -7,6 +7,7 @@
 #include "device/host/cpu.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/ranks/ranks_turn.h"
+#include "tools/bedplate/app/output.h"
 
 #define PATIENCE_MS 600000 /* a thread of this process does not get lost: a step may take long */
 
@@ -95,7 +96,7 @@ static bool players_start(threads_player *players, uint32_t size)
 static int players_play(threads_player *players, uint32_t size, const ranks_turn *turn)
 {
     if (!players_start(players, size)) {
-        fputs("bedplate: --fabric: a rank's thread could not be started\n", stderr);
+        output_print(stderr, "bedplate: --fabric: a rank's thread could not be started\n");
         exit(bp_status_exit_code(BP_ERR_FIT));
     }
     for (uint32_t i = 0; i < size; i++) {
@@ -113,15 +114,16 @@ static int threads_run(const settings *set, const char *words, ranks_body body)
     char *end = NULL;
     const unsigned long size = words != NULL ? strtoul(words, &end, 10) : 0;
     if (size == 0 || size > BP_THREADS_RANKS_MAX || *end != '\0') {
-        fprintf(stderr,
-                "bedplate: --fabric: the number of ranks is out of range (found threads:%s, right "
-                "would be threads:1 to threads:%d)\n",
-                words != NULL ? words : "", BP_THREADS_RANKS_MAX);
+        output_print(
+            stderr,
+            "bedplate: --fabric: the number of ranks is out of range (found threads:%s, right "
+            "would be threads:1 to threads:%d)\n",
+            words != NULL ? words : "", BP_THREADS_RANKS_MAX);
         return bp_status_exit_code(BP_ERR_USAGE);
     }
     bp_status status = bp_threads_world_open(&world, (uint32_t)size, set->fabric_seed);
     if (status != BP_OK) {
-        fputs("bedplate: --fabric: the ranks' world could not be opened\n", stderr);
+        output_print(stderr, "bedplate: --fabric: the ranks' world could not be opened\n");
         return bp_status_exit_code(status);
     }
     static settings shared; /* workers, unless they are given, are shared out as well */

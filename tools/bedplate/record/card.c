@@ -13,6 +13,7 @@
 #include "tools/bedplate/record/record_read.h"
 #include "tools/bedplate/record/record_verify.h"
 #include "tools/formats/files/stream_file.h"
+#include "tools/bedplate/app/output.h"
 
 /* Scratch of 64 MiB is address space: pages come as they are used. */
 enum { CARD_BYTES = 1 << 20, STAGING_BYTES = 1 << 20, SCRATCH_BYTES = 64 << 20, VALUE = 256 };
@@ -325,7 +326,7 @@ static void card_damaged(void *user, const char *path, const bp_error *reason)
 {
     (void)user;
     (void)reason;
-    fprintf(stderr, "bedplate: %s is damaged and is passed over\n", path);
+    output_print(stderr, "bedplate: %s is damaged and is passed over\n", path);
 }
 
 static bp_status card_check(bp_store *store, const char *directory, char *work, bp_error *error)

@@ -181,18 +181,20 @@ static void compare_print(const settings *set, const walks *w)
     }
     output_end(&out);
     if (!w->same_run) {
-        printf("the runs began with different %s\n", w->run_key);
+        output_print(stdout, "the runs began with different %s\n", w->run_key);
     }
     if (w->differs) {
-        printf("they part at step %llu: %s of its %s line; the %llu steps before are the same\n",
-               (unsigned long long)w->step, w->key, w->kind, (unsigned long long)w->steps);
+        output_print(
+            stdout,
+            "they part at step %llu: %s of its %s line; the %llu steps before are the same\n",
+            (unsigned long long)w->step, w->key, w->kind, (unsigned long long)w->steps);
         if (w->tensor[0] != '\0') {
-            printf("first tensor, at the snapshots of step %llu: %s\n",
-                   (unsigned long long)w->snapshot, w->tensor);
+            output_print(stdout, "first tensor, at the snapshots of step %llu: %s\n",
+                         (unsigned long long)w->snapshot, w->tensor);
         }
     } else {
-        printf("the same up to step %llu%s\n", (unsigned long long)w->steps,
-               w->shorter ? ", where one of them ends" : "");
+        output_print(stdout, "the same up to step %llu%s\n", (unsigned long long)w->steps,
+                     w->shorter ? ", where one of them ends" : "");
     }
 }
 
@@ -201,7 +203,7 @@ int replay_compare(const settings *set)
     static walks w;
     bp_error error = {.code = BP_OK};
     if (set->words.count != 2) {
-        fputs("bedplate: --compare: two output directories are needed\n", stderr);
+        output_print(stderr, "bedplate: --compare: two output directories are needed\n");
         return 2;
     }
     for (uint32_t i = 0; i < 2; i++) {

@@ -339,7 +339,7 @@ static void page_bar(bp_text *t, double from, double bytes, double most, int row
     bp_text_string(t, "\"><title>");
     bp_text_html(t, name);
     bp_text_char(t, ' ');
-    bp_text_grouped(t, (uint64_t)bytes);
+    bp_text_grouped(t, view_count(bytes));
     bp_text_string(t, " bytes</title></rect>");
 }
 
@@ -377,7 +377,7 @@ static void page_memory(bp_text *t, const run_view *v)
         page_square(t, page_colours[i % RUN_PAGE_MOST]);
         bp_text_html(t, v->classes[i]);
         bp_text_string(t, "</td>");
-        page_count_cell(t, (uint64_t)v->class_bytes[i]);
+        page_count_cell(t, view_count(v->class_bytes[i]));
         bp_text_string(t, "</tr>\n");
     }
     const struct {
@@ -390,7 +390,7 @@ static void page_memory(bp_text *t, const run_view *v)
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
         bp_text_string(t, "<tr>");
         page_cell(t, sums[i].name);
-        page_count_cell(t, (uint64_t)sums[i].bytes);
+        page_count_cell(t, view_count(sums[i].bytes));
         bp_text_string(t, "</tr>\n");
     }
     bp_text_string(t, "</table>\n");
@@ -428,7 +428,7 @@ static void page_events(bp_text *t, const run_view *v)
     const uint32_t first = v->event_count > VIEW_EVENTS ? v->event_count - VIEW_EVENTS : 0;
     for (uint32_t i = first; i < v->event_count; i++) {
         const view_event *e = &v->events[i % VIEW_EVENTS];
-        const time_t when = (time_t)e->unix_time;
+        const time_t when = (time_t)view_count(e->unix_time);
         struct tm parts;
         const bool known = gmtime_r(&when, &parts) != NULL;
         date[known ? strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &parts) : 0] = '\0';

@@ -33,6 +33,12 @@ bool view_number(const char *line, const char *key, double *number)
     return true;
 }
 
+uint64_t view_count(double number)
+{
+    const double most = 9007199254740992.0;
+    return !(number > 0) ? 0 : (uint64_t)(number < most ? number : most);
+}
+
 /* Where the value at `at` ends. */
 static const char *view_end(const char *at)
 {
@@ -123,8 +129,8 @@ static void view_halve(view_curve *c)
 
 static void view_add(view_curve *c, double step, double value)
 {
-    if (!isfinite(value)) {
-        return;
+    if (!(fabs(value) < 1e100)) {
+        return; /* not finite, or what no run computes: sums and differences stay finite */
     }
     c->stride = c->stride > 0 ? c->stride : 1;
     c->sum += value;
@@ -147,7 +153,7 @@ static void view_record_line(run_view *v, const char *line)
     double step, value;
     char word[32];
     if (view_number(line, "step", &step) && strncmp(line, "{\"step\"", 7) == 0) {
-        v->steps = (uint64_t)step;
+        v->steps = view_count(step);
         value = (double)NAN;
         (void)view_number(line, "loss", &value);
         view_add(&v->curves[VIEW_LOSS], step, value);
@@ -165,7 +171,7 @@ static void view_record_line(run_view *v, const char *line)
         view_add(&v->curves[VIEW_EVAL], step, value);
     } else if (strncmp(line, "{\"run\"", 6) == 0) {
         snprintf(v->run, sizeof v->run, "%.*s", (int)strcspn(line, "\n"), line);
-        v->total = view_number(line, "total_steps", &value) ? (uint64_t)value : 0;
+        v->total = view_number(line, "total_steps", &value) ? view_count(value) : 0;
     } else if (strncmp(line, "{\"end\"", 6) == 0) {
         v->ended = true;
     }
@@ -199,8 +205,8 @@ static void view_plan(run_view *v, const char *line)
 static void view_replays(run_view *v, const char *line)
 {
     double value;
-    if (view_number(line, "replays", &value) && value >= 0) {
-        v->replays = v->replays_before + (uint64_t)value;
+    if (view_number(line, "replays", &value)) {
+        v->replays = v->replays_before + view_count(value);
     }
 }
 
@@ -228,17 +234,17 @@ static void view_count_event(run_view *v, const view_event *e, const char *line)
         v->anomalies++;
     } else if (strcmp(kind, "replay") == 0) {
         const bool more = view_number(line, "proven", &value) && value > (double)v->proven;
-        v->proven = more ? (uint64_t)value : v->proven;
+        v->proven = more ? view_count(value) : v->proven;
     } else if (strcmp(kind, "mismatch") == 0) {
         v->mismatches++;
     } else if (strcmp(kind, "plan") == 0) {
         view_plan(v, line);
     } else if (strcmp(kind, "exit") == 0 && view_number(line, "code", &value)) {
-        v->code = (int)value;
+        v->code = (int)(view_count(value) & 0xff); /* as a parent process sees it */
         view_replays(v, line);
     }
     if (view_number(line, "verified", &value) && value > (double)v->verified) {
-        v->verified = (uint64_t)value;
+        v->verified = view_count(value);
     }
 }
 
@@ -250,7 +256,7 @@ static void view_event_line(run_view *v, const char *line)
         return;
     }
     e.unix_time = view_number(line, "unix", &value) ? value : 0;
-    e.step = view_number(line, "step", &value) && value > 0 ? (uint64_t)value : 0;
+    e.step = view_number(line, "step", &value) ? view_count(value) : 0;
     v->updated = e.unix_time;
     view_count_event(v, &e, line);
     if (strcmp(e.kind, "progress") == 0) {

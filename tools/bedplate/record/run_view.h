@@ -80,6 +80,10 @@ bp_status run_view_read(run_view *v, const char *directory, bp_error *error) BP_
 bool view_number(const char *line, const char *key, double *number);
 bool view_text(const char *line, const char *key, char *text, size_t room);
 
+/* A number of a file as a count: what is below 0 or no number becomes 0, what is above 2^53, where
+ * a double is no count any more, 2^53. */
+uint64_t view_count(double number);
+
 /* Walks "name":"value" pairs of the object `key`: *at starts NULL; false at the end. */
 bool view_pair(const char *line, const char *key, const char **at, char *name, char *value,
                size_t room);

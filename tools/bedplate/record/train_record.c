@@ -15,6 +15,7 @@
 #include "tools/bedplate/record/record_files.h"
 #include "tools/bedplate/record/record_read.h"
 #include "tools/bedplate/ranks/ranks.h"
+#include "tools/bedplate/app/output.h"
 
 static const char where[] = "record";
 
@@ -263,8 +264,8 @@ static bp_status record_resume(checkpoint *c, const train_record_facts *facts)
     BP_TRY(bp_storage_join(path, s->set->output_dir, RECORD_NAME, &s->error));
     BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
     if (!there) {
-        fprintf(stderr, "bedplate: %s: there is no such record: one begins at step %llu\n", path,
-                (unsigned long long)c->newest.step);
+        output_print(stderr, "bedplate: %s: there is no such record: one begins at step %llu\n",
+                     path, (unsigned long long)c->newest.step);
         return record_start(c, facts);
     }
     if (!bp_sha256_parse(c->loaded.chain, chain)) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/digest.h"
+#include "tools/bedplate/app/output.h"
 
 static const char *const anomaly_words[] = {"none", "warn", "clip", "skip", "rollback"};
 static const char *const anomaly_classes[] = {"equal", "transient", "persistent", "unusable"};
@@ -87,9 +88,10 @@ static void anomaly_tell(anomaly *a, const bp_outcome *seen, const char *kind, b
     line_real(line, "grad_norm_limit", anomaly_limit(&a->norm, a->threshold));
     line_text(line, "action", words[done]);
     events_end(a->log);
-    fprintf(stderr, "bedplate: step %llu: an anomaly of kind %s (loss %.6g, grad_norm %.6g): %s\n",
-            (unsigned long long)seen->step, kind, seen->loss, seen->norm,
-            done == BP_STEP_APPLY ? "told only" : words[done]);
+    output_print(stderr,
+                 "bedplate: step %llu: an anomaly of kind %s (loss %.6g, grad_norm %.6g): %s\n",
+                 (unsigned long long)seen->step, kind, seen->loss, seen->norm,
+                 done == BP_STEP_APPLY ? "told only" : words[done]);
 }
 
 /* Counts a step that was acted on against the budget. */
@@ -191,13 +193,14 @@ static void anomaly_found(void *user, const bp_outcome *seen, const bp_recompute
         snprintf(rank, sizeof rank, " on rank %" PRIu32, a->differing);
     }
     anomaly_processors(found, processors, sizeof processors);
-    fprintf(stderr,
-            "bedplate: step %llu computed again came out otherwise%s (%s, %s%s%s): %s; the last "
-            "verified step is %llu\n",
-            (unsigned long long)seen->step, rank, found->kernels,
-            found->tensor[0] != '\0' ? found->tensor : "loss or norm",
-            found->processors > 0 ? ", processors" : "", processors, anomaly_said[found->result],
-            (unsigned long long)a->verified);
+    output_print(
+        stderr,
+        "bedplate: step %llu computed again came out otherwise%s (%s, %s%s%s): %s; the last "
+        "verified step is %llu\n",
+        (unsigned long long)seen->step, rank, found->kernels,
+        found->tensor[0] != '\0' ? found->tensor : "loss or norm",
+        found->processors > 0 ? ", processors" : "", processors, anomaly_said[found->result],
+        (unsigned long long)a->verified);
     if (a->log != NULL) {
         json_line *line = events_begin(a->log, "mismatch", seen->step);
         line_text(line, "class", anomaly_classes[found->result]);

@@ -27,6 +27,7 @@
 #include "tools/formats/family/family.h"
 #include "tools/formats/hf/hf_weights.h"
 #include "tools/formats/files/stream_file.h"
+#include "tools/bedplate/app/output.h"
 
 #define STAGING_BYTES ((size_t)256 << 10)
 
@@ -337,9 +338,10 @@ static bp_status checkpoint_continue(checkpoint *c)
         BP_TRY(compare_files(c, from.path, "--continue-from", &differences));
     }
     if (differences > 0) {
-        fputs("bedplate: --continue-from: the state of another model, optimizer, precision or "
-              "adapter does not go on; --model with that directory takes its weights alone\n",
-              stderr);
+        output_print(
+            stderr,
+            "bedplate: --continue-from: the state of another model, optimizer, precision or "
+            "adapter does not go on; --model with that directory takes its weights alone\n");
         return BP_ERR_USAGE;
     }
     checkpoint_keys_remark(c, saved);
@@ -356,8 +358,8 @@ bp_status checkpoint_start(checkpoint *c)
         return checkpoint_resume(c);
     }
     if (set->resume && !set->resume_auto && ranks_leads(set)) {
-        fprintf(stderr, "bedplate: %s: there is no snapshot to resume from; starting anew\n",
-                set->output_dir);
+        output_print(stderr, "bedplate: %s: there is no snapshot to resume from; starting anew\n",
+                     set->output_dir);
     }
     return set->continue_from != NULL ? checkpoint_continue(c) : BP_OK;
 }

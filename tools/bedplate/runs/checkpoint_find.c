@@ -6,14 +6,15 @@
 
 #include "core/base/storage.h"
 #include "tools/bedplate/models/model_files.h"
+#include "tools/bedplate/app/output.h"
 
 static const char where[] = "checkpoint";
 
 static void print_damaged(void *user, const char *path, const bp_error *reason)
 {
     (void)user;
-    fprintf(stderr, "bedplate: %s: the snapshot is damaged and is passed over: %s: %s\n", path,
-            reason->name, reason->text != NULL ? reason->text : "");
+    output_print(stderr, "bedplate: %s: the snapshot is damaged and is passed over: %s: %s\n", path,
+                 reason->name, reason->text != NULL ? reason->text : "");
 }
 
 bp_status checkpoint_find_newest(const bp_snapshot_place *place, bp_snapshot_found *found,

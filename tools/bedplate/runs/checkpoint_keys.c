@@ -16,6 +16,7 @@
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/record/train_record.h"
 #include "tools/formats/family/family.h"
+#include "tools/bedplate/app/output.h"
 
 static const char result_prefix[] = "result.";
 
@@ -314,9 +315,10 @@ static bool is_result(const char *key)
 /* `asked` is the option that asked for the snapshot. */
 static void print_key(const char *asked, const char *key, const char *found, const char *right)
 {
-    fprintf(stderr,
-            "bedplate: %s: %s differs from the snapshot's (found \"%s\", right would be \"%s\")\n",
-            asked, key, found != NULL ? found : "nothing", right != NULL ? right : "nothing");
+    output_print(
+        stderr,
+        "bedplate: %s: %s differs from the snapshot's (found \"%s\", right would be \"%s\")\n",
+        asked, key, found != NULL ? found : "nothing", right != NULL ? right : "nothing");
 }
 
 /* Snapshots of earlier versions lack the keys of later options: such a run had the default. */
@@ -353,8 +355,9 @@ size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved)
     comparison compared = {.earlier = bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL};
     (void)bp_pairs_compare(c->snapshot.keys, saved, print_difference, &compared);
     if (compared.differences > 0) {
-        fprintf(stderr, "bedplate: --continue-from begins a new run with a snapshot's state: with "
-                        "another schedule, rate, batch or data\n");
+        output_print(stderr,
+                     "bedplate: --continue-from begins a new run with a snapshot's state: with "
+                     "another schedule, rate, batch or data\n");
     }
     return compared.differences;
 }
@@ -488,9 +491,10 @@ void checkpoint_keys_remark(const checkpoint *c, bp_pairs saved)
     const char *now = bp_pairs_find(c->snapshot.keys, "run.variant");
     const char *then = bp_pairs_find(saved, "run.variant");
     if (then != NULL && now != NULL && strcmp(now, then) != 0) {
-        fprintf(stderr,
-                "bedplate: the snapshot was made by kernels \"%s\", these are \"%s\": bits may "
-                "differ from here on\n",
-                then, now);
+        output_print(
+            stderr,
+            "bedplate: the snapshot was made by kernels \"%s\", these are \"%s\": bits may "
+            "differ from here on\n",
+            then, now);
     }
 }

@@ -11,6 +11,7 @@
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/store_lasting.h"
 #include "tools/bedplate/app/store_none.h"
+#include "tools/bedplate/app/output.h"
 
 /* Another number for every save of every process. */
 static uint64_t ranks_save_stamp(void)
@@ -54,8 +55,9 @@ bp_status checkpoint_ranks_save(checkpoint *c)
             return BP_OK;
         }
         if (leads && !s->set->quiet) {
-            fprintf(stderr, "bedplate: %s: not every rank can write there; rank 0 writes alone\n",
-                    c->place.directory);
+            output_print(stderr,
+                         "bedplate: %s: not every rank can write there; rank 0 writes alone\n",
+                         c->place.directory);
         }
     }
     if (s->runtime.emit.shards.ranks == 0) {

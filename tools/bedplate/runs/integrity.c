@@ -87,10 +87,10 @@ bp_status integrity_start(const settings *set, integrity_tested *tested, int *co
     }
     BP_TRY(integrity_test(tested));
     if (tested->wrong > 0) {
-        fprintf(stderr,
-                "bedplate: %u of %u runs of the selftest came to wrong states: this machine's "
-                "arithmetic is in doubt, and nothing was begun\n",
-                tested->wrong, tested->runs);
+        output_print(stderr,
+                     "bedplate: %u of %u runs of the selftest came to wrong states: this machine's "
+                     "arithmetic is in doubt, and nothing was begun\n",
+                     tested->wrong, tested->runs);
         *code = EXIT_MISMATCH;
     }
     return BP_OK;

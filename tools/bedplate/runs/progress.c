@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Progress on stderr. */
 #include "tools/bedplate/runs/progress.h"
+#include "tools/bedplate/app/output.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ void progress_begin(progress *p, uint64_t first, uint64_t total, bool quiet)
 static void wipe(const progress *p)
 {
     if (p->terminal) {
-        fputs("\r\033[K", stderr);
+        output_print(stderr, "\r\033[K");
     }
 }
 
@@ -72,8 +73,8 @@ static void draw(const progress *p, const progress_numbers *now)
     }
     bar[BAR_WIDTH] = '\0';
     left_text(p, now->step, left, sizeof left);
-    fprintf(stderr, "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f %s/s  %s left", bar,
-            now->step, p->total, now->loss, progress_speed(now), progress_unit(now), left);
+    output_print(stderr, "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f %s/s  %s left", bar,
+                 now->step, p->total, now->loss, progress_speed(now), progress_unit(now), left);
 }
 
 void progress_step(progress *p, const progress_numbers *now)
@@ -95,17 +96,18 @@ void progress_line(progress *p, const progress_numbers *now)
     }
     wipe(p);
     left_text(p, now->step, left, sizeof left);
-    fprintf(stderr,
-            "step %" PRIu64 "/%" PRIu64 "  loss %.4f  norm %.3f  rate %.3g  %.0f %s/s  %s left\n",
-            now->step, p->total, now->loss, now->norm, now->rate, progress_speed(now),
-            progress_unit(now), left);
+    output_print(stderr,
+                 "step %" PRIu64 "/%" PRIu64
+                 "  loss %.4f  norm %.3f  rate %.3g  %.0f %s/s  %s left\n",
+                 now->step, p->total, now->loss, now->norm, now->rate, progress_speed(now),
+                 progress_unit(now), left);
 }
 
 void progress_note(progress *p, const char *what, double value)
 {
     if (!p->quiet) {
         wipe(p);
-        fprintf(stderr, "%s %.4f\n", what, value);
+        output_print(stderr, "%s %.4f\n", what, value);
     }
 }
 
@@ -121,7 +123,7 @@ void progress_metrics(progress *p, const preference_metrics *told)
     bp_text_char(&text, '\0');
     if (bp_text_flush(&text) == BP_OK) {
         wipe(p);
-        fprintf(stderr, "  %s\n", line + (line[0] == ',' ? 2 : 0));
+        output_print(stderr, "  %s\n", line + (line[0] == ',' ? 2 : 0));
     }
 }
 

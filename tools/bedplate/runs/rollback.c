@@ -9,6 +9,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/record/train_record.h"
+#include "tools/bedplate/app/output.h"
 
 bp_status rollback_begin(saving *v)
 {
@@ -33,17 +34,18 @@ bp_status rollback_take(checkpoint *c, const bp_outcome *outcome)
     if (status != BP_OK) {
         /* What is here now is neither the state before the spike nor that of the snapshot. */
         c->failed = true;
-        fprintf(stderr,
-                "bedplate: --on-spike: %s, which step %" PRIu64 " goes back to, cannot be loaded; "
-                "the run goes on from an older snapshot (--resume-from-checkpoint)\n",
-                path, outcome->step);
+        output_print(stderr,
+                     "bedplate: --on-spike: %s, which step %" PRIu64
+                     " goes back to, cannot be loaded; "
+                     "the run goes on from an older snapshot (--resume-from-checkpoint)\n",
+                     path, outcome->step);
         return status;
     }
     if (ranks_leads(s->set)) {
-        fprintf(stderr,
-                "bedplate: step %" PRIu64 ": back to the state of step %" PRIu64 "; the %" PRIu64
-                " batches since are passed over\n",
-                outcome->step, c->target, outcome->step - c->target);
+        output_print(stderr,
+                     "bedplate: step %" PRIu64 ": back to the state of step %" PRIu64
+                     "; the %" PRIu64 " batches since are passed over\n",
+                     outcome->step, c->target, outcome->step - c->target);
     }
     train_record_roll(c, outcome->step, digest);
     return BP_OK;

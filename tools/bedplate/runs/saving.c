@@ -22,6 +22,7 @@
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/signals.h"
+#include "tools/bedplate/app/output.h"
 
 #define UNATTENDED_KEEP 2
 #define RETRY_SECONDS   15.0
@@ -48,9 +49,10 @@ void saving_begin(saving *v, checkpoint *points)
     v->keep = !given && (alone || set->offload_two) ? UNATTENDED_KEEP : set->save_total_limit;
     v->may_prune = !given || set->save_total_limit > 0;
     if (!given && alone && !set->quiet && ranks_leads(set)) {
-        fprintf(stderr,
-                "bedplate: an unattended run keeps its newest %d snapshots (--save-total-limit)\n",
-                UNATTENDED_KEEP);
+        output_print(
+            stderr,
+            "bedplate: an unattended run keeps its newest %d snapshots (--save-total-limit)\n",
+            UNATTENDED_KEEP);
     }
 }
 
@@ -287,15 +289,16 @@ void saving_measure(saving *v)
     }
     v->seconds = saving_probe(v, v->bytes);
     if (v->seconds > 0 && !c->s->set->quiet) {
-        fprintf(stderr, "bedplate: a save takes about %.2g s here (%.1f MB at %.0f MB/s)\n",
-                v->seconds, 1e-6 * (double)v->bytes, 1e-6 * (double)v->bytes / v->seconds);
+        output_print(stderr, "bedplate: a save takes about %.2g s here (%.1f MB at %.0f MB/s)\n",
+                     v->seconds, 1e-6 * (double)v->bytes, 1e-6 * (double)v->bytes / v->seconds);
     }
     const char *grace = getenv("BEDPLATE_GRACE");
     if (grace != NULL && v->seconds > strtod(grace, NULL)) {
-        fprintf(stderr,
-                "bedplate: that is longer than BEDPLATE_GRACE (%s s): a stop may lose the steps "
-                "since the last snapshot\n",
-                grace);
+        output_print(
+            stderr,
+            "bedplate: that is longer than BEDPLATE_GRACE (%s s): a stop may lose the steps "
+            "since the last snapshot\n",
+            grace);
     }
 }
 
@@ -340,12 +343,13 @@ static bp_status saving_try(saving *v, checkpoint_cause cause)
 static void saving_tell(saving *v)
 {
     const bp_error *e = &v->error;
-    fprintf(stderr, "bedplate: the snapshot of step %" PRIu64 " could not be written: %s: %s",
-            v->points->s->runtime.steps, e->name, e->text != NULL ? e->text : "");
+    output_print(stderr, "bedplate: the snapshot of step %" PRIu64 " could not be written: %s: %s",
+                 v->points->s->runtime.steps, e->name, e->text != NULL ? e->text : "");
     if (e->numbers) {
-        fprintf(stderr, " (found %" PRId64 ", right would be %" PRId64 ")", e->found, e->wanted);
+        output_print(stderr, " (found %" PRId64 ", right would be %" PRId64 ")", e->found,
+                     e->wanted);
     }
-    fputs("\n", stderr);
+    output_print(stderr, "\n");
     json_line *line = events_begin(&v->points->log, "save-failed", v->points->s->runtime.steps);
     line_text(line, "file", e->name);
     line_text(line, "reason", e->text != NULL ? e->text : "");
@@ -396,8 +400,8 @@ static bp_status saving_miss(saving *v, checkpoint_cause cause, bool last)
     if (now - v->missed_since >= v->patience || v->replaced) {
         return saving_give_up(v);
     }
-    fprintf(stderr, "bedplate: it is postponed; training goes on for %.0f s at most\n",
-            v->patience - (now - v->missed_since));
+    output_print(stderr, "bedplate: it is postponed; training goes on for %.0f s at most\n",
+                 v->patience - (now - v->missed_since));
     return BP_OK;
 }
 

@@ -9,12 +9,13 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/formats/family/family.h"
+#include "tools/bedplate/app/output.h"
 
 static bp_status adapter_choice_wrong(const char *name, const char *text, const char *found,
                                       const char *right)
 {
-    fprintf(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text, found,
-            right);
+    output_print(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text,
+                 found, right);
     return BP_ERR_USAGE;
 }
 
@@ -260,9 +261,10 @@ void adapter_say_base(const char *directory, bool quantised)
     head[strcspn(head, "\n")] = '\0';
     const bool four = strstr(head, "\"load-in-4bit\":\"true\"") != NULL;
     if (four || strstr(head, "\"load-in-8bit\":\"true\"") != NULL) {
-        fprintf(stderr,
-                "bedplate: %s: the adapter was learned beside a base of %s bits, and beside float "
-                "weights its loss is another one (export --load-in-%sbit writes such a base)\n",
-                directory, four ? "4" : "8", four ? "4" : "8");
+        output_print(
+            stderr,
+            "bedplate: %s: the adapter was learned beside a base of %s bits, and beside float "
+            "weights its loss is another one (export --load-in-%sbit writes such a base)\n",
+            directory, four ? "4" : "8", four ? "4" : "8");
     }
 }

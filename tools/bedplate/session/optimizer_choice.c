@@ -22,6 +22,7 @@
 #include "optim/schedule_free.h"
 #include "optim/sgd.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/output.h"
 
 static const bp_optimizer *const optimizers[] = {&bp_optimizer_adamw,
                                                  &bp_optimizer_adamw_8bit,
@@ -141,17 +142,17 @@ static bp_status optimizer_choice_wrong(const char *text, const char *found, siz
                                         const bp_optimizer *optimizer)
 {
     const bp_rule *rule = optimizer->rule;
-    fprintf(stderr, "bedplate: --optim-args: %s (found \"%.*s\", right would be KEY=VALUE,.. ",
-            text, (int)length, found);
+    output_print(stderr, "bedplate: --optim-args: %s (found \"%.*s\", right would be KEY=VALUE,.. ",
+                 text, (int)length, found);
     const char *before = "of ";
     for (uint32_t i = 0; i < rule->argument_count; i++) {
         if (!rule->arguments[i].option) {
-            fprintf(stderr, "%s%s", before, rule->arguments[i].name);
+            output_print(stderr, "%s%s", before, rule->arguments[i].name);
             before = ", ";
         }
     }
-    fprintf(stderr, "%s %s)\n", before[0] == 'o' ? "of other rules, none for" : " for",
-            optimizer->name);
+    output_print(stderr, "%s %s)\n", before[0] == 'o' ? "of other rules, none for" : " for",
+                 optimizer->name);
     return BP_ERR_USAGE;
 }
 

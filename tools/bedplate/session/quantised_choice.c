@@ -7,12 +7,13 @@
 
 #include "core/ops/quantised.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/output.h"
 
 static bp_status quantised_choice_wrong(const char *name, const char *text, const char *found,
                                         const char *right)
 {
-    fprintf(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text, found,
-            right);
+    output_print(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text,
+                 found, right);
     return BP_ERR_USAGE;
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/number.h"
 #include "optim/rate.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/output.h"
 
 #define LR_END_DEFAULT 1e-7 /* transformers' for polynomial */
 
@@ -46,8 +47,9 @@ static const char *const range_words[] = {
 
 static bp_status rate_wrong(const char *text, const char *found, size_t length, const char *right)
 {
-    fprintf(stderr, "bedplate: --lr-scheduler-kwargs: %s (found \"%.*s\", right would be %s)\n",
-            text, (int)length, found, right);
+    output_print(stderr,
+                 "bedplate: --lr-scheduler-kwargs: %s (found \"%.*s\", right would be %s)\n", text,
+                 (int)length, found, right);
     return BP_ERR_USAGE;
 }
 
@@ -133,10 +135,10 @@ static bp_status take_numbers(const settings *set, bp_rate rate, bp_rate_options
         BP_TRY(take_number(&at, rate, options));
     }
     if (rate == bp_rate_polynomial && !(options->minimum < options->learning_rate)) {
-        fprintf(stderr,
-                "bedplate: --learning-rate: a polynomial schedule ends at %g and has to begin "
-                "above that (found %g)\n",
-                options->minimum, options->learning_rate);
+        output_print(stderr,
+                     "bedplate: --learning-rate: a polynomial schedule ends at %g and has to begin "
+                     "above that (found %g)\n",
+                     options->minimum, options->learning_rate);
         return BP_ERR_USAGE;
     }
     return BP_OK;

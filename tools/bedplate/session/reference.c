@@ -11,6 +11,7 @@
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/formats/hf/hf_files.h"
+#include "tools/bedplate/app/output.h"
 
 /* Before the numbers, in memory and in the file; as the machine has it, like the numbers. */
 typedef struct reference_head {
@@ -128,7 +129,7 @@ bp_status reference_find(reference *r, session *s, const char *identity)
         s->state_follows = false;
     }
     if (!found) {
-        fprintf(
+        output_print(
             stderr,
             "bedplate: %s: there is no such file of this run: the reference is computed again\n",
             path);
@@ -237,10 +238,10 @@ bp_status reference_fill(reference *r, session *s, const data_set *data, const c
         BP_TRY(swap_weights(s, NULL));
     }
     if (!s->set->quiet) {
-        fprintf(stderr,
-                "bedplate: the reference's log-probabilities of %" PRIu64 " rows: %" PRIu64
-                " bytes\n",
-                r->rows, r->rows * (uint64_t)sizeof(float));
+        output_print(stderr,
+                     "bedplate: the reference's log-probabilities of %" PRIu64 " rows: %" PRIu64
+                     " bytes\n",
+                     r->rows, r->rows * (uint64_t)sizeof(float));
     }
     return write_file(r, s, identity);
 }

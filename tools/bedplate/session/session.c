@@ -91,7 +91,7 @@ static bp_status open_gguf(session *s)
         s->store = &s->gguf.store;
     }
     if (why != NULL && s->set->command != COMMAND_PLAN && s->set->tokenizer == NULL) {
-        fprintf(stderr, "bedplate: %s: its tokenizer is not used: %s\n", s->set->model, why);
+        output_print(stderr, "bedplate: %s: its tokenizer is not used: %s\n", s->set->model, why);
     }
     return BP_OK;
 }
@@ -183,10 +183,11 @@ static bp_status read_policy(session *s)
     }
     for (uint32_t i = 0; i < s->policy.policy.list_count; i++) {
         if (s->policy.list[i] >= stages) {
-            fprintf(stderr,
-                    "bedplate: --gradient-checkpointing: the list names a stage that is not there: "
-                    "the model has %u stages (found %u, right would be 0 to %u)\n",
-                    stages, s->policy.list[i], stages - 1);
+            output_print(
+                stderr,
+                "bedplate: --gradient-checkpointing: the list names a stage that is not there: "
+                "the model has %u stages (found %u, right would be 0 to %u)\n",
+                stages, s->policy.list[i], stages - 1);
             return BP_ERR_USAGE;
         }
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "tools/bedplate/sources/data_tokenised.h"
+#include "tools/bedplate/app/output.h"
 
 static const char where[] = "data";
 
@@ -60,10 +61,10 @@ bp_status data_answered_open(data_set *set, data_files *files, session *s, const
     BP_TRY(data_token_opened(status, files, s));
     set->special = *bp_tokenizer_special_of(&s->run_tokenizer.tokenizer);
     if (!s->set->quiet) {
-        fprintf(stderr, "bedplate: %s: %" PRIu64 " questions in %" PRIu64 " windows, %s",
-                files->data.source.name, work.questions, files->tokens.head.examples,
-                work.built ? "tokenised" : "as tokenised before");
-        fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
+        output_print(stderr, "bedplate: %s: %" PRIu64 " questions in %" PRIu64 " windows, %s",
+                     files->data.source.name, work.questions, files->tokens.head.examples,
+                     work.built ? "tokenised" : "as tokenised before");
+        output_print(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
     }
     return BP_OK;
 }

@@ -12,6 +12,7 @@
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/chat/chat_template.h"
 #include "tools/formats/data/data_chat.h"
+#include "tools/bedplate/app/output.h"
 
 static const char where[] = "chat";
 
@@ -187,21 +188,22 @@ static void print_outcome(const data_files *files, const bp_data_chat *work, con
 {
     const char *what = work->rows == BP_CHAT_ROWS ? "conversations" : "rows of preferences";
     if (work->empty > 0) {
-        fprintf(stderr,
-                "bedplate: %s: %" PRIu64 " conversations of which nothing is learned are left "
-                "out\n",
-                files->data.source.name, work->empty);
+        output_print(stderr,
+                     "bedplate: %s: %" PRIu64 " conversations of which nothing is learned are left "
+                     "out\n",
+                     files->data.source.name, work->empty);
     }
     if (s->set->quiet) {
         return;
     }
-    fprintf(stderr, "bedplate: %s: %" PRIu64 " %s of %" PRIu64 " tokens", files->data.source.name,
-            files->tokens.head.documents, what, files->tokens.head.tokens);
+    output_print(stderr, "bedplate: %s: %" PRIu64 " %s of %" PRIu64 " tokens",
+                 files->data.source.name, files->tokens.head.documents, what,
+                 files->tokens.head.tokens);
     if (work->built) {
-        fprintf(stderr, ", of which %" PRIu64 " are learned", work->learned);
+        output_print(stderr, ", of which %" PRIu64 " are learned", work->learned);
     }
-    fprintf(stderr, ", %s", work->built ? "tokenised" : "as tokenised before");
-    fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
+    output_print(stderr, ", %s", work->built ? "tokenised" : "as tokenised before");
+    output_print(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
 }
 
 static bp_status tokenise_conversations(data_files *files, session *s, void *memory,

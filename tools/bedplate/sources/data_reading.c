@@ -9,6 +9,7 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/files/data_records.h"
+#include "tools/bedplate/app/output.h"
 
 static const char where[] = "data";
 
@@ -72,7 +73,7 @@ static void put_column(char *line, size_t room, const char *what, const bp_row_c
 static void say_line(const char *path, const char *line, char *before, size_t room)
 {
     if (strcmp(line, before) != 0) {
-        fprintf(stderr, "bedplate: %s:%s\n", path, line);
+        output_print(stderr, "bedplate: %s:%s\n", path, line);
         snprintf(before, room, "%s", line);
     }
 }
@@ -242,10 +243,10 @@ bp_status data_reading_ignored(session *s, const data_files *files)
         bool has[KEYS];
         reading_keys(files, i, has);
         if (has[KEYS_LABEL]) {
-            fprintf(stderr,
-                    "bedplate: %s: rows have labels, which a language model does not learn "
-                    "(--task classification, regression or kto learn them)\n",
-                    files->data.files[i].path);
+            output_print(stderr,
+                         "bedplate: %s: rows have labels, which a language model does not learn "
+                         "(--task classification, regression or kto learn them)\n",
+                         files->data.files[i].path);
         }
     }
     return BP_OK;

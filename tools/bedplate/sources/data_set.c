@@ -20,6 +20,7 @@
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/images/data_images.h"
+#include "tools/bedplate/app/output.h"
 
 #define SAMPLE_TOKENS 4096
 
@@ -171,8 +172,8 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     }
     if (s->run_tokenizer.kind == TOKENIZER_BYTES &&
         s->spec.config.vocabulary != BP_BYTE_VOCABULARY && !s->set->quiet) {
-        fprintf(stderr, "bedplate: %s: there is no tokenizer: each token is a byte\n",
-                files->source->name);
+        output_print(stderr, "bedplate: %s: there is no tokenizer: each token is a byte\n",
+                     files->source->name);
     }
     if (words || asks) {
         return words ? data_tagged_open(set, files, s, name)

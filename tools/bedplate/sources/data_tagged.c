@@ -8,6 +8,7 @@
 #include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/formats/text/byte_tokenizer.h"
+#include "tools/bedplate/app/output.h"
 
 static const char where[] = "data";
 
@@ -67,14 +68,14 @@ static bp_status name_classes(session *s, const bp_tags *work)
 static void print_outcome(const data_files *files, const bp_tags *work, const session *s)
 {
     if (work->empty > 0) {
-        fprintf(stderr, "bedplate: %s: %" PRIu64 " sentences without a token are left out\n",
-                files->data.source.name, work->empty);
+        output_print(stderr, "bedplate: %s: %" PRIu64 " sentences without a token are left out\n",
+                     files->data.source.name, work->empty);
     }
     if (!s->set->quiet) {
-        fprintf(stderr, "bedplate: %s: %" PRIu64 " sentences, tags of %u classes, %s",
-                files->data.source.name, files->tokens.head.examples, s->spec.config.classes,
-                work->built ? "tokenised" : "as tokenised before");
-        fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
+        output_print(stderr, "bedplate: %s: %" PRIu64 " sentences, tags of %u classes, %s",
+                     files->data.source.name, files->tokens.head.examples, s->spec.config.classes,
+                     work->built ? "tokenised" : "as tokenised before");
+        output_print(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
     }
 }
 

@@ -17,6 +17,7 @@
 #include "tools/formats/data/data_numbers.h"
 #include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/data/label_survey.h"
+#include "tools/bedplate/app/output.h"
 
 #define LONG_BYTES (128u << 20) /* data of which less is tokenised before one asks */
 
@@ -209,17 +210,17 @@ bp_status data_check_lengths(const data_files *files, session *s)
     if (longer > 0) {
         const bp_tokens_head *head = &files->tokens.head;
         const bool pairs = head->texts == 2 && head->form == BP_FORM_LABELLED;
-        fprintf(stderr,
-                "bedplate: %s: %" PRIu64 " of %" PRIu64 " examples are longer than "
-                "--max-seq-length %u: %s",
-                source->name, longer, source->examples, s->spec.sequence,
-                pairs ? "the longer text of each is cut first" : "their ends are cut");
+        output_print(stderr,
+                     "bedplate: %s: %" PRIu64 " of %" PRIu64 " examples are longer than "
+                     "--max-seq-length %u: %s",
+                     source->name, longer, source->examples, s->spec.sequence,
+                     pairs ? "the longer text of each is cut first" : "their ends are cut");
         if (prompts) {
-            fprintf(stderr, "; of %" PRIu64 " the whole completion", without);
+            output_print(stderr, "; of %" PRIu64 " the whole completion", without);
         } else if (without > 0) {
-            fprintf(stderr, "; of %" PRIu64 " all that would be learned", without);
+            output_print(stderr, "; of %" PRIu64 " all that would be learned", without);
         }
-        fputs("\n", stderr);
+        output_print(stderr, "\n");
     }
     return BP_OK;
 }
@@ -228,22 +229,23 @@ static void print_outcome(const data_files *files, const bp_tokenise *work, cons
 {
     const bp_tokens_head *head = &files->tokens.head;
     if (work->empty > 0) {
-        fprintf(stderr, "bedplate: %s: %" PRIu64 " documents without a token are left out\n",
-                files->data.source.name, work->empty);
+        output_print(stderr, "bedplate: %s: %" PRIu64 " documents without a token are left out\n",
+                     files->data.source.name, work->empty);
     }
     if (work->cut > 0) {
-        fprintf(stderr,
-                "bedplate: %s: %" PRIu64 " words longer than %d bytes were cut: their tokens may "
-                "differ from other tokenizers'\n",
-                files->data.source.name, work->cut, BP_ENCODER_WORD_BYTES);
+        output_print(stderr,
+                     "bedplate: %s: %" PRIu64
+                     " words longer than %d bytes were cut: their tokens may "
+                     "differ from other tokenizers'\n",
+                     files->data.source.name, work->cut, BP_ENCODER_WORD_BYTES);
     }
     if (s->set->quiet) {
         return;
     }
-    fprintf(stderr, "bedplate: %s: %" PRIu64 " tokens of %" PRIu64 " documents, %s",
-            files->data.source.name, head->tokens, head->documents,
-            work->built ? "tokenised" : "as tokenised before");
-    fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
+    output_print(stderr, "bedplate: %s: %" PRIu64 " tokens of %" PRIu64 " documents, %s",
+                 files->data.source.name, head->tokens, head->documents,
+                 work->built ? "tokenised" : "as tokenised before");
+    output_print(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
 }
 
 /* Long work says how far it is, every tenth of the way. */
@@ -258,7 +260,7 @@ static void say_advance(void *user, uint64_t bytes, uint64_t of)
     uint64_t tenths = bytes / (of / 10 + 1);
     if (tenths > a->tenths) {
         a->tenths = tenths;
-        fprintf(stderr, "bedplate: %s: %" PRIu64 " %% tokenised\n", a->name, 10 * tenths);
+        output_print(stderr, "bedplate: %s: %" PRIu64 " %% tokenised\n", a->name, 10 * tenths);
     }
 }
 
@@ -269,11 +271,11 @@ static void print_classes(const data_files *files, const session *s)
     if (s->set->quiet || names->count == 0) {
         return;
     }
-    fprintf(stderr, "bedplate: %s: %u classes", files->data.source.name, names->count);
+    output_print(stderr, "bedplate: %s: %u classes", files->data.source.name, names->count);
     for (uint32_t i = 0; i < names->count && i < SHOWN; i++) {
-        fprintf(stderr, "%s %s", i == 0 ? ":" : ",", names->text + names->start[i]);
+        output_print(stderr, "%s %s", i == 0 ? ":" : ",", names->text + names->start[i]);
     }
-    fputs(names->count > SHOWN ? ", ..\n" : "\n", stderr);
+    output_print(stderr, names->count > SHOWN ? ", ..\n" : "\n");
 }
 
 /* The classes are those that labels of the data name where config.json has none; their number is
@@ -406,10 +408,10 @@ static bp_status numbers(data_files *files, session *s)
     pictures_end(&decoders);
     BP_TRY(status);
     if (!s->set->quiet) {
-        fprintf(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers%s, %s",
-                files->data.source.name, work.rows, work.inputs, bare ? "" : " and a label",
-                work.built ? "read" : "as read before");
-        fprintf(stderr, s->set->output_dir != NULL ? " into %s\n" : "\n", files->path);
+        output_print(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers%s, %s",
+                     files->data.source.name, work.rows, work.inputs, bare ? "" : " and a label",
+                     work.built ? "read" : "as read before");
+        output_print(stderr, s->set->output_dir != NULL ? " into %s\n" : "\n", files->path);
     }
     return BP_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/formats/data/data_packed.h"
+#include "tools/bedplate/app/output.h"
 
 static const char where[] = "packing";
 
@@ -32,20 +33,21 @@ static void say_packed(const session *s, const bp_pack *pack, const bp_tokens *t
 {
     const uint64_t places = pack->rows * pack->most;
     if (pack->cut > 0) {
-        fprintf(stderr, "bedplate: --packing: %" PRIu64 " tokens are beyond the ends of rows\n",
-                pack->cut);
+        output_print(stderr,
+                     "bedplate: --packing: %" PRIu64 " tokens are beyond the ends of rows\n",
+                     pack->cut);
     }
     if (s->set->quiet) {
         return;
     }
-    fprintf(stderr, "bedplate: --packing: %" PRIu64 " documents", pack->documents);
+    output_print(stderr, "bedplate: --packing: %" PRIu64 " documents", pack->documents);
     if (places > 0) {
-        fprintf(stderr, " in %" PRIu64 " rows, of whose %" PRIu64 " places %.1f %% are used",
-                pack->rows, places, 100.0 * (double)tokens->head.tokens / (double)places);
+        output_print(stderr, " in %" PRIu64 " rows, of whose %" PRIu64 " places %.1f %% are used",
+                     pack->rows, places, 100.0 * (double)tokens->head.tokens / (double)places);
     } else {
-        fprintf(stderr, " in a stream of %" PRIu64 " tokens", tokens->head.tokens);
+        output_print(stderr, " in a stream of %" PRIu64 " tokens", tokens->head.tokens);
     }
-    fputs("\n", stderr);
+    output_print(stderr, "\n");
 }
 
 static bp_status pack_data(bp_tokens *tokens, session *s, data_set *data, memory_block *memory)

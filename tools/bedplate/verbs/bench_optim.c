@@ -77,10 +77,10 @@ static bp_status bench_optim_describe(desk *d, const settings *set)
     BP_TRY(precision_fill(set, &d->rules, &d->spec));
     d->rule = d->spec.optimizer->rule;
     if (d->spec.optimizer->apply != bp_rule_apply) {
-        fprintf(stderr,
-                "bedplate: --optim %s: an update over whole matrices is more than one pass "
-                "over its elements; bench optim measures the others\n",
-                d->spec.optimizer->name);
+        output_print(stderr,
+                     "bedplate: --optim %s: an update over whole matrices is more than one pass "
+                     "over its elements; bench optim measures the others\n",
+                     d->spec.optimizer->name);
         return BP_ERR_USAGE;
     }
     d->scalars.ademamix = (bp_ademamix_scalars){.count = (int64_t)set->elements,

@@ -48,15 +48,15 @@ static bp_status cmd_arena_read_text(instance *in, const char *path)
     }
     status = in->text == NULL ? BP_ERR_FIT : status;
     if (status != BP_OK) {
-        fprintf(stderr, "bedplate: %s: the file cannot be read\n", path);
+        output_print(stderr, "bedplate: %s: the file cannot be read\n", path);
     }
     return status;
 }
 
 static bp_status wrong_file(const char *path, const bp_csv_error *error)
 {
-    fprintf(stderr, "bedplate: %s:%" PRIu64 ": %s%s%s\n", path, error->line, error->column,
-            error->column[0] != '\0' ? ": " : "", error->text);
+    output_print(stderr, "bedplate: %s:%" PRIu64 ": %s%s%s\n", path, error->line, error->column,
+                 error->column[0] != '\0' ? ": " : "", error->text);
     return BP_ERR_DATA;
 }
 
@@ -71,7 +71,7 @@ static bp_status solve(instance *in, uint64_t capacity)
     }
     free(scratch);
     if (status != BP_OK) {
-        fputs("bedplate: arena: no memory to plan in\n", stderr);
+        output_print(stderr, "bedplate: arena: no memory to plan in\n");
     }
     return status;
 }
@@ -98,10 +98,10 @@ static bp_status cmd_arena_plan(instance *in, const settings *set)
                                  : bp_csv_write(&in->csv, in->buffers, &out.text);
     output_end(&out);
     if (!in->report.fits) {
-        fprintf(stderr,
-                "bedplate: --capacity: no layout was found that fits (found %" PRIu64
-                ", the best needs %" PRIu64 ", none needs less than %" PRIu64 ")\n",
-                set->capacity, in->report.bytes, in->report.lower_bound);
+        output_print(stderr,
+                     "bedplate: --capacity: no layout was found that fits (found %" PRIu64
+                     ", the best needs %" PRIu64 ", none needs less than %" PRIu64 ")\n",
+                     set->capacity, in->report.bytes, in->report.lower_bound);
         return BP_ERR_FIT;
     }
     return status;

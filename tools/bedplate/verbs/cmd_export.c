@@ -57,9 +57,10 @@ static bp_status read_pooling(exporting *e)
     BP_TRY(bp_embedder_read(m->store, m->set->model, NULL, m->work.memory, &embedder, &m->error));
     m->config.pooling = embedder.pooling;
     if (embedder.normalize && strcmp(e->format, "gguf") == 0) {
-        fprintf(stderr,
-                "bedplate: %s: GGUF does not say that vectors have length 1; who reads it has to\n",
-                m->set->model);
+        output_print(
+            stderr,
+            "bedplate: %s: GGUF does not say that vectors have length 1; who reads it has to\n",
+            m->set->model);
     }
     return BP_OK;
 }
@@ -248,8 +249,8 @@ static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
     void *scratch = m->work.memory;
     BP_TRY(bp_tokenizer_measure(m->store, directory, scratch, &cmd_export_need, &m->error));
     if (cmd_export_need.files == BP_TOKENIZER_NONE) {
-        fprintf(stderr, "bedplate: %s: no tokenizer files; the GGUF file has none either\n",
-                directory);
+        output_print(stderr, "bedplate: %s: no tokenizer files; the GGUF file has none either\n",
+                     directory);
         return BP_OK;
     }
     void *memory = bp_room_take(&m->room, cmd_export_need.bytes + 8);
@@ -264,7 +265,8 @@ static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
     const char *refusal = bp_gguf_tokenizer_refusal(&e->tokenizer, &m->config);
     size_t room = bp_gguf_tokenizer_room(&e->tokenizer) * sizeof *in->order;
     if (refusal != NULL) {
-        fprintf(stderr, "bedplate: %s: the GGUF file has no tokenizer: %s\n", directory, refusal);
+        output_print(stderr, "bedplate: %s: the GGUF file has no tokenizer: %s\n", directory,
+                     refusal);
         return BP_OK;
     }
     uint32_t *order = bp_room_take(&m->room, room);

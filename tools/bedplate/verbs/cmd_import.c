@@ -113,7 +113,7 @@ static bp_status write_tokenizer(importing *i)
     bp_stream_file stream;
     const char *why = i->gguf_open ? bp_gguf_tokenizer_foreign(&i->gguf) : "the file has none";
     if (why != NULL) {
-        fprintf(stderr, "bedplate: %s: no tokenizer is written: %s\n", m->set->from, why);
+        output_print(stderr, "bedplate: %s: no tokenizer is written: %s\n", m->set->from, why);
         return BP_OK;
     }
     const uint64_t bytes = bp_gguf_tokenizer_scratch(&i->gguf);

@@ -206,7 +206,7 @@ static bool find_files(initing *i)
     int more = 0;
     for (char *word = strtok(i->line, " \t"); word != NULL; word = strtok(NULL, " \t")) {
         if (glob(word, GLOB_ERR | more, NULL, &i->data) != 0) {
-            fprintf(stderr, "bedplate: %s: there is no such file\n", word);
+            output_print(stderr, "bedplate: %s: there is no such file\n", word);
             return false;
         }
         more = GLOB_APPEND;
@@ -251,7 +251,7 @@ static bool write_trial(initing *i)
     if (file != NULL && fclose(file) == 0) {
         return true;
     }
-    fprintf(stderr, "bedplate: %s: the file cannot be written\n", i->trial);
+    output_print(stderr, "bedplate: %s: the file cannot be written\n", i->trial);
     return false;
 }
 
@@ -265,7 +265,8 @@ static bool take_data(initing *i)
     i->trained = NULL;
     i->data_bytes = 40 * (sizeof sample_text - 1);
     if (i->sample && i->numbers) {
-        fprintf(stderr, "bedplate: this model takes rows of numbers: name a CSV or .f32 file\n");
+        output_print(stderr,
+                     "bedplate: this model takes rows of numbers: name a CSV or .f32 file\n");
         return false;
     }
     if (!i->sample && !find_files(i)) {
@@ -277,7 +278,7 @@ static bool take_data(initing *i)
         const bool there = stat(path, &about) == 0;
         i->images = there && S_ISDIR(about.st_mode) && i->numbers && i->data.gl_pathc == 1;
         if (!there || (!S_ISREG(about.st_mode) && !i->images) || access(path, R_OK) != 0) {
-            fprintf(stderr, "bedplate: %s: this is no file that can be read\n", path);
+            output_print(stderr, "bedplate: %s: this is no file that can be read\n", path);
             return false;
         }
         i->data_bytes = (k == 0 ? 0 : i->data_bytes) + (uint64_t)about.st_size;
@@ -297,10 +298,10 @@ static bool take_trained(initing *i)
         i->trained = strcmp(i->line, words[k]) == 0 ? words[k] : i->trained;
     }
     if (i->trained == NULL) {
-        fprintf(stderr,
-                "bedplate: the answer is none of the three (found \"%s\", right would be "
-                "full, lora or qlora)\n",
-                i->line);
+        output_print(stderr,
+                     "bedplate: the answer is none of the three (found \"%s\", right would be "
+                     "full, lora or qlora)\n",
+                     i->line);
         return false;
     }
     return init_try(i);
@@ -314,10 +315,10 @@ static bool take_steps(initing *i)
         return false;
     }
     if (try.max_steps < 1) {
-        fprintf(stderr,
-                "bedplate: the steps: the value is out of range (found %s, right would be "
-                "1 or more)\n",
-                i->line);
+        output_print(stderr,
+                     "bedplate: the steps: the value is out of range (found %s, right would be "
+                     "1 or more)\n",
+                     i->line);
         return false;
     }
     snprintf(i->steps, sizeof i->steps, "%s", i->line);
@@ -352,10 +353,10 @@ static const struct {
 static bool init_ask(initing *i, int number)
 {
     const char *fallback = questions[number].fallback;
-    fprintf(stderr, "%d/%d %s", number + 1, QUESTIONS, questions[number].question);
-    fprintf(stderr, fallback[0] != '\0' ? " [%s]: " : ": ", fallback);
+    output_print(stderr, "%d/%d %s", number + 1, QUESTIONS, questions[number].question);
+    output_print(stderr, fallback[0] != '\0' ? " [%s]: " : ": ", fallback);
     if (fgets(i->line, sizeof i->line, stdin) == NULL) {
-        fputs("\n", stderr);
+        output_print(stderr, "\n");
         return false;
     }
     if (strchr(i->line, '\n') == NULL && !feof(stdin)) {
@@ -373,7 +374,7 @@ static bool init_ask(initing *i, int number)
         snprintf(i->line, sizeof i->line, "%s", fallback);
     }
     if (isatty(STDIN_FILENO) == 0) {
-        fprintf(stderr, "%s\n", i->line); /* which a terminal shows by itself */
+        output_print(stderr, "%s\n", i->line); /* which a terminal shows by itself */
     }
     return true;
 }

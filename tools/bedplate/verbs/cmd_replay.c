@@ -639,14 +639,16 @@ static void replay_print_covered(const replay *r)
           "proven step its line\n",
           stdout);
     if (r->ended) {
-        printf("and the last state; exported files: %u of %u%s\n", r->compared, r->exported,
-               r->run.load_best ? " (those of the best evaluation are of an earlier step)" : "");
+        output_print(
+            stdout, "and the last state; exported files: %u of %u%s\n", r->compared, r->exported,
+            r->run.load_best ? " (those of the best evaluation are of an earlier step)" : "");
     } else {
         puts("not computed: the run's end and what it exported");
     }
     if (r->other_source || r->other_plan) {
-        printf("told by the record alone: %s%s%s\n", r->other_source ? "its program (source)" : "",
-               r->other_source && r->other_plan ? ", " : "", r->other_plan ? "its plan" : "");
+        output_print(stdout, "told by the record alone: %s%s%s\n",
+                     r->other_source ? "its program (source)" : "",
+                     r->other_source && r->other_plan ? ", " : "", r->other_plan ? "its plan" : "");
     }
 }
 
@@ -687,17 +689,18 @@ static void replay_print(replay *r)
         return;
     }
     output_end(&out);
-    printf("%" PRIu64 " of %" PRIu64 " steps proven in %u of %u segments, %" PRIu64
-           " states compared, %.1f s",
-           r->proven, r->last, r->segments, r->count, r->states, r->seconds);
-    printf(rest > 0 ? "; the rest would take %.0f s\n" : "\n", (double)rest * a_step);
+    output_print(stdout,
+                 "%" PRIu64 " of %" PRIu64 " steps proven in %u of %u segments, %" PRIu64
+                 " states compared, %.1f s",
+                 r->proven, r->last, r->segments, r->count, r->states, r->seconds);
+    output_print(stdout, rest > 0 ? "; the rest would take %.0f s\n" : "\n", (double)rest * a_step);
     replay_print_covered(r);
     if (r->differs) {
-        printf("first difference: step %" PRIu64 ", %s%s%s\n", r->step, r->key,
-               r->tensor[0] == '\0'           ? ""
-               : strcmp(r->key, "files") == 0 ? "; "
-                                              : "; first tensor ",
-               r->tensor);
+        output_print(stdout, "first difference: step %" PRIu64 ", %s%s%s\n", r->step, r->key,
+                     r->tensor[0] == '\0'           ? ""
+                     : strcmp(r->key, "files") == 0 ? "; "
+                                                    : "; first tensor ",
+                     r->tensor);
     }
 }
 

@@ -27,10 +27,10 @@ static void selftest_print(void *user, const selftest_result *result)
         json_end(&out);
         output_end(&out);
     } else if (result->found != result->right) {
-        fprintf(stderr,
-                "bedplate: %s, %s on %u threads: the state is wrong (found %s, right would "
-                "be %s)\n",
-                result->name, result->form, result->threads, found, right);
+        output_print(stderr,
+                     "bedplate: %s, %s on %u threads: the state is wrong (found %s, right would "
+                     "be %s)\n",
+                     result->name, result->form, result->threads, found, right);
     }
 }
 
@@ -43,7 +43,7 @@ int cmd_selftest(const settings *set)
                                  : selftest_run(selftest_print, user, &runs, &wrong);
     if (status != BP_OK) {
         if (gpu) {
-            fprintf(stderr, "bedplate: selftest: %s cannot be used\n", set->device);
+            output_print(stderr, "bedplate: selftest: %s cannot be used\n", set->device);
         }
         return bp_status_exit_code(status);
     }

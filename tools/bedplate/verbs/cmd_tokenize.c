@@ -147,16 +147,17 @@ static void cmd_tokenize_print(const job *j)
     output_end(&out);
     const run_tokenizer *c = &j->s.run_tokenizer;
     if (c->kind == TOKENIZER_TOKENIZER && bp_tokenizer_missing_bytes(&c->tokenizer) > 0) {
-        fprintf(stderr,
-                "bedplate: %s: the tokenizer has no token for %" PRIu32
-                " of the 256 bytes: where they occur they are left out\n",
-                c->directory, bp_tokenizer_missing_bytes(&c->tokenizer));
+        output_print(stderr,
+                     "bedplate: %s: the tokenizer has no token for %" PRIu32
+                     " of the 256 bytes: where they occur they are left out\n",
+                     c->directory, bp_tokenizer_missing_bytes(&c->tokenizer));
     }
     if (j->work.cut > 0) {
-        fprintf(stderr,
-                "bedplate: %s: %" PRIu64 " words longer than %d bytes were cut: their tokens may "
-                "differ from other tokenizers'\n",
-                j->files.data.source.name, j->work.cut, BP_ENCODER_WORD_BYTES);
+        output_print(stderr,
+                     "bedplate: %s: %" PRIu64
+                     " words longer than %d bytes were cut: their tokens may "
+                     "differ from other tokenizers'\n",
+                     j->files.data.source.name, j->work.cut, BP_ENCODER_WORD_BYTES);
     }
 }
 

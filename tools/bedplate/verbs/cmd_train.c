@@ -145,11 +145,12 @@ static bp_status fill_schedule(training *t)
     /* The first evaluation is the best so far; patience counts those after it, before the end. */
     const uint64_t judged = t->eval_every > 0 && t->total > 0 ? (t->total - 1) / t->eval_every : 0;
     if (set->patience > 0 && judged <= set->patience) {
-        fprintf(stderr,
-                "bedplate: --early-stopping-patience: the run cannot end early: it has %" PRIu64
-                " evaluations before its last step, every %" PRIu64 " of %" PRIu64
-                " steps, and would need %" PRIu64 "; --eval-steps makes them more frequent\n",
-                judged, t->eval_every, t->total, set->patience + 1);
+        output_print(
+            stderr,
+            "bedplate: --early-stopping-patience: the run cannot end early: it has %" PRIu64
+            " evaluations before its last step, every %" PRIu64 " of %" PRIu64
+            " steps, and would need %" PRIu64 "; --eval-steps makes them more frequent\n",
+            judged, t->eval_every, t->total, set->patience + 1);
     }
     return rate_fill(set, t->total, &t->s.spec);
 }
@@ -169,7 +170,7 @@ static bp_status tell_release(training *t)
     release_cost_put(&text, &cost);
     bp_text_char(&text, '\0');
     BP_TRY(bp_text_flush(&text));
-    fprintf(stderr, "bedplate: --gradient-release enlarges this arena: %s\n", words);
+    output_print(stderr, "bedplate: --gradient-release enlarges this arena: %s\n", words);
     return BP_OK;
 }
 
@@ -329,9 +330,9 @@ static void log_step(training *t, const bp_outcome *outcome, progress_numbers *n
 static void say_empty(const training *t, const bp_outcome *outcome)
 {
     if (!(outcome->weight > 0.0) && ranks_leads(t->s.set)) {
-        fprintf(stderr,
-                "bedplate: step %" PRIu64 ": its group has no targets: nothing is learned\n",
-                outcome->step);
+        output_print(stderr,
+                     "bedplate: step %" PRIu64 ": its group has no targets: nothing is learned\n",
+                     outcome->step);
     }
 }
 
@@ -485,20 +486,20 @@ static bp_status cmd_train_finish(training *t, ending end, int *code)
     if (end == END_ASKED) {
         const bool signal = t->stop == SERVICE_SIGNAL;
         *code = signal ? 128 + t->signal : 0;
-        fprintf(stderr, "bedplate: stopped by %s; step %" PRIu64 " is saved\n",
-                signal ? "a signal" : service_stop_name(t->stop), t->s.runtime.steps);
+        output_print(stderr, "bedplate: stopped by %s; step %" PRIu64 " is saved\n",
+                     signal ? "a signal" : service_stop_name(t->stop), t->s.runtime.steps);
     } else if (end == END_ANOMALY) {
         *code = EXIT_ANOMALY;
-        fprintf(stderr,
-                "bedplate: --spike-budget: more than %" PRIu64
-                " of the last 100 steps were anomalies; step %" PRIu64 " is saved\n",
-                t->points.watch.budget, t->s.runtime.steps);
+        output_print(stderr,
+                     "bedplate: --spike-budget: more than %" PRIu64
+                     " of the last 100 steps were anomalies; step %" PRIu64 " is saved\n",
+                     t->points.watch.budget, t->s.runtime.steps);
     } else if (end == END_NONFINITE) {
         *code = bp_status_exit_code(BP_ERR_NONFINITE);
-        fprintf(stderr,
-                "bedplate: the loss or the gradient norm of step %" PRIu64
-                " is not finite; the weights are those before it, and the state is saved\n",
-                t->s.runtime.steps);
+        output_print(stderr,
+                     "bedplate: the loss or the gradient norm of step %" PRIu64
+                     " is not finite; the weights are those before it, and the state is saved\n",
+                     t->s.runtime.steps);
     }
     return BP_OK;
 }
@@ -513,7 +514,7 @@ static bp_status give_up(training *t, bp_status status)
     const bp_error first = t->s.error;
     if (whole && t->points.saved != t->s.runtime.steps &&
         service_save(&t->care, CHECKPOINT_BETWEEN, true) == BP_OK && ranks_leads(t->s.set)) {
-        fprintf(stderr, "bedplate: step %" PRIu64 " is saved\n", t->s.runtime.steps);
+        output_print(stderr, "bedplate: step %" PRIu64 " is saved\n", t->s.runtime.steps);
     }
     t->s.error = first;
     return status;
@@ -580,7 +581,7 @@ static int train_rank(const settings *set)
     }
     training *t = calloc(1, sizeof *t);
     if (t == NULL) {
-        fputs("bedplate: --fabric: no memory for another rank\n", stderr);
+        output_print(stderr, "bedplate: --fabric: no memory for another rank\n");
         return bp_status_exit_code(BP_ERR_FIT);
     }
     const int code = train_with(t, set);

@@ -27,8 +27,8 @@ static void print_damaged(void *user, const char *path, const bp_error *reason)
 {
     verify_damage *damage = user;
     damage->count++;
-    fprintf(stderr, "bedplate: %s: damaged: %s: %s\n", path, reason->name,
-            reason->text != NULL ? reason->text : "");
+    output_print(stderr, "bedplate: %s: damaged: %s: %s\n", path, reason->name,
+                 reason->text != NULL ? reason->text : "");
 }
 
 /* Those newer than the one that was found have been told of. */

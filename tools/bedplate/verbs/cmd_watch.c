@@ -25,6 +25,12 @@ static void watch_time(double seconds, char *text, size_t room)
     }
 }
 
+/* The cell of a share from 0 to 1; numbers of a file may lie anywhere. */
+static int watch_cell(double share, int cells)
+{
+    return (int)(fmin(fmax(share, 0), 1) * (cells - 1) + 0.5);
+}
+
 /* The mean loss of each column, and the evaluations over it. */
 static void watch_plot(const run_view *v)
 {
@@ -38,7 +44,7 @@ static void watch_plot(const run_view *v)
         high = y > high ? y : high;
     }
     if (!(high >= low)) {
-        printf("  no loss yet\n");
+        output_print(stdout, "  no loss yet\n");
         return;
     }
     const double height = high > low ? high - low : 1;
@@ -48,21 +54,20 @@ static void watch_plot(const run_view *v)
         const bool judged = i >= loss->count;
         const view_curve *c = judged ? eval : loss;
         const uint32_t at = judged ? i - loss->count : i;
-        const double share = c->step[at] < last ? c->step[at] / last : 1;
-        const int x = (int)(share * (PLOT_COLUMNS - 1));
-        const int y = (int)((high - c->value[at]) / height * (PLOT_ROWS - 1) + 0.5);
+        const int x = watch_cell(c->step[at] / last, PLOT_COLUMNS);
+        const int y = watch_cell((high - c->value[at]) / height, PLOT_ROWS);
         grid[y][x] = judged ? 'o' : grid[y][x] == 'o' ? 'o' : '.';
     }
     for (int y = 0; y < PLOT_ROWS; y++) {
         grid[y][PLOT_COLUMNS] = '\0';
         if (y == 0 || y == PLOT_ROWS - 1) {
-            printf("%10.4g |%s\n", y == 0 ? high : low, grid[y]);
+            output_print(stdout, "%10.4g |%s\n", y == 0 ? high : low, grid[y]);
         } else {
-            printf("%10s |%s\n", "", grid[y]);
+            output_print(stdout, "%10s |%s\n", "", grid[y]);
         }
     }
-    printf("%10s +%-20d%*" PRIu64 "\n", "", 0, PLOT_COLUMNS - 21, v->steps);
-    printf("%10s  . loss%s\n", "", eval->count > 0 ? "   o evaluation" : "");
+    output_print(stdout, "%10s +%-20d%*" PRIu64 "\n", "", 0, PLOT_COLUMNS - 21, v->steps);
+    output_print(stdout, "%10s  . loss%s\n", "", eval->count > 0 ? "   o evaluation" : "");
 }
 
 static const char *watch_state(const run_view *v, double age)
@@ -79,38 +84,41 @@ static void watch_lines(const run_view *v)
     char left[32], ago[32], eval[32] = "-", line[WATCH_LINE + 64];
     const double now = (double)time(NULL);
     const double share = v->total > 0 ? 100.0 * (double)v->steps / (double)v->total : 0;
-    printf("%.60s   %s", v->directory, watch_state(v, now - v->updated));
-    printf(v->code > 0 ? " with exit code %d\n" : "\n", v->code);
+    output_print(stdout, "%.60s   %s", v->directory, watch_state(v, now - v->updated));
+    output_print(stdout, v->code > 0 ? " with exit code %d\n" : "\n", v->code);
     if (v->curves[VIEW_EVAL].count > 0) {
         snprintf(eval, sizeof eval, "%.4f", view_last(&v->curves[VIEW_EVAL]));
     }
-    printf("step %" PRIu64 " of %" PRIu64 " (%.1f %%)   loss %.4f   eval %s\n", v->steps, v->total,
-           share, view_last(&v->curves[VIEW_LOSS]), eval);
+    output_print(stdout, "step %" PRIu64 " of %" PRIu64 " (%.1f %%)   loss %.4f   eval %s\n",
+                 v->steps, v->total, share, view_last(&v->curves[VIEW_LOSS]), eval);
     watch_time(v->left, left, sizeof left);
-    printf("norm %.3g   rate %.3g   %.0f tokens/s   %s left\n", view_last(&v->curves[VIEW_NORM]),
-           view_last(&v->curves[VIEW_RATE]), view_last(&v->curves[VIEW_SPEED]),
-           v->left >= 0 ? left : "?");
+    output_print(stdout, "norm %.3g   rate %.3g   %.0f tokens/s   %s left\n",
+                 view_last(&v->curves[VIEW_NORM]), view_last(&v->curves[VIEW_RATE]),
+                 view_last(&v->curves[VIEW_SPEED]), v->left >= 0 ? left : "?");
     watch_plot(v);
-    printf("memory    arena %.1f MB, beside it %.1f MB planned; resident %.1f MB\n",
-           1e-6 * v->arena, 1e-6 * v->host, 1e-6 * v->resident);
+    output_print(stdout, "memory    arena %.1f MB, beside it %.1f MB planned; resident %.1f MB\n",
+                 1e-6 * v->arena, 1e-6 * v->host, 1e-6 * v->resident);
     watch_time(now - v->saved_unix, ago, sizeof ago);
     if (v->saves > 0) {
-        printf("saves     %" PRIu64 ", the last of step %" PRIu64 ", %s ago, in %.2g s; %" PRIu64
-               " failed\n",
-               v->saves, v->saved, ago, v->save_seconds, v->save_failures);
+        output_print(stdout,
+                     "saves     %" PRIu64 ", the last of step %" PRIu64
+                     ", %s ago, in %.2g s; %" PRIu64 " failed\n",
+                     v->saves, v->saved, ago, v->save_seconds, v->save_failures);
     } else {
-        printf("saves     none; %" PRIu64 " failed\n", v->save_failures);
+        output_print(stdout, "saves     none; %" PRIu64 " failed\n", v->save_failures);
     }
-    printf("verified  %" PRIu64 "   computed twice %" PRIu64 ", of which %" PRIu64
-           " differed   by replay %" PRIu64 "\n",
-           v->verified, v->replays, v->mismatches, v->proven);
-    printf("anomalies %" PRIu64 "   updates left out %" PRIu64 "   resumes %" PRIu64 "\n",
-           v->anomalies, v->left_out, v->resumes);
+    output_print(stdout,
+                 "verified  %" PRIu64 "   computed twice %" PRIu64 ", of which %" PRIu64
+                 " differed   by replay %" PRIu64 "\n",
+                 v->verified, v->replays, v->mismatches, v->proven);
+    output_print(stdout,
+                 "anomalies %" PRIu64 "   updates left out %" PRIu64 "   resumes %" PRIu64 "\n",
+                 v->anomalies, v->left_out, v->resumes);
     for (uint32_t i = v->event_count > 3 ? v->event_count - 3 : 0; i < v->event_count; i++) {
         const view_event *e = &v->events[i % VIEW_EVENTS];
         snprintf(line, sizeof line, "  step %-8" PRIu64 " %-12.24s %.79s", e->step, e->kind,
                  e->text);
-        printf("%.79s\n", line);
+        output_print(stdout, "%.79s\n", line);
     }
 }
 

@@ -79,6 +79,9 @@ static void members_are_found(void **state)
     assert_string_equal(text, "[1,2]");
     assert_true(view_text(line, "a", text, 3));
     assert_string_equal(text, "x\\");
+    assert_true(view_count(-2500) == 0 && view_count((double)NAN) == 0 && view_count(7.5) == 7);
+    assert_true(view_count(1e300) == (uint64_t)1 << 53 &&
+                view_count((double)INFINITY) == (uint64_t)1 << 53);
     const char *at = NULL;
     assert_true(view_pair(line, "d", &at, name, text, sizeof text));
     assert_string_equal(name, "p");
@@ -100,6 +103,7 @@ static void many_steps_become_means(void **state)
     for (uint32_t i = 1; i <= steps; i++) {
         view_add(&curve, i, i);
         view_add(&curve, i, (double)NAN);
+        view_add(&curve, i, 1e300);
     }
     assert_true(curve.count <= VIEW_POINTS && curve.count > VIEW_POINTS / 2);
     assert_int_equal(curve.stride, 8);
