@@ -167,9 +167,13 @@ static uint64_t block_gap(const plan_work *work, uint32_t block, const plan_item
 static uint64_t greedy_gap(plan_work *work, const plan_item *item, uint64_t offset)
 {
     uint32_t *cursor = work->cursor;
-    const block_range range = greedy_range(work, item->first, item->last);
+    const block_range range = {item->first >> work->shift, (item->last - 1) >> work->shift};
     const uint32_t lists = range.to - range.from + 1;
     memset(cursor + range.from, 0, lists * sizeof *cursor);
+    for (uint32_t b = range.from; work->skip != NULL && b <= range.to; b++) {
+        cursor[b] = work->skip[b];
+        offset = work->bottom[b] > offset ? work->bottom[b] : offset;
+    }
     uint32_t agreed = 0;
     for (uint32_t b = range.from; agreed < lists; b = b == range.to ? range.from : b + 1) {
         uint64_t found = block_gap(work, b, item, offset, &cursor[b]);
@@ -208,18 +212,21 @@ static void greedy_insert(plan_work *work, uint32_t index, uint64_t offset)
     for (uint32_t b = item->first >> work->shift; b <= (item->last - 1) >> work->shift; b++) {
         list_insert(work, b, index);
     }
-    list_insert(work, work->blocks, index);
 }
 
-uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed)
+static void greedy_empty(plan_work *work)
 {
-    uint64_t height = 0;
     memset(work->used, 0, (work->blocks + (size_t)1) * sizeof *work->used);
-    for (uint32_t i = 0; i < work->items; i++) {
+    work->skip = NULL;
+}
+
+/* Fits the items from work->order[from] on, above what reaches `height`. */
+static uint64_t greedy_fit(plan_work *work, uint64_t limit, uint32_t from, uint64_t height)
+{
+    for (uint32_t i = from; i < work->items; i++) {
         uint32_t index = work->order[i];
         const plan_item *item = &work->item[index];
-        uint64_t offset =
-            i < placed ? work->offset[index] : greedy_gap(work, item, work->floor[index]);
+        uint64_t offset = greedy_gap(work, item, work->floor[index]);
         work->offset[index] = offset;
         uint64_t reached = offset + item->size + work->head[index];
         height = reached > height ? reached : height;
@@ -229,6 +236,57 @@ uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed)
         greedy_insert(work, index, offset);
     }
     return height;
+}
+
+/* Of each block's list, the entries at its beginning that live in the whole block without a gap
+ * between them: nothing that is fitted later lies lower. */
+static void greedy_find_skips(plan_work *work, plan_work *copy)
+{
+    work->skip = copy->spare;
+    work->bottom = copy->key;
+    for (uint32_t b = 0; b < work->blocks; b++) {
+        const uint32_t *list = work->slot + work->start[b];
+        const uint32_t first = b << work->shift, end = first + (1u << work->shift);
+        const uint32_t last = end < work->sections ? end : work->sections;
+        uint64_t top = 0;
+        uint32_t i = 0;
+        while (i < work->used[b] && work->first[list[i]] <= first && work->last[list[i]] >= last &&
+               work->level[list[i]] <= top) {
+            top = work->top[list[i]] > top ? work->top[list[i]] : top;
+            i++;
+        }
+        work->skip[b] = i;
+        work->bottom[b] = top;
+    }
+}
+
+void plan_place(plan_work *work, plan_work *copy, uint32_t placed)
+{
+    greedy_empty(work);
+    copy->best_height = 0;
+    for (uint32_t i = 0; i < placed; i++) {
+        const uint32_t index = work->order[i];
+        const uint64_t offset = work->offset[index];
+        const uint64_t reached = offset + work->item[index].size + work->head[index];
+        copy->best_height = reached > copy->best_height ? reached : copy->best_height;
+        greedy_insert(work, index, offset);
+    }
+    greedy_find_skips(work, copy);
+    memcpy(copy->used, work->used, (work->blocks + (size_t)1) * sizeof *work->used);
+    memcpy(copy->slot, work->slot, work->start[work->blocks] * sizeof *work->slot);
+}
+
+uint64_t plan_fit_rest(plan_work *work, const plan_work *copy, uint32_t placed)
+{
+    memcpy(work->used, copy->used, (work->blocks + (size_t)1) * sizeof *work->used);
+    memcpy(work->slot, copy->slot, work->start[work->blocks] * sizeof *work->slot);
+    return greedy_fit(work, UINT64_MAX, placed, copy->best_height);
+}
+
+static uint64_t plan_first_fit(plan_work *work, uint64_t limit)
+{
+    greedy_empty(work);
+    return greedy_fit(work, limit, 0, 0);
 }
 
 /* One attempt: a layout of the items in the order of a rule. */
@@ -242,7 +300,7 @@ static void greedy_attempt(plan_work *work, plan_rule rule, bool dive, const cha
     }
     plan_order(work, rule, work->total, work->items);
     uint64_t limit = work->best_height;
-    plan_keep(work, dive ? plan_dive(work, limit) : plan_first_fit(work, limit, 0), name);
+    plan_keep(work, dive ? plan_dive(work, limit) : plan_first_fit(work, limit), name);
 }
 
 void plan_attempts(plan_work *work)

@@ -303,9 +303,10 @@ static void hot_fit(plan_hot *h)
     plan_work *work = h->work;
     uint32_t fewest = UINT32_MAX;
     uint32_t patience = HOT_PATIENCE;
+    plan_place(work, &h->inner, h->placed); /* whose problem is solved, and its lists are free */
     while (patience > 0 && h->rounds > 0) {
         h->rounds--;
-        plan_keep(work, plan_first_fit(work, UINT64_MAX, h->placed), "hot sections");
+        plan_keep(work, plan_fit_rest(work, &h->inner, h->placed), "hot sections");
         if (plan_done(work)) {
             return;
         }

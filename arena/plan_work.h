@@ -64,6 +64,9 @@ typedef struct plan_work {
     uint32_t *used;     /* [blocks]: entries of each list */
     uint32_t *cursor;   /* [blocks]: free for use by one search of a gap */
     uint32_t *slot;     /* [PLAN_SLOTS x items]: the lists */
+    uint32_t *skip;     /* [blocks]: entries at each list's beginning without a gap below bottom[];
+                           NULL: that is not known. Both are arrays of another */
+    uint64_t *bottom;   /* [blocks] */
     const char *method; /* what made the best layout */
 } plan_work;
 
@@ -87,9 +90,13 @@ void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t
  * layouts below whenever the items have changed. */
 void plan_block(plan_work *work);
 
-/* Places items in work->order, each into the lowest gap that holds it; the first `placed` of them
- * stay where work->offset says. Returns the height as above. */
-uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed);
+/* First fit in two parts, of which the second may be repeated with what follows in another order.
+ * plan_place takes the first `placed` of work->order, which stay where work->offset says, and keeps
+ * its lists in those of `copy`, whose best_height becomes the height of these, and more in its key
+ * and spare. plan_fit_rest places the others, each into the lowest gap that holds it. Returns the
+ * height of all. */
+void plan_place(plan_work *work, plan_work *copy, uint32_t placed);
+uint64_t plan_fit_rest(plan_work *work, const plan_work *copy, uint32_t placed);
 
 /* Dives and first fits in several orders, until one ends the work. */
 void plan_attempts(plan_work *work);

@@ -56,7 +56,7 @@ static uint64_t place_residents(bp_graph *graph, bp_space space)
 }
 
 static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint64_t nodes,
-                            void *scratch, uint64_t *top)
+                            uint64_t enough, void *scratch, uint64_t *top)
 {
     uint32_t count = 0;
     bp_interval *intervals = scratch;
@@ -69,6 +69,7 @@ static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint
         }
     }
     const bp_plan_options options = {.alignment = report_alignment(graph, space),
+                                     .capacity = enough > base ? enough - base : 0,
                                      .node_limit = nodes};
     bp_plan_report report;
     void *rest = owner + graph->used.buffers;
@@ -162,17 +163,22 @@ static void count_state(const bp_graph *graph, bp_report *report)
     }
 }
 
-static bp_status plan_space(bp_graph *graph, bp_space space, uint64_t nodes, void *scratch,
-                            bp_report_space *report)
+static bp_status plan_space(bp_graph *graph, bp_space space, uint64_t nodes, bp_report_wish wish,
+                            void *scratch, bp_report_space *report)
 {
     *report = (bp_report_space){0};
     report->resident_bytes = place_residents(graph, space);
-    BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, scratch, &report->arena_bytes));
+    sweep(graph, space, scratch, report);
+    if (wish.limit != 0 && report->lower_bound_bytes > wish.limit) {
+        report->arena_bytes = report->lower_bound_bytes;
+        return BP_OK;
+    }
+    BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, wish.enough, scratch,
+                      &report->arena_bytes));
     if (report->arena_bytes > bp_place_offset(BP_OFFSET_ABSENT)) {
         return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "the arena's size overflows",
                             bp_space_name(space));
     }
-    sweep(graph, space, scratch, report);
     report->optimal = report->arena_bytes == report->lower_bound_bytes;
     return BP_OK;
 }
@@ -199,23 +205,30 @@ static bool lives_in(const bp_graph *graph, bp_space space)
     return false;
 }
 
-bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
-                         bp_report *report)
+bp_status bp_report_measure(bp_graph *graph, uint64_t nodes, bp_report_wish wish, void *scratch,
+                            uint64_t bytes, bp_report *report)
 {
+    const bp_report_wish least = {.limit = 0};
     bp_report_space device;
     if (bytes < bp_report_scratch(graph->used.buffers, nodes)) {
         return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
                             NULL);
     }
     *report = (bp_report){0};
-    BP_TRY(plan_space(graph, BP_SPACE_DEVICE, nodes, scratch, &device));
+    BP_TRY(plan_space(graph, BP_SPACE_DEVICE, nodes, wish, scratch, &device));
     take_device(report, &device);
     if (lives_in(graph, BP_SPACE_HOST)) {
-        BP_TRY(plan_space(graph, BP_SPACE_HOST, nodes, scratch, &report->host));
+        BP_TRY(plan_space(graph, BP_SPACE_HOST, nodes, least, scratch, &report->host));
     }
     if (lives_in(graph, BP_SPACE_OFFLOAD)) {
-        BP_TRY(plan_space(graph, BP_SPACE_OFFLOAD, nodes, scratch, &report->offload));
+        BP_TRY(plan_space(graph, BP_SPACE_OFFLOAD, nodes, least, scratch, &report->offload));
     }
     count_state(graph, report);
     return BP_OK;
+}
+
+bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
+                         bp_report *report)
+{
+    return bp_report_measure(graph, nodes, (bp_report_wish){.limit = 0}, scratch, bytes, report);
 }

@@ -46,6 +46,17 @@ uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes);
 bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
                          bp_report *report) BP_MUST_CHECK;
 
+/* What is asked of a plan that is not to run. All zero: the least layout. */
+typedef struct bp_report_wish {
+    uint64_t limit;  /* where more bytes live at one time, no layout is searched for; 0: no limit */
+    uint64_t enough; /* a layout of no more bytes ends the search; 0: none does */
+} bp_report_wish;
+
+/* As bp_report_plan, with a wish about the device arena. Beyond its limit arena_bytes is
+ * lower_bound_bytes, optimal is false, and buffers of that space have no offsets. */
+bp_status bp_report_measure(bp_graph *graph, uint64_t nodes, bp_report_wish wish, void *scratch,
+                            uint64_t bytes, bp_report *report) BP_MUST_CHECK;
+
 /* A buffer's bytes as the plan of its graph counts them. */
 uint64_t bp_report_rounded(const bp_graph *graph, const bp_buffer *buffer);
 

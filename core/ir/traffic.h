@@ -30,7 +30,7 @@ typedef struct bp_traffic {
 uint64_t bp_traffic_scratch(const bp_graph *graph);
 
 /* Counts one program of a graph at these rates; all zero where the program is not there. Takes as
- * long as copies times ops. */
+ * long as copies times copies. */
 bp_traffic bp_traffic_program(const bp_graph *graph, bp_program_kind program, const bp_rates *rates,
                               void *scratch);
 

@@ -162,22 +162,25 @@ static bp_status keep(bp_runtime *runtime)
     return bp_arena_rewind(&runtime->host, mark);
 }
 
-/* Verifies and plans in scratch memory that is given back at once. */
-static bp_status plan(bp_runtime *runtime)
+/* Plans in scratch memory that is given back at once; what is to run is verified as well. */
+static bp_status plan(bp_runtime *runtime, bool runs, bp_report_wish wish)
 {
     const bp_spec *spec = &runtime->spec;
     bp_graph *graph = &runtime->graph;
+    const bp_report *report = &runtime->report;
     uint64_t bytes = plan_scratch(spec, &graph->used);
     size_t mark = runtime->host.used;
     void *scratch = NULL;
     BP_TRY(allocate(runtime, bytes, &scratch));
-    BP_TRY(bp_verify(graph, spec->device, &spec->device_options, scratch, bytes));
+    BP_TRY(runs ? bp_verify(graph, spec->device, &spec->device_options, scratch, bytes) : BP_OK);
     bp_graph_lifetimes(graph);
-    BP_TRY(bp_report_plan(graph, spec->plan_nodes, scratch, bytes, &runtime->report));
-    BP_TRY(bp_verify_plan(graph, runtime->report.arena_bytes, scratch, bytes));
-    BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, runtime->report.host.arena_bytes, scratch, bytes));
-    BP_TRY(bp_verify_space(graph, BP_SPACE_OFFLOAD, runtime->report.offload.arena_bytes, scratch,
-                           bytes));
+    BP_TRY(bp_report_measure(graph, spec->plan_nodes, wish, scratch, bytes, &runtime->report));
+    if (runs) {
+        BP_TRY(bp_verify_plan(graph, report->arena_bytes, scratch, bytes));
+        BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, report->host.arena_bytes, scratch, bytes));
+        BP_TRY(
+            bp_verify_space(graph, BP_SPACE_OFFLOAD, report->offload.arena_bytes, scratch, bytes));
+    }
     return bp_arena_rewind(&runtime->host, mark);
 }
 
@@ -248,7 +251,7 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
     bp_arena_init(&runtime->host, memory, (size_t)bytes);
     BP_TRY(compile(runtime));
     BP_TRY(keep(runtime));
-    BP_TRY(plan(runtime));
+    BP_TRY(plan(runtime, true, (bp_report_wish){.limit = 0}));
     BP_TRY(bp_length_bucket_make(runtime));
     BP_TRY(order_state(runtime));
     BP_TRY(allocate_working(runtime));
@@ -283,6 +286,24 @@ bp_status bp_runtime_plan_dry(bp_runtime *runtime, void *memory, uint64_t bytes)
     }
     runtime->planned = true;
     return BP_OK;
+}
+
+static bp_status measure_plan(bp_runtime *runtime, bp_report_wish wish, void *memory,
+                              uint64_t bytes)
+{
+    bp_arena_init(&runtime->host, memory, (size_t)bytes);
+    BP_TRY(compile(runtime));
+    BP_TRY(keep(runtime));
+    return plan(runtime, false, wish);
+}
+
+bp_status bp_runtime_measure(bp_runtime *runtime, bp_report_wish wish, void *memory, uint64_t bytes)
+{
+    BP_TRY(bp_runtime_require(runtime, runtime->counted, "a plan is made of what was counted"));
+    runtime->counted = false;
+    const bp_status status = measure_plan(runtime, wish, memory, bytes);
+    return status == BP_OK ? BP_OK
+                           : bp_error_set(&runtime->error, status, where, "the plan failed", NULL);
 }
 
 bp_status bp_runtime_write_counted(bp_runtime *runtime, void *memory, uint64_t bytes)

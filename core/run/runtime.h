@@ -102,6 +102,13 @@ bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text) 
 /* Bytes of host memory that plan and open allocate where the graph's tables have so many rows. */
 uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows);
 
+/* Of a runtime that was counted: its programs and its report as bp_runtime_plan_dry makes them, but
+ * neither verified nor linked, without length buckets, and so without host_bytes. For choosing
+ * among many plans, of which the chosen one is then planned: the runtime is of no other use before.
+ * Cost: about half of a plan's, much less beyond the wish's limit. */
+bp_status bp_runtime_measure(bp_runtime *runtime, bp_report_wish wish, void *memory,
+                             uint64_t bytes) BP_MUST_CHECK;
+
 /* Of a runtime that was counted: its programs alone, with what stays in the arena of what is
  * fetched from the offload tier (runtime->resident), neither verified nor laid out. For choosing
  * what lives there: the runtime is of no other use before it is planned. */

@@ -18,19 +18,26 @@ static void op_move(bp_op *ops, uint32_t from, uint32_t to)
 }
 
 /* Tickets count begins: in the new order, from the op `first` on. A new number is kept as its
- * negative until every wait has its own. */
+ * negative until every wait has its own. A wait is looked for in every op behind its begin, so that
+ * what kernels do is looked up in a table of a byte each. */
 void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end)
 {
+    uint8_t flight[BP_KERNEL_COUNT];
     int64_t next = 0;
+    for (uint32_t i = 0; i < BP_KERNEL_COUNT; i++) {
+        flight[i] = (uint8_t)bp_kernel_describe((bp_kernel)i)->flight;
+    }
     for (uint32_t i = first; i < end; i++) {
         bp_scalar *ticket = &graph->scalars[graph->ops[i].scalar];
-        if (bp_kernel_describe(graph->ops[i].kernel)->flight != BP_FLIGHT_BEGIN) {
+        if (flight[graph->ops[i].kernel] != BP_FLIGHT_BEGIN) {
             continue;
         }
         for (uint32_t k = i + 1; k < end; k++) {
+            if (flight[graph->ops[k].kernel] != BP_FLIGHT_WAIT) {
+                continue;
+            }
             bp_scalar *wait = &graph->scalars[graph->ops[k].scalar];
-            if (bp_kernel_describe(graph->ops[k].kernel)->flight == BP_FLIGHT_WAIT &&
-                wait->integer == ticket->integer) {
+            if (wait->integer == ticket->integer) {
                 wait->integer = -1 - next;
                 break;
             }
@@ -39,7 +46,7 @@ void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end)
     }
     for (uint32_t i = first; i < end; i++) {
         bp_scalar *ticket = &graph->scalars[graph->ops[i].scalar];
-        if (bp_kernel_describe(graph->ops[i].kernel)->flight != BP_FLIGHT_NONE) {
+        if (flight[graph->ops[i].kernel] != BP_FLIGHT_NONE) {
             ticket->integer = -1 - ticket->integer;
         }
     }

@@ -98,10 +98,15 @@ uint64_t fit_fixed_bytes(const fit_search *s)
     return bytes + bp_size_align(losses, bp_graph_alignment(graph));
 }
 
-/* Plans one candidate exactly. */
+/* Plans one candidate; what is beyond s->wish.limit as its bound. */
 bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
 {
-    bp_status status = bp_runtime_plan(s->runtime, spec, s->plan, s->plan_bytes);
+    if (s->request->watch != NULL) {
+        s->request->watch();
+    }
+    bp_status status = bp_runtime_count(s->runtime, spec, s->plan, s->plan_bytes);
+    status =
+        status == BP_OK ? bp_runtime_measure(s->runtime, s->wish, s->plan, s->plan_bytes) : status;
     if (status != BP_OK) {
         if (s->error != NULL && s->error->code == BP_OK) {
             *s->error = s->runtime->error;
@@ -332,51 +337,53 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base)
     return fit_try_chain(s, base, s->request->budget, fixed, true, &candidate);
 }
 
-/* All policies at one micro-batch and chunk; sets *whole when keeping everything fits. */
-static bp_status try_policies(fit_search *s, const bp_spec *base, bool *whole)
+/* Plans the given policy, or keeping everything where the policy is free. */
+static bp_status plan_first(fit_search *s, const bp_spec *base, bp_fit_try *candidate)
 {
-    bp_fit_try candidate;
     bp_spec spec = *base;
     if (s->request->free_policy) {
         spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
     }
-    BP_TRY(try_candidate(s, &spec, &candidate));
-    *whole = candidate.fits;
+    return fit_plan(s, &spec, candidate);
+}
+
+/* All policies at one micro-batch and chunk, of which the first is planned as `candidate`; sets
+ * *whole when keeping everything fits. */
+static bp_status try_policies(fit_search *s, const bp_spec *base, const bp_fit_try *candidate,
+                              bool *whole)
+{
+    enter(s, candidate);
+    *whole = candidate->fits;
     return *whole || !s->request->free_policy ? BP_OK : try_recomputing(s, base);
 }
 
 /* Whether a chunk is worth trying. The loss is formed while all that is kept waits for backward, so
  * a chunk that saves little when everything is kept saves no more under any other policy. */
-static bp_status chunk_matters(fit_search *s, const bp_spec *base, uint64_t *before, bool *matters)
+static bool chunk_matters(uint64_t bytes, uint64_t *before)
 {
-    bp_spec spec = *base;
-    if (s->request->free_policy) {
-        spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
-    }
-    bp_fit_try candidate;
-    BP_TRY(fit_plan(s, &spec, &candidate));
-    uint64_t bytes = candidate.arena_bytes;
-    *matters = bytes < *before - *before / CHUNK_SHARE;
-    *before = *matters ? bytes : *before;
-    return BP_OK;
+    const bool matters = bytes < *before - *before / CHUNK_SHARE;
+    *before = matters ? bytes : *before;
+    return matters;
 }
 
 /* Loss chunks from the default downwards, until one lets everything be kept. The shortest is tried
  * in any case while nothing fits. */
 static bp_status try_chunks(fit_search *s, bp_spec *base, bool *whole)
 {
+    bp_fit_try candidate;
     if (!s->request->free_chunk) {
-        return try_policies(s, base, whole);
+        BP_TRY(plan_first(s, base, &candidate));
+        return try_policies(s, base, &candidate, whole);
     }
     base->loss_rows = 0;
     uint32_t rows = bp_spec_loss_rows(base);
     uint64_t before = UINT64_MAX;
     for (;;) {
-        bool matters = false;
         base->loss_rows = rows;
-        BP_TRY(chunk_matters(s, base, &before, &matters));
-        if (matters || (rows <= FIT_CHUNK_LEAST && !s->fit->best.fits)) {
-            BP_TRY(try_policies(s, base, whole));
+        BP_TRY(plan_first(s, base, &candidate));
+        if (chunk_matters(candidate.arena_bytes, &before) ||
+            (rows <= FIT_CHUNK_LEAST && !s->fit->best.fits)) {
+            BP_TRY(try_policies(s, base, &candidate, whole));
         }
         if (*whole || rows <= FIT_CHUNK_LEAST || enough(s)) {
             return BP_OK;
@@ -424,6 +431,36 @@ static void fill_spec(fit_search *s)
     }
 }
 
+/* Where nothing fits, what needs the least says how many bytes that are in a layout that exists. */
+static bp_status lay_out_least(fit_search *s)
+{
+    bp_fit *fit = s->fit;
+    const bp_fit_try bound = fit->best;
+    if (bound.fits || s->request->first || bound.arena_bytes <= s->wish.limit) {
+        return BP_OK;
+    }
+    s->wish.limit = 0;
+    BP_TRY(fit_plan(s, &fit->spec, &fit->best));
+    fit->least = fit->best;
+    for (uint32_t i = 0; i < fit->tried_count; i++) {
+        const bool best = same_candidate(&fit->tried[i], &bound);
+        fit->tried[i].arena_bytes = best ? fit->best.arena_bytes : fit->tried[i].arena_bytes;
+    }
+    return BP_OK;
+}
+
+/* No schedule needs less than others by more than CHAIN_HOPE says, so that what is beyond is not
+ * asked for how well it can be laid out. Where the only question is whether it fits, a layout that
+ * does will do. */
+static bp_report_wish fit_wish(const bp_fit_request *request)
+{
+    const bool free = request->free_policy || request->free_batch || request->free_chunk;
+    const uint64_t budget = request->budget;
+    return request->first && !free
+               ? (bp_report_wish){.limit = budget, .enough = budget}
+               : (bp_report_wish){.limit = bp_size_add(budget, budget / CHAIN_HOPE)};
+}
+
 bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes, bp_fit *fit,
                      bp_error *error)
 {
@@ -431,8 +468,10 @@ bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes
     *fit = (bp_fit){.fixed_bytes = UINT64_MAX};
     BP_TRY(bp_spec_check(&request->spec, error));
     BP_TRY(fit_search_init(&s, memory, bytes));
+    s.wish = fit_wish(request);
     BP_TRY(try_batches(&s));
     fill_spec(&s);
+    BP_TRY(lay_out_least(&s));
     return fit->best.fits ? BP_OK : BP_ERR_FIT;
 }
 
@@ -445,7 +484,9 @@ static bp_status batch_fits(fit_search *s, uint32_t batch, bool *fits)
     *s->fit = (bp_fit){0};
     uint64_t rows = (uint64_t)batch * spec.sequence;
     spec.loss_rows = spec.loss_rows > rows ? (uint32_t)rows : spec.loss_rows;
-    BP_TRY(try_policies(s, &spec, &whole));
+    bp_fit_try candidate;
+    BP_TRY(plan_first(s, &spec, &candidate));
+    BP_TRY(try_policies(s, &spec, &candidate, &whole));
     *fits = s->fit->best.fits;
     return BP_OK;
 }
@@ -457,6 +498,7 @@ bp_status bp_fit_largest_batch(const bp_fit_request *request, uint32_t most, voi
     fit_search s = {.request = request, .fit = &fit, .error = error};
     BP_TRY(bp_spec_check(&request->spec, error));
     BP_TRY(fit_search_init(&s, memory, bytes));
+    s.wish = fit_wish(request);
     uint32_t good = 0;
     uint32_t bad = most + 1;
     uint32_t probe = 1;

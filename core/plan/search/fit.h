@@ -16,10 +16,11 @@ typedef struct bp_fit_request {
     bp_spec spec;    /* with everything that is not free chosen */
     uint64_t budget; /* bytes of arena; 0: no limit */
     bool free_policy;
-    bool free_batch; /* batch x accumulation stays what it is */
-    bool free_chunk; /* loss_rows */
-    bool first;      /* the first candidate found that fits will do */
-    bp_rates rates;  /* BP_RATES_DEFAULT, or calibrated */
+    bool free_batch;     /* batch x accumulation stays what it is */
+    bool free_chunk;     /* loss_rows */
+    bool first;          /* the first candidate found that fits will do */
+    bp_rates rates;      /* BP_RATES_DEFAULT, or calibrated */
+    void (*watch)(void); /* called before each plan; NULL: nobody watches */
 } bp_fit_request;
 
 /* One candidate and what its plan says. */

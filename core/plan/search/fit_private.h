@@ -31,6 +31,7 @@ typedef struct fit_search {
     bool smaller; /* a smaller micro-batch follows, for which all of what does not fit is shown */
     void *plan;   /* memory for one plan, one measurement or one dynamic programme */
     uint64_t plan_bytes;
+    bp_report_wish wish; /* of each candidate's plan */
 } fit_search;
 
 /* Lays out the search's memory. */

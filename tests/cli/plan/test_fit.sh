@@ -246,4 +246,37 @@ run plan --model "$work/words" --max-seq-length 250 --per-device-train-batch-siz
 logits=$(grep -oE 'logits = [^ ]* @[^ ]* [0-9]+ bytes' <<<"$out" | awk '{ if ($5 > m) m = $5 } END { print m + 0 }')
 [[ $logits -gt 0 && $logits -le 64000000 ]]
 check $? "logits and their gradients share one chunk of at most 64 MB ($logits bytes)"
+# verifies compile-4.ecdd
+# What fits nowhere is tried by its bound alone, and then laid out: the bytes that are said do fit (the bound is less).
+least=(plan --model pythia-70m --gradient-checkpointing full --per-device-train-batch-size 8 --loss-chunk-rows 293 --json
+    --offload "file:$work/tier:2000GB")
+run "${least[@]}" --arena 300MB
+bytes=$(json arena_bytes)
+[[ $code -eq 3 && $(json waste_bytes) -gt 0 ]] && grep -qE "\"choice\": \{[^}]*\"arena_bytes\": $bytes," <<<"$out"
+check $? "the least is what a layout needs" "$out$err"
+run "${least[@]}" --arena "$bytes"
+check "$code" "and fits" "$out$err"
+
+# A search with hundreds of plans, of which few fit: it takes seconds of the processor (25 of them where each was laid out).
+tight=(plan --model pythia-70m --arena 300MB --offload "file:$work/tier:2000GB")
+limit=10
+[[ $BUILD == build/release ]] || limit=200
+(ulimit -t $limit && exec "$program" "${tight[@]}") >"$work/.out" 2>"$work/.err"
+code=$?
+out=$(cat "$work/.out")
+[[ $code -eq 3 ]] && grep -q '^least' <<<"$out"
+check $? "a plan takes no longer than $limit s of the processor ($code)" "$(tail -3 "$work/.err")"
+
+# On a terminal it says how far it is, and leaves nothing of that behind; an interrupt ends it at once.
+script -qec "$program ${tight[*]}" /dev/null </dev/null >"$work/.out" 2>&1
+last=$(grep -a 'planning: [0-9]* plans in' "$work/.out" | tail -1)
+[[ -n $last && ${last##*$'\r\e[K'} != *planning* ]]
+check $? "progress on a terminal, removed at the end" "$(tail -c 300 "$work/.out")"
+script -qec "$program ${tight[*]} --quiet" /dev/null </dev/null >"$work/.out" 2>&1
+! grep -aq 'planning:' "$work/.out"
+check $? "none with --quiet"
+timeout --preserve-status -s INT 0.3 "$program" "${tight[@]}" >"$work/.out" 2>&1
+code=$?
+[[ $code -eq 130 && ! -e $work/tier ]]
+check $? "an interrupted plan ends with 130 and leaves nothing ($code)" "$(cat "$work/.out")"
 finish

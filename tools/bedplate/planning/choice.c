@@ -70,13 +70,18 @@ static bp_status drop_release(choice *c, bp_error *error)
     bp_spec spec = c->fit.spec;
     uint64_t without = 0;
     choice again = {.request = c->request};
-    if (spec.gradient_release != BP_RELEASE_EXACT || (c->request.first && !c->fits)) {
+    /* whether the one candidate fits was all that was asked */
+    const bool settled = c->request.first && !c->request.free_policy && !c->request.free_batch &&
+                         !c->request.free_chunk;
+    if (spec.gradient_release != BP_RELEASE_EXACT || (c->request.first && !c->fits) || settled) {
         return BP_OK;
     }
     spec.gradient_release = BP_RELEASE_NONE;
-    BP_TRY(dry_run_arena(&spec, &without, error));
-    if (c->fits && without >= c->fit.best.arena_bytes) {
-        return BP_OK;
+    if (c->fits) {
+        BP_TRY(dry_run_arena(&spec, c->fit.best.arena_bytes, &without, error));
+        if (without >= c->fit.best.arena_bytes) {
+            return BP_OK;
+        }
     }
     again.request.spec.gradient_release = BP_RELEASE_NONE;
     BP_TRY(run_once(&again, error));

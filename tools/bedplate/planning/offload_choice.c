@@ -492,7 +492,8 @@ static bp_status keep_plan(const bp_spec *spec, uint64_t *arena, offload_bytes *
     memory_block memory = {NULL, 0};
     BP_TRY(dry_run_take(&runtime, spec, 0, &memory, error));
     bp_status status = arena != NULL
-                           ? bp_runtime_plan_dry(&runtime, memory.address, memory.bytes)
+                           ? bp_runtime_measure(&runtime, (bp_report_wish){.limit = 0},
+                                                memory.address, memory.bytes)
                            : bp_runtime_write_counted(&runtime, memory.address, memory.bytes);
     const uint32_t buffers = runtime.graph.used.buffers;
     uint64_t *moved = calloc((size_t)buffers + 1, sizeof *moved);

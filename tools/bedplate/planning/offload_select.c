@@ -80,7 +80,7 @@ static bp_status least_sizes(least *l, const bp_spec *spec, bp_error *error)
     static bp_runtime runtime; /* large */
     memory_block memory = {NULL, 0};
     BP_TRY(dry_run_take(&runtime, spec, 0, &memory, error));
-    bp_status status = bp_runtime_plan_dry(&runtime, memory.address, memory.bytes);
+    bp_status status = bp_runtime_write_counted(&runtime, memory.address, memory.bytes);
     uint64_t *moved = calloc(runtime.graph.used.buffers + 1, sizeof *moved);
     if (status == BP_OK && moved == NULL) {
         status =
@@ -143,14 +143,14 @@ static bp_status least_choose(least *l, bp_spec *spec, uint64_t budget, uint64_t
         }
         chosen->least = tries == 0 ? found.bound : chosen->least;
         least_put(l, &spec->offload);
-        BP_TRY(dry_run_arena(spec, arena, error));
+        BP_TRY(dry_run_arena(spec, budget, arena, error));
         if (*arena <= budget) {
             return BP_OK;
         }
         need = least_freed(l, false) + (*arena - budget);
     }
     spec->offload = all;
-    return dry_run_arena(spec, arena, error);
+    return dry_run_arena(spec, budget, arena, error);
 }
 
 /* What is kept from use to use in the room that more of it makes may save more than it costs: of
@@ -221,10 +221,10 @@ bp_status offload_select(choice *c, offload_chosen *chosen, bp_error *error)
     uint64_t before = 0, bytes = 0;
     spec.offload.bases = spec.offload.states = spec.offload.weights = 0;
     spec.offload.gradients = spec.offload.checkpoints = 0;
-    BP_TRY(dry_run_arena(&spec, &before, error));
+    BP_TRY(dry_run_arena(&spec, budget, &before, error));
     for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         *kinds[i].share = kinds[i].most;
-        BP_TRY(dry_run_arena(&spec, &bytes, error));
+        BP_TRY(dry_run_arena(&spec, budget, &bytes, error));
         if (kinds[i].most > 0 && bytes <= budget && before > budget) {
             least l = {.kind = (bp_offload_kind)i};
             BP_TRY(least_kind(&l, &spec, budget, before - budget, &bytes, chosen, error));

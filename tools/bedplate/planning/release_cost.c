@@ -17,13 +17,13 @@ bp_status release_cost_find(const bp_spec *spec, uint64_t arena_bytes, release_c
         return BP_OK;
     }
     other.gradient_release = BP_RELEASE_NONE;
-    BP_TRY(dry_run_arena(&other, &cost->without, error));
+    BP_TRY(dry_run_arena(&other, 0, &cost->without, error));
     cost->known = true;
     cost->enlarges = arena_bytes > cost->without;
     other.gradient_release = BP_RELEASE_PREVIOUS_NORM;
     if (spec->gradient_release == BP_RELEASE_EXACT && bp_spec_needs_norm(spec) &&
         bp_spec_check(&other, NULL) == BP_OK) {
-        BP_TRY(dry_run_arena(&other, &cost->previous, error));
+        BP_TRY(dry_run_arena(&other, 0, &cost->previous, error));
     }
     return BP_OK;
 }
@@ -65,7 +65,7 @@ bp_status eval_cost_find(const bp_spec *spec, uint64_t arena_bytes, bool quiet, 
         return BP_OK;
     }
     other.eval_batch = 0;
-    BP_TRY(dry_run_arena(&other, &without, error));
+    BP_TRY(dry_run_arena(&other, 0, &without, error));
     *more = arena_bytes > without ? arena_bytes - without : 0;
     if (*more > 0 && !quiet) {
         output_print(stderr,
@@ -93,7 +93,7 @@ bp_status virtual_ranks_cost_find(const bp_spec *spec, uint64_t arena_bytes, uin
     other.ranks = 1;
     other.rank = 0;
     other.sharing = BP_SHARING_NONE;
-    BP_TRY(dry_run_arena(&other, &without, error));
+    BP_TRY(dry_run_arena(&other, 0, &without, error));
     *more = arena_bytes > without ? arena_bytes - without : 0;
     return BP_OK;
 }

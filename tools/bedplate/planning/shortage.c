@@ -153,6 +153,7 @@ static void print_change(const choice *c, const bp_fit_try *found, uint32_t sequ
     put_difference(&text, &c->fit.best, found, &c->request);
     bp_status cut = bp_text_flush(&text);
     (void)cut;
+    dry_run_wipe();
     output_print(stderr, "bedplate: it would fit with %s: %" PRIu64 " bytes\n", options,
                  found->arena_bytes);
 }
@@ -192,6 +193,7 @@ static bool print_memory_option(const choice *c, const bp_spec *spec, const char
     put_difference(&text, &c->fit.best, &trial.fit.best, &c->request);
     bp_status cut = bp_text_flush(&text);
     (void)cut;
+    dry_run_wipe();
     output_print(stderr, "bedplate: it would fit with%s%s%s: %" PRIu64 " bytes\n", options,
                  rest[0] != '\0' ? " " : "", rest, trial.fit.best.arena_bytes);
     return true;
@@ -208,7 +210,7 @@ static bool print_offload_with(const choice *c, uint32_t what, const char *named
     offload_all(&changed.request.spec, what);
     if (c->request.spec.offload.bases > 0 || c->request.spec.offload.fixed ||
         bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
-        dry_run_report(&changed.request.spec, &report, &ignored) != BP_OK ||
+        dry_run_report(&changed.request.spec, 1, &report, &ignored) != BP_OK ||
         report.offload.arena_bytes + report.host.arena_bytes == 0) {
         return false;
     }
@@ -302,6 +304,7 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
         (help && (print_memory_options(c, true, 0) || print_memory_options(c, true, 1)));
     found_one = print_offload(c) || found_one;
     if (!found_one) {
+        dry_run_wipe();
         output_print(stderr,
                      "bedplate: no option makes it fit; the least is %" PRIu64
                      " bytes, of which weights and their optimizer's state take %" PRIu64 "\n",
@@ -313,6 +316,7 @@ void shortage_print(const choice *c, const bp_runtime *runtime, uint64_t limit)
 {
     const bp_report *report = &runtime->report;
     const bp_buffer *largest = largest_at_peak(runtime);
+    dry_run_wipe();
     output_print(stderr,
                  "bedplate: --arena: the plan does not fit: %" PRIu64
                  " bytes are missing (found %" PRIu64 ", right would be at least %" PRIu64 ")\n"

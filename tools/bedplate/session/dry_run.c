@@ -2,9 +2,60 @@
 /* Two memories one after the other: a small one to count in, then the one that was counted. */
 #include "tools/bedplate/session/dry_run.h"
 
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
 
-#define PAGE_BYTES 4096
+#include "tools/bedplate/runs/progress.h"
+
+#define PAGE_BYTES      4096
+#define WATCH_AFTER     1.0 /* seconds of planning of which nothing is said */
+#define WATCH_REDRAW    0.2
+#define WATCH_LINE_EACH 10.0
+
+/* How far planning is, for who waits. */
+static struct {
+    bool speaks;
+    bool terminal;
+    bool drawn;
+    double began;
+    double next; /* nothing is said before */
+    uint64_t plans;
+} watch;
+
+void dry_run_watch(bool quiet)
+{
+    const double now = clock_seconds();
+    watch.speaks = !quiet;
+    watch.terminal = isatty(STDERR_FILENO) == 1;
+    watch.drawn = false;
+    watch.began = now;
+    watch.next = now + (watch.terminal ? WATCH_AFTER : WATCH_LINE_EACH);
+    watch.plans = 0;
+}
+
+void dry_run_wipe(void)
+{
+    if (watch.drawn) {
+        fputs("\r\033[K", stderr);
+        watch.drawn = false;
+    }
+}
+
+void dry_run_advance(void)
+{
+    const double now = clock_seconds();
+    watch.plans++;
+    if (!watch.speaks || now < watch.next) {
+        return;
+    }
+    watch.next = now + (watch.terminal ? WATCH_REDRAW : WATCH_LINE_EACH);
+    watch.drawn = watch.terminal;
+    fprintf(stderr, "%sbedplate: planning: %" PRIu64 " plans in %.0f s%s",
+            watch.terminal ? "\r\033[K" : "", watch.plans, now - watch.began,
+            watch.terminal ? "" : "\n");
+}
 
 static bp_status take(memory_block *memory, uint64_t bytes, const char *name, bp_error *error)
 {
@@ -24,6 +75,7 @@ bp_status dry_run_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
                        memory_block *memory, bp_error *error)
 {
     memory_block scratch = {0};
+    dry_run_advance();
     BP_TRY(bp_spec_check(spec, error));
     BP_TRY(take(&scratch, bp_runtime_scratch(spec), "host memory", error));
     bp_status status = bp_runtime_count(runtime, spec, scratch.address, scratch.bytes);
@@ -32,21 +84,22 @@ bp_status dry_run_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
     return take(memory, bp_size_add(dry_run_bytes(runtime), extra), "host memory", error);
 }
 
-bp_status dry_run_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error)
+bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_bytes, bp_error *error)
 {
     bp_report report;
-    const bp_status status = dry_run_report(spec, &report, error);
+    const bp_status status = dry_run_report(spec, limit, &report, error);
     *arena_bytes = report.arena_bytes;
     return status;
 }
 
-bp_status dry_run_report(const bp_spec *spec, bp_report *report, bp_error *error)
+bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report, bp_error *error)
 {
     static bp_runtime runtime; /* large */
     memory_block memory = {0};
     bp_status status = dry_run_take(&runtime, spec, 0, &memory, error);
     if (status == BP_OK) {
-        status = bp_runtime_plan_dry(&runtime, memory.address, memory.bytes);
+        status = bp_runtime_measure(&runtime, (bp_report_wish){.limit = limit}, memory.address,
+                                    memory.bytes);
         memory_give_back(&memory);
     }
     if (status != BP_OK && error->code == BP_OK) {

@@ -16,9 +16,19 @@ bp_status dry_run_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
 bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory,
                            bp_error *error) BP_MUST_CHECK;
 
-/* What the plan of a spec says, made in memory that is given back at once; and the arena alone. */
-bp_status dry_run_report(const bp_spec *spec, bp_report *report, bp_error *error) BP_MUST_CHECK;
-bp_status dry_run_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error) BP_MUST_CHECK;
+/* What the plan of a spec says, made in memory that is given back at once, and the arena alone; as
+ * bp_runtime_measure says it, so that beyond `limit` (0: there is none) the arena is a bound. */
+bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report,
+                         bp_error *error) BP_MUST_CHECK;
+bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_bytes,
+                        bp_error *error) BP_MUST_CHECK;
+
+/* Planning that takes longer than a second says so on stderr, where `quiet` is false: a line that
+ * is drawn again on a terminal, elsewhere one every ten seconds. Plans made here advance it, and so
+ * does each call of dry_run_advance; dry_run_wipe removes the line before others print. */
+void dry_run_watch(bool quiet);
+void dry_run_advance(void);
+void dry_run_wipe(void);
 
 /* Bytes of plan memory that dry_run_take has put before `extra`. */
 uint64_t dry_run_bytes(const bp_runtime *runtime);

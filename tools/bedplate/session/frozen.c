@@ -25,7 +25,7 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     if (spec.policy.kind == BP_POLICY_ACTIONS) {
         spec.policy = (bp_policy){.kind = BP_POLICY_NONE}; /* the schedule was made for the rest */
     }
-    return dry_run_arena(&spec, arena_bytes, &s->error);
+    return dry_run_arena(&spec, 0, arena_bytes, &s->error);
 }
 
 bp_status frozen_find(session *s, frozen *out)

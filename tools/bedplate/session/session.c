@@ -307,6 +307,7 @@ bp_status session_begin(session *s, const settings *set)
 {
     memset(s, 0, sizeof *s);
     s->set = set;
+    dry_run_watch(set->quiet);
     BP_TRY(bp_store_posix_init(&s->posix, ""));
     s->store = &s->posix.store;
     BP_TRY(offload_read(&s->offload, set, &s->error));
@@ -332,6 +333,7 @@ bp_fit_request session_request(const session *s)
         .free_batch = !batch && !s->batch_settled && preference_rows(&s->spec) == 1,
         .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_settled,
         .rates = BP_RATES_DEFAULT,
+        .watch = dry_run_advance,
     };
 }
 
@@ -403,7 +405,9 @@ static bp_status choose_form(session *s)
 bp_status session_choose(session *s)
 {
     const bool chooses = shard_automatic(s->set) && s->spec.optimizer != NULL;
-    return chooses ? shard_choice_run(s, choose_form) : choose_form(s);
+    const bp_status status = chooses ? shard_choice_run(s, choose_form) : choose_form(s);
+    dry_run_wipe();
+    return status;
 }
 
 static run_tokenizer_ask ask_of(session *s)
@@ -558,6 +562,7 @@ bp_status session_start(session *s)
 
 int session_report(const session *s, bp_status status)
 {
+    dry_run_wipe();
     if (status == BP_OK) {
         return 0;
     }

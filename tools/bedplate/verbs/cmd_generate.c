@@ -501,7 +501,7 @@ static bp_status choose_width(generation *g)
         if (s->set->arena == 0 || s->spec.generate_sequences == 1) {
             break;
         }
-        BP_TRY(dry_run_arena(&s->spec, &bytes, &s->error));
+        BP_TRY(dry_run_arena(&s->spec, 0, &bytes, &s->error));
         if (bytes <= s->set->arena) {
             break;
         }

@@ -10,6 +10,7 @@
 #include "tools/bedplate/planning/emit_c.h"
 #include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/planning/frontier.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/frozen.h"
 #include "tools/bedplate/planning/host_arena.h"
 #include "tools/bedplate/planning/buckets_choice.h"
@@ -404,7 +405,7 @@ static bp_status cmd_plan_plan(session *s)
     output out;
     static checkpoint points; /* large */
     static frontier curve;
-    extras more = {0};
+    extras more = {.curve = set->frontier ? &curve : NULL};
     const bp_rates usual = BP_RATES_DEFAULT;
     BP_TRY(rate_check(set));
     BP_TRY(plan_schedule(s));
@@ -434,6 +435,7 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(shard_plan_find(s, &more.ranks));
     BP_TRY(offload_traffic_find(&s->runtime, &s->offload, set, s->calibrated ? &s->rates : &usual,
                                 &more.offload, &s->error));
+    dry_run_wipe();
     if (set->unit != NULL) {
         BP_TRY(session_check_fit(s)); /* nothing is printed of a plan that does not fit */
         output_begin(&out, stdout);
@@ -442,7 +444,6 @@ static bp_status cmd_plan_plan(session *s)
         return BP_OK;
     }
     output_begin(&out, stdout);
-    more.curve = set->frontier ? &curve : NULL;
     bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);
     if (set->listing) {
         bp_text_char(&out.text, '\n');
