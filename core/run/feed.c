@@ -395,6 +395,27 @@ static bp_status fill_starts(const bp_feed *feed, const feed_row *row, const bp_
     return BP_OK;
 }
 
+/* A text is what the row has from one document's beginning to the next; of a stream each window is
+ * one, the last as well, which may be cut short. */
+static bp_status fill_extents(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                              int32_t *to)
+{
+    const uint32_t tokens = row_there(row) ? (uint32_t)row->at.count : 0;
+    for (uint32_t t = 0, end = 0; t < column->elements; t++) {
+        if (t == end && t < row->read.inputs) {
+            const uint32_t begin = end++;
+            while (end < tokens && (row->counts[end] & 2) == 0) {
+                end++;
+            }
+            const bool part = feed->source->examples > 0 && end - begin < feed->sequence;
+            to[t] = (int32_t)(part ? end - begin : feed->sequence);
+            continue;
+        }
+        to[t] = t < row->read.inputs ? to[t - 1] : column->fill;
+    }
+    return BP_OK;
+}
+
 static bp_status fill_positions(const bp_feed *feed, const feed_row *row, const bp_column *column,
                                 int32_t *to)
 {
@@ -428,17 +449,12 @@ static bp_status fill_teacher(const bp_feed *feed, const feed_row *row, const bp
 /* How a sample's part of a column is filled, by where the column comes from. */
 static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_row *row,
                                                 const bp_column *column, int32_t *to) = {
-    [BP_INPUT_IDS] = fill_ids,
-    [BP_INPUT_LABELS] = fill_labels,
-    [BP_INPUT_LENGTHS] = fill_lengths,
-    [BP_INPUT_TYPES] = fill_types,
-    [BP_INPUT_ENDS] = fill_labels,
-    [BP_INPUT_PREFERENCES] = fill_preferences,
-    [BP_INPUT_STARTS] = fill_starts,
-    [BP_INPUT_PLACES] = fill_starts,
-    [BP_INPUT_TOPS] = fill_teacher,
-    [BP_INPUT_LOGPS] = fill_teacher,
-    [BP_INPUT_POSITIONS] = fill_positions};
+    [BP_INPUT_IDS] = fill_ids,         [BP_INPUT_LABELS] = fill_labels,
+    [BP_INPUT_LENGTHS] = fill_lengths, [BP_INPUT_TYPES] = fill_types,
+    [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_PREFERENCES] = fill_preferences,
+    [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_PLACES] = fill_starts,
+    [BP_INPUT_EXTENTS] = fill_extents, [BP_INPUT_TOPS] = fill_teacher,
+    [BP_INPUT_LOGPS] = fill_teacher,   [BP_INPUT_POSITIONS] = fill_positions};
 
 /* A row that is labelled by successors has one token more than inputs. */
 static uint32_t successors(const bp_feed *feed)

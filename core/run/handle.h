@@ -131,6 +131,12 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
 bp_status bp_runtime_restart(bp_runtime *runtime) BP_MUST_CHECK;
 bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count) BP_MUST_CHECK;
 
+/* Before the tokens are accepted that make a text `tokens` long. *again: the model reads a text of
+ * that length otherwise from its first token on (longrope), so the caches are empty now, as after
+ * restart, and all of the text is to be accepted, in what pieces ever. Else it goes on as it is.
+ * Where it is not asked, accept refuses with BP_ERR_USAGE to mix the two. */
+bp_status bp_runtime_reread(bp_runtime *runtime, uint32_t tokens, bool *again) BP_MUST_CHECK;
+
 /* Of spec.generate_sequences > 1 sequences, which begin alike with what accept took, each goes on
  * with an id of its own: the weights are read once for all, and the logits become (sequences,
  * vocabulary). Each sequence has the bits that it would have alone. BP_ERR_FIT as above. */

@@ -401,6 +401,25 @@ bp_status bp_runtime_restart(bp_runtime *runtime)
 {
     BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
     runtime->position = 0;
+    runtime->text = 0;
+    return BP_OK;
+}
+
+/* Whether the model reads a text of so many tokens by what it has for long ones. */
+static bool reads_far(const bp_runtime *runtime, uint32_t tokens)
+{
+    const bp_model *model = runtime->spec.model;
+    const uint32_t near =
+        model->near_tokens != NULL ? model->near_tokens(&runtime->spec.config) : 0;
+    return near > 0 && tokens > near;
+}
+
+bp_status bp_runtime_reread(bp_runtime *runtime, uint32_t tokens, bool *again)
+{
+    BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    *again = runtime->position > 0 && reads_far(runtime, tokens) != runtime->far;
+    runtime->position = *again ? 0 : runtime->position;
+    runtime->text = tokens;
     return BP_OK;
 }
 
@@ -414,6 +433,7 @@ bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
     }
     *kept = runtime->spec.model->pads; /* later tokens change nothing of earlier ones */
     runtime->position = *kept ? tokens : runtime->position;
+    runtime->text = *kept ? 0 : runtime->text;
     return BP_OK;
 }
 
@@ -432,8 +452,14 @@ static bp_status run_tokens(bp_runtime *runtime, uint32_t rows, uint32_t tokens)
                                  .position = runtime->position,
                                  .last_row = prefills ? tokens - 1 : 0};
     run_inputs in = {.tokens = rows};
+    int32_t *extents = (int32_t *)(void *)(runtime->transfer + BP_TRANSFER_BYTES / 2);
+    for (uint32_t i = 0; i < rows; i++) {
+        extents[i] = (int32_t)runtime->text;
+    }
     for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
-        in.from[i] = runtime->compile.input[i].decodes ? runtime->transfer : NULL;
+        const bp_input *input = &runtime->compile.input[i];
+        const void *from = input->from == BP_INPUT_EXTENTS ? (void *)extents : runtime->transfer;
+        in.from[i] = input->decodes ? from : NULL;
     }
     BP_TRY(run_send(runtime, &block, &in));
     BP_TRY(run(runtime, prefills ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
@@ -459,7 +485,8 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
     return run_tokens(runtime, run_prefills(runtime, n) ? rows : written, n);
 }
 
-/* Whether so many ids, one after the other or beside each other, can be appended. */
+/* Whether so many ids, one after the other or beside each other, can be appended; then the text has
+ * them. */
 static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t count, uint32_t tokens)
 {
     BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
@@ -469,6 +496,15 @@ static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t cou
                               "the tokens do not fit the generation context", NULL, tokens,
                               BP_LIMIT_MOST, room);
     }
+    const uint32_t after = runtime->position + tokens;
+    const uint32_t text = after > runtime->text ? after : runtime->text;
+    const bool far = reads_far(runtime, text);
+    if (runtime->position > 0 && far != runtime->far) {
+        return bp_error_limit(&runtime->error, BP_ERR_USAGE, where,
+                              "a text of this length is read otherwise from its first token on; "
+                              "see bp_runtime_reread",
+                              NULL, text, BP_LIMIT_NONE, 0);
+    }
     for (uint32_t i = 0; i < count; i++) {
         if ((uint32_t)ids[i] >= runtime->spec.config.vocabulary) {
             return bp_error_limit(&runtime->error, BP_ERR_DATA, where,
@@ -476,6 +512,8 @@ static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t cou
                                   BP_LIMIT_BELOW, runtime->spec.config.vocabulary);
         }
     }
+    runtime->text = text;
+    runtime->far = far;
     return BP_OK;
 }
 

@@ -90,6 +90,8 @@ struct bp_runtime {
     uint64_t steps;    /* attempted steps */
     uint64_t skipped;  /* groups without a valid target */
     uint32_t position; /* tokens in the decode caches */
+    uint32_t text;     /* tokens of the text that they belong to, as far as is known */
+    bool far;          /* they were read as those of a text beyond the model's near_tokens */
     bool counted;      /* and nothing else yet: a plan may follow */
     bool planned;
     bool open;

@@ -197,6 +197,9 @@ bool bp_cuda_plan_rotary(bp_cuda_plan *plan)
         bp_cuda_single(plan, s->inverse != 0 ? -1.0f : 1.0f);
         bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
         bp_cuda_word64(plan, (uint64_t)s->apart);
+        BP_CUDA_OPERAND_OF(plan, rotary, extents, BP_ACCESS_READ);
+        /* of one table none is above it */
+        bp_cuda_word64(plan, s->second != 0 ? (uint64_t)s->original : (uint64_t)INT64_MAX);
     }
     return true;
 }

@@ -284,11 +284,34 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
     return bp_causal_check(spec, "llama", error);
 }
 
+static uint32_t llama_near_tokens(const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bool longrope = own.rope_scaling.kind == BP_ROPE_LONG && own.rope_scaling.factor > 0.0;
+    return longrope ? own.rope_scaling.original : 0;
+}
+
+static uint32_t llama_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    const uint32_t count = bp_inputs_texts(spec, rows);
+    if (llama_near_tokens(&spec->config) == 0) {
+        return count;
+    }
+    rows[count] = (bp_input){.name = "extents",
+                             .from = BP_INPUT_EXTENTS,
+                             .dtype = BP_I32,
+                             .rank = 1,
+                             .shape = {spec->sequence},
+                             .decodes = true};
+    return count + 1;
+}
+
 const bp_model bp_model_llama = {.name = "llama",
                                  .scratch = sizeof(bp_block),
                                  .pads = true,
                                  .check = llama_check,
-                                 .inputs = bp_inputs_texts,
+                                 .inputs = llama_inputs,
+                                 .near_tokens = llama_near_tokens,
                                  .stages = bp_causal_stages,
                                  .stage_name = llama_stage_name,
                                  .variants = bp_causal_variants,

@@ -11,15 +11,18 @@ static uint64_t positions(const bp_emit *emit)
     return emit->mode == BP_MODE_DECODE ? emit->rows / emit->sequences : emit->spec->sequence;
 }
 
-/* The longest sequence that the program can have. */
-static uint64_t longest(const bp_emit *emit)
+/* Whether a text of the program can be longer than the model's own sequences. The last token of a
+ * text that is learned by successors is not read. */
+static bool has_far(const bp_emit *emit, const bp_rotary *rotary)
 {
-    return emit->mode == BP_MODE_DECODE ? emit->spec->generate_context : emit->spec->sequence;
+    const uint64_t longest = emit->mode == BP_MODE_DECODE ? emit->spec->generate_context
+                                                          : (uint64_t)emit->spec->sequence + 1;
+    const bp_rope_scaling *scaling = &rotary->scaling;
+    return scaling->kind == BP_ROPE_LONG && scaling->factor > 0.0 && longest > scaling->original;
 }
 
-static double frequency_of(const bp_emit *emit, const bp_rotary *rotary, uint64_t pair)
+static double frequency_of(const bp_rotary *rotary, uint64_t pair, bool far)
 {
-    const bool far = longest(emit) > rotary->scaling.original;
     const char *divisors = far ? rotary->far : rotary->near;
     float divisor = 1.0f;
     if (divisors != NULL) {
@@ -30,14 +33,14 @@ static double frequency_of(const bp_emit *emit, const bp_rotary *rotary, uint64_
 }
 
 /* Eight columns at a time, of frequencies that are found here. */
-static void make_scaled(bp_emit *emit, const bp_rotary *rotary, bp_ref table)
+static void make_scaled(bp_emit *emit, const bp_rotary *rotary, bp_ref table, bool far)
 {
     const uint64_t half = rotary->width / 2;
     for (uint64_t first = 0; first < half; first += 8) {
         const uint64_t count = half - first < 8 ? half - first : 8;
         double f[8] = {0.0};
         for (uint64_t i = 0; i < count; i++) {
-            f[i] = frequency_of(emit, rotary, first + i);
+            f[i] = frequency_of(rotary, first + i, far);
         }
         const bp_rotary_angles_scalars scalars = {.rows = (int64_t)positions(emit),
                                                   .width = (int64_t)rotary->width,
@@ -61,10 +64,15 @@ static void make_scaled(bp_emit *emit, const bp_rotary *rotary, bp_ref table)
 
 static bp_ref make_table(bp_emit *emit, const bp_rotary *rotary)
 {
-    const bp_ref table =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, positions(emit), rotary->width, "rotary");
+    const uint64_t rows = positions(emit);
+    const bool both = has_far(emit, rotary);
+    const bp_ref table = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, both ? 2 * rows : rows,
+                                        rotary->width, "rotary");
     if (rotary->scaling.factor > 0.0 && rotary->scaling.kind != BP_ROPE_LLAMA3) {
-        make_scaled(emit, rotary, table);
+        make_scaled(emit, rotary, table, false);
+        if (both) {
+            make_scaled(emit, rotary, bp_ref_at(table, rows * rotary->width), true);
+        }
         return table;
     }
     const bp_rotary_table_scalars scalars = {.rows = (int64_t)positions(emit),
@@ -94,7 +102,12 @@ void bp_rotary_turn(bp_emit *emit, const bp_rotary *rotary, uint64_t heads, uint
                                        .width = (int64_t)rotary->width,
                                        .pitch = (int64_t)pitch,
                                        .inverse = back,
-                                       .apart = (int64_t)apart};
-    const bp_rotary_operands operands = {.x = x, .table = *table};
+                                       .apart = (int64_t)apart,
+                                       .second = has_far(emit, rotary),
+                                       .original = (int64_t)rotary->scaling.original};
+    const bp_rotary_operands operands = {
+        .x = x,
+        .table = *table,
+        .extents = scalars.second != 0 ? emit->input[BP_INPUT_EXTENTS] : BP_ABSENT};
     bp_emit_rotary(emit, &operands, &scalars);
 }

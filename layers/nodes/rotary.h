@@ -13,13 +13,14 @@ typedef struct bp_rotary {
     bp_rope_scaling scaling;
     uint64_t apart;   /* elements of a head; 0: width */
     uint32_t table;   /* which of the model's tables of angles it turns by: 0 or 1 */
-    const void *near; /* longrope's divisors, a float for each pair: up to scaling.original */
-    const void *far;  /* positions, and beyond */
+    const void *near; /* longrope's divisors, a float for each pair: of texts of up to */
+    const void *far;  /* scaling.original tokens, and of longer ones */
 } bp_rotary;
 
 /* Turns the first `heads` heads of each of emit->rows rows of x (rows, heads * apart; pitch) by the
- * row's position, or back. A table of angles is made once per program: emit->shared. Whether a
- * sequence is long, which longrope's divisors depend on, is decided once, by its planned length. */
+ * row's position, or back. A table of angles is made once per program: emit->shared. With longrope
+ * there are two, and each row turns by the one for the length of its own text, which the input of
+ * extents tells: no batch, bucket, packing or planned length decides it. */
 void bp_rotary_turn(bp_emit *emit, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
                     bp_ref x, bool back);
 

@@ -209,6 +209,33 @@ static void test_logits(void **state)
     }
 }
 
+/* A text that grows past the length at which its model reads it otherwise is accepted again. */
+/* verifies layers-2.7756 */
+static void test_long_text(void **state)
+{
+    family_case ref;
+    model_fixture r;
+    bool again = true;
+    (void)state;
+    family_open(&ref, "families/phi3_long");
+    ref.spec.generate_context = ref.spec.sequence;
+    family_model_fixture(&ref, &r);
+    const uint32_t near = r.runtime.spec.model->near_tokens(&r.runtime.spec.config);
+    assert_true(near > 1 && near < ref.spec.sequence);
+    assert_int_equal(bp_runtime_reread(&r.runtime, near, &again), BP_OK);
+    assert_false(again);
+    assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens, near), BP_OK);
+    assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens + near, 1), BP_ERR_USAGE);
+    assert_int_equal(bp_runtime_reread(&r.runtime, near + 1, &again), BP_OK);
+    assert_true(again);
+    assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens, 1), BP_OK);
+    assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens + 1, near), BP_OK);
+    assert_int_equal(bp_runtime_rewind(&r.runtime, 1, &again), BP_OK);
+    assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens + 1, 1), BP_ERR_USAGE);
+    model_fixture_close(&r);
+    family_close(&ref);
+}
+
 /* Evaluation keeps the logits of all that it reads. */
 static void check_kept(const char *name, uint32_t batch, bool poison)
 {
@@ -252,9 +279,9 @@ static void test_kept_logits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),   cmocka_unit_test(test_gradients_otherwise),
-        cmocka_unit_test(test_curves),      cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_kept_logits),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_gradients_otherwise),
+        cmocka_unit_test(test_curves),    cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_long_text), cmocka_unit_test(test_kept_logits),
     };
     return cmocka_run_group_tests(tests, find_cases, NULL);
 }

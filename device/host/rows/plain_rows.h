@@ -228,7 +228,10 @@ static void rotary_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     float sign = s->inverse != 0 ? -1.0f : 1.0f;
     for (uint64_t row = first; row < last; row++) {
         bp_element *x = (bp_element *)p->x + row * (uint64_t)s->pitch;
-        const float *angles = (const float *)p->table + row % (uint64_t)s->sequence * width;
+        const bool far = s->second != 0 && p->extents != NULL &&
+                         ((const int32_t *)p->extents)[row] > s->original;
+        const uint64_t place = row % (uint64_t)s->sequence + (far ? (uint64_t)s->sequence : 0);
+        const float *angles = (const float *)p->table + place * width;
         for (uint64_t head = 0; head < (uint64_t)s->heads; head++, x += s->apart) {
             rotate(x, x + half, angles, angles + half, half, sign);
         }

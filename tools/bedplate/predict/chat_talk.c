@@ -128,7 +128,7 @@ static bp_status talk_read(talk *t)
 {
     bp_runtime *runtime = &t->s->runtime;
     uint32_t same = 0;
-    bool kept = false;
+    bool kept = false, again = false;
     while (same < t->taken && same + 1 < t->count && t->read[same] == t->wanted[same]) {
         same++;
     }
@@ -139,6 +139,8 @@ static bp_status talk_read(talk *t)
         same = 0;
         BP_TRY(bp_runtime_restart(runtime));
     }
+    BP_TRY(bp_runtime_reread(runtime, t->count, &again));
+    same = again ? 0 : same;
     BP_TRY(bp_runtime_accept(runtime, t->wanted + same, t->count - same));
     memcpy(t->read, t->wanted, t->count * sizeof *t->read);
     t->taken = t->count;
@@ -196,8 +198,11 @@ static bp_status talk_write(talk *t)
         if (t->finished || t->taken + 1 == t->room || t->made == set->max_new_tokens) {
             return BP_OK;
         }
+        bool again = false;
         t->taken++;
-        BP_TRY(bp_runtime_accept(&t->s->runtime, &t->read[t->taken - 1], 1));
+        BP_TRY(bp_runtime_reread(&t->s->runtime, t->taken, &again));
+        const uint32_t first = again ? 0 : t->taken - 1;
+        BP_TRY(bp_runtime_accept(&t->s->runtime, t->read + first, t->taken - first));
     }
 }
 

@@ -119,7 +119,7 @@ static bool scan_count(record_scan *s, uint64_t *value)
     return s->at > from && (*from != '0' || s->at == from + 1);
 }
 
-static bool scan_digits(record_scan *s, size_t digits, uint64_t *value)
+static bool scan_hexadecimal(record_scan *s, size_t digits, uint64_t *value)
 {
     static const char hexadecimal[] = "0123456789abcdef";
     *value = 0;
@@ -137,7 +137,7 @@ static bool scan_digits(record_scan *s, size_t digits, uint64_t *value)
 static bool scan_hex(record_scan *s, size_t digits)
 {
     uint64_t value;
-    return scan_is(s, "\"") && scan_digits(s, digits, &value) && scan_is(s, "\"");
+    return scan_is(s, "\"") && scan_hexadecimal(s, digits, &value) && scan_is(s, "\"");
 }
 
 /* A character that the program escapes; by digits only one that has no shorter form. */
@@ -148,7 +148,7 @@ static bool scan_escape(record_scan *s)
         s->at++;
         return *s->at != '\0' && strchr("\"\\bfnrt", *s->at++) != NULL;
     }
-    return scan_digits(s, 2, &value) && value > 0 && value < ' ' &&
+    return scan_hexadecimal(s, 2, &value) && value > 0 && value < ' ' &&
            strchr("\b\f\n\r\t", (int)value) == NULL;
 }
 
@@ -182,7 +182,7 @@ static bool scan_real(record_scan *s, const char *name)
     double value;
     record_scan told = *s;
     s->at += strcspn(s->at, ",");
-    if (!scan_key(s, ",\"", name, "_bits\":\"") || !scan_digits(s, HEX_DIGITS, &bits)) {
+    if (!scan_key(s, ",\"", name, "_bits\":\"") || !scan_hexadecimal(s, HEX_DIGITS, &bits)) {
         return false;
     }
     memcpy(&value, &bits, sizeof value);

@@ -398,15 +398,36 @@ static bp_status write_token(generation *g, output *out, sequence *q, const floa
     return BP_OK;
 }
 
-/* The program goes on with the last token of each; what follows one that has ended is not read. */
-static bp_status accept_tokens(generation *g)
+/* Token number `place` of each; what follows one that has ended is not read. */
+static bp_status accept_place(generation *g, uint32_t place)
 {
     int32_t ids[AT_ONCE] = {0};
     for (uint32_t i = 0; i < g->count; i++) {
-        ids[i] = g->at[i].ids[g->at[i].count - 1];
+        const sequence *q = &g->at[i];
+        ids[i] = q->ids[place < q->count ? place : q->count - 1];
     }
     return g->width > 1 ? bp_runtime_accept_each(&g->s.runtime, ids)
                         : bp_runtime_accept(&g->s.runtime, ids, 1);
+}
+
+/* The program goes on with the last token of each, or reads all of them again where a text of this
+ * length is read otherwise. */
+static bp_status accept_tokens(generation *g)
+{
+    uint32_t count = g->prompt;
+    bool again = false;
+    for (uint32_t i = 0; i < g->count; i++) {
+        count = g->at[i].count > count ? g->at[i].count : count;
+    }
+    BP_TRY(bp_runtime_reread(&g->s.runtime, count, &again));
+    if (!again) {
+        return accept_place(g, count - 1);
+    }
+    BP_TRY(bp_runtime_accept(&g->s.runtime, g->prompt_ids, g->prompt));
+    for (uint32_t place = g->prompt; place < count; place++) {
+        BP_TRY(accept_place(g, place));
+    }
+    return BP_OK;
 }
 
 static bp_status write_tokens(generation *g, output *out)

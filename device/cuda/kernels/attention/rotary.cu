@@ -77,14 +77,19 @@ BP_KERNEL bp_rotary_angles(float *cosines, float *sines, const bp_step_block *st
 
 /* A thread turns one pair of one head of one row; sign -1 turns back. */
 BP_KERNEL bp_rotary(void *x, const float *table, uint64_t rows, uint64_t sequence, uint64_t heads,
-                    uint64_t width, uint64_t pitch, float sign, uint32_t form, uint64_t apart)
+                    uint64_t width, uint64_t pitch, float sign, uint32_t form, uint64_t apart,
+                    const int32_t *extents, int64_t original)
 {
     uint64_t half = width / 2, i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i >= rows * heads * half) {
         return;
     }
     uint64_t pair = i % half, head = i / half % heads, row = i / half / heads;
-    const float *angles = table + row % sequence * width + pair;
+    uint64_t place = row % sequence;
+    if (extents != nullptr && extents[row] > original) {
+        place += sequence;
+    }
+    const float *angles = table + place * width + pair;
     uint64_t first = row * pitch + head * apart + pair;
     float a = bp_get(x, first, form), b = bp_get(x, first + half, form);
     float cosine = angles[0], sine = angles[half] * sign;

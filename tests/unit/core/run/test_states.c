@@ -286,6 +286,12 @@ static bp_status call_accept(void *subject)
     return bp_runtime_accept(runtime_of(subject), tokens, 3);
 }
 
+static bp_status call_reread(void *subject)
+{
+    bool again;
+    return bp_runtime_reread(runtime_of(subject), 3, &again);
+}
+
 static bp_status call_accept_each(void *subject)
 {
     return bp_runtime_accept_each(runtime_of(subject), tokens);
@@ -404,6 +410,7 @@ static const state_row runtime_rows[] = {
     {"bp_runtime_restart", AT(OPEN), call_restart},
     {"bp_runtime_accept", AT(OPEN), call_accept},
     {"bp_runtime_accept_each", AT(OPEN), call_accept_each},
+    {"bp_runtime_reread", AT(OPEN), call_reread},
     {"bp_runtime_error", EVERY, call_error},
     {"bp_runtime_steps", EVERY, call_steps},
     {"bp_runtime_logits", HAS_A_PLAN, call_logits},

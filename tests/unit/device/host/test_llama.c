@@ -213,16 +213,18 @@ static void rotary_table_agrees_on(kernel_device *on)
 /* verifies device-3.0681 */
 TEST_ON_HOST(rotary_table_agrees)
 
-/* Two samples, a qkv of 3 turned heads and 1 left alone; back again gives the start. */
+/* Two samples, a qkv of 3 turned heads and 1 left alone; back again gives the start. With a second
+ * table every third row has a text that is long enough for it. */
 static void rotary_turns_and_returns_on(kernel_device *on)
 {
     static const int64_t widths[] = {2, 6, 16, 40, 64};
     for (uint32_t w = 0; w < 5; w++) {
         int64_t width = widths[w], half = width / 2, pitch = 4 * width;
-        bp_rotary_scalars s = {10, 5, 3, width, pitch, 0, width};
+        bp_rotary_scalars s = {10, 5, 3, width, pitch, 0, width, w % 2, 7};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_rotary, &s, 1, 0);
         float *x = AT(&c, rotary, x), *table = AT(&c, rotary, table);
+        int32_t *extents = AT(&c, rotary, extents);
         uint64_t count = (uint64_t)(9 * pitch + 3 * width);
         float *before = malloc(count * sizeof *before);
         double *right = malloc(count * sizeof *right);
@@ -230,10 +232,13 @@ static void rotary_turns_and_returns_on(kernel_device *on)
         memcpy(before, x, count * sizeof *before);
         doubles(x, (int64_t)count, right);
         for (int64_t row = 0; row < s.rows; row++) {
+            extents[row] = row % 3 == 2 ? 8 : 7;
+            const bool far = s.second != 0 && row % 3 == 2;
+            float *turns = table + (row % 5 + (far ? 5 : 0)) * width;
             for (int64_t i = 0; i < half; i++) {
-                double angle = 0.3 * (double)(row % 5) + (double)i;
-                table[row % 5 * width + i] = (float)cos(angle);
-                table[row % 5 * width + half + i] = (float)sin(angle);
+                double angle = (far ? 0.7 : 0.3) * (double)(row % 5) + (double)i;
+                turns[i] = (float)cos(angle);
+                turns[half + i] = (float)sin(angle);
                 for (int64_t head = 0; head < 3; head++) {
                     double *a = right + row * pitch + head * width + i, *b = a + half;
                     double u = *a * cos(angle) - *b * sin(angle);
