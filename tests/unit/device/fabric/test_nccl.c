@@ -281,7 +281,11 @@ static void wrap(void)
 {
     static const bp_fabric_group group = {pair, 2};
     const bp_fabric_options options = {
-        .rank = SELF, .size = RANKS, .groups = &group, .group_count = 1, .patience_ms = 30};
+        .rank = SELF,
+        .size = RANKS,
+        .groups = &group,
+        .group_count = 1,
+        .patience_ms = 400}; /* far above what an honest call takes on a busy machine */
     bp_nccl_wrap(context, &library, &below, NULL, &options, true);
     error = (bp_error){.code = BP_OK};
 }
@@ -395,7 +399,7 @@ static void patience_ends(void **state)
         error = (bp_error){.code = BP_OK};
         fake.below = 0;
         fake.below_fails_at = fails_at;
-        assert_int_equal(bp_fabric_nccl.stream->poll(context, 31, &error), BP_ERR_FABRIC);
+        assert_int_equal(bp_fabric_nccl.stream->poll(context, 401, &error), BP_ERR_FABRIC);
         assert_string_equal(error.text, fails_at == 0 ? "the GPUs did not end an exchange in "
                                                         "time, though all ranks are there"
                                                       : "a rank is lost");
