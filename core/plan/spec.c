@@ -11,7 +11,7 @@
 #define LOSS_CHUNK_BYTES 60000000u
 #define LOSS_ROWS_LEAST  64
 #define PREFILL_ROWS_MOST                                                                          \
-    (BP_TRANSFER_BYTES / 4) /* as many ids as the runtime's transfer piece holds */
+    (BP_TRANSFER_BYTES / 8) /* as many ids, and an extent of each, as a transfer piece holds */
 
 static const char where[] = "spec";
 
