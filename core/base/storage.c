@@ -158,3 +158,19 @@ bp_status bp_storage_fill(void *user, const unsigned char **bytes, size_t *count
     reader->offset += *count;
     return BP_OK;
 }
+
+bp_status bp_storage_read_small(bp_store *store, const char *path, void *to, size_t most,
+                                size_t *length, bp_error *error)
+{
+    bp_error inner = {.code = BP_OK};
+    const bp_status status = bp_storage_read_file(store, path, to, most, length, &inner);
+    if (status == BP_ERR_FIT) {
+        return bp_error_limit(error, BP_ERR_DATA, "storage",
+                              "the file is larger than one of its kind may be", path, inner.wanted,
+                              BP_LIMIT_MOST, (int64_t)most);
+    }
+    if (status != BP_OK && error != NULL && error->code == BP_OK) {
+        *error = inner;
+    }
+    return status;
+}

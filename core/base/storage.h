@@ -31,6 +31,11 @@ bp_status bp_storage_write_file(bp_store *store, const char *path, const void *b
 bp_status bp_storage_read_file(bp_store *store, const char *path, void *to, size_t room,
                                size_t *length, bp_error *error) BP_MUST_CHECK;
 
+/* The same for a kind of file that is never larger than `most` bytes, for which there is room: a
+ * larger one is BP_ERR_DATA. */
+bp_status bp_storage_read_small(bp_store *store, const char *path, void *to, size_t most,
+                                size_t *length, bp_error *error) BP_MUST_CHECK;
+
 /* Removes a directory and the files in it (one level; a directory inside makes it fail). */
 bp_status bp_storage_remove_directory(bp_store *store, const char *path,
                                       bp_error *error) BP_MUST_CHECK;

@@ -61,6 +61,16 @@ run "${plan[@]}" --arena 100KB --unit systemd
 check $? "no unit of a plan that does not fit" "$out$err"
 expect 2 'unit: there is no such choice' "${plan[@]}" --unit cron
 expect 2 'replay-every: this command does not take the option' "${plan[@]}" --replay-every 10
+for kind in systemd slurm kubernetes; do
+    for name in $'a\nb' $'a\eb' $'a\x7fb' $'a\xffb'; do
+        for option in --output-dir --data --metrics --stop-when; do
+            expect 2 'a unit cannot hold a name or value with a control character, or one that is not UTF-8' \
+                "${plan[@]}" "$option" "$name" --unit "$kind"
+            [[ -z $out ]]
+            check $? "and none is printed" "$out"
+        done
+    done
+done
 expect 2 'fabrik: unknown option' "${plan[@]}" --unit systemd --fabrik mpi
 
 # verifies alone-7.783e

@@ -127,6 +127,14 @@ run "${common[@]}" --max-steps 2 --output-dir "$work/g"
 [[ $err != *BEDPLATE_GRACE* ]]
 check $? "no grace is asked for"
 BEDPLATE_GRACE=0.000001 run "${common[@]}" --max-steps 2 --output-dir "$work/g2"
-[[ $err == *'longer than BEDPLATE_GRACE (0.000001 s): a stop may lose'* ]]
+[[ $err == *'longer than BEDPLATE_GRACE (1e-06 s): a stop may lose'* ]]
 check $? "a grace that is too short is told" "$err"
+for name in BEDPLATE_GRACE WATCHDOG_USEC WATCHDOG_PID; do
+    for value in abc 5x -1 nan ' 7'; do
+        export "$name=$value"
+        expect 2 "bedplate: $name: the variable is not a number \\(found $value, right would be a number such as 90" \
+            "${common[@]}" --max-steps 2 --output-dir "$work/g3"
+        unset "$name"
+    done
+done
 finish

@@ -184,6 +184,17 @@ done
 [[ $? -eq 6 ]]
 check $? "and what cannot be printed is an error still"
 
+# The longest name that it will ever write is known at the start.
+deep=$work/$(printf 'd%.0s' {1..200})/$(printf 'e%.0s' {1..180})
+for length in 467 468; do
+    long=$deep/$(printf "%0$((length - ${#deep} - 1))d" 0)
+    mkdir -p "${long%/*}"
+    expect $((length == 467 ? 0 : 2)) 'total_seconds|a path is too long \(found 512, right would be at most 511\)' \
+        "${common[@]}" --output-dir "$long" --max-steps 1000 --stop-at-step 1 --quiet --json
+done
+[[ ! -e $long ]]
+check $? "and nothing is written where it is too long"
+
 # The best evaluation's snapshot is kept beside the newest.
 run "${common[@]}" --output-dir "$work/b" --eval-data "$work/text" --eval-steps 2 --save-steps 2 --max-steps 12 \
     --learning-rate 0.3 --keep-best --save-total-limit 1 --quiet --json

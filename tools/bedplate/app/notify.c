@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tools/bedplate/runs/progress.h"
+#include "tools/bedplate/app/environment.h"
 
 static struct {
     int socket; /* -1: nobody listens */
@@ -24,13 +25,9 @@ static struct {
 /* Half of what the manager waits is the custom; a quarter leaves room for one slow step. */
 static double notify_every(void)
 {
-    const char *usec = getenv("WATCHDOG_USEC");
-    const char *pid = getenv("WATCHDOG_PID");
-    if (usec == NULL || (pid != NULL && strtol(pid, NULL, 10) != (long)getpid())) {
-        return 0;
-    }
-    const double seconds = 1e-6 * strtod(usec, NULL);
-    return seconds > 0 ? seconds / 4 : 0;
+    double usec, pid;
+    const bool other = environment_number("WATCHDOG_PID", &pid) && pid != (double)getpid();
+    return !other && environment_number("WATCHDOG_USEC", &usec) ? 1e-6 * usec / 4 : 0;
 }
 
 bool notify_begin(void)

@@ -78,7 +78,7 @@ bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directo
         store->exists(store, path, &there) != BP_OK || !there) {
         return BP_OK;
     }
-    BP_TRY(bp_storage_read_file(store, path, file, sizeof file, &length, error));
+    BP_TRY(bp_storage_read_small(store, path, file, sizeof file, &length, error));
     bp_json_span span = {file, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};
     const bp_json_memory memory = {
@@ -153,7 +153,7 @@ bp_status end_tokens_write(const end_tokens *ends, const bp_model_config *config
     BP_TRY(bp_storage_join(path, from, "generation_config.json", error));
     BP_TRY(bp_storage_exists(store, path, &there, error));
     if (there) {
-        BP_TRY(bp_storage_read_file(store, path, file, sizeof file, &length, error));
+        BP_TRY(bp_storage_read_small(store, path, file, sizeof file, &length, error));
     } else {
         length = begin_text(config, file);
     }

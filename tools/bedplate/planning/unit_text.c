@@ -27,9 +27,11 @@ typedef struct unit {
     bool cuda;
     char name[64]; /* of the run: letters, digits and - */
     char output[UNIT_VALUE];
-    uint64_t grace; /* seconds that stopping may take */
-    uint32_t words; /* put so far */
-    uint32_t files; /* mounted so far */
+    uint64_t grace;  /* seconds that stopping may take */
+    uint32_t words;  /* put so far */
+    uint32_t files;  /* mounted so far */
+    bp_error *error; /* of a word that cannot stand in it; NULL: it was looked for */
+    bp_status status;
 } unit;
 
 static const char systemd_template[] =
@@ -187,6 +189,16 @@ static void unit_word(unit *u, const char *word)
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                 "/._-+=:,";
     bp_text *text = u->text;
+    bool plain_word = bp_text_is_utf8(word);
+    for (const char *at = word; *at != '\0'; at++) {
+        plain_word = plain_word && (unsigned char)*at >= 0x20 && *at != 0x7f;
+    }
+    if (!plain_word && u->error != NULL) {
+        u->status = bp_error_set(u->error, BP_ERR_USAGE, "--unit",
+                                 "a unit cannot hold a name or value with a control character, or "
+                                 "one that is not UTF-8",
+                                 word);
+    }
     bp_text_string(text, u->words++ == 0 ? "" : u->kind == UNIT_KUBERNETES ? ", " : " ");
     if (u->kind == UNIT_KUBERNETES) {
         bp_text_json(text, word);
@@ -543,11 +555,12 @@ static void unit_name(unit *u, const char *path)
     }
 }
 
-void unit_put(bp_text *text, const session *s)
+static bp_status unit_write(bp_text *text, const session *s, bp_error *error)
 {
     static const char *const templates[] = {systemd_template, slurm_template, kubernetes_template};
     const settings *set = s->set;
-    unit u = {.s = s, .text = text, .cuda = s->runtime.spec.device == &bp_device_cuda};
+    unit u = {
+        .s = s, .text = text, .error = error, .cuda = s->runtime.spec.device == &bp_device_cuda};
     u.kind = set->unit[1] == 'y'   ? UNIT_SYSTEMD
              : set->unit[1] == 'l' ? UNIT_SLURM
                                    : UNIT_KUBERNETES;
@@ -566,4 +579,27 @@ void unit_put(bp_text *text, const session *s)
             bp_text_char(text, *at);
         }
     }
+    return u.status;
+}
+
+void unit_put(bp_text *text, const session *s)
+{
+    const bp_status status = unit_write(text, s, NULL);
+    (void)status; /* was checked */
+}
+
+static bp_status unit_ignore(void *user, const char *text, size_t length)
+{
+    (void)user;
+    (void)text;
+    (void)length;
+    return BP_OK;
+}
+
+bp_status unit_check(const session *s, bp_error *error)
+{
+    bp_text text;
+    char buffer[64];
+    bp_text_init(&text, unit_ignore, NULL, buffer, sizeof buffer);
+    return unit_write(&text, s, error);
 }

@@ -135,8 +135,19 @@ static bp_status list_files(checkpoint *c)
     return BP_OK;
 }
 
+/* The longest name that the run will write, of its last snapshot while it is made: what does not
+ * fit is told before the first step. */
+static bp_status checkpoint_check_names(const session *s, uint64_t total, bp_error *error)
+{
+    char path[BP_STORE_PATH_MAX], name[96];
+    snprintf(name, sizeof name, "tmp-checkpoint-%llu/special_tokens_map.json",
+             (unsigned long long)total);
+    return bp_storage_join(path, s->set->output_dir, name, error);
+}
+
 bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *facts)
 {
+    BP_TRY(checkpoint_check_names(s, facts->total_steps, &s->error));
     size_t count = bp_runtime_state_count(&s->runtime);
     c->tensors = malloc((2 * count + 1) * sizeof *c->tensors);
     if (c->tensors == NULL) {

@@ -23,6 +23,7 @@
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/signals.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/environment.h"
 
 #define UNATTENDED_KEEP 2
 #define RETRY_SECONDS   15.0
@@ -292,11 +293,11 @@ void saving_measure(saving *v)
         output_print(stderr, "bedplate: a save takes about %.2g s here (%.1f MB at %.0f MB/s)\n",
                      v->seconds, 1e-6 * (double)v->bytes, 1e-6 * (double)v->bytes / v->seconds);
     }
-    const char *grace = getenv("BEDPLATE_GRACE");
-    if (grace != NULL && v->seconds > strtod(grace, NULL)) {
+    double grace;
+    if (environment_number(ENVIRONMENT_GRACE, &grace) && v->seconds > grace) {
         output_print(
             stderr,
-            "bedplate: that is longer than BEDPLATE_GRACE (%s s): a stop may lose the steps "
+            "bedplate: that is longer than BEDPLATE_GRACE (%g s): a stop may lose the steps "
             "since the last snapshot\n",
             grace);
     }

@@ -56,8 +56,8 @@ static bp_status find_source(session *s, chat_choice *to, void *scratch)
                                       "phi4, phi4-mini, zephyr, alpaca");
             return status;
         }
-        return bp_storage_read_file(s->store, given, to->source, BP_JINJA_SOURCE_MAX, &to->length,
-                                    &s->error);
+        return bp_storage_read_small(s->store, given, to->source, BP_JINJA_SOURCE_MAX, &to->length,
+                                     &s->error);
     }
     const char *directory =
         s->run_tokenizer.kind == TOKENIZER_TOKENIZER ? s->run_tokenizer.directory : s->set->model;

@@ -15,6 +15,7 @@
 #include "tools/formats/files/content.h"
 #include "tools/formats/images/data_images.h"
 #include "tools/formats/files/unpack.h"
+#include "tools/bedplate/app/environment.h"
 
 static const char where[] = "data";
 
@@ -37,8 +38,7 @@ static bp_status stored_path(stored *t, const char *end, char path[BP_STORE_PATH
     char name[64];
     bool there = true;
     if (directory == NULL) {
-        directory = getenv("TMPDIR");
-        directory = directory != NULL ? directory : "/tmp";
+        directory = environment_temporary();
     } else if (s->store->exists(s->store, directory, &there) != BP_OK ||
                s->store->make_directory(s->store, directory) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", directory);

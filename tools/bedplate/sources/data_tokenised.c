@@ -18,6 +18,7 @@
 #include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/data/label_survey.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/environment.h"
 
 #define LONG_BYTES (128u << 20) /* data of which less is tokenised before one asks */
 
@@ -41,10 +42,9 @@ bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX
 {
     const char *directory = s->set->output_dir;
     if (directory == NULL) {
-        const char *temporary = getenv("TMPDIR");
         char unique[64];
         snprintf(unique, sizeof unique, "bedplate-%ld-%s", (long)getpid(), name);
-        return bp_storage_join(path, temporary != NULL ? temporary : "/tmp", unique, &s->error);
+        return bp_storage_join(path, environment_temporary(), unique, &s->error);
     }
     bool there = true;
     if (s->store->exists(s->store, directory, &there) != BP_OK ||

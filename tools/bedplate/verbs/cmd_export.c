@@ -194,7 +194,7 @@ static bp_status copy_config(exporting *e)
     size_t length;
     size_t room = BP_HF_CONFIG_BYTES_MAX;
     char *text = (char *)m->work.memory + m->work.capacity - room;
-    BP_TRY(bp_storage_read_file(m->store, from, text, room, &length, &m->error));
+    BP_TRY(bp_storage_read_small(m->store, from, text, room, &length, &m->error));
     bp_json_span span = {text, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};
     return model_files_config(m, &source, m->set->to);

@@ -17,6 +17,7 @@
 #include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/formats/text/byte_tokenizer.h"
+#include "tools/bedplate/app/environment.h"
 
 #define WEIGHTS_TRIED (UINT64_C(4) << 30) /* bytes of an arena into which weights are read */
 
@@ -240,9 +241,7 @@ static void put_sample(const initing *i, FILE *file)
 /* The sample text for trying it. */
 static bool write_trial(initing *i)
 {
-    const char *temporary = getenv("TMPDIR");
-    snprintf(i->trial, sizeof i->trial, "%s/bedplate-sample-XXXXXX",
-             temporary != NULL ? temporary : "/tmp");
+    snprintf(i->trial, sizeof i->trial, "%s/bedplate-sample-XXXXXX", environment_temporary());
     const int handle = mkstemp(i->trial);
     FILE *file = handle >= 0 ? fdopen(handle, "w") : NULL;
     if (file != NULL) {

@@ -33,6 +33,7 @@
 #include "tools/bedplate/runs/train_report.h"
 #include "tools/bedplate/runs/training.h"
 #include "tools/bedplate/app/commands.h"
+#include "tools/bedplate/app/environment.h"
 
 /* Why the loop ended. */
 typedef enum ending {
@@ -591,5 +592,7 @@ static int train_rank(const settings *set)
 
 int cmd_train(const settings *set)
 {
-    return ranks_run(set, train_rank);
+    bp_error error = {.code = BP_OK};
+    const bp_status status = environment_check(&error);
+    return status == BP_OK ? ranks_run(set, train_rank) : report_error(&error);
 }

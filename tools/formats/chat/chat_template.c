@@ -223,7 +223,7 @@ bp_status bp_chat_template_find(bp_store *store, const char *directory, char *to
     *length = 0;
     BP_TRY(bp_storage_join(path, directory, "chat_template.jinja", error));
     if (store->exists(store, path, &there) == BP_OK && there) {
-        return bp_storage_read_file(store, path, to, BP_JINJA_SOURCE_MAX, length, error);
+        return bp_storage_read_small(store, path, to, BP_JINJA_SOURCE_MAX, length, error);
     }
     BP_TRY(bp_storage_join(path, directory, "tokenizer_config.json", error));
     if (store->exists(store, path, &there) != BP_OK || !there) {

@@ -42,7 +42,7 @@ static bp_status embedder_open(embedder_file *f, const char *directory, const ch
         return BP_OK;
     }
     const bp_status status =
-        bp_storage_read_file(f->store, f->path, f->scratch, FILE_BYTES, &length, f->error);
+        bp_storage_read_small(f->store, f->path, f->scratch, FILE_BYTES, &length, f->error);
     if (status == BP_ERR_FIT) {
         f->error->code = BP_ERR_DATA;
         return BP_ERR_DATA;

@@ -25,6 +25,19 @@ static void test_first_error_sticks(void **state)
     assert_string_equal(error.text, "first");
     assert_string_equal(error.name, "a");
     assert_true(error.numbers && error.found == 1 && error.wanted == 2);
+    /* A size beyond INT64_MAX is not told as a number below 0. */
+    error = (bp_error){0};
+    assert_int_equal(bp_error_limit(&error, BP_ERR_DATA, "x", "y", "z", 9, BP_LIMIT_LEAST, -1),
+                     BP_ERR_DATA);
+    assert_true(error.found == 9 && error.wanted == INT64_MAX);
+    error = (bp_error){0};
+    assert_int_equal(bp_error_limit(&error, BP_ERR_DATA, "x", "y", "z", -1, BP_LIMIT_MOST, 9),
+                     BP_ERR_DATA);
+    assert_true(error.found == INT64_MAX && error.wanted == 9);
+    error = (bp_error){0};
+    assert_int_equal(bp_error_limit(&error, BP_ERR_DATA, "x", "y", "z", -5, BP_LIMIT_LEAST, -1),
+                     BP_ERR_DATA);
+    assert_true(error.found == -5 && error.wanted == -1);
     assert_int_equal(bp_error_set(NULL, BP_ERR_STORE, "x", "y", "z"), BP_ERR_STORE);
     assert_int_equal(bp_error_numbers(NULL, BP_ERR_STORE, "x", "y", "z", 0, 0), BP_ERR_STORE);
 }
