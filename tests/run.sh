@@ -95,8 +95,8 @@ long) scripts=$(find tests -name 'test_*.sh' -exec grep -l BP_TEST_LONG {} + | L
 esac
 folders=.
 [[ $kind != numbers ]] || folders='/(device/host|core/ops|optim)/'
-# The planted faults have a goal of their own (make mutants); short_tables takes all lengths in the long form.
-[[ $kind != long ]] || folders="/($(grep -rlE 'BP_TEST_LONG|short_tables\.h' tests --include='test_*.c' |
+# The planted faults have a goal of their own (make mutants); short_tables and share.h have long forms.
+[[ $kind != long ]] || folders="/($(grep -rlE 'BP_TEST_LONG|(short_tables|fixtures/share)\.h' tests --include='test_*.c' |
     grep -v '/test_mutants\.c$' | sed 's|.*/||; s|\.c$||' | paste -sd '|'))\$"
 left_out='^$'
 [[ $kind != memory ]] || left_out='/unit/device/cuda/'

@@ -21,12 +21,13 @@
 #include "tests/fixtures/plans/plan_case.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/short_tables.h"
+#include "tests/fixtures/share.h"
 
 /* verifies compile-6.ea09 */
 static void every_row_may_be_missing(void **state)
 {
     (void)state;
-    const uint32_t tries = getenv("BP_TEST_SHORT") != NULL ? 4 : 12;
+    const uint32_t tries = share_of(12, 5, 4);
     uint32_t plans = 0;
     for (uint32_t i = 0; i < plan_case_count(); i++) {
         char name[PLAN_CASE_NAME];

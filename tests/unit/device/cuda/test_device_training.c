@@ -21,6 +21,7 @@
 #include "tests/fixtures/plans/plan_bytes.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/store_memory.h"
+#include "tests/fixtures/share.h"
 
 #define TOKENS     400
 #define STEPS      20
@@ -107,7 +108,7 @@ static void nothing_is_left(void)
 static void training_is_the_hosts_and_always_the_same(void **state)
 {
     (void)state;
-    const uint32_t steps = getenv("BP_TEST_SHORT") != NULL ? 4 : STEPS;
+    const uint32_t steps = share_of(STEPS, 8, 4);
     bp_spec spec = on_host();
     course host = train(&spec, steps);
     spec = on_cuda(NULL);
@@ -135,7 +136,7 @@ static void training_is_the_hosts_and_always_the_same(void **state)
  * every activation, which is what the bound is for. Two runs are equal to the bit. */
 static void train_in_16_bits(bp_dtype working, bp_master master, bp_dtype gradient)
 {
-    const uint32_t steps = getenv("BP_TEST_SHORT") != NULL ? 3 : STEPS;
+    const uint32_t steps = share_of(STEPS, 7, 3);
     bp_spec spec = on_host();
     spec.working = working;
     spec.master = master;

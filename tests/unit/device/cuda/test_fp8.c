@@ -19,9 +19,10 @@
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(48) << 20)
-#define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 4u : 24u)
+#define SEEDS       share_of(24, 10, 4)
 #define NOTHING                                                                                    \
     (UINT32_C(1) << OPERAND(matmul_fp8, before) | UINT32_C(1) << OPERAND(matmul_fp8, bias) |       \
      UINT32_C(1) << OPERAND(matmul_fp8, residual))
@@ -144,7 +145,7 @@ static void large_shapes_have_the_bits_of_the_host(void **state)
 {
     (void)state;
     const bp_device device = hopper();
-    for (uint32_t i = 0; i < (getenv("BP_TEST_SHORT") != NULL ? 2 : SHAPES); i++) {
+    for (uint32_t i = 0; i < share_of(SHAPES, SHAPES, 2); i++) {
         kernel_case want, got;
         kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_matmul_fp8, &shapes[i], NOTHING, i);
         kernel_shaped_case(&got, &device, BP_KERNEL_matmul_fp8, &shapes[i], NOTHING, i);

@@ -20,6 +20,7 @@
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(24) << 20)
 #define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))
@@ -278,7 +279,7 @@ static void check_product(const product *p, uint32_t tile, uint32_t seeds)
 static void products_have_the_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 3 : PRODUCTS;
+    const uint32_t count = share_of(PRODUCTS, PRODUCTS, 3);
     for (uint32_t i = 0; i < count; i++) {
         check_product(&products[i], 0, i == 2 ? 3 : 1);
     }
@@ -292,7 +293,7 @@ static void tiles_have_the_same_bits(void **state)
         const product p = shaped(i / KINDS, i % KINDS);
         check_product(&p, i / KINDS + 1, i % KINDS == i / KINDS ? 3 : 1);
     }
-    if (getenv("BP_TEST_SHORT") == NULL) {
+    if (share_of(1, 1, 0) == 1) {
         check_product(&many, TILES, 1);
     }
 }
@@ -346,7 +347,7 @@ static void check_quantised(const quantised *q, uint32_t seeds)
 static void quantised_products_have_the_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 4 : QUANTISEDS;
+    const uint32_t count = share_of(QUANTISEDS, 6, 4);
     for (uint32_t i = 0; i < count; i++) {
         check_quantised(&quantiseds[i], i == 1 || i == 4 ? 3 : 1);
     }
@@ -404,7 +405,7 @@ static void check_attention(const attention *a, bp_kernel kernel, uint32_t seeds
 static void attention_has_the_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 2 : ATTENTIONS;
+    const uint32_t count = share_of(ATTENTIONS, 4, 2);
     for (uint32_t i = 0; i < count; i++) {
         check_attention(&attentions[i], BP_KERNEL_attention_forward, i == 2 ? 3 : 1);
         check_attention(&attentions[i], BP_KERNEL_attention_backward, i == 0 ? 3 : 1);
@@ -415,7 +416,7 @@ static void attention_has_the_same_bits(void **state)
 static void packed_attention_has_the_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = getenv("BP_TEST_SHORT") != NULL ? 2 : PACKED;
+    const uint32_t count = share_of(PACKED, 3, 2);
     for (uint32_t i = 0; i < count; i++) {
         check_attention(&packed[i], BP_KERNEL_attention_packed_forward, i == 1 ? 3 : 1);
         check_attention(&packed[i], BP_KERNEL_attention_packed_backward, i == 0 ? 3 : 1);

@@ -19,10 +19,9 @@
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
-#define SEEDS       20
-#define SEEDS_SHORT 7 /* with BP_TEST_SHORT set: builds that are slow */
 #define ORDERED     4 /* of them also run in other orders */
 
 static instrument driver;
@@ -168,7 +167,7 @@ static void run_in_other_orders(kernel_case *c, const unsigned char *start)
 /* verifies device-10.ca2f */
 static void row_test(bp_kernel kernel)
 {
-    uint64_t seeds = getenv("BP_TEST_SHORT") != NULL ? SEEDS_SHORT : SEEDS;
+    uint64_t seeds = share_of(20, 20, 7);
     if (kernel == BP_KERNEL_rows_begin) {
         skip(); /* of the host alone: a program with them is refused when it is linked */
     }

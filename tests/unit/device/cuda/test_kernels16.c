@@ -21,9 +21,10 @@
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
-#define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 4u : 10u)
+#define SEEDS       share_of(10, 10, 4)
 #define ORDERED     1 /* of them also run in other orders */
 
 static instrument driver;

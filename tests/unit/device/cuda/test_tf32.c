@@ -17,9 +17,10 @@
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
 #include "tests/fixtures/model_fixture.h"
+#include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
-#define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 7u : 20u)
+#define SEEDS       share_of(20, 10, 7)
 #define ORDERED     4 /* of them also run in other orders */
 #define TOKENS      400
 #define STEPS       10

@@ -13,10 +13,9 @@
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/share.h"
 
 #define ARENA_BYTES  (UINT64_C(48) << 20)
-#define SEEDS        24
-#define SEEDS_SHORT  3 /* with BP_TEST_SHORT set: builds that are slow */
 #define DEVICES_MOST 8
 
 /* Prints the first element in which two images differ. */
@@ -113,7 +112,7 @@ static void all_forms_give_equal_bits(void **state)
 {
     static form_devices all;
     static const bp_dtype dtypes[] = {BP_F32, BP_BF16, BP_F16};
-    uint64_t seeds = getenv("BP_TEST_SHORT") != NULL ? SEEDS_SHORT : SEEDS;
+    uint64_t seeds = share_of(24, 9, 3);
     (void)state;
     open_all(&all);
     for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {

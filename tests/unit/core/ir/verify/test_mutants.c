@@ -25,7 +25,7 @@
 #include "tests/fixtures/extent_oracle.h"
 #include "tests/fixtures/execution_oracle.h"
 
-enum { SHARE = 997, PLANS = 1000, SECONDS_EACH = 60 };
+enum { SHARE = 2503, PLANS = 1000, SECONDS_EACH = 60 };
 
 typedef enum verdict {
     VERDICT_NONE,
@@ -94,7 +94,7 @@ static void judge(job *j, const mutant *m, finding *f)
 static uint64_t share(void)
 {
     const char *text = getenv("BP_TEST_SHARE");
-    const uint64_t usual = getenv("BP_TEST_SHORT") != NULL ? 7 * SHARE : SHARE;
+    const uint64_t usual = getenv("BP_TEST_SHORT") != NULL ? 3 * SHARE : SHARE;
     return text != NULL ? strtoull(text, NULL, 10) : usual;
 }
 

@@ -19,10 +19,9 @@
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(48) << 20)
-#define SEEDS       24
-#define SEEDS_SHORT 4
 
 static uint32_t slots_of(const kernel_case *c)
 {
@@ -176,7 +175,7 @@ static bool has_form(bp_kernel kernel, bp_dtype dtype)
 
 static void results_are_the_rounded_f32_forms_on(kernel_device *on)
 {
-    uint64_t seeds = getenv("BP_TEST_SHORT") != NULL ? SEEDS_SHORT : SEEDS;
+    uint64_t seeds = share_of(24, 10, 4);
     for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
         for (uint64_t i = 0; half_row((bp_kernel)kernel) && i < 2 * seeds; i++) {
             bp_dtype dtype = i % 2 == 0 ? BP_BF16 : BP_F16;
