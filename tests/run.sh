@@ -29,6 +29,14 @@ unset MAKEFLAGS MAKELEVEL MFLAGS
 # quiet machine, four under a sanitizer. A busy machine is no failure.
 limit=7200
 
+# A python3 that is a shell script (pyenv's) finds its interpreter anew at each start, in 37 processes: once is enough.
+if interpreter=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) && [[ -x $interpreter ]]; then
+    mkdir "$work/bin"
+    printf '#!/bin/sh\nexec %s "$@"\n' "'$interpreter'" >"$work/bin/python3"
+    chmod +x "$work/bin/python3"
+    export PATH=$work/bin:$PATH
+fi
+
 # Runs one test and writes its line to result.N, its output on failure to output.N.
 run_one() {
     local number=$1 test=$2 name p f rc
