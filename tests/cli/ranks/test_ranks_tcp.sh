@@ -93,7 +93,7 @@ ends 10 "rank 1 by 127.0.0.1 port $port: a rank did not come in time" "a rank th
 port=$((port + 20))
 one 0 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 3 & pids=($!)
 one 1 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 3 & other=$!
-sleep 4
+until grep -qs '"step":2' "$work/run/record.jsonl" || ! kill -0 $other 2>/dev/null; do sleep 0.05; done
 kill -9 "$(pgrep -P "$(pgrep -P $other timeout)")"
 gathered
 ends 10 "rank 1 on " "a rank that is killed"
