@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "core/base/version.h"
+#include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/session/optimizer_choice.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/path_guard.h"
 #include "tools/bedplate/app/process_memory.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/bedplate/app/output.h"

@@ -2,6 +2,7 @@
 /* The service manager's socket. MSG_NOSIGNAL and SOCK_CLOEXEC are not in every POSIX 2008. */
 #define _DEFAULT_SOURCE
 #include "tools/bedplate/app/notify.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -11,7 +12,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/app/environment.h"
 
 static struct {

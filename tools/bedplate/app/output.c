@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Writing reports. */
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "tools/bedplate/runs/progress.h"
 
 static bp_status to_stream(void *user, const char *text, size_t length)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A conversation in the terminal. */
 #include "tools/bedplate/predict/chat_talk.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/text_stream.h"
 #include "tools/bedplate/predict/sample.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/hf/tensor_view.h"
 

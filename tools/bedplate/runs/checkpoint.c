@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Saving, resuming, exporting. */
 #include "tools/bedplate/runs/checkpoint.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,6 @@
 #include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/preference_choice.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/store_lasting.h"
 #include "tools/bedplate/app/store_none.h"

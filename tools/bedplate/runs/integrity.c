@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Doubts about the machine, beside the steps. */
 #include "tools/bedplate/runs/integrity.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/app/notify.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/verbs/selftest.h"
 #include "tools/bedplate/app/commands.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prometheus' text form: one table of names, and a histogram of the steps' times. */
 #include "tools/bedplate/runs/metrics.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Progress on stderr. */
 #include "tools/bedplate/runs/progress.h"
+#include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/app/output.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BAR_WIDTH     24
 #define REDRAW_SECOND 0.1
-
-double clock_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void progress_begin(progress *p, uint64_t first, uint64_t total, bool quiet)
 {

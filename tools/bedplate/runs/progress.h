@@ -29,9 +29,6 @@ typedef struct progress_numbers {
     uint64_t overflow; /* steps that loss scaling has skipped so far in this run */
 } progress_numbers;
 
-/* A clock that only goes forward. */
-double clock_seconds(void);
-
 void progress_begin(progress *p, uint64_t first, uint64_t total, bool quiet);
 /* After every step: redraws the bar, at most ten times a second. */
 void progress_step(progress *p, const progress_numbers *now);

@@ -3,6 +3,7 @@
 /* flock is not in POSIX 2008, hence the macro. */
 #define _DEFAULT_SOURCE
 #include "tools/bedplate/runs/saving.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,6 @@
 #include "tools/bedplate/app/notify.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/path_guard.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/signals.h"
 #include "tools/bedplate/app/output.h"

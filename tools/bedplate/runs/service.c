@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the steps of a run. */
 #include "tools/bedplate/runs/service.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a training run says. */
 #include "tools/bedplate/runs/train_report.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Two small programs, timed. */
 #include "tools/bedplate/session/calibrate.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/memory.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/files/stream_file.h"
 

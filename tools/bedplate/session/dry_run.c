@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Two memories one after the other: a small one to count in, then the one that was counted. */
 #include "tools/bedplate/session/dry_run.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include "tools/bedplate/runs/progress.h"
 
 #define PAGE_BYTES      4096
 #define WATCH_AFTER     1.0 /* seconds of planning of which nothing is said */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Exchanges of growing pieces, timed on every rank. */
 #include "tools/bedplate/verbs/bench_fabric.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 
 #define PIECE_LEAST UINT64_C(64)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An update of one tensor as a program of one or three ops, and the loop it is compared with. */
 #include "tools/bedplate/verbs/bench_optim.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,6 @@
 #include "tools/bedplate/session/optimizer_choice.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/precision.h"
-#include "tools/bedplate/runs/progress.h"
 
 #define WARM_UP  3
 #define CHUNK    65536 /* elements of a partial norm, as in optim/clip.h */

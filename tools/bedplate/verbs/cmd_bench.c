@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/host/cpu.h"
+#include "tools/bedplate/app/clock.h"
 #include "device/host/host.h"
 #include "tools/bedplate/verbs/bench_fabric.h"
 #include "tools/bedplate/verbs/bench_optim.h"
@@ -11,7 +12,6 @@
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/verbs/peak.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/app/commands.h"

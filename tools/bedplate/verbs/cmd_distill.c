@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/runs/distill.h"
 #include "tools/bedplate/models/model_files.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/sources/packing.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/formats/files/stream_file.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate eval: the mean loss of a model over data, and what it predicts. */
 #include "tools/bedplate/sources/data_set.h"
+#include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/predict/predictions_data.h"
 #include "tools/bedplate/session/preference_choice.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/session/reference.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/app/commands.h"

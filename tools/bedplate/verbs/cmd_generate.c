@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "tools/bedplate/predict/chat_talk.h"
+#include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/predict/fill_mask.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/session/text_stream.h"
 #include "tools/bedplate/predict/sample.h"
 #include "tools/bedplate/session/session.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/app/clock.h"
 #include "core/base/digest.h"
 #include "core/base/random.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/base/digest.h"
+#include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/verbs/selftest.h"
 #include "tools/bedplate/app/commands.h"
 

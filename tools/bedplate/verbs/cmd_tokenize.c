@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/models/gguf_folder.h"
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/images/data_images.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/runs/checkpoint.h"
 #include "tools/bedplate/session/class_weights.h"
 #include "tools/bedplate/sources/data_set.h"

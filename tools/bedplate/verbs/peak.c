@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* One multiply-add loop per thread, all at once, timed together. */
 #include "tools/bedplate/verbs/peak.h"
+#include "tools/bedplate/app/clock.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "device/host/form_table.h"
 #include "device/host/peak.h"
-#include "tools/bedplate/runs/progress.h"
 
 #define TRIALS        5
 #define TRIAL_SECONDS 0.05

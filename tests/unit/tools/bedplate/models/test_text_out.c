@@ -12,6 +12,8 @@
 
 #include "device/host/storage/store_posix.h"
 
+#include "tools/bedplate/app/clock.c"
+#include "tools/bedplate/app/output.c"
 #include "tools/bedplate/runs/best.c"
 #include "tools/bedplate/models/text_out.c"
 

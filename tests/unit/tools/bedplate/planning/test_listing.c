@@ -14,6 +14,7 @@
 #include "device/host/host.h"
 #include "tests/fixtures/plans/hand_program.h"
 
+#include "tools/bedplate/app/clock.c"
 #include "tools/bedplate/planning/host_arena.c"
 #include "tools/bedplate/planning/listing.c"
 #include "tools/bedplate/app/output.c"

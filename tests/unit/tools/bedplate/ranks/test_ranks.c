@@ -8,6 +8,8 @@
 
 /* Before cmocka, whose `fail` is a macro; tests/fixtures has a function of the name, too. */
 #define ranks_compare tool_ranks_compare
+#include "tools/bedplate/app/clock.c"
+#include "tools/bedplate/app/output.c"
 #include "tools/bedplate/ranks/ranks.c"
 #include "tools/bedplate/ranks/ranks_memory.c"
 

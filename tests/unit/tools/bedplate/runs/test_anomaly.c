@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 #include "core/base/random.h"
+#include "tools/bedplate/app/clock.c"
+#include "tools/bedplate/app/output.c"
 #include "tools/bedplate/record/json_line.c"
 #include "tools/bedplate/record/events.c"
 #include "tools/bedplate/runs/anomaly.c"

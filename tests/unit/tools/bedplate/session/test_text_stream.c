@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bedplate/app/clock.c"
+#include "tools/bedplate/app/output.c"
 #include "tools/bedplate/models/text_out.c"
 /* what it lets out is text */
 #include "tools/bedplate/session/text_stream.c"
