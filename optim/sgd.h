@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stochastic gradient descent with momentum, as torch.optim.SGD (kernels.def: sgd). */
+/* Stochastic gradient descent with momentum, as torch.optim.SGD. */
 /* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_OPTIM_SGD_H
 #define BP_OPTIM_SGD_H

@@ -55,7 +55,7 @@ typedef struct bp_result_block {
     uint32_t skip;   /* 1: the step changed nothing */
     float scale;     /* the loss scale that this step used; 1 without scaling */
     uint64_t applied;
-    uint32_t unused[8];
+    float metrics[8]; /* of preferences: BP_METRIC_NUMBERS sums (core/ops/preference.h), else 0 */
 } bp_result_block;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions that the rows activation_forward and activation_backward of kernels.def know. */
+/* The activation functions that models may have, element by element. */
 /* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_CORE_ACTIVATION_H
 #define BP_CORE_ACTIVATION_H

@@ -47,7 +47,7 @@ typedef enum bp_tape_form {
 /* How training multiplies in the blocks' dense layers. */
 typedef enum bp_product_form {
     BP_PRODUCT_WORKING, /* in the working type */
-    BP_PRODUCT_FP8      /* wide layers with a scale for each row (matmul_fp8 of kernels.def) */
+    BP_PRODUCT_FP8      /* wide layers: e4m3 codes with a scale for each row, summed in f32 */
 } bp_product_form;
 
 /* What a model is trained for: which head and which loss. */
@@ -64,9 +64,7 @@ typedef enum bp_task {
     BP_TASK_COUNT
 } bp_task;
 
-/* How a sample's vector is made of those of its tokens, padding left out (pool_rows of
- * kernels.def).
- */
+/* How a sample's vector is made of those of its tokens, padding left out. */
 typedef enum bp_pooling {
     BP_POOLING_MEAN,
     BP_POOLING_CLS,      /* the first */

@@ -159,10 +159,9 @@ static inline bp_preference_terms bp_preference_pair(const bp_preference_numbers
     return t;
 }
 
-/* Where a result block (core/ir/step.h) keeps what is told, BP_METRIC_NUMBERS floats: in words
- * that nothing else uses. */
+/* Where a result block (core/ir/step.h) keeps what is told, BP_METRIC_NUMBERS floats. */
 #define BP_PREFERENCE_METRICS(result)                                                              \
-    ((float *)(void *)((char *)(result) + offsetof(bp_result_block, unused)))
+    ((float *)(void *)((char *)(result) + offsetof(bp_result_block, metrics)))
 
 /* Adds what is told of a pair, or of KTO's row; `more` as BP_METRIC_MORE says. */
 static inline void bp_preference_tell(float *told, const bp_preference_terms *t, int32_t side,

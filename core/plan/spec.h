@@ -81,8 +81,8 @@ struct bp_lora {
     const void *context; /* choose's */
 };
 
-/* A loss over pairs of rows, of a model that guesses the next token (preference_loss of
- * kernels.def). */
+/* A loss over pairs of rows, of a model that guesses the next token: DPO, ORPO, SimPO, KTO.
+ */
 typedef struct bp_preference {
     bp_preference_kind kind;
     double beta;      /* above 0 */
@@ -94,7 +94,7 @@ typedef struct bp_preference {
 } bp_preference;
 
 /* Distillation of a model that guesses the next token, from what a teacher says of its `top_k`
- * likeliest tokens at each place (distill of kernels.def). */
+ * likeliest tokens at each place. */
 typedef struct bp_distill {
     uint32_t top_k;  /* 0: none */
     bool is_teacher; /* this model is the teacher: the eval program leaves top_logits' tokens, and
@@ -103,7 +103,7 @@ typedef struct bp_distill {
     double temperature; /* above 0 */
 } bp_distill;
 
-/* Loss scaling, as torch.amp.GradScaler does it (kernels.def, step_decide). */
+/* Loss scaling, as torch.amp.GradScaler does it. */
 typedef enum bp_scaling_kind {
     BP_SCALING_OFF,
     BP_SCALING_STATIC,
@@ -277,8 +277,8 @@ typedef struct bp_spec {
     bp_dtype working;   /* element type of weights and activations: f32, bf16, f16 */
     bp_tape_form tape;  /* how what backward reads is kept */
     bp_dtype gradient;  /* element type of weight gradients */
-    bool gradient_int8; /* a stage's gradients, of that type, are added up in 8 bits per element
-                           (accumulate_codes of kernels.def), which the update reads */
+    bool gradient_int8; /* a stage's gradients, of that type, are added up in 8 bits per element,
+                           with a scale for each 32, which the update reads */
     bp_master master;
     bp_weight_form weights; /* FP8: with BF16, and SPLIT or SPLIT8 for the others */
     bp_product_form products;
@@ -296,8 +296,8 @@ typedef struct bp_spec {
     uint32_t texts;    /* BP_TASK_EMBEDDING: samples of an example, one behind the other: an anchor,
                           its positive, negatives; below 2: vectors alone, of which nothing is
                           learned */
-    double similarity; /* what their cosines are multiplied by (contrast_loss of kernels.def) */
-    double smoothing;  /* of labels: 0 to below 1 (cross_entropy of kernels.def) */
+    double similarity; /* what their cosines are multiplied by */
+    double smoothing;  /* of labels: 0 to below 1, of which every class gets an even share */
     double noise; /* NEFTune: alpha over the root of a padded sequence's tokens; the embeddings of
                      training get uniform noise of at most this over the root of their width */
     const float *class_weights; /* of samples or tokens: (classes), the caller's; NULL: all 1. The

@@ -44,7 +44,7 @@ static void add_found(evaluate_sums *sums, const evaluate_found *found)
     sums->loss += found->result.loss_sum;
     sums->targets += found->targets;
     sums->weight += found->weight;
-    memcpy(told, found->result.unused, sizeof told);
+    memcpy(told, found->result.metrics, sizeof told);
     for (uint32_t i = 0; i < BP_METRIC_NUMBERS; i++) {
         sums->told[i] += (double)told[i];
     }

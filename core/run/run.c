@@ -347,7 +347,7 @@ void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_ou
     outcome->scale = (double)result->scale;
     outcome->skipped = result->skip != 0 && retry;
     outcome->nonfinite = result->skip != 0 && !retry;
-    memcpy(outcome->told, result->unused, sizeof outcome->told); /* preference.h says so */
+    memcpy(outcome->told, result->metrics, sizeof outcome->told);
 }
 
 bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *outcome)

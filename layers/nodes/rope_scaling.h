@@ -9,7 +9,7 @@
 #define BP_ROPE_PAIRS_MAX 64 /* pairs of a head that longrope has factors for */
 
 typedef enum bp_rope_kind {
-    BP_ROPE_LLAMA3,  /* by wavelength (kernels.def, rotary_table) */
+    BP_ROPE_LLAMA3,  /* by wavelength: long ones by the factor, short ones not */
     BP_ROPE_LINEAR,  /* every frequency divided by the factor */
     BP_ROPE_DYNAMIC, /* NTK: the base grows with sequences beyond the model's own; up to them none
                       */
