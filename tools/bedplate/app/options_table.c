@@ -522,6 +522,10 @@ static const option table[] = {
     {"storage-patience", OPTION_TIME, LEARNS, AT(storage_patience), 0, 1e9, "10m", "TIME", false,
      "how long training goes on when a snapshot cannot be written, before it ends with exit code "
      "6"},
+    {"on-data-change", OPTION_CHOICE, LEARNS, AT(on_data_change), 0, 0, "warn", "error|warn|ignore",
+     false,
+     "at each snapshot, when a file of the data was written to since the run began: end with exit "
+     "code 6 before it is saved, or tell it on stderr and in events.jsonl"},
     {"metrics", OPTION_TEXT, LEARNS, AT(metrics), 0, 0, NULL, "FILE.prom", false,
      "how the run is, for node_exporter's textfile collector; replaced every few seconds"},
     {"report-to", OPTION_CHOICE, LEARNS, AT(report_to), 0, 0, "none", "none|tensorboard", false,

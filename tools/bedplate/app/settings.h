@@ -228,12 +228,13 @@ typedef struct settings {
     double selftest_every; /* seconds; 0: only at the start */
     double time_limit;     /* seconds since the program began; 0: none */
     const char *stop_when;
-    const char *on_usr1;     /* save|stop */
-    double storage_patience; /* seconds */
-    const char *metrics;     /* file */
-    const char *report_to;   /* none|tensorboard */
-    const char *logging_dir; /* of TensorBoard's files; NULL: runs in output_dir */
-    const char *unit;        /* UNIT_WORDS; NULL: none is asked for */
+    const char *on_usr1;        /* save|stop */
+    double storage_patience;    /* seconds */
+    const char *on_data_change; /* error|warn|ignore */
+    const char *metrics;        /* file */
+    const char *report_to;      /* none|tensorboard */
+    const char *logging_dir;    /* of TensorBoard's files; NULL: runs in output_dir */
+    const char *unit;           /* UNIT_WORDS; NULL: none is asked for */
     bool once;
 
     /* generation */

@@ -2,9 +2,11 @@
 /* Writing record.jsonl. */
 #include "tools/bedplate/record/record.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/bedplate/record/record_read.h"
@@ -25,9 +27,10 @@ static bp_status record_open(record *r, const char *directory, int flags, bp_err
     r->waiting = 0;
     r->errors = 0;
     r->broken = false;
+    r->said = NULL;
     memset(r->chain, 0, sizeof r->chain);
     if (length > 0 && (size_t)length < sizeof r->path) {
-        r->fd = open(r->path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0666);
+        r->fd = open(r->path, O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | flags, 0666);
     }
     return r->fd >= 0 ? BP_OK : record_failed(r, "the record cannot be opened for writing", error);
 }
@@ -85,14 +88,29 @@ json_line *record_begin(record *r, const char *kind, uint64_t step)
     return &r->line;
 }
 
-/* What waits is written where it belongs, so that a part that went out earlier is harmless. */
+/* Whether the file ends where the next line begins. What is behind that, a part of a line that went
+ * out earlier, is cut off; what is missing somebody else has cut off. */
+static bool record_ends(record *r)
+{
+    struct stat about;
+    const off_t at = (off_t)(r->length - r->waiting);
+    if (fstat(r->fd, &about) != 0) {
+        return false;
+    }
+    if (about.st_size < at) {
+        r->broken = true;
+        r->said = "somebody cut the record while the run wrote it: nothing more is written there, "
+                  "and snapshots are saved without a record";
+    }
+    return about.st_size == at || (about.st_size > at && ftruncate(r->fd, at) == 0);
+}
+
 static void record_write(record *r)
 {
     if (r->fd < 0 || r->broken || r->waiting == 0) {
         return;
     }
-    const off_t at = (off_t)(r->length - r->waiting);
-    if (pwrite(r->fd, r->text, r->waiting, at) == (ssize_t)r->waiting) {
+    if (record_ends(r) && write(r->fd, r->text, r->waiting) == (ssize_t)r->waiting) {
         r->waiting = 0;
     } else {
         r->errors++;
@@ -120,6 +138,53 @@ void record_end(record *r)
     r->waiting = r->began + length;
     r->length += length;
     record_write(r);
+}
+
+static bool record_is_elsewhere(const record *r)
+{
+    struct stat own, there;
+    if (fstat(r->fd, &own) != 0) {
+        return false;
+    }
+    return stat(r->path, &there) != 0 ? errno == ENOENT
+                                      : own.st_ino != there.st_ino || own.st_dev != there.st_dev;
+}
+
+/* Everything that was written, to another file. */
+static bool record_copy(const record *r, int to)
+{
+    char piece[4096];
+    const uint64_t length = r->length - r->waiting;
+    for (uint64_t at = 0; at < length;) {
+        const size_t some = length - at < sizeof piece ? (size_t)(length - at) : sizeof piece;
+        const ssize_t got = pread(r->fd, piece, some, (off_t)at);
+        if (got <= 0 || write(to, piece, (size_t)got) != got) {
+            return false;
+        }
+        at += (uint64_t)got;
+    }
+    return true;
+}
+
+void record_reopen(record *r)
+{
+    if (r->fd < 0 || r->broken || !record_is_elsewhere(r)) {
+        return;
+    }
+    const int to = open(r->path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    if (to >= 0 && record_copy(r, to)) {
+        (void)close(r->fd); /* who moved it has it */
+        r->fd = to;
+        r->said = "the record was moved or removed: all of it is written here again";
+        return;
+    }
+    r->errors++;
+    r->said = "the record was moved or removed, and cannot be written here again: it goes on where "
+              "it is";
+    if (to >= 0) {
+        (void)close(to);
+        (void)unlink(r->path);
+    }
 }
 
 bool record_sync(record *r)

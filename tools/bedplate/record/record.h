@@ -6,7 +6,8 @@
  * the first line follows 32 zero bytes.
  *
  * Lines that the medium does not take wait in memory and are tried again with the next one, so a
- * full disk does not end a run. Allocates nothing. */
+ * full disk does not end a run. A file that others cut is no record any more: it is told, nothing
+ * more is written, and snapshots are saved without a record. Allocates nothing. */
 #ifndef BP_BEDPLATE_RECORD_H
 #define BP_BEDPLATE_RECORD_H
 
@@ -25,6 +26,7 @@ typedef struct record {
     uint64_t evaluated;                   /* step of the last evaluation; UINT64_MAX: none */
     bool broken;                          /* lines were lost: what follows is no record any more */
     uint64_t errors;                      /* calls of the system that failed */
+    const char *said;                     /* what was found that is not told yet; NULL: nothing */
     char path[BP_STORE_PATH_MAX];
     json_line line;
     size_t began;   /* of the line that is being put, in waiting */
@@ -45,6 +47,10 @@ bp_status record_continue(record *r, const char *directory, uint64_t length,
 /* A line; its members follow, then record_end. `kind` is its first key. */
 json_line *record_begin(record *r, const char *kind, uint64_t step);
 void record_end(record *r);
+
+/* Where the file was moved or removed, writes all of it under its name again and goes on there.
+ * Called when somebody asks for it, and before each snapshot. */
+void record_reopen(record *r);
 
 /* Everything is on the medium when this returns true. */
 bool record_sync(record *r);

@@ -177,6 +177,41 @@ static bool record_same_run(const char *there, const char *line)
     return end != NULL && strncmp(there, line, (size_t)(end - line)) == 0;
 }
 
+/* What was found of the file is told once. */
+static void train_record_tell(checkpoint *c)
+{
+    record *r = &c->book;
+    if (r->said == NULL) {
+        return;
+    }
+    output_print(stderr, "bedplate: %s: %s\n", r->path, r->said);
+    json_line *line = events_begin(&c->log, "record", c->s->runtime.steps);
+    line_text(line, "reason", r->said);
+    line_flag(line, "lost", r->broken);
+    events_end(&c->log);
+    r->said = NULL;
+}
+
+static void train_record_line_end(checkpoint *c)
+{
+    record_end(&c->book);
+    train_record_tell(c);
+}
+
+void train_record_reopen(checkpoint *c)
+{
+    record_reopen(&c->book);
+    train_record_tell(c);
+}
+
+bool train_record_sync(checkpoint *c)
+{
+    record_reopen(&c->book);
+    const bool whole = record_sync(&c->book);
+    train_record_tell(c);
+    return whole;
+}
+
 /* What the record that is there is to a run that begins without a snapshot. */
 typedef struct record_there {
     bool same;   /* it is of this run, or it has no line but the first */
@@ -359,7 +394,7 @@ void train_record_step(checkpoint *c, const bp_feed *feed, const bp_outcome *out
     }
     json_line *line = record_begin(&c->book, "step", outcome->step);
     train_record_put_step(line, &c->s->runtime, feed, outcome);
-    record_end(&c->book);
+    train_record_line_end(c);
 }
 
 void train_record_put_eval(json_line *line, const train_record_evaluation *found)
@@ -379,7 +414,7 @@ void train_record_eval(checkpoint *c, const train_record_evaluation *found)
     c->book.evaluated = step;
     json_line *line = record_begin(&c->book, "eval", step);
     train_record_put_eval(line, found);
-    record_end(&c->book);
+    train_record_line_end(c);
 }
 
 void train_record_state(checkpoint *c, uint64_t step, uint64_t digest)
@@ -393,7 +428,7 @@ void train_record_state(checkpoint *c, uint64_t step, uint64_t digest)
     if (c->watch.every > 0) {
         line_count(line, "verified", c->watch.verified);
     }
-    record_end(&c->book);
+    train_record_line_end(c);
 }
 
 void train_record_put_roll(json_line *line, uint64_t step, uint64_t to, uint64_t digest)
@@ -410,7 +445,7 @@ void train_record_roll(checkpoint *c, uint64_t step, uint64_t digest)
         return;
     }
     train_record_put_roll(record_begin(&c->book, "roll", step), step, c->target, digest);
-    record_end(&c->book);
+    train_record_line_end(c);
     train_record_put_roll(events_begin(&c->log, "roll", step), step, c->target, digest);
     events_end(&c->log);
 }
@@ -423,8 +458,8 @@ bp_status train_record_end(checkpoint *c)
     json_line *line = record_begin(&c->book, "end", c->s->runtime.steps);
     line_hex(line, "state_digest", c->digest);
     BP_TRY(record_exports_put(line, c->s));
-    record_end(&c->book);
-    (void)record_sync(&c->book); /* counted */
+    train_record_line_end(c);
+    (void)train_record_sync(c); /* counted */
     return BP_OK;
 }
 

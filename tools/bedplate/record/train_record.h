@@ -50,6 +50,11 @@ void train_record_state(checkpoint *c, uint64_t step, uint64_t digest);
 void train_record_put_roll(json_line *line, uint64_t step, uint64_t to, uint64_t digest);
 void train_record_roll(checkpoint *c, uint64_t step, uint64_t digest);
 
+/* record_reopen and record_sync of the run's record. What they or a line found of the file, that it
+ * was cut or moved, is told on stderr and in the events. */
+void train_record_reopen(checkpoint *c);
+bool train_record_sync(checkpoint *c);
+
 /* After the export of a finished run. */
 bp_status train_record_end(checkpoint *c) BP_MUST_CHECK;
 

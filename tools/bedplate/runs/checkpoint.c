@@ -381,7 +381,7 @@ static bp_status checkpoint_put(checkpoint *c, checkpoint_cause cause)
     const uint64_t step = c->snapshot.step;
     uint64_t sum;
     const double began = clock_seconds();
-    const bool whole = record_sync(&c->book);
+    const bool whole = train_record_sync(c);
     anomaly_put(&c->watch);
     checkpoint_keys_put_verified(c);
     checkpoint_keys_put_record(c, whole, cause == CHECKPOINT_DUE && c->stated != step);

@@ -18,6 +18,7 @@
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/record/run_page.h"
 #include "tools/bedplate/app/signals.h"
+#include "tools/bedplate/record/train_record.h"
 
 #define TELL_SECONDS 1.0
 #define FILE_SECONDS 5.0  /* between writes of the metrics */
@@ -317,6 +318,7 @@ static void service_obey(service *v, unsigned wishes)
     }
     if ((wishes & SIGNAL_REOPEN) != 0) {
         events_reopen(&v->saves.points->log);
+        train_record_reopen(v->saves.points);
     }
     if ((wishes & SIGNAL_REOPEN) != 0 && v->board.directory[0] != '\0') {
         event_file_reopen(&v->board);
@@ -427,7 +429,11 @@ void service_replays(void *user, bool again)
 
 bp_status service_save(service *v, checkpoint_cause cause, bool last)
 {
-    if (v->saves.points->saved != v->saves.points->s->runtime.steps) {
+    checkpoint *points = v->saves.points;
+    if (v->data != NULL) {
+        BP_TRY(data_watch_check(v->data, points->s, &points->log));
+    }
+    if (points->saved != points->s->runtime.steps) {
         service_state(v, RUN_SAVING);
     }
     const bp_status status = saving_save(&v->saves, cause, last);

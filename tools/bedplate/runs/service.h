@@ -7,6 +7,7 @@
 #include "tools/bedplate/runs/metrics.h"
 #include "tools/bedplate/record/run_status.h"
 #include "tools/bedplate/runs/saving.h"
+#include "tools/bedplate/sources/data_watch.h"
 
 /* Why a run ends before its last step. */
 typedef enum service_stop {
@@ -19,6 +20,7 @@ typedef enum service_stop {
 typedef struct service {
     const settings *set;
     saving saves;
+    data_watch *data; /* NULL: nothing is looked at */
     run_status now;
     metrics metrics;
     event_file board;     /* --report-to tensorboard */
@@ -61,7 +63,7 @@ void service_state(service *v, run_state state);
 /* A step is computed again, or no longer, for anomaly.busy: told once a second at most. */
 void service_replays(void *service, bool again);
 
-/* saving_save, which metrics say meanwhile and after it. */
+/* data_watch_check, then saving_save, which metrics say meanwhile and after it. */
 bp_status service_save(service *v, checkpoint_cause cause, bool last) BP_MUST_CHECK;
 
 /* What an evaluation found. */

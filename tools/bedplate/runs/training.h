@@ -14,11 +14,13 @@
 #include "tools/bedplate/runs/service.h"
 #include "tools/bedplate/record/train_record.h"
 #include "tools/bedplate/runs/train_report.h"
+#include "tools/bedplate/sources/data_watch.h"
 
 /* Large, and it must not move. */
 typedef struct training {
     session s;
     data_set data;
+    data_watch watch; /* of its files */
     checkpoint points;
     service care;
     service_stop stop; /* why it ends before its last step */

@@ -222,6 +222,8 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(checkpoint_recall(&t->points, s));
     s->state_follows = t->points.found;
     BP_TRY(ranks_memory_alike(set, training_feed(t), &s->error, &s->error));
+    BP_TRY(data_watch_begin(&t->watch, &t->data, &s->error));
+    t->care.data = &t->watch;
     BP_TRY(train_ranks_compare(t));
     BP_TRY(training_open(t));
     BP_TRY(tell_release(t));
@@ -565,6 +567,7 @@ static int train_with(training *t, const settings *set)
     service_end(&t->care, code);
     train_record_close(&t->points, code);
     checkpoint_end(&t->points);
+    data_watch_end(&t->watch);
     data_set_close(&t->data);
     bp_tokens_close(&t->packed);
     reference_close(&t->reference);
