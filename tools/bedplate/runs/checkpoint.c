@@ -145,7 +145,8 @@ static bp_status checkpoint_check_names(const session *s, uint64_t total, bp_err
     }
     snprintf(name, sizeof name, "tmp-checkpoint-%llu/special_tokens_map.json",
              (unsigned long long)total);
-    return bp_storage_join(path, s->set->output_dir, name, error);
+    const char *directory = s->set->output_dir; /* NULL: a replay, which writes nothing */
+    return directory != NULL ? bp_storage_join(path, directory, name, error) : BP_OK;
 }
 
 bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *facts)
