@@ -18,13 +18,15 @@ typedef enum bp_launcher_kind {
 typedef struct bp_launcher {
     bp_launcher_kind kind;
     uint32_t rank;
-    uint32_t size;       /* at least 1 */
-    uint32_t local_rank; /* among the ranks of this host; `rank` where nobody says */
-    bool has_local;      /* somebody said */
-    const char *address; /* TORCHRUN, SLURM: MASTER_ADDR; NULL: unknown */
-    const char *port;    /* MASTER_PORT; NULL: unknown */
-    const char *run;     /* what torchrun calls this run; NULL: nothing */
-    bool port_taken;     /* torchrun's own agent listens there */
+    uint32_t size;               /* at least 1 */
+    uint32_t local_rank;         /* among the ranks of this host; `rank` where nobody says */
+    bool has_local;              /* somebody said */
+    const char *address;         /* TORCHRUN, SLURM: MASTER_ADDR; NULL: unknown */
+    const char *port;            /* MASTER_PORT; NULL: unknown */
+    const char *run;             /* what torchrun calls this run; NULL: nothing */
+    bool port_taken;             /* torchrun's own agent listens there */
+    const unsigned char *secret; /* what all ranks have to know; the caller's. NULL: nothing */
+    size_t secret_bytes;
 } bp_launcher;
 
 /* Looks a variable up; getenv is one. */

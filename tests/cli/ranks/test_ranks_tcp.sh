@@ -11,7 +11,8 @@ cat >"$work/config.json" <<'END'
 END
 train=(train --model "$work" --data "$work/text" --max-seq-length 4 --per-device-train-batch-size 1
     --gradient-accumulation-steps 4 --virtual-ranks 4 --threads 1 --json --output-dir "$work/run")
-port=$((20000 + $$ % 20000))
+# Below what the system gives away by itself, and each start has ports of its own.
+port=$((10000 + $$ % 400 * 40))
 
 # one RANK SIZE COMMAND..: one of these processes; its streams are in $work/.out.RANK and .err.RANK.
 one() {
@@ -99,6 +100,41 @@ gathered
 ends 10 "rank 1 on " "a rank that is killed"
 wait $other
 rm -rf "$work/run"
+
+# A secret: with the same one ranks meet, with another one or none they do not, whoever has it.
+head -c 32 /dev/urandom >"$work/secret"
+head -c 32 /dev/urandom >"$work/another"
+ranks 2 "$program" "${train[@]}" --max-steps 2 --fabric-secret "$work/secret"
+like_one "0 0 " "ranks that know a secret"
+for form in "$work/another" ""; do
+    rm -f "$work"/.err.* "$work"/.out.*
+    port=$((port + 20))
+    one 0 2 "$program" "${train[@]}" --max-steps 2 --step-limit 3 --fabric-secret "$work/secret" & pids=($!)
+    one 1 2 "$program" "${train[@]}" --max-steps 2 --step-limit 3 ${form:+--fabric-secret "$form"} & pids+=($!)
+    gathered
+    [[ $codes == "10 10 " && $said == *"rank 1 by 127.0.0.1 port $port: a rank did not come in time, and one that came has another secret (--fabric-secret)"* ]]
+    check $? "a rank with ${form:-no} secret of another kind: $codes" "$err"
+done
+echo short >"$work/another"
+ranks 2 "$program" "${train[@]}" --max-steps 2 --fabric-secret "$work/another"
+ends 2 "a secret of so many bytes is none (found 5, right would be at least 16)" "a short secret"
+ranks 2 "$program" "${train[@]}" --max-steps 2 --fabric-secret "$work/none"
+ends 6 "the secret cannot be read" "no secret"
+# Twelve that connect and say nothing keep nobody off.
+rm -f "$work"/.err.* "$work"/.out.*
+port=$((port + 20))
+one 0 2 "$program" "${train[@]}" --max-steps 2 & pids=($!)
+for i in {1..12}; do
+    until exec {fd}<>"/dev/tcp/127.0.0.1/$port"; do sleep 0.05; done 2>/dev/null
+    silent[i]=$fd
+done
+began=$SECONDS
+one 1 2 "$program" "${train[@]}" --max-steps 2 & pids+=($!)
+gathered
+[[ $((SECONDS - began)) -lt 20 ]]
+check $? "12 silent connections take $((SECONDS - began)) s"
+for fd in "${silent[@]}"; do exec {fd}>&-; done
+like_one "0 0 " "among 12 silent connections"
 
 # GPUs.
 export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm:$PWD/$BUILD/ptxvm/nccl PTXVM_DEVICES=2

@@ -435,6 +435,9 @@ static const option table[] = {
      "a rank of which nothing is heard for so long is lost: all end with exit code 10"},
     {"step-limit", OPTION_COUNT, SHAPES, AT(step_limit), 1, 1 << 20, "600", "SECONDS", false,
      "longest wait for what another rank has to send; more than saving takes"},
+    {"fabric-secret", OPTION_TEXT, COMMAND_TRAIN | COMMAND_BENCH, AT(fabric_secret), 0, 0, NULL,
+     "FILE", false,
+     "16 to 4096 bytes that all ranks joined by TCP have to know: who does not cannot join them"},
     {"fabric-check", OPTION_FLAG, COMMAND_TRAIN, AT(fabric_check), 0, 0, "false", NULL, false,
      "send a digest with every message between ranks: what was lost, came twice or was changed is "
      "refused (exit 10), never used"},

@@ -196,6 +196,7 @@ typedef struct settings {
     uint64_t silence_limit, step_limit; /* seconds that a rank may be silent, and late */
     uint64_t fabric_seed; /* threads:N: ranks are held up, messages cut and permuted; 0: not */
     bool fabric_check;
+    const char *fabric_secret; /* file; NULL: none */
     const struct ranks *ranks; /* of this rank; NULL: there is one (ranks.h) */
     bool poison;
     const char *resume_word; /* true|auto|false, from there on */

@@ -596,10 +596,11 @@ static bp_status unit_ignore(void *user, const char *text, size_t length)
     return BP_OK;
 }
 
-bp_status unit_check(const session *s, bp_error *error)
+bp_status unit_check(session *s)
 {
     bp_text text;
     char buffer[64];
     bp_text_init(&text, unit_ignore, NULL, buffer, sizeof buffer);
-    return unit_write(&text, s, error);
+    BP_TRY(session_check_fit(s));
+    return unit_write(&text, s, &s->error);
 }

@@ -11,8 +11,9 @@
 /* Writes it. The plan was made, and fits; each word can stand in a unit. */
 void unit_put(bp_text *text, const session *s);
 
-/* BP_ERR_USAGE: a word of the command has a control character, or is not UTF-8: the line of a unit,
- * a script or a manifest could not hold it. */
-bp_status unit_check(const session *s, bp_error *error) BP_MUST_CHECK;
+/* Whether the plan fits, and its words can stand there. BP_ERR_USAGE: one of the command has a
+ * control character, or is not UTF-8: the line of a unit, a script or a manifest could not hold it.
+ */
+bp_status unit_check(session *s) BP_MUST_CHECK;
 
 #endif

@@ -16,12 +16,15 @@
 
 enum {
     START_MS = 60000, /* hosts load a program from a slow disk, perhaps */
-    ALONE_MS = 1000   /* the first rank speaks, and the launcher ends the others meanwhile */
+    SECRET_LEAST = 16,
+    SECRET_MOST = 4096,
+    ALONE_MS = 1000 /* the first rank speaks, and the launcher ends the others meanwhile */
 };
 
-static bp_mpi_world world; /* large, and there can be one */
-static bp_tcp messages;    /* as large */
-static bool said;          /* why this rank ends, by itself */
+static unsigned char secret[SECRET_MOST + 1]; /* --fabric-secret */
+static bp_mpi_world world;                    /* large, and there can be one */
+static bp_tcp messages;                       /* as large */
+static bool said;                             /* why this rank ends, by itself */
 
 static void nap(uint64_t ms)
 {
@@ -133,6 +136,40 @@ static int mpi_play(const settings *set, ranks *own, ranks_body body, bp_error *
     return code;
 }
 
+/* The bytes of --fabric-secret, without a newline at their end. */
+static bp_status mpi_secret(const settings *set, bp_mpi_options *options, bp_error *error)
+{
+    static const char where[] = "mpi";
+    if (set->fabric_secret == NULL) {
+        return BP_OK;
+    }
+    if (options->tcp == NULL) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "ranks that MPI joins know no secret: it is for those joined by TCP",
+                            "--fabric-secret");
+    }
+    FILE *file = fopen(set->fabric_secret, "rb");
+    size_t count = file != NULL ? fread(secret, 1, sizeof secret, file) : 0;
+    const bool failed = file == NULL || ferror(file) != 0;
+    if (file != NULL) {
+        (void)fclose(file); /* it was only read */
+    }
+    if (failed) {
+        return bp_error_set(error, BP_ERR_STORE, where, "the secret cannot be read",
+                            set->fabric_secret);
+    }
+    count -= count > 0 && secret[count - 1] == '\n' ? 1 : 0;
+    if (count < SECRET_LEAST || count > SECRET_MOST) {
+        const bool few = count < SECRET_LEAST;
+        return bp_error_limit(
+            error, BP_ERR_USAGE, where, "a secret of so many bytes is none", set->fabric_secret,
+            (int64_t)count, few ? BP_LIMIT_LEAST : BP_LIMIT_MOST, few ? SECRET_LEAST : SECRET_MOST);
+    }
+    options->launcher.secret = secret;
+    options->launcher.secret_bytes = count;
+    return BP_OK;
+}
+
 static int mpi_run(const settings *set, const char *words, ranks_body body)
 {
     bp_error error = {.code = BP_OK};
@@ -148,6 +185,7 @@ static int mpi_run(const settings *set, const char *words, ranks_body body)
     bp_launcher_find(&options.launcher);
     options.tcp = bp_tcp_takes(&options.launcher) && options.library == NULL ? &messages : NULL;
     if (mpi_check(&options.launcher, words, &error) != BP_OK ||
+        mpi_secret(set, &options, &error) != BP_OK ||
         bp_mpi_world_open(&world, &options, &error) != BP_OK) {
         const int code = mpi_alone(&error, &options.launcher);
         if (error.code == BP_ERR_FABRIC) {

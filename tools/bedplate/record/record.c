@@ -151,7 +151,7 @@ static bool record_is_elsewhere(const record *r)
 }
 
 /* Everything that was written, to another file. */
-static bool record_copy(const record *r, int to)
+static bool record_write_again(const record *r, int to)
 {
     char piece[4096];
     const uint64_t length = r->length - r->waiting;
@@ -172,7 +172,7 @@ void record_reopen(record *r)
         return;
     }
     const int to = open(r->path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-    if (to >= 0 && record_copy(r, to)) {
+    if (to >= 0 && record_write_again(r, to)) {
         (void)close(r->fd); /* who moved it has it */
         r->fd = to;
         r->said = "the record was moved or removed: all of it is written here again";

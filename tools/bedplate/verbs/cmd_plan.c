@@ -437,8 +437,7 @@ static bp_status cmd_plan_plan(session *s)
                                 &more.offload, &s->error));
     dry_run_wipe();
     if (set->unit != NULL) {
-        BP_TRY(session_check_fit(s)); /* nothing is printed of a plan that does not fit */
-        BP_TRY(unit_check(s, &s->error));
+        BP_TRY(unit_check(s)); /* nothing is printed of a plan that does not fit */
         output_begin(&out, stdout);
         unit_put(&out.text, s);
         output_end(&out);

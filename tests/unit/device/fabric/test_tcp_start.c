@@ -17,15 +17,22 @@
 #include <cmocka.h>
 
 #include "core/base/digest.h"
+#include "core/base/hmac.h"
 #include "device/fabric/tcp.h"
 
-enum { RANKS = 4, MAGIC = 0x62707431, WAIT_MS = 60000, SHORT_MS = 400 };
+enum { RANKS = 4, MAGIC = 0x62707432, WAIT_MS = 60000, SHORT_MS = 400 };
 
 /* What is said on the wire (tcp_start.c). */
 typedef struct hello {
     uint32_t magic, rank, size, port;
     uint64_t run;
+    unsigned char nonce[16];
 } hello;
+
+typedef struct answer {
+    hello hello;
+    unsigned char proof[BP_SHA256_BYTES];
+} answer;
 
 typedef struct place {
     struct sockaddr_storage address;
@@ -51,19 +58,39 @@ static void nap(long ms)
     nanosleep(&span, NULL);
 }
 
-/* A port of its own for each test: one that the system has just had free, far from others. */
+/* Ports of its own for each test: a block below those that the system gives away, of which a socket
+ * holds the last one while the test runs, so that no other process takes the same block. */
 static int fresh(void **state)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t bytes = sizeof address;
+    static int guard = -1;
+    static uint32_t next;
     (void)state;
-    int made = socket(AF_INET, SOCK_STREAM, 0);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(made, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(getsockname(made, (struct sockaddr *)&address, &bytes), 0);
-    port = ntohs(address.sin_port);
-    port = port > 65000 ? 40000 : port;
-    close(made);
+    if (guard >= 0) {
+        close(guard);
+    }
+    guard = -1;
+    for (int i = 0; i < 400 && guard < 0; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET};
+        port = (uint16_t)(20000 + ((uint32_t)getpid() + next++) % 400 * 32);
+        guard = socket(AF_INET, SOCK_STREAM, 0);
+        for (uint32_t k = 0; k < 31 && guard >= 0; k++) { /* the others are free, too */
+            int made = socket(AF_INET, SOCK_STREAM, 0);
+            address.sin_port = htons((uint16_t)(port + k));
+            const bool taken =
+                bind(made, (struct sockaddr *)&address, sizeof address) != 0 && k <= BP_TCP_PORTS;
+            close(made);
+            if (taken) {
+                close(guard);
+                guard = -1;
+            }
+        }
+        address.sin_port = htons((uint16_t)(port + 31));
+        if (guard >= 0 && bind(guard, (struct sockaddr *)&address, sizeof address) != 0) {
+            close(guard);
+            guard = -1;
+        }
+    }
+    assert_true(guard >= 0);
     snprintf(port_text, sizeof port_text, "%u", port);
     memset(players, 0, sizeof players);
     for (uint32_t i = 0; i < RANKS; i++) {
@@ -286,7 +313,35 @@ static int knock(const void *words, size_t bytes)
 
 static hello good(uint32_t rank, uint32_t size)
 {
-    return (hello){MAGIC, rank, size, 9, bp_digest_of("a run", strlen("a run"), 0)};
+    return (hello){MAGIC, rank, size, 9, bp_digest_of("a run", strlen("a run"), 0), {7}};
+}
+
+/* What shows a side's secret, which is none here. */
+static void prove(unsigned char side, const hello *came, const hello *said,
+                  unsigned char proof[BP_SHA256_BYTES])
+{
+    unsigned char words[1 + 2 * sizeof *came];
+    words[0] = side;
+    memcpy(words + 1, came, sizeof *came);
+    memcpy(words + 1 + sizeof *came, said, sizeof *said);
+    bp_hmac_sha256(NULL, 0, words, sizeof words, proof);
+}
+
+/* Comes as a rank does, with its proof. */
+static int comes(uint32_t rank, uint32_t size)
+{
+    const hello own = good(rank, size);
+    answer got;
+    unsigned char proof[BP_SHA256_BYTES];
+    int made = knock(&own, sizeof own);
+    assert_true(made >= 0);
+    if (recv(made, &got, sizeof got, MSG_WAITALL) == (ssize_t)sizeof got) {
+        prove('a', &own, &got.hello, proof);
+        assert_memory_equal(proof, got.proof, sizeof proof);
+        prove('c', &own, &got.hello, proof);
+        assert_int_equal(write(made, proof, sizeof proof), sizeof proof);
+    }
+    return made;
 }
 
 /* None of them keeps the ranks from meeting. */
@@ -338,8 +393,7 @@ static void who_is_missing_is_named(void **state)
     (void)state;
     players[0].wait_ms = 1500;
     begin(&players[0]);
-    const hello one = good(1, RANKS);
-    int first = knock(&one, sizeof one), second = knock(&one, sizeof one);
+    int first = comes(1, RANKS), second = comes(1, RANKS);
     assert_int_equal(end(&players[0]), BP_ERR_FABRIC);
     assert_string_equal(players[0].error.text, "a rank did not come in time");
     assert_non_null(strstr(players[0].error.name, "rank 2 by 127.0.0.1 port "));
@@ -347,19 +401,20 @@ static void who_is_missing_is_named(void **state)
     close(second);
 }
 
-/* Rank 1 does not read its answer: its end is known when rank 0 wants to tell it of the others. */
+/* Rank 1 is killed: its end is known when rank 0 wants to tell it of the others. */
 /* verifies ranks-15.459a */
 static void who_leaves_as_it_comes_is_named(void **state)
 {
     (void)state;
     sizes(3);
     begin(&players[0]);
-    const hello one = good(1, 3), two = good(2, 3);
-    int first = knock(&one, sizeof one);
+    const struct linger at_once = {.l_onoff = 1};
+    int first = comes(1, 3);
+    setsockopt(first, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once); /* as by a reset */
     nap(150);
     close(first);
     nap(150);
-    int second = knock(&two, sizeof two);
+    int second = comes(2, 3);
     assert_int_equal(end(&players[0]), BP_ERR_FABRIC);
     assert_string_equal(players[0].error.text, "a rank left as it came");
     assert_non_null(strstr(players[0].error.name, "rank 1 by 127.0.0.1 port "));
@@ -384,8 +439,8 @@ static void rank_0_may_be_another(void **state)
         int at = kind == NOBODY ? -1 : listens(0), came[8];
         int count = 0;
         begin(p);
-        hello answer = good(0, 3);
-        answer.run ^= kind == OTHER_RUN;
+        answer said = {.hello = good(0, 3)};
+        said.hello.run ^= kind == OTHER_RUN;
         memset(places, 0, sizeof places);
         struct sockaddr_in closed = {.sin_family = AF_INET, .sin_port = htons(1)};
         closed.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -398,7 +453,10 @@ static void rank_0_may_be_another(void **state)
                 shutdown(came[count], SHUT_WR);
                 continue;
             }
-            assert_int_equal(write(came[count], &answer, sizeof answer), sizeof answer);
+            hello own;
+            assert_int_equal(recv(came[count], &own, sizeof own, MSG_WAITALL), sizeof own);
+            prove('a', &own, &said.hello, said.proof);
+            assert_int_equal(write(came[count], &said, sizeof said), sizeof said);
             if (kind == NO_PLACE) {
                 assert_int_equal(write(came[count], places, sizeof places), sizeof places);
             }
@@ -414,6 +472,84 @@ static void rank_0_may_be_another(void **state)
     }
 }
 
+/* Who says nothing costs nobody anything: all are listened to beside each other. */
+/* verifies ranks-8.3a9e */
+static void silent_connections_keep_nobody_off(void **state)
+{
+    enum { SILENT = 100 };
+    int knocks[SILENT];
+    struct timespec began, ended;
+    (void)state;
+    begin(&players[0]);
+    for (int i = 0; i < SILENT; i++) {
+        knocks[i] = knock(i % 2 == 0 ? "" : "bpt", (size_t)(i % 2 * 3));
+        assert_true(knocks[i] >= 0);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (uint32_t i = 1; i < RANKS; i++) {
+        begin(&players[i]);
+    }
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(end(&players[i]), BP_OK);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    assert_true(ended.tv_sec - began.tv_sec < 5); /* one after the other they took 500 s */
+    all_are_joined(RANKS);
+    all_leave(RANKS);
+    for (int i = 0; i < SILENT; i++) {
+        close(knocks[i]);
+    }
+}
+
+/* The same secret joins them; another one, or none, on either side does not, and is told. */
+/* verifies ranks-8.3a9e */
+static void who_has_another_secret_stays_out(void **state)
+{
+    static const char *const secrets[] = {"a secret of sixteen bytes", "a secret of sixteen bytez",
+                                          NULL};
+    for (int first = 0; first < 3; first++) {
+        for (int second = 0; second < 3; second++) {
+            fresh(state);
+            sizes(2);
+            for (int i = 0; i < 2; i++) {
+                const char *secret = secrets[i == 0 ? first : second];
+                players[i].launcher.secret = (const unsigned char *)secret;
+                players[i].launcher.secret_bytes = secret != NULL ? strlen(secret) : 0;
+                players[i].wait_ms = first == second ? WAIT_MS : 700;
+                begin(&players[i]);
+            }
+            const bp_status here = end(&players[0]), there = end(&players[1]);
+            if (first == second) {
+                assert_true(here == BP_OK && there == BP_OK);
+                all_are_joined(2);
+                all_leave(2);
+                continue;
+            }
+            assert_true(here == BP_ERR_FABRIC && there == BP_ERR_FABRIC);
+            assert_non_null(strstr(players[0].error.text, "another secret (--fabric-secret)"));
+            assert_non_null(strstr(players[1].error.text, "another secret (--fabric-secret)"));
+        }
+    }
+}
+
+/* It listens at the address that it is known by, and at no other. */
+/* verifies ranks-8.3a9e */
+static void only_the_group_s_address_is_listened_at(void **state)
+{
+    struct sockaddr_in other = {.sin_family = AF_INET, .sin_port = htons(port)};
+    (void)state;
+    players[0].wait_ms = 1000;
+    begin(&players[0]);
+    const int made = knock("", 0); /* at 127.0.0.1 */
+    assert_true(made >= 0);
+    other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    const int beside = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(connect(beside, (const struct sockaddr *)&other, sizeof other) != 0);
+    assert_int_equal(end(&players[0]), BP_ERR_FABRIC);
+    close(made);
+    close(beside);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +560,9 @@ int main(void)
         cmocka_unit_test_setup(who_is_missing_is_named, fresh),
         cmocka_unit_test_setup(who_leaves_as_it_comes_is_named, fresh),
         cmocka_unit_test_setup(rank_0_may_be_another, fresh),
+        cmocka_unit_test_setup(silent_connections_keep_nobody_off, fresh),
+        cmocka_unit_test_setup(who_has_another_secret_stays_out, fresh),
+        cmocka_unit_test_setup(only_the_group_s_address_is_listened_at, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
