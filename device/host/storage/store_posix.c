@@ -138,6 +138,9 @@ static bp_status posix_open_write(bp_store *store, const char *path, bp_file *fi
     full_path full;
     struct stat information;
     BP_TRY(store_posix_resolve(store, path, &full));
+    if (strncmp(full.text, "/proc/self/fd/", 14) == 0) { /* a file without a name that is open */
+        return open_file(store, path, O_WRONLY | O_TRUNC, file);
+    }
     if (lstat(full.text, &information) == 0) {
         const bool plain = S_ISREG(information.st_mode) || S_ISLNK(information.st_mode);
         if (!plain) {

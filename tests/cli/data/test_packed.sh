@@ -137,4 +137,58 @@ check $? "packed ones too"
 head -400 "$work/array.json" >"$work/cut.json"
 refused 'cut.json: line 401: the JSON array has no end' --data "$work/cut.json"
 refused 'standard input: ' --data -
+
+# What grows without end is refused before it fills a disk: by --unpack-limit, and a tenth of what is free is left.
+head -c 3000000 /dev/zero | gzip -9 >"$work/bomb.gz"
+gzip -dc "$work/bomb.gz" | zstd -q >"$work/bomb.zst" 2>/dev/null || cp "$work/texts.jsonl.zst" "$work/bomb.zst"
+for file in bomb.gz bomb.zst; do
+    rm -rf "$work/o"
+    expect 6 "$file: what is unpacked is more than --unpack-limit, or than fits .* \(found 1000\)" \
+        "${common[@]}" --output-dir "$work/o" --data "$work/$file" --data-format text --unpack-limit 1000
+done
+out=$("$program" "${common[@]}" --output-dir "$work/o" --data - --unpack-limit 1MB </dev/zero 2>&1)
+[[ $? -eq 6 && $out == *'what comes through the pipe is more than --unpack-limit, or than fits'*'(found 1000000)'* ]]
+check $? "standard input without an end" "$out"
+refused '/dev/zero: it is a device, which has no end' --data /dev/zero
+if unshare -m true 2>/dev/null; then
+    mkdir "$work/disk"
+    # shellcheck disable=SC2016
+    out=$(unshare -m bash -c 'mount -t tmpfs -o size=2m none "$1" && shift && { "$@" 2>&1; df --output=pcent '"$work"'/disk | tail -1; }' \
+        x "$work/disk" "$program" "${common[@]}" --output-dir "$work/disk/o" --data "$work/bomb.gz" --data-format text)
+    [[ $out == *'what is unpacked is more than --unpack-limit, or than fits'* ]]
+    check $? "what fits no disk is refused" "$out"
+else
+    echo "skipped: a full disk (no mount namespaces here)"
+fi
+
+digest_of "$work/texts.jsonl"
+# Killed while it stores or tokenises, it leaves nothing behind; what is stored has no name that others know.
+mkdir "$work/tmp"
+for where in "$work/k" "$work/tmp"; do
+    rm -rf "$work/k"
+    waits=("${common[@]}" --output-dir "$work/k")
+    [[ $where == "$work/k" ]] || waits=(eval --model "$work/o" --max-seq-length 16)
+    mkfifo "$work/slow"
+    TMPDIR=$work/tmp "$program" "${waits[@]}" --data - <"$work/slow" >/dev/null 2>"$work/.err" &
+    job=$!
+    exec 9>"$work/slow"
+    head -c 200000 "$work/texts.jsonl" >&9
+    until find "/proc/$job/fd" -lname '*(deleted)' 2>/dev/null | grep -q . || ! kill -0 $job; do sleep 0.05; done
+    named=$(find "$work/k" "$work/tmp" -name 'bedplate-*' 2>/dev/null)
+    kill -9 $job
+    check $? "it waits for more" "$(cat "$work/.err")"
+    wait $job 2>/dev/null
+    exec 9>&-
+    rm "$work/slow"
+    [[ -z $named && -z $(find "$work/k" "$work/tmp" -type f 2>/dev/null) ]]
+    check $? "a pipe is stored without a name in $where" "$named $(find "$work/k" "$work/tmp" 2>&1)"
+done
+# Folders that killed programs left are removed by the next one; others' and new ones stay.
+mkdir -m 0700 "$work/tmp/bedplate-abcdef" "$work/tmp/bedplate-young1"
+mkdir -m 0755 "$work/tmp/bedplate-other1"
+echo x >"$work/tmp/bedplate-abcdef/data.tokens"
+touch -d '1 hour ago' "$work/tmp/bedplate-abcdef" "$work/tmp/bedplate-other1"
+TMPDIR=$work/tmp run eval --model "$work/o" --data "$work/texts.jsonl" --max-seq-length 16
+[[ $code -eq 0 && $(ls "$work/tmp" | paste -sd' ') == 'bedplate-other1 bedplate-young1' ]]
+check $? "what a killed program left is removed" "$(ls "$work/tmp") $err"
 finish

@@ -46,6 +46,10 @@ static const option table[] = {
     {"data-format", OPTION_CHOICE, READS_TEXTS | COMMAND_TOKENIZE, AT(data_format), 0, 0, "auto",
      "auto|text|jsonl|json|tsv|csv|f32|npy|cifar10|idx|imagefolder|llmc|nanogpt|bytes", false,
      "auto: by magic, then by ending; bytes: text, whatever bytes it holds"},
+    {"unpack-limit", OPTION_BYTES, READS_TEXTS | COMMAND_TOKENIZE | COMMAND_REPLAY,
+     AT(unpack_limit), 0, 1.8e19, "64GiB", "SIZE", false,
+     "the most bytes that a packed file of --data, or what comes through a pipe, may have; never "
+     "more than nine tenths of what is free"},
     {"text-column", OPTION_TEXT, READS_TEXTS | COMMAND_REPLAY, AT(text_column), 0, 0, NULL, "NAME",
      true,
      "the column, or field of JSON lines, that is the text, where it has none of the usual names; "

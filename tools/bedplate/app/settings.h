@@ -45,6 +45,7 @@ typedef struct settings {
     path_list eval_data;
     double validation_split;
     const char *data_format;
+    uint64_t unpack_limit; /* bytes that a packed file, or a pipe, may have */
     const char *text_column; /* names of columns; NULL: the usual ones */
     const char *label_column;
     bool no_header;

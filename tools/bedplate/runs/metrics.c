@@ -172,7 +172,7 @@ static void metrics_recall(metrics *m)
 
 static bool metrics_temporary(const metrics *m, char *path, size_t room)
 {
-    const int length = snprintf(path, room, "%s.%ld", m->path, (long)getpid());
+    const int length = snprintf(path, room, "%s.tmp", m->path);
     return length > 0 && (size_t)length < room;
 }
 

@@ -16,6 +16,7 @@
 #include "tools/formats/images/data_images.h"
 #include "tools/formats/files/unpack.h"
 #include "tools/bedplate/app/environment.h"
+#include "tools/bedplate/app/temporary.h"
 
 static const char where[] = "data";
 
@@ -30,13 +31,14 @@ typedef struct stored {
     bool made;     /* --output-dir was made for it */
 } stored;
 
-/* A path of its own, and how much may be written there. */
-static bp_status stored_path(stored *t, const char *end, char path[BP_STORE_PATH_MAX])
+/* A file of its own, and how much may be written there: a tenth of what is free is left to others.
+ */
+static bp_status stored_path(stored *t, char path[BP_STORE_PATH_MAX])
 {
     session *s = t->s;
     const char *directory = s->set->output_dir;
-    char name[64];
     bool there = true;
+    uint64_t bytes;
     if (directory == NULL) {
         directory = environment_temporary();
     } else if (s->store->exists(s->store, directory, &there) != BP_OK ||
@@ -44,11 +46,11 @@ static bp_status stored_path(stored *t, const char *end, char path[BP_STORE_PATH
         return bp_storage_failed(&s->error, s->store, "make directory", directory);
     }
     t->made = t->made || !there;
-    snprintf(name, sizeof name, "bedplate-%ld-%u.%s", (long)getpid(), t->row, end);
-    if (s->store->free_bytes(s->store, directory, &t->room) != BP_OK) {
+    if (s->store->free_bytes(s->store, directory, &bytes) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "free bytes", directory);
     }
-    return bp_storage_join(path, directory, name, &s->error);
+    t->room = bytes - bytes / 10 < s->set->unpack_limit ? bytes - bytes / 10 : s->set->unpack_limit;
+    return temporary_make(directory, path, &s->error);
 }
 
 static bp_status stored_pour(stored *t, int from, bp_file file)
@@ -70,8 +72,8 @@ static bp_status stored_pour(stored *t, int from, bp_file file)
         }
         if ((uint64_t)n > t->room - written) {
             return bp_error_limit(&s->error, BP_ERR_STORE, where,
-                                  "what comes through the pipe does not fit the place for it "
-                                  "(TMPDIR, or --output-dir); bytes that are free there",
+                                  "what comes through the pipe is more than --unpack-limit, or "
+                                  "than fits TMPDIR or --output-dir; bytes that it may have",
                                   t->files->rows[t->row].path, (int64_t)t->room, BP_LIMIT_NONE, 0);
         }
         if (s->store->write_at(s->store, file, written, piece, (size_t)n) != BP_OK) {
@@ -87,7 +89,7 @@ static bp_status stored_take_pipe(stored *t, const char *path)
     session *s = t->s;
     bp_file file;
     bool standard = strcmp(path, "-") == 0;
-    BP_TRY(stored_path(t, "piped", t->piped));
+    BP_TRY(stored_path(t, t->piped));
     int from = standard ? STDIN_FILENO : open(path, O_RDONLY);
     if (from < 0) {
         return bp_error_set(&s->error, BP_ERR_STORE, where, "it cannot be opened", path);
@@ -147,7 +149,7 @@ static bp_status stored_unpack(stored *t, bp_file file, bp_content_kind kind,
                       .to = path,
                       .error = &s->error};
     BP_TRY(bp_unpack_measure(&work));
-    BP_TRY(stored_path(t, "unpacked", path));
+    BP_TRY(stored_path(t, path));
     BP_TRY(memory_take(&memory, work.bytes, false, "memory for unpacking", &s->error));
     work.memory = memory.address;
     work.most = t->room;
@@ -168,8 +170,13 @@ static bp_status stored_row(stored *t, char path[BP_STORE_PATH_MAX])
     t->piped[0] = '\0';
     path[0] = '\0';
     if (!row->nameless && stat(row->path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        BP_TRY(stored_path(t, "table", path));
+        BP_TRY(stored_path(t, path));
         return data_folder_table(s, row->path, path);
+    }
+    if (row->nameless && stat(row->path, &about) == 0 && S_ISCHR(about.st_mode)) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "it is a device, which has no end; `-` takes what comes from one",
+                            row->path);
     }
     if (row->nameless) {
         BP_TRY(stored_take_pipe(t, row->path));
@@ -212,7 +219,7 @@ bp_status data_stored_open(data_files *files, session *s, uint32_t count, bp_dat
         char path[BP_STORE_PATH_MAX];
         status = stored_row(&t, path);
         if (t.piped[0] != '\0') {
-            (void)s->store->remove(s->store, t.piped); /* it is unpacked, or of no use */
+            temporary_end(t.piped); /* it is unpacked, or of no use */
         }
         if (path[0] != '\0') {
             paths[t.row] = strdup(path);
@@ -224,7 +231,7 @@ bp_status data_stored_open(data_files *files, session *s, uint32_t count, bp_dat
     }
     for (uint32_t i = 0; i < count; i++) {
         if (paths[i] != NULL) {
-            (void)s->store->remove(s->store, paths[i]); /* open files stay readable */
+            temporary_end(paths[i]); /* open files stay readable */
             files->rows[i].stored = NULL;
             free(paths[i]);
         }

@@ -19,6 +19,7 @@
 #include "tools/formats/data/label_survey.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/environment.h"
+#include "tools/bedplate/app/temporary.h"
 
 #define LONG_BYTES (128u << 20) /* data of which less is tokenised before one asks */
 
@@ -42,9 +43,7 @@ bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX
 {
     const char *directory = s->set->output_dir;
     if (directory == NULL) {
-        char unique[64];
-        snprintf(unique, sizeof unique, "bedplate-%ld-%s", (long)getpid(), name);
-        return bp_storage_join(path, environment_temporary(), unique, &s->error);
+        return temporary_make_inside(environment_temporary(), name, path, &s->error);
     }
     bool there = true;
     if (s->store->exists(s->store, directory, &there) != BP_OK ||
@@ -358,7 +357,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
 void data_token_unname(session *s, const char *path)
 {
     if (s->set->output_dir == NULL) {
-        (void)s->store->remove(s->store, path);
+        temporary_end_inside(path);
     }
 }
 

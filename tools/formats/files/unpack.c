@@ -160,8 +160,8 @@ static bp_status flow_flush(flow *f)
     bp_unpack *u = f->u;
     if (f->filled > u->most - u->written) {
         return bp_error_limit(u->error, BP_ERR_STORE, where,
-                              "what is unpacked does not fit the place for it (TMPDIR, or "
-                              "--output-dir); bytes that are free there",
+                              "what is unpacked is more than --unpack-limit, or than fits TMPDIR "
+                              "or --output-dir; bytes that it may have",
                               u->name, (int64_t)u->most, BP_LIMIT_NONE, 0);
     }
     if (f->filled > 0 &&
