@@ -16,7 +16,7 @@ typedef enum bp_status {
     BP_OK = 0,
     BP_ERR_USAGE,     /* an option, a spec field or a call that makes no sense (exit 2) */
     BP_ERR_FIT,       /* a plan needs more bytes or table rows than were given (exit 3) */
-    BP_ERR_DATA,      /* a file's content: model, tokenizer, text, snapshot (exit 4) */
+    BP_ERR_DATA,      /* a file's content: model, tokenizer, text, checkpoint (exit 4) */
     BP_ERR_NONFINITE, /* training produced NaN or infinity; weights kept (exit 5) */
     BP_ERR_STORE,     /* a read, write, sync, rename failed (exit 6) */
     BP_ERR_DEVICE,    /* thread pool, driver or GPU (exit 7) */

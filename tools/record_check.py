@@ -235,7 +235,7 @@ def xxh64(data):
 
 
 def check_digests(path):
-    """Every tensor of a snapshot's file has the digest that its header tells, and so has every further
+    """Every tensor of a checkpoint's file has the digest that its header tells, and so has every further
     file."""
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
@@ -268,8 +268,8 @@ def metadata(path):
     return check_digests(path)
 
 
-def check_snapshots(record, directory):
-    """Each snapshot names the record's length and chain when it was saved, and the state."""
+def check_checkpoints(record, directory):
+    """Each checkpoint names the record's length and chain when it was saved, and the state."""
     count = 0
     for name in sorted(os.listdir(directory)):
         state = os.path.join(directory, name, "state.safetensors")
@@ -284,10 +284,10 @@ def check_snapshots(record, directory):
             if int(verified) != record.watermarks[int(name[11:])]:
                 raise Wrong(f"{state}: another verified step than the record's")
         word = keys.get("key.run.record", "-").split(" ")
-        begun = record.run["from"]  # a record that begins at a snapshot says nothing of it
+        begun = record.run["from"]  # a record that begins at a checkpoint says nothing of it
         if len(word) == 3 and (begun == 0 or int(name[11:]) > begun):
             if record.chains.get(int(word[0])) != word[1]:
-                raise Wrong(f"{state}: the snapshot was saved with another record")
+                raise Wrong(f"{state}: the checkpoint was saved with another record")
             count += 1
     return count
 
@@ -318,7 +318,7 @@ def tensors(path):
 
 
 def check_tensors(record, directory):
-    """Exported tensors are those of the last snapshot, while it is there; with
+    """Exported tensors are those of the last checkpoint, while it is there; with
     --load-best-model-at-end they are another step's, and with schedule-free rules an average."""
     options = record.run["options"]
     averaged = options.get("optim", "").startswith("schedule_free")
@@ -338,7 +338,7 @@ def check_tensors(record, directory):
                 one.seek(begin)
                 two.seek(theirs[key][2])
                 if theirs[key][1] != shape or one.read(size) != two.read(size):
-                    raise Wrong(f"{path}: {key} is not that of the last snapshot")
+                    raise Wrong(f"{path}: {key} is not that of the last checkpoint")
                 count += 1
     return count
 
@@ -381,7 +381,7 @@ def main(arguments):
         record = Record(path)
         if record.lines == 0:
             raise Wrong(f"{path}: there is no line in it")
-        snapshots = check_snapshots(record, directory)
+        checkpoints = check_checkpoints(record, directory)
         exports = check_exports(record, directory)
         compared = check_tensors(record, directory)
         if "--statement" in arguments:
@@ -392,9 +392,9 @@ def main(arguments):
         return 4
     ended = "ended at" if record.end else "up to"
     verified = f", verified up to step {record.verified}" if record.verified else ""
-    print(f"{path}: {record.lines} lines, {ended} step {record.step}, agrees with {snapshots} "
-          f"snapshots and {exports} exported files{verified}, chain {record.chain.hex()}")
-    print(f"{compared} exported tensors are those of the last snapshot")
+    print(f"{path}: {record.lines} lines, {ended} step {record.step}, agrees with {checkpoints} "
+          f"checkpoints and {exports} exported files{verified}, chain {record.chain.hex()}")
+    print(f"{compared} exported tensors are those of the last checkpoint")
     return 0
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists of keys and values: file metadata, and the options that a snapshot remembers. */
+/* Lists of keys and values: file metadata, and the options that a checkpoint remembers. */
 /* Installed as part of <bedplate/store.h>. */
 #ifndef BP_CORE_PAIR_H
 #define BP_CORE_PAIR_H

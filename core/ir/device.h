@@ -145,7 +145,8 @@ struct bp_device {
     bp_status (*word_sum)(void *context, uint64_t place, uint64_t bytes, uint64_t from,
                           uint64_t *sum);
 
-    /* A short static text that names the kernel forms in use ("host avx512"); goes into snapshots.
+    /* A short static text that names the kernel forms in use ("host avx512"); goes into
+     * checkpoints.
      */
     const char *(*variant)(const void *context);
 

@@ -27,7 +27,7 @@ typedef struct bp_report {
     uint64_t host_bytes;                 /* host memory used: tables, staging */
     uint64_t parameters;                 /* elements of all weights */
     uint64_t resident_bytes;             /* buffers that live always */
-    uint64_t state_bytes;                /* persistent buffers, unpadded: what a snapshot holds */
+    uint64_t state_bytes;                /* persistent buffers, unpadded: what a checkpoint holds */
     uint64_t class_most[BP_CLASS_COUNT]; /* most bytes of the class live at once */
     uint64_t class_peak[BP_CLASS_COUNT]; /* live where the sum of all is largest */
     uint64_t activations_most;           /* most bytes of checkpoint, tape and workspace together */

@@ -283,7 +283,7 @@ bp_status bp_tier_versions_take(bp_tier_versions *v, uint64_t step, bp_error *er
     if (head[taken].step != step) {
         const bool any = head[later].step != UINT64_MAX;
         return bp_error_limit(error, BP_ERR_STORE, where,
-                              "the offload file has no version of the snapshot's step", "step",
+                              "the offload file has no version of the checkpoint's step", "step",
                               any ? (int64_t)head[later].step : -1, BP_LIMIT_EXACT, (int64_t)step);
     }
     v->sequence = head[later].sequence;

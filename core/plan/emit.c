@@ -101,7 +101,7 @@ static void apply_rules(const bp_emit *emit, const char *name, bp_parameter *par
 /* The weight as a buffer, and what has its shape: master, gradient, state. */
 static bp_buffer weight_buffer(const bp_emit *emit, const bp_parameter *parameter)
 {
-    /* The base of adapters is read again; what is only frozen belongs to the snapshot's model. */
+    /* The base of adapters is read again; what is only frozen belongs to the checkpoint's model. */
     const bool base = !parameter->trainable && !parameter->statistic && emit->spec->lora.rank > 0;
     return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
                        .scope = base ? bp_rows_scope(emit, parameter) : BP_SCOPE_PERSISTENT,

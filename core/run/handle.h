@@ -84,7 +84,7 @@ typedef struct bp_footprint {
     uint64_t lower_bound_bytes; /* the largest sum of live bytes; no layout takes less */
     uint64_t host_bytes;        /* of the plan memory: used by a plan; before it, counted */
     uint64_t parameters;        /* elements of all weights */
-    uint64_t state_bytes;       /* what a snapshot holds */
+    uint64_t state_bytes;       /* what a checkpoint holds */
 } bp_footprint;
 
 /* All of a runtime that is planned; of another one host_bytes, as far as it was counted, and 0. */

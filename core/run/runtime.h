@@ -131,9 +131,9 @@ bp_status bp_runtime_clear(bp_runtime *runtime) BP_MUST_CHECK;
 /* The values of a parameter have come, or will, from outside: draw leaves it as it is. */
 void bp_runtime_given(bp_runtime *runtime, uint32_t parameter);
 
-/* Whether a parameter belongs to the state, which a snapshot holds: it is no frozen base. */
+/* Whether a parameter belongs to the state, which a checkpoint holds: it is no frozen base. */
 bool bp_runtime_in_state(const bp_runtime *runtime, uint32_t parameter);
-/* All of them are given: a snapshot will be loaded. */
+/* All of them are given: a checkpoint will be loaded. */
 void bp_runtime_state_given(bp_runtime *runtime);
 
 /* First values of every parameter that is not given, the same bits whichever others are. Normal
@@ -173,7 +173,7 @@ bp_status bp_runtime_write_gathered(bp_runtime *runtime, const bp_buffer *buffer
 void *bp_runtime_reach(bp_runtime *runtime, const bp_buffer *buffer, uint64_t first, uint64_t count,
                        uint64_t width);
 
-/* Bytes of tensor number i of the state as snapshots see it (core/run/state.h): what
+/* Bytes of tensor number i of the state as checkpoints see it (core/run/state.h): what
  * bp_runtime_state_io calls, with read_whole's and write_whole's rules. */
 bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset, void *to,
                                 size_t bytes) BP_MUST_CHECK;

@@ -9,7 +9,7 @@
 #include "core/plan/optimizer.h"
 #include "core/ops/codec.h"
 #include "core/run/run_private.h"
-#include "core/run/snapshot/snapshot_ranks.h"
+#include "core/run/checkpoint/checkpoint_ranks.h"
 
 static const char where[] = "state";
 
@@ -417,13 +417,13 @@ static bp_status whole_gather(void *user, const void *mine, uint64_t bytes, void
     return run_gather(user, mine, bytes, all);
 }
 
-bp_snapshot_ranks bp_runtime_snapshot_ranks(bp_runtime *runtime, uint64_t stamp)
+bp_checkpoint_ranks bp_runtime_checkpoint_ranks(bp_runtime *runtime, uint64_t stamp)
 {
-    return (bp_snapshot_ranks){.rank = runtime->spec.rank,
-                               .size = runtime->spec.ranks,
-                               .stamp = stamp,
-                               .user = runtime,
-                               .owner = whole_owner,
-                               .read = whole_read_own,
-                               .gather = whole_gather};
+    return (bp_checkpoint_ranks){.rank = runtime->spec.rank,
+                                 .size = runtime->spec.ranks,
+                                 .stamp = stamp,
+                                 .user = runtime,
+                                 .owner = whole_owner,
+                                 .read = whole_read_own,
+                                 .gather = whole_gather};
 }

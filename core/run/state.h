@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* A runtime's persistent state as snapshots see it: named tensors and a way to their bytes.
+/* A runtime's persistent state as checkpoints see it: named tensors and a way to their bytes.
  *
  *     for (uint32_t i = 0; i < bp_runtime_state_count(runtime); i++)
  *         tensors[i] = bp_runtime_state_tensor(runtime, i);
- *     bp_snapshot snapshot = {.step = bp_runtime_steps(runtime), .tensors = tensors,
+ *     bp_checkpoint checkpoint = {.step = bp_runtime_steps(runtime), .tensors = tensors,
  *                             .tensor_count = bp_runtime_state_count(runtime),
  *                             .io = bp_runtime_state_io(runtime)};
- *     bp_snapshot_save(&place, &snapshot, NULL);
+ *     bp_checkpoint_save(&place, &checkpoint, NULL);
  */
 /* Installed as part of <bedplate/store.h>. */
 #ifndef BP_CORE_STATE_H
 #define BP_CORE_STATE_H
 
 #include "core/run/handle.h"
-#include "core/run/snapshot/snapshot.h"
+#include "core/run/checkpoint/checkpoint.h"
 
 /* Tensors of the state of a runtime that is planned. */
 uint32_t bp_runtime_state_count(const bp_runtime *runtime);

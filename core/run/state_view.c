@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state as snapshots see it. A tensor is a buffer, but where a weight is in fp8: then its
+/* The state as checkpoints see it. A tensor is a buffer, but where a weight is in fp8: then its
  * tensor is the master rounded to bf16, in the model's shape, so that other programs open it, and
  * the tensor of its remainder is all of the codes, then all remainders. The first is made when it
  * is read and passed over when it is written: the second has every bit. */

@@ -74,7 +74,7 @@ typedef struct result_row {
 } result_row;
 
 static const char lost[] = "the GPU or this program's hold on it is lost; start again from the "
-                           "last snapshot";
+                           "last checkpoint";
 static const char fault[] = "a kernel went wrong, and with it this program's hold on the GPU";
 
 static const result_row results[] = {

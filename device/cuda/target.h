@@ -8,7 +8,7 @@
 
 typedef struct bp_cuda_target_row {
     const char *name;         /* as in --device cuda:NAME */
-    const char *variant;      /* names the kernel forms, for snapshots */
+    const char *variant;      /* names the kernel forms, for checkpoints */
     const char *variant_tf32; /* the same with fp32 products in TF32 */
     uint32_t capability;      /* least compute capability of a GPU: 80 is 8.0 */
     bool exact;               /* that capability and no later one */

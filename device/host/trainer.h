@@ -17,7 +17,7 @@
 
 #include "core/plan/column.h"
 #include "core/plan/spec.h"
-#include "core/run/snapshot/snapshot.h"
+#include "core/run/checkpoint/checkpoint.h"
 
 #define BP_TRAINER_ABSENT UINT32_MAX /* an operand that is not there */
 
@@ -148,8 +148,8 @@ bp_status bp_trainer_read_state(const bp_trainer *trainer, uint64_t offset, void
 bp_status bp_trainer_write_state(bp_trainer *trainer, uint64_t offset, const void *from,
                                  size_t bytes) BP_MUST_CHECK;
 
-/* The way of snapshots (bp_snapshot_save, .._load, .._digest) to the state; their list of tensors
- * is the one that the tables have, whose handles are its rows. */
+/* The way of checkpoints (bp_checkpoint_save, .._load, .._digest) to the state; their list of
+ * tensors is the one that the tables have, whose handles are its rows. */
 bp_state_io bp_trainer_state_io(bp_trainer *trainer);
 
 #endif

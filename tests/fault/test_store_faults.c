@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Failing storage and power cuts: an earlier snapshot stays valid, whatever happens to a save. */
+/* Failing storage and power cuts: an earlier checkpoint stays valid, whatever happens to a save. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "tests/fixtures/snapshot_fixture.h"
+#include "tests/fixtures/checkpoint_fixture.h"
 
 static const char *const kind_names[FAULT_KINDS] = {"(open)",
                                                     "(create)",
@@ -29,26 +29,26 @@ static const char *const kind_names[FAULT_KINDS] = {"(open)",
                                                     "(look up)"};
 
 /* The medium of the tests below: a disk, then a flash. */
-typedef snapshot_fixture *(*fixture_maker)(void);
+typedef checkpoint_fixture *(*fixture_maker)(void);
 
-static snapshot_fixture *fixture_new(void **state)
+static checkpoint_fixture *fixture_new(void **state)
 {
     return (*(const fixture_maker *)*state)();
 }
 
-/* What a run does after a step: the snapshot, then removing what is too many. */
-static bp_status save_and_prune(snapshot_fixture *d, uint64_t step)
+/* What a run does after a step: the checkpoint, then removing what is too many. */
+static bp_status save_and_prune(checkpoint_fixture *d, uint64_t step)
 {
-    BP_TRY(snapshot_fixture_save(d, step));
-    return bp_snapshot_prune(&d->place, step, 1);
+    BP_TRY(checkpoint_fixture_save(d, step));
+    return bp_checkpoint_prune(&d->place, step, 1);
 }
 
 static void every_failing_call_of_a_save(void **state, bool for_ever)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_fixture *d = fixture_new(state);
-            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+            checkpoint_fixture *d = fixture_new(state);
+            assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, for_ever);
             bp_status status = save_and_prune(d, 6);
             bool hit = d->faulty.failures > 0;
@@ -58,8 +58,8 @@ static void every_failing_call_of_a_save(void **state, bool for_ever)
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             if (!hit) {
                 assert_int_equal(status, BP_OK);
-                assert_int_equal(snapshot_fixture_newest(d), 6);
-                assert_true(snapshot_fixture_free(d));
+                assert_int_equal(checkpoint_fixture_newest(d), 6);
+                assert_true(checkpoint_fixture_free(d));
                 break;
             }
             assert_int_equal(status, BP_ERR_STORE);
@@ -69,45 +69,45 @@ static void every_failing_call_of_a_save(void **state, bool for_ever)
             assert_string_equal(d->error.text, "made to fail");
             /* Nothing is tried again, except that a file may still be closed. */
             assert_true(once || kind == FAULT_CLOSE);
-            uint64_t step = snapshot_fixture_newest(d);
+            uint64_t step = checkpoint_fixture_newest(d);
             assert_true(step == 5 || step == 6);
             /* And the next save is not hindered by what was left behind. */
             assert_int_equal(save_and_prune(d, 7), BP_OK);
-            assert_int_equal(snapshot_fixture_newest(d), 7);
-            assert_true(snapshot_fixture_free(d));
+            assert_int_equal(checkpoint_fixture_newest(d), 7);
+            assert_true(checkpoint_fixture_free(d));
         }
     }
 }
 
-/* verifies run-11.426d */
+/* verifies run-11.2ead */
 static void a_call_that_fails_once(void **state)
 {
     every_failing_call_of_a_save(state, false);
 }
 
-/* verifies run-11.426d */
+/* verifies run-11.2ead */
 static void a_call_that_fails_for_ever(void **state)
 {
     every_failing_call_of_a_save(state, true);
 }
 
 /* Saving the same step again, first with the n-th call of any kind failing. */
-/* verifies run-11.426d */
+/* verifies run-11.2ead */
 static void a_failing_call_while_a_step_is_replaced(void **state)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_fixture *d = fixture_new(state);
-            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+            checkpoint_fixture *d = fixture_new(state);
+            assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, false);
-            bp_status status = snapshot_fixture_save(d, 5);
+            bp_status status = checkpoint_fixture_save(d, 5);
             bool hit = d->faulty.failures > 0;
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
-            assert_int_equal(snapshot_fixture_newest(d), 5);
-            assert_int_equal(bp_snapshot_prune(&d->place, 5, 1), BP_OK);
-            assert_int_equal(snapshot_fixture_newest(d), 5);
-            assert_true(snapshot_fixture_free(d));
+            assert_int_equal(checkpoint_fixture_newest(d), 5);
+            assert_int_equal(bp_checkpoint_prune(&d->place, 5, 1), BP_OK);
+            assert_int_equal(checkpoint_fixture_newest(d), 5);
+            assert_true(checkpoint_fixture_free(d));
             if (!hit) {
                 break;
             }
@@ -116,30 +116,31 @@ static void a_failing_call_while_a_step_is_replaced(void **state)
 }
 
 /* Reading: a failing call is a storage error. */
-/* verifies file-10.d635 */
+/* verifies file-10.b344 */
 static void a_failing_call_while_reading(void **state)
 {
     static const fault_kind kinds[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT,
                                        FAULT_CLOSE};
     for (size_t k = 0; k < 4; k++) {
         for (size_t n = 1;; n++) {
-            snapshot_fixture *d = fixture_new(state);
-            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
-            bp_snapshot_found found;
+            checkpoint_fixture *d = fixture_new(state);
+            assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
+            bp_checkpoint_found found;
             faulty_store_arm(&d->faulty, kinds[k], n, false);
-            bp_status verified = bp_snapshot_verify(&d->place, "run/checkpoint-5", &found);
+            bp_status verified = bp_checkpoint_verify(&d->place, "run/checkpoint-5", &found);
             bool hit = d->faulty.failures > 0;
             /* Closing a further file that was only read changes nothing. */
             assert_true(verified == (hit ? BP_ERR_STORE : BP_OK) || kinds[k] == FAULT_CLOSE);
             d->error = (bp_error){.code = BP_OK};
             faulty_store_arm(&d->faulty, kinds[k], n, false);
-            bp_status loaded = bp_snapshot_load(&d->place, "run/checkpoint-5", &d->snapshot, NULL);
+            bp_status loaded =
+                bp_checkpoint_load(&d->place, "run/checkpoint-5", &d->checkpoint, NULL);
             assert_int_equal(loaded, d->faulty.failures > 0 ? BP_ERR_STORE : BP_OK);
             faulty_store_arm(&d->faulty, kinds[k], n, false);
             bp_pairs keys;
-            bp_status read = bp_snapshot_read_keys(&d->place, "run/checkpoint-5", &keys);
+            bp_status read = bp_checkpoint_read_keys(&d->place, "run/checkpoint-5", &keys);
             assert_int_equal(read, d->faulty.failures > 0 ? BP_ERR_STORE : BP_OK);
-            assert_true(snapshot_fixture_free(d));
+            assert_true(checkpoint_fixture_free(d));
             if (!hit) {
                 break;
             }
@@ -147,42 +148,42 @@ static void a_failing_call_while_reading(void **state)
     }
 }
 
-/* verifies file-10.d635 */
+/* verifies file-10.b344 */
 static void a_failing_call_while_looking(void **state)
 {
-    snapshot_fixture *d = fixture_new(state);
-    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
-    assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
-    bp_snapshot_found found;
+    checkpoint_fixture *d = fixture_new(state);
+    assert_int_equal(checkpoint_fixture_save(d, 4), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
+    bp_checkpoint_found found;
     bool any;
     faulty_store_arm(&d->faulty, FAULT_EXISTS, 1, false);
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
     faulty_store_arm(&d->faulty, FAULT_LIST, 1, false);
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
     faulty_store_arm(&d->faulty, FAULT_READ_AT, 3, false);
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
-    assert_true(snapshot_fixture_free(d));
+    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
+    assert_true(checkpoint_fixture_free(d));
 }
 
-/* A resume as a program makes it: the newest snapshot is looked for, its keys are read, it is
+/* A resume as a program makes it: the newest checkpoint is looked for, its keys are read, it is
  * loaded. BP_OK with *step = 0: there is none. */
-static bp_status resume(snapshot_fixture *d, uint64_t *step)
+static bp_status resume(checkpoint_fixture *d, uint64_t *step)
 {
-    bp_snapshot_found found;
+    bp_checkpoint_found found;
     bp_pairs keys;
     bool any = false;
     *step = 0;
     d->error = (bp_error){.code = BP_OK};
-    BP_TRY(bp_snapshot_find(&d->place, NULL, NULL, &found, &any));
+    BP_TRY(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any));
     if (any) {
-        BP_TRY(bp_snapshot_read_keys(&d->place, found.path, &keys));
-        BP_TRY(bp_snapshot_load(&d->place, found.path, &d->snapshot, NULL));
+        BP_TRY(bp_checkpoint_read_keys(&d->place, found.path, &keys));
+        BP_TRY(bp_checkpoint_load(&d->place, found.path, &d->checkpoint, NULL));
         *step = found.step;
     }
     return BP_OK;
 }
 
-/* What a resume meets: all of its snapshots whole; a damaged one before the newest valid one; one
+/* What a resume meets: all of its checkpoints whole; a damaged one before the newest valid one; one
  * of which a file is missing; one that was replaced. */
 typedef enum resumed_from {
     FROM_WHOLE,
@@ -192,16 +193,16 @@ typedef enum resumed_from {
     FROMS
 } resumed_from;
 
-static snapshot_fixture *fixture_resuming(void **state, resumed_from from)
+static checkpoint_fixture *fixture_resuming(void **state, resumed_from from)
 {
-    snapshot_fixture *d = fixture_new(state);
+    checkpoint_fixture *d = fixture_new(state);
     bp_store *store = d->inner;
-    assert_int_equal(snapshot_fixture_save(d, 3), BP_OK);
-    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 3), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 4), BP_OK);
     if (from == FROM_REPLACED) {
         assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
     } else if (from != FROM_WHOLE) {
-        assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
         assert_int_equal(store->remove(store, "run/checkpoint-5/model.safetensors"), BP_OK);
     }
     if (from == FROM_DAMAGED) {
@@ -215,16 +216,16 @@ static snapshot_fixture *fixture_resuming(void **state, resumed_from from)
     return d;
 }
 
-/* Of whatever call fails, once or from then on: a resume goes on from the newest valid snapshot, or
- * it says that the storage failed. It never finds none, nor an older one. */
-/* verifies file-10.d635 */
+/* Of whatever call fails, once or from then on: a resume goes on from the newest valid checkpoint,
+ * or it says that the storage failed. It never finds none, nor an older one. */
+/* verifies file-10.b344 */
 static void every_failing_call_of_a_resume(void **state)
 {
     for (int from = 0; from < FROMS; from++) {
         for (int for_ever = 0; for_ever < 2; for_ever++) {
             size_t refused = 0;
             for (size_t n = 1;; n++) {
-                snapshot_fixture *d = fixture_resuming(state, (resumed_from)from);
+                checkpoint_fixture *d = fixture_resuming(state, (resumed_from)from);
                 uint64_t step;
                 faulty_store_arm(&d->faulty, FAULT_ANY, n, for_ever != 0);
                 const bp_status status = resume(d, &step);
@@ -234,7 +235,7 @@ static void every_failing_call_of_a_resume(void **state)
                              (unsigned long long)step);
                 }
                 refused += status != BP_OK ? 1 : 0;
-                assert_true(snapshot_fixture_free(d));
+                assert_true(checkpoint_fixture_free(d));
                 if (!hit) {
                     break;
                 }
@@ -244,15 +245,15 @@ static void every_failing_call_of_a_resume(void **state)
     }
 }
 
-/* verifies file-10.d635 */
+/* verifies file-10.b344 */
 static void every_failing_call_of_pruning(void **state)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_fixture *d = fixture_new(state);
+            checkpoint_fixture *d = fixture_new(state);
             bp_store *store = d->inner;
             for (uint64_t step = 1; step <= 4; step++) {
-                assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
+                assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
             }
             assert_int_equal(store->rename(store, "run/checkpoint-2", "run/old-checkpoint-2"),
                              BP_OK);
@@ -261,14 +262,14 @@ static void every_failing_call_of_pruning(void **state)
             assert_int_equal(bp_storage_write_file(store, "run/tmp-checkpoint-9/x", "x", 1, NULL),
                              BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, false);
-            bp_status status = bp_snapshot_prune(&d->place, 4, 2);
+            bp_status status = bp_checkpoint_prune(&d->place, 4, 2);
             bool hit = d->faulty.failures > 0;
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
-            assert_int_equal(snapshot_fixture_newest(d), 4);
-            assert_int_equal(bp_snapshot_prune(&d->place, 4, 2), BP_OK);
-            assert_int_equal(snapshot_fixture_newest(d), 4);
-            assert_true(snapshot_fixture_free(d));
+            assert_int_equal(checkpoint_fixture_newest(d), 4);
+            assert_int_equal(bp_checkpoint_prune(&d->place, 4, 2), BP_OK);
+            assert_int_equal(checkpoint_fixture_newest(d), 4);
+            assert_true(checkpoint_fixture_free(d));
             if (!hit) {
                 break;
             }
@@ -282,14 +283,14 @@ static void cut_everywhere(void **state, uint64_t first, uint64_t second, uint64
 {
     for (uint64_t seed = 0; seed < seeds; seed++) {
         for (size_t cut = 0;; cut++) {
-            snapshot_fixture *d = fixture_new(state);
-            assert_int_equal(snapshot_fixture_save(d, first), BP_OK);
+            checkpoint_fixture *d = fixture_new(state);
+            assert_int_equal(checkpoint_fixture_save(d, first), BP_OK);
             const uint64_t torn = seed * 1000 + (seed < 2 ? 0 : cut);
-            snapshot_fixture_cut_after(d, cut, torn);
+            checkpoint_fixture_cut_after(d, cut, torn);
             bp_status status = save_and_prune(d, second);
             bool complete = status == BP_OK;
-            snapshot_fixture_power_back(d, torn);
-            uint64_t step = snapshot_fixture_newest(d);
+            checkpoint_fixture_power_back(d, torn);
+            uint64_t step = checkpoint_fixture_newest(d);
             if (complete) {
                 assert_int_equal(step, second); /* what was reported as saved is there */
             } else {
@@ -297,8 +298,8 @@ static void cut_everywhere(void **state, uint64_t first, uint64_t second, uint64
             }
             /* The run goes on from there. */
             assert_int_equal(save_and_prune(d, second + 1), BP_OK);
-            assert_int_equal(snapshot_fixture_newest(d), second + 1);
-            assert_true(snapshot_fixture_free(d));
+            assert_int_equal(checkpoint_fixture_newest(d), second + 1);
+            assert_true(checkpoint_fixture_free(d));
             if (complete) {
                 break;
             }
@@ -306,34 +307,34 @@ static void cut_everywhere(void **state, uint64_t first, uint64_t second, uint64
     }
 }
 
-/* verifies run-11.426d */
+/* verifies run-11.2ead */
 static void a_power_cut_at_every_call(void **state)
 {
     cut_everywhere(state, 5, 6, 12);
 }
 
-/* verifies run-11.426d */
+/* verifies run-11.2ead */
 static void a_power_cut_while_a_step_is_replaced(void **state)
 {
     cut_everywhere(state, 5, 5, 12);
 }
 
-/* The same before there was any snapshot: nothing is taken for one, or the first one is whole. */
-/* verifies run-11.426d */
+/* The same before there was any checkpoint: nothing is taken for one, or the first one is whole. */
+/* verifies run-11.2ead */
 static void a_power_cut_during_the_first_save(void **state)
 {
     for (uint64_t seed = 0; seed < 12; seed++) {
         for (size_t cut = 0;; cut++) {
-            snapshot_fixture *d = fixture_new(state);
+            checkpoint_fixture *d = fixture_new(state);
             const uint64_t torn = seed * 1000 + (seed < 2 ? 0 : cut);
-            snapshot_fixture_cut_after(d, cut, torn);
-            bp_status status = snapshot_fixture_save(d, 1);
-            snapshot_fixture_power_back(d, torn);
-            uint64_t step = snapshot_fixture_newest(d);
+            checkpoint_fixture_cut_after(d, cut, torn);
+            bp_status status = checkpoint_fixture_save(d, 1);
+            checkpoint_fixture_power_back(d, torn);
+            uint64_t step = checkpoint_fixture_newest(d);
             assert_true(step == 1 || (step == 0 && status != BP_OK));
             assert_int_equal(save_and_prune(d, 2), BP_OK);
-            assert_int_equal(snapshot_fixture_newest(d), 2);
-            assert_true(snapshot_fixture_free(d));
+            assert_int_equal(checkpoint_fixture_newest(d), 2);
+            assert_true(checkpoint_fixture_free(d));
             if (status == BP_OK) {
                 break;
             }
@@ -342,27 +343,27 @@ static void a_power_cut_during_the_first_save(void **state)
 }
 
 /* A second cut while the run saves again after the first one. */
-/* verifies run-11.426d */
+/* verifies run-11.2ead */
 static void a_power_cut_after_a_power_cut(void **state)
 {
     for (size_t cut = 0; cut < 40; cut++) {
         for (size_t again = 0; again < 40; again += 3) {
-            snapshot_fixture *d = fixture_new(state);
-            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
-            snapshot_fixture_cut_after(d, cut, 2 + cut * 41 + again);
+            checkpoint_fixture *d = fixture_new(state);
+            assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
+            checkpoint_fixture_cut_after(d, cut, 2 + cut * 41 + again);
             bp_status first = save_and_prune(d, 6);
-            snapshot_fixture_power_back(d, 2 + cut * 41 + again);
-            snapshot_fixture_cut_after(d, again, 3 + cut * 43 + again);
+            checkpoint_fixture_power_back(d, 2 + cut * 41 + again);
+            checkpoint_fixture_cut_after(d, again, 3 + cut * 43 + again);
             bp_status second = save_and_prune(d, 6);
-            snapshot_fixture_power_back(d, 3 + cut * 43 + again);
-            uint64_t step = snapshot_fixture_newest(d);
+            checkpoint_fixture_power_back(d, 3 + cut * 43 + again);
+            uint64_t step = checkpoint_fixture_newest(d);
             assert_true(step == 6 || (step == 5 && first != BP_OK && second != BP_OK));
-            assert_true(snapshot_fixture_free(d));
+            assert_true(checkpoint_fixture_free(d));
         }
     }
 }
 
-/* verifies file-10.d635 */
+/* verifies file-10.b344 */
 static void small_files_report_every_failing_call(void **state)
 {
     (void)state;
@@ -453,7 +454,7 @@ static void names_that_do_not_fit_are_reported(void **state)
     memory_store_free(&memory);
 }
 
-/* verifies file-10.d635 */
+/* verifies file-10.b344 */
 static void removing_a_directory_reports_every_failing_call(void **state)
 {
     (void)state;
@@ -493,8 +494,8 @@ static void removing_a_directory_reports_every_failing_call(void **state)
 
 int main(void)
 {
-    static const fixture_maker disk = snapshot_fixture_new, flash = snapshot_fixture_new_flash,
-                               small_flash = snapshot_fixture_new_small_flash;
+    static const fixture_maker disk = checkpoint_fixture_new, flash = checkpoint_fixture_new_flash,
+                               small_flash = checkpoint_fixture_new_small_flash;
     const struct CMUnitTest tests[] = {
         EVERY_MEDIUM(a_call_that_fails_once),
         EVERY_MEDIUM(a_call_that_fails_for_ever),

@@ -140,7 +140,7 @@ good() {
     cmp "$work/quiet/model.safetensors" "$work/disk/run/model.safetensors" || return 1
     "$build/bedplate" verify "$work/disk/run" >/dev/null || return 1
     [[ -z $(ls -d "$work"/disk/run/tmp-* 2>/dev/null) ]] || { echo "a temporary is left"; return 1; }
-    [[ $(ls -d "$work"/disk/run/checkpoint-* | wc -l) -le 3 ]] || { echo "more than two snapshots and the best"; return 1; }
+    [[ $(ls -d "$work"/disk/run/checkpoint-* | wc -l) -le 3 ]] || { echo "more than two checkpoints and the best"; return 1; }
 }
 
 rounds=0

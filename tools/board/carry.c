@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* carry IMAGE BLOCKS in|out FOLDER: a snapshot from a PC's folder, as `bedplate train` makes it,
+/* carry IMAGE BLOCKS in|out FOLDER: a checkpoint from a PC's folder, as `bedplate train` makes it,
  * into the bytes of a flash of so many blocks of 4096 bytes in units of 256; or out of them. In the
  * flash it is run/NAME, NAME being the folder's own (checkpoint-STEP). */
 #include <bedplate.h>

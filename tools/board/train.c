@@ -56,19 +56,19 @@ static void write_number(const char *before, uint64_t number, unsigned base)
 
 static bp_status say_digest(bp_runtime *runtime)
 {
-    const bp_snapshot_place place = {.staging = {staging, sizeof staging}};
-    bp_snapshot snapshot = {.step = bp_runtime_steps(runtime),
-                            .tensors = tensors,
-                            .tensor_count = bp_runtime_state_count(runtime),
-                            .io = bp_runtime_state_io(runtime)};
+    const bp_checkpoint_location place = {.staging = {staging, sizeof staging}};
+    bp_checkpoint checkpoint = {.step = bp_runtime_steps(runtime),
+                                .tensors = tensors,
+                                .tensor_count = bp_runtime_state_count(runtime),
+                                .io = bp_runtime_state_io(runtime)};
     uint64_t digest;
-    if (snapshot.tensor_count > TENSORS) {
+    if (checkpoint.tensor_count > TENSORS) {
         return BP_ERR_FIT;
     }
-    for (uint32_t i = 0; i < snapshot.tensor_count; i++) {
+    for (uint32_t i = 0; i < checkpoint.tensor_count; i++) {
         tensors[i] = bp_runtime_state_tensor(runtime, i);
     }
-    BP_TRY(bp_snapshot_digest(&place, &snapshot, &digest));
+    BP_TRY(bp_checkpoint_digest(&place, &checkpoint, &digest));
     write_number("state digest ", digest, 16);
     return BP_OK;
 }

@@ -151,7 +151,7 @@ expect 4 'a text prompt needs a tokenizer' generate --model "$work/words" --prom
 # The output directory.
 expect 2 'good: the output directory holds a different model' train --model demo --data "$work/text" \
     --output-dir "$work/good" --resume
-expect 2 'good: the output directory holds snapshots of an earlier run' "${train[@]}" \
+expect 2 'good: the output directory holds checkpoints of an earlier run' "${train[@]}" \
     --data "$work/text" --output-dir "$work/good"
 resume=("${train[@]}" --output-dir "$work/good" --resume)
 # verifies face-13.60d2
@@ -160,13 +160,13 @@ expect 2 'learning-rate differs' "${resume[@]}" --data "$work/text" --learning-r
 expect 2 'per-device-train-batch-size differs' "${resume[@]}" --data "$work/text" --per-device-train-batch-size 1
 expect 2 'total-steps differs' "${resume[@]}" --data "$work/text" --max-steps 4
 expect 2 'data differs' "${resume[@]}" --data "$work/text" "$work/text"
-expect 2 'attn_pdrop differs from the snapshot' "${resume[@]}" --data "$work/text" --dropout 0.5
-expect 4 'there is no valid snapshot' verify "$work/m"
+expect 2 'attn_pdrop differs from the checkpoint' "${resume[@]}" --data "$work/text" --dropout 0.5
+expect 4 'there is no valid checkpoint' verify "$work/m"
 : >"$work/file"
 expect 6 'file' "${train[@]}" --data "$work/text" --output-dir "$work/file"
 expect 6 'none' "${train[@]}" --data "$work/text" --output-dir "$work/none/where"
 
-# verifies face-10.4be2
+# verifies face-10.1cfb
 # A medium that takes no more: a file-size limit stands in for it.
 full() {
     (
@@ -186,7 +186,7 @@ rm -rf "$work/disk"
 run "${train[@]}" --lr-scheduler-type constant --data "$work/text" --output-dir "$work/disk"
 full "${train[@]}" --lr-scheduler-type constant --data "$work/text" --output-dir "$work/disk" --resume --max-steps 5
 [[ $code -eq 6 ]]
-check $? "a snapshot that cannot be written is exit 6 (exit $code)" "$err"
+check $? "a checkpoint that cannot be written is exit 6 (exit $code)" "$err"
 expect 0 'step 3, valid' verify "$work/disk"
 if [[ -e /dev/full ]]; then
     "$program" plan --model tiny >/dev/full 2>"$work/.err"

@@ -21,11 +21,11 @@
 #  13 sizes beyond the data                       class_13_sizes          test_safetensors_hostile.c hostile_declared_sizes; test_formats_data.c damaged_token_files_are_refused
 #  14 values of another type                      class_14_kinds          test_safetensors_hostile.c hostile_value_types; test_formats_gguf.c values_of_another_kind_are_refused_by_name
 #  15 types of no bytes, nesting                  class_15_nesting        test_safetensors_hostile.c hostile_nesting; test_json.c limits_depth
-#  16 files cut anywhere                          class_16_cuts           test_safetensors_hostile.c hostile_truncation_and_flips; test_snapshot_damage.c every_cut_file_is_found; test_tokenizer.c, test_unpack.c a_file_cut_anywhere_is_refused
+#  16 files cut anywhere                          class_16_cuts           test_safetensors_hostile.c hostile_truncation_and_flips; test_checkpoint_damage.c every_cut_file_is_found; test_tokenizer.c, test_unpack.c a_file_cut_anywhere_is_refused
 #  17 indices as data: tokens, labels             class_17_indices        test_feed.c test_bad_data
 #  18 files that change while they are read       class_18_change         test_safetensors_hostile.c hostile_change_while_reading; test_tokenizer_files.c files_that_change_between_passes
 #  19 values of a configuration                   class_19_configuration  test_formats_config.c every_wrong_value_is_refused_by_name
-#  20 payload: NaN, infinity, damaged state       class_20_payload        test_formats_shards.c weights_that_are_no_numbers_are_refused; test_snapshot_damage.c every_changed_byte_is_found
+#  20 payload: NaN, infinity, damaged state       class_20_payload        test_formats_shards.c weights_that_are_no_numbers_are_refused; test_checkpoint_damage.c every_changed_byte_is_found
 # shellcheck disable=SC2059
 # verifies formats-18.2618
 . "$(dirname "$0")/../lib.sh"

@@ -117,7 +117,7 @@ run generate --model "$work/f" --prompt '3 bottles' --max-new-tokens 8 --tempera
 text=$out
 run generate --model "$work/f/checkpoint-12" --prompt '3 bottles' --max-new-tokens 8 --temperature 0 --json
 [[ $code -eq 0 && -n $text && $(json text) == "$text" ]]
-check $? "a snapshot uses the tokenizer of the directory around it" "$out$err"
+check $? "a checkpoint uses the tokenizer of the directory around it" "$out$err"
 printf 'one text' >"$work/1.txt"
 printf 'another' >"$work/2.txt"
 run train "${common[@]}" --model "$work/words" --data "$work"/{1,2}.txt --max-seq-length 2 --per-device-train-batch-size 1 \

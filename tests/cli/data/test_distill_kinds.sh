@@ -141,7 +141,7 @@ cp "$work/said" "$work/kept"
 cp "$work/said16" "$work/said"
 run train --max-steps 3 --seed 7 --model tiny --per-device-train-batch-size 2 --gradient-accumulation-steps 4 --distill "$work/said" \
     --distill-alpha 0.8 --distill-temperature 1.5 --learning-rate 1e-3 "${shape[@]}" --json --output-dir "$work/a" --resume
-[[ $code -eq 2 ]] && grep -q 'data differs from the snapshot.s (found ".*teacher [0-9a-f]*"' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'data differs from the checkpoint.s (found ".*teacher [0-9a-f]*"' <<<"$err"
 check $? "another teacher's file is another run" "$code $err"
 cp "$work/kept" "$work/said"
 
@@ -170,11 +170,11 @@ trained a --model tiny
 check $? "and which is_teacher something else" "$err"
 right=$digest
 trained a --model tiny --stop-at-step 2
-expect 2 'data differs from the snapshot.s' "${resumed[@]}" --distill "$work/said"
+expect 2 'data differs from the checkpoint.s' "${resumed[@]}" --distill "$work/said"
 expect 2 'there is no teacher' "${resumed[@]}"
 plain=(train --max-steps 3 --model tiny "${shape[@]}" --output-dir "$work/plain")
 run "${plain[@]}" --distill "$work/moved" --stop-at-step 1
-expect 2 'data differs from the snapshot.s' "${plain[@]}" --resume
+expect 2 'data differs from the checkpoint.s' "${plain[@]}" --resume
 run train --model tiny "${shape[@]}" --max-steps 2 --output-dir "$work/untaught.run"
 expect 2 'distill: the run has no teacher' replay "$work/untaught.run" --all --distill "$work/moved"
 expect 0 '^2 of 2 steps proven' replay "$work/untaught.run" --all

@@ -39,7 +39,7 @@ run train "${common[@]}" --data "$work/prompts.jsonl" --packing --output-dir "$w
 [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
 check $? "stopped and resumed: the same bits" "$out$err"
 run train "${common[@]}" --data "$work/prompts.jsonl" --output-dir "$work/c" --resume
-[[ $code -eq 2 ]] && grep -q 'packing differs from the snapshot' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'packing differs from the checkpoint' <<<"$err"
 check $? "without packing it is another run" "$err"
 run replay "$work/a" --model "$work/model" --data "$work/prompts.jsonl"
 check $((code != 0)) "a replay packs the same rows" "$out$err"

@@ -62,7 +62,7 @@ check $? "the record is whole" "$out$err"
 run replay "$work/a" --model tiny --data "$work/pairs.jsonl"
 check $((code != 0)) "a replay computes the same" "$out$err"
 run "${dpo[@]}" --output-dir "$work/b" --resume --beta 0.2
-[[ $code -eq 2 ]] && grep -q 'beta differs from the snapshot' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'beta differs from the checkpoint' <<<"$err"
 check $? "another beta is another run" "$err"
 
 # Every form of a row.

@@ -11,10 +11,10 @@ metric() { sed -n "s/^bedplate_$1{[^}]*} //p" "$work/run.prom" | tail -1; }
 
 run "${line[@]}" --stop-at-step 30
 check $code "a run with everything" "$err"
-[[ $(metric step) == 30 && $(metric planned_steps) == 60 && $(metric steps_total) == 30 && $(metric snapshots_total) == 2 ]]
+[[ $(metric step) == 30 && $(metric planned_steps) == 60 && $(metric steps_total) == 30 && $(metric checkpoints_total) == 2 ]]
 check $? "metrics" "$(cat "$work/run.prom")"
 run "${line[@]}"
-[[ $(metric step) == 60 && $(metric steps_total) == 60 && $(metric last_snapshot_step) == 60 &&
+[[ $(metric step) == 60 && $(metric steps_total) == 60 && $(metric last_checkpoint_step) == 60 &&
     $(metric step_duration_seconds_count) == 60 && $(metric 'step_duration_seconds_bucket') == 60 ]]
 # verifies alone-8.f2be
 check $? "counters go on over a resume" "$(cat "$work/run.prom")"

@@ -105,9 +105,9 @@ run "${classes[@]}" --max-steps 1 --output-dir "$work/planned" --class-weights b
 check $? "the plan is $planned bytes" "$out$err"
 run "${classes[@]}" --max-steps 2 --stop-at-step 1 --output-dir "$work/run" --class-weights 1,2,3 --label-smoothing-factor 0.1
 check $code "stopped" "$err"
-expect 2 'class-weights differs from the snapshot.s' "${classes[@]}" --max-steps 2 --output-dir "$work/run" --resume \
+expect 2 'class-weights differs from the checkpoint.s' "${classes[@]}" --max-steps 2 --output-dir "$work/run" --resume \
     --class-weights 1,2,4 --label-smoothing-factor 0.1
-expect 2 'label-smoothing-factor differs from the snapshot.s' "${classes[@]}" --max-steps 2 --output-dir "$work/run" --resume \
+expect 2 'label-smoothing-factor differs from the checkpoint.s' "${classes[@]}" --max-steps 2 --output-dir "$work/run" --resume \
     --class-weights 1,2,3
 run "${classes[@]}" --max-steps 2 --output-dir "$work/run" --resume --class-weights 1,2,3 --label-smoothing-factor 0.1
 check $code "resumed" "$err"

@@ -44,8 +44,8 @@ for model in gpt llama; do
     near "$with" "$(loss --model "$work/$model-g")" "and so do those of the GGUF file"
 done
 
-# verifies face-30.5ab3
-# An interrupted run resumes bit for bit; snapshots do not hold the base.
+# verifies face-30.b2d9
+# An interrupted run resumes bit for bit; checkpoints do not hold the base.
 adapt gpt whole --gradient-release
 digest=$(json state_digest)
 adapt gpt cut --gradient-release --stop-at-step 5
@@ -53,7 +53,7 @@ adapt gpt cut --gradient-release --resume
 [[ $(json state_digest) == "$digest" ]]
 check $? "a resumed adapter ends in the same state"
 ! grep -aq '"transformer.h.0.attn.c_attn.weight"' "$work/cut/checkpoint-12/state.safetensors"
-check $? "a snapshot holds the adapters and not the base's state"
+check $? "a checkpoint holds the adapters and not the base's state"
 
 # Modules by expressions, blocks and patterns of ranks: read again as written, merged, the same bits whatever
 # the policy; LoRA+ is an override of what B learns at.
@@ -288,10 +288,10 @@ run eval --model "$work/judge" --adapter "$work/judge-c" "${judge[@]}"
 [[ $(json accuracy) == 1 ]]
 check $? "and they are better for it" "$out$err"
 
-# verifies face-30.5ab3
+# verifies face-30.b2d9
 # Nor would adapters go on beside a base that is not theirs, of the same shapes.
 run train --model tiny --seed 7 --output-dir "$work/other" --max-steps 1 "${common[@]}"
-expect 2 'base-digest differs from the snapshot' train --model "$work/other" --output-dir "$work/cut" \
+expect 2 'base-digest differs from the checkpoint' train --model "$work/other" --output-dir "$work/cut" \
     --max-steps 12 --learning-rate 1e-2 --lora-r 3 --target-modules all-linear --gradient-release \
     --resume "${common[@]}"
 

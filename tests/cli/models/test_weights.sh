@@ -65,12 +65,12 @@ train cut --model tiny --bf16 --max-steps 3 --weight-dtype fp8 --stop-at-step 1
 train cut --model tiny --bf16 --max-steps 3 --weight-dtype fp8 --threads 2 --gradient-checkpointing full --resume
 same "$digest" "$one" 'a resumed run'
 run verify "$work/cut"
-check $code 'a snapshot is what was trained' "$err"
+check $code 'a checkpoint is what was trained' "$err"
 run replay "$work/cut" --threads 1
 check $code 'a run is computed again' "$err"
 run train --data "$work/lines" --output-dir "$work/cut" --max-seq-length 40 --per-device-train-batch-size 2 \
     --learning-rate 1e-2 --logging-steps 1 --device host --json --quiet --model tiny --bf16 --max-steps 4 --resume
-[[ $code -eq 2 ]] && grep -q 'weight-dtype differs from the snapshot' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'weight-dtype differs from the checkpoint' <<<"$err"
 check $? 'resuming with other weights is refused' "$err"
 
 # What was saved opens like any model: its weights are the masters in bf16, in their shapes. The masters themselves
@@ -85,7 +85,7 @@ run eval --model "$work/whole/checkpoint-3" --bf16 --data "$work/lines" --max-se
 loss=$(json loss)
 run eval --model "$work/whole" --bf16 --data "$work/lines" --max-seq-length 40 --device host --json --quiet
 [[ -n $loss ]]
-check $? 'a snapshot is a model'
+check $? 'a checkpoint is a model'
 same "$loss" "$(json loss)" 'the one that the run saved'
 
 # What plans promise: 3.02 bytes a weight of the dense layers.

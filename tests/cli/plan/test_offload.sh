@@ -365,7 +365,7 @@ run plan --model tiny-llama "${rows[@]}" "${offload[@]}" --arena "$budget"
 [[ $(json resident_bytes_per_step) -gt 100000 && $out == *'"length_buckets": [8, 16, 24, 32]'* ]]
 check $? "and their plan says so" "$out"
 
-# Two versions in the file: snapshots leave there what lives there, and a run that dies goes on from its last whole
+# Two versions in the file: checkpoints leave there what lives there, and a run that dies goes on from its last whole
 # step.
 # verifies run-26.fc76
 shape=(--model tiny --max-seq-length 32 --device host --threads 1 --bf16 --optim adamw_8bit --per-device-train-batch-size 2 --json)
@@ -387,8 +387,8 @@ check $? "two versions: the same bits" "$out$err"
 [[ $(echo "$work"/two/checkpoint-*) == "$work/two/checkpoint-39 $work/two/checkpoint-40" &&
     $(stat -c %s "$work/two/checkpoint-39/state.safetensors") -lt $((whole / 2)) &&
     $(stat -c %s "$work/two/checkpoint-40/state.safetensors") -gt $((whole / 2)) ]]
-check $? "the last two snapshots are kept; the states are in the file, at the end in the snapshot" "$(ls -l "$work"/two/*/state*)"
-expect 0 'agrees with 2 snapshots' verify "$work/two"
+check $? "the last two checkpoints are kept; the states are in the file, at the end in the checkpoint" "$(ls -l "$work"/two/*/state*)"
+expect 0 'agrees with 2 checkpoints' verify "$work/two"
 for ((kill = 0; kill < 2; kill++)); do
     rm -rf "$work/two"
     "$program" "${two[@]}" --max-steps 40 --output-dir "$work/two" "${kept[@]}" >/dev/null 2>&1 </dev/null &
@@ -402,15 +402,15 @@ for ((kill = 0; kill < 2; kill++)); do
     [[ $code -eq 0 && $(json state_digest) == "$plain" ]]
     check $? "killed between two steps, and gone on with: the same bits" "$out$err"
 done
-expect 0 'agrees with 2 snapshots' verify "$work/two"
+expect 0 'agrees with 2 checkpoints' verify "$work/two"
 rm -rf "$work/two"
 run "${two[@]}" --max-steps 40 --output-dir "$work/two" "${kept[@]}" --stop-at-step 4
 expect 2 'give that file, and --offload-two-versions' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume
 cp -r "$work/two" "$work/copy"
 for at in 0 "$once"; do dd if=/dev/urandom of="$file2" bs=4096 seek=$((at / 4096)) count=4 conv=notrunc status=none; done
-expect 4 'another state than the snapshot says' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume "${kept[@]}"
+expect 4 'another state than the checkpoint says' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume "${kept[@]}"
 rm -f "$file2"
-expect 6 "no version of the snapshot's step .found -1, right would be 4" "${two[@]}" --max-steps 40 --output-dir "$work/copy" \
+expect 6 "no version of the checkpoint's step .found -1, right would be 4" "${two[@]}" --max-steps 40 --output-dir "$work/copy" \
     --resume "${kept[@]}"
 expect 2 'do not go with it' "${two[@]}" --max-steps 4 --output-dir "$work/no" "${kept[@]}" --on-spike rollback
 expect 2 'needs an offload file' "${two[@]}" --max-steps 4 --output-dir "$work/no" --offload-two-versions
@@ -433,7 +433,7 @@ if [[ $(stat -f -c %T /dev/shm 2>&1) == tmpfs && -w /dev/shm ]]; then
     rm -f "/dev/shm/offload.$$"
 fi
 
-# The file goes while the run is on: storage is at fault, and the last snapshot is whole.
+# The file goes while the run is on: storage is at fault, and the last checkpoint is whole.
 rm -rf "$work/gone"
 "$program" train --model tiny-llama --load-in-4bit "${lora[@]}" --data "$data" --max-steps 100000 --save-steps 20 \
     --save-total-limit 2 --output-dir "$work/gone" "${offload[@]}" >"$work/.out" 2>"$work/.err" </dev/null &

@@ -52,7 +52,7 @@ for fault in read write; do
     export DISK_AFTER=$([[ $fault == read ]] && echo 500 || echo 200) # of 867 and 311 calls
     disk "$fault" 6 'input/output error' "${train[@]}" --max-steps 8 --save-steps 2 --output-dir "$work/broken" "${through[@]}"
     compgen -G "$work/broken/checkpoint-*" >/dev/null
-    check $? "it failed behind the first snapshot ($fault)" "$(ls "$work/broken")"
+    check $? "it failed behind the first checkpoint ($fault)" "$(ls "$work/broken")"
     expect 0 '' verify "$work/broken"
     run "${train[@]}" --max-steps 8 --save-steps 2 --output-dir "$work/broken" --resume "${through[@]}"
     [[ $code -eq 0 && $(json state_digest) == "$whole" ]]
@@ -64,7 +64,7 @@ unset DISK_AFTER
 two=("${train[@]}" --offload-two-versions --save-steps 1 --max-steps 6 --output-dir "$work/two" "${through[@]}")
 run "${two[@]}" --offload-what states --stop-at-step 3
 check "$code" "states in two versions" "$err"
-expect 6 'no version of the snapshot' "${two[@]}" --resume
+expect 6 'no version of the checkpoint' "${two[@]}" --resume
 run "${two[@]}" --offload-what states --resume
 [[ $code -eq 0 && -n $(json state_digest) ]]
 check $? "its own plan finds it" "$out$err"

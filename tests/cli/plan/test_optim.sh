@@ -165,7 +165,7 @@ forms adama --gradient-release adama --gradient-accumulation-steps 2 --max-grad-
 run train --model tiny --data "$data" --output-dir "$work/previous_cut" --max-steps 8 --max-seq-length 16 \
     --per-device-train-batch-size 2 --learning-rate 1e-2 --device host --gradient-accumulation-steps 2 \
     --max-grad-norm 0.3 --gradient-release exact --resume
-[[ $code -eq 2 ]] && grep -q 'gradient-release differs from the snapshot' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'gradient-release differs from the checkpoint' <<<"$err"
 check $? 'another form does not resume it' "$err"
 
 # verifies optim-8.2b0b

@@ -116,7 +116,7 @@ same "$digest" "$one" 'a run with int8 gradients resumed ends in the same state'
 run train --model tiny --data "$data" --output-dir "$work/sums" --max-steps 12 --max-seq-length 32 \
     --per-device-train-batch-size 2 --learning-rate 1e-2 --device host --resume --json --bf16 \
     --gradient-accumulation-steps 3
-[[ $code -eq 2 ]] && grep -q 'gradient-dtype differs from the snapshot' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'gradient-dtype differs from the checkpoint' <<<"$err"
 check $? 'resuming with other gradients is refused' "$err"
 
 # What is frozen keeps its bytes; the rest moves; resuming needs the same rules.
@@ -125,7 +125,7 @@ expect 0 '^frozen +.* parameters of 1 tensor \(transformer.wte.weight\), which s
 train frozen --freeze 'transformer.wte*' --stop-at-step 6
 run train --model tiny --data "$data" --output-dir "$work/frozen" --max-steps 12 --max-seq-length 32 \
     --per-device-train-batch-size 2 --learning-rate 1e-2 --device host --resume --json
-[[ $code -eq 2 ]] && grep -q 'freeze differs from the snapshot' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'freeze differs from the checkpoint' <<<"$err"
 check $? 'resuming without --freeze is refused' "$err"
 train whole --freeze 'transformer.wte*'
 one=$digest

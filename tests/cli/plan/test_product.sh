@@ -42,7 +42,7 @@ for options in '--max-steps 2' "--max-steps 2 --product-dtype fp8 --product-fp8-
     read -ra list <<<"$options"
     run train "${common[@]}" --data "$work/lines" --device cuda:sm_90a --output-dir "$work/other" --learning-rate 1e-2 \
         --logging-steps 1 --json --quiet "${list[@]}" --resume
-    [[ $code -eq 2 && $err == *product-*' differs from the snapshot'* ]]
+    [[ $code -eq 2 && $err == *product-*' differs from the checkpoint'* ]]
     check $? "resumed with $options: refused" "$err"
 done
 

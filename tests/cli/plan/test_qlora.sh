@@ -65,11 +65,11 @@ expect 0 '' generate --model "$work/tiny-2" --prompt "line 3" --max-new-tokens 5
 # An interrupted run resumes bit for bit, under every policy, and only in the same form.
 cut=(train --model "$work/tiny" "${adapter[@]:1}" --output-dir "$work/cut" "${common[@]}")
 run "${cut[@]}" --load-in-4bit --stop-at-step 5
-expect 2 'differs from the snapshot' "${cut[@]}" --load-in-8bit --resume
-expect 2 'load-in-4bit differs from the snapshot' "${cut[@]}" --resume
-expect 2 'bnb-4bit-use-double-quant differs from the snapshot' "${cut[@]}" --load-in-4bit \
+expect 2 'differs from the checkpoint' "${cut[@]}" --load-in-8bit --resume
+expect 2 'load-in-4bit differs from the checkpoint' "${cut[@]}" --resume
+expect 2 'bnb-4bit-use-double-quant differs from the checkpoint' "${cut[@]}" --load-in-4bit \
     --bnb-4bit-use-double-quant false --resume
-expect 2 'bnb-4bit-blocksize differs from the snapshot' "${cut[@]}" --load-in-4bit --bnb-4bit-blocksize 32 --resume
+expect 2 'bnb-4bit-blocksize differs from the checkpoint' "${cut[@]}" --load-in-4bit --bnb-4bit-blocksize 32 --resume
 run "${cut[@]}" --load-in-4bit --resume --gradient-checkpointing full --poison
 digest=$(json state_digest)
 run train --model "$work/tiny" --load-in-4bit "${adapter[@]:1}" --output-dir "$work/whole" "${common[@]}"

@@ -49,7 +49,7 @@ within() {
 small=(--data "$work/short" --max-steps 2 --per-device-train-batch-size 2 --max-seq-length 32)
 within "a GRU" --model tiny-gru "${small[@]}" --threads 2
 within "GPT-2" --model tiny "${small[@]}" --threads 1
-within "GPT-2, two threads, snapshots" --model tiny "${small[@]}" --threads 2 --save-steps 1
+within "GPT-2, two threads, checkpoints" --model tiny "${small[@]}" --threads 2 --save-steps 1
 within "Llama, bf16, 8-bit states" --model tiny-llama "${small[@]}" --threads 2 --bf16 --optim adamw_8bit
 within "BERT, classes, evaluations" --model tiny-bert --task classification --num-labels 2 \
     --data "$work/rows.csv" --eval-data "$work/rows.csv" --eval-steps 1 --load-best-model-at-end \

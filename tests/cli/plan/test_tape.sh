@@ -71,7 +71,7 @@ run replay "$work/cut" --threads 1
 check $code 'a run is computed again' "$err"
 run train --data "$work/lines" --output-dir "$work/cut" --max-seq-length 40 --per-device-train-batch-size 2 \
     --learning-rate 1e-2 --logging-steps 1 --device host --json --quiet --model tiny --bf16 --max-steps 4 --resume
-[[ $code -eq 2 ]] && grep -q 'tape-dtype differs from the snapshot' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'tape-dtype differs from the checkpoint' <<<"$err"
 check $? 'resuming with another tape is refused' "$err"
 
 # What plans promise (docs/figures.md): arenas of GPT-2 124M, the tape of Llama-3 8B.

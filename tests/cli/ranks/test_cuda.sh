@@ -36,7 +36,7 @@ plain=$(json state_digest)
 expect 0 '' train "${common[@]}" --output-dir "$work/twice" --quiet --json --replay-every 1 --on-spike rollback
 [[ $(json state_digest) == "$plain" && $(tail -1 "$work/twice/events.jsonl") == *'"replays":4,"mismatches":0,"verified":4'* ]]
 check $? "steps computed twice on a GPU" "$(tail -1 "$work/twice/events.jsonl")"
-# On a Jetson's GPU the arena is the host's memory too: the same bits, with snapshots, and with offloaded states.
+# On a Jetson's GPU the arena is the host's memory too: the same bits, with checkpoints, and with offloaded states.
 # verifies device-35.61d3
 PTXVM_DEVICE=sm_87 expect 0 '' train "${common[@]}" --output-dir "$work/jetson" --quiet --json --save-steps 2
 [[ $(json state_digest) == "$plain" && $(json driver_bytes) -gt 0 ]]

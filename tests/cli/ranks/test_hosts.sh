@@ -66,7 +66,7 @@ done
 ! pgrep -f "train .*$work/run" >/dev/null
 check $? "nothing is left running on either host" "$(pgrep -af "$work/run")"
 run verify "$work/run"
-check $code "the snapshots are valid" "$out$err"
+check $code "the checkpoints are valid" "$out$err"
 
 hosts_mend
 command -v tc >/dev/null && hosts_slow 40mbit
@@ -96,7 +96,7 @@ if command -v mpirun.mpich >/dev/null; then
         check $? "MPICH across hosts, round $round (ranks $codes, launcher $code, $((SECONDS - began)) s)" \
             "$(json state_digest), right would be $sixty; $err"
         run verify "$work/run"
-        check $code "the snapshots are valid" "$out$err"
+        check $code "the checkpoints are valid" "$out$err"
     done
 else
     echo 'skipped: mpirun.mpich is not installed'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Any number of ranks that divides the virtual ranks gives the same state, losses and snapshots: over
+# Any number of ranks that divides the virtual ranks gives the same state, losses and checkpoints: over
 # families, precision, policies, gradient release, adapters; what cannot be shared is refused.
 . "$(dirname "$0")/../lib.sh"
 

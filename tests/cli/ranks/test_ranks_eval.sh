@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Ranks share evaluations out: the numbers, the record and the best snapshot are those of one rank, for tasks whose metrics
+# Ranks share evaluations out: the numbers, the record and the best checkpoint are those of one rank, for tasks whose metrics
 # are made of every row's logits, and for losses over pairs.
 # verifies ranks-1.6186
 . "$(dirname "$0")/../lib.sh"

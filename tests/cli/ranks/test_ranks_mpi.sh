@@ -188,7 +188,7 @@ refusals() {
     check $? "${launcher[0]}: nothing was trained" "$(ls "$work/run" 2>&1)"
 }
 
-# The step of the newest snapshot at a multiple of five.
+# The step of the newest checkpoint at a multiple of five.
 newest() {
     ls "$work/run" 2>/dev/null | sed -nE 's/^checkpoint-([0-9]*[05])$/\1/p' | sort -n | tail -1
 }
@@ -229,7 +229,7 @@ finish_ranks() {
     code=$?
     out=$(tr -d '\0' <"$work/.out")
     err=$(tr -d '\0' <"$work/.err")
-    said=$(grep -h '^bedplate: ' "$work/.out" "$work/.err" | grep -v 'no snapshot')
+    said=$(grep -h '^bedplate: ' "$work/.out" "$work/.err" | grep -v 'no checkpoint')
 }
 
 lost() {
@@ -280,14 +280,14 @@ signals() {
     check $? "${launcher[0]}: the same command line goes on to the same state" "$(digest_of) $undisturbed $err"
 }
 
-# after_save PROCESS STEP: waits for a snapshot of a later step, as long as the process lives.
+# after_save PROCESS STEP: waits for a checkpoint of a later step, as long as the process lives.
 after_save() {
     while [[ -e /proc/$1 && $(newest) -le $2 ]]; do sleep 0.02; done
 }
 
 # verifies ranks-5.1fd2
 # Each rank in turn is killed at a random moment, of starting, training or saving; in every second round
-# after one more snapshot, however slow the machine. The run that goes on every time ends in the state
+# after one more checkpoint, however slow the machine. The run that goes on every time ends in the state
 # of the one that nobody disturbed, and then begins anew.
 kills() {
     local round=0 rounds=$1 rank i ended=0 saved=0 before
@@ -317,12 +317,12 @@ kills() {
         check $? "${launcher[0]}: round $round: nothing is left running" "$(pgrep -af "$work/run")"
         if compgen -G "$work/run/checkpoint-*" >/dev/null; then
             run verify "$work/run"
-            check $code "${launcher[0]}: round $round: the snapshots are valid" "$out$err"
+            check $code "${launcher[0]}: round $round: the checkpoints are valid" "$out$err"
         fi
     done
     [[ $saved -gt 0 ]]
-    check $? "${launcher[0]}: snapshots were met: after $saved of $rounds kills, $ended runs ended between"
-    [[ $rounds -lt 50 ]] || echo "${launcher[0]}: $rounds kills, after $saved of them snapshots; $ended runs ended between"
+    check $? "${launcher[0]}: checkpoints were met: after $saved of $rounds kills, $ended runs ended between"
+    [[ $rounds -lt 50 ]] || echo "${launcher[0]}: $rounds kills, after $saved of them checkpoints; $ended runs ended between"
     ranks 2 "${short[@]}"
     [[ $code -eq 0 && $(digest_of) == "$undisturbed" ]]
     check $? "${launcher[0]}: after $rounds kills the state is that of the undisturbed run" \

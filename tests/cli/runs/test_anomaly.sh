@@ -43,10 +43,10 @@ expect 0 '^300 of 300 steps proven' replay "$work/many" --variant avx2
 expect 0 'record: ' verify "$work/many"
 python3 tools/record_check.py "$work/many" >/dev/null
 check $? "the second checker knows the outcomes"
-expect 2 'on-spike differs from the snapshot' "${train[@]}" --output-dir "$work/many" --on-spike warn --resume
+expect 2 'on-spike differs from the checkpoint' "${train[@]}" --output-dir "$work/many" --on-spike warn --resume
 
 # verifies doubt-3.3ae7
-# Back to the newest snapshot: the batches since are passed over, and the budget counts it.
+# Back to the newest checkpoint: the batches since are passed over, and the budget counts it.
 back=("${train[@]}" --on-spike rollback --spike-budget 15)
 expect 0 'step [0-9]+: back to the state of step [0-9]+; the [0-9]+ batches since are passed over' "${back[@]}" --output-dir "$work/back"
 digest=$(json state_digest)
@@ -54,9 +54,9 @@ rolls() { grep -c '^{"roll":' "$work/$1/record.jsonl"; }
 [[ $digest != "$plain" && $(rolls back) -gt 3 && $(rolls back) == $(outcomes back rolled-back) && $(rolls back) == $(grep -c '"event":"roll"' "$work/back/events.jsonl") ]]
 check $? "every spike goes back" "$(rolls back) rolls"
 grep -q '^{"roll":[0-9]*,"from":[0-9]*,"to":0,"batches":[0-9]*,"state_digest":"[0-9a-f]*","chain"' "$work/back/record.jsonl"
-check $? "before the first snapshot to the first state" "$(grep '^{"roll' "$work/back/record.jsonl")"
+check $? "before the first checkpoint to the first state" "$(grep '^{"roll' "$work/back/record.jsonl")"
 expect 9 'more than 3 of the last 100 steps were anomalies; step [0-9]+ is saved' "${train[@]}" --output-dir "$work/spent" --on-spike rollback
-# Stops between, snapshots of signals and a limit on snapshots change no decision; nor do other kernels.
+# Stops between, checkpoints of signals and a limit on checkpoints change no decision; nor do other kernels.
 for stop in 37 101 160 170; do
     run "${back[@]}" --output-dir "$work/parts" --resume --stop-at-step $stop --save-total-limit 1
 done

@@ -20,7 +20,7 @@ best=$(json best_step)
 [[ $(json best_eval_loss) == "$least" && $(sed -n "$((best / 3))p" <<<"$losses") == "$least" && $best -lt 60 ]]
 check $? "the best step is the one with the least loss, before the end" "$out"
 [[ -d $work/a/checkpoint-$best && -d $work/a/checkpoint-60 && $(ls -d "$work"/a/checkpoint-* | wc -l) -eq 2 ]]
-check $? "the best snapshot and the last one are kept" "$(ls "$work/a")"
+check $? "the best checkpoint and the last one are kept" "$(ls "$work/a")"
 run eval --model "$work/a" --data "$work/held" --max-seq-length 16 --per-device-eval-batch-size 4 --json
 [[ -n $least && $(json loss) == "$least" ]]
 check $? "the model written is the best one: $(json loss), $least"

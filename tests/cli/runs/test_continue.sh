@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A new run with the state of an old one (--continue-from), and a strict resume from a snapshot that is
+# A new run with the state of an old one (--continue-from), and a strict resume from a checkpoint that is
 # named (--resume-from-checkpoint).
 . "$(dirname "$0")/../lib.sh"
 
@@ -47,7 +47,7 @@ check $? "another schedule, which begins with its warm-up" "$out$err"
 grep -q '"step": 1, ' <<<"$out" && [[ -d $work/other/checkpoint-9 ]]
 check $? "steps are counted anew" "$out"
 cmp -s "$from/checkpoint-5/state.safetensors" "$work/same1-first/checkpoint-5/state.safetensors"
-check $? "the snapshot itself is not touched"
+check $? "the checkpoint itself is not touched"
 
 # Killed and resumed within: with and without the option.
 run "${common[@]}" --output-dir "$work/cut" --max-steps 7 --continue-from "$from" --save-steps 2 --stop-at-step 4
@@ -84,7 +84,7 @@ sed 's/"n_head": 4/"n_head": 2/' "$work/same1-first/config.json" >"$work/heads/c
 refused() { # PATTERN OPTIONS..
     expect 2 "continue-from: $1" "${common[@]}" --output-dir "$work/x" --max-steps 7 --continue-from "$from" "${@:2}"
 }
-refused 'optim differs from the snapshot.s \(found "lion", right would be "adamw"\)' --optim lion
+refused 'optim differs from the checkpoint.s \(found "lion", right would be "adamw"\)' --optim lion
 refused 'bf16 differs' --bf16
 refused 'model_type differs' --model tiny-llama
 refused 'n_head differs' --model "$work/heads"
@@ -94,13 +94,13 @@ refused 'percentile-clipping differs' --percentile-clipping 10
 refused 'the state of another model, optimizer, precision or adapter does not go on' --optim lion
 from=$work/same8-first refused 'target-modules differs' --lora-r 2 --optim sgd --optim-args momentum=0.9 --target-modules all-linear
 from=$work/same3-first refused 'master differs \(found|master differs' --bf16 --optim lion --master split8
-expect 4 'continue-from: .*nowhere: there is no snapshot' "${common[@]}" --output-dir "$work/x" --max-steps 7 \
+expect 4 'continue-from: .*nowhere: there is no checkpoint' "${common[@]}" --output-dir "$work/x" --max-steps 7 \
     --continue-from "$work/nowhere"
 cp -r "$from/checkpoint-5" "$work/damaged"
 printf x | dd of="$work/damaged/state.safetensors" bs=1 seek=$(($(stat -c %s "$work/damaged/state.safetensors") - 9000)) \
     conv=notrunc 2>/dev/null
 expect 4 'digest' "${common[@]}" --output-dir "$work/x" --max-steps 7 --continue-from "$work/damaged"
-expect 2 'holds snapshots of an earlier run' "${common[@]}" --output-dir "$from" --max-steps 7 --continue-from "$from"
+expect 2 'holds checkpoints of an earlier run' "${common[@]}" --output-dir "$from" --max-steps 7 --continue-from "$from"
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"
 # A dynamic loss scale goes on, a fixed one is the new run's.
@@ -109,7 +109,7 @@ run "${common[@]}" --fp16 --loss-scale 128 --output-dir "$work/fixed" --max-step
 [[ $code -eq 0 ]] && grep -q '"loss_scale": 128,' <<<"$out"
 check $? "a fixed loss scale" "$out$err"
 
-# --resume-from-checkpoint: strict, from the snapshot that is named.
+# --resume-from-checkpoint: strict, from the checkpoint that is named.
 train=("${common[@]}" --max-steps 10 --save-steps 3)
 run "${train[@]}" --output-dir "$work/run"
 whole=$(json state_digest)
@@ -127,10 +127,10 @@ for value in true ''; do
     [[ $code -eq 0 && $(json state_digest) == "$whole" ]]
     check $? "resume-from-checkpoint $value" "$out$err"
 done
-expect 2 'learning-rate differs from the snapshot.s' "${train[@]}" --output-dir "$work/again2" \
+expect 2 'learning-rate differs from the checkpoint.s' "${train[@]}" --output-dir "$work/again2" \
     --resume-from-checkpoint "$work/run/checkpoint-3" --learning-rate 1
-expect 4 'resume-from-checkpoint: .*nowhere: there is no snapshot' "${train[@]}" --output-dir "$work/again2" \
+expect 4 'resume-from-checkpoint: .*nowhere: there is no checkpoint' "${train[@]}" --output-dir "$work/again2" \
     --resume-from-checkpoint "$work/nowhere"
-expect 2 'holds snapshots of an earlier run' "${train[@]}" --output-dir "$work/same1-first" \
+expect 2 'holds checkpoints of an earlier run' "${train[@]}" --output-dir "$work/same1-first" \
     --resume-from-checkpoint "$work/run/checkpoint-3"
 finish

@@ -77,7 +77,7 @@ tests:
       - {series: 'bedplate_state{run="fine",state="ended"}', values: '0x30'}
       - {series: 'bedplate_saves_postponed{run="full"}', values: '0x5 1x25'}
       - {series: 'bedplate_free_bytes{run="full"}', values: '100x30'}
-      - {series: 'bedplate_snapshot_bytes{run="full"}', values: '60x30'}
+      - {series: 'bedplate_checkpoint_bytes{run="full"}', values: '60x30'}
       - {series: 'bedplate_replay_mismatches_total{run="odd",class="transient"}', values: '0x10 1x20'}
       - {series: 'bedplate_anomalies_total{run="odd"}', values: '0x10 9x20'}
       - {series: 'bedplate_output_errors_total{run="odd"}', values: '0x30'}
@@ -92,12 +92,12 @@ tests:
         alertname: BedplateSavesPostponed
         exp_alerts:
           - exp_labels: {severity: page, run: full}
-            exp_annotations: {summary: 'full: snapshots cannot be written; see the disk before the patience is over'}
+            exp_annotations: {summary: 'full: checkpoints cannot be written; see the disk before the patience is over'}
       - eval_time: 20m
         alertname: BedplateDiskLow
         exp_alerts:
           - exp_labels: {severity: warning, run: full}
-            exp_annotations: {summary: 'full: room for less than two snapshots'}
+            exp_annotations: {summary: 'full: room for less than two checkpoints'}
       - eval_time: 20m
         alertname: BedplateReplayMismatch
         exp_alerts:

@@ -21,7 +21,7 @@ goes_on() {
     [[ $(grep -c '^{"run"' "$name/record.jsonl") == 1 && $(grep -c '^{"step"' "$name/record.jsonl") == 4 ]]
     check $? "$name has one record" "$(cut -c1-300 "$name/record.jsonl")"
     expect 0 'ended at step 4' verify "$name"
-    # The second checker knows of no file beside a snapshot.
+    # The second checker knows of no file beside a checkpoint.
     [[ $name == offload ]] || python3 "$OLDPWD/tools/record_check.py" "$name" >"$work/.out" 2>&1
     check $? "the second checker agrees with $name" "$(cat "$work/.out")"
     expect 0 '' report "$name" --output "$work/page.html"
@@ -64,6 +64,6 @@ damaged plain record.jsonl '^{"run":1' '{"run":9'
 expect 4 'chain is not that' verify again
 damaged ranks checkpoint-2/state.safetensors 'key.result.lanes' 'key.result.lames'
 expect 4 'digest|damaged|differs' verify again
-expect 4 'snapshot is damaged and is passed over' train "${gpt2[@]}" --data text.txt --gradient-accumulation-steps 2 \
+expect 4 'checkpoint is damaged and is passed over' train "${gpt2[@]}" --data text.txt --gradient-accumulation-steps 2 \
     --optim schedule_free_adamw --virtual-ranks 2 --max-steps 4 --threads 1 --device host --output-dir again --resume --stop-at-step 1
 finish

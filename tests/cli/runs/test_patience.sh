@@ -10,7 +10,7 @@ train=(train --model tiny --data "$work/text" --max-seq-length 16 --per-device-t
 expect 0 '' "${train[@]}" --output-dir "$work/whole"
 whole=$(json state_digest)
 # verifies alone-6.2d4b
-# limited DIR OPTIONS..: with files of at most 400 KiB, which a snapshot is not: XFSZ, and EFBIG from write.
+# limited DIR OPTIONS..: with files of at most 400 KiB, which a checkpoint is not: XFSZ, and EFBIG from write.
 limited() {
     local dir=$1
     shift
@@ -52,7 +52,7 @@ done
 
 # Ranks that are processes, on a disk that fills while they train, until it does not, or that stays full.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-snapshot=$(du -sb "$work/whole/checkpoint-400" | cut -f 1)
+checkpoint=$(du -sb "$work/whole/checkpoint-400" | cut -f 1)
 mkdir "$work/disk"
 cat >"$work/full.sh" <<'S'
 # full.sh DISK BYTES COPY COMMAND..: COPY gets what is there at the end; STAYS: the disk stays full.
@@ -79,7 +79,7 @@ for name in mpirun.openmpi mpirun.mpich; do
     [[ $name == *mpich ]] || launcher+=(--oversubscribe)
     for form in "" "--shard optimizer" "--shard parameters"; do
         # shellcheck disable=SC2086
-        full=(unshare -m bash "$work/full.sh" "$work/disk" $((snapshot * 15)) "$work/copy"
+        full=(unshare -m bash "$work/full.sh" "$work/disk" $((checkpoint * 15)) "$work/copy"
             "${launcher[@]}" "$program" "${train[@]}" --save-total-limit 0 --output-dir "$work/disk/run" $form)
         "${full[@]}" --storage-patience 120s
         code=$?

@@ -32,10 +32,10 @@ check $? "the last line has the state's digest"
 [[ $(grep -c '"event":"save"' "$work/whole/events.jsonl") -eq 6 ]]
 check $? "events name the saves" "$(cat "$work/whole/events.jsonl")"
 grep -aq 'run.build.*run.parent.*run.processor\|run.build' "$work/whole/checkpoint-5/state.safetensors"
-check $? "a snapshot says which build saved it"
+check $? "a checkpoint says which build saved it"
 
 # verifies record-1.4186
-# Stopped and continued at every step, also where an evaluation or a snapshot was due anyway.
+# Stopped and continued at every step, also where an evaluation or a checkpoint was due anyway.
 stops='1 3 4 5 7 8 20 29' every=1
 [[ -z ${BP_TEST_SHORT:-} ]] || stops='1 3 4 7' every=3 # builds that are slow
 for stop in $stops; do
@@ -65,7 +65,7 @@ expect 0 '' "${train[@]}" --output-dir "$work/kill" --resume
 same kill "killed 20 times"
 [[ $(grep -c '"event":"\(start\|resume\)"' "$work/kill/events.jsonl") -gt 2 ]]
 check $? "events tell each start" "$(grep -c . "$work/kill/events.jsonl")"
-# A torn line, and lines behind the snapshot.
+# A torn line, and lines behind the checkpoint.
 expect 0 '' "${train[@]}" --output-dir "$work/torn" --stop-at-step 12
 printf '{"step":13,"first":9' >>"$work/torn/record.jsonl"
 expect 0 '' "${train[@]}" --output-dir "$work/torn" --resume
@@ -80,8 +80,8 @@ check $? "two threads, other kernels and checkpoints give the same record"
 # verifies record-3.52dc
 # Both programs agree, on whole records and on those of which one field was changed.
 checker() { python3 tools/record_check.py "$@" >"$work/.out" 2>"$work/.err"; }
-expect 0 'agrees with 6 snapshots and 4 exported files' verify "$work/whole"
-checker "$work/whole" && grep -q 'agrees with 6 snapshots and 4 exported files' "$work/.out"
+expect 0 'agrees with 6 checkpoints and 4 exported files' verify "$work/whole"
+checker "$work/whole" && grep -q 'agrees with 6 checkpoints and 4 exported files' "$work/.out"
 check $? "the second checker agrees" "$(cat "$work/.out" "$work/.err")"
 [[ $(grep -o 'chain [0-9a-f]*' "$work/.out") == "chain $(member "$(tail -1 "$whole")" chain)" ]]
 check $? "and names the last chain"
@@ -142,20 +142,20 @@ check $? "fields that were changed one at a time: $((edits / every))"
 cp "$work/stop1/record.jsonl" "$whole"
 
 # verifies record-3.52dc
-# Cut to its beginning it is a shorter record, which the snapshots contradict.
+# Cut to its beginning it is a shorter record, which the checkpoints contradict.
 head -12 "$whole" >"$work/short" && cp "$work/short" "$work/stop3/record.jsonl"
 expect 4 'saved with a longer, or another, record' verify "$work/stop3"
 checker "$work/stop3"
 [[ $? -eq 4 ]]
 check $? "the second checker sees it as well" "$(cat "$work/.err")"
-expect 4 'not the one that the snapshot was saved with' "${train[@]}" --output-dir "$work/stop3" --resume
+expect 4 'not the one that the checkpoint was saved with' "${train[@]}" --output-dir "$work/stop3" --resume
 cmp -s "$work/short" "$work/stop3/record.jsonl"
 check $? "nothing of it was lost"
 mv "$work/stop3/record.jsonl" "$work/aside"
 rm -r "$work/stop3/checkpoint-30"
 expect 0 'one begins at step 25' "${train[@]}" --output-dir "$work/stop3" --resume
 [[ $(member "$(head -1 "$work/stop3/record.jsonl")" from) == 25 ]]
-check $? "a record that begins at a snapshot says so"
+check $? "a record that begins at a checkpoint says so"
 expect 0 'up to step|ended at step 30' verify "$work/stop3"
 printf x >>"$work/stop4/model.safetensors"
 expect 4 'model.safetensors: the file is not the one that the run exported' verify "$work/stop4"
@@ -167,16 +167,16 @@ mkdir "$work/foreign" && head -9 "$work/short" >"$work/foreign/record.jsonl"
 expect 2 'holds the record of another run' "${train[@]}" --output-dir "$work/foreign" --learning-rate 0.5
 cmp -s <(head -9 "$work/short") "$work/foreign/record.jsonl"
 check $? "and it is as it was"
-# Of the same run, whose snapshot of step 5 is gone: it begins anew where that is said, or nothing was saved yet.
-expect 2 'tells states that were saved, and no snapshot is here' "${train[@]}" --output-dir "$work/foreign"
+# Of the same run, whose checkpoint of step 5 is gone: it begins anew where that is said, or nothing was saved yet.
+expect 2 'tells states that were saved, and no checkpoint is here' "${train[@]}" --output-dir "$work/foreign"
 expect 0 '' "${train[@]}" --output-dir "$work/foreign" --overwrite-output-dir
 same foreign "the same run again"
 rm -r "$work/foreign" && mkdir "$work/foreign" && head -7 "$work/short" >"$work/foreign/record.jsonl"
 expect 0 '' "${train[@]}" --output-dir "$work/foreign"
 same foreign "the same run again, which was killed early"
 
-# A snapshot of a program before records goes on.
-cp -r tests/golden/snapshots/gpt2 "$work/old" && chmod -R u+w "$work/old"
+# A checkpoint of a program before records goes on.
+cp -r tests/golden/checkpoints/gpt2 "$work/old" && chmod -R u+w "$work/old"
 mkdir "$work/old-model" && cp "$work/old/checkpoint-2/config.json" "$work/old-model"
 head -60 "$work/text" >"$work/old-text"
 expect 0 'one begins at step 2' train --model "$work/old-model" --data "$work/old-text" --output-dir "$work/old" --max-steps 4 \
@@ -206,14 +206,14 @@ cmp -s "$work/twice/record.jsonl" "$work/pieces/record.jsonl"
 check $? "and do so over resumes"
 cmp -s <(sed 's/,"chain".*//; s/,"verified":[0-9]*//' "$work/twice/record.jsonl") <(sed 's/,"chain".*//' "$whole")
 check $? "all else is the record of a run without"
-expect 0 'agrees with 6 snapshots and 4 exported files, verified up to step 30, chain' verify "$work/twice"
+expect 0 'agrees with 6 checkpoints and 4 exported files, verified up to step 30, chain' verify "$work/twice"
 expect 0 '"verified": 30, "chain"' verify "$work/twice" --json
 checker "$work/twice" && grep -q ', verified up to step 30, chain' "$work/.out"
 check $? "the second checker says so as well" "$(cat "$work/.out" "$work/.err")"
 expect 0 '^the same up to step 30' replay --compare "$work/twice" "$work/stop1"
 expect 0 '^30 of 30 steps proven' replay "$work/twice"
 # Whoever makes the chain anew cannot tell a step that is to come, one before the last, no number, or another one
-# than the snapshot's.
+# than the checkpoint's.
 for edit in '"verified":15/"verified":16' '"verified":18/"verified":14' '"verified":24/"verified":"x"' '"verified":24/"verified":-4' '"verified":24/"verified":23'; do
     cp -r "$work/twice" "$work/edited"
     python3 - "$work/edited/record.jsonl" "$edit" <<'P'

@@ -42,7 +42,7 @@ begins rolled --model tiny --data "$work/spikes" --data-format bytes --max-steps
 begins late "${text[@]}" --stop-at-step 2
 rm "$work/runs/late/record.jsonl"
 begins late "${text[@]}" --resume
-# A snapshot that says nothing of these records: verify asks for one.
+# A checkpoint that says nothing of these records: verify asks for one.
 begins witness "${text[@]}" --max-steps 200 --save-steps 200
 
 # verifies record-3.52dc record-16.1d6e
@@ -279,7 +279,7 @@ def theirs(path):
 
 
 def silence(path):
-    """The snapshot says nothing of a record any more."""
+    """The checkpoint says nothing of a record any more."""
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         header, rest = json.loads(file.read(size)), file.read()

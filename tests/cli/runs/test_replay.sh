@@ -52,7 +52,7 @@ expect 0 '' "${train[@]}" --output-dir "$work/other" --freeze '*wpe*' --freeze '
 expect 4 'they part at step 2: loss|they part at step [0-9]+' replay --compare "$run_dir" "$work/other"
 [[ $out == *"began with different adam-beta2"* ]]
 check $? "and in which option they began to" "$out"
-[[ $out == *"first tensor, at the snapshots of step 5: "[a-z]* ]]
+[[ $out == *"first tensor, at the checkpoints of step 5: "[a-z]* ]]
 check $? "and in which tensor first" "$out"
 expect 4 '"tensor": "[a-z][^"]*", "tensor_step": 5' replay --compare "$run_dir" "$work/other" --json
 
@@ -85,7 +85,7 @@ expect 8 'first difference: step [0-9]+, .*; first tensor [a-z]' replay "$work/l
 grep -q '"event":"replay".*"equal":false' "$work/lied/events.jsonl"
 check $? "a replay that differs is an event"
 
-# verifies record-14.06a6
+# verifies record-14.dddd
 # Every member of the first and of the last line that a replay computes, and what the run exported.
 expect 0 'exported files: 4 of 4' replay "$run_dir" --threads 1
 [[ $out == *"computed again: model and data by their SHA-256"* && $out != *"by the record alone"* ]]
@@ -119,12 +119,12 @@ old=$(sha256sum <"$run_dir/model.safetensors" | cut -c 1-64) new=$(sha256sum <"$
 rewritten "$run_dir" "$work/quartered" "$old" "$new"
 cp "$work/quarters" "$work/quartered/model.safetensors"
 expect 8 'first difference: step 12, files; model.safetensors' replay "$work/quartered" --all
-expect 4 'model.safetensors.*: the exported tensor is not that of the last snapshot' verify "$work/quartered"
-expect 4 'model.safetensors.*: the exported tensor is not that of the last snapshot' export --model "$work/quartered" --card "$work/card"
+expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' verify "$work/quartered"
+expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' export --model "$work/quartered" --card "$work/card"
 python3 tools/record_check.py "$work/quartered" >"$work/.out" 2>"$work/.err"
-[[ $? -eq 4 && $(cat "$work/.err") == *"is not that of the last snapshot"* ]]
+[[ $? -eq 4 && $(cat "$work/.err") == *"is not that of the last checkpoint"* ]]
 check $? "the second checker finds the weights as well" "$(cat "$work/.out" "$work/.err")"
-expect 0 'compared with the last snapshot: 28 of 28 exported tensors' verify "$run_dir"
+expect 0 'compared with the last checkpoint: 28 of 28 exported tensors' verify "$run_dir"
 
 # Examples, a pipe of learned rows, and a run that was continued; half precision with loss scaling.
 for i in $(seq 1 40); do echo "{\"text\": \"line $i of them\", \"label\": $((i % 2))}"; done >"$work/rows.jsonl"
@@ -134,7 +134,7 @@ expect 0 '^6 of 6 steps proven' replay "$work/rows" --variant portable
 expect 0 '"example": [0-9]+' replay "$work/rows" --documents 2
 expect 0 '' "${train[@]}" --output-dir "$work/next" --continue-from "$run_dir" --freeze '*wpe*' --freeze '*ln_f*' --adam-beta2 0.95 --learning-rate 0.001
 expect 0 '^12 of 12 steps proven' replay "$work/next"
-# Pruned snapshots: one long segment from the first step, and the last one.
+# Pruned checkpoints: one long segment from the first step, and the last one.
 expect 0 '' "${train[@]}" --output-dir "$work/pruned" --save-total-limit 1
 expect 0 '^12 of 12 steps proven in 1 of 1 segments' replay "$work/pruned"
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A restart that cannot read what is there, once or from then on: it goes on to the same bits, or it ends with 6, and
-# neither the record nor a snapshot is touched. And it never begins anew beside what is left of a run.
+# neither the record nor a checkpoint is touched. And it never begins anew beside what is left of a run.
 . "$(dirname "$0")/../lib.sh"
 
 case $BUILD in
@@ -21,7 +21,7 @@ run "${train[@]}" "$work/good" --stop-at-step 5
 [[ $code -eq 0 && -n $whole ]]
 check $? "the runs without a fault" "$err"
 
-# What a restart may meet: whole snapshots; the newest of them damaged; one file of it gone; a replaced one.
+# What a restart may meet: whole checkpoints; the newest of them damaged; one file of it gone; a replaced one.
 scene() {
     rm -rf "$work/r"
     cp -r "$work/good" "$work/r"
@@ -31,7 +31,7 @@ scene() {
     replaced) mv "$work/r/checkpoint-5" "$work/r/old-checkpoint-5" ;;
     esac
 }
-# lost: whether a snapshot that was there is gone, or a line of the record.
+# lost: whether a checkpoint that was there is gone, or a line of the record.
 lost() {
     local name
     for name in "$work"/good/checkpoint-*; do
@@ -40,7 +40,7 @@ lost() {
     ! cmp -s "$work/good/record.jsonl" <(head -c "$(stat -c %s "$work/good/record.jsonl")" "$work/r/record.jsonl")
 }
 
-# verifies alone-13.58be
+# verifies alone-13.683b
 # failing SCENE CODE EVER: every call of a restart that reads in the output directory fails with that number.
 failing() {
     local n=$first calls ends='' bad=0
@@ -94,17 +94,17 @@ for file in model.safetensors state.safetensors config.json record.jsonl; do
     done
 done
 
-# What is left of a run whose snapshots are all damaged, or gone, is no beginning; --overwrite-output-dir says that it is.
+# What is left of a run whose checkpoints are all damaged, or gone, is no beginning; --overwrite-output-dir says that it is.
 auto=("${train[@]}" "$work/r" --resume auto --stop-at-step 6)
 for end in 2 4 5; do
     printf X | dd of="$work/good/checkpoint-$end/model.safetensors" bs=1 seek=9000 conv=notrunc status=none
 done
 scene whole
 expect 4 'none of them is valid; --overwrite-output-dir' "${auto[@]}"
-lost && check 1 "nothing is lost where all snapshots are damaged" "$(ls "$work/r")"
+lost && check 1 "nothing is lost where all checkpoints are damaged" "$(ls "$work/r")"
 rm -r "$work"/r/checkpoint-*
-expect 4 'tells states that were saved, and no snapshot is here' "${auto[@]}"
-expect 2 'tells states that were saved, and no snapshot is here' "${train[@]}" "$work/r" --stop-at-step 6
+expect 4 'tells states that were saved, and no checkpoint is here' "${auto[@]}"
+expect 2 'tells states that were saved, and no checkpoint is here' "${train[@]}" "$work/r" --stop-at-step 6
 cmp -s "$work/good/record.jsonl" "$work/r/record.jsonl"
 check $? "the record is as it was"
 scene whole
@@ -117,10 +117,10 @@ for options in --resume ''; do
     check $? "--overwrite-output-dir $options begins anew" "$err$(ls "$work/r")"
     scene replaced
 done
-# Killed before its first snapshot a run begins anew by itself: nothing can have been lost.
+# Killed before its first checkpoint a run begins anew by itself: nothing can have been lost.
 mkdir "$work/early"
 head -2 "$work/good/record.jsonl" >"$work/early/record.jsonl"
 run "${train[@]}" "$work/early" --resume auto --stop-at-step 6
 [[ $code -eq 0 && $(json state_digest) == "$whole" ]]
-check $? "a run that was killed before its first snapshot" "$err"
+check $? "a run that was killed before its first checkpoint" "$err"
 finish

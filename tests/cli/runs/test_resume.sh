@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A run goes on with the model it began with: every field of every family's config.json that is
-# changed before --resume is refused by its key, and snapshots of earlier versions go on.
+# changed before --resume is refused by its key, and checkpoints of earlier versions go on.
 . "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 60; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
@@ -69,22 +69,22 @@ each_field qwen2 --data "$work/text"
 [[ $told -ge 50 ]]
 check $? "fields that were told: $told"
 
-# Snapshots of the version before the rows were the keys (tests/golden/snapshots), and the digest to
+# Checkpoints of the version before the rows were the keys (tests/golden/checkpoints), and the digest to
 # which that version came, where these are the same kernels.
 old() { # NAME EPSILON-KEY DIGEST
     local name=$1 run=$work/old-$1-run
     mkdir "$work/old-$name"
-    cp "tests/golden/snapshots/$name/checkpoint-2/config.json" "$work/old-$name"
-    cp -r "tests/golden/snapshots/$name" "$run"
+    cp "tests/golden/checkpoints/$name/checkpoint-2/config.json" "$work/old-$name"
+    cp -r "tests/golden/checkpoints/$name" "$run"
     chmod -R u+w "$run"
     local train=(train --model "$work/old-$name" --data "$work/text" --output-dir "$run" --max-steps 4 --save-steps 2
         --max-seq-length 4 --threads 1 --quiet --json --resume)
     sed -E "s/^  \"$2\": .*/  \"$2\": 0.001,/" "$run/checkpoint-2/config.json" >"$work/old-$name/config.json"
-    expect 2 "$2 differs from the snapshot.s \(found \"0.001\", right would be \"1e-05\"\)" "${train[@]}"
+    expect 2 "$2 differs from the checkpoint.s \(found \"0.001\", right would be \"1e-05\"\)" "${train[@]}"
     cp "$run/checkpoint-2/config.json" "$work/old-$name/config.json"
     expect 0 '' "${train[@]}"
     [[ -d $run/checkpoint-4 && ($err == *"was made by kernels"* || $(json state_digest) == "$3") ]]
-    check $? "$name: a snapshot of an earlier version goes on" "$out$err"
+    check $? "$name: a checkpoint of an earlier version goes on" "$out$err"
 }
 old gpt2 layer_norm_epsilon 3ad965cc65c4c41a
 old llama rms_norm_eps b391467ea8c9585f

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The directory of a run: names that neither snapshots nor the record can keep, and a directory that another one
+# The directory of a run: names that neither checkpoints nor the record can keep, and a directory that another one
 # replaces while the run is on.
 . "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 common=(train --model tiny --max-seq-length 16 --per-device-train-batch-size 2 --threads 1 --quiet)
 
-# verifies alone-15.9e38
+# verifies alone-15.6706
 # A byte that is not UTF-8 is refused at the start; characters of any script are not.
 odd=$'t\xffxt' cut=$'t\xe4\xb8' right=$'t\xe4\xb8\xad\xc3\xa4'
 for name in "$odd" "$cut" "$right"; do cp "$work/text" "$work/$name"; done
@@ -26,7 +26,7 @@ done
 [[ ! -e $work/no && ! -e $work/$odd-run && ! -e $work/$cut-run ]]
 check $? "nothing was begun" "$(ls "$work")"
 expect 0 '' "${common[@]}" --data "$work/$right" --max-steps 2 --save-steps 1 --output-dir "$work/$right-run"
-expect 0 'agrees with 2 snapshots' verify "$work/$right-run"
+expect 0 'agrees with 2 checkpoints' verify "$work/$right-run"
 
 # verifies alone-14.7d19
 # The directory is removed, or replaced by that of a second start, while the first runs: that one ends with 6, and what the
@@ -51,9 +51,9 @@ for how in rm mv; do
     ended 6 "$how: the first"
     grep -q 'another directory has taken the place' "$work/first.err"
     check $? "$how: it says why" "$(tail -3 "$work/first.err")"
-    expect 0 'agrees with 3 snapshots' verify "$work/r"
+    expect 0 'agrees with 3 checkpoints' verify "$work/r"
     [[ $(cd "$work/r" && echo checkpoint-*) == 'checkpoint-1 checkpoint-2 checkpoint-3' ]]
-    check $? "$how: there are no snapshots but the second's" "$(ls "$work/r")"
+    check $? "$how: there are no checkpoints but the second's" "$(ls "$work/r")"
     rm -rf "$work/r"
 done
 [[ ! -d $work/away ]] || expect 0 '' verify "$work/away"
@@ -65,10 +65,10 @@ ended 6 "a run whose directory is gone"
 [[ ! -e $work/r ]]
 check $? "and makes no other one" "$(ls "$work/r" 2>&1)"
 
-# verifies record-15.1892
+# verifies record-15.6041
 # Damage anywhere is exit 4, whether or not it is the newest, with or without a record; --newest asks less.
 run "${common[@]}" --data "$work/text" --max-steps 6 --save-steps 2 --output-dir "$work/v"
-expect 0 'agrees with 3 snapshots' verify "$work/v"
+expect 0 'agrees with 3 checkpoints' verify "$work/v"
 for step in 2 4 6; do
     for file in model.safetensors state.safetensors config.json tokenizer.json; do
         for record in '' gone; do

@@ -12,13 +12,13 @@ expect 2 'an argument that is not expected' selftest all
 expect 0 '' train --model tiny --data README.md --max-seq-length 32 --max-steps 2 --threads 1 --quiet --replay-every 1 --output-dir "$work/run"
 grep -q '"replays":2,"mismatches":0,"verified":2' "$work/run/events.jsonl"
 check $? "a run that begins with it"
-# verifies doubt-2.4699
-# Again and again; each snapshot is read back, and a state that changes while it is only read is seen.
+# verifies doubt-2.ce38
+# Again and again; each checkpoint is read back, and a state that changes while it is only read is seen.
 expect 0 '' train --model tiny --data README.md --validation-split 0.1 --max-seq-length 32 --max-steps 4 --eval-steps 2 --save-steps 2 --threads 1 --quiet --replay-every 2 --selftest-every 0.001s --output-dir "$work/often"
 [[ $(grep -c '"event":"selftest".*"wrong":0' "$work/often/events.jsonl") -ge 2 ]]
 check $? "selftests beside steps" "$(grep selftest "$work/often/events.jsonl")"
 [[ $(grep -c '"event":"save".*"read_back":true' "$work/often/events.jsonl") == 2 ]]
-check $? "snapshots are read back" "$(grep save "$work/often/events.jsonl")"
+check $? "checkpoints are read back" "$(grep save "$work/often/events.jsonl")"
 grep -q '"event":"save".*"read_back":true' "$work/run/events.jsonl"
 check $? "the last one as well"
 grep -q '"event":"selftest".*"step":0,"runs":[0-9]*,"wrong":0' "$work/run/events.jsonl"

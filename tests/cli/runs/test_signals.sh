@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What signals and limits leave behind: reports, metrics and logs by their content, snapshots that are kept, and
+# What signals and limits leave behind: reports, metrics and logs by their content, checkpoints that are kept, and
 # how long a stop takes where storage is slow.
 . "$(dirname "$0")/../lib.sh"
 
@@ -80,7 +80,7 @@ code=$?
 [[ $code -ge 130 && -z $(ls -d "$work"/twice/checkpoint-* 2>/dev/null) ]]
 check $? "a second signal ends it at once (exit $code)" "$(ls "$work/twice")"
 
-# Each unattended option keeps two snapshots; without one all are kept.
+# Each unattended option keeps two checkpoints; without one all are kept.
 kept() { ls -d "$work"/k/checkpoint-* | sed 's/.*-//' | sort -n | tr '\n' ' '; }
 for option in "--resume auto" "--time-limit 1h" "--stop-when $work/never" "--on-usr1 stop" "--storage-patience 1m"; do
     rm -rf "$work/k"
@@ -97,7 +97,7 @@ rm -rf "$work/k"
 run "${common[@]}" --max-steps 12 --save-steps 3 --quiet --output-dir "$work/k" --resume auto --save-total-limit 3
 [[ $(kept) == '6 9 12 ' ]]
 check $? "or as many as were asked for" "$(kept)"
-# 10 is verified, so 9 is the last snapshot of which all is; it stays.
+# 10 is verified, so 9 is the last checkpoint of which all is; it stays.
 rm -rf "$work/k"
 run "${common[@]}" --max-steps 19 --save-steps 3 --quiet --output-dir "$work/k" --resume auto --replay-every 10
 [[ $(kept) == '9 18 19 ' ]]

@@ -55,7 +55,7 @@ rm "$work/cut/record.jsonl"
 expect 0 'there is no such record: one begins' "${common[@]}" --data "$work/text" --output-dir "$work/cut" --resume \
     --stop-at-step 1
 
-# A record that is moved (HUP), or removed (the next snapshot): all of it is there again.
+# A record that is moved (HUP), or removed (the next checkpoint): all of it is there again.
 for how in moved removed; do
     start "$work/$how" --data "$work/text"
     steps_pass 2
@@ -70,7 +70,7 @@ for how in moved removed; do
     ends 143 "a run whose record was $how"
     grep -q 'record.jsonl: the record was moved or removed: all of it is written here again' "$work/.err"
     check $? "is told" "$(grep -v '^step' "$work/.err")"
-    expect 0 'agrees with [0-9]+ snapshot' verify "$work/$how"
+    expect 0 'agrees with [0-9]+ checkpoint' verify "$work/$how"
 done
 cmp -s <(head -c "$(stat -c %s "$work/moved/record.jsonl.1")" "$work/moved/record.jsonl") "$work/moved/record.jsonl.1"
 check $? "what was moved is the beginning of it"

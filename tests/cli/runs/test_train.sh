@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A run from beginning to end: log, snapshots, stopping, resuming, the trained model.
+# A run from beginning to end: log, checkpoints, stopping, resuming, the trained model.
 . "$(dirname "$0")/../lib.sh"
 
 # Text with some order in it, the same on every machine.
@@ -54,7 +54,7 @@ expect 0 '"step": 5, "valid": true' verify "$work/a/checkpoint-5" --json
 # verifies run-10.e313
 # The same run in pieces, by other threads, kernels, checkpoint policies, is the same run.
 pieces=(train "${common[@]}" --output-dir "$work/b" --max-steps 12 --resume --json --quiet)
-expect 0 'no snapshot to resume from' "${pieces[@]}" --stop-at-step 3
+expect 0 'no checkpoint to resume from' "${pieces[@]}" --stop-at-step 3
 expect 0 '"steps": 3' "${pieces[@]}" --stop-at-step 2
 expect 0 '"steps": 7' "${pieces[@]}" --stop-at-step 7 --threads 1 --gradient-checkpointing full
 expect 0 'may differ' "${pieces[@]}" --stop-at-step 9 --kernels portable --gradient-checkpointing memory-poor
@@ -67,14 +67,14 @@ cmp -s "$work/a/model.safetensors" "$work/b/model.safetensors"
 check $? "the same model file"
 expect 0 "$whole" "${pieces[@]}"
 
-# verifies face-14.289a
-# A damaged snapshot is named and passed over.
+# verifies face-14.7a86
+# A damaged checkpoint is named and passed over.
 printf 'X' | dd of="$work/b/checkpoint-12/state.safetensors" bs=1 seek=9000 conv=notrunc status=none
 expect 4 'checkpoint-12' verify "$work/b/checkpoint-12"
 expect 4 '"valid": false' verify "$work/b/checkpoint-12" --json
 run "${pieces[@]}"
 grep -q 'checkpoint-12.*damaged and is passed over' <<<"$err" && [[ $(json state_digest) == "$whole" ]]
-check $? "resumes from the one before a damaged snapshot" "$out $err"
+check $? "resumes from the one before a damaged checkpoint" "$out $err"
 
 # verifies face-12.4b01
 # Signals: the step is finished, the state saved, the code is the signal's.
@@ -95,7 +95,7 @@ for signal in TERM:143 INT:130; do
     expect 0 'valid, state digest' verify "$dir"
 done
 
-# Old snapshots go, the newest stay.
+# Old checkpoints go, the newest stay.
 run train "${common[@]}" --output-dir "$work/d" --max-steps 9 --save-steps 2 --save-total-limit 2 --quiet
 [[ $(ls -d "$work"/d/checkpoint-* | sort | tr '\n' ' ') == "$work/d/checkpoint-8 $work/d/checkpoint-9 " ]]
 check $? "--save-total-limit 2" "$(ls "$work/d")"
@@ -109,13 +109,13 @@ check $? "a split is evaluated at the end" "$out"
 expect 0 "\"tokens\": $((held - 1))," eval --model "$work/e" --data "$work/text" --validation-split 0.25 \
     --max-seq-length 16 --json
 
-# The trained model is a model directory; a snapshot is one too.
+# The trained model is a model directory; a checkpoint is one too.
 run eval --model "$work/a" --data "$work/held" --max-seq-length 16 --json
 seconds_add_up 0 eval
 mine=$(json loss)
 run eval --model "$work/a/checkpoint-12" --data "$work/held" --max-seq-length 16 --json
 [[ -n $mine && $mine == "$(json loss)" ]]
-check $? "evaluation of the model and of its snapshot agree"
+check $? "evaluation of the model and of its checkpoint agree"
 expect 0 'nats per token' eval --model tiny --data "$work/held"
 run generate --model "$work/a" --prompt-ids 49,32,98 --max-new-tokens 2 --json
 seconds_add_up 0 generate

@@ -24,7 +24,7 @@ steps_pass() {
     until [[ $(grep -c '^step' "$work/.err") -ge $want ]] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
 }
 newest() { ls -d "$1"/checkpoint-* 2>/dev/null | sed 's/.*-//' | sort -n | tail -1; }
-# ends CODE NAME: the job ends with it, and the newest snapshot is valid.
+# ends CODE NAME: the job ends with it, and the newest checkpoint is valid.
 ends() {
     wait $job
     local got=$?
@@ -73,47 +73,47 @@ S
         out=$(cat "$work/.out")
         err=$(cat "$work/.err")
     }
-    snapshot=$(du -sb "$work/u/checkpoint-$(newest "$work/u")" | cut -f 1)
-    export SIZE=$((snapshot * 5 / 2))
+    checkpoint=$(du -sb "$work/u/checkpoint-$(newest "$work/u")" | cut -f 1)
+    export SIZE=$((checkpoint * 5 / 2))
     train=("$program" "${common[@]}" --output-dir "$work/disk/r" --max-steps 12 --save-steps 2 --quiet --json)
     run "${common[@]}" --output-dir "$work/whole" --max-steps 12 --save-steps 2 --quiet --json
     whole=$(json state_digest)
     on_disk "ls $work/disk/r" "${train[@]}"
     [[ $code -eq 0 && $(grep -o '"state_digest": "[^"]*"' <<<"$out" | grep -o '[0-9a-f]\{16\}') == "$whole" ]]
-    check $? "room is made for each snapshot (exit $code)" "$out$err"
+    check $? "room is made for each checkpoint (exit $code)" "$out$err"
     on_disk "ls $work/disk/r" "${train[@]}" --save-total-limit 0
     [[ $code -eq 6 && $out == *checkpoint-4* && $out == *checkpoint-2* && $out != *tmp-* && $err == *'postponed; training goes on for 600 s'* ]]
     check $? "kept are all where that was said; saves are postponed, the end is 6 (exit $code)" "$out$err"
     # A disk that fills while it is trained: the file is not counted when the run begins.
-    grow="head -c $((snapshot * 2)) /dev/zero >$work/disk/other"
+    grow="head -c $((checkpoint * 2)) /dev/zero >$work/disk/other"
     resume="rm -f $work/disk/other; ${train[*]} --resume auto"
-    SIZE=$((snapshot * 4)) on_disk "$resume" bash -c "
+    SIZE=$((checkpoint * 4)) on_disk "$resume" bash -c "
         ${train[*]} --max-steps 12 --stop-at-step 3; $grow
-        mkdir -p $work/disk/r/tmp-checkpoint-4; head -c $((snapshot / 2)) /dev/zero >$work/disk/r/tmp-checkpoint-4/state.safetensors
+        mkdir -p $work/disk/r/tmp-checkpoint-4; head -c $((checkpoint / 2)) /dev/zero >$work/disk/r/tmp-checkpoint-4/state.safetensors
         ${train[*]} --resume --stop-at-step 5; exit \$?"
     [[ $out == *"\"state_digest\": \"$whole\""* ]]
     check $? "a disk that was full, and goes on when it is not" "$out$err"
-    # A damaged newest snapshot does not hold the room that the next one needs.
-    SIZE=$((snapshot * 7 / 2)) on_disk "" bash -c "
+    # A damaged newest checkpoint does not hold the room that the next one needs.
+    SIZE=$((checkpoint * 7 / 2)) on_disk "" bash -c "
         ${train[*]} --stop-at-step 10 --resume auto >/dev/null
         printf X | dd of=$work/disk/r/checkpoint-10/state.safetensors bs=1 seek=9000 conv=notrunc status=none
-        head -c $((snapshot * 11 / 10)) /dev/zero >$work/disk/other
+        head -c $((checkpoint * 11 / 10)) /dev/zero >$work/disk/other
         ls $work/disk/r >&2
         exec ${train[*]} --resume auto --storage-patience 1s"
     [[ $code -eq 0 && $err == *checkpoint-8* && $out == *"\"state_digest\": \"$whole\""* ]]
-    check $? "a damaged newest snapshot makes room (exit $code)" "$out$err"
+    check $? "a damaged newest checkpoint makes room (exit $code)" "$out$err"
     # verifies alone-2.31fb
     # Patience that is over ends the run in its middle, with 6; the run waits at its end, and TERM ends that.
-    SIZE=$((snapshot * 3 / 2)) on_disk "" "${train[@]}" --save-total-limit 0 --storage-patience 0 --max-steps 1000
+    SIZE=$((checkpoint * 3 / 2)) on_disk "" "${train[@]}" --save-total-limit 0 --storage-patience 0 --max-steps 1000
     [[ $code -eq 6 && $err == *'checkpoint'*'could not be written'* || $code -eq 6 && $err == *'free space'* ]]
     check $? "no patience (exit $code)" "$err"
     [[ $(grep -o '"step": [0-9]*' <<<"$out" | tail -1) == '"step": 4' ]]
     check $? "ends at the save that failed" "$out"
-    SIZE=$((snapshot * 3 / 2)) on_disk "" "${train[@]}" --save-total-limit 0 --storage-patience 2s
+    SIZE=$((checkpoint * 3 / 2)) on_disk "" "${train[@]}" --save-total-limit 0 --storage-patience 2s
     [[ $code -eq 6 && $(grep -o '"step": [0-9]*' <<<"$out" | tail -1) == '"step": 12' ]]
     check $? "patience lets it train to its end (exit $code)" "$err"
     # A disk that becomes read-only.
-    SIZE=$((snapshot * 8)) on_disk "" bash -c "${train[*]} --stop-at-step 4 && mount -o remount,ro none $work/disk && ${train[*]} --resume auto --storage-patience 2s"
+    SIZE=$((checkpoint * 8)) on_disk "" bash -c "${train[*]} --stop-at-step 4 && mount -o remount,ro none $work/disk && ${train[*]} --resume auto --storage-patience 2s"
     [[ $code -eq 6 && ($err == *'read-only file system'* || $err == *'cannot be opened for writing'*) ]]
     check $? "a read-only disk is 6 (exit $code)" "$err"
 else
@@ -142,7 +142,7 @@ run "${common[@]}" --output-dir "$work/t" --max-steps 10000000 --time-limit 0h0m
 [[ $code -eq 0 && $(json steps) -gt $first ]]
 check $? "and on with the same line" "$out$err"
 [[ $(ls -d "$work"/t/checkpoint-* | wc -l) -eq 2 ]]
-check $? "an unattended run keeps two snapshots" "$(ls "$work/t")"
+check $? "an unattended run keeps two checkpoints" "$(ls "$work/t")"
 start "$work/w" --stop-when "$work/enough"
 touch "$work/enough"
 ends 0 "--stop-when"
@@ -157,7 +157,7 @@ expect 0 '^time-limit = 41400$' "${common[@]}" --output-dir "$work/x" --time-lim
 line=("${common[@]}" --output-dir "$work/a" --max-steps 6 --save-steps 2 --quiet --json --resume auto)
 run "${line[@]}" --stop-at-step 3
 check $code "begins" "$err"
-[[ -z $err || $err == *'keeps its newest 2 snapshots'* ]]
+[[ -z $err || $err == *'keeps its newest 2 checkpoints'* ]]
 check $? "and has nothing to say" "$err"
 run "${line[@]}"
 digest=$(json state_digest)
@@ -167,7 +167,7 @@ check $? "is complete" "$out$err"
 printf 'X' | dd of="$work/a/checkpoint-6/state.safetensors" bs=1 seek=9000 conv=notrunc status=none
 run "${line[@]}"
 [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
-check $? "a damaged newest snapshot" "$out$err"
+check $? "a damaged newest checkpoint" "$out$err"
 expect 2 'save-total-limit' "${line[@]}" --save-total-limit x
 
 # A service may start it without standard streams: no line of the log gets into a file of the run.
@@ -178,7 +178,7 @@ for closed in '<&-' '>&-' '2>&-' '<&- >&-' '<&- >&- 2>&-'; do
         exec "$program" "${common[@]}" --output-dir "$work/c" --max-steps 4 --save-steps 2
     ) >/dev/null 2>&1 </dev/null
     check $? "runs with $closed"
-    expect 0 'agrees with 2 snapshots' verify "$work/c"
+    expect 0 'agrees with 2 checkpoints' verify "$work/c"
 done
 "$program" --version >&- 2>/dev/null
 [[ $? -eq 6 ]]
@@ -195,7 +195,7 @@ done
 [[ ! -e $long ]]
 check $? "and nothing is written where it is too long"
 
-# The best evaluation's snapshot is kept beside the newest.
+# The best evaluation's checkpoint is kept beside the newest.
 run "${common[@]}" --output-dir "$work/b" --eval-data "$work/text" --eval-steps 2 --save-steps 2 --max-steps 12 \
     --learning-rate 0.3 --keep-best --save-total-limit 1 --quiet --json
 best=$(grep -oE '"step": [0-9]+, "epoch": [^,]*, "eval_loss": [0-9.]+' <<<"$out" | sed 's/[^0-9. ]//g' | sort -k3 -g | awk 'NR == 1 { print $1 }')

@@ -34,7 +34,8 @@ static const command commands[] = {
     {"completion", " bash|zsh|fish", 1, 1, COMMAND_COMPLETION, cmd_completion,
      "Prints what a shell needs to complete command lines; make install puts it in its place."},
     {"verify", " DIR [options]", 1, 1, COMMAND_VERIFY, cmd_verify,
-     "Checks every digest of a snapshot, or of the newest one in an output directory, whose record "
+     "Checks every digest of a checkpoint, or of the newest one in an output directory, whose "
+     "record "
      "it walks line by line."},
     {"replay", " DIR [DIR] [options]", 1, 2, COMMAND_REPLAY, cmd_replay,
      "Computes steps of a run again, on other threads, kernels or policies as asked, and compares "

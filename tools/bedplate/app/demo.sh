@@ -45,4 +45,4 @@ write=(generate --model "$folder/model" --prompt "This License " --temperature 0
     "$build/bedplate" "${write[@]}" --max-new-tokens 40
 echo
 echo "The model is in $folder/model: config.json, model.safetensors, tokenizer.json, as transformers"
-echo "opens them; its snapshot beside them resumes the run."
+echo "opens them; its checkpoint beside them resumes the run."

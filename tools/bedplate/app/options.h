@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Options: one table of them, from which parsing, help, the resolved set and the keys of a snapshot
- * all follow. */
+/* Options: one table of them, from which parsing, help, the resolved set and the keys of a
+ * checkpoint all follow. */
 #ifndef BP_BEDPLATE_OPTIONS_H
 #define BP_BEDPLATE_OPTIONS_H
 

@@ -82,7 +82,7 @@ static const option table[] = {
      "file, uint16 for up to 65,536 ids, else uint32; report: the page, else "
      "report.html in the first directory"},
     {"output-dir", OPTION_TEXT, LEARNS, AT(output_dir), 0, 0, NULL, "DIR", false,
-     "where snapshots and the trained model go"},
+     "where checkpoints and the trained model go"},
     {"predictions", OPTION_TEXT, COMMAND_EVAL, AT(predictions), 0, 0, NULL, "FILE", false,
      "write what a classification or regression makes of each row, a JSON line each: index, "
      "prediction, score, label, logits; the data may lack labels"},
@@ -402,7 +402,8 @@ static const option table[] = {
     {"offload-buffered", OPTION_FLAG, LEARNS, AT(offload_buffered), 0, 0, "false", NULL, false,
      "that file through the page cache, on file systems without O_DIRECT"},
     {"offload-two-versions", OPTION_FLAG, LEARNS, AT(offload_two), 0, 0, "false", NULL, false,
-     "the file has two versions of what is trained there, and snapshots leave it where it is: with "
+     "the file has two versions of what is trained there, and checkpoints leave it where it is: "
+     "with "
      "--save-steps 1 a run whose power fails goes on from its last whole step (docs/offload.md)"},
     {"device", OPTION_TEXT, PLANS | COMMAND_REPLAY | COMMAND_SELFTEST, AT(device), 0, 0, "auto",
      "auto|host|cuda[:N]|cuda:sm_80|cuda:sm_90a", false,
@@ -452,23 +453,25 @@ static const option table[] = {
     {"poison", OPTION_FLAG, COMMAND_TRAIN | COMMAND_EVAL, AT(poison), 0, 0, "false", NULL, false,
      "fill buffers with signalling NaNs at birth and death: a self-test, slow"},
     {"resume", OPTION_MAYBE, LEARNS, AT(resume_word), 0, 0, "false", "true|auto|false", false,
-     "continue from the newest valid snapshot in --output-dir, if there is one; auto: the same for "
+     "continue from the newest valid checkpoint in --output-dir, if there is one; auto: the same "
+     "for "
      "a run that is left alone: one command line begins it, goes on with it, and ends at once when "
      "it is complete"},
     {"newest", OPTION_FLAG, COMMAND_VERIFY, AT(newest), 0, 0, "false", NULL, false,
-     "whether there is a valid snapshot to go on from: damaged ones are named and passed over; "
+     "whether there is a valid checkpoint to go on from: damaged ones are named and passed over; "
      "else all that is there has to be whole (exit 4)"},
     {"overwrite-output-dir", OPTION_FLAG, LEARNS, AT(overwrite), 0, 0, "false", NULL, false,
-     "begin anew where --output-dir holds the record or snapshots of a run and there is none to "
+     "begin anew where --output-dir holds the record or checkpoints of a run and there is none to "
      "continue: they are removed"},
     {"resume-from-checkpoint", OPTION_TEXT_MAYBE, LEARNS, AT(resume_from), 0, 0, NULL, "PATH|true",
      false,
-     "continue from that snapshot (a checkpoint-N, or the newest in a directory), with the options "
+     "continue from that checkpoint (a checkpoint-N, or the newest in a directory), with the "
+     "options "
      "that it was saved with; true or no value: as --resume"},
     {"continue-from", OPTION_TEXT, LEARNS | COMMAND_REPLAY, AT(continue_from), 0, 0, NULL, "PATH",
      false,
      "begin a new run (steps from 0, a schedule of its own) with the weights, moments and loss "
-     "scale of that snapshot; with --resume: only where --output-dir holds no snapshot yet"},
+     "scale of that checkpoint; with --resume: only where --output-dir holds no checkpoint yet"},
     {"stop-at-step", OPTION_COUNT, LEARNS, AT(stop_at_step), 0, MOST, "0", "N", false,
      "save after this step and end; 0: do not"},
     {"eval-strategy", OPTION_CHOICE, LEARNS, AT(eval_strategy), 0, 0, "steps", "steps|epoch|no",
@@ -484,13 +487,13 @@ static const option table[] = {
      "when to save: every --save-steps, after each epoch, only at the end, or also whenever an "
      "evaluation is the best one"},
     {"save-steps", OPTION_COUNT, LEARNS, AT(save_steps), 0, MOST, "500", "N", false,
-     "steps between snapshots; 0: only at the end"},
+     "steps between checkpoints; 0: only at the end"},
     {"save-total-limit", OPTION_COUNT, LEARNS, AT(save_total_limit), 0, MOST, "0", "N", false,
-     "keep only the newest N snapshots; 0: all"},
+     "keep only the newest N checkpoints; 0: all"},
     {"load-best-model-at-end", OPTION_FLAG, LEARNS, AT(load_best), 0, 0, "false", NULL, false,
-     "the model written at the end is that of the best evaluation, whose snapshot is kept"},
+     "the model written at the end is that of the best evaluation, whose checkpoint is kept"},
     {"keep-best", OPTION_FLAG, LEARNS, AT(keep_best), 0, 0, "false", NULL, false,
-     "the best evaluation is saved at once and its snapshot is kept beside the newest ones"},
+     "the best evaluation is saved at once and its checkpoint is kept beside the newest ones"},
     {"token-accuracy", OPTION_FLAG, LEARNS | COMMAND_EVAL, AT(token_accuracy), 0, 0, "false", NULL,
      false,
      "language models: evaluations also say how often the likeliest token was the label; they keep "
@@ -510,7 +513,7 @@ static const option table[] = {
      "what is done about a step whose loss or norm is far above the last 128: it is computed "
      "again, "
      "then told, or its gradient scaled down to the threshold (clip), or it is not applied (skip), "
-     "or the state goes back to the newest snapshot and the batches since are passed over"},
+     "or the state goes back to the newest checkpoint and the batches since are passed over"},
     {"spike-threshold", OPTION_REAL, LEARNS, AT(spike_threshold), 1, 1e6, "8", "F", true,
      "how many robust standard deviations (1.4826 MAD) above the median a spike is"},
     {"spike-budget", OPTION_COUNT, LEARNS, AT(spike_budget), 0, 15, "3", "N", true,
@@ -527,11 +530,12 @@ static const option table[] = {
     {"on-usr1", OPTION_CHOICE, LEARNS, AT(on_usr1), 0, 0, "save", "save|stop", false,
      "what SIGUSR1 asks for: save and go on, or save and end"},
     {"storage-patience", OPTION_TIME, LEARNS, AT(storage_patience), 0, 1e9, "10m", "TIME", false,
-     "how long training goes on when a snapshot cannot be written, before it ends with exit code "
+     "how long training goes on when a checkpoint cannot be written, before it ends with exit code "
      "6"},
     {"on-data-change", OPTION_CHOICE, LEARNS, AT(on_data_change), 0, 0, "warn", "error|warn|ignore",
      false,
-     "at each snapshot, when a file of the data was written to since the run began: end with exit "
+     "at each checkpoint, when a file of the data was written to since the run began: end with "
+     "exit "
      "code 6 before it is saved, or tell it on stderr and in events.jsonl"},
     {"metrics", OPTION_TEXT, LEARNS, AT(metrics), 0, 0, NULL, "FILE.prom", false,
      "how the run is, for node_exporter's textfile collector; replaced every few seconds"},
@@ -607,7 +611,7 @@ static const option table[] = {
     {"latency", OPTION_TEXT, LEARNS, AT(latency), 0, 0, "50e-6", "S[,S]", false,
      "seconds that a call takes at least, likewise"},
     {"all", OPTION_FLAG, COMMAND_REPLAY, AT(replay_all), 0, 0, "false", NULL, false,
-     "every segment between two snapshots; meant where nothing else is said"},
+     "every segment between two checkpoints; meant where nothing else is said"},
     {"sample", OPTION_COUNT, COMMAND_REPLAY, AT(replay_sample), 0, MOST, "0", "K", false,
      "K segments, chosen at random by --seed"},
     {"compare", OPTION_FLAG, COMMAND_REPLAY, AT(replay_compare), 0, 0, "false", NULL, false,

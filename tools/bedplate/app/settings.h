@@ -45,7 +45,7 @@ typedef struct settings {
     path_list eval_data;
     double validation_split;
     const char *data_format;
-    uint64_t unpack_limit; /* bytes that a packed file, or a pipe, may have */
+    uint64_t unpack_limit;   /* bytes that a packed file, or a pipe, may have */
     const char *text_column; /* names of columns; NULL: the usual ones */
     const char *label_column;
     bool no_header;
@@ -205,7 +205,7 @@ typedef struct settings {
     bool resume_auto;
     bool newest;               /* verify --newest */
     bool overwrite;            /* --overwrite-output-dir */
-    const char *resume_from;   /* a snapshot, or a directory of some; settings_settle */
+    const char *resume_from;   /* a checkpoint, or a directory of some; settings_settle */
     const char *continue_from; /* the same, for a new run */
     uint64_t stop_at_step;     /* 0: not */
     const char *eval_strategy;

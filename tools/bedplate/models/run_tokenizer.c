@@ -28,7 +28,7 @@ static bool is_byte_tokenizer(bp_store *store, const char *directory)
 }
 
 /* Of OUT/checkpoint-8 the directory OUT, into which training copies the tokenizer. */
-static bool around_snapshot(const char *path, char around[BP_STORE_PATH_MAX])
+static bool around_checkpoint(const char *path, char around[BP_STORE_PATH_MAX])
 {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') {
@@ -38,8 +38,8 @@ static bool around_snapshot(const char *path, char around[BP_STORE_PATH_MAX])
     while (name > 0 && path[name - 1] != '/') {
         name--;
     }
-    bool snapshot = length - name > 11 && strncmp(path + name, "checkpoint-", 11) == 0;
-    if (!snapshot || name >= BP_STORE_PATH_MAX) {
+    bool checkpoint = length - name > 11 && strncmp(path + name, "checkpoint-", 11) == 0;
+    if (!checkpoint || name >= BP_STORE_PATH_MAX) {
         return false;
     }
     memcpy(around, path, name);
@@ -101,7 +101,7 @@ static bp_status look(run_tokenizer *c, const run_tokenizer_ask *ask)
     if (ask->directory) {
         BP_TRY(look_in(c, ask, ask->set->model));
     }
-    if (ask->directory && c->kind == TOKENIZER_NONE && around_snapshot(ask->set->model, around)) {
+    if (ask->directory && c->kind == TOKENIZER_NONE && around_checkpoint(ask->set->model, around)) {
         BP_TRY(look_in(c, ask, around));
     }
     return BP_OK;

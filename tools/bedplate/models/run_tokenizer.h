@@ -40,9 +40,9 @@ typedef struct run_tokenizer_ask {
     bp_error *error;
 } run_tokenizer_ask;
 
-/* Looks for a tokenizer: in --tokenizer, else in the model's directory, else, of a snapshot, in the
- * directory around it. The byte tokenizer that training writes is bytes. Without any, a model of
- * 256 ids is one over bytes, and so is a larger one whose weights are random. Nothing is loaded
+/* Looks for a tokenizer: in --tokenizer, else in the model's directory, else, of a checkpoint, in
+ * the directory around it. The byte tokenizer that training writes is bytes. Without any, a model
+ * of 256 ids is one over bytes, and so is a larger one whose weights are random. Nothing is loaded
  * yet. BP_ERR_DATA: --tokenizer holds none, one that cannot be used, or one with more tokens than
  * the model's vocabulary. */
 bp_status run_tokenizer_find(run_tokenizer *c, const run_tokenizer_ask *ask) BP_MUST_CHECK;

@@ -377,14 +377,15 @@ static uint64_t sample_elements(const bp_runtime *r)
 }
 
 /* What saving the state takes on this machine; on one of 32 bits it is less. */
-static uint64_t snapshot_scratch(const bp_runtime *r)
+static uint64_t checkpoint_scratch(const bp_runtime *r)
 {
     const uint32_t count = bp_runtime_state_count(r);
-    uint64_t bytes = bp_snapshot_scratch(&(bp_snapshot){.tensor_count = 0});
+    uint64_t bytes = bp_checkpoint_scratch(&(bp_checkpoint){.tensor_count = 0});
     for (uint32_t i = 0; i < count; i++) {
         const bp_state_tensor t = bp_runtime_state_tensor(r, i);
-        const bp_snapshot one = {.tensors = &t, .tensor_count = 1};
-        bytes += bp_snapshot_scratch(&one) - bp_snapshot_scratch(&(bp_snapshot){.tensor_count = 0});
+        const bp_checkpoint one = {.tensors = &t, .tensor_count = 1};
+        bytes += bp_checkpoint_scratch(&one) -
+                 bp_checkpoint_scratch(&(bp_checkpoint){.tensor_count = 0});
     }
     return bytes;
 }
@@ -398,7 +399,7 @@ static void put_header(FILE *file, const session *s)
             r->report.host.arena_bytes, bp_runtime_state_count(r), spec->batch, spec->accumulation,
             spec->sequence, spec->config.vocabulary, spec->config.classes,
             (int)bp_feed_labels(spec->config.task), spec->seed, r->compile.input_count,
-            sample_elements(r), snapshot_scratch(r));
+            sample_elements(r), checkpoint_scratch(r));
 }
 
 /* Opens DIR/name; NULL with the error said. */

@@ -106,7 +106,7 @@ static bool offload_beside(const bp_spec *spec)
     return !device_takes_memory(spec);
 }
 
-/* Older snapshots than the last two are whole no more, and none is to be read back. */
+/* Older checkpoints than the last two are whole no more, and none is to be read back. */
 static bp_status offload_check_two(const offload_choice *b, const settings *set, bp_error *error)
 {
     const char *with = !b->asked || b->host || b->flash         ? "--offload"
@@ -121,7 +121,7 @@ static bp_status offload_check_two(const offload_choice *b, const settings *set,
     return bp_error_set(error, BP_ERR_USAGE, where,
                         b->asked && !b->host && !b->flash
                             ? "two versions in the offload file do not go with it: only the newest "
-                              "snapshots can be gone back to"
+                              "checkpoints can be gone back to"
                             : "--offload-two-versions needs an offload file: file:PATH:BYTES",
                         with);
 }

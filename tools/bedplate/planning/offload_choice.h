@@ -35,8 +35,8 @@ typedef struct offload_choice {
     uint64_t bytes; /* of any, at most */
     uint32_t what;  /* may live there: bits of OFFLOAD_.. */
     bool two;       /* --offload-two-versions */
-    bool resumes;   /* a snapshot is gone on from, of which the file has to have a part */
-    uint64_t step;  /* that snapshot's */
+    bool resumes;   /* a checkpoint is gone on from, of which the file has to have a part */
+    uint64_t step;  /* that checkpoint's */
     offload_chosen chosen;
     bp_tier_posix file;
     bp_tier_versions versions; /* over the file; count 0: there is one version */

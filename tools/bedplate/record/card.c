@@ -321,7 +321,7 @@ static bp_status card_put(card *c, const char *name)
     return BP_OK;
 }
 
-/* A damaged snapshot says nothing against the model that was exported. */
+/* A damaged checkpoint says nothing against the model that was exported. */
 static void card_damaged(void *user, const char *path, const bp_error *reason)
 {
     (void)user;
@@ -332,12 +332,12 @@ static void card_damaged(void *user, const char *path, const bp_error *reason)
 static bp_status card_check(bp_store *store, const char *directory, char *work, bp_error *error)
 {
     record_verdict found;
-    const bp_snapshot_place place = {.store = store,
-                                     .directory = directory,
-                                     .scratch = work,
-                                     .scratch_bytes = SCRATCH_BYTES,
-                                     .staging = {work + SCRATCH_BYTES, STAGING_BYTES},
-                                     .error = error};
+    const bp_checkpoint_location place = {.store = store,
+                                          .directory = directory,
+                                          .scratch = work,
+                                          .scratch_bytes = SCRATCH_BYTES,
+                                          .staging = {work + SCRATCH_BYTES, STAGING_BYTES},
+                                          .error = error};
     BP_TRY(record_verify(&place, card_damaged, NULL, &found));
     if (!found.there) {
         return bp_error_set(error, BP_ERR_DATA, where,

@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 
 /* Writes the card of the run whose output directory is `directory` to the file `path`, which is
- * replaced whole. The record is verified first, with its snapshots and what it exported. Nothing
+ * replaced whole. The record is verified first, with its checkpoints and what it exported. Nothing
  * but the record goes into the card, so the same record gives the same bytes. BP_ERR_DATA: there is
  * no record, it does not hold, or the run has not ended. Uses the heap. */
 bp_status card_write(const char *directory, const char *path, bp_error *error) BP_MUST_CHECK;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands before the dot is a snapshot's; lines have the name behind it. */
+/* What stands before the dot is a checkpoint's; lines have the name behind it. */
 static const struct {
     const char *old;
     const char *now;
@@ -25,9 +25,9 @@ static const struct {
 
 enum { NAMES = sizeof names / sizeof names[0] };
 
-bp_status old_names_read_keys(const bp_snapshot_place *place, const char *path, bp_pairs *keys)
+bp_status old_names_read_keys(const bp_checkpoint_location *place, const char *path, bp_pairs *keys)
 {
-    BP_TRY(bp_snapshot_read_keys(place, path, keys));
+    BP_TRY(bp_checkpoint_read_keys(place, path, keys));
     bp_pair *list = (bp_pair *)keys->list; /* it lies in the place's scratch */
     for (size_t i = 0; i < keys->count; i++) {
         for (size_t n = 0; n < NAMES; n++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Names that the files of a run had before: one table, from the old name to today's. What reads
- * records, events and the keys of snapshots asks it, so that everything else knows today's names
+ * records, events and the keys of checkpoints asks it, so that everything else knows today's names
  * alone. */
 #ifndef BP_BEDPLATE_OLD_NAMES_H
 #define BP_BEDPLATE_OLD_NAMES_H
 
-#include "core/run/snapshot/snapshot.h"
+#include "core/run/checkpoint/checkpoint.h"
 
-/* As bp_snapshot_read_keys, with today's names. */
-bp_status old_names_read_keys(const bp_snapshot_place *place, const char *path,
+/* As bp_checkpoint_read_keys, with today's names. */
+bp_status old_names_read_keys(const bp_checkpoint_location *place, const char *path,
                               bp_pairs *keys) BP_MUST_CHECK;
 
 /* A line of a record or of events, in memory of getline, gets today's names of its members. Lengths

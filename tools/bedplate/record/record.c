@@ -59,8 +59,8 @@ bp_status record_continue(record *r, const char *directory, uint64_t length,
     BP_TRY(status);
     if (!same) {
         return bp_error_set(error, BP_ERR_DATA, where,
-                            "the record is not the one that the snapshot was saved with; moved "
-                            "elsewhere, a new one begins at the snapshot",
+                            "the record is not the one that the checkpoint was saved with; moved "
+                            "elsewhere, a new one begins at the checkpoint",
                             r->path);
     }
     if (ftruncate(r->fd, (off_t)length) != 0) {
@@ -100,7 +100,7 @@ static bool record_ends(record *r)
     if (about.st_size < at) {
         r->broken = true;
         r->said = "somebody cut the record while the run wrote it: nothing more is written there, "
-                  "and snapshots are saved without a record";
+                  "and checkpoints are saved without a record";
     }
     return about.st_size == at || (about.st_size > at && ftruncate(r->fd, at) == 0);
 }

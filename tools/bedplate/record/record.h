@@ -7,7 +7,7 @@
  *
  * Lines that the medium does not take wait in memory and are tried again with the next one, so a
  * full disk does not end a run. A file that others cut is no record any more: it is told, nothing
- * more is written, and snapshots are saved without a record. Allocates nothing. */
+ * more is written, and checkpoints are saved without a record. Allocates nothing. */
 #ifndef BP_BEDPLATE_RECORD_H
 #define BP_BEDPLATE_RECORD_H
 
@@ -49,7 +49,7 @@ json_line *record_begin(record *r, const char *kind, uint64_t step);
 void record_end(record *r);
 
 /* Where the file was moved or removed, writes all of it under its name again and goes on there.
- * Called when somebody asks for it, and before each snapshot. */
+ * Called when somebody asks for it, and before each checkpoint. */
 void record_reopen(record *r);
 
 /* Everything is on the medium when this returns true. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A record beside its snapshots and its files. */
+/* A record beside its checkpoints and its files. */
 #include "tools/bedplate/record/record_verify.h"
 
 #include <stdlib.h>
@@ -8,18 +8,18 @@
 #include "core/base/storage.h"
 #include "core/base/digest.h"
 #include "core/base/safetensors.h"
-#include "core/run/snapshot/snapshot_private.h"
+#include "core/run/checkpoint/checkpoint_private.h"
 #include "tools/bedplate/runs/checkpoint_offload.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/record/record.h"
 #include "tools/bedplate/record/record_read.h"
 
-enum { SNAPSHOTS_MAX = 4096 };
+enum { CHECKPOINTS_MAX = 4096 };
 
 static const char where[] = "record";
 
-/* What a snapshot says of the record. */
+/* What a checkpoint says of the record. */
 typedef struct witness {
     uint64_t step;
     uint64_t digest;
@@ -30,22 +30,22 @@ typedef struct witness {
 } witness;
 
 typedef struct record_check {
-    const bp_snapshot_place *place;
-    bp_snapshot_damaged damaged;
+    const bp_checkpoint_location *place;
+    bp_checkpoint_damaged damaged;
     void *user;
     record_verdict *found;
     bool best; /* what was exported is of the best evaluation */
     uint32_t count;
-    witness list[SNAPSHOTS_MAX];
+    witness list[CHECKPOINTS_MAX];
 } record_check;
 
 static bp_status witness_name(void *user, const char *name)
 {
     record_check *check = user;
-    const size_t n = sizeof BP_SNAPSHOT_FINAL - 1;
+    const size_t n = sizeof BP_CHECKPOINT_FINAL - 1;
     uint64_t step;
-    if (strncmp(name, BP_SNAPSHOT_FINAL, n) == 0 && bp_snapshot_parse_step(name + n, &step) &&
-        check->count < SNAPSHOTS_MAX) {
+    if (strncmp(name, BP_CHECKPOINT_FINAL, n) == 0 && bp_checkpoint_parse_step(name + n, &step) &&
+        check->count < CHECKPOINTS_MAX) {
         check->list[check->count++] = (witness){.step = step};
     }
     return BP_OK;
@@ -54,10 +54,10 @@ static bp_status witness_name(void *user, const char *name)
 static bp_status witness_read(record_check *check, witness *w)
 {
     char path[BP_STORE_PATH_MAX];
-    bp_snapshot_found found;
+    bp_checkpoint_found found;
     bp_pairs keys;
-    BP_TRY(bp_snapshot_path(check->place, BP_SNAPSHOT_FINAL, w->step, path));
-    const bp_status status = bp_snapshot_verify(check->place, path, &found);
+    BP_TRY(bp_checkpoint_path(check->place, BP_CHECKPOINT_FINAL, w->step, path));
+    const bp_status status = bp_checkpoint_verify(check->place, path, &found);
     if (status == BP_ERR_DATA) {
         check->damaged(check->user, path, check->place->error);
         *check->place->error = (bp_error){.code = BP_OK};
@@ -77,11 +77,11 @@ static bp_status witness_read(record_check *check, witness *w)
 static bp_status witness_wrong(const record_check *check, const witness *w, const char *text)
 {
     char path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_snapshot_path(check->place, BP_SNAPSHOT_FINAL, w->step, path));
+    BP_TRY(bp_checkpoint_path(check->place, BP_CHECKPOINT_FINAL, w->step, path));
     return bp_error_set(check->place->error, BP_ERR_DATA, where, text, path);
 }
 
-/* A line beside what snapshots say of it. */
+/* A line beside what checkpoints say of it. */
 static bp_status record_compare(record_check *check, const record_walk *walk)
 {
     char chain[BP_SHA256_TEXT];
@@ -91,7 +91,7 @@ static bp_status record_compare(record_check *check, const record_walk *walk)
         witness *w = &check->list[i];
         if (w->record.chain[0] != '\0' && w->record.length == walk->offset) {
             if (strcmp(w->record.chain, chain) != 0) {
-                return witness_wrong(check, w, "the snapshot was saved with another record");
+                return witness_wrong(check, w, "the checkpoint was saved with another record");
             }
             w->met = true;
         }
@@ -102,18 +102,20 @@ static bp_status record_compare(record_check *check, const record_walk *walk)
         const bool same =
             record_hex(walk->line, walk->length, "state_digest", &digest) && digest == w->digest;
         if (state && of == w->step && !w->damaged && !same) {
-            return witness_wrong(check, w, "the record tells another state than the snapshot has");
+            return witness_wrong(check, w,
+                                 "the record tells another state than the checkpoint has");
         }
         const bool told = record_computed(walk) != walk->covered && w->verified != UINT64_MAX;
         if (told && of == w->step && !w->damaged && walk->verified != w->verified) {
             return witness_wrong(check, w,
-                                 "the record tells another verified step than the snapshot");
+                                 "the record tells another verified step than the checkpoint");
         }
     }
     return BP_OK;
 }
 
-bp_status record_hash(const bp_snapshot_place *place, const char *path, char text[BP_SHA256_TEXT])
+bp_status record_hash(const bp_checkpoint_location *place, const char *path,
+                      char text[BP_SHA256_TEXT])
 {
     bp_store *store = place->store;
     unsigned char digest[BP_SHA256_BYTES];
@@ -139,12 +141,12 @@ bp_status record_hash(const bp_snapshot_place *place, const char *path, char tex
     return status == BP_OK ? BP_OK : bp_storage_failed(place->error, store, "read", path);
 }
 
-/* Tensors of one name and type in an exported file and the snapshot of the run's last step: the
- * same bytes, by the digests that the snapshot has. */
+/* Tensors of one name and type in an exported file and the checkpoint of the run's last step: the
+ * same bytes, by the digests that the checkpoint has. */
 static bp_status record_compare_entries(record_check *check, const bp_safetensors *made,
                                         const bp_safetensors *saved)
 {
-    const bp_snapshot_place *place = check->place;
+    const bp_checkpoint_location *place = check->place;
     for (size_t i = 0; i < made->entry_count; i++) {
         char key[sizeof BP_SAFETENSORS_DIGEST + BP_TENSOR_NAME_MAX] = BP_SAFETENSORS_DIGEST;
         const bp_tensor_entry *mine = &made->entries[i];
@@ -160,7 +162,7 @@ static bp_status record_compare_entries(record_check *check, const bp_safetensor
         if (found != told) {
             const bp_status status =
                 bp_error_set(place->error, BP_ERR_DATA, where,
-                             "the exported tensor is not that of the last snapshot", mine->name);
+                             "the exported tensor is not that of the last checkpoint", mine->name);
             bp_error_prefix(place->error, made->path);
             return status;
         }
@@ -170,15 +172,15 @@ static bp_status record_compare_entries(record_check *check, const bp_safetensor
 }
 
 static bp_status record_compare_tensors(record_check *check, const char *exported,
-                                        const char *snapshot)
+                                        const char *model_path)
 {
-    const bp_snapshot_place *place = check->place;
+    const bp_checkpoint_location *place = check->place;
     bp_safetensors made, saved;
     const size_t half = place->scratch_bytes / 2 / sizeof(uint64_t) * sizeof(uint64_t);
     unsigned char *second = (unsigned char *)place->scratch + half;
     BP_TRY(bp_safetensors_open(&made, place->store, exported, place->scratch, half, place->error));
     bp_status status =
-        bp_safetensors_open(&saved, place->store, snapshot, second, half, place->error);
+        bp_safetensors_open(&saved, place->store, model_path, second, half, place->error);
     if (status == BP_OK) {
         status = record_compare_entries(check, &made, &saved);
         const bp_status closed = bp_safetensors_close(&saved);
@@ -188,14 +190,14 @@ static bp_status record_compare_tensors(record_check *check, const char *exporte
     return status == BP_OK ? closed : status;
 }
 
-/* What was exported beside the snapshot of the last step, while it is there. With
+/* What was exported beside the checkpoint of the last step, while it is there. With
  * --load-best-model-at-end it is another step's, and with schedule-free rules an average of
- * weights, which no snapshot holds. */
+ * weights, which no checkpoint holds. */
 static bp_status record_compare_exports(record_check *check, uint64_t step)
 {
     static const char *const names[] = {"model.safetensors", "adapter_model.safetensors"};
-    const bp_snapshot_place *place = check->place;
-    char path[BP_STORE_PATH_MAX], snapshot[BP_STORE_PATH_MAX];
+    const bp_checkpoint_location *place = check->place;
+    char path[BP_STORE_PATH_MAX], model_path[BP_STORE_PATH_MAX];
     bool valid = false;
     for (uint32_t i = 0; i < check->count; i++) {
         valid = valid || (check->list[i].step == step && !check->list[i].damaged);
@@ -203,14 +205,14 @@ static bp_status record_compare_exports(record_check *check, uint64_t step)
     if (!valid || check->best) {
         return BP_OK;
     }
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, step, path));
-    BP_TRY(bp_storage_join(snapshot, path, BP_SNAPSHOT_MODEL, place->error));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_FINAL, step, path));
+    BP_TRY(bp_storage_join(model_path, path, BP_CHECKPOINT_MODEL, place->error));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         bool there = false;
         BP_TRY(bp_storage_join(path, place->directory, names[i], place->error));
         BP_TRY(bp_storage_exists(place->store, path, &there, place->error));
         if (there) {
-            BP_TRY(record_compare_tensors(check, path, snapshot));
+            BP_TRY(record_compare_tensors(check, path, model_path));
         }
     }
     return BP_OK;
@@ -219,7 +221,7 @@ static bp_status record_compare_exports(record_check *check, uint64_t step)
 static bp_status record_compare_file(void *user, const record_file *file)
 {
     record_check *check = user;
-    const bp_snapshot_place *place = check->place;
+    const bp_checkpoint_location *place = check->place;
     char path[BP_STORE_PATH_MAX], text[BP_SHA256_TEXT];
     bool there = false;
     BP_TRY(bp_storage_join(path, place->directory, file->name, place->error));
@@ -240,7 +242,7 @@ static bp_status record_compare_file(void *user, const record_file *file)
     return BP_OK;
 }
 
-/* A record that begins at a snapshot says nothing of it, nor of those before. */
+/* A record that begins at a checkpoint says nothing of it, nor of those before. */
 static void record_pass_older(record_check *check, uint64_t from)
 {
     for (uint32_t i = 0; from > 0 && i < check->count; i++) {
@@ -279,9 +281,9 @@ static bp_status record_walk_all(record_check *check, record_walk *walk)
         const witness *w = &check->list[i];
         if (w->record.chain[0] != '\0' && !w->met) {
             return witness_wrong(check, w,
-                                 "the snapshot was saved with a longer, or another, record");
+                                 "the checkpoint was saved with a longer, or another, record");
         }
-        check->found->snapshots += w->met ? 1 : 0;
+        check->found->checkpoints += w->met ? 1 : 0;
     }
     check->found->lines = walk->number;
     check->found->steps = walk->last;
@@ -290,8 +292,8 @@ static bp_status record_walk_all(record_check *check, record_walk *walk)
     return BP_OK;
 }
 
-bp_status record_verify(const bp_snapshot_place *place, bp_snapshot_damaged damaged, void *user,
-                        record_verdict *found)
+bp_status record_verify(const bp_checkpoint_location *place, bp_checkpoint_damaged damaged,
+                        void *user, record_verdict *found)
 {
     static record_check check; /* large */
     char path[BP_STORE_PATH_MAX];

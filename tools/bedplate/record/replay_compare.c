@@ -55,8 +55,8 @@ typedef struct walks {
     uint64_t step;
     char key[REPLAY_KEY];
     char run_key[REPLAY_KEY]; /* of the first lines */
-    uint64_t snapshot;        /* of the first step from there on that both have; UINT64_MAX: none */
-    char tensor[BP_SNAPSHOT_TENSOR]; /* the first that these have otherwise */
+    uint64_t checkpoint;      /* of the first step from there on that both have; UINT64_MAX: none */
+    char tensor[BP_CHECKPOINT_TENSOR]; /* the first that these have otherwise */
 } walks;
 
 /* Whether two first lines say the same up to the state before the first step, and of that. */
@@ -96,14 +96,14 @@ static bp_status compare_all(walks *w, bp_error *error)
     }
 }
 
-/* Looks for the next snapshot that both directories have. */
+/* Looks for the next checkpoint that both directories have. */
 typedef struct compare_search {
     walks *w;
     const settings *set;
     bp_store *store;
 } compare_search;
 
-static bp_status compare_snapshot(void *user, const char *name)
+static bp_status compare_checkpoint(void *user, const char *name)
 {
     const compare_search *search = user;
     walks *w = search->w;
@@ -112,17 +112,18 @@ static bp_status compare_snapshot(void *user, const char *name)
     const uint64_t step =
         strncmp(name, "checkpoint-", 11) == 0 ? strtoull(name + 11, &end, 10) : UINT64_MAX;
     bool there = false;
-    if (end == NULL || *end != '\0' || step < w->step || step >= w->snapshot ||
+    if (end == NULL || *end != '\0' || step < w->step || step >= w->checkpoint ||
         bp_storage_join(path, search->set->words.item[1], name, NULL) != BP_OK) {
         return BP_OK;
     }
     if (search->store->exists(search->store, path, &there) == BP_OK && there) {
-        w->snapshot = step;
+        w->checkpoint = step;
     }
     return BP_OK;
 }
 
-/* Where two runs part, the next snapshots that both have say in which tensor they are not the same.
+/* Where two runs part, the next checkpoints that both have say in which tensor they are not the
+ * same.
  */
 static bp_status compare_tensors(const settings *set, walks *w, bp_error *error)
 {
@@ -132,21 +133,22 @@ static bp_status compare_tensors(const settings *set, walks *w, bp_error *error)
     BP_TRY(bp_store_posix_init(&posix, ""));
     bp_store *store = &posix.store;
     compare_search search = {w, set, store};
-    w->snapshot = UINT64_MAX;
-    if (!w->differs || store->list(store, set->words.item[0], compare_snapshot, &search) != BP_OK ||
-        w->snapshot == UINT64_MAX) {
+    w->checkpoint = UINT64_MAX;
+    if (!w->differs ||
+        store->list(store, set->words.item[0], compare_checkpoint, &search) != BP_OK ||
+        w->checkpoint == UINT64_MAX) {
         return BP_OK;
     }
-    snprintf(name, sizeof name, "checkpoint-%llu", (unsigned long long)w->snapshot);
+    snprintf(name, sizeof name, "checkpoint-%llu", (unsigned long long)w->checkpoint);
     BP_TRY(bp_storage_join(path[0], set->words.item[0], name, error));
     BP_TRY(bp_storage_join(path[1], set->words.item[1], name, error));
     BP_TRY(memory_take(&memory, COMPARE_SCRATCH, false, "host memory", error));
-    const bp_snapshot_place place = {.store = store,
-                                     .directory = "",
-                                     .scratch = memory.address,
-                                     .scratch_bytes = COMPARE_SCRATCH,
-                                     .error = error};
-    const bp_status status = bp_snapshot_compare(&place, path[0], path[1], w->tensor);
+    const bp_checkpoint_location place = {.store = store,
+                                          .directory = "",
+                                          .scratch = memory.address,
+                                          .scratch_bytes = COMPARE_SCRATCH,
+                                          .error = error};
+    const bp_status status = bp_checkpoint_compare(&place, path[0], path[1], w->tensor);
     memory_give_back(&memory);
     return status;
 }
@@ -170,7 +172,7 @@ static void compare_print(const settings *set, const walks *w)
         }
         if (w->tensor[0] != '\0') {
             json_text(&out, "tensor", w->tensor);
-            json_count(&out, "tensor_step", w->snapshot);
+            json_count(&out, "tensor_step", w->checkpoint);
         }
         if (!w->same_run) {
             json_text(&out, "run_key", w->run_key);
@@ -189,8 +191,8 @@ static void compare_print(const settings *set, const walks *w)
             "they part at step %llu: %s of its %s line; the %llu steps before are the same\n",
             (unsigned long long)w->step, w->key, w->kind, (unsigned long long)w->steps);
         if (w->tensor[0] != '\0') {
-            output_print(stdout, "first tensor, at the snapshots of step %llu: %s\n",
-                         (unsigned long long)w->snapshot, w->tensor);
+            output_print(stdout, "first tensor, at the checkpoints of step %llu: %s\n",
+                         (unsigned long long)w->checkpoint, w->tensor);
         }
     } else {
         output_print(stdout, "the same up to step %llu%s\n", (unsigned long long)w->steps,

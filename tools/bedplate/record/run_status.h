@@ -29,9 +29,9 @@ typedef struct run_status {
     uint64_t tokens;
     uint64_t arena_bytes;
     uint64_t host_bytes;
-    uint64_t snapshot_bytes;
+    uint64_t checkpoint_bytes;
     double save_seconds; /* of the last save */
-    double saved;        /* step of the newest snapshot; NAN: none */
+    double saved;        /* step of the newest checkpoint; NAN: none */
     double saved_wall;   /* time() of it; 0: none by this process */
     uint64_t saves;
     uint64_t save_failures;
@@ -44,7 +44,7 @@ typedef struct run_status {
     uint64_t anomalies;
     uint64_t anomaly_skips;
     uint64_t rollbacks;
-    uint64_t output_errors; /* of files that are no snapshots */
+    uint64_t output_errors; /* of files that are no checkpoints */
 } run_status;
 
 /* Seconds until the last step at the pace of this process; below 0: not known yet. */

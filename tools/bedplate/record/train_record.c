@@ -64,7 +64,7 @@ static bool record_takes_option(const char *key)
 static void record_put_options(json_line *line, const checkpoint *c)
 {
     static const char config[] = CHECKPOINT_MODEL_PREFIX;
-    const bp_pairs keys = c->snapshot.keys;
+    const bp_pairs keys = c->checkpoint.keys;
     line_open(line, "options");
     for (size_t i = 0; i < keys.count; i++) {
         if (record_takes_option(keys.list[i].key)) {
@@ -212,7 +212,7 @@ bool train_record_sync(checkpoint *c)
     return whole;
 }
 
-/* What the record that is there is to a run that begins without a snapshot. */
+/* What the record that is there is to a run that begins without a checkpoint. */
 typedef struct record_there {
     bool same;   /* it is of this run, or it has no line but the first */
     bool states; /* it tells states, which were saved */
@@ -239,8 +239,8 @@ static bp_status record_look(session *s, const char *path, const char *line, rec
     return status;
 }
 
-/* A record that is there, of a run without any snapshot: of this run it begins anew, where none can
- * have been lost; that of another one is not lost. */
+/* A record that is there, of a run without any checkpoint: of this run it begins anew, where none
+ * can have been lost; that of another one is not lost. */
 static bp_status record_check_other(checkpoint *c, const char *line)
 {
     session *s = c->s;
@@ -261,14 +261,14 @@ static bp_status record_check_other(checkpoint *c, const char *line)
     }
     if (found.states) {
         return bp_error_set(&s->error, s->set->resume ? BP_ERR_DATA : BP_ERR_USAGE, where,
-                            "the record tells states that were saved, and no snapshot is here; "
+                            "the record tells states that were saved, and no checkpoint is here; "
                             "bring them back, or give --overwrite-output-dir to begin anew",
                             path);
     }
     return BP_OK;
 }
 
-/* A new record: of a run that begins, or that goes on from a snapshot without one. */
+/* A new record: of a run that begins, or that goes on from a checkpoint without one. */
 static bp_status record_start(checkpoint *c, const train_record_facts *facts)
 {
     record *r = &c->book;
@@ -289,7 +289,7 @@ static bp_status record_start(checkpoint *c, const train_record_facts *facts)
     return BP_OK;
 }
 
-/* The record of the snapshot that was loaded goes on behind what it says. */
+/* The record of the checkpoint that was loaded goes on behind what it says. */
 static bp_status record_resume(checkpoint *c, const train_record_facts *facts)
 {
     session *s = c->s;
@@ -305,8 +305,8 @@ static bp_status record_resume(checkpoint *c, const train_record_facts *facts)
     }
     if (!bp_sha256_parse(c->loaded.chain, chain)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
-                            "the snapshot was saved without a record, and here is one; moved "
-                            "elsewhere, a new one begins at the snapshot",
+                            "the checkpoint was saved without a record, and here is one; moved "
+                            "elsewhere, a new one begins at the checkpoint",
                             path);
     }
     BP_TRY(record_continue(&c->book, s->set->output_dir, c->loaded.length, chain, &s->error));
@@ -324,7 +324,7 @@ static bp_status find_first_digest(checkpoint *c)
         return BP_OK;
     }
     ranks_leave_turn(set);
-    const bp_status status = bp_snapshot_digest(&c->place, &c->snapshot, &c->first_digest);
+    const bp_status status = bp_checkpoint_digest(&c->place, &c->checkpoint, &c->first_digest);
     ranks_take_turn(set);
     return status;
 }

@@ -15,9 +15,9 @@ typedef struct train_record_facts {
     uint64_t total;       /* steps */
 } train_record_facts;
 
-/* Begins the record, or goes on with that of the snapshot which was loaded, and opens the events.
+/* Begins the record, or goes on with that of the checkpoint which was loaded, and opens the events.
  * The state is that of the first step. BP_ERR_USAGE: the directory holds the record of another run,
- * BP_ERR_DATA: the record is not the snapshot's. */
+ * BP_ERR_DATA: the record is not the checkpoint's. */
 bp_status train_record_begin(checkpoint *c, const train_record_facts *facts) BP_MUST_CHECK;
 
 /* The members of the first line, of a run that begins at runtime.steps in the state of
@@ -42,7 +42,7 @@ typedef struct train_record_evaluation {
 void train_record_put_eval(json_line *line, const train_record_evaluation *found);
 void train_record_eval(checkpoint *c, const train_record_evaluation *found);
 
-/* After a snapshot that the options ask for at this step, in any run. */
+/* After a checkpoint that the options ask for at this step, in any run. */
 void train_record_state(checkpoint *c, uint64_t step, uint64_t digest);
 
 /* After a way back from a spike to the state of step `to`: the members of its line, and the line,
@@ -61,7 +61,7 @@ bp_status train_record_end(checkpoint *c) BP_MUST_CHECK;
 /* The last event, with the program's exit code, and both files closed. Safe at any stage. */
 void train_record_close(checkpoint *c, int code);
 
-/* The parts of the snapshot's record keys. */
+/* The parts of the checkpoint's record keys. */
 extern const char train_record_source[]; /* SHA-256 of the sources the program was built of */
 void train_record_processor(char *text, size_t room);
 

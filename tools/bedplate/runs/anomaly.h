@@ -5,7 +5,7 @@
  * 128 values that were accepted; T is --spike-threshold, 1.4826 makes of a median absolute
  * deviation the standard deviation of a normal distribution, and the first 32 values are never one.
  * What is not finite is one at any time. The thresholds come from the steps before, so a resumed
- * and a replayed run decide alike: the window is in every snapshot. */
+ * and a replayed run decide alike: the window is in every checkpoint. */
 #ifndef BP_BEDPLATE_ANOMALY_H
 #define BP_BEDPLATE_ANOMALY_H
 
@@ -69,7 +69,7 @@ typedef struct anomaly {
     anomaly_ranks ranks;
     uint32_t differing; /* the rank on which a step came out otherwise */
     bp_step_check step_check;
-    char text[ANOMALY_TEXT]; /* the value of its key in a snapshot */
+    char text[ANOMALY_TEXT]; /* the value of its key in a checkpoint */
 } anomaly;
 
 /* Takes policy and numbers from the settings and forgets all values. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What evaluations have said so far: which step was best, and since when none was better. Part of
- * a snapshot, so that a resumed run decides as one that was never stopped. */
+ * a checkpoint, so that a resumed run decides as one that was never stopped. */
 #ifndef BP_BEDPLATE_BEST_H
 #define BP_BEDPLATE_BEST_H
 

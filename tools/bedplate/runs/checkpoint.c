@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "core/run/snapshot/snapshot_private.h"
+#include "core/run/checkpoint/checkpoint_private.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/runs/checkpoint_offload.h"
 #include "tools/bedplate/runs/checkpoint_find.h"
@@ -34,19 +34,19 @@
 static const char where[] = "output";
 
 typedef struct seen {
-    bool snapshots;
+    bool checkpoints;
 } seen;
 
 static bp_status look_at(void *user, const char *name)
 {
     seen *s = user;
-    s->snapshots = s->snapshots ||
-                   strncmp(name, BP_SNAPSHOT_FINAL, strlen(BP_SNAPSHOT_FINAL)) == 0 ||
-                   strncmp(name, BP_SNAPSHOT_REPLACED, strlen(BP_SNAPSHOT_REPLACED)) == 0;
+    s->checkpoints = s->checkpoints ||
+                     strncmp(name, BP_CHECKPOINT_FINAL, strlen(BP_CHECKPOINT_FINAL)) == 0 ||
+                     strncmp(name, BP_CHECKPOINT_REPLACED, strlen(BP_CHECKPOINT_REPLACED)) == 0;
     return BP_OK;
 }
 
-static bp_status look_for_snapshots(session *s, seen *found)
+static bp_status look_for_checkpoints(session *s, seen *found)
 {
     const char *directory = s->set->output_dir;
     return s->store->list(s->store, directory, look_at, found) == BP_OK
@@ -93,14 +93,14 @@ bp_status checkpoint_check_directory(session *s)
         return BP_OK;
     }
     BP_TRY(check_config(s, directory));
-    BP_TRY(look_for_snapshots(s, &found));
+    BP_TRY(look_for_checkpoints(s, &found));
     const char *from = s->set->resume_from;
     const bool resumes =
         s->set->resume && (from == NULL || checkpoint_find_inside(directory, from));
-    if (found.snapshots && !resumes) {
+    if (found.checkpoints && !resumes) {
         return bp_error_set(
             &s->error, BP_ERR_USAGE, where,
-            "the output directory holds snapshots of an earlier run; give --resume "
+            "the output directory holds checkpoints of an earlier run; give --resume "
             "to continue it, --overwrite-output-dir to remove them, or another directory",
             directory);
     }
@@ -121,7 +121,7 @@ static bp_status list_files(checkpoint *c)
     size_t length;
     BP_TRY(bp_hf_config_text(config, &c->s->names, c->config_json, &length));
     c->files[0] = (bp_blob){"config.json", c->config_json, length};
-    c->snapshot.blob_count = 1;
+    c->checkpoint.blob_count = 1;
     run_tokenizer_kind kind = c->s->run_tokenizer.kind;
     bool asked = c->s->run_tokenizer.bytes > 0;
     if (asked ? kind == TOKENIZER_BYTES : config->vocabulary == BP_BYTE_VOCABULARY) {
@@ -129,13 +129,13 @@ static bp_status list_files(checkpoint *c)
         c->files[1] = (bp_blob){"tokenizer.json", c->tokenizer_json, length};
         BP_TRY(bp_byte_tokenizer_settings(config->positions, c->tokenizer_settings, &length));
         c->files[2] = (bp_blob){"tokenizer_config.json", c->tokenizer_settings, length};
-        c->snapshot.blob_count = 3;
+        c->checkpoint.blob_count = 3;
     }
-    c->snapshot.blobs = c->files;
+    c->checkpoint.blobs = c->files;
     return BP_OK;
 }
 
-/* The longest name that the run will write, of its last snapshot while it is made: what does not
+/* The longest name that the run will write, of its last checkpoint while it is made: what does not
  * fit is told before the first step. */
 static bp_status checkpoint_check_names(const session *s, uint64_t total, bp_error *error)
 {
@@ -158,21 +158,21 @@ bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *fa
         return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the list of tensors", "");
     }
     list_tensors(c);
-    c->snapshot.tensors = c->tensors;
-    c->snapshot.tensor_count = count;
-    c->snapshot.io = bp_runtime_state_io(&s->runtime);
+    c->checkpoint.tensors = c->tensors;
+    c->checkpoint.tensor_count = count;
+    c->checkpoint.io = bp_runtime_state_io(&s->runtime);
     c->total = facts->total_steps;
     BP_TRY(checkpoint_offload_begin(c));
     BP_TRY(list_files(c));
     BP_TRY(checkpoint_keys_fill(c, facts));
     size_t scratch = s->work.capacity - STAGING_BYTES;
     char *staging = (char *)s->work.memory + scratch;
-    c->place = (bp_snapshot_place){.store = s->store,
-                                   .directory = s->set->output_dir,
-                                   .scratch = s->work.memory,
-                                   .scratch_bytes = scratch,
-                                   .staging = {staging, STAGING_BYTES},
-                                   .error = &s->error};
+    c->place = (bp_checkpoint_location){.store = s->store,
+                                        .directory = s->set->output_dir,
+                                        .scratch = s->work.memory,
+                                        .scratch_bytes = scratch,
+                                        .staging = {staging, STAGING_BYTES},
+                                        .error = &s->error};
     return BP_OK;
 }
 
@@ -206,7 +206,8 @@ static void recall_shapes(session *s, bp_pairs saved)
         saved_number(saved, "result.virtual-ranks", &lanes)) {
         s->spec.virtual_ranks = lanes;
     }
-    /* Of a smaller micro-batch than the snapshot's no chunk is kept: the comparison will say it. */
+    /* Of a smaller micro-batch than the checkpoint's no chunk is kept: the comparison will say it.
+     */
     bool chunk = saved_number(saved, "result.loss-chunk-rows", &rows) &&
                  rows <= (uint64_t)s->spec.batch * s->spec.sequence;
     if (chunk && !option_given(s->set, "loss-chunk-rows")) {
@@ -215,7 +216,7 @@ static void recall_shapes(session *s, bp_pairs saved)
     }
 }
 
-/* A run that finds no valid snapshot where there are some would begin anew, and remove them in
+/* A run that finds no valid checkpoint where there are some would begin anew, and remove them in
  * time; what is left of them may be all that there is of weeks. */
 static bp_status check_lost(session *s)
 {
@@ -225,16 +226,16 @@ static bp_status check_lost(session *s)
     if (!there || s->set->overwrite) {
         return BP_OK;
     }
-    BP_TRY(look_for_snapshots(s, &found));
-    return !found.snapshots
+    BP_TRY(look_for_checkpoints(s, &found));
+    return !found.checkpoints
                ? BP_OK
                : bp_error_set(&s->error, BP_ERR_DATA, where,
-                              "the output directory holds snapshots of a run and none of them is "
+                              "the output directory holds checkpoints of a run and none of them is "
                               "valid; --overwrite-output-dir removes them and begins anew",
                               s->set->output_dir);
 }
 
-static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
+static bp_status find_newest(checkpoint *c, const bp_checkpoint_location *place)
 {
     bp_pairs saved;
     const char *from = c->s->set->resume_from;
@@ -270,18 +271,19 @@ bp_status checkpoint_recall(checkpoint *c, session *s)
     uint64_t bytes = session_work_bytes(s);
     BP_TRY(memory_take(&memory, bytes, false, "host memory", &s->error));
     size_t scratch = (size_t)bytes - STAGING_BYTES;
-    const bp_snapshot_place place = {.store = s->store,
-                                     .directory = s->set->output_dir,
-                                     .scratch = memory.address,
-                                     .scratch_bytes = scratch,
-                                     .staging = {(char *)memory.address + scratch, STAGING_BYTES},
-                                     .error = &s->error};
+    const bp_checkpoint_location place = {
+        .store = s->store,
+        .directory = s->set->output_dir,
+        .scratch = memory.address,
+        .scratch_bytes = scratch,
+        .staging = {(char *)memory.address + scratch, STAGING_BYTES},
+        .error = &s->error};
     bp_status status = find_newest(c, &place);
     memory_give_back(&memory);
     return status;
 }
 
-/* What the config.json of a snapshot of an earlier version says of the model. */
+/* What the config.json of a checkpoint of an earlier version says of the model. */
 static bp_status compare_files(checkpoint *c, const char *directory, const char *asked,
                                size_t *differences)
 {
@@ -338,14 +340,14 @@ static bp_status settle_scale(checkpoint *c, bool same)
     return bp_runtime_write(runtime, buffer, 0, &control, sizeof control);
 }
 
-/* --continue-from: the state of the snapshot, and nothing of its run. Steps are counted from 0 for
- * schedule, order of the data and dropout; control.applied, which corrects the moments' bias, goes
- * on. */
+/* --continue-from: the state of the checkpoint, and nothing of its run. Steps are counted from 0
+ * for schedule, order of the data and dropout; control.applied, which corrects the moments' bias,
+ * goes on. */
 static bp_status checkpoint_continue(checkpoint *c)
 {
     session *s = c->s;
     bp_pairs saved;
-    bp_snapshot_found from;
+    bp_checkpoint_found from;
     BP_TRY(checkpoint_find_at(&c->place, s->set->continue_from, "--continue-from", &from));
     BP_TRY(old_names_read_keys(&c->place, from.path, &saved));
     size_t differences = checkpoint_keys_compare_state(c, saved);
@@ -362,7 +364,7 @@ static bp_status checkpoint_continue(checkpoint *c)
     checkpoint_keys_remark(c, saved);
     const bool same_scale = checkpoint_keys_same(c, saved, "result.loss-scale");
     c->began = from.step;
-    BP_TRY(bp_snapshot_load(&c->place, from.path, &c->snapshot, NULL));
+    BP_TRY(bp_checkpoint_load(&c->place, from.path, &c->checkpoint, NULL));
     return settle_scale(c, same_scale);
 }
 
@@ -373,16 +375,16 @@ bp_status checkpoint_start(checkpoint *c)
         return checkpoint_resume(c);
     }
     if (set->resume && !set->resume_auto && ranks_leads(set)) {
-        output_print(stderr, "bedplate: %s: there is no snapshot to resume from; starting anew\n",
+        output_print(stderr, "bedplate: %s: there is no checkpoint to resume from; starting anew\n",
                      set->output_dir);
     }
     return set->continue_from != NULL ? checkpoint_continue(c) : BP_OK;
 }
 
-/* A snapshot names its run's record, so the record is on the medium before it. */
+/* A checkpoint names its run's record, so the record is on the medium before it. */
 static bp_status checkpoint_put(checkpoint *c, checkpoint_cause cause)
 {
-    const uint64_t step = c->snapshot.step;
+    const uint64_t step = c->checkpoint.step;
     uint64_t sum;
     const double began = clock_seconds();
     const bool whole = train_record_sync(c);
@@ -405,11 +407,12 @@ static bp_status checkpoint_put(checkpoint *c, checkpoint_cause cause)
     return BP_OK;
 }
 
-bp_status checkpoint_write(checkpoint *c, const bp_snapshot_place *place, checkpoint_cause cause)
+bp_status checkpoint_write(checkpoint *c, const bp_checkpoint_location *place,
+                           checkpoint_cause cause)
 {
-    const bp_snapshot_place kept = c->place;
+    const bp_checkpoint_location kept = c->place;
     const settings *set = c->s->set;
-    c->snapshot.step = c->s->runtime.steps;
+    c->checkpoint.step = c->s->runtime.steps;
     best_put(&c->best, c->best_text);
     c->place = *place;
     ranks_leave_turn(set);
@@ -426,7 +429,7 @@ bp_status checkpoint_state(checkpoint *c)
     uint64_t digest = c->digest;
     if (c->saved != step) {
         ranks_leave_turn(c->s->set);
-        const bp_status status = bp_snapshot_digest(&c->place, &c->snapshot, &digest);
+        const bp_status status = bp_checkpoint_digest(&c->place, &c->checkpoint, &digest);
         ranks_take_turn(c->s->set);
         BP_TRY(status);
     }
@@ -444,7 +447,7 @@ bp_status checkpoint_load_best(checkpoint *c)
     }
     snprintf(name, sizeof name, "checkpoint-%llu", (unsigned long long)c->best.step);
     BP_TRY(bp_storage_join(path, s->set->output_dir, name, &s->error));
-    return bp_snapshot_load(&c->place, path, &c->snapshot, NULL);
+    return bp_checkpoint_load(&c->place, path, &c->checkpoint, NULL);
 }
 
 /* Copies a file of the model that is trained, if it has it. */
@@ -499,7 +502,7 @@ bp_status checkpoint_copy_tokenizer(checkpoint *c)
                                         "preprocessor_config.json",
                                         "config_sentence_transformers.json"};
     const session *s = c->s;
-    bool bytes = c->snapshot.blob_count > 1;
+    bool bytes = c->checkpoint.blob_count > 1;
     const char *from = s->set->tokenizer != NULL ? s->set->tokenizer : s->set->model;
     from = s->run_tokenizer.kind == TOKENIZER_TOKENIZER ? s->run_tokenizer.directory : from;
     bool any = s->directory || s->set->tokenizer != NULL;
@@ -592,7 +595,7 @@ static bp_status write_export(checkpoint *c)
         form.patterns = poolers;
     }
     BP_TRY(bp_hf_weights_save(&s->runtime, &place, &form));
-    for (size_t i = 0; i < c->snapshot.blob_count; i++) {
+    for (size_t i = 0; i < c->checkpoint.blob_count; i++) {
         BP_TRY(export_file(c, &c->files[i], dtype));
     }
     if (s->store->sync_directory(s->store, s->set->output_dir) != BP_OK) {

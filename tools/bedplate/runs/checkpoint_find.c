@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which snapshot is meant. */
+/* Which checkpoint is meant. */
 #include "tools/bedplate/runs/checkpoint_find.h"
 
 #include <stdio.h>
@@ -13,27 +13,27 @@ static const char where[] = "checkpoint";
 static void print_damaged(void *user, const char *path, const bp_error *reason)
 {
     (void)user;
-    output_print(stderr, "bedplate: %s: the snapshot is damaged and is passed over: %s: %s\n", path,
-                 reason->name, reason->text != NULL ? reason->text : "");
+    output_print(stderr, "bedplate: %s: the checkpoint is damaged and is passed over: %s: %s\n",
+                 path, reason->name, reason->text != NULL ? reason->text : "");
 }
 
-bp_status checkpoint_find_newest(const bp_snapshot_place *place, bp_snapshot_found *found,
+bp_status checkpoint_find_newest(const bp_checkpoint_location *place, bp_checkpoint_found *found,
                                  bool *any)
 {
-    return bp_snapshot_find(place, print_damaged, NULL, found, any);
+    return bp_checkpoint_find(place, print_damaged, NULL, found, any);
 }
 
-bp_status checkpoint_find_at(const bp_snapshot_place *place, const char *path, const char *option,
-                             bp_snapshot_found *found)
+bp_status checkpoint_find_at(const bp_checkpoint_location *place, const char *path,
+                             const char *option, bp_checkpoint_found *found)
 {
     char state[BP_STORE_PATH_MAX];
     bool exists = false, any = false;
     BP_TRY(bp_storage_join(state, path, "state.safetensors", place->error));
     BP_TRY(bp_storage_exists(place->store, state, &exists, place->error));
     if (exists) {
-        return bp_snapshot_verify(place, path, found);
+        return bp_checkpoint_verify(place, path, found);
     }
-    bp_snapshot_place inside = *place;
+    bp_checkpoint_location inside = *place;
     inside.directory = path;
     BP_TRY(checkpoint_find_newest(&inside, found, &any));
     if (any) {
@@ -41,7 +41,7 @@ bp_status checkpoint_find_at(const bp_snapshot_place *place, const char *path, c
     }
     bp_status status = bp_error_set(
         place->error, BP_ERR_DATA, where,
-        "there is no snapshot: give a checkpoint-N, or a directory that has one", path);
+        "there is no checkpoint: give a checkpoint-N, or a directory that has one", path);
     bp_error_prefix(place->error, option);
     return status;
 }

@@ -42,7 +42,7 @@ static bp_status pool_end(pool *p, bp_text *text, const char **string)
     return bp_text_flush(text);
 }
 
-/* What is not UTF-8 is another text when a snapshot, or the record, is read again. */
+/* What is not UTF-8 is another text when a checkpoint, or the record, is read again. */
 static bp_status checkpoint_keys_utf8(checkpoint *c, const char *name, const char *value)
 {
     if (bp_text_is_utf8(value)) {
@@ -50,10 +50,11 @@ static bp_status checkpoint_keys_utf8(checkpoint *c, const char *name, const cha
     }
     char given[64];
     snprintf(given, sizeof given, "--%s", name);
-    return bp_error_set(&c->s->error, BP_ERR_USAGE, "checkpoint",
-                        "a byte of the value is not UTF-8, which snapshots and the record of a run "
-                        "cannot keep; give it another name",
-                        given);
+    return bp_error_set(
+        &c->s->error, BP_ERR_USAGE, "checkpoint",
+        "a byte of the value is not UTF-8, which checkpoints and the record of a run "
+        "cannot keep; give it another name",
+        given);
 }
 
 static bp_status checkpoint_keys_paths(checkpoint *c, const char *name, const path_list *list)
@@ -68,8 +69,8 @@ static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *na
                                      const char *value)
 {
     BP_TRY(checkpoint_keys_utf8(p->c, name, value));
-    bp_pair *pair = &p->c->keys[p->c->snapshot.keys.count];
-    if (p->c->snapshot.keys.count == CHECKPOINT_KEYS_MAX) {
+    bp_pair *pair = &p->c->keys[p->c->checkpoint.keys.count];
+    if (p->c->checkpoint.keys.count == CHECKPOINT_KEYS_MAX) {
         return BP_ERR_FIT;
     }
     bp_text text = pool_text(p);
@@ -79,7 +80,7 @@ static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *na
     text = pool_text(p);
     bp_text_string(&text, value);
     BP_TRY(pool_end(p, &text, &pair->value));
-    p->c->snapshot.keys.count++;
+    p->c->checkpoint.keys.count++;
     return BP_OK;
 }
 
@@ -148,7 +149,7 @@ static bp_status add_length(pool *p, const session *s, uint64_t total)
     return checkpoint_keys_add(p, shapes ? result_prefix : "run.", "total-steps", value);
 }
 
-/* A base is not in the snapshots of its adapters: its digest tells another one. */
+/* A base is not in the checkpoints of its adapters: its digest tells another one. */
 typedef struct base_digest {
     bool there;
     uint64_t digest;
@@ -240,28 +241,28 @@ static bp_status add_origin(pool *p)
     checkpoint_keys_put_parent(c, 0, 0);
     checkpoint_keys_put_record(c, false, false);
     BP_TRY(checkpoint_keys_add(p, CHECKPOINT_PARENT_KEY, "", ""));
-    c->keys[c->snapshot.keys.count - 1].value = c->parent;
+    c->keys[c->checkpoint.keys.count - 1].value = c->parent;
     BP_TRY(checkpoint_keys_add(p, CHECKPOINT_RECORD_KEY, "", ""));
-    c->keys[c->snapshot.keys.count - 1].value = c->record_text;
+    c->keys[c->checkpoint.keys.count - 1].value = c->record_text;
     checkpoint_keys_put_verified(c);
     BP_TRY(checkpoint_keys_add(p, CHECKPOINT_CHECKED_KEY, "", ""));
-    c->keys[c->snapshot.keys.count - 1].value = c->verified;
+    c->keys[c->checkpoint.keys.count - 1].value = c->verified;
     if (c->above != NULL) {
         BP_TRY(checkpoint_keys_add(p, CHECKPOINT_OFFLOAD_KEY, "", ""));
-        c->keys[c->snapshot.keys.count - 1].value = c->offload_text;
+        c->keys[c->checkpoint.keys.count - 1].value = c->offload_text;
     }
     if (c->watch.policy != ANOMALY_NONE) {
         BP_TRY(checkpoint_keys_add(p, CHECKPOINT_WATCH_KEY, "", ""));
-        c->keys[c->snapshot.keys.count - 1].value = c->watch.text;
+        c->keys[c->checkpoint.keys.count - 1].value = c->watch.text;
     }
     if (c->watch.policy == ANOMALY_ROLLBACK) {
         BP_TRY(checkpoint_keys_add(p, CHECKPOINT_TARGET_KEY, "", ""));
-        c->keys[c->snapshot.keys.count - 1].value = c->target_text;
+        c->keys[c->checkpoint.keys.count - 1].value = c->target_text;
     }
     return BP_OK;
 }
 
-/* A snapshot does not say how many ranks made it: all of them make the same one. */
+/* A checkpoint does not say how many ranks made it: all of them make the same one. */
 static bool is_of_ranks(const char *name)
 {
     static const char *const starts[] = {"fabric", "shard", "ddp", "ranks", "bandwidth", "latency"};
@@ -281,7 +282,7 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     base_digest base;
     BP_TRY(find_base(s, &base)); /* first, as ranks that are threads share `set` */
     set = checkpoint_keys_resolve(s);
-    c->snapshot.keys = (bp_pairs){c->keys, 0};
+    c->checkpoint.keys = (bp_pairs){c->keys, 0};
     BP_TRY(checkpoint_keys_paths(c, "data", &s->set->data));
     BP_TRY(checkpoint_keys_paths(c, "eval-data", &s->set->eval_data));
     BP_TRY(add_model(&p, &s->spec.config));
@@ -294,7 +295,7 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(checkpoint_keys_add(&p, "run.", "data", s->set->data.item[0]));
     best_put(&c->best, c->best_text);
     BP_TRY(checkpoint_keys_add(&p, CHECKPOINT_BEST_KEY, "", ""));
-    c->keys[c->snapshot.keys.count - 1].value = c->best_text;
+    c->keys[c->checkpoint.keys.count - 1].value = c->best_text;
     BP_TRY(add_origin(&p));
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
@@ -312,16 +313,16 @@ static bool is_result(const char *key)
     return strncmp(key, result_prefix, sizeof result_prefix - 1) == 0;
 }
 
-/* `asked` is the option that asked for the snapshot. */
+/* `asked` is the option that asked for the checkpoint. */
 static void print_key(const char *asked, const char *key, const char *found, const char *right)
 {
     output_print(
         stderr,
-        "bedplate: %s: %s differs from the snapshot's (found \"%s\", right would be \"%s\")\n",
+        "bedplate: %s: %s differs from the checkpoint's (found \"%s\", right would be \"%s\")\n",
         asked, key, found != NULL ? found : "nothing", right != NULL ? right : "nothing");
 }
 
-/* Snapshots of earlier versions lack the keys of later options: such a run had the default. */
+/* Checkpoints of earlier versions lack the keys of later options: such a run had the default. */
 static bool is_default(const char *key, const char *value)
 {
     const char *name = strchr(key, '.') + 1;
@@ -331,7 +332,7 @@ static bool is_default(const char *key, const char *value)
 
 typedef struct comparison {
     size_t differences;
-    bool earlier; /* the snapshot's model is in its config.json only */
+    bool earlier; /* the checkpoint's model is in its config.json only */
 } comparison;
 
 static void print_difference(void *user, const char *key, const char *a, const char *b)
@@ -353,10 +354,10 @@ static void print_difference(void *user, const char *key, const char *a, const c
 size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved)
 {
     comparison compared = {.earlier = bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL};
-    (void)bp_pairs_compare(c->snapshot.keys, saved, print_difference, &compared);
+    (void)bp_pairs_compare(c->checkpoint.keys, saved, print_difference, &compared);
     if (compared.differences > 0) {
         output_print(stderr,
-                     "bedplate: --continue-from begins a new run with a snapshot's state: with "
+                     "bedplate: --continue-from begins a new run with a checkpoint's state: with "
                      "another schedule, rate, batch or data\n");
     }
     return compared.differences;
@@ -375,7 +376,7 @@ static bool is_dropout(const bp_model_config *config, const char *key)
 
 bool checkpoint_keys_same(const checkpoint *c, bp_pairs saved, const char *key)
 {
-    const char *now = bp_pairs_find(c->snapshot.keys, key);
+    const char *now = bp_pairs_find(c->checkpoint.keys, key);
     const char *then = bp_pairs_find(saved, key);
     if (now == NULL || then == NULL) {
         return now == then || (then == NULL && is_default(key, now));
@@ -443,7 +444,7 @@ static void print_state_difference(void *user, const char *key, const char *a, c
 size_t checkpoint_keys_compare_state(const checkpoint *c, bp_pairs saved)
 {
     state_comparison compared = {.c = c};
-    const bp_pairs keys = c->snapshot.keys;
+    const bp_pairs keys = c->checkpoint.keys;
     if (bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) == NULL) {
         (void)bp_pairs_compare(keys, saved, print_state_difference, &compared);
     }
@@ -488,12 +489,12 @@ size_t checkpoint_keys_compare_model(const bp_model_config *config, const bp_mod
 
 void checkpoint_keys_remark(const checkpoint *c, bp_pairs saved)
 {
-    const char *now = bp_pairs_find(c->snapshot.keys, "run.variant");
+    const char *now = bp_pairs_find(c->checkpoint.keys, "run.variant");
     const char *then = bp_pairs_find(saved, "run.variant");
     if (then != NULL && now != NULL && strcmp(now, then) != 0) {
         output_print(
             stderr,
-            "bedplate: the snapshot was made by kernels \"%s\", these are \"%s\": bits may "
+            "bedplate: the checkpoint was made by kernels \"%s\", these are \"%s\": bits may "
             "differ from here on\n",
             then, now);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of a snapshot: "result.NAME" must be equal on resume, "run.NAME" may change. */
+/* The keys of a checkpoint: "result.NAME" must be equal on resume, "run.NAME" may change. */
 #ifndef BP_BEDPLATE_CHECKPOINT_KEYS_H
 #define BP_BEDPLATE_CHECKPOINT_KEYS_H
 
@@ -13,7 +13,7 @@
 #define CHECKPOINT_WATCH_KEY   "run.anomalies" /* only where --on-spike has a policy */
 #define CHECKPOINT_TARGET_KEY  "run.rollback"  /* only where that is to go back */
 
-/* The model's configuration: this and the key of config.json. Snapshots of earlier versions have
+/* The model's configuration: this and the key of config.json. Checkpoints of earlier versions have
  * one key instead, which does not say all; their config.json does. */
 #define CHECKPOINT_MODEL_PREFIX  "result.config."
 #define CHECKPOINT_OLD_MODEL_KEY "result.model"
@@ -22,7 +22,7 @@
 bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts) BP_MUST_CHECK;
 
 /* Prints every result key that differs between this run and `saved`; returns how many do. Of a
- * snapshot that has CHECKPOINT_OLD_MODEL_KEY the model is left to the second function. */
+ * checkpoint that has CHECKPOINT_OLD_MODEL_KEY the model is left to the second function. */
 size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved);
 
 /* The same for two configurations, key by key. */
@@ -43,14 +43,14 @@ bool checkpoint_keys_same(const checkpoint *c, bp_pairs saved, const char *key);
 void checkpoint_keys_remark(const checkpoint *c, bp_pairs saved);
 
 /* The keys that a save renews: where the record is (nothing, where it is not whole), and which
- * state was saved before. All have a fixed length, so a snapshot's size is known beforehand. */
+ * state was saved before. All have a fixed length, so a checkpoint's size is known beforehand. */
 void checkpoint_keys_put_record(checkpoint *c, bool whole, bool owed);
 void checkpoint_keys_put_parent(checkpoint *c, uint64_t step, uint64_t digest);
 /* The same of the last step that was verified, and of where a spike goes back to; and both, with
- * what spikes are judged by, from a snapshot. */
+ * what spikes are judged by, from a checkpoint. */
 void checkpoint_keys_put_verified(checkpoint *c);
 void checkpoint_keys_read_watch(checkpoint *c, bp_pairs saved);
-/* What the value of a snapshot's record key says; NULL: it has none. */
+/* What the value of a checkpoint's record key says; NULL: it has none. */
 void checkpoint_keys_parse_record(const char *text, checkpoint_record *to);
 
 #endif

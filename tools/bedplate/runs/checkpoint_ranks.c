@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Snapshots of several ranks. */
+/* Checkpoints of several ranks. */
 #include "tools/bedplate/runs/checkpoint_ranks.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/storage.h"
-#include "core/run/snapshot/snapshot_ranks.h"
+#include "core/run/checkpoint/checkpoint_ranks.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/store_lasting.h"
 #include "tools/bedplate/app/store_none.h"
@@ -25,11 +25,11 @@ static uint64_t ranks_save_stamp(void)
 static bp_status ranks_save_alone(checkpoint *c)
 {
     store_lasting lasting;
-    bp_snapshot_place place = c->place;
+    bp_checkpoint_location place = c->place;
     bp_store *medium = place.store;
     store_lasting_begin(&lasting, medium);
     place.store = &lasting.store;
-    BP_TRY(bp_snapshot_save(&place, &c->snapshot, &c->digest));
+    BP_TRY(bp_checkpoint_save(&place, &c->checkpoint, &c->digest));
     const bp_status status = store_lasting_end(&lasting);
     return status == BP_OK ? BP_OK
                            : bp_storage_failed(place.error, medium, "save", place.directory);
@@ -38,10 +38,10 @@ static bp_status ranks_save_alone(checkpoint *c)
 /* What the others do meanwhile. */
 static bp_status ranks_save_nowhere(checkpoint *c)
 {
-    bp_snapshot_place place = c->place;
+    bp_checkpoint_location place = c->place;
     bp_store none = store_none();
     place.store = &none;
-    return bp_snapshot_save(&place, &c->snapshot, &c->digest);
+    return bp_checkpoint_save(&place, &c->checkpoint, &c->digest);
 }
 
 bp_status checkpoint_ranks_save(checkpoint *c)
@@ -49,8 +49,9 @@ bp_status checkpoint_ranks_save(checkpoint *c)
     session *s = c->s;
     const bool leads = ranks_leads(s->set);
     if (ranks_size(s->set) > 1 && !c->apart) {
-        const bp_snapshot_ranks team = bp_runtime_snapshot_ranks(&s->runtime, ranks_save_stamp());
-        BP_TRY(bp_snapshot_save_ranks(&c->place, &c->snapshot, &team, &c->digest, &c->apart));
+        const bp_checkpoint_ranks team =
+            bp_runtime_checkpoint_ranks(&s->runtime, ranks_save_stamp());
+        BP_TRY(bp_checkpoint_save_ranks(&c->place, &c->checkpoint, &team, &c->digest, &c->apart));
         if (!c->apart) {
             return BP_OK;
         }
@@ -61,7 +62,7 @@ bp_status checkpoint_ranks_save(checkpoint *c)
         }
     }
     if (s->runtime.emit.shards.ranks == 0) {
-        return leads ? bp_snapshot_save(&c->place, &c->snapshot, &c->digest) : BP_OK;
+        return leads ? bp_checkpoint_save(&c->place, &c->checkpoint, &c->digest) : BP_OK;
     }
     return leads ? ranks_save_alone(c) : ranks_save_nowhere(c);
 }

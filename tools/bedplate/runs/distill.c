@@ -225,7 +225,7 @@ static void add_adapters(bp_digest *all, const session *s)
     }
 }
 
-/* The model's configuration, as a snapshot's keys have it. */
+/* The model's configuration, as a checkpoint's keys have it. */
 static void add_config(bp_digest *all, const bp_model_config *config)
 {
     char value[BP_ROW_VALUE_BYTES];

@@ -163,15 +163,15 @@ static void integrity_forget(const char *path, const char *name)
 bp_status integrity_read_back(const checkpoint *c)
 {
     char name[40], path[BP_STORE_PATH_MAX];
-    bp_snapshot_found found = {.digest = 0};
+    bp_checkpoint_found found = {.digest = 0};
     if (c->watch.every == 0) {
         return BP_OK;
     }
-    snprintf(name, sizeof name, "checkpoint-%llu", (unsigned long long)c->snapshot.step);
+    snprintf(name, sizeof name, "checkpoint-%llu", (unsigned long long)c->checkpoint.step);
     BP_TRY(bp_storage_join(path, c->place.directory, name, c->place.error));
     integrity_forget(path, "model.safetensors");
     integrity_forget(path, "state.safetensors");
-    const bp_status status = bp_snapshot_verify(&c->place, path, &found);
+    const bp_status status = bp_checkpoint_verify(&c->place, path, &found);
     if (status == BP_OK && found.digest == c->digest) {
         return BP_OK;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run does beside its steps where the machine is not trusted: a state that only reading must
  * not change, and, with --replay-every, steps with known answers at the start and every
- * --selftest-every, and snapshots that are read back. */
+ * --selftest-every, and checkpoints that are read back. */
 #ifndef BP_BEDPLATE_INTEGRITY_H
 #define BP_BEDPLATE_INTEGRITY_H
 
@@ -31,9 +31,9 @@ bp_status integrity_step(checkpoint *c, integrity_tested *tested) BP_MUST_CHECK;
 bp_status integrity_hold(const checkpoint *c, uint64_t *sum) BP_MUST_CHECK;
 bp_status integrity_held(checkpoint *c, uint64_t sum, const char *what) BP_MUST_CHECK;
 
-/* Reads the snapshot just saved, from the medium as far as the system can be told so: each digest,
- * and that of the state, must be those of what was saved. BP_ERR_STORE where they are not: it is no
- * snapshot then. Nothing without --replay-every. */
+/* Reads the checkpoint just saved, from the medium as far as the system can be told so: each
+ * digest, and that of the state, must be those of what was saved. BP_ERR_STORE where they are not:
+ * it is no checkpoint then. Nothing without --replay-every. */
 bp_status integrity_read_back(const checkpoint *c) BP_MUST_CHECK;
 
 #endif

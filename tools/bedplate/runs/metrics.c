@@ -42,13 +42,13 @@ static const struct metric_row {
      "Since the last log line."},
     {"arena_bytes", GAUGE_COUNT, FIELD(arena_bytes), "", "Planned arena."},
     {"host_bytes", GAUGE_COUNT, FIELD(host_bytes), "", "Planned memory beside the arena."},
-    {"snapshot_bytes", GAUGE_COUNT, FIELD(snapshot_bytes), "", "Size of a snapshot."},
-    {"snapshot_duration_seconds", GAUGE_REAL, FIELD(save_seconds), "", "Time of the last save."},
-    {"last_snapshot_step", GAUGE_REAL, FIELD(saved), "", "Step of the newest snapshot."},
-    {"last_snapshot_timestamp_seconds", GAUGE_REAL, FIELD(saved_wall), "", "When it was saved."},
+    {"checkpoint_bytes", GAUGE_COUNT, FIELD(checkpoint_bytes), "", "Size of a checkpoint."},
+    {"checkpoint_duration_seconds", GAUGE_REAL, FIELD(save_seconds), "", "Time of the last save."},
+    {"last_checkpoint_step", GAUGE_REAL, FIELD(saved), "", "Step of the newest checkpoint."},
+    {"last_checkpoint_timestamp_seconds", GAUGE_REAL, FIELD(saved_wall), "", "When it was saved."},
     {"last_step_timestamp_seconds", GAUGE_REAL, FIELD(wall), "", "When the last step ended."},
-    {"snapshots_total", COUNTER_COUNT, FIELD(saves), "", "Snapshots written."},
-    {"snapshot_failures_total", COUNTER_COUNT, FIELD(save_failures), "",
+    {"checkpoints_total", COUNTER_COUNT, FIELD(saves), "", "Checkpoints written."},
+    {"checkpoint_failures_total", COUNTER_COUNT, FIELD(save_failures), "",
      "Saves that failed or were postponed."},
     {"free_bytes", GAUGE_COUNT, FIELD(free_bytes), "", "Room in the output directory."},
     {"verified_step", GAUGE_REAL, FIELD(verified), "", "Last step found equal by a replay."},
@@ -60,9 +60,9 @@ static const struct metric_row {
     {"updates_skipped_total", COUNTER_COUNT, FIELD(step.overflow), ",reason=\"overflow\"",
      "Steps whose update was left out."},
     {"updates_skipped_total", COUNTER_COUNT, FIELD(anomaly_skips), ",reason=\"anomaly\"", NULL},
-    {"rollbacks_total", COUNTER_COUNT, FIELD(rollbacks), "", "Returns to an earlier snapshot."},
+    {"rollbacks_total", COUNTER_COUNT, FIELD(rollbacks), "", "Returns to an earlier checkpoint."},
     {"output_errors_total", COUNTER_COUNT, FIELD(output_errors), "",
-     "Failed writes of files that are no snapshots."},
+     "Failed writes of files that are no checkpoints."},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -317,7 +317,8 @@ static void metrics_put(const metrics *m, bp_text *text, const run_status *now)
     metrics_histogram(m, text);
     metrics_gauge(m, text, "process_resident_bytes", "Memory of the process now.",
                   metrics_resident());
-    metrics_gauge(m, text, "saves_postponed", "1: a snapshot is missing.", now->postponed ? 1 : 0);
+    metrics_gauge(m, text, "saves_postponed", "1: a checkpoint is missing.",
+                  now->postponed ? 1 : 0);
     const double left = run_status_left(now);
     metrics_gauge(m, text, "eta_seconds", "Until the last step.", left < 0 ? (double)NAN : left);
     metrics_head(text, "state", "gauge", "1 for what the run does now.");

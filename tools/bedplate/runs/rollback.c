@@ -30,14 +30,14 @@ bp_status rollback_take(checkpoint *c, const bp_outcome *outcome)
     }
     snprintf(name, sizeof name, "checkpoint-%" PRIu64, c->target);
     BP_TRY(bp_storage_join(path, s->set->output_dir, name, &s->error));
-    const bp_status status = bp_snapshot_load(&c->place, path, &c->snapshot, &digest);
+    const bp_status status = bp_checkpoint_load(&c->place, path, &c->checkpoint, &digest);
     if (status != BP_OK) {
-        /* What is here now is neither the state before the spike nor that of the snapshot. */
+        /* What is here now is neither the state before the spike nor that of the checkpoint. */
         c->failed = true;
         output_print(stderr,
                      "bedplate: --on-spike: %s, which step %" PRIu64
                      " goes back to, cannot be loaded; "
-                     "the run goes on from an older snapshot (--resume-from-checkpoint)\n",
+                     "the run goes on from an older checkpoint (--resume-from-checkpoint)\n",
                      path, outcome->step);
         return status;
     }
@@ -54,10 +54,10 @@ bp_status rollback_take(checkpoint *c, const bp_outcome *outcome)
 /* Copies all of the state, tensor behind tensor, out of the arena or into it. */
 static bp_status rollback_move(const checkpoint *c, unsigned char *bytes, bool out)
 {
-    const bp_snapshot *snapshot = &c->snapshot;
-    const bp_state_io *io = &snapshot->io;
-    for (size_t i = 0; i < snapshot->tensor_count; i++) {
-        const bp_state_tensor *t = &snapshot->tensors[i];
+    const bp_checkpoint *saved = &c->checkpoint;
+    const bp_state_io *io = &saved->io;
+    for (size_t i = 0; i < saved->tensor_count; i++) {
+        const bp_state_tensor *t = &saved->tensors[i];
         BP_TRY(out ? io->read(io->user, t->handle, 0, bytes, (size_t)t->bytes)
                    : io->write(io->user, t->handle, 0, bytes, (size_t)t->bytes));
         bytes += t->bytes;
@@ -68,8 +68,8 @@ static bp_status rollback_move(const checkpoint *c, unsigned char *bytes, bool o
 bp_status rollback_keep(const checkpoint *c, rollback_copy *copy, uint64_t step)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < c->snapshot.tensor_count; i++) {
-        bytes += (size_t)c->snapshot.tensors[i].bytes;
+    for (size_t i = 0; i < c->checkpoint.tensor_count; i++) {
+        bytes += (size_t)c->checkpoint.tensors[i].bytes;
     }
     copy->bytes = copy->bytes != NULL ? copy->bytes : malloc(bytes + 1);
     if (copy->bytes == NULL) {
@@ -78,7 +78,7 @@ bp_status rollback_keep(const checkpoint *c, rollback_copy *copy, uint64_t step)
     }
     copy->step = step;
     BP_TRY(rollback_move(c, copy->bytes, true));
-    return bp_snapshot_digest(&c->place, &c->snapshot, &copy->digest);
+    return bp_checkpoint_digest(&c->place, &c->checkpoint, &copy->digest);
 }
 
 bp_status rollback_return(const checkpoint *c, const rollback_copy *copy)

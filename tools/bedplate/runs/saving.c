@@ -29,7 +29,7 @@
 #define RETRY_SECONDS   15.0
 #define PROBE_BYTES     ((uint64_t)16 << 20)
 #define PROBE_SECONDS   0.5
-#define LIMIT_MOST      64 /* more snapshots than this are pruned to it at once */
+#define LIMIT_MOST      64 /* more checkpoints than this are pruned to it at once */
 
 static bool saving_unattended(const settings *set)
 {
@@ -52,7 +52,7 @@ void saving_begin(saving *v, checkpoint *points)
     if (!given && alone && !set->quiet && ranks_leads(set)) {
         output_print(
             stderr,
-            "bedplate: an unattended run keeps its newest %d snapshots (--save-total-limit)\n",
+            "bedplate: an unattended run keeps its newest %d checkpoints (--save-total-limit)\n",
             UNATTENDED_KEEP);
     }
 }
@@ -88,9 +88,9 @@ static bp_status saving_say(saving *v, saving_word word)
 }
 
 /* The place with the error of this attempt: the session's keeps the first one for ever. */
-static bp_snapshot_place saving_place(saving *v)
+static bp_checkpoint_location saving_location(saving *v)
 {
-    bp_snapshot_place place = v->points->place;
+    bp_checkpoint_location place = v->points->place;
     v->error = (bp_error){.code = BP_OK};
     place.error = &v->error;
     const settings *set = v->points->s->set;
@@ -114,7 +114,7 @@ static bp_status saving_follow(saving *v, checkpoint_cause cause)
         if (word != SAVING_WRITE) {
             continue;
         }
-        const bp_snapshot_place place = saving_place(v);
+        const bp_checkpoint_location place = saving_location(v);
         const bp_status status = checkpoint_write(c, &place, cause);
         if (status != BP_OK && status != BP_ERR_STORE) {
             c->s->error = c->s->error.code == BP_OK ? v->error : c->s->error;
@@ -124,13 +124,13 @@ static bp_status saving_follow(saving *v, checkpoint_cause cause)
     if (word == SAVING_FAIL) {
         c->failed = true;
         return bp_error_set(&c->s->error, BP_ERR_STORE, "saving",
-                            "rank 0 could not write the snapshot", c->place.directory);
+                            "rank 0 could not write the checkpoint", c->place.directory);
     }
     c->saved = word == SAVING_PASS ? before : c->s->runtime.steps;
     return cause == CHECKPOINT_DUE ? checkpoint_state(c) : BP_OK;
 }
 
-/* The newest snapshot that is known to be valid; 0: none. */
+/* The newest checkpoint that is known to be valid; 0: none. */
 static uint64_t saving_newest(const checkpoint *c)
 {
     return c->saved != UINT64_MAX ? c->saved : c->found ? c->newest.step : 0;
@@ -141,21 +141,21 @@ static uint64_t saving_newest(const checkpoint *c)
 static bp_status saving_drop_damaged(saving *v, uint64_t newest)
 {
     checkpoint *c = v->points;
-    bp_snapshot_place place = saving_place(v);
+    bp_checkpoint_location place = saving_location(v);
     if (c->found && c->s->set->resume_from == NULL) {
-        v->faults += bp_snapshot_prune_later(&place, newest) != BP_OK ? 1 : 0;
+        v->faults += bp_checkpoint_prune_later(&place, newest) != BP_OK ? 1 : 0;
     }
-    place = saving_place(v);
-    return bp_snapshot_check_space(&place, &c->snapshot);
+    place = saving_location(v);
+    return bp_checkpoint_check_space(&place, &c->checkpoint);
 }
 
 /* Whether there is room; where there is not, what can go goes, the oldest first: what was
- * abandoned, then snapshots, but for the newest valid, the best and the last verified. */
+ * abandoned, then checkpoints, but for the newest valid, the best and the last verified. */
 static bp_status saving_make_room(saving *v)
 {
     checkpoint *c = v->points;
-    bp_snapshot_place place = saving_place(v);
-    bp_status status = bp_snapshot_check_space(&place, &c->snapshot);
+    bp_checkpoint_location place = saving_location(v);
+    bp_status status = bp_checkpoint_check_space(&place, &c->checkpoint);
     if (status != BP_ERR_STORE) {
         return status;
     }
@@ -165,10 +165,10 @@ static bp_status saving_make_room(saving *v)
     for (bool first = true; status == BP_ERR_STORE && (first || (prunes && keep > 1));
          first = false) {
         keep -= first ? 0 : 1;
-        place = saving_place(v);
-        v->faults += bp_snapshot_prune(&place, newest, first ? 0 : keep) != BP_OK ? 1 : 0;
-        place = saving_place(v);
-        status = bp_snapshot_check_space(&place, &c->snapshot);
+        place = saving_location(v);
+        v->faults += bp_checkpoint_prune(&place, newest, first ? 0 : keep) != BP_OK ? 1 : 0;
+        place = saving_location(v);
+        status = bp_checkpoint_check_space(&place, &c->checkpoint);
     }
     return status == BP_ERR_STORE && prunes ? saving_drop_damaged(v, newest) : status;
 }
@@ -177,7 +177,7 @@ static bp_status saving_make_room(saving *v)
  * of the lock when the process ends, in whatever way. */
 static bp_status saving_lock(saving *v)
 {
-    const bp_snapshot_place *place = &v->points->place;
+    const bp_checkpoint_location *place = &v->points->place;
     v->lock = open(place->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (v->lock < 0) {
         return bp_error_set(&v->points->s->error, BP_ERR_STORE, "saving",
@@ -190,8 +190,8 @@ static bp_status saving_lock(saving *v)
     return BP_OK;
 }
 
-/* The directory under that name is the one that is locked: another one would get snapshots without
- * the record that they name, beside those of the run that made it. */
+/* The directory under that name is the one that is locked: another one would get checkpoints
+ * without the record that they name, beside those of the run that made it. */
 static bp_status saving_same_directory(saving *v, bp_error *error)
 {
     struct stat mine, now;
@@ -221,7 +221,7 @@ bp_status saving_check(saving *v)
 {
     checkpoint *c = v->points;
     bool there = false;
-    bp_snapshot_place place = saving_place(v);
+    bp_checkpoint_location place = saving_location(v);
     if (!ranks_leads(c->s->set)) {
         return BP_OK;
     }
@@ -229,12 +229,12 @@ bp_status saving_check(saving *v)
     BP_TRY(bp_storage_exists(place.store, place.directory, &there, &c->s->error));
     if (there) {
         /* What a dead run has left would be in the way of every save under its name. */
-        v->faults += bp_snapshot_prune(&place, 0, 0) != BP_OK ? 1 : 0;
+        v->faults += bp_checkpoint_prune(&place, 0, 0) != BP_OK ? 1 : 0;
     }
     bp_status status = BP_OK;
     if (c->s->set->overwrite && !c->found) {
-        place = saving_place(v);
-        status = bp_snapshot_prune_later(&place, BP_SNAPSHOT_NONE);
+        place = saving_location(v);
+        status = bp_checkpoint_prune_later(&place, BP_CHECKPOINT_NONE);
     }
     status = status == BP_OK ? saving_make_room(v) : status;
     if (status != BP_OK) {
@@ -277,15 +277,15 @@ static double saving_probe(const saving *v, uint64_t bytes)
         saving_probe_write(v, file, bytes < PROBE_BYTES ? bytes : PROBE_BYTES, &written);
     (void)close(file); /* nothing of it stays */
     /* The files, two directories, the record; one sync is in `all`. */
-    const double syncs = (double)(c->snapshot.blob_count + 2 + 2 + 1 - 1);
+    const double syncs = (double)(c->checkpoint.blob_count + 2 + 2 + 1 - 1);
     return all > 0 && written > 0 ? syncs * once + all * ((double)bytes / (double)written) : 0;
 }
 
 void saving_measure(saving *v)
 {
     checkpoint *c = v->points;
-    bp_snapshot_place place = saving_place(v);
-    if (bp_snapshot_bytes(&place, &c->snapshot, &v->bytes) != BP_OK) {
+    bp_checkpoint_location place = saving_location(v);
+    if (bp_checkpoint_bytes(&place, &c->checkpoint, &v->bytes) != BP_OK) {
         return;
     }
     v->seconds = saving_probe(v, v->bytes);
@@ -298,7 +298,7 @@ void saving_measure(saving *v)
         output_print(
             stderr,
             "bedplate: that is longer than BEDPLATE_GRACE (%g s): a stop may lose the steps "
-            "since the last snapshot\n",
+            "since the last checkpoint\n",
             grace);
     }
 }
@@ -307,7 +307,7 @@ void saving_measure(saving *v)
 static bp_status saving_try(saving *v, checkpoint_cause cause)
 {
     checkpoint *c = v->points;
-    c->snapshot.step = c->s->runtime.steps;
+    c->checkpoint.step = c->s->runtime.steps;
     const double began = clock_seconds();
     if (saving_newest(c) <= c->watch.verified) {
         v->proven = saving_newest(c);
@@ -318,16 +318,16 @@ static bp_status saving_try(saving *v, checkpoint_cause cause)
     bp_status status = saving_same_directory(v, &v->error);
     status = status == BP_OK ? saving_make_room(v) : status;
     if (status == BP_OK) {
-        const bp_snapshot_place place = saving_place(v);
+        const bp_checkpoint_location place = saving_location(v);
         BP_TRY(saving_say(v, SAVING_WRITE));
         status = checkpoint_write(c, &place, cause);
         const int why = place.store->code;
         if (status == BP_ERR_STORE && (why == ENOSPC || why == EDQUOT || why == EFBIG)) {
             /* The half that is there would hold the room that is missing. */
-            bp_snapshot_place inner = place;
+            bp_checkpoint_location inner = place;
             bp_error ignored = {.code = BP_OK};
             inner.error = &ignored;
-            v->faults += bp_snapshot_prune(&inner, 0, 0) != BP_OK ? 1 : 0;
+            v->faults += bp_checkpoint_prune(&inner, 0, 0) != BP_OK ? 1 : 0;
         }
     }
     if (status == BP_OK) {
@@ -335,8 +335,8 @@ static bp_status saving_try(saving *v, checkpoint_cause cause)
         v->wall = (double)time(NULL);
         v->saves++;
         v->missed_since = 0;
-        const bp_snapshot_place place = saving_place(v);
-        v->faults += bp_snapshot_prune(&place, c->saved, v->keep) != BP_OK ? 1 : 0;
+        const bp_checkpoint_location place = saving_location(v);
+        v->faults += bp_checkpoint_prune(&place, c->saved, v->keep) != BP_OK ? 1 : 0;
     }
     return status;
 }
@@ -344,7 +344,8 @@ static bp_status saving_try(saving *v, checkpoint_cause cause)
 static void saving_tell(saving *v)
 {
     const bp_error *e = &v->error;
-    output_print(stderr, "bedplate: the snapshot of step %" PRIu64 " could not be written: %s: %s",
+    output_print(stderr,
+                 "bedplate: the checkpoint of step %" PRIu64 " could not be written: %s: %s",
                  v->points->s->runtime.steps, e->name, e->text != NULL ? e->text : "");
     if (e->numbers) {
         output_print(stderr, " (found %" PRId64 ", right would be %" PRId64 ")", e->found,

@@ -131,7 +131,7 @@ static void service_gather(service *v)
     const checkpoint *c = saves->points;
     run_status *now = &v->now;
     uint64_t room;
-    now->snapshot_bytes = saves->bytes;
+    now->checkpoint_bytes = saves->bytes;
     now->save_seconds = saves->seconds;
     now->saved = c->saved != UINT64_MAX ? (double)c->saved : (double)NAN;
     now->saved_wall = saves->wall;
@@ -182,7 +182,7 @@ static void service_note_plan(service *v, const session *s)
     line_count(line, "arena_bytes", report->arena_bytes);
     line_count(line, "lower_bound_bytes", report->lower_bound_bytes);
     line_count(line, "host_bytes", v->now.host_bytes);
-    line_count(line, "snapshot_bytes", v->saves.bytes);
+    line_count(line, "checkpoint_bytes", v->saves.bytes);
     line_real(line, "save_seconds", v->saves.seconds);
     line_open(line, "classes");
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {

@@ -48,8 +48,8 @@ void service_ready(service *v, uint64_t total);
 service_stop service_before_step(service *v);
 
 /* After a step and what was due after it, of `seconds`: tells what is to be told, and returns what
- * signals and limits ask; *save: a snapshot between those that are due. Of several ranks the first
- * one does all this, others hear their own signals. */
+ * signals and limits ask; *save: a checkpoint between those that are due. Of several ranks the
+ * first one does all this, others hear their own signals. */
 service_stop service_step(service *v, const progress_numbers *now, double seconds, bool *save);
 
 /* Tokens of a step; and of a line of the log its mean loss and where in the data it is. */

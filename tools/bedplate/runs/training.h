@@ -30,7 +30,7 @@ typedef struct training {
     memory_block lengths;
     bp_image_augment augment; /* crops and flips of images */
     uint64_t total;           /* steps of the whole run */
-    uint64_t eval_every;      /* steps between evaluations, and snapshots; 0: only at the end */
+    uint64_t eval_every;      /* steps between evaluations, and checkpoints; 0: only at the end */
     uint64_t save_every;
     char identity[DISTILL_IDENTITY]; /* of what is trained on */
     bp_tokens packed;                /* rows of --packing */
@@ -49,7 +49,7 @@ typedef struct training {
 
 /* Opening one, in this order, with what has to come between the calls: the model and the spec; the
  * data with its feeds and the schedule; the plan, the runtime in its first state and the list of
- * what a snapshot holds. */
+ * what a checkpoint holds. */
 bp_status training_read(training *t, const settings *set) BP_MUST_CHECK;
 bp_status training_feed(training *t) BP_MUST_CHECK;
 bp_status training_open(training *t) BP_MUST_CHECK;

@@ -517,7 +517,7 @@ static bp_status load_adapters(session *s)
     return status;
 }
 
-/* What a snapshot or a file holds is not drawn. */
+/* What a checkpoint or a file holds is not drawn. */
 bp_status session_give_weights(session *s, bool adapters)
 {
     BP_TRY(bp_runtime_clear(&s->runtime));

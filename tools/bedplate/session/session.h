@@ -33,7 +33,7 @@ typedef struct session {
     precision_rules rules;
     adapter_choice adapters;
     bool texts_known;   /* of rows of texts: the data said how many there are in each */
-    bool batch_settled; /* batch and accumulation are those of the snapshot to continue */
+    bool batch_settled; /* batch and accumulation are those of the checkpoint to continue */
     uint32_t largest;   /* plan --max-batch: the micro-batch found */
     bool chunk_settled; /* and so is loss_rows */
     choice choice;
@@ -45,7 +45,7 @@ typedef struct session {
     const char *one_length;               /* why padded texts have no shorter programs */
     bool directory;                       /* the model is a directory */
     bool weights;                         /* which holds weights */
-    bool state_follows;                   /* a snapshot will give all that is trained */
+    bool state_follows;                   /* a checkpoint will give all that is trained */
     bool new_head;                        /* training is for a task that they have no head for */
     char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
     float class_weights[PREDICTIONS_CLASSES]; /* --class-weights, in spec where it is given */

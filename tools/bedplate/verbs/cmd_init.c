@@ -420,7 +420,7 @@ static void put_model(const initing *i, FILE *file)
     }
     fprintf(file, "%s\n", i->images ? "data-format = imagefolder\n" : "");
     fprintf(file,
-            "# Snapshots and the trained model go here. `--resume` goes on from the newest.\n"
+            "# Checkpoints and the trained model go here. `--resume` goes on from the newest.\n"
             "output-dir = %s/out\nsave-steps = 100\nsave-total-limit = 2\n\n",
             i->folder);
 }

@@ -301,7 +301,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     }
     put_spaces(text, report, spec->offload.fixed, more);
     put_bytes(text, "host", session_host_bytes(s));
-    put_bytes(text, "snapshot", report->state_bytes);
+    put_bytes(text, "checkpoint", report->state_bytes);
     if (more->lanes > 0) {
         put_bytes(text, "virtual ranks add", more->lanes);
     }

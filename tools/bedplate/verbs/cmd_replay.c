@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate replay: steps of a recorded run once more, from one snapshot to the next, and every line
- * and state compared with what the record tells. */
+/* bedplate replay: steps of a recorded run once more, from one checkpoint to the next, and every
+ * line and state compared with what the record tells. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ enum { STARTS_MAX = 4096, TENSOR_NAME = 128 };
 
 static const char where[] = "replay";
 
-/* A state that a replay can begin with: that before the first step, or a snapshot's. */
+/* A state that a replay can begin with: that before the first step, or a checkpoint's. */
 typedef struct replay_start {
     uint64_t step;
     bool first; /* before the first step of all */
@@ -60,7 +60,7 @@ typedef struct replay {
     bool ended;                    /* the last line was reached */
     bool back;                     /* the step just computed goes back to `copy` */
     rollback_copy copy; /* where --on-spike is to go back: the newest state that the record tells */
-    char tensor[TENSOR_NAME]; /* the first that differs at the next snapshot */
+    char tensor[TENSOR_NAME]; /* the first that differs at the next checkpoint */
     char line[65536];
 } replay;
 
@@ -126,7 +126,7 @@ static int replay_by_step(const void *a, const void *b)
 }
 
 /* A spike goes back to states that the record tells, so a replay that may meet one begins there and
- * not at a snapshot that a signal asked for. */
+ * not at a checkpoint that a signal asked for. */
 static bp_status replay_keep_told(replay *r)
 {
     record_walk walk;
@@ -157,7 +157,7 @@ static bp_status replay_find_starts(replay *r)
     }
     if (r->count == 0) {
         return bp_error_set(&r->error, BP_ERR_DATA, where,
-                            "there is no snapshot that a replay could begin with", directory);
+                            "there is no checkpoint that a replay could begin with", directory);
     }
     qsort(r->starts, r->count, sizeof r->starts[0], replay_by_step);
     return r->t.points.watch.policy == ANOMALY_ROLLBACK ? replay_keep_told(r) : BP_OK;
@@ -407,7 +407,7 @@ static bp_status replay_eval(replay *r, const record_walk *walk)
     return BP_OK;
 }
 
-static bp_status replay_snapshot_path(replay *r, uint64_t step, char path[BP_STORE_PATH_MAX])
+static bp_status replay_checkpoint_path(replay *r, uint64_t step, char path[BP_STORE_PATH_MAX])
 {
     char name[40];
     snprintf(name, sizeof name, "checkpoint-%" PRIu64, step);
@@ -416,19 +416,21 @@ static bp_status replay_snapshot_path(replay *r, uint64_t step, char path[BP_STO
 
 static bp_status replay_tensor_digest(const checkpoint *c, size_t i, uint64_t *digest)
 {
-    const bp_snapshot one = {.tensors = c->tensors + i, .tensor_count = 1, .io = c->snapshot.io};
-    return bp_snapshot_digest(&c->place, &one, digest);
+    const bp_checkpoint one = {
+        .tensors = c->tensors + i, .tensor_count = 1, .io = c->checkpoint.io};
+    return bp_checkpoint_digest(&c->place, &one, digest);
 }
 
-/* Which tensor is the first that a snapshot has otherwise: its digests before and after loading. */
+/* Which tensor is the first that a checkpoint has otherwise: its digests before and after loading.
+ */
 static bp_status replay_find_tensor(replay *r, uint64_t step)
 {
     checkpoint *c = &r->t.points;
     char path[BP_STORE_PATH_MAX];
     bool there = false;
     bp_store *store = &r->t.s.posix.store;
-    const size_t count = c->snapshot.tensor_count;
-    BP_TRY(replay_snapshot_path(r, step, path));
+    const size_t count = c->checkpoint.tensor_count;
+    BP_TRY(replay_checkpoint_path(r, step, path));
     BP_TRY(bp_storage_exists(store, path, &there, &r->error));
     if (r->tensor[0] != '\0' || !there) {
         return BP_OK;
@@ -439,7 +441,7 @@ static bp_status replay_find_tensor(replay *r, uint64_t step)
         status = replay_tensor_digest(c, i, &digests[i]);
     }
     if (status == BP_OK) {
-        status = bp_snapshot_load(&c->place, path, &c->snapshot, NULL);
+        status = bp_checkpoint_load(&c->place, path, &c->checkpoint, NULL);
     }
     for (size_t i = 0; i < count && status == BP_OK && r->tensor[0] == '\0'; i++) {
         uint64_t right;
@@ -479,7 +481,7 @@ static bp_status replay_state(replay *r, const record_walk *walk)
     checkpoint *c = &r->t.points;
     uint64_t found, told;
     BP_TRY(replay_keep(r, walk->step));
-    BP_TRY(bp_snapshot_digest(&c->place, &c->snapshot, &found));
+    BP_TRY(bp_checkpoint_digest(&c->place, &c->checkpoint, &found));
     r->states++;
     if (record_hex(walk->line, walk->length, "state_digest", &told) && told == found) {
         return BP_OK;
@@ -537,7 +539,7 @@ static bp_status replay_end(replay *r, const record_walk *walk)
 {
     checkpoint *c = &r->t.points;
     uint64_t found, told;
-    BP_TRY(bp_snapshot_digest(&c->place, &c->snapshot, &found));
+    BP_TRY(bp_checkpoint_digest(&c->place, &c->checkpoint, &found));
     if (!record_hex(walk->line, walk->length, "state_digest", &told) || told != found) {
         replay_differs(r, walk->step, "state_digest");
         return replay_find_tensor(r, walk->step);
@@ -552,18 +554,18 @@ static bp_status replay_load(replay *r, const replay_start *start)
     char path[BP_STORE_PATH_MAX];
     uint64_t told, digest = 0;
     if (start->first) {
-        BP_TRY(bp_snapshot_digest(&c->place, &c->snapshot, &digest));
+        BP_TRY(bp_checkpoint_digest(&c->place, &c->checkpoint, &digest));
         const size_t length = strlen(r->head);
         if (!record_hex(r->head, length, "state_digest", &told) || told != digest) {
             replay_differs(r, 0, "state_digest");
         }
         return replay_keep(r, 0);
     }
-    BP_TRY(replay_snapshot_path(r, start->step, path));
+    BP_TRY(replay_checkpoint_path(r, start->step, path));
     bp_pairs saved;
     BP_TRY(old_names_read_keys(&c->place, path, &saved));
     checkpoint_keys_read_watch(c, saved);
-    BP_TRY(bp_snapshot_load(&c->place, path, &c->snapshot, &c->digest));
+    BP_TRY(bp_checkpoint_load(&c->place, path, &c->checkpoint, &c->digest));
     bp_runtime_continue(&r->t.s.runtime, start->step);
     return replay_keep(r, start->step);
 }

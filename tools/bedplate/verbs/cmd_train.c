@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate train: steps inside the arena, with a log, evaluations, snapshots and an orderly end. */
+/* bedplate train: steps inside the arena, with a log, evaluations, checkpoints and an orderly end.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -237,7 +238,7 @@ static bp_status prepare(training *t, const settings *set)
     if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
     }
-    t->points.snapshot.step = t->total;
+    t->points.checkpoint.step = t->total;
     saving_begin(&t->care.saves, &t->points);
     BP_TRY(saving_check(&t->care.saves));
     const train_record_facts run = {&t->data, &t->feed, t->identity, t->total};
@@ -510,7 +511,7 @@ static bp_status cmd_train_finish(training *t, ending end, int *code)
 
 /* Data that cannot be read, or holds what it must not, is found before a step changes anything: the
  * hours until then are saved. A step that the offload tier fails has changed some of the state: the
- * last snapshot is what is whole. */
+ * last checkpoint is what is whole. */
 static bp_status give_up(training *t, bp_status status)
 {
     const bool between = !offload_failed(&t->s.error) && !offload_failed(&t->s.runtime.error);

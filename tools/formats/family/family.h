@@ -4,7 +4,7 @@
  * A descriptor is the only place that knows a family's configuration: rows, each of which says how
  * a key of config.json is called, where its value lies in bp_model_config, what it may be and what
  * a file that leaves it out means. Reading and writing config.json (hf_config.h), what is refused
- * and in which words, whether two models are the same, the keys of a snapshot and --print-options
+ * and in which words, whether two models are the same, the keys of a checkpoint and --print-options
  * all follow from the rows. Tensor names, the GGUF architecture, presets and adapters' targets are
  * beside them. A family is a file family_NAME.c and a line of families.def. */
 #ifndef BP_FORMATS_FAMILY_H
@@ -164,8 +164,8 @@ bool bp_family_same(const bp_model_config *a, const bp_model_config *b);
  * digits that read back as the same. */
 void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row);
 
-/* The same as text in `value`, for a row that a snapshot and --print-options have: stored, no other
- * name for one that came before. False for other rows. */
+/* The same as text in `value`, for a row that a checkpoint and --print-options have: stored, no
+ * other name for one that came before. False for other rows. */
 #define BP_ROW_VALUE_BYTES 3072
 bool bp_row_value(const bp_model_config *config, size_t index, char value[BP_ROW_VALUE_BYTES]);
 

@@ -95,7 +95,7 @@ static bp_status list_wanted(loading *l)
     return BP_OK;
 }
 
-/* Files that carry digests of their tensors, as snapshots do, are held to them. */
+/* Files that carry digests of their tensors, as checkpoints do, are held to them. */
 static bp_status check_digest(loading *l, const bp_tensor_view *view)
 {
     const bp_tensor_entry *entry = view->entry;

@@ -14,7 +14,7 @@ typedef struct bp_hf_place {
     bp_staging scratch; /* aligned to 8; the headers' tables first, the rest carries data; at least
                            bp_hf_scratch bytes for files of the model's own tensors */
     unsigned allow;     /* BP_ALLOW_ bits: faults that are told but do not stop */
-    bool state_follows; /* a snapshot will be loaded: of what it holds (bp_runtime_in_state) names
+    bool state_follows; /* a checkpoint will be loaded: of what it holds (bp_runtime_in_state) names
                            and shapes are looked at, and no byte is read */
     bp_tensor_watch watch; /* may be NULL */
     void *user;

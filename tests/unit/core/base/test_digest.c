@@ -115,7 +115,7 @@ static void every_part_of_a_tensor_counts(void **state)
     assert_true(digest_rows(base, 1) != wanted);
 }
 
-/* The form is written down in the header and must not drift: snapshots outlive programs. */
+/* The form is written down in the header and must not drift: checkpoints outlive programs. */
 /* verifies number-12.5283 */
 static void the_form_is_the_documented_one(void **state)
 {

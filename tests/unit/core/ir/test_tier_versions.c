@@ -148,7 +148,7 @@ static bp_status write_some(uint64_t step)
     return BP_OK;
 }
 
-/* The first contents, with what is not kept; synced, as a snapshot of step 0 is. */
+/* The first contents, with what is not kept; synced, as a checkpoint of step 0 is. */
 static bp_status write_first(void)
 {
     for (uint64_t i = 0; i < BYTES; i++) {
@@ -166,7 +166,7 @@ static uint64_t train(uint64_t from, uint64_t published)
             bp_tier_versions_commit(&versions, step, &error) != BP_OK) {
             return published;
         }
-        if (draw(4) > 0) { /* else the snapshot beside it could not be saved */
+        if (draw(4) > 0) { /* else the checkpoint beside it could not be saved */
             published = step;
             bp_tier_versions_confirm(&versions);
         }

@@ -232,35 +232,35 @@ static bp_spec toy_spec(void)
     return spec;
 }
 
-/* What a snapshot of a model_fixture is made of. */
+/* What a checkpoint of a model_fixture is made of. */
 typedef struct saved {
     memory_store memory;
     bp_error error;
     bp_state_tensor tensors[16];
     unsigned char staging[256];
-    bp_snapshot snapshot;
-    bp_snapshot_place place;
+    bp_checkpoint checkpoint;
+    bp_checkpoint_location place;
 } saved;
 
-static void describe_snapshot(saved *s, model_fixture *r)
+static void describe_checkpoint(saved *s, model_fixture *r)
 {
     const uint32_t count = bp_runtime_state_count(&r->runtime);
     assert_true(count <= 16);
     for (uint32_t i = 0; i < count; i++) {
         s->tensors[i] = bp_runtime_state_tensor(&r->runtime, i);
     }
-    s->snapshot = (bp_snapshot){.step = r->runtime.steps,
-                                .tensors = s->tensors,
-                                .tensor_count = count,
-                                .io = bp_runtime_state_io(&r->runtime)};
-    const size_t scratch = (size_t)bp_snapshot_scratch(&s->snapshot);
+    s->checkpoint = (bp_checkpoint){.step = r->runtime.steps,
+                                    .tensors = s->tensors,
+                                    .tensor_count = count,
+                                    .io = bp_runtime_state_io(&r->runtime)};
+    const size_t scratch = (size_t)bp_checkpoint_scratch(&s->checkpoint);
     free(s->place.scratch);
-    s->place = (bp_snapshot_place){.store = &s->memory.store,
-                                   .directory = "run",
-                                   .scratch = malloc(scratch),
-                                   .scratch_bytes = scratch,
-                                   .staging = {s->staging, sizeof s->staging},
-                                   .error = &s->error};
+    s->place = (bp_checkpoint_location){.store = &s->memory.store,
+                                        .directory = "run",
+                                        .scratch = malloc(scratch),
+                                        .scratch_bytes = scratch,
+                                        .staging = {s->staging, sizeof s->staging},
+                                        .error = &s->error};
     assert_non_null(s->place.scratch);
 }
 
@@ -282,16 +282,16 @@ static void test_four_dimensions_train_save_and_resume(void **state)
     assert_true(out->shape[0] == spec.batch && out->shape[2] == WIDTH);
     const double before = model_fixture_step(&r).loss;
     model_fixture_step(&r);
-    describe_snapshot(&s, &r);
-    assert_int_equal(bp_snapshot_save(&s.place, &s.snapshot, NULL), BP_OK);
+    describe_checkpoint(&s, &r);
+    assert_int_equal(bp_checkpoint_save(&s.place, &s.checkpoint, NULL), BP_OK);
     model_fixture_step(&r);
     assert_true(model_fixture_step(&r).loss < before);
     const uint64_t wanted = model_fixture_digest(&r);
     model_fixture_close(&r);
 
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    describe_snapshot(&s, &r);
-    assert_int_equal(bp_snapshot_load(&s.place, "run/checkpoint-2", &s.snapshot, NULL), BP_OK);
+    describe_checkpoint(&s, &r);
+    assert_int_equal(bp_checkpoint_load(&s.place, "run/checkpoint-2", &s.checkpoint, NULL), BP_OK);
     bp_runtime_continue(&r.runtime, 2);
     model_fixture_step(&r);
     model_fixture_step(&r);

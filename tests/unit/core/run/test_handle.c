@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A run through its public face alone: room, footprint, weights by name, and a snapshot from which
- * another runtime goes on as if nothing had happened. */
+/* A run through its public face alone: room, footprint, weights by name, and a checkpoint from
+ * which another runtime goes on as if nothing had happened. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -102,7 +102,7 @@ static bp_spec small_spec(void)
 
 static bp_state_tensor tensors[TENSORS];
 
-static bp_snapshot snapshot_of(run *r)
+static bp_checkpoint checkpoint_of(run *r)
 {
     uint32_t count = bp_runtime_state_count(r->runtime);
     assert_in_range(count, 3, TENSORS);
@@ -110,19 +110,19 @@ static bp_snapshot snapshot_of(run *r)
         tensors[i] = bp_runtime_state_tensor(r->runtime, i);
         assert_true(i == 0 || strcmp(tensors[i - 1].name, tensors[i].name) < 0);
     }
-    return (bp_snapshot){.step = bp_runtime_steps(r->runtime),
-                         .tensors = tensors,
-                         .tensor_count = count,
-                         .io = bp_runtime_state_io(r->runtime)};
+    return (bp_checkpoint){.step = bp_runtime_steps(r->runtime),
+                           .tensors = tensors,
+                           .tensor_count = count,
+                           .io = bp_runtime_state_io(r->runtime)};
 }
 
 static uint64_t digest_of(run *r)
 {
     static unsigned char piece[PIECE];
-    const bp_snapshot_place place = {.staging = {piece, sizeof piece}};
-    const bp_snapshot snapshot = snapshot_of(r);
+    const bp_checkpoint_location place = {.staging = {piece, sizeof piece}};
+    const bp_checkpoint checkpoint = checkpoint_of(r);
     uint64_t digest = 0;
-    assert_int_equal(bp_snapshot_digest(&place, &snapshot, &digest), BP_OK);
+    assert_int_equal(bp_checkpoint_digest(&place, &checkpoint, &digest), BP_OK);
     return digest;
 }
 
@@ -135,28 +135,28 @@ static void a_saved_run_goes_on_in_another_runtime(void **state)
     const bp_spec spec = small_spec();
     bp_error error = {.code = BP_OK};
     memory_store_init(&memory);
-    const bp_snapshot_place place = {.store = &memory.store,
-                                     .directory = "out",
-                                     .scratch = scratch,
-                                     .scratch_bytes = sizeof scratch,
-                                     .staging = {piece, sizeof piece},
-                                     .error = &error};
+    const bp_checkpoint_location place = {.store = &memory.store,
+                                          .directory = "out",
+                                          .scratch = scratch,
+                                          .scratch_bytes = sizeof scratch,
+                                          .staging = {piece, sizeof piece},
+                                          .error = &error};
     static run first, second;
     begin(&first, &spec);
     steps(&first, 3);
-    bp_snapshot snapshot = snapshot_of(&first);
-    assert_int_equal(bp_snapshot_save(&place, &snapshot, NULL), BP_OK);
+    bp_checkpoint checkpoint = checkpoint_of(&first);
+    assert_int_equal(bp_checkpoint_save(&place, &checkpoint, NULL), BP_OK);
     uint64_t saved = digest_of(&first);
     steps(&first, 3);
 
     begin(&second, &spec);
-    bp_snapshot_found found;
+    bp_checkpoint_found found;
     bool any = false;
-    assert_int_equal(bp_snapshot_find(&place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&place, NULL, NULL, &found, &any), BP_OK);
     assert_true(any);
-    snapshot = snapshot_of(&second);
+    checkpoint = checkpoint_of(&second);
     assert_int_not_equal(digest_of(&second), saved);
-    assert_int_equal(bp_snapshot_load(&place, found.path, &snapshot, NULL), BP_OK);
+    assert_int_equal(bp_checkpoint_load(&place, found.path, &checkpoint, NULL), BP_OK);
     assert_int_equal(digest_of(&second), saved);
     bp_runtime_continue(second.runtime, found.step);
     assert_int_equal(bp_runtime_steps(second.runtime), 3);

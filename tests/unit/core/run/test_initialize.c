@@ -135,7 +135,7 @@ static void some_are_given(const bp_spec *spec, uint32_t stride)
     model_fixture_close(&r);
 }
 
-/* verifies run-19.3c27 */
+/* verifies run-19.df56 */
 static void only_what_is_not_given_is_drawn(void **state)
 {
     (void)state;
@@ -160,8 +160,8 @@ static void only_what_is_not_given_is_drawn(void **state)
     }
 }
 
-/* What a snapshot will hold is the state; a frozen base is not in it. */
-/* verifies run-19.3c27 */
+/* What a checkpoint will hold is the state; a frozen base is not in it. */
+/* verifies run-19.df56 */
 static void the_state_alone_is_given(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void the_state_alone_is_given(void **state)
 }
 
 /* Memory that is said to be zero is not written again until something was written to it. */
-/* verifies run-19.3c27 */
+/* verifies run-19.df56 */
 static void zero_memory_is_left_alone(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static bp_status open_own(void *context, const bp_device_options *options, const
 }
 
 /* Of the device's own memory nobody knows that it is zero. */
-/* verifies run-19.3c27 */
+/* verifies run-19.df56 */
 static void memory_of_the_device_is_not_taken_for_zero(void **state)
 {
     (void)state;

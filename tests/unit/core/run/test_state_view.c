@@ -54,7 +54,7 @@ static bp_state_tensor tensor_of(const model_fixture *r, const char *which)
     return (bp_state_tensor){0};
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void values_go_in_by_blocks_and_come_out_anywhere(void **state)
 {
     static float put[COUNT], all[COUNT], part[COUNT];
@@ -87,7 +87,7 @@ static void values_go_in_by_blocks_and_come_out_anywhere(void **state)
 
 /* The tensor of the weight is the masters in bf16, in the model's shape; the one beside it brings
  * all back. Bytes come and go in any pieces. */
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void tensors_are_the_weight_and_all_of_its_bits(void **state)
 {
     static unsigned char rounded[2 * COUNT], bits[8 * COUNT], again[8 * COUNT];

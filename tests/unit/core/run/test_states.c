@@ -19,7 +19,7 @@
 #include "device/host/storage/store_flash.h"
 #include "device/host/trainer.h"
 #include "tests/fixtures/model_fixture.h"
-#include "tests/fixtures/snapshot_fixture.h"
+#include "tests/fixtures/checkpoint_fixture.h"
 
 enum { TOKENS = 64, ROOM = 1 << 16 };
 
@@ -792,14 +792,14 @@ static void every_call_of_a_file(void **state)
     in_every_state(&writer, ROWS(writer_rows));
 }
 
-/* Snapshots: without their directory, with a damaged one, with whole ones. */
+/* Checkpoints: without their directory, with a damaged one, with whole ones. */
 enum { NO_DIRECTORY, DAMAGED_ONE, WHOLE, MEDIUM_STATES };
 
 static void *make_medium(uint32_t state)
 {
-    snapshot_fixture *d = snapshot_fixture_new();
+    checkpoint_fixture *d = checkpoint_fixture_new();
     for (uint64_t step = 1; state != NO_DIRECTORY && step <= 2; step++) {
-        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
     }
     for (uint64_t step = 1; state == DAMAGED_ONE && step <= 2; step++) {
         const char *const path =
@@ -812,107 +812,107 @@ static void *make_medium(uint32_t state)
 
 static void end_medium(void *subject)
 {
-    assert_true(snapshot_fixture_free(subject));
+    assert_true(checkpoint_fixture_free(subject));
 }
 
 static bp_status call_scratch(void *subject)
 {
-    snapshot_fixture *d = subject;
-    return said(bp_snapshot_scratch(&d->snapshot) > 0);
+    checkpoint_fixture *d = subject;
+    return said(bp_checkpoint_scratch(&d->checkpoint) > 0);
 }
 
 static bp_status call_bytes(void *subject)
 {
-    snapshot_fixture *d = subject;
+    checkpoint_fixture *d = subject;
     uint64_t bytes;
-    return bp_snapshot_bytes(&d->place, &d->snapshot, &bytes);
+    return bp_checkpoint_bytes(&d->place, &d->checkpoint, &bytes);
 }
 
 static bp_status call_check_space(void *subject)
 {
-    snapshot_fixture *d = subject;
+    checkpoint_fixture *d = subject;
     d->memory.free_bytes = 1 << 20;
-    return bp_snapshot_check_space(&d->place, &d->snapshot);
+    return bp_checkpoint_check_space(&d->place, &d->checkpoint);
 }
 
 static bp_status call_save(void *subject)
 {
-    snapshot_fixture *d = subject;
-    return bp_snapshot_save(&d->place, &d->snapshot, NULL);
+    checkpoint_fixture *d = subject;
+    return bp_checkpoint_save(&d->place, &d->checkpoint, NULL);
 }
 
 static bp_status call_digest(void *subject)
 {
-    snapshot_fixture *d = subject;
+    checkpoint_fixture *d = subject;
     uint64_t digest;
-    return bp_snapshot_digest(&d->place, &d->snapshot, &digest);
+    return bp_checkpoint_digest(&d->place, &d->checkpoint, &digest);
 }
 
 static bp_status call_verify(void *subject)
 {
-    snapshot_fixture *d = subject;
-    bp_snapshot_found found;
-    return bp_snapshot_verify(&d->place, "run/checkpoint-2", &found);
+    checkpoint_fixture *d = subject;
+    bp_checkpoint_found found;
+    return bp_checkpoint_verify(&d->place, "run/checkpoint-2", &found);
 }
 
 static bp_status call_find(void *subject)
 {
-    snapshot_fixture *d = subject;
-    bp_snapshot_found found;
+    checkpoint_fixture *d = subject;
+    bp_checkpoint_found found;
     bool any;
-    const bp_status status = bp_snapshot_find(&d->place, NULL, NULL, &found, &any);
+    const bp_status status = bp_checkpoint_find(&d->place, NULL, NULL, &found, &any);
     return status == BP_OK ? said(any) : BP_ERR_INTERNAL;
 }
 
 static bp_status call_read_keys(void *subject)
 {
-    snapshot_fixture *d = subject;
+    checkpoint_fixture *d = subject;
     bp_pairs keys;
-    return bp_snapshot_read_keys(&d->place, "run/checkpoint-2", &keys);
+    return bp_checkpoint_read_keys(&d->place, "run/checkpoint-2", &keys);
 }
 
 static bp_status call_load(void *subject)
 {
-    snapshot_fixture *d = subject;
-    return bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL);
+    checkpoint_fixture *d = subject;
+    return bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL);
 }
 
 static bp_status call_compare(void *subject)
 {
-    snapshot_fixture *d = subject;
+    checkpoint_fixture *d = subject;
     static unsigned char scratch[ROOM];
-    char name[BP_SNAPSHOT_TENSOR];
-    bp_snapshot_place place = d->place;
+    char name[BP_CHECKPOINT_TENSOR];
+    bp_checkpoint_location place = d->place;
     place.scratch = scratch;
     place.scratch_bytes = sizeof scratch;
-    return bp_snapshot_compare(&place, "run/checkpoint-1", "run/checkpoint-2", name);
+    return bp_checkpoint_compare(&place, "run/checkpoint-1", "run/checkpoint-2", name);
 }
 
 static bp_status call_prune(void *subject)
 {
-    snapshot_fixture *d = subject;
-    return bp_snapshot_prune(&d->place, 2, 1);
+    checkpoint_fixture *d = subject;
+    return bp_checkpoint_prune(&d->place, 2, 1);
 }
 
 static bp_status call_prune_later(void *subject)
 {
-    snapshot_fixture *d = subject;
-    return bp_snapshot_prune_later(&d->place, 1);
+    checkpoint_fixture *d = subject;
+    return bp_checkpoint_prune_later(&d->place, 1);
 }
 
 static const state_row medium_rows[] = {
-    {"bp_snapshot_scratch", EVERY, call_scratch},
-    {"bp_snapshot_bytes", EVERY, call_bytes},
-    {"bp_snapshot_check_space", EVERY, call_check_space},
-    {"bp_snapshot_save", EVERY, call_save},
-    {"bp_snapshot_digest", EVERY, call_digest},
-    {"bp_snapshot_verify", AT(WHOLE), call_verify},
-    {"bp_snapshot_find", AT(WHOLE), call_find},
-    {"bp_snapshot_read_keys", AT(WHOLE), call_read_keys},
-    {"bp_snapshot_load", AT(WHOLE), call_load},
-    {"bp_snapshot_compare", AT(WHOLE), call_compare},
-    {"bp_snapshot_prune", EVERY & ~AT(NO_DIRECTORY), call_prune},
-    {"bp_snapshot_prune_later", EVERY & ~AT(NO_DIRECTORY), call_prune_later},
+    {"bp_checkpoint_scratch", EVERY, call_scratch},
+    {"bp_checkpoint_bytes", EVERY, call_bytes},
+    {"bp_checkpoint_check_space", EVERY, call_check_space},
+    {"bp_checkpoint_save", EVERY, call_save},
+    {"bp_checkpoint_digest", EVERY, call_digest},
+    {"bp_checkpoint_verify", AT(WHOLE), call_verify},
+    {"bp_checkpoint_find", AT(WHOLE), call_find},
+    {"bp_checkpoint_read_keys", AT(WHOLE), call_read_keys},
+    {"bp_checkpoint_load", AT(WHOLE), call_load},
+    {"bp_checkpoint_compare", AT(WHOLE), call_compare},
+    {"bp_checkpoint_prune", EVERY & ~AT(NO_DIRECTORY), call_prune},
+    {"bp_checkpoint_prune_later", EVERY & ~AT(NO_DIRECTORY), call_prune_later},
 };
 
 /* verifies run-38.5ff5 */

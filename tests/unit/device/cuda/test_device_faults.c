@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Every call of the driver fails in turn while a tiny model is opened, initialised, trained, saved
- * and closed: a clean status, the right exit code, the snapshots before it intact, nothing left. */
+ * and closed: a clean status, the right exit code, the checkpoints before it intact, nothing left.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/run/snapshot/snapshot.h"
+#include "core/run/checkpoint/checkpoint.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
 #include "device/fabric/leave.h"
@@ -39,12 +40,12 @@ typedef struct life {
     bp_source source;
     bp_error error;
     bp_state_tensor tensors[STATES_MAX];
-    bp_snapshot snapshot;
-    bp_snapshot_place place;
+    bp_checkpoint checkpoint;
+    bp_checkpoint_location place;
     memory_store store;
     char staging[4096];
     char scratch[65536];
-    uint32_t saved; /* snapshots that were saved */
+    uint32_t saved; /* checkpoints that were saved */
     void *host;
 } life;
 
@@ -72,7 +73,7 @@ static bp_spec tiny_spec(const char *variant)
     return spec;
 }
 
-static void prepare_snapshots(life *l)
+static void prepare_checkpoints(life *l)
 {
     for (uint32_t i = 0; i < bp_runtime_state_count(&l->runtime); i++) {
         const bp_buffer *b = bp_runtime_state(&l->runtime, i);
@@ -84,15 +85,15 @@ static void prepare_snapshots(life *l)
                                           .weight = b->class_of == BP_CLASS_WEIGHTS};
         memcpy(l->tensors[i].shape, b->shape, sizeof b->shape);
     }
-    l->snapshot = (bp_snapshot){.tensors = l->tensors,
-                                .tensor_count = bp_runtime_state_count(&l->runtime),
-                                .io = {.user = l, .read = read_state}};
-    l->place = (bp_snapshot_place){.store = &l->store.store,
-                                   .directory = "run",
-                                   .scratch = l->scratch,
-                                   .scratch_bytes = sizeof l->scratch,
-                                   .staging = {l->staging, sizeof l->staging},
-                                   .error = &l->error};
+    l->checkpoint = (bp_checkpoint){.tensors = l->tensors,
+                                    .tensor_count = bp_runtime_state_count(&l->runtime),
+                                    .io = {.user = l, .read = read_state}};
+    l->place = (bp_checkpoint_location){.store = &l->store.store,
+                                        .directory = "run",
+                                        .scratch = l->scratch,
+                                        .scratch_bytes = sizeof l->scratch,
+                                        .staging = {l->staging, sizeof l->staging},
+                                        .error = &l->error};
 }
 
 /* In a child there is no test to fail, only an end. */
@@ -113,7 +114,7 @@ static life *life_new(const char *variant)
     need(bp_runtime_plan(&l->runtime, &spec, l->host, HOST_BYTES) == BP_OK, "a plan");
     need(bp_runtime_state_count(&l->runtime) <= STATES_MAX, "fewer tensors");
     memory_store_init(&l->store);
-    prepare_snapshots(l);
+    prepare_checkpoints(l);
     l->source =
         (bp_source){.context = tokens, .name = "tokens", .count = TOKENS, .read = read_tokens};
     l->feed = (bp_feed){.source = &l->source,
@@ -149,22 +150,22 @@ static bp_status live(life *l, int stage)
     case STEP_AGAIN:
         return bp_runtime_step(&l->runtime, &l->feed, &outcome);
     default:
-        l->snapshot.step = l->runtime.steps;
-        BP_TRY(bp_snapshot_save(&l->place, &l->snapshot, NULL));
+        l->checkpoint.step = l->runtime.steps;
+        BP_TRY(bp_checkpoint_save(&l->place, &l->checkpoint, NULL));
         l->saved++;
         return BP_OK;
     }
 }
 
-static bool snapshots_are_whole(life *l)
+static bool checkpoints_are_whole(life *l)
 {
     bool whole = true;
     l->error = (bp_error){0};
     for (uint32_t i = 1; i <= l->saved; i++) {
         char path[64];
-        bp_snapshot_found found;
+        bp_checkpoint_found found;
         snprintf(path, sizeof path, "run/checkpoint-%u", i);
-        whole = whole && bp_snapshot_verify(&l->place, path, &found) == BP_OK;
+        whole = whole && bp_checkpoint_verify(&l->place, path, &found) == BP_OK;
     }
     return whole;
 }
@@ -185,8 +186,8 @@ static const char *judge(life *l, bp_status status, int result)
     if (!lived && (error->text == NULL || !named)) {
         return "the error is not told";
     }
-    if (!snapshots_are_whole(l)) {
-        return "a snapshot is damaged";
+    if (!checkpoints_are_whole(l)) {
+        return "a checkpoint is damaged";
     }
     bool kept = !lived && (capture || bp_cu_result_fatal(result));
     return kept || on.ledger(left, sizeof left) == 0 ? NULL : left;
@@ -249,7 +250,7 @@ static void walk(const char *variant, int result, int stride)
         assert_int_equal(live(l, stage), BP_OK);
     }
     assert_int_equal(l->saved, 2);
-    assert_true(snapshots_are_whole(l));
+    assert_true(checkpoints_are_whole(l));
     bp_runtime_close(&l->runtime);
     life_free(l);
     print_message("%s, result %d: %d calls\n", variant, result, calls);

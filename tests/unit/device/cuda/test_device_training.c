@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/run/snapshot/snapshot.h"
+#include "core/run/checkpoint/checkpoint.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
 #include "layers/families/transformer.h"
@@ -324,8 +324,8 @@ static bp_status write_state(void *user, uint64_t handle, uint64_t offset, const
 /* A run's state as what is saved, over a store in memory. */
 typedef struct fixture {
     bp_state_tensor tensors[STATES_MAX];
-    bp_snapshot snapshot;
-    bp_snapshot_place place;
+    bp_checkpoint checkpoint;
+    bp_checkpoint_location place;
     bp_error error;
     char staging[4096];
     void *scratch;
@@ -348,18 +348,18 @@ static void fixture_init(fixture *d, model_fixture *r, memory_store *store)
             .weight = b->class_of == BP_CLASS_WEIGHTS};
         memcpy(t->shape, b->shape, sizeof t->shape);
     }
-    d->snapshot = (bp_snapshot){.step = r->runtime.steps,
-                                .tensors = d->tensors,
-                                .tensor_count = count,
-                                .io = {r, read_state, write_state}};
-    size_t bytes = (size_t)bp_snapshot_scratch(&d->snapshot);
+    d->checkpoint = (bp_checkpoint){.step = r->runtime.steps,
+                                    .tensors = d->tensors,
+                                    .tensor_count = count,
+                                    .io = {r, read_state, write_state}};
+    size_t bytes = (size_t)bp_checkpoint_scratch(&d->checkpoint);
     d->scratch = malloc(bytes);
-    d->place = (bp_snapshot_place){.store = &store->store,
-                                   .directory = "run",
-                                   .scratch = d->scratch,
-                                   .scratch_bytes = bytes,
-                                   .staging = {d->staging, sizeof d->staging},
-                                   .error = &d->error};
+    d->place = (bp_checkpoint_location){.store = &store->store,
+                                        .directory = "run",
+                                        .scratch = d->scratch,
+                                        .scratch_bytes = bytes,
+                                        .staging = {d->staging, sizeof d->staging},
+                                        .error = &d->error};
 }
 
 static uint64_t save(model_fixture *r, memory_store *store)
@@ -367,7 +367,7 @@ static uint64_t save(model_fixture *r, memory_store *store)
     fixture d;
     uint64_t digest = 0;
     fixture_init(&d, r, store);
-    assert_int_equal(bp_snapshot_save(&d.place, &d.snapshot, &digest), BP_OK);
+    assert_int_equal(bp_checkpoint_save(&d.place, &d.checkpoint, &digest), BP_OK);
     free(d.scratch);
     return digest;
 }
@@ -379,7 +379,7 @@ static uint64_t load(model_fixture *r, memory_store *store, uint64_t step)
     char path[64];
     fixture_init(&d, r, store);
     snprintf(path, sizeof path, "run/checkpoint-%u", (unsigned)step);
-    assert_int_equal(bp_snapshot_load(&d.place, path, &d.snapshot, &digest), BP_OK);
+    assert_int_equal(bp_checkpoint_load(&d.place, path, &d.checkpoint, &digest), BP_OK);
     r->runtime.steps = step;
     free(d.scratch);
     return digest;
@@ -416,7 +416,7 @@ static void check_move(const bp_spec *from, const bp_spec *to)
 }
 
 /* verifies device-11.4def */
-static void snapshots_move_between_devices(void **state)
+static void checkpoints_move_between_devices(void **state)
 {
     (void)state;
     const bp_spec host = on_host();
@@ -534,7 +534,7 @@ int main(void)
         cmocka_unit_test(weights_in_fp8_agree),
         cmocka_unit_test(dropout_and_micro_batches_agree),
         cmocka_unit_test(evaluation_and_generation_agree),
-        cmocka_unit_test(snapshots_move_between_devices),
+        cmocka_unit_test(checkpoints_move_between_devices),
         cmocka_unit_test(training_is_the_hosts_and_always_the_same),
         cmocka_unit_test(training_in_bf16_is_the_hosts),
         cmocka_unit_test(training_in_f16_is_the_hosts),

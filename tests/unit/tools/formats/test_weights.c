@@ -122,7 +122,7 @@ static bp_status run_ops_counted(void *context, uint32_t program, uint32_t first
 }
 
 /* What a file holds is not drawn; what it lacks is, to the bits that it has when all is drawn. */
-/* verifies run-19.3c27 */
+/* verifies run-19.df56 */
 static void only_what_files_lack_is_drawn(void **state)
 {
     (void)state;
@@ -159,9 +159,9 @@ static void only_what_files_lack_is_drawn(void **state)
     weights_fixture_free(d);
 }
 
-/* Of what a snapshot will give nothing is read, but names and shapes are still looked at. */
-/* verifies run-19.3c27 */
-static void what_a_snapshot_gives_is_not_read(void **state)
+/* Of what a checkpoint will give nothing is read, but names and shapes are still looked at. */
+/* verifies run-19.df56 */
+static void what_a_checkpoint_gives_is_not_read(void **state)
 {
     (void)state;
     weights_fixture *d = weights_fixture_new(NULL);
@@ -239,7 +239,7 @@ static void a_head_of_its_own_is_refused(void **state)
     }
 }
 
-/* verifies run-12.8667 */
+/* verifies run-12.25e7 */
 static void a_damaged_tensor_is_found_by_its_digest(void **state)
 {
     (void)state;
@@ -511,7 +511,7 @@ int main(void)
         cmocka_unit_test(much_room_is_not_used_at_once),
         cmocka_unit_test(narrow_weights_have_their_masters),
         cmocka_unit_test(only_what_files_lack_is_drawn),
-        cmocka_unit_test(what_a_snapshot_gives_is_not_read),
+        cmocka_unit_test(what_a_checkpoint_gives_is_not_read),
         cmocka_unit_test(masks_and_a_tied_head_are_passed_over),
         cmocka_unit_test(faults_are_all_named_and_nothing_is_changed),
         cmocka_unit_test(a_head_of_its_own_is_refused),

@@ -12,7 +12,7 @@
 #include "core/base/safetensors.h"
 #include "tests/fixtures/formats/weights_fixture.h"
 
-/* verifies run-12.8667 */
+/* verifies run-12.25e7 */
 static void a_digest_that_is_none_is_refused(void **state)
 {
     (void)state;
@@ -97,9 +97,9 @@ static void saved_weights_have_the_types_of_their_source(void **state)
     weights_fixture_free(d);
 }
 
-/* Beside adapters a snapshot holds these alone: the rest is read. */
-/* verifies run-19.3c27 */
-static void what_no_snapshot_gives_is_read(void **state)
+/* Beside adapters a checkpoint holds these alone: the rest is read. */
+/* verifies run-19.df56 */
+static void what_no_checkpoint_gives_is_read(void **state)
 {
     (void)state;
     static const char *const targets[] = {"c_attn"};
@@ -123,7 +123,7 @@ int main(void)
         cmocka_unit_test(a_digest_that_is_none_is_refused),
         cmocka_unit_test(other_files_are_refused),
         cmocka_unit_test(saved_weights_have_the_types_of_their_source),
-        cmocka_unit_test(what_no_snapshot_gives_is_read),
+        cmocka_unit_test(what_no_checkpoint_gives_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The detector of spikes on planted ones, single and in series, on what is not finite, on drift and
- * on noise with heavy tails; and its state through the text of a snapshot. */
+ * on noise with heavy tails; and its state through the text of a checkpoint. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -168,7 +168,7 @@ static void the_budget_is_of_a_hundred_steps(void **state)
 }
 
 /* verifies doubt-3.3ae7 */
-static void a_snapshot_carries_the_window(void **state)
+static void a_checkpoint_carries_the_window(void **state)
 {
     (void)state;
     static anomaly a, b;
@@ -265,7 +265,7 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_is_one_at_any_time),
         cmocka_unit_test(norms_are_clipped_to_the_threshold),
         cmocka_unit_test(the_budget_is_of_a_hundred_steps),
-        cmocka_unit_test(a_snapshot_carries_the_window),
+        cmocka_unit_test(a_checkpoint_carries_the_window),
         cmocka_unit_test(a_step_is_verified_by_two_runs),
         cmocka_unit_test(programs_are_read_beside_steps),
     };

@@ -304,7 +304,7 @@ static void whole_lists_are_written(void **state)
     }
 }
 
-/* Rows fit their table, keys that a snapshot has are found, members lie inside the record. */
+/* Rows fit their table, keys that a checkpoint has are found, members lie inside the record. */
 static void tables_are_whole(void **state)
 {
     (void)state;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Which snapshots are there: the newest valid one, and removing what is too many. */
-#include "core/run/snapshot/snapshot_private.h"
+/* Which checkpoints are there: the newest valid one, and removing what is too many. */
+#include "core/run/checkpoint/checkpoint_private.h"
 
 #include <string.h>
 
 #include "core/base/storage.h"
 
-/* A name on the medium that is a snapshot's. Of two with the same step the replaced one is older.
+/* A name on the medium that is a checkpoint's. Of two with the same step the replaced one is older.
  */
 typedef struct candidate {
     bool any;
@@ -17,18 +17,18 @@ typedef struct candidate {
 static bool parse_name(const char *name, const char *prefix, uint64_t *step)
 {
     size_t length = strlen(prefix);
-    return strncmp(name, prefix, length) == 0 && bp_snapshot_parse_step(name + length, step);
+    return strncmp(name, prefix, length) == 0 && bp_checkpoint_parse_step(name + length, step);
 }
 
 static bool parse_candidate(const char *name, candidate *found)
 {
     found->any = true;
     found->replaced = false;
-    if (parse_name(name, BP_SNAPSHOT_FINAL, &found->step)) {
+    if (parse_name(name, BP_CHECKPOINT_FINAL, &found->step)) {
         return true;
     }
     found->replaced = true;
-    return parse_name(name, BP_SNAPSHOT_REPLACED, &found->step);
+    return parse_name(name, BP_CHECKPOINT_REPLACED, &found->step);
 }
 
 static bool newer(const candidate *a, const candidate *b)
@@ -61,7 +61,7 @@ static bp_status see_newest(void *user, const char *name)
     return BP_OK;
 }
 
-static bp_status list(const bp_snapshot_place *place,
+static bp_status list(const bp_checkpoint_location *place,
                       bp_status (*each)(void *user, const char *name), void *user)
 {
     if (place->store->list(place->store, place->directory, each, user) != BP_OK) {
@@ -70,22 +70,22 @@ static bp_status list(const bp_snapshot_place *place,
     return BP_OK;
 }
 
-static bp_status candidate_path(const bp_snapshot_place *place, const candidate *which,
+static bp_status candidate_path(const bp_checkpoint_location *place, const candidate *which,
                                 char path[BP_STORE_PATH_MAX])
 {
-    const char *prefix = which->replaced ? BP_SNAPSHOT_REPLACED : BP_SNAPSHOT_FINAL;
-    return bp_snapshot_path(place, prefix, which->step, path);
+    const char *prefix = which->replaced ? BP_CHECKPOINT_REPLACED : BP_CHECKPOINT_FINAL;
+    return bp_checkpoint_path(place, prefix, which->step, path);
 }
 
 /* Verifies one candidate. Damage is told to the caller; what is wrong with the call or the storage
- * is an error: of a snapshot that cannot be read nobody knows whether it is damaged. */
-static bp_status try_candidate(const bp_snapshot_place *place, const char *path,
-                               bp_snapshot_found *found, bp_error *reason)
+ * is an error: of a checkpoint that cannot be read nobody knows whether it is damaged. */
+static bp_status try_candidate(const bp_checkpoint_location *place, const char *path,
+                               bp_checkpoint_found *found, bp_error *reason)
 {
-    bp_snapshot_place inner = *place;
+    bp_checkpoint_location inner = *place;
     inner.error = reason;
     *reason = (bp_error){.code = BP_OK};
-    bp_status status = bp_snapshot_verify(&inner, path, found);
+    bp_status status = bp_checkpoint_verify(&inner, path, found);
     if (status == BP_OK || status == BP_ERR_DATA) {
         return BP_OK;
     }
@@ -95,8 +95,8 @@ static bp_status try_candidate(const bp_snapshot_place *place, const char *path,
     return status;
 }
 
-bp_status bp_snapshot_find(const bp_snapshot_place *place, bp_snapshot_damaged damaged, void *user,
-                           bp_snapshot_found *found, bool *any)
+bp_status bp_checkpoint_find(const bp_checkpoint_location *place, bp_checkpoint_damaged damaged,
+                             void *user, bp_checkpoint_found *found, bool *any)
 {
     *any = false;
     bool there;
@@ -149,7 +149,7 @@ static bp_status see_all(void *user, const char *name)
         c->any = true;
         c->step = step;
     }
-    bool counts = parse_name(name, BP_SNAPSHOT_FINAL, &step) && step <= c->newest;
+    bool counts = parse_name(name, BP_CHECKPOINT_FINAL, &step) && step <= c->newest;
     const bool back = c->back != NULL && step == *c->back;
     const bool spared = back || (step > 0 && (step == c->spare || step == c->verified));
     if (counts && (!spared || step == c->newest)) {
@@ -159,7 +159,7 @@ static bp_status see_all(void *user, const char *name)
     return BP_OK;
 }
 
-static bp_status move(const bp_snapshot_place *place, const char *from, const char *to)
+static bp_status move(const bp_checkpoint_location *place, const char *from, const char *to)
 {
     bp_store *store = place->store;
     if (store->rename(store, from, to) != BP_OK) {
@@ -171,13 +171,13 @@ static bp_status move(const bp_snapshot_place *place, const char *from, const ch
     return BP_OK;
 }
 
-/* A replaced snapshot goes when its replacement is there; else it takes its name back. */
-static bp_status settle_replaced(const bp_snapshot_place *place, uint64_t step)
+/* A replaced checkpoint goes when its replacement is there; else it takes its name back. */
+static bp_status settle_replaced(const bp_checkpoint_location *place, uint64_t step)
 {
     char replaced[BP_STORE_PATH_MAX];
     char final[BP_STORE_PATH_MAX];
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_REPLACED, step, replaced));
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, step, final));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_REPLACED, step, replaced));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_FINAL, step, final));
     bool there;
     if (place->store->exists(place->store, final, &there) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "look up", final);
@@ -188,27 +188,27 @@ static bp_status settle_replaced(const bp_snapshot_place *place, uint64_t step)
     return bp_storage_remove_directory(place->store, replaced, place->error);
 }
 
-static bp_status remove_temporary(const bp_snapshot_place *place, uint64_t step)
+static bp_status remove_temporary(const bp_checkpoint_location *place, uint64_t step)
 {
     char path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_TEMPORARY, step, path));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_TEMPORARY, step, path));
     return bp_storage_remove_directory(place->store, path, place->error);
 }
 
-/* Away by one rename, so that no half of it is ever taken for a snapshot; then its files. */
-static bp_status remove_snapshot(const bp_snapshot_place *place, uint64_t step)
+/* Away by one rename, so that no half of it is ever taken for a checkpoint; then its files. */
+static bp_status remove_checkpoint(const bp_checkpoint_location *place, uint64_t step)
 {
     char final[BP_STORE_PATH_MAX];
     char temporary[BP_STORE_PATH_MAX];
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, step, final));
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_TEMPORARY, step, temporary));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_FINAL, step, final));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_TEMPORARY, step, temporary));
     BP_TRY(move(place, final, temporary));
     return remove_temporary(place, step);
 }
 
 /* Lets `settle` deal with every name that has the prefix. */
-static bp_status settle_all(const bp_snapshot_place *place, const char *prefix,
-                            bp_status (*settle)(const bp_snapshot_place *place, uint64_t step))
+static bp_status settle_all(const bp_checkpoint_location *place, const char *prefix,
+                            bp_status (*settle)(const bp_checkpoint_location *place, uint64_t step))
 {
     for (;;) {
         census c = {.prefix = prefix};
@@ -224,15 +224,15 @@ static bp_status see_later(void *user, const char *name)
 {
     census *c = user;
     uint64_t step;
-    if (parse_name(name, BP_SNAPSHOT_FINAL, &step) &&
-        (step > c->newest || c->newest == BP_SNAPSHOT_NONE)) {
+    if (parse_name(name, BP_CHECKPOINT_FINAL, &step) &&
+        (step > c->newest || c->newest == BP_CHECKPOINT_NONE)) {
         c->any = true;
         c->step = step;
     }
     return BP_OK;
 }
 
-bp_status bp_snapshot_prune_later(const bp_snapshot_place *place, uint64_t newest)
+bp_status bp_checkpoint_prune_later(const bp_checkpoint_location *place, uint64_t newest)
 {
     for (;;) {
         census c = {.newest = newest};
@@ -240,25 +240,25 @@ bp_status bp_snapshot_prune_later(const bp_snapshot_place *place, uint64_t newes
         if (!c.any) {
             return BP_OK;
         }
-        BP_TRY(remove_snapshot(place, c.step));
+        BP_TRY(remove_checkpoint(place, c.step));
     }
 }
 
-bp_status bp_snapshot_prune(const bp_snapshot_place *place, uint64_t newest, uint64_t keep)
+bp_status bp_checkpoint_prune(const bp_checkpoint_location *place, uint64_t newest, uint64_t keep)
 {
-    BP_TRY(settle_all(place, BP_SNAPSHOT_TEMPORARY, remove_temporary));
-    BP_TRY(settle_all(place, BP_SNAPSHOT_REPLACED, settle_replaced));
+    BP_TRY(settle_all(place, BP_CHECKPOINT_TEMPORARY, remove_temporary));
+    BP_TRY(settle_all(place, BP_CHECKPOINT_REPLACED, settle_replaced));
     while (keep > 0) {
         census c = {.newest = newest,
                     .spare = place->spare,
                     .verified = place->verified,
                     .back = place->back,
-                    .prefix = BP_SNAPSHOT_TEMPORARY};
+                    .prefix = BP_CHECKPOINT_TEMPORARY};
         BP_TRY(list(place, see_all, &c));
         if (c.count <= keep) {
             break;
         }
-        BP_TRY(remove_snapshot(place, c.oldest));
+        BP_TRY(remove_checkpoint(place, c.oldest));
     }
     return BP_OK;
 }

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* Saving a snapshot: everything into a temporary directory, synced, then one rename. */
-#include "core/run/snapshot/snapshot_private.h"
+/* Saving a checkpoint: everything into a temporary directory, synced, then one rename. */
+#include "core/run/checkpoint/checkpoint_private.h"
 
 #include <string.h>
 
 #include "core/base/storage.h"
 
-static bp_status failed(const bp_snapshot_place *place, const char *call, const char *path)
+static bp_status failed(const bp_checkpoint_location *place, const char *call, const char *path)
 {
     return bp_storage_failed(place->error, place->store, call, path);
 }
 
-static bp_status sync_directory(const bp_snapshot_place *place, const char *path)
+static bp_status sync_directory(const bp_checkpoint_location *place, const char *path)
 {
     bp_status status = place->store->sync_directory(place->store, path);
     return status == BP_OK ? BP_OK : failed(place, "sync directory", path);
 }
 
-static bp_status exists(const bp_snapshot_place *place, const char *path, bool *there)
+static bp_status exists(const bp_checkpoint_location *place, const char *path, bool *there)
 {
     bp_status status = place->store->exists(place->store, path, there);
     return status == BP_OK ? BP_OK : failed(place, "look up", path);
 }
 
-static bp_status rename_synced(const bp_snapshot_place *place, const char *from, const char *to)
+static bp_status rename_synced(const bp_checkpoint_location *place, const char *from,
+                               const char *to)
 {
     if (place->store->rename(place->store, from, to) != BP_OK) {
         return failed(place, "rename", from);
@@ -31,21 +32,21 @@ static bp_status rename_synced(const bp_snapshot_place *place, const char *from,
     return sync_directory(place, place->directory);
 }
 
-static bp_status remove_if_there(const bp_snapshot_place *place, const char *path)
+static bp_status remove_if_there(const bp_checkpoint_location *place, const char *path)
 {
     bool there;
     BP_TRY(exists(place, path, &there));
     return there ? bp_storage_remove_directory(place->store, path, place->error) : BP_OK;
 }
 
-static bp_status make_directory(const bp_snapshot_place *place, const char *path)
+static bp_status make_directory(const bp_checkpoint_location *place, const char *path)
 {
     bp_status status = place->store->make_directory(place->store, path);
     return status == BP_OK ? BP_OK : failed(place, "make directory", path);
 }
 
 /* Creates the output directory and makes its name durable in its parent. */
-static bp_status prepare_output(const bp_snapshot_place *place)
+static bp_status prepare_output(const bp_checkpoint_location *place)
 {
     bool there;
     BP_TRY(exists(place, place->directory, &there));
@@ -66,17 +67,17 @@ static bp_status prepare_output(const bp_snapshot_place *place)
 static bp_status read_tensor(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
                              size_t bytes)
 {
-    const bp_snapshot *snapshot = user;
-    const bp_state_tensor *tensor = &snapshot->tensors[entry->handle];
-    return snapshot->io.read(snapshot->io.user, tensor->handle, offset, to, bytes);
+    const bp_checkpoint *checkpoint = user;
+    const bp_state_tensor *tensor = &checkpoint->tensors[entry->handle];
+    return checkpoint->io.read(checkpoint->io.user, tensor->handle, offset, to, bytes);
 }
 
-uint64_t bp_snapshot_state_digest(const bp_snapshot *snapshot, const uint64_t *digests)
+uint64_t bp_checkpoint_state_digest(const bp_checkpoint *checkpoint, const uint64_t *digests)
 {
     bp_digest sum;
     bp_digest_begin(&sum, 0);
-    for (size_t i = 0; i < snapshot->tensor_count; i++) {
-        const bp_state_tensor *tensor = &snapshot->tensors[i];
+    for (size_t i = 0; i < checkpoint->tensor_count; i++) {
+        const bp_state_tensor *tensor = &checkpoint->tensors[i];
         bp_digest_add_tensor(&sum, tensor->name, tensor->dtype, tensor->shape, tensor->rank,
                              digests[i]);
     }
@@ -91,28 +92,29 @@ static void keep_digests(const bp_safetensors_plan *plan, uint64_t *digests)
 }
 
 /* Writes one tensor file; for the state file, whose header comes last, the sum is known by then. */
-static bp_status write_tensors(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                               bp_snapshot_form *form, const char *directory, const char *name)
+static bp_status write_tensors(const bp_checkpoint_location *place, const bp_checkpoint *checkpoint,
+                               bp_checkpoint_layout *form, const char *directory, const char *name)
 {
-    bool last = strcmp(name, BP_SNAPSHOT_STATE) == 0;
+    bool last = strcmp(name, BP_CHECKPOINT_STATE) == 0;
     const bp_safetensors_plan *plan = last ? &form->state : &form->model;
     char path[BP_STORE_PATH_MAX];
     BP_TRY(bp_storage_join(path, directory, name, place->error));
     bp_safetensors_writer writer;
     BP_TRY(bp_safetensors_begin(&writer, place->store, path, plan, place->error));
-    BP_TRY(bp_safetensors_write(&writer, place->staging, read_tensor, (void *)(uintptr_t)snapshot));
+    BP_TRY(
+        bp_safetensors_write(&writer, place->staging, read_tensor, (void *)(uintptr_t)checkpoint));
     keep_digests(plan, form->digests);
     if (last) {
-        bp_digest_text(bp_snapshot_state_digest(snapshot, form->digests), form->sum);
+        bp_digest_text(bp_checkpoint_state_digest(checkpoint, form->digests), form->sum);
     }
     return bp_safetensors_end(&writer);
 }
 
-bp_status bp_snapshot_write_blobs(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                                  const char *directory)
+bp_status bp_checkpoint_write_blobs(const bp_checkpoint_location *place,
+                                    const bp_checkpoint *checkpoint, const char *directory)
 {
-    for (size_t i = 0; i < snapshot->blob_count; i++) {
-        const bp_blob *blob = &snapshot->blobs[i];
+    for (size_t i = 0; i < checkpoint->blob_count; i++) {
+        const bp_blob *blob = &checkpoint->blobs[i];
         char path[BP_STORE_PATH_MAX];
         BP_TRY(bp_storage_join(path, directory, blob->name, place->error));
         BP_TRY(bp_storage_write_file(place->store, path, blob->bytes, blob->length, place->error));
@@ -121,13 +123,14 @@ bp_status bp_snapshot_write_blobs(const bp_snapshot_place *place, const bp_snaps
 }
 
 /* One of the same step makes room first, under a name by which it is still found. */
-bp_status bp_snapshot_publish(const bp_snapshot_place *place, uint64_t step, const char *temporary)
+bp_status bp_checkpoint_publish(const bp_checkpoint_location *place, uint64_t step,
+                                const char *temporary)
 {
     char final[BP_STORE_PATH_MAX];
     char replaced[BP_STORE_PATH_MAX];
     BP_TRY(sync_directory(place, temporary));
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, step, final));
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_REPLACED, step, replaced));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_FINAL, step, final));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_REPLACED, step, replaced));
     bool there;
     BP_TRY(exists(place, final, &there));
     if (there) {
@@ -138,32 +141,32 @@ bp_status bp_snapshot_publish(const bp_snapshot_place *place, uint64_t step, con
     return remove_if_there(place, replaced);
 }
 
-bp_status bp_snapshot_make_temporary(const bp_snapshot_place *place, const char *temporary)
+bp_status bp_checkpoint_make_temporary(const bp_checkpoint_location *place, const char *temporary)
 {
     BP_TRY(prepare_output(place));
     BP_TRY(remove_if_there(place, temporary));
     return make_directory(place, temporary);
 }
 
-bp_status bp_snapshot_save(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                           uint64_t *digest)
+bp_status bp_checkpoint_save(const bp_checkpoint_location *place, const bp_checkpoint *checkpoint,
+                             uint64_t *digest)
 {
-    bp_snapshot_form form;
-    BP_TRY(bp_snapshot_make_form(place, snapshot, &form));
+    bp_checkpoint_layout form;
+    BP_TRY(bp_checkpoint_make_layout(place, checkpoint, &form));
     char temporary[BP_STORE_PATH_MAX];
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_TEMPORARY, snapshot->step, temporary));
-    BP_TRY(bp_snapshot_make_temporary(place, temporary));
-    BP_TRY(bp_snapshot_write_blobs(place, snapshot, temporary));
-    BP_TRY(write_tensors(place, snapshot, &form, temporary, BP_SNAPSHOT_MODEL));
-    BP_TRY(write_tensors(place, snapshot, &form, temporary, BP_SNAPSHOT_STATE));
-    BP_TRY(bp_snapshot_publish(place, snapshot->step, temporary));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_TEMPORARY, checkpoint->step, temporary));
+    BP_TRY(bp_checkpoint_make_temporary(place, temporary));
+    BP_TRY(bp_checkpoint_write_blobs(place, checkpoint, temporary));
+    BP_TRY(write_tensors(place, checkpoint, &form, temporary, BP_CHECKPOINT_MODEL));
+    BP_TRY(write_tensors(place, checkpoint, &form, temporary, BP_CHECKPOINT_STATE));
+    BP_TRY(bp_checkpoint_publish(place, checkpoint->step, temporary));
     if (digest != NULL) {
-        *digest = bp_snapshot_state_digest(snapshot, form.digests);
+        *digest = bp_checkpoint_state_digest(checkpoint, form.digests);
     }
     return BP_OK;
 }
 
-static bp_status digest_tensor(const bp_snapshot_place *place, const bp_state_io *io,
+static bp_status digest_tensor(const bp_checkpoint_location *place, const bp_state_io *io,
                                const bp_state_tensor *tensor, uint64_t *digest)
 {
     bp_digest running;
@@ -180,15 +183,15 @@ static bp_status digest_tensor(const bp_snapshot_place *place, const bp_state_io
     return BP_OK;
 }
 
-bp_status bp_snapshot_digest(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                             uint64_t *digest)
+bp_status bp_checkpoint_digest(const bp_checkpoint_location *place, const bp_checkpoint *checkpoint,
+                               uint64_t *digest)
 {
     bp_digest sum;
     bp_digest_begin(&sum, 0);
-    for (size_t i = 0; i < snapshot->tensor_count; i++) {
-        const bp_state_tensor *tensor = &snapshot->tensors[i];
+    for (size_t i = 0; i < checkpoint->tensor_count; i++) {
+        const bp_state_tensor *tensor = &checkpoint->tensors[i];
         uint64_t bytes;
-        BP_TRY(digest_tensor(place, &snapshot->io, tensor, &bytes));
+        BP_TRY(digest_tensor(place, &checkpoint->io, tensor, &bytes));
         bp_digest_add_tensor(&sum, tensor->name, tensor->dtype, tensor->shape, tensor->rank, bytes);
     }
     *digest = bp_digest_end(&sum);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Snapshots through the POSIX store, on a real file system. */
+/* Checkpoints through the POSIX store, on a real file system. */
 #define _DEFAULT_SOURCE /* mkdtemp */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,34 +13,34 @@
 
 #include "core/base/storage.h"
 #include "device/host/storage/store_posix.h"
-#include "tests/fixtures/snapshot_fixture.h"
+#include "tests/fixtures/checkpoint_fixture.h"
 
 /* verifies run-10.e313 */
 static void a_run_saves_finds_prunes_and_resumes(void **state)
 {
     (void)state;
-    char root[] = "/tmp/bedplate-snapshot-XXXXXX";
+    char root[] = "/tmp/bedplate-checkpoint-XXXXXX";
     assert_non_null(mkdtemp(root));
     bp_store_posix posix;
     assert_int_equal(bp_store_posix_init(&posix, root), BP_OK);
-    snapshot_fixture *d = snapshot_fixture_new();
+    checkpoint_fixture *d = checkpoint_fixture_new();
     d->place.store = &posix.store;
-    bp_snapshot_found found;
+    bp_checkpoint_found found;
     bool any;
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
     assert_false(any);
     for (uint64_t step = 8; step <= 11; step++) {
-        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
-        assert_int_equal(bp_snapshot_prune(&d->place, step, 2), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
+        assert_int_equal(bp_checkpoint_prune(&d->place, step, 2), BP_OK);
     }
-    assert_int_equal(snapshot_fixture_save(d, 11), BP_OK); /* once more */
-    assert_int_equal(bp_snapshot_check_space(&d->place, &d->snapshot), BP_OK);
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 11), BP_OK); /* once more */
+    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
     assert_true(any);
     assert_int_equal(found.step, 11);
-    snapshot_fixture_step(d, 1);
-    assert_int_equal(bp_snapshot_load(&d->place, found.path, &d->snapshot, NULL), BP_OK);
-    assert_true(snapshot_fixture_is(d, 11));
+    checkpoint_fixture_step(d, 1);
+    assert_int_equal(bp_checkpoint_load(&d->place, found.path, &d->checkpoint, NULL), BP_OK);
+    assert_true(checkpoint_fixture_is(d, 11));
     bool there;
     assert_int_equal(posix.store.exists(&posix.store, "run/checkpoint-9", &there), BP_OK);
     assert_false(there);
@@ -48,7 +48,7 @@ static void a_run_saves_finds_prunes_and_resumes(void **state)
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(bp_storage_remove_directory(&posix.store, rest[i], NULL), BP_OK);
     }
-    assert_true(snapshot_fixture_free(d));
+    assert_true(checkpoint_fixture_free(d));
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The form of a snapshot: rules, layouts of its files, exact sizes. */
-#include "core/run/snapshot/snapshot_private.h"
+/* The form of a checkpoint: rules, layouts of its files, exact sizes. */
+#include "core/run/checkpoint/checkpoint_private.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 enum { SCRATCH_ALIGN = 8, KEY_NAME_MAX = 200, STATE_RANK_MAX = 4 };
 
 /* Decimal digits, terminated. */
-static void snapshot_step_text(uint64_t step, char text[24])
+static void checkpoint_step_text(uint64_t step, char text[24])
 {
     bp_text writer;
     bp_text_init(&writer, NULL, NULL, text, 24);
@@ -19,7 +19,7 @@ static void snapshot_step_text(uint64_t step, char text[24])
     (void)fits; /* 20 digits at most */
 }
 
-bool bp_snapshot_parse_step(const char *text, uint64_t *step)
+bool bp_checkpoint_parse_step(const char *text, uint64_t *step)
 {
     *step = 0;
     if (text[0] == '\0' || (text[0] == '0' && text[1] != '\0')) {
@@ -34,13 +34,13 @@ bool bp_snapshot_parse_step(const char *text, uint64_t *step)
     return *step != BP_SIZE_INVALID;
 }
 
-bp_status bp_snapshot_path(const bp_snapshot_place *place, const char *prefix, uint64_t step,
-                           char path[BP_STORE_PATH_MAX])
+bp_status bp_checkpoint_path(const bp_checkpoint_location *place, const char *prefix, uint64_t step,
+                             char path[BP_STORE_PATH_MAX])
 {
     char name[48];
     size_t length = strlen(prefix);
     memcpy(name, prefix, length);
-    snapshot_step_text(step, name + length);
+    checkpoint_step_text(step, name + length);
     return bp_storage_join(path, place->directory, name, place->error);
 }
 
@@ -50,27 +50,27 @@ static bool is_name_character(char c)
     return letter || (c >= '0' && c <= '9') || (c != '\0' && strchr("._-", c) != NULL);
 }
 
-bool bp_snapshot_blob_name(const char *name)
+bool bp_checkpoint_blob_name(const char *name)
 {
     size_t length = 0;
     while (is_name_character(name[length])) {
         length++;
     }
-    if (name[length] != '\0' || length == 0 || length >= BP_SNAPSHOT_NAME_MAX) {
+    if (name[length] != '\0' || length == 0 || length >= BP_CHECKPOINT_NAME_MAX) {
         return false;
     }
     if (name[0] == '.') {
         return false; /* hidden, or a directory */
     }
-    return strcmp(name, BP_SNAPSHOT_MODEL) != 0 && strcmp(name, BP_SNAPSHOT_STATE) != 0;
+    return strcmp(name, BP_CHECKPOINT_MODEL) != 0 && strcmp(name, BP_CHECKPOINT_STATE) != 0;
 }
 
-static bp_status refuse(const bp_snapshot_place *place, const char *text, const char *name)
+static bp_status refuse(const bp_checkpoint_location *place, const char *text, const char *name)
 {
-    return bp_error_set(place->error, BP_ERR_USAGE, "snapshot", text, name);
+    return bp_error_set(place->error, BP_ERR_USAGE, "checkpoint", text, name);
 }
 
-static bp_status check_tensor(const bp_snapshot_place *place, const bp_state_tensor *tensor)
+static bp_status check_tensor(const bp_checkpoint_location *place, const bp_state_tensor *tensor)
 {
     if (!bp_text_is_utf8(tensor->name)) {
         return refuse(place, "a state tensor's name is not UTF-8", tensor->name);
@@ -83,49 +83,50 @@ static bp_status check_tensor(const bp_snapshot_place *place, const bp_state_ten
         bytes = bp_size_mul(bytes, tensor->shape[i]);
     }
     if (bytes != tensor->bytes) {
-        return bp_error_numbers(place->error, BP_ERR_USAGE, "snapshot",
+        return bp_error_numbers(place->error, BP_ERR_USAGE, "checkpoint",
                                 "a state tensor's bytes are not those of its shape", tensor->name,
                                 (int64_t)tensor->bytes, (int64_t)bytes);
     }
     return BP_OK;
 }
 
-static bp_status check_snapshot(const bp_snapshot_place *place, const bp_snapshot *snapshot)
+static bp_status check_checkpoint(const bp_checkpoint_location *place,
+                                  const bp_checkpoint *checkpoint)
 {
-    for (size_t i = 0; i < snapshot->tensor_count; i++) {
-        const bp_state_tensor *tensor = &snapshot->tensors[i];
+    for (size_t i = 0; i < checkpoint->tensor_count; i++) {
+        const bp_state_tensor *tensor = &checkpoint->tensors[i];
         BP_TRY(check_tensor(place, tensor));
-        if (i > 0 && strcmp(snapshot->tensors[i - 1].name, tensor->name) >= 0) {
+        if (i > 0 && strcmp(checkpoint->tensors[i - 1].name, tensor->name) >= 0) {
             return refuse(place, "state tensors are not sorted by unique names", tensor->name);
         }
     }
-    for (size_t i = 0; i < snapshot->keys.count; i++) {
-        const bp_pair *pair = &snapshot->keys.list[i];
-        bp_pairs before = {snapshot->keys.list, i};
+    for (size_t i = 0; i < checkpoint->keys.count; i++) {
+        const bp_pair *pair = &checkpoint->keys.list[i];
+        bp_pairs before = {checkpoint->keys.list, i};
         if (strlen(pair->key) > KEY_NAME_MAX || bp_pairs_find(before, pair->key) != NULL) {
-            return refuse(place, "a snapshot key is too long or there twice", pair->key);
+            return refuse(place, "a checkpoint key is too long or there twice", pair->key);
         }
         if (!bp_text_is_utf8(pair->key) || !bp_text_is_utf8(pair->value)) {
-            return refuse(place, "a snapshot key or its value is not UTF-8", pair->key);
+            return refuse(place, "a checkpoint key or its value is not UTF-8", pair->key);
         }
     }
-    if (snapshot->blob_count > BP_SNAPSHOT_BLOBS) {
-        return refuse(place, "too many further files in a snapshot", NULL);
+    if (checkpoint->blob_count > BP_CHECKPOINT_BLOBS) {
+        return refuse(place, "too many further files in a checkpoint", NULL);
     }
-    for (size_t i = 0; i < snapshot->blob_count; i++) {
-        if (!bp_snapshot_blob_name(snapshot->blobs[i].name)) {
-            return refuse(place, "a further file's name is not allowed", snapshot->blobs[i].name);
+    for (size_t i = 0; i < checkpoint->blob_count; i++) {
+        if (!bp_checkpoint_blob_name(checkpoint->blobs[i].name)) {
+            return refuse(place, "a further file's name is not allowed", checkpoint->blobs[i].name);
         }
     }
     return BP_OK;
 }
 
 /* The tensors of one file, as entries that remember their place in the list. */
-static size_t fill_entries(const bp_snapshot *snapshot, bool weight, bp_tensor_entry *entries)
+static size_t fill_entries(const bp_checkpoint *checkpoint, bool weight, bp_tensor_entry *entries)
 {
     size_t count = 0;
-    for (size_t i = 0; i < snapshot->tensor_count; i++) {
-        const bp_state_tensor *tensor = &snapshot->tensors[i];
+    for (size_t i = 0; i < checkpoint->tensor_count; i++) {
+        const bp_state_tensor *tensor = &checkpoint->tensors[i];
         if (tensor->weight != weight) {
             continue;
         }
@@ -137,7 +138,7 @@ static size_t fill_entries(const bp_snapshot *snapshot, bool weight, bp_tensor_e
     return count;
 }
 
-uint64_t bp_snapshot_pair_digest(const char *prefix, const char *key, const char *value)
+uint64_t bp_checkpoint_pair_digest(const char *prefix, const char *key, const char *value)
 {
     bp_digest digest;
     bp_digest_begin(&digest, 0);
@@ -152,32 +153,32 @@ static uint64_t group_digest(const bp_metadata_group *group)
     uint64_t sum = 0;
     for (size_t i = 0; i < group->pairs.count; i++) {
         const bp_pair *pair = &group->pairs.list[i];
-        sum += bp_snapshot_pair_digest(group->prefix, pair->key, pair->value);
+        sum += bp_checkpoint_pair_digest(group->prefix, pair->key, pair->value);
     }
     return sum;
 }
 
-static void fill_metadata(const bp_snapshot *snapshot, bp_snapshot_form *form)
+static void fill_metadata(const bp_checkpoint *checkpoint, bp_checkpoint_layout *form)
 {
-    snapshot_step_text(snapshot->step, form->step);
-    for (size_t i = 0; i < snapshot->blob_count; i++) {
-        const bp_blob *blob = &snapshot->blobs[i];
+    checkpoint_step_text(checkpoint->step, form->step);
+    for (size_t i = 0; i < checkpoint->blob_count; i++) {
+        const bp_blob *blob = &checkpoint->blobs[i];
         bp_digest_text(bp_digest_of(blob->bytes, blob->length, 0), form->blob_sum[i]);
         form->blob_pairs[i] = (bp_pair){blob->name, form->blob_sum[i]};
     }
-    bp_metadata_group keys = {BP_SNAPSHOT_KEY, snapshot->keys};
-    bp_metadata_group files = {BP_SNAPSHOT_FILE, {form->blob_pairs, snapshot->blob_count}};
-    uint64_t digest = bp_snapshot_pair_digest("", "format", "pt");
-    digest += bp_snapshot_pair_digest("", BP_SNAPSHOT_STEP_KEY, form->step);
+    bp_metadata_group keys = {BP_CHECKPOINT_KEY, checkpoint->keys};
+    bp_metadata_group files = {BP_CHECKPOINT_FILE, {form->blob_pairs, checkpoint->blob_count}};
+    uint64_t digest = bp_checkpoint_pair_digest("", "format", "pt");
+    digest += bp_checkpoint_pair_digest("", BP_CHECKPOINT_STEP_KEY, form->step);
     digest += group_digest(&keys);
     bp_digest_text(digest, form->metadata_sum[0]);
     bp_digest_text(digest + group_digest(&files), form->metadata_sum[1]);
     bp_digest_text(0, form->sum); /* its place; the value comes when the data is out */
-    form->model_fixed[0] = (bp_pair){BP_SNAPSHOT_STEP_KEY, form->step};
-    form->model_fixed[1] = (bp_pair){BP_SNAPSHOT_META_KEY, form->metadata_sum[0]};
-    form->state_fixed[0] = (bp_pair){BP_SNAPSHOT_STEP_KEY, form->step};
-    form->state_fixed[1] = (bp_pair){BP_SNAPSHOT_META_KEY, form->metadata_sum[1]};
-    form->state_fixed[2] = (bp_pair){BP_SNAPSHOT_SUM_KEY, form->sum};
+    form->model_fixed[0] = (bp_pair){BP_CHECKPOINT_STEP_KEY, form->step};
+    form->model_fixed[1] = (bp_pair){BP_CHECKPOINT_META_KEY, form->metadata_sum[0]};
+    form->state_fixed[0] = (bp_pair){BP_CHECKPOINT_STEP_KEY, form->step};
+    form->state_fixed[1] = (bp_pair){BP_CHECKPOINT_META_KEY, form->metadata_sum[1]};
+    form->state_fixed[2] = (bp_pair){BP_CHECKPOINT_SUM_KEY, form->sum};
     form->model_groups[0] = (bp_metadata_group){"", {form->model_fixed, 2}};
     form->model_groups[1] = keys;
     form->state_groups[0] = (bp_metadata_group){"", {form->state_fixed, 3}};
@@ -185,29 +186,29 @@ static void fill_metadata(const bp_snapshot *snapshot, bp_snapshot_form *form)
     form->state_groups[2] = files;
 }
 
-uint64_t bp_snapshot_form_bytes(const bp_snapshot *snapshot)
+uint64_t bp_checkpoint_layout_bytes(const bp_checkpoint *checkpoint)
 {
     const uint64_t row = sizeof(bp_tensor_entry) + sizeof(uint64_t);
-    return bp_size_add(SCRATCH_ALIGN, bp_size_mul(snapshot->tensor_count, row));
+    return bp_size_add(SCRATCH_ALIGN, bp_size_mul(checkpoint->tensor_count, row));
 }
 
-bp_status bp_snapshot_make_form(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                                bp_snapshot_form *form)
+bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *place,
+                                    const bp_checkpoint *checkpoint, bp_checkpoint_layout *form)
 {
-    BP_TRY(check_snapshot(place, snapshot));
-    const uint64_t needed = bp_snapshot_form_bytes(snapshot);
+    BP_TRY(check_checkpoint(place, checkpoint));
+    const uint64_t needed = bp_checkpoint_layout_bytes(checkpoint);
     if (place->scratch_bytes < needed) {
-        return bp_error_limit(place->error, BP_ERR_FIT, "snapshot",
+        return bp_error_limit(place->error, BP_ERR_FIT, "checkpoint",
                               "saving needs more scratch memory, bytes", NULL,
                               (int64_t)place->scratch_bytes, BP_LIMIT_LEAST, (int64_t)needed);
     }
     unsigned char *scratch = place->scratch;
     scratch += (size_t)(-(uintptr_t)scratch % SCRATCH_ALIGN);
     bp_tensor_entry *entries = (void *)scratch;
-    form->digests = (void *)(entries + snapshot->tensor_count);
-    size_t weights = fill_entries(snapshot, true, entries);
-    size_t others = fill_entries(snapshot, false, entries + weights);
-    fill_metadata(snapshot, form);
+    form->digests = (void *)(entries + checkpoint->tensor_count);
+    size_t weights = fill_entries(checkpoint, true, entries);
+    size_t others = fill_entries(checkpoint, false, entries + weights);
+    fill_metadata(checkpoint, form);
     form->model = (bp_safetensors_plan){.entries = entries,
                                         .entry_count = weights,
                                         .groups = form->model_groups,
@@ -228,55 +229,57 @@ static uint64_t pair_scratch(size_t key, size_t value)
     return sizeof(bp_pair) + key + 1 + value + 1;
 }
 
-uint64_t bp_snapshot_scratch(const bp_snapshot *snapshot)
+uint64_t bp_checkpoint_scratch(const bp_checkpoint *checkpoint)
 {
     uint64_t total = 2 * (SCRATCH_ALIGN + BP_SAFETENSORS_WORK);
     total += 2 * pair_scratch(strlen("format"), strlen("pt"));
-    total += 2 * pair_scratch(strlen(BP_SNAPSHOT_STEP_KEY), 20);
-    total += pair_scratch(strlen(BP_SNAPSHOT_SUM_KEY), BP_DIGEST_TEXT - 1);
-    total += 2 * pair_scratch(strlen(BP_SNAPSHOT_META_KEY), BP_DIGEST_TEXT - 1);
-    for (size_t i = 0; i < snapshot->tensor_count; i++) {
-        size_t name = strlen(snapshot->tensors[i].name);
+    total += 2 * pair_scratch(strlen(BP_CHECKPOINT_STEP_KEY), 20);
+    total += pair_scratch(strlen(BP_CHECKPOINT_SUM_KEY), BP_DIGEST_TEXT - 1);
+    total += 2 * pair_scratch(strlen(BP_CHECKPOINT_META_KEY), BP_DIGEST_TEXT - 1);
+    for (size_t i = 0; i < checkpoint->tensor_count; i++) {
+        size_t name = strlen(checkpoint->tensors[i].name);
         total += sizeof(bp_tensor_entry) + sizeof(uint64_t) + name + 1;
         total += pair_scratch(strlen(BP_SAFETENSORS_DIGEST) + name, BP_DIGEST_TEXT - 1);
     }
-    for (size_t i = 0; i < snapshot->keys.count; i++) {
-        const bp_pair *pair = &snapshot->keys.list[i];
-        total += 2 * pair_scratch(strlen(BP_SNAPSHOT_KEY) + strlen(pair->key), strlen(pair->value));
+    for (size_t i = 0; i < checkpoint->keys.count; i++) {
+        const bp_pair *pair = &checkpoint->keys.list[i];
+        total +=
+            2 * pair_scratch(strlen(BP_CHECKPOINT_KEY) + strlen(pair->key), strlen(pair->value));
     }
-    for (size_t i = 0; i < snapshot->blob_count; i++) {
-        size_t name = strlen(BP_SNAPSHOT_FILE) + strlen(snapshot->blobs[i].name);
+    for (size_t i = 0; i < checkpoint->blob_count; i++) {
+        size_t name = strlen(BP_CHECKPOINT_FILE) + strlen(checkpoint->blobs[i].name);
         total += pair_scratch(name, BP_DIGEST_TEXT - 1);
     }
     return total;
 }
 
-bp_status bp_snapshot_bytes(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                            uint64_t *bytes)
+bp_status bp_checkpoint_bytes(const bp_checkpoint_location *place, const bp_checkpoint *checkpoint,
+                              uint64_t *bytes)
 {
-    bp_snapshot_form form;
-    BP_TRY(bp_snapshot_make_form(place, snapshot, &form));
+    bp_checkpoint_layout form;
+    BP_TRY(bp_checkpoint_make_layout(place, checkpoint, &form));
     *bytes = form.model.file_bytes + form.state.file_bytes;
-    for (size_t i = 0; i < snapshot->blob_count; i++) {
-        *bytes += snapshot->blobs[i].length;
+    for (size_t i = 0; i < checkpoint->blob_count; i++) {
+        *bytes += checkpoint->blobs[i].length;
     }
     return BP_OK;
 }
 
-bp_status bp_snapshot_check_space(const bp_snapshot_place *place, const bp_snapshot *snapshot)
+bp_status bp_checkpoint_check_space(const bp_checkpoint_location *place,
+                                    const bp_checkpoint *checkpoint)
 {
     enum { BLOCK = 4096, DIRECTORIES = 65536 };
     uint64_t needed;
-    BP_TRY(bp_snapshot_bytes(place, snapshot, &needed));
+    BP_TRY(bp_checkpoint_bytes(place, checkpoint, &needed));
     /* Rounding every file up to whole blocks adds less than one block per file. */
-    needed += DIRECTORIES + (snapshot->blob_count + 2) * BLOCK;
+    needed += DIRECTORIES + (checkpoint->blob_count + 2) * BLOCK;
     uint64_t room;
     if (place->store->free_bytes(place->store, place->directory, &room) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "free space", place->directory);
     }
     if (room < needed) {
-        return bp_error_limit(place->error, BP_ERR_STORE, "snapshot",
-                              "not enough free space for the next snapshot, bytes",
+        return bp_error_limit(place->error, BP_ERR_STORE, "checkpoint",
+                              "not enough free space for the next checkpoint, bytes",
                               place->directory, (int64_t)room, BP_LIMIT_LEAST, (int64_t)needed);
     }
     return BP_OK;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading a snapshot: verifying every digest, loading the tensors, looking at the keys. */
-#include "core/run/snapshot/snapshot_private.h"
+/* Reading a checkpoint: verifying every digest, loading the tensors, looking at the keys. */
+#include "core/run/checkpoint/checkpoint_private.h"
 
 #include <string.h>
 
 #include "core/base/storage.h"
 
-/* Both tensor files of a snapshot, open. */
+/* Both tensor files of a checkpoint, open. */
 typedef struct pair_of_files {
-    const bp_snapshot_place *place;
+    const bp_checkpoint_location *place;
     const char *path;
     char model_path[BP_STORE_PATH_MAX];
     char state_path[BP_STORE_PATH_MAX];
@@ -19,32 +19,33 @@ typedef struct pair_of_files {
 
 static bp_status damaged(const bp_safetensors *file, const char *text, const char *name)
 {
-    bp_status status = bp_error_set(file->error, BP_ERR_DATA, "snapshot", text, name);
+    bp_status status = bp_error_set(file->error, BP_ERR_DATA, "checkpoint", text, name);
     bp_error_prefix(file->error, file->path);
     return status;
 }
 
 /* A file that is not there is damage; one that cannot be looked up, or opened, is the storage's
- * failure and says nothing of the snapshot. */
-static bp_status snapshot_there(const bp_snapshot_place *place, const char *path)
+ * failure and says nothing of the checkpoint. */
+static bp_status checkpoint_there(const bp_checkpoint_location *place, const char *path)
 {
     bool there;
     if (place->store->exists(place->store, path, &there) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "look up", path);
     }
     return there ? BP_OK
-                 : bp_error_set(place->error, BP_ERR_DATA, "snapshot",
-                                "a file of the snapshot is missing", path);
+                 : bp_error_set(place->error, BP_ERR_DATA, "checkpoint",
+                                "a file of the checkpoint is missing", path);
 }
 
-static bp_status open_files(pair_of_files *files, const bp_snapshot_place *place, const char *path)
+static bp_status open_files(pair_of_files *files, const bp_checkpoint_location *place,
+                            const char *path)
 {
     files->place = place;
     files->path = path;
-    BP_TRY(bp_storage_join(files->model_path, path, BP_SNAPSHOT_MODEL, place->error));
-    BP_TRY(bp_storage_join(files->state_path, path, BP_SNAPSHOT_STATE, place->error));
-    BP_TRY(snapshot_there(place, files->model_path));
-    BP_TRY(snapshot_there(place, files->state_path));
+    BP_TRY(bp_storage_join(files->model_path, path, BP_CHECKPOINT_MODEL, place->error));
+    BP_TRY(bp_storage_join(files->state_path, path, BP_CHECKPOINT_STATE, place->error));
+    BP_TRY(checkpoint_there(place, files->model_path));
+    BP_TRY(checkpoint_there(place, files->state_path));
     BP_TRY(bp_safetensors_open(&files->model, place->store, files->model_path, place->scratch,
                                place->scratch_bytes, place->error));
     size_t used = files->model.scratch_used;
@@ -71,8 +72,8 @@ static bp_status close_files(pair_of_files *files, bp_status status)
 /* The step that a file was saved with. */
 static bp_status step_of(const bp_safetensors *file, uint64_t *step)
 {
-    const char *text = bp_safetensors_metadata(file, BP_SNAPSHOT_STEP_KEY);
-    if (text == NULL || !bp_snapshot_parse_step(text, step)) {
+    const char *text = bp_safetensors_metadata(file, BP_CHECKPOINT_STEP_KEY);
+    if (text == NULL || !bp_checkpoint_parse_step(text, step)) {
         return damaged(file, "the file does not say its step", NULL);
     }
     return BP_OK;
@@ -83,7 +84,7 @@ static bool is_digest_key(const char *key)
     if (strncmp(key, BP_SAFETENSORS_DIGEST, strlen(BP_SAFETENSORS_DIGEST)) == 0) {
         return true;
     }
-    return strcmp(key, BP_SNAPSHOT_SUM_KEY) == 0 || strcmp(key, BP_SNAPSHOT_META_KEY) == 0;
+    return strcmp(key, BP_CHECKPOINT_SUM_KEY) == 0 || strcmp(key, BP_CHECKPOINT_META_KEY) == 0;
 }
 
 /* The keys, file names and the step are as they were saved. */
@@ -93,11 +94,11 @@ static bp_status check_metadata(const bp_safetensors *file)
     for (size_t i = 0; i < file->metadata_count; i++) {
         const bp_pair *pair = &file->metadata[i];
         if (!is_digest_key(pair->key)) {
-            sum += bp_snapshot_pair_digest("", pair->key, pair->value);
+            sum += bp_checkpoint_pair_digest("", pair->key, pair->value);
         }
     }
     uint64_t stored;
-    const char *text = bp_safetensors_metadata(file, BP_SNAPSHOT_META_KEY);
+    const char *text = bp_safetensors_metadata(file, BP_CHECKPOINT_META_KEY);
     if (!bp_digest_parse(text, &stored) || stored != sum) {
         return damaged(file, "the metadata digest is missing or not that of the metadata", NULL);
     }
@@ -113,7 +114,7 @@ static bp_status check_headers(pair_of_files *files)
     BP_TRY(step_of(&files->model, &step));
     BP_TRY(step_of(&files->state, &files->step));
     if (step != files->step) {
-        return bp_error_numbers(files->place->error, BP_ERR_DATA, "snapshot",
+        return bp_error_numbers(files->place->error, BP_ERR_DATA, "checkpoint",
                                 "the two tensor files are of different steps", files->path,
                                 (int64_t)step, (int64_t)files->step);
     }
@@ -137,7 +138,7 @@ static bp_status next_file(pair_of_files *files, const size_t at[2], bp_safetens
     const char *name = files->model.entries[at[0]].name;
     int order = strcmp(name, files->state.entries[at[1]].name);
     if (order == 0) {
-        return damaged(&files->state, "the tensor is in both files of the snapshot", name);
+        return damaged(&files->state, "the tensor is in both files of the checkpoint", name);
     }
     *next = order < 0 ? &files->model : &files->state;
     return BP_OK;
@@ -162,7 +163,7 @@ static bp_status check_digest(const bp_safetensors *file, const bp_tensor_entry 
 static bp_status check_sum(const pair_of_files *files, uint64_t sum)
 {
     uint64_t stored;
-    const char *text = bp_safetensors_metadata(&files->state, BP_SNAPSHOT_SUM_KEY);
+    const char *text = bp_safetensors_metadata(&files->state, BP_CHECKPOINT_SUM_KEY);
     if (!bp_digest_parse(text, &stored) || stored != sum) {
         return damaged(&files->state, "the state digest is missing or not that of the tensors",
                        NULL);
@@ -173,15 +174,15 @@ static bp_status check_sum(const pair_of_files *files, uint64_t sum)
 static bp_status write_tensor(void *user, const bp_tensor_entry *entry, uint64_t offset,
                               const void *from, size_t bytes)
 {
-    const bp_snapshot *snapshot = user;
+    const bp_checkpoint *checkpoint = user;
     /* The merged order of the files is the order of the list, so the entry was given its index. */
-    uint64_t handle = snapshot->tensors[entry->handle].handle;
-    return snapshot->io.write(snapshot->io.user, handle, offset, from, bytes);
+    uint64_t handle = checkpoint->tensors[entry->handle].handle;
+    return checkpoint->io.write(checkpoint->io.user, handle, offset, from, bytes);
 }
 
 /* Reads all tensors in the order of names, checks their digests, and gives that of the state. With
- * a snapshot they are also copied to its memory. */
-static bp_status read_tensors(pair_of_files *files, const bp_snapshot *snapshot, uint64_t *sum)
+ * a checkpoint they are also copied to its memory. */
+static bp_status read_tensors(pair_of_files *files, const bp_checkpoint *checkpoint, uint64_t *sum)
 {
     bp_digest running;
     bp_digest_begin(&running, 0);
@@ -194,8 +195,8 @@ static bp_status read_tensors(pair_of_files *files, const bp_snapshot *snapshot,
         entry->handle = at[0] + at[1];
         uint64_t digest;
         BP_TRY(bp_safetensors_stream(file, entry, files->place->staging,
-                                     snapshot != NULL ? write_tensor : NULL,
-                                     (void *)(uintptr_t)snapshot, &digest));
+                                     checkpoint != NULL ? write_tensor : NULL,
+                                     (void *)(uintptr_t)checkpoint, &digest));
         BP_TRY(check_digest(file, entry, digest));
         bp_digest_add_tensor(&running, entry->name, entry->dtype, entry->shape, entry->rank,
                              digest);
@@ -206,7 +207,8 @@ static bp_status read_tensors(pair_of_files *files, const bp_snapshot *snapshot,
     return check_sum(files, *sum);
 }
 
-static bp_status digest_open_file(const bp_snapshot_place *place, bp_file file, uint64_t *digest)
+static bp_status digest_open_file(const bp_checkpoint_location *place, bp_file file,
+                                  uint64_t *digest)
 {
     bp_store *store = place->store;
     uint64_t bytes;
@@ -227,15 +229,15 @@ static bp_status digest_open_file(const bp_snapshot_place *place, bp_file file, 
 
 static bp_status check_blob(const pair_of_files *files, const char *name, const char *text)
 {
-    const bp_snapshot_place *place = files->place;
+    const bp_checkpoint_location *place = files->place;
     uint64_t stored;
-    if (!bp_snapshot_blob_name(name) || !bp_digest_parse(text, &stored)) {
+    if (!bp_checkpoint_blob_name(name) || !bp_digest_parse(text, &stored)) {
         return damaged(&files->state, "a further file's name or digest is not allowed", name);
     }
     char path[BP_STORE_PATH_MAX];
     BP_TRY(bp_storage_join(path, files->path, name, place->error));
     bp_file file;
-    BP_TRY(snapshot_there(place, path));
+    BP_TRY(checkpoint_there(place, path));
     if (place->store->open_read(place->store, path, &file) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "open", path);
     }
@@ -244,7 +246,7 @@ static bp_status check_blob(const pair_of_files *files, const char *name, const 
     if (status != BP_OK) {
         status = bp_storage_failed(place->error, place->store, "read", path);
     } else if (digest != stored) {
-        status = bp_error_set(place->error, BP_ERR_DATA, "snapshot",
+        status = bp_error_set(place->error, BP_ERR_DATA, "checkpoint",
                               "the file does not have the digest it was saved with", path);
     }
     bp_status closed = place->store->close(place->store, file);
@@ -273,14 +275,14 @@ static bp_status check_blobs(const pair_of_files *files)
 {
     bp_pair *blobs;
     size_t count;
-    metadata_range(&files->state, BP_SNAPSHOT_FILE, &blobs, &count);
+    metadata_range(&files->state, BP_CHECKPOINT_FILE, &blobs, &count);
     for (size_t i = 0; i < count; i++) {
-        BP_TRY(check_blob(files, blobs[i].key + strlen(BP_SNAPSHOT_FILE), blobs[i].value));
+        BP_TRY(check_blob(files, blobs[i].key + strlen(BP_CHECKPOINT_FILE), blobs[i].value));
     }
     return BP_OK;
 }
 
-static bp_status verify_files(pair_of_files *files, bp_snapshot_found *found)
+static bp_status verify_files(pair_of_files *files, bp_checkpoint_found *found)
 {
     BP_TRY(check_headers(files));
     BP_TRY(check_blobs(files));
@@ -289,8 +291,8 @@ static bp_status verify_files(pair_of_files *files, bp_snapshot_found *found)
     return bp_storage_join(found->path, "", files->path, files->place->error);
 }
 
-bp_status bp_snapshot_verify(const bp_snapshot_place *place, const char *path,
-                             bp_snapshot_found *found)
+bp_status bp_checkpoint_verify(const bp_checkpoint_location *place, const char *path,
+                               bp_checkpoint_found *found)
 {
     pair_of_files files;
     BP_TRY(open_files(&files, place, path));
@@ -311,10 +313,10 @@ static bool same_form(const bp_tensor_entry *entry, const bp_state_tensor *tenso
 }
 
 /* Every tensor of the list is in its file in the same form, and the files hold no other. */
-static bp_status check_forms(const pair_of_files *files, const bp_snapshot *snapshot)
+static bp_status check_forms(const pair_of_files *files, const bp_checkpoint *checkpoint)
 {
-    for (size_t i = 0; i < snapshot->tensor_count; i++) {
-        const bp_state_tensor *tensor = &snapshot->tensors[i];
+    for (size_t i = 0; i < checkpoint->tensor_count; i++) {
+        const bp_state_tensor *tensor = &checkpoint->tensors[i];
         const bp_safetensors *file = tensor->weight ? &files->model : &files->state;
         const bp_tensor_entry *entry = bp_safetensors_find(file, tensor->name);
         if (entry == NULL) {
@@ -326,26 +328,26 @@ static bp_status check_forms(const pair_of_files *files, const bp_snapshot *snap
         }
     }
     size_t count = files->model.entry_count + files->state.entry_count;
-    if (count != snapshot->tensor_count) {
-        return bp_error_numbers(files->place->error, BP_ERR_DATA, "snapshot",
-                                "the snapshot holds tensors that the model does not have",
-                                files->path, (int64_t)count, (int64_t)snapshot->tensor_count);
+    if (count != checkpoint->tensor_count) {
+        return bp_error_numbers(files->place->error, BP_ERR_DATA, "checkpoint",
+                                "the checkpoint holds tensors that the model does not have",
+                                files->path, (int64_t)count, (int64_t)checkpoint->tensor_count);
     }
     return BP_OK;
 }
 
-bp_status bp_snapshot_load(const bp_snapshot_place *place, const char *path,
-                           const bp_snapshot *snapshot, uint64_t *digest)
+bp_status bp_checkpoint_load(const bp_checkpoint_location *place, const char *path,
+                             const bp_checkpoint *checkpoint, uint64_t *digest)
 {
     pair_of_files files;
     BP_TRY(open_files(&files, place, path));
     uint64_t sum = 0;
     bp_status status = check_headers(&files);
     if (status == BP_OK) {
-        status = check_forms(&files, snapshot);
+        status = check_forms(&files, checkpoint);
     }
     if (status == BP_OK) {
-        status = read_tensors(&files, snapshot, &sum);
+        status = read_tensors(&files, checkpoint, &sum);
     }
     if (digest != NULL) {
         *digest = sum;
@@ -353,19 +355,20 @@ bp_status bp_snapshot_load(const bp_snapshot_place *place, const char *path,
     return close_files(&files, status);
 }
 
-bp_status bp_snapshot_read_keys(const bp_snapshot_place *place, const char *path, bp_pairs *keys)
+bp_status bp_checkpoint_read_keys(const bp_checkpoint_location *place, const char *path,
+                                  bp_pairs *keys)
 {
     char state_path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_storage_join(state_path, path, BP_SNAPSHOT_STATE, place->error));
+    BP_TRY(bp_storage_join(state_path, path, BP_CHECKPOINT_STATE, place->error));
     bp_safetensors file;
-    BP_TRY(snapshot_there(place, state_path));
+    BP_TRY(checkpoint_there(place, state_path));
     BP_TRY(bp_safetensors_open(&file, place->store, state_path, place->scratch,
                                place->scratch_bytes, place->error));
     bp_pair *first;
     bp_status status = check_metadata(&file);
-    metadata_range(&file, BP_SNAPSHOT_KEY, &first, &keys->count);
+    metadata_range(&file, BP_CHECKPOINT_KEY, &first, &keys->count);
     for (size_t i = 0; i < keys->count; i++) {
-        first[i].key += strlen(BP_SNAPSHOT_KEY);
+        first[i].key += strlen(BP_CHECKPOINT_KEY);
     }
     keys->list = first;
     bp_status closed = bp_safetensors_close(&file);
@@ -388,12 +391,12 @@ static const char *first_other(const bp_safetensors *a, const bp_safetensors *b)
     return i < x_count ? x[i].key : i < y_count ? y[i].key : NULL;
 }
 
-bp_status bp_snapshot_compare(const bp_snapshot_place *place, const char *a, const char *b,
-                              char name[BP_SNAPSHOT_TENSOR])
+bp_status bp_checkpoint_compare(const bp_checkpoint_location *place, const char *a, const char *b,
+                                char name[BP_CHECKPOINT_TENSOR])
 {
     pair_of_files one, other;
     const size_t half = place->scratch_bytes / 2 / sizeof(uint64_t) * sizeof(uint64_t);
-    bp_snapshot_place first = *place, second = *place;
+    bp_checkpoint_location first = *place, second = *place;
     first.scratch_bytes = half;
     second.scratch = (unsigned char *)place->scratch + half;
     second.scratch_bytes = place->scratch_bytes - half;
@@ -405,7 +408,7 @@ bp_status bp_snapshot_compare(const bp_snapshot_place *place, const char *a, con
         const char *rest = first_other(&one.state, &other.state);
         const char *key =
             weight == NULL || (rest != NULL && strcmp(rest, weight) < 0) ? rest : weight;
-        if (key != NULL && strlen(key) < BP_SNAPSHOT_TENSOR) {
+        if (key != NULL && strlen(key) < BP_CHECKPOINT_TENSOR) {
             key += strlen(BP_SAFETENSORS_DIGEST);
             memcpy(name, key, strlen(key) + 1);
         }

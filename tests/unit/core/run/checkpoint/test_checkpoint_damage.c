@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Damaged and foreign snapshots: every change is found and named. */
+/* Damaged and foreign checkpoints: every change is found and named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,25 +11,25 @@
 #include <string.h>
 
 #include "core/base/digest.h"
-#include "tests/fixtures/snapshot_fixture.h"
+#include "tests/fixtures/checkpoint_fixture.h"
 
 static int set_up(void **state)
 {
-    *state = snapshot_fixture_new();
+    *state = checkpoint_fixture_new();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    return snapshot_fixture_free(*state) ? 0 : 1;
+    return checkpoint_fixture_free(*state) ? 0 : 1;
 }
 
-static void clear_error(snapshot_fixture *d)
+static void clear_error(checkpoint_fixture *d)
 {
     d->error = (bp_error){.code = BP_OK};
 }
 
-static void flip(snapshot_fixture *d, const char *path, size_t at)
+static void flip(checkpoint_fixture *d, const char *path, size_t at)
 {
     size_t size;
     unsigned char *bytes = memory_store_bytes(&d->memory, path, &size);
@@ -38,11 +38,11 @@ static void flip(snapshot_fixture *d, const char *path, size_t at)
 }
 
 /* Every bit pattern of 4 in every byte of every file: a change is always found. */
-/* verifies run-12.8667 */
+/* verifies run-12.25e7 */
 static void every_changed_byte_is_found(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 2), BP_OK);
     static const char *const names[] = {"model.safetensors", "state.safetensors", "config.json"};
     for (size_t n = 0; n < 3; n++) {
         char path[64];
@@ -51,9 +51,9 @@ static void every_changed_byte_is_found(void **state)
         unsigned char *bytes = memory_store_bytes(&d->memory, path, &size);
         for (size_t i = 0; i < 8 * size; i++) {
             bytes[i / 8] ^= (unsigned char)(1u << i % 8);
-            bp_snapshot_found found;
+            bp_checkpoint_found found;
             clear_error(d);
-            bp_status status = bp_snapshot_verify(&d->place, "run/checkpoint-2", &found);
+            bp_status status = bp_checkpoint_verify(&d->place, "run/checkpoint-2", &found);
             if (status == BP_OK) {
                 fail_msg("bit %zu of byte %zu of %s", i % 8, i / 8, path);
             }
@@ -63,11 +63,11 @@ static void every_changed_byte_is_found(void **state)
     }
 }
 
-/* verifies run-12.8667 */
+/* verifies run-12.25e7 */
 static void every_cut_file_is_found(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 2), BP_OK);
     static const char *const names[] = {"model.safetensors", "state.safetensors", "config.json"};
     for (size_t n = 0; n < 3; n++) {
         char path[64];
@@ -78,9 +78,9 @@ static void every_cut_file_is_found(void **state)
         memcpy(copy, bytes, size);
         for (size_t cut = 0; cut < size; cut += 7) {
             memory_store_put(&d->memory, path, copy, cut);
-            bp_snapshot_found found;
+            bp_checkpoint_found found;
             clear_error(d);
-            assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-2", &found),
+            assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-2", &found),
                              BP_ERR_DATA);
             assert_non_null(strstr(d->error.name, names[n]));
         }
@@ -90,7 +90,7 @@ static void every_cut_file_is_found(void **state)
 }
 
 /* Replaces text of the same length in a file of checkpoint-2. */
-static void edit(snapshot_fixture *d, const char *file, const char *from, const char *to)
+static void edit(checkpoint_fixture *d, const char *file, const char *from, const char *to)
 {
     char path[64];
     size_t size;
@@ -108,8 +108,8 @@ static void edit(snapshot_fixture *d, const char *file, const char *from, const 
 }
 
 /* What somebody who knows the form could write: the metadata digest is set right after an edit. */
-static void edit_knowingly(snapshot_fixture *d, const char *file, const char *from, const char *to,
-                           uint64_t change)
+static void edit_knowingly(checkpoint_fixture *d, const char *file, const char *from,
+                           const char *to, uint64_t change)
 {
     edit(d, file, from, to);
     char path[64];
@@ -140,28 +140,28 @@ static uint64_t part(const char *key, const char *value)
     return bp_digest_end(&digest);
 }
 
-static void refused(snapshot_fixture *d, const char *text)
+static void refused(checkpoint_fixture *d, const char *text)
 {
-    bp_snapshot_found found;
+    bp_checkpoint_found found;
     clear_error(d);
-    assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-2", &found), BP_ERR_DATA);
+    assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-2", &found), BP_ERR_DATA);
     if (strstr(d->error.text, text) == NULL) {
         fail_msg("%s: %s; not: %s", d->error.name, d->error.text, text);
     }
-    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 2), BP_OK);
 }
 
-/* verifies run-12.8667 */
+/* verifies run-12.25e7 */
 static void damage_is_named(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 2), BP_OK);
     edit(d, "model.safetensors", "adamw", "adamv");
     refused(d, "metadata digest");
     edit(d, "state.safetensors", "adamw", "adamv");
     bp_pairs keys;
-    assert_int_equal(bp_snapshot_read_keys(&d->place, "run/checkpoint-2", &keys), BP_ERR_DATA);
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
+    assert_int_equal(bp_checkpoint_read_keys(&d->place, "run/checkpoint-2", &keys), BP_ERR_DATA);
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     refused(d, "metadata digest");
     edit(d, "model.safetensors", "metadata_digest", "metadata_dogest");
@@ -185,11 +185,11 @@ static void damage_is_named(void **state)
     refused(d, "has no digest");
 }
 
-/* verifies run-12.8667 */
+/* verifies run-12.25e7 */
 static void further_files_are_checked(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 2), BP_OK);
     flip(d, "run/checkpoint-2/config.json", 0);
     refused(d, "the file does not have the digest");
     char text[BP_DIGEST_TEXT];
@@ -205,56 +205,56 @@ static void further_files_are_checked(void **state)
     refused(d, "not allowed");
     assert_int_equal(d->memory.store.remove(&d->memory.store, "run/checkpoint-2/config.json"),
                      BP_OK);
-    refused(d, "a file of the snapshot is missing");
+    refused(d, "a file of the checkpoint is missing");
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void the_same_tensor_in_both_files_is_refused(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 2), BP_OK);
     edit(d, "state.safetensors", "\"nothing\":{", "\"b.bias\" :{");
     refused(d, "in both files");
 }
 
-/* verifies run-23.ce22 */
-static void a_snapshot_of_another_model_is_not_loaded(void **state)
+/* verifies run-23.6445 */
+static void a_checkpoint_of_another_model_is_not_loaded(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 2), BP_OK);
-    snapshot_fixture_step(d, 9);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 2), BP_OK);
+    checkpoint_fixture_step(d, 9);
     bp_state_tensor own[FIXTURE_TENSORS];
     memcpy(own, d->tensors, sizeof own);
     d->tensors[1].name = "b.bia";
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     assert_string_equal(d->error.name, "run/checkpoint-2/model.safetensors: b.bia");
     memcpy(d->tensors, own, sizeof own);
     d->tensors[1].dtype = BP_F16;
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     memcpy(d->tensors, own, sizeof own);
     d->tensors[1].rank = 2;
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     memcpy(d->tensors, own, sizeof own);
     d->tensors[3].shape[0] = 5;
     d->tensors[3].shape[1] = 3;
     clear_error(d);
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     assert_string_equal(d->error.name, "run/checkpoint-2/state.safetensors: moment.a.weight");
     memcpy(d->tensors, own, sizeof own);
     d->tensors[0].weight = false;
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     memcpy(d->tensors, own, sizeof own);
-    d->snapshot.tensor_count--;
+    d->checkpoint.tensor_count--;
     clear_error(d);
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-2", &d->snapshot, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     assert_int_equal(d->error.found, FIXTURE_TENSORS);
-    assert_true(snapshot_fixture_is(d, 9)); /* nothing was touched */
+    assert_true(checkpoint_fixture_is(d, 9)); /* nothing was touched */
 }
 
 int main(void)
@@ -266,7 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(further_files_are_checked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_tensor_in_both_files_is_refused, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_snapshot_of_another_model_is_not_loaded, set_up,
+        cmocka_unit_test_setup_teardown(a_checkpoint_of_another_model_is_not_loaded, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

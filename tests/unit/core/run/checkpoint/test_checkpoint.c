@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Snapshots: what is saved comes back, the newest valid one is taken. */
+/* Checkpoints: what is saved comes back, the newest valid one is taken. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,66 +12,67 @@
 
 #include "core/base/safetensors.h"
 #include "core/base/digest.h"
-#include "tests/fixtures/snapshot_fixture.h"
+#include "tests/fixtures/checkpoint_fixture.h"
 
 static int set_up(void **state)
 {
-    *state = snapshot_fixture_new();
+    *state = checkpoint_fixture_new();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    return snapshot_fixture_free(*state) ? 0 : 1;
+    return checkpoint_fixture_free(*state) ? 0 : 1;
 }
 
-static void clear_error(snapshot_fixture *d)
+static void clear_error(checkpoint_fixture *d)
 {
     d->error = (bp_error){.code = BP_OK};
 }
 
-/* The newest snapshot's step, 0 when there is none. */
-static uint64_t find_step(snapshot_fixture *d, bp_snapshot_damaged damaged, void *user)
+/* The newest checkpoint's step, 0 when there is none. */
+static uint64_t find_step(checkpoint_fixture *d, bp_checkpoint_damaged damaged, void *user)
 {
-    bp_snapshot_found found;
+    bp_checkpoint_found found;
     bool any;
     clear_error(d);
-    assert_int_equal(bp_snapshot_find(&d->place, damaged, user, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->place, damaged, user, &found, &any), BP_OK);
     return any ? found.step : 0;
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void what_is_saved_comes_back(void **state)
 {
-    snapshot_fixture *d = *state;
-    snapshot_fixture_step(d, 7);
+    checkpoint_fixture *d = *state;
+    checkpoint_fixture_step(d, 7);
     uint64_t memory_digest;
     uint64_t saved_digest;
-    assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &memory_digest), BP_OK);
-    assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, &saved_digest), BP_OK);
+    assert_int_equal(bp_checkpoint_digest(&d->place, &d->checkpoint, &memory_digest), BP_OK);
+    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, &saved_digest), BP_OK);
     assert_true(saved_digest == memory_digest);
-    bp_snapshot_found found;
-    assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-7", &found), BP_OK);
+    bp_checkpoint_found found;
+    assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-7", &found), BP_OK);
     assert_int_equal(found.step, 7);
     assert_true(found.digest == memory_digest);
     assert_string_equal(found.path, "run/checkpoint-7");
-    snapshot_fixture_step(d, 8);
-    assert_false(snapshot_fixture_is(d, 7));
+    checkpoint_fixture_step(d, 8);
+    assert_false(checkpoint_fixture_is(d, 7));
     uint64_t loaded_digest;
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-7", &d->snapshot, &loaded_digest),
-                     BP_OK);
-    assert_true(snapshot_fixture_is(d, 7));
+    assert_int_equal(
+        bp_checkpoint_load(&d->place, "run/checkpoint-7", &d->checkpoint, &loaded_digest), BP_OK);
+    assert_true(checkpoint_fixture_is(d, 7));
     assert_true(loaded_digest == memory_digest);
-    snapshot_fixture_step(d, 8);
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-7", &d->snapshot, NULL), BP_OK);
-    assert_true(snapshot_fixture_is(d, 7));
+    checkpoint_fixture_step(d, 8);
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-7", &d->checkpoint, NULL),
+                     BP_OK);
+    assert_true(checkpoint_fixture_is(d, 7));
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void other_programs_can_read_the_files(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 3), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 3), BP_OK);
     bp_safetensors file;
     unsigned char scratch[8192];
     assert_int_equal(bp_safetensors_open(&file, &d->memory.store,
@@ -96,11 +97,11 @@ static void other_programs_can_read_the_files(void **state)
 /* verifies run-14.2657 */
 static void sizes_are_exact(void **state)
 {
-    snapshot_fixture *d = *state;
-    snapshot_fixture_step(d, 12345);
+    checkpoint_fixture *d = *state;
+    checkpoint_fixture_step(d, 12345);
     uint64_t bytes;
-    assert_int_equal(bp_snapshot_bytes(&d->place, &d->snapshot, &bytes), BP_OK);
-    assert_int_equal(snapshot_fixture_save(d, 12345), BP_OK);
+    assert_int_equal(bp_checkpoint_bytes(&d->place, &d->checkpoint, &bytes), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 12345), BP_OK);
     static const char *const names[] = {"model.safetensors", "state.safetensors", "config.json",
                                         "empty.txt"};
     uint64_t found = 0;
@@ -117,25 +118,25 @@ static void sizes_are_exact(void **state)
 /* verifies run-14.2657 */
 static void space_is_checked_beforehand(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     uint64_t bytes;
-    assert_int_equal(bp_snapshot_bytes(&d->place, &d->snapshot, &bytes), BP_OK);
+    assert_int_equal(bp_checkpoint_bytes(&d->place, &d->checkpoint, &bytes), BP_OK);
     uint64_t needed = bytes + 65536 + 4 * 4096;
     d->memory.free_bytes = needed;
-    assert_int_equal(bp_snapshot_check_space(&d->place, &d->snapshot), BP_OK);
+    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_OK);
     d->memory.free_bytes = needed - 1;
-    assert_int_equal(bp_snapshot_check_space(&d->place, &d->snapshot), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_ERR_STORE);
     assert_int_equal(d->error.found, needed - 1);
     assert_int_equal(d->error.wanted, needed);
     clear_error(d);
     faulty_store_arm(&d->faulty, FAULT_FREE_BYTES, 1, false);
-    assert_int_equal(bp_snapshot_check_space(&d->place, &d->snapshot), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_ERR_STORE);
     assert_string_equal(d->error.name, "run (free space)");
-    d->snapshot.blob_count = BP_SNAPSHOT_BLOBS + 1;
-    assert_int_equal(bp_snapshot_check_space(&d->place, &d->snapshot), BP_ERR_USAGE);
+    d->checkpoint.blob_count = BP_CHECKPOINT_BLOBS + 1;
+    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_ERR_USAGE);
 }
 
-static size_t tables_of(snapshot_fixture *d, const char *path)
+static size_t tables_of(checkpoint_fixture *d, const char *path)
 {
     bp_safetensors file;
     assert_true(bp_safetensors_open(&file, d->place.store, path, d->place.scratch,
@@ -147,52 +148,53 @@ static size_t tables_of(snapshot_fixture *d, const char *path)
 /* verifies formats-26.24e5 */
 static void less_scratch_is_an_answer_with_a_number(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 1), BP_OK);
-    bp_snapshot_found found;
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 1), BP_OK);
+    bp_checkpoint_found found;
     bool any;
     /* The tables of both files are there at one time, and one work area. */
     const size_t both = tables_of(d, "run/checkpoint-1/model.safetensors") +
                         tables_of(d, "run/checkpoint-1/state.safetensors") + BP_SAFETENSORS_WORK;
     for (size_t bytes = 0; bytes < d->place.scratch_bytes; bytes += 97) {
-        bp_snapshot_place place = d->place;
+        bp_checkpoint_location place = d->place;
         place.scratch_bytes = bytes;
         clear_error(d);
-        bp_status status = bp_snapshot_verify(&place, "run/checkpoint-1", &found);
+        bp_status status = bp_checkpoint_verify(&place, "run/checkpoint-1", &found);
         assert_true(status != BP_OK || bytes >= both);
         if (status != BP_OK) {
             assert_int_equal(status, BP_ERR_FIT);
             assert_true(d->error.wanted > d->error.found);
             clear_error(d);
-            assert_int_equal(bp_snapshot_find(&place, NULL, NULL, &found, &any), BP_ERR_FIT);
+            assert_int_equal(bp_checkpoint_find(&place, NULL, NULL, &found, &any), BP_ERR_FIT);
             assert_int_equal(d->error.code, BP_ERR_FIT);
             place.error = NULL;
-            assert_int_equal(bp_snapshot_find(&place, NULL, NULL, &found, &any), BP_ERR_FIT);
+            assert_int_equal(bp_checkpoint_find(&place, NULL, NULL, &found, &any), BP_ERR_FIT);
         }
     }
-    bp_snapshot_place place = d->place;
+    bp_checkpoint_location place = d->place;
     place.scratch_bytes = 100;
     uint64_t bytes;
     clear_error(d);
-    assert_int_equal(bp_snapshot_bytes(&place, &d->snapshot, &bytes), BP_ERR_FIT);
+    assert_int_equal(bp_checkpoint_bytes(&place, &d->checkpoint, &bytes), BP_ERR_FIT);
     assert_int_equal(d->error.found, 100);
     bp_pairs keys;
-    assert_int_equal(bp_snapshot_read_keys(&place, "run/checkpoint-1", &keys), BP_ERR_FIT);
-    assert_int_equal(bp_snapshot_load(&place, "run/checkpoint-1", &d->snapshot, NULL), BP_ERR_FIT);
+    assert_int_equal(bp_checkpoint_read_keys(&place, "run/checkpoint-1", &keys), BP_ERR_FIT);
+    assert_int_equal(bp_checkpoint_load(&place, "run/checkpoint-1", &d->checkpoint, NULL),
+                     BP_ERR_FIT);
 }
 
 static void any_place_for_scratch_will_do(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     unsigned char *memory = malloc(d->place.scratch_bytes + 8);
     void *own = d->place.scratch;
     for (size_t skew = 0; skew < 8; skew++) {
         d->place.scratch = memory + skew;
-        assert_int_equal(snapshot_fixture_save(d, skew), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, skew), BP_OK);
         char path[64];
         snprintf(path, sizeof path, "run/checkpoint-%zu", skew);
-        bp_snapshot_found found;
-        assert_int_equal(bp_snapshot_verify(&d->place, path, &found), BP_OK);
+        bp_checkpoint_found found;
+        assert_int_equal(bp_checkpoint_verify(&d->place, path, &found), BP_OK);
     }
     d->place.scratch = own;
     free(memory);
@@ -204,13 +206,13 @@ static void note_difference(void *user, const char *key, const char *a, const ch
     sprintf(to + strlen(to), "%s:%s>%s ", key, a != NULL ? a : "-", b != NULL ? b : "-");
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void keys_are_read_before_anything_is_loaded(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 1), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 1), BP_OK);
     bp_pairs keys;
-    assert_int_equal(bp_snapshot_read_keys(&d->place, "run/checkpoint-1", &keys), BP_OK);
+    assert_int_equal(bp_checkpoint_read_keys(&d->place, "run/checkpoint-1", &keys), BP_OK);
     assert_int_equal(keys.count, FIXTURE_KEYS);
     assert_string_equal(keys.list[0].key, "data"); /* sorted */
     assert_string_equal(bp_pairs_find(keys, "seed"), "1");
@@ -232,7 +234,7 @@ static void count_damaged(void *user, const char *path, const bp_error *reason)
     sprintf(to + strlen(to), "%s ", path);
 }
 
-static void flip(snapshot_fixture *d, const char *path, size_t at)
+static void flip(checkpoint_fixture *d, const char *path, size_t at)
 {
     size_t size;
     unsigned char *bytes = memory_store_bytes(&d->memory, path, &size);
@@ -240,16 +242,16 @@ static void flip(snapshot_fixture *d, const char *path, size_t at)
     bytes[at < size ? at : size - 1] ^= 4;
 }
 
-/* verifies run-13.17d9 */
+/* verifies run-13.a606 */
 static void the_newest_valid_one_is_taken(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     assert_int_equal(find_step(d, NULL, NULL), 0); /* no directory */
     assert_int_equal(d->memory.store.make_directory(&d->memory.store, "run"), BP_OK);
     assert_int_equal(find_step(d, NULL, NULL), 0);
     static const uint64_t steps[] = {9, 100, 20};
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(snapshot_fixture_save(d, steps[i]), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, steps[i]), BP_OK);
     }
     char text[256] = "";
     assert_int_equal(find_step(d, count_damaged, text), 100);
@@ -267,11 +269,11 @@ static void the_newest_valid_one_is_taken(void **state)
     assert_string_equal(text, "run/checkpoint-100 run/checkpoint-20 run/checkpoint-9 ");
 }
 
-/* verifies run-13.17d9 */
+/* verifies run-13.a606 */
 static void other_names_are_left_alone(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
     static const char *const names[] = {"run/checkpoint-",
                                         "run/checkpoint-06",
                                         "run/checkpoint-7x",
@@ -287,7 +289,7 @@ static void other_names_are_left_alone(void **state)
     char text[256] = "";
     assert_int_equal(find_step(d, count_damaged, text), 5);
     assert_string_equal(text, "");
-    assert_int_equal(bp_snapshot_prune(&d->place, 5, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 5, 1), BP_OK);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         bool there;
         assert_int_equal(d->memory.store.exists(&d->memory.store, names[i], &there), BP_OK);
@@ -295,8 +297,8 @@ static void other_names_are_left_alone(void **state)
     }
 }
 
-/* Ways to make the fixture's snapshot break the rules. */
-static void spoil_tensors(snapshot_fixture *d, int way)
+/* Ways to make the fixture's checkpoint break the rules. */
+static void spoil_tensors(checkpoint_fixture *d, int way)
 {
     switch (way) {
     case 0:
@@ -325,30 +327,30 @@ static void spoil_tensors(snapshot_fixture *d, int way)
 }
 
 /* Saving ends with this status, and when it is not BP_OK nothing was written. */
-static void saving_gives(snapshot_fixture *d, bp_status wanted)
+static void saving_gives(checkpoint_fixture *d, bp_status wanted)
 {
-    assert_int_equal(snapshot_fixture_save(d, 1), wanted);
+    assert_int_equal(checkpoint_fixture_save(d, 1), wanted);
     bool there;
     assert_int_equal(d->memory.store.exists(&d->memory.store, "run", &there), BP_OK);
     assert_int_equal(there, wanted == BP_OK);
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void wrong_tensors_are_refused(void **state)
 {
     (void)state;
     for (int way = 0; way < 6; way++) {
-        snapshot_fixture *d = snapshot_fixture_new();
+        checkpoint_fixture *d = checkpoint_fixture_new();
         spoil_tensors(d, way);
         saving_gives(d, BP_ERR_USAGE);
-        assert_true(snapshot_fixture_free(d));
+        assert_true(checkpoint_fixture_free(d));
     }
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void wrong_keys_are_refused(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     d->keys[1].key = "seed"; /* twice */
     saving_gives(d, BP_ERR_USAGE);
     char key[202];
@@ -360,10 +362,10 @@ static void wrong_keys_are_refused(void **state)
     saving_gives(d, BP_OK);
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void wrong_further_files_are_refused(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     char long_name[65];
     memset(long_name, 'n', sizeof long_name);
     long_name[64] = '\0';
@@ -377,10 +379,10 @@ static void wrong_further_files_are_refused(void **state)
         d->blobs[0].name = wrong[i];
         saving_gives(d, BP_ERR_USAGE);
     }
-    size_t count = d->snapshot.blob_count;
-    d->snapshot.blob_count = BP_SNAPSHOT_BLOBS + 1;
+    size_t count = d->checkpoint.blob_count;
+    d->checkpoint.blob_count = BP_CHECKPOINT_BLOBS + 1;
     saving_gives(d, BP_ERR_USAGE);
-    d->snapshot.blob_count = count;
+    d->checkpoint.blob_count = count;
     long_name[63] = '\0';
     d->blobs[0].name = long_name;
     saving_gives(d, BP_OK);
@@ -388,25 +390,25 @@ static void wrong_further_files_are_refused(void **state)
     saving_gives(d, BP_OK);
 }
 
-static bool there(snapshot_fixture *d, const char *path)
+static bool there(checkpoint_fixture *d, const char *path)
 {
     bool found;
     assert_int_equal(d->memory.store.exists(&d->memory.store, path, &found), BP_OK);
     return found;
 }
 
-/* verifies run-11.426d */
+/* verifies run-11.2ead */
 static void the_same_step_is_replaced(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 4), BP_OK);
     uint64_t digest;
-    snapshot_fixture_step(d, 5);
-    d->snapshot.step = 4;
-    assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, &digest), BP_OK);
-    bp_snapshot_found found;
+    checkpoint_fixture_step(d, 5);
+    d->checkpoint.step = 4;
+    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, &digest), BP_OK);
+    bp_checkpoint_found found;
     bool any;
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
     assert_true(any);
     assert_true(found.digest == digest);
     assert_false(there(d, "run/old-checkpoint-4"));
@@ -415,98 +417,98 @@ static void the_same_step_is_replaced(void **state)
     bp_store *store = &d->memory.store;
     assert_int_equal(store->make_directory(store, "run/old-checkpoint-4"), BP_OK);
     memory_store_put(&d->memory, "run/old-checkpoint-4/rest", "x", 1);
-    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 4), BP_OK);
     assert_false(there(d, "run/old-checkpoint-4"));
 }
 
-/* verifies run-11.426d */
+/* verifies run-11.2ead */
 static void a_replaced_one_is_found_until_its_replacement_is_there(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     bp_store *store = &d->memory.store;
-    assert_int_equal(snapshot_fixture_save(d, 3), BP_OK);
-    assert_int_equal(snapshot_fixture_save(d, 4), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 3), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 4), BP_OK);
     assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
     assert_int_equal(find_step(d, NULL, NULL), 4);
-    snapshot_fixture_step(d, 4);
-    assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, NULL), BP_OK);
+    checkpoint_fixture_step(d, 4);
+    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, NULL), BP_OK);
     assert_int_equal(find_step(d, NULL, NULL), 4);
     assert_false(there(d, "run/old-checkpoint-4"));
     /* The same once more, now put right by pruning. */
     assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
-    assert_int_equal(bp_snapshot_prune(&d->place, 4, 0), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 4, 0), BP_OK);
     assert_true(there(d, "run/checkpoint-4"));
     assert_false(there(d, "run/old-checkpoint-4"));
     /* Both there, the new one damaged: the old one is taken. */
     assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
     assert_int_equal(store->make_directory(store, "run/checkpoint-4"), BP_OK);
     char text[256] = "";
-    bp_snapshot_found found;
+    bp_checkpoint_found found;
     bool any;
-    assert_int_equal(bp_snapshot_find(&d->place, count_damaged, text, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->place, count_damaged, text, &found, &any), BP_OK);
     assert_string_equal(text, "run/checkpoint-4 ");
     assert_string_equal(found.path, "run/old-checkpoint-4");
-    assert_int_equal(bp_snapshot_prune(&d->place, 4, 0), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 4, 0), BP_OK);
     assert_false(there(d, "run/old-checkpoint-4"));
 }
 
-/* verifies run-13.17d9 */
+/* verifies run-13.a606 */
 static void pruning_keeps_the_newest(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     bp_store *store = &d->memory.store;
     for (uint64_t step = 8; step <= 12; step++) {
-        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
     }
     assert_int_equal(store->make_directory(store, "run/tmp-checkpoint-13"), BP_OK);
     memory_store_put(&d->memory, "run/tmp-checkpoint-13/model.safetensors", "x", 1);
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 0), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 0), BP_OK);
     assert_true(there(d, "run/checkpoint-8"));
     assert_false(there(d, "run/tmp-checkpoint-13"));
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 3), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 3), BP_OK);
     assert_false(there(d, "run/checkpoint-9"));
     assert_true(there(d, "run/checkpoint-10"));
     /* After a resume from 10: 11 and 12 are not counted and not touched. */
-    assert_int_equal(bp_snapshot_prune(&d->place, 10, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 10, 1), BP_OK);
     assert_true(there(d, "run/checkpoint-10"));
     assert_true(there(d, "run/checkpoint-11"));
     assert_true(there(d, "run/checkpoint-12"));
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-11"));
     assert_int_equal(find_step(d, NULL, NULL), 12);
 }
 
-/* verifies run-13.17d9 */
+/* verifies run-13.a606 */
 static void pruning_spares_one(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     for (uint64_t step = 8; step <= 12; step++) {
-        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
     }
     d->place.spare = 9;
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 2), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 2), BP_OK);
     assert_false(there(d, "run/checkpoint-8"));
     assert_true(there(d, "run/checkpoint-9"));
     assert_false(there(d, "run/checkpoint-10"));
     assert_true(there(d, "run/checkpoint-11"));
     /* The newest counts although it is the one. */
     d->place.spare = 12;
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-9"));
     assert_false(there(d, "run/checkpoint-11"));
     assert_int_equal(find_step(d, NULL, NULL), 12);
 }
 
-/* verifies run-13.17d9 */
+/* verifies run-13.a606 */
 static void pruning_spares_the_verified_one(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     for (uint64_t step = 8; step <= 12; step++) {
-        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
     }
     d->place.spare = 9;
     d->place.verified = 10;
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-8"));
     assert_true(there(d, "run/checkpoint-9"));
     assert_true(there(d, "run/checkpoint-10"));
@@ -515,26 +517,26 @@ static void pruning_spares_the_verified_one(void **state)
 }
 
 /* Where a run may go back to, step 0 included, which is nothing special otherwise. */
-/* verifies run-13.17d9 */
+/* verifies run-13.a606 */
 static void pruning_spares_the_one_to_go_back_to(void **state)
 {
-    snapshot_fixture *d = *state;
+    checkpoint_fixture *d = *state;
     uint64_t back = 0;
-    assert_int_equal(snapshot_fixture_save(d, 0), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 0), BP_OK);
     for (uint64_t step = 8; step <= 12; step++) {
-        assert_int_equal(snapshot_fixture_save(d, step), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
     }
     d->place.back = &back;
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 3), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 3), BP_OK);
     assert_true(there(d, "run/checkpoint-0"));
     assert_false(there(d, "run/checkpoint-9"));
     back = 10;
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-0"));
     assert_true(there(d, "run/checkpoint-10"));
     assert_false(there(d, "run/checkpoint-11"));
     d->place.back = NULL;
-    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-10"));
     assert_int_equal(find_step(d, NULL, NULL), 12);
 }
@@ -542,30 +544,30 @@ static void pruning_spares_the_one_to_go_back_to(void **state)
 /* verifies run-7.0da2 */
 static void failing_copies_are_passed_on(void **state)
 {
-    snapshot_fixture *d = *state;
-    assert_int_equal(snapshot_fixture_save(d, 1), BP_OK);
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 1), BP_OK);
     d->copies_left = 3;
-    assert_int_equal(snapshot_fixture_save(d, 2), BP_ERR_DEVICE);
+    assert_int_equal(checkpoint_fixture_save(d, 2), BP_ERR_DEVICE);
     d->copies_left = 3;
-    assert_int_equal(bp_snapshot_load(&d->place, "run/checkpoint-1", &d->snapshot, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-1", &d->checkpoint, NULL),
                      BP_ERR_DEVICE);
     uint64_t digest;
     d->copies_left = 3;
-    assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &digest), BP_ERR_DEVICE);
+    assert_int_equal(bp_checkpoint_digest(&d->place, &d->checkpoint, &digest), BP_ERR_DEVICE);
     assert_int_equal(find_step(d, NULL, NULL), 1);
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void an_empty_state_is_a_state(void **state)
 {
-    snapshot_fixture *d = *state;
-    d->snapshot.tensor_count = 0;
-    d->snapshot.keys.count = 0;
-    d->snapshot.blob_count = 0;
-    assert_int_equal(snapshot_fixture_save(d, 0), BP_OK);
-    bp_snapshot_found found;
+    checkpoint_fixture *d = *state;
+    d->checkpoint.tensor_count = 0;
+    d->checkpoint.keys.count = 0;
+    d->checkpoint.blob_count = 0;
+    assert_int_equal(checkpoint_fixture_save(d, 0), BP_OK);
+    bp_checkpoint_found found;
     bool any;
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
     assert_true(any);
     assert_int_equal(found.step, 0);
     assert_true(found.digest == bp_digest_of("", 0, 0));

@@ -4,17 +4,17 @@
  * Goes in rounds. In a round every rank writes up to TEAM_BYTES of up to TEAM_PIECES tensors: of
  * the tensors in the order of the files the first that go on in a run of its own. All ranks make
  * the same choice for everybody, and hear the hash states at the end of the round. */
-#include "core/run/snapshot/snapshot_ranks.h"
+#include "core/run/checkpoint/checkpoint_ranks.h"
 
 #include <string.h>
 
 #include "arena/text.h"
 #include "core/base/storage.h"
-#include "core/run/snapshot/snapshot_private.h"
+#include "core/run/checkpoint/checkpoint_private.h"
 
 enum { TEAM_PIECES = 8, TEAM_REASON = 120, TEAM_BYTES = 16 << 20 };
 
-static const char where[] = "snapshot";
+static const char where[] = "checkpoint";
 
 /* What ranks tell each other. */
 typedef struct team_word {
@@ -39,10 +39,10 @@ typedef struct team_seat {
 } team_seat;
 
 typedef struct team {
-    const bp_snapshot_place *place;
-    const bp_snapshot *snapshot;
-    const bp_snapshot_ranks *ranks;
-    bp_snapshot_form form;
+    const bp_checkpoint_location *place;
+    const bp_checkpoint *checkpoint;
+    const bp_checkpoint_ranks *ranks;
+    bp_checkpoint_layout form;
     char temporary[BP_STORE_PATH_MAX];
     char path[2][BP_STORE_PATH_MAX]; /* of model and state */
     char stamp[BP_STORE_PATH_MAX];
@@ -55,7 +55,7 @@ typedef struct team {
     size_t first;         /* entry before which all are done */
 } team;
 
-uint64_t bp_snapshot_ranks_scratch(uint64_t tensors, uint32_t ranks)
+uint64_t bp_checkpoint_ranks_scratch(uint64_t tensors, uint32_t ranks)
 {
     const uint64_t words = bp_size_mul((uint64_t)ranks + 1, sizeof(team_word));
     const uint64_t seats = bp_size_mul(ranks, sizeof(team_seat));
@@ -70,11 +70,11 @@ static bool team_leads(const team *t)
 /* The part of the scratch behind what the form takes. */
 static bp_status team_allocate(team *t)
 {
-    const bp_snapshot_place *place = t->place;
-    const uint64_t count = t->snapshot->tensor_count;
-    const uint64_t form = bp_snapshot_form_bytes(t->snapshot);
+    const bp_checkpoint_location *place = t->place;
+    const uint64_t count = t->checkpoint->tensor_count;
+    const uint64_t form = bp_checkpoint_layout_bytes(t->checkpoint);
     const uint64_t needed =
-        bp_size_add(form, bp_snapshot_ranks_scratch(count, t->ranks->size) + sizeof(uint64_t));
+        bp_size_add(form, bp_checkpoint_ranks_scratch(count, t->ranks->size) + sizeof(uint64_t));
     if (place->scratch_bytes < needed) {
         return bp_error_limit(place->error, BP_ERR_FIT, where,
                               "saving needs more scratch memory, bytes", NULL,
@@ -145,8 +145,8 @@ static bp_status team_agree(team *t, bp_status status)
 
 static bp_status team_name_files(team *t, uint64_t stamp)
 {
-    static const char *const names[] = {BP_SNAPSHOT_MODEL, BP_SNAPSHOT_STATE};
-    char name[sizeof BP_SNAPSHOT_STAMP + BP_DIGEST_TEXT] = BP_SNAPSHOT_STAMP;
+    static const char *const names[] = {BP_CHECKPOINT_MODEL, BP_CHECKPOINT_STATE};
+    char name[sizeof BP_CHECKPOINT_STAMP + BP_DIGEST_TEXT] = BP_CHECKPOINT_STAMP;
     bp_digest_text(stamp, name + strlen(name));
     BP_TRY(bp_storage_join(t->stamp, t->temporary, name, t->place->error));
     for (int i = 0; i < 2; i++) {
@@ -163,11 +163,11 @@ static const bp_safetensors_plan *team_plan(const team *t, int file)
 /* Rank 0: the directory, what others know it by, further files, and both files without headers. */
 static bp_status team_begin(team *t)
 {
-    const bp_snapshot_place *place = t->place;
+    const bp_checkpoint_location *place = t->place;
     BP_TRY(team_name_files(t, t->ranks->stamp));
-    BP_TRY(bp_snapshot_make_temporary(place, t->temporary));
+    BP_TRY(bp_checkpoint_make_temporary(place, t->temporary));
     BP_TRY(bp_storage_write_file(place->store, t->stamp, "", 0, place->error));
-    BP_TRY(bp_snapshot_write_blobs(place, t->snapshot, t->temporary));
+    BP_TRY(bp_checkpoint_write_blobs(place, t->checkpoint, t->temporary));
     for (int i = 0; i < 2; i++) {
         const bp_safetensors_plan *plan = team_plan(t, i);
         BP_TRY(bp_safetensors_begin(&t->writer[i], place->store, t->path[i], plan, place->error));
@@ -219,7 +219,7 @@ static bp_status team_write(team *t, size_t index, uint64_t bytes)
     const bp_staging staging = t->place->staging;
     const int file = index < t->form.model.entry_count ? 0 : 1;
     const bp_tensor_entry *entry = &t->form.model.entries[index];
-    const uint64_t handle = t->snapshot->tensors[entry->handle].handle;
+    const uint64_t handle = t->checkpoint->tensors[entry->handle].handle;
     const uint64_t data = 8 + t->all[0].header[file] + entry->offset;
     team_tensor *tensor = &t->tensors[index];
     bp_store *store = t->place->store;
@@ -256,7 +256,7 @@ static bp_status team_piece(team *t, size_t index, uint32_t owner, uint64_t byte
 /* Goes through a round's pieces, the same ones on every rank and each time. */
 static bp_status team_pass(team *t, bool taken)
 {
-    const size_t count = t->snapshot->tensor_count;
+    const size_t count = t->checkpoint->tensor_count;
     uint32_t busy = 0;
     memset(t->seats, 0, t->ranks->size * sizeof *t->seats);
     for (size_t i = t->first; i < count && busy < t->ranks->size; i++) {
@@ -267,7 +267,7 @@ static bp_status team_pass(team *t, bool taken)
             continue;
         }
         const uint32_t owner =
-            t->ranks->owner(t->ranks->user, &t->snapshot->tensors[entry->handle], done, &end);
+            t->ranks->owner(t->ranks->user, &t->checkpoint->tensors[entry->handle], done, &end);
         team_seat *seat = &t->seats[owner];
         if (seat->pieces == TEAM_PIECES || seat->bytes == TEAM_BYTES) {
             continue;
@@ -285,7 +285,7 @@ static bp_status team_pass(team *t, bool taken)
 /* All tensors, and what they come to. */
 static bp_status team_tensors(team *t)
 {
-    const size_t count = t->snapshot->tensor_count;
+    const size_t count = t->checkpoint->tensor_count;
     bp_tensor_entry *entries = t->form.model.entries;
     for (size_t i = 0; i < count; i++) {
         t->tensors[i].done = 0;
@@ -323,7 +323,7 @@ static bp_status team_sync(team *t)
 /* Rank 0: the headers, and the directory's name. */
 static bp_status team_publish(team *t, uint64_t sum)
 {
-    const bp_snapshot_place *place = t->place;
+    const bp_checkpoint_location *place = t->place;
     if (place->store->remove(place->store, t->stamp) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "remove", t->stamp);
     }
@@ -332,13 +332,13 @@ static bp_status team_publish(team *t, uint64_t sum)
         t->open[i] = false; /* end closes it, whatever comes */
         BP_TRY(bp_safetensors_end(&t->writer[i]));
     }
-    return bp_snapshot_publish(place, t->snapshot->step, t->temporary);
+    return bp_checkpoint_publish(place, t->checkpoint->step, t->temporary);
 }
 
 static bp_status team_save(team *t, uint64_t *digest)
 {
     BP_TRY(team_tensors(t));
-    const uint64_t sum = bp_snapshot_state_digest(t->snapshot, t->form.digests);
+    const uint64_t sum = bp_checkpoint_state_digest(t->checkpoint, t->form.digests);
     bp_status status = BP_OK;
     if (!team_leads(t)) {
         status = team_close(t, team_sync(t));
@@ -365,15 +365,16 @@ static bp_status team_meet(team *t, bool *apart)
     return BP_OK;
 }
 
-bp_status bp_snapshot_save_ranks(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                                 const bp_snapshot_ranks *ranks, uint64_t *digest, bool *apart)
+bp_status bp_checkpoint_save_ranks(const bp_checkpoint_location *place,
+                                   const bp_checkpoint *checkpoint,
+                                   const bp_checkpoint_ranks *ranks, uint64_t *digest, bool *apart)
 {
-    team t = {.place = place, .snapshot = snapshot, .ranks = ranks};
+    team t = {.place = place, .checkpoint = checkpoint, .ranks = ranks};
     *apart = false;
     BP_TRY(team_allocate(&t));
-    bp_status status = bp_snapshot_make_form(place, snapshot, &t.form);
+    bp_status status = bp_checkpoint_make_layout(place, checkpoint, &t.form);
     if (status == BP_OK) {
-        status = bp_snapshot_path(place, BP_SNAPSHOT_TEMPORARY, snapshot->step, t.temporary);
+        status = bp_checkpoint_path(place, BP_CHECKPOINT_TEMPORARY, checkpoint->step, t.temporary);
     }
     status = status == BP_OK && team_leads(&t) ? team_begin(&t) : status;
     status = team_agree(&t, status);

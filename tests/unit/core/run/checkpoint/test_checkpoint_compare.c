@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The first tensor by name of which two snapshots tell otherwise. */
+/* The first tensor by name of which two checkpoints tell otherwise. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,20 +8,20 @@
 
 #include <cmocka.h>
 
-#include "tests/fixtures/snapshot_fixture.h"
+#include "tests/fixtures/checkpoint_fixture.h"
 
 enum { NONE = 256, A = 3, B = 61, COUNTER = 82, MOMENT = 95, Z = 151 }; /* bytes of tensors */
 
-/* The tensor that is named when a snapshot is held against one with this made otherwise. */
+/* The tensor that is named when a checkpoint is held against one with this made otherwise. */
 static void named(size_t first, size_t second, uint32_t tensors, const char *renamed,
                   const char *wanted, const char *back)
 {
-    snapshot_fixture *d = snapshot_fixture_new();
-    char name[BP_SNAPSHOT_TENSOR];
-    snapshot_fixture_step(d, 1);
-    assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, NULL), BP_OK);
-    d->snapshot.step = 2;
-    d->snapshot.tensor_count = tensors;
+    checkpoint_fixture *d = checkpoint_fixture_new();
+    char name[BP_CHECKPOINT_TENSOR];
+    checkpoint_fixture_step(d, 1);
+    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, NULL), BP_OK);
+    d->checkpoint.step = 2;
+    d->checkpoint.tensor_count = tensors;
     if (renamed != NULL) {
         d->tensors[1].name = renamed;
     }
@@ -31,25 +31,25 @@ static void named(size_t first, size_t second, uint32_t tensors, const char *ren
     if (second != NONE) {
         d->state[second]++;
     }
-    assert_int_equal(bp_snapshot_save(&d->place, &d->snapshot, NULL), BP_OK);
+    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, NULL), BP_OK);
     const char *const one = "run/checkpoint-1", *const other = "run/checkpoint-2";
-    bp_snapshot_place place = d->place;
+    bp_checkpoint_location place = d->place;
     unsigned char more[1 << 16];
     place.scratch = more;
     place.scratch_bytes = sizeof more;
-    assert_int_equal(bp_snapshot_compare(&place, one, other, name), BP_OK);
+    assert_int_equal(bp_checkpoint_compare(&place, one, other, name), BP_OK);
     assert_string_equal(name, wanted);
-    assert_int_equal(bp_snapshot_compare(&place, other, one, name), BP_OK);
+    assert_int_equal(bp_checkpoint_compare(&place, other, one, name), BP_OK);
     assert_string_equal(name, back);
-    assert_int_equal(bp_snapshot_compare(&place, one, "run/checkpoint-3", name), BP_ERR_DATA);
-    assert_true(snapshot_fixture_free(d));
+    assert_int_equal(bp_checkpoint_compare(&place, one, "run/checkpoint-3", name), BP_ERR_DATA);
+    assert_true(checkpoint_fixture_free(d));
 }
 
-/* verifies run-23.ce22 */
+/* verifies run-23.6445 */
 static void test_the_first_is_named(void **state)
 {
     (void)state;
-    char long_name[BP_SNAPSHOT_TENSOR - 1];   /* its digest has a longer key */
+    char long_name[BP_CHECKPOINT_TENSOR - 1]; /* its digest has a longer key */
     memset(long_name, '!', sizeof long_name); /* before the dot of b.bias */
     long_name[0] = 'b';
     long_name[sizeof long_name - 1] = '\0';

@@ -7,15 +7,15 @@
  * synced by each rank before rank 0 writes the headers and renames the directory. A rank that fails
  * tells all others at the end of its round, and all return its status; one that is lost ends the
  * others by the fabric's error. Either way the directory stays a temporary one. */
-#ifndef BP_CORE_SNAPSHOT_RANKS_H
-#define BP_CORE_SNAPSHOT_RANKS_H
+#ifndef BP_CORE_CHECKPOINT_RANKS_H
+#define BP_CORE_CHECKPOINT_RANKS_H
 
 #include "core/run/runtime.h"
-#include "core/run/snapshot/snapshot.h"
+#include "core/run/checkpoint/checkpoint.h"
 
 /* What saving needs to know of the ranks. All functions are called with the same arguments in the
  * same order on every rank, but for read. */
-typedef struct bp_snapshot_ranks {
+typedef struct bp_checkpoint_ranks {
     uint32_t rank;
     uint32_t size;
     uint64_t stamp; /* rank 0's, another one for every save: by it the others know its directory */
@@ -26,21 +26,22 @@ typedef struct bp_snapshot_ranks {
     bp_status (*read)(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes);
     /* Every rank gives `bytes` bytes, a multiple of 8, and gets all ranks' in their order. */
     bp_status (*gather)(void *user, const void *mine, uint64_t bytes, void *all);
-} bp_snapshot_ranks;
+} bp_checkpoint_ranks;
 
 /* The ranks of a runtime that is open. Shared tensors are written by who owns them, others in equal
  * runs. */
-bp_snapshot_ranks bp_runtime_snapshot_ranks(bp_runtime *runtime, uint64_t stamp);
+bp_checkpoint_ranks bp_runtime_checkpoint_ranks(bp_runtime *runtime, uint64_t stamp);
 
-/* Scratch bytes that saving by so many ranks needs beside bp_snapshot_scratch. */
-uint64_t bp_snapshot_ranks_scratch(uint64_t tensors, uint32_t ranks);
+/* Scratch bytes that saving by so many ranks needs beside bp_checkpoint_scratch. */
+uint64_t bp_checkpoint_ranks_scratch(uint64_t tensors, uint32_t ranks);
 
-/* bp_snapshot_save by all ranks at once; rank 0's keys, further files and step count. `apart`: a
+/* bp_checkpoint_save by all ranks at once; rank 0's keys, further files and step count. `apart`: a
  * rank does not see the directory that rank 0 has made, or cannot write into it; nothing was saved
- * then, which is BP_OK. Errors as bp_snapshot_save, the same status on every rank, with the rank
+ * then, which is BP_OK. Errors as bp_checkpoint_save, the same status on every rank, with the rank
  * that failed and its store's code in place->store->code; BP_ERR_FABRIC. */
-bp_status bp_snapshot_save_ranks(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                                 const bp_snapshot_ranks *ranks, uint64_t *digest,
-                                 bool *apart) BP_MUST_CHECK;
+bp_status bp_checkpoint_save_ranks(const bp_checkpoint_location *place,
+                                   const bp_checkpoint *checkpoint,
+                                   const bp_checkpoint_ranks *ranks, uint64_t *digest,
+                                   bool *apart) BP_MUST_CHECK;
 
 #endif

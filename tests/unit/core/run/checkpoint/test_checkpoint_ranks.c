@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Several ranks write one snapshot: the files are those of one rank, byte for byte, and whatever
- * fails on whichever rank, or ends all of them at once, leaves the old snapshot or the new one. */
+/* Several ranks write one checkpoint: the files are those of one rank, byte for byte, and whatever
+ * fails on whichever rank, or ends all of them at once, leaves the old checkpoint or the new one.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/run/snapshot/snapshot_ranks.h"
-#include "tests/fixtures/snapshot_fixture.h"
+#include "core/run/checkpoint/checkpoint_ranks.h"
+#include "tests/fixtures/checkpoint_fixture.h"
 
 enum { RANKS_FIXTURE_MOST = 5, RANKS_FIXTURE_RUN = 16, RANKS_FIXTURE_WORD = 4096 };
 
@@ -25,8 +26,8 @@ typedef struct ranks_fixture_rank {
     uint32_t rank;
     faulty_store faulty;
     bp_error error;
-    bp_snapshot_place place;
-    bp_snapshot_ranks ranks;
+    bp_checkpoint_location place;
+    bp_checkpoint_ranks ranks;
     unsigned char staging[FIXTURE_STAGING];
     unsigned char word[2][RANKS_FIXTURE_WORD]; /* what it gathers, in this round or the next */
     uint64_t digest;
@@ -37,7 +38,7 @@ typedef struct ranks_fixture_rank {
 
 /* Ranks are threads that take turns: one goes on while the others wait in the gathering. */
 typedef struct ranks_fixture {
-    snapshot_fixture *fixture;
+    checkpoint_fixture *fixture;
     uint32_t size;
     ranks_fixture_rank rank[RANKS_FIXTURE_MOST];
     pthread_mutex_t turn;
@@ -62,7 +63,7 @@ static bp_status ranks_fixture_read(void *user, uint64_t handle, uint64_t offset
                                     size_t bytes)
 {
     ranks_fixture_rank *r = user;
-    snapshot_fixture *fixture = r->ranks_fixture->fixture;
+    checkpoint_fixture *fixture = r->ranks_fixture->fixture;
     for (size_t i = 0; i < bytes; i++) {
         const uint64_t at = offset + i;
         const bool own = (at / RANKS_FIXTURE_RUN + handle / 10) % r->ranks_fixture->size == r->rank;
@@ -102,15 +103,15 @@ static bp_status ranks_fixture_gather(void *user, const void *mine, uint64_t byt
     return BP_OK;
 }
 
-static ranks_fixture *ranks_fixture_new(snapshot_fixture *fixture, uint32_t size)
+static ranks_fixture *ranks_fixture_new(checkpoint_fixture *fixture, uint32_t size)
 {
     ranks_fixture *c = calloc(1, sizeof *c);
     assert_non_null(c);
     *c = (ranks_fixture){.fixture = fixture, .size = size};
     assert_int_equal(pthread_mutex_init(&c->turn, NULL), 0);
     assert_int_equal(pthread_cond_init(&c->all_here, NULL), 0);
-    const size_t scratch = (size_t)(bp_snapshot_scratch(&fixture->snapshot) +
-                                    bp_snapshot_ranks_scratch(FIXTURE_TENSORS, size));
+    const size_t scratch = (size_t)(bp_checkpoint_scratch(&fixture->checkpoint) +
+                                    bp_checkpoint_ranks_scratch(FIXTURE_TENSORS, size));
     for (uint32_t i = 0; i < size; i++) {
         ranks_fixture_rank *r = &c->rank[i];
         *r = (ranks_fixture_rank){.ranks_fixture = c, .rank = i};
@@ -122,7 +123,7 @@ static ranks_fixture *ranks_fixture_new(snapshot_fixture *fixture, uint32_t size
         r->place.scratch_bytes = scratch;
         r->place.staging = (bp_staging){r->staging, sizeof r->staging};
         r->place.error = &r->error;
-        r->ranks = (bp_snapshot_ranks){
+        r->ranks = (bp_checkpoint_ranks){
             i, size, 77, r, ranks_fixture_owner, ranks_fixture_read, ranks_fixture_gather};
     }
     return c;
@@ -143,8 +144,8 @@ static void *ranks_fixture_run(void *user)
     ranks_fixture_rank *r = user;
     ranks_fixture *c = r->ranks_fixture;
     pthread_mutex_lock(&c->turn);
-    r->status =
-        bp_snapshot_save_ranks(&r->place, &c->fixture->snapshot, &r->ranks, &r->digest, &r->apart);
+    r->status = bp_checkpoint_save_ranks(&r->place, &c->fixture->checkpoint, &r->ranks, &r->digest,
+                                         &r->apart);
     pthread_mutex_unlock(&c->turn);
     return NULL;
 }
@@ -152,7 +153,7 @@ static void *ranks_fixture_run(void *user)
 /* All ranks save the step; gives rank 0's status, which is that of all. */
 static bp_status ranks_fixture_save(ranks_fixture *c, uint64_t step)
 {
-    snapshot_fixture_step(c->fixture, step);
+    checkpoint_fixture_step(c->fixture, step);
     for (uint32_t i = 0; i < c->size; i++) {
         ranks_fixture_rank *r = &c->rank[i];
         r->error = (bp_error){.code = BP_OK};
@@ -167,20 +168,20 @@ static bp_status ranks_fixture_save(ranks_fixture *c, uint64_t step)
     return c->rank[0].status;
 }
 
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void the_files_are_those_of_one_rank(void **state)
 {
     (void)state;
     static const char *const files[] = {"model.safetensors", "state.safetensors", "config.json",
                                         "empty.txt"};
     for (uint32_t size = 1; size <= RANKS_FIXTURE_MOST; size++) {
-        snapshot_fixture *d = snapshot_fixture_new();
+        checkpoint_fixture *d = checkpoint_fixture_new();
         ranks_fixture *c = ranks_fixture_new(d, size);
         uint64_t right;
-        assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
         assert_int_equal(d->memory.store.rename(&d->memory.store, "run/checkpoint-5", "run/one"),
                          BP_OK);
-        assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &right), BP_OK);
+        assert_int_equal(bp_checkpoint_digest(&d->place, &d->checkpoint, &right), BP_OK);
         assert_int_equal(ranks_fixture_save(c, 5), BP_OK);
         assert_false(c->rank[0].apart);
         for (size_t i = 0; i < 4; i++) {
@@ -199,23 +200,23 @@ static void the_files_are_those_of_one_rank(void **state)
             assert_true(c->rank[i].faulty.calls[FAULT_WRITE_AT] > 0);
             assert_true(c->rank[i].faulty.calls[FAULT_SYNC] >= 2);
         }
-        assert_int_equal(snapshot_fixture_newest(d), 5);
+        assert_int_equal(checkpoint_fixture_newest(d), 5);
         ranks_fixture_free(c);
-        assert_true(snapshot_fixture_free(d));
+        assert_true(checkpoint_fixture_free(d));
     }
 }
 
 /* Nothing is saved where a rank does not see what rank 0 has made. */
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void a_rank_that_sees_another_medium(void **state)
 {
     (void)state;
     for (int form = 0; form < 3; form++) {
-        snapshot_fixture *d = snapshot_fixture_new();
-        snapshot_fixture *elsewhere = snapshot_fixture_new();
+        checkpoint_fixture *d = checkpoint_fixture_new();
+        checkpoint_fixture *elsewhere = checkpoint_fixture_new();
         ranks_fixture *c = ranks_fixture_new(d, 3);
         assert_int_equal(ranks_fixture_save(c, 4), BP_OK);
-        assert_int_equal(snapshot_fixture_save(elsewhere, 6), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(elsewhere, 6), BP_OK);
         if (form == 0) {
             c->rank[2].faulty.inner = &elsewhere->memory.store;
         } else if (form == 1) {
@@ -225,24 +226,25 @@ static void a_rank_that_sees_another_medium(void **state)
         }
         assert_int_equal(ranks_fixture_save(c, 6), BP_OK);
         assert_true(c->rank[0].apart);
-        assert_int_equal(snapshot_fixture_newest(d), 4);
-        assert_int_equal(snapshot_fixture_save(d, 6), BP_OK); /* what was begun is not in the way */
-        assert_int_equal(snapshot_fixture_newest(d), 6);
+        assert_int_equal(checkpoint_fixture_newest(d), 4);
+        assert_int_equal(checkpoint_fixture_save(d, 6),
+                         BP_OK); /* what was begun is not in the way */
+        assert_int_equal(checkpoint_fixture_newest(d), 6);
         ranks_fixture_free(c);
-        assert_true(snapshot_fixture_free(elsewhere));
-        assert_true(snapshot_fixture_free(d));
+        assert_true(checkpoint_fixture_free(elsewhere));
+        assert_true(checkpoint_fixture_free(d));
     }
 }
 
-/* A directory whose names are too long for the files of a snapshot: on a rank it is as good as
+/* A directory whose names are too long for the files of a checkpoint: on a rank it is as good as
  * another medium, on all of them nothing is begun. */
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void names_that_are_too_long(void **state)
 {
     (void)state;
     static char longer[BP_STORE_PATH_MAX + 1];
     memset(longer, 'd', BP_STORE_PATH_MAX);
-    snapshot_fixture *d = snapshot_fixture_new();
+    checkpoint_fixture *d = checkpoint_fixture_new();
     ranks_fixture *c = ranks_fixture_new(d, 2);
     assert_int_equal(ranks_fixture_save(c, 4), BP_OK);
     longer[BP_STORE_PATH_MAX - 24] = '\0'; /* the directory's name fits, those in it do not */
@@ -254,19 +256,19 @@ static void names_that_are_too_long(void **state)
         c->rank[rank].place.directory = longer;
     }
     assert_int_not_equal(ranks_fixture_save(c, 6), BP_OK);
-    assert_int_equal(snapshot_fixture_newest(d), 4);
+    assert_int_equal(checkpoint_fixture_newest(d), 4);
     ranks_fixture_free(c);
-    assert_true(snapshot_fixture_free(d));
+    assert_true(checkpoint_fixture_free(d));
 }
 
 /* A file that cannot be closed after a device has failed: it is the device that is told of. Who has
  * no place for a reason, or was given none, tells the others the status alone. */
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void what_went_wrong_first_is_told(void **state)
 {
     (void)state;
     for (int form = 0; form < 3; form++) {
-        snapshot_fixture *d = snapshot_fixture_new();
+        checkpoint_fixture *d = checkpoint_fixture_new();
         ranks_fixture *c = ranks_fixture_new(d, 2);
         d->copies_left = 5;
         c->mute = form == 1;
@@ -283,7 +285,7 @@ static void what_went_wrong_first_is_told(void **state)
         }
         d->copies_left = (size_t)-1;
         ranks_fixture_free(c);
-        assert_true(snapshot_fixture_free(d));
+        assert_true(checkpoint_fixture_free(d));
     }
 }
 
@@ -317,7 +319,7 @@ static uint32_t pattern_owner(void *user, const bp_state_tensor *tensor, uint64_
 
 /* More tensors than a rank writes in a round, and one that is longer than what it writes: the files
  * are those of one rank. */
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void rounds_that_fill(void **state)
 {
     (void)state;
@@ -325,23 +327,23 @@ static void rounds_that_fill(void **state)
     static bp_state_tensor many[MANY];
     static unsigned char staging[3][1 << 20];
     for (uint32_t size = 1; size <= 3; size++) {
-        snapshot_fixture *d = snapshot_fixture_new();
+        checkpoint_fixture *d = checkpoint_fixture_new();
         for (uint32_t i = 0; i < MANY; i++) {
             const uint64_t count = i == 3 ? HUGE_BYTES / 4 : 40 + i;
             snprintf(names[i], sizeof names[i], "t%02u", i);
             many[i] = (bp_state_tensor){names[i], BP_F32, 1, {count}, 4 * count, i, i % 2 == 0};
         }
-        d->snapshot.tensors = many;
-        d->snapshot.tensor_count = MANY;
-        d->snapshot.io.read = pattern_out;
+        d->checkpoint.tensors = many;
+        d->checkpoint.tensor_count = MANY;
+        d->checkpoint.io.read = pattern_out;
         uint64_t right = 0;
-        const size_t scratch =
-            (size_t)(bp_snapshot_scratch(&d->snapshot) + bp_snapshot_ranks_scratch(MANY, size));
+        const size_t scratch = (size_t)(bp_checkpoint_scratch(&d->checkpoint) +
+                                        bp_checkpoint_ranks_scratch(MANY, size));
         free(d->place.scratch);
         d->place.scratch = malloc(scratch);
         d->place.scratch_bytes = scratch;
         d->place.staging = (bp_staging){staging[0], sizeof staging[0]};
-        assert_int_equal(bp_snapshot_digest(&d->place, &d->snapshot, &right), BP_OK);
+        assert_int_equal(bp_checkpoint_digest(&d->place, &d->checkpoint, &right), BP_OK);
         ranks_fixture *c = ranks_fixture_new(d, size);
         for (uint32_t i = 0; i < size; i++) {
             ranks_fixture_rank *r = &c->rank[i];
@@ -357,24 +359,24 @@ static void rounds_that_fill(void **state)
         for (uint32_t i = 0; i < size; i++) {
             assert_true(c->rank[i].digest == right);
         }
-        bp_snapshot_found found;
-        assert_int_equal(bp_snapshot_verify(&d->place, "run/checkpoint-8", &found), BP_OK);
+        bp_checkpoint_found found;
+        assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-8", &found), BP_OK);
         ranks_fixture_free(c);
-        assert_true(snapshot_fixture_free(d));
+        assert_true(checkpoint_fixture_free(d));
     }
 }
 
 /* A failing call of any kind on any rank: all of them return it, and rank 0 knows whose it is. */
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void every_failing_call_of_every_rank(void **state)
 {
     (void)state;
     for (uint32_t rank = 0; rank < 3; rank++) {
         for (int kind = 0; kind < FAULT_KINDS; kind++) {
             for (size_t n = 1;; n++) {
-                snapshot_fixture *d = snapshot_fixture_new();
+                checkpoint_fixture *d = checkpoint_fixture_new();
                 ranks_fixture *c = ranks_fixture_new(d, 3);
-                assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+                assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
                 faulty_store_arm(&c->rank[rank].faulty, (fault_kind)kind, n, false);
                 const bp_status status = ranks_fixture_save(c, 6);
                 const bool hit = c->rank[rank].faulty.failures > 0;
@@ -389,12 +391,12 @@ static void every_failing_call_of_every_rank(void **state)
                     assert_non_null(strstr(c->rank[0].error.name, "made to fail"));
                     assert_int_equal(c->rank[0].place.store->code, 5);
                 }
-                const uint64_t step = snapshot_fixture_newest(d);
+                const uint64_t step = checkpoint_fixture_newest(d);
                 assert_true(step == 6 || (hit && step == 5));
                 assert_int_equal(ranks_fixture_save(c, 7), BP_OK);
-                assert_int_equal(snapshot_fixture_newest(d), 7);
+                assert_int_equal(checkpoint_fixture_newest(d), 7);
                 ranks_fixture_free(c);
-                assert_true(snapshot_fixture_free(d));
+                assert_true(checkpoint_fixture_free(d));
                 if (!hit) {
                     break;
                 }
@@ -404,20 +406,20 @@ static void every_failing_call_of_every_rank(void **state)
 }
 
 /* A rank is lost while the others wait for it, in every gathering of a save. */
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void a_rank_that_is_lost(void **state)
 {
     (void)state;
     for (uint32_t at = 1;; at++) {
-        snapshot_fixture *d = snapshot_fixture_new();
+        checkpoint_fixture *d = checkpoint_fixture_new();
         ranks_fixture *c = ranks_fixture_new(d, 3);
-        assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+        assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
         c->lost_at = at;
         const bp_status status = ranks_fixture_save(c, 6);
-        const uint64_t step = snapshot_fixture_newest(d);
+        const uint64_t step = checkpoint_fixture_newest(d);
         assert_true(status == BP_OK ? step == 6 : status == BP_ERR_FABRIC && step >= 5);
         ranks_fixture_free(c);
-        assert_true(snapshot_fixture_free(d));
+        assert_true(checkpoint_fixture_free(d));
         if (status == BP_OK) {
             assert_true(at > 4);
             break;
@@ -425,42 +427,42 @@ static void a_rank_that_is_lost(void **state)
     }
 }
 
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void a_device_that_fails(void **state)
 {
     (void)state;
-    snapshot_fixture *d = snapshot_fixture_new();
+    checkpoint_fixture *d = checkpoint_fixture_new();
     ranks_fixture *c = ranks_fixture_new(d, 2);
     d->copies_left = 5;
     assert_int_equal(ranks_fixture_save(c, 6), BP_ERR_DEVICE);
     d->copies_left = (size_t)-1;
-    assert_int_equal(snapshot_fixture_newest(d), 0);
+    assert_int_equal(checkpoint_fixture_newest(d), 0);
     c->rank[0].place.scratch_bytes = c->rank[1].place.scratch_bytes = 64;
     assert_int_equal(ranks_fixture_save(c, 6), BP_ERR_FIT);
     ranks_fixture_free(c);
-    assert_true(snapshot_fixture_free(d));
+    assert_true(checkpoint_fixture_free(d));
 }
 
 /* The power of all ranks fails at every changing call, of a new step and of one that is there. */
-/* verifies ranks-11.35ef */
+/* verifies ranks-11.543e */
 static void a_power_cut_at_every_call(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         for (size_t cut = 0;; cut++) {
-            snapshot_fixture *d = snapshot_fixture_new();
+            checkpoint_fixture *d = checkpoint_fixture_new();
             ranks_fixture *c = ranks_fixture_new(d, 3);
             const uint64_t second = seed % 3 == 2 ? 5 : 6;
-            assert_int_equal(snapshot_fixture_save(d, 5), BP_OK);
+            assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
             d->memory.changes_until = d->memory.changes_made + cut;
             const bool complete = ranks_fixture_save(c, second) == BP_OK && !c->rank[0].apart;
             memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
-            const uint64_t step = snapshot_fixture_newest(d);
+            const uint64_t step = checkpoint_fixture_newest(d);
             assert_true(complete ? step == second : step == 5 || step == second);
             assert_int_equal(ranks_fixture_save(c, 7), BP_OK);
-            assert_int_equal(snapshot_fixture_newest(d), 7);
+            assert_int_equal(checkpoint_fixture_newest(d), 7);
             ranks_fixture_free(c);
-            assert_true(snapshot_fixture_free(d));
+            assert_true(checkpoint_fixture_free(d));
             if (complete) {
                 assert_true(cut > 20);
                 break;
