@@ -45,28 +45,28 @@ static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, 
     return bp_codec_bytes(elements, bp_rule_form(spec, parameter)) + sizeof(float) * rows;
 }
 
-static void declare(bp_emit *emit)
+static void declare(bp_builder *builder)
 {
-    bp_clip_declare(emit);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        bp_parameter *parameter = &emit->parameters[i];
-        if (emit->status == BP_OK && parameter->trainable) {
-            const mini_blocks blocks = blocks_of(parameter, bp_emit_name(emit, i));
-            bp_rule_declare_one(emit, i);
-            parameter->state[1] = bp_matrix_state(emit, i, blocks.count, "exp_avg_sq");
+    bp_clip_declare(builder);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        bp_parameter *parameter = &builder->parameters[i];
+        if (builder->status == BP_OK && parameter->trainable) {
+            const mini_blocks blocks = blocks_of(parameter, bp_build_name(builder, i));
+            bp_rule_declare_one(builder, i);
+            parameter->state[1] = bp_matrix_state(builder, i, blocks.count, "exp_avg_sq");
         }
     }
 }
 
-static void apply_one(bp_emit *emit, uint32_t index, const bp_matrix_room *room)
+static void apply_one(bp_builder *builder, uint32_t index, const bp_matrix_room *room)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const bp_optimizer_options *options = &emit->spec->optimizer_options;
+    const bp_parameter *parameter = &builder->parameters[index];
+    const bp_optimizer_options *options = &builder->spec->optimizer_options;
     const bp_matrix m = bp_matrix_of(parameter);
-    const mini_blocks blocks = blocks_of(parameter, bp_emit_name(emit, index));
+    const mini_blocks blocks = blocks_of(parameter, bp_build_name(builder, index));
     const bp_ref sums = blocks.columns ? room->column_sums : room->row_sums;
     const bp_ref to = blocks.columns ? room->columns : room->rows;
-    const bp_matrix_step step = {.x = bp_emit_due_gradient(emit, index, 0),
+    const bp_matrix_step step = {.x = bp_build_due_gradient(builder, index, 0),
                                  .rows = blocks.columns ? BP_ABSENT : to,
                                  .columns = blocks.columns ? to : BP_ABSENT,
                                  .scale = BP_ABSENT,
@@ -79,26 +79,26 @@ static void apply_one(bp_emit *emit, uint32_t index, const bp_matrix_room *room)
                                                .divisor = (double)(parameter->count / blocks.count),
                                                .beta2 = options->beta2,
                                                .epsilon = options->epsilon};
-    const bp_moment_factors_operands operands = {.means = bp_matrix_state_ref(emit, index, 1),
+    const bp_moment_factors_operands operands = {.means = bp_matrix_state_ref(builder, index, 1),
                                                  .factors = to,
                                                  .sums = sums,
-                                                 .control = emit->control};
-    bp_matrix_squares(emit, &m, step.x, false, blocks.columns ? BP_ABSENT : sums,
+                                                 .control = builder->control};
+    bp_matrix_squares(builder, &m, step.x, false, blocks.columns ? BP_ABSENT : sums,
                       blocks.columns ? sums : BP_ABSENT);
-    bp_emit_moment_factors(emit, &operands, &scalars);
-    bp_matrix_apply(emit, index, &step);
+    bp_build_moment_factors(builder, &operands, &scalars);
+    bp_matrix_apply(builder, index, &step);
 }
 
-static void apply(bp_emit *emit)
+static void apply(bp_builder *builder)
 {
-    bp_rule_hold(emit, true);
-    const bp_matrix_room room = bp_matrix_make_room(emit, NULL);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (emit->status == BP_OK && emit->parameters[i].due) {
-            apply_one(emit, i, &room);
+    bp_rule_hold(builder, true);
+    const bp_matrix_room room = bp_matrix_make_room(builder, NULL);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        if (builder->status == BP_OK && builder->parameters[i].due) {
+            apply_one(builder, i, &room);
         }
     }
-    bp_rule_hold(emit, false);
+    bp_rule_hold(builder, false);
 }
 
 static const bp_rule rule = {.name = "adam_mini",

@@ -12,82 +12,86 @@ static uint64_t partials_of(const bp_parameter *parameter)
 
 /* All that this program will have: those due now, or where they come part by part those of every
  * parameter that is trained, for AdamA once for each micro-batch. */
-static bool counts(const bp_emit *emit, const bp_parameter *parameter)
+static bool counts(const bp_builder *builder, const bp_parameter *parameter)
 {
-    bool parts = emit->spec->gradient_release != BP_RELEASE_NONE || emit->spec->gradient_int8;
+    bool parts = builder->spec->gradient_release != BP_RELEASE_NONE || builder->spec->gradient_int8;
     return parts ? parameter->trainable : parameter->due;
 }
 
-static void make_partials(bp_emit *emit)
+static void make_partials(bp_builder *builder)
 {
     uint64_t partials = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
-        partials += counts(emit, parameter) ? partials_of(parameter) : 0;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *parameter = &builder->parameters[i];
+        partials += counts(builder, parameter) ? partials_of(parameter) : 0;
     }
-    if (emit->spec->gradient_release == BP_RELEASE_ADAMA) {
-        partials = bp_size_mul(partials, emit->spec->accumulation);
+    if (builder->spec->gradient_release == BP_RELEASE_ADAMA) {
+        partials = bp_size_mul(partials, builder->spec->accumulation);
     }
-    emit->norms = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, partials, 1, "norm_partials");
-    emit->norms_used = 0;
+    builder->norms =
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F64, partials, 1, "norm_partials");
+    builder->norms_used = 0;
 }
 
 /* Where a parameter's partial sums lie, `before` being those of the parameters before it: in the
  * order of parameters, so that the norm is added up in one order, or, where decisions come stage by
  * stage over what there is, behind those before. */
-static uint64_t clip_place_of(const bp_emit *emit, const bp_parameter *parameter, uint64_t before)
+static uint64_t clip_place_of(const bp_builder *builder, const bp_parameter *parameter,
+                              uint64_t before)
 {
-    if (emit->spec->gradient_release != BP_RELEASE_NONE && !bp_spec_needs_norm(emit->spec)) {
-        return emit->norms_used;
+    if (builder->spec->gradient_release != BP_RELEASE_NONE && !bp_spec_needs_norm(builder->spec)) {
+        return builder->norms_used;
     }
     return before + parameter->due_first / BP_CLIP_CHUNK;
 }
 
-void bp_clip_declare(bp_emit *emit)
+void bp_clip_declare(bp_builder *builder)
 {
-    if (emit->spec->optimizer_options.percentile != 0) {
-        emit->norm_history = bp_emit_persistent(emit, BP_F32, BP_NORM_HISTORY, "norm_history");
+    if (builder->spec->optimizer_options.percentile != 0) {
+        builder->norm_history =
+            bp_build_persistent(builder, BP_F32, BP_NORM_HISTORY, "norm_history");
     }
 }
 
 /* Those of this rank, one behind the other. */
-static void clip_norms_owned(bp_emit *emit, bp_partials *partials)
+static void clip_norms_owned(bp_builder *builder, bp_partials *partials)
 {
     bool first = true;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_share share = bp_emit_due_share(emit, i, emit->spec->rank);
-        if (!emit->parameters[i].due || share.count == 0) {
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_share share = bp_build_due_share(builder, i, builder->spec->rank);
+        if (!builder->parameters[i].due || share.count == 0) {
             continue;
         }
         const bp_norm_partial_scalars scalars = {.count = (int64_t)share.count,
                                                  .chunk = BP_CLIP_CHUNK};
-        const bp_norm_partial_operands operands = {.partials = bp_partials_own(emit, partials, i),
-                                                   .x = bp_emit_due_gradient(emit, i, share.first)};
+        const bp_norm_partial_operands operands = {
+            .partials = bp_partials_own(builder, partials, i),
+            .x = bp_build_due_gradient(builder, i, share.first)};
         if (first) {
-            bp_emit_norm_partial(emit, &operands, &scalars);
+            bp_build_norm_partial(builder, &operands, &scalars);
         } else {
-            bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+            bp_build_tuple(builder, (const bp_ref *)&operands, &scalars);
         }
         first = false;
     }
 }
 
 /* Each rank forms the partial sums of what it owns, and all get all of them. */
-static void clip_norms_shared(bp_emit *emit)
+static void clip_norms_shared(bp_builder *builder)
 {
     bp_partials partials;
     uint64_t next = 0;
-    bp_partials_begin(emit, &partials, 1);
-    clip_norms_owned(emit, &partials);
-    bp_partials_gather(emit, &partials);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
+    bp_partials_begin(builder, &partials, 1);
+    clip_norms_owned(builder, &partials);
+    bp_partials_gather(builder, &partials);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *parameter = &builder->parameters[i];
         const uint64_t before = next;
-        next += counts(emit, parameter) ? partials_of(parameter) : 0;
+        next += counts(builder, parameter) ? partials_of(parameter) : 0;
         if (parameter->due) {
-            bp_partials_place(emit, &partials, i,
-                              bp_ref_at(emit->norms, clip_place_of(emit, parameter, before)));
-            emit->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
+            bp_partials_place(builder, &partials, i,
+                              bp_ref_at(builder->norms, clip_place_of(builder, parameter, before)));
+            builder->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
         }
     }
 }
@@ -98,70 +102,71 @@ typedef struct clip_run {
     uint64_t count;
 } clip_run;
 
-static void clip_norm(bp_emit *emit, bp_ref x, const clip_run *run, bool opens)
+static void clip_norm(bp_builder *builder, bp_ref x, const clip_run *run, bool opens)
 {
     const bp_norm_partial_scalars scalars = {.count = (int64_t)run->count, .chunk = BP_CLIP_CHUNK};
-    const bp_norm_partial_operands operands = {.partials = bp_ref_at(emit->norms, run->place),
+    const bp_norm_partial_operands operands = {.partials = bp_ref_at(builder->norms, run->place),
                                                .x = x};
     if (opens) {
-        bp_emit_norm_partial(emit, &operands, &scalars);
+        bp_build_norm_partial(builder, &operands, &scalars);
     } else {
-        bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+        bp_build_tuple(builder, (const bp_ref *)&operands, &scalars);
     }
 }
 
 /* A gradient that is offloaded is brought part by part. */
-static void clip_norms_offloaded(bp_emit *emit, uint32_t index, const clip_run *all)
+static void clip_norms_offloaded(bp_builder *builder, uint32_t index, const clip_run *all)
 {
     for (uint64_t at = 0; at < all->count; at += BP_ASIDE_ELEMENTS) {
         const uint64_t left = all->count - at;
         const clip_run run = {.place = all->place + at / BP_CLIP_CHUNK,
                               .count = left < BP_ASIDE_ELEMENTS ? left : BP_ASIDE_ELEMENTS};
-        const uint64_t first = emit->parameters[index].due_first + at;
-        clip_norm(emit, bp_emit_bring_gradient(emit, index, first, run.count), &run, true);
+        const uint64_t first = builder->parameters[index].due_first + at;
+        clip_norm(builder, bp_build_bring_gradient(builder, index, first, run.count), &run, true);
     }
 }
 
-void bp_clip_norms(bp_emit *emit)
+void bp_clip_norms(bp_builder *builder)
 {
     bool opens = true;
     uint64_t next = 0;
-    if (!bp_ref_present(emit->norms)) {
-        make_partials(emit);
+    if (!bp_ref_present(builder->norms)) {
+        make_partials(builder);
     }
-    if (bp_emit_sums_shared(emit)) {
-        clip_norms_shared(emit);
+    if (bp_build_sums_shared(builder)) {
+        clip_norms_shared(builder);
         return;
     }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *parameter = &builder->parameters[i];
         const uint64_t before = next;
-        next += counts(emit, parameter) ? partials_of(parameter) : 0;
+        next += counts(builder, parameter) ? partials_of(parameter) : 0;
         if (!parameter->due) {
             continue;
         }
-        const clip_run run = {.place = clip_place_of(emit, parameter, before),
+        const clip_run run = {.place = clip_place_of(builder, parameter, before),
                               .count = parameter->due_count};
-        const bool below = bp_emit_gradient_offloaded(emit, i);
+        const bool below = bp_build_gradient_offloaded(builder, i);
         if (below) {
-            clip_norms_offloaded(emit, i, &run);
+            clip_norms_offloaded(builder, i, &run);
         } else {
-            clip_norm(emit, bp_emit_due_gradient(emit, i, parameter->due_first), &run, opens);
+            clip_norm(builder, bp_build_due_gradient(builder, i, parameter->due_first), &run,
+                      opens);
         }
         opens = below; /* what is brought ends a list */
-        emit->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
+        builder->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
     }
 }
 
-void bp_clip_decide(bp_emit *emit, bool later, bool last)
+void bp_clip_decide(bp_builder *builder, bool later, bool last)
 {
-    const bp_optimizer_options *options = &emit->spec->optimizer_options;
-    const bp_scaling *scaling = &emit->spec->scaling;
-    if (!bp_ref_present(emit->norms)) {
-        make_partials(emit); /* nothing is due yet: the loss alone decides */
+    const bp_optimizer_options *options = &builder->spec->optimizer_options;
+    const bp_scaling *scaling = &builder->spec->scaling;
+    if (!bp_ref_present(builder->norms)) {
+        make_partials(builder); /* nothing is due yet: the loss alone decides */
     }
-    const bool delayed = emit->spec->gradient_release == BP_RELEASE_PREVIOUS_NORM;
-    const bp_step_decide_scalars scalars = {.partials = (int64_t)emit->norms_used,
+    const bool delayed = builder->spec->gradient_release == BP_RELEASE_PREVIOUS_NORM;
+    const bp_step_decide_scalars scalars = {.partials = (int64_t)builder->norms_used,
                                             .max_norm = options->max_grad_norm,
                                             .beta1 = options->beta1,
                                             .beta2 = options->beta2,
@@ -176,10 +181,10 @@ void bp_clip_decide(bp_emit *emit, bool later, bool last)
                                             .previous = !delayed ? 0
                                                         : last   ? 2
                                                                  : 1};
-    const bp_step_decide_operands operands = {.control = emit->control,
-                                              .result = emit->result,
-                                              .norms = options->percentile != 0 ? emit->norm_history
-                                                                                : BP_ABSENT,
-                                              .sums = emit->norms};
-    bp_emit_step_decide(emit, &operands, &scalars);
+    const bp_step_decide_operands operands = {
+        .control = builder->control,
+        .result = builder->result,
+        .norms = options->percentile != 0 ? builder->norm_history : BP_ABSENT,
+        .sums = builder->norms};
+    bp_build_step_decide(builder, &operands, &scalars);
 }

@@ -24,8 +24,8 @@ static double coefficient(const bp_optimizer_options *options)
     return 1.0;
 }
 
-static void norms(bp_emit *emit, const bp_rule_scalars *scalars, const bp_adamw_operands *operands,
-                  bp_ref partials, bool first)
+static void norms(bp_builder *builder, const bp_rule_scalars *scalars,
+                  const bp_adamw_operands *operands, bp_ref partials, bool first)
 {
     const bp_lamb_scalars *s = &scalars->lamb;
     const bp_lamb_norms_scalars own = {.count = s->count,
@@ -48,9 +48,9 @@ static void norms(bp_emit *emit, const bp_rule_scalars *scalars, const bp_adamw_
                                        .control = operands->control,
                                        .step = operands->step};
     if (first) {
-        bp_emit_lamb_norms(emit, &at, &own);
+        bp_build_lamb_norms(builder, &at, &own);
     } else {
-        bp_emit_tuple(emit, (const bp_ref *)&at, &own);
+        bp_build_tuple(builder, (const bp_ref *)&at, &own);
     }
 }
 

@@ -21,8 +21,8 @@ static double coefficient(const bp_optimizer_options *options)
     return options->trust_coefficient;
 }
 
-static void norms(bp_emit *emit, const bp_rule_scalars *scalars, const bp_adamw_operands *operands,
-                  bp_ref partials, bool first)
+static void norms(bp_builder *builder, const bp_rule_scalars *scalars,
+                  const bp_adamw_operands *operands, bp_ref partials, bool first)
 {
     const bp_lars_scalars *s = &scalars->lars;
     const bp_lars_norms_scalars own = {.count = s->count,
@@ -42,9 +42,9 @@ static void norms(bp_emit *emit, const bp_rule_scalars *scalars, const bp_adamw_
                                        .control = operands->control,
                                        .step = operands->step};
     if (first) {
-        bp_emit_lars_norms(emit, &at, &own);
+        bp_build_lars_norms(builder, &at, &own);
     } else {
-        bp_emit_tuple(emit, (const bp_ref *)&at, &own);
+        bp_build_tuple(builder, (const bp_ref *)&at, &own);
     }
 }
 

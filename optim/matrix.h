@@ -18,10 +18,10 @@ typedef struct bp_matrix {
 bp_matrix bp_matrix_of(const bp_parameter *parameter);
 
 /* Whether a parameter is a matrix of a block: no vector, no table, no head, no adapter. */
-bool bp_matrix_hidden(const bp_emit *emit, uint32_t index);
+bool bp_matrix_hidden(const bp_builder *builder, uint32_t index);
 
 /* The rest, which AdamW updates: which it is, and its numbers. */
-bool bp_matrix_rest(const bp_emit *emit, uint32_t index);
+bool bp_matrix_rest(const bp_builder *builder, uint32_t index);
 void bp_matrix_rest_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars);
 
 /* Room for the largest of the tensors that are due and taken, made at its first use. */
@@ -34,15 +34,15 @@ typedef struct bp_matrix_room {
     bp_ref scale;       /* F32 (2) */
 } bp_matrix_room;
 
-bp_matrix_room bp_matrix_make_room(bp_emit *emit,
-                                   bool (*takes)(const bp_emit *emit, uint32_t index));
+bp_matrix_room bp_matrix_make_room(bp_builder *builder,
+                                   bool (*takes)(const bp_builder *builder, uint32_t index));
 
 /* A state of `count` floats of a parameter, and the ref of one. */
-uint32_t bp_matrix_state(bp_emit *emit, uint32_t index, uint64_t count, const char *name);
-bp_ref bp_matrix_state_ref(const bp_emit *emit, uint32_t index, uint32_t state);
+uint32_t bp_matrix_state(bp_builder *builder, uint32_t index, uint64_t count, const char *name);
+bp_ref bp_matrix_state_ref(const bp_builder *builder, uint32_t index, uint32_t state);
 
 /* Sums of squares of x (rows, width); an absent one is not formed. */
-void bp_matrix_squares(bp_emit *emit, const bp_matrix *m, bp_ref x, bool raw, bp_ref row_sums,
+void bp_matrix_squares(bp_builder *builder, const bp_matrix *m, bp_ref x, bool raw, bp_ref row_sums,
                        bp_ref column_sums);
 
 /* The update of a parameter by the row `scaled`; factors and scale may be absent. */
@@ -56,6 +56,6 @@ typedef struct bp_matrix_step {
     bool raw;
 } bp_matrix_step;
 
-void bp_matrix_apply(bp_emit *emit, uint32_t index, const bp_matrix_step *step);
+void bp_matrix_apply(bp_builder *builder, uint32_t index, const bp_matrix_step *step);
 
 #endif

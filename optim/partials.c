@@ -10,66 +10,67 @@ static uint64_t partials_units(uint64_t elements)
 }
 
 /* Units of what is due that a rank owns. */
-static uint64_t partials_owned(const bp_emit *emit, uint32_t rank)
+static uint64_t partials_owned(const bp_builder *builder, uint32_t rank)
 {
     uint64_t units = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bool due = emit->parameters[i].due;
-        units += due ? partials_units(bp_emit_due_share(emit, i, rank).count) : 0;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bool due = builder->parameters[i].due;
+        units += due ? partials_units(bp_build_due_share(builder, i, rank).count) : 0;
     }
     return units;
 }
 
-void bp_partials_begin(bp_emit *emit, bp_partials *partials, uint64_t width)
+void bp_partials_begin(bp_builder *builder, bp_partials *partials, uint64_t width)
 {
-    const uint32_t ranks = emit->spec->ranks;
+    const uint32_t ranks = builder->spec->ranks;
     *partials = (bp_partials){.width = width};
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        const uint64_t units = partials_owned(emit, rank);
+        const uint64_t units = partials_owned(builder, rank);
         partials->room = units > partials->room ? units : partials->room;
     }
     if (partials->room == 0) {
         return;
     }
-    partials->own =
-        bp_emit_carried(emit, BP_CLASS_WORKSPACE, BP_F64, partials->room, width, "own_partials");
-    partials->all = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, ranks,
-                                   bp_size_mul(partials->room, width), "all_partials");
+    partials->own = bp_build_carried(builder, BP_CLASS_WORKSPACE, BP_F64, partials->room, width,
+                                     "own_partials");
+    partials->all = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F64, ranks,
+                                    bp_size_mul(partials->room, width), "all_partials");
     for (uint32_t rank = 0; rank < ranks; rank++) {
         partials->at[rank] = rank * partials->room;
     }
 }
 
-bp_ref bp_partials_own(const bp_emit *emit, bp_partials *partials, uint32_t index)
+bp_ref bp_partials_own(const bp_builder *builder, bp_partials *partials, uint32_t index)
 {
     const uint64_t first = partials->formed;
-    partials->formed += partials_units(bp_emit_due_share(emit, index, emit->spec->rank).count);
+    partials->formed +=
+        partials_units(bp_build_due_share(builder, index, builder->spec->rank).count);
     return bp_ref_at(partials->own, first * partials->width);
 }
 
-void bp_partials_gather(bp_emit *emit, bp_partials *partials)
+void bp_partials_gather(bp_builder *builder, bp_partials *partials)
 {
     if (partials->room > 0) {
-        bp_emit_gather(emit, partials->all, partials->own,
-                       partials->room * partials->width * sizeof(double));
+        bp_build_gather(builder, partials->all, partials->own,
+                        partials->room * partials->width * sizeof(double));
     }
 }
 
 /* Doubles are copied as pairs of words. */
-void bp_partials_place(bp_emit *emit, bp_partials *partials, uint32_t index, bp_ref to)
+void bp_partials_place(bp_builder *builder, bp_partials *partials, uint32_t index, bp_ref to)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_parameter *parameter = &builder->parameters[index];
     const uint64_t end = parameter->due_first + parameter->due_count;
-    for (uint64_t next = parameter->due_first; next < end && emit->status == BP_OK;) {
-        const uint32_t rank = bp_shards_owner(&emit->shards, index, parameter->count, next);
-        const bp_share share = bp_emit_due_share(emit, index, rank);
+    for (uint64_t next = parameter->due_first; next < end && builder->status == BP_OK;) {
+        const uint32_t rank = bp_shards_owner(&builder->shards, index, parameter->count, next);
+        const bp_share share = bp_build_due_share(builder, index, rank);
         const uint64_t units = partials_units(share.count);
         const uint64_t unit = partials_units(next - parameter->due_first);
         bp_ref y = bp_ref_at(to, unit * partials->width);
         bp_ref x = bp_ref_at(partials->all, partials->at[rank] * partials->width);
         y.dtype = x.dtype = BP_F32;
-        bp_emit_copy(emit, &(bp_copy_operands){.y = y, .x = x},
-                     &(bp_copy_scalars){.count = (int64_t)(2 * units * partials->width)});
+        bp_build_copy(builder, &(bp_copy_operands){.y = y, .x = x},
+                      &(bp_copy_scalars){.count = (int64_t)(2 * units * partials->width)});
         partials->at[rank] += units;
         next = share.first + share.count;
     }

@@ -5,7 +5,7 @@
 #ifndef BP_OPTIM_PARTIALS_H
 #define BP_OPTIM_PARTIALS_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 /* One gather of the sums of all parameters that are due. */
 typedef struct bp_partials {
@@ -19,17 +19,17 @@ typedef struct bp_partials {
 } bp_partials;
 
 /* Makes the buffers, "<label>.own_partials" and "<label>.all_partials", where something is due. */
-void bp_partials_begin(bp_emit *emit, bp_partials *partials, uint64_t width);
+void bp_partials_begin(bp_builder *builder, bp_partials *partials, uint64_t width);
 
 /* Where this rank forms the sums of the elements that it owns of what is due of a parameter, of
  * which there have to be some. Called in the order of parameters. */
-bp_ref bp_partials_own(const bp_emit *emit, bp_partials *partials, uint32_t index);
+bp_ref bp_partials_own(const bp_builder *builder, bp_partials *partials, uint32_t index);
 
 /* All that are own have been formed: everybody gets them. */
-void bp_partials_gather(bp_emit *emit, bp_partials *partials);
+void bp_partials_gather(bp_builder *builder, bp_partials *partials);
 
 /* Copies the sums of what is due of a parameter to `to`, from its first unit to its last. Called in
  * the order of parameters, for each that is due. */
-void bp_partials_place(bp_emit *emit, bp_partials *partials, uint32_t index, bp_ref to);
+void bp_partials_place(bp_builder *builder, bp_partials *partials, uint32_t index, bp_ref to);
 
 #endif

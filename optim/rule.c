@@ -98,32 +98,32 @@ uint64_t bp_rule_state_bytes(const bp_spec *spec, const bp_parameter *parameter,
     return states_of(spec) * bp_codec_bytes(elements, bp_rule_form(spec, parameter));
 }
 
-void bp_rule_declare_one(bp_emit *emit, uint32_t index)
+void bp_rule_declare_one(bp_builder *builder, uint32_t index)
 {
-    const bp_rule *rule = optimizer_of(emit->spec)->rule;
-    const uint32_t states = states_of(emit->spec);
-    bp_parameter *parameter = &emit->parameters[index];
-    const bp_codec form = bp_rule_form(emit->spec, parameter);
-    if (states == 0 && parameter->optim_bits % 32 != 0 && emit->status == BP_OK) {
-        emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, rule->name,
-                                    "without momentum the rule has no state to store in fewer "
-                                    "bits; take --optim-args momentum=0.9, or no optim_bits",
-                                    "param-override");
+    const bp_rule *rule = optimizer_of(builder->spec)->rule;
+    const uint32_t states = states_of(builder->spec);
+    bp_parameter *parameter = &builder->parameters[index];
+    const bp_codec form = bp_rule_form(builder->spec, parameter);
+    if (states == 0 && parameter->optim_bits % 32 != 0 && builder->status == BP_OK) {
+        builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, rule->name,
+                                       "without momentum the rule has no state to store in fewer "
+                                       "bits; take --optim-args momentum=0.9, or no optim_bits",
+                                       "param-override");
     }
     for (uint32_t k = 0; k < states && parameter->trainable; k++) {
         parameter->state[k] =
             form == BP_CODEC_F32
-                ? bp_emit_state(emit, index, BP_F32, rule->state_names[k])
-                : bp_emit_state_bytes(emit, index, bp_codec_bytes(parameter->count, form),
-                                      bp_codec_bytes(BP_SHARD_UNIT, form), rule->state_names[k]);
+                ? bp_build_state(builder, index, BP_F32, rule->state_names[k])
+                : bp_build_state_bytes(builder, index, bp_codec_bytes(parameter->count, form),
+                                       bp_codec_bytes(BP_SHARD_UNIT, form), rule->state_names[k]);
     }
 }
 
-void bp_rule_declare(bp_emit *emit)
+void bp_rule_declare(bp_builder *builder)
 {
-    bp_clip_declare(emit);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        bp_rule_declare_one(emit, i);
+    bp_clip_declare(builder);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        bp_rule_declare_one(builder, i);
     }
 }
 
@@ -133,38 +133,38 @@ static bp_ref bytes_of(uint32_t buffer, uint64_t at)
     return buffer == BP_NO_BUFFER ? BP_ABSENT : (bp_ref){buffer, BP_U8, at};
 }
 
-bp_adamw_operands bp_rule_operands(bp_emit *emit, uint32_t index)
+bp_adamw_operands bp_rule_operands(bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t first = bp_emit_due_share(emit, index, emit->spec->rank).first;
+    const bp_parameter *parameter = &builder->parameters[index];
+    const uint64_t first = bp_build_due_share(builder, index, builder->spec->rank).first;
     const uint64_t own = first - parameter->share.first;
     const uint64_t master = own * bp_master_bytes(parameter->master_form);
-    const uint64_t state = bp_codec_bytes(own, bp_rule_form(emit->spec, parameter));
-    return (bp_adamw_operands){.weight = bp_emit_update_weight(emit, index, first),
+    const uint64_t state = bp_codec_bytes(own, bp_rule_form(builder->spec, parameter));
+    return (bp_adamw_operands){.weight = bp_build_update_weight(builder, index, first),
                                .master = bytes_of(parameter->master, master),
                                .state1 = bytes_of(parameter->state[0], state),
                                .state2 = bytes_of(parameter->state[1], state),
                                .state3 = bytes_of(parameter->state[2], state),
-                               .gradient = bp_emit_due_gradient(emit, index, first),
+                               .gradient = bp_build_due_gradient(builder, index, first),
                                .trust = BP_ABSENT,
-                               .control = emit->control,
-                               .step = emit->step};
+                               .control = builder->control,
+                               .step = builder->step};
 }
 
-static bp_rule_scalars scalars_of(const bp_emit *emit, uint32_t index)
+static bp_rule_scalars scalars_of(const bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const bp_share share = bp_emit_due_share(emit, index, emit->spec->rank);
+    const bp_parameter *parameter = &builder->parameters[index];
+    const bp_share share = bp_build_due_share(builder, index, builder->spec->rank);
     bp_rule_scalars scalars = {.ademamix = {.count = (int64_t)share.count,
                                             .first = (int64_t)share.first,
                                             .stream = (int64_t)index,
-                                            .form = (int64_t)bp_rule_form(emit->spec, parameter),
+                                            .form = (int64_t)bp_rule_form(builder->spec, parameter),
                                             .master_form = (int64_t)parameter->master_form,
                                             .decay = parameter->weight_decay,
                                             .rate_scale = parameter->rate_scale}};
-    optimizer_of(emit->spec)->rule->fill(&emit->spec->optimizer_options, &scalars);
-    if (optimizer_of(emit->spec)->folds) {
-        scalars.adamw.fold = (int64_t)emit->fold; /* adam's is in the same place */
+    optimizer_of(builder->spec)->rule->fill(&builder->spec->optimizer_options, &scalars);
+    if (optimizer_of(builder->spec)->folds) {
+        scalars.adamw.fold = (int64_t)builder->fold; /* adam's is in the same place */
     }
     return scalars;
 }
@@ -174,25 +174,25 @@ static uint64_t pairs_of(const bp_parameter *parameter)
     return bp_size_ceil_div(parameter->count, BP_CLIP_CHUNK);
 }
 
-static void emit_ratios(bp_emit *emit, bp_ref partials, bp_ref trust)
+static void emit_ratios(bp_builder *builder, bp_ref partials, bp_ref trust)
 {
-    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    const bp_rule *rule = optimizer_of(builder->spec)->rule;
     uint64_t done = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *parameter = &builder->parameters[i];
         if (!parameter->due) {
             continue;
         }
         const bp_trust_ratio_scalars scalars = {
             .pairs = (int64_t)pairs_of(parameter),
-            .coefficient = rule->coefficient(&emit->spec->optimizer_options),
+            .coefficient = rule->coefficient(&builder->spec->optimizer_options),
             .decay = rule->decay_in_ratio ? parameter->weight_decay : 0.0};
         const bp_trust_ratio_operands operands = {.trust = bp_ref_at(trust, i),
                                                   .partials = bp_ref_at(partials, 2 * done)};
         if (done == 0) {
-            bp_emit_trust_ratio(emit, &operands, &scalars);
+            bp_build_trust_ratio(builder, &operands, &scalars);
         } else {
-            bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+            bp_build_tuple(builder, (const bp_ref *)&operands, &scalars);
         }
         done += pairs_of(parameter);
     }
@@ -200,72 +200,72 @@ static void emit_ratios(bp_emit *emit, bp_ref partials, bp_ref trust)
 
 /* The sums of this rank's elements of what is due: of all of them, by parameter, into `partials`;
  * where states are shared out into the rank's part of `shared`. */
-static void emit_pairs(bp_emit *emit, bp_ref partials, bp_partials *shared)
+static void emit_pairs(bp_builder *builder, bp_ref partials, bp_partials *shared)
 {
-    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    const bp_rule *rule = optimizer_of(builder->spec)->rule;
     bool first = true;
     uint64_t done = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bool due = emit->parameters[i].due;
-        if (due && bp_emit_due_share(emit, i, emit->spec->rank).count > 0) {
-            const bp_adamw_operands operands = bp_rule_operands(emit, i);
-            const bp_rule_scalars scalars = scalars_of(emit, i);
-            const bp_ref to =
-                shared != NULL ? bp_partials_own(emit, shared, i) : bp_ref_at(partials, 2 * done);
-            rule->norms(emit, &scalars, &operands, to, first);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bool due = builder->parameters[i].due;
+        if (due && bp_build_due_share(builder, i, builder->spec->rank).count > 0) {
+            const bp_adamw_operands operands = bp_rule_operands(builder, i);
+            const bp_rule_scalars scalars = scalars_of(builder, i);
+            const bp_ref to = shared != NULL ? bp_partials_own(builder, shared, i)
+                                             : bp_ref_at(partials, 2 * done);
+            rule->norms(builder, &scalars, &operands, to, first);
             first = false;
         }
-        done += due ? pairs_of(&emit->parameters[i]) : 0;
+        done += due ? pairs_of(&builder->parameters[i]) : 0;
     }
 }
 
 /* The same from all ranks, to where one rank has them. */
-static void gather_pairs(bp_emit *emit, bp_ref partials)
+static void gather_pairs(bp_builder *builder, bp_ref partials)
 {
     bp_partials shared;
     uint64_t done = 0;
-    bp_partials_begin(emit, &shared, 2);
-    emit_pairs(emit, BP_ABSENT, &shared);
-    bp_partials_gather(emit, &shared);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (emit->parameters[i].due) {
-            bp_partials_place(emit, &shared, i, bp_ref_at(partials, 2 * done));
-            done += pairs_of(&emit->parameters[i]);
+    bp_partials_begin(builder, &shared, 2);
+    emit_pairs(builder, BP_ABSENT, &shared);
+    bp_partials_gather(builder, &shared);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        if (builder->parameters[i].due) {
+            bp_partials_place(builder, &shared, i, bp_ref_at(partials, 2 * done));
+            done += pairs_of(&builder->parameters[i]);
         }
     }
 }
 
 /* The trust ratios of all tensors, by parameter. */
-static bp_ref emit_trust(bp_emit *emit)
+static bp_ref emit_trust(bp_builder *builder)
 {
     uint64_t pairs = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        pairs += emit->parameters[i].due ? pairs_of(&emit->parameters[i]) : 0;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        pairs += builder->parameters[i].due ? pairs_of(&builder->parameters[i]) : 0;
     }
     bp_ref partials =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, 2 * pairs, 1, "trust_partials");
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F64, 2 * pairs, 1, "trust_partials");
     bp_ref trust =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->parameter_count, 1, "trust");
-    if (bp_emit_shared(emit)) {
-        gather_pairs(emit, partials);
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, builder->parameter_count, 1, "trust");
+    if (bp_build_shared(builder)) {
+        gather_pairs(builder, partials);
     } else {
-        emit_pairs(emit, partials, NULL);
+        emit_pairs(builder, partials, NULL);
     }
-    emit_ratios(emit, partials, trust);
+    emit_ratios(builder, partials, trust);
     return trust;
 }
 
 /* Everything that is due is held for the whole of an update, whose list ops touch all of it. */
-void bp_rule_hold(bp_emit *emit, bool hold)
+void bp_rule_hold(bp_builder *builder, bool hold)
 {
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (!emit->parameters[i].due) {
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        if (!builder->parameters[i].due) {
             continue;
         }
         if (hold) {
-            (void)bp_emit_acquire_update(emit, i);
+            (void)bp_build_acquire_update(builder, i);
         } else {
-            bp_emit_release(emit, i);
+            bp_build_release(builder, i);
         }
     }
 }
@@ -280,23 +280,23 @@ typedef struct aside_part {
     bp_ref *operand;
 } aside_part;
 
-static uint64_t aside_bytes(const bp_emit *emit, const bp_parameter *parameter, uint32_t k,
+static uint64_t aside_bytes(const bp_builder *builder, const bp_parameter *parameter, uint32_t k,
                             uint64_t elements)
 {
     return k == 0   ? elements * bp_master_bytes(parameter->master_form)
-           : k == 4 ? elements * bp_dtype_bytes(emit->spec->working)
-                    : bp_codec_bytes(elements, bp_rule_form(emit->spec, parameter));
+           : k == 4 ? elements * bp_dtype_bytes(builder->spec->working)
+                    : bp_codec_bytes(elements, bp_rule_form(builder->spec, parameter));
 }
 
 /* Elements [at, at + count) of what is due of a parameter: brought, updated, written back. */
-static void apply_part(bp_emit *emit, uint32_t index, uint64_t at, uint64_t count)
+static void apply_part(bp_builder *builder, uint32_t index, uint64_t at, uint64_t count)
 {
     static const char *const names[ASIDE_PARTS] = {
         "brought_master", "brought_state1", "brought_state2", "brought_state3", "brought_part"};
-    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_parameter *parameter = &builder->parameters[index];
     const uint64_t first = parameter->due_first + at;
-    bp_adamw_operands operands = bp_rule_operands(emit, index);
-    bp_rule_scalars scalars = scalars_of(emit, index);
+    bp_adamw_operands operands = bp_rule_operands(builder, index);
+    bp_rule_scalars scalars = scalars_of(builder, index);
     aside_part parts[ASIDE_PARTS] = {
         {.buffer = parameter->master, .operand = &operands.master},
         {.buffer = parameter->state[0], .operand = &operands.state1},
@@ -307,75 +307,77 @@ static void apply_part(bp_emit *emit, uint32_t index, uint64_t at, uint64_t coun
     scalars.adamw.count = (int64_t)count; /* in the same place in all rules, as is the next */
     scalars.adamw.first = (int64_t)first;
     operands.weight = bp_ref_at(operands.weight, at);
-    operands.gradient = bp_emit_gradient_offloaded(emit, index)
-                            ? bp_emit_bring_gradient(emit, index, first, count)
+    operands.gradient = bp_build_gradient_offloaded(builder, index)
+                            ? bp_build_bring_gradient(builder, index, first, count)
                             : bp_ref_at(operands.gradient, at);
     for (uint32_t k = 0; k < ASIDE_PARTS; k++) {
         aside_part *part = &parts[k];
-        part->first = aside_bytes(emit, parameter, k, first);
-        part->bytes = aside_bytes(emit, parameter, k, count);
+        part->first = aside_bytes(builder, parameter, k, first);
+        part->bytes = aside_bytes(builder, parameter, k, count);
         if (part->buffer != BP_NO_BUFFER) {
             const bp_dtype dtype = part->operand->dtype;
-            *part->operand = bp_emit_bring(emit, part->buffer, part->first, part->bytes, names[k]);
+            *part->operand =
+                bp_build_bring(builder, part->buffer, part->first, part->bytes, names[k]);
             part->operand->dtype = k == 4 ? dtype : BP_U8;
         }
     }
-    bp_emit_op(emit, optimizer_of(emit->spec)->rule->kernel, 1, (const bp_ref *)&operands,
-               &scalars);
+    bp_build_op(builder, optimizer_of(builder->spec)->rule->kernel, 1, (const bp_ref *)&operands,
+                &scalars);
     for (uint32_t k = 0; k < ASIDE_PARTS; k++) {
         const aside_part *part = &parts[k];
         if (part->buffer != BP_NO_BUFFER) {
-            bp_emit_put_back(emit, *part->operand, part->buffer, part->first, part->bytes);
+            bp_build_put_back(builder, *part->operand, part->buffer, part->first, part->bytes);
         }
     }
 }
 
-static void apply_aside(bp_emit *emit)
+static void apply_aside(bp_builder *builder)
 {
-    for (uint32_t i = 0; i < emit->parameter_count && emit->status == BP_OK; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count && builder->status == BP_OK; i++) {
+        const bp_parameter *parameter = &builder->parameters[i];
         const uint64_t all = parameter->due && parameter->aside ? parameter->due_count : 0;
-        for (uint64_t at = 0; at < all && emit->status == BP_OK; at += BP_ASIDE_ELEMENTS) {
+        for (uint64_t at = 0; at < all && builder->status == BP_OK; at += BP_ASIDE_ELEMENTS) {
             const uint64_t left = all - at;
-            apply_part(emit, i, at, left < BP_ASIDE_ELEMENTS ? left : BP_ASIDE_ELEMENTS);
+            apply_part(builder, i, at, left < BP_ASIDE_ELEMENTS ? left : BP_ASIDE_ELEMENTS);
         }
     }
 }
 
-static void apply_where(bp_emit *emit, bp_ref trust,
-                        bool (*takes)(const bp_emit *emit, uint32_t index))
+static void apply_where(bp_builder *builder, bp_ref trust,
+                        bool (*takes)(const bp_builder *builder, uint32_t index))
 {
-    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    const bp_rule *rule = optimizer_of(builder->spec)->rule;
     bool first = true;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (!emit->parameters[i].due || emit->parameters[i].aside ||
-            bp_emit_due_share(emit, i, emit->spec->rank).count == 0 ||
-            (takes != NULL && !takes(emit, i))) {
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        if (!builder->parameters[i].due || builder->parameters[i].aside ||
+            bp_build_due_share(builder, i, builder->spec->rank).count == 0 ||
+            (takes != NULL && !takes(builder, i))) {
             continue;
         }
-        const bp_rule_scalars scalars = scalars_of(emit, i);
-        bp_adamw_operands operands = bp_rule_operands(emit, i);
+        const bp_rule_scalars scalars = scalars_of(builder, i);
+        bp_adamw_operands operands = bp_rule_operands(builder, i);
         operands.trust = rule->norms != NULL ? bp_ref_at(trust, i) : BP_ABSENT;
         if (first) {
-            bp_emit_op(emit, rule->kernel, 1, (const bp_ref *)&operands, &scalars);
+            bp_build_op(builder, rule->kernel, 1, (const bp_ref *)&operands, &scalars);
         } else {
-            bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+            bp_build_tuple(builder, (const bp_ref *)&operands, &scalars);
         }
         first = false;
     }
 }
 
-void bp_rule_apply_where(bp_emit *emit, bool (*takes)(const bp_emit *emit, uint32_t index))
+void bp_rule_apply_where(bp_builder *builder,
+                         bool (*takes)(const bp_builder *builder, uint32_t index))
 {
-    apply_where(emit, BP_ABSENT, takes);
+    apply_where(builder, BP_ABSENT, takes);
 }
 
-void bp_rule_apply(bp_emit *emit)
+void bp_rule_apply(bp_builder *builder)
 {
-    const bp_rule *rule = optimizer_of(emit->spec)->rule;
-    bp_rule_hold(emit, true);
-    const bp_ref trust = rule->norms != NULL ? emit_trust(emit) : BP_ABSENT;
-    apply_where(emit, trust, NULL);
-    apply_aside(emit);
-    bp_rule_hold(emit, false);
+    const bp_rule *rule = optimizer_of(builder->spec)->rule;
+    bp_rule_hold(builder, true);
+    const bp_ref trust = rule->norms != NULL ? emit_trust(builder) : BP_ABSENT;
+    apply_where(builder, trust, NULL);
+    apply_aside(builder);
+    bp_rule_hold(builder, false);
 }

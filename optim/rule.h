@@ -45,8 +45,8 @@ struct bp_rule {
     /* Fills the row's own scalars. */
     void (*fill)(const bp_optimizer_options *options, bp_rule_scalars *scalars);
     /* NULL, or the row that forms the norms of the trust ratio, and the ratio's constants. */
-    void (*norms)(bp_emit *emit, const bp_rule_scalars *scalars, const bp_adamw_operands *operands,
-                  bp_ref partials, bool first);
+    void (*norms)(bp_builder *builder, const bp_rule_scalars *scalars,
+                  const bp_adamw_operands *operands, bp_ref partials, bool first);
     double (*coefficient)(const bp_optimizer_options *options);
     bool decay_in_ratio; /* lars: the denominator has decay |w| */
 };
@@ -68,19 +68,20 @@ struct bp_rule {
 /* The members of bp_optimizer that are the same for all rules. */
 bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *options,
                         bp_error *error) BP_MUST_CHECK;
-void bp_rule_declare(bp_emit *emit);
+void bp_rule_declare(bp_builder *builder);
 uint64_t bp_rule_state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements);
-void bp_rule_apply(bp_emit *emit);
+void bp_rule_apply(bp_builder *builder);
 
 /* For rules of which the update row is only a part: holds or gives back all that is due; the
  * operands of an update row, and its scalars up to rate_scale; the update of those due parameters
  * that `takes` chooses, by the rule's row. */
-void bp_rule_hold(bp_emit *emit, bool hold);
-bp_adamw_operands bp_rule_operands(bp_emit *emit, uint32_t index);
-void bp_rule_apply_where(bp_emit *emit, bool (*takes)(const bp_emit *emit, uint32_t index));
+void bp_rule_hold(bp_builder *builder, bool hold);
+bp_adamw_operands bp_rule_operands(bp_builder *builder, uint32_t index);
+void bp_rule_apply_where(bp_builder *builder,
+                         bool (*takes)(const bp_builder *builder, uint32_t index));
 
 /* Makes the states of a parameter as the rule's row has them. */
-void bp_rule_declare_one(bp_emit *emit, uint32_t index);
+void bp_rule_declare_one(bp_builder *builder, uint32_t index);
 
 /* How the states of a parameter are stored: as its override says, else in the optimizer's form from
  * BP_RULE_LEAST_STATE elements on unless it is an embedding, else in 32 bits. */

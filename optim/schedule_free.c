@@ -37,12 +37,13 @@ static double average(const bp_optimizer_options *options)
     return (1.0 - options->beta1) / options->beta1;
 }
 
-static void decide(bp_emit *emit, bool later, bool last)
+static void decide(bp_builder *builder, bool later, bool last)
 {
-    bp_clip_decide(emit, later, last);
+    bp_clip_decide(builder, later, last);
     if (!later) {
-        const bp_average_step_operands operands = {.control = emit->control, .step = emit->step};
-        bp_emit_average_step(emit, &operands, &(bp_average_step_scalars){.power = RATE_POWER});
+        const bp_average_step_operands operands = {.control = builder->control,
+                                                   .step = builder->step};
+        bp_build_average_step(builder, &operands, &(bp_average_step_scalars){.power = RATE_POWER});
     }
 }
 

@@ -46,87 +46,87 @@ static bp_status allocate_tables(bp_compile *compile, const bp_spec *spec, bp_ar
 }
 
 /* Every rule has to match something, and something has to be left to train. */
-static bp_status check_rules(const bp_emit *emit)
+static bp_status check_rules(const bp_builder *builder)
 {
-    const bp_spec *spec = emit->spec;
+    const bp_spec *spec = builder->spec;
     static const char *const options[] = {[BP_RULE_FREEZE] = "freeze",
                                           [BP_RULE_TRAIN] = "trainable",
                                           [BP_RULE_OVERRIDE] = "param-override"};
     for (uint32_t r = 0; r < spec->rule_count; r++) {
         bool matches = spec->rules[r].may_match_none;
-        for (uint32_t i = 0; i < emit->parameter_count && !matches; i++) {
-            const char *name = bp_emit_name(emit, i);
+        for (uint32_t i = 0; i < builder->parameter_count && !matches; i++) {
+            const char *name = bp_build_name(builder, i);
             matches = bp_glob_match(spec->rules[r].glob, name);
         }
         if (!matches) {
             bp_status status = bp_error_set(
-                emit->graph->error, BP_ERR_USAGE, where,
+                builder->graph->error, BP_ERR_USAGE, where,
                 "the pattern matches no parameter of this model (plan --map lists their names)",
                 spec->rules[r].glob);
-            bp_error_prefix(emit->graph->error, options[spec->rules[r].kind]);
+            bp_error_prefix(builder->graph->error, options[spec->rules[r].kind]);
             return status;
         }
     }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (emit->parameters[i].trainable) {
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        if (builder->parameters[i].trainable) {
             return BP_OK;
         }
     }
-    return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+    return bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                         "every parameter is frozen; --trainable GLOB keeps some of them", "freeze");
 }
 
 /* What was asked to be quantised has to be there. */
-static bp_status check_quantised(const bp_emit *emit)
+static bp_status check_quantised(const bp_builder *builder)
 {
-    bool any = emit->spec->quantised == BP_QUANTISED_NONE;
-    for (uint32_t i = 0; i < emit->parameter_count && !any; i++) {
-        any = bp_emit_quantised(emit, i);
+    bool any = builder->spec->quantised == BP_QUANTISED_NONE;
+    for (uint32_t i = 0; i < builder->parameter_count && !any; i++) {
+        any = bp_build_quantised(builder, i);
     }
     return any ? BP_OK
-               : bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+               : bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                               "this model has no dense layers in blocks to quantise",
-                              emit->spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit"
-                                                                         : "load-in-4bit");
+                              builder->spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit"
+                                                                            : "load-in-4bit");
 }
 
-bool compile_goes_fp8(const bp_emit *emit, uint32_t index)
+bool compile_goes_fp8(const bp_builder *builder, uint32_t index)
 {
-    return emit->spec->weights == BP_WEIGHT_FP8 && bp_adapter_dense(emit, index);
+    return builder->spec->weights == BP_WEIGHT_FP8 && bp_adapter_dense(builder, index);
 }
 
 /* What was asked to be in fp8 has to be there. */
-static bp_status check_fp8(const bp_emit *emit)
+static bp_status check_fp8(const bp_builder *builder)
 {
-    bool any = emit->spec->weights == BP_WEIGHT_WORKING || emit->spec->optimizer == NULL;
-    for (uint32_t i = 0; i < emit->parameter_count && !any; i++) {
-        any = bp_emit_fp8(emit, i);
+    bool any = builder->spec->weights == BP_WEIGHT_WORKING || builder->spec->optimizer == NULL;
+    for (uint32_t i = 0; i < builder->parameter_count && !any; i++) {
+        any = bp_build_fp8(builder, i);
     }
     return any ? BP_OK
-               : bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+               : bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                               "this run trains no dense layers in blocks, whose weights fp8 is for",
                               "weight-dtype");
 }
 
-void compile_find_first(bp_compile *compile, const bp_emit *emit)
+void compile_find_first(bp_compile *compile, const bp_builder *builder)
 {
     compile->first = compile->stages - 1;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        uint32_t stage = bp_adapter_stage(emit, i);
-        bool lower = emit->parameters[i].trainable && stage < compile->first;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        uint32_t stage = bp_adapter_stage(builder, i);
+        bool lower = builder->parameters[i].trainable && stage < compile->first;
         compile->first = lower ? stage : compile->first;
     }
 }
 
-static bp_status make_schedule(bp_compile *compile, const bp_emit *emit)
+static bp_status make_schedule(bp_compile *compile, const bp_builder *builder)
 {
-    const bp_spec *spec = emit->spec;
-    compile_find_first(compile, emit);
+    const bp_spec *spec = builder->spec;
+    compile_find_first(compile, builder);
     return bp_schedule_generate(&spec->policy, compile->stages, compile->first, compile->variants,
                                 compile->actions, compile->action_count, &compile->action_count);
 }
 
-static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, uint64_t bytes,
+static bp_status fixed_buffer(bp_builder *builder, const char *name, bp_scope scope, uint64_t bytes,
                               uint32_t *index)
 {
     const bp_buffer prototype = {.class_of = BP_CLASS_IO,
@@ -136,7 +136,7 @@ static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, u
                                  .shape = {bytes},
                                  .filled =
                                      scope == BP_SCOPE_RESIDENT && bytes > sizeof(bp_result_block)};
-    return bp_graph_buffer(emit->graph, &prototype, name, index);
+    return bp_graph_buffer(builder->graph, &prototype, name, index);
 }
 
 /* The programs before whose runs the host sends a micro-batch. */
@@ -146,112 +146,113 @@ static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, u
      1u << BP_PROGRAM_VECTORS_NEXT)
 
 /* Part of the inputs buffer that some programs may read; the feed has seen to the ranges. */
-static bp_status declare_field(const bp_compile *compile, const bp_emit *emit, uint32_t row,
+static bp_status declare_field(const bp_compile *compile, const bp_builder *builder, uint32_t row,
                                uint32_t programs, uint64_t elements)
 {
     const bp_input *input = &compile->input[row];
     const bp_field field = {.programs = programs,
                             .type = BP_TYPE_I32,
                             .buffer = compile->inputs,
-                            .offset = emit->declared[row].offset,
+                            .offset = builder->declared[row].offset,
                             .bytes = bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
                             .below = input->below,
                             .negative = input->negative};
-    return bp_graph_field(emit->graph, &field);
+    return bp_graph_field(builder->graph, &field);
 }
 
 /* What lies where in each micro-batch's piece of the inputs. */
-static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
+static bp_status declare_inputs(const bp_compile *compile, const bp_builder *builder)
 {
-    const bp_spec *spec = emit->spec;
+    const bp_spec *spec = builder->spec;
     const bp_field step = {.programs = UINT32_MAX,
                            .type = BP_TYPE_STEP,
                            .buffer = compile->inputs,
-                           .offset = emit->step.offset,
+                           .offset = builder->step.offset,
                            .bytes = sizeof(bp_step_block)};
-    emit->graph->field_pitch = bp_compile_micro_bytes(spec);
-    emit->graph->fixed = spec->offload.fixed;
-    BP_TRY(bp_graph_field(emit->graph, &step));
+    builder->graph->field_pitch = bp_compile_micro_bytes(spec);
+    builder->graph->fixed = spec->offload.fixed;
+    BP_TRY(bp_graph_field(builder->graph, &step));
     for (uint32_t i = 0; i < compile->input_count; i++) {
         const bp_input *input = &compile->input[i];
         const uint64_t each = bp_input_elements(input);
         const bool apart = bp_spec_eval_batch(spec) != spec->batch;
         const uint32_t sent = apart ? SENT_BATCH & ~(1u << BP_PROGRAM_EVAL) : SENT_BATCH;
-        BP_TRY(declare_field(compile, emit, i, sent, bp_size_mul(spec->batch, each)));
+        BP_TRY(declare_field(compile, builder, i, sent, bp_size_mul(spec->batch, each)));
         if (apart && spec->evaluate) {
-            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_EVAL,
+            BP_TRY(declare_field(compile, builder, i, 1u << BP_PROGRAM_EVAL,
                                  bp_size_mul(bp_spec_eval_batch(spec), each)));
         }
         if (input->decodes) {
-            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_PREFILL,
+            BP_TRY(declare_field(compile, builder, i, 1u << BP_PROGRAM_PREFILL,
                                  bp_compile_prefill_rows(spec)));
-            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_DECODE,
+            BP_TRY(declare_field(compile, builder, i, 1u << BP_PROGRAM_DECODE,
                                  bp_spec_decode_rows(spec)));
         }
     }
     return BP_OK;
 }
 
-bp_status compile_fixed(bp_compile *compile, bp_emit *emit)
+bp_status compile_fixed(bp_compile *compile, bp_builder *builder)
 {
-    const bp_spec *spec = emit->spec;
+    const bp_spec *spec = builder->spec;
     uint32_t control = 0;
     uint32_t result = 0;
     compile->input_count = bp_input_declare(spec, compile->input);
-    BP_TRY(fixed_buffer(emit, "inputs", BP_SCOPE_RESIDENT, bp_compile_input_bytes(spec),
+    BP_TRY(fixed_buffer(builder, "inputs", BP_SCOPE_RESIDENT, bp_compile_input_bytes(spec),
                         &compile->inputs));
-    BP_TRY(fixed_buffer(emit, "control", BP_SCOPE_PERSISTENT, sizeof(bp_control_block), &control));
-    BP_TRY(fixed_buffer(emit, "result", BP_SCOPE_RESIDENT, sizeof(bp_result_block), &result));
+    BP_TRY(
+        fixed_buffer(builder, "control", BP_SCOPE_PERSISTENT, sizeof(bp_control_block), &control));
+    BP_TRY(fixed_buffer(builder, "result", BP_SCOPE_RESIDENT, sizeof(bp_result_block), &result));
     if (spec->class_weights != NULL) {
         uint32_t weights = 0;
-        BP_TRY(fixed_buffer(emit, "class_weights", BP_SCOPE_CONSTANT,
+        BP_TRY(fixed_buffer(builder, "class_weights", BP_SCOPE_CONSTANT,
                             bp_size_mul(spec->config.classes, sizeof(float)), &weights));
-        emit->class_weights = (bp_ref){weights, BP_F32, 0};
+        builder->class_weights = (bp_ref){weights, BP_F32, 0};
     }
-    compile_inputs(compile, emit, 0);
-    BP_TRY(declare_inputs(compile, emit));
-    bp_graph_take(emit->graph, result,
+    compile_inputs(compile, builder, 0);
+    BP_TRY(declare_inputs(compile, builder));
+    bp_graph_take(builder->graph, result,
                   1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL);
-    emit->control = (bp_ref){control, BP_U8, 0};
-    emit->result = (bp_ref){result, BP_U8, 0};
+    builder->control = (bp_ref){control, BP_U8, 0};
+    builder->result = (bp_ref){result, BP_U8, 0};
     return BP_OK;
 }
 
 /* Forward and backward of one micro-batch. */
-static void write_micro(bp_compile *compile, bp_emit *emit, bp_program_kind program)
+static void write_micro(bp_compile *compile, bp_builder *builder, bp_program_kind program)
 {
-    compile_begin(compile, emit, program, BP_MODE_TRAIN);
+    compile_begin(compile, builder, program, BP_MODE_TRAIN);
     bool later = program == BP_PROGRAM_MICRO_NEXT;
-    emit->loss_written = later;
-    if (emit->spec->gradient_int8) {
-        compile_summed(compile, emit, later);
+    builder->loss_written = later;
+    if (builder->spec->gradient_int8) {
+        compile_summed(compile, builder, later);
         return;
     }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        emit->parameters[i].gradient_written = later;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        builder->parameters[i].gradient_written = later;
     }
-    for (uint32_t i = 0; i < compile->action_count && emit->status == BP_OK; i++) {
-        compile_action(compile, emit, i, 0);
+    for (uint32_t i = 0; i < compile->action_count && builder->status == BP_OK; i++) {
+        compile_action(compile, builder, i, 0);
     }
 }
 
-static void keep_part(bp_emit *emit, bp_ref to, bp_ref from, int64_t bytes)
+static void keep_part(bp_builder *builder, bp_ref to, bp_ref from, int64_t bytes)
 {
-    const bp_copy_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(emit->graph),
+    const bp_copy_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(builder->graph),
                                          .rows = 1,
                                          .width = bytes,
                                          .to_pitch = bytes,
                                          .from_pitch = bytes};
     const bp_copy_wait_scalars wait = {begin.ticket, 1, bytes, bytes, bytes};
-    bp_emit_copy_begin(emit, &(bp_copy_begin_operands){to, from}, &begin);
-    bp_emit_copy_wait(emit, &(bp_copy_wait_operands){to, from}, &wait);
+    bp_build_copy_begin(builder, &(bp_copy_begin_operands){to, from}, &begin);
+    bp_build_copy_wait(builder, &(bp_copy_wait_operands){to, from}, &wait);
 }
 
-static void draw_normal(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+static void draw_normal(bp_builder *builder, uint32_t index, bp_ref weight, bp_ref master)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    bp_emit_random_normal(
-        emit, &(bp_random_normal_operands){.y = weight, .master = master, .step = emit->step},
+    const bp_parameter *parameter = &builder->parameters[index];
+    bp_build_random_normal(
+        builder, &(bp_random_normal_operands){.y = weight, .master = master, .step = builder->step},
         &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
                                     .stream = index,
                                     .form = parameter->master_form,
@@ -259,126 +260,128 @@ static void draw_normal(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref mas
 }
 
 /* Rows of a table that are trained apart from it. */
-static void draw_rows(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+static void draw_rows(bp_builder *builder, uint32_t index, bp_ref weight, bp_ref master)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_parameter *parameter = &builder->parameters[index];
     const bp_ref values =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, parameter->count, "rows");
-    bp_rows_values(emit, parameter->base, values);
-    bp_emit_store_values(emit,
-                         &(bp_store_values_operands){.y = weight, .master = master, .x = values},
-                         &(bp_store_values_scalars){.count = (int64_t)parameter->count,
-                                                    .form = parameter->master_form});
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 1, parameter->count, "rows");
+    bp_rows_values(builder, parameter->base, values);
+    bp_build_store_values(builder,
+                          &(bp_store_values_operands){.y = weight, .master = master, .x = values},
+                          &(bp_store_values_scalars){.count = (int64_t)parameter->count,
+                                                     .form = parameter->master_form});
 }
 
 /* The magnitude of an adapter, behind its A and B. */
-static void draw_norms(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+static void draw_norms(bp_builder *builder, uint32_t index, bp_ref weight, bp_ref master)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_parameter *parameter = &builder->parameters[index];
     const bp_ref norms =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, parameter->count, "norms");
-    bp_adapter_norms(emit, parameter->base, norms);
-    bp_emit_store_values(emit,
-                         &(bp_store_values_operands){.y = weight, .master = master, .x = norms},
-                         &(bp_store_values_scalars){.count = (int64_t)parameter->count,
-                                                    .form = parameter->master_form});
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 1, parameter->count, "norms");
+    bp_adapter_norms(builder, parameter->base, norms);
+    bp_build_store_values(builder,
+                          &(bp_store_values_operands){.y = weight, .master = master, .x = norms},
+                          &(bp_store_values_scalars){.count = (int64_t)parameter->count,
+                                                     .form = parameter->master_form});
 }
 
 /* Draws a parameter, whose number is its ops' action. What is shared out is drawn whole, and this
  * rank's part kept. */
-static void write_draw(bp_emit *emit, uint32_t index)
+static void write_draw(bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_parameter *parameter = &builder->parameters[index];
     const uint64_t first = parameter->share.first, count = parameter->share.count;
     const uint64_t width = bp_master_bytes(parameter->master_form);
-    const bool part = bp_emit_shared(emit) && parameter->master != BP_NO_BUFFER;
-    emit->action = index;
-    const bp_ref own = bp_emit_acquire_update(emit, index);
+    const bool part = bp_build_shared(builder) && parameter->master != BP_NO_BUFFER;
+    builder->action = index;
+    const bp_ref own = bp_build_acquire_update(builder, index);
     bp_ref weight = own;
     bp_ref master = {parameter->master, BP_U8, 0};
-    if (bp_emit_weight_shared(emit, index)) {
-        weight = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, own.dtype, parameter->count, 1, "weight");
+    if (bp_build_weight_shared(builder, index)) {
+        weight =
+            bp_build_buffer(builder, BP_CLASS_WORKSPACE, own.dtype, parameter->count, 1, "weight");
     }
     if (part) {
-        master = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, parameter->count, width, "master");
+        master =
+            bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_U8, parameter->count, width, "master");
     }
     if (parameter->init == BP_INIT_NORMAL) {
-        draw_normal(emit, index, weight, master);
+        draw_normal(builder, index, weight, master);
     } else if (parameter->init == BP_INIT_ROWS) {
-        draw_rows(emit, index, weight, master);
+        draw_rows(builder, index, weight, master);
     } else {
-        draw_norms(emit, index, weight, master);
+        draw_norms(builder, index, weight, master);
     }
     if (weight.buffer != own.buffer && count > 0) {
         const uint64_t bytes = bp_dtype_bytes(own.dtype);
-        keep_part(emit, (bp_ref){own.buffer, BP_U8, 0},
+        keep_part(builder, (bp_ref){own.buffer, BP_U8, 0},
                   (bp_ref){weight.buffer, BP_U8, first * bytes}, (int64_t)(count * bytes));
     }
     if (part && count > 0) {
-        keep_part(emit, (bp_ref){parameter->master, BP_U8, 0}, bp_ref_at(master, first * width),
+        keep_part(builder, (bp_ref){parameter->master, BP_U8, 0}, bp_ref_at(master, first * width),
                   (int64_t)(count * width));
     }
-    bp_emit_release(emit, index);
+    bp_build_release(builder, index);
 }
 
 /* Normal variates and norms come from the device; zeros and ones from the host, they are few, and
  * so do weights that have to be quantised, or that the device does not reach. */
-static void write_initialization(bp_compile *compile, bp_emit *emit)
+static void write_initialization(bp_compile *compile, bp_builder *builder)
 {
-    compile_begin(compile, emit, BP_PROGRAM_INITIALIZE, BP_MODE_DECODE);
-    emit->stage = UINT32_MAX;
-    emit->action = UINT32_MAX;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
+    compile_begin(compile, builder, BP_PROGRAM_INITIALIZE, BP_MODE_DECODE);
+    builder->stage = UINT32_MAX;
+    builder->action = UINT32_MAX;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *parameter = &builder->parameters[i];
         const bool drawn = parameter->init != BP_INIT_ZEROS && parameter->init != BP_INIT_ONES;
         if (drawn && parameter->quantised == BP_QUANTISED_NONE && !parameter->offloaded &&
             !parameter->fixed && !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
-            write_draw(emit, i);
+            write_draw(builder, i);
         }
     }
 }
 
-void compile_update(bp_emit *emit)
+void compile_update(bp_builder *builder)
 {
-    emit->label = "update";
-    emit->stage = UINT32_MAX;
-    emit->action = UINT32_MAX;
-    emit->norms = BP_ABSENT;
-    const bp_optimizer *optimizer = emit->spec->optimizer;
-    if (emit->spec->gradient_int8) {
-        compile_sum_update(emit);
+    builder->label = "update";
+    builder->stage = UINT32_MAX;
+    builder->action = UINT32_MAX;
+    builder->norms = BP_ABSENT;
+    const bp_optimizer *optimizer = builder->spec->optimizer;
+    if (builder->spec->gradient_int8) {
+        compile_sum_update(builder);
         return;
     }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        bp_parameter *parameter = &builder->parameters[i];
         const bool formed = parameter->gradient != BP_NO_BUFFER || bp_ref_present(parameter->root);
         parameter->due = parameter->trainable && formed;
         parameter->due_first = 0;
         parameter->due_count = parameter->count;
     }
-    optimizer->norms(emit);
-    optimizer->decide(emit, false, true);
-    compile_apply(emit);
+    optimizer->norms(builder);
+    optimizer->decide(builder, false, true);
+    compile_apply(builder);
 }
 
 /* A program that only goes forward, through every stage once. */
-static void write_chain(bp_compile *compile, bp_emit *emit,
-                        void (*stage_ops)(bp_emit *emit, bp_stage_call *call))
+static void write_chain(bp_compile *compile, bp_builder *builder,
+                        void (*stage_ops)(bp_builder *builder, bp_stage_call *call))
 {
-    for (uint32_t s = 0; s < compile->stages && emit->status == BP_OK; s++) {
-        compile_enter(compile, emit, s, UINT32_MAX);
+    for (uint32_t s = 0; s < compile->stages && builder->status == BP_OK; s++) {
+        compile_enter(compile, builder, s, UINT32_MAX);
         bp_stage_call call = compile_call(compile, s, 0);
         call.variant = compile->variants[s] - 1;
-        stage_ops(emit, &call);
-        bp_emit_settled(emit);
+        stage_ops(builder, &call);
+        bp_build_settled(builder);
         compile->boundary[s + 1] = call.output;
     }
 }
 
 /* Where the vectors of a group lie, and then their gradients. */
-static bp_status make_vectors(bp_emit *emit)
+static bp_status make_vectors(bp_builder *builder)
 {
-    const bp_spec *spec = emit->spec;
+    const bp_spec *spec = builder->spec;
     const bp_buffer prototype = {
         .class_of = BP_CLASS_CHECKPOINT,
         .scope = BP_SCOPE_RESIDENT,
@@ -386,119 +389,121 @@ static bp_status make_vectors(bp_emit *emit)
         .rank = 2,
         .shape = {(uint64_t)spec->batch * spec->accumulation, spec->config.classes}};
     uint32_t vectors = 0;
-    BP_TRY(bp_graph_buffer(emit->graph, &prototype, "vectors", &vectors));
-    emit->vectors = (bp_ref){vectors, BP_F32, 0};
+    BP_TRY(bp_graph_buffer(builder->graph, &prototype, "vectors", &vectors));
+    builder->vectors = (bp_ref){vectors, BP_F32, 0};
     return BP_OK;
 }
 
 /* The vectors of each micro-batch, and the loss of all of them. */
-static void write_vectors(bp_compile *compile, bp_emit *emit)
+static void write_vectors(bp_compile *compile, bp_builder *builder)
 {
-    if (!bp_spec_keeps_vectors(emit->spec) || emit->status != BP_OK) {
+    if (!bp_spec_keeps_vectors(builder->spec) || builder->status != BP_OK) {
         return;
     }
-    emit->status = make_vectors(emit);
-    for (uint32_t later = 0; later < 2 && emit->status == BP_OK; later++) {
-        compile_begin(compile, emit,
+    builder->status = make_vectors(builder);
+    for (uint32_t later = 0; later < 2 && builder->status == BP_OK; later++) {
+        compile_begin(compile, builder,
                       later != 0 ? BP_PROGRAM_VECTORS_NEXT : BP_PROGRAM_VECTORS_FIRST,
                       BP_MODE_TRAIN);
-        emit->vectors_written = later != 0;
-        write_chain(compile, emit, emit->spec->model->forward);
+        builder->vectors_written = later != 0;
+        write_chain(compile, builder, builder->spec->model->forward);
     }
-    compile_begin(compile, emit, BP_PROGRAM_CONTRAST, BP_MODE_TRAIN);
-    emit->stage = UINT32_MAX;
-    emit->action = UINT32_MAX;
-    if (emit->status == BP_OK) {
-        emit->spec->model->contrast(emit);
+    compile_begin(compile, builder, BP_PROGRAM_CONTRAST, BP_MODE_TRAIN);
+    builder->stage = UINT32_MAX;
+    builder->action = UINT32_MAX;
+    if (builder->status == BP_OK) {
+        builder->spec->model->contrast(builder);
     }
 }
 
-static void write_training(bp_compile *compile, bp_emit *emit)
+static void write_training(bp_compile *compile, bp_builder *builder)
 {
-    if (bp_spec_whole_group(emit->spec)) {
-        compile_released(compile, emit);
+    if (bp_spec_whole_group(builder->spec)) {
+        compile_released(compile, builder);
         return;
     }
-    if (emit->spec->accumulation == 1) {
-        write_micro(compile, emit, BP_PROGRAM_STEP);
-        compile_update(emit);
+    if (builder->spec->accumulation == 1) {
+        write_micro(compile, builder, BP_PROGRAM_STEP);
+        compile_update(builder);
         return;
     }
-    write_vectors(compile, emit);
-    write_micro(compile, emit, BP_PROGRAM_MICRO_FIRST);
-    write_micro(compile, emit, BP_PROGRAM_MICRO_NEXT);
-    compile_begin(compile, emit, BP_PROGRAM_UPDATE, BP_MODE_TRAIN);
-    compile_update(emit);
+    write_vectors(compile, builder);
+    write_micro(compile, builder, BP_PROGRAM_MICRO_FIRST);
+    write_micro(compile, builder, BP_PROGRAM_MICRO_NEXT);
+    compile_begin(compile, builder, BP_PROGRAM_UPDATE, BP_MODE_TRAIN);
+    compile_update(builder);
 }
 
 /* The host reads all of a buffer after each run of a program. */
-static void host_takes(bp_emit *emit, bp_ref from, bp_program_kind program)
+static void host_takes(bp_builder *builder, bp_ref from, bp_program_kind program)
 {
-    if (emit->status == BP_OK) {
-        bp_graph_take(emit->graph, from.buffer, 1u << program);
+    if (builder->status == BP_OK) {
+        bp_graph_take(builder->graph, from.buffer, 1u << program);
     }
 }
 
-static void write_evaluation(bp_compile *compile, bp_emit *emit)
+static void write_evaluation(bp_compile *compile, bp_builder *builder)
 {
-    const uint64_t rows = bp_compile_logits_rows(emit->spec);
-    const bp_spec *spec = emit->spec;
+    const uint64_t rows = bp_compile_logits_rows(builder->spec);
+    const bp_spec *spec = builder->spec;
     bp_spec evaluated = *spec;
     evaluated.batch = bp_spec_eval_batch(spec);
     evaluated.eval_batch = spec->batch; /* so that inputs lie where they do in other programs */
-    emit->spec = &evaluated;
-    compile_begin(compile, emit, BP_PROGRAM_EVAL, BP_MODE_EVAL);
-    emit->loss_written = false;
-    emit->vectors = BP_ABSENT;
+    builder->spec = &evaluated;
+    compile_begin(compile, builder, BP_PROGRAM_EVAL, BP_MODE_EVAL);
+    builder->loss_written = false;
+    builder->vectors = BP_ABSENT;
     if (rows > 0) {
-        emit->logits = bp_emit_carried(emit, BP_CLASS_IO, bp_compile_logits_type(emit->spec), rows,
-                                       bp_compile_logits_width(emit->spec), "logits");
-        emit->logits_kept = emit->logits;
-        host_takes(emit, emit->logits, BP_PROGRAM_EVAL);
+        builder->logits =
+            bp_build_carried(builder, BP_CLASS_IO, bp_compile_logits_type(builder->spec), rows,
+                             bp_compile_logits_width(builder->spec), "logits");
+        builder->logits_kept = builder->logits;
+        host_takes(builder, builder->logits, BP_PROGRAM_EVAL);
     }
-    emit->losses_kept = emit->losses;
-    write_chain(compile, emit, emit->spec->model->forward);
-    emit->spec = spec;
+    builder->losses_kept = builder->losses;
+    write_chain(compile, builder, builder->spec->model->forward);
+    builder->spec = spec;
 }
 
-static void write_decode(bp_compile *compile, bp_emit *emit, bp_program_kind program, uint32_t rows)
+static void write_decode(bp_compile *compile, bp_builder *builder, bp_program_kind program,
+                         uint32_t rows)
 {
-    compile_begin(compile, emit, program, BP_MODE_DECODE);
-    emit->rows = rows;
-    emit->sequences = program == BP_PROGRAM_DECODE ? rows : 1;
-    emit->label = "decode";
-    const uint64_t vocabulary = emit->spec->config.vocabulary;
-    const bp_ref one = bp_emit_carried(emit, BP_CLASS_IO, BP_F32, 1, vocabulary, "logits");
-    emit->logits = one;
-    if (emit->sequences > 1 && emit->status == BP_OK) {
+    compile_begin(compile, builder, program, BP_MODE_DECODE);
+    builder->rows = rows;
+    builder->sequences = program == BP_PROGRAM_DECODE ? rows : 1;
+    builder->label = "decode";
+    const uint64_t vocabulary = builder->spec->config.vocabulary;
+    const bp_ref one = bp_build_carried(builder, BP_CLASS_IO, BP_F32, 1, vocabulary, "logits");
+    builder->logits = one;
+    if (builder->sequences > 1 && builder->status == BP_OK) {
         uint32_t each = 0;
         const uint64_t elements = bp_size_mul(rows, vocabulary);
-        emit->status = fixed_buffer(emit, "decode.each", BP_SCOPE_CARRIED,
-                                    bp_size_mul(elements, sizeof(float)), &each);
-        emit->logits = (bp_ref){each, BP_F32, 0};
+        builder->status = fixed_buffer(builder, "decode.each", BP_SCOPE_CARRIED,
+                                       bp_size_mul(elements, sizeof(float)), &each);
+        builder->logits = (bp_ref){each, BP_F32, 0};
     }
-    host_takes(emit, emit->logits, program);
-    write_chain(compile, emit, emit->spec->model->decode);
-    emit->logits_each = emit->logits;
-    emit->logits = one;
+    host_takes(builder, builder->logits, program);
+    write_chain(compile, builder, builder->spec->model->decode);
+    builder->logits_each = builder->logits;
+    builder->logits = one;
 }
 
 /* The tables of list ops, on a device that keeps them in the arena. */
-static bp_status make_tables(bp_emit *emit)
+static bp_status make_tables(bp_builder *builder)
 {
-    if (!emit->tables) {
+    if (!builder->tables) {
         return BP_OK;
     }
-    const bool counts = bp_graph_counts(emit->graph);
-    const uint64_t bytes = counts ? 1 : bp_link_table_bytes(emit->graph, emit->spec->device);
-    return fixed_buffer(emit, "tables", BP_SCOPE_CONSTANT, bytes, &emit->graph->tables);
+    const bool counts = bp_graph_counts(builder->graph);
+    const uint64_t bytes = counts ? 1 : bp_link_table_bytes(builder->graph, builder->spec->device);
+    return fixed_buffer(builder, "tables", BP_SCOPE_CONSTANT, bytes, &builder->graph->tables);
 }
 
 /* A tape in 8 bits is refused where nothing could lie in it. */
-static bp_status check_tape(const bp_emit *emit)
+static bp_status check_tape(const bp_builder *builder)
 {
-    if (emit->spec->tape == BP_TAPE_FP8 && !emit->reduced) {
-        return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+    if (builder->spec->tape == BP_TAPE_FP8 && !builder->reduced) {
+        return bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                             "backward of this model reads no output of a norm, a dense layer or "
                             "attention, so a tape in 8 bits has nothing to keep; leave it out",
                             "tape-dtype");
@@ -507,11 +512,11 @@ static bp_status check_tape(const bp_emit *emit)
 }
 
 /* And products in 8 bits where none is wide enough. */
-static bp_status check_products(const bp_emit *emit)
+static bp_status check_products(const bp_builder *builder)
 {
-    if (emit->spec->products == BP_PRODUCT_FP8 && !emit->narrowed) {
+    if (builder->spec->products == BP_PRODUCT_FP8 && !builder->narrowed) {
         return bp_error_set(
-            emit->graph->error, BP_ERR_USAGE, where,
+            builder->graph->error, BP_ERR_USAGE, where,
             "no dense layer in blocks has weights in the type of activations and so "
             "many inputs and outputs as fp8 products are for, 1600 unless "
             "product-fp8-from says another number",
@@ -520,50 +525,50 @@ static bp_status check_products(const bp_emit *emit)
     return BP_OK;
 }
 
-bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
-                         bp_arena *memory)
+bp_status bp_compile_run(bp_compile *compile, bp_builder *builder, bp_graph *graph,
+                         const bp_spec *spec, bp_arena *memory)
 {
-    BP_TRY(compile_emission(emit, graph, spec, memory));
+    BP_TRY(compile_emission(builder, graph, spec, memory));
     if (allocate_tables(compile, spec, memory) != BP_OK) {
-        return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
-                            NULL);
+        return bp_error_set(builder->graph->error, BP_ERR_FIT, where,
+                            "the plan's memory is too small", NULL);
     }
-    BP_TRY(compile_fixed(compile, emit));
-    spec->model->parameters(emit, &spec->config);
-    bp_adapter_publish(emit);
-    BP_TRY(emit->status);
-    BP_TRY(check_quantised(emit));
-    BP_TRY(check_fp8(emit));
+    BP_TRY(compile_fixed(compile, builder));
+    spec->model->parameters(builder, &spec->config);
+    bp_adapter_publish(builder);
+    BP_TRY(builder->status);
+    BP_TRY(check_quantised(builder));
+    BP_TRY(check_fp8(builder));
     if (spec->optimizer != NULL) {
-        BP_TRY(check_rules(emit));
-        BP_TRY(compile_share_out(emit, memory));
-        spec->optimizer->declare(emit);
+        BP_TRY(check_rules(builder));
+        BP_TRY(compile_share_out(builder, memory));
+        spec->optimizer->declare(builder);
     }
-    compile_choose_slices(compile, emit);
-    if (make_schedule(compile, emit) != BP_OK) {
-        return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+    compile_choose_slices(compile, builder);
+    if (make_schedule(compile, builder) != BP_OK) {
+        return bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                             "the checkpoint policy does not go with this model",
                             "gradient-checkpointing");
     }
-    write_initialization(compile, emit);
+    write_initialization(compile, builder);
     if (spec->optimizer != NULL) {
-        write_training(compile, emit);
-        BP_TRY(emit->status);
-        BP_TRY(check_tape(emit));
-        BP_TRY(check_products(emit));
+        write_training(compile, builder);
+        BP_TRY(builder->status);
+        BP_TRY(check_tape(builder));
+        BP_TRY(check_products(builder));
     }
     if (spec->evaluate) {
-        write_evaluation(compile, emit);
+        write_evaluation(compile, builder);
     }
     if (spec->generate_context > 0) {
-        write_decode(compile, emit, BP_PROGRAM_PREFILL, bp_compile_prefill_rows(spec));
-        write_decode(compile, emit, BP_PROGRAM_DECODE, bp_spec_decode_rows(spec));
+        write_decode(compile, builder, BP_PROGRAM_PREFILL, bp_compile_prefill_rows(spec));
+        write_decode(compile, builder, BP_PROGRAM_DECODE, bp_spec_decode_rows(spec));
     }
-    compile_inputs(compile, emit, 0);
-    BP_TRY(emit->status);
+    compile_inputs(compile, builder, 0);
+    BP_TRY(builder->status);
     compile_gather_ahead(graph, spec);
     compile_fetch_ahead(graph, spec);
-    return make_tables(emit);
+    return make_tables(builder);
 }
 
 /* How much of everything compiling a spec needs: closed forms for what follows from
@@ -673,7 +678,8 @@ uint64_t bp_compile_scratch(const bp_spec *spec)
     return bp_size_add(bp_compile_bytes(spec), bp_size_add(names, TABLE_ALIGNMENT));
 }
 
-bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_arena *memory)
+bp_status compile_emission(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
+                           bp_arena *memory)
 {
     const uint32_t count = bp_adapter_parameters(spec);
     const size_t names = (size_t)count * BP_BUFFER_NAME_MAX;
@@ -692,11 +698,11 @@ bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec, 
         return bp_error_set(graph->error, BP_ERR_FIT, "compile", "the plan's memory is too small",
                             NULL);
     }
-    bp_emit_init(emit, graph, spec, parameters, count);
+    bp_build_init(builder, graph, spec, parameters, count);
     graph->alignment = spec->device_options.alignment;
-    emit->scratch = scratch;
-    emit->names = text;
-    emit->names_limit = text != NULL ? (uint32_t)names : 0;
+    builder->scratch = scratch;
+    builder->names = text;
+    builder->names_limit = text != NULL ? (uint32_t)names : 0;
     return BP_OK;
 }
 
@@ -706,9 +712,9 @@ bp_status bp_compile_count(const bp_spec *spec, bp_arena *memory, bp_graph_limit
     const size_t mark = memory->used;
     bp_graph graph;
     bp_compile compile = {0};
-    bp_emit emit;
+    bp_builder builder;
     bp_graph_count(&graph, error);
-    BP_TRY(bp_compile_run(&compile, &emit, &graph, spec, memory));
+    BP_TRY(bp_compile_run(&compile, &builder, &graph, spec, memory));
     *tables = graph.used;
     if (forward != NULL) {
         *forward = compile.forward;
@@ -739,58 +745,59 @@ static void forget(bp_compile *compile)
     memset(compile->tape, 0, tapes * sizeof *compile->tape);
 }
 
-void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
+void compile_inputs(const bp_compile *compile, bp_builder *builder, uint32_t micro)
 {
-    uint64_t at = micro * bp_compile_micro_bytes(emit->spec);
-    emit->step = (bp_ref){compile->inputs, BP_U8, at};
-    at += bp_compile_step_room(emit->spec);
+    uint64_t at = micro * bp_compile_micro_bytes(builder->spec);
+    builder->step = (bp_ref){compile->inputs, BP_U8, at};
+    at += bp_compile_step_room(builder->spec);
     for (uint32_t i = 0; i < compile->input_count; i++) {
         const bp_input *input = &compile->input[i];
-        emit->declared[i] = (bp_ref){compile->inputs, input->dtype, at};
-        at += bp_input_bytes(emit->spec, input);
+        builder->declared[i] = (bp_ref){compile->inputs, input->dtype, at};
+        at += bp_input_bytes(builder->spec, input);
     }
     for (uint32_t i = compile->input_count; i-- > 0;) { /* of several of a kind, the first */
-        emit->input[compile->input[i].from] = emit->declared[i];
+        builder->input[compile->input[i].from] = builder->declared[i];
     }
 }
 
-void compile_emitter(const bp_compile *compile, bp_emit *emit, bp_program_kind program,
+void compile_emitter(const bp_compile *compile, bp_builder *builder, bp_program_kind program,
                      bp_mode mode)
 {
-    compile_inputs(compile, emit, 0);
-    emit->shared = BP_ABSENT;
-    emit->shared_second = BP_ABSENT;
-    emit->mode = mode;
-    emit->label = bp_program_name(program);
-    emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;
-    emit->sequences = 1;
-    emit->output_class = BP_CLASS_WORKSPACE;
-    emit->losses = BP_ABSENT;
-    emit->logits = BP_ABSENT;
-    const bool before = bp_spec_keeps_vectors(emit->spec) && program != BP_PROGRAM_EVAL;
+    compile_inputs(compile, builder, 0);
+    builder->shared = BP_ABSENT;
+    builder->shared_second = BP_ABSENT;
+    builder->mode = mode;
+    builder->label = bp_program_name(program);
+    builder->rows = (uint64_t)builder->spec->batch * builder->spec->sequence;
+    builder->sequences = 1;
+    builder->output_class = BP_CLASS_WORKSPACE;
+    builder->losses = BP_ABSENT;
+    builder->logits = BP_ABSENT;
+    const bool before = bp_spec_keeps_vectors(builder->spec) && program != BP_PROGRAM_EVAL;
     if (mode != BP_MODE_DECODE && program != BP_PROGRAM_UPDATE && !before) {
-        emit->losses = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->rows, 1, "losses");
+        builder->losses =
+            bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, builder->rows, 1, "losses");
     }
-    compile_gather_begin(emit);
+    compile_gather_begin(builder);
 }
 
-void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode)
+void compile_begin(bp_compile *compile, bp_builder *builder, bp_program_kind program, bp_mode mode)
 {
-    bp_graph_begin(emit->graph, program);
+    bp_graph_begin(builder->graph, program);
     forget(compile);
-    compile_emitter(compile, emit, program, mode);
+    compile_emitter(compile, builder, program, mode);
     if (program != BP_PROGRAM_INITIALIZE && program != BP_PROGRAM_MICRO_NEXT &&
         program != BP_PROGRAM_UPDATE) {
-        bp_rows_put(emit);
+        bp_rows_put(builder);
     }
 }
 
-void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action)
+void compile_enter(bp_compile *compile, bp_builder *builder, uint32_t stage, uint32_t action)
 {
-    emit->spec->model->stage_name(&emit->spec->config, stage, compile->label);
-    emit->label = compile->label;
-    emit->stage = stage;
-    emit->action = action;
+    builder->spec->model->stage_name(&builder->spec->config, stage, compile->label);
+    builder->label = compile->label;
+    builder->stage = stage;
+    builder->action = action;
 }
 
 bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro)
@@ -821,44 +828,44 @@ static bp_left *left_of(const bp_compile *compile, uint32_t stage, uint32_t micr
 }
 
 /* What a stage reads, brought where it is offloaded. It stays no longer than it is read. */
-static void bring_input(const bp_compile *compile, bp_emit *emit, bp_stage_call *call,
+static void bring_input(const bp_compile *compile, bp_builder *builder, bp_stage_call *call,
                         uint32_t micro)
 {
     const bp_left *left = left_of(compile, call->stage, micro);
     if (left->there) {
-        call->input = compile_bring_checkpoint(emit, left->slot);
+        call->input = compile_bring_checkpoint(builder, left->slot);
     }
 }
 
 /* After a forward: what it read is offloaded, if it is one of those; what it made may, later. */
-static void offload_checkpoint(bp_compile *compile, bp_emit *emit, const bp_action *action,
+static void offload_checkpoint(bp_compile *compile, bp_builder *builder, const bp_action *action,
                                uint32_t micro)
 {
     bp_left *before = left_of(compile, action->stage, micro);
     if (before->due) {
         const bp_ref boundary = boundaries(compile, compile->boundary, micro)[action->stage];
-        *before = (bp_left){.there = true, .slot = compile_offload_checkpoint(emit, boundary)};
+        *before = (bp_left){.there = true, .slot = compile_offload_checkpoint(builder, boundary)};
     }
     *left_of(compile, action->stage + 1, micro) =
-        (bp_left){.due = action->checkpoint && emit->spec->offload.checkpoints > 0};
+        (bp_left){.due = action->checkpoint && builder->spec->offload.checkpoints > 0};
 }
 
-static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *action,
+static void write_forward(bp_compile *compile, bp_builder *builder, const bp_action *action,
                           uint32_t micro)
 {
     bp_stage_call call = compile_call(compile, action->stage, micro);
     bp_ref *tape = tape_of(compile, action->stage, micro);
-    bring_input(compile, emit, &call, micro);
+    bring_input(compile, builder, &call, micro);
     call.variant = action->variant;
-    emit->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
-    const bp_graph_limits from = emit->graph->used;
-    emit->spec->model->forward(emit, &call);
-    note_forward(&compile->forward, &from, &emit->graph->used);
+    builder->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
+    const bp_graph_limits from = builder->graph->used;
+    builder->spec->model->forward(builder, &call);
+    note_forward(&compile->forward, &from, &builder->graph->used);
     boundaries(compile, compile->boundary, micro)[action->stage + 1] = call.output;
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         tape[i] = call.tape[i];
     }
-    offload_checkpoint(compile, emit, action, micro);
+    offload_checkpoint(compile, builder, action, micro);
 }
 
 void compile_ask(const bp_compile *compile, bp_stage_call *call)
@@ -869,21 +876,21 @@ void compile_ask(const bp_compile *compile, bp_stage_call *call)
                                : call->stage == 0 && compile->sliced[1] != UINT32_MAX;
 }
 
-static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *action,
+static void write_backward(bp_compile *compile, bp_builder *builder, const bp_action *action,
                            uint32_t micro)
 {
     bp_stage_call call = compile_call(compile, action->stage, micro);
     bp_ref *gradients = boundaries(compile, compile->d_boundary, micro);
     const bp_ref *tape = tape_of(compile, action->stage, micro);
-    bring_input(compile, emit, &call, micro);
+    bring_input(compile, builder, &call, micro);
     call.variant = action->variant;
     call.d_output = gradients[action->stage + 1];
     compile_ask(compile, &call);
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = tape[i];
     }
-    emit->spec->model->backward(emit, &call);
-    compile_offload_gradients(emit);
+    builder->spec->model->backward(builder, &call);
+    compile_offload_gradients(builder);
     gradients[action->stage] = call.d_input;
     if (action->stage + 1 == compile->stages) {
         compile->slices[micro] = (bp_slice_call){.kept = {call.kept[0], call.kept[1]}};
@@ -892,17 +899,17 @@ static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *
     }
 }
 
-void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro)
+void compile_action(bp_compile *compile, bp_builder *builder, uint32_t index, uint32_t micro)
 {
     const bp_action *action = &compile->actions[index];
-    compile_inputs(compile, emit, micro);
-    compile_enter(compile, emit, action->stage, index);
-    bp_virtual_ranks_enter(compile, emit, micro);
+    compile_inputs(compile, builder, micro);
+    compile_enter(compile, builder, action->stage, index);
+    bp_virtual_ranks_enter(compile, builder, micro);
     if (action->kind == BP_ACTION_FORWARD) {
-        write_forward(compile, emit, action, micro);
+        write_forward(compile, builder, action, micro);
     } else {
-        write_backward(compile, emit, action, micro);
+        write_backward(compile, builder, action, micro);
     }
-    bp_virtual_ranks_leave(compile, emit, micro);
-    bp_emit_settled(emit);
+    bp_virtual_ranks_leave(compile, builder, micro);
+    bp_build_settled(builder);
 }

@@ -109,8 +109,8 @@ bp_status bp_compile_count(const bp_spec *spec, bp_arena *memory, bp_graph_limit
 
 /* Allocates its tables and the parameters' rows, makes the emitter, publishes the parameters,
  * declares optimizer state, writes every program. The graph is initialised and empty. */
-bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
-                         bp_arena *memory) BP_MUST_CHECK;
+bp_status bp_compile_run(bp_compile *compile, bp_builder *builder, bp_graph *graph,
+                         const bp_spec *spec, bp_arena *memory) BP_MUST_CHECK;
 
 /* Bytes of a micro-batch's step block and inputs; micro-batches that lie there one after the other
  * (all of a group's with gradient release, else 1), and the bytes of them all. */

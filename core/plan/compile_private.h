@@ -19,7 +19,7 @@
 uint64_t compile_sharing_bytes(const bp_spec *spec, uint32_t parameters);
 
 /* Deals the published parameters out where the spec shares the state, and makes their masters. */
-bp_status compile_share_out(bp_emit *emit, bp_arena *memory) BP_MUST_CHECK;
+bp_status compile_share_out(bp_builder *builder, bp_arena *memory) BP_MUST_CHECK;
 
 /* Whether sums of gradients stay where they are owned until an update at the end. */
 bool compile_keeps_sums(const bp_spec *spec);
@@ -36,16 +36,16 @@ typedef struct compile_pieces {
 } compile_pieces;
 
 /* The next rank's piece in the row that is being made. */
-void compile_piece(bp_emit *emit, uint64_t first, uint64_t bytes);
+void compile_piece(bp_builder *builder, uint64_t first, uint64_t bytes);
 
 /* Brings the weight of a parameter together from all ranks, into a buffer that lives while the
  * parameter is held. */
-void compile_gather(bp_emit *emit, uint32_t index);
+void compile_gather(bp_builder *builder, uint32_t index);
 
 /* Whether a parameter that is acquired now is read at the average of its update rule; writes ops
  * that form it where it lies while it is held. */
-bool compile_averages(const bp_emit *emit, uint32_t index);
-void compile_average(bp_emit *emit, uint32_t index);
+bool compile_averages(const bp_builder *builder, uint32_t index);
+void compile_average(bp_builder *builder, uint32_t index);
 
 /* Begins the gathers of weights earlier, in every program (core/plan/passes/ahead.c). */
 void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
@@ -53,36 +53,36 @@ void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
 /* Whether the frozen parameter that is being published lives in storage
  * (core/plan/passes/offload.c).
  */
-bool compile_is_offloaded(bp_emit *emit, uint32_t index);
+bool compile_is_offloaded(bp_builder *builder, uint32_t index);
 
 /* Whether a trained one does, of which it is known whether its state does. */
-bool compile_goes_along(bp_emit *emit, uint32_t index);
+bool compile_goes_along(bp_builder *builder, uint32_t index);
 
 /* The space in which that is. */
-bp_space compile_offload_space(const bp_emit *emit);
+bp_space compile_offload_space(const bp_builder *builder);
 
 /* Whether its master and its state do. */
-bool compile_goes_aside(bp_emit *emit, uint32_t index);
+bool compile_goes_aside(bp_builder *builder, uint32_t index);
 
 /* Whether what is added up of its gradient does, of which the same is known. */
-bool compile_gradient_goes(bp_emit *emit, uint32_t index);
+bool compile_gradient_goes(bp_builder *builder, uint32_t index);
 
 /* Makes the buffer in which a parameter's gradient is kept. */
-void compile_make_gradient(bp_emit *emit, uint32_t index);
+void compile_make_gradient(bp_builder *builder, uint32_t index);
 
 /* Writes the gradients that a backward stage has added to, and that are offloaded, to there. */
-void compile_offload_gradients(bp_emit *emit);
+void compile_offload_gradients(bp_builder *builder);
 
 /* Whether its weight is kept as codes of core/ops/fp8.h, if it is trained. */
-bool compile_goes_fp8(const bp_emit *emit, uint32_t index);
+bool compile_goes_fp8(const bp_builder *builder, uint32_t index);
 
 /* Brings a parameter that lives in storage into buffers that live while it is held. */
-void compile_fetch(bp_emit *emit, uint32_t index);
+void compile_fetch(bp_builder *builder, uint32_t index);
 
 /* Writes a checkpoint to a slot of the offload tier, and brings it from there; the slot's ref has
  * the type and the offset of the checkpoint's. */
-bp_ref compile_offload_checkpoint(bp_emit *emit, bp_ref checkpoint);
-bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot);
+bp_ref compile_offload_checkpoint(bp_builder *builder, bp_ref checkpoint);
+bp_ref compile_bring_checkpoint(bp_builder *builder, bp_ref slot);
 
 /* Begins to bring what lives in storage earlier, and waits later for what goes there, in every
  * program. */
@@ -92,39 +92,39 @@ void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec);
 void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end);
 
 /* Nothing has been updated yet in the program that is being written. */
-void compile_gather_begin(bp_emit *emit);
+void compile_gather_begin(bp_builder *builder);
 
 /* bp_optimizer.apply, whatever is due being held for it only; where the state is shared each rank
  * moves its own shares, and the weights then go to all. */
-void compile_apply(bp_emit *emit);
+void compile_apply(bp_builder *builder);
 
 /* Records that a parameter is not held, or held too long: BP_ERR_INTERNAL. */
-void bp_emit_unheld(bp_emit *emit, uint32_t index, const char *text);
+void bp_build_unheld(bp_builder *builder, uint32_t index, const char *text);
 
 /* An emitter into `graph`, with rows for all parameters of the spec, which are allocated. */
-bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec,
+bp_status compile_emission(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
                            bp_arena *memory) BP_MUST_CHECK;
 
 /* Makes the buffers that every program reads or writes (inputs, control, result) and points the
  * emitter at them. */
-bp_status compile_fixed(bp_compile *compile, bp_emit *emit) BP_MUST_CHECK;
+bp_status compile_fixed(bp_compile *compile, bp_builder *builder) BP_MUST_CHECK;
 
 /* The emitter as a program begins: its inputs, nothing shared yet, a buffer for the losses of one
  * that forms them. */
-void compile_emitter(const bp_compile *compile, bp_emit *emit, bp_program_kind program,
+void compile_emitter(const bp_compile *compile, bp_builder *builder, bp_program_kind program,
                      bp_mode mode);
 
 /* Finds compile->first. compile->stages is set, the parameters are published. */
-void compile_find_first(bp_compile *compile, const bp_emit *emit);
+void compile_find_first(bp_compile *compile, const bp_builder *builder);
 
 /* Starts a program in which nothing has been computed yet. */
-void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode);
+void compile_begin(bp_compile *compile, bp_builder *builder, bp_program_kind program, bp_mode mode);
 
 /* Points the emitter at the step block and inputs of a micro-batch of the program. */
-void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro);
+void compile_inputs(const bp_compile *compile, bp_builder *builder, uint32_t micro);
 
 /* Names the stage that the next ops belong to; action is UINT32_MAX outside a schedule. */
-void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action);
+void compile_enter(bp_compile *compile, bp_builder *builder, uint32_t stage, uint32_t action);
 
 /* A call of a stage with nothing but its input known. */
 bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro);
@@ -134,45 +134,45 @@ bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t m
 void compile_ask(const bp_compile *compile, bp_stage_call *call);
 
 /* Writes action number `index` of the schedule for one micro-batch. */
-void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro);
+void compile_action(bp_compile *compile, bp_builder *builder, uint32_t index, uint32_t micro);
 
 /* Chooses the tables whose gradients are formed slice by slice, if there are any, and the slices.
  */
-void compile_choose_slices(bp_compile *compile, const bp_emit *emit);
+void compile_choose_slices(bp_compile *compile, const bp_builder *builder);
 
 /* Writes the update from whole gradients. */
-void compile_update(bp_emit *emit);
+void compile_update(bp_builder *builder);
 
 /* Writes the STEP program of a group that one program holds: gradients are released inside
  * backward, or there are several virtual ranks. */
-void compile_released(bp_compile *compile, bp_emit *emit);
+void compile_released(bp_compile *compile, bp_builder *builder);
 
 /* Gradients on their way (core/plan/passes/flight.c). A program begins. */
 void compile_flight_begin(bp_compile *compile);
 
 /* Marks the parameters that are due in a window; whether there are any. */
-bool compile_mark(const bp_compile *compile, bp_emit *emit, const bp_window *window);
+bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_window *window);
 
 /* What is due in a window is used: at once, or, of several ranks, when it has been exchanged. */
-void compile_dispatch(bp_compile *compile, bp_emit *emit, bp_window *window);
+void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *window);
 
 /* Every bucket of the windows so far is sent. */
-void compile_flush(bp_compile *compile, bp_emit *emit);
+void compile_flush(bp_compile *compile, bp_builder *builder);
 
 /* A parameter is about to be acquired: so many buckets are sent as it is time for. */
-void compile_pump(bp_emit *emit);
+void compile_pump(bp_builder *builder);
 
 /* What happens to the gradients that are due in a window, if any are. */
-void compile_use(bp_compile *compile, bp_emit *emit, const bp_window *window);
+void compile_use(bp_compile *compile, bp_builder *builder, const bp_window *window);
 
 /* Writes forward and backward of a micro-batch whose gradients are added up in 8 bits, stage by
  * stage; later: to those of micro-batches before it. */
-void compile_summed(bp_compile *compile, bp_emit *emit, bool later);
+void compile_summed(bp_compile *compile, bp_builder *builder, bool later);
 
 /* Adds the gradients that are due to their sums, or makes the sums of them. */
-void compile_sum(bp_emit *emit, bool later);
+void compile_sum(bp_builder *builder, bool later);
 
 /* Writes the update from such sums. */
-void compile_sum_update(bp_emit *emit);
+void compile_sum_update(bp_builder *builder);
 
 #endif

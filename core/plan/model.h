@@ -3,7 +3,7 @@
 #ifndef BP_CORE_MODEL_H
 #define BP_CORE_MODEL_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 #include "core/ir/cost.h"
 
 #define BP_TAPE_MAX 24 /* most buffers a stage keeps for its backward */
@@ -53,7 +53,7 @@ struct bp_model {
     bool pads;        /* what stands behind a sample's end changes nothing before it, and gets
                          gradients of zero: it may as well not be there (core/plan/buckets.h) */
     const char *name; /* config.json's model_type */
-    size_t scratch;   /* bytes of emit->scratch that its functions write on while they emit */
+    size_t scratch;   /* bytes of builder->scratch that its functions write on while they emit */
 
     /* The model's own rules on top of bp_spec_check: BP_ERR_USAGE naming the field. */
     bp_status (*check)(const bp_spec *spec, bp_error *error);
@@ -78,14 +78,14 @@ struct bp_model {
     /* Further tape variants of a stage that has a tape, each BP_TAPE_SET | slots: of what it could
      * keep the sets of which none is both larger and slower than another, in increasing bytes.
      * Returns how many. What it emits to count costs is to be forgotten. NULL: none. */
-    uint32_t (*tapes)(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                      uint32_t *variants);
+    uint32_t (*tapes)(bp_builder *builder, const bp_stage_call *call,
+                      const bp_tape_request *request, uint32_t *variants);
 
     /* What listings call a tape slot of such a stage: "qkv". NULL where tapes is. */
     const char *(*slot_name)(const bp_spec *spec, uint32_t stage, uint32_t slot);
 
-    /* Publishes all parameters with bp_emit_parameter, in file order. */
-    void (*parameters)(bp_emit *emit, const bp_model_config *config);
+    /* Publishes all parameters with bp_build_parameter, in file order. */
+    void (*parameters)(bp_builder *builder, const bp_model_config *config);
     uint32_t (*parameter_count)(const bp_model_config *config);
 
     /* The lowest stage that uses a parameter: its gradient is complete after that stage's backward.
@@ -95,21 +95,22 @@ struct bp_model {
     /* Training and evaluation forward. In BP_MODE_TRAIN it is called for every stage but the last,
      * whose loss is formed inside its backward (so logits and their gradient live one chunk at a
      * time); variant says what to leave in tape (the last variant: nothing, all absent). In
-     * BP_MODE_EVAL there is no dropout and no tape, and the last stage writes emit->losses and adds
-     * them up in emit->result. Makes its output with class emit->output_class. */
-    void (*forward)(bp_emit *emit, bp_stage_call *call);
+     * BP_MODE_EVAL there is no dropout and no tape, and the last stage writes builder->losses and
+     * adds them up in builder->result. Makes its output with class builder->output_class. */
+    void (*forward)(bp_builder *builder, bp_stage_call *call);
 
-    /* emit->vectors become their gradients, and their loss is added up in emit->result. NULL: no
-     * loss of this model compares samples of several micro-batches. */
-    void (*contrast)(bp_emit *emit);
+    /* builder->vectors become their gradients, and their loss is added up in builder->result. NULL:
+     * no loss of this model compares samples of several micro-batches. */
+    void (*contrast)(bp_builder *builder);
 
     /* Emits gradients of the stage's parameters and of its input. */
-    void (*backward)(bp_emit *emit, bp_stage_call *call);
+    void (*backward)(bp_builder *builder, bp_stage_call *call);
 
-    /* Generation: emit->rows positions from step.position on, with carried caches of
-     * spec->generate_context positions. The last stage writes emit->logits for row step.last_row.
+    /* Generation: builder->rows positions from step.position on, with carried caches of
+     * spec->generate_context positions. The last stage writes builder->logits for row
+     * step.last_row.
      */
-    void (*decode)(bp_emit *emit, bp_stage_call *call);
+    void (*decode)(bp_builder *builder, bp_stage_call *call);
 
     /* Where gradients do not stay: the tables whose gradient is formed slice by slice. Parameter
      * number tables[0] is used by the last stage, tables[1] by the first, UINT32_MAX: none. A table
@@ -117,7 +118,7 @@ struct bp_model {
      * (the last stage's part of a micro-batch before the first's); another one after its stage's
      * backward. slice emits one slice. NULL: no such tables. */
     void (*sliced_tables)(const bp_model_config *config, uint32_t tables[2]);
-    void (*slice)(bp_emit *emit, bp_slice_call *call);
+    void (*slice)(bp_builder *builder, bp_slice_call *call);
 
     /* What the first stage makes of tokens are rows of its table, and nothing is added to them but
      * noise in training. */

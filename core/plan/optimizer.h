@@ -4,7 +4,7 @@
 #define BP_CORE_OPTIMIZER_H
 
 #include "core/ops/codec.h"
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 typedef struct bp_rule bp_rule;
 
@@ -19,9 +19,9 @@ struct bp_optimizer {
     bp_status (*check)(const bp_optimizer *self, const bp_optimizer_options *options,
                        bp_error *error);
 
-    /* Makes the state buffers of every parameter with bp_emit_state (named as in PyTorch:
+    /* Makes the state buffers of every parameter with bp_build_state (named as in PyTorch:
      * "exp_avg", "exp_avg_sq"), before any program is begun. All state starts as zero bytes. */
-    void (*declare)(bp_emit *emit);
+    void (*declare)(bp_builder *builder);
 
     /* Bytes of the state of so many elements of a parameter. */
     uint64_t (*state_bytes)(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements);
@@ -33,14 +33,15 @@ struct bp_optimizer {
     bp_codec (*state_form)(const bp_spec *spec, const bp_parameter *parameter);
 
     /* The end of a group in three parts, for the parameters that are due (bp_parameter.due): norms
-     * emits the partial sums of squares of their gradients into emit->norms (made at the first call
-     * of a program); decide the decision over those written so far (skip or not, the clip factor,
-     * the applied step's corrections), with later = true only whether the norm is still finite;
-     * apply the update, or the part of it that emit->fold says. With gradient release norms and
-     * apply are called stage by stage, and last = true says that no norm is missing any more. */
-    void (*norms)(bp_emit *emit);
-    void (*decide)(bp_emit *emit, bool later, bool last);
-    void (*apply)(bp_emit *emit);
+     * emits the partial sums of squares of their gradients into builder->norms (made at the first
+     * call of a program); decide the decision over those written so far (skip or not, the clip
+     * factor, the applied step's corrections), with later = true only whether the norm is still
+     * finite; apply the update, or the part of it that builder->fold says. With gradient release
+     * norms and apply are called stage by stage, and last = true says that no norm is missing any
+     * more. */
+    void (*norms)(bp_builder *builder);
+    void (*decide)(bp_builder *builder, bool later, bool last);
+    void (*apply)(bp_builder *builder);
 };
 
 #endif

@@ -25,22 +25,22 @@ typedef struct bp_rows_run {
 
 /* Where the spec has adapters: whether parameter `index`, published or being published, is the
  * table that has trained rows. */
-bool bp_rows_table(const bp_emit *emit, uint32_t index);
+bool bp_rows_table(const bp_builder *builder, uint32_t index);
 
 /* The scope of a frozen weight of a base, published or being published. */
-bp_scope bp_rows_scope(const bp_emit *emit, const bp_parameter *parameter);
+bp_scope bp_rows_scope(const bp_builder *builder, const bp_parameter *parameter);
 
 /* The parameter R of a table; BP_NO_PARAMETER: none that is trained. */
-uint32_t bp_rows_of(const bp_emit *emit, uint32_t table);
+uint32_t bp_rows_of(const bp_builder *builder, uint32_t table);
 
 /* The run behind *run, the first one behind {0}; false: it was the last. */
-bool bp_rows_next(const bp_emit *emit, bp_rows_run *run);
+bool bp_rows_next(const bp_builder *builder, bp_rows_run *run);
 
 /* Emits what puts R's rows into the table; nothing where there are none. */
-void bp_rows_put(bp_emit *emit);
+void bp_rows_put(bp_builder *builder);
 
 /* Emits the table's rows as floats (tokens, width), what R begins as. */
-void bp_rows_values(bp_emit *emit, uint32_t table, bp_ref values);
+void bp_rows_values(bp_builder *builder, uint32_t table, bp_ref values);
 
 /* BP_ERR_USAGE when the tokens of a spec are none of its model's, or come twice. */
 bp_status bp_rows_check(const bp_spec *spec, bp_error *error) BP_MUST_CHECK;

@@ -100,7 +100,7 @@ static bp_status receive_logits(bp_runtime *runtime, float *to)
     if (count == 0) {
         return BP_OK;
     }
-    BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.logits_kept,
+    BP_TRY(run_receive(runtime, &runtime->graph, runtime->builder.logits_kept,
                        narrow ? (uint8_t *)to + 2 * count : (uint8_t *)to,
                        (size_t)(count * bp_dtype_bytes(bp_compile_logits_type(spec)))));
     if (narrow) {
@@ -116,7 +116,7 @@ static bp_status receive_losses(bp_runtime *runtime, float *to)
     const size_t padded = runtime->spec.sequence;
     const size_t rows = shorter != NULL ? shorter->sequence : padded;
     const bp_graph *graph = shorter != NULL ? &shorter->graph : &runtime->graph;
-    BP_TRY(run_receive(runtime, graph, runtime->emit.losses_kept, to,
+    BP_TRY(run_receive(runtime, graph, runtime->builder.losses_kept, to,
                        runtime->group.samples * rows * sizeof(float)));
     spread(runtime, to, rows, padded, 1);
     return BP_OK;
@@ -173,7 +173,7 @@ static bp_status run_own(bp_runtime *runtime, const evaluate_round *round, uint3
     bp_length_bucket *program = NULL;
     BP_TRY(stage_own(runtime, round, own, &program));
     BP_TRY(run_staged(runtime, program));
-    BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.result, &found->result,
+    BP_TRY(run_receive(runtime, &runtime->graph, runtime->builder.result, &found->result,
                        sizeof found->result));
     found->targets = runtime->group.valid;
     found->weight = runtime->group.weight;

@@ -64,7 +64,7 @@ bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index)
 
 uint32_t bp_runtime_weights(const bp_runtime *runtime)
 {
-    return runtime->planned ? runtime->emit.parameter_count : 0;
+    return runtime->planned ? runtime->builder.parameter_count : 0;
 }
 
 bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index)
@@ -72,7 +72,7 @@ bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index)
     if (index >= bp_runtime_weights(runtime)) {
         return (bp_weight){.name = ""};
     }
-    const bp_parameter *parameter = &runtime->emit.parameters[index];
+    const bp_parameter *parameter = &runtime->builder.parameters[index];
     bp_weight weight = {.name = bp_graph_name(&runtime->graph, parameter->weight),
                         .rank = parameter->rank,
                         .count = parameter->count,

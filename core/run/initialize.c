@@ -10,12 +10,12 @@
 
 void bp_runtime_given(bp_runtime *runtime, uint32_t parameter)
 {
-    runtime->emit.parameters[parameter].given = true;
+    runtime->builder.parameters[parameter].given = true;
 }
 
 void bp_runtime_state_given(bp_runtime *runtime)
 {
-    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
+    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
         if (bp_runtime_in_state(runtime, i)) {
             bp_runtime_given(runtime, i);
         }
@@ -24,7 +24,7 @@ void bp_runtime_state_given(bp_runtime *runtime)
 
 bool bp_runtime_in_state(const bp_runtime *runtime, uint32_t parameter)
 {
-    const uint32_t weight = runtime->emit.parameters[parameter].weight;
+    const uint32_t weight = runtime->builder.parameters[parameter].weight;
     return runtime->graph.buffers[weight].scope == BP_SCOPE_PERSISTENT;
 }
 
@@ -43,7 +43,7 @@ static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)
 static bp_status fill_control(bp_runtime *runtime)
 {
     const bp_control_block control = {.scale = (float)runtime->spec.scaling.initial};
-    return bp_runtime_write(runtime, &runtime->graph.buffers[runtime->emit.control.buffer], 0,
+    return bp_runtime_write(runtime, &runtime->graph.buffers[runtime->builder.control.buffer], 0,
                             &control, sizeof control);
 }
 
@@ -58,8 +58,8 @@ bp_status bp_runtime_clear(bp_runtime *runtime)
         }
     }
     BP_TRY(fill_control(runtime));
-    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
-        runtime->emit.parameters[i].given = false;
+    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
+        runtime->builder.parameters[i].given = false;
     }
     runtime->steps = 0;
     runtime->skipped = 0;
@@ -77,7 +77,7 @@ static uint64_t published(const bp_runtime *runtime, const bp_parameter *p, uint
 
 static float first_value(const bp_runtime *runtime, uint32_t parameter, uint64_t at)
 {
-    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_parameter *p = &runtime->builder.parameters[parameter];
     if (p->init != BP_INIT_NORMAL) {
         return p->init == BP_INIT_ONES ? 1.0f : 0.0f;
     }
@@ -90,7 +90,7 @@ static float first_value(const bp_runtime *runtime, uint32_t parameter, uint64_t
 static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, uint32_t pass)
 {
     float values[PIECE];
-    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_parameter *p = &runtime->builder.parameters[parameter];
     for (uint64_t done = 0; done < p->count;) {
         uint64_t left = p->count - done;
         uint64_t piece = left < PIECE ? left : PIECE;
@@ -107,8 +107,8 @@ static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, uint32_t p
 
 bp_status bp_runtime_draw(bp_runtime *runtime)
 {
-    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
-        const bp_parameter *p = &runtime->emit.parameters[i];
+    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime->builder.parameters[i];
         const bool codes = p->quantised != BP_QUANTISED_NONE;
         const bool simple = p->init == BP_INIT_ZEROS || p->init == BP_INIT_ONES;
         const bool here = !p->given && (codes || p->offloaded || p->fixed || p->aside ||

@@ -184,11 +184,11 @@ static bp_status verify_places(bp_runtime *runtime, bp_graph *graph, void *scrat
 }
 
 /* Where the host puts the inputs of a micro-batch. */
-static void note_inputs(bp_length_bucket *to, const bp_compile *compile, const bp_emit *emit)
+static void note_inputs(bp_length_bucket *to, const bp_compile *compile, const bp_builder *builder)
 {
-    to->micro_bytes = bp_compile_micro_bytes(emit->spec);
+    to->micro_bytes = bp_compile_micro_bytes(builder->spec);
     for (uint32_t i = 0; i < compile->input_count; i++) {
-        to->offset[i] = emit->declared[i].offset - emit->step.offset;
+        to->offset[i] = builder->declared[i].offset - builder->step.offset;
         to->elements[i] = (uint32_t)bp_input_elements(&compile->input[i]);
     }
 }
@@ -203,12 +203,12 @@ static bp_status make_programs(bp_runtime *runtime, bp_length_bucket *to, bp_err
     const bp_graph limits = {.used = {.buffers = rows->buffers}};
     const uint64_t bytes = bp_verify_scratch(&limits);
     bp_compile compile = {0};
-    bp_emit emit;
+    bp_builder builder;
     void *scratch = NULL;
     BP_TRY(bp_graph_init(&to->graph, rows, &runtime->host, error));
     const size_t mark = runtime->host.used;
-    BP_TRY(bp_compile_run(&compile, &emit, &to->graph, &spec, &runtime->host));
-    note_inputs(to, &compile, &emit);
+    BP_TRY(bp_compile_run(&compile, &builder, &to->graph, &spec, &runtime->host));
+    note_inputs(to, &compile, &builder);
     BP_TRY(keep_same(runtime, &to->graph));
     BP_TRY(bp_arena_allocate(&runtime->host, (size_t)bytes, ALLOCATE_ALIGNMENT, &scratch));
     BP_TRY(bp_verify(&to->graph, spec.device, &spec.device_options, scratch, bytes));

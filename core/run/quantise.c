@@ -25,7 +25,7 @@ typedef struct quantise_desk {
 
 static quantise_desk desk_of(bp_runtime *runtime, uint32_t parameter)
 {
-    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_parameter *p = &runtime->builder.parameters[parameter];
     const bp_buffer *buffers = runtime->graph.buffers;
     return (quantise_desk){.runtime = runtime,
                            .q = &runtime->quantiser,

@@ -45,7 +45,7 @@ static void copy_whole(const bp_runtime *runtime, const run_inputs *in, uint8_t 
         const bp_column *column = &runtime->group.column[i];
         const size_t whole = column_bytes(in->batch, column);
         if (in->from[i] != NULL) {
-            memcpy(slot + runtime->emit.declared[i].offset, in->from[i],
+            memcpy(slot + runtime->builder.declared[i].offset, in->from[i],
                    in->tokens > 0 ? in->tokens * bp_dtype_bytes(column->dtype) : whole);
         }
     }
@@ -65,7 +65,7 @@ bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_in
         copy_whole(runtime, in, slot);
     }
     const bp_device *device = runtime->spec.device;
-    uint64_t place = offset_of(runtime, runtime->emit.step) + in->micro * (uint64_t)bytes;
+    uint64_t place = offset_of(runtime, runtime->builder.step) + in->micro * (uint64_t)bytes;
     bp_status status = device->upload(runtime->device, place, slot, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
@@ -201,7 +201,7 @@ static bool draws_given(const bp_runtime *runtime, uint32_t index)
 {
     const bp_graph *graph = &runtime->graph;
     const bp_op *op = &graph->ops[graph->program_first[BP_PROGRAM_INITIALIZE] + index];
-    return runtime->emit.parameters[op->action].given;
+    return runtime->builder.parameters[op->action].given;
 }
 
 bp_status bp_runtime_draw_normal(bp_runtime *runtime)
@@ -391,7 +391,7 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
         return BP_OK;
     }
     BP_TRY(run_group(runtime, &block));
-    BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.result, &result, sizeof result));
+    BP_TRY(run_receive(runtime, &runtime->graph, runtime->builder.result, &result, sizeof result));
     runtime->steps++;
     run_outcome(runtime, &result, outcome);
     return BP_OK;
@@ -531,7 +531,8 @@ bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t co
     for (uint32_t done = 0; done < count; done += taken) {
         BP_TRY(accept_some(runtime, ids + done, count - done, &taken));
     }
-    return receive_logits(runtime, taken > 1 ? runtime->emit.logits : runtime->emit.logits_each, 1);
+    return receive_logits(runtime,
+                          taken > 1 ? runtime->builder.logits : runtime->builder.logits_each, 1);
 }
 
 bp_status bp_runtime_accept_each(bp_runtime *runtime, const int32_t *ids)
@@ -540,5 +541,5 @@ bp_status bp_runtime_accept_each(bp_runtime *runtime, const int32_t *ids)
     BP_TRY(check_ids(runtime, ids, rows, 1));
     memcpy(runtime->transfer, ids, rows * sizeof *ids);
     BP_TRY(run_tokens(runtime, rows, 1));
-    return receive_logits(runtime, runtime->emit.logits_each, rows);
+    return receive_logits(runtime, runtime->builder.logits_each, rows);
 }

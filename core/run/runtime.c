@@ -145,7 +145,7 @@ bp_status bp_runtime_count(bp_runtime *runtime, const bp_spec *spec, void *memor
 static bp_status compile(bp_runtime *runtime)
 {
     BP_TRY(bp_graph_init(&runtime->graph, &runtime->rows, &runtime->host, &runtime->error));
-    return bp_compile_run(&runtime->compile, &runtime->emit, &runtime->graph, &runtime->spec,
+    return bp_compile_run(&runtime->compile, &runtime->builder, &runtime->graph, &runtime->spec,
                           &runtime->host);
 }
 
@@ -264,8 +264,8 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
     }
     runtime->report.host_bytes = runtime->host.peak;
     runtime->report.parameters = 0;
-    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
-        runtime->report.parameters += runtime->emit.parameters[i].count;
+    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
+        runtime->report.parameters += runtime->builder.parameters[i].count;
     }
     return BP_OK;
 }
@@ -370,7 +370,7 @@ bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes)
 
 static bp_status put_class_weights(bp_runtime *runtime)
 {
-    const bp_ref weights = runtime->emit.class_weights;
+    const bp_ref weights = runtime->builder.class_weights;
     if (!bp_ref_present(weights)) {
         return BP_OK;
     }

@@ -60,7 +60,7 @@ struct bp_runtime {
     bp_graph_limits rows; /* of the graph's tables, counted */
     uint64_t host_bytes;  /* of the plan memory that is needed */
     bp_graph graph;
-    bp_emit emit;
+    bp_builder builder;
     bp_compile compile; /* the schedule of one micro-batch, for listings */
     bp_link link;
     bp_length_bucket *buckets; /* length buckets, rising; inside host */

@@ -50,7 +50,7 @@ uint64_t bp_sorted_bytes(const bp_spec *spec)
 static bool losses_stay(const bp_runtime *runtime)
 {
     const bp_graph *graph = &runtime->graph;
-    const bp_buffer *losses = &graph->buffers[runtime->emit.losses_kept.buffer];
+    const bp_buffer *losses = &graph->buffers[runtime->builder.losses_kept.buffer];
     return !runtime->spec.poison && losses->upper == graph->program_first[BP_PROGRAM_EVAL] +
                                                          graph->program_count[BP_PROGRAM_EVAL];
 }

@@ -138,7 +138,7 @@ typedef struct weight_desk {
 
 static weight_desk desk_of(bp_runtime *runtime, uint32_t parameter)
 {
-    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_parameter *p = &runtime->builder.parameters[parameter];
     const bp_buffer *buffers = runtime->graph.buffers;
     return (weight_desk){.weight = &buffers[p->weight],
                          .master = p->master != BP_NO_BUFFER ? &buffers[p->master] : NULL,
@@ -154,15 +154,15 @@ static bp_status check_plain(bp_runtime *runtime, uint32_t parameter, uint64_t f
                              uint64_t count)
 {
     BP_TRY(bp_runtime_require(runtime, runtime->open, "the runtime is not open"));
-    if (parameter >= runtime->emit.parameter_count ||
-        bp_size_add(first, count) > runtime->emit.parameters[parameter].count) {
+    if (parameter >= runtime->builder.parameter_count ||
+        bp_size_add(first, count) > runtime->builder.parameters[parameter].count) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "there is no such parameter, or it has fewer elements", NULL);
     }
-    if (!bp_emit_quantised(&runtime->emit, parameter)) {
+    if (!bp_build_quantised(&runtime->builder, parameter)) {
         return BP_OK;
     }
-    uint32_t weight = runtime->emit.parameters[parameter].weight;
+    uint32_t weight = runtime->builder.parameters[parameter].weight;
     return bp_error_set(&runtime->error, BP_ERR_USAGE, where, "the weight is quantised",
                         bp_graph_name(&runtime->graph, weight));
 }
@@ -177,7 +177,7 @@ static uint64_t desk_bytes(const weight_desk *desk, uint64_t count)
 static bp_status check_blocks(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                               uint64_t count)
 {
-    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_parameter *p = &runtime->builder.parameters[parameter];
     const bool ends = first + count == p->count || (first + count) % BP_FP8_BLOCK == 0;
     if (p->master_form != BP_MASTER_FP8 || (first % BP_FP8_BLOCK == 0 && ends)) {
         return BP_OK;
@@ -277,7 +277,7 @@ bp_status bp_runtime_get_trained(bp_runtime *runtime, uint32_t parameter, uint64
     const bp_spec *spec = &runtime->spec;
     const bp_optimizer *optimizer = spec->optimizer;
     BP_TRY(bp_runtime_get_weight(runtime, parameter, first, values, count));
-    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_parameter *p = &runtime->builder.parameters[parameter];
     if (optimizer == NULL || optimizer->average == NULL || !p->trainable) {
         return BP_OK;
     }
@@ -324,9 +324,9 @@ static bp_status whole_broadcast(bp_runtime *runtime, uint32_t root, void *at, u
 static uint64_t part_end(const bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
                          uint32_t *owner)
 {
-    const bp_shards *shards = &runtime->emit.shards;
+    const bp_shards *shards = &runtime->builder.shards;
     const uint32_t tensor = buffer->part.tensor;
-    const uint64_t count = runtime->emit.parameters[tensor].count;
+    const uint64_t count = runtime->builder.parameters[tensor].count;
     *owner = bp_shards_owner(shards, tensor, count, offset / buffer->part.unit * BP_SHARD_UNIT);
     const bp_share share = bp_shards_share(shards, tensor, count, *owner);
     const uint64_t end = share.first + share.count;

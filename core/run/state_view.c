@@ -16,8 +16,8 @@ static const char where[] = "state";
 static uint32_t view_of(const bp_runtime *runtime, uint32_t i)
 {
     const uint32_t buffer = runtime->state[i];
-    for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        const bp_parameter *parameter = &runtime->emit.parameters[p];
+    for (uint32_t p = 0; p < runtime->builder.parameter_count; p++) {
+        const bp_parameter *parameter = &runtime->builder.parameters[p];
         if (parameter->master_form == BP_MASTER_FP8 &&
             (parameter->weight == buffer || parameter->master == buffer)) {
             return p;
@@ -43,7 +43,7 @@ bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i)
     if (p == BP_NO_PARAMETER) {
         return tensor;
     }
-    const bp_parameter *parameter = &runtime->emit.parameters[p];
+    const bp_parameter *parameter = &runtime->builder.parameters[p];
     if (tensor.weight) {
         tensor.dtype = BP_BF16;
         tensor.rank = parameter->rank;
@@ -117,7 +117,7 @@ bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset
     if (buffer->class_of == BP_CLASS_WEIGHTS) {
         return read_rounded(runtime, p, offset, to, bytes);
     }
-    const bp_parameter *parameter = &runtime->emit.parameters[p];
+    const bp_parameter *parameter = &runtime->builder.parameters[p];
     const uint64_t codes = bp_fp8_bytes(parameter->count);
     const size_t cut = view_cut(codes, offset, bytes);
     if (cut > 0) {
@@ -142,7 +142,7 @@ bp_status bp_runtime_state_write(bp_runtime *runtime, uint32_t i, uint64_t offse
     if (buffer->class_of == BP_CLASS_WEIGHTS) {
         return BP_OK;
     }
-    const bp_parameter *parameter = &runtime->emit.parameters[p];
+    const bp_parameter *parameter = &runtime->builder.parameters[p];
     const uint64_t codes = bp_fp8_bytes(parameter->count);
     const size_t cut = view_cut(codes, offset, bytes);
     if (cut > 0) {

@@ -67,7 +67,7 @@ bp_status bp_runtime_step_check(bp_runtime *runtime, const bp_step_check *step_c
 
 static bp_status step_check_norms(bp_runtime *runtime, float *norms, bool write)
 {
-    const bp_ref ref = runtime->emit.norm_history;
+    const bp_ref ref = runtime->builder.norm_history;
     if (runtime->spec.optimizer_options.percentile == 0) {
         return BP_OK;
     }
@@ -79,7 +79,7 @@ static bp_status step_check_norms(bp_runtime *runtime, float *norms, bool write)
 
 static bp_status step_check_control(bp_runtime *runtime, bp_control_block *control, bool write)
 {
-    const bp_ref ref = runtime->emit.control;
+    const bp_ref ref = runtime->builder.control;
     const bp_buffer *buffer = &runtime->graph.buffers[ref.buffer];
     return write ? bp_runtime_write(runtime, buffer, ref.offset, control, sizeof *control)
                  : bp_runtime_read(runtime, buffer, ref.offset, control, sizeof *control);
@@ -102,9 +102,9 @@ typedef struct step_check_run {
     uint64_t part[JUDGE_PARTS];
 } step_check_run;
 
-static uint32_t step_check_part(const bp_emit *emit, uint32_t parameter)
+static uint32_t step_check_part(const bp_builder *builder, uint32_t parameter)
 {
-    return (uint32_t)((uint64_t)parameter * JUDGE_PARTS / emit->parameter_count);
+    return (uint32_t)((uint64_t)parameter * JUDGE_PARTS / builder->parameter_count);
 }
 
 /* Result, decision, and every gradient. Gradients that are released have no place of their own; of
@@ -112,7 +112,7 @@ static uint32_t step_check_part(const bp_emit *emit, uint32_t parameter)
 static bp_status step_check_digest(bp_runtime *runtime, const bp_result_block *result,
                                    step_check_run *run)
 {
-    const bp_emit *emit = &runtime->emit;
+    const bp_builder *builder = &runtime->builder;
     const bp_length_bucket *shorter =
         runtime->decided.shorter; /* whose places the gradients have */
     const bp_graph *graph = shorter != NULL ? &shorter->graph : &runtime->graph;
@@ -120,15 +120,15 @@ static bp_status step_check_digest(bp_runtime *runtime, const bp_result_block *r
     bp_control_block control;
     uint64_t words = 0;
     memset(run->part, 0, sizeof run->part);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *parameter = &builder->parameters[i];
         const bool summed = parameter->sum != BP_NO_BUFFER;
         const uint32_t buffer = summed ? parameter->sum : parameter->gradient;
         if (runtime->spec.gradient_release == BP_RELEASE_NONE && parameter->trainable &&
             buffer != BP_NO_BUFFER) {
             uint64_t sum;
             BP_TRY(run_word_sum(runtime, graph, buffer, words, &sum));
-            run->part[step_check_part(emit, i)] += sum;
+            run->part[step_check_part(builder, i)] += sum;
             words += runtime->graph.buffers[buffer].bytes / sizeof(uint32_t) + 1;
         }
     }
@@ -146,7 +146,7 @@ static bp_status step_check_once(bp_runtime *runtime, bp_step_block *block, bp_r
 {
     runtime->places = 0;
     BP_TRY(run_group(runtime, block));
-    return run_receive(runtime, &runtime->graph, runtime->emit.result, result, sizeof *result);
+    return run_receive(runtime, &runtime->graph, runtime->builder.result, result, sizeof *result);
 }
 
 /* A fault before the exchange comes to all ranks, one after it stays on its own. */
@@ -250,13 +250,13 @@ static bp_status step_check_agree(judge_case *c, step_check_run *run)
 }
 
 /* The first tensor whose gradient one of two runs has otherwise. */
-static const char *step_check_tensor(const bp_emit *emit, const step_check_run *a,
+static const char *step_check_tensor(const bp_builder *builder, const step_check_run *a,
                                      const step_check_run *b)
 {
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const uint32_t part = step_check_part(emit, i);
-        if (emit->parameters[i].trainable && a->part[part] != b->part[part]) {
-            return bp_emit_name(emit, i);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const uint32_t part = step_check_part(builder, i);
+        if (builder->parameters[i].trainable && a->part[part] != b->part[part]) {
+            return bp_build_name(builder, i);
         }
     }
     return "";
@@ -272,7 +272,7 @@ static bp_status step_check_vote(judge_case *c, bp_recompute_found *found)
     const uint32_t odd = run[2].value == run[0].value ? 1 : 0;
     found->result = BP_RECOMPUTED_MISMATCH;
     found->kernels = run[odd].kernels;
-    found->tensor = step_check_tensor(&c->runtime->emit, &run[odd], &run[odd == 0 ? 1 : 2]);
+    found->tensor = step_check_tensor(&c->runtime->builder, &run[odd], &run[odd == 0 ? 1 : 2]);
     if (run[2].value != run[1 - odd].value) {
         BP_TRY(step_check_agree(c, &run[2]));
     }
@@ -305,7 +305,7 @@ static bp_status step_check_vote_together(judge_case *c, bp_recompute_found *fou
     BP_TRY(step_check_any(c->runtime->step_check, !either, &doubt));
     found->result = doubt ? BP_RECOMPUTED_MISMATCH : BP_RECOMPUTED_TRANSIENT;
     found->kernels = run[first ? 1 : 0].kernels;
-    found->tensor = step_check_tensor(&c->runtime->emit, &run[0], &run[1]);
+    found->tensor = step_check_tensor(&c->runtime->builder, &run[0], &run[1]);
     return BP_OK;
 }
 
@@ -371,7 +371,7 @@ bp_status step_check_step(bp_runtime *runtime, bp_step_block *block, bp_result_b
     BP_TRY(step_check_norms(runtime, before.norms, false));
     BP_TRY(step_check_once(runtime, block, result));
     run_outcome(runtime, result, outcome);
-    if (step_check->again(step_check->user, outcome) && !runtime->emit.moves) {
+    if (step_check->again(step_check->user, outcome) && !runtime->builder.moves) {
         BP_TRY(step_check_again(runtime, block, &before, result, &found));
         run_outcome(runtime, result, outcome);
         step_check->found(step_check->user, outcome, &found);

@@ -76,12 +76,12 @@ static void bert_block_describe_values(const bp_transformer *own, uint64_t rows,
 
 /* From the block's input to the first norm's output. Dropout sites: 0 is the
  * embedding's; each block has three. */
-static uint32_t describe_attention(const bp_emit *emit, const bp_transformer *own, uint32_t index,
-                                   bp_node *to)
+static uint32_t describe_attention(const bp_builder *builder, const bp_transformer *own,
+                                   uint32_t index, bp_node *to)
 {
-    const uint32_t before = bp_bert_embeddings(&emit->spec->config);
+    const uint32_t before = bp_bert_embeddings(&builder->spec->config);
     const uint32_t first = bp_bert_block_first(before, index), site = 1 + 3 * index;
-    const bool drops = bp_bert_config_of(&emit->spec->config).kind != BP_DISTILBERT;
+    const bool drops = bp_bert_config_of(&builder->spec->config).kind != BP_DISTILBERT;
     const uint64_t width = own->width;
     const bp_node nodes[] = {
         {.kind = BP_NODE_DENSE,
@@ -100,7 +100,7 @@ static uint32_t describe_attention(const bp_emit *emit, const bp_transformer *ow
                        .head_width = width / own->heads,
                        .bidirectional = true,
                        .padded = true,
-                       .lengths = emit->input[BP_INPUT_LENGTHS],
+                       .lengths = builder->input[BP_INPUT_LENGTHS],
                        .dropout = {site, own->attention_dropout}}},
         {.kind = BP_NODE_RESIDUAL,
          .in = {ATTENTION, INPUT},
@@ -117,10 +117,10 @@ static uint32_t describe_attention(const bp_emit *emit, const bp_transformer *ow
 }
 
 /* From there to the block's output. */
-static uint32_t describe_mlp(const bp_emit *emit, const bp_transformer *own, uint32_t index,
+static uint32_t describe_mlp(const bp_builder *builder, const bp_transformer *own, uint32_t index,
                              bp_node *to)
 {
-    const uint32_t before = bp_bert_embeddings(&emit->spec->config);
+    const uint32_t before = bp_bert_embeddings(&builder->spec->config);
     const uint32_t first = bp_bert_block_first(before, index), site = 1 + 3 * index;
     const uint64_t width = own->width, inner = bp_transformer_inner(own);
     const bp_node nodes[] = {
@@ -144,10 +144,10 @@ static uint32_t describe_mlp(const bp_emit *emit, const bp_transformer *own, uin
     return sizeof nodes / sizeof nodes[0];
 }
 
-void bp_bert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_bert_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
-    const bp_transformer own = bp_transformer_of(&emit->spec->config);
-    bert_block_describe_values(&own, emit->rows, block);
-    block->nodes = describe_attention(emit, &own, call->stage - 1, block->node);
-    block->nodes += describe_mlp(emit, &own, call->stage - 1, block->node + block->nodes);
+    const bp_transformer own = bp_transformer_of(&builder->spec->config);
+    bert_block_describe_values(&own, builder->rows, block);
+    block->nodes = describe_attention(builder, &own, call->stage - 1, block->node);
+    block->nodes += describe_mlp(builder, &own, call->stage - 1, block->node + block->nodes);
 }

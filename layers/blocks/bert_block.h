@@ -39,6 +39,6 @@ bool bp_bert_projects(const bp_bert_config *own);
 uint32_t bp_bert_embeddings(const bp_model_config *config);
 
 /* The list of nodes of block `index` = call->stage - 1. */
-void bp_bert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+void bp_bert_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
 
 #endif

@@ -11,9 +11,10 @@ static uint32_t find_present(const bp_ref *refs)
     return mask;
 }
 
-void block_begin(block_run *run, bp_emit *emit, const bp_block *block, const bp_stage_call *call)
+void block_begin(block_run *run, bp_builder *builder, const bp_block *block,
+                 const bp_stage_call *call)
 {
-    *run = (block_run){.emit = emit, .block = block};
+    *run = (block_run){.builder = builder, .block = block};
     for (uint32_t v = 0; v < BP_BLOCK_VALUES; v++) {
         run->ref[v] = call->tape[v];
         run->room[v] = BP_ABSENT;
@@ -22,12 +23,12 @@ void block_begin(block_run *run, bp_emit *emit, const bp_block *block, const bp_
         run->grad[v] = BP_ABSENT;
     }
     run->ref[0] = call->input;
-    if (emit->status == BP_OK) {
-        emit->status = bp_block_check(block, emit->graph->error);
+    if (builder->status == BP_OK) {
+        builder->status = bp_block_check(block, builder->graph->error);
     }
-    if (emit->status == BP_OK) {
+    if (builder->status == BP_OK) {
         block_masks_of(block, &run->masks);
-        block_masks_pack(emit, block, &run->masks);
+        block_masks_pack(builder, block, &run->masks);
     }
     for (uint32_t v = 0; v < BP_BLOCK_VALUES; v++) {
         const bool packed = (run->masks.packs & value_bit(v)) != 0;
@@ -42,7 +43,7 @@ static bp_class class_of(const block_run *run, uint32_t value)
 {
     const bool output = value + 1 == run->block->values;
     if (output) {
-        return run->back ? BP_CLASS_WORKSPACE : run->emit->output_class;
+        return run->back ? BP_CLASS_WORKSPACE : run->builder->output_class;
     }
     const bool passed = run->back && (run->masks.transient & value_bit(value)) != 0;
     return (run->stored & value_bit(value)) != 0 && !passed ? BP_CLASS_TAPE : BP_CLASS_WORKSPACE;
@@ -60,9 +61,10 @@ static bp_ref make_buffer(const block_run *run, uint32_t first, uint32_t last)
         own = own || (reads && !node_row_of(&run->block->node[i])->first_name);
     }
     const char *name = own ? value->name : run->block->value[first].name;
-    return bp_emit_buffer(
-        run->emit, class_of(run, last), value->statistics ? BP_F32 : bp_emit_working(run->emit),
-        value_rows(value), value_width(value), run->back && output ? "again" : name);
+    return bp_build_buffer(run->builder, class_of(run, last),
+                           value->statistics ? BP_F32 : bp_build_working(run->builder),
+                           value_rows(value), value_width(value),
+                           run->back && output ? "again" : name);
 }
 
 /* Gives a value its place: a new buffer, or the one that what it lies in has been given. */
@@ -161,18 +163,19 @@ static void block_leave(const block_run *run, bp_stage_call *call)
     }
 }
 
-static void run_forward(bp_emit *emit, bp_stage_call *call, const bp_block *block, uint32_t variant)
+static void run_forward(bp_builder *builder, bp_stage_call *call, const bp_block *block,
+                        uint32_t variant)
 {
     block_run run;
     for (uint32_t v = 0; v < BP_TAPE_MAX; v++) {
         call->tape[v] = BP_ABSENT;
     }
-    block_begin(&run, emit, block, call);
-    if (emit->status != BP_OK) {
+    block_begin(&run, builder, block, call);
+    if (builder->status != BP_OK) {
         return;
     }
     const uint32_t kept =
-        emit->mode == BP_MODE_TRAIN ? block_kept_of(block, &run.masks, variant) : 0;
+        builder->mode == BP_MODE_TRAIN ? block_kept_of(block, &run.masks, variant) : 0;
     run.stored = kept & ~run.masks.packs;
     run.packing = kept & run.masks.packs;
     block_make(&run, block->ends ? 0 : value_bit(block->values - 1));
@@ -180,12 +183,12 @@ static void run_forward(bp_emit *emit, bp_stage_call *call, const bp_block *bloc
     block_leave(&run, call);
 }
 
-void bp_block_forward(bp_emit *emit, bp_stage_call *call, const bp_block *block)
+void bp_block_forward(bp_builder *builder, bp_stage_call *call, const bp_block *block)
 {
-    run_forward(emit, call, block, call->variant);
+    run_forward(builder, call, block, call->variant);
 }
 
-void bp_block_decode(bp_emit *emit, bp_stage_call *call, const bp_block *block)
+void bp_block_decode(bp_builder *builder, bp_stage_call *call, const bp_block *block)
 {
-    run_forward(emit, call, block, BP_TAPE_SET);
+    run_forward(builder, call, block, BP_TAPE_SET);
 }

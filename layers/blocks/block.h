@@ -15,9 +15,9 @@
 
 /* Where a model that is made of blocks (bp_model.scratch: sizeof(bp_block)) writes the list of the
  * stage that it emits: 26 KB are not for the stack. */
-static inline bp_block *bp_block_room(const bp_emit *emit)
+static inline bp_block *bp_block_room(const bp_builder *builder)
 {
-    return emit->scratch;
+    return builder->scratch;
 }
 
 /* Whether the list is one: known kinds, every input made by an earlier node, every value made once,
@@ -27,11 +27,11 @@ bp_status bp_block_check(const bp_block *block, bp_error *error) BP_MUST_CHECK;
 
 /* Functions of bp_model for a stage that is this block. A list that bp_block_check refuses ends the
  * emission with its error, before anything runs. */
-void bp_block_forward(bp_emit *emit, bp_stage_call *call, const bp_block *block);
-void bp_block_decode(bp_emit *emit, bp_stage_call *call, const bp_block *block);
+void bp_block_forward(bp_builder *builder, bp_stage_call *call, const bp_block *block);
+void bp_block_decode(bp_builder *builder, bp_stage_call *call, const bp_block *block);
 
 /* Writes gradients in the place of call->d_output where that spares a buffer. */
-void bp_block_backward(bp_emit *emit, bp_stage_call *call, const bp_block *block);
+void bp_block_backward(bp_builder *builder, bp_stage_call *call, const bp_block *block);
 
 /* The values that a tape variant keeps. */
 uint32_t bp_block_kept(const bp_block *block, uint32_t variant);
@@ -42,7 +42,7 @@ uint32_t bp_block_kept(const bp_block *block, uint32_t variant);
  * than BP_BLOCK_CHOICES values that could be kept). Of more than are wanted those go whose bytes
  * lie nearest to their neighbours'. Returns how many. */
 #define BP_BLOCK_CHOICES 13
-uint32_t bp_block_tapes(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
+uint32_t bp_block_tapes(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
                         const bp_tape_request *request, uint32_t *variants);
 
 /* The name of a value by its slot; never NULL. */

@@ -9,7 +9,7 @@ static bool node_works(const block_run *run, uint32_t index)
     const bp_node *node = &run->block->node[index];
     const node_row *row = node_row_of(node);
     return (run->masks.ins[index] & run->wanted) != 0 ||
-           (row->trains != NULL && row->trains(run->emit, node));
+           (row->trains != NULL && row->trains(run->builder, node));
 }
 
 /* Sets up run->wanted and run->stored of a backward; reads[i]: values that have to be there for
@@ -21,7 +21,7 @@ static void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOC
     for (uint32_t i = 0; i < run->block->nodes; i++) {
         const bool works = node_works(run, i);
         run->wanted |= works ? run->masks.outs[i] : 0;
-        reads[i] = works ? node_reads(run->emit, &run->block->node[i]) : 0;
+        reads[i] = works ? node_reads(run->builder, &run->block->node[i]) : 0;
         run->stored |= reads[i];
     }
     for (uint32_t i = run->block->nodes; i-- > 0;) {
@@ -32,13 +32,13 @@ static void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOC
     }
 }
 
-void bp_block_backward(bp_emit *emit, bp_stage_call *call, const bp_block *block)
+void bp_block_backward(bp_builder *builder, bp_stage_call *call, const bp_block *block)
 {
     block_run run;
     uint32_t reads[BP_BLOCK_NODES];
-    block_begin(&run, emit, block, call);
+    block_begin(&run, builder, block, call);
     call->d_input = BP_ABSENT;
-    if (emit->status != BP_OK) {
+    if (builder->status != BP_OK) {
         return;
     }
     run.back = true;
@@ -54,12 +54,12 @@ void bp_block_backward(bp_emit *emit, bp_stage_call *call, const bp_block *block
 }
 
 /* Seconds of the ops emitted since the first `before` of them. */
-static double seconds_since(const bp_emit *emit, uint32_t before, const bp_rates *rates)
+static double seconds_since(const bp_builder *builder, uint32_t before, const bp_rates *rates)
 {
     double seconds = 0.0;
-    const uint32_t end = bp_graph_counts(emit->graph) ? before : emit->graph->used.ops;
+    const uint32_t end = bp_graph_counts(builder->graph) ? before : builder->graph->used.ops;
     for (uint32_t i = before; i < end; i++) {
-        seconds += bp_cost_seconds(bp_cost_op(emit->graph, &emit->graph->ops[i]), rates);
+        seconds += bp_cost_seconds(bp_cost_op(builder->graph, &builder->graph->ops[i]), rates);
     }
     return seconds;
 }
@@ -67,11 +67,11 @@ static double seconds_since(const bp_emit *emit, uint32_t before, const bp_rates
 static double count_node(block_run *run, uint32_t index, uint32_t making, uint32_t fused,
                          const bp_rates *rates)
 {
-    const uint32_t before = run->emit->graph->used.ops;
+    const uint32_t before = run->builder->graph->used.ops;
     run->making = making;
     run->fused = fused;
     node_row_of(&run->block->node[index])->forward(run, &run->block->node[index]);
-    return seconds_since(run->emit, before, rates);
+    return seconds_since(run->builder, before, rates);
 }
 
 /* Each node by itself; every value has a buffer. */
@@ -90,11 +90,11 @@ static void count_nodes(block_run *run, const bp_rates *rates, block_costs *cost
             costs->fused[i] = count_node(run, i, run->masks.outs[i], value_bit(i), rates);
         }
         for (uint32_t k = 0; k < costs->parts[i]; k++) {
-            const uint32_t before = run->emit->graph->used.ops;
+            const uint32_t before = run->builder->graph->used.ops;
             costs->part_out[i][k] = node->out[k];
-            bp_linear_forward(run->emit, &node->part[k], run->ref[node->in[0]], BP_ABSENT,
+            bp_linear_forward(run->builder, &node->part[k], run->ref[node->in[0]], BP_ABSENT,
                               bp_ref_at(run->ref[node->out[k]], node->column[k]));
-            costs->seconds[i][k] = seconds_since(run->emit, before, rates);
+            costs->seconds[i][k] = seconds_since(run->builder, before, rates);
         }
     }
 }
@@ -103,12 +103,12 @@ static void count_values(block_run *run, block_costs *costs)
 {
     for (uint32_t v = 1; v < run->block->values; v++) {
         const bp_value *value = &run->block->value[v];
-        run->ref[v] = bp_emit_buffer(run->emit, BP_CLASS_WORKSPACE,
-                                     value->statistics ? BP_F32 : bp_emit_working(run->emit),
-                                     value_rows(value), value_width(value), value->name);
-        if (run->emit->status == BP_OK && !bp_graph_counts(run->emit->graph)) {
-            const bp_buffer *buffer = &run->emit->graph->buffers[run->ref[v].buffer];
-            costs->bytes[v] = bp_report_rounded(run->emit->graph, buffer);
+        run->ref[v] = bp_build_buffer(run->builder, BP_CLASS_WORKSPACE,
+                                      value->statistics ? BP_F32 : bp_build_working(run->builder),
+                                      value_rows(value), value_width(value), value->name);
+        if (run->builder->status == BP_OK && !bp_graph_counts(run->builder->graph)) {
+            const bp_buffer *buffer = &run->builder->graph->buffers[run->ref[v].buffer];
+            costs->bytes[v] = bp_report_rounded(run->builder->graph, buffer);
         }
     }
 }
@@ -121,27 +121,27 @@ static void count_packed(block_run *run, const bp_rates *rates, block_costs *cos
             continue;
         }
         const bp_ref packed = block_packed_buffer(run, v, BP_CLASS_WORKSPACE);
-        const uint32_t before = run->emit->graph->used.ops;
+        const uint32_t before = run->builder->graph->used.ops;
         block_pack(run, v, packed, run->ref[v]);
         block_unpack(run, v, run->ref[v], packed);
-        costs->packed[v] = seconds_since(run->emit, before, rates);
-        const uint32_t then = run->emit->graph->used.ops;
+        costs->packed[v] = seconds_since(run->builder, before, rates);
+        const uint32_t then = run->builder->graph->used.ops;
         block_round(run, v, run->ref[v]);
-        costs->rounded[v] = seconds_since(run->emit, then, rates);
-        if (run->emit->status == BP_OK && !bp_graph_counts(run->emit->graph)) {
-            costs->bytes[v] =
-                bp_report_rounded(run->emit->graph, &run->emit->graph->buffers[packed.buffer]);
+        costs->rounded[v] = seconds_since(run->builder, then, rates);
+        if (run->builder->status == BP_OK && !bp_graph_counts(run->builder->graph)) {
+            costs->bytes[v] = bp_report_rounded(run->builder->graph,
+                                                &run->builder->graph->buffers[packed.buffer]);
         }
     }
 }
 
-void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
+void block_count(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
                  const bp_rates *rates, block_costs *costs)
 {
     block_run run;
     *costs = (block_costs){.bytes = {0}};
-    block_begin(&run, emit, block, call);
-    if (emit->status != BP_OK) {
+    block_begin(&run, builder, block, call);
+    if (builder->status != BP_OK) {
         return;
     }
     block_want(&run, call->input_wanted, costs->reads);
@@ -152,13 +152,13 @@ void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block
     count_nodes(&run, rates, costs);
 }
 
-uint32_t bp_block_tapes(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
+uint32_t bp_block_tapes(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
                         const bp_tape_request *request, uint32_t *variants)
 {
     block_costs costs;
     block_kept sets[BLOCK_SETS_MOST];
-    block_count(emit, call, block, &request->rates, &costs);
-    if (emit->status != BP_OK || bp_graph_counts(emit->graph)) {
+    block_count(builder, call, block, &request->rates, &costs);
+    if (builder->status != BP_OK || bp_graph_counts(builder->graph)) {
         return 0;
     }
     const uint32_t limit = request->limit < BLOCK_SETS_MOST ? request->limit : BLOCK_SETS_MOST;

@@ -110,7 +110,7 @@ static uint32_t taker_of(const block_run *run, const block_need *need, uint32_t 
     const bp_node *node = &run->block->node[last];
     const node_row *row = node_row_of(node);
     const bool drops =
-        node->kind == BP_NODE_RESIDUAL && bp_residual_drops(run->emit, &node->residual);
+        node->kind == BP_NODE_RESIDUAL && bp_residual_drops(run->builder, &node->residual);
     for (uint32_t i = 0; i < row->inputs; i++) {
         const bool may = (row->places & value_bit(i)) != 0 && (row->must || (free && !drops));
         if (node->in[i] == v && may && (need->values & value_bit(node->out[0])) != 0) {

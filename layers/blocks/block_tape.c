@@ -17,11 +17,11 @@ static bool derives_kind(bp_node_kind kind)
            kind == BP_NODE_GATED || kind == BP_NODE_SCALE;
 }
 
-void block_masks_pack(const bp_emit *emit, const bp_block *block, block_masks *masks)
+void block_masks_pack(const bp_builder *builder, const bp_block *block, block_masks *masks)
 {
     const uint32_t inner = value_bit(block->values - 1) - 1;
     uint32_t exact = ~inner | value_bit(0) | masks->steps;
-    if (emit->spec->tape != BP_TAPE_FP8 || emit->mode != BP_MODE_TRAIN) {
+    if (builder->spec->tape != BP_TAPE_FP8 || builder->mode != BP_MODE_TRAIN) {
         return;
     }
     for (uint32_t v = 0; v < block->values; v++) {
@@ -60,14 +60,14 @@ bp_ref block_packed_buffer(const block_run *run, uint32_t value, bp_class class_
 {
     const bp_value *v = &run->block->value[value];
     const uint64_t rows = value_rows(v), width = value_width(v);
-    return bp_emit_buffer(run->emit, class_of, BP_U8, rows, bp_tape_bytes(1, width), v->name);
+    return bp_build_buffer(run->builder, class_of, BP_U8, rows, bp_tape_bytes(1, width), v->name);
 }
 
 static bp_ref make_working(const block_run *run, uint32_t value)
 {
     const bp_value *v = &run->block->value[value];
-    return bp_emit_buffer(run->emit, BP_CLASS_WORKSPACE, bp_emit_working(run->emit), value_rows(v),
-                          value_width(v), v->name);
+    return bp_build_buffer(run->builder, BP_CLASS_WORKSPACE, bp_build_working(run->builder),
+                           value_rows(v), value_width(v), v->name);
 }
 
 void block_pack(const block_run *run, uint32_t value, bp_ref packed, bp_ref x)
@@ -76,7 +76,7 @@ void block_pack(const block_run *run, uint32_t value, bp_ref packed, bp_ref x)
     const bp_tape_pack_scalars scalars = {.rows = (int64_t)value_rows(v),
                                           .width = (int64_t)value_width(v)};
     const bp_tape_pack_operands operands = {.packed = packed, .x = x};
-    bp_emit_tape_pack(run->emit, &operands, &scalars);
+    bp_build_tape_pack(run->builder, &operands, &scalars);
 }
 
 void block_unpack(const block_run *run, uint32_t value, bp_ref x, bp_ref packed)
@@ -85,7 +85,7 @@ void block_unpack(const block_run *run, uint32_t value, bp_ref x, bp_ref packed)
     const bp_tape_unpack_scalars scalars = {.rows = (int64_t)value_rows(v),
                                             .width = (int64_t)value_width(v)};
     const bp_tape_unpack_operands operands = {.x = x, .packed = packed};
-    bp_emit_tape_unpack(run->emit, &operands, &scalars);
+    bp_build_tape_unpack(run->builder, &operands, &scalars);
 }
 
 void block_round(const block_run *run, uint32_t value, bp_ref x)
@@ -94,7 +94,7 @@ void block_round(const block_run *run, uint32_t value, bp_ref x)
     const bp_tape_round_scalars scalars = {.rows = (int64_t)value_rows(v),
                                            .width = (int64_t)value_width(v)};
     const bp_tape_round_operands operands = {.x = x};
-    bp_emit_tape_round(run->emit, &operands, &scalars);
+    bp_build_tape_round(run->builder, &operands, &scalars);
 }
 
 /* Puts what backward reads in the place of the values; `own` keeps what was there. */
@@ -148,7 +148,7 @@ void block_read(block_run *run, uint32_t target)
     }
     const uint32_t want = block_reduced(&run->masks, target, there, &exact);
     block_make(run, exact | (want & run->masks.packs & ~coded));
-    run->emit->reduced = run->emit->reduced || (want & run->masks.packs) != 0;
+    run->builder->reduced = run->builder->reduced || (want & run->masks.packs) != 0;
     for (uint32_t v = 0; v < run->block->values; v++) {
         if ((want & run->masks.packs & value_bit(v)) != 0) {
             read_packed(run, v);

@@ -69,9 +69,9 @@ static double scale_of(const bp_transformer *own, uint32_t block)
 }
 
 /* Dropout sites: 0 is the embedding's; each block has three. */
-void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_gpt2_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
-    const bp_transformer own = bp_transformer_of(&emit->spec->config);
+    const bp_transformer own = bp_transformer_of(&builder->spec->config);
     const uint32_t index = call->stage - 1;
     const uint32_t first = bp_gpt2_block_first(index), site = 1 + 3 * index;
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
@@ -123,7 +123,7 @@ void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_b
          .out = {OUTPUT},
          .residual = {gpt2_block_dense(first + BP_GPT2_MLP_C_PROJ_WEIGHT, inner, width),
                       {site + 2, own.residual_dropout}}}};
-    gpt2_block_describe_values(&own, emit->rows, block);
+    gpt2_block_describe_values(&own, builder->rows, block);
     memcpy(block->node, nodes, sizeof nodes);
     block->nodes = sizeof nodes / sizeof nodes[0];
 }

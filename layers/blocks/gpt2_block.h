@@ -27,6 +27,6 @@ typedef enum bp_gpt2_parameter {
 uint32_t bp_gpt2_block_first(uint32_t index);
 
 /* The list of nodes of block `index` = call->stage - 1. */
-void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+void bp_gpt2_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
 
 #endif

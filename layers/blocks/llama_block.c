@@ -342,11 +342,11 @@ static uint32_t add_gate(building *b, uint32_t x)
     return active;
 }
 
-void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
     static const char *const names[3] = {"norm_2", "d_norm", "norm_2.statistics"};
     static const char *const out[2] = {"out", NULL};
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
     const char *bytes = (const char *)config;
     building b = {.call = call,
@@ -354,7 +354,7 @@ void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_
                   .near = bytes + BP_FAMILY_MEMBER(bp_llama_long, near),
                   .far = bytes + BP_FAMILY_MEMBER(bp_llama_long, far),
                   .shape = bp_llama_shape_of(config),
-                  .rows = emit->rows,
+                  .rows = builder->rows,
                   .block = block};
     number_parameters(&own, call->stage - 1, b.n);
     block->values = 0;

@@ -59,6 +59,6 @@ bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const 
                                 bp_error *error) BP_MUST_CHECK;
 
 /* The list of nodes of block `index` = call->stage - 1. */
-void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
 
 #endif

@@ -14,7 +14,7 @@ uint32_t bp_modernbert_number(uint32_t index, bp_modernbert_parameter parameter)
 
 /* A block on its way: values and nodes come in the order in which they are computed. */
 typedef struct building {
-    const bp_emit *emit;
+    const bp_builder *builder;
     bp_modernbert_config own;
     uint32_t index;
     bp_block *block;
@@ -22,13 +22,14 @@ typedef struct building {
 
 static uint32_t make_value(building *b, const char *name, const char *gradient, uint64_t width)
 {
-    b->block->value[b->block->values] = (bp_value){name, gradient, {b->emit->rows, width}, false};
+    b->block->value[b->block->values] =
+        (bp_value){name, gradient, {b->builder->rows, width}, false};
     return b->block->values++;
 }
 
 static void make_statistics(building *b, const char *name, uint64_t count)
 {
-    b->block->value[b->block->values++] = (bp_value){name, NULL, {count, b->emit->rows}, true};
+    b->block->value[b->block->values++] = (bp_value){name, NULL, {count, b->builder->rows}, true};
 }
 
 static bp_node *make_node(building *b, bp_node_kind kind, uint32_t in, uint32_t out)
@@ -119,7 +120,7 @@ static uint32_t describe_attention(building *b)
                                      .head_width = head_width,
                                      .bidirectional = true,
                                      .padded = true,
-                                     .lengths = b->emit->input[BP_INPUT_LENGTHS],
+                                     .lengths = b->builder->input[BP_INPUT_LENGTHS],
                                      .dropout = {site_of(b, 0), own->stack.attention_dropout},
                                      .window = near ? own->window / 2 + 1 : 0};
     return add_end(b, BP_MODERNBERT_O, (const uint32_t[]){y, 0},
@@ -146,10 +147,11 @@ static void describe_mlp(building *b, uint32_t middle)
     add_end(b, BP_MODERNBERT_DOWN, (const uint32_t[]){active, middle}, (bp_dropout){0, 0.0}, out);
 }
 
-void bp_modernbert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_modernbert_block_describe(const bp_builder *builder, const bp_stage_call *call,
+                                  bp_block *block)
 {
-    building b = {.emit = emit,
-                  .own = bp_modernbert_config_of(&emit->spec->config),
+    building b = {.builder = builder,
+                  .own = bp_modernbert_config_of(&builder->spec->config),
                   .index = call->stage - 1,
                   .block = block};
     block->values = 0;

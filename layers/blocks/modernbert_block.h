@@ -24,6 +24,7 @@ typedef enum bp_modernbert_parameter {
 uint32_t bp_modernbert_number(uint32_t index, bp_modernbert_parameter parameter);
 
 /* The list of nodes of block `index` = call->stage - 1. */
-void bp_modernbert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+void bp_modernbert_block_describe(const bp_builder *builder, const bp_stage_call *call,
+                                  bp_block *block);
 
 #endif

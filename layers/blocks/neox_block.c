@@ -54,9 +54,9 @@ typedef struct building {
     uint32_t site;
 } building;
 
-static building begin_block(const bp_emit *emit, uint32_t index)
+static building begin_block(const bp_builder *builder, uint32_t index)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     building b = {.own = bp_neox_config_of(config), .site = 1 + 3 * index};
     uint32_t next = bp_neox_block_first(config, index);
     for (uint32_t p = 0; p < BP_NEOX_BLOCK_PARAMETERS; p++) {
@@ -177,10 +177,10 @@ static uint32_t describe_mlp(const building *b, bp_node *to)
     return sizeof nodes / sizeof nodes[0];
 }
 
-void bp_neox_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_neox_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
-    const building b = begin_block(emit, call->stage - 1);
-    neox_block_describe_values(&b, emit->rows, block);
+    const building b = begin_block(builder, call->stage - 1);
+    neox_block_describe_values(&b, builder->rows, block);
     block->nodes = describe_attention(&b, block->node);
     block->nodes += describe_mlp(&b, block->node + block->nodes);
 }

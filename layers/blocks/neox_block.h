@@ -30,6 +30,6 @@ uint32_t bp_neox_block_parameters(const bp_model_config *config);
 uint32_t bp_neox_block_first(const bp_model_config *config, uint32_t index);
 
 /* The list of nodes of block `index` = call->stage - 1. */
-void bp_neox_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+void bp_neox_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
 
 #endif

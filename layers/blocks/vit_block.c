@@ -134,11 +134,11 @@ static uint32_t vit_mlp(const bp_vit_config *own, uint32_t index, bp_node *to)
     return sizeof nodes / sizeof nodes[0];
 }
 
-void bp_vit_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
+    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
     const uint32_t index = call->stage - 1;
-    vit_block_values(&own.stack, emit->rows, block);
+    vit_block_values(&own.stack, builder->rows, block);
     block->nodes = vit_attention(&own, index, block->node);
     block->nodes += vit_mlp(&own, index, block->node + block->nodes);
 }

@@ -34,6 +34,6 @@ bool bp_vit_biased(const bp_vit_config *own, bp_vit_layer layer);
 uint32_t bp_vit_number(const bp_vit_config *own, uint32_t block, bp_vit_layer layer);
 
 /* The list of nodes of block `index` = call->stage - 1, over rows of tokens. */
-void bp_vit_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
 
 #endif

@@ -106,7 +106,7 @@ static const bert_names bert_names_of[BP_BERT_KINDS] = {
                         "output_layer_norm"}},
     [BP_ELECTRA] = {"electra.embeddings.", "electra.encoder.layer.", BERT_MODULES}};
 
-static void bert_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+static void bert_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     const bert_names *names = &bert_names_of[own.kind];
@@ -125,7 +125,7 @@ static void bert_publish_block(bp_emit *emit, const bp_model_config *config, uin
         char prefix[BP_NAME_BYTES];
         char *end = bp_name_append_number(bp_name_append(prefix, names->block), index);
         bp_name_append(bp_name_append(end, "."), names->module[i / 2]);
-        bp_publish_dense(emit, prefix, &row, false, i / 2 < 2 ? w / own.stack.heads : 0);
+        bp_publish_dense(builder, prefix, &row, false, i / 2 < 2 ? w / own.stack.heads : 0);
     }
 }
 
@@ -159,7 +159,7 @@ static uint32_t inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
     return count;
 }
 
-static void bert_parameters(bp_emit *emit, const bp_model_config *config)
+static void bert_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     const char *prefix = bert_names_of[own.kind].embeddings;
@@ -172,25 +172,25 @@ static void bert_parameters(bp_emit *emit, const bp_model_config *config)
     const bp_publish_row norm[] = {{"LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
                                    {"LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
     for (uint32_t i = 0; i < (own.types > 0 ? 3 : 2); i++) {
-        bp_publish_table(emit, prefix, &tables[i]);
+        bp_publish_table(builder, prefix, &tables[i]);
     }
-    bp_publish(emit, prefix, &norm[0]);
-    bp_publish(emit, prefix, &norm[1]);
+    bp_publish(builder, prefix, &norm[0]);
+    bp_publish(builder, prefix, &norm[1]);
     if (bp_bert_projects(&own)) {
         const bp_publish_row weight = {"weight", {own.stack.width, w}, BP_INIT_NORMAL, range};
         const bp_publish_row bias = {"bias", {own.stack.width, 0}, BP_INIT_ZEROS, 0.0};
-        bp_publish(emit, "electra.embeddings_project.", &weight);
-        bp_publish(emit, "electra.embeddings_project.", &bias);
+        bp_publish(builder, "electra.embeddings_project.", &weight);
+        bp_publish(builder, "electra.embeddings_project.", &bias);
     }
     for (uint32_t i = 0; i < own.stack.layers; i++) {
-        bert_publish_block(emit, config, i);
+        bert_publish_block(builder, config, i);
     }
-    bp_bert_head_publish(emit, config);
+    bp_bert_head_publish(builder, config);
 }
 
-static bp_embedding describe_embedding(const bp_emit *emit)
+static bp_embedding describe_embedding(const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     /* Where the loss reads padding too, transformers' table of words keeps that row as it is. */
     const int64_t padding = config->pad_token;
@@ -207,18 +207,18 @@ static bp_embedding describe_embedding(const bp_emit *emit)
                           .still = reads && padding >= 0 ? (uint64_t)padding + 1 : 0};
 }
 
-static bp_norm describe_norm(const bp_emit *emit)
+static bp_norm describe_norm(const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     const uint32_t last = bp_bert_embeddings(config) - (bp_bert_projects(&own) ? 3 : 1);
     return (bp_norm){last - 1, last, bp_bert_embedding_width(&own), own.stack.norm_epsilon, false};
 }
 
 /* From the embeddings to the blocks. */
-static bp_linear describe_projection(const bp_emit *emit)
+static bp_linear describe_projection(const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     const uint32_t bias = bp_bert_embeddings(config) - 1;
     return (bp_linear){.weight = bias - 1,
@@ -229,111 +229,112 @@ static bp_linear describe_projection(const bp_emit *emit)
 }
 
 /* The sum of the embeddings, and its norm into `out`. */
-static bp_ref bert_embed(bp_emit *emit, bp_ref out, bp_ref statistics)
+static bp_ref bert_embed(bp_builder *builder, bp_ref out, bp_ref statistics)
 {
-    const bp_embedding embedding = describe_embedding(emit);
-    const bp_norm norm = describe_norm(emit);
-    const bp_ref sum = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                                      embedding.width, "sum");
-    bp_embedding_forward(emit, &embedding, sum);
-    bp_norm_forward(emit, &norm, emit->rows, sum, out, statistics);
+    const bp_embedding embedding = describe_embedding(builder);
+    const bp_norm norm = describe_norm(builder);
+    const bp_ref sum = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                       builder->rows, embedding.width, "sum");
+    bp_embedding_forward(builder, &embedding, sum);
+    bp_norm_forward(builder, &norm, builder->rows, sum, out, statistics);
     return sum;
 }
 
-static void drop(bp_emit *emit, bp_ref x)
+static void drop(bp_builder *builder, bp_ref x)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     const bp_dropout dropout = {0, own.stack.embedding_dropout};
-    if (bp_dropout_probability(emit, &dropout) > 0.0) {
-        bp_dropout_apply(emit, &dropout, bp_bert_embedding_width(&own), x, BP_ABSENT, x);
+    if (bp_dropout_probability(builder, &dropout) > 0.0) {
+        bp_dropout_apply(builder, &dropout, bp_bert_embedding_width(&own), x, BP_ABSENT, x);
     }
 }
 
-static bp_ref bert_make(bp_emit *emit, uint64_t width, const char *name)
+static bp_ref bert_make(bp_builder *builder, uint64_t width, const char *name)
 {
-    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width, name);
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), builder->rows,
+                           width, name);
 }
 
-static void bert_forward(bp_emit *emit, bp_stage_call *call)
+static void bert_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     if (call->stage == 0) {
-        const bp_linear projection = describe_projection(emit);
+        const bp_linear projection = describe_projection(builder);
         const bool projects = bp_bert_projects(&own);
-        call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
-                                      own.stack.width, "out");
-        const bp_ref normal = projects ? bert_make(emit, projection.in, "normal") : call->output;
-        (void)bert_embed(emit, normal, BP_ABSENT);
-        drop(emit, normal);
+        call->output = bp_build_buffer(builder, builder->output_class, bp_build_working(builder),
+                                       builder->rows, own.stack.width, "out");
+        const bp_ref normal = projects ? bert_make(builder, projection.in, "normal") : call->output;
+        (void)bert_embed(builder, normal, BP_ABSENT);
+        drop(builder, normal);
         if (projects) {
-            bp_linear_forward(emit, &projection, normal, BP_ABSENT, call->output);
+            bp_linear_forward(builder, &projection, normal, BP_ABSENT, call->output);
         }
     } else if (call->stage > own.stack.layers) {
-        bp_bert_head_forward(emit, call, head_first(config));
+        bp_bert_head_forward(builder, call, head_first(config));
     } else {
-        bp_block *block = bp_block_room(emit);
-        bp_bert_block_describe(emit, call, block);
-        bp_block_forward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        bp_bert_block_describe(builder, call, block);
+        bp_block_forward(builder, call, block);
     }
 }
 
 /* The sum and its statistics are made again: a gather, little beside a block. */
-static void backward_embed(bp_emit *emit, bp_stage_call *call)
+static void backward_embed(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_embedding embedding = describe_embedding(emit);
-    const bp_norm norm = describe_norm(emit);
+    const bp_embedding embedding = describe_embedding(builder);
+    const bp_norm norm = describe_norm(builder);
     const bp_ref statistics =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
-    const bp_ref again = bert_make(emit, norm.width, "again");
-    const bp_ref sum = bert_embed(emit, again, statistics);
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, builder->rows, "norm.statistics");
+    const bp_ref again = bert_make(builder, norm.width, "again");
+    const bp_ref sum = bert_embed(builder, again, statistics);
     bp_ref d = call->d_output;
-    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
     if (bp_bert_projects(&own)) {
-        const bp_linear projection = describe_projection(emit);
-        drop(emit, again);
-        bp_linear_backward_parameters(emit, &projection, again, d);
-        const bp_ref d_normal = bert_make(emit, norm.width, "d_normal");
-        bp_linear_backward_input(emit, &projection, d, d_normal);
+        const bp_linear projection = describe_projection(builder);
+        drop(builder, again);
+        bp_linear_backward_parameters(builder, &projection, again, d);
+        const bp_ref d_normal = bert_make(builder, norm.width, "d_normal");
+        bp_linear_backward_input(builder, &projection, d, d_normal);
         d = d_normal;
     }
-    drop(emit, d);
+    drop(builder, d);
     const bp_norm_backward_call norm_call = {sum, statistics, d, BP_ABSENT, true};
-    bp_norm_backward(emit, &norm, &norm_call);
-    bp_embedding_backward(emit, &embedding, d);
+    bp_norm_backward(builder, &norm, &norm_call);
+    bp_embedding_backward(builder, &embedding, d);
     call->d_input = BP_ABSENT;
 }
 
-static void bert_backward(bp_emit *emit, bp_stage_call *call)
+static void bert_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     if (call->stage == 0) {
-        backward_embed(emit, call);
+        backward_embed(builder, call);
     } else if (call->stage > own.stack.layers) {
-        bp_bert_head_backward(emit, call, head_first(config));
+        bp_bert_head_backward(builder, call, head_first(config));
     } else {
-        bp_block *block = bp_block_room(emit);
-        bp_bert_block_describe(emit, call, block);
-        bp_block_backward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        bp_bert_block_describe(builder, call, block);
+        bp_block_backward(builder, call, block);
     }
 }
 
-static uint32_t bert_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                           uint32_t *variants_of)
+static uint32_t bert_tapes(bp_builder *builder, const bp_stage_call *call,
+                           const bp_tape_request *request, uint32_t *variants_of)
 {
-    bp_block *block = bp_block_room(emit);
-    bp_bert_block_describe(emit, call, block);
-    return bp_block_tapes(emit, call, block, request, variants_of);
+    bp_block *block = bp_block_room(builder);
+    bp_bert_block_describe(builder, call, block);
+    return bp_block_tapes(builder, call, block, request, variants_of);
 }
 
 static const char *bert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
 {
-    const bp_emit emit = {.spec = spec, .rows = 1};
+    const bp_builder builder = {.spec = spec, .rows = 1};
     const bp_stage_call call = {.stage = stage};
     bp_block block;
-    bp_bert_block_describe(&emit, &call, &block);
+    bp_bert_block_describe(&builder, &call, &block);
     return bp_block_slot_name(&block, slot);
 }
 

@@ -58,9 +58,9 @@ void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const c
     }
 }
 
-static bp_head describe_head(const bp_emit *emit, const bp_causal *causal)
+static bp_head describe_head(const bp_builder *builder, const bp_causal *causal)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_transformer own = bp_transformer_of(config);
     return (bp_head){.table = own.untied ? causal->output : BP_CAUSAL_TABLE,
                      .bias = BP_NO_PARAMETER,
@@ -69,9 +69,9 @@ static bp_head describe_head(const bp_emit *emit, const bp_causal *causal)
                      .cap = causal->logit_cap};
 }
 
-static bp_classifier describe_classifier(const bp_emit *emit, const bp_causal *causal)
+static bp_classifier describe_classifier(const bp_builder *builder, const bp_causal *causal)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_transformer own = bp_transformer_of(config);
     return (bp_classifier){.score = {.weight = causal->output,
                                      .bias = BP_NO_PARAMETER,
@@ -81,12 +81,12 @@ static bp_classifier describe_classifier(const bp_emit *emit, const bp_causal *c
 }
 
 /* x *= factor, where there is one. */
-static void causal_scale(bp_emit *emit, double factor, uint64_t count, bp_ref x)
+static void causal_scale(bp_builder *builder, double factor, uint64_t count, bp_ref x)
 {
     if (factor > 0.0 && (factor < 1.0 || factor > 1.0)) {
         const bp_scale_scalars scalars = {.count = (int64_t)count, .factor = factor};
         const bp_scale_operands operands = {.y = x, .x = x};
-        bp_emit_scale(emit, &operands, &scalars);
+        bp_build_scale(builder, &operands, &scalars);
     }
 }
 
@@ -97,190 +97,194 @@ static double head_factor(const bp_causal *causal)
 }
 
 /* The embedding's factor, rounded to the working type as its output is. */
-static double embedding_factor(const bp_emit *emit, const bp_causal *causal)
+static double embedding_factor(const bp_builder *builder, const bp_causal *causal)
 {
     const float factor = (float)causal->embedding_scale;
-    return bp_emit_working(emit) == BP_BF16
+    return bp_build_working(builder) == BP_BF16
                ? (double)bp_f32_from_bf16(bp_bf16_even_from_f32(factor))
                : (double)factor;
 }
 
 /* The last norm's output for `rows` rows of x. */
-static bp_ref normalise(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x,
+static bp_ref normalise(bp_builder *builder, const bp_norm *norm, uint64_t rows, bp_ref x,
                         bp_ref statistics)
 {
-    const bp_ref y =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), rows, norm->width, "norm");
-    bp_norm_forward(emit, norm, rows, x, y, statistics);
+    const bp_ref y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), rows,
+                                     norm->width, "norm");
+    bp_norm_forward(builder, norm, rows, x, y, statistics);
     return y;
 }
 
-static void causal_embed(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
+static void causal_embed(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
     const bp_embedding *embedding = &causal->embedding;
-    call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
-                                  embedding->width, "out");
-    bp_embedding_forward(emit, embedding, call->output);
-    causal_scale(emit, embedding_factor(emit, causal), emit->rows * embedding->width, call->output);
+    call->output = bp_build_buffer(builder, builder->output_class, bp_build_working(builder),
+                                   builder->rows, embedding->width, "out");
+    bp_embedding_forward(builder, embedding, call->output);
+    causal_scale(builder, embedding_factor(builder, causal), builder->rows * embedding->width,
+                 call->output);
 }
 
-static void forward_head(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
+static void forward_head(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
-    const bp_ref y = normalise(emit, &causal->norm, emit->rows, call->input, BP_ABSENT);
-    if (bp_causal_classifies(&emit->spec->config)) {
-        const bp_classifier classifier = describe_classifier(emit, causal);
-        bp_classify_last_forward(emit, &classifier, y);
-    } else if (emit->spec->config.task == BP_TASK_EMBEDDING) {
-        bp_vector_forward(emit, causal->norm.width, y);
+    const bp_ref y = normalise(builder, &causal->norm, builder->rows, call->input, BP_ABSENT);
+    if (bp_causal_classifies(&builder->spec->config)) {
+        const bp_classifier classifier = describe_classifier(builder, causal);
+        bp_classify_last_forward(builder, &classifier, y);
+    } else if (builder->spec->config.task == BP_TASK_EMBEDDING) {
+        bp_vector_forward(builder, causal->norm.width, y);
     } else {
-        const bp_head head = describe_head(emit, causal);
-        causal_scale(emit, head_factor(causal), emit->rows * head.width, y);
-        bp_loss_forward(emit, &head, y);
+        const bp_head head = describe_head(builder, causal);
+        causal_scale(builder, head_factor(causal), builder->rows * head.width, y);
+        bp_loss_forward(builder, &head, y);
     }
     call->output = BP_ABSENT;
 }
 
-void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
+void bp_causal_forward(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
     if (call->stage == 0) {
-        causal_embed(emit, call, causal);
-    } else if (is_block(&emit->spec->config, call->stage)) {
-        bp_block *block = bp_block_room(emit);
-        causal->block->describe(emit, call, block);
-        bp_block_forward(emit, call, block);
+        causal_embed(builder, call, causal);
+    } else if (is_block(&builder->spec->config, call->stage)) {
+        bp_block *block = bp_block_room(builder);
+        causal->block->describe(builder, call, block);
+        bp_block_forward(builder, call, block);
     } else {
-        forward_head(emit, call, causal);
+        forward_head(builder, call, causal);
     }
 }
 
 /* The gradient of the last norm's output y: in its place, chunk by chunk, or anew where few rows of
  * it count or the table's gradient is formed later. */
-static bp_ref backward_loss(bp_emit *emit, bp_stage_call *call, const bp_causal *causal, bp_ref y)
+static bp_ref backward_loss(bp_builder *builder, bp_stage_call *call, const bp_causal *causal,
+                            bp_ref y)
 {
-    if (bp_causal_classifies(&emit->spec->config)) {
-        const bp_classifier classifier = describe_classifier(emit, causal);
-        return bp_classify_last_backward(emit, &classifier, y);
+    if (bp_causal_classifies(&builder->spec->config)) {
+        const bp_classifier classifier = describe_classifier(builder, causal);
+        return bp_classify_last_backward(builder, &classifier, y);
     }
-    if (emit->spec->config.task == BP_TASK_EMBEDDING) {
-        return bp_vector_backward(emit, causal->norm.width, y);
+    if (builder->spec->config.task == BP_TASK_EMBEDDING) {
+        return bp_vector_backward(builder, causal->norm.width, y);
     }
-    const bp_head head = describe_head(emit, causal);
-    causal_scale(emit, head_factor(causal), emit->rows * head.width, y);
-    const bp_ref d_y = bp_loss_keep(emit, head.width, y, call->table_deferred, call->kept);
-    bp_loss_backward(emit, &head, y, d_y, call->kept[1]);
-    causal_scale(emit, head_factor(causal), emit->rows * head.width, d_y);
+    const bp_head head = describe_head(builder, causal);
+    causal_scale(builder, head_factor(causal), builder->rows * head.width, y);
+    const bp_ref d_y = bp_loss_keep(builder, head.width, y, call->table_deferred, call->kept);
+    bp_loss_backward(builder, &head, y, d_y, call->kept[1]);
+    causal_scale(builder, head_factor(causal), builder->rows * head.width, d_y);
     return d_y;
 }
 
 /* Forms the loss and its gradients, which become that of the input in place: one (rows, width)
  * buffer in all. */
-static void backward_head(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
+static void backward_head(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
     const bp_ref statistics =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, bp_norm_statistics(&causal->norm),
-                       emit->rows, "norm.statistics");
-    const bp_ref y = normalise(emit, &causal->norm, emit->rows, call->input, statistics);
-    const bp_ref d_y = backward_loss(emit, call, causal, y);
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, bp_norm_statistics(&causal->norm),
+                        builder->rows, "norm.statistics");
+    const bp_ref y = normalise(builder, &causal->norm, builder->rows, call->input, statistics);
+    const bp_ref d_y = backward_loss(builder, call, causal, y);
     const bp_norm_backward_call norm = {call->input, statistics, d_y, BP_ABSENT,
                                         call->input_wanted};
-    bp_norm_backward(emit, &causal->norm, &norm);
+    bp_norm_backward(builder, &causal->norm, &norm);
     call->d_input = call->input_wanted ? d_y : BP_ABSENT;
 }
 
-static void backward_embedding(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
+static void backward_embedding(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
     const bp_embedding *embedding = &causal->embedding;
-    causal_scale(emit, embedding_factor(emit, causal), emit->rows * embedding->width,
+    causal_scale(builder, embedding_factor(builder, causal), builder->rows * embedding->width,
                  call->d_output);
     if (!call->table_deferred) {
-        bp_embedding_backward(emit, embedding, call->d_output);
+        bp_embedding_backward(builder, embedding, call->d_output);
     } else if (embedding->position != BP_NO_PARAMETER) {
-        bp_embedding_backward_position(emit, embedding, call->d_output);
+        bp_embedding_backward_position(builder, embedding, call->d_output);
     }
     call->d_input = BP_ABSENT;
 }
 
-void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
+void bp_causal_backward(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
     if (call->stage == 0) {
-        backward_embedding(emit, call, causal);
-    } else if (is_block(&emit->spec->config, call->stage)) {
-        bp_block *block = bp_block_room(emit);
-        causal->block->describe(emit, call, block);
-        bp_block_backward(emit, call, block);
+        backward_embedding(builder, call, causal);
+    } else if (is_block(&builder->spec->config, call->stage)) {
+        bp_block *block = bp_block_room(builder);
+        causal->block->describe(builder, call, block);
+        bp_block_backward(builder, call, block);
     } else {
-        backward_head(emit, call, causal);
+        backward_head(builder, call, causal);
     }
 }
 
-uint32_t bp_causal_tapes(bp_emit *emit, const bp_stage_call *call, const bp_causal_block *block,
-                         const bp_tape_request *request, uint32_t *variants)
+uint32_t bp_causal_tapes(bp_builder *builder, const bp_stage_call *call,
+                         const bp_causal_block *block, const bp_tape_request *request,
+                         uint32_t *variants)
 {
-    bp_block *list = bp_block_room(emit);
-    block->describe(emit, call, list);
-    return bp_block_tapes(emit, call, list, request, variants);
+    bp_block *list = bp_block_room(builder);
+    block->describe(builder, call, list);
+    return bp_block_tapes(builder, call, list, request, variants);
 }
 
 const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot,
                                 const bp_causal_block *block)
 {
-    const bp_emit emit = {.spec = spec, .rows = 1};
+    const bp_builder builder = {.spec = spec, .rows = 1};
     const bp_stage_call call = {.stage = stage};
     bp_block list;
-    block->describe(&emit, &call, &list);
+    block->describe(&builder, &call, &list);
     return bp_block_slot_name(&list, slot);
 }
 
 /* The head's part of a table's gradient, then the embedding's, as backward adds them. */
-void bp_causal_slice(bp_emit *emit, bp_slice_call *call, const bp_causal *causal)
+void bp_causal_slice(bp_builder *builder, bp_slice_call *call, const bp_causal *causal)
 {
-    const bp_head head = describe_head(emit, causal);
-    const bool heads = call->table == head.table && !heads_without_table(&emit->spec->config);
+    const bp_head head = describe_head(builder, causal);
+    const bool heads = call->table == head.table && !heads_without_table(&builder->spec->config);
     if (heads) {
-        bp_loss_slice_of(emit, &head, call);
+        bp_loss_slice_of(builder, &head, call);
     }
     if (call->table == BP_CAUSAL_TABLE) {
-        bp_embedding_backward_slice(emit, &causal->embedding, call->d_embedded, call->first,
+        bp_embedding_backward_slice(builder, &causal->embedding, call->d_embedded, call->first,
                                     call->rows, call->gradient, heads ? 1 : call->accumulate);
     }
 }
 
 /* The last row of one sequence; of several the only row of each. */
-static bp_ref decode_pick(bp_emit *emit, uint64_t width, bp_ref x)
+static bp_ref decode_pick(bp_builder *builder, uint64_t width, bp_ref x)
 {
-    const bp_pick_row_scalars scalars = {.rows = (int64_t)emit->rows, .width = (int64_t)width};
-    if (emit->sequences > 1) {
+    const bp_pick_row_scalars scalars = {.rows = (int64_t)builder->rows, .width = (int64_t)width};
+    if (builder->sequences > 1) {
         return x;
     }
-    const bp_pick_row_operands operands = {
-        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), 1, width, "row"),
-        .x = x,
-        .step = emit->step};
-    bp_emit_pick_row(emit, &operands, &scalars);
+    const bp_pick_row_operands operands = {.y = bp_build_buffer(builder, BP_CLASS_WORKSPACE,
+                                                                bp_build_working(builder), 1, width,
+                                                                "row"),
+                                           .x = x,
+                                           .step = builder->step};
+    bp_build_pick_row(builder, &operands, &scalars);
     return operands.y;
 }
 
-static void decode_head(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
+static void decode_head(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
-    const bp_head head = describe_head(emit, causal);
-    const uint64_t rows = emit->sequences;
-    const bp_ref x = decode_pick(emit, head.width, call->input);
-    const bp_ref y = normalise(emit, &causal->norm, rows, x, BP_ABSENT);
-    causal_scale(emit, head_factor(causal), rows * head.width, y);
-    bp_head_logits(emit, &head, rows, y);
+    const bp_head head = describe_head(builder, causal);
+    const uint64_t rows = builder->sequences;
+    const bp_ref x = decode_pick(builder, head.width, call->input);
+    const bp_ref y = normalise(builder, &causal->norm, rows, x, BP_ABSENT);
+    causal_scale(builder, head_factor(causal), rows * head.width, y);
+    bp_head_logits(builder, &head, rows, y);
     call->output = BP_ABSENT;
 }
 
-void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
+void bp_causal_decode(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
     if (call->stage == 0) {
-        causal_embed(emit, call, causal);
-    } else if (is_block(&emit->spec->config, call->stage)) {
-        bp_block *block = bp_block_room(emit);
-        causal->block->describe(emit, call, block);
-        bp_block_decode(emit, call, block);
+        causal_embed(builder, call, causal);
+    } else if (is_block(&builder->spec->config, call->stage)) {
+        bp_block *block = bp_block_room(builder);
+        causal->block->describe(builder, call, block);
+        bp_block_decode(builder, call, block);
     } else {
-        decode_head(emit, call, causal);
+        decode_head(builder, call, causal);
     }
 }
 

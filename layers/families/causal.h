@@ -18,7 +18,7 @@
 
 /* A family's block: its list of nodes for the stage of a call. */
 typedef struct bp_causal_block {
-    void (*describe)(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
+    void (*describe)(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
 } bp_causal_block;
 
 typedef struct bp_causal {
@@ -46,14 +46,15 @@ void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uin
 /* Those that need the family's description, or its names. */
 void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const char *embedding,
                           const char *block, char text[32]);
-void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
-void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
-void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
-uint32_t bp_causal_tapes(bp_emit *emit, const bp_stage_call *call, const bp_causal_block *block,
-                         const bp_tape_request *request, uint32_t *variants);
+void bp_causal_forward(bp_builder *builder, bp_stage_call *call, const bp_causal *causal);
+void bp_causal_backward(bp_builder *builder, bp_stage_call *call, const bp_causal *causal);
+void bp_causal_decode(bp_builder *builder, bp_stage_call *call, const bp_causal *causal);
+uint32_t bp_causal_tapes(bp_builder *builder, const bp_stage_call *call,
+                         const bp_causal_block *block, const bp_tape_request *request,
+                         uint32_t *variants);
 const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot,
                                 const bp_causal_block *block);
-void bp_causal_slice(bp_emit *emit, bp_slice_call *call, const bp_causal *causal);
+void bp_causal_slice(bp_builder *builder, bp_slice_call *call, const bp_causal *causal);
 
 /* BP_ERR_USAGE for tasks that no such model has, with `family` as the error's place. */
 bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *error) BP_MUST_CHECK;

@@ -72,25 +72,25 @@ static uint64_t cnn_features(const bp_cnn_config *own)
     return bp_size_mul(bp_size_mul(shape[0], shape[1]), shape[2]);
 }
 
-static void cnn_parameters(bp_emit *emit, const bp_model_config *config)
+static void cnn_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_cnn_config own = bp_cnn_config_of(config);
     for (uint32_t i = 0; i < own.layers; i++) {
-        bp_cnn_publish(emit, &own, i);
+        bp_cnn_publish(builder, &own, i);
     }
     const uint64_t in = cnn_features(&own);
     const bp_publish_row weight = {
         "weight", {config->classes, in}, BP_INIT_NORMAL, sqrt(1.0 / (double)in)};
     const bp_publish_row bias = {"bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0};
     const char *prefix = own.resnet.hidden_sizes[0] != 0 ? "classifier.1." : "classifier.";
-    bp_publish(emit, prefix, &weight);
-    bp_publish(emit, prefix, &bias);
-    bp_batch_norm_count(emit);
+    bp_publish(builder, prefix, &weight);
+    bp_publish(builder, prefix, &bias);
+    bp_batch_norm_count(builder);
 }
 
-static bp_classifier cnn_judge(const bp_emit *emit)
+static bp_classifier cnn_judge(const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_cnn_config own = bp_cnn_config_of(config);
     const uint32_t first = bp_cnn_first(&own, own.layers);
     return (bp_classifier){.score = {.weight = first,
@@ -102,56 +102,56 @@ static bp_classifier cnn_judge(const bp_emit *emit)
 }
 
 /* What a stage reads: images. */
-static bp_ref cnn_read(const bp_emit *emit, const bp_stage_call *call)
+static bp_ref cnn_read(const bp_builder *builder, const bp_stage_call *call)
 {
-    return call->stage > 0 ? call->input : emit->input[BP_INPUT_IDS];
+    return call->stage > 0 ? call->input : builder->input[BP_INPUT_IDS];
 }
 
-static void cnn_forward(bp_emit *emit, bp_stage_call *call)
+static void cnn_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_cnn_config own = bp_cnn_config_of(&emit->spec->config);
-    bp_samples_begin(emit);
+    const bp_cnn_config own = bp_cnn_config_of(&builder->spec->config);
+    bp_samples_begin(builder);
     if (call->stage == own.layers) {
-        const bp_classifier judge = cnn_judge(emit);
-        bp_classifier_forward(emit, &judge, cnn_read(emit, call));
+        const bp_classifier judge = cnn_judge(builder);
+        bp_classifier_forward(builder, &judge, cnn_read(builder, call));
         call->output = BP_ABSENT;
     } else {
-        bp_block *block = bp_block_room(emit);
-        bp_cnn_describe(emit->rows, &own, call->stage, block);
-        call->input = cnn_read(emit, call);
-        bp_block_forward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        bp_cnn_describe(builder->rows, &own, call->stage, block);
+        call->input = cnn_read(builder, call);
+        bp_block_forward(builder, call, block);
     }
-    bp_samples_end(emit);
+    bp_samples_end(builder);
 }
 
-static void cnn_backward(bp_emit *emit, bp_stage_call *call)
+static void cnn_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_cnn_config own = bp_cnn_config_of(&emit->spec->config);
-    bp_samples_begin(emit);
+    const bp_cnn_config own = bp_cnn_config_of(&builder->spec->config);
+    bp_samples_begin(builder);
     if (call->stage == own.layers) {
-        const bp_classifier judge = cnn_judge(emit);
-        const bp_ref d_x = bp_classifier_backward(emit, &judge, cnn_read(emit, call));
+        const bp_classifier judge = cnn_judge(builder);
+        const bp_ref d_x = bp_classifier_backward(builder, &judge, cnn_read(builder, call));
         call->d_input = call->input_wanted ? d_x : BP_ABSENT;
     } else {
-        bp_block *block = bp_block_room(emit);
-        bp_cnn_describe(emit->rows, &own, call->stage, block);
-        call->input = cnn_read(emit, call);
-        bp_block_backward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        bp_cnn_describe(builder->rows, &own, call->stage, block);
+        call->input = cnn_read(builder, call);
+        bp_block_backward(builder, call, block);
     }
-    bp_samples_end(emit);
+    bp_samples_end(builder);
 }
 
-static uint32_t cnn_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                          uint32_t *variants)
+static uint32_t cnn_tapes(bp_builder *builder, const bp_stage_call *call,
+                          const bp_tape_request *request, uint32_t *variants)
 {
-    const bp_cnn_config own = bp_cnn_config_of(&emit->spec->config);
+    const bp_cnn_config own = bp_cnn_config_of(&builder->spec->config);
     bp_stage_call asked = *call;
-    bp_block *block = bp_block_room(emit);
-    bp_samples_begin(emit);
-    bp_cnn_describe(emit->rows, &own, call->stage, block);
-    asked.input = cnn_read(emit, call);
-    const uint32_t count = bp_block_tapes(emit, &asked, block, request, variants);
-    bp_samples_end(emit);
+    bp_block *block = bp_block_room(builder);
+    bp_samples_begin(builder);
+    bp_cnn_describe(builder->rows, &own, call->stage, block);
+    asked.input = cnn_read(builder, call);
+    const uint32_t count = bp_block_tapes(builder, &asked, block, request, variants);
+    bp_samples_end(builder);
     return count;
 }
 

@@ -29,7 +29,7 @@ static void gpt2_stage_name(const bp_model_config *config, uint32_t stage, char 
     bp_causal_stage_name(config, stage, "wte", "h.", text);
 }
 
-static void gpt2_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+static void gpt2_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
     const bp_transformer own = bp_transformer_of(config);
     const uint64_t width = own.width;
@@ -53,11 +53,11 @@ static void gpt2_publish_block(bp_emit *emit, const bp_model_config *config, uin
     char prefix[BP_NAME_BYTES];
     bp_name_append(bp_name_append_number(bp_name_append(prefix, "transformer.h."), index), ".");
     for (uint32_t i = 0; i < BP_GPT2_BLOCK_PARAMETERS; i++) {
-        bp_publish_dense(emit, prefix, &rows[i], true, 0);
+        bp_publish_dense(builder, prefix, &rows[i], true, 0);
     }
 }
 
-static void gpt2_parameters(bp_emit *emit, const bp_model_config *config)
+static void gpt2_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_transformer own = bp_transformer_of(config);
     const double range = own.initializer_range;
@@ -72,15 +72,15 @@ static void gpt2_parameters(bp_emit *emit, const bp_model_config *config)
                                    {classifies ? config->classes : config->vocabulary, width},
                                    BP_INIT_NORMAL,
                                    range};
-    bp_publish_table(emit, "transformer.", &token);
-    bp_publish_table(emit, "transformer.", &position);
+    bp_publish_table(builder, "transformer.", &token);
+    bp_publish_table(builder, "transformer.", &position);
     for (uint32_t i = 0; i < own.layers; i++) {
-        gpt2_publish_block(emit, config, i);
+        gpt2_publish_block(builder, config, i);
     }
-    bp_publish(emit, "transformer.", &weight);
-    bp_publish(emit, "transformer.", &bias);
+    bp_publish(builder, "transformer.", &weight);
+    bp_publish(builder, "transformer.", &bias);
     if (bp_causal_has_output(config)) {
-        bp_publish(emit, "", &output);
+        bp_publish(builder, "", &output);
     }
 }
 
@@ -96,9 +96,9 @@ static uint32_t gpt2_parameter_stage(const bp_model_config *config, uint32_t par
 
 static const bp_causal_block gpt2_block = {bp_gpt2_block_describe};
 
-static bp_causal gpt2_describe(const bp_emit *emit)
+static bp_causal gpt2_describe(const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_transformer own = bp_transformer_of(config);
     const uint32_t norm = last_norm(config);
     return (bp_causal){.embedding = {.token = BP_CAUSAL_TABLE,
@@ -112,28 +112,28 @@ static bp_causal gpt2_describe(const bp_emit *emit)
                        .block = &gpt2_block};
 }
 
-static void gpt2_forward(bp_emit *emit, bp_stage_call *call)
+static void gpt2_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = gpt2_describe(emit);
-    bp_causal_forward(emit, call, &causal);
+    const bp_causal causal = gpt2_describe(builder);
+    bp_causal_forward(builder, call, &causal);
 }
 
-static void gpt2_backward(bp_emit *emit, bp_stage_call *call)
+static void gpt2_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = gpt2_describe(emit);
-    bp_causal_backward(emit, call, &causal);
+    const bp_causal causal = gpt2_describe(builder);
+    bp_causal_backward(builder, call, &causal);
 }
 
-static void gpt2_decode(bp_emit *emit, bp_stage_call *call)
+static void gpt2_decode(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = gpt2_describe(emit);
-    bp_causal_decode(emit, call, &causal);
+    const bp_causal causal = gpt2_describe(builder);
+    bp_causal_decode(builder, call, &causal);
 }
 
-static uint32_t gpt2_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                           uint32_t *variants)
+static uint32_t gpt2_tapes(bp_builder *builder, const bp_stage_call *call,
+                           const bp_tape_request *request, uint32_t *variants)
 {
-    return bp_causal_tapes(emit, call, &gpt2_block, request, variants);
+    return bp_causal_tapes(builder, call, &gpt2_block, request, variants);
 }
 
 static const char *gpt2_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
@@ -146,10 +146,10 @@ static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
     bp_causal_sliced_tables(config, gpt2_parameter_count(config) - 1, tables);
 }
 
-static void gpt2_slice(bp_emit *emit, bp_slice_call *call)
+static void gpt2_slice(bp_builder *builder, bp_slice_call *call)
 {
-    const bp_causal causal = gpt2_describe(emit);
-    bp_causal_slice(emit, call, &causal);
+    const bp_causal causal = gpt2_describe(builder);
+    bp_causal_slice(builder, call, &causal);
 }
 
 static bp_status gpt2_check(const bp_spec *spec, bp_error *error)

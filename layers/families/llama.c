@@ -68,7 +68,7 @@ static uint64_t rows_together(uint32_t parameter, uint64_t head_width)
     return parameter == BP_LLAMA_Q_WEIGHT || parameter == BP_LLAMA_K_WEIGHT ? head_width : 0;
 }
 
-static void llama_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+static void llama_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_llama_shape s = bp_llama_shape_of(config);
@@ -127,12 +127,12 @@ static void llama_publish_block(bp_emit *emit, const bp_model_config *config, ui
     bp_name_append(bp_name_append_number(bp_name_append(prefix, "model.layers."), index), ".");
     for (uint32_t i = 0; i < BP_LLAMA_BLOCK_PARAMETERS; i++) {
         if (bp_llama_has(config, (bp_llama_parameter)i)) {
-            bp_publish_dense(emit, prefix, &rows[i], false, rows_together(i, s.head_width));
+            bp_publish_dense(builder, prefix, &rows[i], false, rows_together(i, s.head_width));
         }
     }
 }
 
-static void llama_parameters(bp_emit *emit, const bp_model_config *config)
+static void llama_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     const double range = own.stack.initializer_range;
@@ -146,21 +146,21 @@ static void llama_parameters(bp_emit *emit, const bp_model_config *config)
                                  {outputs, width},
                                  BP_INIT_NORMAL,
                                  range};
-    bp_publish_table(emit, "", &token);
+    bp_publish_table(builder, "", &token);
     for (uint32_t i = 0; i < own.stack.layers; i++) {
-        llama_publish_block(emit, config, i);
+        llama_publish_block(builder, config, i);
     }
-    bp_publish(emit, "", &norm);
+    bp_publish(builder, "", &norm);
     if (bp_causal_has_output(config)) {
-        bp_publish(emit, "", &head);
+        bp_publish(builder, "", &head);
     }
 }
 
 static const bp_causal_block llama_block = {bp_llama_block_describe};
 
-static bp_causal llama_describe(const bp_emit *emit)
+static bp_causal llama_describe(const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
     const uint32_t norm = last_norm(config);
     return (bp_causal){
@@ -178,28 +178,28 @@ static bp_causal llama_describe(const bp_emit *emit)
         .logit_cap = own.logit_cap};
 }
 
-static void llama_forward(bp_emit *emit, bp_stage_call *call)
+static void llama_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = llama_describe(emit);
-    bp_causal_forward(emit, call, &causal);
+    const bp_causal causal = llama_describe(builder);
+    bp_causal_forward(builder, call, &causal);
 }
 
-static void llama_backward(bp_emit *emit, bp_stage_call *call)
+static void llama_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = llama_describe(emit);
-    bp_causal_backward(emit, call, &causal);
+    const bp_causal causal = llama_describe(builder);
+    bp_causal_backward(builder, call, &causal);
 }
 
-static void llama_decode(bp_emit *emit, bp_stage_call *call)
+static void llama_decode(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = llama_describe(emit);
-    bp_causal_decode(emit, call, &causal);
+    const bp_causal causal = llama_describe(builder);
+    bp_causal_decode(builder, call, &causal);
 }
 
-static uint32_t llama_tapes(bp_emit *emit, const bp_stage_call *call,
+static uint32_t llama_tapes(bp_builder *builder, const bp_stage_call *call,
                             const bp_tape_request *request, uint32_t *variants)
 {
-    return bp_causal_tapes(emit, call, &llama_block, request, variants);
+    return bp_causal_tapes(builder, call, &llama_block, request, variants);
 }
 
 static const char *llama_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
@@ -212,10 +212,10 @@ static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
     bp_causal_sliced_tables(config, llama_parameter_count(config) - 1, tables);
 }
 
-static void llama_slice(bp_emit *emit, bp_slice_call *call)
+static void llama_slice(bp_builder *builder, bp_slice_call *call)
 {
-    const bp_causal causal = llama_describe(emit);
-    bp_causal_slice(emit, call, &causal);
+    const bp_causal causal = llama_describe(builder);
+    bp_causal_slice(builder, call, &causal);
 }
 
 static bp_status llama_refuse(bp_error *error, const char *text, const char *field, uint64_t found,

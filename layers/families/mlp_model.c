@@ -84,7 +84,7 @@ static double deviation_of(const bp_model_config *config, uint32_t layer)
     return sqrt((halves ? 2.0 : 1.0) / (double)input_of(config, layer));
 }
 
-static void mlp_model_parameters(bp_emit *emit, const bp_model_config *config)
+static void mlp_model_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_mlp_config own = bp_mlp_config_of(config);
     for (uint32_t i = 0; i <= own.layers; i++) {
@@ -99,14 +99,14 @@ static void mlp_model_parameters(bp_emit *emit, const bp_model_config *config)
         } else {
             bp_name_append(bp_name_append_number(bp_name_append(prefix, "layers."), i), ".");
         }
-        bp_publish(emit, prefix, &weight);
-        bp_publish(emit, prefix, &bias);
+        bp_publish(builder, prefix, &weight);
+        bp_publish(builder, prefix, &bias);
     }
 }
 
-static bp_linear describe_layer(const bp_emit *emit, uint32_t layer)
+static bp_linear describe_layer(const bp_builder *builder, uint32_t layer)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_mlp_config own = bp_mlp_config_of(config);
     return (bp_linear){.weight = 2 * layer,
                        .bias = 2 * layer + 1,
@@ -116,23 +116,23 @@ static bp_linear describe_layer(const bp_emit *emit, uint32_t layer)
 }
 
 /* What a stage reads: rows of numbers (batch, in). */
-static bp_ref input_rows(const bp_emit *emit, const bp_stage_call *call)
+static bp_ref input_rows(const bp_builder *builder, const bp_stage_call *call)
 {
-    return call->stage > 0 ? call->input : emit->input[BP_INPUT_IDS];
+    return call->stage > 0 ? call->input : builder->input[BP_INPUT_IDS];
 }
 
 /* A hidden layer; masks of its dropout belong to rows, and only what backward reads is worth
  * keeping: nothing of it is cheap to make again. */
-static void describe_hidden(bp_emit *emit, bp_stage_call *call, bp_block *block)
+static void describe_hidden(bp_builder *builder, bp_stage_call *call, bp_block *block)
 {
-    const bp_mlp_config own = bp_mlp_config_of(&emit->spec->config);
-    const bp_linear layer = describe_layer(emit, call->stage);
-    call->input = input_rows(emit, call);
+    const bp_mlp_config own = bp_mlp_config_of(&builder->spec->config);
+    const bp_linear layer = describe_layer(builder, call->stage);
+    call->input = input_rows(builder, call);
     *block = (bp_block){
-        .value = {[INPUT] = {"input", "d_in", {emit->rows, layer.in}, false},
-                  [BEFORE] = {"before", "d_before", {emit->rows, layer.out}, false},
-                  [ACTIVE] = {"active", "d_active", {emit->rows, layer.out}, false},
-                  [OUTPUT] = {"out", NULL, {emit->rows, layer.out}, false}},
+        .value = {[INPUT] = {"input", "d_in", {builder->rows, layer.in}, false},
+                  [BEFORE] = {"before", "d_before", {builder->rows, layer.out}, false},
+                  [ACTIVE] = {"active", "d_active", {builder->rows, layer.out}, false},
+                  [OUTPUT] = {"out", NULL, {builder->rows, layer.out}, false}},
         .values = VALUES,
         .node =
             {{.kind = BP_NODE_DENSE, .in = {INPUT}, .out = {BEFORE}, .parts = 1, .part = {layer}},
@@ -147,36 +147,36 @@ static void describe_hidden(bp_emit *emit, bp_stage_call *call, bp_block *block)
         .nodes = 3};
 }
 
-static void mlp_model_forward(bp_emit *emit, bp_stage_call *call)
+static void mlp_model_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bool head = call->stage == bp_mlp_config_of(&emit->spec->config).layers;
-    bp_samples_begin(emit);
+    const bool head = call->stage == bp_mlp_config_of(&builder->spec->config).layers;
+    bp_samples_begin(builder);
     if (head) {
-        const bp_classifier judge = {.score = describe_layer(emit, call->stage)};
-        bp_classifier_forward(emit, &judge, input_rows(emit, call));
+        const bp_classifier judge = {.score = describe_layer(builder, call->stage)};
+        bp_classifier_forward(builder, &judge, input_rows(builder, call));
         call->output = BP_ABSENT;
     } else {
-        bp_block *block = bp_block_room(emit);
-        describe_hidden(emit, call, block);
-        bp_block_forward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        describe_hidden(builder, call, block);
+        bp_block_forward(builder, call, block);
     }
-    bp_samples_end(emit);
+    bp_samples_end(builder);
 }
 
-static void mlp_model_backward(bp_emit *emit, bp_stage_call *call)
+static void mlp_model_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bool head = call->stage == bp_mlp_config_of(&emit->spec->config).layers;
-    bp_samples_begin(emit);
+    const bool head = call->stage == bp_mlp_config_of(&builder->spec->config).layers;
+    bp_samples_begin(builder);
     if (head) {
-        const bp_classifier judge = {.score = describe_layer(emit, call->stage)};
-        const bp_ref d_x = bp_classifier_backward(emit, &judge, input_rows(emit, call));
+        const bp_classifier judge = {.score = describe_layer(builder, call->stage)};
+        const bp_ref d_x = bp_classifier_backward(builder, &judge, input_rows(builder, call));
         call->d_input = call->input_wanted ? d_x : BP_ABSENT;
     } else {
-        bp_block *block = bp_block_room(emit);
-        describe_hidden(emit, call, block);
-        bp_block_backward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        describe_hidden(builder, call, block);
+        bp_block_backward(builder, call, block);
     }
-    bp_samples_end(emit);
+    bp_samples_end(builder);
 }
 
 static bp_status mlp_model_check_ranges(const bp_model_config *config, bp_error *error)

@@ -73,7 +73,8 @@ static void modernbert_stage_name(const bp_model_config *config, uint32_t stage,
     }
 }
 
-static void modernbert_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+static void modernbert_publish_block(bp_builder *builder, const bp_model_config *config,
+                                     uint32_t index)
 {
     const bp_transformer own = bp_transformer_of(config);
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
@@ -88,11 +89,11 @@ static void modernbert_publish_block(bp_emit *emit, const bp_model_config *confi
     char prefix[BP_NAME_BYTES];
     bp_name_append(bp_name_append_number(bp_name_append(prefix, "model.layers."), index), ".");
     for (uint32_t i = index == 0 ? 1 : 0; i < BP_MODERNBERT_BLOCK_PARAMETERS; i++) {
-        bp_publish_dense(emit, prefix, &rows[i], false, 0);
+        bp_publish_dense(builder, prefix, &rows[i], false, 0);
     }
 }
 
-static void modernbert_parameters(bp_emit *emit, const bp_model_config *config)
+static void modernbert_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_transformer own = bp_transformer_of(config);
     const bp_publish_row token = {"tok_embeddings.weight",
@@ -100,17 +101,17 @@ static void modernbert_parameters(bp_emit *emit, const bp_model_config *config)
                                   BP_INIT_NORMAL,
                                   own.initializer_range};
     const bp_publish_row norm = {"norm.weight", {own.width, 0}, BP_INIT_ONES, 0.0};
-    bp_publish_table(emit, "model.embeddings.", &token);
-    bp_publish(emit, "model.embeddings.", &norm);
+    bp_publish_table(builder, "model.embeddings.", &token);
+    bp_publish(builder, "model.embeddings.", &norm);
     for (uint32_t i = 0; i < own.layers; i++) {
-        modernbert_publish_block(emit, config, i);
+        modernbert_publish_block(builder, config, i);
     }
-    bp_modernbert_head_publish(emit, config);
+    bp_modernbert_head_publish(builder, config);
 }
 
-static bp_embedding describe_embedding(const bp_emit *emit)
+static bp_embedding describe_embedding(const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     return (bp_embedding){.token = TOKEN_TABLE,
                           .position = BP_NO_PARAMETER,
                           .vocabulary = config->vocabulary,
@@ -118,95 +119,95 @@ static bp_embedding describe_embedding(const bp_emit *emit)
                           .width = bp_transformer_of(config).width};
 }
 
-static void drop(bp_emit *emit, bp_ref x)
+static void drop(bp_builder *builder, bp_ref x)
 {
-    const bp_transformer own = bp_transformer_of(&emit->spec->config);
+    const bp_transformer own = bp_transformer_of(&builder->spec->config);
     const bp_dropout dropout = {0, own.embedding_dropout};
-    if (bp_dropout_probability(emit, &dropout) > 0.0) {
-        bp_dropout_apply(emit, &dropout, own.width, x, BP_ABSENT, x);
+    if (bp_dropout_probability(builder, &dropout) > 0.0) {
+        bp_dropout_apply(builder, &dropout, own.width, x, BP_ABSENT, x);
     }
 }
 
-static bp_norm describe_norm(const bp_emit *emit)
+static bp_norm describe_norm(const bp_builder *builder)
 {
-    const bp_transformer own = bp_transformer_of(&emit->spec->config);
+    const bp_transformer own = bp_transformer_of(&builder->spec->config);
     return (bp_norm){EMBEDDING_NORM, BP_NORM_NO_BIAS, own.width, own.norm_epsilon, false};
 }
 
 /* The embedding, and its norm into `out`. */
-static bp_ref embed(bp_emit *emit, bp_ref out, bp_ref statistics)
+static bp_ref embed(bp_builder *builder, bp_ref out, bp_ref statistics)
 {
-    const bp_embedding embedding = describe_embedding(emit);
-    const bp_norm norm = describe_norm(emit);
-    const bp_ref x = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                                    embedding.width, "embedded");
-    bp_embedding_forward(emit, &embedding, x);
-    bp_norm_forward(emit, &norm, emit->rows, x, out, statistics);
+    const bp_embedding embedding = describe_embedding(builder);
+    const bp_norm norm = describe_norm(builder);
+    const bp_ref x = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                     builder->rows, embedding.width, "embedded");
+    bp_embedding_forward(builder, &embedding, x);
+    bp_norm_forward(builder, &norm, builder->rows, x, out, statistics);
     return x;
 }
 
-static void modernbert_forward(bp_emit *emit, bp_stage_call *call)
+static void modernbert_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     if (call->stage == 0) {
-        call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
-                                      bp_transformer_of(config).width, "out");
-        (void)embed(emit, call->output, BP_ABSENT);
-        drop(emit, call->output);
+        call->output = bp_build_buffer(builder, builder->output_class, bp_build_working(builder),
+                                       builder->rows, bp_transformer_of(config).width, "out");
+        (void)embed(builder, call->output, BP_ABSENT);
+        drop(builder, call->output);
     } else if (is_block(config, call->stage)) {
-        bp_block *block = bp_block_room(emit);
-        bp_modernbert_block_describe(emit, call, block);
-        bp_block_forward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        bp_modernbert_block_describe(builder, call, block);
+        bp_block_forward(builder, call, block);
     } else {
-        bp_modernbert_head_forward(emit, call, head_first(config));
+        bp_modernbert_head_forward(builder, call, head_first(config));
     }
 }
 
 /* The embedding and its statistics are made again: a gather, little beside a block. */
-static void backward_embed(bp_emit *emit, bp_stage_call *call)
+static void backward_embed(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_embedding embedding = describe_embedding(emit);
-    const bp_norm norm = describe_norm(emit);
+    const bp_embedding embedding = describe_embedding(builder);
+    const bp_norm norm = describe_norm(builder);
     const bp_ref statistics =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
-    const bp_ref again = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                                        norm.width, "again");
-    const bp_ref x = embed(emit, again, statistics), d = call->d_output;
-    drop(emit, d);
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, builder->rows, "norm.statistics");
+    const bp_ref again = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                         builder->rows, norm.width, "again");
+    const bp_ref x = embed(builder, again, statistics), d = call->d_output;
+    drop(builder, d);
     const bp_norm_backward_call norm_call = {x, statistics, d, BP_ABSENT, true};
-    bp_norm_backward(emit, &norm, &norm_call);
-    bp_embedding_backward(emit, &embedding, d);
+    bp_norm_backward(builder, &norm, &norm_call);
+    bp_embedding_backward(builder, &embedding, d);
     call->d_input = BP_ABSENT;
 }
 
-static void modernbert_backward(bp_emit *emit, bp_stage_call *call)
+static void modernbert_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     if (call->stage == 0) {
-        backward_embed(emit, call);
+        backward_embed(builder, call);
     } else if (is_block(config, call->stage)) {
-        bp_block *block = bp_block_room(emit);
-        bp_modernbert_block_describe(emit, call, block);
-        bp_block_backward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        bp_modernbert_block_describe(builder, call, block);
+        bp_block_backward(builder, call, block);
     } else {
-        bp_modernbert_head_backward(emit, call, head_first(config));
+        bp_modernbert_head_backward(builder, call, head_first(config));
     }
 }
 
-static uint32_t modernbert_tapes(bp_emit *emit, const bp_stage_call *call,
+static uint32_t modernbert_tapes(bp_builder *builder, const bp_stage_call *call,
                                  const bp_tape_request *request, uint32_t *variants)
 {
-    bp_block *block = bp_block_room(emit);
-    bp_modernbert_block_describe(emit, call, block);
-    return bp_block_tapes(emit, call, block, request, variants);
+    bp_block *block = bp_block_room(builder);
+    bp_modernbert_block_describe(builder, call, block);
+    return bp_block_tapes(builder, call, block, request, variants);
 }
 
 static const char *modernbert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
 {
-    const bp_emit emit = {.spec = spec, .rows = 1};
+    const bp_builder builder = {.spec = spec, .rows = 1};
     const bp_stage_call call = {.stage = stage};
     bp_block block;
-    bp_modernbert_block_describe(&emit, &call, &block);
+    bp_modernbert_block_describe(&builder, &call, &block);
     return bp_block_slot_name(&block, slot);
 }
 

@@ -44,7 +44,7 @@ static void neox_stage_name(const bp_model_config *config, uint32_t stage, char 
     bp_causal_stage_name(config, stage, "embed_in", "layers.", text);
 }
 
-static void neox_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+static void neox_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
     const bp_transformer own = bp_transformer_of(config);
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
@@ -72,12 +72,12 @@ static void neox_publish_block(bp_emit *emit, const bp_model_config *config, uin
     bp_name_append(bp_name_append_number(bp_name_append(prefix, "gpt_neox.layers."), index), ".");
     for (uint32_t i = 0; i < BP_NEOX_BLOCK_PARAMETERS; i++) {
         if (bp_neox_has(config, (bp_neox_parameter)i)) {
-            bp_publish_dense(emit, prefix, &rows[i], false, 0);
+            bp_publish_dense(builder, prefix, &rows[i], false, 0);
         }
     }
 }
 
-static void neox_parameters(bp_emit *emit, const bp_model_config *config)
+static void neox_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_transformer own = bp_transformer_of(config);
     const double range = own.initializer_range;
@@ -92,22 +92,22 @@ static void neox_parameters(bp_emit *emit, const bp_model_config *config)
                                  {classifies ? config->classes : config->vocabulary, width},
                                  BP_INIT_NORMAL,
                                  range};
-    bp_publish_table(emit, "", &token);
+    bp_publish_table(builder, "", &token);
     for (uint32_t i = 0; i < own.layers; i++) {
-        neox_publish_block(emit, config, i);
+        neox_publish_block(builder, config, i);
     }
-    bp_publish(emit, "", &weight);
-    bp_publish(emit, "", &bias);
+    bp_publish(builder, "", &weight);
+    bp_publish(builder, "", &bias);
     if (bp_causal_has_output(config)) {
-        bp_publish(emit, "", &head);
+        bp_publish(builder, "", &head);
     }
 }
 
 static const bp_causal_block neox_block = {bp_neox_block_describe};
 
-static bp_causal neox_describe(const bp_emit *emit)
+static bp_causal neox_describe(const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_transformer own = bp_transformer_of(config);
     const uint32_t norm = last_norm(config);
     return (bp_causal){.embedding = {.token = BP_CAUSAL_TABLE,
@@ -121,28 +121,28 @@ static bp_causal neox_describe(const bp_emit *emit)
                        .block = &neox_block};
 }
 
-static void neox_forward(bp_emit *emit, bp_stage_call *call)
+static void neox_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = neox_describe(emit);
-    bp_causal_forward(emit, call, &causal);
+    const bp_causal causal = neox_describe(builder);
+    bp_causal_forward(builder, call, &causal);
 }
 
-static void neox_backward(bp_emit *emit, bp_stage_call *call)
+static void neox_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = neox_describe(emit);
-    bp_causal_backward(emit, call, &causal);
+    const bp_causal causal = neox_describe(builder);
+    bp_causal_backward(builder, call, &causal);
 }
 
-static void neox_decode(bp_emit *emit, bp_stage_call *call)
+static void neox_decode(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_causal causal = neox_describe(emit);
-    bp_causal_decode(emit, call, &causal);
+    const bp_causal causal = neox_describe(builder);
+    bp_causal_decode(builder, call, &causal);
 }
 
-static uint32_t neox_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                           uint32_t *variants)
+static uint32_t neox_tapes(bp_builder *builder, const bp_stage_call *call,
+                           const bp_tape_request *request, uint32_t *variants)
 {
-    return bp_causal_tapes(emit, call, &neox_block, request, variants);
+    return bp_causal_tapes(builder, call, &neox_block, request, variants);
 }
 
 static const char *neox_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
@@ -155,10 +155,10 @@ static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
     bp_causal_sliced_tables(config, neox_parameter_count(config) - 1, tables);
 }
 
-static void neox_slice(bp_emit *emit, bp_slice_call *call)
+static void neox_slice(bp_builder *builder, bp_slice_call *call)
 {
-    const bp_causal causal = neox_describe(emit);
-    bp_causal_slice(emit, call, &causal);
+    const bp_causal causal = neox_describe(builder);
+    bp_causal_slice(builder, call, &causal);
 }
 
 static bp_status neox_check(const bp_spec *spec, bp_error *error)

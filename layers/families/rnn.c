@@ -60,7 +60,7 @@ static uint64_t embedding_width(const bp_model_config *config)
     return own.embedding != 0 ? own.embedding : own.width;
 }
 
-static void publish_layer(bp_emit *emit, const bp_model_config *config, uint32_t index,
+static void publish_layer(bp_builder *builder, const bp_model_config *config, uint32_t index,
                           double range)
 {
     const bp_rnn_config own = bp_rnn_config_of(config);
@@ -76,14 +76,14 @@ static void publish_layer(bp_emit *emit, const bp_model_config *config, uint32_t
                                     columns[i] > 0 ? BP_INIT_NORMAL : BP_INIT_ZEROS,
                                     columns[i] > 0 ? range : 0.0};
         bp_name_append_number(bp_name_append(name, names[i]), index);
-        bp_publish(emit, "rnn.", &row);
+        bp_publish(builder, "rnn.", &row);
     }
 }
 
 /* Without a range of the config's: the variances of PyTorch's own initial weights, which are
  * uniform below 1 / sqrt(width), and normal in the embedding. A table that is also the decoder's
  * has the decoder's. */
-static void parameters(bp_emit *emit, const bp_model_config *config)
+static void parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_rnn_config own = bp_rnn_config_of(config);
     const double given = own.initializer_range;
@@ -94,14 +94,14 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     const bp_publish_row decoder = {
         "decoder.weight", {config->vocabulary, own.width}, BP_INIT_NORMAL, range};
     const bp_publish_row bias = {"decoder.bias", {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0};
-    bp_publish_table(emit, "", &encoder);
+    bp_publish_table(builder, "", &encoder);
     for (uint32_t i = 0; i < own.layers; i++) {
-        publish_layer(emit, config, i, range);
+        publish_layer(builder, config, i, range);
     }
     if (own.untied) {
-        bp_publish(emit, "", &decoder);
+        bp_publish(builder, "", &decoder);
     }
-    bp_publish(emit, "", &bias);
+    bp_publish(builder, "", &bias);
 }
 
 /* The pen as it was before it was put on a piece of time. */
@@ -117,34 +117,34 @@ static uint64_t first_step(const bp_spec *spec, uint32_t stage)
     return (uint64_t)stage * spec->sequence / stage_count(&spec->config);
 }
 
-static bp_piece describe_piece(const bp_emit *emit, uint32_t stage)
+static bp_piece describe_piece(const bp_builder *builder, uint32_t stage)
 {
-    if (emit->mode == BP_MODE_DECODE) {
-        return (bp_piece){.first = 0, .length = emit->rows, .batch = 1};
+    if (builder->mode == BP_MODE_DECODE) {
+        return (bp_piece){.first = 0, .length = builder->rows, .batch = 1};
     }
-    const uint64_t first = first_step(emit->spec, stage);
+    const uint64_t first = first_step(builder->spec, stage);
     return (bp_piece){.first = first,
-                      .length = first_step(emit->spec, stage + 1) - first,
-                      .batch = emit->spec->batch};
+                      .length = first_step(builder->spec, stage + 1) - first,
+                      .batch = builder->spec->batch};
 }
 
 /* Puts the pen on a piece: its rows, ids and losses. */
-static outside enter(bp_emit *emit, const bp_piece *piece)
+static outside enter(bp_builder *builder, const bp_piece *piece)
 {
-    const outside was = {emit->input[BP_INPUT_IDS], emit->losses, emit->rows};
-    emit->input[BP_INPUT_IDS] = bp_piece_slice(emit, piece, was.ids, "ids");
-    emit->rows = piece->length * piece->batch;
-    if (emit->mode != BP_MODE_DECODE) {
-        emit->losses = bp_ref_at(was.losses, piece->first * piece->batch);
+    const outside was = {builder->input[BP_INPUT_IDS], builder->losses, builder->rows};
+    builder->input[BP_INPUT_IDS] = bp_piece_slice(builder, piece, was.ids, "ids");
+    builder->rows = piece->length * piece->batch;
+    if (builder->mode != BP_MODE_DECODE) {
+        builder->losses = bp_ref_at(was.losses, piece->first * piece->batch);
     }
     return was;
 }
 
-static void leave(bp_emit *emit, const outside *was)
+static void leave(bp_builder *builder, const outside *was)
 {
-    emit->input[BP_INPUT_IDS] = was->ids;
-    emit->losses = was->losses;
-    emit->rows = was->rows;
+    builder->input[BP_INPUT_IDS] = was->ids;
+    builder->losses = was->losses;
+    builder->rows = was->rows;
 }
 
 static bp_embedding describe_embedding(const bp_model_config *config)
@@ -187,10 +187,10 @@ static bp_recurrent_stack describe_stack(const bp_model_config *config, const bp
 }
 
 /* A piece of time. Its loss is formed by the way. */
-static void describe_block(const bp_emit *emit, uint32_t stage, bp_block *block)
+static void describe_block(const bp_builder *builder, uint32_t stage, bp_block *block)
 {
-    const bp_model_config *config = &emit->spec->config;
-    const bp_piece piece = describe_piece(emit, stage);
+    const bp_model_config *config = &builder->spec->config;
+    const bp_piece piece = describe_piece(builder, stage);
     const bp_recurrent_stack stack = describe_stack(config, &piece);
     const uint64_t width = stack.first.width, steps = piece.length * piece.batch;
     const uint64_t one = bp_cell_states(stack.first.cell) * piece.batch;
@@ -202,7 +202,7 @@ static void describe_block(const bp_emit *emit, uint32_t stage, bp_block *block)
                   [GATES] = {"gates", NULL, {bp_stack_saved(&stack), 4 * width}, false},
                   [AFTER] = state},
         .values = VALUES,
-        .ends = emit->mode == BP_MODE_DECODE || stage + 1 == stage_count(config),
+        .ends = builder->mode == BP_MODE_DECODE || stage + 1 == stage_count(config),
         .node = {{.kind = BP_NODE_EMBEDDING,
                   .out = {EMBEDDED},
                   .cheap = true,
@@ -219,42 +219,42 @@ static void describe_block(const bp_emit *emit, uint32_t stage, bp_block *block)
         .nodes = 3};
 }
 
-static void forward(bp_emit *emit, bp_stage_call *call)
+static void forward(bp_builder *builder, bp_stage_call *call)
 {
-    bp_block *block = bp_block_room(emit);
-    const bp_piece piece = describe_piece(emit, call->stage);
-    describe_block(emit, call->stage, block);
-    const outside was = enter(emit, &piece);
-    bp_block_forward(emit, call, block);
-    leave(emit, &was);
+    bp_block *block = bp_block_room(builder);
+    const bp_piece piece = describe_piece(builder, call->stage);
+    describe_block(builder, call->stage, block);
+    const outside was = enter(builder, &piece);
+    bp_block_forward(builder, call, block);
+    leave(builder, &was);
 }
 
-static void backward(bp_emit *emit, bp_stage_call *call)
+static void backward(bp_builder *builder, bp_stage_call *call)
 {
-    bp_block *block = bp_block_room(emit);
-    const bp_piece piece = describe_piece(emit, call->stage);
-    describe_block(emit, call->stage, block);
-    const outside was = enter(emit, &piece);
-    bp_block_backward(emit, call, block);
-    leave(emit, &was);
+    bp_block *block = bp_block_room(builder);
+    const bp_piece piece = describe_piece(builder, call->stage);
+    describe_block(builder, call->stage, block);
+    const outside was = enter(builder, &piece);
+    bp_block_backward(builder, call, block);
+    leave(builder, &was);
 }
 
 /* All of it happens in the first stage: pieces of time are for training. */
-static void decode(bp_emit *emit, bp_stage_call *call)
+static void decode(bp_builder *builder, bp_stage_call *call)
 {
-    bp_block *block = bp_block_room(emit);
+    bp_block *block = bp_block_room(builder);
     call->output = BP_ABSENT;
     if (call->stage > 0) {
         return;
     }
-    const bp_piece piece = describe_piece(emit, 0);
-    describe_block(emit, 0, block);
+    const bp_piece piece = describe_piece(builder, 0);
+    describe_block(builder, 0, block);
     call->input =
-        bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                        block->value[BEFORE].shape[0], block->value[BEFORE].shape[1], "state");
-    const outside was = enter(emit, &piece);
-    bp_block_decode(emit, call, block);
-    leave(emit, &was);
+        bp_build_carried(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                         block->value[BEFORE].shape[0], block->value[BEFORE].shape[1], "state");
+    const outside was = enter(builder, &piece);
+    bp_block_decode(builder, call, block);
+    leave(builder, &was);
 }
 
 static bp_status check_ranges(const bp_model_config *config, bp_error *error)

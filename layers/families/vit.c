@@ -76,7 +76,7 @@ static void vit_stage_name(const bp_model_config *config, uint32_t stage, char t
     }
 }
 
-static void vit_publish_embeddings(bp_emit *emit, const bp_vit_config *own)
+static void vit_publish_embeddings(bp_builder *builder, const bp_vit_config *own)
 {
     const uint64_t width = own->stack.width, patch = own->patch;
     const bp_parameter_info rows[BP_VIT_EMBEDDINGS - 1] = {
@@ -93,12 +93,12 @@ static void vit_publish_embeddings(bp_emit *emit, const bp_vit_config *own)
         info.init = BP_INIT_NORMAL;
         info.deviation = own->stack.initializer_range;
         info.decay = true;
-        bp_emit_parameter(emit, &info);
+        bp_build_parameter(builder, &info);
     }
-    bp_publish(emit, "vit.embeddings.patch_embeddings.projection.", &bias);
+    bp_publish(builder, "vit.embeddings.patch_embeddings.projection.", &bias);
 }
 
-static void vit_publish_block(bp_emit *emit, const bp_vit_config *own, uint32_t index)
+static void vit_publish_block(bp_builder *builder, const bp_vit_config *own, uint32_t index)
 {
     static const char *const names[BP_VIT_BLOCK_LAYERS] = {
         "layernorm_before",        "attention.attention.query",
@@ -119,14 +119,14 @@ static void vit_publish_block(bp_emit *emit, const bp_vit_config *own, uint32_t 
         char prefix[BP_NAME_BYTES];
         char *end = bp_name_append_number(bp_name_append(prefix, "vit.encoder.layer."), index);
         bp_name_append(bp_name_append(end, "."), names[i]);
-        bp_publish_dense(emit, prefix, &weight, false, together);
+        bp_publish_dense(builder, prefix, &weight, false, together);
         if (bp_vit_biased(own, (bp_vit_layer)i)) {
-            bp_publish_dense(emit, prefix, &bias, false, together);
+            bp_publish_dense(builder, prefix, &bias, false, together);
         }
     }
 }
 
-static void vit_parameters(bp_emit *emit, const bp_model_config *config)
+static void vit_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_vit_config own = bp_vit_config_of(config);
     const uint64_t width = own.stack.width;
@@ -137,12 +137,12 @@ static void vit_parameters(bp_emit *emit, const bp_model_config *config)
                                      BP_INIT_NORMAL,
                                      own.stack.initializer_range},
                                     {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
-    vit_publish_embeddings(emit, &own);
+    vit_publish_embeddings(builder, &own);
     for (uint32_t i = 0; i < own.stack.layers; i++) {
-        vit_publish_block(emit, &own, i);
+        vit_publish_block(builder, &own, i);
     }
     for (uint32_t i = 0; i < 4; i++) {
-        bp_publish(emit, "", &rows[i]);
+        bp_publish(builder, "", &rows[i]);
     }
 }
 
@@ -155,20 +155,20 @@ typedef struct vit_rows {
     const bp_spec *whole;
 } vit_rows;
 
-static void vit_rows_begin(bp_emit *emit, vit_rows *rows)
+static void vit_rows_begin(bp_builder *builder, vit_rows *rows)
 {
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
-    rows->whole = emit->spec;
-    rows->spec = *emit->spec;
+    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
+    rows->whole = builder->spec;
+    rows->spec = *builder->spec;
     rows->spec.sequence = bp_vit_tokens(&own);
-    emit->spec = &rows->spec;
-    emit->rows = (uint64_t)rows->spec.batch * rows->spec.sequence;
+    builder->spec = &rows->spec;
+    builder->rows = (uint64_t)rows->spec.batch * rows->spec.sequence;
 }
 
-static void vit_rows_end(bp_emit *emit, const vit_rows *rows)
+static void vit_rows_end(bp_builder *builder, const vit_rows *rows)
 {
-    emit->spec = rows->whole;
-    emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;
+    builder->spec = rows->whole;
+    builder->rows = (uint64_t)builder->spec->batch * builder->spec->sequence;
 }
 
 /* ---- The head ---- */
@@ -179,116 +179,118 @@ static bp_norm vit_last_norm(const bp_vit_config *own)
     return (bp_norm){first, first + 1, own->stack.width, own->stack.norm_epsilon, false};
 }
 
-static bp_classifier vit_judge(const bp_emit *emit, const bp_vit_config *own)
+static bp_classifier vit_judge(const bp_builder *builder, const bp_vit_config *own)
 {
     return (bp_classifier){.score = {.weight = vit_head(own) + 2,
                                      .bias = vit_head(own) + 3,
                                      .in = own->stack.width,
-                                     .out = emit->spec->config.classes,
+                                     .out = builder->spec->config.classes,
                                      .output_major = true}};
 }
 
 /* The last norm of first tokens (batch, width), which nothing else of it is asked of. */
-static bp_ref vit_normalise(bp_emit *emit, const bp_norm *norm, bp_ref first, bp_ref statistics)
+static bp_ref vit_normalise(bp_builder *builder, const bp_norm *norm, bp_ref first,
+                            bp_ref statistics)
 {
-    const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                                    emit->spec->batch, norm->width, "norm");
-    bp_samples_begin(emit);
-    bp_norm_forward(emit, norm, emit->rows, first, y, statistics);
-    bp_samples_end(emit);
+    const bp_ref y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                     builder->spec->batch, norm->width, "norm");
+    bp_samples_begin(builder);
+    bp_norm_forward(builder, norm, builder->rows, first, y, statistics);
+    bp_samples_end(builder);
     return y;
 }
 
-static void vit_head_forward(bp_emit *emit, bp_stage_call *call, const bp_spec *whole)
+static void vit_head_forward(bp_builder *builder, bp_stage_call *call, const bp_spec *whole)
 {
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
+    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
     const bp_norm norm = vit_last_norm(&own);
-    const bp_classifier judge = vit_judge(emit, &own);
-    const bp_ref first = bp_sample_pick(emit, own.stack.width, BP_SAMPLE_FIRST, call->input);
-    const bp_ref read = vit_normalise(emit, &norm, first, BP_ABSENT);
-    emit->spec = whole;
-    bp_classifier_forward(emit, &judge, read);
+    const bp_classifier judge = vit_judge(builder, &own);
+    const bp_ref first = bp_sample_pick(builder, own.stack.width, BP_SAMPLE_FIRST, call->input);
+    const bp_ref read = vit_normalise(builder, &norm, first, BP_ABSENT);
+    builder->spec = whole;
+    bp_classifier_forward(builder, &judge, read);
     call->output = BP_ABSENT;
 }
 
-static void vit_head_backward(bp_emit *emit, bp_stage_call *call, const bp_spec *whole)
+static void vit_head_backward(bp_builder *builder, bp_stage_call *call, const bp_spec *whole)
 {
-    const bp_spec *const tokens = emit->spec;
+    const bp_spec *const tokens = builder->spec;
     const bp_vit_config own = bp_vit_config_of(&tokens->config);
     const bp_norm norm = vit_last_norm(&own);
-    const bp_classifier judge = vit_judge(emit, &own);
+    const bp_classifier judge = vit_judge(builder, &own);
     const bp_ref statistics =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, tokens->batch, "norm.statistics");
-    const bp_ref first = bp_sample_pick(emit, own.stack.width, BP_SAMPLE_FIRST, call->input);
-    const bp_ref read = vit_normalise(emit, &norm, first, statistics);
-    emit->spec = whole;
-    const bp_ref d = bp_classifier_backward(emit, &judge, read);
-    emit->spec = tokens;
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, tokens->batch, "norm.statistics");
+    const bp_ref first = bp_sample_pick(builder, own.stack.width, BP_SAMPLE_FIRST, call->input);
+    const bp_ref read = vit_normalise(builder, &norm, first, statistics);
+    builder->spec = whole;
+    const bp_ref d = bp_classifier_backward(builder, &judge, read);
+    builder->spec = tokens;
     const bp_norm_backward_call back = {first, statistics, d, BP_ABSENT, call->input_wanted};
-    bp_samples_begin(emit);
-    bp_norm_backward(emit, &norm, &back);
-    bp_samples_end(emit);
-    call->d_input = call->input_wanted ? bp_sample_spread(emit, own.stack.width, BP_SAMPLE_FIRST, d)
-                                       : BP_ABSENT;
+    bp_samples_begin(builder);
+    bp_norm_backward(builder, &norm, &back);
+    bp_samples_end(builder);
+    call->d_input = call->input_wanted
+                        ? bp_sample_spread(builder, own.stack.width, BP_SAMPLE_FIRST, d)
+                        : BP_ABSENT;
 }
 
 /* ---- Stages ---- */
 
-static void vit_forward(bp_emit *emit, bp_stage_call *call)
+static void vit_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
+    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
     vit_rows rows;
-    vit_rows_begin(emit, &rows);
+    vit_rows_begin(builder, &rows);
     if (call->stage == 0) {
-        call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
-                                      own.stack.width, "out");
-        bp_vit_embed(emit, call->output);
+        call->output = bp_build_buffer(builder, builder->output_class, bp_build_working(builder),
+                                       builder->rows, own.stack.width, "out");
+        bp_vit_embed(builder, call->output);
     } else if (is_block(&own, call->stage)) {
-        bp_block *block = bp_block_room(emit);
-        bp_vit_block_describe(emit, call, block);
-        bp_block_forward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        bp_vit_block_describe(builder, call, block);
+        bp_block_forward(builder, call, block);
     } else {
-        vit_head_forward(emit, call, rows.whole);
+        vit_head_forward(builder, call, rows.whole);
     }
-    vit_rows_end(emit, &rows);
+    vit_rows_end(builder, &rows);
 }
 
-static void vit_backward(bp_emit *emit, bp_stage_call *call)
+static void vit_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
+    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
     vit_rows rows;
-    vit_rows_begin(emit, &rows);
+    vit_rows_begin(builder, &rows);
     if (call->stage == 0) {
-        bp_vit_embed_backward(emit, call->d_output);
+        bp_vit_embed_backward(builder, call->d_output);
         call->d_input = BP_ABSENT;
     } else if (is_block(&own, call->stage)) {
-        bp_block *block = bp_block_room(emit);
-        bp_vit_block_describe(emit, call, block);
-        bp_block_backward(emit, call, block);
+        bp_block *block = bp_block_room(builder);
+        bp_vit_block_describe(builder, call, block);
+        bp_block_backward(builder, call, block);
     } else {
-        vit_head_backward(emit, call, rows.whole);
+        vit_head_backward(builder, call, rows.whole);
     }
-    vit_rows_end(emit, &rows);
+    vit_rows_end(builder, &rows);
 }
 
-static uint32_t vit_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                          uint32_t *variants)
+static uint32_t vit_tapes(bp_builder *builder, const bp_stage_call *call,
+                          const bp_tape_request *request, uint32_t *variants)
 {
     vit_rows rows;
-    bp_block *block = bp_block_room(emit);
-    vit_rows_begin(emit, &rows);
-    bp_vit_block_describe(emit, call, block);
-    const uint32_t count = bp_block_tapes(emit, call, block, request, variants);
-    vit_rows_end(emit, &rows);
+    bp_block *block = bp_block_room(builder);
+    vit_rows_begin(builder, &rows);
+    bp_vit_block_describe(builder, call, block);
+    const uint32_t count = bp_block_tapes(builder, call, block, request, variants);
+    vit_rows_end(builder, &rows);
     return count;
 }
 
 static const char *vit_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
 {
-    const bp_emit emit = {.spec = spec, .rows = 1};
+    const bp_builder builder = {.spec = spec, .rows = 1};
     const bp_stage_call call = {.stage = stage};
     bp_block block;
-    bp_vit_block_describe(&emit, &call, &block);
+    bp_vit_block_describe(&builder, &call, &block);
     return bp_block_slot_name(&block, slot);
 }
 

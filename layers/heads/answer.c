@@ -14,18 +14,18 @@ typedef struct answer_gradients {
 
 /* logits (rows) = x (rows, width) . weight[end] + bias[end]: one column, whose samples lie one
  * after the other, so that each is a row of a softmax. */
-static void answer_column(bp_emit *emit, const bp_answer *head, uint64_t end, bp_ref x,
+static void answer_column(bp_builder *builder, const bp_answer *head, uint64_t end, bp_ref x,
                           bp_ref logits)
 {
-    const bp_matmul_scalars scalars = {.m = (int64_t)emit->rows,
+    const bp_matmul_scalars scalars = {.m = (int64_t)builder->rows,
                                        .n = 1,
                                        .k = (int64_t)head->width,
                                        .lda = (int64_t)head->width,
                                        .ldb = (int64_t)head->width,
                                        .ldc = 1,
                                        .transpose_b = 1};
-    const bp_ref weight = bp_emit_acquire(emit, head->weight, BP_FOR_FORWARD);
-    const bp_ref bias = bp_emit_acquire(emit, head->bias, BP_FOR_FORWARD);
+    const bp_ref weight = bp_build_acquire(builder, head->weight, BP_FOR_FORWARD);
+    const bp_ref bias = bp_build_acquire(builder, head->bias, BP_FOR_FORWARD);
     const bp_matmul_operands operands = {.c = logits,
                                          .before = BP_ABSENT,
                                          .a = x,
@@ -33,52 +33,53 @@ static void answer_column(bp_emit *emit, const bp_answer *head, uint64_t end, bp
                                          .bias = bp_ref_at(bias, end),
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, &scalars);
-    bp_emit_release(emit, head->bias);
-    bp_emit_release(emit, head->weight);
+    bp_build_matmul(builder, &operands, &scalars);
+    bp_build_release(builder, head->bias);
+    bp_build_release(builder, head->weight);
 }
 
 /* The loss of each sample, whose classes are its places. */
-static void answer_loss(bp_emit *emit, uint64_t end, bp_ref logits, bool gradient)
+static void answer_loss(bp_builder *builder, uint64_t end, bp_ref logits, bool gradient)
 {
-    const bp_sample_loss_scalars scalars = {.batch = emit->spec->batch,
-                                            .sequence = emit->spec->sequence,
-                                            .classes = emit->spec->sequence,
+    const bp_sample_loss_scalars scalars = {.batch = builder->spec->batch,
+                                            .sequence = builder->spec->sequence,
+                                            .classes = builder->spec->sequence,
                                             .kind = BP_TASK_CLASSES,
                                             .gradient = gradient,
-                                            .scaled = emit->spec->scaling.kind != BP_SCALING_OFF,
-                                            .smoothing = emit->spec->smoothing};
+                                            .scaled = builder->spec->scaling.kind != BP_SCALING_OFF,
+                                            .smoothing = builder->spec->smoothing};
     const bp_sample_loss_operands operands = {
         .logits = logits,
-        .losses = emit->losses,
-        .labels = emit->input[end == 0 ? BP_INPUT_LABELS : BP_INPUT_ENDS],
-        .lengths = emit->input[BP_INPUT_LENGTHS],
-        .step = emit->step,
-        .control = bp_emit_loss_control(emit)};
-    bp_emit_sample_loss(emit, &operands, &scalars);
-    bp_loss_sum(emit);
+        .losses = builder->losses,
+        .labels = builder->input[end == 0 ? BP_INPUT_LABELS : BP_INPUT_ENDS],
+        .lengths = builder->input[BP_INPUT_LENGTHS],
+        .step = builder->step,
+        .control = bp_build_loss_control(builder)};
+    bp_build_sample_loss(builder, &operands, &scalars);
+    bp_loss_sum(builder);
 }
 
-void bp_answer_forward(bp_emit *emit, const bp_answer *head, bp_ref x)
+void bp_answer_forward(bp_builder *builder, const bp_answer *head, bp_ref x)
 {
-    const bool kept = bp_ref_present(emit->logits);
-    const bp_ref logits = kept ? emit->logits
-                               : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                                                ENDS, emit->rows, "logits");
+    const bool kept = bp_ref_present(builder->logits);
+    const bp_ref logits =
+        kept ? builder->logits
+             : bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), ENDS,
+                               builder->rows, "logits");
     for (uint64_t end = 0; end < ENDS; end++) {
-        const bp_ref column = bp_ref_at(logits, end * emit->rows);
-        answer_column(emit, head, end, x, column);
-        answer_loss(emit, end, column, false);
+        const bp_ref column = bp_ref_at(logits, end * builder->rows);
+        answer_column(builder, head, end, x, column);
+        answer_loss(builder, end, column, false);
     }
 }
 
 /* d_weight[end] (+)= d_logits^T x, d_bias[end] (+)= the sum of d_logits. */
-static void answer_parameters(bp_emit *emit, const bp_answer *head, uint64_t end, bp_ref x,
+static void answer_parameters(bp_builder *builder, const bp_answer *head, uint64_t end, bp_ref x,
                               bp_ref d_logits, const answer_gradients *to)
 {
     const bp_matmul_scalars scalars = {.m = 1,
                                        .n = (int64_t)head->width,
-                                       .k = (int64_t)emit->rows,
+                                       .k = (int64_t)builder->rows,
                                        .lda = 1,
                                        .ldb = (int64_t)head->width,
                                        .ldc = (int64_t)head->width,
@@ -92,28 +93,28 @@ static void answer_parameters(bp_emit *emit, const bp_answer *head, uint64_t end
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
     const bp_bias_backward_scalars sum = {
-        .rows = (int64_t)emit->rows, .n = 1, .pitch = 1, .accumulate = to->bias_accumulates};
+        .rows = (int64_t)builder->rows, .n = 1, .pitch = 1, .accumulate = to->bias_accumulates};
     const bp_bias_backward_operands summed = {.d_bias = bp_ref_at(to->bias, end), .d_y = d_logits};
     if (bp_ref_present(to->weight)) {
-        bp_emit_matmul(emit, &operands, &scalars);
+        bp_build_matmul(builder, &operands, &scalars);
     }
     if (bp_ref_present(to->bias)) {
-        bp_emit_bias_backward(emit, &summed, &sum);
+        bp_build_bias_backward(builder, &summed, &sum);
     }
 }
 
 /* d_x (rows, width) (+)= d_logits weight[end]. */
-static void answer_input(bp_emit *emit, const bp_answer *head, uint64_t end, bp_ref d_logits,
+static void answer_input(bp_builder *builder, const bp_answer *head, uint64_t end, bp_ref d_logits,
                          bp_ref d_x)
 {
-    const bp_matmul_scalars scalars = {.m = (int64_t)emit->rows,
+    const bp_matmul_scalars scalars = {.m = (int64_t)builder->rows,
                                        .n = (int64_t)head->width,
                                        .k = 1,
                                        .lda = 1,
                                        .ldb = (int64_t)head->width,
                                        .ldc = (int64_t)head->width,
                                        .accumulate = end > 0 ? 1 : 0};
-    const bp_ref weight = bp_emit_acquire(emit, head->weight, BP_FOR_BACKWARD);
+    const bp_ref weight = bp_build_acquire(builder, head->weight, BP_FOR_BACKWARD);
     const bp_matmul_operands operands = {.c = d_x,
                                          .before = BP_ABSENT,
                                          .a = d_logits,
@@ -121,28 +122,28 @@ static void answer_input(bp_emit *emit, const bp_answer *head, uint64_t end, bp_
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, &scalars);
-    bp_emit_release(emit, head->weight);
+    bp_build_matmul(builder, &operands, &scalars);
+    bp_build_release(builder, head->weight);
 }
 
-void bp_answer_backward(bp_emit *emit, const bp_answer *head, bp_ref x, bp_ref d_x)
+void bp_answer_backward(bp_builder *builder, const bp_answer *head, bp_ref x, bp_ref d_x)
 {
-    const bp_ref logits =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), ENDS, emit->rows, "logits");
+    const bp_ref logits = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                          ENDS, builder->rows, "logits");
     answer_gradients to = {.weight = BP_ABSENT, .bias = BP_ABSENT};
-    if (bp_emit_trainable(emit, head->weight)) {
-        to.weight = bp_emit_gradient(emit, head->weight, &to.weight_accumulates);
+    if (bp_build_trainable(builder, head->weight)) {
+        to.weight = bp_build_gradient(builder, head->weight, &to.weight_accumulates);
     }
-    if (bp_emit_trainable(emit, head->bias)) {
-        to.bias = bp_emit_gradient(emit, head->bias, &to.bias_accumulates);
+    if (bp_build_trainable(builder, head->bias)) {
+        to.bias = bp_build_gradient(builder, head->bias, &to.bias_accumulates);
     }
     for (uint64_t end = 0; end < ENDS; end++) {
-        const bp_ref column = bp_ref_at(logits, end * emit->rows);
-        answer_column(emit, head, end, x, column);
-        answer_loss(emit, end, column, true);
-        answer_parameters(emit, head, end, x, column, &to);
+        const bp_ref column = bp_ref_at(logits, end * builder->rows);
+        answer_column(builder, head, end, x, column);
+        answer_loss(builder, end, column, true);
+        answer_parameters(builder, head, end, x, column, &to);
         if (bp_ref_present(d_x)) {
-            answer_input(emit, head, end, column, d_x);
+            answer_input(builder, head, end, column, d_x);
         }
     }
 }

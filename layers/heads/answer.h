@@ -6,7 +6,7 @@
 #ifndef BP_LAYERS_ANSWER_H
 #define BP_LAYERS_ANSWER_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 typedef struct bp_answer {
     uint32_t weight; /* parameter number, (2, width) */
@@ -14,12 +14,12 @@ typedef struct bp_answer {
     uint64_t width;
 } bp_answer;
 
-/* The losses from x (rows, width), both summed into emit->result; emit->losses has those of the
- * ends afterwards. The logits that evaluation keeps are (2, batch, sequence). */
-void bp_answer_forward(bp_emit *emit, const bp_answer *head, bp_ref x);
+/* The losses from x (rows, width), both summed into builder->result; builder->losses has those of
+ * the ends afterwards. The logits that evaluation keeps are (2, batch, sequence). */
+void bp_answer_forward(bp_builder *builder, const bp_answer *head, bp_ref x);
 
 /* The same with gradients: adds those of the parameters, and d_x (rows, width) becomes that of x,
  * unless it is absent; the two may not overlap. */
-void bp_answer_backward(bp_emit *emit, const bp_answer *head, bp_ref x, bp_ref d_x);
+void bp_answer_backward(bp_builder *builder, const bp_answer *head, bp_ref x, bp_ref d_x);
 
 #endif

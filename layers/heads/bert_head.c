@@ -39,8 +39,8 @@ static const char *const bert_head_names[BP_BERT_KINDS][NAMES] = {
 /* What a task's head is made of. */
 typedef struct bert_head {
     uint32_t parameters;
-    void (*forward)(bp_emit *emit, bp_stage_call *call, uint32_t first);
-    void (*backward)(bp_emit *emit, bp_stage_call *call, uint32_t first);
+    void (*forward)(bp_builder *builder, bp_stage_call *call, uint32_t first);
+    void (*backward)(bp_builder *builder, bp_stage_call *call, uint32_t first);
 } bert_head;
 
 static const bert_head *head_of(const bp_model_config *config);
@@ -50,7 +50,7 @@ uint32_t bp_bert_head_parameters(const bp_model_config *config)
     return head_of(config)->parameters;
 }
 
-void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
+void bp_bert_head_publish(bp_builder *builder, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     const double range = own.stack.initializer_range;
@@ -78,45 +78,46 @@ void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
                                  : task == BP_TASK_TOKENS       ? judge + TAGS
                                                                 : find;
     for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
-        bp_publish(emit, "", &rows[i]);
+        bp_publish(builder, "", &rows[i]);
     }
 }
 
-static bp_linear dense(const bp_emit *emit, uint32_t weight, uint64_t out)
+static bp_linear dense(const bp_builder *builder, uint32_t weight, uint64_t out)
 {
     return (bp_linear){.weight = weight,
                        .bias = weight + 1,
-                       .in = bp_transformer_of(&emit->spec->config).width,
+                       .in = bp_transformer_of(&builder->spec->config).width,
                        .out = out,
                        .output_major = true};
 }
 
-static bp_ref bert_head_make(bp_emit *emit, uint64_t width, const char *name)
+static bp_ref bert_head_make(bp_builder *builder, uint64_t width, const char *name)
 {
-    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width, name);
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), builder->rows,
+                           width, name);
 }
 
-static bp_classifier describe_classifier(const bp_emit *emit, uint32_t first)
+static bp_classifier describe_classifier(const bp_builder *builder, uint32_t first)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    return (bp_classifier){.score = dense(emit, first + SCORE, config->classes),
+    return (bp_classifier){.score = dense(builder, first + SCORE, config->classes),
                            .dropout = {1 + 3 * own.stack.layers, own.classifier_dropout}};
 }
 
 /* Of RoBERTa and ELECTRA what the first of the two dense layers reads is dropped too. */
-static void bert_head_drop(bp_emit *emit, uint64_t width, bp_ref x)
+static void bert_head_drop(bp_builder *builder, uint64_t width, bp_ref x)
 {
-    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
     const bp_dropout dropout = {2 + 3 * own.stack.layers, own.classifier_dropout};
     if (own.kind == BP_ROBERTA || own.kind == BP_ELECTRA) {
-        (void)bp_sample_drop(emit, &dropout, width, x, x);
+        (void)bp_sample_drop(builder, &dropout, width, x, x);
     }
 }
 
-static bp_activation pooler_activation(const bp_emit *emit)
+static bp_activation pooler_activation(const bp_builder *builder)
 {
-    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
     return own.kind == BP_DISTILBERT ? BP_ACTIVATION_RELU
            : own.kind == BP_ELECTRA  ? BP_ACTIVATION_GELU_ERF
                                      : BP_ACTIVATION_TANH;
@@ -129,35 +130,37 @@ typedef struct pooled {
     bp_ref out;    /* (batch, width) */
 } pooled;
 
-static pooled pool(bp_emit *emit, const bp_linear *pooler, bp_ref x, bool backward)
+static pooled pool(bp_builder *builder, const bp_linear *pooler, bp_ref x, bool backward)
 {
-    pooled p = {.first = bp_sample_pick(emit, pooler->in, BP_SAMPLE_FIRST, x)};
-    bert_head_drop(emit, pooler->in, p.first);
-    bp_samples_begin(emit);
-    p.before = bert_head_make(emit, pooler->out, "pooler");
-    p.out = backward ? bert_head_make(emit, pooler->out, "tanh") : p.before;
-    bp_linear_forward(emit, pooler, p.first, BP_ABSENT, p.before);
-    bp_activate(emit, pooler_activation(emit), emit->rows * pooler->out, p.before, p.out);
-    bp_samples_end(emit);
+    pooled p = {.first = bp_sample_pick(builder, pooler->in, BP_SAMPLE_FIRST, x)};
+    bert_head_drop(builder, pooler->in, p.first);
+    bp_samples_begin(builder);
+    p.before = bert_head_make(builder, pooler->out, "pooler");
+    p.out = backward ? bert_head_make(builder, pooler->out, "tanh") : p.before;
+    bp_linear_forward(builder, pooler, p.first, BP_ABSENT, p.before);
+    bp_activate(builder, pooler_activation(builder), builder->rows * pooler->out, p.before, p.out);
+    bp_samples_end(builder);
     return p;
 }
 
-static void backward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void backward_judge(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
     const bp_linear pooler =
-        dense(emit, first + POOLER, bp_transformer_of(&emit->spec->config).width);
-    const bp_classifier classifier = describe_classifier(emit, first);
-    const pooled p = pool(emit, &pooler, call->input, true);
-    const bp_ref d = bp_classifier_backward(emit, &classifier, p.out);
-    bp_samples_begin(emit);
-    bp_activate_backward(emit, pooler_activation(emit), emit->rows * pooler.out, p.before, d, d);
-    bp_linear_backward_parameters(emit, &pooler, p.first, d);
-    const bp_ref d_first = bert_head_make(emit, pooler.in, "d_pooler");
-    bp_linear_backward_input(emit, &pooler, d, d_first);
-    bert_head_drop(emit, pooler.in, d_first);
-    bp_samples_end(emit);
-    call->d_input = call->input_wanted ? bp_sample_spread(emit, pooler.in, BP_SAMPLE_FIRST, d_first)
-                                       : BP_ABSENT;
+        dense(builder, first + POOLER, bp_transformer_of(&builder->spec->config).width);
+    const bp_classifier classifier = describe_classifier(builder, first);
+    const pooled p = pool(builder, &pooler, call->input, true);
+    const bp_ref d = bp_classifier_backward(builder, &classifier, p.out);
+    bp_samples_begin(builder);
+    bp_activate_backward(builder, pooler_activation(builder), builder->rows * pooler.out, p.before,
+                         d, d);
+    bp_linear_backward_parameters(builder, &pooler, p.first, d);
+    const bp_ref d_first = bert_head_make(builder, pooler.in, "d_pooler");
+    bp_linear_backward_input(builder, &pooler, d, d_first);
+    bert_head_drop(builder, pooler.in, d_first);
+    bp_samples_end(builder);
+    call->d_input = call->input_wanted
+                        ? bp_sample_spread(builder, pooler.in, BP_SAMPLE_FIRST, d_first)
+                        : BP_ABSENT;
 }
 
 /* The transform of the masked language model's head. */
@@ -178,118 +181,119 @@ static uint32_t transform_act(const bp_bert_config *own)
                                                               : BP_HIDDEN_GELU;
 }
 
-static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
+static transform guess(bp_builder *builder, bp_ref x, uint32_t first, bool backward)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     const uint64_t width = bp_bert_embedding_width(&own);
-    transform t = {.dense = dense(emit, first + TRANSFORM, width),
+    transform t = {.dense = dense(builder, first + TRANSFORM, width),
                    .norm = {first + NORM, first + NORM + 1, width, own.stack.norm_epsilon, false},
                    .head = {0, first + VOCABULARY_BIAS, config->vocabulary, width, 0.0},
                    .statistics = BP_ABSENT};
-    t.before = bert_head_make(emit, width, "transform");
-    t.active = backward ? bert_head_make(emit, width, "gelu") : t.before;
-    bp_linear_forward(emit, &t.dense, x, BP_ABSENT, t.before);
-    bp_hidden_act_forward(emit, transform_act(&own), emit->rows * width, t.before, t.active);
-    t.out = bert_head_make(emit, width, "norm");
+    t.before = bert_head_make(builder, width, "transform");
+    t.active = backward ? bert_head_make(builder, width, "gelu") : t.before;
+    bp_linear_forward(builder, &t.dense, x, BP_ABSENT, t.before);
+    bp_hidden_act_forward(builder, transform_act(&own), builder->rows * width, t.before, t.active);
+    t.out = bert_head_make(builder, width, "norm");
     if (backward) {
-        t.statistics =
-            bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
+        t.statistics = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, builder->rows,
+                                       "norm.statistics");
     }
-    bp_norm_forward(emit, &t.norm, emit->rows, t.active, t.out, t.statistics);
+    bp_norm_forward(builder, &t.norm, builder->rows, t.active, t.out, t.statistics);
     return t;
 }
 
-static void backward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void backward_guess(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    const transform t = guess(emit, call->input, first, true);
+    const transform t = guess(builder, call->input, first, true);
     const bp_ref d = t.out;
-    bp_loss_backward(emit, &t.head, t.out, d, BP_ABSENT);
+    bp_loss_backward(builder, &t.head, t.out, d, BP_ABSENT);
     const bp_norm_backward_call norm = {t.active, t.statistics, d, BP_ABSENT, true};
-    bp_norm_backward(emit, &t.norm, &norm);
-    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
-    bp_hidden_act_backward(emit, transform_act(&own), emit->rows * t.dense.out, t.before, d, d);
-    bp_linear_backward_parameters(emit, &t.dense, call->input, d);
+    bp_norm_backward(builder, &t.norm, &norm);
+    const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
+    bp_hidden_act_backward(builder, transform_act(&own), builder->rows * t.dense.out, t.before, d,
+                           d);
+    bp_linear_backward_parameters(builder, &t.dense, call->input, d);
     call->d_input = BP_ABSENT;
     if (call->input_wanted) {
-        call->d_input = bert_head_make(emit, t.dense.in, "d_input");
-        bp_linear_backward_input(emit, &t.dense, d, call->d_input);
+        call->d_input = bert_head_make(builder, t.dense.in, "d_input");
+        bp_linear_backward_input(builder, &t.dense, d, call->d_input);
     }
 }
 
-static void forward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void forward_judge(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
     const bp_linear pooler =
-        dense(emit, first + POOLER, bp_transformer_of(&emit->spec->config).width);
-    const bp_classifier classifier = describe_classifier(emit, first);
-    const pooled p = pool(emit, &pooler, call->input, false);
-    bp_classifier_forward(emit, &classifier, p.out);
+        dense(builder, first + POOLER, bp_transformer_of(&builder->spec->config).width);
+    const bp_classifier classifier = describe_classifier(builder, first);
+    const pooled p = pool(builder, &pooler, call->input, false);
+    bp_classifier_forward(builder, &classifier, p.out);
 }
 
-static void forward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void forward_guess(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    const transform t = guess(emit, call->input, first, false);
-    bp_loss_forward(emit, &t.head, t.out);
+    const transform t = guess(builder, call->input, first, false);
+    bp_loss_forward(builder, &t.head, t.out);
 }
 
 /* Every token's class is what a language model's next token is: one of the rows of a table. */
-static bp_head describe_tags(const bp_emit *emit, uint32_t first)
+static bp_head describe_tags(const bp_builder *builder, uint32_t first)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     return (bp_head){first, first + 1, config->classes, bp_transformer_of(config).width, 0.0};
 }
 
-static void forward_tags(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void forward_tags(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    const bp_head head = describe_tags(emit, first);
-    bp_loss_forward(emit, &head, call->input);
+    const bp_head head = describe_tags(builder, first);
+    bp_loss_forward(builder, &head, call->input);
 }
 
-static void backward_tags(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void backward_tags(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    const bp_head head = describe_tags(emit, first);
-    const bp_dropout dropout = describe_classifier(emit, first).dropout;
-    const bool drops = bp_dropout_probability(emit, &dropout) > 0.0;
-    const bp_ref d = bert_head_make(emit, head.width, "d_input");
+    const bp_head head = describe_tags(builder, first);
+    const bp_dropout dropout = describe_classifier(builder, first).dropout;
+    const bool drops = bp_dropout_probability(builder, &dropout) > 0.0;
+    const bp_ref d = bert_head_make(builder, head.width, "d_input");
     if (drops) {
-        bp_dropout_apply(emit, &dropout, head.width, call->input, BP_ABSENT, d);
+        bp_dropout_apply(builder, &dropout, head.width, call->input, BP_ABSENT, d);
     }
-    bp_loss_backward(emit, &head, drops ? d : call->input, d, BP_ABSENT);
+    bp_loss_backward(builder, &head, drops ? d : call->input, d, BP_ABSENT);
     if (drops) {
-        bp_dropout_apply(emit, &dropout, head.width, d, BP_ABSENT, d);
+        bp_dropout_apply(builder, &dropout, head.width, d, BP_ABSENT, d);
     }
     call->d_input = call->input_wanted ? d : BP_ABSENT;
 }
 
-static bp_answer describe_answer(const bp_emit *emit, uint32_t first)
+static bp_answer describe_answer(const bp_builder *builder, uint32_t first)
 {
-    return (bp_answer){first, first + 1, bp_transformer_of(&emit->spec->config).width};
+    return (bp_answer){first, first + 1, bp_transformer_of(&builder->spec->config).width};
 }
 
-static void forward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void forward_answer(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    const bp_answer head = describe_answer(emit, first);
-    bp_answer_forward(emit, &head, call->input);
+    const bp_answer head = describe_answer(builder, first);
+    bp_answer_forward(builder, &head, call->input);
 }
 
-static void backward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void backward_answer(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    const bp_answer head = describe_answer(emit, first);
-    call->d_input = call->input_wanted ? bert_head_make(emit, head.width, "d_input") : BP_ABSENT;
-    bp_answer_backward(emit, &head, call->input, call->d_input);
+    const bp_answer head = describe_answer(builder, first);
+    call->d_input = call->input_wanted ? bert_head_make(builder, head.width, "d_input") : BP_ABSENT;
+    bp_answer_backward(builder, &head, call->input, call->d_input);
 }
 
-static void forward_vector(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void forward_vector(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
     (void)first;
-    bp_vector_forward(emit, bp_transformer_of(&emit->spec->config).width, call->input);
+    bp_vector_forward(builder, bp_transformer_of(&builder->spec->config).width, call->input);
 }
 
-static void backward_vector(bp_emit *emit, bp_stage_call *call, uint32_t first)
+static void backward_vector(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
     (void)first;
     const bp_ref d =
-        bp_vector_backward(emit, bp_transformer_of(&emit->spec->config).width, call->input);
+        bp_vector_backward(builder, bp_transformer_of(&builder->spec->config).width, call->input);
     call->d_input = call->input_wanted ? d : BP_ABSENT;
 }
 
@@ -308,13 +312,13 @@ static const bert_head *head_of(const bp_model_config *config)
                                           : &vectors;
 }
 
-void bp_bert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first)
+void bp_bert_head_forward(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    head_of(&emit->spec->config)->forward(emit, call, first);
+    head_of(&builder->spec->config)->forward(builder, call, first);
     call->output = BP_ABSENT;
 }
 
-void bp_bert_head_backward(bp_emit *emit, bp_stage_call *call, uint32_t first)
+void bp_bert_head_backward(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    head_of(&emit->spec->config)->backward(emit, call, first);
+    head_of(&builder->spec->config)->backward(builder, call, first);
 }

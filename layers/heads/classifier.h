@@ -16,32 +16,34 @@ typedef enum bp_sample_part {
 
 /* y (batch, width) = that of each sample of x (rows, width); and the other way: (rows, width) from
  * d_y, 0 in all other rows. */
-bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bp_sample_part part, bp_ref x);
-bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bp_sample_part part, bp_ref d_y);
+bp_ref bp_sample_pick(bp_builder *builder, uint64_t width, bp_sample_part part, bp_ref x);
+bp_ref bp_sample_spread(bp_builder *builder, uint64_t width, bp_sample_part part, bp_ref d_y);
 
 /* x (batch, width) with dropout, whose masks belong to samples, in y, which may be x; x itself
  * where there is none. */
-bp_ref bp_sample_drop(bp_emit *emit, const bp_dropout *dropout, uint64_t width, bp_ref x, bp_ref y);
+bp_ref bp_sample_drop(bp_builder *builder, const bp_dropout *dropout, uint64_t width, bp_ref x,
+                      bp_ref y);
 
 typedef struct bp_classifier {
     bp_linear score;    /* (width, classes) */
     bp_dropout dropout; /* of what it reads */
 } bp_classifier;
 
-/* emit->losses from x (batch, width), and their sum into emit->result. */
-void bp_classifier_forward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
+/* builder->losses from x (batch, width), and their sum into builder->result. */
+void bp_classifier_forward(bp_builder *builder, const bp_classifier *classifier, bp_ref x);
 
 /* The same with gradients: those of the score's parameters, and that of x, which is returned. */
-bp_ref bp_classifier_backward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
+bp_ref bp_classifier_backward(bp_builder *builder, const bp_classifier *classifier, bp_ref x);
 
 /* The two over the last token that is no padding of each sample of x (rows, width): the classifiers
  * of models that read from left to right. Backward returns the gradient (rows, width) of x. */
-void bp_classify_last_forward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
-bp_ref bp_classify_last_backward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
+void bp_classify_last_forward(bp_builder *builder, const bp_classifier *classifier, bp_ref x);
+bp_ref bp_classify_last_backward(bp_builder *builder, const bp_classifier *classifier, bp_ref x);
 
-/* emit->rows is the number of samples between these two: dense layers then work on (batch, width).
+/* builder->rows is the number of samples between these two: dense layers then work on (batch,
+ * width).
  */
-void bp_samples_begin(bp_emit *emit);
-void bp_samples_end(bp_emit *emit);
+void bp_samples_begin(bp_builder *builder);
+void bp_samples_end(bp_builder *builder);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_DISTILL_LOSS_H
 #define BP_LAYERS_DISTILL_LOSS_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 /* Rows `first` .. `first` + rows - 1 of a micro-batch, and the columns from `column` on of their
  * logits (rows, columns; pitch). */
@@ -20,16 +20,16 @@ typedef struct bp_distill_rows {
 } bp_distill_rows;
 
 /* Whether the student's loss has a teacher. */
-bool bp_distills(const bp_emit *emit);
+bool bp_distills(const bp_builder *builder);
 
 /* Logits, all columns of them, become their gradient (distill of kernels.def). */
-void bp_distill_loss_emit(bp_emit *emit, const bp_distill_rows *rows);
+void bp_distill_loss_build(bp_builder *builder, const bp_distill_rows *rows);
 
 /* Some columns of them, from statistics that the function above left; losses are not asked for. */
-void bp_distill_loss_columns(bp_emit *emit, const bp_distill_rows *rows);
+void bp_distill_loss_columns(bp_builder *builder, const bp_distill_rows *rows);
 
-/* emit->logits of these rows as a teacher says them: of each sample tokens (sequence, top_k), then
- * log-probabilities. */
-void bp_distill_loss_report(bp_emit *emit, const bp_distill_rows *rows);
+/* builder->logits of these rows as a teacher says them: of each sample tokens (sequence, top_k),
+ * then log-probabilities. */
+void bp_distill_loss_report(bp_builder *builder, const bp_distill_rows *rows);
 
 #endif

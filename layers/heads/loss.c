@@ -30,72 +30,72 @@ typedef struct chunk {
     bp_ref labels;
 } chunk;
 
-static uint64_t chunk_rows(const bp_emit *emit)
+static uint64_t chunk_rows(const bp_builder *builder)
 {
-    const uint64_t most = bp_loss_rows(emit->spec);
-    return most < emit->rows ? most : emit->rows;
+    const uint64_t most = bp_loss_rows(builder->spec);
+    return most < builder->rows ? most : builder->rows;
 }
 
 /* Whether classes have weights: their rows are few and short, and judged as samples of their own.
  */
-static bool loss_weighted(const bp_emit *emit)
+static bool loss_weighted(const bp_builder *builder)
 {
-    return bp_ref_present(emit->class_weights);
+    return bp_ref_present(builder->class_weights);
 }
 
 /* Capped logits, whose every element is computed with, lie row behind row, and weighted ones. */
-static chunk first_chunk(bp_emit *emit, const bp_head *head, uint64_t columns, bool backward)
+static chunk first_chunk(bp_builder *builder, const bp_head *head, uint64_t columns, bool backward)
 {
-    const bool capped = head->cap > 0.0, dense = capped || loss_weighted(emit);
-    chunk c = {.rows = chunk_rows(emit),
+    const bool capped = head->cap > 0.0, dense = capped || loss_weighted(builder);
+    chunk c = {.rows = chunk_rows(builder),
                .pitch = dense ? columns : bp_size_align(columns, PITCH_ELEMENTS)};
-    c.logits =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), c.rows, c.pitch, "logits");
+    c.logits = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), c.rows,
+                               c.pitch, "logits");
     c.capped = BP_ABSENT;
     if (capped && backward) {
-        c.capped = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), c.rows, c.pitch,
-                                  "capped");
+        c.capped = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), c.rows,
+                                   c.pitch, "capped");
     }
     return c;
 }
 
-static void scale_logits(bp_emit *emit, double factor, uint64_t count, bp_ref from, bp_ref to)
+static void scale_logits(bp_builder *builder, double factor, uint64_t count, bp_ref from, bp_ref to)
 {
     const bp_scale_scalars scalars = {.count = (int64_t)count, .factor = factor};
     const bp_scale_operands operands = {.y = to, .x = from};
-    bp_emit_scale(emit, &operands, &scalars);
+    bp_build_scale(builder, &operands, &scalars);
 }
 
 /* logits = cap tanh(logits / cap); backward needs the quotients. */
-static void cap_logits(bp_emit *emit, const bp_head *head, const chunk *c)
+static void cap_logits(bp_builder *builder, const bp_head *head, const chunk *c)
 {
     const uint64_t count = c->rows * c->pitch;
     if (!(head->cap > 0.0)) {
         return;
     }
     const bp_ref over = bp_ref_present(c->capped) ? c->capped : c->logits;
-    scale_logits(emit, 1.0 / head->cap, count, c->logits, over);
-    bp_activate(emit, BP_ACTIVATION_TANH, count, over, c->logits);
-    scale_logits(emit, head->cap, count, c->logits, c->logits);
+    scale_logits(builder, 1.0 / head->cap, count, c->logits, over);
+    bp_activate(builder, BP_ACTIVATION_TANH, count, over, c->logits);
+    scale_logits(builder, head->cap, count, c->logits, c->logits);
 }
 
 /* The gradient of capped logits becomes that of the logits: times 1 - tanh^2. */
-static void uncap_gradient(bp_emit *emit, const chunk *c)
+static void uncap_gradient(bp_builder *builder, const chunk *c)
 {
     if (bp_ref_present(c->capped)) {
-        bp_activate_backward(emit, BP_ACTIVATION_TANH, c->rows * c->pitch, c->capped, c->logits,
+        bp_activate_backward(builder, BP_ACTIVATION_TANH, c->rows * c->pitch, c->capped, c->logits,
                              c->logits);
     }
 }
 
 /* Places the chunk's refs for its `first`; the last chunk may be short. */
-static void place_chunk(const bp_emit *emit, const bp_head *head, bp_ref x, chunk *c)
+static void place_chunk(const bp_builder *builder, const bp_head *head, bp_ref x, chunk *c)
 {
-    const uint64_t left = emit->rows - c->first;
+    const uint64_t left = builder->rows - c->first;
     c->rows = left < c->rows ? left : c->rows;
     c->x = bp_ref_at(x, c->first * head->width);
-    c->losses = bp_ref_at(emit->losses, c->first);
-    c->labels = bp_ref_at(emit->input[BP_INPUT_LABELS], c->first);
+    c->losses = bp_ref_at(builder->losses, c->first);
+    c->labels = bp_ref_at(builder->input[BP_INPUT_LABELS], c->first);
 }
 
 /* Rows of the table: all of them, or a slice. */
@@ -114,11 +114,11 @@ static table_part whole_table(const bp_head *head)
 
 /* The first slice of a part of a table that is offloaded, and the one behind a slice; no rows:
  * there is none. */
-static table_part first_brought(const bp_emit *emit, const bp_head *head, table_part part)
+static table_part first_brought(const bp_builder *builder, const bp_head *head, table_part part)
 {
-    const uint64_t width = head->width * bp_dtype_bytes(bp_emit_working(emit));
+    const uint64_t width = head->width * bp_dtype_bytes(bp_build_working(builder));
     const uint64_t most = bp_size_align(BROUGHT_BYTES / width + 1, BROUGHT_ROWS);
-    const bool below = bp_emit_table_offloaded(emit, head->table);
+    const bool below = bp_build_table_offloaded(builder, head->table);
     return (table_part){part.first, !below ? 0 : part.rows < most ? part.rows : most};
 }
 
@@ -128,26 +128,26 @@ static table_part next_brought(table_part slice, table_part part)
     return (table_part){first, left < slice.rows ? left : slice.rows};
 }
 
-static bp_ref bring_part(bp_emit *emit, const bp_head *head, table_part part)
+static bp_ref bring_part(bp_builder *builder, const bp_head *head, table_part part)
 {
-    const bp_dtype dtype = bp_emit_working(emit);
+    const bp_dtype dtype = bp_build_working(builder);
     const uint64_t width = head->width * bp_dtype_bytes(dtype);
-    (void)bp_emit_acquire_update(emit, head->table);
-    const uint32_t table = emit->status == BP_OK ? emit->parameters[head->table].weight : 0;
+    (void)bp_build_acquire_update(builder, head->table);
+    const uint32_t table = builder->status == BP_OK ? builder->parameters[head->table].weight : 0;
     const bp_ref brought =
-        bp_emit_bring(emit, table, part.first * width, part.rows * width, "brought_table");
-    bp_emit_release(emit, head->table);
+        bp_build_bring(builder, table, part.first * width, part.rows * width, "brought_table");
+    bp_build_release(builder, head->table);
     return (bp_ref){brought.buffer, dtype, 0};
 }
 
-static bp_ref acquire_bias_part(bp_emit *emit, const bp_head *head, table_part part)
+static bp_ref acquire_bias_part(bp_builder *builder, const bp_head *head, table_part part)
 {
-    const bp_ref bias = bp_emit_acquire(emit, head->bias, BP_FOR_FORWARD);
+    const bp_ref bias = bp_build_acquire(builder, head->bias, BP_FOR_FORWARD);
     return bp_ref_present(bias) ? bp_ref_at(bias, part.first) : BP_ABSENT;
 }
 
 /* Columns of logits from rows of the table, which are `table`. */
-static void emit_columns(bp_emit *emit, const bp_head *head, const chunk *c, uint64_t column,
+static void emit_columns(bp_builder *builder, const bp_head *head, const chunk *c, uint64_t column,
                          table_part part, bp_ref table)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)c->rows,
@@ -161,42 +161,42 @@ static void emit_columns(bp_emit *emit, const bp_head *head, const chunk *c, uin
                                          .before = BP_ABSENT,
                                          .a = c->x,
                                          .b = table,
-                                         .bias = acquire_bias_part(emit, head, part),
+                                         .bias = acquire_bias_part(builder, head, part),
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, &scalars);
-    bp_emit_release(emit, head->bias);
+    bp_build_matmul(builder, &operands, &scalars);
+    bp_build_release(builder, head->bias);
 }
 
 /* logits (rows, part; pitch) = x (rows, width) table^T, the table whole or brought slice by slice:
  * each column is a product of its own. */
-static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c, table_part part)
+static void emit_logits(bp_builder *builder, const bp_head *head, const chunk *c, table_part part)
 {
-    if (!bp_emit_table_offloaded(emit, head->table)) {
-        const bp_ref table = bp_emit_acquire(emit, head->table, BP_FOR_FORWARD);
-        emit_columns(emit, head, c, 0, part, bp_ref_at(table, part.first * head->width));
-        bp_emit_release(emit, head->table);
+    if (!bp_build_table_offloaded(builder, head->table)) {
+        const bp_ref table = bp_build_acquire(builder, head->table, BP_FOR_FORWARD);
+        emit_columns(builder, head, c, 0, part, bp_ref_at(table, part.first * head->width));
+        bp_build_release(builder, head->table);
     }
-    for (table_part s = first_brought(emit, head, part); s.rows > 0; s = next_brought(s, part)) {
-        const bp_ref table = bring_part(emit, head, s);
-        emit_columns(emit, head, c, s.first - part.first, s, table);
+    for (table_part s = first_brought(builder, head, part); s.rows > 0; s = next_brought(s, part)) {
+        const bp_ref table = bring_part(builder, head, s);
+        emit_columns(builder, head, c, s.first - part.first, s, table);
     }
-    cap_logits(emit, head, c);
+    cap_logits(builder, head, c);
 }
 
 /* d_bias (vocabulary) (+)= column sums of d_logits */
-static void emit_bias_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+static void emit_bias_gradient(bp_builder *builder, const bp_head *head, const chunk *c)
 {
     bp_bias_backward_scalars scalars = {
         .rows = (int64_t)c->rows, .n = (int64_t)head->vocabulary, .pitch = (int64_t)c->pitch};
     const bp_bias_backward_operands operands = {
-        .d_bias = bp_emit_gradient(emit, head->bias, &scalars.accumulate), .d_y = c->logits};
-    bp_emit_bias_backward(emit, &operands, &scalars);
+        .d_bias = bp_build_gradient(builder, head->bias, &scalars.accumulate), .d_y = c->logits};
+    bp_build_bias_backward(builder, &operands, &scalars);
 }
 
 /* d_table (part, width) (+)= d_logits^T x, of logits from the part's first on */
-static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref logits,
-                                table_part part, bp_ref gradient, int64_t accumulate)
+static void emit_table_gradient(bp_builder *builder, const bp_head *head, const chunk *c,
+                                bp_ref logits, table_part part, bp_ref gradient, int64_t accumulate)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)part.rows,
                                        .n = (int64_t)head->width,
@@ -213,12 +213,12 @@ static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk 
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, &scalars);
+    bp_build_matmul(builder, &operands, &scalars);
 }
 
 /* sums (rows, width) (+)= columns of d_logits times rows of the table, which are `table`. */
-static void emit_input_part(bp_emit *emit, const bp_head *head, const chunk *c, table_part part,
-                            bp_ref table, bp_ref sums, int64_t accumulate)
+static void emit_input_part(bp_builder *builder, const bp_head *head, const chunk *c,
+                            table_part part, bp_ref table, bp_ref sums, int64_t accumulate)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)c->rows,
                                        .n = (int64_t)head->width,
@@ -234,97 +234,101 @@ static void emit_input_part(bp_emit *emit, const bp_head *head, const chunk *c, 
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, &scalars);
+    bp_build_matmul(builder, &operands, &scalars);
 }
 
 /* From a table that is brought slice by slice: sums go on in fp32 from where they were, as those of
  * one product do, and are rounded at the end. The op that adds up rows rounds the sum over one. */
-static void emit_input_brought(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref d_x)
+static void emit_input_brought(bp_builder *builder, const bp_head *head, const chunk *c, bp_ref d_x)
 {
     const uint64_t count = c->rows * head->width;
     const bool wide = d_x.dtype == BP_F32;
     const table_part all = whole_table(head);
     const bp_ref sums = wide ? d_x
-                             : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, c->rows,
-                                              head->width, "d_loss_sums");
-    for (table_part s = first_brought(emit, head, all); s.rows > 0; s = next_brought(s, all)) {
-        const bp_ref table = bring_part(emit, head, s);
-        emit_input_part(emit, head, c, s, table, sums, s.first > 0 ? 1 : 0);
+                             : bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, c->rows,
+                                               head->width, "d_loss_sums");
+    for (table_part s = first_brought(builder, head, all); s.rows > 0; s = next_brought(s, all)) {
+        const bp_ref table = bring_part(builder, head, s);
+        emit_input_part(builder, head, c, s, table, sums, s.first > 0 ? 1 : 0);
     }
     if (!wide) {
         const bp_bias_backward_scalars scalars = {
             .rows = 1, .n = (int64_t)count, .pitch = (int64_t)count};
         const bp_bias_backward_operands operands = {.d_bias = d_x, .d_y = sums};
-        bp_emit_bias_backward(emit, &operands, &scalars);
+        bp_build_bias_backward(builder, &operands, &scalars);
     }
 }
 
 /* d_x (rows, width) = d_logits table, which may lie over x: nothing reads this chunk of it any
  * more. */
-static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref d_x)
+static void emit_input_gradient(bp_builder *builder, const bp_head *head, const chunk *c,
+                                bp_ref d_x)
 {
     const bp_ref place = bp_ref_at(d_x, c->first * head->width);
-    if (bp_emit_table_offloaded(emit, head->table)) {
-        emit_input_brought(emit, head, c, place);
+    if (bp_build_table_offloaded(builder, head->table)) {
+        emit_input_brought(builder, head, c, place);
         return;
     }
-    const bp_ref table = bp_emit_acquire(emit, head->table, BP_FOR_BACKWARD);
-    emit_input_part(emit, head, c, whole_table(head), table, place, 0);
-    bp_emit_release(emit, head->table);
+    const bp_ref table = bp_build_acquire(builder, head->table, BP_FOR_BACKWARD);
+    emit_input_part(builder, head, c, whole_table(head), table, place, 0);
+    bp_build_release(builder, head->table);
 }
 
-void bp_loss_sum(bp_emit *emit)
+void bp_loss_sum(bp_builder *builder)
 {
-    bp_loss_sum_of(emit, emit->losses, emit->rows);
+    bp_loss_sum_of(builder, builder->losses, builder->rows);
 }
 
-void bp_loss_sum_of(bp_emit *emit, bp_ref losses, uint64_t rows)
+void bp_loss_sum_of(bp_builder *builder, bp_ref losses, uint64_t rows)
 {
-    if (emit->loss_counted) {
+    if (builder->loss_counted) {
         return;
     }
     const bp_loss_sum_scalars scalars = {.rows = (int64_t)rows,
-                                         .accumulate = emit->loss_written ? 1 : 0};
-    const bp_loss_sum_operands operands = {.result = emit->result, .losses = losses};
-    bp_emit_loss_sum(emit, &operands, &scalars);
-    emit->loss_written = true;
+                                         .accumulate = builder->loss_written ? 1 : 0};
+    const bp_loss_sum_operands operands = {.result = builder->result, .losses = losses};
+    bp_build_loss_sum(builder, &operands, &scalars);
+    builder->loss_written = true;
 }
 
 /* Logits that are kept lie row behind row. */
-static chunk first_kept_chunk(const bp_emit *emit, uint64_t columns)
+static chunk first_kept_chunk(const bp_builder *builder, uint64_t columns)
 {
-    return (chunk){
-        .rows = chunk_rows(emit), .pitch = columns, .logits = emit->logits, .capped = BP_ABSENT};
+    return (chunk){.rows = chunk_rows(builder),
+                   .pitch = columns,
+                   .logits = builder->logits,
+                   .capped = BP_ABSENT};
 }
 
-static int64_t is_scaled(const bp_emit *emit)
+static int64_t is_scaled(const bp_builder *builder)
 {
-    return emit->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0;
+    return builder->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0;
 }
 
 /* Each row a sample of one place, whose label's class has a weight. */
-static void emit_weighted_loss(bp_emit *emit, const bp_head *head, const chunk *c, bool gradient)
+static void emit_weighted_loss(bp_builder *builder, const bp_head *head, const chunk *c,
+                               bool gradient)
 {
     const bp_sample_loss_scalars scalars = {.batch = (int64_t)c->rows,
                                             .sequence = 1,
                                             .classes = (int64_t)head->vocabulary,
                                             .kind = BP_TASK_CLASSES,
                                             .gradient = gradient,
-                                            .scaled = is_scaled(emit),
-                                            .smoothing = emit->spec->smoothing};
+                                            .scaled = is_scaled(builder),
+                                            .smoothing = builder->spec->smoothing};
     const bp_sample_loss_operands operands = {.logits = c->logits,
                                               .losses = c->losses,
                                               .labels = c->labels,
                                               .lengths = BP_ABSENT,
-                                              .class_weights = emit->class_weights,
-                                              .step = emit->step,
-                                              .control = bp_emit_loss_control(emit)};
-    bp_emit_sample_loss(emit, &operands, &scalars);
+                                              .class_weights = builder->class_weights,
+                                              .step = builder->step,
+                                              .control = bp_build_loss_control(builder)};
+    bp_build_sample_loss(builder, &operands, &scalars);
 }
 
-static bool loss_pairs(const bp_emit *emit)
+static bool loss_pairs(const bp_builder *builder)
 {
-    return emit->spec->preference.kind != BP_PREFERENCE_NONE;
+    return builder->spec->preference.kind != BP_PREFERENCE_NONE;
 }
 
 static bp_distill_rows distill_rows(const chunk *c, table_part part, bp_ref statistics)
@@ -333,196 +337,199 @@ static bp_distill_rows distill_rows(const chunk *c, table_part part, bp_ref stat
                              c->logits, c->losses, c->labels, statistics};
 }
 
-static void emit_loss_forward(bp_emit *emit, const bp_head *head, const chunk *c)
+static void emit_loss_forward(bp_builder *builder, const bp_head *head, const chunk *c)
 {
     const bp_cross_entropy_forward_scalars scalars = {.rows = (int64_t)c->rows,
                                                       .vocabulary = (int64_t)head->vocabulary,
                                                       .pitch = (int64_t)c->pitch,
-                                                      .smoothing = emit->spec->smoothing};
+                                                      .smoothing = builder->spec->smoothing};
     const bp_cross_entropy_forward_operands operands = {
         .logits = c->logits, .losses = c->losses, .labels = c->labels};
-    if (loss_weighted(emit)) {
-        emit_weighted_loss(emit, head, c, false);
+    if (loss_weighted(builder)) {
+        emit_weighted_loss(builder, head, c, false);
     } else {
-        bp_emit_cross_entropy_forward(emit, &operands, &scalars);
+        bp_build_cross_entropy_forward(builder, &operands, &scalars);
     }
 }
 
-void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
+void bp_loss_forward(bp_builder *builder, const bp_head *head, bp_ref x)
 {
-    const bool is_teacher = emit->spec->distill.is_teacher;
-    const bool kept = bp_ref_present(emit->logits) && !loss_pairs(emit) && !is_teacher;
-    chunk c = kept ? first_kept_chunk(emit, head->vocabulary)
-                   : first_chunk(emit, head, head->vocabulary, false);
-    for (; c.first < emit->rows; c.first += c.rows) {
-        place_chunk(emit, head, x, &c);
-        c.logits = kept ? bp_ref_at(emit->logits, c.first * c.pitch) : c.logits;
-        emit_logits(emit, head, &c, whole_table(head));
-        emit_loss_forward(emit, head, &c);
-        if (is_teacher && bp_ref_present(emit->logits)) {
+    const bool is_teacher = builder->spec->distill.is_teacher;
+    const bool kept = bp_ref_present(builder->logits) && !loss_pairs(builder) && !is_teacher;
+    chunk c = kept ? first_kept_chunk(builder, head->vocabulary)
+                   : first_chunk(builder, head, head->vocabulary, false);
+    for (; c.first < builder->rows; c.first += c.rows) {
+        place_chunk(builder, head, x, &c);
+        c.logits = kept ? bp_ref_at(builder->logits, c.first * c.pitch) : c.logits;
+        emit_logits(builder, head, &c, whole_table(head));
+        emit_loss_forward(builder, head, &c);
+        if (is_teacher && bp_ref_present(builder->logits)) {
             const bp_distill_rows rows = distill_rows(&c, whole_table(head), BP_ABSENT);
-            bp_distill_loss_report(emit, &rows);
+            bp_distill_loss_report(builder, &rows);
         }
     }
-    if (loss_pairs(emit)) {
-        bp_preference_emit(emit, BP_ABSENT, emit->logits);
+    if (loss_pairs(builder)) {
+        bp_preference_build(builder, BP_ABSENT, builder->logits);
     } else {
-        bp_loss_sum(emit);
+        bp_loss_sum(builder);
     }
 }
 
 /* The chunk's logits become their gradient; what later slices need of them is kept when wanted. */
-static void emit_loss(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref statistics)
+static void emit_loss(bp_builder *builder, const bp_head *head, const chunk *c, bp_ref statistics)
 {
     const bool kept = bp_ref_present(statistics);
     const bp_cross_entropy_scalars scalars = {.rows = (int64_t)c->rows,
                                               .vocabulary = (int64_t)head->vocabulary,
                                               .pitch = (int64_t)c->pitch,
-                                              .scaled = is_scaled(emit),
-                                              .stride = (int64_t)emit->rows,
-                                              .smoothing = emit->spec->smoothing};
+                                              .scaled = is_scaled(builder),
+                                              .stride = (int64_t)builder->rows,
+                                              .smoothing = builder->spec->smoothing};
     const bp_cross_entropy_operands operands = {.logits = c->logits,
                                                 .losses = c->losses,
                                                 .labels = c->labels,
-                                                .step = emit->step,
-                                                .control = bp_emit_loss_control(emit),
+                                                .step = builder->step,
+                                                .control = bp_build_loss_control(builder),
                                                 .statistics = kept ? bp_ref_at(statistics, c->first)
                                                                    : BP_ABSENT};
-    if (loss_weighted(emit)) {
-        emit_weighted_loss(emit, head, c, true);
-    } else if (bp_distills(emit)) {
+    if (loss_weighted(builder)) {
+        emit_weighted_loss(builder, head, c, true);
+    } else if (bp_distills(builder)) {
         const bp_distill_rows rows = distill_rows(c, whole_table(head), operands.statistics);
-        bp_distill_loss_emit(emit, &rows);
+        bp_distill_loss_build(builder, &rows);
     } else {
-        bp_emit_cross_entropy(emit, &operands, &scalars);
+        bp_build_cross_entropy(builder, &operands, &scalars);
     }
 }
 
 /* Where pairs' weights of rows lie behind a deferred table's statistics. */
-static bp_ref weights_behind(const bp_emit *emit, bp_ref statistics)
+static bp_ref weights_behind(const bp_builder *builder, bp_ref statistics)
 {
-    return bp_ref_at(statistics, 2 * emit->rows);
+    return bp_ref_at(statistics, 2 * builder->rows);
 }
 
 /* What the loss of a pair is shows when all of its tokens' losses are known: forward over all
  * chunks, before the first gradient. Returns the weights of rows; absent: there are no pairs. */
-static bp_ref judge_pairs(bp_emit *emit, const bp_head *head, bp_ref x, chunk c, bp_ref statistics)
+static bp_ref judge_pairs(bp_builder *builder, const bp_head *head, bp_ref x, chunk c,
+                          bp_ref statistics)
 {
-    if (!loss_pairs(emit)) {
+    if (!loss_pairs(builder)) {
         return BP_ABSENT;
     }
-    for (; c.first < emit->rows; c.first += c.rows) {
-        place_chunk(emit, head, x, &c);
-        emit_logits(emit, head, &c, whole_table(head));
-        emit_loss_forward(emit, head, &c);
+    for (; c.first < builder->rows; c.first += c.rows) {
+        place_chunk(builder, head, x, &c);
+        emit_logits(builder, head, &c, whole_table(head));
+        emit_loss_forward(builder, head, &c);
     }
     const bp_ref weights =
         bp_ref_present(statistics)
-            ? weights_behind(emit, statistics)
-            : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->rows, 1, "pairs");
-    bp_preference_emit(emit, weights, BP_ABSENT);
+            ? weights_behind(builder, statistics)
+            : bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, builder->rows, 1, "pairs");
+    bp_preference_build(builder, weights, BP_ABSENT);
     return weights;
 }
 
 /* Gradients of a chunk's first `columns` logits, times the weights of their rows. */
-static void weigh_rows(bp_emit *emit, const chunk *c, uint64_t columns, bp_ref weights)
+static void weigh_rows(bp_builder *builder, const chunk *c, uint64_t columns, bp_ref weights)
 {
     const bp_row_scale_scalars scalars = {
         .rows = (int64_t)c->rows, .width = (int64_t)columns, .pitch = (int64_t)c->pitch};
     const bp_row_scale_operands operands = {.x = c->logits,
                                             .weights = bp_ref_at(weights, c->first)};
-    bp_emit_row_scale(emit, &operands, &scalars);
+    bp_build_row_scale(builder, &operands, &scalars);
 }
 
 /* The same of rows of the table that are trained apart from it (core/plan/rows.h). */
-static void emit_rows_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+static void emit_rows_gradient(bp_builder *builder, const bp_head *head, const chunk *c)
 {
-    const uint32_t rows = bp_rows_of(emit, head->table);
+    const uint32_t rows = bp_rows_of(builder, head->table);
     int64_t accumulate = 0;
     bp_rows_run run = {0};
     if (rows == BP_NO_PARAMETER) {
         return;
     }
-    const bp_ref gradient = bp_emit_gradient(emit, rows, &accumulate);
-    while (bp_rows_next(emit, &run)) {
-        emit_table_gradient(emit, head, c, bp_ref_at(c->logits, run.token),
+    const bp_ref gradient = bp_build_gradient(builder, rows, &accumulate);
+    while (bp_rows_next(builder, &run)) {
+        emit_table_gradient(builder, head, c, bp_ref_at(c->logits, run.token),
                             (table_part){run.token, run.count},
                             bp_ref_at(gradient, run.at * head->width), accumulate);
     }
 }
 
-void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics)
+void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref d_x,
+                      bp_ref statistics)
 {
-    const bool table = bp_emit_trainable(emit, head->table) && !bp_ref_present(statistics);
-    chunk c = first_chunk(emit, head, head->vocabulary, true);
-    const bp_ref weights = judge_pairs(emit, head, x, c, statistics);
+    const bool table = bp_build_trainable(builder, head->table) && !bp_ref_present(statistics);
+    chunk c = first_chunk(builder, head, head->vocabulary, true);
+    const bp_ref weights = judge_pairs(builder, head, x, c, statistics);
     const bool pairs = bp_ref_present(weights);
-    const bool formed = pairs && c.rows == emit->rows; /* the only chunk's logits are there */
-    for (; c.first < emit->rows; c.first += c.rows) {
-        place_chunk(emit, head, x, &c);
+    const bool formed = pairs && c.rows == builder->rows; /* the only chunk's logits are there */
+    for (; c.first < builder->rows; c.first += c.rows) {
+        place_chunk(builder, head, x, &c);
         if (!formed) {
-            emit_logits(emit, head, &c, whole_table(head));
+            emit_logits(builder, head, &c, whole_table(head));
         }
-        emit_loss(emit, head, &c, statistics);
+        emit_loss(builder, head, &c, statistics);
         if (pairs) {
-            weigh_rows(emit, &c, head->vocabulary, weights);
+            weigh_rows(builder, &c, head->vocabulary, weights);
         }
-        uncap_gradient(emit, &c);
+        uncap_gradient(builder, &c);
         if (table) {
             int64_t accumulate = 0;
-            const bp_ref gradient = bp_emit_gradient(emit, head->table, &accumulate);
-            emit_table_gradient(emit, head, &c, c.logits, whole_table(head), gradient, accumulate);
+            const bp_ref gradient = bp_build_gradient(builder, head->table, &accumulate);
+            emit_table_gradient(builder, head, &c, c.logits, whole_table(head), gradient,
+                                accumulate);
         }
         if (!bp_ref_present(statistics)) {
-            emit_rows_gradient(emit, head, &c);
+            emit_rows_gradient(builder, head, &c);
         }
-        if (head->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, head->bias)) {
-            emit_bias_gradient(emit, head, &c);
+        if (head->bias != BP_NO_PARAMETER && bp_build_trainable(builder, head->bias)) {
+            emit_bias_gradient(builder, head, &c);
         }
-        emit_input_gradient(emit, head, &c, d_x);
+        emit_input_gradient(builder, head, &c, d_x);
     }
     if (!pairs) {
-        bp_loss_sum(emit);
+        bp_loss_sum(builder);
     }
 }
 
-void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call *call)
+void bp_loss_slice(bp_builder *builder, const bp_head *head, const bp_loss_slice_call *call)
 {
     const table_part part = {call->first, call->rows};
-    for (chunk c = first_chunk(emit, head, part.rows, true); c.first < emit->rows;
+    for (chunk c = first_chunk(builder, head, part.rows, true); c.first < builder->rows;
          c.first += c.rows) {
-        place_chunk(emit, head, call->x, &c);
-        emit_logits(emit, head, &c, part);
+        place_chunk(builder, head, call->x, &c);
+        emit_logits(builder, head, &c, part);
         const bp_cross_entropy_columns_scalars scalars = {.rows = (int64_t)c.rows,
                                                           .columns = (int64_t)part.rows,
                                                           .pitch = (int64_t)c.pitch,
                                                           .first = (int64_t)part.first,
-                                                          .scaled = is_scaled(emit),
-                                                          .stride = (int64_t)emit->rows,
+                                                          .scaled = is_scaled(builder),
+                                                          .stride = (int64_t)builder->rows,
                                                           .vocabulary = (int64_t)head->vocabulary,
-                                                          .smoothing = emit->spec->smoothing};
+                                                          .smoothing = builder->spec->smoothing};
         const bp_cross_entropy_columns_operands operands = {
             .logits = c.logits,
             .labels = c.labels,
             .statistics = bp_ref_at(call->statistics, c.first),
-            .step = emit->step,
-            .control = bp_emit_loss_control(emit)};
-        if (bp_distills(emit)) {
+            .step = builder->step,
+            .control = bp_build_loss_control(builder)};
+        if (bp_distills(builder)) {
             const bp_distill_rows rows = distill_rows(&c, part, operands.statistics);
-            bp_distill_loss_columns(emit, &rows);
+            bp_distill_loss_columns(builder, &rows);
         } else {
-            bp_emit_cross_entropy_columns(emit, &operands, &scalars);
+            bp_build_cross_entropy_columns(builder, &operands, &scalars);
         }
-        if (loss_pairs(emit)) {
-            weigh_rows(emit, &c, part.rows, weights_behind(emit, call->statistics));
+        if (loss_pairs(builder)) {
+            weigh_rows(builder, &c, part.rows, weights_behind(builder, call->statistics));
         }
-        uncap_gradient(emit, &c);
+        uncap_gradient(builder, &c);
         const int64_t accumulate = c.first > 0 ? 1 : call->accumulate;
-        emit_table_gradient(emit, head, &c, c.logits, part, call->gradient, accumulate);
+        emit_table_gradient(builder, head, &c, c.logits, part, call->gradient, accumulate);
     }
 }
 
-void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *call)
+void bp_loss_slice_of(bp_builder *builder, const bp_head *head, const bp_slice_call *call)
 {
     const bp_loss_slice_call part = {.first = call->first,
                                      .rows = call->rows,
@@ -530,10 +537,10 @@ void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *c
                                      .statistics = call->kept[1],
                                      .gradient = call->gradient,
                                      .accumulate = call->accumulate};
-    bp_loss_slice(emit, head, &part);
+    bp_loss_slice(builder, head, &part);
 }
 
-bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2])
+bp_ref bp_loss_keep(bp_builder *builder, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2])
 {
     kept[0] = BP_ABSENT;
     kept[1] = BP_ABSENT;
@@ -541,38 +548,39 @@ bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_r
         return x;
     }
     kept[0] = x;
-    kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32,
-                             loss_pairs(emit) || bp_distills(emit) ? 3 : 2, emit->rows, "softmax");
-    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width,
-                          "d_loss");
+    kept[1] = bp_build_buffer(builder, BP_CLASS_TAPE, BP_F32,
+                              loss_pairs(builder) || bp_distills(builder) ? 3 : 2, builder->rows,
+                              "softmax");
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), builder->rows,
+                           width, "d_loss");
 }
 
-void bp_head_logits(bp_emit *emit, const bp_head *head, uint64_t rows, bp_ref x)
+void bp_head_logits(bp_builder *builder, const bp_head *head, uint64_t rows, bp_ref x)
 {
     const chunk c = {.rows = rows,
                      .pitch = head->vocabulary,
                      .x = x,
-                     .logits = emit->logits,
+                     .logits = builder->logits,
                      .capped = BP_ABSENT};
-    emit_logits(emit, head, &c, whole_table(head));
+    emit_logits(builder, head, &c, whole_table(head));
 }
 
 /* The loss over pairs of rows as an op. */
 
 /* Where the sum goes: of losses that are counted already, to nobody. */
-static bp_ref preference_result(bp_emit *emit)
+static bp_ref preference_result(bp_builder *builder)
 {
-    return emit->loss_counted ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, 1,
-                                               sizeof(bp_result_block), "counted")
-                              : emit->result;
+    return builder->loss_counted ? bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_U8, 1,
+                                                   sizeof(bp_result_block), "counted")
+                                 : builder->result;
 }
 
-void bp_preference_emit(bp_emit *emit, bp_ref weights, bp_ref logps)
+void bp_preference_build(bp_builder *builder, bp_ref weights, bp_ref logps)
 {
-    const bp_preference *p = &emit->spec->preference;
-    const uint64_t sequence = emit->spec->sequence;
-    const bool adds = emit->loss_written && !emit->loss_counted;
-    const bp_preference_loss_scalars scalars = {.batch = (int64_t)(emit->rows / sequence),
+    const bp_preference *p = &builder->spec->preference;
+    const uint64_t sequence = builder->spec->sequence;
+    const bool adds = builder->loss_written && !builder->loss_counted;
+    const bp_preference_loss_scalars scalars = {.batch = (int64_t)(builder->rows / sequence),
                                                 .sequence = (int64_t)sequence,
                                                 .kind = p->kind,
                                                 .accumulate = adds ? 1 : 0,
@@ -582,12 +590,12 @@ void bp_preference_emit(bp_emit *emit, bp_ref weights, bp_ref logps)
                                                 .nll = p->nll,
                                                 .desirable = p->desirable,
                                                 .undesirable = p->undesirable};
-    const bp_preference_loss_operands operands = {.result = preference_result(emit),
+    const bp_preference_loss_operands operands = {.result = preference_result(builder),
                                                   .weights = weights,
                                                   .logps = logps,
-                                                  .losses = emit->losses,
-                                                  .labels = emit->input[BP_INPUT_LABELS],
-                                                  .sides = emit->input[BP_INPUT_PREFERENCES]};
-    bp_emit_preference_loss(emit, &operands, &scalars);
-    emit->loss_written = true; /* a second backward's was before it */
+                                                  .losses = builder->losses,
+                                                  .labels = builder->input[BP_INPUT_LABELS],
+                                                  .sides = builder->input[BP_INPUT_PREFERENCES]};
+    bp_build_preference_loss(builder, &operands, &scalars);
+    builder->loss_written = true; /* a second backward's was before it */
 }

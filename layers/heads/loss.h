@@ -6,7 +6,7 @@
 
 #include "core/plan/model.h"
 #include "layers/nodes/linear.h"
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 typedef struct bp_head {
     uint32_t table; /* parameter number, (vocabulary, width): the token embedding, where tied */
@@ -16,17 +16,18 @@ typedef struct bp_head {
     double cap; /* c tanh(logit / c) is taken for a logit; 0: the logit */
 } bp_head;
 
-/* emit->losses from x (rows, width), and their sum into emit->result. */
-void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x);
+/* builder->losses from x (rows, width), and their sum into builder->result. */
+void bp_loss_forward(bp_builder *builder, const bp_head *head, bp_ref x);
 
 /* The same with gradients: adds the table's, and d_x (rows, width) becomes that of x, in place
  * where it is x. With `statistics` (2, rows; of pairs 3) F32 present the table's gradient is left
  * out: bp_loss_slice forms it later from them and from x, which then has to stay. */
-void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics);
+void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref d_x,
+                      bp_ref statistics);
 
 /* Where backward leaves the gradient of x (rows, width): x itself, or with a deferred table a new
  * buffer; kept[0] and kept[1] are then x and the statistics, else absent. */
-bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2]);
+bp_ref bp_loss_keep(bp_builder *builder, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2]);
 
 /* Rows first .. first + rows - 1 of the table's gradient, into `gradient` (rows, width), from the x
  * that backward got and the statistics that it left: the same sums in the same order. */
@@ -39,25 +40,25 @@ typedef struct bp_loss_slice_call {
     int64_t accumulate;
 } bp_loss_slice_call;
 
-void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call *call);
+void bp_loss_slice(bp_builder *builder, const bp_head *head, const bp_loss_slice_call *call);
 
 /* The same for what bp_loss_keep kept. */
-void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *call);
+void bp_loss_slice_of(bp_builder *builder, const bp_head *head, const bp_slice_call *call);
 
-/* Adds emit->losses to the group's sum, as the functions above do. */
-void bp_loss_sum(bp_emit *emit);
+/* Adds builder->losses to the group's sum, as the functions above do. */
+void bp_loss_sum(bp_builder *builder);
 
 /* The same of other losses (rows), F32. */
-void bp_loss_sum_of(bp_emit *emit, bp_ref losses, uint64_t rows);
+void bp_loss_sum_of(bp_builder *builder, bp_ref losses, uint64_t rows);
 
-/* emit->logits (rows, vocabulary) of x (rows, width). */
-void bp_head_logits(bp_emit *emit, const bp_head *head, uint64_t rows, bp_ref x);
+/* builder->logits (rows, vocabulary) of x (rows, width). */
+void bp_head_logits(bp_builder *builder, const bp_head *head, uint64_t rows, bp_ref x);
 
 /* The loss over pairs of rows as an op. */
-/* Adds the loss of the micro-batch's pairs to the result, from emit->losses, labels and sides;
+/* Adds the loss of the micro-batch's pairs to the result, from builder->losses, labels and sides;
  * weights (rows) F32: what each token's gradient is to be multiplied by; logps (sequences) F32: the
  * log-probability of each row's completion. Both may be absent. Of a second backward the sum stays
  * as it is. */
-void bp_preference_emit(bp_emit *emit, bp_ref weights, bp_ref logps);
+void bp_preference_build(bp_builder *builder, bp_ref weights, bp_ref logps);
 
 #endif

@@ -23,7 +23,7 @@ uint32_t bp_modernbert_head_parameters(const bp_model_config *config)
                                              : HEAD_PARAMETERS;
 }
 
-void bp_modernbert_head_publish(bp_emit *emit, const bp_model_config *config)
+void bp_modernbert_head_publish(bp_builder *builder, const bp_model_config *config)
 {
     const bp_transformer own = bp_transformer_of(config);
     const uint64_t w = own.width;
@@ -39,34 +39,35 @@ void bp_modernbert_head_publish(bp_emit *emit, const bp_model_config *config)
         [SCORE] = guesses ? vocabulary : score,
         [SCORE_BIAS] = {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
     for (uint32_t i = 0; i < bp_modernbert_head_parameters(config); i++) {
-        bp_publish(emit, "", &rows[i]);
+        bp_publish(builder, "", &rows[i]);
     }
 }
 
-static bp_norm norm_of(const bp_emit *emit, uint32_t weight)
+static bp_norm norm_of(const bp_builder *builder, uint32_t weight)
 {
-    const bp_transformer own = bp_transformer_of(&emit->spec->config);
+    const bp_transformer own = bp_transformer_of(&builder->spec->config);
     return (bp_norm){weight, BP_NORM_NO_BIAS, own.width, own.norm_epsilon, false};
 }
 
-static bp_ref head_make(bp_emit *emit, uint64_t width, const char *name)
+static bp_ref head_make(bp_builder *builder, uint64_t width, const char *name)
 {
-    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width, name);
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), builder->rows,
+                           width, name);
 }
 
 /* A norm's output, and with backward what that reads. */
-static bp_ref normalise(bp_emit *emit, const bp_norm *norm, bp_ref x, bool backward,
+static bp_ref normalise(bp_builder *builder, const bp_norm *norm, bp_ref x, bool backward,
                         bp_ref *statistics)
 {
-    const bp_ref y = head_make(emit, norm->width, "norm");
-    *statistics = backward ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows,
-                                            "norm.statistics")
+    const bp_ref y = head_make(builder, norm->width, "norm");
+    *statistics = backward ? bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, builder->rows,
+                                             "norm.statistics")
                            : BP_ABSENT;
-    bp_norm_forward(emit, norm, emit->rows, x, y, *statistics);
+    bp_norm_forward(builder, norm, builder->rows, x, y, *statistics);
     return y;
 }
 
-/* What every judgement is made of: norm(gelu(dense(x))) over emit->rows rows. */
+/* What every judgement is made of: norm(gelu(dense(x))) over builder->rows rows. */
 typedef struct prediction {
     bp_linear dense;
     bp_norm norm;
@@ -76,56 +77,57 @@ typedef struct prediction {
     bp_ref out;        /* (rows, width) */
 } prediction;
 
-static prediction predict(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
+static prediction predict(bp_builder *builder, bp_ref x, uint32_t first, bool backward)
 {
-    const uint64_t width = bp_transformer_of(&emit->spec->config).width;
+    const uint64_t width = bp_transformer_of(&builder->spec->config).width;
     prediction p = {.dense = {.weight = first + DENSE,
                               .bias = BP_NO_PARAMETER,
                               .in = width,
                               .out = width,
                               .output_major = true},
-                    .norm = norm_of(emit, first + NORM)};
-    p.before = head_make(emit, width, "transform");
-    p.active = backward ? head_make(emit, width, "gelu") : p.before;
-    bp_linear_forward(emit, &p.dense, x, BP_ABSENT, p.before);
-    bp_activate(emit, BP_ACTIVATION_GELU_ERF, emit->rows * width, p.before, p.active);
-    p.out = normalise(emit, &p.norm, p.active, backward, &p.statistics);
+                    .norm = norm_of(builder, first + NORM)};
+    p.before = head_make(builder, width, "transform");
+    p.active = backward ? head_make(builder, width, "gelu") : p.before;
+    bp_linear_forward(builder, &p.dense, x, BP_ABSENT, p.before);
+    bp_activate(builder, BP_ACTIVATION_GELU_ERF, builder->rows * width, p.before, p.active);
+    p.out = normalise(builder, &p.norm, p.active, backward, &p.statistics);
     return p;
 }
 
 /* The gradient of x from that of p->out, in whose place it goes on its way. */
-static bp_ref predict_backward(bp_emit *emit, const prediction *p, bp_ref x, bp_ref d)
+static bp_ref predict_backward(bp_builder *builder, const prediction *p, bp_ref x, bp_ref d)
 {
     const bp_norm_backward_call norm = {p->active, p->statistics, d, BP_ABSENT, true};
-    bp_norm_backward(emit, &p->norm, &norm);
-    bp_activate_backward(emit, BP_ACTIVATION_GELU_ERF, emit->rows * p->dense.out, p->before, d, d);
-    bp_linear_backward_parameters(emit, &p->dense, x, d);
-    const bp_ref d_x = head_make(emit, p->dense.in, "d_transform");
-    bp_linear_backward_input(emit, &p->dense, d, d_x);
+    bp_norm_backward(builder, &p->norm, &norm);
+    bp_activate_backward(builder, BP_ACTIVATION_GELU_ERF, builder->rows * p->dense.out, p->before,
+                         d, d);
+    bp_linear_backward_parameters(builder, &p->dense, x, d);
+    const bp_ref d_x = head_make(builder, p->dense.in, "d_transform");
+    bp_linear_backward_input(builder, &p->dense, d, d_x);
     return d_x;
 }
 
-static bp_dropout describe_dropout(const bp_emit *emit)
+static bp_dropout describe_dropout(const bp_builder *builder)
 {
-    const bp_modernbert_config own = bp_modernbert_config_of(&emit->spec->config);
+    const bp_modernbert_config own = bp_modernbert_config_of(&builder->spec->config);
     return (bp_dropout){1 + 3 * own.llama.stack.layers, own.classifier_dropout};
 }
 
-static bp_classifier describe_classifier(const bp_emit *emit, uint32_t first)
+static bp_classifier describe_classifier(const bp_builder *builder, uint32_t first)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     return (bp_classifier){.score = {.weight = first + SCORE,
                                      .bias = first + SCORE_BIAS,
                                      .in = bp_transformer_of(config).width,
                                      .out = config->classes,
                                      .output_major = true},
-                           .dropout = describe_dropout(emit)};
+                           .dropout = describe_dropout(builder)};
 }
 
 /* Words are guessed by the vocabulary's table, tokens judged by the classifier's. */
-static bp_head describe_head(const bp_emit *emit, uint32_t first)
+static bp_head describe_head(const bp_builder *builder, uint32_t first)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     const bool judges = config->task == BP_TASK_TOKENS;
     return (bp_head){.table = judges ? first + SCORE : 0,
                      .bias = judges ? first + SCORE_BIAS : first + VOCABULARY_BIAS,
@@ -133,81 +135,81 @@ static bp_head describe_head(const bp_emit *emit, uint32_t first)
                      .width = bp_transformer_of(config).width};
 }
 
-static bp_sample_part part_of(const bp_emit *emit)
+static bp_sample_part part_of(const bp_builder *builder)
 {
-    const bp_modernbert_config own = bp_modernbert_config_of(&emit->spec->config);
+    const bp_modernbert_config own = bp_modernbert_config_of(&builder->spec->config);
     return own.pooling == 0 ? BP_SAMPLE_FIRST : BP_SAMPLE_MEAN;
 }
 
-static prediction judge_one(bp_emit *emit, bp_ref picked, uint32_t first, bool backward)
+static prediction judge_one(bp_builder *builder, bp_ref picked, uint32_t first, bool backward)
 {
-    bp_samples_begin(emit);
-    const prediction p = predict(emit, picked, first, backward);
-    bp_samples_end(emit);
+    bp_samples_begin(builder);
+    const prediction p = predict(builder, picked, first, backward);
+    bp_samples_end(builder);
     return p;
 }
 
-void bp_modernbert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first)
+void bp_modernbert_head_forward(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    const bp_norm norm = norm_of(emit, first + LAST_NORM);
+    const bp_norm norm = norm_of(builder, first + LAST_NORM);
     bp_ref statistics;
-    const bp_ref y = normalise(emit, &norm, call->input, false, &statistics);
-    if (emit->spec->config.task == BP_TASK_EMBEDDING) {
-        bp_vector_forward(emit, norm.width, y);
-    } else if (bp_task_judges_samples(emit->spec->config.task)) {
-        const bp_classifier classifier = describe_classifier(emit, first);
-        const bp_ref picked = bp_sample_pick(emit, norm.width, part_of(emit), y);
-        const prediction p = judge_one(emit, picked, first, false);
-        bp_classifier_forward(emit, &classifier, p.out);
+    const bp_ref y = normalise(builder, &norm, call->input, false, &statistics);
+    if (builder->spec->config.task == BP_TASK_EMBEDDING) {
+        bp_vector_forward(builder, norm.width, y);
+    } else if (bp_task_judges_samples(builder->spec->config.task)) {
+        const bp_classifier classifier = describe_classifier(builder, first);
+        const bp_ref picked = bp_sample_pick(builder, norm.width, part_of(builder), y);
+        const prediction p = judge_one(builder, picked, first, false);
+        bp_classifier_forward(builder, &classifier, p.out);
     } else {
-        const bp_head head = describe_head(emit, first);
-        const prediction p = predict(emit, y, first, false);
-        bp_loss_forward(emit, &head, p.out);
+        const bp_head head = describe_head(builder, first);
+        const prediction p = predict(builder, y, first, false);
+        bp_loss_forward(builder, &head, p.out);
     }
     call->output = BP_ABSENT;
 }
 
 /* Of the last norm's output y. */
-static bp_ref backward_judge(bp_emit *emit, bp_ref y, uint32_t first)
+static bp_ref backward_judge(bp_builder *builder, bp_ref y, uint32_t first)
 {
-    const bp_classifier classifier = describe_classifier(emit, first);
+    const bp_classifier classifier = describe_classifier(builder, first);
     const uint64_t width = classifier.score.in;
-    const bp_ref picked = bp_sample_pick(emit, width, part_of(emit), y);
-    const prediction p = judge_one(emit, picked, first, true);
-    const bp_ref d = bp_classifier_backward(emit, &classifier, p.out);
-    bp_samples_begin(emit);
-    const bp_ref d_picked = predict_backward(emit, &p, picked, d);
-    bp_samples_end(emit);
-    return bp_sample_spread(emit, width, part_of(emit), d_picked);
+    const bp_ref picked = bp_sample_pick(builder, width, part_of(builder), y);
+    const prediction p = judge_one(builder, picked, first, true);
+    const bp_ref d = bp_classifier_backward(builder, &classifier, p.out);
+    bp_samples_begin(builder);
+    const bp_ref d_picked = predict_backward(builder, &p, picked, d);
+    bp_samples_end(builder);
+    return bp_sample_spread(builder, width, part_of(builder), d_picked);
 }
 
-static bp_ref backward_rows(bp_emit *emit, bp_ref y, uint32_t first)
+static bp_ref backward_rows(bp_builder *builder, bp_ref y, uint32_t first)
 {
-    const bp_head head = describe_head(emit, first);
-    const bp_dropout dropout = describe_dropout(emit);
-    const bool drops =
-        emit->spec->config.task == BP_TASK_TOKENS && bp_dropout_probability(emit, &dropout) > 0.0;
-    const prediction p = predict(emit, y, first, true);
+    const bp_head head = describe_head(builder, first);
+    const bp_dropout dropout = describe_dropout(builder);
+    const bool drops = builder->spec->config.task == BP_TASK_TOKENS &&
+                       bp_dropout_probability(builder, &dropout) > 0.0;
+    const prediction p = predict(builder, y, first, true);
     if (drops) {
-        bp_dropout_apply(emit, &dropout, head.width, p.out, BP_ABSENT, p.out);
+        bp_dropout_apply(builder, &dropout, head.width, p.out, BP_ABSENT, p.out);
     }
-    bp_loss_backward(emit, &head, p.out, p.out, BP_ABSENT);
+    bp_loss_backward(builder, &head, p.out, p.out, BP_ABSENT);
     if (drops) {
-        bp_dropout_apply(emit, &dropout, head.width, p.out, BP_ABSENT, p.out);
+        bp_dropout_apply(builder, &dropout, head.width, p.out, BP_ABSENT, p.out);
     }
-    return predict_backward(emit, &p, y, p.out);
+    return predict_backward(builder, &p, y, p.out);
 }
 
-void bp_modernbert_head_backward(bp_emit *emit, bp_stage_call *call, uint32_t first)
+void bp_modernbert_head_backward(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
-    const bp_task task = emit->spec->config.task;
-    const bp_norm norm = norm_of(emit, first + LAST_NORM);
+    const bp_task task = builder->spec->config.task;
+    const bp_norm norm = norm_of(builder, first + LAST_NORM);
     bp_ref statistics;
-    const bp_ref y = normalise(emit, &norm, call->input, true, &statistics);
-    const bp_ref d = task == BP_TASK_EMBEDDING      ? bp_vector_backward(emit, norm.width, y)
-                     : bp_task_judges_samples(task) ? backward_judge(emit, y, first)
-                                                    : backward_rows(emit, y, first);
+    const bp_ref y = normalise(builder, &norm, call->input, true, &statistics);
+    const bp_ref d = task == BP_TASK_EMBEDDING      ? bp_vector_backward(builder, norm.width, y)
+                     : bp_task_judges_samples(task) ? backward_judge(builder, y, first)
+                                                    : backward_rows(builder, y, first);
     const bp_norm_backward_call last = {call->input, statistics, d, BP_ABSENT, call->input_wanted};
-    bp_norm_backward(emit, &norm, &last);
+    bp_norm_backward(builder, &norm, &last);
     call->d_input = call->input_wanted ? d : BP_ABSENT;
 }

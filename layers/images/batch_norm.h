@@ -9,7 +9,7 @@
 #ifndef BP_LAYERS_BATCH_NORM_H
 #define BP_LAYERS_BATCH_NORM_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 typedef struct bp_batch_norm {
     uint32_t first;  /* parameter number of the weight; bias, running mean and variance follow */
@@ -23,23 +23,23 @@ typedef struct bp_batch_norm {
 #define BP_BATCH_NORM_PARAMETERS 4
 
 /* Publishes them as "<prefix>weight", "bias", "running_mean" and "running_var". */
-void bp_batch_norm_publish(bp_emit *emit, const char *prefix, uint64_t width);
+void bp_batch_norm_publish(bp_builder *builder, const char *prefix, uint64_t width);
 
-/* Behind all parameters: makes emit->batches for the norms among them, where a net is trained and
- * has no adapters. */
-void bp_batch_norm_count(bp_emit *emit);
+/* Behind all parameters: makes builder->batches for the norms among them, where a net is trained
+ * and has no adapters. */
+void bp_batch_norm_count(bp_builder *builder);
 
 /* Whether its weight or its bias is trained. */
-bool bp_batch_norm_trains(const bp_emit *emit, const bp_batch_norm *norm);
+bool bp_batch_norm_trains(const bp_builder *builder, const bp_batch_norm *norm);
 
 /* y from x, which it may be. statistics (2, width) F32: absent, to be made (`made` false) or to be
  * used; without them they are made where they are needed. */
-void bp_batch_norm_forward(bp_emit *emit, const bp_batch_norm *norm, bp_ref x, bp_ref y,
+void bp_batch_norm_forward(bp_builder *builder, const bp_batch_norm *norm, bp_ref x, bp_ref y,
                            bp_ref statistics, bool made);
 
 /* d_y becomes d_x, where that is wanted; d_weight and d_bias (+)= ..; the running statistics move.
  */
-void bp_batch_norm_backward(bp_emit *emit, const bp_batch_norm *norm, bp_ref x, bp_ref statistics,
-                            bp_ref d_y, bool wanted);
+void bp_batch_norm_backward(bp_builder *builder, const bp_batch_norm *norm, bp_ref x,
+                            bp_ref statistics, bp_ref d_y, bool wanted);
 
 #endif

@@ -201,7 +201,8 @@ bool bp_cnn_norms(const bp_cnn_config *own)
 /* Parameters. */
 
 /* Variances that hold backwards (He et al., arXiv 1502.01852), as PyTorch's networks have them. */
-static void publish_convolution(bp_emit *emit, const char *prefix, const bp_convolution *layer)
+static void publish_convolution(bp_builder *builder, const char *prefix,
+                                const bp_convolution *layer)
 {
     const bp_image_window *w = &layer->window;
     const uint64_t each = (uint64_t)w->kernel[0] * w->kernel[1];
@@ -216,10 +217,10 @@ static void publish_convolution(bp_emit *emit, const char *prefix, const bp_conv
         .deviation = sqrt(2.0 / fan),
         .decay = true,
         .depthwise = layer->depthwise};
-    bp_emit_parameter(emit, &weight);
+    bp_build_parameter(builder, &weight);
     if (layer->bias != BP_NO_PARAMETER) {
         const bp_publish_row bias = {"convolution.bias", {layer->out, 0}, BP_INIT_ZEROS, 0.0};
-        bp_publish(emit, prefix, &bias);
+        bp_publish(builder, prefix, &bias);
     }
 }
 
@@ -233,7 +234,7 @@ static char *layer_prefix(char *to, const bp_cnn_config *own, uint32_t layer)
                : bp_name_append(bp_name_append_number(bp_name_append(to, "layers."), layer), ".");
 }
 
-void bp_cnn_publish(bp_emit *emit, const bp_cnn_config *own, uint32_t layer)
+void bp_cnn_publish(bp_builder *builder, const bp_cnn_config *own, uint32_t layer)
 {
     uint64_t from[3];
     cnn_units units;
@@ -249,10 +250,10 @@ void bp_cnn_publish(bp_emit *emit, const bp_cnn_config *own, uint32_t layer)
         } else if (units.count > 1) {
             end = bp_name_append(bp_name_append_number(bp_name_append(end, "layer."), u), ".");
         }
-        publish_convolution(emit, prefix, &unit->convolution);
+        publish_convolution(builder, prefix, &unit->convolution);
         if (unit->norm) {
             bp_name_append(end, "normalization.");
-            bp_batch_norm_publish(emit, prefix, unit->convolution.out);
+            bp_batch_norm_publish(builder, prefix, unit->convolution.out);
         }
     }
 }

@@ -16,7 +16,7 @@ void bp_cnn_shape(const bp_cnn_config *own, uint32_t layer, uint64_t shape[3]);
 uint32_t bp_cnn_first(const bp_cnn_config *own, uint32_t layer);
 
 /* Publishes a layer's parameters. */
-void bp_cnn_publish(bp_emit *emit, const bp_cnn_config *own, uint32_t layer);
+void bp_cnn_publish(bp_builder *builder, const bp_cnn_config *own, uint32_t layer);
 
 /* A layer over `batch` images as a list of nodes. */
 void bp_cnn_describe(uint64_t batch, const bp_cnn_config *own, uint32_t layer, bp_block *block);

@@ -58,26 +58,26 @@ static bool sees_places(const bp_image_window *w)
 }
 
 /* Images whose windows are written down at a time. */
-static uint64_t images_at_once(const bp_emit *emit, const bp_convolution *layer)
+static uint64_t images_at_once(const bp_builder *builder, const bp_convolution *layer)
 {
     const bp_image_window *w = &layer->window;
     if (sees_places(w)) {
-        return emit->rows;
+        return builder->rows;
     }
     const uint64_t bytes = bp_size_mul(bp_size_mul(window_rows(w), window_sees(w)), sizeof(float));
-    const uint64_t images = bytes > 0 ? BP_PATCHES_BYTES / bytes : emit->rows;
-    return images == 0 ? 1 : images < emit->rows ? images : emit->rows;
+    const uint64_t images = bytes > 0 ? BP_PATCHES_BYTES / bytes : builder->rows;
+    return images == 0 ? 1 : images < builder->rows ? images : builder->rows;
 }
 
 /* What the windows of some images see, or its gradient: a buffer, or the images themselves. */
-static bp_ref make_columns(bp_emit *emit, const bp_convolution *layer, uint64_t images,
+static bp_ref make_columns(bp_builder *builder, const bp_convolution *layer, uint64_t images,
                            const char *name)
 {
-    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                          images * window_rows(&layer->window), window_sees(&layer->window), name);
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                           images * window_rows(&layer->window), window_sees(&layer->window), name);
 }
 
-static bp_ref see(bp_emit *emit, const bp_convolution *layer, uint64_t images, bp_ref x,
+static bp_ref see(bp_builder *builder, const bp_convolution *layer, uint64_t images, bp_ref x,
                   bp_ref columns)
 {
     if (sees_places(&layer->window)) {
@@ -85,13 +85,13 @@ static bp_ref see(bp_emit *emit, const bp_convolution *layer, uint64_t images, b
     }
     const bp_patches_scalars scalars = window_scalars(&layer->window, images);
     const bp_patches_operands operands = {.columns = columns, .x = x};
-    bp_emit_patches(emit, &operands, &scalars);
+    bp_build_patches(builder, &operands, &scalars);
     return columns;
 }
 
-static void depthwise_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref y)
+static void depthwise_forward(bp_builder *builder, const bp_convolution *layer, bp_ref x, bp_ref y)
 {
-    const bp_patches_scalars s = window_scalars(&layer->window, emit->rows);
+    const bp_patches_scalars s = window_scalars(&layer->window, builder->rows);
     const bp_depthwise_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
@@ -99,11 +99,11 @@ static void depthwise_forward(bp_emit *emit, const bp_convolution *layer, bp_ref
     const bp_depthwise_operands operands = {
         .y = y,
         .x = x,
-        .weight = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD),
-        .bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD)};
-    bp_emit_depthwise(emit, &operands, &scalars);
-    bp_emit_release(emit, layer->bias);
-    bp_emit_release(emit, layer->weight);
+        .weight = bp_build_acquire(builder, layer->weight, BP_FOR_FORWARD),
+        .bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD)};
+    bp_build_depthwise(builder, &operands, &scalars);
+    bp_build_release(builder, layer->bias);
+    bp_build_release(builder, layer->weight);
 }
 
 /* ---- Adapters ----
@@ -126,35 +126,35 @@ static bp_adapted adapted_images(const bp_convolution *layer)
     return (bp_adapted){.weight = layer->weight, .in = window_image(&layer->window)};
 }
 
-static bool has_adapter(const bp_emit *emit, const bp_convolution *layer)
+static bool has_adapter(const bp_builder *builder, const bp_convolution *layer)
 {
-    return bp_adapter_there(emit, layer->weight);
+    return bp_adapter_there(builder, layer->weight);
 }
 
-static bool adapter_drops(const bp_emit *emit, const bp_convolution *layer)
+static bool adapter_drops(const bp_builder *builder, const bp_convolution *layer)
 {
     const bp_adapted at = adapted_images(layer);
-    return has_adapter(emit, layer) && bp_adapter_drops(emit, &at);
+    return has_adapter(builder, layer) && bp_adapter_drops(builder, &at);
 }
 
-/* Lets emit->rows be the windows of so many images, and returns what it was. */
-static uint64_t rows_begin(bp_emit *emit, const bp_convolution *layer, uint64_t images)
+/* Lets builder->rows be the windows of so many images, and returns what it was. */
+static uint64_t rows_begin(bp_builder *builder, const bp_convolution *layer, uint64_t images)
 {
-    const uint64_t before = emit->rows;
-    emit->rows = images * window_rows(&layer->window);
+    const uint64_t before = builder->rows;
+    builder->rows = images * window_rows(&layer->window);
     return before;
 }
 
 /* (windows of all images, r); absent without an adapter. */
-static bp_ref adapter_narrow(bp_emit *emit, const bp_convolution *layer)
+static bp_ref adapter_narrow(bp_builder *builder, const bp_convolution *layer)
 {
     const bp_adapted at = adapted(layer);
-    if (!has_adapter(emit, layer)) {
+    if (!has_adapter(builder, layer)) {
         return BP_ABSENT;
     }
-    const uint64_t before = rows_begin(emit, layer, emit->rows);
-    const bp_ref u = bp_adapter_narrow(emit, &at, "lora_u");
-    emit->rows = before;
+    const uint64_t before = rows_begin(builder, layer, builder->rows);
+    const bp_ref u = bp_adapter_narrow(builder, &at, "lora_u");
+    builder->rows = before;
     return u;
 }
 
@@ -164,11 +164,11 @@ static bp_ref from_image(const bp_convolution *layer, bp_ref all, uint64_t first
     return bp_ref_at(all, first * window_rows(&layer->window) * width);
 }
 
-static uint64_t adapter_rank(const bp_emit *emit, const bp_convolution *layer)
+static uint64_t adapter_rank(const bp_builder *builder, const bp_convolution *layer)
 {
     const uint32_t a =
-        emit->status == BP_OK ? emit->parameters[layer->weight].adapter : BP_NO_PARAMETER;
-    return a != BP_NO_PARAMETER ? emit->parameters[a].shape[0] : 0;
+        builder->status == BP_OK ? builder->parameters[layer->weight].adapter : BP_NO_PARAMETER;
+    return a != BP_NO_PARAMETER ? builder->parameters[a].shape[0] : 0;
 }
 
 /* Images `first` to `first + images - 1`, whose windows are written down at a time. */
@@ -178,165 +178,168 @@ typedef struct image_tile {
 } image_tile;
 
 /* The next of an x; false: there is none. columns: see make_columns. */
-static bool next_tile(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref columns,
+static bool next_tile(bp_builder *builder, const bp_convolution *layer, bp_ref x, bp_ref columns,
                       image_tile *tile)
 {
-    const uint64_t most = images_at_once(emit, layer);
+    const uint64_t most = images_at_once(builder, layer);
     tile->first += tile->images;
-    if (tile->first >= emit->rows) {
+    if (tile->first >= builder->rows) {
         return false;
     }
-    tile->images = emit->rows - tile->first < most ? emit->rows - tile->first : most;
-    tile->seen = see(emit, layer, tile->images,
+    tile->images = builder->rows - tile->first < most ? builder->rows - tile->first : most;
+    tile->seen = see(builder, layer, tile->images,
                      bp_ref_at(x, tile->first * window_image(&layer->window)), columns);
     return true;
 }
 
-static bp_ref tile_columns(bp_emit *emit, const bp_convolution *layer, const char *name)
+static bp_ref tile_columns(bp_builder *builder, const bp_convolution *layer, const char *name)
 {
     return sees_places(&layer->window)
                ? BP_ABSENT
-               : make_columns(emit, layer, images_at_once(emit, layer), name);
+               : make_columns(builder, layer, images_at_once(builder, layer), name);
 }
 
 /* The rows of u of a tile = what its windows see A^T. */
-static void adapter_squeeze(bp_emit *emit, const bp_convolution *layer, const image_tile *tile,
-                            bp_ref u)
+static void adapter_squeeze(bp_builder *builder, const bp_convolution *layer,
+                            const image_tile *tile, bp_ref u)
 {
     const bp_adapted at = adapted(layer);
-    const uint64_t before = rows_begin(emit, layer, tile->images);
-    bp_adapter_squeeze(emit, &at, tile->seen,
-                       from_image(layer, u, tile->first, adapter_rank(emit, layer)));
-    emit->rows = before;
+    const uint64_t before = rows_begin(builder, layer, tile->images);
+    bp_adapter_squeeze(builder, &at, tile->seen,
+                       from_image(layer, u, tile->first, adapter_rank(builder, layer)));
+    builder->rows = before;
 }
 
 /* What A's windows see: x, or where dropout takes elements a copy without them. A sample is one row
  * here, an image. */
-static bp_ref adapter_dropped(bp_emit *emit, const bp_convolution *layer, bp_ref x)
+static bp_ref adapter_dropped(bp_builder *builder, const bp_convolution *layer, bp_ref x)
 {
     const bp_adapted images = adapted_images(layer);
-    const bp_spec *whole = emit->spec;
+    const bp_spec *whole = builder->spec;
     bp_spec one = *whole;
     one.sequence = 1;
-    emit->spec = &one;
-    const bp_ref dropped = bp_adapter_dropped(emit, &images, x);
-    emit->spec = whole;
+    builder->spec = &one;
+    const bp_ref dropped = bp_adapter_dropped(builder, &images, x);
+    builder->spec = whole;
     return dropped;
 }
 
 /* d_x += mask(d) */
-static void adapter_undropped(bp_emit *emit, const bp_convolution *layer, bp_ref d, bp_ref d_x)
+static void adapter_undropped(bp_builder *builder, const bp_convolution *layer, bp_ref d,
+                              bp_ref d_x)
 {
     const bp_adapted images = adapted_images(layer);
-    const bp_spec *whole = emit->spec;
+    const bp_spec *whole = builder->spec;
     bp_spec one = *whole;
     one.sequence = 1;
-    emit->spec = &one;
-    bp_adapter_undropped(emit, &images, d, d_x, d_x);
-    emit->spec = whole;
+    builder->spec = &one;
+    bp_adapter_undropped(builder, &images, d, d_x, d_x);
+    builder->spec = whole;
 }
 
 /* y += s u B^T, where u = x A^T, of which dropout leaves elements out here if it does. */
-static void adapter_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref u,
+static void adapter_forward(bp_builder *builder, const bp_convolution *layer, bp_ref x, bp_ref u,
                             bp_ref y)
 {
     const bp_adapted at = adapted(layer);
-    if (!has_adapter(emit, layer)) {
+    if (!has_adapter(builder, layer)) {
         return;
     }
-    if (adapter_drops(emit, layer)) {
-        const bp_ref read = adapter_dropped(emit, layer, x);
-        const bp_ref columns = tile_columns(emit, layer, "lora_patches");
+    if (adapter_drops(builder, layer)) {
+        const bp_ref read = adapter_dropped(builder, layer, x);
+        const bp_ref columns = tile_columns(builder, layer, "lora_patches");
         image_tile tile = {0, 0, BP_ABSENT};
-        while (next_tile(emit, layer, read, columns, &tile)) {
-            adapter_squeeze(emit, layer, &tile, u);
+        while (next_tile(builder, layer, read, columns, &tile)) {
+            adapter_squeeze(builder, layer, &tile, u);
         }
     }
-    const uint64_t before = rows_begin(emit, layer, emit->rows);
-    bp_adapter_apply_scale(emit, &at, u);
-    bp_adapter_spread(emit, &at, u, y, true);
-    emit->rows = before;
+    const uint64_t before = rows_begin(builder, layer, builder->rows);
+    bp_adapter_apply_scale(builder, &at, u);
+    bp_adapter_spread(builder, &at, u, y, true);
+    builder->rows = before;
 }
 
 /* s d_y B, of all images. */
-static bp_ref adapter_gradient(bp_emit *emit, const bp_convolution *layer, bp_ref d_y)
+static bp_ref adapter_gradient(bp_builder *builder, const bp_convolution *layer, bp_ref d_y)
 {
     const bp_adapted at = adapted(layer);
-    const uint64_t before = rows_begin(emit, layer, emit->rows);
-    const bp_ref d_u = bp_adapter_squeeze_gradient(emit, &at, d_y);
-    emit->rows = before;
+    const uint64_t before = rows_begin(builder, layer, builder->rows);
+    const bp_ref d_u = bp_adapter_squeeze_gradient(builder, &at, d_y);
+    builder->rows = before;
     return d_u;
 }
 
-static void adapter_backward_a(bp_emit *emit, const bp_convolution *layer, const image_tile *tile,
-                               bp_ref d_u, bp_ref d_a, int64_t accumulate)
+static void adapter_backward_a(bp_builder *builder, const bp_convolution *layer,
+                               const image_tile *tile, bp_ref d_u, bp_ref d_a, int64_t accumulate)
 {
     const bp_adapted at = adapted(layer);
-    const uint64_t before = rows_begin(emit, layer, tile->images);
-    bp_adapter_outer_a(emit, &at, from_image(layer, d_u, tile->first, adapter_rank(emit, layer)),
+    const uint64_t before = rows_begin(builder, layer, tile->images);
+    bp_adapter_outer_a(builder, &at,
+                       from_image(layer, d_u, tile->first, adapter_rank(builder, layer)),
                        tile->seen, d_a, tile->first > 0 ? 1 : accumulate);
-    emit->rows = before;
+    builder->rows = before;
 }
 
-static void adapter_backward_parameters(bp_emit *emit, const bp_convolution *layer, bp_ref x,
+static void adapter_backward_parameters(bp_builder *builder, const bp_convolution *layer, bp_ref x,
                                         bp_ref d_y)
 {
     const bp_adapted at = adapted(layer);
-    const uint32_t a = emit->parameters[layer->weight].adapter;
-    const bool trains_a = bp_emit_trainable(emit, a), trains_b = bp_emit_trainable(emit, a + 1);
+    const uint32_t a = builder->parameters[layer->weight].adapter;
+    const bool trains_a = bp_build_trainable(builder, a),
+               trains_b = bp_build_trainable(builder, a + 1);
     int64_t accumulate = 0;
     if (!trains_a && !trains_b) {
         return;
     }
-    const bp_ref read = adapter_dropped(emit, layer, x);
-    const bp_ref columns = tile_columns(emit, layer, "lora_patches");
-    const bp_ref u = trains_b ? adapter_narrow(emit, layer) : BP_ABSENT;
-    const bp_ref d_u = trains_a ? adapter_gradient(emit, layer, d_y) : BP_ABSENT;
-    const bp_ref d_a = trains_a ? bp_emit_gradient(emit, a, &accumulate) : BP_ABSENT;
+    const bp_ref read = adapter_dropped(builder, layer, x);
+    const bp_ref columns = tile_columns(builder, layer, "lora_patches");
+    const bp_ref u = trains_b ? adapter_narrow(builder, layer) : BP_ABSENT;
+    const bp_ref d_u = trains_a ? adapter_gradient(builder, layer, d_y) : BP_ABSENT;
+    const bp_ref d_a = trains_a ? bp_build_gradient(builder, a, &accumulate) : BP_ABSENT;
     image_tile tile = {0, 0, BP_ABSENT};
-    while (next_tile(emit, layer, read, columns, &tile)) {
+    while (next_tile(builder, layer, read, columns, &tile)) {
         if (trains_b) {
-            adapter_squeeze(emit, layer, &tile, u);
+            adapter_squeeze(builder, layer, &tile, u);
         }
         if (trains_a) {
-            adapter_backward_a(emit, layer, &tile, d_u, d_a, accumulate);
+            adapter_backward_a(builder, layer, &tile, d_u, d_a, accumulate);
         }
     }
     if (trains_b) {
-        const uint64_t before = rows_begin(emit, layer, emit->rows);
-        bp_adapter_apply_scale(emit, &at, u);
-        bp_adapter_backward_b(emit, &at, d_y, u);
-        emit->rows = before;
+        const uint64_t before = rows_begin(builder, layer, builder->rows);
+        bp_adapter_apply_scale(builder, &at, u);
+        bp_adapter_backward_b(builder, &at, d_y, u);
+        builder->rows = before;
     }
 }
 
 /* d_columns (windows of some images, what they see) = d_u A, or is added to. */
-static void adapter_widen(bp_emit *emit, const bp_convolution *layer, uint64_t first,
+static void adapter_widen(bp_builder *builder, const bp_convolution *layer, uint64_t first,
                           uint64_t images, bp_ref d_u, bp_ref d_columns, bool add)
 {
     const bp_adapted at = adapted(layer);
-    const uint64_t before = rows_begin(emit, layer, images);
-    bp_adapter_widen(emit, &at, from_image(layer, d_u, first, adapter_rank(emit, layer)), d_columns,
-                     add);
-    emit->rows = before;
+    const uint64_t before = rows_begin(builder, layer, images);
+    bp_adapter_widen(builder, &at, from_image(layer, d_u, first, adapter_rank(builder, layer)),
+                     d_columns, add);
+    builder->rows = before;
 }
 
 /* ---- Convolutions ---- */
 
-void bp_convolution_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref y)
+void bp_convolution_forward(bp_builder *builder, const bp_convolution *layer, bp_ref x, bp_ref y)
 {
     const bp_image_window *w = &layer->window;
-    const bool drops = adapter_drops(emit, layer);
+    const bool drops = adapter_drops(builder, layer);
     if (layer->depthwise) {
-        depthwise_forward(emit, layer, x, y);
+        depthwise_forward(builder, layer, x, y);
         return;
     }
-    const bp_ref u = adapter_narrow(emit, layer);
-    const bp_ref columns = tile_columns(emit, layer, "patches");
-    const bp_ref weight = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD);
-    const bp_ref bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD);
+    const bp_ref u = adapter_narrow(builder, layer);
+    const bp_ref columns = tile_columns(builder, layer, "patches");
+    const bp_ref weight = bp_build_acquire(builder, layer->weight, BP_FOR_FORWARD);
+    const bp_ref bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD);
     image_tile tile = {0, 0, BP_ABSENT};
-    while (next_tile(emit, layer, x, columns, &tile)) {
+    while (next_tile(builder, layer, x, columns, &tile)) {
         const bp_matmul_scalars scalars = {.m = (int64_t)(tile.images * window_rows(w)),
                                            .n = (int64_t)layer->out,
                                            .k = (int64_t)window_sees(w),
@@ -351,62 +354,63 @@ void bp_convolution_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x
                                              .bias = bias,
                                              .residual = BP_ABSENT,
                                              .work = BP_ABSENT};
-        bp_emit_matmul(emit, &operands, &scalars);
+        bp_build_matmul(builder, &operands, &scalars);
         if (bp_ref_present(u) && !drops) {
-            adapter_squeeze(emit, layer, &tile, u);
+            adapter_squeeze(builder, layer, &tile, u);
         }
     }
-    bp_emit_release(emit, layer->bias);
-    bp_emit_release(emit, layer->weight);
-    adapter_forward(emit, layer, x, u, y);
+    bp_build_release(builder, layer->bias);
+    bp_build_release(builder, layer->weight);
+    adapter_forward(builder, layer, x, u, y);
 }
 
-bool bp_convolution_trains_reading(const bp_emit *emit, const bp_convolution *layer)
+bool bp_convolution_trains_reading(const bp_builder *builder, const bp_convolution *layer)
 {
-    return bp_emit_trainable(emit, layer->weight) ||
-           (has_adapter(emit, layer) && bp_adapter_trains(emit, layer->weight));
+    return bp_build_trainable(builder, layer->weight) ||
+           (has_adapter(builder, layer) && bp_adapter_trains(builder, layer->weight));
 }
 
-bool bp_convolution_trains(const bp_emit *emit, const bp_convolution *layer)
+bool bp_convolution_trains(const bp_builder *builder, const bp_convolution *layer)
 {
-    return bp_convolution_trains_reading(emit, layer) ||
-           (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias));
+    return bp_convolution_trains_reading(builder, layer) ||
+           (layer->bias != BP_NO_PARAMETER && bp_build_trainable(builder, layer->bias));
 }
 
-static void backward_bias(bp_emit *emit, const bp_convolution *layer, bp_ref d_y)
+static void backward_bias(bp_builder *builder, const bp_convolution *layer, bp_ref d_y)
 {
-    bp_bias_backward_scalars scalars = {.rows = (int64_t)(emit->rows * window_rows(&layer->window)),
+    bp_bias_backward_scalars scalars = {.rows =
+                                            (int64_t)(builder->rows * window_rows(&layer->window)),
                                         .n = (int64_t)layer->out,
                                         .pitch = (int64_t)layer->out};
     const bp_bias_backward_operands operands = {
-        .d_bias = bp_emit_gradient(emit, layer->bias, &scalars.accumulate), .d_y = d_y};
-    bp_emit_bias_backward(emit, &operands, &scalars);
+        .d_bias = bp_build_gradient(builder, layer->bias, &scalars.accumulate), .d_y = d_y};
+    bp_build_bias_backward(builder, &operands, &scalars);
 }
 
-static void depthwise_backward_weight(bp_emit *emit, const bp_convolution *layer, bp_ref x,
+static void depthwise_backward_weight(bp_builder *builder, const bp_convolution *layer, bp_ref x,
                                       bp_ref d_y)
 {
     int64_t accumulate = 0;
-    const bp_ref d_weight = bp_emit_gradient(emit, layer->weight, &accumulate);
-    const bp_window_mean_scalars s = window_flagged(&layer->window, emit->rows, accumulate);
+    const bp_ref d_weight = bp_build_gradient(builder, layer->weight, &accumulate);
+    const bp_window_mean_scalars s = window_flagged(&layer->window, builder->rows, accumulate);
     const bp_depthwise_backward_weight_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
         s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
     const bp_depthwise_backward_weight_operands operands = {
         .d_weight = d_weight, .d_y = d_y, .x = x};
-    bp_emit_depthwise_backward_weight(emit, &operands, &scalars);
+    bp_build_depthwise_backward_weight(builder, &operands, &scalars);
 }
 
 /* d_y^T times what the windows see, tile after tile. */
-static void backward_weight(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref d_y)
+static void backward_weight(bp_builder *builder, const bp_convolution *layer, bp_ref x, bp_ref d_y)
 {
     const bp_image_window *w = &layer->window;
     int64_t accumulate = 0;
-    const bp_ref columns = tile_columns(emit, layer, "patches");
-    const bp_ref d_weight = bp_emit_gradient(emit, layer->weight, &accumulate);
+    const bp_ref columns = tile_columns(builder, layer, "patches");
+    const bp_ref d_weight = bp_build_gradient(builder, layer->weight, &accumulate);
     image_tile tile = {0, 0, BP_ABSENT};
-    while (next_tile(emit, layer, x, columns, &tile)) {
+    while (next_tile(builder, layer, x, columns, &tile)) {
         const bp_matmul_scalars scalars = {.m = (int64_t)layer->out,
                                            .n = (int64_t)window_sees(w),
                                            .k = (int64_t)(tile.images * window_rows(w)),
@@ -422,46 +426,48 @@ static void backward_weight(bp_emit *emit, const bp_convolution *layer, bp_ref x
                                              .bias = BP_ABSENT,
                                              .residual = BP_ABSENT,
                                              .work = BP_ABSENT};
-        bp_emit_matmul(emit, &operands, &scalars);
+        bp_build_matmul(builder, &operands, &scalars);
     }
 }
 
-void bp_convolution_backward_parameters(bp_emit *emit, const bp_convolution *layer, bp_ref x,
+void bp_convolution_backward_parameters(bp_builder *builder, const bp_convolution *layer, bp_ref x,
                                         bp_ref d_y)
 {
-    if (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias)) {
-        backward_bias(emit, layer, d_y);
+    if (layer->bias != BP_NO_PARAMETER && bp_build_trainable(builder, layer->bias)) {
+        backward_bias(builder, layer, d_y);
     }
-    if (has_adapter(emit, layer)) {
-        adapter_backward_parameters(emit, layer, x, d_y);
+    if (has_adapter(builder, layer)) {
+        adapter_backward_parameters(builder, layer, x, d_y);
     }
-    if (!bp_emit_trainable(emit, layer->weight)) {
+    if (!bp_build_trainable(builder, layer->weight)) {
         return;
     }
     if (layer->depthwise) {
-        depthwise_backward_weight(emit, layer, x, d_y);
+        depthwise_backward_weight(builder, layer, x, d_y);
     } else {
-        backward_weight(emit, layer, x, d_y);
+        backward_weight(builder, layer, x, d_y);
     }
 }
 
-static void depthwise_backward_input(bp_emit *emit, const bp_convolution *layer, bp_ref d_y,
+static void depthwise_backward_input(bp_builder *builder, const bp_convolution *layer, bp_ref d_y,
                                      bp_ref d_x)
 {
-    const bp_patches_scalars s = window_scalars(&layer->window, emit->rows);
+    const bp_patches_scalars s = window_scalars(&layer->window, builder->rows);
     const bp_depthwise_backward_input_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
         s.stride_width, s.top,       s.left,          s.dilation};
     const bp_depthwise_backward_input_operands operands = {
-        .d_x = d_x, .d_y = d_y, .weight = bp_emit_acquire(emit, layer->weight, BP_FOR_BACKWARD)};
-    bp_emit_depthwise_backward_input(emit, &operands, &scalars);
-    bp_emit_release(emit, layer->weight);
+        .d_x = d_x,
+        .d_y = d_y,
+        .weight = bp_build_acquire(builder, layer->weight, BP_FOR_BACKWARD)};
+    bp_build_depthwise_backward_input(builder, &operands, &scalars);
+    bp_build_release(builder, layer->weight);
 }
 
 /* The gradients of some images, of those of what their windows see: the same where windows see the
  * images as they are. */
-static void unsee(bp_emit *emit, const bp_convolution *layer, uint64_t images, bp_ref columns,
+static void unsee(bp_builder *builder, const bp_convolution *layer, uint64_t images, bp_ref columns,
                   bp_ref d_x)
 {
     if (sees_places(&layer->window)) {
@@ -473,43 +479,43 @@ static void unsee(bp_emit *emit, const bp_convolution *layer, uint64_t images, b
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
         s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
     const bp_patches_backward_operands operands = {.d_x = d_x, .d_columns = columns};
-    bp_emit_patches_backward(emit, &operands, &scalars);
+    bp_build_patches_backward(builder, &operands, &scalars);
 }
 
 /* d_x += mask of what comes of d_u A: what dropout took has no gradient. */
-static void adapter_backward_dropped(bp_emit *emit, const bp_convolution *layer, bp_ref d_u,
+static void adapter_backward_dropped(bp_builder *builder, const bp_convolution *layer, bp_ref d_u,
                                      bp_ref d_x)
 {
     const bp_image_window *w = &layer->window;
-    const uint64_t most = images_at_once(emit, layer);
-    const bp_ref columns = tile_columns(emit, layer, "lora_d_patches");
-    const bp_ref d = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                                    window_image(w), "lora_d_dropped");
-    for (uint64_t first = 0; first < emit->rows; first += most) {
-        const uint64_t images = emit->rows - first < most ? emit->rows - first : most;
+    const uint64_t most = images_at_once(builder, layer);
+    const bp_ref columns = tile_columns(builder, layer, "lora_d_patches");
+    const bp_ref d = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                     builder->rows, window_image(w), "lora_d_dropped");
+    for (uint64_t first = 0; first < builder->rows; first += most) {
+        const uint64_t images = builder->rows - first < most ? builder->rows - first : most;
         const bp_ref to = bp_ref_at(d, first * window_image(w));
         const bp_ref made = sees_places(w) ? to : columns;
-        adapter_widen(emit, layer, first, images, d_u, made, false);
-        unsee(emit, layer, images, made, to);
+        adapter_widen(builder, layer, first, images, d_u, made, false);
+        unsee(builder, layer, images, made, to);
     }
-    adapter_undropped(emit, layer, d, d_x);
+    adapter_undropped(builder, layer, d, d_x);
 }
 
-void bp_convolution_backward_input(bp_emit *emit, const bp_convolution *layer, bp_ref d_y,
+void bp_convolution_backward_input(bp_builder *builder, const bp_convolution *layer, bp_ref d_y,
                                    bp_ref d_x)
 {
     const bp_image_window *w = &layer->window;
     if (layer->depthwise) {
-        depthwise_backward_input(emit, layer, d_y, d_x);
+        depthwise_backward_input(builder, layer, d_y, d_x);
         return;
     }
-    const bool adapter = has_adapter(emit, layer), drops = adapter_drops(emit, layer);
-    const uint64_t most = images_at_once(emit, layer);
-    const bp_ref columns = tile_columns(emit, layer, "d_patches");
-    const bp_ref d_u = adapter ? adapter_gradient(emit, layer, d_y) : BP_ABSENT;
-    const bp_ref weight = bp_emit_acquire(emit, layer->weight, BP_FOR_BACKWARD);
-    for (uint64_t first = 0; first < emit->rows; first += most) {
-        const uint64_t images = emit->rows - first < most ? emit->rows - first : most;
+    const bool adapter = has_adapter(builder, layer), drops = adapter_drops(builder, layer);
+    const uint64_t most = images_at_once(builder, layer);
+    const bp_ref columns = tile_columns(builder, layer, "d_patches");
+    const bp_ref d_u = adapter ? adapter_gradient(builder, layer, d_y) : BP_ABSENT;
+    const bp_ref weight = bp_build_acquire(builder, layer->weight, BP_FOR_BACKWARD);
+    for (uint64_t first = 0; first < builder->rows; first += most) {
+        const uint64_t images = builder->rows - first < most ? builder->rows - first : most;
         const bp_ref to = bp_ref_at(d_x, first * window_image(w));
         const bp_ref made = sees_places(w) ? to : columns;
         const bp_matmul_scalars scalars = {.m = (int64_t)(images * window_rows(w)),
@@ -525,14 +531,14 @@ void bp_convolution_backward_input(bp_emit *emit, const bp_convolution *layer, b
                                              .bias = BP_ABSENT,
                                              .residual = BP_ABSENT,
                                              .work = BP_ABSENT};
-        bp_emit_matmul(emit, &operands, &scalars);
+        bp_build_matmul(builder, &operands, &scalars);
         if (adapter && !drops) {
-            adapter_widen(emit, layer, first, images, d_u, made, true);
+            adapter_widen(builder, layer, first, images, d_u, made, true);
         }
-        unsee(emit, layer, images, made, to);
+        unsee(builder, layer, images, made, to);
     }
-    bp_emit_release(emit, layer->weight);
+    bp_build_release(builder, layer->weight);
     if (drops) {
-        adapter_backward_dropped(emit, layer, d_u, d_x);
+        adapter_backward_dropped(builder, layer, d_u, d_x);
     }
 }

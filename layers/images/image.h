@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers over images (batch, height, width, channels): convolutions and pools, as ops over what
- * windows see. emit->rows is the number of images. */
+ * windows see. builder->rows is the number of images. */
 #ifndef BP_LAYERS_IMAGE_H
 #define BP_LAYERS_IMAGE_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 /* A window that moves over an image: kernels.def, `patches`. */
 typedef struct bp_image_window {
@@ -42,25 +42,26 @@ typedef struct bp_convolution {
 /* What windows see is written down for some images at a time, this many bytes or one image. */
 #define BP_PATCHES_BYTES (UINT64_C(4) << 20)
 
-void bp_convolution_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x, bp_ref y);
+void bp_convolution_forward(bp_builder *builder, const bp_convolution *layer, bp_ref x, bp_ref y);
 
 /* Whether it has a parameter to train, and whether for that backward reads x. */
-bool bp_convolution_trains(const bp_emit *emit, const bp_convolution *layer);
-bool bp_convolution_trains_reading(const bp_emit *emit, const bp_convolution *layer);
+bool bp_convolution_trains(const bp_builder *builder, const bp_convolution *layer);
+bool bp_convolution_trains_reading(const bp_builder *builder, const bp_convolution *layer);
 
 /* d_weight (+)= .., images in order; d_bias (+)= the sums of d_y. */
-void bp_convolution_backward_parameters(bp_emit *emit, const bp_convolution *layer, bp_ref x,
+void bp_convolution_backward_parameters(bp_builder *builder, const bp_convolution *layer, bp_ref x,
                                         bp_ref d_y);
-void bp_convolution_backward_input(bp_emit *emit, const bp_convolution *layer, bp_ref d_y,
+void bp_convolution_backward_input(bp_builder *builder, const bp_convolution *layer, bp_ref d_y,
                                    bp_ref d_x);
 
 /* The largest of each channel that a window sees, with `place` (F32, of y's shape) for the way
  * back, absent where nobody goes back; or the mean of those that lie in the image. */
-void bp_pool_max_forward(bp_emit *emit, const bp_image_window *window, bp_ref x, bp_ref y,
+void bp_pool_max_forward(bp_builder *builder, const bp_image_window *window, bp_ref x, bp_ref y,
                          bp_ref place);
-void bp_pool_max_backward(bp_emit *emit, const bp_image_window *window, bp_ref place, bp_ref d_y,
-                          bp_ref d_x);
-void bp_pool_mean_forward(bp_emit *emit, const bp_image_window *window, bp_ref x, bp_ref y);
-void bp_pool_mean_backward(bp_emit *emit, const bp_image_window *window, bp_ref d_y, bp_ref d_x);
+void bp_pool_max_backward(bp_builder *builder, const bp_image_window *window, bp_ref place,
+                          bp_ref d_y, bp_ref d_x);
+void bp_pool_mean_forward(bp_builder *builder, const bp_image_window *window, bp_ref x, bp_ref y);
+void bp_pool_mean_backward(bp_builder *builder, const bp_image_window *window, bp_ref d_y,
+                           bp_ref d_x);
 
 #endif

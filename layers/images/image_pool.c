@@ -3,44 +3,45 @@
 #include "layers/images/image.h"
 #include "layers/images/image_scalars.h"
 
-void bp_pool_max_forward(bp_emit *emit, const bp_image_window *window, bp_ref x, bp_ref y,
+void bp_pool_max_forward(bp_builder *builder, const bp_image_window *window, bp_ref x, bp_ref y,
                          bp_ref place)
 {
-    const bp_patches_scalars s = window_scalars(window, emit->rows);
+    const bp_patches_scalars s = window_scalars(window, builder->rows);
     const bp_window_max_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
         s.stride_width, s.top,       s.left,          s.dilation};
     const bp_window_max_operands operands = {.y = y, .place = place, .x = x};
-    bp_emit_window_max(emit, &operands, &scalars);
+    bp_build_window_max(builder, &operands, &scalars);
 }
 
-void bp_pool_max_backward(bp_emit *emit, const bp_image_window *window, bp_ref place, bp_ref d_y,
-                          bp_ref d_x)
+void bp_pool_max_backward(bp_builder *builder, const bp_image_window *window, bp_ref place,
+                          bp_ref d_y, bp_ref d_x)
 {
-    const bp_patches_scalars s = window_scalars(window, emit->rows);
+    const bp_patches_scalars s = window_scalars(window, builder->rows);
     const bp_window_max_backward_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
         s.stride_width, s.top,       s.left,          s.dilation};
     const bp_window_max_backward_operands operands = {.d_x = d_x, .d_y = d_y, .place = place};
-    bp_emit_window_max_backward(emit, &operands, &scalars);
+    bp_build_window_max_backward(builder, &operands, &scalars);
 }
 
-void bp_pool_mean_forward(bp_emit *emit, const bp_image_window *window, bp_ref x, bp_ref y)
+void bp_pool_mean_forward(bp_builder *builder, const bp_image_window *window, bp_ref x, bp_ref y)
 {
-    const bp_window_mean_scalars scalars = window_flagged(window, emit->rows, 1);
+    const bp_window_mean_scalars scalars = window_flagged(window, builder->rows, 1);
     const bp_window_mean_operands operands = {.y = y, .x = x};
-    bp_emit_window_mean(emit, &operands, &scalars);
+    bp_build_window_mean(builder, &operands, &scalars);
 }
 
-void bp_pool_mean_backward(bp_emit *emit, const bp_image_window *window, bp_ref d_y, bp_ref d_x)
+void bp_pool_mean_backward(bp_builder *builder, const bp_image_window *window, bp_ref d_y,
+                           bp_ref d_x)
 {
-    const bp_window_mean_scalars s = window_flagged(window, emit->rows, 1);
+    const bp_window_mean_scalars s = window_flagged(window, builder->rows, 1);
     const bp_window_mean_backward_scalars scalars = {
         s.batch,        s.height,    s.width,         s.channels,     s.pitch,
         s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
         s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
     const bp_window_mean_backward_operands operands = {.d_x = d_x, .d_y = d_y};
-    bp_emit_window_mean_backward(emit, &operands, &scalars);
+    bp_build_window_mean_backward(builder, &operands, &scalars);
 }

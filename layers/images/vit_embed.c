@@ -19,14 +19,14 @@ bp_image_window bp_vit_window(const bp_vit_config *own)
 }
 
 /* What patches see of all images: (batch * patches, channels * patch * patch). */
-static bp_ref vit_patches(bp_emit *emit, const bp_image_window *w)
+static bp_ref vit_patches(bp_builder *builder, const bp_image_window *w)
 {
-    const uint64_t batch = emit->spec->batch;
+    const uint64_t batch = builder->spec->batch;
     const uint64_t sees = w->channels * w->kernel[0] * w->kernel[1];
     const bp_patches_operands operands = {
-        .columns = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32,
-                                  batch * w->out_height * w->out_width, sees, "patches"),
-        .x = emit->input[BP_INPUT_IDS]};
+        .columns = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32,
+                                   batch * w->out_height * w->out_width, sees, "patches"),
+        .x = builder->input[BP_INPUT_IDS]};
     const bp_patches_scalars scalars = {.batch = (int64_t)batch,
                                         .height = (int64_t)w->height,
                                         .width = (int64_t)w->width,
@@ -39,7 +39,7 @@ static bp_ref vit_patches(bp_emit *emit, const bp_image_window *w)
                                         .stride_height = w->stride[0],
                                         .stride_width = w->stride[1],
                                         .dilation = 1};
-    bp_emit_patches(emit, &operands, &scalars);
+    bp_build_patches(builder, &operands, &scalars);
     return operands.columns;
 }
 
@@ -56,116 +56,119 @@ static bp_adapted vit_adapted(const bp_vit_config *own)
 }
 
 /* Patches with what the adapter's dropout left of them. */
-static bp_ref vit_adapter_reads(bp_emit *emit, const bp_vit_config *own, bp_ref columns)
+static bp_ref vit_adapter_reads(bp_builder *builder, const bp_vit_config *own, bp_ref columns)
 {
     const bp_adapted at = vit_adapted(own);
-    const bp_spec *whole = emit->spec;
-    const uint64_t rows = emit->rows;
+    const bp_spec *whole = builder->spec;
+    const uint64_t rows = builder->rows;
     bp_spec patches = *whole;
     patches.sequence = bp_vit_tokens(own) - 1;
-    emit->spec = &patches;
-    emit->rows = (uint64_t)patches.batch * patches.sequence;
-    const bp_ref read = bp_adapter_dropped(emit, &at, columns);
-    emit->spec = whole;
-    emit->rows = rows;
+    builder->spec = &patches;
+    builder->rows = (uint64_t)patches.batch * patches.sequence;
+    const bp_ref read = bp_adapter_dropped(builder, &at, columns);
+    builder->spec = whole;
+    builder->rows = rows;
     return read;
 }
 
 /* s x A^T of all patches (batch * patches, r). */
-static bp_ref vit_adapter_squeeze(bp_emit *emit, const bp_vit_config *own, bp_ref read)
+static bp_ref vit_adapter_squeeze(bp_builder *builder, const bp_vit_config *own, bp_ref read)
 {
     const bp_adapted at = vit_adapted(own);
-    const uint64_t rows = emit->rows;
-    emit->rows = (uint64_t)emit->spec->batch * (bp_vit_tokens(own) - 1);
-    const bp_ref u = bp_adapter_narrow(emit, &at, "lora_u");
-    bp_adapter_squeeze(emit, &at, read, u);
-    bp_adapter_apply_scale(emit, &at, u);
-    emit->rows = rows;
+    const uint64_t rows = builder->rows;
+    builder->rows = (uint64_t)builder->spec->batch * (bp_vit_tokens(own) - 1);
+    const bp_ref u = bp_adapter_narrow(builder, &at, "lora_u");
+    bp_adapter_squeeze(builder, &at, read, u);
+    bp_adapter_apply_scale(builder, &at, u);
+    builder->rows = rows;
     return u;
 }
 
-static uint64_t vit_adapter_rank(const bp_emit *emit)
+static uint64_t vit_adapter_rank(const bp_builder *builder)
 {
-    return emit->parameters[emit->parameters[BP_VIT_PATCH_WEIGHT].adapter].shape[0];
+    return builder->parameters[builder->parameters[BP_VIT_PATCH_WEIGHT].adapter].shape[0];
 }
 
 /* Adds to each image's patches, whose rows lie behind its first token's. */
-static void vit_adapter_add(bp_emit *emit, const bp_vit_config *own, bp_ref columns, bp_ref out)
+static void vit_adapter_add(bp_builder *builder, const bp_vit_config *own, bp_ref columns,
+                            bp_ref out)
 {
     const bp_adapted at = vit_adapted(own);
-    const uint64_t rows = emit->rows, patches = bp_vit_tokens(own) - 1, width = at.out;
-    const bp_ref u = vit_adapter_squeeze(emit, own, vit_adapter_reads(emit, own, columns));
-    emit->rows = patches;
-    for (uint64_t i = 0; i < emit->spec->batch; i++) {
+    const uint64_t rows = builder->rows, patches = bp_vit_tokens(own) - 1, width = at.out;
+    const bp_ref u = vit_adapter_squeeze(builder, own, vit_adapter_reads(builder, own, columns));
+    builder->rows = patches;
+    for (uint64_t i = 0; i < builder->spec->batch; i++) {
         const bp_ref y = bp_ref_at(out, (i * (patches + 1) + 1) * width);
-        bp_adapter_spread(emit, &at, bp_ref_at(u, i * patches * vit_adapter_rank(emit)), y, true);
+        bp_adapter_spread(builder, &at, bp_ref_at(u, i * patches * vit_adapter_rank(builder)), y,
+                          true);
     }
-    emit->rows = rows;
+    builder->rows = rows;
 }
 
 /* Images in order. */
-static void vit_backward_adapter(bp_emit *emit, const bp_vit_config *own, bp_ref d)
+static void vit_backward_adapter(bp_builder *builder, const bp_vit_config *own, bp_ref d)
 {
     const bp_adapted at = vit_adapted(own);
-    const uint32_t a = emit->parameters[at.weight].adapter;
-    const uint64_t rows = emit->rows, patches = bp_vit_tokens(own) - 1;
+    const uint32_t a = builder->parameters[at.weight].adapter;
+    const uint64_t rows = builder->rows, patches = bp_vit_tokens(own) - 1;
     const bp_image_window w = bp_vit_window(own);
-    const bool trains_a = bp_emit_trainable(emit, a), trains_b = bp_emit_trainable(emit, a + 1);
+    const bool trains_a = bp_build_trainable(builder, a),
+               trains_b = bp_build_trainable(builder, a + 1);
     int64_t accumulate = 0;
     if (!trains_a && !trains_b) {
         return;
     }
-    const bp_ref read = vit_adapter_reads(emit, own, vit_patches(emit, &w));
-    const bp_ref u = trains_b ? vit_adapter_squeeze(emit, own, read) : BP_ABSENT;
-    const bp_ref d_a = trains_a ? bp_emit_gradient(emit, a, &accumulate) : BP_ABSENT;
-    emit->rows = patches;
-    for (uint64_t i = 0; i < emit->spec->batch; i++) {
+    const bp_ref read = vit_adapter_reads(builder, own, vit_patches(builder, &w));
+    const bp_ref u = trains_b ? vit_adapter_squeeze(builder, own, read) : BP_ABSENT;
+    const bp_ref d_a = trains_a ? bp_build_gradient(builder, a, &accumulate) : BP_ABSENT;
+    builder->rows = patches;
+    for (uint64_t i = 0; i < builder->spec->batch; i++) {
         const bp_ref d_y = bp_ref_at(d, (i * (patches + 1) + 1) * at.out);
         if (trains_b) {
-            const bp_ref u_i = bp_ref_at(u, i * patches * vit_adapter_rank(emit));
-            bp_adapter_backward_b(emit, &at, d_y, u_i);
+            const bp_ref u_i = bp_ref_at(u, i * patches * vit_adapter_rank(builder));
+            bp_adapter_backward_b(builder, &at, d_y, u_i);
         }
         if (trains_a) {
-            const bp_ref d_u = bp_adapter_squeeze_gradient(emit, &at, d_y);
-            bp_adapter_outer_a(emit, &at, d_u, bp_ref_at(read, i * patches * at.in), d_a,
+            const bp_ref d_u = bp_adapter_squeeze_gradient(builder, &at, d_y);
+            bp_adapter_outer_a(builder, &at, d_u, bp_ref_at(read, i * patches * at.in), d_a,
                                i > 0 ? 1 : accumulate);
         }
     }
-    emit->rows = rows;
+    builder->rows = rows;
 }
 
 /* ---- The stage ---- */
 
 /* y (width) = the first token and its position. */
-static void vit_first(bp_emit *emit, uint64_t width, bp_ref first, bp_ref positions, bp_ref y)
+static void vit_first(bp_builder *builder, uint64_t width, bp_ref first, bp_ref positions, bp_ref y)
 {
     const bp_dropout_scalars sum = {.count = (int64_t)width, .per_sample = (int64_t)width};
     const bp_dropout_operands parts = {
-        .y = y, .x = first, .residual = positions, .step = emit->step};
-    bp_emit_dropout(emit, &parts, &sum);
+        .y = y, .x = first, .residual = positions, .step = builder->step};
+    bp_build_dropout(builder, &parts, &sum);
 }
 
-static void vit_drop(bp_emit *emit, uint64_t width, bp_ref x)
+static void vit_drop(bp_builder *builder, uint64_t width, bp_ref x)
 {
-    const bp_transformer own = bp_transformer_of(&emit->spec->config);
+    const bp_transformer own = bp_transformer_of(&builder->spec->config);
     const bp_dropout dropout = {0, own.embedding_dropout};
-    if (bp_dropout_probability(emit, &dropout) > 0.0) {
-        bp_dropout_apply(emit, &dropout, width, x, BP_ABSENT, x);
+    if (bp_dropout_probability(builder, &dropout) > 0.0) {
+        bp_dropout_apply(builder, &dropout, width, x, BP_ABSENT, x);
     }
 }
 
 /* Each image's patches by themselves: their rows lie behind its first token's. */
-void bp_vit_embed(bp_emit *emit, bp_ref out)
+void bp_vit_embed(bp_builder *builder, bp_ref out)
 {
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
+    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
     const bp_image_window w = bp_vit_window(&own);
     const uint64_t width = own.stack.width, patches = bp_vit_tokens(&own) - 1;
     const uint64_t sees = w.channels * w.kernel[0] * w.kernel[1];
-    const bp_ref columns = vit_patches(emit, &w);
-    const bp_ref first = bp_emit_acquire(emit, BP_VIT_FIRST, BP_FOR_FORWARD);
-    const bp_ref positions = bp_emit_acquire(emit, BP_VIT_POSITIONS, BP_FOR_FORWARD);
-    const bp_ref weight = bp_emit_acquire(emit, BP_VIT_PATCH_WEIGHT, BP_FOR_FORWARD);
-    const bp_ref bias = bp_emit_acquire(emit, BP_VIT_PATCH_BIAS, BP_FOR_FORWARD);
+    const bp_ref columns = vit_patches(builder, &w);
+    const bp_ref first = bp_build_acquire(builder, BP_VIT_FIRST, BP_FOR_FORWARD);
+    const bp_ref positions = bp_build_acquire(builder, BP_VIT_POSITIONS, BP_FOR_FORWARD);
+    const bp_ref weight = bp_build_acquire(builder, BP_VIT_PATCH_WEIGHT, BP_FOR_FORWARD);
+    const bp_ref bias = bp_build_acquire(builder, BP_VIT_PATCH_BIAS, BP_FOR_FORWARD);
     const bp_matmul_scalars scalars = {.m = (int64_t)patches,
                                        .n = (int64_t)width,
                                        .k = (int64_t)sees,
@@ -173,7 +176,7 @@ void bp_vit_embed(bp_emit *emit, bp_ref out)
                                        .ldb = (int64_t)sees,
                                        .ldc = (int64_t)width,
                                        .transpose_b = 1};
-    for (uint64_t i = 0; i < emit->spec->batch; i++) {
+    for (uint64_t i = 0; i < builder->spec->batch; i++) {
         const bp_ref y = bp_ref_at(out, i * (patches + 1) * width);
         const bp_matmul_operands operands = {.c = bp_ref_at(y, width),
                                              .before = BP_ABSENT,
@@ -182,44 +185,45 @@ void bp_vit_embed(bp_emit *emit, bp_ref out)
                                              .bias = bias,
                                              .residual = bp_ref_at(positions, width),
                                              .work = BP_ABSENT};
-        vit_first(emit, width, first, positions, y);
-        bp_emit_matmul(emit, &operands, &scalars);
+        vit_first(builder, width, first, positions, y);
+        bp_build_matmul(builder, &operands, &scalars);
     }
-    bp_emit_release(emit, BP_VIT_PATCH_BIAS);
-    bp_emit_release(emit, BP_VIT_PATCH_WEIGHT);
-    bp_emit_release(emit, BP_VIT_POSITIONS);
-    bp_emit_release(emit, BP_VIT_FIRST);
-    if (bp_adapter_there(emit, BP_VIT_PATCH_WEIGHT)) {
-        vit_adapter_add(emit, &own, columns, out);
+    bp_build_release(builder, BP_VIT_PATCH_BIAS);
+    bp_build_release(builder, BP_VIT_PATCH_WEIGHT);
+    bp_build_release(builder, BP_VIT_POSITIONS);
+    bp_build_release(builder, BP_VIT_FIRST);
+    if (bp_adapter_there(builder, BP_VIT_PATCH_WEIGHT)) {
+        vit_adapter_add(builder, &own, columns, out);
     }
-    vit_drop(emit, width, out);
+    vit_drop(builder, width, out);
 }
 
 /* The first token's gradient is that of the first position, and there is no other of it. */
-static void vit_backward_table(bp_emit *emit, uint32_t parameter, uint64_t positions, bp_ref d)
+static void vit_backward_table(bp_builder *builder, uint32_t parameter, uint64_t positions,
+                               bp_ref d)
 {
-    if (!bp_emit_trainable(emit, parameter)) {
+    if (!bp_build_trainable(builder, parameter)) {
         return;
     }
     bp_embedding_position_backward_scalars scalars = {
-        .rows = (int64_t)emit->rows,
-        .sequence = emit->spec->sequence,
-        .width = (int64_t)bp_transformer_of(&emit->spec->config).width,
+        .rows = (int64_t)builder->rows,
+        .sequence = builder->spec->sequence,
+        .width = (int64_t)bp_transformer_of(&builder->spec->config).width,
         .positions = (int64_t)positions};
     const bp_embedding_position_backward_operands operands = {
-        .d_wpe = bp_emit_gradient(emit, parameter, &scalars.accumulate),
+        .d_wpe = bp_build_gradient(builder, parameter, &scalars.accumulate),
         .d_out = d,
-        .step = emit->step};
-    bp_emit_embedding_position_backward(emit, &operands, &scalars);
+        .step = builder->step};
+    bp_build_embedding_position_backward(builder, &operands, &scalars);
 }
 
 /* Images in order. */
-static void vit_backward_weight(bp_emit *emit, const bp_vit_config *own, bp_ref d)
+static void vit_backward_weight(bp_builder *builder, const bp_vit_config *own, bp_ref d)
 {
     const bp_image_window w = bp_vit_window(own);
     const uint64_t width = own->stack.width, patches = bp_vit_tokens(own) - 1;
     const uint64_t sees = w.channels * w.kernel[0] * w.kernel[1];
-    const bp_ref columns = vit_patches(emit, &w);
+    const bp_ref columns = vit_patches(builder, &w);
     bp_matmul_scalars scalars = {.m = (int64_t)width,
                                  .n = (int64_t)sees,
                                  .k = (int64_t)patches,
@@ -227,8 +231,8 @@ static void vit_backward_weight(bp_emit *emit, const bp_vit_config *own, bp_ref 
                                  .ldb = (int64_t)sees,
                                  .ldc = (int64_t)sees,
                                  .transpose_a = 1};
-    const bp_ref d_weight = bp_emit_gradient(emit, BP_VIT_PATCH_WEIGHT, &scalars.accumulate);
-    for (uint64_t i = 0; i < emit->spec->batch; i++) {
+    const bp_ref d_weight = bp_build_gradient(builder, BP_VIT_PATCH_WEIGHT, &scalars.accumulate);
+    for (uint64_t i = 0; i < builder->spec->batch; i++) {
         const bp_matmul_operands operands = {.c = d_weight,
                                              .before = BP_ABSENT,
                                              .a = bp_ref_at(d, (i * (patches + 1) + 1) * width),
@@ -236,38 +240,38 @@ static void vit_backward_weight(bp_emit *emit, const bp_vit_config *own, bp_ref 
                                              .bias = BP_ABSENT,
                                              .residual = BP_ABSENT,
                                              .work = BP_ABSENT};
-        bp_emit_matmul(emit, &operands, &scalars);
+        bp_build_matmul(builder, &operands, &scalars);
         scalars.accumulate = 1;
     }
 }
 
-static void vit_backward_bias(bp_emit *emit, const bp_vit_config *own, bp_ref d)
+static void vit_backward_bias(bp_builder *builder, const bp_vit_config *own, bp_ref d)
 {
     const uint64_t width = own->stack.width, tokens = bp_vit_tokens(own);
     bp_bias_backward_scalars scalars = {
         .rows = (int64_t)(tokens - 1), .n = (int64_t)width, .pitch = (int64_t)width};
-    const bp_ref d_bias = bp_emit_gradient(emit, BP_VIT_PATCH_BIAS, &scalars.accumulate);
-    for (uint64_t i = 0; i < emit->spec->batch; i++) {
+    const bp_ref d_bias = bp_build_gradient(builder, BP_VIT_PATCH_BIAS, &scalars.accumulate);
+    for (uint64_t i = 0; i < builder->spec->batch; i++) {
         const bp_bias_backward_operands operands = {.d_bias = d_bias,
                                                     .d_y = bp_ref_at(d, (i * tokens + 1) * width)};
-        bp_emit_bias_backward(emit, &operands, &scalars);
+        bp_build_bias_backward(builder, &operands, &scalars);
         scalars.accumulate = 1;
     }
 }
 
-void bp_vit_embed_backward(bp_emit *emit, bp_ref d)
+void bp_vit_embed_backward(bp_builder *builder, bp_ref d)
 {
-    const bp_vit_config own = bp_vit_config_of(&emit->spec->config);
-    vit_drop(emit, own.stack.width, d);
-    vit_backward_table(emit, BP_VIT_FIRST, 1, d);
-    vit_backward_table(emit, BP_VIT_POSITIONS, bp_vit_tokens(&own), d);
-    if (bp_adapter_there(emit, BP_VIT_PATCH_WEIGHT)) {
-        vit_backward_adapter(emit, &own, d);
+    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
+    vit_drop(builder, own.stack.width, d);
+    vit_backward_table(builder, BP_VIT_FIRST, 1, d);
+    vit_backward_table(builder, BP_VIT_POSITIONS, bp_vit_tokens(&own), d);
+    if (bp_adapter_there(builder, BP_VIT_PATCH_WEIGHT)) {
+        vit_backward_adapter(builder, &own, d);
     }
-    if (bp_emit_trainable(emit, BP_VIT_PATCH_WEIGHT)) {
-        vit_backward_weight(emit, &own, d);
+    if (bp_build_trainable(builder, BP_VIT_PATCH_WEIGHT)) {
+        vit_backward_weight(builder, &own, d);
     }
-    if (bp_emit_trainable(emit, BP_VIT_PATCH_BIAS)) {
-        vit_backward_bias(emit, &own, d);
+    if (bp_build_trainable(builder, BP_VIT_PATCH_BIAS)) {
+        vit_backward_bias(builder, &own, d);
     }
 }

@@ -9,10 +9,10 @@
 /* What patches are, as windows over an image. */
 bp_image_window bp_vit_window(const bp_vit_config *own);
 
-/* out (batch * tokens, width). emit->spec has as many rows in a sample as it has tokens. */
-void bp_vit_embed(bp_emit *emit, bp_ref out);
+/* out (batch * tokens, width). builder->spec has as many rows in a sample as it has tokens. */
+void bp_vit_embed(bp_builder *builder, bp_ref out);
 
 /* The parameters' gradients from d (batch * tokens, width), on which dropout writes. */
-void bp_vit_embed_backward(bp_emit *emit, bp_ref d);
+void bp_vit_embed_backward(bp_builder *builder, bp_ref d);
 
 #endif

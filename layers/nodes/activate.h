@@ -4,7 +4,7 @@
 #define BP_LAYERS_ACTIVATE_H
 
 #include "core/ops/activation.h"
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 #include "layers/nodes/node.h"
 #include "layers/families/transformer.h"
 
@@ -12,15 +12,15 @@
 bp_node bp_hidden_act_node(uint32_t act, uint32_t in, uint32_t out);
 
 /* The same as ops; in place as the next two. */
-void bp_hidden_act_forward(bp_emit *emit, uint32_t act, uint64_t count, bp_ref x, bp_ref y);
-void bp_hidden_act_backward(bp_emit *emit, uint32_t act, uint64_t count, bp_ref x, bp_ref d_y,
+void bp_hidden_act_forward(bp_builder *builder, uint32_t act, uint64_t count, bp_ref x, bp_ref y);
+void bp_hidden_act_backward(bp_builder *builder, uint32_t act, uint64_t count, bp_ref x, bp_ref d_y,
                             bp_ref d_x);
 
 /* y = f(x) over `count` elements; y may be x. */
-void bp_activate(bp_emit *emit, bp_activation kind, uint64_t count, bp_ref x, bp_ref y);
+void bp_activate(bp_builder *builder, bp_activation kind, uint64_t count, bp_ref x, bp_ref y);
 
 /* d_x = d_y f'(x); d_x may be d_y or x. */
-void bp_activate_backward(bp_emit *emit, bp_activation kind, uint64_t count, bp_ref x, bp_ref d_y,
-                          bp_ref d_x);
+void bp_activate_backward(bp_builder *builder, bp_activation kind, uint64_t count, bp_ref x,
+                          bp_ref d_y, bp_ref d_x);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_ADAPTER_H
 #define BP_LAYERS_ADAPTER_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 /* A dense layer as its adapter sees it. */
 typedef struct bp_adapted {
@@ -16,52 +16,55 @@ typedef struct bp_adapted {
 } bp_adapted;
 
 /* Whether the dense layer of this weight, which is no table, has an adapter in this plan. */
-bool bp_adapter_there(const bp_emit *emit, uint32_t weight);
+bool bp_adapter_there(const bp_builder *builder, uint32_t weight);
 
 /* Whether one of its parameters is trained, where there is one. */
-bool bp_adapter_trains(const bp_emit *emit, uint32_t weight);
+bool bp_adapter_trains(const bp_builder *builder, uint32_t weight);
 
 /* Whether the layer's outputs have magnitudes (layers/nodes/magnitude.h). */
-bool bp_adapter_magnitudes(const bp_emit *emit, uint32_t weight);
+bool bp_adapter_magnitudes(const bp_builder *builder, uint32_t weight);
 
 /* What A reads: x (rows, in), or where dropout takes elements a copy without them. */
-bp_ref bp_adapter_dropped(bp_emit *emit, const bp_adapted *layer, bp_ref x);
+bp_ref bp_adapter_dropped(bp_builder *builder, const bp_adapted *layer, bp_ref x);
 
 /* y (rows, in) = residual + mask(x): the derivative of that. */
-void bp_adapter_undropped(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref residual,
+void bp_adapter_undropped(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref residual,
                           bp_ref y);
 
 /* Whether dropout takes elements in the program being emitted. */
-bool bp_adapter_drops(const bp_emit *emit, const bp_adapted *layer);
+bool bp_adapter_drops(const bp_builder *builder, const bp_adapted *layer);
 
 /* y (rows, out; pitch) = s (dropout(x) A^T) B^T, x (rows, in), or with `add` is added to. */
-void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y, bool add);
+void bp_adapter_forward(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref y, bool add);
 
 /* d_A (+)= s (d_y B)^T dropout(x), d_B (+)= d_y^T (s dropout(x) A^T). */
-void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref d_y);
+void bp_adapter_backward_parameters(bp_builder *builder, const bp_adapted *layer, bp_ref x,
+                                    bp_ref d_y);
 
 /* d_x (rows, in) += mask(s (d_y B) A). */
-void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref d_x);
+void bp_adapter_backward_input(bp_builder *builder, const bp_adapted *layer, bp_ref d_y,
+                               bp_ref d_x);
 
-/* ---- Its parts, each over emit->rows rows, for a layer whose rows are not written down all at
+/* ---- Its parts, each over builder->rows rows, for a layer whose rows are not written down all at
  * once (layers/images/image.c) ---- */
 
 /* A buffer (rows, r). */
-bp_ref bp_adapter_narrow(bp_emit *emit, const bp_adapted *layer, const char *name);
+bp_ref bp_adapter_narrow(bp_builder *builder, const bp_adapted *layer, const char *name);
 
 /* u (rows, r) = x A^T, x (rows, in); then u = s u; then y (rows, out; pitch) = u B^T, or with `add`
  * is added to. */
-void bp_adapter_squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref u);
-void bp_adapter_apply_scale(bp_emit *emit, const bp_adapted *layer, bp_ref u);
-void bp_adapter_spread(bp_emit *emit, const bp_adapted *layer, bp_ref u, bp_ref y, bool add);
+void bp_adapter_squeeze(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref u);
+void bp_adapter_apply_scale(bp_builder *builder, const bp_adapted *layer, bp_ref u);
+void bp_adapter_spread(bp_builder *builder, const bp_adapted *layer, bp_ref u, bp_ref y, bool add);
 
 /* s d_y B, a buffer (rows, r); d_x (rows, in) = d_u A, or with `add` is added to. */
-bp_ref bp_adapter_squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_y);
-void bp_adapter_widen(bp_emit *emit, const bp_adapted *layer, bp_ref d_u, bp_ref d_x, bool add);
+bp_ref bp_adapter_squeeze_gradient(bp_builder *builder, const bp_adapted *layer, bp_ref d_y);
+void bp_adapter_widen(bp_builder *builder, const bp_adapted *layer, bp_ref d_u, bp_ref d_x,
+                      bool add);
 
 /* d_a (r, in), the gradient of A, = d_u^T x, or with `accumulate` is added to; d_B (+)= d_y^T u. */
-void bp_adapter_outer_a(bp_emit *emit, const bp_adapted *layer, bp_ref d_u, bp_ref x, bp_ref d_a,
-                        int64_t accumulate);
-void bp_adapter_backward_b(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref u);
+void bp_adapter_outer_a(bp_builder *builder, const bp_adapted *layer, bp_ref d_u, bp_ref x,
+                        bp_ref d_a, int64_t accumulate);
+void bp_adapter_backward_b(bp_builder *builder, const bp_adapted *layer, bp_ref d_y, bp_ref u);
 
 #endif

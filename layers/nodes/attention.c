@@ -31,64 +31,65 @@ static bp_ref lengths(const bp_attention *attention)
 
 /* The rows of packed documents have the scalars of the others, and operands in the same places,
  * starts in that of lengths. */
-static void packed_forward(bp_emit *emit, const bp_attention_forward_operands *from,
+static void packed_forward(bp_builder *builder, const bp_attention_forward_operands *from,
                            const bp_attention_forward_scalars *scalars)
 {
     bp_attention_forward_operands operands = *from;
-    operands.lengths = emit->input[BP_INPUT_STARTS];
-    bp_emit_op(emit, BP_KERNEL_attention_packed_forward, 1, (const bp_ref *)&operands, scalars);
+    operands.lengths = builder->input[BP_INPUT_STARTS];
+    bp_build_op(builder, BP_KERNEL_attention_packed_forward, 1, (const bp_ref *)&operands, scalars);
 }
 
-static void packed_backward(bp_emit *emit, const bp_attention_backward_operands *from,
+static void packed_backward(bp_builder *builder, const bp_attention_backward_operands *from,
                             const bp_attention_backward_scalars *scalars)
 {
     bp_attention_backward_operands operands = *from;
-    operands.lengths = emit->input[BP_INPUT_STARTS];
-    bp_emit_op(emit, BP_KERNEL_attention_packed_backward, 1, (const bp_ref *)&operands, scalars);
+    operands.lengths = builder->input[BP_INPUT_STARTS];
+    bp_build_op(builder, BP_KERNEL_attention_packed_backward, 1, (const bp_ref *)&operands,
+                scalars);
 }
 
-void bp_attention_forward(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out,
-                          bp_ref lse)
+void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+                          bp_ref out, bp_ref lse)
 {
     const bp_attention_forward_scalars scalars = {
-        .batch = emit->spec->batch,
-        .sequence = emit->spec->sequence,
+        .batch = builder->spec->batch,
+        .sequence = builder->spec->sequence,
         .heads = attention->heads,
         .kv_heads = kv_heads(attention),
         .head_width = (int64_t)attention->head_width,
         .causal = !attention->bidirectional,
         .site = attention->dropout.site,
         .scale = scale(attention),
-        .dropout = bp_dropout_probability(emit, &attention->dropout),
-        .window = window(attention, emit->spec->sequence),
+        .dropout = bp_dropout_probability(builder, &attention->dropout),
+        .window = window(attention, builder->spec->sequence),
         .cap = attention->cap};
     const bp_attention_forward_operands operands = {.out = out,
                                                     .lse = lse,
                                                     .qkv = qkv,
                                                     .lengths = lengths(attention),
-                                                    .step = emit->step,
+                                                    .step = builder->step,
                                                     .work = BP_ABSENT};
-    if (emit->spec->packed) {
-        packed_forward(emit, &operands, &scalars);
+    if (builder->spec->packed) {
+        packed_forward(builder, &operands, &scalars);
     } else {
-        bp_emit_attention_forward(emit, &operands, &scalars);
+        bp_build_attention_forward(builder, &operands, &scalars);
     }
 }
 
-void bp_attention_backward(bp_emit *emit, const bp_attention *attention,
+void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
                            const bp_attention_backward_call *call)
 {
     const bp_attention_backward_scalars scalars = {
-        .batch = emit->spec->batch,
-        .sequence = emit->spec->sequence,
+        .batch = builder->spec->batch,
+        .sequence = builder->spec->sequence,
         .heads = attention->heads,
         .kv_heads = kv_heads(attention),
         .head_width = (int64_t)attention->head_width,
         .causal = !attention->bidirectional,
         .site = attention->dropout.site,
         .scale = scale(attention),
-        .dropout = bp_dropout_probability(emit, &attention->dropout),
-        .window = window(attention, emit->spec->sequence),
+        .dropout = bp_dropout_probability(builder, &attention->dropout),
+        .window = window(attention, builder->spec->sequence),
         .cap = attention->cap};
     const bp_attention_backward_operands operands = {.d_qkv = call->d_qkv,
                                                      .d_out = call->d_out,
@@ -96,21 +97,21 @@ void bp_attention_backward(bp_emit *emit, const bp_attention *attention,
                                                      .out = call->out,
                                                      .lse = call->lse,
                                                      .lengths = lengths(attention),
-                                                     .step = emit->step,
+                                                     .step = builder->step,
                                                      .work = BP_ABSENT};
-    if (emit->spec->packed) {
-        packed_backward(emit, &operands, &scalars);
+    if (builder->spec->packed) {
+        packed_backward(builder, &operands, &scalars);
     } else {
-        bp_emit_attention_backward(emit, &operands, &scalars);
+        bp_build_attention_backward(builder, &operands, &scalars);
     }
 }
 
-void bp_attention_decode(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out)
+void bp_attention_decode(bp_builder *builder, const bp_attention *attention, bp_ref qkv, bp_ref out)
 {
-    const uint64_t positions = emit->spec->generate_context;
-    const uint64_t caches = bp_spec_decode_rows(emit->spec);
+    const uint64_t positions = builder->spec->generate_context;
+    const uint64_t caches = bp_spec_decode_rows(builder->spec);
     const uint64_t width = (uint64_t)kv_heads(attention) * attention->head_width;
-    const bp_attention_decode_scalars scalars = {.rows = (int64_t)emit->rows,
+    const bp_attention_decode_scalars scalars = {.rows = (int64_t)builder->rows,
                                                  .positions = (int64_t)positions,
                                                  .heads = attention->heads,
                                                  .kv_heads = kv_heads(attention),
@@ -119,15 +120,15 @@ void bp_attention_decode(bp_emit *emit, const bp_attention *attention, bp_ref qk
                                                  .window = window(attention, positions),
                                                  .cap = attention->cap,
                                                  .others = (int64_t)caches - 1,
-                                                 .apart = emit->sequences > 1};
+                                                 .apart = builder->sequences > 1};
     const bp_attention_decode_operands operands = {
         .out = out,
-        .k_cache = bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                                   caches * positions, width, "key_cache"),
-        .v_cache = bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                                   caches * positions, width, "value_cache"),
+        .k_cache = bp_build_carried(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                    caches * positions, width, "key_cache"),
+        .v_cache = bp_build_carried(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                    caches * positions, width, "value_cache"),
         .qkv = qkv,
-        .step = emit->step,
+        .step = builder->step,
         .work = BP_ABSENT};
-    bp_emit_attention_decode(emit, &operands, &scalars);
+    bp_build_attention_decode(builder, &operands, &scalars);
 }

@@ -23,8 +23,8 @@ typedef struct bp_attention {
 
 /* out (B, T, H * D) from qkv (B, T, (H + 2 K) * D), K the key-value heads; lse (H, B * T), F32, may
  * be absent without backward. */
-void bp_attention_forward(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out,
-                          bp_ref lse);
+void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+                          bp_ref out, bp_ref lse);
 
 typedef struct bp_attention_backward_call {
     bp_ref qkv; /* (B, T, (H + 2 K) * D) */
@@ -34,11 +34,12 @@ typedef struct bp_attention_backward_call {
     bp_ref d_qkv; /* written; distinct from the others */
 } bp_attention_backward_call;
 
-void bp_attention_backward(bp_emit *emit, const bp_attention *attention,
+void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
                            const bp_attention_backward_call *call);
 
-/* Generation: emit->rows new positions against caches of spec->generate_context positions, which
+/* Generation: builder->rows new positions against caches of spec->generate_context positions, which
  * are made here, carried from run to run. */
-void bp_attention_decode(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out);
+void bp_attention_decode(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+                         bp_ref out);
 
 #endif

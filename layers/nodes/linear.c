@@ -17,10 +17,10 @@ static int64_t weight_pitch(const bp_linear *layer)
     return (int64_t)(layer->output_major ? layer->in : layer->out);
 }
 
-static void release_layer(bp_emit *emit, const bp_linear *layer)
+static void release_layer(bp_builder *builder, const bp_linear *layer)
 {
-    bp_emit_release(emit, layer->bias);
-    bp_emit_release(emit, layer->weight);
+    bp_build_release(builder, layer->bias);
+    bp_build_release(builder, layer->weight);
 }
 
 static bp_adapted adapted(const bp_linear *layer)
@@ -31,25 +31,25 @@ static bp_adapted adapted(const bp_linear *layer)
                         .pitch = (uint64_t)pitch_of(layer)};
 }
 
-static bool has_adapter(const bp_emit *emit, const bp_linear *layer)
+static bool has_adapter(const bp_builder *builder, const bp_linear *layer)
 {
-    return bp_adapter_there(emit, layer->weight);
+    return bp_adapter_there(builder, layer->weight);
 }
 
 /* Whether the layer's products have their operands in 8 bits: when training, where it is wide. */
-static bool goes_narrow(const bp_emit *emit, const bp_linear *layer)
+static bool goes_narrow(const bp_builder *builder, const bp_linear *layer)
 {
     const uint64_t from =
-        emit->spec->products_from > 0 ? emit->spec->products_from : BP_PRODUCTS_FROM;
-    return emit->spec->products == BP_PRODUCT_FP8 && emit->mode == BP_MODE_TRAIN &&
-           layer->in >= from && layer->out >= from && bp_adapter_dense(emit, layer->weight);
+        builder->spec->products_from > 0 ? builder->spec->products_from : BP_PRODUCTS_FROM;
+    return builder->spec->products == BP_PRODUCT_FP8 && builder->mode == BP_MODE_TRAIN &&
+           layer->in >= from && layer->out >= from && bp_adapter_dense(builder, layer->weight);
 }
 
-static void emit_plain(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
-                       const bp_matmul_scalars *s)
+static void emit_plain(bp_builder *builder, const bp_linear *layer,
+                       const bp_matmul_operands *operands, const bp_matmul_scalars *s)
 {
-    if (!goes_narrow(emit, layer)) {
-        bp_emit_matmul(emit, operands, s);
+    if (!goes_narrow(builder, layer)) {
+        bp_build_matmul(builder, operands, s);
         return;
     }
     const bp_matmul_fp8_operands of = {operands->c,   operands->before, operands->a,
@@ -58,46 +58,47 @@ static void emit_plain(bp_emit *emit, const bp_linear *layer, const bp_matmul_op
     const bp_matmul_fp8_scalars scalars = {s->m,          s->n,   s->k,           s->lda,
                                            s->ldb,        s->ldc, s->transpose_a, s->transpose_b,
                                            s->accumulate, s->gelu};
-    bp_emit_matmul_fp8(emit, &of, &scalars);
-    emit->narrowed = true;
+    bp_build_matmul_fp8(builder, &of, &scalars);
+    builder->narrowed = true;
 }
 
 /* A product whose b is the layer's weight: as it is, as codes of fp8, or as others, which are
  * (out, in). */
-static void emit_product(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
-                         const bp_matmul_scalars *scalars, bool by_output)
+static void emit_product(bp_builder *builder, const bp_linear *layer,
+                         const bp_matmul_operands *operands, const bp_matmul_scalars *scalars,
+                         bool by_output)
 {
-    const bool fp8 = bp_emit_fp8(emit, layer->weight);
-    if (!fp8 && !bp_emit_quantised(emit, layer->weight)) {
-        emit_plain(emit, layer, operands, scalars);
+    const bool fp8 = bp_build_fp8(builder, layer->weight);
+    if (!fp8 && !bp_build_quantised(builder, layer->weight)) {
+        emit_plain(builder, layer, operands, scalars);
         return;
     }
-    const bp_parameter *weight = &emit->parameters[layer->weight];
+    const bp_parameter *weight = &builder->parameters[layer->weight];
     const bp_matmul_quantised_operands codes = {.c = operands->c,
                                                 .before = operands->before,
                                                 .a = operands->a,
                                                 .codes = operands->b,
-                                                .scales = bp_emit_scales(emit, layer->weight),
-                                                .nested = bp_emit_nested(emit, layer->weight),
+                                                .scales = bp_build_scales(builder, layer->weight),
+                                                .nested = bp_build_nested(builder, layer->weight),
                                                 .bias = operands->bias,
                                                 .residual = operands->residual,
                                                 .work = BP_ABSENT};
-    bp_emit_matmul_quantised(emit, &codes,
-                             &(bp_matmul_quantised_scalars){
-                                 .m = scalars->m,
-                                 .n = scalars->n,
-                                 .k = scalars->k,
-                                 .lda = scalars->lda,
-                                 .ldc = scalars->ldc,
-                                 .transpose_b = fp8 ? scalars->transpose_b : by_output,
-                                 .gelu = scalars->gelu,
-                                 .form = fp8 ? BP_QUANTISED_FP8 : (int64_t)weight->quantised});
+    bp_build_matmul_quantised(builder, &codes,
+                              &(bp_matmul_quantised_scalars){
+                                  .m = scalars->m,
+                                  .n = scalars->n,
+                                  .k = scalars->k,
+                                  .lda = scalars->lda,
+                                  .ldc = scalars->ldc,
+                                  .transpose_b = fp8 ? scalars->transpose_b : by_output,
+                                  .gelu = scalars->gelu,
+                                  .form = fp8 ? BP_QUANTISED_FP8 : (int64_t)weight->quantised});
 }
 
-static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
-                         int64_t gelu)
+static void emit_forward(bp_builder *builder, const bp_linear *layer,
+                         const bp_matmul_operands *operands, int64_t gelu)
 {
-    const bp_matmul_scalars scalars = {.m = (int64_t)emit->rows,
+    const bp_matmul_scalars scalars = {.m = (int64_t)builder->rows,
                                        .n = (int64_t)layer->out,
                                        .k = (int64_t)layer->in,
                                        .lda = (int64_t)layer->in,
@@ -105,170 +106,177 @@ static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_
                                        .ldc = pitch_of(layer),
                                        .transpose_b = layer->output_major,
                                        .gelu = gelu};
-    emit_product(emit, layer, operands, &scalars, true);
+    emit_product(builder, layer, operands, &scalars, true);
 }
 
-void bp_linear_plain_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref residual,
+void bp_linear_plain_forward(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref residual,
                              bp_ref y)
 {
-    const bp_matmul_operands operands = {.c = y,
-                                         .before = BP_ABSENT,
-                                         .a = x,
-                                         .b = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD),
-                                         .bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD),
-                                         .residual = residual,
-                                         .work = BP_ABSENT};
-    emit_forward(emit, layer, &operands, 0);
-    release_layer(emit, layer);
+    const bp_matmul_operands operands = {
+        .c = y,
+        .before = BP_ABSENT,
+        .a = x,
+        .b = bp_build_acquire(builder, layer->weight, BP_FOR_FORWARD),
+        .bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD),
+        .residual = residual,
+        .work = BP_ABSENT};
+    emit_forward(builder, layer, &operands, 0);
+    release_layer(builder, layer);
 }
 
-void bp_linear_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref residual, bp_ref y)
+void bp_linear_forward(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref residual,
+                       bp_ref y)
 {
     const bp_adapted at = adapted(layer);
-    if (bp_adapter_magnitudes(emit, layer->weight)) {
-        bp_magnitude_forward(emit, layer, x, residual, y);
+    if (bp_adapter_magnitudes(builder, layer->weight)) {
+        bp_magnitude_forward(builder, layer, x, residual, y);
         return;
     }
-    bp_linear_plain_forward(emit, layer, x, residual, y);
-    if (has_adapter(emit, layer)) {
-        bp_adapter_forward(emit, &at, x, y, true);
+    bp_linear_plain_forward(builder, layer, x, residual, y);
+    if (has_adapter(builder, layer)) {
+        bp_adapter_forward(builder, &at, x, y, true);
     }
 }
 
 /* GELU after the adapter, which the product's epilogue cannot have. */
-static void forward_gelu_adapted(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref before,
-                                 bp_ref y)
+static void forward_gelu_adapted(bp_builder *builder, const bp_linear *layer, bp_ref x,
+                                 bp_ref before, bp_ref y)
 {
     const bp_ref sum = bp_ref_present(before) ? before : y;
-    bp_linear_forward(emit, layer, x, BP_ABSENT, sum);
-    const bp_gelu_forward_scalars scalars = {.count = (int64_t)(emit->rows * layer->out)};
+    bp_linear_forward(builder, layer, x, BP_ABSENT, sum);
+    const bp_gelu_forward_scalars scalars = {.count = (int64_t)(builder->rows * layer->out)};
     const bp_gelu_forward_operands operands = {.y = y, .x = sum};
-    bp_emit_gelu_forward(emit, &operands, &scalars);
+    bp_build_gelu_forward(builder, &operands, &scalars);
 }
 
-void bp_linear_forward_gelu(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref before,
+void bp_linear_forward_gelu(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref before,
                             bp_ref y)
 {
-    if (has_adapter(emit, layer)) {
-        forward_gelu_adapted(emit, layer, x, before, y);
+    if (has_adapter(builder, layer)) {
+        forward_gelu_adapted(builder, layer, x, before, y);
         return;
     }
-    const bp_matmul_operands operands = {.c = y,
-                                         .before = before,
-                                         .a = x,
-                                         .b = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD),
-                                         .bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD),
-                                         .residual = BP_ABSENT,
-                                         .work = BP_ABSENT};
-    emit_forward(emit, layer, &operands, 1);
-    release_layer(emit, layer);
+    const bp_matmul_operands operands = {
+        .c = y,
+        .before = before,
+        .a = x,
+        .b = bp_build_acquire(builder, layer->weight, BP_FOR_FORWARD),
+        .bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD),
+        .residual = BP_ABSENT,
+        .work = BP_ABSENT};
+    emit_forward(builder, layer, &operands, 1);
+    release_layer(builder, layer);
 }
 
-static void backward_bias(bp_emit *emit, const bp_linear *layer, bp_ref d_y)
+static void backward_bias(bp_builder *builder, const bp_linear *layer, bp_ref d_y)
 {
     bp_bias_backward_scalars bias = {
-        .rows = (int64_t)emit->rows, .n = (int64_t)layer->out, .pitch = pitch_of(layer)};
+        .rows = (int64_t)builder->rows, .n = (int64_t)layer->out, .pitch = pitch_of(layer)};
     const bp_bias_backward_operands bias_operands = {
-        .d_bias = bp_emit_gradient(emit, layer->bias, &bias.accumulate), .d_y = d_y};
-    bp_emit_bias_backward(emit, &bias_operands, &bias);
+        .d_bias = bp_build_gradient(builder, layer->bias, &bias.accumulate), .d_y = d_y};
+    bp_build_bias_backward(builder, &bias_operands, &bias);
 }
 
 /* x^T d_y (in, out), or d_y^T x (out, in). */
-void bp_linear_plain_backward_weight(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
+void bp_linear_plain_backward_weight(bp_builder *builder, const bp_linear *layer, bp_ref x,
+                                     bp_ref d_y)
 {
-    if (!bp_emit_trainable(emit, layer->weight)) {
+    if (!bp_build_trainable(builder, layer->weight)) {
         return;
     }
     const bool swap = layer->output_major;
     const int64_t in = (int64_t)layer->in;
     bp_matmul_scalars scalars = {.m = (int64_t)(swap ? layer->out : layer->in),
                                  .n = (int64_t)(swap ? layer->in : layer->out),
-                                 .k = (int64_t)emit->rows,
+                                 .k = (int64_t)builder->rows,
                                  .lda = swap ? pitch_of(layer) : in,
                                  .ldb = swap ? in : pitch_of(layer),
                                  .ldc = weight_pitch(layer),
                                  .transpose_a = 1};
     const bp_matmul_operands operands = {
-        .c = bp_emit_gradient(emit, layer->weight, &scalars.accumulate),
+        .c = bp_build_gradient(builder, layer->weight, &scalars.accumulate),
         .before = BP_ABSENT,
         .a = swap ? d_y : x,
         .b = swap ? x : d_y,
         .bias = BP_ABSENT,
         .residual = BP_ABSENT,
         .work = BP_ABSENT};
-    emit_plain(emit, layer, &operands, &scalars);
+    emit_plain(builder, layer, &operands, &scalars);
 }
 
-void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
+void bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer, bp_ref x,
+                                   bp_ref d_y)
 {
-    const bool magnitudes = bp_adapter_magnitudes(emit, layer->weight);
+    const bool magnitudes = bp_adapter_magnitudes(builder, layer->weight);
     if (!magnitudes) {
-        bp_linear_plain_backward_weight(emit, layer, x, d_y);
+        bp_linear_plain_backward_weight(builder, layer, x, d_y);
     }
-    if (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias)) {
-        backward_bias(emit, layer, d_y);
+    if (layer->bias != BP_NO_PARAMETER && bp_build_trainable(builder, layer->bias)) {
+        backward_bias(builder, layer, d_y);
     }
     if (magnitudes) {
-        bp_magnitude_backward_parameters(emit, layer, x, d_y);
-    } else if (has_adapter(emit, layer)) {
+        bp_magnitude_backward_parameters(builder, layer, x, d_y);
+    } else if (has_adapter(builder, layer)) {
         const bp_adapted at = adapted(layer);
-        bp_adapter_backward_parameters(emit, &at, x, d_y);
+        bp_adapter_backward_parameters(builder, &at, x, d_y);
     }
 }
 
-bool bp_linear_trains_reading(const bp_emit *emit, const bp_linear *layer)
+bool bp_linear_trains_reading(const bp_builder *builder, const bp_linear *layer)
 {
-    return bp_emit_trainable(emit, layer->weight) ||
-           (has_adapter(emit, layer) && bp_adapter_trains(emit, layer->weight));
+    return bp_build_trainable(builder, layer->weight) ||
+           (has_adapter(builder, layer) && bp_adapter_trains(builder, layer->weight));
 }
 
-bool bp_linear_trains(const bp_emit *emit, const bp_linear *layer)
+bool bp_linear_trains(const bp_builder *builder, const bp_linear *layer)
 {
-    return bp_linear_trains_reading(emit, layer) ||
-           (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias));
+    return bp_linear_trains_reading(builder, layer) ||
+           (layer->bias != BP_NO_PARAMETER && bp_build_trainable(builder, layer->bias));
 }
 
-void bp_linear_plain_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y,
+void bp_linear_plain_backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
                                     bp_ref residual, bp_ref d_x)
 {
-    const bp_matmul_scalars scalars = {.m = (int64_t)emit->rows,
+    const bp_matmul_scalars scalars = {.m = (int64_t)builder->rows,
                                        .n = (int64_t)layer->in,
                                        .k = (int64_t)layer->out,
                                        .lda = pitch_of(layer),
                                        .ldb = weight_pitch(layer),
                                        .ldc = (int64_t)layer->in,
                                        .transpose_b = !layer->output_major};
-    const bp_matmul_operands operands = {.c = d_x,
-                                         .before = BP_ABSENT,
-                                         .a = d_y,
-                                         .b = bp_emit_acquire(emit, layer->weight, BP_FOR_BACKWARD),
-                                         .bias = BP_ABSENT,
-                                         .residual = residual,
-                                         .work = BP_ABSENT};
-    emit_product(emit, layer, &operands, &scalars, false);
-    bp_emit_release(emit, layer->weight);
+    const bp_matmul_operands operands = {
+        .c = d_x,
+        .before = BP_ABSENT,
+        .a = d_y,
+        .b = bp_build_acquire(builder, layer->weight, BP_FOR_BACKWARD),
+        .bias = BP_ABSENT,
+        .residual = residual,
+        .work = BP_ABSENT};
+    emit_product(builder, layer, &operands, &scalars, false);
+    bp_build_release(builder, layer->weight);
 }
 
-static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x,
+static void backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d_y, bp_ref d_x,
                            bp_ref residual)
 {
     const bp_adapted at = adapted(layer);
-    if (bp_adapter_magnitudes(emit, layer->weight)) {
-        bp_magnitude_backward_input(emit, layer, d_y, residual, d_x);
+    if (bp_adapter_magnitudes(builder, layer->weight)) {
+        bp_magnitude_backward_input(builder, layer, d_y, residual, d_x);
         return;
     }
-    bp_linear_plain_backward_input(emit, layer, d_y, residual, d_x);
-    if (has_adapter(emit, layer)) {
-        bp_adapter_backward_input(emit, &at, d_y, d_x);
+    bp_linear_plain_backward_input(builder, layer, d_y, residual, d_x);
+    if (has_adapter(builder, layer)) {
+        bp_adapter_backward_input(builder, &at, d_y, d_x);
     }
 }
 
-void bp_linear_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x)
+void bp_linear_backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d_y, bp_ref d_x)
 {
-    backward_input(emit, layer, d_y, d_x, BP_ABSENT);
+    backward_input(builder, layer, d_y, d_x, BP_ABSENT);
 }
 
-void bp_linear_backward_input_add(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x)
+void bp_linear_backward_input_add(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
+                                  bp_ref d_x)
 {
-    backward_input(emit, layer, d_y, d_x, d_x);
+    backward_input(builder, layer, d_y, d_x, d_x);
 }

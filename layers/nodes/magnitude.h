@@ -12,15 +12,16 @@
 #include "layers/nodes/linear.h"
 
 /* y (rows, out; pitch) = that + residual, x (rows, in); residual may be absent or y itself. */
-void bp_magnitude_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref residual,
+void bp_magnitude_forward(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref residual,
                           bp_ref y);
 
 /* d_m (+)= sum over rows of d_y (W x' + L x') / n, and the gradients of the adapter's matrices and
  * of the weight, where they are trained: not that of the bias. */
-void bp_magnitude_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y);
+void bp_magnitude_backward_parameters(bp_builder *builder, const bp_linear *layer, bp_ref x,
+                                      bp_ref d_y);
 
 /* d_x (rows, in) = residual + the derivative; residual may be absent or d_x itself. */
-void bp_magnitude_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref residual,
-                                 bp_ref d_x);
+void bp_magnitude_backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
+                                 bp_ref residual, bp_ref d_x);
 
 #endif

@@ -60,7 +60,7 @@ typedef enum bp_node_kind {
     BP_NODE_REGROUP, /* x, head by head -> y, part by part: kernels.def, regroup */
 
     /* Of pieces of time: node_pieces.c. */
-    BP_NODE_EMBEDDING, /* -> x, of emit->input[BP_INPUT_IDS]: layers/nodes/embedding.h */
+    BP_NODE_EMBEDDING, /* -> x, of builder->input[BP_INPUT_IDS]: layers/nodes/embedding.h */
     BP_NODE_RECURRENT, /* x, boundary -> states, saved, the next boundary:
                           layers/recurrent/recurrent.h */
     BP_NODE_LOSS,      /* states, boundary -> nothing: the loss of what the states give, in decode

@@ -21,7 +21,7 @@ static void gated_forward(const block_run *run, const bp_node *node)
     const bp_ref x = ref_of_input(run, node, 0);
     const bp_swiglu_forward_operands operands = {
         .y = ref_of_output(run, node, 0), .gate = x, .up = bp_ref_at(x, width)};
-    bp_emit_swiglu_forward(run->emit, &operands, &scalars);
+    bp_build_swiglu_forward(run->builder, &operands, &scalars);
 }
 
 static void gated_backward(block_run *run, const bp_node *node)
@@ -38,29 +38,29 @@ static void gated_backward(block_run *run, const bp_node *node)
                                                   .d_y = run->grad[node->out[0]],
                                                   .gate = x,
                                                   .up = bp_ref_at(x, width)};
-    bp_emit_swiglu_backward(run->emit, &operands, &scalars);
+    bp_build_swiglu_backward(run->builder, &operands, &scalars);
     node_take_gradient(run, node->in[0], d_x);
 }
 
 /* Products with a constant. */
 
-static void scale_by(bp_emit *emit, double factor, uint64_t count, bp_ref x, bp_ref y)
+static void scale_by(bp_builder *builder, double factor, uint64_t count, bp_ref x, bp_ref y)
 {
     const bp_scale_scalars scalars = {.count = (int64_t)count, .factor = factor};
     const bp_scale_operands operands = {.y = y, .x = x};
-    bp_emit_scale(emit, &operands, &scalars);
+    bp_build_scale(builder, &operands, &scalars);
 }
 
 static void scale_forward(const block_run *run, const bp_node *node)
 {
-    scale_by(run->emit, node->factor, count_of(input_of(run->block, node, 0)),
+    scale_by(run->builder, node->factor, count_of(input_of(run->block, node, 0)),
              ref_of_input(run, node, 0), ref_of_output(run, node, 0));
 }
 
 static void scale_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
-    scale_by(run->emit, node->factor, count_of(input_of(run->block, node, 0)), d, d);
+    scale_by(run->builder, node->factor, count_of(input_of(run->block, node, 0)), d, d);
     node_take_gradient(run, node->in[0], d);
 }
 
@@ -79,8 +79,8 @@ static void add_forward(const block_run *run, const bp_node *node)
     const bp_dropout_operands parts = {.y = ref_of_output(run, node, 0),
                                        .x = ref_of_input(run, node, 0),
                                        .residual = ref_of_input(run, node, 1),
-                                       .step = run->emit->step};
-    bp_emit_dropout(run->emit, &parts, &sum);
+                                       .step = run->builder->step};
+    bp_build_dropout(run->builder, &parts, &sum);
 }
 
 /* The stream's gradient is the sum's, the very buffer: x gets a copy, which others change. */
@@ -91,7 +91,7 @@ static void add_backward(block_run *run, const bp_node *node)
         const bp_ref d_x = node_make_gradient(run, node->in[0]);
         const bp_copy_scalars all = {.count = (int64_t)count_of(input_of(run->block, node, 0))};
         const bp_copy_operands copied = {.y = d_x, .x = d};
-        bp_emit_copy(run->emit, &copied, &all);
+        bp_build_copy(run->builder, &copied, &all);
         node_take_gradient(run, node->in[0], d_x);
     }
     if (wants(run, node, 1)) {
@@ -118,7 +118,7 @@ static void regroup_move(const block_run *run, const bp_node *node, bp_ref y, bp
                                         .parts = back ? heads : parts,
                                         .width = (int64_t)value_width(value) / (heads * parts)};
     const bp_regroup_operands operands = {.y = y, .x = x};
-    bp_emit_regroup(run->emit, &operands, &scalars);
+    bp_build_regroup(run->builder, &operands, &scalars);
 }
 
 static void regroup_forward(const block_run *run, const bp_node *node)

@@ -19,30 +19,30 @@ static bool convolution_fits(const bp_block *block, const bp_node *node)
                        layer->out);
 }
 
-static bool convolution_trains(const bp_emit *emit, const bp_node *node)
+static bool convolution_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_convolution_trains(emit, &node->convolution);
+    return bp_convolution_trains(builder, &node->convolution);
 }
 
-static bool convolution_trains_reading(const bp_emit *emit, const bp_node *node)
+static bool convolution_trains_reading(const bp_builder *builder, const bp_node *node)
 {
-    return bp_convolution_trains_reading(emit, &node->convolution);
+    return bp_convolution_trains_reading(builder, &node->convolution);
 }
 
 static void convolution_forward(const block_run *run, const bp_node *node)
 {
-    bp_convolution_forward(run->emit, &node->convolution, ref_of_input(run, node, 0),
+    bp_convolution_forward(run->builder, &node->convolution, ref_of_input(run, node, 0),
                            ref_of_output(run, node, 0));
 }
 
 static void convolution_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d_y = run->grad[node->out[0]];
-    bp_convolution_backward_parameters(run->emit, &node->convolution, ref_of_input(run, node, 0),
+    bp_convolution_backward_parameters(run->builder, &node->convolution, ref_of_input(run, node, 0),
                                        d_y);
     if (wants(run, node, 0)) {
         const bp_ref d_x = node_make_gradient(run, node->in[0]);
-        bp_convolution_backward_input(run->emit, &node->convolution, d_y, d_x);
+        bp_convolution_backward_input(run->builder, &node->convolution, d_y, d_x);
         node_take_gradient(run, node->in[0], d_x);
     }
 }
@@ -55,16 +55,16 @@ static bool batch_norm_fits(const bp_block *block, const bp_node *node)
            value_rows(statistics) == 2 && value_width(statistics) == value_width(x);
 }
 
-static bool batch_norm_trains(const bp_emit *emit, const bp_node *node)
+static bool batch_norm_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_batch_norm_trains(emit, &node->batch_norm);
+    return bp_batch_norm_trains(builder, &node->batch_norm);
 }
 
 static void batch_norm_forward(const block_run *run, const bp_node *node)
 {
     const bool makes = (run->making & value_bit(node->out[1])) != 0;
     const bp_ref statistics = ref_of_output(run, node, 1);
-    bp_batch_norm_forward(run->emit, &node->batch_norm, ref_of_input(run, node, 0),
+    bp_batch_norm_forward(run->builder, &node->batch_norm, ref_of_input(run, node, 0),
                           ref_of_output(run, node, 0), statistics,
                           !makes && bp_ref_present(statistics));
 }
@@ -73,7 +73,7 @@ static void batch_norm_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
     const bool wanted = wants(run, node, 0);
-    bp_batch_norm_backward(run->emit, &node->batch_norm, ref_of_input(run, node, 0),
+    bp_batch_norm_backward(run->builder, &node->batch_norm, ref_of_input(run, node, 0),
                            ref_of_output(run, node, 1), d, wanted);
     if (wanted) {
         node_take_gradient(run, node->in[0], d);
@@ -96,7 +96,7 @@ static bool max_pool_fits(const bp_block *block, const bp_node *node)
 static void max_pool_forward(const block_run *run, const bp_node *node)
 {
     const bool makes = (run->making & value_bit(node->out[1])) != 0;
-    bp_pool_max_forward(run->emit, &node->window, ref_of_input(run, node, 0),
+    bp_pool_max_forward(run->builder, &node->window, ref_of_input(run, node, 0),
                         ref_of_output(run, node, 0),
                         makes ? ref_of_output(run, node, 1) : BP_ABSENT);
 }
@@ -104,21 +104,21 @@ static void max_pool_forward(const block_run *run, const bp_node *node)
 static void max_pool_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d_x = node_make_gradient(run, node->in[0]);
-    bp_pool_max_backward(run->emit, &node->window, ref_of_output(run, node, 1),
+    bp_pool_max_backward(run->builder, &node->window, ref_of_output(run, node, 1),
                          run->grad[node->out[0]], d_x);
     node_take_gradient(run, node->in[0], d_x);
 }
 
 static void mean_pool_forward(const block_run *run, const bp_node *node)
 {
-    bp_pool_mean_forward(run->emit, &node->window, ref_of_input(run, node, 0),
+    bp_pool_mean_forward(run->builder, &node->window, ref_of_input(run, node, 0),
                          ref_of_output(run, node, 0));
 }
 
 static void mean_pool_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d_x = node_make_gradient(run, node->in[0]);
-    bp_pool_mean_backward(run->emit, &node->window, run->grad[node->out[0]], d_x);
+    bp_pool_mean_backward(run->builder, &node->window, run->grad[node->out[0]], d_x);
     node_take_gradient(run, node->in[0], d_x);
 }
 

@@ -8,8 +8,8 @@
 bp_ref node_make_gradient(const block_run *run, uint32_t value)
 {
     const bp_value *v = &run->block->value[value];
-    return bp_emit_buffer(run->emit, BP_CLASS_WORKSPACE, bp_emit_working(run->emit), value_rows(v),
-                          value_width(v), v->gradient);
+    return bp_build_buffer(run->builder, BP_CLASS_WORKSPACE, bp_build_working(run->builder),
+                           value_rows(v), value_width(v), v->gradient);
 }
 
 void node_add_gradient(block_run *run, uint32_t value, bp_ref d, uint64_t numbers)
@@ -21,8 +21,8 @@ void node_add_gradient(block_run *run, uint32_t value, bp_ref d, uint64_t number
     const int64_t count = (int64_t)numbers;
     const bp_dropout_scalars sum = {.count = count, .per_sample = count};
     const bp_dropout_operands parts = {
-        .y = run->grad[value], .x = d, .residual = run->grad[value], .step = run->emit->step};
-    bp_emit_dropout(run->emit, &parts, &sum);
+        .y = run->grad[value], .x = d, .residual = run->grad[value], .step = run->builder->step};
+    bp_build_dropout(run->builder, &parts, &sum);
 }
 
 /* Norms. */
@@ -35,15 +35,15 @@ static bool norm_fits(const bp_block *block, const bp_node *node)
            value_rows(statistics) == bp_norm_statistics(&node->norm);
 }
 
-static bool norm_trains(const bp_emit *emit, const bp_node *node)
+static bool norm_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_norm_trains(emit, &node->norm);
+    return bp_norm_trains(builder, &node->norm);
 }
 
 static void norm_forward(const block_run *run, const bp_node *node)
 {
     const bool known = (run->making & value_bit(node->out[1])) == 0;
-    bp_norm_forward(run->emit, &node->norm, value_rows(input_of(run->block, node, 0)),
+    bp_norm_forward(run->builder, &node->norm, value_rows(input_of(run->block, node, 0)),
                     ref_of_input(run, node, 0), ref_of_output(run, node, 0),
                     known ? BP_ABSENT : ref_of_output(run, node, 1));
 }
@@ -56,7 +56,7 @@ static void norm_backward(block_run *run, const bp_node *node)
                                         .d_y = d,
                                         .residual = run->grad[node->in[0]],
                                         .input_wanted = wants(run, node, 0)};
-    bp_norm_backward(run->emit, &node->norm, &call);
+    bp_norm_backward(run->builder, &node->norm, &call);
     run->grad[node->in[0]] = d;
 }
 
@@ -73,10 +73,10 @@ static bool head_norm_fits(const bp_block *block, const bp_node *node)
            value_width(statistics) == value_rows(x);
 }
 
-static bool head_norm_trains(const bp_emit *emit, const bp_node *node)
+static bool head_norm_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_norm_trains(emit, &node->head_norm[0].norm) ||
-           bp_norm_trains(emit, &node->head_norm[1].norm);
+    return bp_norm_trains(builder, &node->head_norm[0].norm) ||
+           bp_norm_trains(builder, &node->head_norm[1].norm);
 }
 
 static uint64_t first_column(const bp_node *node, uint32_t i)
@@ -100,10 +100,10 @@ static void head_norm_forward(const block_run *run, const bp_node *node)
     const bp_ref statistics = known ? BP_ABSENT : ref_of_output(run, node, 1);
     const bp_copy_scalars all = {.count = (int64_t)count_of(value)};
     const bp_copy_operands copied = {.y = y, .x = x};
-    bp_emit_copy(run->emit, &copied, &all);
+    bp_build_copy(run->builder, &copied, &all);
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t column = first_column(node, i);
-        bp_head_norm_forward(run->emit, &node->head_norm[i], rows, bp_ref_at(x, column),
+        bp_head_norm_forward(run->builder, &node->head_norm[i], rows, bp_ref_at(x, column),
                              bp_ref_at(y, column), statistics_part(node, rows, statistics, i));
     }
 }
@@ -121,7 +121,7 @@ static void head_norm_backward(block_run *run, const bp_node *node)
             .d_y = bp_ref_at(d, column),
             .residual = BP_ABSENT,
             .input_wanted = wants(run, node, 0)};
-        bp_head_norm_backward(run->emit, &node->head_norm[i], &call);
+        bp_head_norm_backward(run->builder, &node->head_norm[i], &call);
     }
     if (wants(run, node, 0)) {
         node_take_gradient(run, node->in[0], d);
@@ -145,20 +145,20 @@ static bool dense_fits(const bp_block *block, const bp_node *node)
     return node->parts > 0;
 }
 
-static bool dense_trains(const bp_emit *emit, const bp_node *node)
+static bool dense_trains(const bp_builder *builder, const bp_node *node)
 {
     bool trains = false;
     for (uint32_t i = 0; i < node->parts; i++) {
-        trains = trains || bp_linear_trains(emit, &node->part[i]);
+        trains = trains || bp_linear_trains(builder, &node->part[i]);
     }
     return trains;
 }
 
-static bool dense_trains_reading(const bp_emit *emit, const bp_node *node)
+static bool dense_trains_reading(const bp_builder *builder, const bp_node *node)
 {
     bool reads = false;
     for (uint32_t i = 0; i < node->parts; i++) {
-        reads = reads || bp_linear_trains_reading(emit, &node->part[i]);
+        reads = reads || bp_linear_trains_reading(builder, &node->part[i]);
     }
     return reads;
 }
@@ -167,7 +167,7 @@ static void dense_forward(const block_run *run, const bp_node *node)
 {
     for (uint32_t i = 0; i < node->parts; i++) {
         if ((run->making & value_bit(node->out[i])) != 0) {
-            bp_linear_forward(run->emit, &node->part[i], ref_of_input(run, node, 0), BP_ABSENT,
+            bp_linear_forward(run->builder, &node->part[i], ref_of_input(run, node, 0), BP_ABSENT,
                               bp_ref_at(ref_of_output(run, node, i), node->column[i]));
         }
     }
@@ -178,7 +178,8 @@ static void dense_backward(block_run *run, const bp_node *node)
     bp_ref d[BP_NODE_OUTPUTS];
     for (uint32_t i = 0; i < node->parts; i++) {
         d[i] = bp_ref_at(run->grad[node->out[i]], node->column[i]);
-        bp_linear_backward_parameters(run->emit, &node->part[i], ref_of_input(run, node, 0), d[i]);
+        bp_linear_backward_parameters(run->builder, &node->part[i], ref_of_input(run, node, 0),
+                                      d[i]);
     }
     const uint32_t x = node->in[0];
     if (!wants(run, node, 0)) {
@@ -188,9 +189,9 @@ static void dense_backward(block_run *run, const bp_node *node)
     run->grad[x] = first ? node_make_gradient(run, x) : run->grad[x];
     for (uint32_t i = 0; i < node->parts; i++) {
         if (first && i == 0) {
-            bp_linear_backward_input(run->emit, &node->part[i], d[i], run->grad[x]);
+            bp_linear_backward_input(run->builder, &node->part[i], d[i], run->grad[x]);
         } else {
-            bp_linear_backward_input_add(run->emit, &node->part[i], d[i], run->grad[x]);
+            bp_linear_backward_input_add(run->builder, &node->part[i], d[i], run->grad[x]);
         }
     }
 }
@@ -207,14 +208,14 @@ static bool rotary_fits(const bp_block *block, const bp_node *node)
 
 static void rotary_forward(const block_run *run, const bp_node *node)
 {
-    bp_rotary_turn(run->emit, &node->rotary, node->heads,
+    bp_rotary_turn(run->builder, &node->rotary, node->heads,
                    value_width(input_of(run->block, node, 0)), ref_of_output(run, node, 0), false);
 }
 
 static void rotary_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
-    bp_rotary_turn(run->emit, &node->rotary, node->heads,
+    bp_rotary_turn(run->builder, &node->rotary, node->heads,
                    value_width(input_of(run->block, node, 0)), d, true);
     run->grad[node->in[0]] = d;
 }
@@ -235,10 +236,10 @@ static bool attention_fits(const bp_block *block, const bp_node *node)
 static void attention_forward(const block_run *run, const bp_node *node)
 {
     const bp_ref qkv = ref_of_input(run, node, 0), y = ref_of_output(run, node, 0);
-    if (run->emit->mode == BP_MODE_DECODE) {
-        bp_attention_decode(run->emit, &node->attention, qkv, y);
+    if (run->builder->mode == BP_MODE_DECODE) {
+        bp_attention_decode(run->builder, &node->attention, qkv, y);
     } else {
-        bp_attention_forward(run->emit, &node->attention, qkv, y, ref_of_output(run, node, 1));
+        bp_attention_forward(run->builder, &node->attention, qkv, y, ref_of_output(run, node, 1));
     }
 }
 
@@ -249,7 +250,7 @@ static void attention_backward(block_run *run, const bp_node *node)
                                              .lse = ref_of_output(run, node, 1),
                                              .d_out = run->grad[node->out[0]],
                                              .d_qkv = node_make_gradient(run, node->in[0])};
-    bp_attention_backward(run->emit, &node->attention, &call);
+    bp_attention_backward(run->builder, &node->attention, &call);
     node_take_gradient(run, node->in[0], call.d_qkv);
 }
 
@@ -263,19 +264,19 @@ static bool residual_fits(const bp_block *block, const bp_node *node)
            value_width(y) == node->residual.projection.out;
 }
 
-static bool residual_trains(const bp_emit *emit, const bp_node *node)
+static bool residual_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_linear_trains(emit, &node->residual.projection);
+    return bp_linear_trains(builder, &node->residual.projection);
 }
 
-static bool residual_trains_reading(const bp_emit *emit, const bp_node *node)
+static bool residual_trains_reading(const bp_builder *builder, const bp_node *node)
 {
-    return bp_linear_trains_reading(emit, &node->residual.projection);
+    return bp_linear_trains_reading(builder, &node->residual.projection);
 }
 
 static void residual_forward(const block_run *run, const bp_node *node)
 {
-    bp_residual_forward(run->emit, &node->residual, ref_of_input(run, node, 0),
+    bp_residual_forward(run->builder, &node->residual, ref_of_input(run, node, 0),
                         ref_of_input(run, node, 1), ref_of_output(run, node, 0));
 }
 
@@ -284,7 +285,7 @@ static void residual_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
     const bp_ref d_x = wants(run, node, 0) ? node_make_gradient(run, node->in[0]) : BP_ABSENT;
-    bp_residual_backward(run->emit, &node->residual, ref_of_input(run, node, 0), d, d_x);
+    bp_residual_backward(run->builder, &node->residual, ref_of_input(run, node, 0), d, d_x);
     if (bp_ref_present(d_x)) {
         node_take_gradient(run, node->in[0], d_x);
     }
@@ -304,12 +305,12 @@ static void gelu_forward(const block_run *run, const bp_node *node)
         const bp_gelu_forward_scalars scalars = {
             .count = (int64_t)count_of(input_of(run->block, node, 0))};
         const bp_gelu_forward_operands operands = {.y = y, .x = run->ref[x]};
-        bp_emit_gelu_forward(run->emit, &operands, &scalars);
+        bp_build_gelu_forward(run->builder, &operands, &scalars);
         return;
     }
     const bp_node *product = &run->block->node[run->masks.maker[x]];
-    bp_linear_forward_gelu(run->emit, &product->part[0], ref_of_input(run, product, 0), run->ref[x],
-                           y);
+    bp_linear_forward_gelu(run->builder, &product->part[0], ref_of_input(run, product, 0),
+                           run->ref[x], y);
 }
 
 static void gelu_backward(block_run *run, const bp_node *node)
@@ -319,20 +320,20 @@ static void gelu_backward(block_run *run, const bp_node *node)
                                                   (int64_t)count_of(input_of(run->block, node, 0))};
     const bp_gelu_backward_operands operands = {
         .d_x = d, .d_y = d, .x = ref_of_input(run, node, 0)};
-    bp_emit_gelu_backward(run->emit, &operands, &scalars);
+    bp_build_gelu_backward(run->builder, &operands, &scalars);
     node_take_gradient(run, node->in[0], d);
 }
 
 static void activation_forward(const block_run *run, const bp_node *node)
 {
-    bp_activate(run->emit, node->activation, count_of(input_of(run->block, node, 0)),
+    bp_activate(run->builder, node->activation, count_of(input_of(run->block, node, 0)),
                 ref_of_input(run, node, 0), ref_of_output(run, node, 0));
 }
 
 static void activation_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
-    bp_activate_backward(run->emit, node->activation, count_of(input_of(run->block, node, 0)),
+    bp_activate_backward(run->builder, node->activation, count_of(input_of(run->block, node, 0)),
                          ref_of_input(run, node, 0), d, d);
     node_take_gradient(run, node->in[0], d);
 }
@@ -351,7 +352,7 @@ static void swiglu_forward(const block_run *run, const bp_node *node)
     const bp_swiglu_forward_operands operands = {.y = ref_of_output(run, node, 0),
                                                  .gate = ref_of_input(run, node, 0),
                                                  .up = ref_of_input(run, node, 1)};
-    bp_emit_swiglu_forward(run->emit, &operands, &scalars);
+    bp_build_swiglu_forward(run->builder, &operands, &scalars);
 }
 
 /* The gradient of `up` takes its place where that was only made for this. */
@@ -368,38 +369,38 @@ static void swiglu_backward(block_run *run, const bp_node *node)
         .d_y = d,
         .gate = ref_of_input(run, node, 0),
         .up = ref_of_input(run, node, 1)};
-    bp_emit_swiglu_backward(run->emit, &operands, &scalars);
+    bp_build_swiglu_backward(run->builder, &operands, &scalars);
     node_take_gradient(run, node->in[0], d);
     node_take_gradient(run, node->in[1], operands.d_up);
 }
 
 /* Dropout in place: its own derivative. A sample's elements are counted from its first, however
  * many places its row has. */
-static void apply_dropout(bp_emit *emit, const bp_node *node, const bp_value *value, bp_ref x)
+static void apply_dropout(bp_builder *builder, const bp_node *node, const bp_value *value, bp_ref x)
 {
-    const double probability = bp_dropout_probability(emit, &node->dropout);
+    const double probability = bp_dropout_probability(builder, &node->dropout);
     if (!(probability > 0.0)) {
         return;
     }
     const uint64_t count = count_of(value);
     const bp_dropout_scalars scalars = {.count = (int64_t)count,
-                                        .per_sample = (int64_t)(count / emit->spec->batch),
+                                        .per_sample = (int64_t)(count / builder->spec->batch),
                                         .site = node->dropout.site,
                                         .dropout = probability};
     const bp_dropout_operands operands = {
-        .y = x, .x = x, .residual = BP_ABSENT, .step = emit->step};
-    bp_emit_dropout(emit, &operands, &scalars);
+        .y = x, .x = x, .residual = BP_ABSENT, .step = builder->step};
+    bp_build_dropout(builder, &operands, &scalars);
 }
 
 static void dropout_forward(const block_run *run, const bp_node *node)
 {
-    apply_dropout(run->emit, node, input_of(run->block, node, 0), ref_of_output(run, node, 0));
+    apply_dropout(run->builder, node, input_of(run->block, node, 0), ref_of_output(run, node, 0));
 }
 
 static void dropout_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
-    apply_dropout(run->emit, node, input_of(run->block, node, 0), d);
+    apply_dropout(run->builder, node, input_of(run->block, node, 0), d);
     node_take_gradient(run, node->in[0], d);
 }
 
@@ -501,7 +502,7 @@ uint32_t node_outputs(const bp_node *node)
     return node->kind == BP_NODE_DENSE ? node->parts : node_row_of(node)->outputs;
 }
 
-uint32_t node_reads(const bp_emit *emit, const bp_node *node)
+uint32_t node_reads(const bp_builder *builder, const bp_node *node)
 {
     const node_row *row = node_row_of(node);
     uint32_t mask = 0;
@@ -511,6 +512,6 @@ uint32_t node_reads(const bp_emit *emit, const bp_node *node)
     for (uint32_t i = 0; i < node_outputs(node); i++) {
         mask |= (row->reads & READS_OUTPUT(i)) != 0 ? value_bit(node->out[i]) : 0;
     }
-    const bool reading = row->trains_reading != NULL && row->trains_reading(emit, node);
+    const bool reading = row->trains_reading != NULL && row->trains_reading(builder, node);
     return mask | (reading ? value_bit(node->in[0]) : 0);
 }

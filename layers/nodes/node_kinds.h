@@ -27,7 +27,7 @@ typedef struct block_masks {
 
 /* One forward or backward of a block. */
 typedef struct block_run {
-    bp_emit *emit;
+    bp_builder *builder;
     const bp_block *block;
     block_masks masks;
     bool back;
@@ -60,8 +60,8 @@ typedef struct node_row {
     bool (*fits)(const bp_block *block, const bp_node *node);
 
     /* Whether backward has parameters to train; whether for that it reads input 0. NULL: none. */
-    bool (*trains)(const bp_emit *emit, const bp_node *node);
-    bool (*trains_reading)(const bp_emit *emit, const bp_node *node);
+    bool (*trains)(const bp_builder *builder, const bp_node *node);
+    bool (*trains_reading)(const bp_builder *builder, const bp_node *node);
 
     /* Makes those outputs whose bit is set in run->making. */
     void (*forward)(const block_run *run, const bp_node *node);
@@ -77,7 +77,7 @@ const node_row *node_row_of(const bp_node *node);
 uint32_t node_outputs(const bp_node *node);
 
 /* Values that backward of a node reads in the program being written. */
-uint32_t node_reads(const bp_emit *emit, const bp_node *node);
+uint32_t node_reads(const bp_builder *builder, const bp_node *node);
 
 /* Fills the masks of a block's list. */
 void block_masks_of(const bp_block *block, block_masks *masks);
@@ -105,7 +105,7 @@ void block_places(const block_run *run, const block_need *need, uint32_t taker[B
  * block's boundaries, statistics, what a norm reads and what joins the stream: of those, and of
  * nothing that was packed, values are made again, so that every kept set gives the same bits.
  * Activations and gates of packed values are derived: backward makes them of what it reads. */
-void block_masks_pack(const bp_emit *emit, const bp_block *block, block_masks *masks);
+void block_masks_pack(const bp_builder *builder, const bp_block *block, block_masks *masks);
 
 /* The packed and derived values to be made so that backward can read `target`, where it has those
  * of `there`; *exact: the other values that it takes. */
@@ -130,7 +130,8 @@ uint32_t block_kept_of(const bp_block *block, const block_masks *masks, uint32_t
 void block_make(block_run *run, uint32_t target);
 
 /* Sets up a run: the values in call->tape are there, and the input. */
-void block_begin(block_run *run, bp_emit *emit, const bp_block *block, const bp_stage_call *call);
+void block_begin(block_run *run, bp_builder *builder, const bp_block *block,
+                 const bp_stage_call *call);
 
 /* A block with what its nodes cost, counted. */
 typedef struct block_costs {
@@ -155,7 +156,7 @@ typedef struct block_kept {
 
 /* Counts them by emitting each node once, for a call whose tape is empty; what is emitted is to be
  * forgotten by the caller. */
-void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
+void block_count(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
                  const bp_rates *rates, block_costs *costs);
 
 /* The kept sets of which none is both larger and slower than another; of equal ones the first found

@@ -15,9 +15,10 @@ static bp_ref ref_read(const block_run *run, const bp_node *node, uint32_t i)
     return bp_ref_present(ref) ? bp_ref_at(ref, node->row[i] * width) : ref;
 }
 
-static bp_ref workspace(bp_emit *emit, uint64_t rows, uint64_t width, const char *name)
+static bp_ref workspace(bp_builder *builder, uint64_t rows, uint64_t width, const char *name)
 {
-    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), rows, width, name);
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), rows, width,
+                           name);
 }
 
 /* Embeddings. */
@@ -27,19 +28,19 @@ static bool embedding_fits(const bp_block *block, const bp_node *node)
     return value_width(value_of(block, node->out[0])) == node->embedding.width;
 }
 
-static bool embedding_trains(const bp_emit *emit, const bp_node *node)
+static bool embedding_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_emit_trainable(emit, node->embedding.token);
+    return bp_build_trainable(builder, node->embedding.token);
 }
 
 static void embedding_forward(const block_run *run, const bp_node *node)
 {
-    bp_embedding_forward(run->emit, &node->embedding, run->ref[node->out[0]]);
+    bp_embedding_forward(run->builder, &node->embedding, run->ref[node->out[0]]);
 }
 
 static void embedding_backward(block_run *run, const bp_node *node)
 {
-    bp_embedding_backward(run->emit, &node->embedding, run->grad[node->out[0]]);
+    bp_embedding_backward(run->builder, &node->embedding, run->grad[node->out[0]]);
 }
 
 /* Layers of cells. */
@@ -61,20 +62,20 @@ static bool recurrent_fits(const bp_block *block, const bp_node *node)
            value_same_shape(value_of(block, node->in[1]), after);
 }
 
-static bool recurrent_trains(const bp_emit *emit, const bp_node *node)
+static bool recurrent_trains(const bp_builder *builder, const bp_node *node)
 {
     bool trains = false;
     for (uint32_t i = 0; i < node->stack.layers; i++) {
         const bp_recurrent layer = bp_stack_layer(&node->stack, i);
-        trains =
-            trains || bp_linear_trains(emit, &layer.input) || bp_linear_trains(emit, &layer.state);
+        trains = trains || bp_linear_trains(builder, &layer.input) ||
+                 bp_linear_trains(builder, &layer.state);
     }
     return trains;
 }
 
-static bool recurrent_trains_reading(const bp_emit *emit, const bp_node *node)
+static bool recurrent_trains_reading(const bp_builder *builder, const bp_node *node)
 {
-    return bp_linear_trains_reading(emit, &node->stack.first.input);
+    return bp_linear_trains_reading(builder, &node->stack.first.input);
 }
 
 static bp_stack_call stack_call(const block_run *run, const bp_node *node)
@@ -91,16 +92,16 @@ static bp_stack_call stack_call(const block_run *run, const bp_node *node)
  * again. */
 static void recurrent_forward(const block_run *run, const bp_node *node)
 {
-    const bool decode = run->emit->mode == BP_MODE_DECODE;
+    const bool decode = run->builder->mode == BP_MODE_DECODE;
     const bp_value *saved = value_of(run->block, node->out[1]);
     bp_stack_call call = stack_call(run, node);
     if ((run->making & value_bit(node->out[1])) == 0) {
-        call.saved = workspace(run->emit, value_rows(saved), value_width(saved), saved->name);
+        call.saved = workspace(run->builder, value_rows(saved), value_width(saved), saved->name);
     }
-    bp_stack_forward(run->emit, &node->stack, &call);
+    bp_stack_forward(run->builder, &node->stack, &call);
     call.after = decode ? call.before : run->ref[node->out[2]];
     if (decode || (run->making & value_bit(node->out[2])) != 0) {
-        bp_stack_hand_on(run->emit, &node->stack, &call);
+        bp_stack_hand_on(run->builder, &node->stack, &call);
     }
 }
 
@@ -110,15 +111,15 @@ static void recurrent_backward(block_run *run, const bp_node *node)
     const bp_value *boundary = value_of(run->block, before);
     bp_stack_call call = stack_call(run, node);
     if (!bp_ref_present(run->grad[before])) {
-        run->grad[before] =
-            workspace(run->emit, value_rows(boundary), value_width(boundary), boundary->gradient);
+        run->grad[before] = workspace(run->builder, value_rows(boundary), value_width(boundary),
+                                      boundary->gradient);
     }
     call.before = run->grad[before];
     call.after = run->grad[node->out[2]];
     call.wanted = (run->wanted & value_bit(before)) != 0;
     call.d_y = run->grad[node->out[0]];
     call.x_wanted = (run->wanted & value_bit(node->in[0])) != 0;
-    const bp_ref d_x = bp_stack_backward(run->emit, &node->stack, &call);
+    const bp_ref d_x = bp_stack_backward(run->builder, &node->stack, &call);
     if (call.x_wanted) {
         const bp_recurrent *first = &node->stack.first;
         node_add_gradient(run, node->in[0], d_x, first->length * first->batch * first->input.in);
@@ -136,41 +137,41 @@ static bool loss_fits(const bp_block *block, const bp_node *node)
 }
 
 /* Its value is wanted whatever is trained. */
-static bool loss_trains(const bp_emit *emit, const bp_node *node)
+static bool loss_trains(const bp_builder *builder, const bp_node *node)
 {
-    (void)emit;
+    (void)builder;
     (void)node;
     return true;
 }
 
 /* Puts the labels of a piece where the loss reads them; returns those of before. */
-static bp_ref loss_labels(bp_emit *emit, const bp_node *node)
+static bp_ref loss_labels(bp_builder *builder, const bp_node *node)
 {
-    const bp_ref whole = emit->input[BP_INPUT_LABELS];
-    emit->input[BP_INPUT_LABELS] = bp_piece_slice(emit, &node->piece, whole, "labels");
+    const bp_ref whole = builder->input[BP_INPUT_LABELS];
+    builder->input[BP_INPUT_LABELS] = bp_piece_slice(builder, &node->piece, whole, "labels");
     return whole;
 }
 
 /* In training backward forms it. */
 static void loss_forward(const block_run *run, const bp_node *node)
 {
-    bp_emit *emit = run->emit;
-    if (emit->mode == BP_MODE_DECODE) {
-        bp_head_logits(emit, &node->head, 1, ref_read(run, node, 1));
-    } else if (emit->mode == BP_MODE_EVAL) {
-        const bp_ref whole = loss_labels(emit, node);
-        bp_loss_forward(emit, &node->head, ref_read(run, node, 0));
-        emit->input[BP_INPUT_LABELS] = whole;
+    bp_builder *builder = run->builder;
+    if (builder->mode == BP_MODE_DECODE) {
+        bp_head_logits(builder, &node->head, 1, ref_read(run, node, 1));
+    } else if (builder->mode == BP_MODE_EVAL) {
+        const bp_ref whole = loss_labels(builder, node);
+        bp_loss_forward(builder, &node->head, ref_read(run, node, 0));
+        builder->input[BP_INPUT_LABELS] = whole;
     }
 }
 
 static void loss_backward(block_run *run, const bp_node *node)
 {
     const uint64_t rows = node->piece.length * node->piece.batch;
-    const bp_ref d_x = workspace(run->emit, rows, node->head.width, "d_loss");
-    const bp_ref whole = loss_labels(run->emit, node);
-    bp_loss_backward(run->emit, &node->head, ref_read(run, node, 0), d_x, BP_ABSENT);
-    run->emit->input[BP_INPUT_LABELS] = whole;
+    const bp_ref d_x = workspace(run->builder, rows, node->head.width, "d_loss");
+    const bp_ref whole = loss_labels(run->builder, node);
+    bp_loss_backward(run->builder, &node->head, ref_read(run, node, 0), d_x, BP_ABSENT);
+    run->builder->input[BP_INPUT_LABELS] = whole;
     node_add_gradient(run, node->in[0], d_x, rows * node->head.width);
 }
 

@@ -17,22 +17,22 @@ uint64_t bp_norm_statistics(const bp_norm *norm)
     return is_root_mean_square(norm) ? 1 : 2;
 }
 
-bool bp_norm_trains(const bp_emit *emit, const bp_norm *norm)
+bool bp_norm_trains(const bp_builder *builder, const bp_norm *norm)
 {
-    return bp_emit_trainable(emit, norm->weight) ||
-           (has_bias(norm) && bp_emit_trainable(emit, norm->bias));
+    return bp_build_trainable(builder, norm->weight) ||
+           (has_bias(norm) && bp_build_trainable(builder, norm->bias));
 }
 
 /* What stands for the bias, or takes the gradient, of a layer norm without: (width). */
-static bp_ref norm_zeros(bp_emit *emit, const bp_norm *norm)
+static bp_ref norm_zeros(bp_builder *builder, const bp_norm *norm)
 {
     const bp_state_begin_scalars scalars = {.count = (int64_t)norm->width};
-    const bp_state_begin_operands operands = {.y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE,
-                                                                  bp_emit_working(emit), 1,
-                                                                  norm->width, "no_bias"),
+    const bp_state_begin_operands operands = {.y = bp_build_buffer(builder, BP_CLASS_WORKSPACE,
+                                                                   bp_build_working(builder), 1,
+                                                                   norm->width, "no_bias"),
                                               .x = BP_ABSENT,
-                                              .step = emit->step};
-    bp_emit_state_begin(emit, &operands, &scalars);
+                                              .step = builder->step};
+    bp_build_state_begin(builder, &operands, &scalars);
     return operands.y;
 }
 
@@ -47,8 +47,8 @@ static bp_head_norm whole_rows(const bp_norm *norm)
     return (bp_head_norm){.norm = *norm, .heads = 1, .pitch = norm->width};
 }
 
-void bp_head_norm_forward(bp_emit *emit, const bp_head_norm *of, uint64_t rows, bp_ref x, bp_ref y,
-                          bp_ref rstd)
+void bp_head_norm_forward(bp_builder *builder, const bp_head_norm *of, uint64_t rows, bp_ref x,
+                          bp_ref y, bp_ref rstd)
 {
     const bp_norm *norm = &of->norm;
     const bp_rmsnorm_forward_scalars scalars = {.rows = (int64_t)rows,
@@ -61,17 +61,17 @@ void bp_head_norm_forward(bp_emit *emit, const bp_head_norm *of, uint64_t rows, 
         .y = y,
         .rstd = rstd,
         .x = x,
-        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_FORWARD)};
-    bp_emit_rmsnorm_forward(emit, &operands, &scalars);
-    bp_emit_release(emit, norm->weight);
+        .weight = bp_build_acquire(builder, norm->weight, BP_FOR_FORWARD)};
+    bp_build_rmsnorm_forward(builder, &operands, &scalars);
+    bp_build_release(builder, norm->weight);
 }
 
-void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
+void bp_norm_forward(bp_builder *builder, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
                      bp_ref statistics)
 {
     if (is_root_mean_square(norm)) {
         const bp_head_norm whole = whole_rows(norm);
-        bp_head_norm_forward(emit, &whole, rows, x, y, statistics);
+        bp_head_norm_forward(builder, &whole, rows, x, y, statistics);
         return;
     }
     const bp_layernorm_forward_scalars scalars = {
@@ -81,54 +81,54 @@ void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x
         .mean = statistics,
         .rstd = second_row(statistics, rows),
         .x = x,
-        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_FORWARD),
-        .bias = has_bias(norm) ? bp_emit_acquire(emit, norm->bias, BP_FOR_FORWARD)
-                               : norm_zeros(emit, norm)};
-    bp_emit_layernorm_forward(emit, &operands, &scalars);
+        .weight = bp_build_acquire(builder, norm->weight, BP_FOR_FORWARD),
+        .bias = has_bias(norm) ? bp_build_acquire(builder, norm->bias, BP_FOR_FORWARD)
+                               : norm_zeros(builder, norm)};
+    bp_build_layernorm_forward(builder, &operands, &scalars);
     if (has_bias(norm)) {
-        bp_emit_release(emit, norm->bias);
+        bp_build_release(builder, norm->bias);
     }
-    bp_emit_release(emit, norm->weight);
+    bp_build_release(builder, norm->weight);
 }
 
-static void rms_backward_weight(bp_emit *emit, const bp_head_norm *of,
+static void rms_backward_weight(bp_builder *builder, const bp_head_norm *of,
                                 const bp_norm_backward_call *call)
 {
-    bp_rmsnorm_backward_weight_scalars scalars = {.rows = (int64_t)emit->rows,
+    bp_rmsnorm_backward_weight_scalars scalars = {.rows = (int64_t)builder->rows,
                                                   .width = (int64_t)of->norm.width,
                                                   .heads = (int64_t)of->heads,
                                                   .pitch = (int64_t)of->pitch};
     const bp_rmsnorm_backward_weight_operands operands = {
-        .d_weight = bp_emit_gradient(emit, of->norm.weight, &scalars.accumulate),
+        .d_weight = bp_build_gradient(builder, of->norm.weight, &scalars.accumulate),
         .d_y = call->d_y,
         .x = call->x,
         .rstd = call->statistics};
-    bp_emit_rmsnorm_backward_weight(emit, &operands, &scalars);
+    bp_build_rmsnorm_backward_weight(builder, &operands, &scalars);
 }
 
 /* One op writes both gradients, so a frozen one of the two is formed too and then left alone. */
-static void backward_parameters(bp_emit *emit, const bp_norm *norm,
+static void backward_parameters(bp_builder *builder, const bp_norm *norm,
                                 const bp_norm_backward_call *call)
 {
-    bp_layernorm_backward_parameters_scalars scalars = {.rows = (int64_t)emit->rows,
+    bp_layernorm_backward_parameters_scalars scalars = {.rows = (int64_t)builder->rows,
                                                         .width = (int64_t)norm->width};
     /* Both gradients are written by this one op, so one flag holds for both. */
     const bp_layernorm_backward_parameters_operands operands = {
-        .d_weight = bp_emit_gradient(emit, norm->weight, &scalars.accumulate),
-        .d_bias = has_bias(norm) ? bp_emit_gradient(emit, norm->bias, &scalars.accumulate)
-                                 : norm_zeros(emit, norm),
+        .d_weight = bp_build_gradient(builder, norm->weight, &scalars.accumulate),
+        .d_bias = has_bias(norm) ? bp_build_gradient(builder, norm->bias, &scalars.accumulate)
+                                 : norm_zeros(builder, norm),
         .d_y = call->d_y,
         .x = call->x,
         .mean = call->statistics,
-        .rstd = second_row(call->statistics, emit->rows)};
-    bp_emit_layernorm_backward_parameters(emit, &operands, &scalars);
+        .rstd = second_row(call->statistics, builder->rows)};
+    bp_build_layernorm_backward_parameters(builder, &operands, &scalars);
 }
 
-static void rms_backward_input(bp_emit *emit, const bp_head_norm *of,
+static void rms_backward_input(bp_builder *builder, const bp_head_norm *of,
                                const bp_norm_backward_call *call)
 {
     const bp_norm *norm = &of->norm;
-    const bp_rmsnorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
+    const bp_rmsnorm_backward_input_scalars scalars = {.rows = (int64_t)builder->rows,
                                                        .width = (int64_t)norm->width,
                                                        .heads = (int64_t)of->heads,
                                                        .pitch = (int64_t)of->pitch,
@@ -137,51 +137,52 @@ static void rms_backward_input(bp_emit *emit, const bp_head_norm *of,
         .d_x = call->d_y,
         .d_y = call->d_y,
         .x = call->x,
-        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_BACKWARD),
+        .weight = bp_build_acquire(builder, norm->weight, BP_FOR_BACKWARD),
         .rstd = call->statistics,
         .residual = call->residual};
-    bp_emit_rmsnorm_backward_input(emit, &operands, &scalars);
-    bp_emit_release(emit, norm->weight);
+    bp_build_rmsnorm_backward_input(builder, &operands, &scalars);
+    bp_build_release(builder, norm->weight);
 }
 
-static void backward_input(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+static void backward_input(bp_builder *builder, const bp_norm *norm,
+                           const bp_norm_backward_call *call)
 {
-    const bp_layernorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
+    const bp_layernorm_backward_input_scalars scalars = {.rows = (int64_t)builder->rows,
                                                          .width = (int64_t)norm->width};
     const bp_layernorm_backward_input_operands operands = {
         .d_x = call->d_y,
         .d_y = call->d_y,
         .x = call->x,
-        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_BACKWARD),
+        .weight = bp_build_acquire(builder, norm->weight, BP_FOR_BACKWARD),
         .mean = call->statistics,
-        .rstd = second_row(call->statistics, emit->rows),
+        .rstd = second_row(call->statistics, builder->rows),
         .residual = call->residual};
-    bp_emit_layernorm_backward_input(emit, &operands, &scalars);
-    bp_emit_release(emit, norm->weight);
+    bp_build_layernorm_backward_input(builder, &operands, &scalars);
+    bp_build_release(builder, norm->weight);
 }
 
-void bp_head_norm_backward(bp_emit *emit, const bp_head_norm *norm,
+void bp_head_norm_backward(bp_builder *builder, const bp_head_norm *norm,
                            const bp_norm_backward_call *call)
 {
-    if (bp_norm_trains(emit, &norm->norm)) {
-        rms_backward_weight(emit, norm, call);
+    if (bp_norm_trains(builder, &norm->norm)) {
+        rms_backward_weight(builder, norm, call);
     }
     if (call->input_wanted) {
-        rms_backward_input(emit, norm, call);
+        rms_backward_input(builder, norm, call);
     }
 }
 
-void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+void bp_norm_backward(bp_builder *builder, const bp_norm *norm, const bp_norm_backward_call *call)
 {
     if (is_root_mean_square(norm)) {
         const bp_head_norm whole = whole_rows(norm);
-        bp_head_norm_backward(emit, &whole, call);
+        bp_head_norm_backward(builder, &whole, call);
         return;
     }
-    if (bp_norm_trains(emit, norm)) {
-        backward_parameters(emit, norm, call);
+    if (bp_norm_trains(builder, norm)) {
+        backward_parameters(builder, norm, call);
     }
     if (call->input_wanted) {
-        backward_input(emit, norm, call);
+        backward_input(builder, norm, call);
     }
 }

@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_NORM_H
 #define BP_LAYERS_NORM_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 #define BP_NORM_NO_BIAS (BP_NO_PARAMETER - 1)
 
@@ -17,16 +17,16 @@ typedef struct bp_norm {
     bool offset; /* of an RMS norm: 1 is added to the weight, which is kept about 0 (Gemma) */
 } bp_norm;
 
-/* Rows of a norm's statistics, each of emit->rows F32 values: the means, then the reciprocal
+/* Rows of a norm's statistics, each of builder->rows F32 values: the means, then the reciprocal
  * deviations; of the root mean square the latter only. */
 uint64_t bp_norm_statistics(const bp_norm *norm);
 
 /* Whether one of its parameters is trained. */
-bool bp_norm_trains(const bp_emit *emit, const bp_norm *norm);
+bool bp_norm_trains(const bp_builder *builder, const bp_norm *norm);
 
 /* y (rows, width) = normalised x (rows, width). `statistics` receives what backward reads; absent
  * where no backward follows. */
-void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
+void bp_norm_forward(bp_builder *builder, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
                      bp_ref statistics);
 
 typedef struct bp_norm_backward_call {
@@ -38,8 +38,8 @@ typedef struct bp_norm_backward_call {
 } bp_norm_backward_call;
 
 /* Gradients of the parameters that are trained, then d_y := gradient of x + residual, over
- * emit->rows rows. */
-void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call);
+ * builder->rows rows. */
+void bp_norm_backward(bp_builder *builder, const bp_norm *norm, const bp_norm_backward_call *call);
 
 /* The same by the root mean square for some of the columns of each row of a larger value: `heads`
  * heads of norm->width each, rows at `pitch`. All operands but the statistics (rows * heads of
@@ -50,9 +50,9 @@ typedef struct bp_head_norm {
     uint64_t pitch;
 } bp_head_norm;
 
-void bp_head_norm_forward(bp_emit *emit, const bp_head_norm *norm, uint64_t rows, bp_ref x,
+void bp_head_norm_forward(bp_builder *builder, const bp_head_norm *norm, uint64_t rows, bp_ref x,
                           bp_ref y, bp_ref statistics);
-void bp_head_norm_backward(bp_emit *emit, const bp_head_norm *norm,
+void bp_head_norm_backward(bp_builder *builder, const bp_head_norm *norm,
                            const bp_norm_backward_call *call);
 
 #endif

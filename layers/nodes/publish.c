@@ -23,7 +23,7 @@ char *bp_name_append_number(char *to, uint32_t number)
     return bp_name_append(to, at);
 }
 
-static void publish(bp_emit *emit, const char *prefix, const bp_publish_row *row,
+static void publish(bp_builder *builder, const char *prefix, const bp_publish_row *row,
                     bp_parameter_info info)
 {
     char name[BP_NAME_BYTES];
@@ -36,29 +36,29 @@ static void publish(bp_emit *emit, const char *prefix, const bp_publish_row *row
     info.init = row->init;
     info.deviation = row->deviation;
     info.decay = matrix;
-    bp_emit_parameter(emit, &info);
+    bp_build_parameter(builder, &info);
 }
 
-void bp_publish(bp_emit *emit, const char *prefix, const bp_publish_row *row)
+void bp_publish(bp_builder *builder, const char *prefix, const bp_publish_row *row)
 {
-    publish(emit, prefix, row, (bp_parameter_info){.embedding = false});
+    publish(builder, prefix, row, (bp_parameter_info){.embedding = false});
 }
 
-void bp_publish_dense(bp_emit *emit, const char *prefix, const bp_publish_row *row,
+void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_row *row,
                       bool input_major, uint64_t together)
 {
     const bool matrix = row->shape[1] != 0;
-    publish(emit, prefix, row,
+    publish(builder, prefix, row,
             (bp_parameter_info){.input_major = input_major && matrix,
                                 .together = matrix ? together : 0});
 }
 
-void bp_publish_table(bp_emit *emit, const char *prefix, const bp_publish_row *row)
+void bp_publish_table(bp_builder *builder, const char *prefix, const bp_publish_row *row)
 {
-    publish(emit, prefix, row, (bp_parameter_info){.embedding = true});
+    publish(builder, prefix, row, (bp_parameter_info){.embedding = true});
 }
 
-void bp_publish_statistic(bp_emit *emit, const char *prefix, const bp_publish_row *row)
+void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row)
 {
-    publish(emit, prefix, row, (bp_parameter_info){.statistic = true});
+    publish(builder, prefix, row, (bp_parameter_info){.statistic = true});
 }

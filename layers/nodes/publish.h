@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_PUBLISH_H
 #define BP_LAYERS_PUBLISH_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 
 #define BP_NAME_BYTES 96 /* longest name of a parameter, its terminator included */
 
@@ -16,18 +16,18 @@ typedef struct bp_publish_row {
 } bp_publish_row;
 
 /* Publishes prefix + row->name; weight decay is for matrices. */
-void bp_publish(bp_emit *emit, const char *prefix, const bp_publish_row *row);
+void bp_publish(bp_builder *builder, const char *prefix, const bp_publish_row *row);
 
 /* The same of a dense layer in a block: how its matrix is stored, and how many outputs belong
  * together (bp_parameter_info). */
-void bp_publish_dense(bp_emit *emit, const char *prefix, const bp_publish_row *row,
+void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_row *row,
                       bool input_major, uint64_t together);
 
 /* The same for a vector of running statistics (bp_parameter_info). */
-void bp_publish_statistic(bp_emit *emit, const char *prefix, const bp_publish_row *row);
+void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row);
 
 /* The same for a table that is looked up by rows. */
-void bp_publish_table(bp_emit *emit, const char *prefix, const bp_publish_row *row);
+void bp_publish_table(bp_builder *builder, const char *prefix, const bp_publish_row *row);
 
 /* Appends text, or a number's digits, at `to` and returns the new end, which holds the terminator.
  */

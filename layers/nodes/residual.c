@@ -2,36 +2,36 @@
 /* Projections that join the residual stream. */
 #include "layers/nodes/residual.h"
 
-bool bp_residual_drops(const bp_emit *emit, const bp_residual *residual)
+bool bp_residual_drops(const bp_builder *builder, const bp_residual *residual)
 {
-    return bp_dropout_probability(emit, &residual->dropout) > 0.0;
+    return bp_dropout_probability(builder, &residual->dropout) > 0.0;
 }
 
-void bp_residual_forward(bp_emit *emit, const bp_residual *residual, bp_ref x, bp_ref stream,
+void bp_residual_forward(bp_builder *builder, const bp_residual *residual, bp_ref x, bp_ref stream,
                          bp_ref out)
 {
     const bp_linear *projection = &residual->projection;
-    if (!bp_residual_drops(emit, residual)) {
-        bp_linear_forward(emit, projection, x, stream, out);
+    if (!bp_residual_drops(builder, residual)) {
+        bp_linear_forward(builder, projection, x, stream, out);
         return;
     }
-    bp_linear_forward(emit, projection, x, BP_ABSENT, out);
-    bp_dropout_apply(emit, &residual->dropout, projection->out, out, stream, out);
+    bp_linear_forward(builder, projection, x, BP_ABSENT, out);
+    bp_dropout_apply(builder, &residual->dropout, projection->out, out, stream, out);
 }
 
-void bp_residual_backward(bp_emit *emit, const bp_residual *residual, bp_ref x, bp_ref d_out,
+void bp_residual_backward(bp_builder *builder, const bp_residual *residual, bp_ref x, bp_ref d_out,
                           bp_ref d_x)
 {
     const bp_linear *projection = &residual->projection;
     bp_ref d_y = d_out;
-    if (bp_residual_drops(emit, residual)) {
-        d_y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                             projection->out, "d_dropped");
-        bp_dropout_apply(emit, &residual->dropout, projection->out, d_out, BP_ABSENT, d_y);
+    if (bp_residual_drops(builder, residual)) {
+        d_y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), builder->rows,
+                              projection->out, "d_dropped");
+        bp_dropout_apply(builder, &residual->dropout, projection->out, d_out, BP_ABSENT, d_y);
     }
     /* The parameters first: x dies here, and d_x can take its place. */
-    bp_linear_backward_parameters(emit, projection, x, d_y);
+    bp_linear_backward_parameters(builder, projection, x, d_y);
     if (bp_ref_present(d_x)) {
-        bp_linear_backward_input(emit, projection, d_y, d_x);
+        bp_linear_backward_input(builder, projection, d_y, d_x);
     }
 }

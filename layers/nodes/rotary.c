@@ -6,17 +6,19 @@
 
 /* Rows of the table: the positions of a sample, or of the rows that are decoded of each sequence.
  */
-static uint64_t positions(const bp_emit *emit)
+static uint64_t positions(const bp_builder *builder)
 {
-    return emit->mode == BP_MODE_DECODE ? emit->rows / emit->sequences : emit->spec->sequence;
+    return builder->mode == BP_MODE_DECODE ? builder->rows / builder->sequences
+                                           : builder->spec->sequence;
 }
 
 /* Whether a text of the program can be longer than the model's own sequences. The last token of a
  * text that is learned by successors is not read. */
-static bool has_far(const bp_emit *emit, const bp_rotary *rotary)
+static bool has_far(const bp_builder *builder, const bp_rotary *rotary)
 {
-    const uint64_t longest = emit->mode == BP_MODE_DECODE ? emit->spec->generate_context
-                                                          : (uint64_t)emit->spec->sequence + 1;
+    const uint64_t longest = builder->mode == BP_MODE_DECODE
+                                 ? builder->spec->generate_context
+                                 : (uint64_t)builder->spec->sequence + 1;
     const bp_rope_scaling *scaling = &rotary->scaling;
     return scaling->kind == BP_ROPE_LONG && scaling->factor > 0.0 && longest > scaling->original;
 }
@@ -33,7 +35,7 @@ static double frequency_of(const bp_rotary *rotary, uint64_t pair, bool far)
 }
 
 /* Eight columns at a time, of frequencies that are found here. */
-static void make_scaled(bp_emit *emit, const bp_rotary *rotary, bp_ref table, bool far)
+static void make_scaled(bp_builder *builder, const bp_rotary *rotary, bp_ref table, bool far)
 {
     const uint64_t half = rotary->width / 2;
     for (uint64_t first = 0; first < half; first += 8) {
@@ -42,10 +44,10 @@ static void make_scaled(bp_emit *emit, const bp_rotary *rotary, bp_ref table, bo
         for (uint64_t i = 0; i < count; i++) {
             f[i] = frequency_of(rotary, first + i, far);
         }
-        const bp_rotary_angles_scalars scalars = {.rows = (int64_t)positions(emit),
+        const bp_rotary_angles_scalars scalars = {.rows = (int64_t)positions(builder),
                                                   .width = (int64_t)rotary->width,
                                                   .count = (int64_t)count,
-                                                  .decode = emit->mode == BP_MODE_DECODE,
+                                                  .decode = builder->mode == BP_MODE_DECODE,
                                                   .magnitude = bp_rope_magnitude(&rotary->scaling),
                                                   .f0 = f[0],
                                                   .f1 = f[1],
@@ -57,57 +59,57 @@ static void make_scaled(bp_emit *emit, const bp_rotary *rotary, bp_ref table, bo
                                                   .f7 = f[7]};
         const bp_rotary_angles_operands operands = {.cosines = bp_ref_at(table, first),
                                                     .sines = bp_ref_at(table, half + first),
-                                                    .step = emit->step};
-        bp_emit_rotary_angles(emit, &operands, &scalars);
+                                                    .step = builder->step};
+        bp_build_rotary_angles(builder, &operands, &scalars);
     }
 }
 
-static bp_ref make_table(bp_emit *emit, const bp_rotary *rotary)
+static bp_ref make_table(bp_builder *builder, const bp_rotary *rotary)
 {
-    const uint64_t rows = positions(emit);
-    const bool both = has_far(emit, rotary);
-    const bp_ref table = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, both ? 2 * rows : rows,
-                                        rotary->width, "rotary");
+    const uint64_t rows = positions(builder);
+    const bool both = has_far(builder, rotary);
+    const bp_ref table = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32,
+                                         both ? 2 * rows : rows, rotary->width, "rotary");
     if (rotary->scaling.factor > 0.0 && rotary->scaling.kind != BP_ROPE_LLAMA3) {
-        make_scaled(emit, rotary, table, false);
+        make_scaled(builder, rotary, table, false);
         if (both) {
-            make_scaled(emit, rotary, bp_ref_at(table, rows * rotary->width), true);
+            make_scaled(builder, rotary, bp_ref_at(table, rows * rotary->width), true);
         }
         return table;
     }
-    const bp_rotary_table_scalars scalars = {.rows = (int64_t)positions(emit),
+    const bp_rotary_table_scalars scalars = {.rows = (int64_t)positions(builder),
                                              .width = (int64_t)rotary->width,
-                                             .decode = emit->mode == BP_MODE_DECODE,
+                                             .decode = builder->mode == BP_MODE_DECODE,
                                              .theta = rotary->theta,
                                              .factor = rotary->scaling.factor,
                                              .low = rotary->scaling.low,
                                              .high = rotary->scaling.high,
                                              .original = (double)rotary->scaling.original};
-    const bp_rotary_table_operands operands = {.table = table, .step = emit->step};
-    bp_emit_rotary_table(emit, &operands, &scalars);
+    const bp_rotary_table_operands operands = {.table = table, .step = builder->step};
+    bp_build_rotary_table(builder, &operands, &scalars);
     return table;
 }
 
-void bp_rotary_turn(bp_emit *emit, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
+void bp_rotary_turn(bp_builder *builder, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
                     bp_ref x, bool back)
 {
-    bp_ref *table = rotary->table == 0 ? &emit->shared : &emit->shared_second;
+    bp_ref *table = rotary->table == 0 ? &builder->shared : &builder->shared_second;
     if (!bp_ref_present(*table)) {
-        *table = make_table(emit, rotary);
+        *table = make_table(builder, rotary);
     }
     const uint64_t apart = rotary->apart != 0 ? rotary->apart : rotary->width;
-    const bp_rotary_scalars scalars = {.rows = (int64_t)emit->rows,
-                                       .sequence = (int64_t)positions(emit),
+    const bp_rotary_scalars scalars = {.rows = (int64_t)builder->rows,
+                                       .sequence = (int64_t)positions(builder),
                                        .heads = (int64_t)heads,
                                        .width = (int64_t)rotary->width,
                                        .pitch = (int64_t)pitch,
                                        .inverse = back,
                                        .apart = (int64_t)apart,
-                                       .second = has_far(emit, rotary),
+                                       .second = has_far(builder, rotary),
                                        .original = (int64_t)rotary->scaling.original};
     const bp_rotary_operands operands = {
         .x = x,
         .table = *table,
-        .extents = scalars.second != 0 ? emit->input[BP_INPUT_EXTENTS] : BP_ABSENT};
-    bp_emit_rotary(emit, &operands, &scalars);
+        .extents = scalars.second != 0 ? builder->input[BP_INPUT_EXTENTS] : BP_ABSENT};
+    bp_build_rotary(builder, &operands, &scalars);
 }

@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_ROTARY_H
 #define BP_LAYERS_ROTARY_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 #include "layers/nodes/rope_scaling.h"
 
 typedef struct bp_rotary {
@@ -17,11 +17,11 @@ typedef struct bp_rotary {
     const void *far;  /* scaling.original tokens, and of longer ones */
 } bp_rotary;
 
-/* Turns the first `heads` heads of each of emit->rows rows of x (rows, heads * apart; pitch) by the
- * row's position, or back. A table of angles is made once per program: emit->shared. With longrope
- * there are two, and each row turns by the one for the length of its own text, which the input of
- * extents tells: no batch, bucket, packing or planned length decides it. */
-void bp_rotary_turn(bp_emit *emit, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
+/* Turns the first `heads` heads of each of builder->rows rows of x (rows, heads * apart; pitch) by
+ * the row's position, or back. A table of angles is made once per program: builder->shared. With
+ * longrope there are two, and each row turns by the one for the length of its own text, which the
+ * input of extents tells: no batch, bucket, packing or planned length decides it. */
+void bp_rotary_turn(bp_builder *builder, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
                     bp_ref x, bool back);
 
 #endif

@@ -13,9 +13,10 @@ uint64_t bp_cell_states(bp_cell cell)
     return cell == BP_CELL_LSTM ? 2 : 1;
 }
 
-static bp_ref make(bp_emit *emit, uint64_t rows, uint64_t width, const char *name)
+static bp_ref make(bp_builder *builder, uint64_t rows, uint64_t width, const char *name)
 {
-    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), rows, width, name);
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), rows, width,
+                           name);
 }
 
 /* Step t of something that has `parts` times the width in each row. */
@@ -25,15 +26,15 @@ static bp_ref step_of(const bp_recurrent *layer, bp_ref ref, uint64_t t, uint64_
 }
 
 /* y (batch, width) = x, or 0. */
-static void begin(bp_emit *emit, const bp_recurrent *layer, bp_ref x, bp_ref y)
+static void begin(bp_builder *builder, const bp_recurrent *layer, bp_ref x, bp_ref y)
 {
     const bp_state_begin_scalars scalars = {.count = (int64_t)(layer->batch * layer->width),
-                                            .decode = emit->mode == BP_MODE_DECODE ? 1 : 0};
-    const bp_state_begin_operands operands = {.y = y, .x = x, .step = emit->step};
-    bp_emit_state_begin(emit, &operands, &scalars);
+                                            .decode = builder->mode == BP_MODE_DECODE ? 1 : 0};
+    const bp_state_begin_operands operands = {.y = y, .x = x, .step = builder->step};
+    bp_build_state_begin(builder, &operands, &scalars);
 }
 
-static void gru_step(bp_emit *emit, const bp_recurrent *layer, const bp_recurrent_tape *tape,
+static void gru_step(bp_builder *builder, const bp_recurrent *layer, const bp_recurrent_tape *tape,
                      uint64_t t, bp_ref hidden)
 {
     const bp_gru_forward_scalars scalars = {(int64_t)layer->batch, (int64_t)layer->width};
@@ -42,11 +43,11 @@ static void gru_step(bp_emit *emit, const bp_recurrent *layer, const bp_recurren
                                               .gates = step_of(layer, tape->gates, t, 3),
                                               .hidden = hidden,
                                               .h_before = step_of(layer, tape->h, t, 1)};
-    bp_linear_forward(emit, &layer->state, operands.h_before, BP_ABSENT, hidden);
-    bp_emit_gru_forward(emit, &operands, &scalars);
+    bp_linear_forward(builder, &layer->state, operands.h_before, BP_ABSENT, hidden);
+    bp_build_gru_forward(builder, &operands, &scalars);
 }
 
-static void lstm_step(bp_emit *emit, const bp_recurrent *layer, const bp_recurrent_tape *tape,
+static void lstm_step(bp_builder *builder, const bp_recurrent *layer, const bp_recurrent_tape *tape,
                       uint64_t t)
 {
     const bp_lstm_forward_scalars scalars = {(int64_t)layer->batch, (int64_t)layer->width};
@@ -54,36 +55,36 @@ static void lstm_step(bp_emit *emit, const bp_recurrent *layer, const bp_recurre
                                                .c = step_of(layer, tape->c, t + 1, 1),
                                                .gates = step_of(layer, tape->gates, t, 4),
                                                .c_before = step_of(layer, tape->c, t, 1)};
-    bp_linear_forward(emit, &layer->state, step_of(layer, tape->h, t, 1), operands.gates,
+    bp_linear_forward(builder, &layer->state, step_of(layer, tape->h, t, 1), operands.gates,
                       operands.gates);
-    bp_emit_lstm_forward(emit, &operands, &scalars);
+    bp_build_lstm_forward(builder, &operands, &scalars);
 }
 
 /* Fills the tape from x (length * batch, in). In BP_MODE_DECODE the state counts only where
  * step.position is not 0. */
-static void recurrent_layer_forward(bp_emit *emit, const bp_recurrent *layer, bp_ref x,
+static void recurrent_layer_forward(bp_builder *builder, const bp_recurrent *layer, bp_ref x,
                                     const bp_recurrent_state *before, const bp_recurrent_tape *tape)
 {
-    const uint64_t rows = emit->rows;
+    const uint64_t rows = builder->rows;
     const bool lstm = layer->cell == BP_CELL_LSTM;
-    begin(emit, layer, before->h, tape->h);
+    begin(builder, layer, before->h, tape->h);
     if (lstm) {
-        begin(emit, layer, before->c, tape->c);
+        begin(builder, layer, before->c, tape->c);
     }
-    emit->rows = layer->length * layer->batch;
-    bp_linear_forward(emit, &layer->input, x, BP_ABSENT, tape->gates);
-    emit->rows = layer->batch;
+    builder->rows = layer->length * layer->batch;
+    bp_linear_forward(builder, &layer->input, x, BP_ABSENT, tape->gates);
+    builder->rows = layer->batch;
     const bp_ref hidden =
         lstm ? BP_ABSENT
-             : make(emit, layer->batch, bp_cell_gates(layer->cell) * layer->width, "hidden");
+             : make(builder, layer->batch, bp_cell_gates(layer->cell) * layer->width, "hidden");
     for (uint64_t t = 0; t < layer->length; t++) {
         if (lstm) {
-            lstm_step(emit, layer, tape, t);
+            lstm_step(builder, layer, tape, t);
         } else {
-            gru_step(emit, layer, tape, t, hidden);
+            gru_step(builder, layer, tape, t, hidden);
         }
     }
-    emit->rows = rows;
+    builder->rows = rows;
 }
 
 /* Gradients with respect to the products: of x, and of the state (the same of an LSTM). */
@@ -92,7 +93,7 @@ typedef struct products {
     bp_ref d_hidden; /* the same */
 } products;
 
-static void gru_back(bp_emit *emit, const bp_recurrent *layer, const bp_recurrent_tape *tape,
+static void gru_back(bp_builder *builder, const bp_recurrent *layer, const bp_recurrent_tape *tape,
                      const bp_recurrent_backward_call *call, const products *to, uint64_t t)
 {
     const bp_gru_backward_scalars scalars = {(int64_t)layer->batch, (int64_t)layer->width};
@@ -103,13 +104,13 @@ static void gru_back(bp_emit *emit, const bp_recurrent *layer, const bp_recurren
                                                .gates = step_of(layer, tape->gates, t, 3),
                                                .kept = step_of(layer, tape->kept, t, 1),
                                                .h_before = step_of(layer, tape->h, t, 1)};
-    bp_emit_gru_backward(emit, &operands, &scalars);
+    bp_build_gru_backward(builder, &operands, &scalars);
     if (t > 0 || call->d_state_wanted) {
-        bp_linear_backward_input_add(emit, &layer->state, operands.d_hidden, operands.d_h);
+        bp_linear_backward_input_add(builder, &layer->state, operands.d_hidden, operands.d_h);
     }
 }
 
-static void lstm_back(bp_emit *emit, const bp_recurrent *layer, const bp_recurrent_tape *tape,
+static void lstm_back(bp_builder *builder, const bp_recurrent *layer, const bp_recurrent_tape *tape,
                       const bp_recurrent_backward_call *call, const products *to, uint64_t t)
 {
     const bp_lstm_backward_scalars scalars = {(int64_t)layer->batch, (int64_t)layer->width};
@@ -120,56 +121,57 @@ static void lstm_back(bp_emit *emit, const bp_recurrent *layer, const bp_recurre
                                                 .gates = step_of(layer, tape->gates, t, 4),
                                                 .c = step_of(layer, tape->c, t + 1, 1),
                                                 .c_before = step_of(layer, tape->c, t, 1)};
-    bp_emit_lstm_backward(emit, &operands, &scalars);
+    bp_build_lstm_backward(builder, &operands, &scalars);
     if (t > 0 || call->d_state_wanted) {
-        bp_linear_backward_input(emit, &layer->state, operands.d_gates, operands.d_h);
+        bp_linear_backward_input(builder, &layer->state, operands.d_gates, operands.d_h);
     }
 }
 
 /* Gradients of the layer's parameters, then those of the call. */
-static void recurrent_layer_backward(bp_emit *emit, const bp_recurrent *layer,
+static void recurrent_layer_backward(bp_builder *builder, const bp_recurrent *layer,
                                      const bp_recurrent_tape *tape,
                                      const bp_recurrent_backward_call *call)
 {
-    const uint64_t rows = emit->rows, all = layer->length * layer->batch;
+    const uint64_t rows = builder->rows, all = layer->length * layer->batch;
     const uint64_t gates = bp_cell_gates(layer->cell) * layer->width;
     const bool lstm = layer->cell == BP_CELL_LSTM;
-    products to = {.d_gates = make(emit, all, gates, "d_gates")};
-    to.d_hidden = lstm ? to.d_gates : make(emit, all, gates, "d_hidden");
-    begin(emit, layer, call->d_after.h, call->d_state.h);
+    products to = {.d_gates = make(builder, all, gates, "d_gates")};
+    to.d_hidden = lstm ? to.d_gates : make(builder, all, gates, "d_hidden");
+    begin(builder, layer, call->d_after.h, call->d_state.h);
     if (lstm) {
-        begin(emit, layer, call->d_after.c, call->d_state.c);
+        begin(builder, layer, call->d_after.c, call->d_state.c);
     }
-    emit->rows = layer->batch;
+    builder->rows = layer->batch;
     for (uint64_t t = layer->length; t-- > 0;) {
         if (lstm) {
-            lstm_back(emit, layer, tape, call, &to, t);
+            lstm_back(builder, layer, tape, call, &to, t);
         } else {
-            gru_back(emit, layer, tape, call, &to, t);
+            gru_back(builder, layer, tape, call, &to, t);
         }
     }
-    emit->rows = all;
-    bp_linear_backward_parameters(emit, &layer->state, tape->h, to.d_hidden);
-    bp_linear_backward_parameters(emit, &layer->input, call->x, to.d_gates);
+    builder->rows = all;
+    bp_linear_backward_parameters(builder, &layer->state, tape->h, to.d_hidden);
+    bp_linear_backward_parameters(builder, &layer->input, call->x, to.d_gates);
     if (bp_ref_present(call->d_x)) {
-        bp_linear_backward_input(emit, &layer->input, to.d_gates, call->d_x);
+        bp_linear_backward_input(builder, &layer->input, to.d_gates, call->d_x);
     }
-    emit->rows = rows;
+    builder->rows = rows;
 }
 
-bp_ref bp_piece_slice(bp_emit *emit, const bp_piece *piece, bp_ref from, const char *name)
+bp_ref bp_piece_slice(bp_builder *builder, const bp_piece *piece, bp_ref from, const char *name)
 {
     const bp_ref x = bp_ref_at(from, piece->first);
     if (piece->batch == 1) {
         return x;
     }
     const bp_time_slice_scalars scalars = {.batch = (int64_t)piece->batch,
-                                           .sequence = emit->spec->sequence,
+                                           .sequence = builder->spec->sequence,
                                            .length = (int64_t)piece->length};
     const bp_time_slice_operands operands = {
-        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_I32, piece->length, piece->batch, name),
+        .y =
+            bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_I32, piece->length, piece->batch, name),
         .x = x};
-    bp_emit_time_slice(emit, &operands, &scalars);
+    bp_build_time_slice(builder, &operands, &scalars);
     return operands.y;
 }
 
@@ -249,45 +251,48 @@ static bp_ref stack_input(const bp_recurrent_stack *stack, const bp_stack_call *
                       : step_of(&stack->first, stack_tape(stack, call, index - 1).h, 1, 1);
 }
 
-void bp_stack_forward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call)
+void bp_stack_forward(bp_builder *builder, const bp_recurrent_stack *stack,
+                      const bp_stack_call *call)
 {
     for (uint32_t i = 0; i < stack->layers; i++) {
         const bp_recurrent layer = bp_stack_layer(stack, i);
         const bp_recurrent_state state = stack_state(stack, call->before, i);
         const bp_recurrent_tape tape = stack_tape(stack, call, i);
-        recurrent_layer_forward(emit, &layer, stack_input(stack, call, i), &state, &tape);
+        recurrent_layer_forward(builder, &layer, stack_input(stack, call, i), &state, &tape);
     }
 }
 
 /* y = the last step of x (length + 1 steps), or of what is read of it. */
-static void pass_state(bp_emit *emit, const bp_recurrent *layer, bp_ref x, bp_ref y)
+static void pass_state(bp_builder *builder, const bp_recurrent *layer, bp_ref x, bp_ref y)
 {
-    if (emit->mode == BP_MODE_DECODE) {
+    if (builder->mode == BP_MODE_DECODE) {
         const bp_pick_row_scalars scalars = {.rows = (int64_t)layer->length,
                                              .width = (int64_t)layer->width};
         const bp_pick_row_operands operands = {
-            .y = y, .x = step_of(layer, x, 1, 1), .step = emit->step};
-        bp_emit_pick_row(emit, &operands, &scalars);
+            .y = y, .x = step_of(layer, x, 1, 1), .step = builder->step};
+        bp_build_pick_row(builder, &operands, &scalars);
         return;
     }
     const bp_copy_scalars scalars = {.count = (int64_t)(layer->batch * layer->width)};
     const bp_copy_operands operands = {.y = y, .x = step_of(layer, x, layer->length, 1)};
-    bp_emit_copy(emit, &operands, &scalars);
+    bp_build_copy(builder, &operands, &scalars);
 }
 
-void bp_stack_hand_on(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call)
+void bp_stack_hand_on(bp_builder *builder, const bp_recurrent_stack *stack,
+                      const bp_stack_call *call)
 {
     for (uint32_t i = 0; i < stack->layers; i++) {
         const bp_recurrent_tape from = stack_tape(stack, call, i);
         const bp_recurrent_state to = stack_state(stack, call->after, i);
-        pass_state(emit, &stack->first, from.h, to.h);
+        pass_state(builder, &stack->first, from.h, to.h);
         if (stack->first.cell == BP_CELL_LSTM) {
-            pass_state(emit, &stack->first, from.c, to.c);
+            pass_state(builder, &stack->first, from.c, to.c);
         }
     }
 }
 
-bp_ref bp_stack_backward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call)
+bp_ref bp_stack_backward(bp_builder *builder, const bp_recurrent_stack *stack,
+                         const bp_stack_call *call)
 {
     bp_ref d_y = call->d_y;
     for (uint32_t i = stack->layers; i-- > 0;) {
@@ -300,8 +305,8 @@ bp_ref bp_stack_backward(bp_emit *emit, const bp_recurrent_stack *stack, const b
             .d_after = stack_state(stack, call->after, i),
             .d_state = stack_state(stack, call->before, i),
             .d_state_wanted = call->wanted,
-            .d_x = wanted ? make(emit, stack_steps(stack), layer.input.in, "d_in") : BP_ABSENT};
-        recurrent_layer_backward(emit, &layer, &tape, &back);
+            .d_x = wanted ? make(builder, stack_steps(stack), layer.input.in, "d_in") : BP_ABSENT};
+        recurrent_layer_backward(builder, &layer, &tape, &back);
         d_y = back.d_x;
     }
     return d_y;

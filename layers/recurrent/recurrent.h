@@ -52,7 +52,7 @@ typedef struct bp_piece {
 } bp_piece;
 
 /* What ids or labels hold for the steps of a piece, ordered by time. */
-bp_ref bp_piece_slice(bp_emit *emit, const bp_piece *piece, bp_ref from, const char *name);
+bp_ref bp_piece_slice(bp_builder *builder, const bp_piece *piece, bp_ref from, const char *name);
 
 /* Layers one above the other over a piece of time. A *boundary* is the state of all the model's
  * layers: (layers * states * batch, width), h and then c of each; absent: 0. */
@@ -85,11 +85,14 @@ typedef struct bp_stack_call {
 
 /* Fills states and saved; bp_stack_hand_on then its part of the boundary `after`: the state after
  * the last step, in BP_MODE_DECODE after the last row that counts. */
-void bp_stack_forward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call);
-void bp_stack_hand_on(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call);
+void bp_stack_forward(bp_builder *builder, const bp_recurrent_stack *stack,
+                      const bp_stack_call *call);
+void bp_stack_hand_on(bp_builder *builder, const bp_recurrent_stack *stack,
+                      const bp_stack_call *call);
 
 /* Gradients of the layers' parameters, then those of the call; returns that of x, absent where it
  * is not wanted. */
-bp_ref bp_stack_backward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call);
+bp_ref bp_stack_backward(bp_builder *builder, const bp_recurrent_stack *stack,
+                         const bp_stack_call *call);
 
 #endif

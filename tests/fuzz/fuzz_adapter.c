@@ -46,10 +46,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         abort();
     }
     const bp_spec spec = {.model = &bp_model_llama, .lora = *lora};
-    bp_emit emit;
-    bp_emit_init(&emit, NULL, &spec, NULL, 0);
+    bp_builder builder;
+    bp_build_init(&builder, NULL, &spec, NULL, 0);
     /* Names of control characters only may grow beyond the room. */
-    if (bp_peft_config_text(&emit, first.base, text, sizeof text, &length) != BP_OK) {
+    if (bp_peft_config_text(&builder, first.base, text, sizeof text, &length) != BP_OK) {
         return 0;
     }
     bool again = read_adapter(text, length, &second) == BP_OK && second.lora.rank == lora->rank &&

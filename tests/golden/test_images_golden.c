@@ -263,16 +263,16 @@ static void open_model_fixture(images *c, model_fixture *r)
 static void check_statistics(const images *c, model_fixture *r, const char *name, const char *when,
                              double bound)
 {
-    const bp_emit *emit = &r->runtime.emit;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+    const bp_builder *builder = &r->runtime.builder;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
         char tensor[160];
         size_t bytes = 0;
-        if (!emit->parameters[i].statistic) {
+        if (!builder->parameters[i].statistic) {
             continue;
         }
-        snprintf(tensor, sizeof tensor, "%s.%s", when, bp_emit_name(emit, i));
+        snprintf(tensor, sizeof tensor, "%s.%s", when, bp_build_name(builder, i));
         float *right = golden_tensor(&c->file, tensor, &bytes);
-        float *found = model_fixture_read(r, emit->parameters[i].weight);
+        float *found = model_fixture_read(r, builder->parameters[i].weight);
         const double largest = reference_largest(right, bytes / sizeof *right);
         for (size_t k = 0; k < bytes / sizeof *right; k++) {
             if (fabs((double)found[k] - (double)right[k]) > bound * largest) {

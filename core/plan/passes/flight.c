@@ -22,14 +22,14 @@ void compile_flight_begin(bp_compile *compile)
     compile->pace = FLIGHT_PACE;
 }
 
-bool compile_mark(const bp_compile *compile, bp_emit *emit, const bp_window *window)
+bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_window *window)
 {
     const bool slice = window->table != UINT32_MAX;
     bool any = false;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        bp_parameter *parameter = &builder->parameters[i];
         const bool later = i == compile->sliced[0] || i == compile->sliced[1];
-        const bool complete = !slice && bp_adapter_stage(emit, i) == window->stage;
+        const bool complete = !slice && bp_adapter_stage(builder, i) == window->stage;
         parameter->due = slice ? i == window->table : parameter->trainable && complete && !later;
         parameter->due_first = slice && parameter->due ? window->first : 0;
         parameter->due_count = slice && parameter->due ? window->count : parameter->count;
@@ -43,13 +43,13 @@ static bp_window *flight_window(bp_compile *compile, uint32_t number)
     return &compile->windows[number % BP_WINDOWS_MOST];
 }
 
-static void flight_advance(bp_compile *compile, bp_emit *emit, bp_bucket *bucket)
+static void flight_advance(bp_compile *compile, bp_builder *builder, bp_bucket *bucket)
 {
     if (!bucket->flies) {
         return;
     }
     bp_window *window = flight_window(compile, bucket->window);
-    bp_virtual_ranks_advance(emit, window, bucket);
+    bp_virtual_ranks_advance(builder, window, bucket);
     if (bucket->phase == 0) {
         bucket->flies = false;
         window->done++;
@@ -57,108 +57,108 @@ static void flight_advance(bp_compile *compile, bp_emit *emit, bp_bucket *bucket
 }
 
 /* What has come whole is used. */
-static void flight_use(bp_compile *compile, bp_emit *emit)
+static void flight_use(bp_compile *compile, bp_builder *builder)
 {
-    while (compile->windows_used < compile->windows_opened && emit->status == BP_OK) {
+    while (compile->windows_used < compile->windows_opened && builder->status == BP_OK) {
         const bp_window *window = flight_window(compile, compile->windows_used);
         if (window->done < window->buckets) {
             return;
         }
-        (void)compile_mark(compile, emit, window);
+        (void)compile_mark(compile, builder, window);
         if (window->any) {
-            bp_virtual_ranks_deliver(emit, window);
+            bp_virtual_ranks_deliver(builder, window);
         }
-        compile_use(compile, emit, window);
+        compile_use(compile, builder, window);
         compile->windows_used++;
     }
 }
 
 /* A bucket has left: those before it go on. Nothing is used amid a stage. */
-static void flight_push(bp_compile *compile, bp_emit *emit, const bp_bucket *bucket)
+static void flight_push(bp_compile *compile, bp_builder *builder, const bp_bucket *bucket)
 {
-    flight_advance(compile, emit, &compile->flight[1]);
-    if (emit->flying == NULL) {
-        flight_use(compile, emit);
+    flight_advance(compile, builder, &compile->flight[1]);
+    if (builder->flying == NULL) {
+        flight_use(compile, builder);
     }
     compile->flight[1] = compile->flight[0];
     if (compile->flight[1].phase != 2) {
-        flight_advance(compile, emit, &compile->flight[1]);
+        flight_advance(compile, builder, &compile->flight[1]);
     }
     compile->flight[0] = *bucket;
 }
 
 /* The next bucket of the newest window; one that has nothing due has an empty one. */
-static void flight_send(bp_compile *compile, bp_emit *emit)
+static void flight_send(bp_compile *compile, bp_builder *builder)
 {
     const uint32_t number = compile->windows_opened - 1;
     bp_window *window = flight_window(compile, number);
     bp_bucket bucket = {.flies = true, .window = number, .number = window->sent};
     window->sent++;
     if (window->any) {
-        (void)compile_mark(compile, emit, window);
-        bp_virtual_ranks_send(emit, window, &bucket);
+        (void)compile_mark(compile, builder, window);
+        bp_virtual_ranks_send(builder, window, &bucket);
     }
-    flight_push(compile, emit, &bucket);
+    flight_push(compile, builder, &bucket);
 }
 
-void compile_flush(bp_compile *compile, bp_emit *emit)
+void compile_flush(bp_compile *compile, bp_builder *builder)
 {
     if (compile->windows_opened == 0) {
         return;
     }
     const bp_window *newest = flight_window(compile, compile->windows_opened - 1);
-    while (newest->sent < newest->buckets && emit->status == BP_OK) {
-        flight_send(compile, emit);
+    while (newest->sent < newest->buckets && builder->status == BP_OK) {
+        flight_send(compile, builder);
     }
 }
 
 /* All that is under way arrives and is used. */
-static void flight_drain(bp_compile *compile, bp_emit *emit)
+static void flight_drain(bp_compile *compile, bp_builder *builder)
 {
     const bp_bucket none = {.flies = false};
-    compile_flush(compile, emit);
-    flight_push(compile, emit, &none);
-    flight_push(compile, emit, &none);
-    flight_use(compile, emit);
+    compile_flush(compile, builder);
+    flight_push(compile, builder, &none);
+    flight_push(compile, builder, &none);
+    flight_use(compile, builder);
 }
 
-void compile_dispatch(bp_compile *compile, bp_emit *emit, bp_window *window)
+void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *window)
 {
     const uint32_t row = window->table == UINT32_MAX ? window->stage : compile->stages;
-    if (bp_spec_ranks(emit->spec) == 1) {
+    if (bp_spec_ranks(builder->spec) == 1) {
         if (window->any && compile->virtual_ranks > 0) {
-            bp_virtual_ranks_root(compile, emit, row);
+            bp_virtual_ranks_root(compile, builder, row);
         }
-        compile_use(compile, emit, window);
+        compile_use(compile, builder, window);
         return;
     }
-    emit->flying = NULL;
-    flight_use(compile, emit);
-    compile_flush(compile, emit);
+    builder->flying = NULL;
+    flight_use(compile, builder);
+    compile_flush(compile, builder);
     window->buckets = 1;
     if (window->any) {
-        (void)compile_mark(compile, emit, window);
-        bp_virtual_ranks_open(compile, emit, row, window);
+        (void)compile_mark(compile, builder, window);
+        bp_virtual_ranks_open(compile, builder, row, window);
     }
     *flight_window(compile, compile->windows_opened++) = *window;
-    flight_send(compile, emit);
-    flight_use(compile, emit);
+    flight_send(compile, builder);
+    flight_use(compile, builder);
     compile->pace = compile->points > 0 ? compile->points : compile->pace;
     compile->points = 0;
     if (window->last) {
-        flight_drain(compile, emit);
+        flight_drain(compile, builder);
     } else {
-        emit->flying = compile;
+        builder->flying = compile;
     }
 }
 
-void compile_pump(bp_emit *emit)
+void compile_pump(bp_builder *builder)
 {
-    bp_compile *compile = emit->flying;
+    bp_compile *compile = builder->flying;
     const bp_window *newest = flight_window(compile, compile->windows_opened - 1);
     compile->points++;
     const uint64_t share = (uint64_t)(newest->buckets - 1) * compile->points / compile->pace;
-    while (newest->sent < newest->buckets && newest->sent < 1 + share && emit->status == BP_OK) {
-        flight_send(compile, emit);
+    while (newest->sent < newest->buckets && newest->sent < 1 + share && builder->status == BP_OK) {
+        flight_send(compile, builder);
     }
 }

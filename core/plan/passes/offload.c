@@ -16,9 +16,9 @@
 
 #define OFFLOAD_LEAST 4096 /* elements of a parameter that is worth a call of storage */
 
-static bool table_of(const bp_emit *emit, uint32_t index)
+static bool table_of(const bp_builder *builder, uint32_t index)
 {
-    const bp_spec *spec = emit->spec;
+    const bp_spec *spec = builder->spec;
     uint32_t tables[2] = {UINT32_MAX, UINT32_MAX};
     if (spec->model->sliced_tables != NULL) {
         spec->model->sliced_tables(&spec->config, tables);
@@ -26,29 +26,30 @@ static bool table_of(const bp_emit *emit, uint32_t index)
     return index == tables[0] || index == tables[1];
 }
 
-bp_space compile_offload_space(const bp_emit *emit)
+bp_space compile_offload_space(const bp_builder *builder)
 {
-    return emit->spec->offload.host ? BP_SPACE_HOST : BP_SPACE_OFFLOAD;
+    return builder->spec->offload.host ? BP_SPACE_HOST : BP_SPACE_OFFLOAD;
 }
 
 /* Tables go where their rows are all that the first stage makes of them; a GPU reads no rows by
  * numbers of its own from the host's memory. */
-static bool base_may(const bp_emit *emit, uint32_t index)
+static bool base_may(const bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const bool table = table_of(emit, index);
-    if (bp_rows_table(emit, index)) {
+    const bp_parameter *parameter = &builder->parameters[index];
+    const bool table = table_of(builder, index);
+    if (bp_rows_table(builder, index)) {
         return false;
     }
-    return table ? emit->spec->model->plain_rows && !emit->spec->offload.host
+    return table ? builder->spec->model->plain_rows && !builder->spec->offload.host
                  : !parameter->embedding && parameter->rank > 1;
 }
 
 /* Whether the next one of a kind is among those that are offloaded. */
-static bool offload_takes(bp_emit *emit, bp_offload_kind kind, uint64_t elements, uint64_t share)
+static bool offload_takes(bp_builder *builder, bp_offload_kind kind, uint64_t elements,
+                          uint64_t share)
 {
-    const bp_offload *offload = &emit->spec->offload;
-    uint32_t *seen = &emit->offload_seen[kind];
+    const bp_offload *offload = &builder->spec->offload;
+    uint32_t *seen = &builder->offload_seen[kind];
     uint64_t of = BP_OFFLOAD_ALL;
     if (offload->part_count > 0 && kind == offload->part_kind) {
         uint32_t i = 0;
@@ -58,7 +59,7 @@ static bool offload_takes(bp_emit *emit, bp_offload_kind kind, uint64_t elements
         if (i == offload->part_count || offload->part[i].of == 0) {
             return false;
         }
-        seen = &emit->part_seen[i];
+        seen = &builder->part_seen[i];
         share = offload->part[i].chosen;
         of = offload->part[i].of;
     }
@@ -66,177 +67,180 @@ static bool offload_takes(bp_emit *emit, bp_offload_kind kind, uint64_t elements
     return (before + 1) * share / of > before * share / of;
 }
 
-bool compile_is_offloaded(bp_emit *emit, uint32_t index)
+bool compile_is_offloaded(bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t share = emit->spec->offload.bases;
-    const bool frozen = !parameter->statistic && emit->spec->lora.rank > 0;
-    if (share == 0 || !frozen || parameter->count < OFFLOAD_LEAST || !base_may(emit, index)) {
+    const bp_parameter *parameter = &builder->parameters[index];
+    const uint64_t share = builder->spec->offload.bases;
+    const bool frozen = !parameter->statistic && builder->spec->lora.rank > 0;
+    if (share == 0 || !frozen || parameter->count < OFFLOAD_LEAST || !base_may(builder, index)) {
         return false;
     }
-    return offload_takes(emit, BP_OFFLOAD_BASES, parameter->count, share);
+    return offload_takes(builder, BP_OFFLOAD_BASES, parameter->count, share);
 }
 
 /* A weight that is updated in parts, as its state is, and that no op reads but those that hold it.
  */
-bool compile_goes_along(bp_emit *emit, uint32_t index)
+bool compile_goes_along(bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t share = emit->spec->offload.weights;
+    const bp_parameter *parameter = &builder->parameters[index];
+    const uint64_t share = builder->spec->offload.weights;
     if (share == 0 || !parameter->aside || parameter->embedding || parameter->rank < 2 ||
-        table_of(emit, index) || compile_goes_fp8(emit, index)) {
+        table_of(builder, index) || compile_goes_fp8(builder, index)) {
         return false;
     }
-    return offload_takes(emit, BP_OFFLOAD_WEIGHTS, parameter->count, share);
+    return offload_takes(builder, BP_OFFLOAD_WEIGHTS, parameter->count, share);
 }
 
-bool compile_goes_aside(bp_emit *emit, uint32_t index)
+bool compile_goes_aside(bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t share = emit->spec->offload.states;
-    if (share == 0 || emit->spec->optimizer == NULL || !parameter->trainable ||
+    const bp_parameter *parameter = &builder->parameters[index];
+    const uint64_t share = builder->spec->offload.states;
+    if (share == 0 || builder->spec->optimizer == NULL || !parameter->trainable ||
         parameter->count < OFFLOAD_LEAST || parameter->init == BP_INIT_NORMS ||
         parameter->init == BP_INIT_ROWS) {
         return false;
     }
-    return offload_takes(emit, BP_OFFLOAD_STATES, parameter->count, share);
+    return offload_takes(builder, BP_OFFLOAD_STATES, parameter->count, share);
 }
 
 /* Whole gradients are brought by the stages that add to them, so those of tables stay; sums in 8
  * bits come in the slices in which they are made. Virtual ranks and released gradients have nothing
  * that waits for an update. */
-bool compile_gradient_goes(bp_emit *emit, uint32_t index)
+bool compile_gradient_goes(bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t share = emit->spec->offload.gradients;
-    const bool whole = !emit->spec->gradient_int8;
-    if (share == 0 || !parameter->aside || bp_spec_whole_group(emit->spec) ||
-        (whole && (parameter->embedding || parameter->rank < 2 || table_of(emit, index)))) {
+    const bp_parameter *parameter = &builder->parameters[index];
+    const uint64_t share = builder->spec->offload.gradients;
+    const bool whole = !builder->spec->gradient_int8;
+    if (share == 0 || !parameter->aside || bp_spec_whole_group(builder->spec) ||
+        (whole && (parameter->embedding || parameter->rank < 2 || table_of(builder, index)))) {
         return false;
     }
-    return offload_takes(emit, BP_OFFLOAD_GRADIENTS, parameter->count, share);
+    return offload_takes(builder, BP_OFFLOAD_GRADIENTS, parameter->count, share);
 }
 
 /* A flat copy, begun and waited for; the begin is marked as one that may move. */
-static void offload_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes, uint32_t marks)
+static void offload_copy(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
+                         uint32_t marks)
 {
     const int64_t width = (int64_t)bytes;
-    const int64_t ticket = (int64_t)bp_graph_ticket(emit->graph);
+    const int64_t ticket = (int64_t)bp_graph_ticket(builder->graph);
     const bp_copy_begin_scalars begin = {ticket, 1, width, width, width};
     const bp_copy_wait_scalars wait = {ticket, 1, width, width, width};
     const bp_ref target = {to.buffer, BP_U8, to.offset}, source = {from.buffer, BP_U8, from.offset};
-    bp_emit_copy_begin(emit, &(bp_copy_begin_operands){target, source}, &begin);
-    bp_emit_copy_wait(emit, &(bp_copy_wait_operands){target, source}, &wait);
-    if (emit->status == BP_OK && !bp_graph_counts(emit->graph)) {
-        emit->graph->ops[emit->graph->used.ops - 2].brings = marks;
+    bp_build_copy_begin(builder, &(bp_copy_begin_operands){target, source}, &begin);
+    bp_build_copy_wait(builder, &(bp_copy_wait_operands){target, source}, &wait);
+    if (builder->status == BP_OK && !bp_graph_counts(builder->graph)) {
+        builder->graph->ops[builder->graph->used.ops - 2].brings = marks;
     }
 }
 
 /* Brings a buffer of `bytes` bytes of codes. */
-static uint32_t offload_bring(bp_emit *emit, uint32_t buffer, bp_dtype dtype, uint64_t bytes,
+static uint32_t offload_bring(bp_builder *builder, uint32_t buffer, bp_dtype dtype, uint64_t bytes,
                               const char *name)
 {
     const bp_ref to =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
-    offload_copy(emit, to, (bp_ref){buffer, BP_U8, 0}, bytes, buffer);
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
+    offload_copy(builder, to, (bp_ref){buffer, BP_U8, 0}, bytes, buffer);
     return to.buffer;
 }
 
-static void fetch_codes(bp_emit *emit, bp_parameter *parameter)
+static void fetch_codes(bp_builder *builder, bp_parameter *parameter)
 {
     const bp_quantised form = parameter->quantised;
     const uint64_t count = parameter->count, nested = bp_quantised_nested(count, form);
-    const uint64_t rows = parameter->shape[emit->spec->model->input_major ? 1 : 0];
-    parameter->gathered = offload_bring(emit, parameter->weight, BP_U8,
+    const uint64_t rows = parameter->shape[builder->spec->model->input_major ? 1 : 0];
+    parameter->gathered = offload_bring(builder, parameter->weight, BP_U8,
                                         bp_quantised_codes(count, form), "brought_codes");
-    parameter->gathered_scales = offload_bring(
-        emit, parameter->scales, BP_U8, bp_quantised_scales(rows, count, form), "brought_scales");
+    parameter->gathered_scales =
+        offload_bring(builder, parameter->scales, BP_U8, bp_quantised_scales(rows, count, form),
+                      "brought_scales");
     if (nested > 0) {
-        parameter->gathered_nested = offload_bring(emit, parameter->nested, BP_F32,
+        parameter->gathered_nested = offload_bring(builder, parameter->nested, BP_F32,
                                                    nested * sizeof(float), "brought_nested");
     }
 }
 
-void compile_fetch(bp_emit *emit, uint32_t index)
+void compile_fetch(bp_builder *builder, uint32_t index)
 {
-    bp_parameter *parameter = &emit->parameters[index];
-    const bp_dtype dtype = emit->spec->working;
+    bp_parameter *parameter = &builder->parameters[index];
+    const bp_dtype dtype = builder->spec->working;
     parameter->held++; /* its offloaded bytes are read */
     if (parameter->quantised != BP_QUANTISED_NONE) {
-        fetch_codes(emit, parameter);
+        fetch_codes(builder, parameter);
     } else {
-        const bp_ref to = bp_emit_tensor(emit, BP_CLASS_WORKSPACE, dtype, parameter->rank,
-                                         parameter->shape, "brought_weight");
-        offload_copy(emit, to, (bp_ref){parameter->weight, BP_U8, 0},
+        const bp_ref to = bp_build_tensor(builder, BP_CLASS_WORKSPACE, dtype, parameter->rank,
+                                          parameter->shape, "brought_weight");
+        offload_copy(builder, to, (bp_ref){parameter->weight, BP_U8, 0},
                      parameter->count * bp_dtype_bytes(dtype), parameter->weight);
         parameter->gathered = to.buffer;
     }
     parameter->held--;
 }
 
-bool bp_emit_table_offloaded(const bp_emit *emit, uint32_t index)
+bool bp_build_table_offloaded(const bp_builder *builder, uint32_t index)
 {
-    return emit->status == BP_OK && emit->parameters[index].offloaded;
+    return builder->status == BP_OK && builder->parameters[index].offloaded;
 }
 
-void bp_emit_bring_rows(bp_emit *emit, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
-                        uint64_t width)
+void bp_build_bring_rows(bp_builder *builder, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
+                         uint64_t width)
 {
-    const bp_parameter *table = &emit->parameters[index];
+    const bp_parameter *table = &builder->parameters[index];
     const int64_t bytes = (int64_t)(width * bp_dtype_bytes(to.dtype));
-    const bp_rows_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(emit->graph),
+    const bp_rows_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(builder->graph),
                                          .rows = (int64_t)rows,
                                          .width = bytes,
                                          .vocabulary = (int64_t)table->shape[0]};
     const bp_rows_wait_scalars wait = {begin.ticket, begin.rows, begin.width, begin.vocabulary};
     const bp_ref target = {to.buffer, BP_U8, to.offset}, from = {table->weight, BP_U8, 0};
-    bp_emit_rows_begin(emit, &(bp_rows_begin_operands){target, from, ids}, &begin);
-    bp_emit_rows_wait(emit, &(bp_rows_wait_operands){target, from, ids}, &wait);
+    bp_build_rows_begin(builder, &(bp_rows_begin_operands){target, from, ids}, &begin);
+    bp_build_rows_wait(builder, &(bp_rows_wait_operands){target, from, ids}, &wait);
 }
 
-bp_ref bp_emit_bring(bp_emit *emit, uint32_t buffer, uint64_t first, uint64_t bytes,
-                     const char *name)
+bp_ref bp_build_bring(bp_builder *builder, uint32_t buffer, uint64_t first, uint64_t bytes,
+                      const char *name)
 {
-    const bp_ref to = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, name);
-    offload_copy(emit, to, (bp_ref){buffer, BP_U8, first}, bytes, buffer);
+    const bp_ref to = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, name);
+    offload_copy(builder, to, (bp_ref){buffer, BP_U8, first}, bytes, buffer);
     return to;
 }
 
-void bp_emit_put_back(bp_emit *emit, bp_ref from, uint32_t buffer, uint64_t first, uint64_t bytes)
+void bp_build_put_back(bp_builder *builder, bp_ref from, uint32_t buffer, uint64_t first,
+                       uint64_t bytes)
 {
-    offload_copy(emit, (bp_ref){buffer, BP_U8, first}, from, bytes, BP_NO_BUFFER);
+    offload_copy(builder, (bp_ref){buffer, BP_U8, first}, from, bytes, BP_NO_BUFFER);
 }
 
-static uint64_t offload_bytes(const bp_emit *emit, uint32_t buffer)
+static uint64_t offload_bytes(const bp_builder *builder, uint32_t buffer)
 {
-    return bp_graph_counts(emit->graph) ? 1 : emit->graph->buffers[buffer].bytes;
+    return bp_graph_counts(builder->graph) ? 1 : builder->graph->buffers[buffer].bytes;
 }
 
-bp_ref compile_offload_checkpoint(bp_emit *emit, bp_ref checkpoint)
+bp_ref compile_offload_checkpoint(bp_builder *builder, bp_ref checkpoint)
 {
-    if (emit->status != BP_OK) {
+    if (builder->status != BP_OK) {
         return BP_ABSENT;
     }
-    const uint64_t bytes = offload_bytes(emit, checkpoint.buffer);
+    const uint64_t bytes = offload_bytes(builder, checkpoint.buffer);
     const bp_buffer prototype = {.class_of = BP_CLASS_CHECKPOINT,
                                  .scope = BP_SCOPE_PROGRAM,
-                                 .space = compile_offload_space(emit),
+                                 .space = compile_offload_space(builder),
                                  .dtype = BP_U8,
                                  .rank = 1,
                                  .shape = {bytes}};
     uint32_t slot = BP_NO_BUFFER;
-    emit->status = bp_graph_buffer(emit->graph, &prototype, "checkpoint_offload", &slot);
-    bp_emit_put_back(emit, (bp_ref){checkpoint.buffer, BP_U8, 0}, slot, 0, bytes);
+    builder->status = bp_graph_buffer(builder->graph, &prototype, "checkpoint_offload", &slot);
+    bp_build_put_back(builder, (bp_ref){checkpoint.buffer, BP_U8, 0}, slot, 0, bytes);
     return (bp_ref){slot, checkpoint.dtype, checkpoint.offset};
 }
 
-bp_ref compile_bring_checkpoint(bp_emit *emit, bp_ref slot)
+bp_ref compile_bring_checkpoint(bp_builder *builder, bp_ref slot)
 {
-    if (emit->status != BP_OK) {
+    if (builder->status != BP_OK) {
         return BP_ABSENT;
     }
-    const bp_ref to =
-        bp_emit_bring(emit, slot.buffer, 0, offload_bytes(emit, slot.buffer), "brought_checkpoint");
+    const bp_ref to = bp_build_bring(builder, slot.buffer, 0, offload_bytes(builder, slot.buffer),
+                                     "brought_checkpoint");
     return (bp_ref){to.buffer, slot.dtype, slot.offset};
 }
 

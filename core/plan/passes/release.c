@@ -38,32 +38,32 @@ typedef struct backward_pass {
     bool last; /* none comes after it */
 } backward_pass;
 
-static void forget_gradients(bp_emit *emit)
+static void forget_gradients(bp_builder *builder)
 {
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        emit->parameters[i].gradient = BP_NO_BUFFER;
-        emit->parameters[i].gradient_written = false;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        builder->parameters[i].gradient = BP_NO_BUFFER;
+        builder->parameters[i].gradient_written = false;
     }
 }
 
-void compile_use(bp_compile *compile, bp_emit *emit, const bp_window *window)
+void compile_use(bp_compile *compile, bp_builder *builder, const bp_window *window)
 {
-    const bp_optimizer *optimizer = emit->spec->optimizer;
+    const bp_optimizer *optimizer = builder->spec->optimizer;
     const purpose what = (purpose)window->purpose;
     const bool any = window->any;
     bool sums = what == SUM_FIRST || what == SUM_NEXT;
     if (any && sums) {
-        compile_sum(emit, what == SUM_NEXT);
+        compile_sum(builder, what == SUM_NEXT);
     }
     if (any && (what == MEASURE || what == BOTH)) {
-        optimizer->norms(emit);
+        optimizer->norms(builder);
     }
     if (what == BOTH) {
-        bp_virtual_ranks_losses(compile, emit);
-        optimizer->decide(emit, window->later, window->last);
+        bp_virtual_ranks_losses(compile, builder);
+        optimizer->decide(builder, window->later, window->last);
     }
     if (any && (what == UPDATE || what == BOTH)) {
-        compile_apply(emit);
+        compile_apply(builder);
     }
 }
 
@@ -78,9 +78,9 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 }
 
 /* Rows of a slice of a table that is trained; all of them where one slice holds the table. */
-static uint64_t slice_rows(const bp_emit *emit, uint32_t table)
+static uint64_t slice_rows(const bp_builder *builder, uint32_t table)
 {
-    const uint64_t *shape = emit->parameters[table].shape;
+    const uint64_t *shape = builder->parameters[table].shape;
     uint64_t unit = COMPILE_CHUNK / common_divisor(shape[1], COMPILE_CHUNK);
     uint64_t rows = bp_size_align(bp_size_ceil_div(shape[0], COMPILE_SLICES_MOST), unit);
     return rows < shape[0] ? rows : shape[0];
@@ -94,19 +94,19 @@ static bool order_matters(const bp_spec *spec)
 }
 
 /* What of a table is trained: itself, some rows of it (core/plan/rows.h), or nothing. */
-static uint32_t trained_part(const bp_emit *emit, uint32_t table)
+static uint32_t trained_part(const bp_builder *builder, uint32_t table)
 {
-    if (table == UINT32_MAX || emit->parameters[table].trainable) {
+    if (table == UINT32_MAX || builder->parameters[table].trainable) {
         return table;
     }
-    return bp_rows_of(emit, table);
+    return bp_rows_of(builder, table);
 }
 
 /* A table that two stages share would stay until both are through, so that it pays to form it at
  * the end even where it is no more than one slice. It is one where sums stay. */
-void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
+void compile_choose_slices(bp_compile *compile, const bp_builder *builder)
 {
-    const bp_spec *spec = emit->spec;
+    const bp_spec *spec = builder->spec;
     const bool released = spec->gradient_release != BP_RELEASE_NONE && !compile_keeps_sums(spec);
     const bool ordered = order_matters(spec);
     uint32_t tables[2];
@@ -122,89 +122,90 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
     spec->model->sliced_tables(&spec->config, tables);
     const bool shared = tables[0] == tables[1];
     for (uint32_t i = shared ? 1 : 0; i < 2; i++) {
-        const uint32_t part = trained_part(emit, tables[i]);
+        const uint32_t part = trained_part(builder, tables[i]);
         if (part == BP_NO_PARAMETER) {
             continue;
         }
         const bool stays = (ordered && !spec->gradient_int8) || part != tables[i];
-        compile->slice_rows[i] = stays ? emit->parameters[part].shape[0] : slice_rows(emit, part);
-        bool several = compile->slice_rows[i] < emit->parameters[part].shape[0];
+        compile->slice_rows[i] =
+            stays ? builder->parameters[part].shape[0] : slice_rows(builder, part);
+        bool several = compile->slice_rows[i] < builder->parameters[part].shape[0];
         compile->sliced[i] = shared || several ? part : UINT32_MAX;
     }
     compile->head_deferred = compile->sliced[shared ? 1 : 0] != UINT32_MAX;
 }
 
 /* The gradient of trained rows of a table, which are all there at once. */
-static void write_runs(bp_emit *emit, bp_slice_call *call, uint64_t width)
+static void write_runs(bp_builder *builder, bp_slice_call *call, uint64_t width)
 {
     const bp_ref gradient = call->gradient;
     bp_rows_run run = {0};
-    call->table = emit->parameters[call->table].base;
-    while (bp_rows_next(emit, &run)) {
+    call->table = builder->parameters[call->table].base;
+    while (bp_rows_next(builder, &run)) {
         call->first = run.token;
         call->rows = run.count;
         call->gradient = bp_ref_at(gradient, run.at * width);
-        emit->spec->model->slice(emit, call);
+        builder->spec->model->slice(builder, call);
     }
 }
 
 /* The gradient of one slice of a table, from some micro-batches. */
-static bp_ref write_slice(bp_compile *compile, bp_emit *emit, const bp_window *slice, uint32_t from,
-                          uint32_t to)
+static bp_ref write_slice(bp_compile *compile, bp_builder *builder, const bp_window *slice,
+                          uint32_t from, uint32_t to)
 {
-    const uint64_t width = emit->parameters[slice->table].shape[1];
+    const uint64_t width = builder->parameters[slice->table].shape[1];
     const uint64_t rows = slice->count / width;
-    bp_ref gradient =
-        bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, rows, width, "table.grad");
+    bp_ref gradient = bp_build_buffer(builder, BP_CLASS_GRADIENTS, builder->spec->gradient, rows,
+                                      width, "table.grad");
     for (uint32_t micro = from; micro < to; micro++) {
         bp_slice_call *call = &compile->slices[micro];
-        compile_inputs(compile, emit, micro);
+        compile_inputs(compile, builder, micro);
         call->table = slice->table;
         call->first = slice->first / width;
         call->rows = rows;
         call->gradient = gradient;
         call->accumulate = micro > from ? 1 : 0;
-        if (emit->parameters[slice->table].base != BP_NO_PARAMETER) {
-            write_runs(emit, call, width);
+        if (builder->parameters[slice->table].base != BP_NO_PARAMETER) {
+            write_runs(builder, call, width);
         } else {
-            emit->spec->model->slice(emit, call);
+            builder->spec->model->slice(builder, call);
         }
-        bp_emit_settled(emit);
+        bp_build_settled(builder);
     }
-    compile_inputs(compile, emit, 0);
+    compile_inputs(compile, builder, 0);
     return gradient;
 }
 
 /* The same from all micro-batches of a pass, virtual rank by virtual rank where there are several.
  */
-static void gather_slice(bp_compile *compile, bp_emit *emit, const bp_window *slice,
+static void gather_slice(bp_compile *compile, bp_builder *builder, const bp_window *slice,
                          const backward_pass *pass)
 {
-    (void)compile_mark(compile, emit, slice);
+    (void)compile_mark(compile, builder, slice);
     if (compile->virtual_ranks == 0) {
-        const bp_ref gradient = write_slice(compile, emit, slice, pass->from, pass->to);
-        emit->parameters[slice->table].gradient = gradient.buffer;
+        const bp_ref gradient = write_slice(compile, builder, slice, pass->from, pass->to);
+        builder->parameters[slice->table].gradient = gradient.buffer;
         return;
     }
     for (uint32_t lane = 0; lane < compile->virtual_ranks; lane++) {
         const uint32_t first = lane * compile->virtual_rank_micros;
         const bp_ref gradient =
-            write_slice(compile, emit, slice, first, first + compile->virtual_rank_micros);
-        bp_virtual_ranks_put(compile, emit, lane, slice->table, gradient.buffer);
-        (void)compile_mark(compile, emit, slice);
-        bp_virtual_ranks_fold(compile, emit, compile->stages, lane);
+            write_slice(compile, builder, slice, first, first + compile->virtual_rank_micros);
+        bp_virtual_ranks_put(compile, builder, lane, slice->table, gradient.buffer);
+        (void)compile_mark(compile, builder, slice);
+        bp_virtual_ranks_fold(compile, builder, compile->stages, lane);
     }
 }
 
 /* A sliced table, once its stages have gone backward; last: nothing comes after it. */
-static void finish_table(bp_compile *compile, bp_emit *emit, uint32_t i, bool last,
+static void finish_table(bp_compile *compile, bp_builder *builder, uint32_t i, bool last,
                          const backward_pass *pass)
 {
     const uint32_t table = compile->sliced[i];
-    const uint64_t width = emit->parameters[table].shape[1];
-    const uint64_t all = emit->parameters[table].count;
+    const uint64_t width = builder->parameters[table].shape[1];
+    const uint64_t all = builder->parameters[table].count;
     const uint64_t most = compile->slice_rows[i] * width;
-    for (uint64_t first = 0; first < all && emit->status == BP_OK; first += most) {
+    for (uint64_t first = 0; first < all && builder->status == BP_OK; first += most) {
         bp_window slice = {.table = table,
                            .any = true,
                            .first = first,
@@ -212,14 +213,14 @@ static void finish_table(bp_compile *compile, bp_emit *emit, uint32_t i, bool la
                            .purpose = pass->what,
                            .later = true};
         slice.last = last && first + slice.count == all;
-        compile_flush(compile, emit); /* the leaves of the slice before it are in the way */
-        gather_slice(compile, emit, &slice, pass);
-        compile_dispatch(compile, emit, &slice);
+        compile_flush(compile, builder); /* the leaves of the slice before it are in the way */
+        gather_slice(compile, builder, &slice, pass);
+        compile_dispatch(compile, builder, &slice);
     }
 }
 
 /* What follows the backward of a stage by the micro-batches of a pass. */
-static void finish_stage(bp_compile *compile, bp_emit *emit, uint32_t stage,
+static void finish_stage(bp_compile *compile, bp_builder *builder, uint32_t stage,
                          const backward_pass *pass)
 {
     const bool head = stage + 1 == compile->stages;
@@ -231,151 +232,152 @@ static void finish_stage(bp_compile *compile, bp_emit *emit, uint32_t stage,
                         .purpose = pass->what,
                         .later = !head || pass->from > 0,
                         .last = last && !table};
-    window.any = compile_mark(compile, emit, &window);
-    compile_dispatch(compile, emit, &window);
+    window.any = compile_mark(compile, builder, &window);
+    compile_dispatch(compile, builder, &window);
     if (table) {
-        finish_table(compile, emit, i, last, pass);
+        finish_table(compile, builder, i, last, pass);
     }
 }
 
 /* A virtual rank's gradients that are complete once `stage` has gone backward, after its last
  * micro-batch.
  */
-static void fold_virtual_rank(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro)
+static void fold_virtual_rank(bp_compile *compile, bp_builder *builder, uint32_t index,
+                              uint32_t micro)
 {
     const bp_action *action = &compile->actions[index];
     const uint32_t micros = compile->virtual_rank_micros;
     const bp_window window = {.stage = action->stage, .table = UINT32_MAX};
     if (compile->virtual_ranks > 0 && action->kind == BP_ACTION_BACKWARD &&
-        (micro + 1) % micros == 0 && compile_mark(compile, emit, &window)) {
-        bp_virtual_ranks_fold(compile, emit, action->stage, micro / micros);
+        (micro + 1) % micros == 0 && compile_mark(compile, builder, &window)) {
+        bp_virtual_ranks_fold(compile, builder, action->stage, micro / micros);
     }
 }
 
-static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t first,
+static void write_backward_part(bp_compile *compile, bp_builder *builder, uint32_t first,
                                 const backward_pass *pass)
 {
-    forget_gradients(emit);
-    bp_virtual_ranks_forget(compile, emit);
-    for (uint32_t i = first; i < compile->action_count && emit->status == BP_OK; i++) {
+    forget_gradients(builder);
+    bp_virtual_ranks_forget(compile, builder);
+    for (uint32_t i = first; i < compile->action_count && builder->status == BP_OK; i++) {
         for (uint32_t micro = pass->from; micro < pass->to; micro++) {
-            compile_action(compile, emit, i, micro);
-            fold_virtual_rank(compile, emit, i, micro);
+            compile_action(compile, builder, i, micro);
+            fold_virtual_rank(compile, builder, i, micro);
         }
         if (compile->actions[i].kind == BP_ACTION_BACKWARD) {
-            compile_inputs(compile, emit, 0);
-            finish_stage(compile, emit, compile->actions[i].stage, pass);
+            compile_inputs(compile, builder, 0);
+            finish_stage(compile, builder, compile->actions[i].stage, pass);
         }
     }
 }
 
 /* Virtual ranks of whole gradients: one micro-batch after the other, the update at the end. */
-static void write_virtual_ranks(bp_compile *compile, bp_emit *emit)
+static void write_virtual_ranks(bp_compile *compile, bp_builder *builder)
 {
     const backward_pass pass = {KEEP, 0, compile->micros, true};
     for (uint32_t micro = 0; micro < compile->micros; micro++) {
-        for (uint32_t i = 0; i < compile->action_count && emit->status == BP_OK; i++) {
+        for (uint32_t i = 0; i < compile->action_count && builder->status == BP_OK; i++) {
             const bp_action *action = &compile->actions[i];
-            compile_action(compile, emit, i, micro);
-            fold_virtual_rank(compile, emit, i, micro);
+            compile_action(compile, builder, i, micro);
+            fold_virtual_rank(compile, builder, i, micro);
             if (micro + 1 == compile->micros && action->kind == BP_ACTION_BACKWARD) {
-                finish_stage(compile, emit, action->stage, &pass);
+                finish_stage(compile, builder, action->stage, &pass);
             }
         }
     }
-    compile_inputs(compile, emit, 0);
-    bp_virtual_ranks_losses(compile, emit);
-    compile_update(emit);
+    compile_inputs(compile, builder, 0);
+    bp_virtual_ranks_losses(compile, builder);
+    compile_update(builder);
 }
 
-static void write_forward_part(bp_compile *compile, bp_emit *emit, uint32_t first, uint32_t from,
-                               uint32_t to)
+static void write_forward_part(bp_compile *compile, bp_builder *builder, uint32_t first,
+                               uint32_t from, uint32_t to)
 {
     for (uint32_t micro = from; micro < to; micro++) {
-        for (uint32_t i = 0; i < first && emit->status == BP_OK; i++) {
-            compile_action(compile, emit, i, micro);
+        for (uint32_t i = 0; i < first && builder->status == BP_OK; i++) {
+            compile_action(compile, builder, i, micro);
         }
     }
 }
 
 /* AdamA: one micro-batch after the other. */
-static void write_folded(bp_compile *compile, bp_emit *emit, uint32_t first)
+static void write_folded(bp_compile *compile, bp_builder *builder, uint32_t first)
 {
     const uint32_t micros = compile->micros;
     for (uint32_t micro = 0; micro < micros; micro++) {
         const backward_pass pass = {BOTH, micro, micro + 1, micro + 1 == micros};
-        emit->fold = micros == 1 ? BP_FOLD_WHOLE
-                     : pass.last ? BP_FOLD_LAST
-                     : micro > 0 ? BP_FOLD_NEXT
-                                 : BP_FOLD_FIRST;
-        write_forward_part(compile, emit, first, micro, micro + 1);
-        write_backward_part(compile, emit, first, &pass);
+        builder->fold = micros == 1 ? BP_FOLD_WHOLE
+                        : pass.last ? BP_FOLD_LAST
+                        : micro > 0 ? BP_FOLD_NEXT
+                                    : BP_FOLD_FIRST;
+        write_forward_part(compile, builder, first, micro, micro + 1);
+        write_backward_part(compile, builder, first, &pass);
     }
-    emit->fold = BP_FOLD_WHOLE;
+    builder->fold = BP_FOLD_WHOLE;
 }
 
 /* The decision moves a dynamic loss scale for the next step, but the second backward is of this
  * one: it reads a copy from before. */
-static bp_ref keep_control(bp_emit *emit)
+static bp_ref keep_control(bp_builder *builder)
 {
-    if (emit->spec->scaling.kind != BP_SCALING_DYNAMIC) {
+    if (builder->spec->scaling.kind != BP_SCALING_DYNAMIC) {
         return BP_ABSENT;
     }
     const uint64_t words = sizeof(bp_control_block) / sizeof(float);
-    bp_ref kept = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, words, 1, "control_before");
-    bp_ref now = emit->control;
+    bp_ref kept = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, words, 1, "control_before");
+    bp_ref now = builder->control;
     now.dtype = BP_F32;
-    bp_emit_copy(emit, &(bp_copy_operands){.y = kept, .x = now},
-                 &(bp_copy_scalars){.count = (int64_t)words});
+    bp_build_copy(builder, &(bp_copy_operands){.y = kept, .x = now},
+                  &(bp_copy_scalars){.count = (int64_t)words});
     kept.dtype = BP_U8;
     return kept;
 }
 
-void compile_summed(bp_compile *compile, bp_emit *emit, bool later)
+void compile_summed(bp_compile *compile, bp_builder *builder, bool later)
 {
     const backward_pass pass = {later ? SUM_NEXT : SUM_FIRST, 0, 1, true};
-    write_backward_part(compile, emit, 0, &pass);
+    write_backward_part(compile, builder, 0, &pass);
 }
 
-void compile_released(bp_compile *compile, bp_emit *emit)
+void compile_released(bp_compile *compile, bp_builder *builder)
 {
     uint32_t first = 0;
-    compile_begin(compile, emit, BP_PROGRAM_STEP, BP_MODE_TRAIN);
-    emit->loss_written = false;
-    emit->norms = BP_ABSENT;
-    bp_virtual_ranks_begin(compile, emit);
-    if (emit->spec->gradient_release == BP_RELEASE_NONE && !compile_keeps_sums(emit->spec)) {
-        write_virtual_ranks(compile, emit);
+    compile_begin(compile, builder, BP_PROGRAM_STEP, BP_MODE_TRAIN);
+    builder->loss_written = false;
+    builder->norms = BP_ABSENT;
+    bp_virtual_ranks_begin(compile, builder);
+    if (builder->spec->gradient_release == BP_RELEASE_NONE && !compile_keeps_sums(builder->spec)) {
+        write_virtual_ranks(compile, builder);
         return;
     }
     while (compile->actions[first].kind == BP_ACTION_FORWARD) {
         first++; /* the head's backward is in every schedule */
     }
-    if (emit->spec->gradient_release == BP_RELEASE_ADAMA) {
-        write_folded(compile, emit, first);
+    if (builder->spec->gradient_release == BP_RELEASE_ADAMA) {
+        write_folded(compile, builder, first);
         return;
     }
-    write_forward_part(compile, emit, first, 0, compile->micros);
-    if (compile_keeps_sums(emit->spec)) {
+    write_forward_part(compile, builder, first, 0, compile->micros);
+    if (compile_keeps_sums(builder->spec)) {
         const backward_pass keep = {KEEP, 0, compile->micros, true};
-        write_backward_part(compile, emit, first, &keep);
-        bp_virtual_ranks_losses(compile, emit);
-        compile_update(emit);
+        write_backward_part(compile, builder, first, &keep);
+        bp_virtual_ranks_losses(compile, builder);
+        compile_update(builder);
         return;
     }
-    if (!bp_spec_needs_norm(emit->spec)) {
+    if (!bp_spec_needs_norm(builder->spec)) {
         const backward_pass pass = {BOTH, 0, compile->micros, true};
-        write_backward_part(compile, emit, first, &pass);
+        write_backward_part(compile, builder, first, &pass);
         return;
     }
     const backward_pass measure = {MEASURE, 0, compile->micros, true};
     const backward_pass update = {UPDATE, 0, compile->micros, true};
-    write_backward_part(compile, emit, first, &measure);
-    bp_virtual_ranks_losses(compile, emit);
-    emit->control_before = keep_control(emit);
-    emit->spec->optimizer->decide(emit, false, true);
-    emit->loss_counted = true;
-    write_backward_part(compile, emit, first, &update);
-    emit->loss_counted = false;
-    emit->control_before = BP_ABSENT;
+    write_backward_part(compile, builder, first, &measure);
+    bp_virtual_ranks_losses(compile, builder);
+    builder->control_before = keep_control(builder);
+    builder->spec->optimizer->decide(builder, false, true);
+    builder->loss_counted = true;
+    write_backward_part(compile, builder, first, &update);
+    builder->loss_counted = false;
+    builder->control_before = BP_ABSENT;
 }

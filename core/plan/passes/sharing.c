@@ -65,81 +65,81 @@ static bp_shard_tensor sharing_tensor(const bp_spec *spec, const bp_parameter *p
                              owned_bytes(spec, parameter, last)};
 }
 
-void compile_piece(bp_emit *emit, uint64_t first, uint64_t bytes)
+void compile_piece(bp_builder *builder, uint64_t first, uint64_t bytes)
 {
-    if (emit->status == BP_OK) {
-        emit->status = bp_graph_piece(emit->graph, first, bytes);
+    if (builder->status == BP_OK) {
+        builder->status = bp_graph_piece(builder->graph, first, bytes);
     }
 }
 
 /* Where the shares of all ranks lie in a weight, if they are not equal. */
-static void note_pieces(bp_emit *emit, uint32_t index)
+static void note_pieces(bp_builder *builder, uint32_t index)
 {
-    const bp_spec *spec = emit->spec;
-    bp_parameter *parameter = &emit->parameters[index];
+    const bp_spec *spec = builder->spec;
+    bp_parameter *parameter = &builder->parameters[index];
     const uint64_t count = parameter->count;
-    parameter->pieces = emit->graph->used.scalars;
-    if (bp_shards_equal(&emit->shards, count)) {
+    parameter->pieces = builder->graph->used.scalars;
+    if (bp_shards_equal(&builder->shards, count)) {
         return;
     }
     for (uint32_t rank = 0; rank < spec->ranks; rank++) {
-        const bp_share share = bp_shards_share(&emit->shards, index, count, rank);
+        const bp_share share = bp_shards_share(&builder->shards, index, count, rank);
         const uint64_t first = weight_bytes(spec, parameter, share.first);
         const uint64_t end = weight_bytes(spec, parameter, share.first + share.count);
-        compile_piece(emit, first, end - first);
+        compile_piece(builder, first, end - first);
     }
 }
 
 /* This rank's share of a parameter: its master, and of its weight what is shared out. */
-static void take_share(bp_emit *emit, uint32_t index)
+static void take_share(bp_builder *builder, uint32_t index)
 {
-    bp_parameter *parameter = &emit->parameters[index];
-    const bp_spec *spec = emit->spec;
-    const bool weight = bp_emit_weight_shared(emit, index);
+    bp_parameter *parameter = &builder->parameters[index];
+    const bp_spec *spec = builder->spec;
+    const bool weight = bp_build_weight_shared(builder, index);
     if (!parameter->trainable && !weight) {
         return;
     }
     const bp_share share =
-        bp_shards_share(&emit->shards, index, parameter->count, emit->spec->rank);
+        bp_shards_share(&builder->shards, index, parameter->count, builder->spec->rank);
     parameter->share = share;
     if (weight) {
         const bp_buffer_part part = {weight_bytes(spec, parameter, parameter->count),
                                      weight_bytes(spec, parameter, share.first),
                                      weight_bytes(spec, parameter, BP_SHARD_UNIT), index};
         const uint64_t end = weight_bytes(spec, parameter, share.first + share.count);
-        bp_graph_part(emit->graph, parameter->weight, &part, end - part.first);
-        note_pieces(emit, index);
+        bp_graph_part(builder->graph, parameter->weight, &part, end - part.first);
+        note_pieces(builder, index);
     }
     if (parameter->quantised == BP_QUANTISED_NONE) {
-        bp_emit_master(emit, index);
+        bp_build_master(builder, index);
     }
 }
 
-bp_status compile_share_out(bp_emit *emit, bp_arena *memory)
+bp_status compile_share_out(bp_builder *builder, bp_arena *memory)
 {
-    const bp_spec *spec = emit->spec;
+    const bp_spec *spec = builder->spec;
     void *rows = NULL;
     void *map = NULL;
-    if (!bp_emit_shared(emit)) {
+    if (!bp_build_shared(builder)) {
         return BP_OK;
     }
-    const uint32_t count = emit->parameter_count;
+    const uint32_t count = builder->parameter_count;
     const uint64_t bytes = bp_shards_bytes(count, spec->ranks);
     if (bp_arena_allocate(memory, (size_t)count * sizeof(bp_shard_tensor), TABLE_ALIGNMENT,
                           &rows) != BP_OK ||
         bp_arena_allocate(memory, (size_t)bytes, TABLE_ALIGNMENT, &map) != BP_OK) {
-        return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
-                            NULL);
+        return bp_error_set(builder->graph->error, BP_ERR_FIT, where,
+                            "the plan's memory is too small", NULL);
     }
     bp_shard_tensor *tensors = rows;
     for (uint32_t i = 0; i < count; i++) {
-        tensors[i] = sharing_tensor(spec, &emit->parameters[i]);
+        tensors[i] = sharing_tensor(spec, &builder->parameters[i]);
     }
-    bp_shards_deal(&emit->shards, tensors, count, spec->ranks, map);
-    for (uint32_t i = 0; i < count && emit->status == BP_OK; i++) {
-        take_share(emit, i);
+    bp_shards_deal(&builder->shards, tensors, count, spec->ranks, map);
+    for (uint32_t i = 0; i < count && builder->status == BP_OK; i++) {
+        take_share(builder, i);
     }
-    return emit->status;
+    return builder->status;
 }
 
 bool compile_keeps_sums(const bp_spec *spec)
@@ -156,9 +156,9 @@ bool compile_orders_stages(const bp_spec *spec)
 }
 
 /* Whether the updated weight of a parameter goes to all. */
-static bool bucket_takes(const bp_emit *emit, uint32_t index)
+static bool bucket_takes(const bp_builder *builder, uint32_t index)
 {
-    return emit->parameters[index].due && !bp_emit_weight_shared(emit, index);
+    return builder->parameters[index].due && !bp_build_weight_shared(builder, index);
 }
 
 /* One bucket: elements [from, from + most) of every rank's run of the due part of parameters
@@ -176,24 +176,24 @@ typedef struct sharing_bucket {
     int64_t ticket;
 } sharing_bucket;
 
-bp_ref bp_emit_due_gradient(const bp_emit *emit, uint32_t index, uint64_t first)
+bp_ref bp_build_due_gradient(const bp_builder *builder, uint32_t index, uint64_t first)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_parameter *parameter = &builder->parameters[index];
     if (bp_ref_present(parameter->root)) {
         return bp_ref_at(parameter->root, first - parameter->root_first);
     }
-    return bp_ref_at((bp_ref){parameter->gradient, emit->spec->gradient, 0},
+    return bp_ref_at((bp_ref){parameter->gradient, builder->spec->gradient, 0},
                      first - parameter->due_first);
 }
 
-bp_share bp_emit_due_share(const bp_emit *emit, uint32_t index, uint32_t rank)
+bp_share bp_build_due_share(const bp_builder *builder, uint32_t index, uint32_t rank)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_parameter *parameter = &builder->parameters[index];
     const uint64_t due_end = parameter->due_first + parameter->due_count;
-    if (emit->shards.ranks == 0) {
+    if (builder->shards.ranks == 0) {
         return (bp_share){parameter->due_first, parameter->due_count};
     }
-    const bp_share share = bp_shards_share(&emit->shards, index, parameter->count, rank);
+    const bp_share share = bp_shards_share(&builder->shards, index, parameter->count, rank);
     const uint64_t end = share.first + share.count;
     const uint64_t last = end < due_end ? end : due_end;
     const uint64_t first = share.first > parameter->due_first ? share.first : parameter->due_first;
@@ -201,11 +201,11 @@ bp_share bp_emit_due_share(const bp_emit *emit, uint32_t index, uint32_t rank)
 }
 
 /* Elements of the largest run that a rank owns of the due part of a parameter. */
-static uint64_t compile_largest_run(const bp_emit *emit, uint32_t index)
+static uint64_t compile_largest_run(const bp_builder *builder, uint32_t index)
 {
     uint64_t most = 0;
-    for (uint32_t rank = 0; rank < emit->spec->ranks; rank++) {
-        const uint64_t count = bp_emit_due_share(emit, index, rank).count;
+    for (uint32_t rank = 0; rank < builder->spec->ranks; rank++) {
+        const uint64_t count = bp_build_due_share(builder, index, rank).count;
         most = count > most ? count : most;
     }
     return most;
@@ -218,30 +218,30 @@ static uint64_t bucket_run(const sharing_bucket *bucket, uint64_t run)
     return left < bucket->most ? left : bucket->most;
 }
 
-static uint64_t bucket_limit(const bp_emit *emit)
+static uint64_t bucket_limit(const bp_builder *builder)
 {
-    const uint64_t fair = SHARING_BUCKET / emit->spec->ranks;
+    const uint64_t fair = SHARING_BUCKET / builder->spec->ranks;
     const uint64_t bytes = fair > SHARING_PIECE ? fair : SHARING_PIECE;
-    return bytes / bp_dtype_bytes(emit->spec->working);
+    return bytes / bp_dtype_bytes(builder->spec->working);
 }
 
 /* The bucket behind one that ends at (bucket->last, bucket->from + bucket->most); false: none. */
-static bool next_bucket(const bp_emit *emit, sharing_bucket *bucket)
+static bool next_bucket(const bp_builder *builder, sharing_bucket *bucket)
 {
-    const uint64_t limit = bucket_limit(emit);
+    const uint64_t limit = bucket_limit(builder);
     const uint64_t done = bucket->from + bucket->most;
-    const bool more = bucket->most > 0 && done < compile_largest_run(emit, bucket->last);
+    const bool more = bucket->most > 0 && done < compile_largest_run(builder, bucket->last);
     uint32_t i = more ? bucket->last : bucket->most > 0 ? bucket->last + 1 : 0;
     *bucket = (sharing_bucket){.from = more ? done : 0, .most = limit};
-    while (i < emit->parameter_count && !bucket_takes(emit, i)) {
+    while (i < builder->parameter_count && !bucket_takes(builder, i)) {
         i++;
     }
     bucket->first = i;
-    for (; i < emit->parameter_count; i++) {
-        if (!bucket_takes(emit, i)) {
+    for (; i < builder->parameter_count; i++) {
+        if (!bucket_takes(builder, i)) {
             continue; /* the next bucket goes on behind the last one that is */
         }
-        const uint64_t largest = compile_largest_run(emit, i);
+        const uint64_t largest = compile_largest_run(builder, i);
         const uint64_t run = bucket_run(bucket, largest);
         const bool longer = largest > bucket->from + bucket->most;
         const bool alone = bucket->from > 0 || longer;
@@ -257,11 +257,11 @@ static bool next_bucket(const bp_emit *emit, sharing_bucket *bucket)
     return bucket->elements > 0;
 }
 
-static void sharing_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t count)
+static void sharing_copy(bp_builder *builder, bp_ref to, bp_ref from, uint64_t count)
 {
     if (count > 0) {
-        bp_emit_copy(emit, &(bp_copy_operands){.y = to, .x = from},
-                     &(bp_copy_scalars){.count = (int64_t)count});
+        bp_build_copy(builder, &(bp_copy_operands){.y = to, .x = from},
+                      &(bp_copy_scalars){.count = (int64_t)count});
     }
 }
 
@@ -271,184 +271,190 @@ static bp_ref sharing_bytes(bp_ref ref)
 }
 
 /* Elements of a rank's piece of a bucket. */
-static uint64_t bucket_piece(const bp_emit *emit, const sharing_bucket *bucket, uint32_t rank)
+static uint64_t bucket_piece(const bp_builder *builder, const sharing_bucket *bucket, uint32_t rank)
 {
     uint64_t elements = 0;
     for (uint32_t i = bucket->first; i <= bucket->last; i++) {
-        elements +=
-            bucket_takes(emit, i) ? bucket_run(bucket, bp_emit_due_share(emit, i, rank).count) : 0;
+        elements += bucket_takes(builder, i)
+                        ? bucket_run(bucket, bp_build_due_share(builder, i, rank).count)
+                        : 0;
     }
     return elements;
 }
 
 /* A rank's runs into its piece, which begins at `at` in a buffer, or from there. */
-static void bucket_copy(bp_emit *emit, const sharing_bucket *bucket, uint32_t rank, bp_ref piece,
-                        bool back)
+static void bucket_copy(bp_builder *builder, const sharing_bucket *bucket, uint32_t rank,
+                        bp_ref piece, bool back)
 {
     uint64_t at = 0;
-    for (uint32_t i = bucket->first; i <= bucket->last && emit->status == BP_OK; i++) {
-        if (!bucket_takes(emit, i)) {
+    for (uint32_t i = bucket->first; i <= bucket->last && builder->status == BP_OK; i++) {
+        if (!bucket_takes(builder, i)) {
             continue;
         }
-        const bp_share share = bp_emit_due_share(emit, i, rank);
+        const bp_share share = bp_build_due_share(builder, i, rank);
         const uint64_t run = bucket_run(bucket, share.count);
         const bp_ref weight =
-            bp_ref_at(bp_emit_acquire_update(emit, i), share.first + bucket->from);
+            bp_ref_at(bp_build_acquire_update(builder, i), share.first + bucket->from);
         const bp_ref there = bp_ref_at(piece, at);
-        sharing_copy(emit, back ? weight : there, back ? there : weight, run);
-        bp_emit_release(emit, i);
+        sharing_copy(builder, back ? weight : there, back ? there : weight, run);
+        bp_build_release(builder, i);
         at += run;
     }
 }
 
 /* Begins to gather pieces that differ in size; the ticket to wait for. */
-static int64_t compile_gather_pieces(bp_emit *emit, bp_ref to, bp_ref from,
+static int64_t compile_gather_pieces(bp_builder *builder, bp_ref to, bp_ref from,
                                      const compile_pieces *pieces)
 {
-    const int64_t ticket = (int64_t)bp_graph_ticket(emit->graph);
+    const int64_t ticket = (int64_t)bp_graph_ticket(builder->graph);
     const bp_gather_pieces_begin_scalars scalars = {
         .ticket = ticket,
-        .ranks = (int64_t)emit->spec->ranks,
+        .ranks = (int64_t)builder->spec->ranks,
         .bytes = (int64_t)pieces->bytes,
         .whole = (int64_t)pieces->whole,
-        .member = (int64_t)emit->spec->rank,
-        .pieces = (int64_t)(emit->graph->used.scalars - pieces->row)};
-    bp_emit_gather_pieces_begin(
-        emit, &(bp_gather_pieces_begin_operands){sharing_bytes(to), sharing_bytes(from)}, &scalars);
+        .member = (int64_t)builder->spec->rank,
+        .pieces = (int64_t)(builder->graph->used.scalars - pieces->row)};
+    bp_build_gather_pieces_begin(
+        builder, &(bp_gather_pieces_begin_operands){sharing_bytes(to), sharing_bytes(from)},
+        &scalars);
     return ticket;
 }
 
-static void begin_bucket(bp_emit *emit, sharing_bucket *bucket)
+static void begin_bucket(bp_builder *builder, sharing_bucket *bucket)
 {
-    const bp_dtype dtype = emit->spec->working;
+    const bp_dtype dtype = builder->spec->working;
     const uint64_t width = bp_dtype_bytes(dtype);
-    compile_pieces pieces = {.row = emit->graph->used.scalars};
-    for (uint32_t rank = 0; rank < emit->spec->ranks; rank++) {
-        const uint64_t elements = bucket_piece(emit, bucket, rank);
-        compile_piece(emit, bucket->whole * width, elements * width);
-        bucket->given = rank == emit->spec->rank ? elements : bucket->given;
+    compile_pieces pieces = {.row = builder->graph->used.scalars};
+    for (uint32_t rank = 0; rank < builder->spec->ranks; rank++) {
+        const uint64_t elements = bucket_piece(builder, bucket, rank);
+        compile_piece(builder, bucket->whole * width, elements * width);
+        bucket->given = rank == builder->spec->rank ? elements : bucket->given;
         bucket->whole += elements;
     }
     const uint64_t room = bucket->given > 0 ? bucket->given : 1;
-    bucket->own = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, room, 1, "own_piece");
-    bucket->all = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, bucket->whole, 1, "all_pieces");
-    bucket_copy(emit, bucket, emit->spec->rank, bucket->own, false);
+    bucket->own = bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype, room, 1, "own_piece");
+    bucket->all =
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype, bucket->whole, 1, "all_pieces");
+    bucket_copy(builder, bucket, builder->spec->rank, bucket->own, false);
     pieces.bytes = bucket->given * width;
     pieces.whole = bucket->whole * width;
-    bucket->ticket = compile_gather_pieces(emit, bucket->all, bucket->own, &pieces);
+    bucket->ticket = compile_gather_pieces(builder, bucket->all, bucket->own, &pieces);
 }
 
-static void gather_wait(bp_emit *emit, int64_t ticket, bp_ref to, bp_ref from,
+static void gather_wait(bp_builder *builder, int64_t ticket, bp_ref to, bp_ref from,
                         const uint64_t bytes[2])
 {
     const bp_fabric_wait_scalars wait = {
         .ticket = ticket, .to_bytes = (int64_t)bytes[0], .from_bytes = (int64_t)bytes[1]};
-    bp_emit_fabric_wait(emit, &(bp_fabric_wait_operands){sharing_bytes(to), sharing_bytes(from)},
-                        &wait);
+    bp_build_fabric_wait(builder,
+                         &(bp_fabric_wait_operands){sharing_bytes(to), sharing_bytes(from)}, &wait);
 }
 
 /* The runs that others own go to their places. */
-static void end_bucket(bp_emit *emit, const sharing_bucket *bucket)
+static void end_bucket(bp_builder *builder, const sharing_bucket *bucket)
 {
-    const uint64_t width = bp_dtype_bytes(emit->spec->working);
+    const uint64_t width = bp_dtype_bytes(builder->spec->working);
     const uint64_t bytes[2] = {bucket->whole * width, bucket->given * width};
     uint64_t at = 0;
-    gather_wait(emit, bucket->ticket, bucket->all, bucket->own, bytes);
-    for (uint32_t rank = 0; rank < emit->spec->ranks && emit->status == BP_OK; rank++) {
-        if (rank != emit->spec->rank) {
-            bucket_copy(emit, bucket, rank, bp_ref_at(bucket->all, at), true);
+    gather_wait(builder, bucket->ticket, bucket->all, bucket->own, bytes);
+    for (uint32_t rank = 0; rank < builder->spec->ranks && builder->status == BP_OK; rank++) {
+        if (rank != builder->spec->rank) {
+            bucket_copy(builder, bucket, rank, bp_ref_at(bucket->all, at), true);
         }
-        at += bucket_piece(emit, bucket, rank);
+        at += bucket_piece(builder, bucket, rank);
     }
 }
 
-void bp_emit_gather(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes)
+void bp_build_gather(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes)
 {
-    const bp_all_gather_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(emit->graph),
-                                               .ranks = (int64_t)emit->spec->ranks,
+    const bp_all_gather_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(builder->graph),
+                                               .ranks = (int64_t)builder->spec->ranks,
                                                .bytes = (int64_t)bytes};
     const bp_all_gather_begin_operands operands = {sharing_bytes(to), sharing_bytes(from)};
-    bp_emit_all_gather_begin(emit, &operands, &begin);
-    gather_wait(emit, begin.ticket, to, from, (uint64_t[2]){bytes * emit->spec->ranks, bytes});
+    bp_build_all_gather_begin(builder, &operands, &begin);
+    gather_wait(builder, begin.ticket, to, from,
+                (uint64_t[2]){bytes * builder->spec->ranks, bytes});
 }
 
-static void gather_weights(bp_emit *emit)
+static void gather_weights(bp_builder *builder)
 {
     sharing_bucket flying[SHARING_FLYING];
     sharing_bucket bucket = {0};
     uint32_t begun = 0;
     uint32_t ended = 0;
-    while (emit->status == BP_OK && next_bucket(emit, &bucket)) {
+    while (builder->status == BP_OK && next_bucket(builder, &bucket)) {
         if (begun - ended == SHARING_FLYING) {
-            end_bucket(emit, &flying[ended++ % SHARING_FLYING]);
+            end_bucket(builder, &flying[ended++ % SHARING_FLYING]);
         }
-        begin_bucket(emit, &bucket);
+        begin_bucket(builder, &bucket);
         flying[begun++ % SHARING_FLYING] = bucket;
     }
-    while (emit->status == BP_OK && ended < begun) {
-        end_bucket(emit, &flying[ended++ % SHARING_FLYING]);
+    while (builder->status == BP_OK && ended < begun) {
+        end_bucket(builder, &flying[ended++ % SHARING_FLYING]);
     }
 }
 
-void compile_gather_begin(bp_emit *emit)
+void compile_gather_begin(bp_builder *builder)
 {
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        emit->parameters[i].applied = false;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        builder->parameters[i].applied = false;
     }
 }
 
 /* The ops written last gather a weight. */
-static void gather_mark(bp_emit *emit, uint32_t weight)
+static void gather_mark(bp_builder *builder, uint32_t weight)
 {
-    if (emit->status == BP_OK && !bp_graph_counts(emit->graph)) {
-        emit->graph->ops[emit->graph->used.ops - 2].brings = weight;
+    if (builder->status == BP_OK && !bp_graph_counts(builder->graph)) {
+        builder->graph->ops[builder->graph->used.ops - 2].brings = weight;
     }
 }
 
 /* Where a weight is whole while it is held. */
-static bp_ref whole_weight(bp_emit *emit, const bp_parameter *parameter)
+static bp_ref whole_weight(bp_builder *builder, const bp_parameter *parameter)
 {
-    const bp_dtype dtype = weight_dtype(emit->spec, parameter);
+    const bp_dtype dtype = weight_dtype(builder->spec, parameter);
     return parameter->quantised != BP_QUANTISED_NONE
-               ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype,
-                                weight_cells(parameter, parameter->count), 1, "whole_weight")
-               : bp_emit_tensor(emit, BP_CLASS_WORKSPACE, dtype, parameter->rank, parameter->shape,
-                                "whole_weight");
+               ? bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype,
+                                 weight_cells(parameter, parameter->count), 1, "whole_weight")
+               : bp_build_tensor(builder, BP_CLASS_WORKSPACE, dtype, parameter->rank,
+                                 parameter->shape, "whole_weight");
 }
 
-void compile_gather(bp_emit *emit, uint32_t index)
+void compile_gather(bp_builder *builder, uint32_t index)
 {
-    bp_parameter *parameter = &emit->parameters[index];
-    const bp_spec *spec = emit->spec;
+    bp_parameter *parameter = &builder->parameters[index];
+    const bp_spec *spec = builder->spec;
     const bp_share *share = &parameter->share;
     const bp_ref own = {parameter->weight, weight_dtype(spec, parameter), 0};
-    const bp_ref whole = whole_weight(emit, parameter);
+    const bp_ref whole = whole_weight(builder, parameter);
     const uint64_t end = weight_bytes(spec, parameter, share->first + share->count);
     const compile_pieces pieces = {parameter->pieces,
                                    end - weight_bytes(spec, parameter, share->first),
                                    weight_bytes(spec, parameter, parameter->count)};
     parameter->held++; /* its share is read */
-    if (bp_shards_equal(&emit->shards, parameter->count)) {
-        bp_emit_gather(emit, whole, own, pieces.bytes);
+    if (bp_shards_equal(&builder->shards, parameter->count)) {
+        bp_build_gather(builder, whole, own, pieces.bytes);
     } else {
-        const int64_t ticket = compile_gather_pieces(emit, whole, own, &pieces);
-        gather_wait(emit, ticket, whole, own, (uint64_t[2]){pieces.whole, pieces.bytes});
+        const int64_t ticket = compile_gather_pieces(builder, whole, own, &pieces);
+        gather_wait(builder, ticket, whole, own, (uint64_t[2]){pieces.whole, pieces.bytes});
     }
     if (!parameter->applied) {
-        gather_mark(emit, parameter->weight);
+        gather_mark(builder, parameter->weight);
     }
     parameter->held--;
     parameter->gathered = whole.buffer;
 }
 
-void compile_apply(bp_emit *emit)
+void compile_apply(bp_builder *builder)
 {
-    emit->spec->optimizer->apply(emit);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        emit->parameters[i].applied = emit->parameters[i].applied || emit->parameters[i].due;
+    builder->spec->optimizer->apply(builder);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        builder->parameters[i].applied =
+            builder->parameters[i].applied || builder->parameters[i].due;
     }
-    if (bp_emit_shared(emit) && emit->fold != BP_FOLD_FIRST && emit->fold != BP_FOLD_NEXT) {
-        gather_weights(emit);
+    if (bp_build_shared(builder) && builder->fold != BP_FOLD_FIRST &&
+        builder->fold != BP_FOLD_NEXT) {
+        gather_weights(builder);
     }
-    bp_emit_settled(emit);
+    bp_build_settled(builder);
 }

@@ -46,117 +46,118 @@ bp_status bp_virtual_ranks_carve(bp_compile *compile, const bp_spec *spec, bp_ar
     return BP_OK;
 }
 
-void bp_virtual_ranks_forget(bp_compile *compile, const bp_emit *emit)
+void bp_virtual_ranks_forget(bp_compile *compile, const bp_builder *builder)
 {
-    const size_t gradients = (size_t)compile->virtual_ranks * emit->parameter_count;
+    const size_t gradients = (size_t)compile->virtual_ranks * builder->parameter_count;
     for (size_t i = 0; i < gradients; i++) {
         compile->virtual_rank_gradients[i] = BP_NO_BUFFER;
     }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        emit->parameters[i].root = BP_ABSENT;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        builder->parameters[i].root = BP_ABSENT;
     }
 }
 
-void bp_virtual_ranks_begin(bp_compile *compile, bp_emit *emit)
+void bp_virtual_ranks_begin(bp_compile *compile, bp_builder *builder)
 {
     compile->virtual_ranks_counted = 0;
     compile->losses_joined = false;
     compile_flight_begin(compile);
     if (compile->virtual_ranks > 0) {
         compile->virtual_rank_results =
-            bp_emit_buffer(emit, BP_CLASS_IO, BP_U8, compile->virtual_ranks,
-                           sizeof(bp_result_block), "virtual_rank_results");
-        bp_virtual_ranks_forget(compile, emit);
+            bp_build_buffer(builder, BP_CLASS_IO, BP_U8, compile->virtual_ranks,
+                            sizeof(bp_result_block), "virtual_rank_results");
+        bp_virtual_ranks_forget(compile, builder);
     }
 }
 
-static uint32_t *gradients_of(const bp_compile *compile, const bp_emit *emit, uint32_t lane)
+static uint32_t *gradients_of(const bp_compile *compile, const bp_builder *builder, uint32_t lane)
 {
-    return compile->virtual_rank_gradients + (size_t)lane * emit->parameter_count;
+    return compile->virtual_rank_gradients + (size_t)lane * builder->parameter_count;
 }
 
-void bp_virtual_ranks_enter(bp_compile *compile, bp_emit *emit, uint32_t micro)
+void bp_virtual_ranks_enter(bp_compile *compile, bp_builder *builder, uint32_t micro)
 {
     if (compile->virtual_ranks == 0) {
         return;
     }
     const uint32_t lane = micro / compile->virtual_rank_micros;
-    const uint32_t *gradients = gradients_of(compile, emit, lane);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        emit->parameters[i].gradient = gradients[i];
-        emit->parameters[i].gradient_written = gradients[i] != BP_NO_BUFFER;
+    const uint32_t *gradients = gradients_of(compile, builder, lane);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        builder->parameters[i].gradient = gradients[i];
+        builder->parameters[i].gradient_written = gradients[i] != BP_NO_BUFFER;
     }
     const bp_ref results = compile->virtual_rank_results;
-    emit->result_whole = emit->result;
-    emit->result = (bp_ref){results.buffer, BP_U8, lane * sizeof(bp_result_block)};
-    emit->loss_written = lane < compile->virtual_ranks_counted;
+    builder->result_whole = builder->result;
+    builder->result = (bp_ref){results.buffer, BP_U8, lane * sizeof(bp_result_block)};
+    builder->loss_written = lane < compile->virtual_ranks_counted;
 }
 
-void bp_virtual_ranks_leave(bp_compile *compile, bp_emit *emit, uint32_t micro)
+void bp_virtual_ranks_leave(bp_compile *compile, bp_builder *builder, uint32_t micro)
 {
     if (compile->virtual_ranks == 0) {
         return;
     }
     const uint32_t lane = micro / compile->virtual_rank_micros;
-    uint32_t *gradients = gradients_of(compile, emit, lane);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        gradients[i] = emit->parameters[i].gradient;
+    uint32_t *gradients = gradients_of(compile, builder, lane);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        gradients[i] = builder->parameters[i].gradient;
     }
-    emit->result = emit->result_whole;
-    compile->virtual_ranks_counted = emit->loss_written && lane >= compile->virtual_ranks_counted
+    builder->result = builder->result_whole;
+    compile->virtual_ranks_counted = builder->loss_written && lane >= compile->virtual_ranks_counted
                                          ? lane + 1
                                          : compile->virtual_ranks_counted;
 }
 
-void bp_virtual_ranks_put(bp_compile *compile, const bp_emit *emit, uint32_t lane,
+void bp_virtual_ranks_put(bp_compile *compile, const bp_builder *builder, uint32_t lane,
                           uint32_t parameter, uint32_t buffer)
 {
-    gradients_of(compile, emit, lane)[parameter] = buffer;
+    gradients_of(compile, builder, lane)[parameter] = buffer;
 }
 
 /* What a window, or a rank's piece of it where ranks have no more of the sums than they own, has
  * room for of a parameter that is due. */
-static uint64_t window_room(const bp_emit *emit, uint32_t index, uint32_t rank)
+static uint64_t window_room(const bp_builder *builder, uint32_t index, uint32_t rank)
 {
-    const uint64_t count = bp_emit_sums_shared(emit) ? bp_emit_due_share(emit, index, rank).count
-                                                     : emit->parameters[index].due_count;
+    const uint64_t count = bp_build_sums_shared(builder)
+                               ? bp_build_due_share(builder, index, rank).count
+                               : builder->parameters[index].due_count;
     return bp_size_align(count, BP_WINDOW_ALIGN);
 }
 
 /* Elements of a window, or of a rank's piece of it. */
-static uint64_t window_elements(const bp_emit *emit, const bp_window *window, uint32_t rank)
+static uint64_t window_elements(const bp_builder *builder, const bp_window *window, uint32_t rank)
 {
-    const uint64_t unit = bp_emit_sums_shared(emit)
+    const uint64_t unit = bp_build_sums_shared(builder)
                               ? BP_WINDOW_ALIGN
-                              : (uint64_t)BP_WINDOW_ALIGN * bp_spec_ranks(emit->spec);
+                              : (uint64_t)BP_WINDOW_ALIGN * bp_spec_ranks(builder->spec);
     uint64_t elements = 0;
     for (uint32_t i = window->low; i < window->high; i++) {
-        if (emit->parameters[i].due) {
-            elements = bp_size_add(elements, window_room(emit, i, rank));
+        if (builder->parameters[i].due) {
+            elements = bp_size_add(elements, window_room(builder, i, rank));
         }
     }
     return bp_size_align(elements, unit);
 }
 
-static bp_ref window_make(bp_emit *emit, uint64_t elements, const char *name)
+static bp_ref window_make(bp_builder *builder, uint64_t elements, const char *name)
 {
     const uint64_t room = elements > 0 ? elements : 1; /* of a rank that owns nothing of it */
-    return bp_emit_buffer(emit, BP_CLASS_GRADIENTS, BP_F32, room, 1, name);
+    return bp_build_buffer(builder, BP_CLASS_GRADIENTS, BP_F32, room, 1, name);
 }
 
 /* Pieces that a window is made of. */
-static uint32_t window_pieces(const bp_emit *emit)
+static uint32_t window_pieces(const bp_builder *builder)
 {
-    return bp_emit_sums_shared(emit) ? bp_spec_ranks(emit->spec) : 1;
+    return bp_build_sums_shared(builder) ? bp_spec_ranks(builder->spec) : 1;
 }
 
 /* Elements of all pieces, and of the largest. */
-static uint64_t window_all(const bp_emit *emit, const bp_window *window, uint64_t *largest)
+static uint64_t window_all(const bp_builder *builder, const bp_window *window, uint64_t *largest)
 {
     uint64_t all = 0;
     *largest = 0;
-    for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
-        const uint64_t elements = window_elements(emit, window, rank);
+    for (uint32_t rank = 0; rank < window_pieces(builder); rank++) {
+        const uint64_t elements = window_elements(builder, window, rank);
         all = bp_size_add(all, elements);
         *largest = elements > *largest ? elements : *largest;
     }
@@ -164,10 +165,10 @@ static uint64_t window_all(const bp_emit *emit, const bp_window *window, uint64_
 }
 
 /* What a bucket has of a piece of so many elements. */
-static bp_share bucket_share(const bp_emit *emit, const bp_window *window, uint32_t number,
+static bp_share bucket_share(const bp_builder *builder, const bp_window *window, uint32_t number,
                              uint64_t elements)
 {
-    const uint64_t unit = BP_WINDOW_ALIGN * (bp_spec_ranks(emit->spec) / window_pieces(emit));
+    const uint64_t unit = BP_WINDOW_ALIGN * (bp_spec_ranks(builder->spec) / window_pieces(builder));
     const uint64_t each = bp_size_align(bp_size_ceil_div(elements, window->buckets), unit);
     const uint64_t first = number * each < elements ? number * each : elements;
     const uint64_t left = elements - first;
@@ -194,24 +195,24 @@ typedef struct fold_piece {
 
 /* What a parameter has room for in a piece, from span[0] to span[1], as far as the bucket has it.
  */
-static void fold_parameter(bp_emit *emit, fold_target *target, const fold_piece *piece,
+static void fold_parameter(bp_builder *builder, fold_target *target, const fold_piece *piece,
                            uint32_t index, const uint64_t span[2])
 {
-    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_parameter *parameter = &builder->parameters[index];
     const uint64_t end = piece->share.first + piece->share.count;
     const uint64_t low = span[0] > piece->share.first ? span[0] : piece->share.first;
     const uint64_t high = span[1] < end ? span[1] : end;
     if (low >= high) {
         return;
     }
-    const bp_share run = bp_emit_sums_shared(emit)
-                             ? bp_emit_due_share(emit, index, piece->rank)
+    const bp_share run = bp_build_sums_shared(builder)
+                             ? bp_build_due_share(builder, index, piece->rank)
                              : (bp_share){parameter->due_first, parameter->due_count};
     const uint64_t skipped = low - span[0];
     const uint64_t left = run.count > skipped ? run.count - skipped : 0;
     const uint64_t count = left < high - low ? left : high - low;
     const bp_ref leaf = {target->gradients != NULL ? target->gradients[index] : parameter->leaf,
-                         emit->spec->gradient, 0};
+                         builder->spec->gradient, 0};
     const bp_ref y = bp_ref_at(piece->at, low - piece->share.first);
     const bp_tree_add_scalars scalars = {.count = (int64_t)count,
                                          .pad = (int64_t)(high - low - count)};
@@ -220,49 +221,50 @@ static void fold_parameter(bp_emit *emit, fold_target *target, const fold_piece 
         .x = bp_ref_at(leaf, count > 0 ? run.first + skipped - parameter->due_first : 0),
         .z = target->adds ? y : BP_ABSENT};
     if (target->begun) {
-        bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+        bp_build_tuple(builder, (const bp_ref *)&operands, &scalars);
     } else {
-        bp_emit_tree_add(emit, &operands, &scalars);
+        bp_build_tree_add(builder, &operands, &scalars);
     }
     target->begun = true;
 }
 
-static void fold_piece_leaves(bp_emit *emit, fold_target *target, const fold_piece *piece,
+static void fold_piece_leaves(bp_builder *builder, fold_target *target, const fold_piece *piece,
                               uint32_t due)
 {
     uint64_t span[2] = {0, 0};
     for (uint32_t i = target->window->low; due > 0; i++) {
-        if (emit->parameters[i].due) {
+        if (builder->parameters[i].due) {
             span[0] = span[1];
-            span[1] = --due == 0 ? piece->elements : span[1] + window_room(emit, i, piece->rank);
-            fold_parameter(emit, target, piece, i, span);
+            span[1] = --due == 0 ? piece->elements : span[1] + window_room(builder, i, piece->rank);
+            fold_parameter(builder, target, piece, i, span);
         }
     }
 }
 
 /* The leaves of all that is due into a bucket: alone, or added to what it holds. */
-static void fold_leaves(bp_emit *emit, fold_target *target)
+static void fold_leaves(bp_builder *builder, fold_target *target)
 {
     uint32_t due = 0;
     uint64_t at = 0;
     for (uint32_t i = target->window->low; i < target->window->high; i++) {
-        due += emit->parameters[i].due ? 1 : 0;
+        due += builder->parameters[i].due ? 1 : 0;
     }
-    for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
-        fold_piece piece = {.rank = rank, .elements = window_elements(emit, target->window, rank)};
-        piece.share = bucket_share(emit, target->window, target->number, piece.elements);
+    for (uint32_t rank = 0; rank < window_pieces(builder); rank++) {
+        fold_piece piece = {.rank = rank,
+                            .elements = window_elements(builder, target->window, rank)};
+        piece.share = bucket_share(builder, target->window, target->number, piece.elements);
         piece.at = bp_ref_at(target->bucket, at);
         at += piece.share.count;
-        fold_piece_leaves(emit, target, &piece, due);
+        fold_piece_leaves(builder, target, &piece, due);
     }
 }
 
 /* The parameters of a window lie between two of their numbers. */
-static void window_range(const bp_emit *emit, bp_window *window)
+static void window_range(const bp_builder *builder, bp_window *window)
 {
     window->low = window->high = 0;
-    for (uint32_t i = emit->parameter_count; i-- > 0;) {
-        const bool due = emit->parameters[i].due;
+    for (uint32_t i = builder->parameter_count; i-- > 0;) {
+        const bool due = builder->parameters[i].due;
         window->high = due && window->high == 0 ? i + 1 : window->high;
         window->low = due ? i : window->low;
     }
@@ -270,41 +272,41 @@ static void window_range(const bp_emit *emit, bp_window *window)
 
 /* Where a window is cut: into so many buckets, each of about as much of every piece, that none is
  * larger than it may be, and none is empty. */
-static void window_cut(const bp_emit *emit, bp_window *window)
+static void window_cut(const bp_builder *builder, bp_window *window)
 {
-    const uint32_t ranks = bp_spec_ranks(emit->spec);
+    const uint32_t ranks = bp_spec_ranks(builder->spec);
     const uint64_t least = BP_BUCKET_PIECE * ranks;
-    const uint64_t most = emit->spec->bucket_bytes > 0 ? emit->spec->bucket_bytes
-                          : least > BP_BUCKET_BYTES    ? least
-                                                       : BP_BUCKET_BYTES;
+    const uint64_t most = builder->spec->bucket_bytes > 0 ? builder->spec->bucket_bytes
+                          : least > BP_BUCKET_BYTES       ? least
+                                                          : BP_BUCKET_BYTES;
     uint64_t largest = 0;
-    window_range(emit, window);
-    window->elements = window_elements(emit, window, emit->spec->rank);
-    window->all = window_all(emit, window, &largest);
+    window_range(builder, window);
+    window->elements = window_elements(builder, window, builder->spec->rank);
+    window->all = window_all(builder, window, &largest);
     window->buckets = ranks > 1 ? (uint32_t)bp_size_ceil_div(window->all * sizeof(float), most) : 1;
-    const uint64_t each = bucket_share(emit, window, 0, largest).count;
+    const uint64_t each = bucket_share(builder, window, 0, largest).count;
     window->buckets = (uint32_t)bp_size_ceil_div(largest, each);
 }
 
 /* Elements that a bucket has of all pieces. */
-static uint64_t bucket_all(const bp_emit *emit, const bp_window *window, uint32_t number)
+static uint64_t bucket_all(const bp_builder *builder, const bp_window *window, uint32_t number)
 {
     uint64_t all = 0;
-    for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
-        all += bucket_share(emit, window, number, window_elements(emit, window, rank)).count;
+    for (uint32_t rank = 0; rank < window_pieces(builder); rank++) {
+        all += bucket_share(builder, window, number, window_elements(builder, window, rank)).count;
     }
     return all;
 }
 
 /* The leaves of a virtual rank into all buckets of a window, which lie one behind the other. */
-static void fold_window(bp_emit *emit, const uint32_t *gradients, const bp_window *window,
+static void fold_window(bp_builder *builder, const uint32_t *gradients, const bp_window *window,
                         bp_ref sums, bool adds)
 {
     uint64_t at = 0;
     for (uint32_t number = 0; number < window->buckets; number++) {
         fold_target target = {gradients, window, number, bp_ref_at(sums, at), adds, false};
-        fold_leaves(emit, &target);
-        at += bucket_all(emit, window, number);
+        fold_leaves(builder, &target);
+        at += bucket_all(builder, window, number);
     }
 }
 
@@ -316,38 +318,38 @@ static bool leaves_wait(const bp_compile *compile)
 }
 
 /* Adds a virtual rank's leaves, which are then gone, to the finished subtrees of `sums`. */
-static void fold_tree(bp_emit *emit, const uint32_t *gradients, uint32_t lane, bp_ref *sums)
+static void fold_tree(bp_builder *builder, const uint32_t *gradients, uint32_t lane, bp_ref *sums)
 {
     bp_window window = {.any = true};
     uint32_t level = 0;
-    window_cut(emit, &window);
+    window_cut(builder, &window);
     const uint64_t elements = window.all;
     while ((lane >> level & 1) != 0) {
         level++; /* so many finished subtrees go into one */
     }
     if (level == 0) {
-        sums[0] = window_make(emit, elements, "lane_sum");
+        sums[0] = window_make(builder, elements, "lane_sum");
     }
-    fold_window(emit, gradients, &window, sums[0], level > 0);
+    fold_window(builder, gradients, &window, sums[0], level > 0);
     for (uint32_t i = 1; i < level; i++) {
-        bp_emit_tree_add(emit,
-                         &(bp_tree_add_operands){.y = sums[i], .x = sums[i - 1], .z = sums[i]},
-                         &(bp_tree_add_scalars){.count = (int64_t)elements});
+        bp_build_tree_add(builder,
+                          &(bp_tree_add_operands){.y = sums[i], .x = sums[i - 1], .z = sums[i]},
+                          &(bp_tree_add_scalars){.count = (int64_t)elements});
     }
     if (level > 0) {
         sums[level] = sums[level - 1];
     }
 }
 
-void bp_virtual_ranks_fold(bp_compile *compile, bp_emit *emit, uint32_t row, uint32_t lane)
+void bp_virtual_ranks_fold(bp_compile *compile, bp_builder *builder, uint32_t row, uint32_t lane)
 {
-    uint32_t *gradients = gradients_of(compile, emit, lane);
+    uint32_t *gradients = gradients_of(compile, builder, lane);
     const bool wait = leaves_wait(compile);
     if (!wait) {
-        fold_tree(emit, gradients, lane, compile->lane_sums + (size_t)row * VIRTUAL_RANK_LEVELS);
+        fold_tree(builder, gradients, lane, compile->lane_sums + (size_t)row * VIRTUAL_RANK_LEVELS);
     }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        bp_parameter *parameter = &builder->parameters[i];
         parameter->leaf = parameter->due && wait ? gradients[i] : parameter->leaf;
         gradients[i] = parameter->due ? BP_NO_BUFFER : gradients[i];
     }
@@ -362,33 +364,33 @@ static bp_ref top_sums(const bp_compile *compile, uint32_t row)
     return compile->lane_sums[(size_t)row * VIRTUAL_RANK_LEVELS + top];
 }
 
-void bp_virtual_ranks_deliver(bp_emit *emit, const bp_window *window)
+void bp_virtual_ranks_deliver(bp_builder *builder, const bp_window *window)
 {
     uint64_t at = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        bp_parameter *parameter = &builder->parameters[i];
         if (parameter->due) {
             parameter->root = bp_ref_at(window->root, at);
-            parameter->root_first = bp_emit_sums_shared(emit)
-                                        ? bp_emit_due_share(emit, i, emit->spec->rank).first
+            parameter->root_first = bp_build_sums_shared(builder)
+                                        ? bp_build_due_share(builder, i, builder->spec->rank).first
                                         : parameter->due_first;
-            at += window_room(emit, i, emit->spec->rank);
+            at += window_room(builder, i, builder->spec->rank);
         }
     }
 }
 
-void bp_virtual_ranks_root(const bp_compile *compile, bp_emit *emit, uint32_t row)
+void bp_virtual_ranks_root(const bp_compile *compile, bp_builder *builder, uint32_t row)
 {
     const bp_window window = {.root = top_sums(compile, row)};
-    bp_virtual_ranks_deliver(emit, &window);
+    bp_virtual_ranks_deliver(builder, &window);
 }
 
-void bp_virtual_ranks_open(const bp_compile *compile, const bp_emit *emit, uint32_t row,
+void bp_virtual_ranks_open(const bp_compile *compile, const bp_builder *builder, uint32_t row,
                            bp_window *window)
 {
     window->sums = leaves_wait(compile) ? BP_ABSENT : top_sums(compile, row);
     window->root = BP_ABSENT;
-    window_cut(emit, window);
+    window_cut(builder, window);
 }
 
 static bp_ref as_bytes(bp_ref ref)
@@ -397,82 +399,84 @@ static bp_ref as_bytes(bp_ref ref)
 }
 
 /* Begins to gather the pieces of all ranks. */
-static void gather_begin(bp_emit *emit, bp_bucket *bucket, uint64_t bytes)
+static void gather_begin(bp_builder *builder, bp_bucket *bucket, uint64_t bytes)
 {
-    bucket->ticket = bp_graph_ticket(emit->graph);
-    bp_emit_all_gather_begin(
-        emit,
+    bucket->ticket = bp_graph_ticket(builder->graph);
+    bp_build_all_gather_begin(
+        builder,
         &(bp_all_gather_begin_operands){.to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
-        &(bp_all_gather_begin_scalars){
-            .ticket = bucket->ticket, .ranks = bp_spec_ranks(emit->spec), .bytes = (int64_t)bytes});
+        &(bp_all_gather_begin_scalars){.ticket = bucket->ticket,
+                                       .ranks = bp_spec_ranks(builder->spec),
+                                       .bytes = (int64_t)bytes});
 }
 
-static void bucket_wait(bp_emit *emit, const bp_bucket *bucket, uint64_t to, uint64_t from)
+static void bucket_wait(bp_builder *builder, const bp_bucket *bucket, uint64_t to, uint64_t from)
 {
-    bp_emit_fabric_wait(
-        emit,
+    bp_build_fabric_wait(
+        builder,
         &(bp_fabric_wait_operands){.to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
         &(bp_fabric_wait_scalars){
             .ticket = bucket->ticket, .to_bytes = (int64_t)to, .from_bytes = (int64_t)from});
 }
 
 /* Begins to exchange pieces that differ in size. */
-static void exchange_pieces(bp_emit *emit, const bp_window *window, const bp_bucket *bucket)
+static void exchange_pieces(bp_builder *builder, const bp_window *window, const bp_bucket *bucket)
 {
-    const uint32_t row = emit->graph->used.scalars;
+    const uint32_t row = builder->graph->used.scalars;
     uint64_t at = 0;
-    for (uint32_t rank = 0; rank < bp_spec_ranks(emit->spec); rank++) {
+    for (uint32_t rank = 0; rank < bp_spec_ranks(builder->spec); rank++) {
         const uint64_t elements =
-            bucket_share(emit, window, bucket->number, window_elements(emit, window, rank)).count;
-        compile_piece(emit, at * sizeof(float), elements * sizeof(float));
+            bucket_share(builder, window, bucket->number, window_elements(builder, window, rank))
+                .count;
+        compile_piece(builder, at * sizeof(float), elements * sizeof(float));
         at += elements;
     }
-    bp_emit_exchange_pieces_begin(
-        emit,
-        &(bp_exchange_pieces_begin_operands){.to = as_bytes(bucket->to),
-                                             .from = as_bytes(bucket->from)},
-        &(bp_exchange_pieces_begin_scalars){.ticket = bucket->ticket,
-                                            .ranks = bp_spec_ranks(emit->spec),
-                                            .bytes = (int64_t)(bucket->piece * sizeof(float)),
-                                            .whole = (int64_t)(bucket->all * sizeof(float)),
-                                            .member = emit->spec->rank,
-                                            .pieces = (int64_t)(emit->graph->used.scalars - row)});
+    bp_build_exchange_pieces_begin(builder,
+                                   &(bp_exchange_pieces_begin_operands){
+                                       .to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
+                                   &(bp_exchange_pieces_begin_scalars){
+                                       .ticket = bucket->ticket,
+                                       .ranks = bp_spec_ranks(builder->spec),
+                                       .bytes = (int64_t)(bucket->piece * sizeof(float)),
+                                       .whole = (int64_t)(bucket->all * sizeof(float)),
+                                       .member = builder->spec->rank,
+                                       .pieces = (int64_t)(builder->graph->used.scalars - row)});
 }
 
 /* Where a bucket begins in sums of all buckets. */
-static uint64_t bucket_place(const bp_emit *emit, const bp_window *window, uint32_t number)
+static uint64_t bucket_place(const bp_builder *builder, const bp_window *window, uint32_t number)
 {
     uint64_t at = 0;
-    for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
-        at += bucket_share(emit, window, number, window_elements(emit, window, rank)).first;
+    for (uint32_t rank = 0; rank < window_pieces(builder); rank++) {
+        at += bucket_share(builder, window, number, window_elements(builder, window, rank)).first;
     }
     return at;
 }
 
-void bp_virtual_ranks_send(bp_emit *emit, bp_window *window, bp_bucket *bucket)
+void bp_virtual_ranks_send(bp_builder *builder, bp_window *window, bp_bucket *bucket)
 {
-    const uint32_t ranks = bp_spec_ranks(emit->spec);
-    const bool own = bp_emit_sums_shared(emit);
-    const bp_share share = bucket_share(emit, window, bucket->number, window->elements);
+    const uint32_t ranks = bp_spec_ranks(builder->spec);
+    const bool own = bp_build_sums_shared(builder);
+    const bp_share share = bucket_share(builder, window, bucket->number, window->elements);
     bucket->first = share.first;
-    bucket->all = bucket_all(emit, window, bucket->number);
+    bucket->all = bucket_all(builder, window, bucket->number);
     bucket->piece = own ? share.count : bucket->all / ranks;
     if (bp_ref_present(window->sums)) {
-        bucket->from = bp_ref_at(window->sums, bucket_place(emit, window, bucket->number));
+        bucket->from = bp_ref_at(window->sums, bucket_place(builder, window, bucket->number));
     } else {
-        bucket->from = window_make(emit, bucket->all, "lane_sum");
+        bucket->from = window_make(builder, bucket->all, "lane_sum");
         fold_target target = {NULL, window, bucket->number, bucket->from, false, false};
-        fold_leaves(emit, &target);
+        fold_leaves(builder, &target);
     }
     bucket->phase = 1;
-    bucket->to = window_make(emit, ranks * bucket->piece, "pieces");
-    bucket->ticket = bp_graph_ticket(emit->graph);
+    bucket->to = window_make(builder, ranks * bucket->piece, "pieces");
+    bucket->ticket = bp_graph_ticket(builder->graph);
     if (own) {
-        exchange_pieces(emit, window, bucket);
+        exchange_pieces(builder, window, bucket);
         return;
     }
-    bp_emit_exchange_begin(
-        emit,
+    bp_build_exchange_begin(
+        builder,
         &(bp_exchange_begin_operands){.to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
         &(bp_exchange_begin_scalars){.ticket = bucket->ticket,
                                      .ranks = ranks,
@@ -480,47 +484,47 @@ void bp_virtual_ranks_send(bp_emit *emit, bp_window *window, bp_bucket *bucket)
 }
 
 /* The pieces of a bucket are there: their sum. */
-static void advance_sum(bp_emit *emit, bp_window *window, bp_bucket *bucket)
+static void advance_sum(bp_builder *builder, bp_window *window, bp_bucket *bucket)
 {
-    const bool own = bp_emit_sums_shared(emit);
-    const uint32_t ranks = bp_spec_ranks(emit->spec);
+    const bool own = bp_build_sums_shared(builder);
+    const uint32_t ranks = bp_spec_ranks(builder->spec);
     if (own && !bp_ref_present(window->root)) {
-        window->root = window_make(emit, window->elements, "piece");
+        window->root = window_make(builder, window->elements, "piece");
     }
     bucket->from =
-        own ? bp_ref_at(window->root, bucket->first) : window_make(emit, bucket->piece, "piece");
+        own ? bp_ref_at(window->root, bucket->first) : window_make(builder, bucket->piece, "piece");
     if (bucket->piece > 0) {
-        bp_emit_tree_sum(emit, &(bp_tree_sum_operands){.y = bucket->from, .x = bucket->to},
-                         &(bp_tree_sum_scalars){.count = (int64_t)bucket->piece, .pieces = ranks});
+        bp_build_tree_sum(builder, &(bp_tree_sum_operands){.y = bucket->from, .x = bucket->to},
+                          &(bp_tree_sum_scalars){.count = (int64_t)bucket->piece, .pieces = ranks});
     }
 }
 
-void bp_virtual_ranks_advance(bp_emit *emit, bp_window *window, bp_bucket *bucket)
+void bp_virtual_ranks_advance(bp_builder *builder, bp_window *window, bp_bucket *bucket)
 {
     const uint64_t bytes = bucket->all * sizeof(float);
     const uint64_t piece = bucket->piece * sizeof(float);
-    const bool own = bp_emit_sums_shared(emit);
+    const bool own = bp_build_sums_shared(builder);
     if (bucket->phase == 1) {
-        bucket_wait(emit, bucket, piece * bp_spec_ranks(emit->spec), bytes);
-        advance_sum(emit, window, bucket);
+        bucket_wait(builder, bucket, piece * bp_spec_ranks(builder->spec), bytes);
+        advance_sum(builder, window, bucket);
         bucket->phase = own ? 0 : 2;
         if (own) {
             return;
         }
         if (!bp_ref_present(window->root)) {
-            window->root = window_make(emit, window->elements, "sum");
+            window->root = window_make(builder, window->elements, "sum");
         }
         bucket->to = bp_ref_at(window->root, bucket->first);
-        gather_begin(emit, bucket, piece);
+        gather_begin(builder, bucket, piece);
     } else if (bucket->phase == 2) {
-        bucket_wait(emit, bucket, bytes, piece);
+        bucket_wait(builder, bucket, bytes, piece);
         bucket->phase = 0;
     }
 }
 
-void bp_virtual_ranks_losses(bp_compile *compile, bp_emit *emit)
+void bp_virtual_ranks_losses(bp_compile *compile, bp_builder *builder)
 {
-    const uint32_t ranks = bp_spec_ranks(emit->spec);
+    const uint32_t ranks = bp_spec_ranks(builder->spec);
     if (compile->virtual_ranks == 0 || compile->losses_joined) {
         return;
     }
@@ -529,11 +533,13 @@ void bp_virtual_ranks_losses(bp_compile *compile, bp_emit *emit)
                          .to = compile->virtual_rank_results};
     const uint64_t bytes = compile->virtual_ranks * sizeof(bp_result_block);
     if (ranks > 1) {
-        results.to = bp_emit_buffer(emit, BP_CLASS_IO, BP_U8, bp_spec_virtual_ranks(emit->spec),
-                                    sizeof(bp_result_block), "all_results");
-        gather_begin(emit, &results, bytes);
-        bucket_wait(emit, &results, bytes * ranks, bytes);
+        results.to =
+            bp_build_buffer(builder, BP_CLASS_IO, BP_U8, bp_spec_virtual_ranks(builder->spec),
+                            sizeof(bp_result_block), "all_results");
+        gather_begin(builder, &results, bytes);
+        bucket_wait(builder, &results, bytes * ranks, bytes);
     }
-    bp_emit_loss_tree(emit, &(bp_loss_tree_operands){.result = emit->result, .blocks = results.to},
-                      &(bp_loss_tree_scalars){.lanes = bp_spec_virtual_ranks(emit->spec)});
+    bp_build_loss_tree(builder,
+                       &(bp_loss_tree_operands){.result = builder->result, .blocks = results.to},
+                       &(bp_loss_tree_scalars){.lanes = bp_spec_virtual_ranks(builder->spec)});
 }

@@ -34,40 +34,40 @@ bp_status bp_virtual_ranks_carve(bp_compile *compile, const bp_spec *spec,
                                  bp_arena *memory) BP_MUST_CHECK;
 
 /* The first virtual rank's first micro-batch is about to be written. */
-void bp_virtual_ranks_begin(bp_compile *compile, bp_emit *emit);
+void bp_virtual_ranks_begin(bp_compile *compile, bp_builder *builder);
 /* Nothing of a gradient is written yet: a backward part begins. */
-void bp_virtual_ranks_forget(bp_compile *compile, const bp_emit *emit);
+void bp_virtual_ranks_forget(bp_compile *compile, const bp_builder *builder);
 
 /* Around every action of a micro-batch: its virtual rank's gradients and losses are the emitter's.
  */
-void bp_virtual_ranks_enter(bp_compile *compile, bp_emit *emit, uint32_t micro);
-void bp_virtual_ranks_leave(bp_compile *compile, bp_emit *emit, uint32_t micro);
+void bp_virtual_ranks_enter(bp_compile *compile, bp_builder *builder, uint32_t micro);
+void bp_virtual_ranks_leave(bp_compile *compile, bp_builder *builder, uint32_t micro);
 
 /* A virtual rank's gradient of a parameter, made by the caller. */
-void bp_virtual_ranks_put(bp_compile *compile, const bp_emit *emit, uint32_t lane,
+void bp_virtual_ranks_put(bp_compile *compile, const bp_builder *builder, uint32_t lane,
                           uint32_t parameter, uint32_t buffer);
 
 /* Adds the gradients of `virtual rank` that are due to the tree of `row` (a stage; compile->stages
  * for slices of a table). A virtual rank's buffers are its own for the last time. */
-void bp_virtual_ranks_fold(bp_compile *compile, bp_emit *emit, uint32_t row, uint32_t lane);
+void bp_virtual_ranks_fold(bp_compile *compile, bp_builder *builder, uint32_t row, uint32_t lane);
 
 /* After the last virtual rank's: one rank has the root, and norms and updates read it. */
-void bp_virtual_ranks_root(const bp_compile *compile, bp_emit *emit, uint32_t row);
+void bp_virtual_ranks_root(const bp_compile *compile, bp_builder *builder, uint32_t row);
 
 /* The same on several ranks, whose window has yet to travel: its size, buckets and sums. */
-void bp_virtual_ranks_open(const bp_compile *compile, const bp_emit *emit, uint32_t row,
+void bp_virtual_ranks_open(const bp_compile *compile, const bp_builder *builder, uint32_t row,
                            bp_window *window);
 
 /* Begins to exchange the next bucket of a window, whose parameters are marked as due. */
-void bp_virtual_ranks_send(bp_emit *emit, bp_window *window, bp_bucket *bucket);
+void bp_virtual_ranks_send(bp_builder *builder, bp_window *window, bp_bucket *bucket);
 
 /* The next part of a bucket's way: the sum of the pieces, then the sums of all. */
-void bp_virtual_ranks_advance(bp_emit *emit, bp_window *window, bp_bucket *bucket);
+void bp_virtual_ranks_advance(bp_builder *builder, bp_window *window, bp_bucket *bucket);
 
 /* Norms and updates read the gradients that are due in the window, which is whole. */
-void bp_virtual_ranks_deliver(bp_emit *emit, const bp_window *window);
+void bp_virtual_ranks_deliver(bp_builder *builder, const bp_window *window);
 
 /* Adds up the losses of all virtual ranks into the result, once; before the first decision. */
-void bp_virtual_ranks_losses(bp_compile *compile, bp_emit *emit);
+void bp_virtual_ranks_losses(bp_compile *compile, bp_builder *builder);
 
 #endif

@@ -12,7 +12,7 @@ typedef struct measure {
     const bp_spec *spec;
     const bp_rates *rates;
     bp_graph graph;
-    bp_emit emit;
+    bp_builder builder;
     bp_compile compile; /* no tables: where the inputs are, and what backward is asked for */
     bp_measure_watch watch;
     void *user;
@@ -58,14 +58,14 @@ static void note_rows(measure *m)
 static bp_ref fake(measure *m, bp_class class_of, uint64_t bytes, const char *name)
 {
     bp_dtype dtype = m->spec->working;
-    return bp_emit_buffer(&m->emit, class_of, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
+    return bp_build_buffer(&m->builder, class_of, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
 }
 
 /* Makes a gradient buffer that trials from now on find already there. */
 static void own_gradient(measure *m, uint32_t index)
 {
-    m->emit.parameters[index].gradient = BP_NO_BUFFER;
-    compile_make_gradient(&m->emit, index);
+    m->builder.parameters[index].gradient = BP_NO_BUFFER;
+    compile_make_gradient(&m->builder, index);
 }
 
 static void begin_bare_fixture(measure *m)
@@ -73,15 +73,15 @@ static void begin_bare_fixture(measure *m)
     m->graph.used = m->mark;
     m->output = m->d_output = m->d_input = BP_NO_BUFFER;
     bp_graph_begin(&m->graph, BP_PROGRAM_STEP);
-    for (uint32_t i = 0; i < m->emit.parameter_count; i++) {
-        bp_parameter *parameter = &m->emit.parameters[i];
+    for (uint32_t i = 0; i < m->builder.parameter_count; i++) {
+        bp_parameter *parameter = &m->builder.parameters[i];
         bool kept = parameter->gradient != BP_NO_BUFFER && parameter->gradient < m->mark.buffers;
         parameter->gradient = kept ? parameter->gradient : BP_NO_BUFFER;
         parameter->gradient_written = kept;
     }
-    m->emit.loss_written = false;
-    m->emit.shared = m->shared;
-    m->emit.shared_second = m->shared_second;
+    m->builder.loss_written = false;
+    m->builder.shared = m->shared;
+    m->builder.shared_second = m->shared_second;
 }
 
 static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
@@ -89,9 +89,9 @@ static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
     bp_stage_call call = {.stage = stage, .variant = variant};
     compile_ask(&m->compile, &call);
     m->spec->model->stage_name(&m->spec->config, stage, m->label);
-    m->emit.label = m->label;
-    m->emit.stage = stage;
-    m->emit.output_class = BP_CLASS_TAPE;
+    m->builder.label = m->label;
+    m->builder.stage = stage;
+    m->builder.output_class = BP_CLASS_TAPE;
     if (stage > 0) {
         call.input = fake(m, BP_CLASS_TAPE, m->before, "input");
     }
@@ -106,8 +106,8 @@ static void write_backward(measure *m, bp_stage_call *call, bool last)
         call->d_output = fake(m, BP_CLASS_WORKSPACE, m->behind, "d_out");
     }
     m->d_output = call->d_output.buffer;
-    m->spec->model->backward(&m->emit, call);
-    compile_offload_gradients(&m->emit);
+    m->spec->model->backward(&m->builder, call);
+    compile_offload_gradients(&m->builder);
     m->d_input = call->d_input.buffer;
 }
 
@@ -198,7 +198,7 @@ static void show(const measure *m, bp_action_kind kind, uint32_t stage, uint32_t
                  uint32_t first, uint32_t last)
 {
     const bp_measured trial = {&m->graph, kind, stage, variant, first, last};
-    if (m->watch != NULL && m->emit.status == BP_OK) {
+    if (m->watch != NULL && m->builder.status == BP_OK) {
         m->watch(m->user, &trial);
     }
 }
@@ -209,7 +209,7 @@ static void try_forward(measure *m, uint32_t stage, bp_chain_variant *out)
     const uint32_t variant = out->number;
     begin_bare_fixture(m);
     bp_stage_call call = trial_call(m, stage, variant);
-    m->spec->model->forward(&m->emit, &call);
+    m->spec->model->forward(&m->builder, &call);
     m->output = call.output.buffer;
     m->backward = m->graph.used.ops;
     trial_lifetimes(m);
@@ -237,7 +237,7 @@ static void try_backward(measure *m, uint32_t stage, uint32_t index, bp_chain_st
     begin_bare_fixture(m);
     bp_stage_call call = trial_call(m, stage, variant);
     if (tape) {
-        m->spec->model->forward(&m->emit, &call);
+        m->spec->model->forward(&m->builder, &call);
         m->output = call.output.buffer;
     }
     write_backward(m, &call, last);
@@ -263,8 +263,8 @@ static void keep_gradients(measure *m)
 {
     uint32_t trial = m->mark.buffers;
     m->graph.used = m->mark;
-    for (uint32_t i = 0; i < m->emit.parameter_count && keeps_gradients(m->spec); i++) {
-        uint32_t gradient = m->emit.parameters[i].gradient;
+    for (uint32_t i = 0; i < m->builder.parameter_count && keeps_gradients(m->spec); i++) {
+        uint32_t gradient = m->builder.parameters[i].gradient;
         if (gradient != BP_NO_BUFFER && gradient >= trial) {
             own_gradient(m, i);
         }
@@ -292,7 +292,7 @@ static void list_variants(measure *m, uint32_t stage, bp_chain_stage *out)
         const bp_stage_call call = trial_call(m, stage, 0);
         const bp_rates rates = m->rates != NULL ? *m->rates : BP_RATES_DEFAULT;
         const bp_tape_request request = {rates, BP_CHAIN_VARIANTS - named};
-        found = model->tapes(&m->emit, &call, &request, sets);
+        found = model->tapes(&m->builder, &call, &request, sets);
         note_rows(m);
     }
     out->variants = 0;
@@ -391,11 +391,12 @@ static void measure_stage(measure *m, uint32_t stage, bp_chain_stage *out)
  */
 static void keep_shared(measure *m)
 {
-    const bool first = !bp_ref_present(m->shared) && bp_ref_present(m->emit.shared);
-    const bool second = !bp_ref_present(m->shared_second) && bp_ref_present(m->emit.shared_second);
+    const bool first = !bp_ref_present(m->shared) && bp_ref_present(m->builder.shared);
+    const bool second =
+        !bp_ref_present(m->shared_second) && bp_ref_present(m->builder.shared_second);
     if (first || second) {
-        m->shared = m->emit.shared;
-        m->shared_second = m->emit.shared_second;
+        m->shared = m->builder.shared;
+        m->shared_second = m->builder.shared_second;
         m->mark.buffers = m->graph.used.buffers;
         m->mark.name_bytes = m->graph.used.name_bytes;
     }
@@ -405,14 +406,14 @@ static void keep_shared(measure *m)
 static void measure_boundaries(measure *m, bp_chain_stage *stages, uint32_t count)
 {
     stages[0].input = 0;
-    for (uint32_t s = 0; s + 1 < count && m->emit.status == BP_OK; s++) {
+    for (uint32_t s = 0; s + 1 < count && m->builder.status == BP_OK; s++) {
         m->before = stages[s].input;
         begin_bare_fixture(m);
         bp_stage_call call = trial_call(m, s, m->spec->model->variants(&m->spec->config, s) - 1);
-        m->spec->model->forward(&m->emit, &call);
+        m->spec->model->forward(&m->builder, &call);
         note_rows(m);
         keep_shared(m);
-        const bool made = m->emit.status == BP_OK && !bp_graph_counts(&m->graph);
+        const bool made = m->builder.status == BP_OK && !bp_graph_counts(&m->graph);
         stages[s + 1].input = made ? m->graph.buffers[call.output.buffer].bytes : 0;
     }
     m->graph.used = m->mark;
@@ -422,23 +423,23 @@ static void measure_boundaries(measure *m, bp_chain_stage *stages, uint32_t coun
 static bp_status prepare(measure *m, bp_arena *memory)
 {
     const bp_spec *spec = m->spec;
-    BP_TRY(compile_emission(&m->emit, &m->graph, spec, memory));
-    BP_TRY(compile_fixed(&m->compile, &m->emit));
-    compile_emitter(&m->compile, &m->emit, BP_PROGRAM_STEP, BP_MODE_TRAIN);
-    spec->model->parameters(&m->emit, &spec->config);
-    bp_adapter_publish(&m->emit);
-    BP_TRY(m->emit.status);
+    BP_TRY(compile_emission(&m->builder, &m->graph, spec, memory));
+    BP_TRY(compile_fixed(&m->compile, &m->builder));
+    compile_emitter(&m->compile, &m->builder, BP_PROGRAM_STEP, BP_MODE_TRAIN);
+    spec->model->parameters(&m->builder, &spec->config);
+    bp_adapter_publish(&m->builder);
+    BP_TRY(m->builder.status);
     m->compile.stages = spec->model->stages(&spec->config);
-    compile_find_first(&m->compile, &m->emit);
-    compile_choose_slices(&m->compile, &m->emit);
+    compile_find_first(&m->compile, &m->builder);
+    compile_choose_slices(&m->compile, &m->builder);
     const bool grouped = spec->accumulation > 1 && keeps_gradients(spec);
-    for (uint32_t i = 0; i < m->emit.parameter_count && grouped; i++) {
-        if (m->emit.parameters[i].trainable) {
+    for (uint32_t i = 0; i < m->builder.parameter_count && grouped; i++) {
+        if (m->builder.parameters[i].trainable) {
             own_gradient(m, i);
         }
     }
     m->mark = m->graph.used;
-    return m->emit.status;
+    return m->builder.status;
 }
 
 /* All trials, into the graph that is there. */
@@ -446,11 +447,11 @@ static bp_status measure_all(measure *m, bp_arena *memory, bp_chain_stage *stage
 {
     BP_TRY(prepare(m, memory));
     measure_boundaries(m, stages, m->compile.stages);
-    for (uint32_t s = m->compile.stages; s > 0 && m->emit.status == BP_OK; s--) {
+    for (uint32_t s = m->compile.stages; s > 0 && m->builder.status == BP_OK; s--) {
         measure_stage(m, s - 1, &stages[s - 1]);
     }
     note_rows(m);
-    return m->emit.status;
+    return m->builder.status;
 }
 
 /* With a tape in 8 bits a set that is not named may take more rows than those that are: what the

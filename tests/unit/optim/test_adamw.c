@@ -37,7 +37,7 @@ typedef struct before {
 
 static before remember(model_fixture *r, uint32_t index)
 {
-    const bp_parameter *p = &r->runtime.emit.parameters[index];
+    const bp_parameter *p = &r->runtime.builder.parameters[index];
     return (before){model_fixture_read(r, p->weight), model_fixture_read(r, p->state[0]),
                     model_fixture_read(r, p->state[1])};
 }
@@ -52,8 +52,8 @@ static void forget(before b)
 static double gradient_norm(model_fixture *r)
 {
     double sum = 0.0;
-    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &r->runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &r->runtime.builder.parameters[i];
         float *gradient = model_fixture_read(r, p->gradient);
         for (uint64_t k = 0; k < p->count; k++) {
             sum += (double)gradient[k] * (double)gradient[k];
@@ -67,7 +67,7 @@ static double gradient_norm(model_fixture *r)
 static void check_update(model_fixture *r, uint32_t index, before b, double clip, uint32_t applied)
 {
     const bp_optimizer_options *o = &r->runtime.spec.optimizer_options;
-    const bp_parameter *p = &r->runtime.emit.parameters[index];
+    const bp_parameter *p = &r->runtime.builder.parameters[index];
     const double decay = p->decay || o->decay_all ? o->weight_decay : 0.0;
     float *gradient = model_fixture_read(r, p->gradient);
     before a = remember(r, index);
@@ -92,7 +92,7 @@ static void run_steps(const bp_spec *spec, uint32_t steps)
 {
     model_fixture r;
     model_fixture_open(&r, spec, tokens, TOKENS);
-    const uint32_t count = r.runtime.emit.parameter_count;
+    const uint32_t count = r.runtime.builder.parameter_count;
     before *b = calloc(count, sizeof *b);
     for (uint32_t step = 1; step <= steps; step++) {
         for (uint32_t i = 0; i < count; i++) {
@@ -227,7 +227,7 @@ static void test_names(void **state)
     model_fixture r;
     model_fixture_open(&r, &spec, tokens, TOKENS);
     assert_string_equal(bp_optimizer_adamw.name, "adamw");
-    const bp_parameter *p = &r.runtime.emit.parameters[0];
+    const bp_parameter *p = &r.runtime.builder.parameters[0];
     assert_int_equal(p->state[0], model_fixture_find(&r, "transformer.wte.weight.exp_avg"));
     assert_int_equal(p->state[1], model_fixture_find(&r, "transformer.wte.weight.exp_avg_sq"));
     model_fixture_close(&r);
@@ -251,35 +251,35 @@ static bp_status emit_update(const bp_graph_limits *limit, uint32_t parameters,
     } else {
         assert_int_equal(bp_graph_init(&graph, limit, &arena, &error), BP_OK);
     }
-    bp_emit emit;
-    bp_emit_init(&emit, &graph, &spec, rows, 8);
-    emit.label = "update";
-    emit.names = names;
-    emit.names_limit = sizeof names;
+    bp_builder builder;
+    bp_build_init(&builder, &graph, &spec, rows, 8);
+    builder.label = "update";
+    builder.names = names;
+    builder.names_limit = sizeof names;
     for (uint32_t i = 0; i < parameters; i++) {
         const bp_parameter_info info = {.name = "weight", .rank = 1, .shape = {5, 0}};
-        bp_emit_parameter(&emit, &info);
+        bp_build_parameter(&builder, &info);
         rows[i].due = i != 1;
         rows[i].due_count = rows[i].count;
     }
     for (uint32_t i = 0; i < parameters; i++) {
         int64_t accumulate = 0;
         if (rows[i].due) {
-            (void)bp_emit_gradient(&emit, i, &accumulate);
+            (void)bp_build_gradient(&builder, i, &accumulate);
         }
     }
-    bp_optimizer_adamw.declare(&emit);
+    bp_optimizer_adamw.declare(&builder);
     bp_graph_begin(&graph, BP_PROGRAM_UPDATE);
-    bp_optimizer_adamw.norms(&emit);
-    bp_optimizer_adamw.decide(&emit, false, true);
-    bp_optimizer_adamw.apply(&emit);
+    bp_optimizer_adamw.norms(&builder);
+    bp_optimizer_adamw.decide(&builder, false, true);
+    bp_optimizer_adamw.apply(&builder);
     *used = graph.used;
-    if (emit.status == BP_OK && limit != NULL) {
+    if (builder.status == BP_OK && limit != NULL) {
         assert_int_equal(graph.used.ops, 3);
         assert_int_equal(graph.ops[0].tuples, parameters - (parameters > 1 ? 1 : 0));
         assert_int_equal(graph.ops[2].tuples, graph.ops[0].tuples);
     }
-    return emit.status;
+    return builder.status;
 }
 
 /* What is counted is what is needed, to the row. */

@@ -75,14 +75,14 @@ static uint32_t toy_variants(const bp_model_config *config, uint32_t stage)
     return 1;
 }
 
-static void toy_parameters(bp_emit *emit, const bp_model_config *config)
+static void toy_parameters(bp_builder *builder, const bp_model_config *config)
 {
     bp_parameter_info table = {.name = "table",
                                .rank = 2,
                                .shape = {config->vocabulary, WIDTH},
                                .init = BP_INIT_NORMAL,
                                .deviation = 0.3};
-    bp_emit_parameter(emit, &table);
+    bp_build_parameter(builder, &table);
     for (uint32_t i = 0; i < LEARNED; i++) {
         const bool matrix = learned[i].shape[1] > 0;
         const bp_parameter_info info = {.name = learned[i].name,
@@ -91,17 +91,17 @@ static void toy_parameters(bp_emit *emit, const bp_model_config *config)
                                         .decay = matrix,
                                         .input_major = learned[i].input_major,
                                         .together = learned[i].together};
-        bp_emit_parameter(emit, &info);
+        bp_build_parameter(builder, &info);
     }
     for (uint32_t i = 0; i < MIXES; i++) {
         char name[] = "mix.0";
         name[4] = (char)('0' + i);
         const bp_parameter_info info = {
             .name = name, .rank = 2, .shape = {learned[i].shape[1], learned[i].shape[1]}};
-        bp_emit_parameter(emit, &info);
+        bp_build_parameter(builder, &info);
     }
     table.name = "head";
-    bp_emit_parameter(emit, &table);
+    bp_build_parameter(builder, &table);
 }
 
 static uint32_t toy_count(const bp_model_config *config)
@@ -116,72 +116,74 @@ static uint32_t toy_stage(const bp_model_config *config, uint32_t parameter)
     return parameter == HEAD ? 1 : 0;
 }
 
-static bp_embedding toy_embedding(const bp_emit *emit)
+static bp_embedding toy_embedding(const bp_builder *builder)
 {
     return (bp_embedding){.token = TABLE,
                           .position = BP_NO_PARAMETER,
-                          .vocabulary = emit->spec->config.vocabulary,
+                          .vocabulary = builder->spec->config.vocabulary,
                           .width = WIDTH};
 }
 
-static bp_head toy_head(const bp_emit *emit)
+static bp_head toy_head(const bp_builder *builder)
 {
-    return (bp_head){HEAD, BP_NO_PARAMETER, emit->spec->config.vocabulary, WIDTH, 0.0};
+    return (bp_head){HEAD, BP_NO_PARAMETER, builder->spec->config.vocabulary, WIDTH, 0.0};
 }
 
-static bp_ref boundary(bp_emit *emit, bp_class class_of, const char *name)
+static bp_ref boundary(bp_builder *builder, bp_class class_of, const char *name)
 {
-    return bp_emit_buffer(emit, class_of, bp_emit_working(emit), emit->rows, WIDTH, name);
+    return bp_build_buffer(builder, class_of, bp_build_working(builder), builder->rows, WIDTH,
+                           name);
 }
 
-static void toy_forward(bp_emit *emit, bp_stage_call *call)
+static void toy_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_embedding embedding = toy_embedding(emit);
-    const bp_head head = toy_head(emit);
+    const bp_embedding embedding = toy_embedding(builder);
+    const bp_head head = toy_head(builder);
     if (call->stage == 0) {
-        call->output = boundary(emit, emit->output_class, "out");
-        bp_embedding_forward(emit, &embedding, call->output);
+        call->output = boundary(builder, builder->output_class, "out");
+        bp_embedding_forward(builder, &embedding, call->output);
     } else {
-        bp_loss_forward(emit, &head, call->input);
+        bp_loss_forward(builder, &head, call->input);
     }
 }
 
 /* W times its mix, or a vector's half. */
-static void toy_gradient(bp_emit *emit, uint32_t i)
+static void toy_gradient(bp_builder *builder, uint32_t i)
 {
     int64_t accumulate = 0;
     const int64_t m = (int64_t)learned[i].shape[0], n = (int64_t)learned[i].shape[1];
-    const bp_ref gradient = bp_emit_gradient(emit, FIRST + i, &accumulate);
-    const bp_ref weight = bp_emit_acquire(emit, FIRST + i, BP_FOR_BACKWARD);
+    const bp_ref gradient = bp_build_gradient(builder, FIRST + i, &accumulate);
+    const bp_ref weight = bp_build_acquire(builder, FIRST + i, BP_FOR_BACKWARD);
     if (n > 0) {
         const bp_matmul_scalars scalars = {
             .m = m, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n, .accumulate = accumulate};
-        const bp_matmul_operands operands = {.c = gradient,
-                                             .before = BP_ABSENT,
-                                             .a = weight,
-                                             .b = bp_emit_acquire(emit, MIX + i, BP_FOR_BACKWARD),
-                                             .bias = BP_ABSENT,
-                                             .residual = BP_ABSENT,
-                                             .work = BP_ABSENT};
-        bp_emit_matmul(emit, &operands, &scalars);
-        bp_emit_release(emit, MIX + i);
+        const bp_matmul_operands operands = {
+            .c = gradient,
+            .before = BP_ABSENT,
+            .a = weight,
+            .b = bp_build_acquire(builder, MIX + i, BP_FOR_BACKWARD),
+            .bias = BP_ABSENT,
+            .residual = BP_ABSENT,
+            .work = BP_ABSENT};
+        bp_build_matmul(builder, &operands, &scalars);
+        bp_build_release(builder, MIX + i);
     } else {
-        bp_emit_scale(emit, &(bp_scale_operands){.y = gradient, .x = weight},
-                      &(bp_scale_scalars){.count = m, .factor = 0.5});
+        bp_build_scale(builder, &(bp_scale_operands){.y = gradient, .x = weight},
+                       &(bp_scale_scalars){.count = m, .factor = 0.5});
     }
-    bp_emit_release(emit, FIRST + i);
+    bp_build_release(builder, FIRST + i);
 }
 
-static void toy_backward(bp_emit *emit, bp_stage_call *call)
+static void toy_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_head head = toy_head(emit);
+    const bp_head head = toy_head(builder);
     if (call->stage == 1) {
-        call->d_input = boundary(emit, BP_CLASS_WORKSPACE, "d_in");
-        bp_loss_backward(emit, &head, call->input, call->d_input, BP_ABSENT);
+        call->d_input = boundary(builder, BP_CLASS_WORKSPACE, "d_in");
+        bp_loss_backward(builder, &head, call->input, call->d_input, BP_ABSENT);
         return;
     }
     for (uint32_t i = 0; i < LEARNED; i++) {
-        toy_gradient(emit, i);
+        toy_gradient(builder, i);
     }
 }
 

@@ -118,7 +118,7 @@ static bp_status emit_check(session *s)
     if (spec->config.task == BP_TASK_EMBEDDING) {
         return emit_refuse(s, "a trainer made from a plan compares no texts with each other");
     }
-    if (bp_ref_present(r->emit.class_weights)) {
+    if (bp_ref_present(r->builder.class_weights)) {
         return emit_refuse(s, "a trainer made from a plan has no --class-weights");
     }
     if (s->spec.distill.top_k > 0) {
@@ -130,12 +130,12 @@ static bp_status emit_check(session *s)
     if (s->set->group_by_length) {
         return emit_refuse(s, "a trainer made from a plan has no --group-by-length");
     }
-    for (uint32_t i = 0; i < r->emit.parameter_count; i++) {
-        if (r->emit.parameters[i].quantised != BP_QUANTISED_NONE && !spec->offload.fixed) {
+    for (uint32_t i = 0; i < r->builder.parameter_count; i++) {
+        if (r->builder.parameters[i].quantised != BP_QUANTISED_NONE && !spec->offload.fixed) {
             return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only "
                                   "(right would be --offload flash:BYTES)");
         }
-        if (r->emit.parameters[i].master_form == BP_MASTER_FP8) {
+        if (r->builder.parameters[i].master_form == BP_MASTER_FP8) {
             return emit_refuse(s, "a trainer made from a plan has no weights in fp8");
         }
     }
@@ -238,8 +238,8 @@ static uint32_t put_ones(emitter *e)
     const bp_runtime *r = &e->s->runtime;
     uint32_t count = 0;
     fprintf(e->file, "\nstatic const bp_trainer_fill ones[] = {\n");
-    for (uint32_t i = 0; i < r->emit.parameter_count; i++) {
-        const bp_parameter *p = &r->emit.parameters[i];
+    for (uint32_t i = 0; i < r->builder.parameter_count; i++) {
+        const bp_parameter *p = &r->builder.parameters[i];
         if (p->init == BP_INIT_ONES && !p->fixed) {
             const bp_buffer *weight = &r->graph.buffers[p->weight];
             put_range(e, weight, ", 0x%" PRIx32, one[weight->dtype]);
@@ -335,14 +335,14 @@ static void put_plan(emitter *e, uint32_t ones)
             ",\n    .result = %" PRIu64 ",\n    .control = %" PRIu64
             ",\n    .micros = PLAN_MICROS,\n    .batch = PLAN_BATCH,\n    .evaluated = %" PRIu32
             ",\n    .inputs = PLAN_INPUTS,\n",
-            r->report.host.arena_bytes > 0 ? "plan_frozen" : "NULL", offset_of(r, r->emit.step),
-            offset_of(r, r->emit.result), offset_of(r, r->emit.control),
+            r->report.host.arena_bytes > 0 ? "plan_frozen" : "NULL", offset_of(r, r->builder.step),
+            offset_of(r, r->builder.result), offset_of(r, r->builder.control),
             bp_spec_eval_batch(&r->spec));
     for (uint32_t i = 0; i < r->compile.input_count; i++) {
         const bp_input *input = &r->compile.input[i];
         fprintf(
             e->file, "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 ", %" PRIu64 "u, %d},\n", i,
-            r->emit.declared[i].offset, bp_input_elements(input), input->below, input->negative);
+            r->builder.declared[i].offset, bp_input_elements(input), input->below, input->negative);
     }
     fprintf(e->file,
             "    .ones = ones,\n    .ones_count = %" PRIu32

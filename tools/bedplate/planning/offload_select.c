@@ -88,8 +88,8 @@ static bp_status least_sizes(least *l, const bp_spec *spec, bp_error *error)
     } else if (status != BP_OK && error->code == BP_OK) {
         *error = runtime.error;
     }
-    for (uint32_t i = 0; status == BP_OK && i < runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &runtime.emit.parameters[i];
+    for (uint32_t i = 0; status == BP_OK && i < runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime.builder.parameters[i];
         uint32_t buffers[4];
         uint64_t bytes = 0, cost = 0;
         if (i == 0) {

@@ -31,7 +31,7 @@ bp_status shard_choice_largest(bp_spec *spec, bp_error *error)
         return BP_OK;
     }
     const bp_status status = choice_plan(spec, &runtime, &memory, error);
-    const bp_shards *shards = &runtime.emit.shards;
+    const bp_shards *shards = &runtime.builder.shards;
     for (uint32_t rank = 0; status == BP_OK && rank < shards->ranks; rank++) {
         const bool first = rank == 0;
         spec->rank = first || shards->load[rank] > shards->load[spec->rank] ? rank : spec->rank;

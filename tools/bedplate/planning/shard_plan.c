@@ -143,7 +143,7 @@ bp_status shard_plan_find(session *s, shard_plan *plan)
     note_rank(&s->runtime, &plan->rank[0]);
     for (uint32_t rank = 1; rank < ranks; rank++) {
         plan->rank[rank] = plan->rank[0];
-        if (s->runtime.emit.shards.ranks > 0) {
+        if (s->runtime.builder.shards.ranks > 0) {
             BP_TRY(plan_rank(s, rank, &plan->rank[rank], &s->error));
         }
     }
@@ -169,15 +169,15 @@ static void find_extremes(const shard_plan *plan, uint64_t *least, uint64_t *mos
 
 static void json_ranges(output *out, const session *s, uint32_t rank)
 {
-    const bp_emit *emit = &s->runtime.emit;
+    const bp_builder *builder = &s->runtime.builder;
     json_list(out, "ranges");
-    for (uint32_t i = 0; i < emit->shards.tensors; i++) {
-        const uint64_t count = emit->parameters[i].count;
-        const bp_share share = bp_shards_share(&emit->shards, i, count, rank);
-        const bool owned = emit->parameters[i].trainable && share.count > 0;
+    for (uint32_t i = 0; i < builder->shards.tensors; i++) {
+        const uint64_t count = builder->parameters[i].count;
+        const bp_share share = bp_shards_share(&builder->shards, i, count, rank);
+        const bool owned = builder->parameters[i].trainable && share.count > 0;
         if (owned) {
             json_item(out);
-            json_text(out, "tensor", bp_emit_name(emit, i));
+            json_text(out, "tensor", bp_build_name(builder, i));
             json_count(out, "first", share.first);
             json_count(out, "count", share.count);
             json_close(out);
@@ -273,16 +273,16 @@ static void put_link(bp_text *text, const char *name, const shard_link *link)
 
 static void put_map(bp_text *text, const session *s, uint32_t ranks)
 {
-    const bp_emit *emit = &s->runtime.emit;
+    const bp_builder *builder = &s->runtime.builder;
     bp_text_string(text, "\nelements of each rank\n");
-    for (uint32_t i = 0; i < emit->shards.tensors; i++) {
-        if (!emit->parameters[i].trainable) {
+    for (uint32_t i = 0; i < builder->shards.tensors; i++) {
+        if (!builder->parameters[i].trainable) {
             continue;
         }
-        bp_text_padded(text, bp_emit_name(emit, i), 40, BP_TEXT_LEFT);
+        bp_text_padded(text, bp_build_name(builder, i), 40, BP_TEXT_LEFT);
         for (uint32_t rank = 0; rank < ranks; rank++) {
             const bp_share share =
-                bp_shards_share(&emit->shards, i, emit->parameters[i].count, rank);
+                bp_shards_share(&builder->shards, i, builder->parameters[i].count, rank);
             if (share.count > 0) {
                 bp_text_char(text, ' ');
                 bp_text_u64(text, rank);

@@ -320,7 +320,7 @@ static bp_status record_resume(checkpoint *c, const train_record_facts *facts)
 static bp_status find_first_digest(checkpoint *c)
 {
     const settings *set = c->s->set;
-    if (!ranks_leads(set) && c->s->runtime.emit.shards.ranks == 0) {
+    if (!ranks_leads(set) && c->s->runtime.builder.shards.ranks == 0) {
         return BP_OK;
     }
     ranks_leave_turn(set);

@@ -254,7 +254,7 @@ bp_status anomaly_attach(anomaly *a, bp_runtime *runtime)
     const bool any = a->policy != ANOMALY_NONE || a->every > 0;
     bool changed; /* the first pass says what is right, so it cannot be */
     a->step_check.any = a->ranks.size > 1 ? anomaly_any : NULL;
-    if (a->every > 0 && runtime->emit.moves) {
+    if (a->every > 0 && runtime->builder.moves) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, "anomaly",
                             "backward moves this model's running statistics, so a step cannot be "
                             "computed twice; freeze its norms, or leave this out",

@@ -216,10 +216,10 @@ static void add_real(bp_digest *all, double value)
 /* What adapters count for, of each module that has one. */
 static void add_adapters(bp_digest *all, const session *s)
 {
-    const bp_emit *emit = &s->runtime.emit;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (bp_adapter_module_length(bp_emit_name(emit, i)) > 0) {
-            const bp_lora_part part = bp_adapter_part(emit, i);
+    const bp_builder *builder = &s->runtime.builder;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        if (bp_adapter_module_length(bp_build_name(builder, i)) > 0) {
+            const bp_lora_part part = bp_adapter_part(builder, i);
             add_real(all, part.rank > 0 ? bp_adapter_scale(&s->spec.lora, part) : 0.0);
         }
     }

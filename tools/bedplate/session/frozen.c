@@ -30,10 +30,10 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
 
 bp_status frozen_find(session *s, frozen *out)
 {
-    const bp_emit *emit = &s->runtime.emit;
+    const bp_builder *builder = &s->runtime.builder;
     *out = (frozen){.arena_bytes = s->runtime.report.arena_bytes};
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *parameter = &builder->parameters[i];
         out->tensors += parameter->trainable ? 0 : 1;
         out->parameters += parameter->trainable ? 0 : parameter->count;
     }
@@ -48,7 +48,7 @@ static uint64_t saved(const session *s, const frozen *f)
 
 void frozen_put(bp_text *text, const session *s, const frozen *f)
 {
-    const bp_emit *emit = &s->runtime.emit;
+    const bp_builder *builder = &s->runtime.builder;
     uint32_t shown = 0;
     if (f->tensors == 0) {
         return;
@@ -58,10 +58,10 @@ void frozen_put(bp_text *text, const session *s, const frozen *f)
     bp_text_string(text, " parameters of ");
     bp_text_u64(text, f->tensors);
     bp_text_string(text, f->tensors == 1 ? " tensor (" : " tensors (");
-    for (uint32_t i = 0; i < emit->parameter_count && shown < NAMES_SHOWN; i++) {
-        if (!emit->parameters[i].trainable) {
+    for (uint32_t i = 0; i < builder->parameter_count && shown < NAMES_SHOWN; i++) {
+        if (!builder->parameters[i].trainable) {
             bp_text_string(text, shown > 0 ? ", " : "");
-            bp_text_string(text, bp_graph_name(emit->graph, emit->parameters[i].weight));
+            bp_text_string(text, bp_graph_name(builder->graph, builder->parameters[i].weight));
             shown++;
         }
     }
@@ -72,16 +72,16 @@ void frozen_put(bp_text *text, const session *s, const frozen *f)
 
 void frozen_json(output *out, const session *s, const frozen *f)
 {
-    const bp_emit *emit = &s->runtime.emit;
+    const bp_builder *builder = &s->runtime.builder;
     json_count(out, "trainable_parameters", s->runtime.report.parameters - f->parameters);
     json_count(out, "frozen_parameters", f->parameters);
     json_count(out, "frozen_saved_bytes", saved(s, f));
     json_list(out, "frozen");
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (!emit->parameters[i].trainable) {
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        if (!builder->parameters[i].trainable) {
             json_item(out);
-            json_text(out, "name", bp_graph_name(emit->graph, emit->parameters[i].weight));
-            json_count(out, "parameters", emit->parameters[i].count);
+            json_text(out, "name", bp_graph_name(builder->graph, builder->parameters[i].weight));
+            json_count(out, "parameters", builder->parameters[i].count);
             json_close(out);
         }
     }

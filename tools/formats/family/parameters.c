@@ -6,7 +6,7 @@
 
 #include "core/plan/adapter.h"
 
-#define NAME_BYTES 160 /* most that a buffer's name takes (core/plan/emit.c) */
+#define NAME_BYTES 160 /* most that a buffer's name takes (core/plan/builder.c) */
 
 static bp_graph_limits limits_of(const bp_model *model, const bp_model_config *config)
 {
@@ -43,16 +43,16 @@ bp_status bp_parameters_list(const bp_model *model, const bp_model_config *confi
     BP_TRY(bp_graph_init(&graph, &limit, &arena, error));
     BP_TRY(bp_arena_allocate(&arena, limit.buffers * sizeof(bp_parameter), 16, &rows));
     BP_TRY(bp_arena_allocate(&arena, limit.buffers * sizeof(bp_wanted), 16, &list));
-    bp_emit emit;
-    bp_emit_init(&emit, &graph, &spec, rows, limit.buffers);
-    model->parameters(&emit, config);
-    BP_TRY(emit.status);
-    *parameters = (bp_parameters){.list = list, .count = emit.parameter_count};
-    for (uint32_t p = 0; p < emit.parameter_count; p++) {
-        const bp_buffer *buffer = &graph.buffers[emit.parameters[p].weight];
+    bp_builder builder;
+    bp_build_init(&builder, &graph, &spec, rows, limit.buffers);
+    model->parameters(&builder, config);
+    BP_TRY(builder.status);
+    *parameters = (bp_parameters){.list = list, .count = builder.parameter_count};
+    for (uint32_t p = 0; p < builder.parameter_count; p++) {
+        const bp_buffer *buffer = &graph.buffers[builder.parameters[p].weight];
         bp_wanted *wanted = &parameters->list[p];
         *wanted = (bp_wanted){.name = graph.names + buffer->name, .rank = buffer->rank};
-        wanted->dense = bp_adapter_dense(&emit, p);
+        wanted->dense = bp_adapter_dense(&builder, p);
         memcpy(wanted->shape, buffer->shape, sizeof wanted->shape);
     }
     return BP_OK;

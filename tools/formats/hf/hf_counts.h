@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How many micro-batches moved each batch norm's running statistics, as PyTorch's files have it:
- * "<norm>.num_batches_tracked", one I64 without a shape. The runtime has them in emit->batches. */
+ * "<norm>.num_batches_tracked", one I64 without a shape. The runtime has them in builder->batches.
+ */
 #ifndef BP_FORMATS_HF_COUNTS_H
 #define BP_FORMATS_HF_COUNTS_H
 

@@ -43,12 +43,12 @@ typedef struct loading {
 
 static const bp_parameter *parameter_of(const loading *l, uint32_t parameter)
 {
-    return &l->runtime->emit.parameters[l->numbers[parameter]];
+    return &l->runtime->builder.parameters[l->numbers[parameter]];
 }
 
 static const char *hf_weights_name_of(const bp_runtime *runtime, uint32_t parameter)
 {
-    return bp_graph_name(&runtime->graph, runtime->emit.parameters[parameter].weight);
+    return bp_graph_name(&runtime->graph, runtime->builder.parameters[parameter].weight);
 }
 
 static bp_status hf_weights_no_room(const bp_hf_place *place, uint64_t needed, const char *text)
@@ -61,17 +61,17 @@ static bp_status hf_weights_no_room(const bp_hf_place *place, uint64_t needed, c
  * without adapters hold, beside adapters those that are trained, or all that may come with them. */
 static bp_status number_parameters(loading *l, bool all)
 {
-    const bp_emit *emit = &l->runtime->emit;
-    const uint64_t bytes = (uint64_t)emit->parameter_count * sizeof *l->numbers;
+    const bp_builder *builder = &l->runtime->builder;
+    const uint64_t bytes = (uint64_t)builder->parameter_count * sizeof *l->numbers;
     l->numbers = bp_room_take(&l->room, bytes);
     l->count = 0;
     if (l->numbers == NULL) {
         return hf_weights_no_room(l->place, bytes + 8,
                                   "the memory for reading weights is too small");
     }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bool own = emit->parameters[i].base == BP_NO_PARAMETER;
-        if (l->adapters ? !own || all || emit->parameters[i].trainable : own) {
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bool own = builder->parameters[i].base == BP_NO_PARAMETER;
+        if (l->adapters ? !own || all || builder->parameters[i].trainable : own) {
             l->numbers[l->count++] = i;
         }
     }
@@ -158,15 +158,15 @@ static bp_status find_naming(const loading *l, bool gguf, const bp_tensor_naming
  * leaves as it is would be lost when it saves its adapters. */
 static bp_status keep_present(loading *l)
 {
-    const bp_emit *emit = &l->runtime->emit;
+    const bp_builder *builder = &l->runtime->builder;
     uint32_t kept = 0;
     for (uint32_t p = 0; p < l->count; p++) {
         const uint32_t number = l->numbers[p];
-        const bool own = emit->parameters[number].base == BP_NO_PARAMETER;
+        const bool own = builder->parameters[number].base == BP_NO_PARAMETER;
         char theirs[BP_TENSOR_NAME_MAX];
         const bool there =
             !own || bp_peft_has(&l->set, hf_weights_name_of(l->runtime, number), theirs);
-        if (own && there && !emit->parameters[number].trainable && l->runtime->spec.optimizer) {
+        if (own && there && !builder->parameters[number].trainable && l->runtime->spec.optimizer) {
             return bp_error_set(l->place->error, BP_ERR_USAGE, where,
                                 "the adapter brings this parameter with it, and the run would not "
                                 "train it; --trainable NAME does",
@@ -444,7 +444,7 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime)
     /* Twice the tensors: a file may hold two mask buffers per layer, which has twelve parameters.
      * A quantised weight has five tensors beside it. */
     uint64_t each = runtime->spec.config.quantised != BP_QUANTISED_NONE ? 6 : 2;
-    uint64_t tensors = each * (uint64_t)runtime->emit.parameter_count + 16;
+    uint64_t tensors = each * (uint64_t)runtime->builder.parameter_count + 16;
     return DATA_BYTES + BP_HF_INDEX_WORK + BP_SAFETENSORS_WORK +
            tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
@@ -511,7 +511,7 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     for (size_t left = bytes / size; left > 0;) {
         size_t count = left < 1024 ? left : 1024;
         const uint32_t number = (uint32_t)entry->handle;
-        BP_TRY(bp_adapter_turned(&l->runtime->emit, number)
+        BP_TRY(bp_adapter_turned(&l->runtime->builder, number)
                    ? bp_peft_get_turned(l->runtime, number, first, values, count)
                    : bp_runtime_get_trained(l->runtime, number, first, values, count));
         if (!bp_elements_convert(BP_F32, values, entry->dtype, out, count)) {
@@ -536,7 +536,7 @@ static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry
                                    .rank = parameter->rank,
                                    .handle = l->numbers[p]};
         memcpy(entry->shape, parameter->shape, parameter->rank * sizeof parameter->shape[0]);
-        if (bp_adapter_turned(&l->runtime->emit, l->numbers[p])) {
+        if (bp_adapter_turned(&l->runtime->builder, l->numbers[p])) {
             entry->shape[0] = parameter->shape[1];
             entry->shape[1] = parameter->shape[0];
         }
@@ -569,7 +569,7 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
 {
     for (uint32_t p = 0; p < l->count; p++) {
         char theirs[BP_TENSOR_NAME_MAX];
-        const bool named = bp_peft_name(&l->runtime->emit, entries[p].name, theirs);
+        const bool named = bp_peft_name(&l->runtime->builder, entries[p].name, theirs);
         const size_t bytes = named ? strlen(theirs) + 1 : 0;
         char *name = bp_room_take(&l->room, bytes);
         if (!named || name == NULL) {

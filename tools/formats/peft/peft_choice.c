@@ -239,15 +239,15 @@ void bp_peft_choice_rename(const bp_peft_choice *choice, const bp_model_config *
     }
 }
 
-bool bp_peft_is_older(const bp_emit *emit)
+bool bp_peft_is_older(const bp_builder *builder)
 {
-    const bp_lora *lora = &emit->spec->lora;
+    const bp_lora *lora = &builder->spec->lora;
     const bp_peft_choice *choice = bp_peft_choice_of(lora);
     char newer[BP_TENSOR_NAME_MAX];
-    for (uint32_t i = 0; choice != NULL && i < emit->parameter_count; i++) {
-        const char *module = bp_emit_name(emit, i);
+    for (uint32_t i = 0; choice != NULL && i < builder->parameter_count; i++) {
+        const char *module = bp_build_name(builder, i);
         const size_t length = bp_adapter_module_length(module);
-        const size_t renamed = emit->parameters[i].adapter == BP_NO_PARAMETER
+        const size_t renamed = builder->parameters[i].adapter == BP_NO_PARAMETER
                                    ? 0
                                    : bp_peft_newer_module(module, length, newer);
         if (renamed > 0) {

@@ -13,7 +13,7 @@
 #ifndef BP_FORMATS_PEFT_CHOICE_H
 #define BP_FORMATS_PEFT_CHOICE_H
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 #include "core/plan/rows.h"
 #include "core/plan/spec.h"
 
@@ -72,7 +72,7 @@ void bp_peft_choice_rename(const bp_peft_choice *choice, const bp_model_config *
                            bp_lora *lora);
 
 /* Whether the targets name modules as they were called before: then files say the same. */
-bool bp_peft_is_older(const bp_emit *emit);
+bool bp_peft_is_older(const bp_builder *builder);
 
 /* The choice behind a bp_lora; NULL where its targets say all. */
 const bp_peft_choice *bp_peft_choice_of(const bp_lora *lora);

@@ -35,7 +35,7 @@ const char *bp_peft_bias_word(bp_lora_bias bias);
 /* The text of such a file for adapters that were emitted, as PEFT writes it: sorted keys. `base`
  * names the base model's directory. modules_to_save are the last parts of the names of modules that
  * are trained beside the adapters ("classifier"), at most 64 of them. */
-bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json, size_t room,
+bp_status bp_peft_config_text(const bp_builder *builder, const char *base, char *json, size_t room,
                               size_t *length) BP_MUST_CHECK;
 
 #endif

@@ -108,15 +108,15 @@ static void put_tokens(bp_text *text, const bp_lora *lora)
 }
 
 /* The last part of the name of a module that has an adapter; NULL: it has none. */
-static const char *adapted_name(const bp_emit *emit, uint32_t index, char newer[BP_TENSOR_NAME_MAX],
-                                size_t *length)
+static const char *adapted_name(const bp_builder *builder, uint32_t index,
+                                char newer[BP_TENSOR_NAME_MAX], size_t *length)
 {
-    const char *name = bp_emit_name(emit, index);
+    const char *name = bp_build_name(builder, index);
     const size_t older = bp_adapter_module_length(name);
     const size_t renamed = bp_peft_newer_module(name, older, newer);
     size_t end = renamed > 0 ? renamed : older, begin = end;
     name = renamed > 0 ? newer : name;
-    if (emit->parameters[index].adapter == BP_NO_PARAMETER) {
+    if (builder->parameters[index].adapter == BP_NO_PARAMETER) {
         return NULL;
     }
     while (begin > 0 && name[begin - 1] != '.') {
@@ -127,14 +127,14 @@ static const char *adapted_name(const bp_emit *emit, uint32_t index, char newer[
 }
 
 /* Whether the targets name a module that was passed over (lora.usual): they would be refused. */
-static bool names_too_much(const bp_emit *emit)
+static bool names_too_much(const bp_builder *builder)
 {
-    const bp_lora *lora = &emit->spec->lora;
+    const bp_lora *lora = &builder->spec->lora;
     bool found = false;
-    for (uint32_t i = 0; i < emit->parameter_count && lora->usual && !found; i++) {
-        const char *name = bp_emit_name(emit, i);
+    for (uint32_t i = 0; i < builder->parameter_count && lora->usual && !found; i++) {
+        const char *name = bp_build_name(builder, i);
         const size_t length = bp_adapter_module_length(name);
-        for (uint32_t t = 0; t < lora->target_count && emit->parameters[i].depthwise; t++) {
+        for (uint32_t t = 0; t < lora->target_count && builder->parameters[i].depthwise; t++) {
             found = found || bp_adapter_ends_with(name, length, lora->targets[t]);
         }
     }
@@ -142,12 +142,12 @@ static bool names_too_much(const bp_emit *emit)
 }
 
 /* The whole names of the modules that have adapters. */
-static void put_whole_names(bp_text *text, const bp_emit *emit)
+static void put_whole_names(bp_text *text, const bp_builder *builder)
 {
     const char *separator = "[";
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const char *name = bp_emit_name(emit, i);
-        if (emit->parameters[i].adapter != BP_NO_PARAMETER) {
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const char *name = bp_build_name(builder, i);
+        if (builder->parameters[i].adapter != BP_NO_PARAMETER) {
             bp_text_string(text, separator);
             bp_text_json_bytes(text, name, bp_adapter_module_length(name));
             separator = ", ";
@@ -157,16 +157,16 @@ static void put_whole_names(bp_text *text, const bp_emit *emit)
 }
 
 /* PEFT takes layers_to_transform beside a list of names only. False: nothing has an adapter. */
-static bool put_adapted(bp_text *text, const bp_emit *emit)
+static bool put_adapted(bp_text *text, const bp_builder *builder)
 {
     const char *separator = "[";
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
         size_t length = 0, other_length = 0;
         char first[BP_TENSOR_NAME_MAX], second[BP_TENSOR_NAME_MAX];
-        const char *name = adapted_name(emit, i, first, &length);
+        const char *name = adapted_name(builder, i, first, &length);
         bool known = name == NULL;
         for (uint32_t k = 0; k < i && !known; k++) {
-            const char *other = adapted_name(emit, k, second, &other_length);
+            const char *other = adapted_name(builder, k, second, &other_length);
             known = other != NULL && other_length == length && memcmp(other, name, length) == 0;
         }
         if (!known) {
@@ -180,9 +180,9 @@ static bool put_adapted(bp_text *text, const bp_emit *emit)
     return any;
 }
 
-static void put_targets(bp_text *text, const bp_emit *emit)
+static void put_targets(bp_text *text, const bp_builder *builder)
 {
-    const bp_lora *lora = &emit->spec->lora;
+    const bp_lora *lora = &builder->spec->lora;
     const bp_peft_choice *choice = bp_peft_choice_of(lora);
     if (choice != NULL && choice->targets.expression) {
         put_names(text, "target_modules", &choice->targets);
@@ -190,13 +190,13 @@ static void put_targets(bp_text *text, const bp_emit *emit)
     }
     bp_text_string(text, "  \"target_modules\": ");
     if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
-        if (choice == NULL || choice->layer_count == 0 || !put_adapted(text, emit)) {
-            put_all_linear(text, emit->spec);
+        if (choice == NULL || choice->layer_count == 0 || !put_adapted(text, builder)) {
+            put_all_linear(text, builder->spec);
         }
         return;
     }
-    if (names_too_much(emit)) {
-        put_whole_names(text, emit);
+    if (names_too_much(builder)) {
+        put_whole_names(text, builder);
         return;
     }
     bp_text_string(text, "[");
@@ -232,17 +232,18 @@ static const char *part_begin(const char *name, const char *end)
 
 /* The last part of the name of parameter `index`'s module, with the part before a number, if it is
  * trained beside adapters. */
-static bool saved_module(const bp_emit *emit, uint32_t index, const char **name, size_t *length)
+static bool saved_module(const bp_builder *builder, uint32_t index, const char **name,
+                         size_t *length)
 {
-    const bp_parameter *parameter = &emit->parameters[index];
-    const char *full = bp_graph_name(emit->graph, parameter->weight);
+    const bp_parameter *parameter = &builder->parameters[index];
+    const char *full = bp_graph_name(builder->graph, parameter->weight);
     const char *end = strrchr(full, '.');
     /* A table that a head is tied to would no longer be tied: PEFT saves a copy. Without its name
      * the tensor of the file is the table itself. */
-    const bp_model_config config = bp_family_adopt(emit->spec);
+    const bp_model_config config = bp_family_adopt(builder->spec);
     bool tied = parameter->embedding && is_table_of(full) && !bp_family_untied(&config);
     if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL || tied ||
-        bp_adapter_trains_bias(emit, full)) {
+        bp_adapter_trains_bias(builder, full)) {
         return false;
     }
     const char *start = part_begin(full, end);
@@ -254,12 +255,12 @@ static bool saved_module(const bp_emit *emit, uint32_t index, const char **name,
     return true;
 }
 
-static bool is_listed(const bp_emit *emit, uint32_t before, const char *name, size_t length)
+static bool is_listed(const bp_builder *builder, uint32_t before, const char *name, size_t length)
 {
     const char *other;
     size_t other_length;
     for (uint32_t i = 0; i < before; i++) {
-        if (saved_module(emit, i, &other, &other_length) && other_length == length &&
+        if (saved_module(builder, i, &other, &other_length) && other_length == length &&
             memcmp(other, name, length) == 0) {
             return true;
         }
@@ -267,14 +268,14 @@ static bool is_listed(const bp_emit *emit, uint32_t before, const char *name, si
     return false;
 }
 
-static void put_saved(bp_text *text, const bp_emit *emit)
+static void put_saved(bp_text *text, const bp_builder *builder)
 {
     uint32_t count = 0;
     bp_text_string(text, "  \"modules_to_save\": ");
-    for (uint32_t i = 0; i < emit->parameter_count && count < PEFT_SAVED_MAX; i++) {
+    for (uint32_t i = 0; i < builder->parameter_count && count < PEFT_SAVED_MAX; i++) {
         const char *name;
         size_t length;
-        if (saved_module(emit, i, &name, &length) && !is_listed(emit, i, name, length)) {
+        if (saved_module(builder, i, &name, &length) && !is_listed(builder, i, name, length)) {
             bp_text_string(text, count++ > 0 ? ", " : "[");
             bp_text_json_bytes(text, name, length);
         }
@@ -295,12 +296,12 @@ static const char *task_type(const bp_spec *spec)
                                                                         : "\"SEQ_CLS\"";
 }
 
-bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json, size_t room,
+bp_status bp_peft_config_text(const bp_builder *builder, const char *base, char *json, size_t room,
                               size_t *length)
 {
     bp_text text;
-    const bp_lora *lora = &emit->spec->lora;
-    const bool turned = emit->spec->model->input_major;
+    const bp_lora *lora = &builder->spec->lora;
+    const bool turned = builder->spec->model->input_major;
     const bp_peft_choice *choice = bp_peft_choice_of(lora);
     bp_text_init(&text, NULL, NULL, json, room);
     bp_text_string(&text, "{\n");
@@ -325,14 +326,14 @@ bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json,
     }
     put_real(&text, "lora_alpha", lora->alpha);
     put_real(&text, "lora_dropout", lora->dropout);
-    put_saved(&text, emit);
+    put_saved(&text, builder);
     put_pair(&text, "peft_type", "\"LORA\"", false);
     put_real(&text, "r", (double)lora->rank);
     if (choice != NULL) {
         put_patterns(&text, "rank_pattern", &choice->ranks);
     }
-    put_targets(&text, emit);
-    put_pair(&text, "task_type", task_type(emit->spec), false);
+    put_targets(&text, builder);
+    put_pair(&text, "task_type", task_type(builder->spec), false);
     put_tokens(&text, lora);
     if (lora->magnitudes) {
         put_pair(&text, "use_dora", "true", false);

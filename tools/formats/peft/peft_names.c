@@ -77,14 +77,15 @@ size_t bp_peft_newer_module(const char *older, size_t length, char newer[BP_TENS
     return found;
 }
 
-bool bp_peft_name(const bp_emit *emit, const char *ours, char theirs[BP_TENSOR_NAME_MAX])
+bool bp_peft_name(const bp_builder *builder, const char *ours, char theirs[BP_TENSOR_NAME_MAX])
 {
-    const bool wrapped = bp_adapter_trains_bias(emit, ours) && bp_adapter_wraps_bias(emit, ours);
+    const bool wrapped =
+        bp_adapter_trains_bias(builder, ours) && bp_adapter_wraps_bias(builder, ours);
     char older[BP_TENSOR_NAME_MAX];
     if (bp_tensor_name(wrapped ? &peft_wrapped : &bp_peft_naming, ours, older) == NULL) {
         return false;
     }
-    if (bp_peft_is_older(emit) || !bp_peft_newer(older, theirs)) {
+    if (bp_peft_is_older(builder) || !bp_peft_newer(older, theirs)) {
         memcpy(theirs, older, strlen(older) + 1);
     }
     return true;
@@ -106,7 +107,7 @@ bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENS
 bp_status bp_peft_get_turned(bp_runtime *runtime, uint32_t number, uint64_t first, float *values,
                              size_t count)
 {
-    const bp_parameter *p = &runtime->emit.parameters[number];
+    const bp_parameter *p = &runtime->builder.parameters[number];
     const uint64_t rows = p->shape[0], rank = p->shape[1];
     const uint64_t most = rank < 1024 ? 1024 / rank : 1;
     float read[1024];

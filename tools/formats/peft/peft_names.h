@@ -4,7 +4,7 @@
 #define BP_FORMATS_PEFT_NAMES_H
 
 #include "core/run/runtime.h"
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 #include "tools/formats/hf/tensor_match.h"
 
 /* Adapters bear the names of their files, as PEFT has it, and so do parameters that are trained
@@ -12,7 +12,7 @@
 extern const bp_tensor_naming bp_peft_naming;
 
 /* What a file calls a parameter; false when that does not fit. */
-bool bp_peft_name(const bp_emit *emit, const char *ours, char theirs[BP_TENSOR_NAME_MAX]);
+bool bp_peft_name(const bp_builder *builder, const char *ours, char theirs[BP_TENSOR_NAME_MAX]);
 
 /* Whether a file has it, by any of its names; *theirs becomes that. */
 bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENSOR_NAME_MAX]);

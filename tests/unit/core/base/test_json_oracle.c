@@ -14,15 +14,15 @@
 #include "tests/fixtures/formats/json_fixture.h"
 
 /* Builds jansson's value from our events. */
-typedef struct builder {
+typedef struct json_builder {
     json_t *stack[BP_JSON_DEPTH_MAX + 1];
     char *keys[BP_JSON_DEPTH_MAX + 1];
     uint32_t depth;
     char *text;
     size_t length;
-} builder;
+} json_builder;
 
-static void place(builder *b, json_t *value)
+static void place(json_builder *b, json_t *value)
 {
     if (b->depth == 0) {
         b->stack[0] = value;
@@ -34,7 +34,7 @@ static void place(builder *b, json_t *value)
     }
 }
 
-static void build_text(builder *b, const bp_json_event *event)
+static void build_text(json_builder *b, const bp_json_event *event)
 {
     b->text = realloc(b->text, b->length + event->length + 1);
     memcpy(b->text + b->length, event->text, event->length);
@@ -45,7 +45,7 @@ static void build_text(builder *b, const bp_json_event *event)
     }
 }
 
-static void build(builder *b, const bp_json_event *event)
+static void build(json_builder *b, const bp_json_event *event)
 {
     switch (event->kind) {
     case BP_JSON_OBJECT_BEGIN:
@@ -88,7 +88,7 @@ static json_t *build_document(const char *document, size_t length)
 {
     json_fixture d;
     assert_int_equal(json_fixture_open(&d, document, length), BP_OK);
-    builder b = {.depth = 0};
+    json_builder b = {.depth = 0};
     bp_json_event event;
     do {
         assert_int_equal(bp_json_next(&d.json, &event), BP_OK);

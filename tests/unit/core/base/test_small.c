@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 #include "core/base/error.h"
 #include "core/plan/model.h"
 #include "core/plan/optimizer.h"
@@ -262,42 +262,42 @@ static void test_the_pen_stops_at_its_first_failure(void **state)
     bp_arena_init(&arena, memory, sizeof memory);
     assert_int_equal(bp_graph_init(&graph, &limit, &arena, &error), BP_OK);
     bp_graph_begin(&graph, BP_PROGRAM_STEP);
-    bp_emit emit;
-    bp_emit_init(&emit, &graph, &spec, parameters, 1);
-    emit.label = "stage";
+    bp_builder builder;
+    bp_build_init(&builder, &graph, &spec, parameters, 1);
+    builder.label = "stage";
     const bp_parameter_info info = {.name = "p", .rank = 1, .shape = {8}};
-    bp_emit_parameter(&emit, &info);
-    assert_int_equal(emit.status, BP_OK);
+    bp_build_parameter(&builder, &info);
+    assert_int_equal(builder.status, BP_OK);
     int64_t accumulate = 9;
-    bp_ref gradient = bp_emit_gradient(&emit, 0, &accumulate);
+    bp_ref gradient = bp_build_gradient(&builder, 0, &accumulate);
     assert_int_equal(accumulate, 0);
     assert_string_equal(bp_graph_name(&graph, gradient.buffer), "p.grad");
-    (void)bp_emit_gradient(&emit, 0, &accumulate);
+    (void)bp_build_gradient(&builder, 0, &accumulate);
     assert_int_equal(accumulate, 1);
-    bp_emit_matmul(&emit,
-                   &(bp_matmul_operands){.c = gradient,
-                                         .before = BP_ABSENT,
-                                         .a = gradient,
-                                         .b = gradient,
-                                         .bias = BP_ABSENT,
-                                         .residual = BP_ABSENT},
-                   &(bp_matmul_scalars){.m = 1});
-    assert_int_equal(emit.status, BP_OK);
+    bp_build_matmul(&builder,
+                    &(bp_matmul_operands){.c = gradient,
+                                          .before = BP_ABSENT,
+                                          .a = gradient,
+                                          .b = gradient,
+                                          .bias = BP_ABSENT,
+                                          .residual = BP_ABSENT},
+                    &(bp_matmul_scalars){.m = 1});
+    assert_int_equal(builder.status, BP_OK);
     assert_false(bp_ref_present(graph.refs[6])); /* no workspace is asked for */
-    bp_emit_parameter(&emit, &info);             /* one more than was said */
-    assert_int_equal(emit.status, BP_ERR_INTERNAL);
-    assert_false(bp_ref_present(bp_emit_weight(&emit, 0)));
-    assert_false(bp_ref_present(bp_emit_gradient(&emit, 0, &accumulate)));
-    assert_int_equal(bp_emit_state(&emit, 0, BP_F32, "m"), BP_NO_BUFFER);
-    assert_false(bp_ref_present(bp_emit_buffer(&emit, BP_CLASS_TAPE, BP_F32, 1, 1, "after")));
-    bp_emit_parameter(&emit, &info);
-    bp_emit_copy(&emit, &(bp_copy_operands){.y = gradient, .x = gradient},
-                 &(bp_copy_scalars){.count = 1});
+    bp_build_parameter(&builder, &info);         /* one more than was said */
+    assert_int_equal(builder.status, BP_ERR_INTERNAL);
+    assert_false(bp_ref_present(bp_build_weight(&builder, 0)));
+    assert_false(bp_ref_present(bp_build_gradient(&builder, 0, &accumulate)));
+    assert_int_equal(bp_build_state(&builder, 0, BP_F32, "m"), BP_NO_BUFFER);
+    assert_false(bp_ref_present(bp_build_buffer(&builder, BP_CLASS_TAPE, BP_F32, 1, 1, "after")));
+    bp_build_parameter(&builder, &info);
+    bp_build_copy(&builder, &(bp_copy_operands){.y = gradient, .x = gradient},
+                  &(bp_copy_scalars){.count = 1});
     assert_int_equal(graph.used.ops, 1);
-    emit.status = BP_OK;
-    bp_emit_copy(&emit, &(bp_copy_operands){.y = gradient, .x = gradient},
-                 &(bp_copy_scalars){.count = 1});
-    assert_int_equal(emit.status, BP_ERR_FIT);
+    builder.status = BP_OK;
+    bp_build_copy(&builder, &(bp_copy_operands){.y = gradient, .x = gradient},
+                  &(bp_copy_scalars){.count = 1});
+    assert_int_equal(builder.status, BP_ERR_FIT);
 }
 
 /* Of an exchange each member gets its own piece, of the other calls all get all. */

@@ -122,7 +122,7 @@ static void test_ends_of_names(void **state)
     assert_true(bp_adapter_module_length("h.0.attn.weight") == 8);
     assert_true(bp_adapter_module_length("h.0.attn.bias.more") == 0);
     assert_true(bp_adapter_module_length("weight") == 0); /* no longer than the ending */
-    static const bp_emit none = {.parameter_count = 1};
+    static const bp_builder none = {.parameter_count = 1};
     assert_false(bp_adapter_wraps_bias(&none, "bias"));
     assert_false(bp_adapter_wraps_bias(&none, ".bias"));
     assert_false(bp_adapter_wraps_bias(&none, "h.0.attn.bias")); /* there is no such module */

@@ -41,8 +41,8 @@ static void test_every_family_acquires(void **state)
         if (plan(&spec) != BP_OK) {
             fail_msg("%s: %s %s", name, runtime.error.text, runtime.error.name);
         }
-        const uint32_t *acquired = runtime.emit.acquired;
-        assert_int_equal(runtime.emit.held, 0);
+        const uint32_t *acquired = runtime.builder.acquired;
+        assert_int_equal(runtime.builder.held, 0);
         assert_true(acquired[BP_FOR_FORWARD] > 0);
         assert_true((acquired[BP_FOR_BACKWARD] > 0) == (spec.optimizer != NULL));
         assert_true(acquired[BP_FOR_UPDATE] > 0);
@@ -53,60 +53,60 @@ static void test_every_family_acquires(void **state)
 
 /* A model whose second stage does something wrong with parameter 0, which is not its own. */
 static bp_model wrong;
-static void (*right_forward)(bp_emit *emit, bp_stage_call *call);
+static void (*right_forward)(bp_builder *builder, bp_stage_call *call);
 
-static void read_unheld(bp_emit *emit, bp_stage_call *call)
+static void read_unheld(bp_builder *builder, bp_stage_call *call)
 {
-    right_forward(emit, call);
+    right_forward(builder, call);
     if (call->stage == 1) {
-        const bp_ref weight = {emit->parameters[0].weight, BP_F32, 0};
+        const bp_ref weight = {builder->parameters[0].weight, BP_F32, 0};
         const bp_copy_operands operands = {.y = call->output, .x = weight};
-        bp_emit_copy(emit, &operands, &(bp_copy_scalars){.count = 1});
+        bp_build_copy(builder, &operands, &(bp_copy_scalars){.count = 1});
     }
 }
 
-static void ask_unheld(bp_emit *emit, bp_stage_call *call)
+static void ask_unheld(bp_builder *builder, bp_stage_call *call)
 {
-    right_forward(emit, call);
+    right_forward(builder, call);
     if (call->stage == 1) {
-        (void)bp_emit_weight(emit, 0);
+        (void)bp_build_weight(builder, 0);
     }
 }
 
-static void keep_held(bp_emit *emit, bp_stage_call *call)
+static void keep_held(bp_builder *builder, bp_stage_call *call)
 {
-    right_forward(emit, call);
+    right_forward(builder, call);
     if (call->stage == 1) {
-        (void)bp_emit_acquire(emit, 0, BP_FOR_FORWARD);
+        (void)bp_build_acquire(builder, 0, BP_FOR_FORWARD);
     }
 }
 
-static void keep_second(bp_emit *emit, bp_stage_call *call)
+static void keep_second(bp_builder *builder, bp_stage_call *call)
 {
-    right_forward(emit, call);
+    right_forward(builder, call);
     if (call->stage == 1) {
-        (void)bp_emit_acquire(emit, 1, BP_FOR_FORWARD);
+        (void)bp_build_acquire(builder, 1, BP_FOR_FORWARD);
     }
 }
 
-static void release_unheld(bp_emit *emit, bp_stage_call *call)
+static void release_unheld(bp_builder *builder, bp_stage_call *call)
 {
-    right_forward(emit, call);
+    right_forward(builder, call);
     if (call->stage == 1) {
-        bp_emit_release(emit, 0);
+        bp_build_release(builder, 0);
     }
 }
 
-static void behave(bp_emit *emit, bp_stage_call *call)
+static void behave(bp_builder *builder, bp_stage_call *call)
 {
-    right_forward(emit, call);
-    const bp_ref weight = bp_emit_acquire(emit, 0, BP_FOR_FORWARD);
+    right_forward(builder, call);
+    const bp_ref weight = bp_build_acquire(builder, 0, BP_FOR_FORWARD);
     if (call->stage == 1) {
-        const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, 1, "copy");
+        const bp_ref y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 1, 1, "copy");
         const bp_copy_operands operands = {.y = y, .x = weight};
-        bp_emit_copy(emit, &operands, &(bp_copy_scalars){.count = 1});
+        bp_build_copy(builder, &operands, &(bp_copy_scalars){.count = 1});
     }
-    bp_emit_release(emit, 0);
+    bp_build_release(builder, 0);
 }
 
 /* verifies compile-10.2ede */
@@ -114,7 +114,7 @@ static void test_what_is_not_held_is_refused(void **state)
 {
     (void)state;
     static const struct {
-        void (*forward)(bp_emit *emit, bp_stage_call *call);
+        void (*forward)(bp_builder *builder, bp_stage_call *call);
         const char *text; /* NULL: nothing is wrong */
         const char *name;
     } cases[] = {{read_unheld, "touches a parameter", "transformer.wte.weight"},
@@ -146,7 +146,7 @@ typedef struct acquire_fixture {
     bp_arena arena;
     bp_graph graph;
     bp_error error;
-    bp_emit emit;
+    bp_builder builder;
 } acquire_fixture;
 
 static void acquire_begin(acquire_fixture *d)
@@ -156,11 +156,11 @@ static void acquire_begin(acquire_fixture *d)
     d->error = (bp_error){0};
     bp_arena_init(&d->arena, d->memory, sizeof d->memory);
     assert_int_equal(bp_graph_init(&d->graph, &rows, &d->arena, &d->error), BP_OK);
-    bp_emit_init(&d->emit, &d->graph, &d->spec, d->parameters, 2);
-    d->emit.label = "update";
+    bp_build_init(&d->builder, &d->graph, &d->spec, d->parameters, 2);
+    d->builder.label = "update";
     for (uint32_t i = 0; i < 2; i++) {
         const bp_parameter_info info = {.name = i == 0 ? "a" : "b", .rank = 1, .shape = {8}};
-        bp_emit_parameter(&d->emit, &info);
+        bp_build_parameter(&d->builder, &info);
     }
     bp_graph_begin(&d->graph, BP_PROGRAM_UPDATE);
 }
@@ -172,30 +172,30 @@ static void test_tuples_need_it_too(void **state)
     (void)state;
     acquire_fixture d;
     acquire_begin(&d);
-    bp_ref norms = bp_emit_buffer(&d.emit, BP_CLASS_WORKSPACE, BP_F64, 2, 1, "norms");
+    bp_ref norms = bp_build_buffer(&d.builder, BP_CLASS_WORKSPACE, BP_F64, 2, 1, "norms");
     const bp_norm_partial_operands first = {.partials = norms,
-                                            .x = bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE)};
+                                            .x = bp_build_acquire(&d.builder, 0, BP_FOR_UPDATE)};
     const bp_norm_partial_operands second = {.partials = norms,
                                              .x = {d.parameters[1].weight, BP_F32, 0}};
     const bp_norm_partial_scalars scalars = {.count = 8};
-    bp_emit_norm_partial(&d.emit, &first, &scalars);
-    assert_int_equal(d.emit.status, BP_OK);
-    bp_emit_tuple(&d.emit, (const bp_ref *)&second, &scalars);
-    assert_int_equal(d.emit.status, BP_ERR_INTERNAL);
+    bp_build_norm_partial(&d.builder, &first, &scalars);
+    assert_int_equal(d.builder.status, BP_OK);
+    bp_build_tuple(&d.builder, (const bp_ref *)&second, &scalars);
+    assert_int_equal(d.builder.status, BP_ERR_INTERNAL);
     assert_string_equal(d.error.name, "update: b");
     /* Nothing is held after an error, and nothing where there is no parameter. */
-    const uint32_t held = d.emit.held;
-    assert_true(bp_emit_acquire_update(&d.emit, 1).buffer == BP_ABSENT.buffer);
-    assert_true(bp_emit_acquire(&d.emit, 1, BP_FOR_FORWARD).buffer == BP_ABSENT.buffer);
-    d.emit.status = BP_OK;
-    assert_true(bp_emit_acquire_update(&d.emit, BP_NO_PARAMETER).buffer == BP_ABSENT.buffer);
-    assert_true(bp_emit_acquire(&d.emit, BP_NO_PARAMETER, BP_FOR_BACKWARD).buffer ==
+    const uint32_t held = d.builder.held;
+    assert_true(bp_build_acquire_update(&d.builder, 1).buffer == BP_ABSENT.buffer);
+    assert_true(bp_build_acquire(&d.builder, 1, BP_FOR_FORWARD).buffer == BP_ABSENT.buffer);
+    d.builder.status = BP_OK;
+    assert_true(bp_build_acquire_update(&d.builder, BP_NO_PARAMETER).buffer == BP_ABSENT.buffer);
+    assert_true(bp_build_acquire(&d.builder, BP_NO_PARAMETER, BP_FOR_BACKWARD).buffer ==
                 BP_ABSENT.buffer);
-    assert_int_equal(d.emit.held, held);
+    assert_int_equal(d.builder.held, held);
     /* Gradients are counted as such: maps and reports go by the class. */
     int64_t accumulate = 1;
-    const bp_ref gradient = bp_emit_gradient(&d.emit, 0, &accumulate);
-    assert_int_equal(d.emit.status, BP_OK);
+    const bp_ref gradient = bp_build_gradient(&d.builder, 0, &accumulate);
+    assert_int_equal(d.builder.status, BP_OK);
     assert_int_equal(d.graph.buffers[gradient.buffer].class_of, BP_CLASS_GRADIENTS);
     assert_int_equal(d.graph.buffers[d.parameters[0].weight].class_of, BP_CLASS_WEIGHTS);
     assert_int_equal(accumulate, 0);
@@ -208,14 +208,14 @@ static void test_what_was_brought_stays_while_it_is_held(void **state)
     (void)state;
     acquire_fixture d;
     acquire_begin(&d);
-    (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
-    (void)bp_emit_acquire(&d.emit, 0, BP_FOR_UPDATE);
+    (void)bp_build_acquire(&d.builder, 0, BP_FOR_UPDATE);
+    (void)bp_build_acquire(&d.builder, 0, BP_FOR_UPDATE);
     d.parameters[0].gathered = d.parameters[0].gathered_scales = d.parameters[0].gathered_nested =
         3;
-    bp_emit_release(&d.emit, 0);
+    bp_build_release(&d.builder, 0);
     assert_true(d.parameters[0].held == 1 && d.parameters[0].gathered == 3);
     assert_true(d.parameters[0].gathered_scales == 3 && d.parameters[0].gathered_nested == 3);
-    bp_emit_release(&d.emit, 0);
+    bp_build_release(&d.builder, 0);
     assert_true(d.parameters[0].held == 0 && d.parameters[0].gathered == BP_NO_BUFFER);
     assert_true(d.parameters[0].gathered_scales == BP_NO_BUFFER);
     assert_true(d.parameters[0].gathered_nested == BP_NO_BUFFER);

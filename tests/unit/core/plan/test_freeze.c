@@ -83,9 +83,9 @@ static void test_the_rest_learns_the_same(void **state)
         assert_int_equal(part.runtime.compile.first, cases[k].first);
         bp_outcome one = model_fixture_step(&whole), other = model_fixture_step(&part);
         assert_true(one.loss == other.loss);
-        for (uint32_t i = 0; i < part.runtime.emit.parameter_count; i++) {
-            const bp_parameter *p = &part.runtime.emit.parameters[i];
-            const bp_parameter *q = &whole.runtime.emit.parameters[i];
+        for (uint32_t i = 0; i < part.runtime.builder.parameter_count; i++) {
+            const bp_parameter *p = &part.runtime.builder.parameters[i];
+            const bp_parameter *q = &whole.runtime.builder.parameters[i];
             model_fixture *like = p->trainable ? &whole : &start;
             assert_true(
                 same_buffer(&part, like, p->weight, like == &whole ? q->weight : p->weight));
@@ -184,7 +184,7 @@ static void test_overrides(void **state)
     spec.rules = rules;
     spec.rule_count = 2;
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    const bp_parameter *p = r.runtime.emit.parameters;
+    const bp_parameter *p = r.runtime.builder.parameters;
     assert_true(p[0].rate_scale == 0.5 && p[0].weight_decay == 0.1);
     assert_true(p[2].weight_decay == 0.5 && p[3].weight_decay == 0.5);
     model_fixture_close(&r);

@@ -136,7 +136,7 @@ static uint32_t toy_variants(const bp_model_config *config, uint32_t stage)
     return 1;
 }
 
-static void toy_parameters(bp_emit *emit, const bp_model_config *config)
+static void toy_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_parameter_info table = {.name = "table",
                                      .rank = 4,
@@ -149,8 +149,8 @@ static void toy_parameters(bp_emit *emit, const bp_model_config *config)
     head.rank = 2;
     head.shape[1] = WIDTH;
     head.shape[2] = head.shape[3] = 0;
-    bp_emit_parameter(emit, &table);
-    bp_emit_parameter(emit, &head);
+    bp_build_parameter(builder, &table);
+    bp_build_parameter(builder, &head);
 }
 
 static uint32_t toy_count(const bp_model_config *config)
@@ -165,46 +165,46 @@ static uint32_t toy_stage(const bp_model_config *config, uint32_t parameter)
     return parameter;
 }
 
-static bp_ref boundary(bp_emit *emit, bp_class class_of, const char *name)
+static bp_ref boundary(bp_builder *builder, bp_class class_of, const char *name)
 {
-    const uint64_t shape[3] = {emit->spec->batch, emit->spec->sequence, WIDTH};
-    return bp_emit_tensor(emit, class_of, bp_emit_working(emit), 3, shape, name);
+    const uint64_t shape[3] = {builder->spec->batch, builder->spec->sequence, WIDTH};
+    return bp_build_tensor(builder, class_of, bp_build_working(builder), 3, shape, name);
 }
 
-static bp_embedding toy_embedding(const bp_emit *emit)
+static bp_embedding toy_embedding(const bp_builder *builder)
 {
     return (bp_embedding){.token = TABLE,
                           .position = BP_NO_PARAMETER,
-                          .vocabulary = emit->spec->config.vocabulary,
+                          .vocabulary = builder->spec->config.vocabulary,
                           .width = WIDTH};
 }
 
-static bp_head toy_head(const bp_emit *emit)
+static bp_head toy_head(const bp_builder *builder)
 {
-    return (bp_head){HEAD, BP_NO_PARAMETER, emit->spec->config.vocabulary, WIDTH, 0.0};
+    return (bp_head){HEAD, BP_NO_PARAMETER, builder->spec->config.vocabulary, WIDTH, 0.0};
 }
 
-static void toy_forward(bp_emit *emit, bp_stage_call *call)
+static void toy_forward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_embedding embedding = toy_embedding(emit);
-    const bp_head head = toy_head(emit);
+    const bp_embedding embedding = toy_embedding(builder);
+    const bp_head head = toy_head(builder);
     if (call->stage == 0) {
-        call->output = boundary(emit, emit->output_class, "out");
-        bp_embedding_forward(emit, &embedding, call->output);
+        call->output = boundary(builder, builder->output_class, "out");
+        bp_embedding_forward(builder, &embedding, call->output);
     } else {
-        bp_loss_forward(emit, &head, call->input);
+        bp_loss_forward(builder, &head, call->input);
     }
 }
 
-static void toy_backward(bp_emit *emit, bp_stage_call *call)
+static void toy_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const bp_embedding embedding = toy_embedding(emit);
-    const bp_head head = toy_head(emit);
+    const bp_embedding embedding = toy_embedding(builder);
+    const bp_head head = toy_head(builder);
     if (call->stage == 0) {
-        bp_embedding_backward(emit, &embedding, call->d_output);
+        bp_embedding_backward(builder, &embedding, call->d_output);
     } else {
-        call->d_input = boundary(emit, BP_CLASS_WORKSPACE, "d_in");
-        bp_loss_backward(emit, &head, call->input, call->d_input, BP_ABSENT);
+        call->d_input = boundary(builder, BP_CLASS_WORKSPACE, "d_in");
+        bp_loss_backward(builder, &head, call->input, call->d_input, BP_ABSENT);
     }
 }
 
@@ -313,7 +313,7 @@ static void test_its_gradients_are_right(void **state)
     model_fixture_open(&r, &spec, tokens, TOKENS);
     for (uint32_t i = 0; i < PARAMETERS; i++) {
         double difference = 0.0, norm = 0.0;
-        model_fixture_differ(&r, &r.runtime.emit.parameters[i], 1e-2, &difference, &norm);
+        model_fixture_differ(&r, &r.runtime.builder.parameters[i], 1e-2, &difference, &norm);
         assert_true(norm > 1e-3 && fabs(difference - norm) <= 2e-3 * norm);
     }
     model_fixture_close(&r);
@@ -343,7 +343,7 @@ static const int32_t *placed(const model_fixture *r, const uint8_t *inputs, uint
                              uint32_t row)
 {
     const uint64_t at = micro * bp_compile_micro_bytes(&r->runtime.spec);
-    return (const int32_t *)(const void *)(inputs + at + r->runtime.emit.declared[row].offset);
+    return (const int32_t *)(const void *)(inputs + at + r->runtime.builder.declared[row].offset);
 }
 
 /* Windows lie one after the other in `tokens`; from `samples` on there is nothing. */
@@ -385,7 +385,8 @@ static void test_inputs_of_one_kind(void **state)
         const uint32_t samples = spec.batch * (2 - lacking);
         model_fixture_open(&r, &spec, tokens, samples * spec.sequence + 1);
         assert_int_equal(r.runtime.compile.input_count, 4);
-        assert_true(r.runtime.emit.input[BP_INPUT_IDS].offset == r.runtime.emit.declared[0].offset);
+        assert_true(r.runtime.builder.input[BP_INPUT_IDS].offset ==
+                    r.runtime.builder.declared[0].offset);
         assert_true(model_fixture_step(&r).samples == samples);
         uint8_t *inputs = model_fixture_read(&r, r.runtime.compile.inputs);
         check_placed(&r, inputs, 0, samples);

@@ -49,14 +49,15 @@ static double evaluated(model_fixture *r)
 /* W += s B A for every adapted weight (in, out), and B = 0: the same function. */
 static void merge(model_fixture *r)
 {
-    const bp_emit *emit = &r->runtime.emit;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *p = &emit->parameters[i];
+    const bp_builder *builder = &r->runtime.builder;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *p = &builder->parameters[i];
         if (p->adapter == BP_NO_PARAMETER) {
             continue;
         }
-        const bp_parameter *pa = &emit->parameters[p->adapter], *pb = pa + 1;
-        const uint64_t rank = emit->spec->lora.rank, in = pa->count / rank, out = pb->count / rank;
+        const bp_parameter *pa = &builder->parameters[p->adapter], *pb = pa + 1;
+        const uint64_t rank = builder->spec->lora.rank, in = pa->count / rank,
+                       out = pb->count / rank;
         float *w = model_fixture_read(r, p->weight), *a = model_fixture_read(r, pa->weight);
         float *b = model_fixture_read(r, pb->weight);
         for (uint64_t row = 0; row < in; row++) {
@@ -65,7 +66,7 @@ static void merge(model_fixture *r)
                 for (uint64_t k = 0; k < rank; k++) {
                     sum += (double)a[k * in + row] * (double)b[column * rank + k];
                 }
-                w[row * out + column] += (float)(sum * emit->spec->lora.alpha / (double)rank);
+                w[row * out + column] += (float)(sum * builder->spec->lora.alpha / (double)rank);
             }
         }
         model_fixture_write(r, p->weight, w);
@@ -87,7 +88,8 @@ static void test_it_starts_as_nothing_and_merges(void **state)
     model_fixture base, r;
     model_fixture_open(&base, &plain, tokens, TOKENS);
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    assert_int_equal(r.runtime.emit.parameter_count, base.runtime.emit.parameter_count + 2 * 8);
+    assert_int_equal(r.runtime.builder.parameter_count,
+                     base.runtime.builder.parameter_count + 2 * 8);
     assert_true(evaluated(&r) == evaluated(&base));
     double first = 0.0, last = 0.0;
     for (int i = 0; i < 60; i++) {
@@ -95,10 +97,10 @@ static void test_it_starts_as_nothing_and_merges(void **state)
         first = i == 0 ? last : first;
     }
     assert_true(last < first - 0.05);
-    for (uint32_t i = 0; i < base.runtime.emit.parameter_count; i++) {
-        float *x = model_fixture_read(&base, base.runtime.emit.parameters[i].weight);
-        float *y = model_fixture_read(&r, r.runtime.emit.parameters[i].weight);
-        assert_memory_equal(x, y, base.runtime.emit.parameters[i].count * sizeof(float));
+    for (uint32_t i = 0; i < base.runtime.builder.parameter_count; i++) {
+        float *x = model_fixture_read(&base, base.runtime.builder.parameters[i].weight);
+        float *y = model_fixture_read(&r, r.runtime.builder.parameters[i].weight);
+        assert_memory_equal(x, y, base.runtime.builder.parameters[i].count * sizeof(float));
         free(x);
         free(y);
     }
@@ -122,14 +124,14 @@ static void gradients_at(bp_spec spec)
     for (int i = 0; i < 5; i++) {
         (void)model_fixture_step(&r);
     }
-    const bp_emit *emit = &r.runtime.emit;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *p = &emit->parameters[i];
+    const bp_builder *builder = &r.runtime.builder;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *p = &builder->parameters[i];
         if (p->base == BP_NO_PARAMETER) {
             continue;
         }
         float *w = model_fixture_read(&r, p->weight);
-        const bool turned = bp_adapter_turned(emit, i); /* there a token's that occurs */
+        const bool turned = bp_adapter_turned(builder, i); /* there a token's that occurs */
         uint64_t at = turned ? (uint64_t)tokens[5] * p->shape[1] + 1 : p->count / 3;
         float kept = w[at];
         const float h = turned ? 5e-4f : 1e-2f; /* B begins large: what A moves, moves far */
@@ -143,9 +145,9 @@ static void gradients_at(bp_spec spec)
         model_fixture_write(&r, p->weight, w);
         model_fixture copy;
         model_fixture_open(&copy, &spec, tokens, 21);
-        for (uint32_t k = 0; k < emit->parameter_count; k++) {
-            void *bytes = model_fixture_read(&r, emit->parameters[k].weight);
-            model_fixture_write(&copy, emit->parameters[k].weight, bytes);
+        for (uint32_t k = 0; k < builder->parameter_count; k++) {
+            void *bytes = model_fixture_read(&r, builder->parameters[k].weight);
+            model_fixture_write(&copy, builder->parameters[k].weight, bytes);
             free(bytes);
         }
         (void)model_fixture_step(&copy);
@@ -200,8 +202,8 @@ static void test_rows_of_the_table(void **state)
     const bp_spec spec = rows_spec();
     model_fixture r;
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    const bp_emit *emit = &r.runtime.emit;
-    const bp_parameter *table = &emit->parameters[0], *rows = &emit->parameters[table->rows];
+    const bp_builder *builder = &r.runtime.builder;
+    const bp_parameter *table = &builder->parameters[0], *rows = &builder->parameters[table->rows];
     const uint64_t width = table->shape[1];
     assert_true(!table->trainable && table->gradient == BP_NO_BUFFER);
     assert_true(rows->count == CHOSEN * width && rows->base == 0 && rows->trainable);
@@ -300,9 +302,9 @@ static void test_the_base_has_a_digest(void **state)
     (void)model_fixture_step(&r);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &later), BP_OK);
     assert_true(first == later);
-    float *w = model_fixture_read(&r, r.runtime.emit.parameters[0].weight);
+    float *w = model_fixture_read(&r, r.runtime.builder.parameters[0].weight);
     w[0] += 1.0f;
-    model_fixture_write(&r, r.runtime.emit.parameters[0].weight, w);
+    model_fixture_write(&r, r.runtime.builder.parameters[0].weight, w);
     free(w);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &later), BP_OK);
     assert_true(first != later);

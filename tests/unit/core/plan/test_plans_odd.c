@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/plan/emit.h"
+#include "core/plan/builder.h"
 #include "core/plan/optimizer.h"
 #include "core/ops/quantised.h"
 #include "core/run/runtime.h"
@@ -221,14 +221,14 @@ static void several_sequences_at_once(void **state)
 
 static uint32_t asked; /* by the second block, for a gradient of the first */
 
-static void greedy_backward(bp_emit *emit, bp_stage_call *call)
+static void greedy_backward(bp_builder *builder, bp_stage_call *call)
 {
     int64_t accumulate = 0;
-    bp_model_gpt2.backward(emit, call);
+    bp_model_gpt2.backward(builder, call);
     if (call->stage == 2) {
-        for (uint32_t i = 0; i < emit->parameter_count; i++) {
-            if (strcmp(bp_emit_name(emit, i), "transformer.h.0.ln_1.weight") == 0) {
-                (void)bp_emit_gradient(emit, i, &accumulate);
+        for (uint32_t i = 0; i < builder->parameter_count; i++) {
+            if (strcmp(bp_build_name(builder, i), "transformer.h.0.ln_1.weight") == 0) {
+                (void)bp_build_gradient(builder, i, &accumulate);
                 asked++;
             }
         }
@@ -266,11 +266,11 @@ static void parameters_of_two_stages(void **state)
 }
 
 /* Without the mark of a table of tokens. */
-static void unmarked(bp_emit *emit, const bp_model_config *config)
+static void unmarked(bp_builder *builder, const bp_model_config *config)
 {
-    bp_model_gpt2.parameters(emit, config);
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        emit->parameters[i].embedding = false;
+    bp_model_gpt2.parameters(builder, config);
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        builder->parameters[i].embedding = false;
     }
 }
 
@@ -359,11 +359,11 @@ static void what_a_plan_of_16_bits_has(void **state)
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
-    const bp_buffer *result = &runtime.graph.buffers[runtime.emit.result.buffer];
+    const bp_buffer *result = &runtime.graph.buffers[runtime.builder.result.buffer];
     assert_int_equal(result->taken,
                      1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL);
-    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime.builder.parameters[i];
         assert_int_equal(p->master_form, p->rank < 2 ? BP_MASTER_SPLIT : BP_MASTER_SPLIT8);
     }
     free(memory);
@@ -382,11 +382,11 @@ static void heads_are_no_hidden_matrices(void **state)
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
-    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-        const bool head = strstr(bp_emit_name(&runtime.emit, i), "score.") != NULL;
-        heads += head && runtime.emit.parameters[i].rank == 2;
-        hidden += bp_matrix_hidden(&runtime.emit, i);
-        assert_false(head && bp_matrix_hidden(&runtime.emit, i));
+    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+        const bool head = strstr(bp_build_name(&runtime.builder, i), "score.") != NULL;
+        heads += head && runtime.builder.parameters[i].rank == 2;
+        hidden += bp_matrix_hidden(&runtime.builder, i);
+        assert_false(head && bp_matrix_hidden(&runtime.builder, i));
     }
     assert_true(heads == 1 && hidden > 0);
     free(memory);

@@ -99,8 +99,8 @@ static uint64_t digest_of(const bp_spec *spec, double *loss)
 static bool is_weight(const bp_runtime *runtime, const bp_buffer *buffer)
 {
     uint32_t number = (uint32_t)(buffer - runtime->graph.buffers);
-    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
-        const bp_parameter *p = &runtime->emit.parameters[i];
+    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime->builder.parameters[i];
         if (p->weight == number || p->master == number) {
             return true;
         }
@@ -130,14 +130,14 @@ static void compare_rest(session *a, session *b)
         free(q);
         compared++;
     }
-    assert_true(compared > x->emit.parameter_count);
+    assert_true(compared > x->builder.parameter_count);
 }
 
 static void compare_masters(session *a, session *b)
 {
     bp_runtime *x = &a->trial.runtime, *y = &b->trial.runtime;
-    for (uint32_t i = 0; i < x->emit.parameter_count; i++) {
-        uint64_t count = x->emit.parameters[i].count;
+    for (uint32_t i = 0; i < x->builder.parameter_count; i++) {
+        uint64_t count = x->builder.parameters[i].count;
         float *p = malloc(count * sizeof(float)), *q = malloc(count * sizeof(float));
         require_ok(bp_runtime_get_weight(x, i, 0, p, count), a);
         require_ok(bp_runtime_get_weight(y, i, 0, q, count), b);
@@ -353,9 +353,9 @@ static void a_scale_that_cannot_fall(void **state)
                                     .hysteresis = 1,
                                     .floor = scales[i].floor};
         model_fixture_open(&r, &spec, some, 60);
-        const uint32_t weight = r.runtime.emit.parameters[0].weight;
+        const uint32_t weight = r.runtime.builder.parameters[0].weight;
         float *values = model_fixture_read(&r, weight);
-        for (uint64_t k = 0; k < r.runtime.emit.parameters[0].count; k++) {
+        for (uint64_t k = 0; k < r.runtime.builder.parameters[0].count; k++) {
             values[k] = NAN;
         }
         model_fixture_write(&r, weight, values);

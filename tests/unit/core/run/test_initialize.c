@@ -45,8 +45,8 @@ static bp_device dry_run_device(bool reach)
 static uint32_t drawing_ops(const model_fixture *r, bool left)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &r->runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &r->runtime.builder.parameters[i];
         const bool drawn = p->quantised == BP_QUANTISED_NONE && !(left && p->given);
         count += !drawn ? 0u : p->init == BP_INIT_NORMAL ? 1u : p->init == BP_INIT_NORMS ? 2u : 0u;
     }
@@ -85,8 +85,8 @@ static void assert_buffer(model_fixture *r, uint32_t index, void *const *before,
 
 static void assert_drawn(model_fixture *r, void *const *before)
 {
-    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &r->runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &r->runtime.builder.parameters[i];
         if (p->init == BP_INIT_NORMS && !p->given) {
             continue; /* of a base that may be spoiled: layers/test_magnitude.c compares it */
         }
@@ -106,7 +106,8 @@ static void some_are_given(const bp_spec *spec, uint32_t stride)
     whole_runs = 0;
     ops_run = 0;
     model_fixture_open(&r, spec, tokens, 60); /* draws everything */
-    const uint32_t buffers = r.runtime.graph.used.buffers, count = r.runtime.emit.parameter_count;
+    const uint32_t buffers = r.runtime.graph.used.buffers,
+                   count = r.runtime.builder.parameter_count;
     assert_int_equal(whole_runs, 1);
     assert_int_equal(ops_run, 0);
     void **before = calloc(buffers, sizeof *before);
@@ -171,14 +172,14 @@ static void the_state_alone_is_given(void **state)
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
     model_fixture_open(&r, &spec, tokens, 60);
     bp_runtime_state_given(&r.runtime);
-    for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &r.runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < r.runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &r.runtime.builder.parameters[i];
         assert_true(p->given == p->trainable);
         assert_true(bp_runtime_in_state(&r.runtime, i) == p->trainable);
     }
     assert_int_equal(bp_runtime_clear(&r.runtime), BP_OK);
-    for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
-        assert_false(r.runtime.emit.parameters[i].given);
+    for (uint32_t i = 0; i < r.runtime.builder.parameter_count; i++) {
+        assert_false(r.runtime.builder.parameters[i].given);
     }
     model_fixture_close(&r);
 }

@@ -94,16 +94,16 @@ typedef enum growth { GROWS_NOT, GROWS_ALWAYS, GROWS_IN_HOST, FAILS } growth;
 
 static growth grows;
 static bp_model growing;
-static void (*plain_forward)(bp_emit *emit, bp_stage_call *call);
+static void (*plain_forward)(bp_builder *builder, bp_stage_call *call);
 
-static void grow_forward(bp_emit *emit, bp_stage_call *call)
+static void grow_forward(bp_builder *builder, bp_stage_call *call)
 {
-    plain_forward(emit, call);
-    if (call->stage != 1 || emit->mode != BP_MODE_EVAL || emit->status != BP_OK) {
+    plain_forward(builder, call);
+    if (call->stage != 1 || builder->mode != BP_MODE_EVAL || builder->status != BP_OK) {
         return;
     }
     const bool host = grows == GROWS_IN_HOST;
-    const uint32_t rows = grows == GROWS_NOT ? 1 : 2 * SEQUENCE - emit->spec->sequence;
+    const uint32_t rows = grows == GROWS_NOT ? 1 : 2 * SEQUENCE - builder->spec->sequence;
     const bp_buffer prototype = {.class_of = BP_CLASS_WORKSPACE,
                                  .scope = host ? BP_SCOPE_PROGRAM : BP_SCOPE_RESIDENT,
                                  .space = host ? BP_SPACE_HOST : BP_SPACE_DEVICE,
@@ -111,22 +111,23 @@ static void grow_forward(bp_emit *emit, bp_stage_call *call)
                                  .rank = 1,
                                  .shape = {rows * 64}};
     uint32_t buffer = BP_NO_BUFFER, second = BP_NO_BUFFER;
-    if (grows == FAILS && emit->spec->sequence < SEQUENCE) {
-        emit->status = bp_error_set(emit->graph->error, BP_ERR_INTERNAL, "grow", "fails", NULL);
+    if (grows == FAILS && builder->spec->sequence < SEQUENCE) {
+        builder->status =
+            bp_error_set(builder->graph->error, BP_ERR_INTERNAL, "grow", "fails", NULL);
         return;
     }
-    emit->status = bp_graph_buffer(emit->graph, &prototype, "grown", &buffer);
-    if (emit->status == BP_OK && !host) {
-        emit->status = bp_graph_buffer(emit->graph, &prototype, "grown_too", &second);
+    builder->status = bp_graph_buffer(builder->graph, &prototype, "grown", &buffer);
+    if (builder->status == BP_OK && !host) {
+        builder->status = bp_graph_buffer(builder->graph, &prototype, "grown_too", &second);
     }
-    const bp_ref grown = {buffer, BP_F32, 0}, weight = bp_emit_acquire(emit, 0, BP_FOR_FORWARD);
+    const bp_ref grown = {buffer, BP_F32, 0}, weight = bp_build_acquire(builder, 0, BP_FOR_FORWARD);
     if (host) {
-        bp_emit_put_back(emit, weight, buffer, 0, sizeof(float));
+        bp_build_put_back(builder, weight, buffer, 0, sizeof(float));
     } else {
-        bp_emit_copy(emit, &(bp_copy_operands){.y = grown, .x = weight},
-                     &(bp_copy_scalars){.count = 1});
+        bp_build_copy(builder, &(bp_copy_operands){.y = grown, .x = weight},
+                      &(bp_copy_scalars){.count = 1});
     }
-    bp_emit_release(emit, 0);
+    bp_build_release(builder, 0);
 }
 
 /* Shorter programs that have other buffers than the padded ones, or larger ones that cannot go

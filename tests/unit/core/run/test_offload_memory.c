@@ -50,8 +50,8 @@ static void open_two(model_fixture *r, const bp_spec *spec)
 static uint64_t weights_of(model_fixture *r)
 {
     uint64_t digest = 1469598103934665603ULL;
-    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
-        const uint64_t count = r->runtime.emit.parameters[i].count;
+    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
+        const uint64_t count = r->runtime.builder.parameters[i].count;
         float *values = malloc((size_t)count * sizeof *values);
         assert_non_null(values);
         assert_int_equal(bp_runtime_get_weight(&r->runtime, i, 0, values, count), BP_OK);
@@ -68,8 +68,8 @@ static uint64_t weights_of(model_fixture *r)
 /* Puts other values into a weight and reads them back. */
 static void put_and_get(model_fixture *r)
 {
-    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &r->runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &r->runtime.builder.parameters[i];
         float put[8], got[8];
         const uint64_t count = p->count < 8 ? p->count : 8;
         for (uint64_t k = 0; k < count; k++) {

@@ -77,8 +77,8 @@ static void open_places(model_fixture *r, const bp_spec *spec)
 
 static void same_weights(model_fixture *a, model_fixture *b)
 {
-    for (uint32_t i = 0; i < a->runtime.emit.parameter_count; i++) {
-        const uint64_t count = a->runtime.emit.parameters[i].count;
+    for (uint32_t i = 0; i < a->runtime.builder.parameter_count; i++) {
+        const uint64_t count = a->runtime.builder.parameters[i].count;
         float *x = malloc((size_t)count * sizeof *x), *y = malloc((size_t)count * sizeof *y);
         assert_true(x != NULL && y != NULL);
         assert_int_equal(bp_runtime_get_weight(&a->runtime, i, 0, x, count), BP_OK);
@@ -92,7 +92,7 @@ static void same_weights(model_fixture *a, model_fixture *b)
 /* Puts the same other values into every weight of both. */
 static void put_weights(model_fixture *a, model_fixture *b)
 {
-    for (uint32_t i = 0; i < a->runtime.emit.parameter_count; i++) {
+    for (uint32_t i = 0; i < a->runtime.builder.parameter_count; i++) {
         float put[4];
         for (uint32_t k = 0; k < 4; k++) {
             put[k] = (float)(i + k) / 64.0f;

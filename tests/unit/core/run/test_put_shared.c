@@ -99,7 +99,7 @@ static void parts_of_a_weight(void **state)
     if (bp_runtime_open_places(&r.runtime, &places) != BP_OK) {
         fail_msg("%s %s", r.runtime.error.text, r.runtime.error.name);
     }
-    const bp_parameter *p = &r.runtime.emit.parameters[0];
+    const bp_parameter *p = &r.runtime.builder.parameters[0];
     const bp_buffer *weight = &r.runtime.graph.buffers[p->weight];
     assert_true(p->master == BP_NO_BUFFER);
     assert_true(weight->part.whole > weight->bytes && weight->bytes > 0);

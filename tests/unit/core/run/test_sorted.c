@@ -133,14 +133,15 @@ static void test_the_watcher_sees_the_order_of_the_data(void **state)
 }
 
 /* A model whose last stage does something else when the losses are there. */
-static void goes_on(bp_emit *emit, bp_stage_call *call)
+static void goes_on(bp_builder *builder, bp_stage_call *call)
 {
-    bp_model_gpt2.forward(emit, call);
-    if (call->stage + 1 == bp_model_gpt2.stages(&emit->spec->config)) {
-        const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, 1, "copy");
-        const bp_copy_operands operands = {.y = y, .x = bp_emit_acquire(emit, 0, BP_FOR_FORWARD)};
-        bp_emit_copy(emit, &operands, &(bp_copy_scalars){.count = 1});
-        bp_emit_release(emit, 0);
+    bp_model_gpt2.forward(builder, call);
+    if (call->stage + 1 == bp_model_gpt2.stages(&builder->spec->config)) {
+        const bp_ref y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 1, 1, "copy");
+        const bp_copy_operands operands = {.y = y,
+                                           .x = bp_build_acquire(builder, 0, BP_FOR_FORWARD)};
+        bp_build_copy(builder, &operands, &(bp_copy_scalars){.count = 1});
+        bp_build_release(builder, 0);
     }
 }
 

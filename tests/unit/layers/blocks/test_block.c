@@ -179,11 +179,11 @@ static void test_all_subsets(void **state)
 
 /* A block whose stream is read twice: out = h + c_proj(tanh(h)), h = GELU(c_fc(ln_2(x))); GPT-2's
  * parameters, as wide inside as outside. */
-static void describe_forked(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+static void describe_forked(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
     enum { INPUT, NORM, STATISTICS, BEFORE, H, ACTIVE, OUTPUT, VALUES };
     const uint32_t first = bp_gpt2_block_first(call->stage - 1);
-    const uint64_t rows = emit->rows, w = bp_transformer_of(&emit->spec->config).width;
+    const uint64_t rows = builder->rows, w = bp_transformer_of(&builder->spec->config).width;
     const bp_linear up = {first + BP_GPT2_C_FC_WEIGHT, first + BP_GPT2_C_FC_BIAS, w, w, false, 0};
     const bp_linear down = {
         first + BP_GPT2_MLP_C_PROJ_WEIGHT, first + BP_GPT2_MLP_C_PROJ_BIAS, w, w, false, 0};
@@ -216,26 +216,26 @@ static void describe_forked(const bp_emit *emit, const bp_stage_call *call, bp_b
         .nodes = 5};
 }
 
-static void forward_forked(bp_emit *emit, bp_stage_call *call)
+static void forward_forked(bp_builder *builder, bp_stage_call *call)
 {
     bp_block block;
     if (call->stage != 1) {
-        bp_model_gpt2.forward(emit, call);
+        bp_model_gpt2.forward(builder, call);
         return;
     }
-    describe_forked(emit, call, &block);
-    bp_block_forward(emit, call, &block);
+    describe_forked(builder, call, &block);
+    bp_block_forward(builder, call, &block);
 }
 
-static void backward_forked(bp_emit *emit, bp_stage_call *call)
+static void backward_forked(bp_builder *builder, bp_stage_call *call)
 {
     bp_block block;
     if (call->stage != 1) {
-        bp_model_gpt2.backward(emit, call);
+        bp_model_gpt2.backward(builder, call);
         return;
     }
-    describe_forked(emit, call, &block);
-    bp_block_backward(emit, call, &block);
+    describe_forked(builder, call, &block);
+    bp_block_backward(builder, call, &block);
 }
 
 /* What two nodes read has the sum of both gradients, whatever is kept. */
@@ -261,9 +261,9 @@ static void test_gradients_of_a_fork(void **state)
             static model_fixture r;
             double difference = 0.0, norm = 0.0;
             model_fixture_open(&r, &spec, tokens, TOKENS);
-            model_fixture_differ(&r,
-                                 &r.runtime.emit.parameters[bp_gpt2_block_first(0) + parameters[i]],
-                                 3e-2, &difference, &norm);
+            model_fixture_differ(
+                &r, &r.runtime.builder.parameters[bp_gpt2_block_first(0) + parameters[i]], 3e-2,
+                &difference, &norm);
             model_fixture_close(&r);
             if (!(norm > 1e-4) || fabs(difference - norm) > 0.02 * norm) {
                 fail_msg("parameter %zu: difference %g, norm %g", i, difference, norm);

@@ -510,11 +510,11 @@ static void test_steps_have_one_reader(void **state)
 }
 
 /* A model whose first stage is a list that is none. */
-static void forward_unsound(bp_emit *emit, bp_stage_call *call)
+static void forward_unsound(bp_builder *builder, bp_stage_call *call)
 {
     bp_block block = sound();
     block.node[NODE_GELU].in[0] = OUTPUT;
-    bp_block_forward(emit, call, &block);
+    bp_block_forward(builder, call, &block);
 }
 
 /* The plan fails with what is wrong with the list, so nothing of it ever runs. */

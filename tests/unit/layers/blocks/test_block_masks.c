@@ -39,7 +39,7 @@ static void what_is_derived(void **state)
     static const bp_node_kind kinds[] = {BP_NODE_ACTIVATION, BP_NODE_SCALE, BP_NODE_DROPOUT};
     bp_spec spec = model_fixture_spec();
     spec.tape = BP_TAPE_FP8;
-    bp_emit emit = {.spec = &spec, .mode = BP_MODE_TRAIN};
+    bp_builder builder = {.spec = &spec, .mode = BP_MODE_TRAIN};
     for (uint32_t k = 0; k < 3; k++) {
         for (uint32_t packed = 0; packed < 2; packed++) {
             bp_block block = {.values = 0};
@@ -49,7 +49,7 @@ static void what_is_derived(void **state)
             const uint32_t made = add_node(&block, kinds[k], packed != 0 ? product : input, 1);
             (void)add_node(&block, BP_NODE_ACTIVATION, made, 1);
             block_masks_of(&block, &masks);
-            block_masks_pack(&emit, &block, &masks);
+            block_masks_pack(&builder, &block, &masks);
             const bool step = k == 2 && packed != 0; /* in the place of what it reads */
             assert_true(((masks.packs & value_bit(product)) != 0) == !step);
             assert_true(((masks.derives & value_bit(made)) != 0) == (packed != 0 && k < 2));
@@ -59,9 +59,9 @@ static void what_is_derived(void **state)
     block_masks masks;
     (void)add_node(&block, BP_NODE_DENSE, add_value(&block, false), 1);
     (void)add_node(&block, BP_NODE_ACTIVATION, 1, 1);
-    emit.mode = BP_MODE_EVAL; /* has no tape */
+    builder.mode = BP_MODE_EVAL; /* has no tape */
     block_masks_of(&block, &masks);
-    block_masks_pack(&emit, &block, &masks);
+    block_masks_pack(&builder, &block, &masks);
     assert_int_equal(masks.packs, 0);
 }
 
@@ -72,8 +72,8 @@ static void places_of_what_is_wanted(void **state)
     (void)state;
     bp_block block = {.values = 0};
     bp_spec spec = model_fixture_spec();
-    bp_emit emit = {.spec = &spec};
-    block_run run = {.emit = &emit, .block = &block};
+    bp_builder builder = {.spec = &spec};
+    block_run run = {.builder = &builder, .block = &block};
     uint32_t taker[BP_BLOCK_VALUES];
     const uint32_t product = add_node(&block, BP_NODE_DENSE, add_value(&block, false), 1);
     const uint32_t active = add_node(&block, BP_NODE_ACTIVATION, product, 1);
@@ -134,22 +134,22 @@ static void choices_that_go_together(void **state)
 static uint32_t too_few; /* tables that were too small */
 
 /* The sets of a block, counted in tables with room for fewer and fewer buffers. */
-static uint32_t tapes_in_few_rows(bp_emit *emit, const bp_stage_call *call,
+static uint32_t tapes_in_few_rows(bp_builder *builder, const bp_stage_call *call,
                                   const bp_tape_request *request, uint32_t *variants)
 {
-    bp_graph *graph = emit->graph;
+    bp_graph *graph = builder->graph;
     const bp_graph_limits limit = graph->limit, used = graph->used;
     for (uint32_t room = 0; !bp_graph_counts(graph) && room < 64; room++) {
         graph->limit.buffers =
             used.buffers + room < limit.buffers ? used.buffers + room : limit.buffers;
-        const uint32_t found = bp_model_gpt2.tapes(emit, call, request, variants);
-        assert_true((found == 0) == (emit->status != BP_OK));
+        const uint32_t found = bp_model_gpt2.tapes(builder, call, request, variants);
+        assert_true((found == 0) == (builder->status != BP_OK));
         too_few += found == 0 ? 1 : 0;
-        emit->status = BP_OK;
+        builder->status = BP_OK;
         graph->used = used;
     }
     graph->limit = limit;
-    return bp_model_gpt2.tapes(emit, call, request, variants);
+    return bp_model_gpt2.tapes(builder, call, request, variants);
 }
 
 static void blocks_counted_in_few_rows(void **state)

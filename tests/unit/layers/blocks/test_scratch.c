@@ -15,29 +15,29 @@
 static int32_t tokens[TOKENS];
 
 /* Others wrote on the model's scratch since its last call. */
-static void scribble(bp_emit *emit)
+static void scribble(bp_builder *builder)
 {
-    const size_t bytes = emit->spec->model->scratch;
+    const size_t bytes = builder->spec->model->scratch;
     assert_true(bytes >= sizeof(bp_block));
-    assert_non_null(emit->scratch);
-    assert_int_equal((uintptr_t)emit->scratch % 16, 0);
+    assert_non_null(builder->scratch);
+    assert_int_equal((uintptr_t)builder->scratch % 16, 0);
     for (size_t i = 0; i < bytes; i++) {
-        ((unsigned char *)emit->scratch)[i] = 0xa5;
+        ((unsigned char *)builder->scratch)[i] = 0xa5;
     }
 }
 
-static void forward_scribbled(bp_emit *emit, bp_stage_call *call)
+static void forward_scribbled(bp_builder *builder, bp_stage_call *call)
 {
-    scribble(emit);
-    bp_model_gpt2.forward(emit, call);
-    scribble(emit);
+    scribble(builder);
+    bp_model_gpt2.forward(builder, call);
+    scribble(builder);
 }
 
-static void backward_scribbled(bp_emit *emit, bp_stage_call *call)
+static void backward_scribbled(bp_builder *builder, bp_stage_call *call)
 {
-    scribble(emit);
-    bp_model_gpt2.backward(emit, call);
-    scribble(emit);
+    scribble(builder);
+    bp_model_gpt2.backward(builder, call);
+    scribble(builder);
 }
 
 static uint64_t digest_after_step(const bp_spec *spec)

@@ -183,9 +183,9 @@ static void test_differences(void **state)
         model_fixture r;
         open_model(&r, &spec);
         (void)loss_of(&r);
-        const bp_emit *emit = &r.runtime.emit;
-        for (uint32_t p = 0; p < emit->parameter_count; p++) {
-            const bp_parameter *parameter = &emit->parameters[p];
+        const bp_builder *builder = &r.runtime.builder;
+        for (uint32_t p = 0; p < builder->parameter_count; p++) {
+            const bp_parameter *parameter = &builder->parameters[p];
             (void)loss_of(&r);
             float *gradient = model_fixture_read(&r, parameter->gradient);
             float *weight = model_fixture_read(&r, parameter->weight),

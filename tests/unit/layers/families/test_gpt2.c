@@ -94,24 +94,24 @@ static void test_seed_matters(void **state)
  * makes asks for the ones between. */
 static uint32_t forced_variant;
 
-static void force_variant(bp_stage_call *call, const bp_emit *emit)
+static void force_variant(bp_stage_call *call, const bp_builder *builder)
 {
-    const bp_model_config *config = &emit->spec->config;
+    const bp_model_config *config = &builder->spec->config;
     if (bp_model_gpt2.variants(config, call->stage) > forced_variant) {
         call->variant = forced_variant;
     }
 }
 
-static void forced_forward(bp_emit *emit, bp_stage_call *call)
+static void forced_forward(bp_builder *builder, bp_stage_call *call)
 {
-    force_variant(call, emit);
-    bp_model_gpt2.forward(emit, call);
+    force_variant(call, builder);
+    bp_model_gpt2.forward(builder, call);
 }
 
-static void forced_backward(bp_emit *emit, bp_stage_call *call)
+static void forced_backward(bp_builder *builder, bp_stage_call *call)
 {
-    force_variant(call, emit);
-    bp_model_gpt2.backward(emit, call);
+    force_variant(call, builder);
+    bp_model_gpt2.backward(builder, call);
 }
 
 /* verifies layers-5.febc */
@@ -162,16 +162,16 @@ static float *gradients_of(const bp_spec *spec, uint64_t *count)
 {
     model_fixture r;
     model_fixture_open(&r, spec, tokens, TOKENS);
-    const bp_emit *emit = &r.runtime.emit;
+    const bp_builder *builder = &r.runtime.builder;
     *count = r.runtime.report.parameters;
     float *all = malloc((size_t)*count * sizeof *all);
     assert_non_null(all);
     (void)model_fixture_step(&r);
     uint64_t at = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        float *gradient = model_fixture_read(&r, emit->parameters[i].gradient);
-        memcpy(all + at, gradient, (size_t)emit->parameters[i].count * sizeof *all);
-        at += emit->parameters[i].count;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        float *gradient = model_fixture_read(&r, builder->parameters[i].gradient);
+        memcpy(all + at, gradient, (size_t)builder->parameters[i].count * sizeof *all);
+        at += builder->parameters[i].count;
         free(gradient);
     }
     assert_int_equal(at, *count);
@@ -231,8 +231,8 @@ static void check_differences(const bp_spec *spec)
     model_fixture r;
     model_fixture_open(&r, spec, tokens, TOKENS);
     (void)model_fixture_step(&r);
-    for (uint32_t p = 0; p < r.runtime.emit.parameter_count; p++) {
-        const bp_parameter *parameter = &r.runtime.emit.parameters[p];
+    for (uint32_t p = 0; p < r.runtime.builder.parameter_count; p++) {
+        const bp_parameter *parameter = &r.runtime.builder.parameters[p];
         r.runtime.steps = 0;
         (void)model_fixture_step(&r);
         float *gradient = model_fixture_read(&r, parameter->gradient);

@@ -39,7 +39,7 @@ static bp_spec dropped(bp_spec spec)
 static void check_parameter(model_fixture *r, uint32_t index, const char *name, uint64_t rows,
                             uint64_t width, double deviation)
 {
-    const bp_parameter *p = &r->runtime.emit.parameters[index];
+    const bp_parameter *p = &r->runtime.builder.parameters[index];
     const bp_buffer *b = &r->runtime.graph.buffers[p->weight];
     assert_string_equal(bp_graph_name(&r->runtime.graph, p->weight), name);
     assert_int_equal(b->rank, width != 0 ? 2 : 1);
@@ -82,7 +82,7 @@ static void test_parameters(void **state)
                  {"ln_2.weight", 16, 0, 0.0},         {"ln_2.bias", 16, 0, 0.0},
                  {"mlp.c_fc.weight", 16, 64, 0.1},    {"mlp.c_fc.bias", 64, 0, 0.0},
                  {"mlp.c_proj.weight", 64, 16, end},  {"mlp.c_proj.bias", 16, 0, 0.0}};
-    assert_int_equal(r.runtime.emit.parameter_count, 2 + 11 * 12 + 2);
+    assert_int_equal(r.runtime.builder.parameter_count, 2 + 11 * 12 + 2);
     assert_int_equal(bp_model_gpt2.parameter_count(&spec.config), 2 + 11 * 12 + 2);
     check_parameter(&r, 0, "transformer.wte.weight", 37, 16, 0.1);
     check_parameter(&r, 1, "transformer.wpe.weight", 12, 16, 0.1);
@@ -147,26 +147,26 @@ static void emitted(const bp_spec *spec, bp_mode mode, bool backward, bp_stage_c
     bp_parameter parameters[64];
     bp_arena_init(&arena, memory, sizeof memory);
     assert_int_equal(bp_graph_init(&graph, &room, &arena, &error), BP_OK);
-    bp_emit emit;
-    bp_emit_init(&emit, &graph, spec, parameters, 64);
+    bp_builder builder;
+    bp_build_init(&builder, &graph, spec, parameters, 64);
     static bp_block block;
-    emit.scratch = &block;
-    emit.mode = mode;
-    emit.label = "h.1000";
-    emit.rows = mode == BP_MODE_DECODE ? 4 : emit.rows;
-    bp_model_gpt2.parameters(&emit, &spec->config);
+    builder.scratch = &block;
+    builder.mode = mode;
+    builder.label = "h.1000";
+    builder.rows = mode == BP_MODE_DECODE ? 4 : builder.rows;
+    bp_model_gpt2.parameters(&builder, &spec->config);
     bp_graph_begin(&graph, BP_PROGRAM_STEP);
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call->tape[i] = BP_ABSENT;
     }
     if (backward) {
-        bp_model_gpt2.backward(&emit, call);
+        bp_model_gpt2.backward(&builder, call);
     } else if (mode == BP_MODE_DECODE) {
-        bp_model_gpt2.decode(&emit, call);
+        bp_model_gpt2.decode(&builder, call);
     } else {
-        bp_model_gpt2.forward(&emit, call);
+        bp_model_gpt2.forward(&builder, call);
     }
-    assert_int_equal(emit.status, BP_OK);
+    assert_int_equal(builder.status, BP_OK);
 }
 
 static uint32_t tape_of(const bp_spec *spec, bp_mode mode, uint32_t variant)

@@ -249,8 +249,8 @@ static uint64_t planned_bytes(const char *glob, uint32_t plain, bool frozen, uin
         fail_msg("%s: %s", glob, runtime.error.text);
     }
     *trained = 0;
-    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-        *trained += runtime.emit.parameters[i].trainable ? 1 : 0;
+    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+        *trained += runtime.builder.parameters[i].trainable ? 1 : 0;
     }
     const uint64_t arena = runtime.report.arena_bytes;
     free(memory);

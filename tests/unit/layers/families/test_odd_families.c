@@ -191,8 +191,8 @@ static void biases_beside_adapters(void **state)
                               .bias = (bp_lora_bias)bias};
         plan(&spec);
         trained[bias] = 0;
-        for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-            const bp_parameter *p = &runtime.emit.parameters[i];
+        for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+            const bp_parameter *p = &runtime.builder.parameters[i];
             trained[bias] += p->trainable ? p->count : 0;
         }
         free(memory);

@@ -98,16 +98,16 @@ static void test_deep(void **state)
 /* The model with one tape variant whatever the schedule asks for. */
 static uint32_t forced;
 
-static void forward_forced(bp_emit *emit, bp_stage_call *call)
+static void forward_forced(bp_builder *builder, bp_stage_call *call)
 {
     call->variant = BP_TAPE_SET | forced;
-    bp_model_rnn.forward(emit, call);
+    bp_model_rnn.forward(builder, call);
 }
 
-static void backward_forced(bp_emit *emit, bp_stage_call *call)
+static void backward_forced(bp_builder *builder, bp_stage_call *call)
 {
     call->variant = BP_TAPE_SET | forced;
-    bp_model_rnn.backward(emit, call);
+    bp_model_rnn.backward(builder, call);
 }
 
 /* Whatever is kept of the embedded ids and of the states and gates, the bits are equal. */
@@ -199,9 +199,9 @@ static void test_differences(void **state)
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         model_fixture_open(&r, &spec, tokens, TOKENS);
-        for (uint32_t p = 0; p < r.runtime.emit.parameter_count; p++) {
+        for (uint32_t p = 0; p < r.runtime.builder.parameter_count; p++) {
             double difference, norm;
-            model_fixture_differ(&r, &r.runtime.emit.parameters[p], 1e-2, &difference, &norm);
+            model_fixture_differ(&r, &r.runtime.builder.parameters[p], 1e-2, &difference, &norm);
             assert_true(fabs(difference - norm) <= 0.02 * norm + 1e-4);
         }
         model_fixture_close(&r);

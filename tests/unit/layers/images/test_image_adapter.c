@@ -112,9 +112,9 @@ static void open_model_fixture(model_fixture *r, const bp_spec *spec)
     r->feed.kind = BP_LABELS_CLASS;
     assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
     /* B begins as zeros, beside which nothing moves. */
-    const bp_emit *emit = &r->runtime.emit;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *p = &emit->parameters[i];
+    const bp_builder *builder = &r->runtime.builder;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *p = &builder->parameters[i];
         if (p->base == BP_NO_PARAMETER) {
             continue;
         }
@@ -134,8 +134,8 @@ static void gradients_of(bp_spec spec, uint32_t trained)
     spec.optimizer_options.learning_rate = 0.0;
     spec.optimizer_options.weight_decay = 0.0;
     open_model_fixture(&r, &spec);
-    for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &r.runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < r.runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &r.runtime.builder.parameters[i];
         double difference, norm;
         if (p->base == BP_NO_PARAMETER || !p->trainable) {
             continue;
@@ -143,7 +143,7 @@ static void gradients_of(bp_spec spec, uint32_t trained)
         model_fixture_differ(&r, p, 4e-3, &difference, &norm);
         assert_true(norm > 1e-4);
         if (fabs(difference - norm) > 3e-3 * norm) {
-            fail_msg("%s: %g for %g", bp_emit_name(&r.runtime.emit, i), difference, norm);
+            fail_msg("%s: %g for %g", bp_build_name(&r.runtime.builder, i), difference, norm);
         }
         adapters++;
     }
@@ -258,10 +258,10 @@ static void test_what_has_none(void **state)
     spec.lora.usual = true; /* nobody named it */
     model_fixture r;
     open_model_fixture(&r, &spec);
-    const bp_emit *emit = &r.runtime.emit;
+    const bp_builder *builder = &r.runtime.builder;
     uint32_t adapted = 0, passed_over = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *p = &emit->parameters[i];
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *p = &builder->parameters[i];
         const bool adapts = p->adapter != BP_NO_PARAMETER;
         assert_true(!(adapts && p->depthwise));
         adapted += adapts ? 1 : 0;
@@ -282,20 +282,20 @@ static void test_statistics_stay(void **state)
         BP_LORA_BIAS_ALL; /* norms' biases are trained, and so is nothing else of them */
     model_fixture r;
     open_model_fixture(&r, &spec);
-    const bp_emit *emit = &r.runtime.emit;
+    const bp_builder *builder = &r.runtime.builder;
     uint32_t statistics = 0;
     for (int step = 0; step < 3; step++) {
         (void)model_fixture_step(&r);
     }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *p = &emit->parameters[i];
-        assert_true(bp_adapter_convolution(emit, i) ==
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const bp_parameter *p = &builder->parameters[i];
+        assert_true(bp_adapter_convolution(builder, i) ==
                     (p->rank == 4 && p->base == BP_NO_PARAMETER));
         if (!p->statistic) {
             continue;
         }
         float *values = model_fixture_read(&r, p->weight);
-        const float right = strstr(bp_emit_name(emit, i), "running_var") != NULL ? 1.0f : 0.0f;
+        const float right = strstr(bp_build_name(builder, i), "running_var") != NULL ? 1.0f : 0.0f;
         for (uint64_t k = 0; k < p->count; k++) {
             assert_true(values[k] == right);
         }
@@ -303,7 +303,7 @@ static void test_statistics_stay(void **state)
         statistics++;
     }
     assert_true(statistics >= 4);
-    assert_false(emit->moves);
+    assert_false(builder->moves);
     model_fixture_close(&r);
     spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     spec.batch = 2;

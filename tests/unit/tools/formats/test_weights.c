@@ -20,9 +20,9 @@ static const bp_hf_form plain = {.dtype = BP_F32};
 static void assert_loaded(weights_fixture *d)
 {
     const bp_runtime *runtime = &d->r.runtime;
-    for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        float *weights = model_fixture_read(&d->r, runtime->emit.parameters[p].weight);
-        for (size_t i = 0; i < runtime->emit.parameters[p].count; i++) {
+    for (uint32_t p = 0; p < runtime->builder.parameter_count; p++) {
+        float *weights = model_fixture_read(&d->r, runtime->builder.parameters[p].weight);
+        for (size_t i = 0; i < runtime->builder.parameters[p].count; i++) {
             assert_true(weights[i] == made_value(p, i));
         }
         free(weights);
@@ -87,8 +87,8 @@ static void narrow_weights_have_their_masters(void **state)
         weights_fixture *d = weights_fixture_new(&spec);
         weights_fixture_add(d, types[i / 5], true);
         assert_int_equal(weights_fixture_load(d), BP_OK);
-        for (uint32_t p = 0; p < d->r.runtime.emit.parameter_count; p++) {
-            const bp_parameter *q = &d->r.runtime.emit.parameters[p];
+        for (uint32_t p = 0; p < d->r.runtime.builder.parameter_count; p++) {
+            const bp_parameter *q = &d->r.runtime.builder.parameters[p];
             void *weights = model_fixture_read(&d->r, q->weight);
             void *masters = q->master != BP_NO_BUFFER ? model_fixture_read(&d->r, q->master) : NULL;
             uint16_t weight[1];
@@ -343,11 +343,11 @@ static void what_is_saved_loads_again(void **state)
 static uint64_t digest_of(weights_fixture *d, bool adapters)
 {
     uint64_t hash = 0xcbf29ce484222325u;
-    const bp_emit *emit = &d->r.runtime.emit;
-    for (uint32_t p = 0; p < emit->parameter_count; p++) {
-        if ((emit->parameters[p].base != BP_NO_PARAMETER) == adapters) {
-            unsigned char *bytes = model_fixture_read(&d->r, emit->parameters[p].weight);
-            for (size_t i = 0; i < emit->parameters[p].count * sizeof(float); i++) {
+    const bp_builder *builder = &d->r.runtime.builder;
+    for (uint32_t p = 0; p < builder->parameter_count; p++) {
+        if ((builder->parameters[p].base != BP_NO_PARAMETER) == adapters) {
+            unsigned char *bytes = model_fixture_read(&d->r, builder->parameters[p].weight);
+            for (size_t i = 0; i < builder->parameters[p].count * sizeof(float); i++) {
                 hash = (hash ^ bytes[i]) * 0x100000001b3u;
             }
             free(bytes);
@@ -467,7 +467,7 @@ static void every_failing_read_of_digests_is_told(void **state)
         assert_int_equal(d->memory.open_files, 0);
     }
     assert_int_equal(status, BP_OK);
-    assert_true(call > 2 * d->r.runtime.emit.parameter_count);
+    assert_true(call > 2 * d->r.runtime.builder.parameter_count);
     assert_loaded(d);
     weights_fixture_free(d);
 }

@@ -148,7 +148,7 @@ static void job_open(job *j)
     mutant_case_open(&j->is, &j->r);
     const bp_graph *graph = &j->r.runtime.graph;
     mutant_room_open(&j->room, &j->r);
-    extent_oracle_open(&j->walk, &j->r.runtime.emit, &j->r.runtime.spec,
+    extent_oracle_open(&j->walk, &j->r.runtime.builder, &j->r.runtime.spec,
                        2 * j->r.runtime.report.arena_bytes);
     mutant_copy(graph, &j->copy, &j->error);
     j->mutants = mutant_list(graph, &j->count);

@@ -34,10 +34,10 @@ static void buckets_are_spread_over_a_stage(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const uint32_t buckets = cases[i].buckets, pace = cases[i].pace;
         bp_compile compile = one_window(buckets, pace);
-        bp_emit emit = {.spec = &alone, .flying = &compile};
+        bp_builder builder = {.spec = &alone, .flying = &compile};
         for (uint32_t point = 1; point <= 2 * pace; point++) {
             const uint32_t due = 1 + (buckets - 1) * point / pace;
-            compile_pump(&emit);
+            compile_pump(&builder);
             assert_int_equal(compile.windows[0].sent, due < buckets ? due : buckets);
         }
     }
@@ -49,14 +49,14 @@ static void a_flush_sends_the_rest(void **state)
 {
     (void)state;
     bp_compile compile = one_window(5, 8);
-    bp_emit emit = {.spec = &alone, .flying = &compile};
-    compile_flush(&compile, &emit);
+    bp_builder builder = {.spec = &alone, .flying = &compile};
+    compile_flush(&compile, &builder);
     assert_int_equal(compile.windows[0].sent, 5);
     compile.windows_opened = 0;
     for (uint32_t i = 0; i < BP_WINDOWS_MOST; i++) {
         compile.windows[i] = (bp_window){.buckets = 3, .sent = 1};
     }
-    compile_flush(&compile, &emit);
+    compile_flush(&compile, &builder);
     for (uint32_t i = 0; i < BP_WINDOWS_MOST; i++) {
         assert_int_equal(compile.windows[i].sent, 1);
     }

@@ -43,9 +43,9 @@ static void compare(bool (*weight_offloaded)(const char *name, const bp_paramete
                     bool (*state_offloaded)(const char *name, const bp_parameter *p), uint32_t most)
 {
     uint32_t offload = 0, above = 0;
-    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &runtime.emit.parameters[i];
-        const char *name = bp_emit_name(&runtime.emit, i);
+    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime.builder.parameters[i];
+        const char *name = bp_build_name(&runtime.builder, i);
         const bool weight = runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD;
         const bool state = p->trainable && p->state[0] != BP_NO_BUFFER &&
                            runtime.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
@@ -184,10 +184,11 @@ static void tables(void **state)
             spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
         }
         plan(&spec);
-        for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-            const char *name = bp_emit_name(&runtime.emit, i);
+        for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+            const char *name = bp_build_name(&runtime.builder, i);
             const bool offload =
-                runtime.graph.buffers[runtime.emit.parameters[i].weight].space == BP_SPACE_OFFLOAD;
+                runtime.graph.buffers[runtime.builder.parameters[i].weight].space ==
+                BP_SPACE_OFFLOAD;
             table = table || (offload && has(name, "embed_tokens.weight"));
             head = head || (offload && has(name, "lm_head.weight"));
         }
@@ -210,8 +211,8 @@ static void sizes_one_by_one(void **state)
                                 .part_count = 3,
                                 .part = {{12288, 2, 1}, {16384, 4, 3}, {7, 0, 0}}};
     plan(&spec);
-    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime.builder.parameters[i];
         const bool offload = runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD;
         of[0] += offload && p->count == 12288;
         of[1] += offload && p->count == 16384;
@@ -223,8 +224,8 @@ static void sizes_one_by_one(void **state)
     spec.offload.part[0].of = 0; /* as of a size that a model has none of */
     plan(&spec);
     of[0] = 0;
-    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime.builder.parameters[i];
         of[0] += runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD && p->count == 12288;
     }
     free(memory);
@@ -244,8 +245,8 @@ static void states_of_rows(void **state)
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
     plan(&spec);
     uint32_t rows = 0, others = 0;
-    for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-        const bp_parameter *p = &runtime.emit.parameters[i];
+    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime.builder.parameters[i];
         if (p->trainable && p->count >= 4096) {
             const bool offload = runtime.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
             assert_true(offload == (p->init != BP_INIT_ROWS));
@@ -303,8 +304,8 @@ static void what_is_fixed(void **state)
         }
         spec.offload.fixed = true;
         plan(&spec);
-        for (uint32_t i = 0; i < runtime.emit.parameter_count; i++) {
-            const bp_parameter *p = &runtime.emit.parameters[i];
+        for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
+            const bp_parameter *p = &runtime.builder.parameters[i];
             const bool host = runtime.graph.buffers[p->weight].space == BP_SPACE_HOST;
             assert_true(host == (!p->trainable && !p->statistic));
             fixed += host;

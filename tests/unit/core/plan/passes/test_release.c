@@ -58,9 +58,9 @@ static double compare(const bp_spec *plain, const bp_spec *released, bool *exact
         assert_false(y.nonfinite);
         *exact = *exact && x.loss == y.loss && x.norm == y.norm;
     }
-    for (uint32_t i = 0; i < a.runtime.emit.parameter_count; i++) {
-        uint32_t weight = a.runtime.emit.parameters[i].weight;
-        double d = distance(&a, &b, weight, b.runtime.emit.parameters[i].weight);
+    for (uint32_t i = 0; i < a.runtime.builder.parameter_count; i++) {
+        uint32_t weight = a.runtime.builder.parameters[i].weight;
+        double d = distance(&a, &b, weight, b.runtime.builder.parameters[i].weight);
         worst = fmax(worst, d);
     }
     *exact = *exact && worst == 0.0;

@@ -93,7 +93,7 @@ typedef struct tensors {
 
 static tensors read_tensors(model_fixture *r, uint32_t i)
 {
-    const bp_parameter *p = &r->runtime.emit.parameters[i];
+    const bp_parameter *p = &r->runtime.builder.parameters[i];
     return (tensors){model_fixture_read(r, p->weight), model_fixture_read(r, p->state[0]),
                      model_fixture_read(r, p->state[1])};
 }
@@ -129,11 +129,11 @@ static void check_element(const bp_spec *spec, double decay, uint32_t t, const d
 /* One step of `r`, and the gradients of its micro-batches from the probe, which has r's weights. */
 static void check_step(model_fixture *r, model_fixture *probe, uint32_t t)
 {
-    const uint32_t count = r->runtime.emit.parameter_count;
+    const uint32_t count = r->runtime.builder.parameter_count;
     tensors *was = calloc(count, sizeof *was), *g = calloc((size_t)MICROS * count, sizeof *g);
     for (uint32_t i = 0; i < count; i++) {
         was[i] = read_tensors(r, i);
-        model_fixture_write(probe, probe->runtime.emit.parameters[i].weight, was[i].w);
+        model_fixture_write(probe, probe->runtime.builder.parameters[i].weight, was[i].w);
     }
     for (uint32_t k = 0; k < MICROS; k++) {
         (void)model_fixture_step(probe);
@@ -143,7 +143,7 @@ static void check_step(model_fixture *r, model_fixture *probe, uint32_t t)
     }
     assert_false(model_fixture_step(r).nonfinite);
     for (uint32_t i = 0; i < count; i++) {
-        const bp_parameter *p = &r->runtime.emit.parameters[i];
+        const bp_parameter *p = &r->runtime.builder.parameters[i];
         const tensors now = read_tensors(r, i);
         for (uint64_t e = 0; e < p->count; e++) {
             double each[MICROS];

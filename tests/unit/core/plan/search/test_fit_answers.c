@@ -78,10 +78,10 @@ static void the_longest_schedules_are_no_first_answer(void **state)
 
 static uint32_t plans; /* and counts, of the model below */
 
-static void parameters_counted(bp_emit *emit, const bp_model_config *config)
+static void parameters_counted(bp_builder *builder, const bp_model_config *config)
 {
     plans++;
-    bp_model_mlp.parameters(emit, config);
+    bp_model_mlp.parameters(builder, config);
 }
 
 /* How often the model was asked for its parameters while every micro-batch of a batch was tried. */

@@ -334,21 +334,21 @@ static void test_zeros_are_absent(void **state)
     (void)state;
     const bp_spec spec = {.batch = 3, .sequence = 5};
     bp_ref ref;
-    bp_emit emit;
+    bp_builder builder;
     memset(&ref, 0, sizeof ref);
-    memset(&emit, 0xa5, sizeof emit);
+    memset(&builder, 0xa5, sizeof builder);
     assert_false(bp_ref_present(ref));
     assert_false(bp_ref_present(BP_ABSENT));
-    bp_emit_init(&emit, NULL, &spec, NULL, 0);
-    assert_int_equal(emit.rows, 15);
-    const bp_ref refs[] = {emit.step,    emit.shared,       emit.result,
-                           emit.control, emit.norm_history, emit.losses,
-                           emit.logits,  emit.logits_kept,  emit.norms};
+    bp_build_init(&builder, NULL, &spec, NULL, 0);
+    assert_int_equal(builder.rows, 15);
+    const bp_ref refs[] = {builder.step,    builder.shared,       builder.result,
+                           builder.control, builder.norm_history, builder.losses,
+                           builder.logits,  builder.logits_kept,  builder.norms};
     for (size_t i = 0; i < sizeof refs / sizeof refs[0]; i++) {
         assert_false(bp_ref_present(refs[i]));
     }
     for (size_t i = 0; i < BP_INPUT_KINDS; i++) {
-        assert_false(bp_ref_present(emit.input[i]));
+        assert_false(bp_ref_present(builder.input[i]));
     }
 }
 

@@ -37,69 +37,73 @@ static uint32_t calls, fail_at;
 static uint32_t tapes_most = UINT32_MAX; /* sets of kept values that are asked for */
 static uint32_t found_most;
 
-static void fails(bp_emit *emit)
+static void fails(bp_builder *builder)
 {
-    if (++calls == fail_at && emit->status == BP_OK) {
-        emit->status =
-            bp_error_set(emit->graph->error, BP_ERR_USAGE, "test", "made to fail", "model");
+    if (++calls == fail_at && builder->status == BP_OK) {
+        builder->status =
+            bp_error_set(builder->graph->error, BP_ERR_USAGE, "test", "made to fail", "model");
     }
 }
 
 /* y = x, so many floats; none: it takes no time, but has its operands. */
-static void copy_of(bp_emit *emit, bp_ref y, bp_ref x, int64_t count)
+static void copy_of(bp_builder *builder, bp_ref y, bp_ref x, int64_t count)
 {
     const bp_copy_operands operands = {.y = y, .x = x};
     const bp_copy_scalars scalars = {.count = count};
-    bp_emit_copy(emit, &operands, &scalars);
+    bp_build_copy(builder, &operands, &scalars);
 }
 
-static bp_ref room(bp_emit *emit, bp_class class_of, uint64_t rows)
+static bp_ref room(bp_builder *builder, bp_class class_of, uint64_t rows)
 {
-    return bp_emit_buffer(emit, class_of, BP_F32, rows, 1, "odd");
+    return bp_build_buffer(builder, class_of, BP_F32, rows, 1, "odd");
 }
 
-static void odd_forward(bp_emit *emit, bp_stage_call *call)
+static void odd_forward(bp_builder *builder, bp_stage_call *call)
 {
-    bp_model_gpt2.forward(emit, call);
+    bp_model_gpt2.forward(builder, call);
     if (call->stage == ODD && odd == FORWARD_OP) {
-        copy_of(emit, room(emit, BP_CLASS_WORKSPACE, 8), room(emit, BP_CLASS_WORKSPACE, 8), 8);
+        copy_of(builder, room(builder, BP_CLASS_WORKSPACE, 8), room(builder, BP_CLASS_WORKSPACE, 8),
+                8);
     } else if (call->stage == ODD && odd == FORWARD_ROOM) {
-        copy_of(emit, room(emit, BP_CLASS_WORKSPACE, LARGE), room(emit, BP_CLASS_WORKSPACE, 8), 0);
+        copy_of(builder, room(builder, BP_CLASS_WORKSPACE, LARGE),
+                room(builder, BP_CLASS_WORKSPACE, 8), 0);
     } else if (call->stage == ODD && odd == LONGER_TAPE) {
-        kept = room(emit, BP_CLASS_TAPE, 8);
-        copy_of(emit, kept, room(emit, BP_CLASS_WORKSPACE, 8), 0);
+        kept = room(builder, BP_CLASS_TAPE, 8);
+        copy_of(builder, kept, room(builder, BP_CLASS_WORKSPACE, 8), 0);
     } else if (call->stage == ODD && odd == UNUSED_GRADIENT) {
-        (void)room(emit, BP_CLASS_GRADIENTS, 8);
+        (void)room(builder, BP_CLASS_GRADIENTS, 8);
     } else if (call->stage == ODD && odd == WEIGHT_ON_TAPE) {
-        call->tape[BP_TAPE_MAX - 1] = (bp_ref){emit->parameters[0].weight, BP_F32, 0};
+        call->tape[BP_TAPE_MAX - 1] = (bp_ref){builder->parameters[0].weight, BP_F32, 0};
     } else if (call->stage == ODD && odd == LARGER_OUTPUT) {
-        const bp_ref out = room(emit, BP_CLASS_CHECKPOINT, LARGE);
-        copy_of(emit, out, call->output, 0);
+        const bp_ref out = room(builder, BP_CLASS_CHECKPOINT, LARGE);
+        copy_of(builder, out, call->output, 0);
         call->output = out;
     }
-    fails(emit);
+    fails(builder);
 }
 
-static void odd_backward(bp_emit *emit, bp_stage_call *call)
+static void odd_backward(bp_builder *builder, bp_stage_call *call)
 {
-    bp_model_gpt2.backward(emit, call);
+    bp_model_gpt2.backward(builder, call);
     if (call->stage == ODD && odd == BACKWARD_OP) {
-        copy_of(emit, room(emit, BP_CLASS_WORKSPACE, 8), room(emit, BP_CLASS_WORKSPACE, 8), 8);
+        copy_of(builder, room(builder, BP_CLASS_WORKSPACE, 8), room(builder, BP_CLASS_WORKSPACE, 8),
+                8);
     } else if (call->stage == ODD && odd == BACKWARD_ROOM) {
-        copy_of(emit, room(emit, BP_CLASS_WORKSPACE, LARGE), room(emit, BP_CLASS_WORKSPACE, 8), 0);
+        copy_of(builder, room(builder, BP_CLASS_WORKSPACE, LARGE),
+                room(builder, BP_CLASS_WORKSPACE, 8), 0);
     } else if (call->stage == ODD && odd == LONGER_TAPE) {
-        copy_of(emit, room(emit, BP_CLASS_WORKSPACE, 8), kept, 0);
+        copy_of(builder, room(builder, BP_CLASS_WORKSPACE, 8), kept, 0);
     }
-    fails(emit);
+    fails(builder);
 }
 
-static uint32_t odd_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                          uint32_t *variants)
+static uint32_t odd_tapes(bp_builder *builder, const bp_stage_call *call,
+                          const bp_tape_request *request, uint32_t *variants)
 {
     bp_tape_request fewer = *request;
-    fails(emit);
+    fails(builder);
     fewer.limit = fewer.limit < tapes_most ? fewer.limit : tapes_most;
-    found_most = bp_model_gpt2.tapes(emit, call, &fewer, variants);
+    found_most = bp_model_gpt2.tapes(builder, call, &fewer, variants);
     assert_true(found_most <= fewer.limit);
     return found_most;
 }

@@ -284,12 +284,12 @@ static uint64_t count_parameters(const bp_model *model, const bp_model_config *c
     uint64_t count = 0;
     bp_arena_init(&arena, memory, sizeof memory);
     assert_int_equal(bp_graph_init(&graph, &limits, &arena, &error), BP_OK);
-    bp_emit emit;
-    bp_emit_init(&emit, &graph, &spec, parameters, 4096);
-    model->parameters(&emit, config);
-    assert_int_equal(emit.status, BP_OK);
-    assert_int_equal(emit.parameter_count, model->parameter_count(config));
-    for (uint32_t i = 0; i < emit.parameter_count; i++) {
+    bp_builder builder;
+    bp_build_init(&builder, &graph, &spec, parameters, 4096);
+    model->parameters(&builder, config);
+    assert_int_equal(builder.status, BP_OK);
+    assert_int_equal(builder.parameter_count, model->parameter_count(config));
+    for (uint32_t i = 0; i < builder.parameter_count; i++) {
         count += parameters[i].count;
     }
     return count;

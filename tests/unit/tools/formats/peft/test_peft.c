@@ -311,12 +311,12 @@ static void test_saved_modules(void **state)
     const bp_spec spec = {.model = &bp_model_bert,
                           .config = {.task = BP_TASK_REGRESSION},
                           .lora = {.rank = 2, .alpha = 2.0, .targets = every, .target_count = 1}};
-    bp_emit emit;
-    bp_emit_init(&emit, &graph, &spec, parameters, 7);
-    emit.parameter_count = 7;
+    bp_builder builder;
+    bp_build_init(&builder, &graph, &spec, parameters, 7);
+    builder.parameter_count = 7;
     size_t length = 0;
     bp_error error;
-    assert_int_equal(bp_peft_config_text(&emit, "b", json, sizeof json, &length), BP_OK);
+    assert_int_equal(bp_peft_config_text(&builder, "b", json, sizeof json, &length), BP_OK);
     assert_non_null(strstr(json, "\"modules_to_save\": [\"c\", \"classifier\"],\n"));
     assert_non_null(strstr(json, "\"task_type\": \"SEQ_CLS\""));
     assert_non_null(strstr(json, "\"target_modules\": [\"query\", \"key\", \"value\", "
@@ -341,11 +341,11 @@ static void test_round_trip(void **state)
         const bp_spec spec = {.model = kind == 0 ? &bp_model_gpt2 : &bp_model_llama,
                               .config = {.task = kind == 0 ? BP_TASK_CAUSAL_LM : BP_TASK_MASKED_LM},
                               .lora = lora};
-        bp_emit emit;
-        bp_emit_init(&emit, NULL, &spec, NULL, 0);
+        bp_builder builder;
+        bp_build_init(&builder, NULL, &spec, NULL, 0);
         size_t length = 0;
         bp_error error;
-        assert_int_equal(bp_peft_config_text(&emit, "dir \"a\"", json, sizeof json, &length),
+        assert_int_equal(bp_peft_config_text(&builder, "dir \"a\"", json, sizeof json, &length),
                          BP_OK);
         assert_non_null(strstr(json, "\"modules_to_save\": null"));
         assert_non_null(strstr(json, kind == 0 ? "\"CAUSAL_LM\"" : "\"task_type\": null"));
@@ -355,7 +355,7 @@ static void test_round_trip(void **state)
         assert_int_equal(config.lora.target_count, lora.target_count);
         assert_string_equal(config.lora.targets[0], lora.targets[0]);
         assert_string_equal(config.base, "dir \"a\"");
-        assert_int_equal(bp_peft_config_text(&emit, "b", json, 40, &length), BP_ERR_FIT);
+        assert_int_equal(bp_peft_config_text(&builder, "b", json, 40, &length), BP_ERR_FIT);
     }
 }
 

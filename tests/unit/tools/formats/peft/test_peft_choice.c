@@ -161,7 +161,7 @@ typedef struct emitted {
     bp_parameter parameters[80];
     bp_graph graph;
     bp_spec spec;
-    bp_emit emit;
+    bp_builder builder;
     uint32_t used;
     char json[BP_PEFT_CONFIG_TEXT];
 } emitted;
@@ -172,13 +172,13 @@ static void emitted_begin(emitted *e, const bp_model *model, const bp_lora *lora
     e->spec =
         (bp_spec){.model = model, .config = {.task = BP_TASK_CAUSAL_LM}, .batch = 1, .lora = *lora};
     e->graph = (bp_graph){.names = e->names, .buffers = e->buffers, .used = {.buffers = 1}};
-    bp_emit_init(&e->emit, &e->graph, &e->spec, e->parameters, 80);
-    e->emit.names = e->names;
+    bp_build_init(&e->builder, &e->graph, &e->spec, e->parameters, 80);
+    e->builder.names = e->names;
 }
 
 static void emitted_add(emitted *e, const char *name, bp_parameter parameter)
 {
-    const uint32_t index = e->emit.parameter_count++;
+    const uint32_t index = e->builder.parameter_count++;
     strcpy(e->names + e->used, name);
     e->buffers[1 + index].name = e->used;
     parameter.name = e->used;
@@ -191,7 +191,8 @@ static void emitted_add(emitted *e, const char *name, bp_parameter parameter)
 static const char *emitted_text(emitted *e)
 {
     size_t length = 0;
-    assert_int_equal(bp_peft_config_text(&e->emit, "b", e->json, sizeof e->json, &length), BP_OK);
+    assert_int_equal(bp_peft_config_text(&e->builder, "b", e->json, sizeof e->json, &length),
+                     BP_OK);
     return e->json;
 }
 
@@ -402,24 +403,25 @@ static void targets_say_which_names_are_written(void **state)
         emitted_begin(&e, &bp_model_vit, &lora);
         emitted_add(&e, "vit.layernorm.weight", plain);
         emitted_add(&e, "vit.encoder.layer.0.attention.attention.query.weight", adapted);
-        assert_int_equal(bp_peft_is_older(&e.emit), rows[i].older);
-        e.emit.parameter_count = 1; /* the norm alone, which has one name */
-        assert_false(bp_peft_is_older(&e.emit));
-        e.emit.parameter_count = 2;
+        assert_int_equal(bp_peft_is_older(&e.builder), rows[i].older);
+        e.builder.parameter_count = 1; /* the norm alone, which has one name */
+        assert_false(bp_peft_is_older(&e.builder));
+        e.builder.parameter_count = 2;
         assert_true(bp_peft_name(
-            &e.emit, "base_model.model.vit.encoder.layer.0.attention.attention.query.lora_A.weight",
+            &e.builder,
+            "base_model.model.vit.encoder.layer.0.attention.attention.query.lora_A.weight",
             theirs));
         assert_string_equal(
             theirs,
             rows[i].older
                 ? "base_model.model.vit.encoder.layer.0.attention.attention.query.lora_A.weight"
                 : "base_model.model.vit.layers.0.attention.q_proj.lora_A.weight");
-        assert_true(bp_peft_name(&e.emit, "classifier.weight", theirs));
+        assert_true(bp_peft_name(&e.builder, "classifier.weight", theirs));
         assert_string_equal(theirs, "base_model.model.classifier.weight");
     }
     emitted_begin(&e, &bp_model_vit, &(const bp_lora){.rank = 4});
     emitted_add(&e, "vit.encoder.layer.0.attention.attention.query.weight", adapted);
-    assert_false(bp_peft_is_older(&e.emit));
+    assert_false(bp_peft_is_older(&e.builder));
 }
 
 int main(void)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Writing programs: what layers, models and optimizers call.
  *
- * A bp_emit is the pen. Its first failure sticks (bp_emit.status), and every later call then does
- * nothing and returns absent refs, so layers read as the mathematics does; the compiler looks at
- * the status once per action. */
-#ifndef BP_CORE_EMIT_H
-#define BP_CORE_EMIT_H
+ * A bp_builder is the pen. Its first failure sticks (bp_builder.status), and every later call then
+ * does nothing and returns absent refs, so layers read as the mathematics does; the compiler looks
+ * at the status once per action. */
+#ifndef BP_CORE_BUILDER_H
+#define BP_CORE_BUILDER_H
 
 #include "core/plan/input.h"
 #include "core/plan/passes/shards.h"
@@ -70,7 +70,7 @@ typedef struct bp_parameter {
     uint32_t optim_bits;     /* asked for by name; 0: the optimizer's own choice */
     uint64_t due_first;      /* first element that is due, and how many: all of them, or a slice */
     uint64_t due_count;
-    uint32_t name;               /* its place in the emitter's names; see bp_emit_name */
+    uint32_t name;               /* its place in the emitter's names; see bp_build_name */
     uint64_t count;              /* elements */
     bp_share share;              /* of master and state this rank has these; else all */
     uint32_t pieces;             /* row of what each rank has of a weight in unequal shares */
@@ -109,7 +109,7 @@ typedef enum bp_purpose { BP_FOR_FORWARD, BP_FOR_BACKWARD, BP_FOR_UPDATE, BP_PUR
 
 typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
 
-typedef struct bp_emit {
+typedef struct bp_builder {
     bp_graph *graph;
     const bp_spec *spec;
     bp_status status; /* first failure */
@@ -177,20 +177,20 @@ typedef struct bp_emit {
     bp_shards shards;                        /* who owns what; no ranks: everybody has everything */
     uint32_t held;                           /* acquisitions that are not yet released */
     uint32_t acquired[BP_PURPOSES];          /* how many there were, of each kind */
-} bp_emit;
+} bp_builder;
 
 /* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref
  * absent. `parameters` has room for parameter_limit rows. Whoever emits ops begins here. For a
- * graph that counts, emit->names and names_limit have to be set before the first parameter:
+ * graph that counts, builder->names and names_limit have to be set before the first parameter:
  * BP_BUFFER_NAME_MAX bytes for each are enough. A model that asks for
- * scratch has to be given emit->scratch before it emits a stage. */
-void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parameter *parameters,
-                  uint32_t parameter_limit);
+ * scratch has to be given builder->scratch before it emits a stage. */
+void bp_build_init(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
+                   bp_parameter *parameters, uint32_t parameter_limit);
 
 /* Whether masters and states are shared out. */
-static inline bool bp_emit_shared(const bp_emit *emit)
+static inline bool bp_build_shared(const bp_builder *builder)
 {
-    return emit->spec->ranks > 1 && emit->spec->sharing != BP_SHARING_NONE;
+    return builder->spec->ranks > 1 && builder->spec->sharing != BP_SHARING_NONE;
 }
 
 /* Whether ranks can have parts of a weight, or of its codes, which move as words. What one unit
@@ -203,75 +203,75 @@ static inline bool bp_parameter_divides(const bp_parameter *parameter)
 }
 
 /* Whether the weight of a parameter is shared out too. */
-static inline bool bp_emit_weight_shared(const bp_emit *emit, uint32_t index)
+static inline bool bp_build_weight_shared(const bp_builder *builder, uint32_t index)
 {
-    return bp_emit_shared(emit) && emit->spec->sharing == BP_SHARING_PARAMETERS &&
-           emit->parameters[index].rows == BP_NO_PARAMETER &&
-           bp_parameter_divides(&emit->parameters[index]);
+    return bp_build_shared(builder) && builder->spec->sharing == BP_SHARING_PARAMETERS &&
+           builder->parameters[index].rows == BP_NO_PARAMETER &&
+           bp_parameter_divides(&builder->parameters[index]);
 }
 
 /* The control block with the loss scale that gradients carry. */
-static inline bp_ref bp_emit_loss_control(const bp_emit *emit)
+static inline bp_ref bp_build_loss_control(const bp_builder *builder)
 {
-    return bp_ref_present(emit->control_before) ? emit->control_before : emit->control;
+    return bp_ref_present(builder->control_before) ? builder->control_before : builder->control;
 }
 
 /* The name of a parameter, which is that of its weight. */
-const char *bp_emit_name(const bp_emit *emit, uint32_t index);
+const char *bp_build_name(const bp_builder *builder, uint32_t index);
 
 /* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or
  * constant in the base of adapters), its master where the spec asks for one, and its row in the
  * table, in the order of calls. Called by bp_model.parameters only. */
-void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info);
+void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info);
 
 /* A program-scoped buffer of (rows, width) elements called "<label>.<name>". */
-bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
-                      uint64_t width, const char *name);
+bp_ref bp_build_buffer(bp_builder *builder, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                       uint64_t width, const char *name);
 
 /* The same of a shape of up to four dimensions. */
-bp_ref bp_emit_tensor(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint32_t rank,
-                      const uint64_t *shape, const char *name);
+bp_ref bp_build_tensor(bp_builder *builder, bp_class class_of, bp_dtype dtype, uint32_t rank,
+                       const uint64_t *shape, const char *name);
 
 /* A carried buffer called "<label>.<name>". What prefill makes, decode shares: it asks for the same
  * ones in the same order, each once. */
-bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
-                       uint64_t width, const char *name);
+bp_ref bp_build_carried(bp_builder *builder, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                        uint64_t width, const char *name);
 
 /* A persistent buffer for optimizer state of a parameter, called "<parameter>.<name>". */
-uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name);
+uint32_t bp_build_state(bp_builder *builder, uint32_t parameter, bp_dtype dtype, const char *name);
 
 /* The same as `bytes` bytes, `unit` of them for every BP_SHARD_UNIT elements. */
-uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, uint64_t unit,
-                             const char *name);
+uint32_t bp_build_state_bytes(bp_builder *builder, uint32_t parameter, uint64_t bytes,
+                              uint64_t unit, const char *name);
 
-/* Makes the buffer of a parameter's master, if it has one. bp_emit_parameter does, but where
+/* Makes the buffer of a parameter's master, if it has one. bp_build_parameter does, but where
  * masters are shared out: then the map comes first. */
-void bp_emit_master(bp_emit *emit, uint32_t index);
+void bp_build_master(bp_builder *builder, uint32_t index);
 
 /* A persistent buffer of `count` elements that belongs to the optimizer as a whole. */
-bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const char *name);
+bp_ref bp_build_persistent(bp_builder *builder, bp_dtype dtype, uint64_t count, const char *name);
 
 /* Whether parameter `index` is trained: backward leaves out what only a frozen one would need. */
-bool bp_emit_trainable(const bp_emit *emit, uint32_t index);
+bool bp_build_trainable(const bp_builder *builder, uint32_t index);
 
 /* The element type of weights and activations. */
-static inline bp_dtype bp_emit_working(const bp_emit *emit)
+static inline bp_dtype bp_build_working(const bp_builder *builder)
 {
-    return emit->spec->working;
+    return builder->spec->working;
 }
 
 /* Whether parameter `index` is quantised: its weight, scales and nested scales are then operands of
  * matmul_quantised, and the matrix is (out, in) whatever the model publishes. */
-bool bp_emit_quantised(const bp_emit *emit, uint32_t index);
+bool bp_build_quantised(const bp_builder *builder, uint32_t index);
 
 /* Whether its weight is the codes of core/ops/fp8.h, in the order that the model publishes: an
  * operand of matmul_quantised, and of updates. */
-bool bp_emit_fp8(const bp_emit *emit, uint32_t index);
+bool bp_build_fp8(const bp_builder *builder, uint32_t index);
 
 /* The scales of a quantised parameter that is held, and what scales them: absent where nothing
  * does. */
-bp_ref bp_emit_scales(const bp_emit *emit, uint32_t index);
-bp_ref bp_emit_nested(const bp_emit *emit, uint32_t index);
+bp_ref bp_build_scales(const bp_builder *builder, uint32_t index);
+bp_ref bp_build_nested(const bp_builder *builder, uint32_t index);
 
 /* Asks for parameter number `index` (order of publication), so that ops emitted from here to the
  * release may read its weight, with the scales of a quantised one, or, in an update, write it and
@@ -279,97 +279,99 @@ bp_ref bp_emit_nested(const bp_emit *emit, uint32_t index);
  * part of an update, gives back all that it asks for; an op on a parameter that is not held is
  * BP_ERR_INTERNAL. Nothing is emitted for a parameter that is there: what has to be brought first
  * (a shard gathered, bytes of storage copied) is begun at the first acquisition. */
-bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose);
+bp_ref bp_build_acquire(bp_builder *builder, uint32_t index, bp_purpose purpose);
 
 /* The same for an update, for which nothing is brought: it writes what its rank has. */
-bp_ref bp_emit_acquire_update(bp_emit *emit, uint32_t index);
-void bp_emit_release(bp_emit *emit, uint32_t index);
+bp_ref bp_build_acquire_update(bp_builder *builder, uint32_t index);
+void bp_build_release(bp_builder *builder, uint32_t index);
 
 /* The weight of a parameter that is held. */
-bp_ref bp_emit_weight(bp_emit *emit, uint32_t index);
+bp_ref bp_build_weight(bp_builder *builder, uint32_t index);
 
 /* The same from element `first` on, in an update: of what this rank owns where weights are shared
  * out. */
-bp_ref bp_emit_update_weight(bp_emit *emit, uint32_t index, uint64_t first);
+bp_ref bp_build_update_weight(bp_builder *builder, uint32_t index, uint64_t first);
 
-/* BP_ERR_INTERNAL in emit->status when something is held: a stage's action or an update is over. */
-void bp_emit_settled(bp_emit *emit);
+/* BP_ERR_INTERNAL in builder->status when something is held: a stage's action or an update is over.
+ */
+void bp_build_settled(bp_builder *builder);
 
 /* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
  * every later one; the caller must then write, or add to, all of it. */
-bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
+bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate);
 
 /* The gradient of a parameter that is due, as norms and apply read it, from element `first` of the
  * parameter on: F32 where it is a sum over virtual ranks, of which a rank may have what it owns
  * alone. */
-bp_ref bp_emit_due_gradient(const bp_emit *emit, uint32_t index, uint64_t first);
+bp_ref bp_build_due_gradient(const bp_builder *builder, uint32_t index, uint64_t first);
 
 /* Whether that is offloaded, from where it is brought. */
-bool bp_emit_gradient_offloaded(const bp_emit *emit, uint32_t index);
+bool bp_build_gradient_offloaded(const bp_builder *builder, uint32_t index);
 
 /* Brings `count` elements of such a gradient, from element `first` of the parameter on. */
-bp_ref bp_emit_bring_gradient(bp_emit *emit, uint32_t index, uint64_t first, uint64_t count);
+bp_ref bp_build_bring_gradient(bp_builder *builder, uint32_t index, uint64_t first, uint64_t count);
 
 /* What a rank owns of the part of a parameter that is due; all of it where nothing is shared. */
-bp_share bp_emit_due_share(const bp_emit *emit, uint32_t index, uint32_t rank);
+bp_share bp_build_due_share(const bp_builder *builder, uint32_t index, uint32_t rank);
 
 /* Whether a rank has the sums of gradients that it owns, and no others. */
-static inline bool bp_emit_sums_shared(const bp_emit *emit)
+static inline bool bp_build_sums_shared(const bp_builder *builder)
 {
-    return bp_emit_shared(emit) && emit->spec->sharing >= BP_SHARING_GRADIENTS;
+    return bp_build_shared(builder) && builder->spec->sharing >= BP_SHARING_GRADIENTS;
 }
 
 /* Where the gradient of a parameter is added up in 8 bits (spec.gradient_int8), from element
  * `first` on, a multiple of BP_CODEC_BLOCK. */
-bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first);
+bp_ref bp_build_sum(bp_builder *builder, uint32_t index, uint64_t first);
 
 /* A ref `elements` further into the same buffer. */
 bp_ref bp_ref_at(bp_ref ref, uint64_t elements);
 
 /* Appends an op. Workspace operands are made here, from the device's answer, and overwritten in the
  * copy. `tuples` > 1 is a list op: refs and scalars of all tuples one after the other. */
-void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
-                const void *scalars);
+void bp_build_op(bp_builder *builder, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
+                 const void *scalars);
 
 /* Adds one tuple to the op that was emitted last, whose row of kernels.def is a LIST without
  * workspace, for callers whose number of tensors has no bound. `refs` and `scalars` hold what that
- * row takes, as in bp_emit_op. BP_ERR_FIT in emit->status when a table is full. */
-void bp_emit_tuple(bp_emit *emit, const bp_ref *refs, const void *scalars);
+ * row takes, as in bp_build_op. BP_ERR_FIT in builder->status when a table is full. */
+void bp_build_tuple(bp_builder *builder, const bp_ref *refs, const void *scalars);
 
 /* Every rank's `bytes` bytes `from` into `to`, rank after rank: begun and waited for. */
-void bp_emit_gather(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes);
+void bp_build_gather(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes);
 
 /* Elements of a parameter whose state is brought at once, where it is offloaded: whole blocks of
  * every form of it. */
 #define BP_ASIDE_ELEMENTS ((uint64_t)1 << 20)
 
 /* Brings `bytes` bytes of a buffer that is offloaded, from `first` on, into one of its own. */
-bp_ref bp_emit_bring(bp_emit *emit, uint32_t buffer, uint64_t first, uint64_t bytes,
-                     const char *name);
+bp_ref bp_build_bring(bp_builder *builder, uint32_t buffer, uint64_t first, uint64_t bytes,
+                      const char *name);
 
 /* Whether a table, which `index` has to be, is offloaded: its rows and its slices are then brought
- * one by one, not the whole of it. It is held by bp_emit_acquire_update, which brings nothing. */
-bool bp_emit_table_offloaded(const bp_emit *emit, uint32_t index);
+ * one by one, not the whole of it. It is held by bp_build_acquire_update, which brings nothing. */
+bool bp_build_table_offloaded(const bp_builder *builder, uint32_t index);
 
 /* Rows of such a table, of the working type: those of `ids`, which the host fills in, into `to`. */
-void bp_emit_bring_rows(bp_emit *emit, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
-                        uint64_t width);
+void bp_build_bring_rows(bp_builder *builder, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
+                         uint64_t width);
 
 /* Writes such bytes back to where they were. */
-void bp_emit_put_back(bp_emit *emit, bp_ref from, uint32_t buffer, uint64_t first, uint64_t bytes);
+void bp_build_put_back(bp_builder *builder, bp_ref from, uint32_t buffer, uint64_t first,
+                       uint64_t bytes);
 
 /* bp_emit_<kernel>(emit, &operands, &scalars), one per row of kernels.def. */
 #define KERNEL(name)                                                                               \
-    static inline void bp_emit_##name(bp_emit *emit, const bp_##name##_operands *operands,         \
-                                      const bp_##name##_scalars *scalars)                          \
+    static inline void bp_build_##name(bp_builder *builder, const bp_##name##_operands *operands,  \
+                                       const bp_##name##_scalars *scalars)                         \
     {                                                                                              \
-        bp_emit_op(emit, BP_KERNEL_##name, 1, (const bp_ref *)operands, scalars);                  \
+        bp_build_op(builder, BP_KERNEL_##name, 1, (const bp_ref *)operands, scalars);              \
     }
 #include "core/ops/kernels.def"
 
 /* c (+)= op(a) op(b), with nothing beside it. */
-static inline void bp_emit_product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b,
-                                   const bp_matmul_scalars *scalars)
+static inline void bp_build_product(bp_builder *builder, bp_ref c, bp_ref a, bp_ref b,
+                                    const bp_matmul_scalars *scalars)
 {
     const bp_matmul_operands operands = {.c = c,
                                          .before = BP_ABSENT,
@@ -378,7 +380,7 @@ static inline void bp_emit_product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b,
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, scalars);
+    bp_build_matmul(builder, &operands, scalars);
 }
 
 #endif

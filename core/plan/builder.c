@@ -1,0 +1,826 @@
+/* SPDX-License-Identifier: MIT */
+/* The pen: buffers, parameters, gradients and ops of the program being written. */
+#include "core/plan/builder.h"
+
+#include <string.h>
+
+#include "core/plan/adapter.h"
+#include "core/plan/compile_private.h"
+#include "core/plan/rows.h"
+#include "core/ops/codec.h"
+#include "core/base/glob.h"
+#include "core/plan/optimizer.h"
+#include "core/plan/compile.h"
+
+static const char where[] = "emit";
+
+void bp_build_init(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
+                   bp_parameter *parameters, uint32_t parameter_limit)
+{
+    *builder = (bp_builder){.graph = graph,
+                            .spec = spec,
+                            .parameters = parameters,
+                            .parameter_limit = parameter_limit,
+                            .mode = BP_MODE_TRAIN,
+                            .label = "",
+                            .stage = UINT32_MAX,
+                            .action = UINT32_MAX,
+                            .output_class = BP_CLASS_WORKSPACE,
+                            .rows = (uint64_t)spec->batch * spec->sequence};
+}
+
+const char *bp_build_name(const bp_builder *builder, uint32_t index)
+{
+    return builder->names + builder->parameters[index].name;
+}
+
+static uint32_t make_buffer(bp_builder *builder, const bp_buffer *prototype, const char *name)
+{
+    uint32_t index = BP_NO_BUFFER;
+    if (builder->status == BP_OK) {
+        builder->status = bp_graph_buffer(builder->graph, prototype, name, &index);
+    }
+    return index;
+}
+
+/* A buffer called "<first>.<second>". */
+static uint32_t make_joined(bp_builder *builder, const bp_buffer *prototype, const char *first,
+                            const char *second)
+{
+    uint32_t index = BP_NO_BUFFER;
+    if (builder->status == BP_OK) {
+        builder->status = bp_graph_buffer_of(builder->graph, prototype, first, second, &index);
+    }
+    return index;
+}
+
+static bp_ref whole(uint32_t buffer, bp_dtype dtype)
+{
+    return (bp_ref){buffer, dtype, 0};
+}
+
+static bool begins_with(const char *name, const char *start)
+{
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+/* Beside adapters only they are trained, the biases that are asked for, and the head of a task,
+ * which no base has (PEFT saves every module whose name ends in "classifier"). */
+static bool frozen_by_adapters(const bp_builder *builder, const char *name,
+                               const bp_parameter *parameter)
+{
+    bool own = begins_with(name, "score.") || begins_with(name, "classifier.") ||
+               begins_with(name, "pre_classifier.") || begins_with(name, "qa_outputs.");
+    return builder->spec->lora.rank > 0 && parameter->base == BP_NO_PARAMETER && !own &&
+           !bp_adapter_trains_bias(builder, name);
+}
+
+/* What the spec's rules say of a parameter. */
+static void apply_rules(const bp_builder *builder, const char *name, bp_parameter *parameter)
+{
+    const bp_spec *spec = builder->spec;
+    bool frozen = frozen_by_adapters(builder, name, parameter);
+    bool train = false;
+    for (uint32_t i = 0; i < spec->rule_count; i++) {
+        const bp_parameter_rule *rule = &spec->rules[i];
+        if (!bp_glob_match(rule->glob, name)) {
+            continue;
+        }
+        frozen = frozen || rule->kind == BP_RULE_FREEZE;
+        train = train || rule->kind == BP_RULE_TRAIN;
+        if (rule->sets_rate) {
+            double peak = spec->optimizer_options.learning_rate;
+            parameter->rate_scale = peak > 0.0 ? rule->learning_rate / peak : 0.0;
+        }
+        parameter->weight_decay = rule->sets_decay ? rule->weight_decay : parameter->weight_decay;
+        parameter->optim_bits = rule->sets_bits ? rule->optim_bits : parameter->optim_bits;
+    }
+    parameter->trainable = (train || !frozen) && !parameter->statistic;
+    parameter->fixed = spec->offload.fixed && !parameter->trainable && !parameter->statistic;
+}
+
+/* The weight as a buffer, and what has its shape: master, gradient, state. */
+static bp_buffer weight_buffer(const bp_builder *builder, const bp_parameter *parameter)
+{
+    /* The base of adapters is read again; what is only frozen belongs to the checkpoint's model. */
+    const bool base =
+        !parameter->trainable && !parameter->statistic && builder->spec->lora.rank > 0;
+    return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
+                       .scope = base ? bp_rows_scope(builder, parameter) : BP_SCOPE_PERSISTENT,
+                       .dtype = builder->spec->working,
+                       .rank = parameter->rank,
+                       .shape = {parameter->shape[0], parameter->shape[1], parameter->shape[2],
+                                 parameter->shape[3]}};
+}
+
+/* This rank's part of a tensor of a trained parameter that is shared out, `unit` bytes for every
+ * unit of the map and `whole` for all elements. */
+static bp_buffer shared_part(const bp_builder *builder, uint32_t index, bp_buffer prototype,
+                             uint64_t unit, uint64_t whole)
+{
+    const bp_parameter *parameter = &builder->parameters[index];
+    const uint64_t end = parameter->share.first + parameter->share.count;
+    if (builder->shards.ranks == 0) {
+        return prototype;
+    }
+    const uint64_t first = end == 0 ? 0 : parameter->share.first / BP_SHARD_UNIT * unit;
+    const uint64_t last = end == parameter->count ? whole : end / BP_SHARD_UNIT * unit;
+    prototype.part = (bp_buffer_part){whole, first < last ? first : last, unit, index};
+    prototype.bytes = last - prototype.part.first;
+    return prototype;
+}
+
+static void choose_master(const bp_builder *builder, uint32_t index)
+{
+    bp_parameter *parameter = &builder->parameters[index];
+    bp_master form = builder->spec->master;
+    form = form == BP_MASTER_SPLIT8 && parameter->rank < 2 ? BP_MASTER_SPLIT : form;
+    form = compile_goes_fp8(builder, index) ? BP_MASTER_FP8 : form;
+    parameter->master_form =
+        parameter->trainable && builder->spec->optimizer != NULL ? form : BP_MASTER_WEIGHT;
+}
+
+/* The tensor beside the weight that holds the rest of its exact value. */
+static void make_master(bp_builder *builder, uint32_t index, const char *name)
+{
+    bp_parameter *parameter = &builder->parameters[index];
+    const bp_master form = parameter->master_form;
+    const uint64_t width = bp_master_bytes(form);
+    if (width == 0 || builder->status != BP_OK) {
+        return;
+    }
+    bp_buffer prototype = weight_buffer(builder, parameter);
+    prototype.class_of = BP_CLASS_MASTER;
+    prototype.space = parameter->aside ? compile_offload_space(builder) : BP_SPACE_DEVICE;
+    prototype.dtype = form == BP_MASTER_FP32 ? BP_F32 : form == BP_MASTER_SPLIT8 ? BP_U8 : BP_U16;
+    prototype = shared_part(builder, index, prototype, width * BP_SHARD_UNIT,
+                            bp_size_mul(parameter->count, width));
+    parameter->master = make_joined(builder, &prototype, name, "master");
+}
+
+void bp_build_master(bp_builder *builder, uint32_t index)
+{
+    make_master(builder, index, bp_build_name(builder, index));
+}
+
+static bp_buffer codes_buffer(uint64_t bytes, bp_dtype dtype)
+{
+    return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
+                       .scope = BP_SCOPE_CONSTANT,
+                       .dtype = dtype,
+                       .rank = 1,
+                       .shape = {bytes}};
+}
+
+static bp_space space_of(const bp_builder *builder, const bp_parameter *parameter)
+{
+    return parameter->fixed       ? BP_SPACE_HOST
+           : parameter->offloaded ? compile_offload_space(builder)
+                                  : BP_SPACE_DEVICE;
+}
+
+/* A weight as codes and scales. */
+static void make_quantised(bp_builder *builder, bp_parameter *parameter, const char *name)
+{
+    const bp_quantised form = builder->spec->quantised;
+    const uint64_t rows = parameter->shape[builder->spec->model->input_major ? 1 : 0];
+    const uint64_t nested = bp_quantised_nested(parameter->count, form);
+    bp_buffer codes = codes_buffer(bp_quantised_codes(parameter->count, form), BP_U8);
+    bp_buffer scales = codes_buffer(bp_quantised_scales(rows, parameter->count, form), BP_U8);
+    bp_buffer second = codes_buffer(nested, BP_F32);
+    codes.space = scales.space = second.space = space_of(builder, parameter);
+    parameter->quantised = form;
+    parameter->weight = make_buffer(builder, &codes, name);
+    parameter->scales =
+        make_joined(builder, &scales, name, form == BP_QUANTISED_INT8 ? "SCB" : "absmax");
+    if (nested > 0) {
+        parameter->nested = make_joined(builder, &second, name, "nested_absmax");
+    }
+}
+
+static void make_weight(bp_builder *builder, uint32_t index, const char *name)
+{
+    bp_parameter *parameter = &builder->parameters[index];
+    choose_master(builder, index);
+    bp_buffer prototype = weight_buffer(builder, parameter);
+    if (parameter->master_form == BP_MASTER_FP8) {
+        prototype.dtype = BP_U8;
+        prototype.rank = 1;
+        memset(prototype.shape, 0, sizeof prototype.shape);
+        prototype.shape[0] = bp_fp8_bytes(parameter->count);
+    }
+    prototype.space = space_of(builder, parameter);
+    parameter->weight = make_buffer(builder, &prototype, name);
+    if (!bp_build_shared(builder)) {
+        make_master(builder, index, name);
+    }
+}
+
+static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
+{
+    bp_parameter *parameter = &builder->parameters[index];
+    parameter->aside = compile_goes_aside(builder, index);
+    parameter->gradient_offloaded = compile_gradient_goes(builder, index);
+    parameter->offloaded = parameter->trainable ? compile_goes_along(builder, index)
+                                                : compile_is_offloaded(builder, index);
+    if (builder->spec->quantised == BP_QUANTISED_NONE || !bp_adapter_dense(builder, index)) {
+        make_weight(builder, index, name);
+    } else if (parameter->trainable && builder->spec->optimizer != NULL) {
+        builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
+                                       "a quantised weight cannot be trained", name);
+        bp_error_prefix(builder->graph->error, "trainable");
+    } else {
+        make_quantised(builder, parameter, name);
+    }
+}
+
+/* Notes where the name of a parameter is. A graph that counts has none, so the emitter keeps it. */
+static void note_name(bp_builder *builder, bp_parameter *parameter, const char *name)
+{
+    const size_t bytes = strlen(name) + 1;
+    if (builder->status != BP_OK) {
+        return;
+    }
+    if (!bp_graph_counts(builder->graph)) {
+        builder->names = builder->graph->names;
+        parameter->name = builder->graph->buffers[parameter->weight].name;
+        return;
+    }
+    if (bytes > builder->names_limit - builder->names_used) {
+        builder->status = bp_error_set(builder->graph->error, BP_ERR_FIT, where,
+                                       "the names of a model's parameters are too long", name);
+        return;
+    }
+    memcpy(builder->names + builder->names_used, name, bytes);
+    parameter->name = builder->names_used;
+    builder->names_used += (uint32_t)bytes;
+}
+
+void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info)
+{
+    if (builder->status != BP_OK) {
+        return;
+    }
+    if (builder->parameter_count == builder->parameter_limit) {
+        builder->status =
+            bp_error_set(builder->graph->error, BP_ERR_INTERNAL, where,
+                         "the model publishes more parameters than it said", info->name);
+        return;
+    }
+    const uint32_t index = builder->parameter_count++;
+    bp_parameter *parameter = &builder->parameters[index];
+    *parameter = (bp_parameter){.init = info->init,
+                                .deviation = info->deviation,
+                                .decay = info->decay,
+                                .embedding = info->embedding,
+                                .statistic = info->statistic,
+                                .depthwise = info->depthwise,
+                                .input_major = info->input_major,
+                                .together = info->together > 0 ? info->together : 1,
+                                .rate_scale = 1.0,
+                                .adapter = BP_NO_PARAMETER,
+                                .rows = BP_NO_PARAMETER,
+                                .base = info->adapts ? info->base : BP_NO_PARAMETER,
+                                .rank = info->rank,
+                                .count = 1};
+    for (uint32_t i = 0; i < info->rank && i < BP_RANK_MAX; i++) {
+        parameter->shape[i] = info->shape[i];
+        parameter->count = bp_size_mul(parameter->count, info->shape[i]);
+    }
+    parameter->share = (bp_share){0, parameter->count};
+    const bp_optimizer_options *options = &builder->spec->optimizer_options;
+    parameter->weight_decay = options->decay_all || info->decay ? options->weight_decay : 0.0;
+    apply_rules(builder, info->name, parameter);
+    make_tensors(builder, index, info->name);
+    note_name(builder, parameter, info->name);
+    builder->weights_end = builder->graph->used.buffers;
+}
+
+bool bp_build_quantised(const bp_builder *builder, uint32_t index)
+{
+    return builder->status == BP_OK && builder->parameters[index].quantised != BP_QUANTISED_NONE;
+}
+
+bool bp_build_fp8(const bp_builder *builder, uint32_t index)
+{
+    return builder->status == BP_OK && builder->parameters[index].master_form == BP_MASTER_FP8;
+}
+
+bool bp_build_trainable(const bp_builder *builder, uint32_t index)
+{
+    return builder->status == BP_OK && builder->parameters[index].trainable;
+}
+
+static bp_buffer matrix_buffer(bp_class class_of, bp_scope scope, bp_dtype dtype, uint64_t rows,
+                               uint64_t width)
+{
+    return (bp_buffer){
+        .class_of = class_of, .scope = scope, .dtype = dtype, .rank = 2, .shape = {rows, width}};
+}
+
+bp_ref bp_build_buffer(bp_builder *builder, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                       uint64_t width, const char *name)
+{
+    const bp_buffer prototype = matrix_buffer(class_of, BP_SCOPE_PROGRAM, dtype, rows, width);
+    return whole(make_joined(builder, &prototype, builder->label, name), dtype);
+}
+
+bp_ref bp_build_tensor(bp_builder *builder, bp_class class_of, bp_dtype dtype, uint32_t rank,
+                       const uint64_t *shape, const char *name)
+{
+    bp_buffer prototype = {
+        .class_of = class_of, .scope = BP_SCOPE_PROGRAM, .dtype = dtype, .rank = rank};
+    for (uint32_t i = 0; i < rank && i < BP_RANK_MAX; i++) {
+        prototype.shape[i] = shape[i];
+    }
+    return whole(make_joined(builder, &prototype, builder->label, name), dtype);
+}
+
+/* The next carried buffer that prefill made; one of a graph that counts has no number of its own.
+ */
+static uint32_t shared_carried(bp_builder *builder)
+{
+    const bp_graph *graph = builder->graph;
+    uint32_t index = builder->carried_next;
+    builder->carried_asked++;
+    if (bp_graph_counts(graph)) {
+        return index;
+    }
+    while (graph->buffers[index].scope != BP_SCOPE_CARRIED ||
+           graph->buffers[index].program != BP_PROGRAM_PREFILL) {
+        index++;
+    }
+    builder->carried_next = index + 1;
+    return index;
+}
+
+bp_ref bp_build_carried(bp_builder *builder, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                        uint64_t width, const char *name)
+{
+    const bp_buffer prototype = matrix_buffer(class_of, BP_SCOPE_CARRIED, dtype, rows, width);
+    if (builder->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    if (builder->graph->program == BP_PROGRAM_DECODE && builder->carried_asked < builder->carried) {
+        return whole(shared_carried(builder), dtype);
+    }
+    const uint32_t index = make_joined(builder, &prototype, builder->label, name);
+    if (builder->graph->program == BP_PROGRAM_PREFILL) {
+        builder->carried_next = builder->carried == 0 ? index : builder->carried_next;
+        builder->carried++;
+    }
+    return whole(index, dtype);
+}
+
+static uint32_t make_state(bp_builder *builder, uint32_t index, bp_buffer prototype,
+                           const char *name)
+{
+    prototype.class_of = BP_CLASS_OPTIMIZER;
+    prototype.scope = BP_SCOPE_PERSISTENT;
+    prototype.space =
+        builder->parameters[index].aside ? compile_offload_space(builder) : BP_SPACE_DEVICE;
+    return make_joined(builder, &prototype, bp_build_name(builder, index), name);
+}
+
+uint32_t bp_build_state(bp_builder *builder, uint32_t parameter, bp_dtype dtype, const char *name)
+{
+    if (builder->status != BP_OK) {
+        return BP_NO_BUFFER;
+    }
+    bp_buffer shape = weight_buffer(builder, &builder->parameters[parameter]);
+    const uint64_t width = bp_dtype_bytes(dtype);
+    shape.dtype = dtype;
+    shape = shared_part(builder, parameter, shape, width * BP_SHARD_UNIT,
+                        bp_size_mul(builder->parameters[parameter].count, width));
+    return make_state(builder, parameter, shape, name);
+}
+
+uint32_t bp_build_state_bytes(bp_builder *builder, uint32_t parameter, uint64_t bytes,
+                              uint64_t unit, const char *name)
+{
+    if (builder->status != BP_OK) {
+        return BP_NO_BUFFER;
+    }
+    const bp_buffer shape = {.dtype = BP_U8, .rank = 1, .shape = {bytes}};
+    return make_state(builder, parameter, shared_part(builder, parameter, shape, unit, bytes),
+                      name);
+}
+
+bp_ref bp_build_persistent(bp_builder *builder, bp_dtype dtype, uint64_t count, const char *name)
+{
+    const bp_buffer prototype = {.class_of = BP_CLASS_OPTIMIZER,
+                                 .scope = BP_SCOPE_PERSISTENT,
+                                 .dtype = dtype,
+                                 .rank = 1,
+                                 .shape = {count}};
+    return whole(make_buffer(builder, &prototype, name), dtype);
+}
+
+bp_ref bp_build_weight(bp_builder *builder, uint32_t index)
+{
+    if (builder->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    const bp_parameter *parameter = &builder->parameters[index];
+    const bool codes =
+        parameter->quantised != BP_QUANTISED_NONE || parameter->master_form == BP_MASTER_FP8;
+    if (parameter->held == 0) {
+        bp_build_unheld(builder, index, "a parameter is asked for that was not acquired");
+        return BP_ABSENT;
+    }
+    const bool gathered = parameter->gathered != BP_NO_BUFFER;
+    return whole(gathered ? parameter->gathered : parameter->weight,
+                 codes ? BP_U8 : builder->spec->working);
+}
+
+bp_ref bp_build_scales(const bp_builder *builder, uint32_t index)
+{
+    const bp_parameter *parameter = &builder->parameters[index];
+    const bool brought = parameter->gathered_scales != BP_NO_BUFFER;
+    return whole(brought ? parameter->gathered_scales : parameter->scales, BP_U8);
+}
+
+bp_ref bp_build_nested(const bp_builder *builder, uint32_t index)
+{
+    const bp_parameter *parameter = &builder->parameters[index];
+    const bool brought = parameter->gathered_nested != BP_NO_BUFFER;
+    return whole(brought ? parameter->gathered_nested : parameter->nested, BP_F32);
+}
+
+bp_ref bp_build_update_weight(bp_builder *builder, uint32_t index, uint64_t first)
+{
+    const bool shared = builder->status == BP_OK && bp_build_weight_shared(builder, index);
+    const bp_parameter *parameter = &builder->parameters[index];
+    const uint64_t own = shared ? first - parameter->share.first : first;
+    bp_ref weight = bp_build_weight(builder, index);
+    weight.offset += bp_master_weight_bytes(weight.dtype, parameter->master_form, own);
+    return weight;
+}
+
+static uint32_t owner_of(const bp_builder *builder, uint32_t buffer)
+{
+    uint32_t low = 0;
+    uint32_t high = builder->parameter_count;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        const bool before = builder->parameters[middle].weight <= buffer;
+        low = before ? middle : low;
+        high = before ? high : middle;
+    }
+    return low;
+}
+
+/* What an op touches of parameters is held. */
+static void require_held(bp_builder *builder, uint32_t operands, const bp_ref *refs)
+{
+    const uint32_t first =
+        builder->parameter_count > 0 ? builder->parameters[0].weight : UINT32_MAX;
+    for (uint32_t i = 0; i < operands && builder->status == BP_OK; i++) {
+        const uint32_t buffer = refs[i].buffer;
+        if (buffer >= first && buffer < builder->weights_end) {
+            const uint32_t owner = owner_of(builder, buffer);
+            if (builder->parameters[owner].held == 0) {
+                bp_build_unheld(builder, owner, "an op touches a parameter that is not acquired");
+            }
+        }
+    }
+}
+
+bp_ref bp_ref_at(bp_ref ref, uint64_t elements)
+{
+    ref.offset += elements * bp_dtype_bytes(ref.dtype);
+    return ref;
+}
+
+/* The operands of one tuple with buffers for workspaces, of the size that the device asks for. */
+static void make_workspaces(bp_builder *builder, bp_kernel kernel, const bp_ref *from,
+                            const void *scalars, bp_ref *refs)
+{
+    const bp_kernel_info *info = bp_kernel_describe(kernel);
+    const bp_device *device = builder->spec->device;
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        refs[i] = from[i];
+        dtypes[i] = (uint8_t)refs[i].dtype;
+    }
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        if (!info->operand[i].workspace) {
+            continue;
+        }
+        uint64_t bytes = device->workspace(&builder->spec->device_options, kernel, scalars, dtypes);
+        refs[i] = BP_ABSENT;
+        if (bytes > 0) {
+            refs[i] = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, info->name);
+        }
+    }
+}
+
+static void note_table(bp_builder *builder)
+{
+    const bp_device *device = builder->spec->device;
+    const bp_op *op = &builder->graph->newest;
+    if (!builder->tables && device->table_bytes != NULL) {
+        builder->tables = device->table_bytes(op->kernel, op->tuples) > 0;
+    }
+}
+
+void bp_build_tuple(bp_builder *builder, const bp_ref *refs, const void *scalars)
+{
+    const bp_kernel_info *info = bp_kernel_describe(builder->graph->newest.kernel);
+    require_held(builder, info->operand_count, refs);
+    if (builder->status == BP_OK) {
+        builder->status = bp_graph_tuple(builder->graph, refs, scalars);
+        note_table(builder);
+    }
+}
+
+void bp_build_op(bp_builder *builder, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
+                 const void *scalars)
+{
+    const bp_op prototype = {
+        .kernel = kernel, .tuples = 1, .stage = builder->stage, .action = builder->action};
+    const bp_kernel_info *info = bp_kernel_describe(kernel);
+    require_held(builder, tuples * info->operand_count, refs);
+    for (uint32_t t = 0; t < tuples && builder->status == BP_OK; t++) {
+        bp_ref own[BP_OPERANDS_MAX];
+        const bp_scalar *values = (const bp_scalar *)scalars + (size_t)t * info->scalar_count;
+        make_workspaces(builder, kernel, refs + (size_t)t * info->operand_count, values, own);
+        if (builder->status == BP_OK) {
+            builder->status = t == 0 ? bp_graph_op(builder->graph, &prototype, own, values)
+                                     : bp_graph_tuple(builder->graph, own, values);
+        }
+        note_table(builder);
+    }
+}
+
+/* Parameters that are held while ops on them are written. */
+
+void bp_build_unheld(bp_builder *builder, uint32_t index, const char *text)
+{
+    builder->status = bp_error_set(builder->graph->error, BP_ERR_INTERNAL, where, text,
+                                   bp_build_name(builder, index));
+    bp_error_prefix(builder->graph->error, builder->label);
+}
+
+static bp_ref emit_hold(bp_builder *builder, uint32_t index, bp_purpose purpose)
+{
+    builder->parameters[index].held++;
+    builder->held++;
+    builder->acquired[purpose]++;
+    return bp_build_weight(builder, index);
+}
+
+bp_ref bp_build_acquire_update(bp_builder *builder, uint32_t index)
+{
+    if (builder->status != BP_OK || index == BP_NO_PARAMETER) {
+        return BP_ABSENT;
+    }
+    return emit_hold(builder, index, BP_FOR_UPDATE);
+}
+
+bp_ref bp_build_acquire(bp_builder *builder, uint32_t index, bp_purpose purpose)
+{
+    if (purpose == BP_FOR_UPDATE) {
+        return bp_build_acquire_update(builder, index);
+    }
+    if (builder->status != BP_OK || index == BP_NO_PARAMETER) {
+        return BP_ABSENT;
+    }
+    if (builder->flying != NULL) {
+        compile_pump(builder);
+    }
+    if (builder->parameters[index].held == 0 && bp_build_weight_shared(builder, index)) {
+        compile_gather(builder, index);
+    }
+    if (builder->status == BP_OK && builder->parameters[index].held == 0 &&
+        builder->parameters[index].offloaded) {
+        compile_fetch(builder, index);
+    }
+    if (builder->status == BP_OK && builder->parameters[index].held == 0 &&
+        compile_averages(builder, index)) {
+        compile_average(builder, index);
+    }
+    return emit_hold(builder, index, purpose);
+}
+
+void bp_build_release(bp_builder *builder, uint32_t index)
+{
+    if (builder->status != BP_OK || index == BP_NO_PARAMETER) {
+        return;
+    }
+    if (builder->parameters[index].held == 0) {
+        bp_build_unheld(builder, index, "a parameter is released that was not acquired");
+        return;
+    }
+    builder->parameters[index].held--;
+    builder->held--;
+    if (builder->parameters[index].held == 0) {
+        builder->parameters[index].gathered = BP_NO_BUFFER;
+        builder->parameters[index].gathered_scales = BP_NO_BUFFER;
+        builder->parameters[index].gathered_nested = BP_NO_BUFFER;
+    }
+}
+
+void bp_build_settled(bp_builder *builder)
+{
+    for (uint32_t i = 0; builder->held > 0 && i < builder->parameter_count; i++) {
+        if (builder->status == BP_OK && builder->parameters[i].held > 0) {
+            bp_build_unheld(builder, i, "a parameter was acquired and not released");
+        }
+    }
+}
+
+/* The parameter that a buffer of theirs belongs to: they lie in the order of publication. */
+
+/* Weights that are evaluated at an average: it is formed of one parameter after the
+ * other while it is held, and never written over what training goes on with. */
+
+bool compile_averages(const bp_builder *builder, uint32_t index)
+{
+    const bp_optimizer *optimizer = builder->spec->optimizer;
+    return optimizer != NULL && optimizer->average != NULL &&
+           builder->parameters[index].trainable && builder->mode != BP_MODE_TRAIN &&
+           builder->graph->program != BP_PROGRAM_INITIALIZE;
+}
+
+void compile_average(bp_builder *builder, uint32_t index)
+{
+    const bp_spec *spec = builder->spec;
+    bp_parameter *parameter = &builder->parameters[index];
+    const bool master = parameter->master != BP_NO_BUFFER;
+    const bp_ref x = bp_build_tensor(builder, BP_CLASS_WORKSPACE, spec->working, parameter->rank,
+                                     parameter->shape, "averaged");
+    const bp_averaged_weight_operands operands = {
+        .x = x,
+        .weight = {parameter->weight, spec->working, 0},
+        .master = master ? (bp_ref){parameter->master, BP_U8, 0} : BP_ABSENT,
+        .state1 = {parameter->state[0], BP_U8, 0}};
+    const bp_averaged_weight_scalars scalars = {
+        .count = (int64_t)parameter->count,
+        .form = (int64_t)spec->optimizer->state_form(spec, parameter),
+        .master_form = (int64_t)parameter->master_form,
+        .factor = spec->optimizer->average(&spec->optimizer_options)};
+    parameter->held++; /* what it is made of is read */
+    bp_build_averaged_weight(builder, &operands, &scalars);
+    parameter->held--;
+    parameter->gathered = x.buffer;
+}
+
+/* Where gradients go: buffers that backward adds to and the update reads.  What is
+ * added up over a group may wait in the offload tier. Then a backward stage adds to a buffer that
+ * it has for itself, which begins with what is there, and goes there at the stage's end; the norm
+ * and the update bring it part by part. */
+
+static uint32_t gradient_buffer(bp_builder *builder, uint32_t index, const bp_buffer *prototype,
+                                const char *name)
+{
+    uint32_t buffer = BP_NO_BUFFER;
+    if (builder->status == BP_OK) {
+        builder->status = bp_graph_buffer_of(builder->graph, prototype,
+                                             bp_build_name(builder, index), name, &buffer);
+    }
+    return buffer;
+}
+
+/* And not its sum in 8 bits. */
+bool bp_build_gradient_offloaded(const bp_builder *builder, uint32_t index)
+{
+    return builder->parameters[index].gradient_offloaded && !builder->spec->gradient_int8;
+}
+
+bp_ref bp_build_bring_gradient(bp_builder *builder, uint32_t index, uint64_t first, uint64_t count)
+{
+    const bp_dtype dtype = builder->spec->gradient;
+    const uint64_t width = bp_dtype_bytes(dtype);
+    bp_ref part = bp_build_bring(builder, builder->parameters[index].gradient, first * width,
+                                 count * width, "brought_gradient");
+    part.dtype = dtype;
+    return part;
+}
+
+/* With one micro-batch per group gradients are born in backward, used by the update, and gone;
+ * with several they live from the first micro-batch to the update. */
+void compile_make_gradient(bp_builder *builder, uint32_t index)
+{
+    bp_parameter *parameter = &builder->parameters[index];
+    const bool grouped = builder->spec->accumulation > 1 && !builder->spec->gradient_int8 &&
+                         !bp_spec_whole_group(builder->spec);
+    const bool below = bp_build_gradient_offloaded(builder, index);
+    const bp_buffer prototype = {.class_of = BP_CLASS_GRADIENTS,
+                                 .scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM,
+                                 .space = below ? compile_offload_space(builder) : BP_SPACE_DEVICE,
+                                 .dtype = builder->spec->gradient,
+                                 .rank = parameter->rank,
+                                 .shape = {parameter->shape[0], parameter->shape[1],
+                                           parameter->shape[2], parameter->shape[3]}};
+    parameter->gradient = gradient_buffer(builder, index, &prototype, "grad");
+}
+
+/* The buffer that this stage adds to, of a gradient that is offloaded. */
+static bp_ref gradient_here(bp_builder *builder, uint32_t index, bool written)
+{
+    bp_parameter *parameter = &builder->parameters[index];
+    const bp_dtype dtype = builder->spec->gradient;
+    if (parameter->gradient_here == BP_NO_BUFFER) {
+        const bp_ref here = written ? bp_build_bring_gradient(builder, index, 0, parameter->count)
+                                    : bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype,
+                                                      parameter->count, 1, "gradient_here");
+        parameter->gradient_here = here.buffer;
+    }
+    return (bp_ref){parameter->gradient_here, dtype, 0};
+}
+
+void compile_offload_gradients(bp_builder *builder)
+{
+    for (uint32_t i = 0; i < builder->parameter_count && builder->spec->offload.gradients > 0;
+         i++) {
+        bp_parameter *parameter = &builder->parameters[i];
+        if (builder->status == BP_OK && parameter->gradient_here != BP_NO_BUFFER) {
+            bp_build_put_back(builder, (bp_ref){parameter->gradient_here, BP_U8, 0},
+                              parameter->gradient, 0,
+                              parameter->count * bp_dtype_bytes(builder->spec->gradient));
+        }
+        parameter->gradient_here = BP_NO_BUFFER;
+    }
+}
+
+bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate)
+{
+    *accumulate = 0;
+    if (builder->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    bp_parameter *parameter = &builder->parameters[index];
+    if (parameter->gradient == BP_NO_BUFFER) {
+        compile_make_gradient(builder, index);
+    }
+    const bool written = parameter->gradient_written;
+    *accumulate = written ? 1 : 0;
+    if (written && parameter->gradient_stage != builder->stage &&
+        compile_orders_stages(builder->spec)) {
+        builder->status = bp_error_set(
+            builder->graph->error, BP_ERR_USAGE, "shard",
+            "two stages share this parameter, whose gradient would be added up in another order; "
+            "take as many --virtual-ranks as --gradient-accumulation-steps, or --shard none or "
+            "optimizer",
+            bp_build_name(builder, index));
+        return BP_ABSENT;
+    }
+    parameter->gradient_stage = builder->stage;
+    parameter->gradient_written = true;
+    return bp_build_gradient_offloaded(builder, index)
+               ? gradient_here(builder, index, written)
+               : (bp_ref){parameter->gradient, builder->spec->gradient, 0};
+}
+
+bp_ref bp_build_sum(bp_builder *builder, uint32_t index, uint64_t first)
+{
+    if (builder->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    bp_parameter *parameter = &builder->parameters[index];
+    if (parameter->sum == BP_NO_BUFFER) {
+        const bool below = parameter->gradient_offloaded;
+        const bp_buffer prototype = {
+            .class_of = BP_CLASS_GRADIENTS,
+            .scope = builder->spec->accumulation > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM,
+            .space = below ? compile_offload_space(builder) : BP_SPACE_DEVICE,
+            .dtype = BP_U8,
+            .rank = 1,
+            .shape = {bp_codec_bytes(parameter->count, BP_CODEC_COMPANDED8)}};
+        parameter->sum = gradient_buffer(builder, index, &prototype, "grad8");
+    }
+    return (bp_ref){parameter->sum, BP_U8, bp_codec_bytes(first, BP_CODEC_COMPANDED8)};
+}
+
+/* Declared inputs and their bytes. */
+
+uint32_t bp_input_declare(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    return spec->model->inputs(spec, rows);
+}
+
+uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
+{
+    const uint32_t evaluated = spec->evaluate ? bp_spec_eval_batch(spec) : 0;
+    const uint32_t batch = evaluated > spec->batch ? evaluated : spec->batch;
+    uint64_t elements = bp_size_mul(batch, bp_input_elements(input));
+    const uint64_t prompt = input->decodes ? bp_compile_prefill_rows(spec) : 0;
+    const uint64_t written = input->decodes && prompt > 0 ? bp_spec_decode_rows(spec) : 0;
+    elements = elements > prompt ? elements : prompt;
+    elements = elements > written ? elements : written;
+    return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
+                         bp_device_alignment(&spec->device_options));
+}
+
+bool bp_input_declared(const bp_spec *spec, bp_input_from from)
+{
+    bp_input rows[BP_INPUTS_MAX];
+    const uint32_t count = bp_input_declare(spec, rows);
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].from == from) {
+            return true;
+        }
+    }
+    return false;
+}
