@@ -60,15 +60,15 @@ static double fabric_bytes(bp_kernel kernel, const void *scalars)
 }
 
 /* A begin; flights are no lists. */
-static bp_cost flight_cost(const bp_graph *graph, const bp_op *op)
+static bp_cost pending_cost(const bp_graph *graph, const bp_op *op)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     const void *scalars = graph->scalars + op->scalar;
     const bp_copy_begin_scalars *s = scalars;
     bp_cost cost = {0};
-    if (info->flight == BP_FLIGHT_BEGIN && info->engine == BP_ENGINE_COPY) {
+    if (info->pending == BP_PENDING_BEGIN && info->engine == BP_ENGINE_COPY) {
         cost.copy_bytes = (double)s->rows * (double)s->width;
-    } else if (info->flight == BP_FLIGHT_BEGIN) {
+    } else if (info->pending == BP_PENDING_BEGIN) {
         cost.fabric_bytes = fabric_bytes(op->kernel, scalars);
     }
     return cost;
@@ -78,8 +78,8 @@ bp_cost bp_cost_op(const bp_graph *graph, const bp_op *op)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     bp_cost cost = {0};
-    if (info->flight != BP_FLIGHT_NONE) {
-        return flight_cost(graph, op);
+    if (info->pending != BP_PENDING_NONE) {
+        return pending_cost(graph, op);
     }
     for (uint32_t t = 0; t < op->tuples; t++) {
         const bp_ref *refs = graph->refs + op->operand + t * info->operand_count;

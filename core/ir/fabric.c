@@ -69,7 +69,7 @@ bp_fabric_transfer bp_fabric_transfer_of(bp_kernel kernel, const void *scalars, 
 {
     const bp_broadcast_begin_scalars *broadcast = scalars;
     const bp_all_gather_begin_scalars *s = scalars;
-    bp_fabric_transfer transfer = {.ticket = (uint32_t)s->ticket,
+    bp_fabric_transfer transfer = {.request = (uint32_t)s->request,
                                    .group = (uint32_t)s->group,
                                    .bytes = (uint64_t)s->bytes,
                                    .to = to,

@@ -45,7 +45,7 @@ typedef struct bp_fabric_piece {
 /* One call; kernels.def says what it does (all_gather_begin, exchange_begin, broadcast_begin). */
 typedef struct bp_fabric_transfer {
     bp_fabric_call call;
-    uint32_t ticket; /* names it to wait; not in use by another call of this rank */
+    uint32_t request; /* names it to wait; not in use by another call of this rank */
     uint32_t group;
     uint32_t root;  /* BROADCAST: the member whose bytes they are */
     uint64_t bytes; /* of one piece; of this rank's own where there are `pieces` */
@@ -95,7 +95,7 @@ typedef struct bp_fabric {
     size_t context_bytes;
 
     /* Most calls of one rank that may have begun and not been waited for. */
-    uint32_t flights;
+    uint32_t collectives;
 
     /* NULL: all addresses are the host's. Those of begin always are. */
     const bp_fabric_stream *stream;
@@ -114,7 +114,7 @@ typedef struct bp_fabric {
     /* begin returns at once; from then to the return of wait nobody writes from or touches to.
      * They may be called from any thread, by one at a time. */
     bp_status (*begin)(void *context, const bp_fabric_transfer *transfer, bp_error *error);
-    bp_status (*wait)(void *context, uint32_t ticket, bp_error *error);
+    bp_status (*wait)(void *context, uint32_t request, bp_error *error);
 
     /* Whether anything is known to have gone wrong in any rank, or (threads) one has left; returns
      * at once. */

@@ -53,11 +53,11 @@ static void graph_digest_add_call(bp_digest *digest, const bp_graph *graph, cons
     const bp_scalar *scalars = graph->scalars + op->scalar;
     const uint64_t kernel = (uint64_t)op->kernel;
     add_words(digest, &kernel, 1);
-    if (info->flight == BP_FLIGHT_WAIT) {
-        bp_digest_add(digest, scalars, sizeof *scalars); /* the ticket */
+    if (info->pending == BP_PENDING_WAIT) {
+        bp_digest_add(digest, scalars, sizeof *scalars); /* the request */
     } else if (bp_fabric_has_pieces(op->kernel)) {
         const bp_gather_pieces_begin_scalars *s = (const void *)scalars;
-        const uint64_t words[] = {(uint64_t)s->ticket, (uint64_t)s->ranks, (uint64_t)s->whole};
+        const uint64_t words[] = {(uint64_t)s->request, (uint64_t)s->ranks, (uint64_t)s->whole};
         add_words(digest, words, sizeof words / sizeof words[0]);
         bp_digest_add(digest, bp_fabric_pieces_of(s), (size_t)s->ranks * sizeof(bp_fabric_piece));
     } else {

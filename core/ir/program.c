@@ -84,7 +84,7 @@ void bp_graph_begin(bp_graph *graph, bp_program_kind program)
     graph->program = (uint32_t)program;
     graph->program_first[program] = graph->used.ops;
     graph->program_count[program] = 0;
-    graph->tickets = 0;
+    graph->requests = 0;
 }
 
 /* Bytes of a text before its end, at most `most`. */
@@ -271,13 +271,13 @@ bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *ref
     graph->newest = *prototype;
     graph->used.ops++;
     graph->program_count[graph->program]++;
-    graph->tickets += info->flight == BP_FLIGHT_BEGIN ? 1 : 0;
+    graph->requests += info->pending == BP_PENDING_BEGIN ? 1 : 0;
     return BP_OK;
 }
 
-uint32_t bp_graph_ticket(const bp_graph *graph)
+uint32_t bp_graph_request(const bp_graph *graph)
 {
-    return graph->tickets;
+    return graph->requests;
 }
 
 bp_status bp_graph_tuple(bp_graph *graph, const bp_ref *refs, const void *scalars)

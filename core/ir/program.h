@@ -140,7 +140,7 @@ typedef struct bp_graph {
     uint32_t program_first[BP_PROGRAM_COUNT]; /* index of each program's first op */
     uint32_t program_count[BP_PROGRAM_COUNT]; /* and how many; 0: the program is not there */
     uint32_t program;                         /* the one being written */
-    uint32_t tickets;                         /* ops in it that begin asynchronous work */
+    uint32_t requests;                        /* ops in it that begin asynchronous work */
     bp_op newest;                             /* as it stands; its places left out */
     bp_field fields[BP_FIELDS_MAX];           /* of what the host fills in */
     uint32_t field_count;
@@ -211,8 +211,8 @@ void bp_graph_lifetimes(bp_graph *graph);
 /* Number of ticks on the time axis: one per op, at least one. */
 uint32_t bp_graph_ticks(const bp_graph *graph);
 
-/* The ticket of the next op that begins asynchronous work in the program being written. */
-uint32_t bp_graph_ticket(const bp_graph *graph);
+/* The request of the next op that begins asynchronous work in the program being written. */
+uint32_t bp_graph_request(const bp_graph *graph);
 
 /* What the arenas' buffers are aligned to. */
 static inline uint32_t bp_graph_alignment(const bp_graph *graph)

@@ -5,7 +5,7 @@
 /* An op that begins a copy, or waits for one. */
 typedef struct traffic_copy {
     uint64_t bytes;
-    int64_t ticket;
+    int64_t request;
     uint32_t op;
     uint32_t wait; /* of a begin: the op that waits for it */
     bool begins;
@@ -40,15 +40,15 @@ static void traffic_list(traffic *t, const bp_graph *graph, const bp_op *ops, ui
         const uint64_t bytes = (uint64_t)s->rows * (uint64_t)s->width;
         if (bytes > 0 && graph->buffers[there.buffer].space != BP_SPACE_DEVICE) {
             t->copy[t->count++] = (traffic_copy){.bytes = bytes,
-                                                 .ticket = graph->scalars[ops[i].scalar].integer,
+                                                 .request = graph->scalars[ops[i].scalar].integer,
                                                  .op = i,
                                                  .wait = count,
-                                                 .begins = info->flight == BP_FLIGHT_BEGIN};
+                                                 .begins = info->pending == BP_PENDING_BEGIN};
         }
     }
     for (uint32_t i = 0; i < t->count; i++) { /* the verifier has seen that there is a wait */
         for (uint32_t k = i + 1; t->copy[i].begins && k < t->count; k++) {
-            if (!t->copy[k].begins && t->copy[k].ticket == t->copy[i].ticket) {
+            if (!t->copy[k].begins && t->copy[k].request == t->copy[i].request) {
                 t->copy[i].wait = t->copy[k].op;
                 break;
             }
@@ -109,7 +109,7 @@ static void count_way(const traffic *t, bool writes, bp_traffic *out)
         }
         *(writes ? &out->written : &out->read) += copy->bytes;
         flying += copy->bytes;
-        out->flight = flying > out->flight ? flying : out->flight;
+        out->pending = flying > out->pending ? flying : out->pending;
         if (!copy->stalled) {
             const double needed = rate_from(t, i);
             *rate = needed > *rate ? needed : *rate;

@@ -20,7 +20,7 @@ typedef struct bp_traffic {
     uint64_t written;
     uint64_t first;      /* of `read` */
     uint64_t last;       /* of `written` */
-    uint64_t flight;     /* most bytes under way at once */
+    uint64_t pending;    /* most bytes under way at once */
     double seconds;      /* counted, of all ops */
     double read_rate;    /* bytes per second from which on it never waits, for what it reads */
     double written_rate; /* the same of what it writes */

@@ -140,9 +140,9 @@
     ;
 #include "core/ops/kernels.def"
 
-#define KERNEL(name)   enum { flight_##name = 0
-#define BEGINS(engine) +BP_FLIGHT_BEGIN
-#define WAITS(engine)  +BP_FLIGHT_WAIT
+#define KERNEL(name)   enum { pending_##name = 0
+#define BEGINS(engine) +BP_PENDING_BEGIN
+#define WAITS(engine)  +BP_PENDING_WAIT
 #define END(name)                                                                                  \
     }                                                                                              \
     ;
@@ -161,7 +161,7 @@ static const bp_kernel_info kernel_rows[BP_KERNEL_COUNT] = {
      in_place_##name + 1,                                                                          \
      list_##name != 0,                                                                             \
      (bp_engine)engine_##name,                                                                     \
-     (bp_flight)flight_##name,                                                                     \
+     (bp_pending)pending_##name,                                                                   \
      legal_##name,                                                                                 \
      extents_##name},
 #include "core/ops/kernels.def"

@@ -133,11 +133,11 @@ typedef enum bp_engine {
 } bp_engine;
 
 /* Whether an op is half of an asynchronous pair. */
-typedef enum bp_flight {
-    BP_FLIGHT_NONE,
-    BP_FLIGHT_BEGIN,
-    BP_FLIGHT_WAIT /* the compute engine waits; what it waits for is the row's engine's */
-} bp_flight;
+typedef enum bp_pending {
+    BP_PENDING_NONE,
+    BP_PENDING_BEGIN,
+    BP_PENDING_WAIT /* the compute engine waits; what it waits for is the row's engine's */
+} bp_pending;
 
 typedef struct bp_kernel_info {
     const char *name;
@@ -149,7 +149,7 @@ typedef struct bp_kernel_info {
     const uint32_t (*in_place)[2]; /* pairs of operand positions that may be the same bytes */
     bool list;
     bp_engine engine;
-    bp_flight flight; /* of such rows operand 0 is `to`, 1 is `from`, scalar 0 the ticket; any
+    bp_pending pending; /* of such rows operand 0 is `to`, 1 is `from`, scalar 0 the request; any
                          other operand is read, and what the host fills in */
     /* Whether these scalars have a meaning: what the row requires of them. */
     bool (*legal)(const void *scalars);

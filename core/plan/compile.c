@@ -238,12 +238,12 @@ static void write_micro(bp_compile *compile, bp_builder *builder, bp_program_kin
 
 static void keep_part(bp_builder *builder, bp_ref to, bp_ref from, int64_t bytes)
 {
-    const bp_copy_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(builder->graph),
+    const bp_copy_begin_scalars begin = {.request = (int64_t)bp_graph_request(builder->graph),
                                          .rows = 1,
                                          .width = bytes,
                                          .to_pitch = bytes,
                                          .from_pitch = bytes};
-    const bp_copy_wait_scalars wait = {begin.ticket, 1, bytes, bytes, bytes};
+    const bp_copy_wait_scalars wait = {begin.request, 1, bytes, bytes, bytes};
     bp_build_copy_begin(builder, &(bp_copy_begin_operands){to, from}, &begin);
     bp_build_copy_wait(builder, &(bp_copy_wait_operands){to, from}, &wait);
 }

@@ -34,14 +34,14 @@ typedef struct bp_window {
 
 /* One bucket on its way. */
 typedef struct bp_bucket {
-    bool flies;
+    bool pending;
     uint32_t window; /* counted from the program's first */
     uint32_t number; /* in its window */
     uint64_t first;  /* of the window's elements */
     uint64_t piece;  /* elements of this rank's piece, and of all pieces */
     uint64_t all;
     uint32_t phase; /* 0: nothing under way, 1: pieces are exchanged, 2: sums are gathered */
-    int64_t ticket;
+    int64_t request;
     bp_ref from; /* of what is under way */
     bp_ref to;
 } bp_bucket;
@@ -86,7 +86,7 @@ typedef struct bp_compile {
     bp_window windows[BP_WINDOWS_MOST]; /* of gradients that are exchanged, by their number */
     uint32_t windows_opened;
     uint32_t windows_used;
-    bp_bucket flight[2];     /* the newest first */
+    bp_bucket pending[2];    /* the newest first */
     uint32_t points;         /* acquisitions of parameters since the newest window was opened, */
     uint32_t pace;           /* and from the one before to it */
     char label[32];          /* name of the stage being written */

@@ -88,7 +88,7 @@ bp_ref compile_bring_checkpoint(bp_builder *builder, bp_ref slot);
  * program. */
 void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec);
 
-/* Gives the tickets of the ops [first, end) of a program the numbers of their new order. */
+/* Gives the requests of the ops [first, end) of a program the numbers of their new order. */
 void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end);
 
 /* Nothing has been updated yet in the program that is being written. */
@@ -147,8 +147,8 @@ void compile_update(bp_builder *builder);
  * backward, or there are several virtual ranks. */
 void compile_released(bp_compile *compile, bp_builder *builder);
 
-/* Gradients on their way (core/plan/passes/flight.c). A program begins. */
-void compile_flight_begin(bp_compile *compile);
+/* Gradients on their way (core/plan/passes/exchange.c). A program begins. */
+void compile_pending_begin(bp_compile *compile);
 
 /* Marks the parameters that are due in a window; whether there are any. */
 bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_window *window);

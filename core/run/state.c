@@ -309,7 +309,7 @@ bp_status bp_runtime_get_trained(bp_runtime *runtime, uint32_t parameter, uint64
 static bp_status whole_move(bp_runtime *runtime, const bp_fabric_transfer *transfer)
 {
     BP_TRY(runtime->fabric->begin(runtime->fabric_rank, transfer, &runtime->error));
-    return runtime->fabric->wait(runtime->fabric_rank, transfer->ticket, &runtime->error);
+    return runtime->fabric->wait(runtime->fabric_rank, transfer->request, &runtime->error);
 }
 
 /* From the one rank that has them to all. */

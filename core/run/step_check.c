@@ -30,12 +30,12 @@ uint32_t step_check_find(const bp_linked_program *program)
     uint32_t under_way = 0;
     for (uint32_t i = 0; i < program->count; i++) {
         const bp_kernel_info *info = bp_kernel_describe(program->ops[i].kernel);
-        if (info->flight != BP_FLIGHT_NONE && info->engine != BP_ENGINE_FABRIC &&
+        if (info->pending != BP_PENDING_NONE && info->engine != BP_ENGINE_FABRIC &&
             !judge_offloaded(&program->ops[i])) {
             return UINT32_MAX;
         }
-        under_way += info->flight == BP_FLIGHT_BEGIN;
-        under_way -= info->flight == BP_FLIGHT_WAIT;
+        under_way += info->pending == BP_PENDING_BEGIN;
+        under_way -= info->pending == BP_PENDING_WAIT;
         if (program->ops[i].kernel == BP_KERNEL_step_decide) {
             if (found != UINT32_MAX || under_way > 0) {
                 return UINT32_MAX;

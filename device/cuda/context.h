@@ -62,7 +62,7 @@ typedef struct cuda_context {
     unsigned char *calls_staging;  /* a slot of what is given to it and one of what comes */
     bp_fabric_piece *calls_pieces; /* behind them, by rank: of the round at hand */
     bp_cu_event begun;             /* the work before what was begun last */
-    bp_cu_event landed[BP_ENGINE_COUNT][CUDA_FLIGHTS]; /* by ticket; NULL: no such engine */
+    bp_cu_event landed[BP_ENGINE_COUNT][CUDA_FLIGHTS]; /* by request; NULL: no such engine */
     int call_status; /* bp_status: the first failure of a call; no more of them are made then */
     bp_error call_error;
     bp_cu_event ran;                /* the newest run on `work` */
@@ -149,9 +149,9 @@ bp_status cuda_graph_record(cuda_context *context, cuda_program *program) BP_MUS
 void cuda_forget(cuda_context *context, cuda_program *program);
 
 /* flight.c: what an op begins beside the work, or waits for, as a record; and making it. */
-bp_status cuda_flight_link(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
-                           cuda_record *out) BP_MUST_CHECK;
-bp_status cuda_flight_make(cuda_context *context, const cuda_record *record) BP_MUST_CHECK;
+bp_status cuda_pending_link(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
+                            cuda_record *out) BP_MUST_CHECK;
+bp_status cuda_pending_make(cuda_context *context, const cuda_record *record) BP_MUST_CHECK;
 
 /* link.c */
 bp_status cuda_link_allocate(cuda_context *context, bp_arena *memory, size_t bytes,

@@ -108,9 +108,9 @@ static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena
         *count = link_poison(context, op, out);
         return BP_OK;
     }
-    if (bp_kernel_describe(op->kernel)->flight != BP_FLIGHT_NONE) {
+    if (bp_kernel_describe(op->kernel)->pending != BP_PENDING_NONE) {
         *count = 1;
-        return cuda_flight_link(context, op, memory, out);
+        return cuda_pending_link(context, op, memory, out);
     }
     BP_TRY(plan_op(context, op, launches, count));
     BP_TRY(link_table(context, op, memory));

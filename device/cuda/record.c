@@ -34,7 +34,7 @@ bp_status cuda_record_make(cuda_context *context, const cuda_record *record)
     case CUDA_RECORD_COPY:
     case CUDA_RECORD_CALL:
     case CUDA_RECORD_WAIT:
-        return cuda_flight_make(context, record);
+        return cuda_pending_make(context, record);
     case CUDA_RECORD_KERNEL:
         break;
     }

@@ -67,7 +67,7 @@ typedef struct cuda_record_call {
 typedef struct cuda_record {
     uint8_t kind;           /* cuda_record_kind */
     uint8_t engine;         /* bp_engine of what is begun or waited for */
-    uint32_t ticket;        /* and which of them */
+    uint32_t request;       /* and which of them */
     const bp_linked_op *op; /* that it belongs to; NULL: none, and nothing is said of operands */
     union {
         cuda_record_kernel kernel;

@@ -7,19 +7,19 @@
 
 static const char where[] = "fabric";
 
-typedef struct checked_flight {
+typedef struct checked_collective {
     bool used;
     bp_fabric_transfer transfer;
     uint64_t number; /* which call of the group it is */
     uint64_t mine[BP_CHECKED_RANKS_MAX];
     uint64_t theirs[BP_CHECKED_RANKS_MAX];
-} checked_flight;
+} checked_collective;
 
 typedef struct checked_rank {
     const bp_fabric *inner;
     void *context;
     uint64_t calls[BP_CHECKED_GROUPS_MAX];
-    checked_flight flights[BP_CHECKED_FLIGHTS_MAX];
+    checked_collective collectives[BP_CHECKED_COLLECTIVES_MAX];
 } checked_rank;
 
 bp_status bp_checked_wrap(void *context, const bp_fabric *inner, void *inner_context,
@@ -69,19 +69,20 @@ static uint32_t checked_members(const void *context, uint32_t group)
 }
 
 /* Of one piece; the slot that its digest comes in says between whom it goes. */
-static uint64_t piece_digest(const checked_flight *flight, const void *bytes, bp_fabric_piece piece)
+static uint64_t piece_digest(const checked_collective *collective, const void *bytes,
+                             bp_fabric_piece piece)
 {
-    const bp_fabric_transfer *t = &flight->transfer;
-    const uint64_t seed = flight->number * 4 + (uint64_t)t->call + ((uint64_t)t->group << 56);
+    const bp_fabric_transfer *t = &collective->transfer;
+    const uint64_t seed = collective->number * 4 + (uint64_t)t->call + ((uint64_t)t->group << 56);
     return bp_digest_of((const char *)bytes + piece.first, (size_t)piece.bytes, seed);
 }
 
-static checked_flight *flight_of(checked_rank *rank, bool used, uint32_t ticket)
+static checked_collective *collective_of(checked_rank *rank, bool used, uint32_t request)
 {
-    for (uint32_t i = 0; i < BP_CHECKED_FLIGHTS_MAX; i++) {
-        checked_flight *flight = &rank->flights[i];
-        if (flight->used == used && (!used || flight->transfer.ticket == ticket)) {
-            return flight;
+    for (uint32_t i = 0; i < BP_CHECKED_COLLECTIVES_MAX; i++) {
+        checked_collective *collective = &rank->collectives[i];
+        if (collective->used == used && (!used || collective->transfer.request == request)) {
+            return collective;
         }
     }
     return NULL;
@@ -90,28 +91,29 @@ static checked_flight *flight_of(checked_rank *rank, bool used, uint32_t ticket)
 static bp_status checked_begin(void *context, const bp_fabric_transfer *transfer, bp_error *error)
 {
     checked_rank *rank = context;
-    checked_flight *flight = flight_of(rank, false, 0);
-    if (flight == NULL || transfer->group >= BP_CHECKED_GROUPS_MAX) {
+    checked_collective *collective = collective_of(rank, false, 0);
+    if (collective == NULL || transfer->group >= BP_CHECKED_GROUPS_MAX) {
         return bp_error_set(error, BP_ERR_USAGE, where, "a rank began a call that it may not begin",
                             NULL);
     }
     const uint32_t members = checked_members(rank, transfer->group);
-    flight->transfer = *transfer;
-    flight->number = rank->calls[transfer->group]++;
+    collective->transfer = *transfer;
+    collective->number = rank->calls[transfer->group]++;
     bp_fabric_transfer data = *transfer, digests = *transfer;
-    data.ticket = 2 * transfer->ticket;
-    digests.ticket = data.ticket + 1;
+    data.request = 2 * transfer->request;
+    digests.request = data.request + 1;
     digests.bytes = sizeof(uint64_t);
     digests.pieces = NULL;
-    digests.from = flight->mine;
-    digests.to = flight->theirs;
+    digests.from = collective->mine;
+    digests.to = collective->theirs;
     const uint32_t pieces = transfer->call == BP_FABRIC_EXCHANGE ? members : 1;
     for (uint32_t i = 0; i < pieces; i++) {
-        flight->mine[i] = piece_digest(flight, transfer->from, bp_fabric_piece_for(transfer, i));
+        collective->mine[i] =
+            piece_digest(collective, transfer->from, bp_fabric_piece_for(transfer, i));
     }
     BP_TRY(rank->inner->begin(rank->context, &data, error));
     BP_TRY(rank->inner->begin(rank->context, &digests, error));
-    flight->used = true;
+    collective->used = true;
     return BP_OK;
 }
 
@@ -128,21 +130,21 @@ static bp_status refuse_piece(uint32_t member, bp_error *error)
                         written == BP_OK ? name : NULL);
 }
 
-static bp_status checked_wait(void *context, uint32_t ticket, bp_error *error)
+static bp_status checked_wait(void *context, uint32_t request, bp_error *error)
 {
     checked_rank *rank = context;
-    checked_flight *flight = flight_of(rank, true, ticket);
-    if (flight == NULL) {
+    checked_collective *collective = collective_of(rank, true, request);
+    if (collective == NULL) {
         return bp_error_set(error, BP_ERR_USAGE, where, "a rank waits for no call of its", NULL);
     }
-    const bp_fabric_transfer *t = &flight->transfer;
-    flight->used = false;
-    BP_TRY(rank->inner->wait(rank->context, 2 * ticket, error));
-    BP_TRY(rank->inner->wait(rank->context, 2 * ticket + 1, error));
+    const bp_fabric_transfer *t = &collective->transfer;
+    collective->used = false;
+    BP_TRY(rank->inner->wait(rank->context, 2 * request, error));
+    BP_TRY(rank->inner->wait(rank->context, 2 * request + 1, error));
     const uint32_t members = checked_members(rank, t->group);
     const uint32_t pieces = t->call == BP_FABRIC_BROADCAST ? 1 : members;
     for (uint32_t i = 0; i < pieces; i++) {
-        if (piece_digest(flight, t->to, bp_fabric_piece_of(t, i)) != flight->theirs[i]) {
+        if (piece_digest(collective, t->to, bp_fabric_piece_of(t, i)) != collective->theirs[i]) {
             return refuse_piece(t->call == BP_FABRIC_BROADCAST ? t->root : i, error);
         }
     }
@@ -162,7 +164,7 @@ static void checked_close(void *context)
 
 const bp_fabric bp_fabric_checked = {.name = "checked",
                                      .context_bytes = sizeof(checked_rank),
-                                     .flights = BP_CHECKED_FLIGHTS_MAX / 2,
+                                     .collectives = BP_CHECKED_COLLECTIVES_MAX / 2,
                                      .open = checked_open,
                                      .agree = checked_agree,
                                      .rank = checked_number,

@@ -10,9 +10,9 @@
 
 #include "core/ir/fabric.h"
 
-#define BP_CHECKED_RANKS_MAX   128
-#define BP_CHECKED_FLIGHTS_MAX 8
-#define BP_CHECKED_GROUPS_MAX  8
+#define BP_CHECKED_RANKS_MAX       128
+#define BP_CHECKED_COLLECTIVES_MAX 8
+#define BP_CHECKED_GROUPS_MAX      8
 
 /* Makes a context of bp_fabric_checked over a fabric of host addresses that is open, and stays the
  * caller's to close. BP_ERR_USAGE: it takes a GPU's addresses, or has too many ranks. */

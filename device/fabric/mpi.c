@@ -91,14 +91,14 @@ static bp_status mpi_refuse(bp_mpi_world *world, const char *text)
     return bp_mpi_world_refuse(world, status, &error);
 }
 
-/* The call with a ticket; with NULL instead of one, room for another. NULL: there is none. */
-static bp_mpi_flight *flight_find(bp_mpi_world *world, const uint32_t *ticket)
+/* The call with a request; with NULL instead of one, room for another. NULL: there is none. */
+static bp_mpi_collective *collective_find(bp_mpi_world *world, const uint32_t *request)
 {
     for (uint32_t i = 0; i < BP_MPI_FLIGHTS_MAX; i++) {
-        bp_mpi_flight *flight = &world->flights[i];
-        bool used = flight->state != BP_MPI_FREE;
-        if (ticket != NULL ? used && flight->transfer.ticket == *ticket : !used) {
-            return flight;
+        bp_mpi_collective *collective = &world->collectives[i];
+        bool used = collective->state != BP_MPI_FREE;
+        if (request != NULL ? used && collective->transfer.request == *request : !used) {
+            return collective;
         }
     }
     return NULL;
@@ -110,23 +110,24 @@ static bp_status begin_post(mpi_rank *rank, const bp_fabric_transfer *transfer)
     if (world->failed != BP_OK) {
         return world->failed;
     }
-    bp_mpi_flight *flight = flight_find(world, NULL);
-    if (flight == NULL || flight_find(world, &transfer->ticket) != NULL ||
+    bp_mpi_collective *collective = collective_find(world, NULL);
+    if (collective == NULL || collective_find(world, &transfer->request) != NULL ||
         transfer->group >= rank->group_count) {
         return mpi_refuse(world, "a rank began a call that it may not begin");
     }
-    flight->state = BP_MPI_POSTED;
-    flight->order = world->began++;
-    flight->moved = 0;
-    flight->missing = 0;
-    flight->group = rank->groups[transfer->group];
-    flight->self = bp_fabric_group_position(&flight->group, world->rank);
-    flight->transfer = *transfer;
-    flight->header = (bp_mpi_header){.sequence = rank->sequence[transfer->group]++,
-                                     .bytes = bp_fabric_measure(transfer, flight->group.count),
-                                     .group = transfer->group,
-                                     .call = transfer->call,
-                                     .root = transfer->root};
+    collective->state = BP_MPI_POSTED;
+    collective->order = world->began++;
+    collective->moved = 0;
+    collective->missing = 0;
+    collective->group = rank->groups[transfer->group];
+    collective->self = bp_fabric_group_position(&collective->group, world->rank);
+    collective->transfer = *transfer;
+    collective->header =
+        (bp_mpi_header){.sequence = rank->sequence[transfer->group]++,
+                        .bytes = bp_fabric_measure(transfer, collective->group.count),
+                        .group = transfer->group,
+                        .call = transfer->call,
+                        .root = transfer->root};
     pthread_cond_broadcast(&world->changed);
     return BP_OK;
 }
@@ -138,14 +139,14 @@ static bp_status mpi_begin(void *context, const bp_fabric_transfer *transfer, bp
     return mpi_leave(rank->world, begin_post(rank, transfer), error);
 }
 
-static bp_status wait_late(bp_mpi_world *world, const bp_mpi_flight *flight)
+static bp_status wait_late(bp_mpi_world *world, const bp_mpi_collective *collective)
 {
-    uint32_t missing = flight->missing < flight->group.count ? flight->missing : 0;
-    return bp_mpi_world_lose(world, flight->group.ranks[missing], &flight->transfer,
+    uint32_t missing = collective->missing < collective->group.count ? collective->missing : 0;
+    return bp_mpi_world_lose(world, collective->group.ranks[missing], &collective->transfer,
                              "a rank did not come in time");
 }
 
-static bp_status wait_flight(mpi_rank *rank, bp_mpi_flight *flight)
+static bp_status wait_collective(mpi_rank *rank, bp_mpi_collective *collective)
 {
     bp_mpi_world *world = rank->world;
     struct timespec until;
@@ -154,28 +155,28 @@ static bp_status wait_flight(mpi_rank *rank, bp_mpi_flight *flight)
     until.tv_nsec += (long)(rank->patience_ms % 1000) * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    while (world->failed == BP_OK && flight->state != BP_MPI_DONE) {
+    while (world->failed == BP_OK && collective->state != BP_MPI_DONE) {
         if (pthread_cond_timedwait(&world->changed, &world->lock, &until) != 0 &&
-            flight->state != BP_MPI_DONE && world->failed == BP_OK) {
-            return wait_late(world, flight);
+            collective->state != BP_MPI_DONE && world->failed == BP_OK) {
+            return wait_late(world, collective);
         }
     }
     if (world->failed == BP_OK) {
-        flight->state = BP_MPI_FREE;
+        collective->state = BP_MPI_FREE;
     }
     return world->failed;
 }
 
-static bp_status mpi_wait(void *context, uint32_t ticket, bp_error *error)
+static bp_status mpi_wait(void *context, uint32_t request, bp_error *error)
 {
     mpi_rank *rank = context;
     bp_mpi_world *world = rank->world;
     pthread_mutex_lock(&world->lock);
     bp_status status = world->failed;
-    bp_mpi_flight *flight = flight_find(world, &ticket);
+    bp_mpi_collective *collective = collective_find(world, &request);
     if (status == BP_OK) {
-        status = flight != NULL ? wait_flight(rank, flight)
-                                : mpi_refuse(world, "a rank waits for no call of its");
+        status = collective != NULL ? wait_collective(rank, collective)
+                                    : mpi_refuse(world, "a rank waits for no call of its");
     }
     return mpi_leave(world, status, error);
 }
@@ -214,7 +215,7 @@ static bp_status mpi_agree(void *context, uint64_t digest, bp_error *error)
     mpi_rank *rank = context;
     bp_mpi_world *world = rank->world;
     const bp_fabric_transfer transfer = {.call = BP_FABRIC_ALL_GATHER,
-                                         .ticket = UINT32_MAX,
+                                         .request = UINT32_MAX,
                                          .bytes = sizeof rank->own,
                                          .to = rank->agreements,
                                          .from = &rank->own};
@@ -226,7 +227,7 @@ static bp_status mpi_agree(void *context, uint64_t digest, bp_error *error)
         }
     }
     BP_TRY(mpi_begin(rank, &transfer, error));
-    BP_TRY(mpi_wait(rank, transfer.ticket, error));
+    BP_TRY(mpi_wait(rank, transfer.request, error));
     bp_error found = {.code = BP_OK};
     bp_status status = agree_compare(rank, &found);
     if (status == BP_OK) {
@@ -252,8 +253,8 @@ static void mpi_close(void *context)
     }
     pthread_mutex_lock(&world->lock);
     for (uint32_t i = 0; i < BP_MPI_FLIGHTS_MAX; i++) {
-        if (world->failed == BP_OK && world->flights[i].state != BP_MPI_FREE) {
-            (void)bp_mpi_world_lose(world, world->rank, &world->flights[i].transfer,
+        if (world->failed == BP_OK && world->collectives[i].state != BP_MPI_FREE) {
+            (void)bp_mpi_world_lose(world, world->rank, &world->collectives[i].transfer,
                                     "a rank has left");
         }
     }
@@ -263,114 +264,119 @@ static void mpi_close(void *context)
 
 /* What follows is the communication thread's. */
 
-static int flight_tag(const bp_mpi_flight *flight, uint32_t piece)
+static int collective_tag(const bp_mpi_collective *collective, uint32_t piece)
 {
-    uint64_t call = flight->header.group * TAG_SEQUENCES + flight->header.sequence % TAG_SEQUENCES;
+    uint64_t call =
+        collective->header.group * TAG_SEQUENCES + collective->header.sequence % TAG_SEQUENCES;
     return (int)(TAG_CALLS + 2 * call + piece);
 }
 
 /* Bytes of a piece that go in the round at hand. */
-static uint64_t flight_round(const bp_mpi_flight *flight, bp_fabric_piece piece)
+static uint64_t collective_round(const bp_mpi_collective *collective, bp_fabric_piece piece)
 {
-    const uint64_t left = piece.bytes > flight->moved ? piece.bytes - flight->moved : 0;
+    const uint64_t left = piece.bytes > collective->moved ? piece.bytes - collective->moved : 0;
     return left < ROUND_BYTES ? left : ROUND_BYTES;
 }
 
 /* Whether this rank has nothing more to send or to get behind the round at hand. */
-static bool flight_last(const bp_mpi_flight *flight)
+static bool collective_last(const bp_mpi_collective *collective)
 {
     uint64_t longest = 0;
-    for (uint32_t i = 0; i < flight->group.count; i++) {
-        const uint64_t goes = bp_fabric_piece_for(&flight->transfer, i).bytes;
-        const uint64_t comes = bp_fabric_piece_of(&flight->transfer, i).bytes;
+    for (uint32_t i = 0; i < collective->group.count; i++) {
+        const uint64_t goes = bp_fabric_piece_for(&collective->transfer, i).bytes;
+        const uint64_t comes = bp_fabric_piece_of(&collective->transfer, i).bytes;
         longest = goes > longest ? goes : longest;
         longest = comes > longest ? comes : longest;
     }
-    return longest <= flight->moved + ROUND_BYTES;
+    return longest <= collective->moved + ROUND_BYTES;
 }
 
 /* Whether member `from` has a piece for member `to`. */
-static bool flight_carries(const bp_mpi_flight *flight, uint32_t from)
+static bool collective_carries(const bp_mpi_collective *collective, uint32_t from)
 {
-    return flight->transfer.call != BP_FABRIC_BROADCAST || from == flight->transfer.root;
+    return collective->transfer.call != BP_FABRIC_BROADCAST || from == collective->transfer.root;
 }
 
-static void poll_lose(bp_mpi_world *world, const bp_mpi_flight *flight, uint32_t member, int result)
+static void poll_lose(bp_mpi_world *world, const bp_mpi_collective *collective, uint32_t member,
+                      int result)
 {
     char words[BP_MPI_TEXT_MAX];
     bp_mpi_words(&world->library, result, words, sizeof words);
     pthread_mutex_lock(&world->lock);
-    (void)bp_mpi_world_lose(world, flight->group.ranks[member], &flight->transfer,
+    (void)bp_mpi_world_lose(world, collective->group.ranks[member], &collective->transfer,
                             "a message cannot be moved between ranks");
     bp_error_found(&world->cause, words, strnlen(words, sizeof words));
     pthread_mutex_unlock(&world->lock);
 }
 
-static void poll_receive(bp_mpi_world *world, const bp_mpi_flight *flight, uint32_t member,
+static void poll_receive(bp_mpi_world *world, const bp_mpi_collective *collective, uint32_t member,
                          bp_mpi_request *request, void *to, uint64_t bytes, uint32_t piece)
 {
-    int result = bp_mpi_irecv(&world->library, to, (int)bytes, (int)flight->group.ranks[member],
-                              flight_tag(flight, piece), &request->handle);
+    int result = bp_mpi_irecv(&world->library, to, (int)bytes, (int)collective->group.ranks[member],
+                              collective_tag(collective, piece), &request->handle);
     request->pending = result == 0;
     if (result != 0) {
-        poll_lose(world, flight, member, result);
+        poll_lose(world, collective, member, result);
     }
 }
 
-static void poll_send(bp_mpi_world *world, const bp_mpi_flight *flight, uint32_t member,
+static void poll_send(bp_mpi_world *world, const bp_mpi_collective *collective, uint32_t member,
                       bp_mpi_request *request, const void *from, uint64_t bytes, uint32_t piece)
 {
-    int result = bp_mpi_isend(&world->library, from, (int)bytes, (int)flight->group.ranks[member],
-                              flight_tag(flight, piece), &request->handle);
+    int result =
+        bp_mpi_isend(&world->library, from, (int)bytes, (int)collective->group.ranks[member],
+                     collective_tag(collective, piece), &request->handle);
     request->pending = result == 0;
     if (result != 0) {
-        poll_lose(world, flight, member, result);
+        poll_lose(world, collective, member, result);
     }
 }
 
 /* Posts a round of pieces: all receives, then all sends, each rank beginning with its successor. */
-static void flight_post(bp_mpi_world *world, bp_mpi_flight *flight)
+static void collective_post(bp_mpi_world *world, bp_mpi_collective *collective)
 {
-    const uint32_t count = flight->group.count;
-    const bp_fabric_transfer *t = &flight->transfer;
+    const uint32_t count = collective->group.count;
+    const bp_fabric_transfer *t = &collective->transfer;
     for (uint32_t k = 1; k < count; k++) {
-        const uint32_t i = (flight->self + count - k) % count;
+        const uint32_t i = (collective->self + count - k) % count;
         const bp_fabric_piece piece = bp_fabric_piece_of(t, i);
-        const uint64_t bytes = flight_round(flight, piece);
-        if (flight_carries(flight, i) && bytes > 0) {
-            poll_receive(world, flight, i, &flight->parts[i].in,
-                         (unsigned char *)t->to + piece.first + flight->moved, bytes, 1);
+        const uint64_t bytes = collective_round(collective, piece);
+        if (collective_carries(collective, i) && bytes > 0) {
+            poll_receive(world, collective, i, &collective->parts[i].in,
+                         (unsigned char *)t->to + piece.first + collective->moved, bytes, 1);
         }
     }
     for (uint32_t k = 1; k < count; k++) {
-        const uint32_t i = (flight->self + k) % count;
+        const uint32_t i = (collective->self + k) % count;
         const bp_fabric_piece piece = bp_fabric_piece_for(t, i);
-        const uint64_t bytes = flight_round(flight, piece);
-        if (flight_carries(flight, flight->self) && bytes > 0) {
-            poll_send(world, flight, i, &flight->parts[i].out,
-                      (const unsigned char *)t->from + piece.first + flight->moved, bytes, 1);
+        const uint64_t bytes = collective_round(collective, piece);
+        if (collective_carries(collective, collective->self) && bytes > 0) {
+            poll_send(world, collective, i, &collective->parts[i].out,
+                      (const unsigned char *)t->from + piece.first + collective->moved, bytes, 1);
         }
     }
 }
 
-static void flight_start(bp_mpi_world *world, bp_mpi_flight *flight)
+static void collective_start(bp_mpi_world *world, bp_mpi_collective *collective)
 {
-    for (uint32_t i = 0; i < flight->group.count; i++) {
-        bp_mpi_part *part = &flight->parts[i];
+    for (uint32_t i = 0; i < collective->group.count; i++) {
+        bp_mpi_part *part = &collective->parts[i];
         part->head_in.pending = part->head_out.pending = false;
         part->in.pending = part->out.pending = false;
         part->checked = false;
-        if (i != flight->self) {
-            poll_receive(world, flight, i, &part->head_in, &part->header, sizeof part->header, 0);
-            poll_send(world, flight, i, &part->head_out, &flight->header, sizeof flight->header, 0);
+        if (i != collective->self) {
+            poll_receive(world, collective, i, &part->head_in, &part->header, sizeof part->header,
+                         0);
+            poll_send(world, collective, i, &part->head_out, &collective->header,
+                      sizeof collective->header, 0);
         }
     }
-    flight_post(world, flight);
-    if (flight_carries(flight, flight->self)) {
-        const bp_fabric_transfer *t = &flight->transfer;
-        const bp_fabric_piece out = bp_fabric_piece_for(t, flight->self);
+    collective_post(world, collective);
+    if (collective_carries(collective, collective->self)) {
+        const bp_fabric_transfer *t = &collective->transfer;
+        const bp_fabric_piece out = bp_fabric_piece_for(t, collective->self);
         const unsigned char *from = (const unsigned char *)t->from + out.first;
-        unsigned char *to = (unsigned char *)t->to + bp_fabric_piece_of(t, flight->self).first;
+        unsigned char *to = (unsigned char *)t->to + bp_fabric_piece_of(t, collective->self).first;
         if (to != from && out.bytes > 0) {
             memcpy(to, from, (size_t)out.bytes);
         }
@@ -378,7 +384,7 @@ static void flight_start(bp_mpi_world *world, bp_mpi_flight *flight)
 }
 
 /* Whether a request has come to its end now. */
-static bool poll_test(bp_mpi_world *world, const bp_mpi_flight *flight, uint32_t member,
+static bool poll_test(bp_mpi_world *world, const bp_mpi_collective *collective, uint32_t member,
                       bp_mpi_request *request)
 {
     int done = 0;
@@ -388,7 +394,7 @@ static bool poll_test(bp_mpi_world *world, const bp_mpi_flight *flight, uint32_t
     int result = bp_mpi_test(&world->library, &request->handle, &done);
     request->pending = result == 0 && done == 0;
     if (result != 0) {
-        poll_lose(world, flight, member, result);
+        poll_lose(world, collective, member, result);
     }
     return !request->pending;
 }
@@ -401,36 +407,36 @@ static void poll_differ(bp_mpi_world *world)
 }
 
 /* Looks after one member; false while something of it is missing. */
-static bool part_poll(bp_mpi_world *world, bp_mpi_flight *flight, uint32_t i, bool *moved)
+static bool part_poll(bp_mpi_world *world, bp_mpi_collective *collective, uint32_t i, bool *moved)
 {
-    bp_mpi_part *part = &flight->parts[i];
-    *moved = poll_test(world, flight, i, &part->head_in) || *moved;
+    bp_mpi_part *part = &collective->parts[i];
+    *moved = poll_test(world, collective, i, &part->head_in) || *moved;
     if (!part->head_in.pending && !part->checked) {
         part->checked = true;
-        if (memcmp(&part->header, &flight->header, sizeof part->header) != 0) {
+        if (memcmp(&part->header, &collective->header, sizeof part->header) != 0) {
             poll_differ(world);
             part->checked = false;
             return false;
         }
     }
-    *moved = poll_test(world, flight, i, &part->head_out) || *moved;
+    *moved = poll_test(world, collective, i, &part->head_out) || *moved;
     /* A piece of another call may have another size: its header is looked at first. */
-    *moved = (part->checked && poll_test(world, flight, i, &part->in)) || *moved;
-    *moved = poll_test(world, flight, i, &part->out) || *moved;
+    *moved = (part->checked && poll_test(world, collective, i, &part->in)) || *moved;
+    *moved = poll_test(world, collective, i, &part->out) || *moved;
     return !part->head_in.pending && !part->head_out.pending && !part->in.pending &&
            !part->out.pending;
 }
 
 /* A member of which something is still missing; what has not come counts before what has not gone.
  */
-static uint32_t flight_missing(const bp_mpi_flight *flight)
+static uint32_t collective_missing(const bp_mpi_collective *collective)
 {
-    uint32_t missing = flight->group.count;
+    uint32_t missing = collective->group.count;
     bool comes = false;
-    for (uint32_t i = 0; i < flight->group.count && !comes; i++) {
-        const bp_mpi_part *part = &flight->parts[i];
+    for (uint32_t i = 0; i < collective->group.count && !comes; i++) {
+        const bp_mpi_part *part = &collective->parts[i];
         comes = part->head_in.pending || part->in.pending;
-        missing = comes || (missing == flight->group.count &&
+        missing = comes || (missing == collective->group.count &&
                             (part->head_out.pending || part->out.pending))
                       ? i
                       : missing;
@@ -439,36 +445,36 @@ static uint32_t flight_missing(const bp_mpi_flight *flight)
 }
 
 /* Moves one call; whether it is through. */
-static bool flight_poll(bp_mpi_world *world, bp_mpi_flight *flight, bool *moved)
+static bool collective_poll(bp_mpi_world *world, bp_mpi_collective *collective, bool *moved)
 {
     bool through = true;
-    for (uint32_t i = 0; i < flight->group.count; i++) {
-        through = (i == flight->self || part_poll(world, flight, i, moved)) && through;
+    for (uint32_t i = 0; i < collective->group.count; i++) {
+        through = (i == collective->self || part_poll(world, collective, i, moved)) && through;
     }
     pthread_mutex_lock(&world->lock);
-    flight->missing = flight_missing(flight);
+    collective->missing = collective_missing(collective);
     const bool failed = world->failed != BP_OK;
     pthread_mutex_unlock(&world->lock);
     if (failed || !through) {
         return false;
     }
-    if (!flight_last(flight)) {
-        flight->moved += ROUND_BYTES;
-        flight_post(world, flight);
+    if (!collective_last(collective)) {
+        collective->moved += ROUND_BYTES;
+        collective_post(world, collective);
         return false;
     }
     return true;
 }
 
 /* The call that is to start next, in the order of begin: taken over from the caller. */
-static bp_mpi_flight *flight_next(bp_mpi_world *world)
+static bp_mpi_collective *collective_next(bp_mpi_world *world)
 {
-    bp_mpi_flight *next = NULL;
+    bp_mpi_collective *next = NULL;
     pthread_mutex_lock(&world->lock);
     for (uint32_t i = 0; i < BP_MPI_FLIGHTS_MAX; i++) {
-        bp_mpi_flight *flight = &world->flights[i];
-        bool posted = flight->state == BP_MPI_POSTED;
-        next = posted && (next == NULL || flight->order < next->order) ? flight : next;
+        bp_mpi_collective *collective = &world->collectives[i];
+        bool posted = collective->state == BP_MPI_POSTED;
+        next = posted && (next == NULL || collective->order < next->order) ? collective : next;
     }
     if (next != NULL && world->failed == BP_OK) {
         next->state = BP_MPI_MOVING;
@@ -479,21 +485,21 @@ static bp_mpi_flight *flight_next(bp_mpi_world *world)
     return next;
 }
 
-bool bp_mpi_flights_poll(bp_mpi_world *world)
+bool bp_mpi_collectives_poll(bp_mpi_world *world)
 {
     bool moved = false;
-    for (bp_mpi_flight *flight; (flight = flight_next(world)) != NULL;) {
-        flight_start(world, flight);
+    for (bp_mpi_collective *collective; (collective = collective_next(world)) != NULL;) {
+        collective_start(world, collective);
         moved = true;
     }
     for (uint32_t i = 0; i < BP_MPI_FLIGHTS_MAX; i++) {
-        bp_mpi_flight *flight = &world->flights[i];
+        bp_mpi_collective *collective = &world->collectives[i];
         pthread_mutex_lock(&world->lock);
-        const bool moving = flight->state == BP_MPI_MOVING && world->failed == BP_OK;
+        const bool moving = collective->state == BP_MPI_MOVING && world->failed == BP_OK;
         pthread_mutex_unlock(&world->lock);
-        if (moving && flight_poll(world, flight, &moved)) {
+        if (moving && collective_poll(world, collective, &moved)) {
             pthread_mutex_lock(&world->lock);
-            flight->state = BP_MPI_DONE;
+            collective->state = BP_MPI_DONE;
             pthread_cond_broadcast(&world->changed);
             pthread_mutex_unlock(&world->lock);
         }
@@ -501,13 +507,13 @@ bool bp_mpi_flights_poll(bp_mpi_world *world)
     return moved;
 }
 
-bool bp_mpi_flights_miss(const bp_mpi_world *world, uint32_t rank)
+bool bp_mpi_collectives_miss(const bp_mpi_world *world, uint32_t rank)
 {
     for (uint32_t i = 0; i < BP_MPI_FLIGHTS_MAX; i++) {
-        const bp_mpi_flight *flight = &world->flights[i];
-        const uint32_t member = bp_fabric_group_position(&flight->group, rank);
-        const bp_mpi_part *part = &flight->parts[member];
-        if (flight->state == BP_MPI_MOVING && member < flight->group.count &&
+        const bp_mpi_collective *collective = &world->collectives[i];
+        const uint32_t member = bp_fabric_group_position(&collective->group, rank);
+        const bp_mpi_part *part = &collective->parts[member];
+        if (collective->state == BP_MPI_MOVING && member < collective->group.count &&
             (part->head_in.pending || part->in.pending || part->head_out.pending ||
              part->out.pending)) {
             return true;
@@ -518,7 +524,7 @@ bool bp_mpi_flights_miss(const bp_mpi_world *world, uint32_t rank)
 
 const bp_fabric bp_fabric_mpi = {.name = "mpi",
                                  .context_bytes = sizeof(mpi_rank),
-                                 .flights = BP_MPI_FLIGHTS_MAX,
+                                 .collectives = BP_MPI_FLIGHTS_MAX,
                                  .open = mpi_open,
                                  .agree = mpi_agree,
                                  .rank = mpi_number,

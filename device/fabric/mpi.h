@@ -68,15 +68,15 @@ typedef struct bp_mpi_part {
     bool checked;
 } bp_mpi_part;
 
-typedef enum bp_mpi_flight_state {
+typedef enum bp_mpi_collective_state {
     BP_MPI_FREE,
     BP_MPI_POSTED, /* by begin */
     BP_MPI_MOVING, /* the communication thread is at it */
     BP_MPI_DONE    /* wait may have it */
-} bp_mpi_flight_state;
+} bp_mpi_collective_state;
 
-typedef struct bp_mpi_flight {
-    bp_mpi_flight_state state;
+typedef struct bp_mpi_collective {
+    bp_mpi_collective_state state;
     uint64_t order;   /* among all calls of this rank: they start in it */
     uint64_t moved;   /* bytes of each piece that are through */
     uint32_t self;    /* this rank's number among the members */
@@ -85,7 +85,7 @@ typedef struct bp_mpi_flight {
     bp_fabric_transfer transfer;
     bp_mpi_header header;
     bp_mpi_part parts[BP_MPI_RANKS_MAX + 1]; /* by member */
-} bp_mpi_flight;
+} bp_mpi_collective;
 
 /* Says why everything ends: called once in the whole group, in one rank, by any thread. */
 typedef void (*bp_mpi_speak)(void *user, const bp_error *error);
@@ -136,7 +136,7 @@ typedef struct bp_mpi_world {
     uint32_t origin;                  /* the least rank known to have found it by itself */
     uint64_t step;
     uint64_t began; /* calls so far */
-    bp_mpi_flight flights[BP_MPI_FLIGHTS_MAX];
+    bp_mpi_collective collectives[BP_MPI_FLIGHTS_MAX];
 } bp_mpi_world;
 
 /* Loads MPI, starts it in a thread of its own, and meets all other ranks. With `speak` it returns

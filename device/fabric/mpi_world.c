@@ -102,11 +102,12 @@ const char *bp_mpi_world_host(const bp_mpi_world *world, uint32_t rank)
 /* The call that this rank waits in, the oldest; NULL: none. With the lock. */
 static const bp_fabric_transfer *world_waits(const bp_mpi_world *world)
 {
-    const bp_mpi_flight *oldest = NULL;
+    const bp_mpi_collective *oldest = NULL;
     for (uint32_t i = 0; i < BP_MPI_FLIGHTS_MAX; i++) {
-        const bp_mpi_flight *flight = &world->flights[i];
-        bool under_way = flight->state == BP_MPI_POSTED || flight->state == BP_MPI_MOVING;
-        oldest = under_way && (oldest == NULL || flight->order < oldest->order) ? flight : oldest;
+        const bp_mpi_collective *collective = &world->collectives[i];
+        bool under_way = collective->state == BP_MPI_POSTED || collective->state == BP_MPI_MOVING;
+        oldest = under_way && (oldest == NULL || collective->order < oldest->order) ? collective
+                                                                                    : oldest;
     }
     return oldest != NULL ? &oldest->transfer : NULL;
 }
@@ -270,7 +271,7 @@ static void world_watch(bp_mpi_world *world, uint64_t now)
         }
         if (peer->left) {
             pthread_mutex_lock(&world->lock);
-            bool missed = now - peer->left_ms > LEAVE_MS && bp_mpi_flights_miss(world, i);
+            bool missed = now - peer->left_ms > LEAVE_MS && bp_mpi_collectives_miss(world, i);
             pthread_mutex_unlock(&world->lock);
             if (missed) {
                 world_lose_now(world, i, "a rank has left");
@@ -387,7 +388,7 @@ static void world_loop(bp_mpi_world *world)
     for (;;) {
         const uint64_t now = world_now();
         bool came = control_poll(world, now);
-        came = bp_mpi_flights_poll(world) || came;
+        came = bp_mpi_collectives_poll(world) || came;
         world_watch(world, now);
         pthread_mutex_lock(&world->lock);
         const bool busy = world_waits(world) != NULL;

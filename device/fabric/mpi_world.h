@@ -26,8 +26,8 @@ bp_status bp_mpi_world_refuse(bp_mpi_world *world, bp_status status, const bp_er
 
 /* Moves what calls are under way; whether something came or went. By the communication thread,
  * without the lock. */
-bool bp_mpi_flights_poll(bp_mpi_world *world);
+bool bp_mpi_collectives_poll(bp_mpi_world *world);
 /* Whether a call under way still misses something of a rank. By the same thread. */
-bool bp_mpi_flights_miss(const bp_mpi_world *world, uint32_t rank);
+bool bp_mpi_collectives_miss(const bp_mpi_world *world, uint32_t rank);
 
 #endif

@@ -10,12 +10,12 @@
 static const char where[] = "nccl";
 
 enum {
-    TICKET = INT32_MAX, /* of calls of the fabric below: programs' tickets are small */
-    ASK_US = 200,       /* between two looks at a call that has not ended */
-    CHECK_MS = 10000,   /* a stream that takes so long may wait for a rank that is gone */
-    END_MS = 2000,      /* longest wait for a communicator to end by itself */
-    BLOCKS_MOST = 16,   /* of NCCL's kernels: bounds its buffers, which are per block */
-    TRIAL_BYTES = 256   /* of a piece of the first calls */
+    REQUEST = INT32_MAX, /* of calls of the fabric below: programs' requests are small */
+    ASK_US = 200,        /* between two looks at a call that has not ended */
+    CHECK_MS = 10000,    /* a stream that takes so long may wait for a rank that is gone */
+    END_MS = 2000,       /* longest wait for a communicator to end by itself */
+    BLOCKS_MOST = 16,    /* of NCCL's kernels: bounds its buffers, which are per block */
+    TRIAL_BYTES = 256    /* of a piece of the first calls */
 };
 
 typedef struct nccl_rank {
@@ -91,12 +91,12 @@ static bp_status nccl_late(nccl_rank *rank, bp_error *error)
 {
     uint32_t here = 1;
     const bp_fabric_transfer call = {.call = BP_FABRIC_BROADCAST,
-                                     .ticket = TICKET,
+                                     .request = REQUEST,
                                      .bytes = sizeof here,
                                      .to = &here,
                                      .from = &here};
     BP_TRY(rank->inner->begin(rank->context, &call, error));
-    BP_TRY(rank->inner->wait(rank->context, TICKET, error));
+    BP_TRY(rank->inner->wait(rank->context, REQUEST, error));
     return bp_error_set(error, BP_ERR_FABRIC, where,
                         "the GPUs did not end an exchange in time, though all ranks are there",
                         NULL);
@@ -199,7 +199,7 @@ static bp_status attach_meet(nccl_rank *rank, bp_nccl_id *id, bp_error *error)
 {
     nccl_hello first = {.version = rank->library->version};
     const bp_fabric_transfer call = {.call = BP_FABRIC_BROADCAST,
-                                     .ticket = TICKET,
+                                     .request = REQUEST,
                                      .bytes = sizeof first,
                                      .to = &first,
                                      .from = &first};
@@ -207,7 +207,7 @@ static bp_status attach_meet(nccl_rank *rank, bp_nccl_id *id, bp_error *error)
         first.result = rank->library->ncclGetUniqueId(&first.id);
     }
     BP_TRY(rank->inner->begin(rank->context, &call, error));
-    BP_TRY(rank->inner->wait(rank->context, TICKET, error));
+    BP_TRY(rank->inner->wait(rank->context, REQUEST, error));
     if (first.result != BP_NCCL_SUCCESS) {
         return nccl_fail(rank, first.result, "ncclGetUniqueId", error);
     }
@@ -244,13 +244,13 @@ static bp_status attach_least(nccl_rank *rank, uint64_t *bytes, bp_error *error)
     for (uint32_t root = 0; root < rank->inner->size(rank->context); root++) {
         uint64_t theirs = own;
         const bp_fabric_transfer call = {.call = BP_FABRIC_BROADCAST,
-                                         .ticket = TICKET,
+                                         .request = REQUEST,
                                          .root = root,
                                          .bytes = sizeof theirs,
                                          .to = &theirs,
                                          .from = &theirs};
         BP_TRY(rank->inner->begin(rank->context, &call, error));
-        BP_TRY(rank->inner->wait(rank->context, TICKET, error));
+        BP_TRY(rank->inner->wait(rank->context, REQUEST, error));
         *bytes = theirs < *bytes ? theirs : *bytes;
     }
     return BP_OK;
@@ -389,10 +389,10 @@ static bp_status nccl_begin(void *context, const bp_fabric_transfer *transfer, b
     return rank->inner->begin(rank->context, transfer, error);
 }
 
-static bp_status nccl_wait(void *context, uint32_t ticket, bp_error *error)
+static bp_status nccl_wait(void *context, uint32_t request, bp_error *error)
 {
     const nccl_rank *rank = context;
-    return rank->inner->wait(rank->context, ticket, error);
+    return rank->inner->wait(rank->context, request, error);
 }
 
 static bp_status nccl_check(void *context, bp_error *error)
@@ -411,7 +411,7 @@ static const bp_fabric_stream nccl_stream = {
 
 const bp_fabric bp_fabric_nccl = {.name = "nccl",
                                   .context_bytes = sizeof(nccl_rank),
-                                  .flights = 8, /* as of the fabrics below */
+                                  .collectives = 8, /* as of the fabrics below */
                                   .stream = &nccl_stream,
                                   .open = nccl_open,
                                   .agree = nccl_agree,

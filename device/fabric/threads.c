@@ -13,12 +13,12 @@
 static const char where[] = "fabric";
 
 /* A call of this rank between begin and wait. */
-typedef struct threads_flight {
+typedef struct threads_collective {
     bool used;
-    uint32_t ticket;
+    uint32_t request;
     uint32_t meeting;
     uint32_t self; /* this rank's number among the members */
-} threads_flight;
+} threads_collective;
 
 typedef struct threads_rank {
     bp_threads_world *world;
@@ -32,7 +32,7 @@ typedef struct threads_rank {
     bp_fabric_group groups[BP_THREADS_GROUPS_MAX];
     uint32_t everybody[BP_THREADS_RANKS_MAX];
     uint64_t sequence[BP_THREADS_GROUPS_MAX]; /* calls of each group so far */
-    threads_flight flights[BP_THREADS_FLIGHTS_MAX];
+    threads_collective collectives[BP_THREADS_FLIGHTS_MAX];
 } threads_rank;
 
 bp_status bp_threads_world_open(bp_threads_world *world, uint32_t size, uint64_t seed)
@@ -312,16 +312,16 @@ static bool meeting_fits(const bp_threads_meeting *m, const bp_fabric_transfer *
     return true;
 }
 
-/* Room for another call of this rank; NULL when there is none, or the ticket is in use. */
-static threads_flight *flight_room(threads_rank *rank, uint32_t ticket)
+/* Room for another call of this rank; NULL when there is none, or the request is in use. */
+static threads_collective *collective_room(threads_rank *rank, uint32_t request)
 {
-    threads_flight *room = NULL;
+    threads_collective *room = NULL;
     for (uint32_t i = 0; i < BP_THREADS_FLIGHTS_MAX; i++) {
-        threads_flight *flight = &rank->flights[i];
-        if (flight->used && flight->ticket == ticket) {
+        threads_collective *collective = &rank->collectives[i];
+        if (collective->used && collective->request == request) {
             return NULL;
         }
-        room = !flight->used && room == NULL ? flight : room;
+        room = !collective->used && room == NULL ? collective : room;
     }
     return room;
 }
@@ -333,8 +333,8 @@ static bp_status begin_post(threads_rank *rank, const bp_fabric_transfer *transf
     if (world->failed != BP_OK) {
         return world->failed;
     }
-    threads_flight *flight = flight_room(rank, transfer->ticket);
-    if (flight == NULL || transfer->group >= rank->group_count) {
+    threads_collective *collective = collective_room(rank, transfer->request);
+    if (collective == NULL || transfer->group >= rank->group_count) {
         return world_fail(rank, BP_ERR_USAGE, "a rank began a call that it may not begin", NULL);
     }
     const bp_fabric_group *group = &rank->groups[transfer->group];
@@ -348,10 +348,10 @@ static bp_status begin_post(threads_rank *rank, const bp_fabric_transfer *transf
     if (at == BP_THREADS_MEETINGS_MAX || !meeting_fits(m, transfer)) {
         return world_fail(rank, BP_ERR_USAGE, "the ranks make different calls", NULL);
     }
-    *flight =
-        (threads_flight){true, transfer->ticket, at, bp_fabric_group_position(group, rank->rank)};
-    m->post[flight->self] = *transfer;
-    m->has_posted[flight->self] = true;
+    *collective = (threads_collective){true, transfer->request, at,
+                                       bp_fabric_group_position(group, rank->rank)};
+    m->post[collective->self] = *transfer;
+    m->has_posted[collective->self] = true;
     pthread_cond_broadcast(&world->changed);
     return BP_OK;
 }
@@ -465,33 +465,33 @@ static void meeting_copy(threads_rank *rank, bp_threads_meeting *m, uint32_t sel
     pthread_cond_broadcast(&world->changed);
 }
 
-static bp_status wait_flight(threads_rank *rank, threads_flight *flight)
+static bp_status wait_collective(threads_rank *rank, threads_collective *collective)
 {
     bp_threads_world *world = rank->world;
-    bp_threads_meeting *m = &world->meetings[flight->meeting];
+    bp_threads_meeting *m = &world->meetings[collective->meeting];
     const struct timespec deadline = threads_deadline(rank);
-    flight->used = false;
+    collective->used = false;
     BP_TRY(meeting_wait(rank, m, false, &deadline));
-    meeting_copy(rank, m, flight->self);
+    meeting_copy(rank, m, collective->self);
     BP_TRY(meeting_wait(rank, m, true, &deadline));
     m->left++;
     m->used = m->left < m->count;
     return BP_OK;
 }
 
-static bp_status threads_wait(void *context, uint32_t ticket, bp_error *error)
+static bp_status threads_wait(void *context, uint32_t request, bp_error *error)
 {
     threads_rank *rank = context;
-    threads_flight *flight = NULL;
+    threads_collective *collective = NULL;
     for (uint32_t i = 0; i < BP_THREADS_FLIGHTS_MAX; i++) {
-        bool mine = rank->flights[i].used && rank->flights[i].ticket == ticket;
-        flight = mine ? &rank->flights[i] : flight;
+        bool mine = rank->collectives[i].used && rank->collectives[i].request == request;
+        collective = mine ? &rank->collectives[i] : collective;
     }
     pthread_mutex_lock(&rank->world->lock);
     bp_status status = rank->world->failed;
     if (status == BP_OK) {
-        status = flight != NULL
-                     ? wait_flight(rank, flight)
+        status = collective != NULL
+                     ? wait_collective(rank, collective)
                      : world_fail(rank, BP_ERR_USAGE, "a rank waits for no call of its", NULL);
     }
     return world_leave(rank, status, error);
@@ -530,7 +530,7 @@ static void threads_close(void *context)
 
 const bp_fabric bp_fabric_threads = {.name = "threads",
                                      .context_bytes = sizeof(threads_rank),
-                                     .flights = BP_THREADS_FLIGHTS_MAX,
+                                     .collectives = BP_THREADS_FLIGHTS_MAX,
                                      .open = threads_open,
                                      .agree = threads_agree,
                                      .rank = threads_number,

@@ -13,7 +13,7 @@
 #include "device/host/matmul/matmul_pack.h"
 
 #define LINK_ALIGNMENT 16
-#define RUN_MARKS      ((uint64_t)1 << 32) /* more than any program has tickets */
+#define RUN_MARKS      ((uint64_t)1 << 32) /* more than any program has requests */
 
 static uint32_t threads_of(const bp_device_options *options)
 {
@@ -131,7 +131,7 @@ static bp_status do_begin(void *memory, const void *job, bp_error *error)
     const bp_fabric_transfer transfer =
         bp_fabric_transfer_of((bp_kernel)op->number, call.scalars, p->to, p->from);
     BP_TRY(fabric->begin(context->places.rank, &transfer, error));
-    return fabric->wait(context->places.rank, transfer.ticket, error);
+    return fabric->wait(context->places.rank, transfer.request, error);
 }
 
 static bp_host_engine *engine_of(host_context *context, uint32_t engine)
@@ -265,7 +265,7 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
     *op = (host_op){context->kernels[working][linked->kernel],
                     tuples,
                     linked->tuples,
-                    (uint8_t)info->flight,
+                    (uint8_t)info->pending,
                     link_engine(info, linked->offsets),
                     (uint8_t)linked->kernel,
                     0};
@@ -486,16 +486,16 @@ static bp_status wait_engine(const host_context *context, bp_host_engine *engine
 
 /* Half of an asynchronous pair. Without a thread for its engine a begin is done here and now, and
  * a wait has no tasks. */
-static bp_status run_flight(host_context *context, const host_op *op)
+static bp_status run_pending(host_context *context, const host_op *op)
 {
     bp_host_engine *engine = engine_of(context, op->engine);
-    const int64_t *ticket = op->tuples[0].scalars;
-    uint64_t mark = context->runs * RUN_MARKS + (uint64_t)*ticket;
+    const int64_t *request = op->tuples[0].scalars;
+    uint64_t mark = context->runs * RUN_MARKS + (uint64_t)*request;
     if (!engine->running) {
         run_compute(context, op);
         return BP_OK;
     }
-    if (op->flight == BP_FLIGHT_BEGIN) {
+    if (op->pending == BP_PENDING_BEGIN) {
         bp_host_engine_post(engine, op, mark);
         return BP_OK;
     }
@@ -528,10 +528,10 @@ bp_status bp_host_device_run_ops(void *memory, uint32_t program, uint32_t first,
     }
     for (uint32_t i = 0; i < count && status == BP_OK; i++) {
         const host_op *op = &ops[i];
-        if (op->flight == BP_FLIGHT_NONE) {
+        if (op->pending == BP_PENDING_NONE) {
             run_compute(context, op);
         } else {
-            status = run_flight(context, op);
+            status = run_pending(context, op);
         }
     }
     return land_all(context, status);

@@ -26,9 +26,9 @@ typedef struct host_op {
     const bp_host_kernel *kernel;
     const host_tuple *tuples;
     uint32_t count;
-    uint8_t flight; /* bp_flight */
-    uint8_t engine; /* bp_engine, or one of the two below */
-    uint8_t number; /* bp_kernel */
+    uint8_t pending; /* bp_pending */
+    uint8_t engine;  /* bp_engine, or one of the two below */
+    uint8_t number;  /* bp_kernel */
     uint8_t joined; /* how many ops before this one the product stands that it is done with; or 0 */
 } host_op;
 

@@ -106,7 +106,7 @@ static uint32_t join_before(const bp_linked_program *program, uint32_t at)
     const bp_linked_op *adds = &program->ops[at];
     for (uint32_t back = 1; join_adds(adds) && back <= BP_JOIN_REACH && back <= at; back++) {
         const bp_linked_op *op = &program->ops[at - back];
-        if (op->tuples != 1 || bp_kernel_describe(op->kernel)->flight != BP_FLIGHT_NONE) {
+        if (op->tuples != 1 || bp_kernel_describe(op->kernel)->pending != BP_PENDING_NONE) {
             return 0;
         }
         if (op->offsets[0] == adds->offsets[0] && join_makes(op, adds)) {

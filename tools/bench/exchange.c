@@ -39,7 +39,7 @@ typedef struct simulated {
     double computing, exchange, step;
     double sent[2];
     double fabric_free; /* when the calls so far have ended */
-    double ends[64];    /* by ticket */
+    double ends[64];    /* by request */
 } simulated;
 
 static double later(double a, double b)
@@ -152,13 +152,13 @@ static void simulate(const bp_graph *graph, network *net, const request *want, s
         if (info->engine != BP_ENGINE_FABRIC) {
             const bp_cost cost = bp_cost_op(graph, op);
             now = compute(s, now, bp_cost_seconds(cost, &BP_RATES_DEFAULT) * scale, want->shared);
-        } else if (info->flight == BP_FLIGHT_BEGIN) {
+        } else if (info->pending == BP_PENDING_BEGIN) {
             const double end = simulate_call(graph, op, net, want, s, now);
             s->exchange += later(end - later(s->fabric_free, now), 0.0);
             s->fabric_free = later(s->fabric_free, end);
-            s->ends[(uint64_t)of->ticket % 64] = end;
+            s->ends[(uint64_t)of->request % 64] = end;
         } else {
-            now = later(now, s->ends[(uint64_t)of->ticket % 64]);
+            now = later(now, s->ends[(uint64_t)of->request % 64]);
         }
     }
     s->step = later(now, s->fabric_free);

@@ -136,7 +136,7 @@ static double op_bytes(const bp_linked_op *op)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     double bytes = 0.0;
-    for (uint32_t t = 0; t < op->tuples && info->flight == BP_FLIGHT_NONE; t++) {
+    for (uint32_t t = 0; t < op->tuples && info->pending == BP_PENDING_NONE; t++) {
         bp_extent extents[BP_OPERANDS_MAX];
         uint32_t first = t * info->operand_count;
         info->extents((const uint64_t *)op->scalars + t * info->scalar_count, extents);

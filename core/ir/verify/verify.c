@@ -3,7 +3,7 @@
 #include "core/ir/verify/verify.h"
 
 #include "core/ir/verify/verify_copies.h"
-#include "core/ir/verify/verify_flight.h"
+#include "core/ir/verify/verify_pending.h"
 #include "core/ir/written.h"
 
 static const char where[] = "verify";
@@ -456,7 +456,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
             }
         }
         BP_TRY(verify_exit(&check));
-        BP_TRY(bp_verify_flight(graph, program));
+        BP_TRY(bp_verify_pending(graph, program));
         BP_TRY(bp_verify_copies(graph, program, check.written + graph->used.buffers));
     }
     return BP_OK;

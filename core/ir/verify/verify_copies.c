@@ -103,7 +103,7 @@ static bp_status copies_tuple(const bp_graph *graph, const bp_op *op, uint32_t t
     for (uint32_t i = 0; i < info->operand_count; i++) {
         const bp_access access = extents[i].access;
         const bool reads = access == BP_ACCESS_READ || access == BP_ACCESS_READ_WRITE;
-        if (reads && rows[refs[i].buffer].stale && info->flight != BP_FLIGHT_WAIT) {
+        if (reads && rows[refs[i].buffer].stale && info->pending != BP_PENDING_WAIT) {
             return bp_error_set(graph->error, BP_ERR_VERIFY, "verify",
                                 "a copy is read after what it was brought from has changed",
                                 bp_graph_name(graph, refs[i].buffer));
@@ -117,7 +117,7 @@ static bp_status copies_tuple(const bp_graph *graph, const bp_op *op, uint32_t t
             copies_forget(rows, refs[i].buffer);
         }
     }
-    if (copies && info->flight == BP_FLIGHT_BEGIN) {
+    if (copies && info->pending == BP_PENDING_BEGIN) {
         copies_begin(graph, op, extents, rows);
     }
     return BP_OK;

@@ -17,37 +17,37 @@ static void op_move(bp_op *ops, uint32_t from, uint32_t to)
     ops[to] = op;
 }
 
-/* Tickets count begins: in the new order, from the op `first` on. A new number is kept as its
+/* Requests count begins: in the new order, from the op `first` on. A new number is kept as its
  * negative until every wait has its own. A wait is looked for in every op behind its begin, so that
  * what kernels do is looked up in a table of a byte each. */
 void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end)
 {
-    uint8_t flight[BP_KERNEL_COUNT];
+    uint8_t pending[BP_KERNEL_COUNT];
     int64_t next = 0;
     for (uint32_t i = 0; i < BP_KERNEL_COUNT; i++) {
-        flight[i] = (uint8_t)bp_kernel_describe((bp_kernel)i)->flight;
+        pending[i] = (uint8_t)bp_kernel_describe((bp_kernel)i)->pending;
     }
     for (uint32_t i = first; i < end; i++) {
-        bp_scalar *ticket = &graph->scalars[graph->ops[i].scalar];
-        if (flight[graph->ops[i].kernel] != BP_FLIGHT_BEGIN) {
+        bp_scalar *request = &graph->scalars[graph->ops[i].scalar];
+        if (pending[graph->ops[i].kernel] != BP_PENDING_BEGIN) {
             continue;
         }
         for (uint32_t k = i + 1; k < end; k++) {
-            if (flight[graph->ops[k].kernel] != BP_FLIGHT_WAIT) {
+            if (pending[graph->ops[k].kernel] != BP_PENDING_WAIT) {
                 continue;
             }
             bp_scalar *wait = &graph->scalars[graph->ops[k].scalar];
-            if (wait->integer == ticket->integer) {
+            if (wait->integer == request->integer) {
                 wait->integer = -1 - next;
                 break;
             }
         }
-        ticket->integer = -1 - next++;
+        request->integer = -1 - next++;
     }
     for (uint32_t i = first; i < end; i++) {
-        bp_scalar *ticket = &graph->scalars[graph->ops[i].scalar];
-        if (flight[graph->ops[i].kernel] != BP_FLIGHT_NONE) {
-            ticket->integer = -1 - ticket->integer;
+        bp_scalar *request = &graph->scalars[graph->ops[i].scalar];
+        if (pending[graph->ops[i].kernel] != BP_PENDING_NONE) {
+            request->integer = -1 - request->integer;
         }
     }
 }

@@ -123,9 +123,9 @@ static void offload_copy(bp_builder *builder, bp_ref to, bp_ref from, uint64_t b
                          uint32_t marks)
 {
     const int64_t width = (int64_t)bytes;
-    const int64_t ticket = (int64_t)bp_graph_ticket(builder->graph);
-    const bp_copy_begin_scalars begin = {ticket, 1, width, width, width};
-    const bp_copy_wait_scalars wait = {ticket, 1, width, width, width};
+    const int64_t request = (int64_t)bp_graph_request(builder->graph);
+    const bp_copy_begin_scalars begin = {request, 1, width, width, width};
+    const bp_copy_wait_scalars wait = {request, 1, width, width, width};
     const bp_ref target = {to.buffer, BP_U8, to.offset}, source = {from.buffer, BP_U8, from.offset};
     bp_build_copy_begin(builder, &(bp_copy_begin_operands){target, source}, &begin);
     bp_build_copy_wait(builder, &(bp_copy_wait_operands){target, source}, &wait);
@@ -187,11 +187,11 @@ void bp_build_bring_rows(bp_builder *builder, uint32_t index, bp_ref to, bp_ref 
 {
     const bp_parameter *table = &builder->parameters[index];
     const int64_t bytes = (int64_t)(width * bp_dtype_bytes(to.dtype));
-    const bp_rows_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(builder->graph),
+    const bp_rows_begin_scalars begin = {.request = (int64_t)bp_graph_request(builder->graph),
                                          .rows = (int64_t)rows,
                                          .width = bytes,
                                          .vocabulary = (int64_t)table->shape[0]};
-    const bp_rows_wait_scalars wait = {begin.ticket, begin.rows, begin.width, begin.vocabulary};
+    const bp_rows_wait_scalars wait = {begin.request, begin.rows, begin.width, begin.vocabulary};
     const bp_ref target = {to.buffer, BP_U8, to.offset}, from = {table->weight, BP_U8, 0};
     bp_build_rows_begin(builder, &(bp_rows_begin_operands){target, from, ids}, &begin);
     bp_build_rows_wait(builder, &(bp_rows_wait_operands){target, from, ids}, &wait);

@@ -123,9 +123,10 @@ static bool keep_brings(const keep *k, const bp_op *op, uint64_t width)
 
 static uint32_t keep_wait(const keep *k, uint32_t begin)
 {
-    const int64_t ticket = keep_scalars(k, begin)->ticket;
+    const int64_t request = keep_scalars(k, begin)->request;
     uint32_t i = begin + 1;
-    while (k->graph->ops[i].kernel != BP_KERNEL_copy_wait || keep_scalars(k, i)->ticket != ticket) {
+    while (k->graph->ops[i].kernel != BP_KERNEL_copy_wait ||
+           keep_scalars(k, i)->request != request) {
         i++; /* the verifier refuses what is not waited for */
     }
     return i;

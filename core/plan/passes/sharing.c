@@ -173,7 +173,7 @@ typedef struct sharing_bucket {
     uint64_t whole;    /* of all ranks' */
     bp_ref own;
     bp_ref all;
-    int64_t ticket;
+    int64_t request;
 } sharing_bucket;
 
 bp_ref bp_build_due_gradient(const bp_builder *builder, uint32_t index, uint64_t first)
@@ -302,13 +302,13 @@ static void bucket_copy(bp_builder *builder, const sharing_bucket *bucket, uint3
     }
 }
 
-/* Begins to gather pieces that differ in size; the ticket to wait for. */
+/* Begins to gather pieces that differ in size; the request to wait for. */
 static int64_t compile_gather_pieces(bp_builder *builder, bp_ref to, bp_ref from,
                                      const compile_pieces *pieces)
 {
-    const int64_t ticket = (int64_t)bp_graph_ticket(builder->graph);
+    const int64_t request = (int64_t)bp_graph_request(builder->graph);
     const bp_gather_pieces_begin_scalars scalars = {
-        .ticket = ticket,
+        .request = request,
         .ranks = (int64_t)builder->spec->ranks,
         .bytes = (int64_t)pieces->bytes,
         .whole = (int64_t)pieces->whole,
@@ -317,7 +317,7 @@ static int64_t compile_gather_pieces(bp_builder *builder, bp_ref to, bp_ref from
     bp_build_gather_pieces_begin(
         builder, &(bp_gather_pieces_begin_operands){sharing_bytes(to), sharing_bytes(from)},
         &scalars);
-    return ticket;
+    return request;
 }
 
 static void begin_bucket(bp_builder *builder, sharing_bucket *bucket)
@@ -338,14 +338,14 @@ static void begin_bucket(bp_builder *builder, sharing_bucket *bucket)
     bucket_copy(builder, bucket, builder->spec->rank, bucket->own, false);
     pieces.bytes = bucket->given * width;
     pieces.whole = bucket->whole * width;
-    bucket->ticket = compile_gather_pieces(builder, bucket->all, bucket->own, &pieces);
+    bucket->request = compile_gather_pieces(builder, bucket->all, bucket->own, &pieces);
 }
 
-static void gather_wait(bp_builder *builder, int64_t ticket, bp_ref to, bp_ref from,
+static void gather_wait(bp_builder *builder, int64_t request, bp_ref to, bp_ref from,
                         const uint64_t bytes[2])
 {
     const bp_fabric_wait_scalars wait = {
-        .ticket = ticket, .to_bytes = (int64_t)bytes[0], .from_bytes = (int64_t)bytes[1]};
+        .request = request, .to_bytes = (int64_t)bytes[0], .from_bytes = (int64_t)bytes[1]};
     bp_build_fabric_wait(builder,
                          &(bp_fabric_wait_operands){sharing_bytes(to), sharing_bytes(from)}, &wait);
 }
@@ -356,7 +356,7 @@ static void end_bucket(bp_builder *builder, const sharing_bucket *bucket)
     const uint64_t width = bp_dtype_bytes(builder->spec->working);
     const uint64_t bytes[2] = {bucket->whole * width, bucket->given * width};
     uint64_t at = 0;
-    gather_wait(builder, bucket->ticket, bucket->all, bucket->own, bytes);
+    gather_wait(builder, bucket->request, bucket->all, bucket->own, bytes);
     for (uint32_t rank = 0; rank < builder->spec->ranks && builder->status == BP_OK; rank++) {
         if (rank != builder->spec->rank) {
             bucket_copy(builder, bucket, rank, bp_ref_at(bucket->all, at), true);
@@ -367,12 +367,12 @@ static void end_bucket(bp_builder *builder, const sharing_bucket *bucket)
 
 void bp_build_gather(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes)
 {
-    const bp_all_gather_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(builder->graph),
+    const bp_all_gather_begin_scalars begin = {.request = (int64_t)bp_graph_request(builder->graph),
                                                .ranks = (int64_t)builder->spec->ranks,
                                                .bytes = (int64_t)bytes};
     const bp_all_gather_begin_operands operands = {sharing_bytes(to), sharing_bytes(from)};
     bp_build_all_gather_begin(builder, &operands, &begin);
-    gather_wait(builder, begin.ticket, to, from,
+    gather_wait(builder, begin.request, to, from,
                 (uint64_t[2]){bytes * builder->spec->ranks, bytes});
 }
 
@@ -435,8 +435,8 @@ void compile_gather(bp_builder *builder, uint32_t index)
     if (bp_shards_equal(&builder->shards, parameter->count)) {
         bp_build_gather(builder, whole, own, pieces.bytes);
     } else {
-        const int64_t ticket = compile_gather_pieces(builder, whole, own, &pieces);
-        gather_wait(builder, ticket, whole, own, (uint64_t[2]){pieces.whole, pieces.bytes});
+        const int64_t request = compile_gather_pieces(builder, whole, own, &pieces);
+        gather_wait(builder, request, whole, own, (uint64_t[2]){pieces.whole, pieces.bytes});
     }
     if (!parameter->applied) {
         gather_mark(builder, parameter->weight);

@@ -61,7 +61,7 @@ void bp_virtual_ranks_begin(bp_compile *compile, bp_builder *builder)
 {
     compile->virtual_ranks_counted = 0;
     compile->losses_joined = false;
-    compile_flight_begin(compile);
+    compile_pending_begin(compile);
     if (compile->virtual_ranks > 0) {
         compile->virtual_rank_results =
             bp_build_buffer(builder, BP_CLASS_IO, BP_U8, compile->virtual_ranks,
@@ -401,11 +401,11 @@ static bp_ref as_bytes(bp_ref ref)
 /* Begins to gather the pieces of all ranks. */
 static void gather_begin(bp_builder *builder, bp_bucket *bucket, uint64_t bytes)
 {
-    bucket->ticket = bp_graph_ticket(builder->graph);
+    bucket->request = bp_graph_request(builder->graph);
     bp_build_all_gather_begin(
         builder,
         &(bp_all_gather_begin_operands){.to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
-        &(bp_all_gather_begin_scalars){.ticket = bucket->ticket,
+        &(bp_all_gather_begin_scalars){.request = bucket->request,
                                        .ranks = bp_spec_ranks(builder->spec),
                                        .bytes = (int64_t)bytes});
 }
@@ -416,7 +416,7 @@ static void bucket_wait(bp_builder *builder, const bp_bucket *bucket, uint64_t t
         builder,
         &(bp_fabric_wait_operands){.to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
         &(bp_fabric_wait_scalars){
-            .ticket = bucket->ticket, .to_bytes = (int64_t)to, .from_bytes = (int64_t)from});
+            .request = bucket->request, .to_bytes = (int64_t)to, .from_bytes = (int64_t)from});
 }
 
 /* Begins to exchange pieces that differ in size. */
@@ -435,7 +435,7 @@ static void exchange_pieces(bp_builder *builder, const bp_window *window, const 
                                    &(bp_exchange_pieces_begin_operands){
                                        .to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
                                    &(bp_exchange_pieces_begin_scalars){
-                                       .ticket = bucket->ticket,
+                                       .request = bucket->request,
                                        .ranks = bp_spec_ranks(builder->spec),
                                        .bytes = (int64_t)(bucket->piece * sizeof(float)),
                                        .whole = (int64_t)(bucket->all * sizeof(float)),
@@ -470,7 +470,7 @@ void bp_virtual_ranks_send(bp_builder *builder, bp_window *window, bp_bucket *bu
     }
     bucket->phase = 1;
     bucket->to = window_make(builder, ranks * bucket->piece, "pieces");
-    bucket->ticket = bp_graph_ticket(builder->graph);
+    bucket->request = bp_graph_request(builder->graph);
     if (own) {
         exchange_pieces(builder, window, bucket);
         return;
@@ -478,7 +478,7 @@ void bp_virtual_ranks_send(bp_builder *builder, bp_window *window, bp_bucket *bu
     bp_build_exchange_begin(
         builder,
         &(bp_exchange_begin_operands){.to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
-        &(bp_exchange_begin_scalars){.ticket = bucket->ticket,
+        &(bp_exchange_begin_scalars){.request = bucket->request,
                                      .ranks = ranks,
                                      .bytes = (int64_t)(bucket->piece * sizeof(float))});
 }

@@ -15,7 +15,7 @@
  *
  * Gradients that are complete after the same stage lie one behind the other in a window, each at a
  * multiple of BP_WINDOW_ALIGN elements, and travel in buckets of BP_BUCKET_BYTES
- * (core/plan/passes/flight.c says when). Of a rank's one virtual rank the leaves stay until their
+ * (core/plan/passes/exchange.c says when). Of a rank's one virtual rank the leaves stay until their
  * bucket is made; of several the sums of the window do. */
 #ifndef BP_CORE_VIRTUAL_RANKS_H
 #define BP_CORE_VIRTUAL_RANKS_H

@@ -302,7 +302,7 @@ static void traffic_add(bp_traffic *sum, const bp_traffic *more, uint32_t times)
     sum->first += more->first * times;
     sum->last += more->last * times;
     sum->seconds += more->seconds * times;
-    sum->flight = more->flight > sum->flight ? more->flight : sum->flight;
+    sum->pending = more->pending > sum->pending ? more->pending : sum->pending;
     sum->read_rate = more->read_rate > sum->read_rate ? more->read_rate : sum->read_rate;
     sum->written_rate =
         more->written_rate > sum->written_rate ? more->written_rate : sum->written_rate;
@@ -362,7 +362,7 @@ void offload_json(output *out, const offload_traffic *t)
     json_count(out, "written_bytes_per_step", step->written);
     json_count(out, "first_bytes_per_step", step->first);
     json_count(out, "last_bytes_per_step", step->last);
-    json_count(out, "in_flight_bytes", step->flight);
+    json_count(out, "in_pending_bytes", step->pending);
     if (t->choice.made) {
         json_count(out, "chosen_bytes_per_step", t->choice.moved);
     }
@@ -409,7 +409,7 @@ void offload_put(bp_text *text, const offload_traffic *t)
                  t->host ? " bytes of the host's memory, pinned\n" : " bytes of the file\n");
     offload_line(text, "  read", step->read, " bytes a step\n");
     offload_line(text, "  written", step->written, " bytes a step\n");
-    offload_line(text, "  in flight", step->flight, " bytes of the arena at most\n");
+    offload_line(text, "  in flight", step->pending, " bytes of the arena at most\n");
     if (t->choice.made) {
         offload_line(text, "  chosen", t->choice.moved, " bytes a step move for the ");
         bp_text_string(text, t->choice.kind == BP_OFFLOAD_BASES     ? "frozen weights"
@@ -467,7 +467,7 @@ uint64_t offload_moved(const bp_runtime *runtime, uint64_t *moved)
         for (uint32_t i = 0; runs > 0 && i < graph->program_count[program]; i++) {
             const bp_op *op = &graph->ops[graph->program_first[program] + i];
             const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-            if (info->flight != BP_FLIGHT_BEGIN || info->engine != BP_ENGINE_COPY) {
+            if (info->pending != BP_PENDING_BEGIN || info->engine != BP_ENGINE_COPY) {
                 continue;
             }
             const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);

@@ -8,7 +8,7 @@
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/planning/shard_plan.h"
 
-#define TICKETS 64 /* more than are under way at once */
+#define REQUESTS 64 /* more than are under way at once */
 
 enum { WIRE_OUT, WIRE_IN, WIRE_WAYS };
 
@@ -26,7 +26,7 @@ static void runs_of(const bp_runtime *runtime, double runs[BP_PROGRAM_COUNT])
 static bool wire_begins(const bp_op *op)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-    return info->engine == BP_ENGINE_FABRIC && info->flight == BP_FLIGHT_BEGIN;
+    return info->engine == BP_ENGINE_FABRIC && info->pending == BP_PENDING_BEGIN;
 }
 
 /* All rows begin as this one. */
@@ -77,7 +77,7 @@ void shard_wire_count(const bp_runtime *runtime, shard_plan *plan)
 /* Seconds from the beginning of a program. */
 typedef struct wire_clocks {
     double now;
-    double ends[TICKETS]; /* of calls, by ticket */
+    double ends[REQUESTS]; /* of calls, by request */
     double free[SHARD_LINKS][WIRE_WAYS][RANKS_MOST];
 } wire_clocks;
 
@@ -132,7 +132,7 @@ static void time_call(wire_clocks *c, const shard_plan *plan, const bp_graph *gr
             }
         }
     }
-    c->ends[(uint64_t)s->ticket % TICKETS] = end;
+    c->ends[(uint64_t)s->request % REQUESTS] = end;
 }
 
 static double time_program(wire_clocks *c, const shard_plan *plan, const bp_graph *graph,
@@ -146,7 +146,7 @@ static double time_program(wire_clocks *c, const shard_plan *plan, const bp_grap
             time_call(c, plan, graph, op);
         } else if (info->engine == BP_ENGINE_FABRIC) {
             const bp_fabric_wait_scalars *s = (const void *)(graph->scalars + op->scalar);
-            c->now = wire_later(c->now, c->ends[(uint64_t)s->ticket % TICKETS]);
+            c->now = wire_later(c->now, c->ends[(uint64_t)s->request % REQUESTS]);
         }
     }
     return c->now;

@@ -221,7 +221,7 @@ static bp_status gather_now(const settings *set, const void *mine, uint32_t byte
     const bp_fabric_transfer transfer = {
         .call = BP_FABRIC_ALL_GATHER, .bytes = bytes, .to = all, .from = mine};
     bp_status status = r->fabric->begin(r->context, &transfer, error);
-    status = status == BP_OK ? r->fabric->wait(r->context, transfer.ticket, error) : status;
+    status = status == BP_OK ? r->fabric->wait(r->context, transfer.request, error) : status;
     if (status != BP_OK && error->code != BP_OK) {
         ranks_fail(set, error);
     }

@@ -34,7 +34,7 @@ static bp_status time_size(const ranks *own, const bp_fabric_transfer *call, dou
     for (uint64_t i = 0; i < WARM_UP + repeat; i++) {
         const double began = clock_seconds();
         BP_TRY(own->fabric->begin(own->context, call, error));
-        BP_TRY(own->fabric->wait(own->context, call->ticket, error));
+        BP_TRY(own->fabric->wait(own->context, call->request, error));
         if (i >= WARM_UP) {
             seconds[i - WARM_UP] = clock_seconds() - began;
         }

@@ -82,7 +82,7 @@ static void test_operands(void **state)
 }
 
 /* verifies program-10.8294 */
-static void test_flights(void **state)
+static void test_pending(void **state)
 {
     (void)state;
     const bp_cost copy = COST(copy_begin, 1, .rows = 3, .width = 5, .to_pitch = 5, .from_pitch = 5);
@@ -110,7 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_operands),
-        cmocka_unit_test(test_flights),
+        cmocka_unit_test(test_pending),
         cmocka_unit_test(test_seconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

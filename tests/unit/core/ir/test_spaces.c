@@ -58,15 +58,15 @@ static void work_in_flight_keeps_its_room(void **state)
         bp_ref z = buffer("z", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, BYTES);
         bp_ref far = buffer("far", BP_SPACE_HOST, BP_SCOPE_PERSISTENT, BYTES);
         hand_compute(&h, x, w, COUNT);
-        int64_t ticket = hand_copy_begin(&h, far, x, BYTES);
+        int64_t request = hand_copy_begin(&h, far, x, BYTES);
         if (flying == 0) {
-            hand_copy_wait(&h, ticket, far, x, BYTES);
+            hand_copy_wait(&h, request, far, x, BYTES);
         }
         hand_compute(&h, y, w, COUNT);
         hand_compute(&h, z, y, COUNT);
         hand_compute(&h, w, z, COUNT);
         if (flying == 1) {
-            hand_copy_wait(&h, ticket, far, x, BYTES);
+            hand_copy_wait(&h, request, far, x, BYTES);
         }
         plan();
         assert_int_equal(of(x)->lower, 0);
@@ -91,10 +91,10 @@ static void targets_live_from_the_begin(void **state)
     bp_ref beside = buffer("beside", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, BYTES);
     hand_compute(&h, early, w, COUNT);
     hand_compute(&h, w, early, COUNT);
-    int64_t ticket = hand_copy_begin(&h, target, far, BYTES);
+    int64_t request = hand_copy_begin(&h, target, far, BYTES);
     hand_compute(&h, beside, w, COUNT);
     hand_compute(&h, w, beside, COUNT);
-    hand_copy_wait(&h, ticket, target, far, BYTES);
+    hand_copy_wait(&h, request, target, far, BYTES);
     hand_compute(&h, w, target, COUNT);
     plan();
     assert_int_equal(of(target)->lower, 2);
@@ -222,8 +222,8 @@ static uint64_t digest_of(int change)
     bp_ref far = buffer("far", change == 2 ? BP_SPACE_DEVICE : BP_SPACE_HOST, BP_SCOPE_PROGRAM,
                         change == 3 ? BYTES + 4 : BYTES);
     hand_compute(&h, t, w, change == 4 ? COUNT - 1 : COUNT);
-    int64_t ticket = hand_copy_begin(&h, far, w, BYTES);
-    hand_copy_wait(&h, ticket, far, w, BYTES);
+    int64_t request = hand_copy_begin(&h, far, w, BYTES);
+    hand_copy_wait(&h, request, far, w, BYTES);
     if (change == 5) {
         hand_compute(&h, w, t, COUNT - 1);
     } else {
@@ -268,13 +268,13 @@ static void words(void **state)
     for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
         const bp_kernel_info *info = bp_kernel_describe((bp_kernel)kernel);
         engines[info->engine]++;
-        assert_true((info->engine == BP_ENGINE_COMPUTE) == (info->flight == BP_FLIGHT_NONE));
-        if (info->flight != BP_FLIGHT_NONE) { /* what the verifier and the devices rely on */
+        assert_true((info->engine == BP_ENGINE_COMPUTE) == (info->pending == BP_PENDING_NONE));
+        if (info->pending != BP_PENDING_NONE) { /* what the verifier and the devices rely on */
             const bool rows = kernel == BP_KERNEL_rows_begin || kernel == BP_KERNEL_rows_wait;
             assert_int_equal(info->operand_count, rows ? 3 : 2);
             assert_string_equal(info->operand[0].name, "to");
             assert_string_equal(info->operand[1].name, "from");
-            assert_string_equal(info->scalar[0].name, "ticket");
+            assert_string_equal(info->scalar[0].name, "request");
             assert_false(info->list);
         }
     }

@@ -79,7 +79,7 @@ static void rates_are_of_the_tightest_stretch(void **state)
     assert_int_equal(t.read, 4000);
     assert_int_equal(t.written, 0);
     assert_int_equal(t.first, 400);
-    assert_int_equal(t.flight, 3600);
+    assert_int_equal(t.pending, 3600);
     assert_int_equal(milli(t.seconds), 38000);
     assert_int_equal(milli(t.read_rate), 120000); /* 3600 bytes in 30 s, and not 1000 in 10 */
 }
@@ -199,7 +199,7 @@ static uint32_t draw(uint32_t below)
 /* Up to four copies at a time, two each way, between ops of up to 8 seconds. */
 static void draw_program(bool ahead)
 {
-    int64_t ticket[4] = {0}, bytes[4] = {0};
+    int64_t request[4] = {0}, bytes[4] = {0};
     begin();
     if (ahead) {
         compute(1);
@@ -211,19 +211,19 @@ static void draw_program(bool ahead)
             compute(1 + draw(8));
         } else if (bytes[i] == 0) {
             bytes[i] = 4 + 4 * (int64_t)draw(800);
-            ticket[i] = hand_copy_begin(&h, to, from, bytes[i]);
+            request[i] = hand_copy_begin(&h, to, from, bytes[i]);
             if (ahead) {
                 compute(1); /* something is computed for each */
             }
         } else {
-            hand_copy_wait(&h, ticket[i], to, from, bytes[i]);
+            hand_copy_wait(&h, request[i], to, from, bytes[i]);
             bytes[i] = 0;
         }
     }
     for (uint32_t i = 0; i < 4; i++) {
         const bp_ref to = i < 2 ? at[i] : far[i], from = i < 2 ? far[i] : w;
         if (bytes[i] > 0) {
-            hand_copy_wait(&h, ticket[i], to, from, bytes[i]);
+            hand_copy_wait(&h, request[i], to, from, bytes[i]);
         }
     }
 }
@@ -263,7 +263,7 @@ static void nothing_is_nothing(void **state)
     begin();
     compute(3);
     const bp_traffic t = count();
-    assert_int_equal(t.read + t.written + t.first + t.flight, 0);
+    assert_int_equal(t.read + t.written + t.first + t.pending, 0);
     assert_int_equal(milli(t.read_rate + t.written_rate), 0);
     assert_int_equal(milli(t.seconds), 3000);
 }

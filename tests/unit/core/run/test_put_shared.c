@@ -50,10 +50,10 @@ static bp_status lonely_begin(void *context, const bp_fabric_transfer *transfer,
     return bp_error_set(error, BP_ERR_DEVICE, "lonely", "nobody is there", NULL);
 }
 
-static bp_status lonely_wait(void *context, uint32_t ticket, bp_error *error)
+static bp_status lonely_wait(void *context, uint32_t request, bp_error *error)
 {
     (void)context;
-    (void)ticket;
+    (void)request;
     (void)error;
     return BP_OK;
 }
@@ -67,7 +67,7 @@ static bp_status lonely_check(void *context, bp_error *error)
 
 /* A fabric whose other rank never comes. */
 static const bp_fabric lonely = {.name = "lonely",
-                                 .flights = 16,
+                                 .collectives = 16,
                                  .agree = lonely_agree,
                                  .rank = lonely_rank,
                                  .size = lonely_size,

@@ -57,16 +57,16 @@ static bp_status talk(player *p, void *context)
     t.to = p->gathered;
     BP_TRY(fabric->begin(context, &t, &p->error));
     t.call = BP_FABRIC_EXCHANGE;
-    t.ticket = 1;
+    t.request = 1;
     t.to = p->swapped;
     BP_TRY(fabric->begin(context, &t, &p->error));
     t.call = BP_FABRIC_BROADCAST;
-    t.ticket = 2;
+    t.request = 2;
     t.root = 2;
     t.to = p->cast;
     BP_TRY(fabric->begin(context, &t, &p->error));
-    for (uint32_t ticket = 0; ticket < 3; ticket++) {
-        BP_TRY(fabric->wait(context, ticket, &p->error));
+    for (uint32_t request = 0; request < 3; request++) {
+        BP_TRY(fabric->wait(context, request, &p->error));
     }
     int64_t wrong = 0;
     if (world.fault == BP_THREADS_WHOLE) {
@@ -226,11 +226,11 @@ static void what_is_offloaded_is_passed_on(void **state)
     assert_int_equal(bp_fabric_checked.begin(context, &t, NULL), BP_ERR_USAGE);
     t.group = 0;
     begins = 1000;
-    for (t.ticket = 0; t.ticket < BP_CHECKED_FLIGHTS_MAX; t.ticket++) {
+    for (t.request = 0; t.request < BP_CHECKED_COLLECTIVES_MAX; t.request++) {
         assert_int_equal(bp_fabric_checked.begin(context, &t, NULL), BP_OK);
     }
     assert_int_equal(bp_fabric_checked.begin(context, &t, NULL), BP_ERR_USAGE);
-    assert_int_equal(bp_fabric_checked.wait(context, t.ticket, NULL), BP_ERR_USAGE);
+    assert_int_equal(bp_fabric_checked.wait(context, t.request, NULL), BP_ERR_USAGE);
     free(context);
 }
 

@@ -57,15 +57,15 @@ static void expect(const unsigned char *got, uint32_t rank, uint32_t round, uint
     }
 }
 
-static void begin(bp_fabric_call call, uint32_t group, uint32_t root, uint32_t ticket)
+static void begin(bp_fabric_call call, uint32_t group, uint32_t root, uint32_t request)
 {
-    const bp_fabric_transfer transfer = {call, ticket, group, root, PIECE, NULL, to[call], from};
+    const bp_fabric_transfer transfer = {call, request, group, root, PIECE, NULL, to[call], from};
     note(bp_fabric_mpi.begin(context, &transfer, &failure));
 }
 
-static void wait_for(uint32_t ticket)
+static void wait_for(uint32_t request)
 {
-    note(bp_fabric_mpi.wait(context, ticket, &failure));
+    note(bp_fabric_mpi.wait(context, request, &failure));
 }
 
 static void agree(uint64_t digest)
@@ -249,7 +249,7 @@ static void case_different(void)
 static void case_too_many(void)
 {
     agree(17);
-    for (uint32_t i = 0; i <= bp_fabric_mpi.flights; i++) {
+    for (uint32_t i = 0; i <= bp_fabric_mpi.collectives; i++) {
         begin(BP_FABRIC_ALL_GATHER, 0, 0, i);
         if (world.rank != 0) {
             wait_for(i);

@@ -101,7 +101,7 @@ static int fake_irecv(void *to, int bytes, int type, int peer, int tag, int comm
 {
     assert_true(type == 6 && comm == 5 && peer == 1 && tag >= 64);
     if (bytes == (int)sizeof(bp_mpi_header)) {
-        memcpy(to, &world.flights[0].header, sizeof(bp_mpi_header));
+        memcpy(to, &world.collectives[0].header, sizeof(bp_mpi_header));
     }
     *request = 1;
     return fake_message(bytes);
@@ -256,9 +256,9 @@ static void calls_of_the_caller_are_checked(void **state)
     for (int i = 0; i < 3; i++) {
         begin(state);
         void *context = open_fabric();
-        bp_fabric_transfer call = {.ticket = 1, .bytes = BYTES, .to = to, .from = from};
+        bp_fabric_transfer call = {.request = 1, .bytes = BYTES, .to = to, .from = from};
         assert_int_equal(bp_fabric_mpi.begin(context, &call, &error), BP_OK);
-        call.ticket = i == 0 ? 1 : 2;
+        call.request = i == 0 ? 1 : 2;
         call.group = i == 1 ? 1 : 0;
         assert_int_equal(i < 2 ? bp_fabric_mpi.begin(context, &call, &error)
                                : bp_fabric_mpi.wait(context, 9, &error),
@@ -282,10 +282,10 @@ static void every_message_may_fail(void **state)
         begin(state);
         void *context = open_fabric();
         const bp_fabric_transfer call = {
-            .call = BP_FABRIC_EXCHANGE, .ticket = 1, .bytes = BYTES, .to = to, .from = from};
+            .call = BP_FABRIC_EXCHANGE, .request = 1, .bytes = BYTES, .to = to, .from = from};
         mpi.fails_at = n;
         assert_int_equal(bp_fabric_mpi.begin(context, &call, &error), BP_OK);
-        assert_true(bp_mpi_flights_poll(&world));
+        assert_true(bp_mpi_collectives_poll(&world));
         failed = world.failed != BP_OK;
         assert_int_equal(bp_fabric_mpi.wait(context, 1, &error), failed ? BP_ERR_FABRIC : BP_OK);
         if (failed) {
@@ -306,12 +306,15 @@ static void long_pieces_go_in_rounds(void **state)
 {
     (void)state;
     void *context = open_fabric();
-    const bp_fabric_transfer call = {
-        .call = BP_FABRIC_BROADCAST, .ticket = 1, .bytes = UINT64_C(3) << 30, .to = to, .from = to};
+    const bp_fabric_transfer call = {.call = BP_FABRIC_BROADCAST,
+                                     .request = 1,
+                                     .bytes = UINT64_C(3) << 30,
+                                     .to = to,
+                                     .from = to};
     assert_int_equal(bp_fabric_mpi.begin(context, &call, &error), BP_OK);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(world.flights[0].state, i == 0 ? BP_MPI_POSTED : BP_MPI_MOVING);
-        (void)bp_mpi_flights_poll(&world);
+        assert_int_equal(world.collectives[0].state, i == 0 ? BP_MPI_POSTED : BP_MPI_MOVING);
+        (void)bp_mpi_collectives_poll(&world);
     }
     assert_int_equal(mpi.most, 1 << 30);
     assert_int_equal(mpi.pieces, 3);
@@ -331,15 +334,15 @@ static void uneven_pieces_go_in_rounds(void **state)
         void *context = open_fabric();
         const bp_fabric_transfer call = {.call =
                                              kind == 0 ? BP_FABRIC_ALL_GATHER : BP_FABRIC_EXCHANGE,
-                                         .ticket = 1,
+                                         .request = 1,
                                          .bytes = BYTES,
                                          .pieces = pieces,
                                          .to = to,
                                          .from = from};
         assert_int_equal(bp_fabric_mpi.begin(context, &call, &error), BP_OK);
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(world.flights[0].state, i == 0 ? BP_MPI_POSTED : BP_MPI_MOVING);
-            (void)bp_mpi_flights_poll(&world);
+            assert_int_equal(world.collectives[0].state, i == 0 ? BP_MPI_POSTED : BP_MPI_MOVING);
+            (void)bp_mpi_collectives_poll(&world);
         }
         assert_int_equal(mpi.most, 1 << 30);
         assert_int_equal(mpi.pieces, 3);
@@ -356,22 +359,23 @@ static void who_is_missed(void **state)
     (void)state;
     void *context = open_fabric();
     const bp_fabric_transfer call = {
-        .call = BP_FABRIC_ALL_GATHER, .ticket = 1, .bytes = BYTES, .to = to, .from = from};
+        .call = BP_FABRIC_ALL_GATHER, .request = 1, .bytes = BYTES, .to = to, .from = from};
     assert_int_equal(bp_fabric_mpi.begin(context, &call, &error), BP_OK);
-    assert_false(bp_mpi_flights_miss(&world, 1)); /* it has not started */
-    (void)bp_mpi_flights_poll(&world);
-    assert_false(bp_mpi_flights_miss(&world, 1)); /* it is through */
-    bp_mpi_flight *flight = &world.flights[0];
-    flight->state = BP_MPI_MOVING;
-    assert_false(bp_mpi_flights_miss(&world, 7)); /* no member */
-    bool *const pending[] = {&flight->parts[1].head_in.pending, &flight->parts[1].in.pending,
-                             &flight->parts[1].head_out.pending, &flight->parts[1].out.pending};
+    assert_false(bp_mpi_collectives_miss(&world, 1)); /* it has not started */
+    (void)bp_mpi_collectives_poll(&world);
+    assert_false(bp_mpi_collectives_miss(&world, 1)); /* it is through */
+    bp_mpi_collective *collective = &world.collectives[0];
+    collective->state = BP_MPI_MOVING;
+    assert_false(bp_mpi_collectives_miss(&world, 7)); /* no member */
+    bool *const pending[] = {
+        &collective->parts[1].head_in.pending, &collective->parts[1].in.pending,
+        &collective->parts[1].head_out.pending, &collective->parts[1].out.pending};
     for (size_t i = 0; i < 4; i++) {
         *pending[i] = true;
-        assert_true(bp_mpi_flights_miss(&world, 1));
+        assert_true(bp_mpi_collectives_miss(&world, 1));
         *pending[i] = false;
     }
-    flight->state = BP_MPI_DONE;
+    collective->state = BP_MPI_DONE;
     assert_int_equal(bp_fabric_mpi.wait(context, 1, &error), BP_OK);
     bp_fabric_mpi.close(context);
     free(context);

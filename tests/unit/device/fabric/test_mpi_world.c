@@ -56,10 +56,10 @@ typedef struct world_case {
 
 static unsigned char from[RANKS * BYTES], to[RANKS * BYTES];
 
-static bp_status call(bp_fabric_call kind, uint32_t ticket)
+static bp_status call(bp_fabric_call kind, uint32_t request)
 {
     const bp_fabric_transfer transfer = {
-        .call = kind, .ticket = ticket, .bytes = BYTES, .to = to, .from = from};
+        .call = kind, .request = request, .bytes = BYTES, .to = to, .from = from};
     return bp_fabric_mpi.begin(context, &transfer, &error);
 }
 

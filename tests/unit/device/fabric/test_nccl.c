@@ -244,10 +244,10 @@ static bp_status offload_begin(void *context, const bp_fabric_transfer *transfer
     return offload_one(error);
 }
 
-static bp_status offload_wait(void *context, uint32_t ticket, bp_error *error)
+static bp_status offload_wait(void *context, uint32_t request, bp_error *error)
 {
     (void)context;
-    (void)ticket;
+    (void)request;
     return offload_one(error);
 }
 
@@ -520,7 +520,7 @@ static void pieces_are_messages_of_one_group(void **state)
 
 static void the_rest_is_the_fabrics_below(void **state)
 {
-    const bp_fabric_transfer call = {.ticket = 3};
+    const bp_fabric_transfer call = {.request = 3};
     (void)state;
     fresh();
     assert_int_equal(bp_fabric_nccl.open(context, NULL, NULL), BP_ERR_USAGE);

@@ -110,16 +110,16 @@ static void expect(player *p, const unsigned char *got, uint32_t rank, uint32_t 
     }
 }
 
-static void begin(player *p, bp_fabric_call call, uint32_t group, uint32_t root, uint32_t ticket)
+static void begin(player *p, bp_fabric_call call, uint32_t group, uint32_t root, uint32_t request)
 {
-    const bp_fabric_transfer transfer = {call,  ticket, group,       root,
-                                         PIECE, NULL,   p->to[call], p->from};
+    const bp_fabric_transfer transfer = {call,  request, group,       root,
+                                         PIECE, NULL,    p->to[call], p->from};
     note(p, bp_fabric_threads.begin(p->context, &transfer, &p->error));
 }
 
-static void wait_for(player *p, uint32_t ticket)
+static void wait_for(player *p, uint32_t request)
 {
-    note(p, bp_fabric_threads.wait(p->context, ticket, &p->error));
+    note(p, bp_fabric_threads.wait(p->context, request, &p->error));
 }
 
 static void agree(player *p)
@@ -448,7 +448,7 @@ static void act_confused(player *p)
     agree(p);
     fill(p, 0);
     if (confusion == 3 || confusion == 4) {
-        for (uint32_t i = 0; p->rank == 0 && i <= bp_fabric_threads.flights; i++) {
+        for (uint32_t i = 0; p->rank == 0 && i <= bp_fabric_threads.collectives; i++) {
             begin(p, BP_FABRIC_ALL_GATHER, 0, 0, confusion == 3 ? i : 0);
         }
         return;

@@ -243,8 +243,8 @@ static void what_is_not_there_is_refused(void **state)
         hand_begin(&h);
         w = hand_buffer(&h, "w", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, 64);
         out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, 64);
-        int64_t ticket = hand_broadcast(&h, kind == 1, 1 + (kind == 0), 0, out, w, 64);
-        hand_fabric_wait(&h, ticket, out, 64, w, 64);
+        int64_t request = hand_broadcast(&h, kind == 1, 1 + (kind == 0), 0, out, w, 64);
+        hand_fabric_wait(&h, request, out, 64, w, 64);
         all_well(hand_plan(&h, &bp_device_host));
         if (kind == 2) { /* the verifier sees it too, but a device does not rely on that */
             h.graph.scalars[4].integer = 1;
@@ -267,8 +267,8 @@ static void one_rank_needs_no_fabric(void **state)
     hand_begin(&h);
     bp_ref w = hand_buffer(&h, "w", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, (uint64_t)BYTES);
     bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, (uint64_t)BYTES);
-    int64_t ticket = hand_broadcast(&h, 0, 1, 0, out, w, BYTES);
-    hand_fabric_wait(&h, ticket, out, BYTES, w, BYTES);
+    int64_t request = hand_broadcast(&h, 0, 1, 0, out, w, BYTES);
+    hand_fabric_wait(&h, request, out, BYTES, w, BYTES);
     all_well(hand_plan(&h, &bp_device_host));
     all_well(hand_open(&h, &(bp_device_options){.threads = 1}, false, NULL, NULL));
     fill(given, 5.0f);

@@ -59,7 +59,7 @@ static void look_up(const inputs *in, bp_ref ids, bp_ref step, int64_t rows, int
 
 static void bring(const inputs *in, bp_ref ids, int64_t vocabulary)
 {
-    const bp_rows_begin_scalars s = {bp_graph_ticket(&in->f->graph), IDS, WIDTH * 4, vocabulary};
+    const bp_rows_begin_scalars s = {bp_graph_request(&in->f->graph), IDS, WIDTH * 4, vocabulary};
     bp_ref to = made_buffer(in->f, "to", BP_SCOPE_PROGRAM, BP_F32);
     bp_ref from = in->table;
     to.dtype = from.dtype = BP_U8;

@@ -20,8 +20,8 @@ typedef struct bed {
 
 static void move(bed *b, bp_ref to, bp_ref from, int64_t bytes)
 {
-    const int64_t ticket = hand_copy_begin(&b->h, to, from, bytes);
-    hand_copy_wait(&b->h, ticket, to, from, bytes);
+    const int64_t request = hand_copy_begin(&b->h, to, from, bytes);
+    hand_copy_wait(&b->h, request, to, from, bytes);
 }
 
 static bp_ref at(bp_ref ref, uint64_t bytes)
@@ -34,10 +34,10 @@ static void move_around(bed *b)
 {
     enum { END = ALL / 4 };
     const bp_ref middle = at(b->offload, END);
-    const int64_t ticket = hand_copy_begin(&b->h, middle, b->y, HALF);
+    const int64_t request = hand_copy_begin(&b->h, middle, b->y, HALF);
     move(b, b->x, b->offload, END);
     move(b, at(b->x, ALL - END), at(b->offload, ALL - END), END);
-    hand_copy_wait(&b->h, ticket, middle, b->y, HALF);
+    hand_copy_wait(&b->h, request, middle, b->y, HALF);
 }
 
 /* One letter of a case. */

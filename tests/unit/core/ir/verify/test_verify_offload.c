@@ -124,10 +124,10 @@ static void move_op(uint32_t from, uint32_t to)
 /* The wait of what op `begin` begins. */
 static uint32_t wait_of(const bp_graph *graph, uint32_t begin, uint32_t end)
 {
-    const int64_t ticket = graph->scalars[graph->ops[begin].scalar].integer;
+    const int64_t request = graph->scalars[graph->ops[begin].scalar].integer;
     uint32_t i = begin + 1;
     while (i < end && (graph->ops[i].kernel != BP_KERNEL_copy_wait ||
-                       graph->scalars[graph->ops[i].scalar].integer != ticket)) {
+                       graph->scalars[graph->ops[i].scalar].integer != request)) {
         i++;
     }
     assert_true(i < end);

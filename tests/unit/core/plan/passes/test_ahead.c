@@ -33,12 +33,12 @@ typedef struct ahead_fixture {
 
 static ahead_fixture fixture;
 
-static bp_flight flight_of(const bp_graph *graph, uint32_t op)
+static bp_pending pending_of(const bp_graph *graph, uint32_t op)
 {
-    return bp_kernel_describe(graph->ops[op].kernel)->flight;
+    return bp_kernel_describe(graph->ops[op].kernel)->pending;
 }
 
-static int64_t *ticket_of(bp_graph *graph, uint32_t op)
+static int64_t *request_number(bp_graph *graph, uint32_t op)
 {
     return &graph->scalars[graph->ops[op].scalar].integer;
 }
@@ -54,8 +54,8 @@ static void find_gathers(bp_program_kind program)
             continue;
         }
         uint32_t wait = i + 1;
-        while (wait < end && (flight_of(graph, wait) != BP_FLIGHT_WAIT ||
-                              *ticket_of(graph, wait) != *ticket_of(graph, i))) {
+        while (wait < end && (pending_of(graph, wait) != BP_PENDING_WAIT ||
+                              *request_number(graph, wait) != *request_number(graph, i))) {
             wait++;
         }
         assert_true(wait < end && fixture.count < GATHERS_MOST);
@@ -190,13 +190,14 @@ static void another_order_is_refused(void **state)
             assert_int_equal(verify(), BP_ERR_VERIFY);
             swap_ops(wait, join);
             if (i + 1 < fixture.count && fixture.begin[i + 1] < wait) {
-                int64_t *a = ticket_of(graph, wait), *b = ticket_of(graph, fixture.wait[i + 1]);
-                const int64_t ticket = *a;
+                int64_t *a = request_number(graph, wait),
+                        *b = request_number(graph, fixture.wait[i + 1]);
+                const int64_t request = *a;
                 *a = *b;
-                *b = ticket;
+                *b = request;
                 assert_int_equal(verify(), BP_ERR_VERIFY);
                 *b = *a;
-                *a = ticket;
+                *a = request;
             }
         }
         assert_int_equal(verify(), BP_OK);

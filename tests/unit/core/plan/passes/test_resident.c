@@ -57,7 +57,7 @@ static bool stays(const bp_op *op)
             const uint32_t tuple = k / info->operand_count;
             info->extents(graph->scalars + other->scalar + tuple * info->scalar_count, extents);
             if (graph->refs[other->operand + k].buffer == buffer &&
-                info->flight == BP_FLIGHT_NONE &&
+                info->pending == BP_PENDING_NONE &&
                 extents[k % info->operand_count].access != BP_ACCESS_READ) {
                 return false;
             }
@@ -306,8 +306,8 @@ enum { ALL = 256, HALF = 128 };
 
 static void move(hand_program *h, bp_ref to, bp_ref from, int64_t bytes)
 {
-    const int64_t ticket = hand_copy_begin(h, to, from, bytes);
-    hand_copy_wait(h, ticket, to, from, bytes);
+    const int64_t request = hand_copy_begin(h, to, from, bytes);
+    hand_copy_wait(h, request, to, from, bytes);
 }
 
 /* A program in which what is below is brought to x, and some of it to z, and both are read, with

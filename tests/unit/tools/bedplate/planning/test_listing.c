@@ -47,8 +47,8 @@ static void plan(bool with_far)
     if (with_far) {
         bp_ref first = hand_buffer(&h, "first", BP_SPACE_HOST, BP_SCOPE_PERSISTENT, 256);
         bp_ref far = hand_buffer(&h, "far", BP_SPACE_HOST, BP_SCOPE_PROGRAM, BYTES);
-        int64_t ticket = hand_copy_begin(&h, far, w, BYTES);
-        hand_copy_wait(&h, ticket, far, w, BYTES);
+        int64_t request = hand_copy_begin(&h, far, w, BYTES);
+        hand_copy_wait(&h, request, far, w, BYTES);
         int64_t gather = hand_all_gather(&h, 0, 4, far, first, 256);
         hand_fabric_wait(&h, gather, far, BYTES, first, 256);
     }
@@ -99,8 +99,8 @@ static void listings_show_engines_and_spaces(void **state)
         has("    0  copy count=256\n", true);
         has("to = far @host:0x00000100 1024 bytes", far != 0);
         has("from = w @0x00000000 1024 bytes", far != 0);
-        has("    1  copy_begin [copy] ticket=0 rows=1 width=1024", far != 0);
-        has("    4  fabric_wait [fabric] ticket=1 to_bytes=1024", far != 0);
+        has("    1  copy_begin [copy] request=0 rows=1 width=1024", far != 0);
+        has("    4  fabric_wait [fabric] request=1 to_bytes=1024", far != 0);
         hand_close(&h);
     }
 }

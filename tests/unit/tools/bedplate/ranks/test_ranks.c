@@ -77,10 +77,10 @@ static bp_status test_begin(void *context, const bp_fabric_transfer *transfer, b
                              : BP_OK;
 }
 
-static bp_status test_wait(void *context, uint32_t ticket, bp_error *error)
+static bp_status test_wait(void *context, uint32_t request, bp_error *error)
 {
     (void)context;
-    assert_int_equal(ticket, world.call.ticket);
+    assert_int_equal(request, world.call.request);
     for (uint32_t i = 0; i < RANKS; i++) {
         const char *from = world.others != NULL ? (const char *)world.others + i * world.call.bytes
                                                 : world.call.from;

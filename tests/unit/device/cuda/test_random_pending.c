@@ -9,7 +9,7 @@
 
 #include "device/cuda/cuda.h"
 #include "tests/fixtures/fake_driver.h"
-#include "tests/fixtures/plans/random_flights.h"
+#include "tests/fixtures/plans/random_pending.h"
 
 static instrument on;
 
@@ -26,7 +26,7 @@ static bp_device_options options_of(uint64_t seed)
 static void legal_programs_give_the_bytes(void **state)
 {
     (void)state;
-    random_flights(&bp_device_cuda, 4000, 200, options_of);
+    random_pending(&bp_device_cuda, 4000, 200, options_of);
 }
 
 int main(void)

@@ -101,22 +101,22 @@ static void compute(bench *b, uint64_t y, uint64_t x)
     add_op(b, BP_KERNEL_copy, y, x)[0] = COUNT;
 }
 
-static void transfer(bench *b, bp_kernel kernel, int64_t ticket, uint64_t to, uint64_t from)
+static void transfer(bench *b, bp_kernel kernel, int64_t request, uint64_t to, uint64_t from)
 {
     int64_t *s = add_op(b, kernel, to, from);
-    s[0] = ticket;
+    s[0] = request;
     s[1] = 1;
     s[2] = s[3] = s[4] = BYTES;
 }
 
-static void begin(bench *b, int64_t ticket, uint64_t to, uint64_t from)
+static void begin(bench *b, int64_t request, uint64_t to, uint64_t from)
 {
-    transfer(b, BP_KERNEL_copy_begin, ticket, to, from);
+    transfer(b, BP_KERNEL_copy_begin, request, to, from);
 }
 
-static void wait_for(bench *b, int64_t ticket, uint64_t to, uint64_t from)
+static void wait_for(bench *b, int64_t request, uint64_t to, uint64_t from)
 {
-    transfer(b, BP_KERNEL_copy_wait, ticket, to, from);
+    transfer(b, BP_KERNEL_copy_wait, request, to, from);
 }
 
 /* ---- running it ---- */

@@ -11,15 +11,15 @@
 #include "core/plan/compile_private.h"
 #include "core/plan/passes/virtual_ranks.h"
 
-#define FLIGHT_PACE 8 /* of the first stage that goes backward */
+#define PENDING_PACE 8 /* of the first stage that goes backward */
 
-void compile_flight_begin(bp_compile *compile)
+void compile_pending_begin(bp_compile *compile)
 {
     compile->windows_opened = 0;
     compile->windows_used = 0;
-    compile->flight[0] = compile->flight[1] = (bp_bucket){.flies = false};
+    compile->pending[0] = compile->pending[1] = (bp_bucket){.pending = false};
     compile->points = 0;
-    compile->pace = FLIGHT_PACE;
+    compile->pace = PENDING_PACE;
 }
 
 bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_window *window)
@@ -38,29 +38,29 @@ bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_windo
     return any;
 }
 
-static bp_window *flight_window(bp_compile *compile, uint32_t number)
+static bp_window *pending_window(bp_compile *compile, uint32_t number)
 {
     return &compile->windows[number % BP_WINDOWS_MOST];
 }
 
-static void flight_advance(bp_compile *compile, bp_builder *builder, bp_bucket *bucket)
+static void pending_advance(bp_compile *compile, bp_builder *builder, bp_bucket *bucket)
 {
-    if (!bucket->flies) {
+    if (!bucket->pending) {
         return;
     }
-    bp_window *window = flight_window(compile, bucket->window);
+    bp_window *window = pending_window(compile, bucket->window);
     bp_virtual_ranks_advance(builder, window, bucket);
     if (bucket->phase == 0) {
-        bucket->flies = false;
+        bucket->pending = false;
         window->done++;
     }
 }
 
 /* What has come whole is used. */
-static void flight_use(bp_compile *compile, bp_builder *builder)
+static void pending_use(bp_compile *compile, bp_builder *builder)
 {
     while (compile->windows_used < compile->windows_opened && builder->status == BP_OK) {
-        const bp_window *window = flight_window(compile, compile->windows_used);
+        const bp_window *window = pending_window(compile, compile->windows_used);
         if (window->done < window->buckets) {
             return;
         }
@@ -74,31 +74,31 @@ static void flight_use(bp_compile *compile, bp_builder *builder)
 }
 
 /* A bucket has left: those before it go on. Nothing is used amid a stage. */
-static void flight_push(bp_compile *compile, bp_builder *builder, const bp_bucket *bucket)
+static void pending_push(bp_compile *compile, bp_builder *builder, const bp_bucket *bucket)
 {
-    flight_advance(compile, builder, &compile->flight[1]);
+    pending_advance(compile, builder, &compile->pending[1]);
     if (builder->flying == NULL) {
-        flight_use(compile, builder);
+        pending_use(compile, builder);
     }
-    compile->flight[1] = compile->flight[0];
-    if (compile->flight[1].phase != 2) {
-        flight_advance(compile, builder, &compile->flight[1]);
+    compile->pending[1] = compile->pending[0];
+    if (compile->pending[1].phase != 2) {
+        pending_advance(compile, builder, &compile->pending[1]);
     }
-    compile->flight[0] = *bucket;
+    compile->pending[0] = *bucket;
 }
 
 /* The next bucket of the newest window; one that has nothing due has an empty one. */
-static void flight_send(bp_compile *compile, bp_builder *builder)
+static void pending_send(bp_compile *compile, bp_builder *builder)
 {
     const uint32_t number = compile->windows_opened - 1;
-    bp_window *window = flight_window(compile, number);
-    bp_bucket bucket = {.flies = true, .window = number, .number = window->sent};
+    bp_window *window = pending_window(compile, number);
+    bp_bucket bucket = {.pending = true, .window = number, .number = window->sent};
     window->sent++;
     if (window->any) {
         (void)compile_mark(compile, builder, window);
         bp_virtual_ranks_send(builder, window, &bucket);
     }
-    flight_push(compile, builder, &bucket);
+    pending_push(compile, builder, &bucket);
 }
 
 void compile_flush(bp_compile *compile, bp_builder *builder)
@@ -106,20 +106,20 @@ void compile_flush(bp_compile *compile, bp_builder *builder)
     if (compile->windows_opened == 0) {
         return;
     }
-    const bp_window *newest = flight_window(compile, compile->windows_opened - 1);
+    const bp_window *newest = pending_window(compile, compile->windows_opened - 1);
     while (newest->sent < newest->buckets && builder->status == BP_OK) {
-        flight_send(compile, builder);
+        pending_send(compile, builder);
     }
 }
 
 /* All that is under way arrives and is used. */
-static void flight_drain(bp_compile *compile, bp_builder *builder)
+static void pending_drain(bp_compile *compile, bp_builder *builder)
 {
-    const bp_bucket none = {.flies = false};
+    const bp_bucket none = {.pending = false};
     compile_flush(compile, builder);
-    flight_push(compile, builder, &none);
-    flight_push(compile, builder, &none);
-    flight_use(compile, builder);
+    pending_push(compile, builder, &none);
+    pending_push(compile, builder, &none);
+    pending_use(compile, builder);
 }
 
 void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *window)
@@ -133,20 +133,20 @@ void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *windo
         return;
     }
     builder->flying = NULL;
-    flight_use(compile, builder);
+    pending_use(compile, builder);
     compile_flush(compile, builder);
     window->buckets = 1;
     if (window->any) {
         (void)compile_mark(compile, builder, window);
         bp_virtual_ranks_open(compile, builder, row, window);
     }
-    *flight_window(compile, compile->windows_opened++) = *window;
-    flight_send(compile, builder);
-    flight_use(compile, builder);
+    *pending_window(compile, compile->windows_opened++) = *window;
+    pending_send(compile, builder);
+    pending_use(compile, builder);
     compile->pace = compile->points > 0 ? compile->points : compile->pace;
     compile->points = 0;
     if (window->last) {
-        flight_drain(compile, builder);
+        pending_drain(compile, builder);
     } else {
         builder->flying = compile;
     }
@@ -155,10 +155,10 @@ void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *windo
 void compile_pump(bp_builder *builder)
 {
     bp_compile *compile = builder->flying;
-    const bp_window *newest = flight_window(compile, compile->windows_opened - 1);
+    const bp_window *newest = pending_window(compile, compile->windows_opened - 1);
     compile->points++;
     const uint64_t share = (uint64_t)(newest->buckets - 1) * compile->points / compile->pace;
     while (newest->sent < newest->buckets && newest->sent < 1 + share && builder->status == BP_OK) {
-        flight_send(compile, builder);
+        pending_send(compile, builder);
     }
 }

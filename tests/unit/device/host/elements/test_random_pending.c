@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "device/host/host.h"
-#include "tests/fixtures/plans/random_flights.h"
+#include "tests/fixtures/plans/random_pending.h"
 
 static bp_device_options options_of(uint64_t seed)
 {
@@ -18,7 +18,7 @@ static bp_device_options options_of(uint64_t seed)
 static void the_verifier_knows_which_are_legal(void **state)
 {
     (void)state;
-    random_flights(&bp_device_host, 4000, 300, options_of);
+    random_pending(&bp_device_host, 4000, 300, options_of);
 }
 
 int main(void)

@@ -11,8 +11,8 @@ enum { TO, FROM };
 
 #define PITCH_MOST INT32_MAX /* of rows of a copy, on every GPU */
 
-static bp_status flight_place_of(cuda_context *context, const bp_linked_op *op, uint32_t operand,
-                                 uint64_t bytes, bp_cu_address *address)
+static bp_status pending_place_of(cuda_context *context, const bp_linked_op *op, uint32_t operand,
+                                  uint64_t bytes, bp_cu_address *address)
 {
     *address = cuda_address(context, op->offsets[operand], bytes);
     if (*address == 0) {
@@ -29,8 +29,8 @@ static bp_status places_of(cuda_context *context, const bp_linked_op *op, bp_cu_
 {
     bp_extent extents[BP_OPERANDS_MAX];
     bp_kernel_describe(op->kernel)->extents(op->scalars, extents);
-    BP_TRY(flight_place_of(context, op, TO, bp_extent_bytes(&extents[TO], 1), to));
-    return flight_place_of(context, op, FROM, bp_extent_bytes(&extents[FROM], 1), from);
+    BP_TRY(pending_place_of(context, op, TO, bp_extent_bytes(&extents[TO], 1), to));
+    return pending_place_of(context, op, FROM, bp_extent_bytes(&extents[FROM], 1), from);
 }
 
 static bp_status link_copy(cuda_context *context, const bp_linked_op *op, cuda_record *out)
@@ -112,17 +112,17 @@ static bp_status link_call(cuda_context *context, const bp_linked_op *op, bp_are
     return BP_OK;
 }
 
-/* All of these rows have their ticket as the first scalar. */
-bp_status cuda_flight_link(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
-                           cuda_record *out)
+/* All of these rows have their request as the first scalar. */
+bp_status cuda_pending_link(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
+                            cuda_record *out)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-    const int64_t *ticket = op->scalars;
+    const int64_t *request = op->scalars;
     *out = (cuda_record){.kind = CUDA_RECORD_WAIT,
                          .engine = (uint8_t)info->engine,
-                         .ticket = (uint32_t)*ticket,
+                         .request = (uint32_t)*request,
                          .op = op};
-    if (info->flight == BP_FLIGHT_WAIT) {
+    if (info->pending == BP_PENDING_WAIT) {
         return BP_OK;
     }
     if (op->kernel == BP_KERNEL_rows_begin) {
@@ -190,7 +190,7 @@ static void call_fabric(void *data)
     }
     status = context->fabric->begin(context->rank, &transfer, &context->call_error);
     if (status == BP_OK) {
-        status = context->fabric->wait(context->rank, transfer.ticket, &context->call_error);
+        status = context->fabric->wait(context->rank, transfer.request, &context->call_error);
     }
     if (status != BP_OK) {
         cuda_calls_end(context, status);
@@ -240,10 +240,10 @@ static bp_status call_make(cuda_context *context, cuda_record_call *call)
 }
 
 /* A program of one rank in the device arena has nothing to run beside its work. */
-bp_status cuda_flight_make(cuda_context *context, const cuda_record *record)
+bp_status cuda_pending_make(cuda_context *context, const cuda_record *record)
 {
     bool calls = record->kind == CUDA_RECORD_CALL;
-    bp_cu_event landed = context->landed[record->engine][record->ticket % CUDA_FLIGHTS];
+    bp_cu_event landed = context->landed[record->engine][record->request % CUDA_FLIGHTS];
     if (record->kind == CUDA_RECORD_WAIT) {
         return landed == NULL ? BP_OK
                               : CUDA_CALL(context, cuStreamWaitEvent, context->work, landed, 0);

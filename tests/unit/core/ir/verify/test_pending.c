@@ -41,9 +41,9 @@ static int64_t send(void)
     return hand_copy_begin(&f.h, f.far, f.source, BYTES);
 }
 
-static void receive(int64_t ticket)
+static void receive(int64_t request)
 {
-    hand_copy_wait(&f.h, ticket, f.far, f.source, BYTES);
+    hand_copy_wait(&f.h, request, f.far, f.source, BYTES);
 }
 
 static void accepted(void)
@@ -98,31 +98,31 @@ static void what_is_in_flight_is_left_alone(void **state)
 {
     (void)state;
     begin();
-    int64_t ticket = send();
+    int64_t request = send();
     hand_compute(&f.h, f.source, f.other, COUNT);
-    receive(ticket);
+    receive(request);
     refused("the source of work in flight is written", "copy");
 
     /* the target is read by another copy */
     begin();
-    ticket = send();
+    request = send();
     int64_t second = hand_copy_begin(&f.h, f.near, f.far, BYTES);
     hand_copy_wait(&f.h, second, f.near, f.far, BYTES);
-    receive(ticket);
+    receive(request);
     refused("the target of work in flight is touched", "copy_begin");
 
     /* the target is read by what computes */
     begin();
-    ticket = hand_copy_begin(&f.h, f.near, f.source, BYTES);
+    request = hand_copy_begin(&f.h, f.near, f.source, BYTES);
     hand_compute(&f.h, f.other, f.near, COUNT);
-    hand_copy_wait(&f.h, ticket, f.near, f.source, BYTES);
+    hand_copy_wait(&f.h, request, f.near, f.source, BYTES);
     refused("the target of work in flight is touched", "copy");
 
     /* and written by it */
     begin();
-    ticket = hand_copy_begin(&f.h, f.near, f.source, BYTES);
+    request = hand_copy_begin(&f.h, f.near, f.source, BYTES);
     hand_compute(&f.h, f.near, f.other, COUNT);
-    hand_copy_wait(&f.h, ticket, f.near, f.source, BYTES);
+    hand_copy_wait(&f.h, request, f.near, f.source, BYTES);
     refused("the target of work in flight is touched", "copy");
 }
 
@@ -132,10 +132,10 @@ static void other_bytes_of_the_buffers_are_free(void **state)
 {
     (void)state;
     begin();
-    int64_t ticket = hand_copy_begin(&f.h, f.near, f.source, BYTES / 2);
+    int64_t request = hand_copy_begin(&f.h, f.near, f.source, BYTES / 2);
     hand_compute(&f.h, hand_at(f.near, BYTES / 2, BP_F32), f.other, COUNT / 2);
     hand_compute(&f.h, hand_at(f.source, BYTES / 2, BP_F32), f.other, COUNT / 2);
-    hand_copy_wait(&f.h, ticket, f.near, f.source, BYTES / 2);
+    hand_copy_wait(&f.h, request, f.near, f.source, BYTES / 2);
     hand_compute(&f.h, f.other, f.near, COUNT);
     accepted();
 
@@ -173,9 +173,9 @@ static void begins_and_waits_come_in_pairs(void **state)
     refused("nothing waits for what an op began", "copy_begin");
 
     begin();
-    int64_t ticket = send();
-    receive(ticket);
-    receive(ticket);
+    int64_t request = send();
+    receive(request);
+    receive(request);
     refused("an op waits a second time", "copy_wait");
 
     /* the verifier of contents comes first: the target has to be written to get here */
@@ -185,13 +185,13 @@ static void begins_and_waits_come_in_pairs(void **state)
     refused("an op waits for what was not begun", "copy_wait");
 
     begin();
-    ticket = send();
-    hand_fabric_wait(&f.h, ticket, f.far, BYTES, f.source, BYTES);
+    request = send();
+    hand_fabric_wait(&f.h, request, f.far, BYTES, f.source, BYTES);
     refused("a wait is for another engine than its begin", "fabric_wait");
 }
 
-/* verifies program-13.60af */
-static void tickets_count(void **state)
+/* verifies program-13.6226 */
+static void requests_count(void **state)
 {
     (void)state;
     begin();
@@ -199,66 +199,66 @@ static void tickets_count(void **state)
     const bp_copy_begin_scalars scalars = {1, 1, BYTES, BYTES, BYTES};
     hand_op(&f.h, BP_KERNEL_copy_begin, &operands, &scalars);
     receive(1);
-    refused("a ticket is not the number of begins before it", "copy_begin");
+    refused("a request is not the number of begins before it", "copy_begin");
 
     begin();
     receive(send());
     hand_op(&f.h, BP_KERNEL_copy_begin, &operands, &(bp_copy_begin_scalars){0, 1, 4, 4, 4});
     hand_copy_wait(&f.h, 0, f.far, f.source, 4);
-    refused("a ticket is not the number of begins before it", "copy_begin");
+    refused("a request is not the number of begins before it", "copy_begin");
 }
 
-/* verifies program-13.60af */
+/* verifies program-13.6226 */
 static void a_wait_repeats_its_begin(void **state)
 {
     (void)state;
     begin();
-    int64_t ticket = send();
-    hand_copy_wait(&f.h, ticket, f.far, f.source, BYTES - 4);
+    int64_t request = send();
+    hand_copy_wait(&f.h, request, f.far, f.source, BYTES - 4);
     refused("a wait has other operands than its begin", "copy_wait");
 
     begin();
-    ticket = send();
-    hand_copy_wait(&f.h, ticket, f.far, f.other, BYTES);
+    request = send();
+    hand_copy_wait(&f.h, request, f.far, f.other, BYTES);
     refused("a wait has other operands than its begin", "copy_wait");
 
     begin();
     hand_compute(&f.h, f.near, f.other, COUNT);
-    ticket = send();
-    hand_copy_wait(&f.h, ticket, f.near, f.source, BYTES);
+    request = send();
+    hand_copy_wait(&f.h, request, f.near, f.source, BYTES);
     refused("a wait has other operands than its begin", "copy_wait");
 
     /* the same bytes said in another way are the same bytes */
     begin();
-    ticket = send();
+    request = send();
     const bp_copy_wait_operands operands = {f.far, f.source};
     hand_op(&f.h, BP_KERNEL_copy_wait, &operands,
-            &(bp_copy_wait_scalars){ticket, 2, BYTES / 2, BYTES / 2, BYTES / 2});
+            &(bp_copy_wait_scalars){request, 2, BYTES / 2, BYTES / 2, BYTES / 2});
     accepted();
 }
 
 /* A wait in the next program is too late, and the target is not written there. */
-/* verifies program-13.60af */
+/* verifies program-13.6226 */
 static void work_ends_in_its_program(void **state)
 {
     (void)state;
     begin();
     f.far = hand_buffer(&f.h, "kept", BP_SPACE_HOST, BP_SCOPE_PERSISTENT, BYTES);
-    int64_t ticket = send();
+    int64_t request = send();
     bp_graph_begin(&f.h.graph, BP_PROGRAM_EVAL);
-    receive(ticket);
+    receive(request);
     refused("nothing waits for what an op began", "copy_begin");
 
     begin();
     receive(send());
     bp_graph_begin(&f.h.graph, BP_PROGRAM_EVAL);
-    ticket = send();
-    assert_int_equal(ticket, 0);
-    receive(ticket);
+    request = send();
+    assert_int_equal(request, 0);
+    receive(request);
     accepted();
 }
 
-/* verifies program-13.60af */
+/* verifies program-13.6226 */
 static void lists_and_places_that_do_not_compute(void **state)
 {
     (void)state;
@@ -310,7 +310,7 @@ static void workspaces_keep_away(void **state)
         bp_ref room = hand_buffer(&f.h, "room", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, work + 1024);
         bp_ref next = hand_buffer(&f.h, "next", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, 1024);
         bp_ref to = apart != 0 ? next : hand_at(room, work, BP_U8);
-        int64_t ticket = hand_copy_begin(&f.h, to, f.source, BYTES);
+        int64_t request = hand_copy_begin(&f.h, to, f.source, BYTES);
         const bp_matmul_operands operands = {.c = hand_at(c, 0, BP_F32),
                                              .before = BP_ABSENT,
                                              .a = hand_at(a, 0, BP_F32),
@@ -319,7 +319,7 @@ static void workspaces_keep_away(void **state)
                                              .residual = BP_ABSENT,
                                              .work = room};
         hand_op(&f.h, BP_KERNEL_matmul, &operands, &s);
-        hand_copy_wait(&f.h, ticket, to, f.source, BYTES);
+        hand_copy_wait(&f.h, request, to, f.source, BYTES);
         if (apart != 0) {
             accepted();
         } else {
@@ -341,7 +341,7 @@ static void gather_pieces(const bp_fabric_piece pieces[4], int64_t bytes, int64_
     }
     const bp_ref all = hand_buffer(&f.h, "all", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, 4 * BYTES);
     const bp_gather_pieces_begin_operands operands = {all, f.source};
-    const bp_gather_pieces_begin_scalars s = {.ticket = bp_graph_ticket(&f.h.graph),
+    const bp_gather_pieces_begin_scalars s = {.request = bp_graph_request(&f.h.graph),
                                               .ranks = many > 0 ? many : 4,
                                               .bytes = bytes,
                                               .whole = whole,
@@ -349,7 +349,7 @@ static void gather_pieces(const bp_fabric_piece pieces[4], int64_t bytes, int64_
                                               .pieces =
                                                   (int64_t)(f.h.graph.used.scalars - row) + far};
     hand_op(&f.h, BP_KERNEL_gather_pieces_begin, &operands, &s);
-    hand_fabric_wait(&f.h, s.ticket, all, whole, f.source, bytes);
+    hand_fabric_wait(&f.h, s.request, all, whole, f.source, bytes);
 }
 
 /* Pieces that differ in size are one behind the other the whole, and before their op. */
@@ -435,7 +435,7 @@ int main(void)
         cmocka_unit_test(what_is_in_flight_is_left_alone),
         cmocka_unit_test(other_bytes_of_the_buffers_are_free),
         cmocka_unit_test(begins_and_waits_come_in_pairs),
-        cmocka_unit_test(tickets_count),
+        cmocka_unit_test(requests_count),
         cmocka_unit_test(a_wait_repeats_its_begin),
         cmocka_unit_test(work_ends_in_its_program),
         cmocka_unit_test(lists_and_places_that_do_not_compute),

@@ -4,43 +4,43 @@
  * A begin is followed to its wait, and every op in between is held against it; what an op touches
  * is known as exactly as elsewhere in the verifier (core/ir/written.h), workspaces excepted,
  * which count to the end of their buffer. */
-#include "core/ir/verify/verify_flight.h"
+#include "core/ir/verify/verify_pending.h"
 
 #include "core/ir/written.h"
 
 static const char where[] = "verify";
 
 /* One operand of one tuple, with its bytes. */
-typedef struct flight_operand {
+typedef struct pending_operand {
     bool there;
     uint32_t buffer;
     bp_access access;
     bp_rectangle bytes;
-} flight_operand;
+} pending_operand;
 
 /* Work between its begin and its wait. */
-typedef struct flight {
+typedef struct pending {
     const bp_graph *graph;
     const bp_op *op;
-    flight_operand to;
-    flight_operand from;
-} flight;
+    pending_operand to;
+    pending_operand from;
+} pending;
 
-static bp_status flight_refuse(const bp_graph *graph, const bp_op *op, const char *text)
+static bp_status pending_refuse(const bp_graph *graph, const bp_op *op, const char *text)
 {
     return bp_error_set(graph->error, BP_ERR_VERIFY, where, text,
                         bp_kernel_describe(op->kernel)->name);
 }
 
-static int64_t flight_ticket(const bp_graph *graph, const bp_op *op)
+static int64_t pending_request(const bp_graph *graph, const bp_op *op)
 {
     return graph->scalars[op->scalar].integer;
 }
 
-static flight_operand flight_bytes(const bp_graph *graph, const bp_operand_info *about, bp_ref ref,
-                                   const bp_extent *extent)
+static pending_operand pending_bytes(const bp_graph *graph, const bp_operand_info *about,
+                                     bp_ref ref, const bp_extent *extent)
 {
-    flight_operand out = {.there = bp_ref_present(ref), .access = extent->access};
+    pending_operand out = {.there = bp_ref_present(ref), .access = extent->access};
     if (!out.there) {
         return out;
     }
@@ -53,33 +53,33 @@ static flight_operand flight_bytes(const bp_graph *graph, const bp_operand_info 
 }
 
 /* The operands of one tuple; their number. */
-static uint32_t flight_operands(const bp_graph *graph, const bp_op *op, uint32_t tuple,
-                                flight_operand operands[BP_OPERANDS_MAX])
+static uint32_t pending_operands(const bp_graph *graph, const bp_op *op, uint32_t tuple,
+                                 pending_operand operands[BP_OPERANDS_MAX])
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     const bp_ref *refs = graph->refs + op->operand + (size_t)tuple * info->operand_count;
     bp_extent extents[BP_OPERANDS_MAX];
     info->extents(graph->scalars + op->scalar + (size_t)tuple * info->scalar_count, extents);
     for (uint32_t i = 0; i < info->operand_count; i++) {
-        operands[i] = flight_bytes(graph, &info->operand[i], refs[i], &extents[i]);
+        operands[i] = pending_bytes(graph, &info->operand[i], refs[i], &extents[i]);
     }
     return info->operand_count;
 }
 
 /* b is work's target or source, which no row lets be absent. */
-static bool flight_touches(const flight_operand *a, const flight_operand *b)
+static bool pending_touches(const pending_operand *a, const pending_operand *b)
 {
     return a->there && a->buffer == b->buffer && bp_rectangle_touch(&a->bytes, &b->bytes);
 }
 
-static bool flight_same(const flight_operand *a, const flight_operand *b)
+static bool pending_same(const pending_operand *a, const pending_operand *b)
 {
     return a->buffer == b->buffer && bp_rectangle_equal(&a->bytes, &b->bytes);
 }
 
 /* Whether a tuple names a buffer of the work at all: hardly any op does, and extents cost far more
  * than this to compute. */
-static bool flight_names(const flight *f, const bp_op *op, uint32_t tuple)
+static bool pending_names(const pending *f, const bp_op *op, uint32_t tuple)
 {
     const uint32_t count = bp_kernel_describe(op->kernel)->operand_count;
     const bp_ref *refs = f->graph->refs + op->operand + (size_t)tuple * count;
@@ -92,20 +92,20 @@ static bool flight_names(const flight *f, const bp_op *op, uint32_t tuple)
 }
 
 /* Holds an op between begin and wait against the work in flight. */
-static bp_status flight_check(const flight *f, const bp_op *op)
+static bp_status pending_check(const pending *f, const bp_op *op)
 {
-    flight_operand operands[BP_OPERANDS_MAX];
+    pending_operand operands[BP_OPERANDS_MAX];
     for (uint32_t tuple = 0; tuple < op->tuples; tuple++) {
-        if (!flight_names(f, op, tuple)) {
+        if (!pending_names(f, op, tuple)) {
             continue;
         }
-        uint32_t count = flight_operands(f->graph, op, tuple, operands);
+        uint32_t count = pending_operands(f->graph, op, tuple, operands);
         for (uint32_t i = 0; i < count; i++) {
-            if (flight_touches(&operands[i], &f->to)) {
-                return flight_refuse(f->graph, op, "the target of work in flight is touched");
+            if (pending_touches(&operands[i], &f->to)) {
+                return pending_refuse(f->graph, op, "the target of work in flight is touched");
             }
-            if (operands[i].access != BP_ACCESS_READ && flight_touches(&operands[i], &f->from)) {
-                return flight_refuse(f->graph, op, "the source of work in flight is written");
+            if (operands[i].access != BP_ACCESS_READ && pending_touches(&operands[i], &f->from)) {
+                return pending_refuse(f->graph, op, "the source of work in flight is written");
             }
         }
     }
@@ -113,33 +113,33 @@ static bp_status flight_check(const flight *f, const bp_op *op)
 }
 
 /* Holds a wait against its begin. */
-static bp_status flight_end(const flight *f, const bp_op *wait)
+static bp_status pending_end(const pending *f, const bp_op *wait)
 {
-    flight_operand operands[BP_OPERANDS_MAX];
+    pending_operand operands[BP_OPERANDS_MAX];
     if (bp_kernel_describe(wait->kernel)->engine != bp_kernel_describe(f->op->kernel)->engine) {
-        return flight_refuse(f->graph, wait, "a wait is for another engine than its begin");
+        return pending_refuse(f->graph, wait, "a wait is for another engine than its begin");
     }
-    (void)flight_operands(f->graph, wait, 0, operands);
-    if (!flight_same(&operands[0], &f->to) || !flight_same(&operands[1], &f->from)) {
-        return flight_refuse(f->graph, wait, "a wait has other operands than its begin");
+    (void)pending_operands(f->graph, wait, 0, operands);
+    if (!pending_same(&operands[0], &f->to) || !pending_same(&operands[1], &f->from)) {
+        return pending_refuse(f->graph, wait, "a wait has other operands than its begin");
     }
     return BP_OK;
 }
 
-static bool flight_waits_for(const bp_graph *graph, const bp_op *op, int64_t ticket)
+static bool pending_waits_for(const bp_graph *graph, const bp_op *op, int64_t request)
 {
-    return bp_kernel_describe(op->kernel)->flight == BP_FLIGHT_WAIT &&
-           flight_ticket(graph, op) == ticket;
+    return bp_kernel_describe(op->kernel)->pending == BP_PENDING_WAIT &&
+           pending_request(graph, op) == request;
 }
 
 /* What is read beside the source has to stay as it is until the work ends: the host's. */
-static bp_status flight_beside(const flight *f)
+static bp_status pending_beside(const pending *f)
 {
     const bp_kernel_info *info = bp_kernel_describe(f->op->kernel);
     for (uint32_t i = 2; i < info->operand_count; i++) {
         const bp_ref ref = f->graph->refs[f->op->operand + i];
         if (!f->graph->buffers[ref.buffer].filled) {
-            return flight_refuse(f->graph, f->op, "work in flight reads what an op may write");
+            return pending_refuse(f->graph, f->op, "work in flight reads what an op may write");
         }
     }
     return BP_OK;
@@ -147,13 +147,13 @@ static bp_status flight_beside(const flight *f)
 
 /* Pieces that differ in size lie one behind the other, in the order of members from one of them on,
  * and are the whole; this rank's is as long as its own scalars say. */
-static bp_status flight_pieces(const bp_graph *graph, const bp_op *op)
+static bp_status pending_pieces(const bp_graph *graph, const bp_op *op)
 {
     const bp_gather_pieces_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
     const uint64_t whole = (uint64_t)s->whole;
     const uint64_t rows = (uint64_t)s->ranks * BP_PIECE_SCALARS;
     if (s->pieces > op->scalar || rows > (uint64_t)s->pieces) {
-        return flight_refuse(graph, op, "a row of pieces is not before its op");
+        return pending_refuse(graph, op, "a row of pieces is not before its op");
     }
     const bp_fabric_piece *piece = bp_fabric_pieces_of(s);
     bool behind = piece[s->member].bytes == (uint64_t)s->bytes;
@@ -168,48 +168,48 @@ static bp_status flight_pieces(const bp_graph *graph, const bp_op *op)
     /* None turns only where all are behind each other in a ring, that is, have no bytes. */
     return behind && bytes == whole
                ? BP_OK
-               : flight_refuse(graph, op, "pieces are not one behind the other the whole");
+               : pending_refuse(graph, op, "pieces are not one behind the other the whole");
 }
 
 /* Follows the work that op number `begin` begins to its wait, before op number `end`. */
-static bp_status flight_follow(const bp_graph *graph, uint32_t begin, uint32_t end)
+static bp_status pending_follow(const bp_graph *graph, uint32_t begin, uint32_t end)
 {
-    flight f = {.graph = graph, .op = &graph->ops[begin]};
-    flight_operand operands[BP_OPERANDS_MAX];
-    (void)flight_operands(graph, f.op, 0, operands);
+    pending f = {.graph = graph, .op = &graph->ops[begin]};
+    pending_operand operands[BP_OPERANDS_MAX];
+    (void)pending_operands(graph, f.op, 0, operands);
     f.to = operands[0];
     f.from = operands[1];
-    BP_TRY(flight_beside(&f));
+    BP_TRY(pending_beside(&f));
     for (uint32_t i = begin + 1; i < end; i++) {
         const bp_op *op = &graph->ops[i];
-        if (flight_waits_for(graph, op, flight_ticket(graph, f.op))) {
-            return flight_end(&f, op);
+        if (pending_waits_for(graph, op, pending_request(graph, f.op))) {
+            return pending_end(&f, op);
         }
-        BP_TRY(flight_check(&f, op));
+        BP_TRY(pending_check(&f, op));
     }
-    return flight_refuse(graph, f.op, "nothing waits for what an op began");
+    return pending_refuse(graph, f.op, "nothing waits for what an op began");
 }
 
 /* A wait has one begin before it and no other wait between them. */
-static bp_status flight_origin(const bp_graph *graph, uint32_t first, uint32_t wait)
+static bp_status pending_origin(const bp_graph *graph, uint32_t first, uint32_t wait)
 {
     const bp_op *op = &graph->ops[wait];
-    int64_t ticket = flight_ticket(graph, op);
+    int64_t request = pending_request(graph, op);
     for (uint32_t i = wait; i-- > first;) {
         const bp_op *before = &graph->ops[i];
-        bp_flight kind = bp_kernel_describe(before->kernel)->flight;
-        if (kind == BP_FLIGHT_NONE || flight_ticket(graph, before) != ticket) {
+        bp_pending kind = bp_kernel_describe(before->kernel)->pending;
+        if (kind == BP_PENDING_NONE || pending_request(graph, before) != request) {
             continue;
         }
-        return kind == BP_FLIGHT_BEGIN ? BP_OK
-                                       : flight_refuse(graph, op, "an op waits a second time");
+        return kind == BP_PENDING_BEGIN ? BP_OK
+                                        : pending_refuse(graph, op, "an op waits a second time");
     }
-    return flight_refuse(graph, op, "an op waits for what was not begun");
+    return pending_refuse(graph, op, "an op waits for what was not begun");
 }
 
 /* What computes reaches the device arena only, or reads in place what nobody writes. That it does
  * not write there is bp_verify_graph's to say, which knows what an operand is for. */
-static bp_status flight_spaces(const bp_graph *graph, const bp_op *op)
+static bp_status pending_spaces(const bp_graph *graph, const bp_op *op)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     for (uint32_t i = 0; i < op->tuples * info->operand_count; i++) {
@@ -217,13 +217,13 @@ static bp_status flight_spaces(const bp_graph *graph, const bp_op *op)
         const bp_space space = graph->buffers[ref.buffer].space;
         const bool fixed = graph->fixed && space == BP_SPACE_HOST;
         if (bp_ref_present(ref) && space != BP_SPACE_DEVICE && !fixed) {
-            return flight_refuse(graph, op, "an op that computes has an operand in another space");
+            return pending_refuse(graph, op, "an op that computes has an operand in another space");
         }
     }
     return BP_OK;
 }
 
-bp_status bp_verify_flight(const bp_graph *graph, uint32_t program)
+bp_status bp_verify_pending(const bp_graph *graph, uint32_t program)
 {
     uint32_t first = graph->program_first[program];
     uint32_t end = first + graph->program_count[program];
@@ -232,22 +232,22 @@ bp_status bp_verify_flight(const bp_graph *graph, uint32_t program)
         const bp_op *op = &graph->ops[i];
         const bp_kernel_info *info = bp_kernel_describe(op->kernel);
         if (info->engine == BP_ENGINE_COMPUTE) {
-            BP_TRY(flight_spaces(graph, op));
+            BP_TRY(pending_spaces(graph, op));
             continue;
         }
         if (op->tuples != 1) {
-            return flight_refuse(graph, op, "asynchronous work is no list");
+            return pending_refuse(graph, op, "asynchronous work is no list");
         }
-        if (info->flight == BP_FLIGHT_WAIT) {
-            BP_TRY(flight_origin(graph, first, i));
+        if (info->pending == BP_PENDING_WAIT) {
+            BP_TRY(pending_origin(graph, first, i));
             continue;
         }
-        if (flight_ticket(graph, op) != begun) {
-            return flight_refuse(graph, op, "a ticket is not the number of begins before it");
+        if (pending_request(graph, op) != begun) {
+            return pending_refuse(graph, op, "a request is not the number of begins before it");
         }
         begun++;
-        BP_TRY(bp_fabric_has_pieces(op->kernel) ? flight_pieces(graph, op) : BP_OK);
-        BP_TRY(flight_follow(graph, i, end));
+        BP_TRY(bp_fabric_has_pieces(op->kernel) ? pending_pieces(graph, op) : BP_OK);
+        BP_TRY(pending_follow(graph, i, end));
     }
     return BP_OK;
 }
