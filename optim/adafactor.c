@@ -100,7 +100,7 @@ static void apply_one(bp_builder *builder, uint32_t index, const bp_matrix_room 
     const bp_parameter *parameter = &builder->parameters[index];
     const bp_matrix m = bp_matrix_of(parameter);
     const bool matrix = parameter->rank > 1;
-    const bp_matrix_step step = {.x = bp_build_due_gradient(builder, index, 0),
+    const bp_matrix_step step = {.x = bp_build_ready_gradient(builder, index, 0),
                                  .rows = room->rows,
                                  .columns = matrix ? room->columns : BP_ABSENT,
                                  .scale = room->scale};
@@ -125,7 +125,7 @@ static void apply(bp_builder *builder)
     bp_rule_hold(builder, true);
     const bp_matrix_room room = bp_matrix_make_room(builder, NULL);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        if (builder->parameters[i].due) {
+        if (builder->parameters[i].ready) {
             apply_one(builder, i, &room);
         }
     }

@@ -66,7 +66,7 @@ static void apply_one(bp_builder *builder, uint32_t index, const bp_matrix_room 
     const mini_blocks blocks = blocks_of(parameter, bp_build_name(builder, index));
     const bp_ref sums = blocks.columns ? room->column_sums : room->row_sums;
     const bp_ref to = blocks.columns ? room->columns : room->rows;
-    const bp_matrix_step step = {.x = bp_build_due_gradient(builder, index, 0),
+    const bp_matrix_step step = {.x = bp_build_ready_gradient(builder, index, 0),
                                  .rows = blocks.columns ? BP_ABSENT : to,
                                  .columns = blocks.columns ? to : BP_ABSENT,
                                  .scale = BP_ABSENT,
@@ -94,7 +94,7 @@ static void apply(bp_builder *builder)
     bp_rule_hold(builder, true);
     const bp_matrix_room room = bp_matrix_make_room(builder, NULL);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        if (builder->status == BP_OK && builder->parameters[i].due) {
+        if (builder->status == BP_OK && builder->parameters[i].ready) {
             apply_one(builder, i, &room);
         }
     }

@@ -68,7 +68,7 @@ static void declare(bp_builder *builder)
     }
 }
 
-/* Room for the largest projection that is due. */
+/* Room for the largest projection that is ready. */
 typedef struct apollo_room {
     bp_ref projection; /* (rank, side), of the gradient's type */
     bp_ref projected;  /* F32 (channels, rank) */
@@ -81,13 +81,13 @@ static bool apollo_make_room(bp_builder *builder, apollo_room *room)
     uint64_t projection = 0, projected = 0, channels = 0;
     bp_dtype type = BP_F32;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        if (builder->parameters[i].due && bp_matrix_hidden(builder, i)) {
+        if (builder->parameters[i].ready && bp_matrix_hidden(builder, i)) {
             const apollo_shape shape = shape_of(builder->spec, &builder->parameters[i]);
             const uint64_t here = shape.rank * shape.side, there = shape.rank * shape.channels;
             projection = here > projection ? here : projection;
             projected = there > projected ? there : projected;
             channels = shape.channels > channels ? shape.channels : channels;
-            type = bp_build_due_gradient(builder, i, 0).dtype;
+            type = bp_build_ready_gradient(builder, i, 0).dtype;
         }
     }
     if (channels == 0) {
@@ -126,7 +126,7 @@ static void project(bp_builder *builder, uint32_t index, const apollo_shape *sha
                                           .master = BP_ABSENT,
                                           .step = builder->step,
                                           .control = builder->control};
-    const bp_ref gradient = bp_build_due_gradient(builder, index, 0);
+    const bp_ref gradient = bp_build_ready_gradient(builder, index, 0);
     bp_build_random_normal(builder, &of, &normal);
     bp_build_product(builder, room->projected, gradient, room->projection, &product);
 }
@@ -162,7 +162,7 @@ static void apply_one(bp_builder *builder, uint32_t index, const apollo_room *ro
     const bp_matrix m = bp_matrix_of(parameter);
     const bp_ref sums = shape.tall ? own->row_sums : own->column_sums;
     const bp_ref to = shape.tall ? own->rows : own->columns;
-    const bp_matrix_step step = {.x = bp_build_due_gradient(builder, index, 0),
+    const bp_matrix_step step = {.x = bp_build_ready_gradient(builder, index, 0),
                                  .rows = shape.tall ? to : BP_ABSENT,
                                  .columns = shape.tall ? BP_ABSENT : to,
                                  .scale = own->scale};
@@ -194,7 +194,7 @@ static void apply(bp_builder *builder)
     const bool any = apollo_make_room(builder, &room);
     const bp_matrix_room own = bp_matrix_make_room(builder, bp_matrix_hidden);
     for (uint32_t i = 0; any && builder->status == BP_OK && i < builder->parameter_count; i++) {
-        if (builder->parameters[i].due && bp_matrix_hidden(builder, i)) {
+        if (builder->parameters[i].ready && bp_matrix_hidden(builder, i)) {
             apply_one(builder, i, &room, &own);
         }
     }

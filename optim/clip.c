@@ -15,7 +15,7 @@ static uint64_t partials_of(const bp_parameter *parameter)
 static bool counts(const bp_builder *builder, const bp_parameter *parameter)
 {
     bool parts = builder->spec->gradient_release != BP_RELEASE_NONE || builder->spec->gradient_int8;
-    return parts ? parameter->trainable : parameter->due;
+    return parts ? parameter->trainable : parameter->ready;
 }
 
 static void make_partials(bp_builder *builder)
@@ -42,7 +42,7 @@ static uint64_t clip_place_of(const bp_builder *builder, const bp_parameter *par
     if (builder->spec->gradient_release != BP_RELEASE_NONE && !bp_spec_needs_norm(builder->spec)) {
         return builder->norms_used;
     }
-    return before + parameter->due_first / BP_CLIP_CHUNK;
+    return before + parameter->ready_first / BP_CLIP_CHUNK;
 }
 
 void bp_clip_declare(bp_builder *builder)
@@ -58,15 +58,15 @@ static void clip_norms_owned(bp_builder *builder, bp_partials *partials)
 {
     bool first = true;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        const bp_share share = bp_build_due_share(builder, i, builder->spec->rank);
-        if (!builder->parameters[i].due || share.count == 0) {
+        const bp_share share = bp_build_ready_share(builder, i, builder->spec->rank);
+        if (!builder->parameters[i].ready || share.count == 0) {
             continue;
         }
         const bp_norm_partial_scalars scalars = {.count = (int64_t)share.count,
                                                  .chunk = BP_CLIP_CHUNK};
         const bp_norm_partial_operands operands = {
             .partials = bp_partials_own(builder, partials, i),
-            .x = bp_build_due_gradient(builder, i, share.first)};
+            .x = bp_build_ready_gradient(builder, i, share.first)};
         if (first) {
             bp_build_norm_partial(builder, &operands, &scalars);
         } else {
@@ -88,10 +88,10 @@ static void clip_norms_shared(bp_builder *builder)
         const bp_parameter *parameter = &builder->parameters[i];
         const uint64_t before = next;
         next += counts(builder, parameter) ? partials_of(parameter) : 0;
-        if (parameter->due) {
+        if (parameter->ready) {
             bp_partials_place(builder, &partials, i,
                               bp_ref_at(builder->norms, clip_place_of(builder, parameter, before)));
-            builder->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
+            builder->norms_used += bp_size_ceil_div(parameter->ready_count, BP_CLIP_CHUNK);
         }
     }
 }
@@ -121,7 +121,7 @@ static void clip_norms_offloaded(bp_builder *builder, uint32_t index, const clip
         const uint64_t left = all->count - at;
         const clip_run run = {.place = all->place + at / BP_CLIP_CHUNK,
                               .count = left < BP_ASIDE_ELEMENTS ? left : BP_ASIDE_ELEMENTS};
-        const uint64_t first = builder->parameters[index].due_first + at;
+        const uint64_t first = builder->parameters[index].ready_first + at;
         clip_norm(builder, bp_build_bring_gradient(builder, index, first, run.count), &run, true);
     }
 }
@@ -141,20 +141,20 @@ void bp_clip_norms(bp_builder *builder)
         const bp_parameter *parameter = &builder->parameters[i];
         const uint64_t before = next;
         next += counts(builder, parameter) ? partials_of(parameter) : 0;
-        if (!parameter->due) {
+        if (!parameter->ready) {
             continue;
         }
         const clip_run run = {.place = clip_place_of(builder, parameter, before),
-                              .count = parameter->due_count};
+                              .count = parameter->ready_count};
         const bool below = bp_build_gradient_offloaded(builder, i);
         if (below) {
             clip_norms_offloaded(builder, i, &run);
         } else {
-            clip_norm(builder, bp_build_due_gradient(builder, i, parameter->due_first), &run,
+            clip_norm(builder, bp_build_ready_gradient(builder, i, parameter->ready_first), &run,
                       opens);
         }
         opens = below; /* what is brought ends a list */
-        builder->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
+        builder->norms_used += bp_size_ceil_div(parameter->ready_count, BP_CLIP_CHUNK);
     }
 }
 

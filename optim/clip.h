@@ -13,7 +13,7 @@
 /* Makes the history of norms where there is percentile clipping; called once by declare. */
 void bp_clip_declare(bp_builder *builder);
 
-/* bp_optimizer.norms and .decide of every rule: the sums of squares of the gradients that are due
+/* bp_optimizer.norms and .decide of every rule: the sums of squares of the gradients that are ready
  * (one list op), and the decision (step_decide of kernels.def): the norm over them, the clip factor
  * of torch.nn.utils.clip_grad_norm_, the loss scale, and whether the step changes anything. The
  * norm is formed when there is no clipping too, because it is what finds NaN and infinity. */

@@ -46,7 +46,7 @@ bp_matrix_room bp_matrix_make_room(bp_builder *builder,
 {
     uint64_t rows = 0, width = 0, columns = 0, chunks = 0;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        if (builder->parameters[i].due && (takes == NULL || takes(builder, i))) {
+        if (builder->parameters[i].ready && (takes == NULL || takes(builder, i))) {
             const bp_matrix m = bp_matrix_of(&builder->parameters[i]);
             rows = larger(rows, m.rows);
             width = larger(width, m.width);

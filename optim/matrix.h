@@ -24,7 +24,7 @@ bool bp_matrix_hidden(const bp_builder *builder, uint32_t index);
 bool bp_matrix_rest(const bp_builder *builder, uint32_t index);
 void bp_matrix_rest_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars);
 
-/* Room for the largest of the tensors that are due and taken, made at its first use. */
+/* Room for the largest of the tensors that are ready and taken, made at its first use. */
 typedef struct bp_matrix_room {
     bp_ref row_sums;    /* F64 (rows) */
     bp_ref column_sums; /* F64 (pieces, width) */

@@ -38,7 +38,8 @@ static void declare(bp_builder *builder)
     }
 }
 
-/* Room for the largest matrix that is due: x and the next x, and three squares of its shorter side.
+/* Room for the largest matrix that is ready: x and the next x, and three squares of its shorter
+ * side.
  */
 typedef struct muon_room {
     bp_ref x[2];
@@ -51,7 +52,7 @@ static bool make_room(bp_builder *builder, muon_room *room)
     uint64_t count = 0, side = 0;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *parameter = &builder->parameters[i];
-        if (parameter->due && bp_matrix_hidden(builder, i)) {
+        if (parameter->ready && bp_matrix_hidden(builder, i)) {
             const bp_matrix m = bp_matrix_of(parameter);
             const uint64_t shorter = m.rows < m.width ? m.rows : m.width;
             count = parameter->count > count ? parameter->count : count;
@@ -127,7 +128,7 @@ static void find_direction(bp_builder *builder, uint32_t index, const muon_room 
     const bp_direction_operands operands = {.x = room->x[0],
                                             .state1 = bp_rule_operands(builder, index).state1,
                                             .state2 = BP_ABSENT,
-                                            .gradient = bp_build_due_gradient(builder, index, 0),
+                                            .gradient = bp_build_ready_gradient(builder, index, 0),
                                             .control = builder->control};
     const bp_norm_partial_scalars norm = {.count = count, .chunk = BP_CLIP_CHUNK};
     const bp_unit_scalars unit = {.count = count,
@@ -165,7 +166,7 @@ static void apply(bp_builder *builder)
     bp_rule_apply_where(builder, bp_matrix_rest);
     const bool any = make_room(builder, &room);
     for (uint32_t i = 0; any && builder->status == BP_OK && i < builder->parameter_count; i++) {
-        if (builder->parameters[i].due && bp_matrix_hidden(builder, i)) {
+        if (builder->parameters[i].ready && bp_matrix_hidden(builder, i)) {
             apply_one(builder, i, &room);
         }
     }

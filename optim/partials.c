@@ -9,13 +9,13 @@ static uint64_t partials_units(uint64_t elements)
     return bp_size_ceil_div(elements, BP_CLIP_CHUNK);
 }
 
-/* Units of what is due that a rank owns. */
+/* Units of what is ready that a rank owns. */
 static uint64_t partials_owned(const bp_builder *builder, uint32_t rank)
 {
     uint64_t units = 0;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        const bool due = builder->parameters[i].due;
-        units += due ? partials_units(bp_build_due_share(builder, i, rank).count) : 0;
+        const bool ready = builder->parameters[i].ready;
+        units += ready ? partials_units(bp_build_ready_share(builder, i, rank).count) : 0;
     }
     return units;
 }
@@ -44,7 +44,7 @@ bp_ref bp_partials_own(const bp_builder *builder, bp_partials *partials, uint32_
 {
     const uint64_t first = partials->formed;
     partials->formed +=
-        partials_units(bp_build_due_share(builder, index, builder->spec->rank).count);
+        partials_units(bp_build_ready_share(builder, index, builder->spec->rank).count);
     return bp_ref_at(partials->own, first * partials->width);
 }
 
@@ -60,12 +60,12 @@ void bp_partials_gather(bp_builder *builder, bp_partials *partials)
 void bp_partials_place(bp_builder *builder, bp_partials *partials, uint32_t index, bp_ref to)
 {
     const bp_parameter *parameter = &builder->parameters[index];
-    const uint64_t end = parameter->due_first + parameter->due_count;
-    for (uint64_t next = parameter->due_first; next < end && builder->status == BP_OK;) {
+    const uint64_t end = parameter->ready_first + parameter->ready_count;
+    for (uint64_t next = parameter->ready_first; next < end && builder->status == BP_OK;) {
         const uint32_t rank = bp_shards_owner(&builder->shards, index, parameter->count, next);
-        const bp_share share = bp_build_due_share(builder, index, rank);
+        const bp_share share = bp_build_ready_share(builder, index, rank);
         const uint64_t units = partials_units(share.count);
-        const uint64_t unit = partials_units(next - parameter->due_first);
+        const uint64_t unit = partials_units(next - parameter->ready_first);
         bp_ref y = bp_ref_at(to, unit * partials->width);
         bp_ref x = bp_ref_at(partials->all, partials->at[rank] * partials->width);
         y.dtype = x.dtype = BP_F32;

@@ -7,7 +7,7 @@
 
 #include "core/plan/builder.h"
 
-/* One gather of the sums of all parameters that are due. */
+/* One gather of the sums of all parameters that are ready. */
 typedef struct bp_partials {
     uint64_t width;  /* doubles of a unit */
     uint64_t room;   /* units of the rank that forms most of them; 0: nothing is due */
@@ -21,15 +21,15 @@ typedef struct bp_partials {
 /* Makes the buffers, "<label>.own_partials" and "<label>.all_partials", where something is due. */
 void bp_partials_begin(bp_builder *builder, bp_partials *partials, uint64_t width);
 
-/* Where this rank forms the sums of the elements that it owns of what is due of a parameter, of
+/* Where this rank forms the sums of the elements that it owns of what is ready of a parameter, of
  * which there have to be some. Called in the order of parameters. */
 bp_ref bp_partials_own(const bp_builder *builder, bp_partials *partials, uint32_t index);
 
 /* All that are own have been formed: everybody gets them. */
 void bp_partials_gather(bp_builder *builder, bp_partials *partials);
 
-/* Copies the sums of what is due of a parameter to `to`, from its first unit to its last. Called in
- * the order of parameters, for each that is due. */
+/* Copies the sums of what is ready of a parameter to `to`, from its first unit to its last. Called
+ * in the order of parameters, for each that is ready. */
 void bp_partials_place(bp_builder *builder, bp_partials *partials, uint32_t index, bp_ref to);
 
 #endif

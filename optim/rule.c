@@ -136,7 +136,7 @@ static bp_ref bytes_of(uint32_t buffer, uint64_t at)
 bp_adamw_operands bp_rule_operands(bp_builder *builder, uint32_t index)
 {
     const bp_parameter *parameter = &builder->parameters[index];
-    const uint64_t first = bp_build_due_share(builder, index, builder->spec->rank).first;
+    const uint64_t first = bp_build_ready_share(builder, index, builder->spec->rank).first;
     const uint64_t own = first - parameter->share.first;
     const uint64_t master = own * bp_master_bytes(parameter->master_form);
     const uint64_t state = bp_codec_bytes(own, bp_rule_form(builder->spec, parameter));
@@ -145,7 +145,7 @@ bp_adamw_operands bp_rule_operands(bp_builder *builder, uint32_t index)
                                .state1 = bytes_of(parameter->state[0], state),
                                .state2 = bytes_of(parameter->state[1], state),
                                .state3 = bytes_of(parameter->state[2], state),
-                               .gradient = bp_build_due_gradient(builder, index, first),
+                               .gradient = bp_build_ready_gradient(builder, index, first),
                                .trust = BP_ABSENT,
                                .control = builder->control,
                                .step = builder->step};
@@ -154,7 +154,7 @@ bp_adamw_operands bp_rule_operands(bp_builder *builder, uint32_t index)
 static bp_rule_scalars scalars_of(const bp_builder *builder, uint32_t index)
 {
     const bp_parameter *parameter = &builder->parameters[index];
-    const bp_share share = bp_build_due_share(builder, index, builder->spec->rank);
+    const bp_share share = bp_build_ready_share(builder, index, builder->spec->rank);
     bp_rule_scalars scalars = {.ademamix = {.count = (int64_t)share.count,
                                             .first = (int64_t)share.first,
                                             .stream = (int64_t)index,
@@ -180,7 +180,7 @@ static void emit_ratios(bp_builder *builder, bp_ref partials, bp_ref trust)
     uint64_t done = 0;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *parameter = &builder->parameters[i];
-        if (!parameter->due) {
+        if (!parameter->ready) {
             continue;
         }
         const bp_trust_ratio_scalars scalars = {
@@ -198,7 +198,7 @@ static void emit_ratios(bp_builder *builder, bp_ref partials, bp_ref trust)
     }
 }
 
-/* The sums of this rank's elements of what is due: of all of them, by parameter, into `partials`;
+/* The sums of this rank's elements of what is ready: of all of them, by parameter, into `partials`;
  * where states are shared out into the rank's part of `shared`. */
 static void emit_pairs(bp_builder *builder, bp_ref partials, bp_partials *shared)
 {
@@ -206,8 +206,8 @@ static void emit_pairs(bp_builder *builder, bp_ref partials, bp_partials *shared
     bool first = true;
     uint64_t done = 0;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        const bool due = builder->parameters[i].due;
-        if (due && bp_build_due_share(builder, i, builder->spec->rank).count > 0) {
+        const bool ready = builder->parameters[i].ready;
+        if (ready && bp_build_ready_share(builder, i, builder->spec->rank).count > 0) {
             const bp_adamw_operands operands = bp_rule_operands(builder, i);
             const bp_rule_scalars scalars = scalars_of(builder, i);
             const bp_ref to = shared != NULL ? bp_partials_own(builder, shared, i)
@@ -215,7 +215,7 @@ static void emit_pairs(bp_builder *builder, bp_ref partials, bp_partials *shared
             rule->norms(builder, &scalars, &operands, to, first);
             first = false;
         }
-        done += due ? pairs_of(&builder->parameters[i]) : 0;
+        done += ready ? pairs_of(&builder->parameters[i]) : 0;
     }
 }
 
@@ -228,7 +228,7 @@ static void gather_pairs(bp_builder *builder, bp_ref partials)
     emit_pairs(builder, BP_ABSENT, &shared);
     bp_partials_gather(builder, &shared);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        if (builder->parameters[i].due) {
+        if (builder->parameters[i].ready) {
             bp_partials_place(builder, &shared, i, bp_ref_at(partials, 2 * done));
             done += pairs_of(&builder->parameters[i]);
         }
@@ -240,7 +240,7 @@ static bp_ref emit_trust(bp_builder *builder)
 {
     uint64_t pairs = 0;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        pairs += builder->parameters[i].due ? pairs_of(&builder->parameters[i]) : 0;
+        pairs += builder->parameters[i].ready ? pairs_of(&builder->parameters[i]) : 0;
     }
     bp_ref partials =
         bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F64, 2 * pairs, 1, "trust_partials");
@@ -255,11 +255,11 @@ static bp_ref emit_trust(bp_builder *builder)
     return trust;
 }
 
-/* Everything that is due is held for the whole of an update, whose list ops touch all of it. */
+/* Everything that is ready is held for the whole of an update, whose list ops touch all of it. */
 void bp_rule_hold(bp_builder *builder, bool hold)
 {
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        if (!builder->parameters[i].due) {
+        if (!builder->parameters[i].ready) {
             continue;
         }
         if (hold) {
@@ -288,13 +288,13 @@ static uint64_t aside_bytes(const bp_builder *builder, const bp_parameter *param
                     : bp_codec_bytes(elements, bp_rule_form(builder->spec, parameter));
 }
 
-/* Elements [at, at + count) of what is due of a parameter: brought, updated, written back. */
+/* Elements [at, at + count) of what is ready of a parameter: brought, updated, written back. */
 static void apply_part(bp_builder *builder, uint32_t index, uint64_t at, uint64_t count)
 {
     static const char *const names[ASIDE_PARTS] = {
         "brought_master", "brought_state1", "brought_state2", "brought_state3", "brought_part"};
     const bp_parameter *parameter = &builder->parameters[index];
-    const uint64_t first = parameter->due_first + at;
+    const uint64_t first = parameter->ready_first + at;
     bp_adamw_operands operands = bp_rule_operands(builder, index);
     bp_rule_scalars scalars = scalars_of(builder, index);
     aside_part parts[ASIDE_PARTS] = {
@@ -335,7 +335,7 @@ static void apply_aside(bp_builder *builder)
 {
     for (uint32_t i = 0; i < builder->parameter_count && builder->status == BP_OK; i++) {
         const bp_parameter *parameter = &builder->parameters[i];
-        const uint64_t all = parameter->due && parameter->aside ? parameter->due_count : 0;
+        const uint64_t all = parameter->ready && parameter->aside ? parameter->ready_count : 0;
         for (uint64_t at = 0; at < all && builder->status == BP_OK; at += BP_ASIDE_ELEMENTS) {
             const uint64_t left = all - at;
             apply_part(builder, i, at, left < BP_ASIDE_ELEMENTS ? left : BP_ASIDE_ELEMENTS);
@@ -349,8 +349,8 @@ static void apply_where(bp_builder *builder, bp_ref trust,
     const bp_rule *rule = optimizer_of(builder->spec)->rule;
     bool first = true;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        if (!builder->parameters[i].due || builder->parameters[i].aside ||
-            bp_build_due_share(builder, i, builder->spec->rank).count == 0 ||
+        if (!builder->parameters[i].ready || builder->parameters[i].aside ||
+            bp_build_ready_share(builder, i, builder->spec->rank).count == 0 ||
             (takes != NULL && !takes(builder, i))) {
             continue;
         }

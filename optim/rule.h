@@ -72,7 +72,7 @@ void bp_rule_declare(bp_builder *builder);
 uint64_t bp_rule_state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements);
 void bp_rule_apply(bp_builder *builder);
 
-/* For rules of which the update row is only a part: holds or gives back all that is due; the
+/* For rules of which the update row is only a part: holds or gives back all that is ready; the
  * operands of an update row, and its scalars up to rate_scale; the update of those due parameters
  * that `takes` chooses, by the rule's row. */
 void bp_rule_hold(bp_builder *builder, bool hold);

@@ -60,7 +60,7 @@ typedef struct bp_parameter {
     bool gradient_offloaded; /* what is added up of its gradient does */
     bool given;              /* its values came from outside: none are drawn for it */
     bool applied;            /* some of it has been updated in the program being emitted */
-    bool due;                /* its gradient is complete: norms and apply take it now */
+    bool ready;              /* its gradient is complete: norms and apply take it now */
     bool trainable;          /* a frozen one has no gradient, no master, no state */
     bool statistic;          /* of bp_parameter_info */
     bool depthwise;          /* likewise */
@@ -68,8 +68,8 @@ typedef struct bp_parameter {
     double rate_scale;       /* of its own learning rate to the run's */
     double weight_decay;     /* its own, already 0 where it does not apply */
     uint32_t optim_bits;     /* asked for by name; 0: the optimizer's own choice */
-    uint64_t due_first;      /* first element that is due, and how many: all of them, or a slice */
-    uint64_t due_count;
+    uint64_t ready_first; /* first element that is ready, and how many: all of them, or a slice */
+    uint64_t ready_count;
     uint32_t name;               /* its place in the emitter's names; see bp_build_name */
     uint64_t count;              /* elements */
     bp_share share;              /* of master and state this rank has these; else all */
@@ -300,10 +300,10 @@ void bp_build_settled(bp_builder *builder);
  * every later one; the caller must then write, or add to, all of it. */
 bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate);
 
-/* The gradient of a parameter that is due, as norms and apply read it, from element `first` of the
- * parameter on: F32 where it is a sum over virtual ranks, of which a rank may have what it owns
+/* The gradient of a parameter that is ready, as norms and apply read it, from element `first` of
+ * the parameter on: F32 where it is a sum over virtual ranks, of which a rank may have what it owns
  * alone. */
-bp_ref bp_build_due_gradient(const bp_builder *builder, uint32_t index, uint64_t first);
+bp_ref bp_build_ready_gradient(const bp_builder *builder, uint32_t index, uint64_t first);
 
 /* Whether that is offloaded, from where it is brought. */
 bool bp_build_gradient_offloaded(const bp_builder *builder, uint32_t index);
@@ -311,8 +311,8 @@ bool bp_build_gradient_offloaded(const bp_builder *builder, uint32_t index);
 /* Brings `count` elements of such a gradient, from element `first` of the parameter on. */
 bp_ref bp_build_bring_gradient(bp_builder *builder, uint32_t index, uint64_t first, uint64_t count);
 
-/* What a rank owns of the part of a parameter that is due; all of it where nothing is shared. */
-bp_share bp_build_due_share(const bp_builder *builder, uint32_t index, uint32_t rank);
+/* What a rank owns of the part of a parameter that is ready; all of it where nothing is shared. */
+bp_share bp_build_ready_share(const bp_builder *builder, uint32_t index, uint32_t rank);
 
 /* Whether a rank has the sums of gradients that it owns, and no others. */
 static inline bool bp_build_sums_shared(const bp_builder *builder)

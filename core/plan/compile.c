@@ -355,9 +355,9 @@ void compile_update(bp_builder *builder)
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
         const bool formed = parameter->gradient != BP_NO_BUFFER || bp_ref_present(parameter->root);
-        parameter->due = parameter->trainable && formed;
-        parameter->due_first = 0;
-        parameter->due_count = parameter->count;
+        parameter->ready = parameter->trainable && formed;
+        parameter->ready_first = 0;
+        parameter->ready_count = parameter->count;
     }
     optimizer->norms(builder);
     optimizer->decide(builder, false, true);
@@ -842,12 +842,12 @@ static void offload_checkpoint(bp_compile *compile, bp_builder *builder, const b
                                uint32_t micro)
 {
     bp_left *before = left_of(compile, action->stage, micro);
-    if (before->due) {
+    if (before->ready) {
         const bp_ref boundary = boundaries(compile, compile->boundary, micro)[action->stage];
         *before = (bp_left){.there = true, .slot = compile_offload_checkpoint(builder, boundary)};
     }
     *left_of(compile, action->stage + 1, micro) =
-        (bp_left){.due = action->checkpoint && builder->spec->offload.checkpoints > 0};
+        (bp_left){.ready = action->checkpoint && builder->spec->offload.checkpoints > 0};
 }
 
 static void write_forward(bp_compile *compile, bp_builder *builder, const bp_action *action,

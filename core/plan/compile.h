@@ -9,16 +9,16 @@
 /* Bytes kept for the step block before the first input in the inputs buffer. */
 uint64_t bp_compile_step_room(const bp_spec *spec);
 
-/* Gradients that become due together. They are exchanged in buckets of equal size. */
+/* Gradients that become ready together. They are exchanged in buckets of equal size. */
 typedef struct bp_window {
     uint32_t stage; /* whose gradients they are; with `table` only a slice of one */
-    uint32_t table; /* UINT32_MAX: all that are due after the stage */
+    uint32_t table; /* UINT32_MAX: all that are ready after the stage */
     uint64_t first; /* elements of the table */
     uint64_t count;
     uint64_t elements; /* padded to equal pieces for all ranks; of this rank's piece where ranks
                           have no other sums than those that they own */
     uint64_t all;      /* of all pieces */
-    uint32_t low;      /* parameter numbers: of the first that is due, and behind the last */
+    uint32_t low;      /* parameter numbers: of the first that is ready, and behind the last */
     uint32_t high;
     uint32_t buckets;
     uint32_t sent; /* of the buckets */
@@ -26,7 +26,7 @@ typedef struct bp_window {
     bp_ref sums; /* over this rank's virtual ranks; absent: its one virtual rank's leaves, added
                     bucket by bucket */
     bp_ref root; /* of `elements` */
-    bool any;    /* something is due */
+    bool any;    /* something is ready */
     uint32_t purpose; /* what for, and how: the caller's, as the rest */
     bool later;
     bool last;
@@ -50,7 +50,7 @@ typedef struct bp_bucket {
 
 /* Working tables of the compiler, allocated by bp_compile_init; of use for listings afterwards. */
 typedef struct bp_left {
-    bool due;    /* it goes there once the stage behind it has been forward */
+    bool ready;  /* it goes there once the stage behind it has been forward */
     bool there;  /* it does live there */
     bp_ref slot; /* of the boundary's type and offset */
 } bp_left;
@@ -77,7 +77,7 @@ typedef struct bp_compile {
     uint32_t virtual_ranks; /* of this rank, and micro-batches of each; 0: the group has one virtual
                                rank */
     uint32_t virtual_rank_micros;
-    bp_ref *lane_sums; /* [stages + 1][levels]: finished subtrees of what is due there */
+    bp_ref *lane_sums; /* [stages + 1][levels]: finished subtrees of what is ready there */
     uint32_t *
         virtual_rank_gradients; /* [virtual ranks][parameters]: buffers that are not complete yet */
     bp_ref virtual_rank_results;    /* a result block for each virtual rank */

@@ -94,7 +94,7 @@ void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end);
 /* Nothing has been updated yet in the program that is being written. */
 void compile_gather_begin(bp_builder *builder);
 
-/* bp_optimizer.apply, whatever is due being held for it only; where the state is shared each rank
+/* bp_optimizer.apply, whatever is ready being held for it only; where the state is shared each rank
  * moves its own shares, and the weights then go to all. */
 void compile_apply(bp_builder *builder);
 
@@ -150,10 +150,10 @@ void compile_released(bp_compile *compile, bp_builder *builder);
 /* Gradients on their way (core/plan/passes/exchange.c). A program begins. */
 void compile_pending_begin(bp_compile *compile);
 
-/* Marks the parameters that are due in a window; whether there are any. */
+/* Marks the parameters that are ready in a window; whether there are any. */
 bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_window *window);
 
-/* What is due in a window is used: at once, or, of several ranks, when it has been exchanged. */
+/* What is ready in a window is used: at once, or, of several ranks, when it has been exchanged. */
 void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *window);
 
 /* Every bucket of the windows so far is sent. */
@@ -162,14 +162,14 @@ void compile_flush(bp_compile *compile, bp_builder *builder);
 /* A parameter is about to be acquired: so many buckets are sent as it is time for. */
 void compile_pump(bp_builder *builder);
 
-/* What happens to the gradients that are due in a window, if any are. */
+/* What happens to the gradients that are ready in a window, if any are. */
 void compile_use(bp_compile *compile, bp_builder *builder, const bp_window *window);
 
 /* Writes forward and backward of a micro-batch whose gradients are added up in 8 bits, stage by
  * stage; later: to those of micro-batches before it. */
 void compile_summed(bp_compile *compile, bp_builder *builder, bool later);
 
-/* Adds the gradients that are due to their sums, or makes the sums of them. */
+/* Adds the gradients that are ready to their sums, or makes the sums of them. */
 void compile_sum(bp_builder *builder, bool later);
 
 /* Writes the update from such sums. */

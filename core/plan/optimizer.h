@@ -32,13 +32,13 @@ struct bp_optimizer {
     double (*average)(const bp_optimizer_options *options);
     bp_codec (*state_form)(const bp_spec *spec, const bp_parameter *parameter);
 
-    /* The end of a group in three parts, for the parameters that are due (bp_parameter.due): norms
-     * emits the partial sums of squares of their gradients into builder->norms (made at the first
-     * call of a program); decide the decision over those written so far (skip or not, the clip
-     * factor, the applied step's corrections), with later = true only whether the norm is still
-     * finite; apply the update, or the part of it that builder->fold says. With gradient release
-     * norms and apply are called stage by stage, and last = true says that no norm is missing any
-     * more. */
+    /* The end of a group in three parts, for the parameters that are ready (bp_parameter.ready):
+     * norms emits the partial sums of squares of their gradients into builder->norms (made at the
+     * first call of a program); decide the decision over those written so far (skip or not, the
+     * clip factor, the applied step's corrections), with later = true only whether the norm is
+     * still finite; apply the update, or the part of it that builder->fold says. With gradient
+     * release norms and apply are called stage by stage, and last = true says that no norm is
+     * missing any more. */
     void (*norms)(bp_builder *builder);
     void (*decide)(bp_builder *builder, bool later, bool last);
     void (*apply)(bp_builder *builder);

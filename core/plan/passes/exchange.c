@@ -30,10 +30,10 @@ bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_windo
         bp_parameter *parameter = &builder->parameters[i];
         const bool later = i == compile->sliced[0] || i == compile->sliced[1];
         const bool complete = !slice && bp_adapter_stage(builder, i) == window->stage;
-        parameter->due = slice ? i == window->table : parameter->trainable && complete && !later;
-        parameter->due_first = slice && parameter->due ? window->first : 0;
-        parameter->due_count = slice && parameter->due ? window->count : parameter->count;
-        any = any || parameter->due;
+        parameter->ready = slice ? i == window->table : parameter->trainable && complete && !later;
+        parameter->ready_first = slice && parameter->ready ? window->first : 0;
+        parameter->ready_count = slice && parameter->ready ? window->count : parameter->count;
+        any = any || parameter->ready;
     }
     return any;
 }
@@ -87,7 +87,7 @@ static void pending_push(bp_compile *compile, bp_builder *builder, const bp_buck
     compile->pending[0] = *bucket;
 }
 
-/* The next bucket of the newest window; one that has nothing due has an empty one. */
+/* The next bucket of the newest window; one that has nothing ready has an empty one. */
 static void pending_send(bp_compile *compile, bp_builder *builder)
 {
     const uint32_t number = compile->windows_opened - 1;

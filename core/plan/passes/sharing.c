@@ -158,10 +158,10 @@ bool compile_orders_stages(const bp_spec *spec)
 /* Whether the updated weight of a parameter goes to all. */
 static bool bucket_takes(const bp_builder *builder, uint32_t index)
 {
-    return builder->parameters[index].due && !bp_build_weight_shared(builder, index);
+    return builder->parameters[index].ready && !bp_build_weight_shared(builder, index);
 }
 
-/* One bucket: elements [from, from + most) of every rank's run of the due part of parameters
+/* One bucket: elements [from, from + most) of every rank's run of the ready part of parameters
  * `first` to `last`, where they have so many. */
 typedef struct sharing_bucket {
     uint32_t first;
@@ -176,36 +176,37 @@ typedef struct sharing_bucket {
     int64_t request;
 } sharing_bucket;
 
-bp_ref bp_build_due_gradient(const bp_builder *builder, uint32_t index, uint64_t first)
+bp_ref bp_build_ready_gradient(const bp_builder *builder, uint32_t index, uint64_t first)
 {
     const bp_parameter *parameter = &builder->parameters[index];
     if (bp_ref_present(parameter->root)) {
         return bp_ref_at(parameter->root, first - parameter->root_first);
     }
     return bp_ref_at((bp_ref){parameter->gradient, builder->spec->gradient, 0},
-                     first - parameter->due_first);
+                     first - parameter->ready_first);
 }
 
-bp_share bp_build_due_share(const bp_builder *builder, uint32_t index, uint32_t rank)
+bp_share bp_build_ready_share(const bp_builder *builder, uint32_t index, uint32_t rank)
 {
     const bp_parameter *parameter = &builder->parameters[index];
-    const uint64_t due_end = parameter->due_first + parameter->due_count;
+    const uint64_t ready_end = parameter->ready_first + parameter->ready_count;
     if (builder->shards.ranks == 0) {
-        return (bp_share){parameter->due_first, parameter->due_count};
+        return (bp_share){parameter->ready_first, parameter->ready_count};
     }
     const bp_share share = bp_shards_share(&builder->shards, index, parameter->count, rank);
     const uint64_t end = share.first + share.count;
-    const uint64_t last = end < due_end ? end : due_end;
-    const uint64_t first = share.first > parameter->due_first ? share.first : parameter->due_first;
+    const uint64_t last = end < ready_end ? end : ready_end;
+    const uint64_t first =
+        share.first > parameter->ready_first ? share.first : parameter->ready_first;
     return (bp_share){first, first < last ? last - first : 0};
 }
 
-/* Elements of the largest run that a rank owns of the due part of a parameter. */
+/* Elements of the largest run that a rank owns of the ready part of a parameter. */
 static uint64_t compile_largest_run(const bp_builder *builder, uint32_t index)
 {
     uint64_t most = 0;
     for (uint32_t rank = 0; rank < builder->spec->ranks; rank++) {
-        const uint64_t count = bp_build_due_share(builder, index, rank).count;
+        const uint64_t count = bp_build_ready_share(builder, index, rank).count;
         most = count > most ? count : most;
     }
     return most;
@@ -276,7 +277,7 @@ static uint64_t bucket_piece(const bp_builder *builder, const sharing_bucket *bu
     uint64_t elements = 0;
     for (uint32_t i = bucket->first; i <= bucket->last; i++) {
         elements += bucket_takes(builder, i)
-                        ? bucket_run(bucket, bp_build_due_share(builder, i, rank).count)
+                        ? bucket_run(bucket, bp_build_ready_share(builder, i, rank).count)
                         : 0;
     }
     return elements;
@@ -291,7 +292,7 @@ static void bucket_copy(bp_builder *builder, const sharing_bucket *bucket, uint3
         if (!bucket_takes(builder, i)) {
             continue;
         }
-        const bp_share share = bp_build_due_share(builder, i, rank);
+        const bp_share share = bp_build_ready_share(builder, i, rank);
         const uint64_t run = bucket_run(bucket, share.count);
         const bp_ref weight =
             bp_ref_at(bp_build_acquire_update(builder, i), share.first + bucket->from);
@@ -450,7 +451,7 @@ void compile_apply(bp_builder *builder)
     builder->spec->optimizer->apply(builder);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         builder->parameters[i].applied =
-            builder->parameters[i].applied || builder->parameters[i].due;
+            builder->parameters[i].applied || builder->parameters[i].ready;
     }
     if (bp_build_shared(builder) && builder->fold != BP_FOLD_FIRST &&
         builder->fold != BP_FOLD_NEXT) {

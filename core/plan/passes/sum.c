@@ -7,14 +7,14 @@
  * where the chunks of the norm do. */
 #include "core/plan/compile_private.h"
 
-/* What is due of a parameter, into `sum`; opens: as an op of its own, not one more tuple. */
+/* What is ready of a parameter, into `sum`; opens: as an op of its own, not one more tuple. */
 static void sum_add(bp_builder *builder, uint32_t index, bp_ref sum, bool later, bool opens)
 {
     const bp_parameter *parameter = &builder->parameters[index];
     const bp_accumulate_codes_operands operands = {
         .sum = sum, .x = {parameter->gradient, builder->spec->gradient, 0}, .step = builder->step};
-    const bp_accumulate_codes_scalars scalars = {.count = (int64_t)parameter->due_count,
-                                                 .first = (int64_t)parameter->due_first,
+    const bp_accumulate_codes_scalars scalars = {.count = (int64_t)parameter->ready_count,
+                                                 .first = (int64_t)parameter->ready_first,
                                                  .stream = (int64_t)index,
                                                  .accumulate = later ? 1 : 0};
     if (opens) {
@@ -28,8 +28,8 @@ static void sum_add(bp_builder *builder, uint32_t index, bp_ref sum, bool later,
 static void sum_add_offloaded(bp_builder *builder, uint32_t index, bool later)
 {
     const bp_parameter *parameter = &builder->parameters[index];
-    const bp_ref sum = bp_build_sum(builder, index, parameter->due_first);
-    const uint64_t bytes = bp_codec_bytes(parameter->due_count, BP_CODEC_COMPANDED8);
+    const bp_ref sum = bp_build_sum(builder, index, parameter->ready_first);
+    const uint64_t bytes = bp_codec_bytes(parameter->ready_count, BP_CODEC_COMPANDED8);
     const bp_ref here =
         later ? bp_build_bring(builder, sum.buffer, sum.offset, bytes, "brought_sum")
               : bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, "sum_here");
@@ -42,13 +42,13 @@ void compile_sum(bp_builder *builder, bool later)
     bool first = true;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *parameter = &builder->parameters[i];
-        if (parameter->due && !parameter->gradient_offloaded) {
-            sum_add(builder, i, bp_build_sum(builder, i, parameter->due_first), later, first);
+        if (parameter->ready && !parameter->gradient_offloaded) {
+            sum_add(builder, i, bp_build_sum(builder, i, parameter->ready_first), later, first);
             first = false;
         }
     }
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        if (builder->parameters[i].due && builder->parameters[i].gradient_offloaded) {
+        if (builder->parameters[i].ready && builder->parameters[i].gradient_offloaded) {
             sum_add_offloaded(builder, i, later);
         }
     }
@@ -86,9 +86,9 @@ static void expand_slice(bp_builder *builder, uint32_t index, uint64_t first, ui
         bp_build_tuple(builder, (const bp_ref *)&operands, &scalars);
     }
     parameter->gradient = operands.x.buffer;
-    parameter->due = true;
-    parameter->due_first = first;
-    parameter->due_count = count;
+    parameter->ready = true;
+    parameter->ready_first = first;
+    parameter->ready_count = count;
 }
 
 /* Emits `part` over all sums, so many tensors or as much of one at a time as a slice holds. */
@@ -101,7 +101,7 @@ static void in_slices(bp_builder *builder, void (*part)(bp_builder *builder))
     while (i < builder->parameter_count && builder->status == BP_OK) {
         uint64_t used = 0;
         for (uint32_t k = 0; k < builder->parameter_count; k++) {
-            builder->parameters[k].due = false;
+            builder->parameters[k].ready = false;
         }
         while (i < builder->parameter_count && used < most) {
             uint64_t left = builder->parameters[i].sum != BP_NO_BUFFER

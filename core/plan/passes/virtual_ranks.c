@@ -115,12 +115,12 @@ void bp_virtual_ranks_put(bp_compile *compile, const bp_builder *builder, uint32
 }
 
 /* What a window, or a rank's piece of it where ranks have no more of the sums than they own, has
- * room for of a parameter that is due. */
+ * room for of a parameter that is ready. */
 static uint64_t window_room(const bp_builder *builder, uint32_t index, uint32_t rank)
 {
     const uint64_t count = bp_build_sums_shared(builder)
-                               ? bp_build_due_share(builder, index, rank).count
-                               : builder->parameters[index].due_count;
+                               ? bp_build_ready_share(builder, index, rank).count
+                               : builder->parameters[index].ready_count;
     return bp_size_align(count, BP_WINDOW_ALIGN);
 }
 
@@ -132,7 +132,7 @@ static uint64_t window_elements(const bp_builder *builder, const bp_window *wind
                               : (uint64_t)BP_WINDOW_ALIGN * bp_spec_ranks(builder->spec);
     uint64_t elements = 0;
     for (uint32_t i = window->low; i < window->high; i++) {
-        if (builder->parameters[i].due) {
+        if (builder->parameters[i].ready) {
             elements = bp_size_add(elements, window_room(builder, i, rank));
         }
     }
@@ -206,8 +206,8 @@ static void fold_parameter(bp_builder *builder, fold_target *target, const fold_
         return;
     }
     const bp_share run = bp_build_sums_shared(builder)
-                             ? bp_build_due_share(builder, index, piece->rank)
-                             : (bp_share){parameter->due_first, parameter->due_count};
+                             ? bp_build_ready_share(builder, index, piece->rank)
+                             : (bp_share){parameter->ready_first, parameter->ready_count};
     const uint64_t skipped = low - span[0];
     const uint64_t left = run.count > skipped ? run.count - skipped : 0;
     const uint64_t count = left < high - low ? left : high - low;
@@ -218,7 +218,7 @@ static void fold_parameter(bp_builder *builder, fold_target *target, const fold_
                                          .pad = (int64_t)(high - low - count)};
     const bp_tree_add_operands operands = {
         .y = y,
-        .x = bp_ref_at(leaf, count > 0 ? run.first + skipped - parameter->due_first : 0),
+        .x = bp_ref_at(leaf, count > 0 ? run.first + skipped - parameter->ready_first : 0),
         .z = target->adds ? y : BP_ABSENT};
     if (target->begun) {
         bp_build_tuple(builder, (const bp_ref *)&operands, &scalars);
@@ -229,25 +229,26 @@ static void fold_parameter(bp_builder *builder, fold_target *target, const fold_
 }
 
 static void fold_piece_leaves(bp_builder *builder, fold_target *target, const fold_piece *piece,
-                              uint32_t due)
+                              uint32_t ready)
 {
     uint64_t span[2] = {0, 0};
-    for (uint32_t i = target->window->low; due > 0; i++) {
-        if (builder->parameters[i].due) {
+    for (uint32_t i = target->window->low; ready > 0; i++) {
+        if (builder->parameters[i].ready) {
             span[0] = span[1];
-            span[1] = --due == 0 ? piece->elements : span[1] + window_room(builder, i, piece->rank);
+            span[1] =
+                --ready == 0 ? piece->elements : span[1] + window_room(builder, i, piece->rank);
             fold_parameter(builder, target, piece, i, span);
         }
     }
 }
 
-/* The leaves of all that is due into a bucket: alone, or added to what it holds. */
+/* The leaves of all that is ready into a bucket: alone, or added to what it holds. */
 static void fold_leaves(bp_builder *builder, fold_target *target)
 {
-    uint32_t due = 0;
+    uint32_t ready = 0;
     uint64_t at = 0;
     for (uint32_t i = target->window->low; i < target->window->high; i++) {
-        due += builder->parameters[i].due ? 1 : 0;
+        ready += builder->parameters[i].ready ? 1 : 0;
     }
     for (uint32_t rank = 0; rank < window_pieces(builder); rank++) {
         fold_piece piece = {.rank = rank,
@@ -255,7 +256,7 @@ static void fold_leaves(bp_builder *builder, fold_target *target)
         piece.share = bucket_share(builder, target->window, target->number, piece.elements);
         piece.at = bp_ref_at(target->bucket, at);
         at += piece.share.count;
-        fold_piece_leaves(builder, target, &piece, due);
+        fold_piece_leaves(builder, target, &piece, ready);
     }
 }
 
@@ -264,9 +265,9 @@ static void window_range(const bp_builder *builder, bp_window *window)
 {
     window->low = window->high = 0;
     for (uint32_t i = builder->parameter_count; i-- > 0;) {
-        const bool due = builder->parameters[i].due;
-        window->high = due && window->high == 0 ? i + 1 : window->high;
-        window->low = due ? i : window->low;
+        const bool ready = builder->parameters[i].ready;
+        window->high = ready && window->high == 0 ? i + 1 : window->high;
+        window->low = ready ? i : window->low;
     }
 }
 
@@ -350,8 +351,8 @@ void bp_virtual_ranks_fold(bp_compile *compile, bp_builder *builder, uint32_t ro
     }
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
-        parameter->leaf = parameter->due && wait ? gradients[i] : parameter->leaf;
-        gradients[i] = parameter->due ? BP_NO_BUFFER : gradients[i];
+        parameter->leaf = parameter->ready && wait ? gradients[i] : parameter->leaf;
+        gradients[i] = parameter->ready ? BP_NO_BUFFER : gradients[i];
     }
 }
 
@@ -369,11 +370,12 @@ void bp_virtual_ranks_deliver(bp_builder *builder, const bp_window *window)
     uint64_t at = 0;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
-        if (parameter->due) {
+        if (parameter->ready) {
             parameter->root = bp_ref_at(window->root, at);
-            parameter->root_first = bp_build_sums_shared(builder)
-                                        ? bp_build_due_share(builder, i, builder->spec->rank).first
-                                        : parameter->due_first;
+            parameter->root_first =
+                bp_build_sums_shared(builder)
+                    ? bp_build_ready_share(builder, i, builder->spec->rank).first
+                    : parameter->ready_first;
             at += window_room(builder, i, builder->spec->rank);
         }
     }

@@ -47,8 +47,9 @@ void bp_virtual_ranks_leave(bp_compile *compile, bp_builder *builder, uint32_t m
 void bp_virtual_ranks_put(bp_compile *compile, const bp_builder *builder, uint32_t lane,
                           uint32_t parameter, uint32_t buffer);
 
-/* Adds the gradients of `virtual rank` that are due to the tree of `row` (a stage; compile->stages
- * for slices of a table). A virtual rank's buffers are its own for the last time. */
+/* Adds the gradients of `virtual rank` that are ready to the tree of `row` (a stage;
+ * compile->stages for slices of a table). A virtual rank's buffers are its own for the last time.
+ */
 void bp_virtual_ranks_fold(bp_compile *compile, bp_builder *builder, uint32_t row, uint32_t lane);
 
 /* After the last virtual rank's: one rank has the root, and norms and updates read it. */
@@ -64,7 +65,7 @@ void bp_virtual_ranks_send(bp_builder *builder, bp_window *window, bp_bucket *bu
 /* The next part of a bucket's way: the sum of the pieces, then the sums of all. */
 void bp_virtual_ranks_advance(bp_builder *builder, bp_window *window, bp_bucket *bucket);
 
-/* Norms and updates read the gradients that are due in the window, which is whole. */
+/* Norms and updates read the gradients that are ready in the window, which is whole. */
 void bp_virtual_ranks_deliver(bp_builder *builder, const bp_window *window);
 
 /* Adds up the losses of all virtual ranks into the result, once; before the first decision. */

@@ -259,12 +259,12 @@ static bp_status emit_update(const bp_graph_limits *limit, uint32_t parameters,
     for (uint32_t i = 0; i < parameters; i++) {
         const bp_parameter_info info = {.name = "weight", .rank = 1, .shape = {5, 0}};
         bp_build_parameter(&builder, &info);
-        rows[i].due = i != 1;
-        rows[i].due_count = rows[i].count;
+        rows[i].ready = i != 1;
+        rows[i].ready_count = rows[i].count;
     }
     for (uint32_t i = 0; i < parameters; i++) {
         int64_t accumulate = 0;
-        if (rows[i].due) {
+        if (rows[i].ready) {
             (void)bp_build_gradient(&builder, i, &accumulate);
         }
     }

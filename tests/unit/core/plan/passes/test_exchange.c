@@ -36,9 +36,9 @@ static void buckets_are_spread_over_a_stage(void **state)
         bp_compile compile = one_window(buckets, pace);
         bp_builder builder = {.spec = &alone, .flying = &compile};
         for (uint32_t point = 1; point <= 2 * pace; point++) {
-            const uint32_t due = 1 + (buckets - 1) * point / pace;
+            const uint32_t ready = 1 + (buckets - 1) * point / pace;
             compile_pump(&builder);
-            assert_int_equal(compile.windows[0].sent, due < buckets ? due : buckets);
+            assert_int_equal(compile.windows[0].sent, ready < buckets ? ready : buckets);
         }
     }
 }
