@@ -32,7 +32,7 @@ typedef struct bp_tier {
 
     /* The caller's hands are off: what they wrote is there for the two threads, and the other way
      * round. Before every run. */
-    bp_status (*settle)(void *context, bp_error *error);
+    bp_status (*resolve)(void *context, bp_error *error);
 
     /* What was written so far is on the medium when this returns. The caller's, between runs. NULL:
      * nothing lasts there. */

@@ -209,23 +209,23 @@ static bp_status versions_write(void *context, bp_tier_way way, uint64_t offset,
     return BP_OK;
 }
 
-static bp_status versions_settle(void *context, bp_error *error)
+static bp_status versions_resolve(void *context, bp_error *error)
 {
     const bp_tier_versions *v = context;
-    return v->lower->settle(v->lower_context, error);
+    return v->lower->resolve(v->lower_context, error);
 }
 
 static bp_status versions_sync(void *context, bp_error *error)
 {
     const bp_tier_versions *v = context;
-    BP_TRY(v->lower->settle(v->lower_context, error));
+    BP_TRY(v->lower->resolve(v->lower_context, error));
     return v->lower->sync(v->lower_context, error);
 }
 
 const bp_tier bp_tier_versions_table = {.name = "two versions",
                                         .read = versions_read,
                                         .write = versions_write,
-                                        .settle = versions_settle,
+                                        .resolve = versions_resolve,
                                         .sync = versions_sync};
 
 static uint64_t record_at(const bp_tier_versions *v, uint32_t which)
@@ -295,7 +295,7 @@ bp_status bp_tier_versions_take(bp_tier_versions *v, uint64_t step, bp_error *er
 
 bp_status bp_tier_versions_back(bp_tier_versions *v, bp_error *error)
 {
-    BP_TRY(v->lower->settle(v->lower_context, error));
+    BP_TRY(v->lower->resolve(v->lower_context, error));
     memset(v->fresh, 0, (size_t)bits_bytes(v->pages));
     return BP_OK;
 }

@@ -12,7 +12,7 @@
 const char *bp_length_buckets_refused(const bp_spec *spec);
 
 /* The spec of a program for sequences of `sequence` tokens, at most spec->sequence. loss_rows is
- * settled. The loss has as many chunks, which end behind the samples behind which the padded run's
+ * resolved. The loss has as many chunks, which end behind the samples behind which the padded run's
  * do, where those end behind samples. */
 bp_spec bp_length_buckets_spec(const bp_spec *spec, uint32_t sequence);
 

@@ -621,7 +621,7 @@ void bp_build_release(bp_builder *builder, uint32_t index)
     }
 }
 
-void bp_build_settled(bp_builder *builder)
+void bp_build_resolved(bp_builder *builder)
 {
     for (uint32_t i = 0; builder->held > 0 && i < builder->parameter_count; i++) {
         if (builder->status == BP_OK && builder->parameters[i].held > 0) {

@@ -294,7 +294,7 @@ bp_ref bp_build_update_weight(bp_builder *builder, uint32_t index, uint64_t firs
 
 /* BP_ERR_INTERNAL in builder->status when something is held: a stage's action or an update is over.
  */
-void bp_build_settled(bp_builder *builder);
+void bp_build_resolved(bp_builder *builder);
 
 /* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
  * every later one; the caller must then write, or add to, all of it. */

@@ -373,7 +373,7 @@ static void write_chain(bp_compile *compile, bp_builder *builder,
         bp_stage_call call = compile_call(compile, s, 0);
         call.variant = compile->variants[s] - 1;
         stage_ops(builder, &call);
-        bp_build_settled(builder);
+        bp_build_resolved(builder);
         compile->boundary[s + 1] = call.output;
     }
 }
@@ -911,5 +911,5 @@ void compile_action(bp_compile *compile, bp_builder *builder, uint32_t index, ui
         write_backward(compile, builder, action, micro);
     }
     bp_virtual_ranks_leave(compile, builder, micro);
-    bp_build_settled(builder);
+    bp_build_resolved(builder);
 }

@@ -524,7 +524,7 @@ bp_status bp_host_device_run_ops(void *memory, uint32_t program, uint32_t first,
     bp_status status = BP_OK;
     context->runs++;
     if (context->places.tier != NULL) {
-        BP_TRY(context->places.tier->settle(context->places.tier_context, context->error));
+        BP_TRY(context->places.tier->resolve(context->places.tier_context, context->error));
     }
     for (uint32_t i = 0; i < count && status == BP_OK; i++) {
         const host_op *op = &ops[i];

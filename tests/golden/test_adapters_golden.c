@@ -159,7 +159,7 @@ static void *read_file(const char *name, const char *file, size_t *bytes)
     return data;
 }
 
-static void settle(const char *name, const char *file, const void *bytes, size_t count)
+static void resolve(const char *name, const char *file, const void *bytes, size_t count)
 {
     const char *out = getenv("BP_ADAPTERS_OUT");
     if (out != NULL) {
@@ -193,10 +193,10 @@ static void train(fixture *d, const char *name)
     size_t bytes = 0;
     const unsigned char *file = memory_store_bytes(&d->store, "a", &bytes);
     assert_non_null(file);
-    settle(name, "adapter_model.safetensors", file, bytes);
+    resolve(name, "adapter_model.safetensors", file, bytes);
     assert_int_equal(bp_peft_config_text(&d->r.runtime.builder, "base", json, sizeof json, &length),
                      BP_OK);
-    settle(name, "adapter_config.json", json, length);
+    resolve(name, "adapter_config.json", json, length);
 }
 
 /* verifies formats-12.b2fa */

@@ -25,8 +25,8 @@ static bp_spec spec_of(const bp_family *family)
     const bp_preset *preset = &family->presets[0];
     bp_spec spec = {.model = family->model, .batch = 1, .sequence = 8, .accumulation = 1};
     spec.config = family->preset_count > 0 ? bp_preset_config(preset) : bp_family_defaults(family);
-    if (family->preset_count == 0 && family->settle != NULL) {
-        family->settle(&spec.config);
+    if (family->preset_count == 0 && family->resolve != NULL) {
+        family->resolve(&spec.config);
     }
     /* Rows of numbers are of one length. */
     spec.sequence = spec.config.vocabulary == 0 ? spec.config.positions : spec.sequence;

@@ -35,7 +35,7 @@ void vm_warp_drop_done(vm_warp *warp)
 }
 
 /* Lanes that have met go on behind the join; nothing left to wait for frees it. */
-void vm_join_settle(vm_warp *warp, int32_t index, bool force)
+void vm_join_resolve(vm_warp *warp, int32_t index, bool force)
 {
     vm_join *join = &warp->joins[index];
     if (join->arrived != 0 && (join->arrived == join->expected || force)) {
@@ -62,7 +62,7 @@ bool vm_warp_arrive(vm_warp *warp, vm_fragment *fragment)
     fragment->state = FS_DONE;
     join->arrived |= fragment->mask;
     vm_warp_drop_done(warp);
-    vm_join_settle(warp, index, false);
+    vm_join_resolve(warp, index, false);
     return true;
 }
 
@@ -87,7 +87,7 @@ void vm_warp_exit(vm_warp *warp, vm_fragment *fragment, uint32_t mask)
     for (int32_t at = first; at >= 0;) {
         int32_t parent = warp->joins[at].parent;
         warp->joins[at].expected &= ~mask;
-        vm_join_settle(warp, at, false);
+        vm_join_resolve(warp, at, false);
         at = parent;
     }
 }
@@ -97,7 +97,7 @@ bool vm_warp_break_join(vm_warp *warp)
 {
     for (int32_t i = VM_JOINS - 1; i >= 0; i--) {
         if (warp->joins[i].used && warp->joins[i].arrived != 0) {
-            vm_join_settle(warp, i, true);
+            vm_join_resolve(warp, i, true);
             return true;
         }
     }

@@ -190,7 +190,7 @@ static void return_lanes(vm_warp *warp, vm_fragment *fragment, uint32_t mask)
     while (at >= 0 && !warp->joins[at].is_return) {
         int32_t parent = warp->joins[at].parent;
         warp->joins[at].expected &= ~mask;
-        vm_join_settle(warp, at, false);
+        vm_join_resolve(warp, at, false);
         at = parent;
     }
     vm_join *back = &warp->joins[at];
@@ -201,7 +201,7 @@ static void return_lanes(vm_warp *warp, vm_fragment *fragment, uint32_t mask)
              &callee->params[i], mask, true);
     }
     back->arrived |= mask;
-    vm_join_settle(warp, at, false);
+    vm_join_resolve(warp, at, false);
 }
 
 static bool flow(vm_warp *warp, vm_fragment *fragment, const vm_insn *in, uint32_t mask)

@@ -12,7 +12,7 @@ int32_t vm_join_new(vm_warp *warp, int32_t pc, uint32_t function, uint32_t expec
                     int32_t parent);
 /* Lanes that have met go on behind the join (all of them, or with force those that came); nothing
  * left to wait for frees it. */
-void vm_join_settle(vm_warp *warp, int32_t index, bool force);
+void vm_join_resolve(vm_warp *warp, int32_t index, bool force);
 
 vm_fragment *vm_fragment_add(vm_warp *warp, uint32_t mask, int32_t pc, uint32_t function,
                              int32_t join);

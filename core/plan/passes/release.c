@@ -170,7 +170,7 @@ static bp_ref write_slice(bp_compile *compile, bp_builder *builder, const bp_win
         } else {
             builder->spec->model->slice(builder, call);
         }
-        bp_build_settled(builder);
+        bp_build_resolved(builder);
     }
     compile_inputs(compile, builder, 0);
     return gradient;

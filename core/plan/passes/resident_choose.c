@@ -97,7 +97,7 @@ static void choose_put(choose_search *s, const choose_row *row)
 
 /* What never fits is left, what never meets too much is kept, and of the others only the sections
  * count in which there is too much. */
-static void choose_settle(choose_search *s)
+static void choose_resolve(choose_search *s)
 {
     memset(s->load, 0, s->sections * sizeof *s->load);
     for (uint32_t i = 0; i < s->count; i++) {
@@ -287,7 +287,7 @@ void bp_resident_choose(bp_resident_gap *gaps, uint32_t count, const uint64_t *r
     for (uint32_t i = 0; i < count; i++) {
         s.rows[i] = (choose_row){.bytes = gaps[i].bytes, .from = gaps[i].from, .to = gaps[i].to};
     }
-    choose_settle(&s);
+    choose_resolve(&s);
     for (uint32_t i = 0; i < count; i++) {
         out->bytes += s.rows[i].best ? s.rows[i].bytes : 0;
     }

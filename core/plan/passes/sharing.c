@@ -457,5 +457,5 @@ void compile_apply(bp_builder *builder)
         builder->fold != BP_FOLD_NEXT) {
         gather_weights(builder);
     }
-    bp_build_settled(builder);
+    bp_build_resolved(builder);
 }

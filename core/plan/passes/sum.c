@@ -120,7 +120,7 @@ static void in_slices(bp_builder *builder, void (*part)(bp_builder *builder))
         }
         if (used > 0) {
             part(builder);
-            bp_build_settled(builder);
+            bp_build_resolved(builder);
         }
     }
 }

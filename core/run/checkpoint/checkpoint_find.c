@@ -172,7 +172,7 @@ static bp_status move(const bp_checkpoint_location *place, const char *from, con
 }
 
 /* A replaced checkpoint goes when its replacement is there; else it takes its name back. */
-static bp_status settle_replaced(const bp_checkpoint_location *place, uint64_t step)
+static bp_status resolve_replaced(const bp_checkpoint_location *place, uint64_t step)
 {
     char replaced[BP_STORE_PATH_MAX];
     char final[BP_STORE_PATH_MAX];
@@ -207,8 +207,9 @@ static bp_status remove_checkpoint(const bp_checkpoint_location *place, uint64_t
 }
 
 /* Lets `settle` deal with every name that has the prefix. */
-static bp_status settle_all(const bp_checkpoint_location *place, const char *prefix,
-                            bp_status (*settle)(const bp_checkpoint_location *place, uint64_t step))
+static bp_status resolve_all(const bp_checkpoint_location *place, const char *prefix,
+                             bp_status (*resolve)(const bp_checkpoint_location *place,
+                                                  uint64_t step))
 {
     for (;;) {
         census c = {.prefix = prefix};
@@ -216,7 +217,7 @@ static bp_status settle_all(const bp_checkpoint_location *place, const char *pre
         if (!c.any) {
             return BP_OK;
         }
-        BP_TRY(settle(place, c.step));
+        BP_TRY(resolve(place, c.step));
     }
 }
 
@@ -246,8 +247,8 @@ bp_status bp_checkpoint_prune_later(const bp_checkpoint_location *place, uint64_
 
 bp_status bp_checkpoint_prune(const bp_checkpoint_location *place, uint64_t newest, uint64_t keep)
 {
-    BP_TRY(settle_all(place, BP_CHECKPOINT_TEMPORARY, remove_temporary));
-    BP_TRY(settle_all(place, BP_CHECKPOINT_REPLACED, settle_replaced));
+    BP_TRY(resolve_all(place, BP_CHECKPOINT_TEMPORARY, remove_temporary));
+    BP_TRY(resolve_all(place, BP_CHECKPOINT_REPLACED, resolve_replaced));
     while (keep > 0) {
         census c = {.newest = newest,
                     .spare = place->spare,

@@ -227,7 +227,7 @@ static bp_status tier_write(void *context, bp_tier_way way, uint64_t offset, con
     return BP_OK;
 }
 
-static bp_status tier_settle(void *context, bp_error *error)
+static bp_status tier_resolve(void *context, bp_error *error)
 {
     bp_tier_posix *tier = context;
     for (uint32_t i = 0; i < BP_TIER_WINDOWS; i++) {
@@ -240,7 +240,7 @@ static bp_status tier_settle(void *context, bp_error *error)
 static bp_status tier_sync(void *context, bp_error *error)
 {
     bp_tier_posix *tier = context;
-    BP_TRY(tier_settle(tier, error));
+    BP_TRY(tier_resolve(tier, error));
     BP_TRY(tier_look(tier, error));
     return fdatasync(tier->descriptor) == 0 ? BP_OK : tier_failed(tier, error, errno);
 }
@@ -248,7 +248,7 @@ static bp_status tier_sync(void *context, bp_error *error)
 const bp_tier bp_tier_posix_table = {.name = "file",
                                      .read = tier_read,
                                      .write = tier_write,
-                                     .settle = tier_settle,
+                                     .resolve = tier_resolve,
                                      .sync = tier_sync};
 
 static bp_status tier_refuse(const bp_tier_posix *tier, bp_error *error, const char *text)

@@ -71,9 +71,9 @@ static int run_command(const command *v, int count, char **arguments)
         options_help(v);
         return 0;
     }
-    options_settle_resume(&set);
-    preference_settle(&set);
-    if (optimizer_settle(&set) != BP_OK) {
+    options_resolve_resume(&set);
+    preference_resolve(&set);
+    if (optimizer_resolve(&set) != BP_OK) {
         return 2;
     }
     if (set.print_options) {

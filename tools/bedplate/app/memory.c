@@ -55,7 +55,7 @@ static double thread_seconds(void)
 
 /* Large pages as long as they are at hand, small ones from there on. The wish for large ones stays:
  * the kernel joins small ones by and by, beside the run. */
-static void settle_large(const memory_block *block)
+static void resolve_large(const memory_block *block)
 {
     char *at = block->address;
     size_t left = block->bytes;
@@ -74,7 +74,7 @@ static void settle_large(const memory_block *block)
     }
     if (left > 0) {
         (void)madvise(at, left, MADV_NOHUGEPAGE);
-        memory_settle(&(memory_block){at, left});
+        memory_resolve(&(memory_block){at, left});
         (void)madvise(at, left, MADV_HUGEPAGE);
     }
 }
@@ -100,14 +100,14 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
     *block = (memory_block){address, size};
     if (resident) {
         process_plain_pages(false);
-        settle_large(block);
+        resolve_large(block);
         process_plain_pages(true);
     }
     return BP_OK;
 }
 
 /* An older kernel is asked page by page. */
-void memory_settle(const memory_block *block)
+void memory_resolve(const memory_block *block)
 {
     if (block->address == NULL || populate(block->address, block->bytes)) {
         return;

@@ -17,7 +17,7 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
                       bp_error *error) BP_MUST_CHECK;
 
 /* Makes every page of a block present. */
-void memory_settle(const memory_block *block);
+void memory_resolve(const memory_block *block);
 
 /* Gives back what lies behind the first `bytes` bytes, rounded up to whole pages. */
 void memory_trim(memory_block *block, uint64_t bytes);

@@ -65,7 +65,7 @@ bp_status options_file(settings *set, const char *path, const bool *given) BP_MU
 
 /* --resume as its word says; --resume-from-checkpoint of true and false is --resume, of a path that
  * and resume_from. */
-void options_settle_resume(settings *set);
+void options_resolve_resume(settings *set);
 
 /* Reads a size: "4GiB", "512MB", "2e9". */
 bool option_bytes(const char *text, double *bytes);

@@ -287,7 +287,7 @@ bp_status option_set(const option *which, settings *set, const char *value, cons
     }
 }
 
-void options_settle_resume(settings *set)
+void options_resolve_resume(settings *set)
 {
     const char *from = set->resume_from;
     set->resume_auto = strncmp(set->resume_word, "auto", 4) == 0;

@@ -64,14 +64,14 @@ static bool next_file(FILE *maps, megabatch *pages)
 }
 
 /* Bytes of all of them; `settle`: they are made resident, where the kernel knows how. */
-static uint64_t walk_files(bool settle)
+static uint64_t walk_files(bool resolve)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
     megabatch pages;
     uint64_t bytes = 0;
     while (maps != NULL && next_file(maps, &pages)) {
         bytes += pages.end - pages.begin;
-        if (settle) {
+        if (resolve) {
             (void)madvise((void *)pages.begin, pages.end - pages.begin, POPULATE_READ);
         }
     }
@@ -90,7 +90,7 @@ uint64_t process_bytes(uint32_t threads)
 }
 
 /* How deep the main stack will be is a matter of what is asked for; no run is deeper than this. */
-static void settle_stack(void)
+static void resolve_stack(void)
 {
     volatile unsigned char deep[STACK_BYTES];
     for (size_t i = 0; i < sizeof deep; i += PAGE) {
@@ -98,10 +98,10 @@ static void settle_stack(void)
     }
 }
 
-void process_settle(void)
+void process_resolve(void)
 {
     const megabatch ptx = ptx_pages();
-    settle_stack();
+    resolve_stack();
     (void)walk_files(true);
     if (ptx.begin < ptx.end) {
         (void)madvise((void *)ptx.begin, ptx.end - ptx.begin, MADV_DONTNEED);

@@ -21,7 +21,7 @@ void process_plain_pages(bool plain);
 uint64_t process_bytes(uint32_t threads);
 
 /* Makes the pages of files resident, and lets those of the GPU's code go. */
-void process_settle(void);
+void process_resolve(void);
 
 /* The most bytes that were resident so far, as the system counts them (VmHWM); 0: it does not say.
  */

@@ -201,11 +201,11 @@ typedef struct settings {
     const struct ranks *ranks; /* of this rank; NULL: there is one (ranks.h) */
     bool poison;
     const char *resume_word; /* true|auto|false, from there on */
-    bool resume;             /* settings_settle: true or auto */
+    bool resume;             /* settings_resolve: true or auto */
     bool resume_auto;
     bool newest;               /* verify --newest */
     bool overwrite;            /* --overwrite-output-dir */
-    const char *resume_from;   /* a checkpoint, or a directory of some; settings_settle */
+    const char *resume_from;   /* a checkpoint, or a directory of some; settings_resolve */
     const char *continue_from; /* the same, for a new run */
     uint64_t stop_at_step;     /* 0: not */
     const char *eval_strategy;

@@ -162,7 +162,7 @@ bp_status run_tokenizer_open(run_tokenizer *c, const run_tokenizer_ask *ask)
         return BP_OK;
     }
     BP_TRY(memory_take(&c->block, c->bytes, false, "tokenizer memory", ask->error));
-    memory_settle(&c->block); /* planned as a whole, so that it is there as a whole */
+    memory_resolve(&c->block); /* planned as a whole, so that it is there as a whole */
     char *at = c->block.address;
     c->scratch = at;
     if (c->kind != TOKENIZER_TOKENIZER) {

@@ -179,7 +179,7 @@ static bool lengths_pad(const session *s, const bp_feed *feed)
 bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
 {
     buckets_asked asked;
-    bp_spec settled = s->spec;
+    bp_spec resolved = s->spec;
     s->spec.length_count = 0;
     if (!lengths_read(s->set->length_buckets, &asked)) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
@@ -190,12 +190,12 @@ bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
     if (asked.count > 0) {
         return lengths_take_list(s, &asked);
     }
-    settled.loss_rows = settled.loss_rows > 0 ? settled.loss_rows : bp_spec_loss_rows(&settled);
+    resolved.loss_rows = resolved.loss_rows > 0 ? resolved.loss_rows : bp_spec_loss_rows(&resolved);
     const bool one = s->spec.offload.checkpoints > 0; /* whose slots are of one length */
     if (asked.buckets < 2 || one || !lengths_pad(s, feed)) {
         return BP_OK;
     }
-    s->one_length = bp_length_buckets_refused(&settled);
+    s->one_length = bp_length_buckets_refused(&resolved);
     if (s->one_length != NULL) {
         return BP_OK;
     }

@@ -71,9 +71,9 @@ static bp_status drop_release(choice *c, bp_error *error)
     uint64_t without = 0;
     choice again = {.request = c->request};
     /* whether the one candidate fits was all that was asked */
-    const bool settled = c->request.first && !c->request.free_policy && !c->request.free_batch &&
-                         !c->request.free_chunk;
-    if (spec.gradient_release != BP_RELEASE_EXACT || (c->request.first && !c->fits) || settled) {
+    const bool resolved = c->request.first && !c->request.free_policy && !c->request.free_batch &&
+                          !c->request.free_chunk;
+    if (spec.gradient_release != BP_RELEASE_EXACT || (c->request.first && !c->fits) || resolved) {
         return BP_OK;
     }
     spec.gradient_release = BP_RELEASE_NONE;

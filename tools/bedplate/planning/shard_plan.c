@@ -48,7 +48,7 @@ bool shard_automatic(const settings *set)
     return set->shard != NULL && strcmp(set->shard, "auto") == 0;
 }
 
-void shard_settle(const settings *set, bp_spec *spec)
+void shard_resolve(const settings *set, bp_spec *spec)
 {
     spec->sharing = set->shard != NULL ? sharing_of(set->shard) : BP_SHARING_NONE;
     spec->gather_ahead = (uint32_t)set->shard_ahead;

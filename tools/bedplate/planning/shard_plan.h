@@ -40,7 +40,7 @@ typedef struct shard_plan {
 } shard_plan;
 
 /* --ranks and --shard become the spec's; of `auto`, nothing is shared yet. */
-void shard_settle(const settings *set, bp_spec *spec);
+void shard_resolve(const settings *set, bp_spec *spec);
 bool shard_automatic(const settings *set);
 
 /* --bandwidth, --latency and --ranks-per-host for plan->ranks. BP_ERR_USAGE where they make no

@@ -53,19 +53,19 @@ static bp_status settings_put_list(settings *to, const option *which, const char
     return settings_put(to, which, value, strlen(value));
 }
 
-/* What a run has by default was, for all that is known, not given; but its shapes are settled. */
+/* What a run has by default was, for all that is known, not given; but its shapes are resolved. */
 static bp_status settings_option(void *user, const char *key, const char *value)
 {
-    static const char *const settled[] = {"per-device-train-batch-size",
-                                          "gradient-accumulation-steps", "loss-chunk-rows"};
+    static const char *const resolved[] = {"per-device-train-batch-size",
+                                           "gradient-accumulation-steps", "loss-chunk-rows"};
     settings *to = user;
     const option *which = option_find(key, strlen(key));
     if (which == NULL || value[0] == '\0') {
         return BP_OK;
     }
     bool given = which->fallback == NULL || strcmp(which->fallback, value) != 0;
-    for (size_t i = 0; i < sizeof settled / sizeof settled[0]; i++) {
-        given = given || strcmp(settled[i], key) == 0;
+    for (size_t i = 0; i < sizeof resolved / sizeof resolved[0]; i++) {
+        given = given || strcmp(resolved[i], key) == 0;
     }
     if (!given) {
         return BP_OK;
@@ -249,5 +249,5 @@ bp_status replay_settings_fill(settings *to, const settings *asked, const char *
     BP_TRY(status);
     BP_TRY(settings_check_files(to, run, length, error));
     BP_TRY(settings_check_teacher(to, run, length, error));
-    return optimizer_settle(to);
+    return optimizer_resolve(to);
 }

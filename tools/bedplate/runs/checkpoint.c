@@ -199,7 +199,7 @@ static void recall_shapes(session *s, bp_pairs saved)
     if (!given && both) {
         s->spec.batch = batch * preference_rows(&s->spec);
         s->spec.accumulation = accumulation;
-        s->batch_settled = true;
+        s->batch_resolved = true;
     }
     uint32_t lanes;
     if (!option_given(s->set, "virtual-ranks") &&
@@ -212,7 +212,7 @@ static void recall_shapes(session *s, bp_pairs saved)
                  rows <= (uint64_t)s->spec.batch * s->spec.sequence;
     if (chunk && !option_given(s->set, "loss-chunk-rows")) {
         s->spec.loss_rows = rows;
-        s->chunk_settled = true;
+        s->chunk_resolved = true;
     }
 }
 
@@ -324,7 +324,7 @@ static bp_status checkpoint_resume(checkpoint *c)
 }
 
 /* The loss scale and its counters go on where both runs find the scale by themselves. */
-static bp_status settle_scale(checkpoint *c, bool same)
+static bp_status resolve_scale(checkpoint *c, bool same)
 {
     bp_runtime *runtime = &c->s->runtime;
     const bp_scaling *scaling = &runtime->spec.scaling;
@@ -365,7 +365,7 @@ static bp_status checkpoint_continue(checkpoint *c)
     const bool same_scale = checkpoint_keys_same(c, saved, "result.loss-scale");
     c->began = from.step;
     BP_TRY(bp_checkpoint_load(&c->place, from.path, &c->checkpoint, NULL));
-    return settle_scale(c, same_scale);
+    return resolve_scale(c, same_scale);
 }
 
 bp_status checkpoint_start(checkpoint *c)

@@ -46,7 +46,7 @@ bp_status image_prep_find(bp_image_prep *prep, session *s)
     return image_size(&s->spec, size) && s->directory ? read_prep(prep, s) : BP_OK;
 }
 
-bp_status image_size_settle(session *s)
+bp_status image_size_resolve(session *s)
 {
     /* Images of these sizes come out alike where all do. */
     static const uint64_t wide[2] = {100, 301}, high[2] = {302, 103};
@@ -68,7 +68,7 @@ bp_status image_size_settle(session *s)
     own.height = (uint32_t)one[0];
     own.width = (uint32_t)one[1];
     bp_family_config_set(config, &own, sizeof own);
-    config->family->settle(config); /* a row has that many numbers */
+    config->family->resolve(config); /* a row has that many numbers */
     return BP_OK;
 }
 

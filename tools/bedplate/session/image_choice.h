@@ -17,7 +17,7 @@ bp_status image_prep_find(bp_image_prep *prep, session *s) BP_MUST_CHECK;
 /* A ResNet's config.json does not say how large its images are: what preprocessor_config.json makes
  * of all images alike does, unless config.json has an image_size (other than 224, what its lack
  * means). */
-bp_status image_size_settle(session *s) BP_MUST_CHECK;
+bp_status image_size_resolve(session *s) BP_MUST_CHECK;
 
 /* BP_ERR_USAGE: crops or flips of what are no images, both forms of crops, or a padding that is not
  * below the image's sides. */

@@ -112,15 +112,15 @@ static const bp_rule_argument *argument_of(const bp_optimizer *optimizer, const 
     return NULL;
 }
 
-static void optimizer_choice_settle(const bp_optimizer *optimizer, const settings *set,
-                                    const char *name, double own, double *value)
+static void optimizer_choice_resolve(const bp_optimizer *optimizer, const settings *set,
+                                     const char *name, double own, double *value)
 {
     if (argument_of(optimizer, name, strlen(name)) != NULL && !option_given(set, name)) {
         *value = own;
     }
 }
 
-bp_status optimizer_settle(settings *set)
+bp_status optimizer_resolve(settings *set)
 {
     const bp_optimizer *optimizer = optimizer_find(set->optimizer);
     if (optimizer == NULL) {
@@ -131,10 +131,10 @@ bp_status optimizer_settle(settings *set)
         options_unknown("value of --optim", set->optimizer, names, OPTIMIZERS);
         return BP_ERR_USAGE;
     }
-    optimizer_choice_settle(optimizer, set, "adam-beta1", optimizer->defaults->beta1, &set->beta1);
-    optimizer_choice_settle(optimizer, set, "adam-beta2", optimizer->defaults->beta2, &set->beta2);
-    optimizer_choice_settle(optimizer, set, "adam-epsilon", optimizer->defaults->epsilon,
-                            &set->epsilon);
+    optimizer_choice_resolve(optimizer, set, "adam-beta1", optimizer->defaults->beta1, &set->beta1);
+    optimizer_choice_resolve(optimizer, set, "adam-beta2", optimizer->defaults->beta2, &set->beta2);
+    optimizer_choice_resolve(optimizer, set, "adam-epsilon", optimizer->defaults->epsilon,
+                             &set->epsilon);
     return BP_OK;
 }
 
@@ -199,7 +199,7 @@ bp_status optimizer_fill(const settings *set, bp_spec *spec)
     const bp_optimizer *optimizer = optimizer_find(set->optimizer);
     bp_optimizer_options *options = &spec->optimizer_options;
     if (optimizer == NULL) {
-        return BP_ERR_USAGE; /* optimizer_settle lets none through */
+        return BP_ERR_USAGE; /* optimizer_resolve lets none through */
     }
     spec->optimizer = optimizer;
     *options = *optimizer->defaults;

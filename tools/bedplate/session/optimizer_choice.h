@@ -12,9 +12,9 @@ const bp_optimizer *optimizer_find(const char *name);
 
 /* Puts the rule's own defaults in the place of those of the table for options that were not given,
  * so that the resolved set says what is used. Prints what is wrong. BP_ERR_USAGE. */
-bp_status optimizer_settle(settings *set) BP_MUST_CHECK;
+bp_status optimizer_resolve(settings *set) BP_MUST_CHECK;
 
-/* Fills spec->optimizer and its options; settled settings. Prints what is wrong, BP_ERR_USAGE. */
+/* Fills spec->optimizer and its options; resolved settings. Prints what is wrong, BP_ERR_USAGE. */
 bp_status optimizer_fill(const settings *set, bp_spec *spec) BP_MUST_CHECK;
 
 #endif

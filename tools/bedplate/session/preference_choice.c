@@ -10,7 +10,7 @@
 
 #define RATE 1e-6 /* DPOConfig's, and the others' */
 
-void preference_settle(settings *set)
+void preference_resolve(settings *set)
 {
     if (set->task != NULL && model_preference(set->task) != BP_PREFERENCE_NONE &&
         !option_given(set, "learning-rate")) {

@@ -7,7 +7,7 @@
 #include "tools/bedplate/app/settings.h"
 
 /* Defaults of TRL's trainers that differ from Hugging Face's: the learning rate. */
-void preference_settle(settings *set);
+void preference_resolve(settings *set);
 
 /* spec->preference of --task and the numbers. BP_ERR_USAGE: kto with less than two rows a batch. */
 bp_status preference_fill(const settings *set, bp_spec *spec, bp_error *error) BP_MUST_CHECK;

@@ -63,7 +63,7 @@ static bp_status read_directory(session *s)
     static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
     BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
     BP_TRY(bp_hf_config_read(s->store, path, scratch, &s->spec.config, &s->error));
-    BP_TRY(image_size_settle(s));
+    BP_TRY(image_size_resolve(s));
     BP_TRY(bp_class_names_read(s->store, path, scratch, &s->names, &s->error));
     BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));
     model_files_say_other(s->store, directory, s->weights_path);
@@ -271,7 +271,7 @@ static bp_status fill_spec(session *s)
     spec->accumulation = (uint32_t)set->accumulation;
     spec->ranks = ranks_size(set);
     spec->rank = ranks_rank(set);
-    shard_settle(set, spec);
+    shard_resolve(set, spec);
     spec->virtual_ranks = lanes_of(set, spec->ranks);
     spec->sequence = sequence_of(s);
     cut_time(s);
@@ -330,8 +330,8 @@ bp_fit_request session_request(const session *s)
         .spec = s->spec,
         .budget = set->arena,
         .free_policy = !policy,
-        .free_batch = !batch && !s->batch_settled && preference_rows(&s->spec) == 1,
-        .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_settled,
+        .free_batch = !batch && !s->batch_resolved && preference_rows(&s->spec) == 1,
+        .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_resolved,
         .rates = BP_RATES_DEFAULT,
         .watch = dry_run_advance,
     };
@@ -432,7 +432,7 @@ bp_status session_open_run_tokenizer(session *s)
     const run_tokenizer_ask ask = ask_of(s);
     BP_TRY(run_tokenizer_find(&s->run_tokenizer, &ask));
     if (device_takes_memory(&s->spec)) {
-        process_settle();
+        process_resolve();
     }
     BP_TRY(run_tokenizer_open(&s->run_tokenizer, &ask));
     s->tokenizer_digest = s->run_tokenizer.kind == TOKENIZER_TOKENIZER
@@ -685,11 +685,11 @@ bp_status session_check_fit(session *s)
 }
 
 /* Everything that the plan counts is resident from here on. */
-static void session_settle(session *s)
+static void session_resolve(session *s)
 {
     if (device_takes_memory(&s->spec)) {
-        process_settle();
-        memory_settle(&s->host);
+        process_resolve();
+        memory_resolve(&s->host);
     }
 }
 
@@ -703,7 +703,7 @@ static bp_status take_arenas(session *s, bp_error *why)
         return bp_error_limit(why, BP_ERR_FIT, where, "the plan does not fit", "--arena",
                               (int64_t)s->set->arena, BP_LIMIT_LEAST, (int64_t)bytes);
     }
-    session_settle(s);
+    session_resolve(s);
     if (device_takes_memory(&s->spec)) {
         BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
     }

@@ -32,10 +32,10 @@ typedef struct session {
     policy_text policy; /* as given */
     precision_rules rules;
     adapter_choice adapters;
-    bool texts_known;   /* of rows of texts: the data said how many there are in each */
-    bool batch_settled; /* batch and accumulation are those of the checkpoint to continue */
-    uint32_t largest;   /* plan --max-batch: the micro-batch found */
-    bool chunk_settled; /* and so is loss_rows */
+    bool texts_known;    /* of rows of texts: the data said how many there are in each */
+    bool batch_resolved; /* batch and accumulation are those of the checkpoint to continue */
+    uint32_t largest;    /* plan --max-batch: the micro-batch found */
+    bool chunk_resolved; /* and so is loss_rows */
     choice choice;
     shard_choice sharing; /* of --shard auto */
     offload_choice offload;

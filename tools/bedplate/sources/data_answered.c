@@ -55,7 +55,7 @@ bp_status data_answered_open(data_set *set, data_files *files, session *s, const
     memory_block scratch = {.address = NULL};
     BP_TRY(data_token_path(set, s, files->path, name));
     bp_status status = begin(files, s, &work, &scratch);
-    memory_settle(&scratch);
+    memory_resolve(&scratch);
     status = status == BP_OK ? bp_answers_open(&work, &files->tokens) : status;
     memory_give_back(&scratch);
     BP_TRY(data_token_opened(status, files, s));

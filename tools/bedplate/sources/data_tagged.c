@@ -34,7 +34,7 @@ static bp_status begin(data_files *files, session *s, bp_tags *work, memory_bloc
     BP_TRY(session_open_run_tokenizer(s));
     const bool bytes = s->run_tokenizer.kind == TOKENIZER_BYTES;
     BP_TRY(memory_take(scratch, data_tagged_bytes(), false, "host memory", &s->error));
-    memory_settle(scratch);
+    memory_resolve(scratch);
     *work = (bp_tags){.data = &files->data,
                       .path = files->path,
                       .encoder = bytes ? NULL : &s->run_tokenizer.encoder,

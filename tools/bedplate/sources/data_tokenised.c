@@ -92,7 +92,7 @@ static bp_status note_texts(const data_files *files, session *s)
                               "a row has another number of texts than in the other data",
                               files->source->name, head->texts, BP_LIMIT_EXACT, spec->texts);
     }
-    if (!s->batch_settled) {
+    if (!s->batch_resolved) {
         spec->batch = spec->batch / spec->texts * head->texts;
     }
     spec->eval_batch = spec->eval_batch / spec->texts * head->texts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libzstd's archive also unpacks what zstd made before its format was settled (0.5 to 0.7, before
+/* libzstd's archive also unpacks what zstd made before its format was resolved (0.5 to 0.7, before
  * 2016), in 90 KB of code. No such file gets that far: unpack.c looks at the magic number. These
  * names stand in for that code, so that the linker leaves it out. */
 

@@ -369,7 +369,7 @@ static bp_status take_largest_batch(session *s)
     BP_TRY(frontier_largest_batch(&request, &s->largest, &s->error));
     if (s->largest > 0) {
         s->spec.batch = s->largest;
-        s->batch_settled = true;
+        s->batch_resolved = true;
     }
     return BP_OK;
 }

@@ -191,7 +191,7 @@ bool bp_row_columns_plain(const bp_row_columns *columns)
 }
 
 /* A question with a sentence is a pair. */
-static void settle_question(bp_row_columns *columns)
+static void resolve_question(bp_row_columns *columns)
 {
     const bp_row_column *question = &columns->of[BP_COLUMN_QUESTION];
     const bp_row_column *sentence = &columns->of[BP_COLUMN_SENTENCE];
@@ -221,7 +221,7 @@ bp_status bp_row_columns_end(bp_row_columns *columns, bp_data_reader *reader)
 {
     const char *asked[BP_COLUMN_LABEL + 1] = {[BP_COLUMN_TEXT] = columns->reading->text_column,
                                               [BP_COLUMN_LABEL] = columns->reading->label_column};
-    settle_question(columns);
+    resolve_question(columns);
     if (bp_row_columns_has(columns, BP_COLUMN_SECOND) &&
         columns->of[BP_COLUMN_TEXT].rank == RANK_OTHER) {
         columns->of[BP_COLUMN_TEXT].number = BP_NO_COLUMN; /* not the first of a pair */

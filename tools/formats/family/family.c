@@ -159,7 +159,7 @@ const bp_row *bp_family_role(const bp_family *family, bp_role role)
 }
 
 /* What 0 leaves open is filled in. The roles that are asked for have no such meaning themselves. */
-static uint32_t settled_count(const bp_model_config *config, const bp_row *row)
+static uint32_t resolved_count(const bp_model_config *config, const bp_row *row)
 {
     const uint32_t value = stored_count(config, row);
     if (value != 0) {
@@ -183,7 +183,7 @@ static uint32_t settled_count(const bp_model_config *config, const bp_row *row)
 uint32_t bp_family_count(const bp_model_config *config, bp_role role)
 {
     const bp_row *row = config->family != NULL ? bp_family_role(config->family, role) : NULL;
-    return row != NULL ? settled_count(config, row) : 0;
+    return row != NULL ? resolved_count(config, row) : 0;
 }
 
 bool bp_family_untied(const bp_model_config *config)
@@ -233,16 +233,16 @@ bp_status bp_family_check_heads(const bp_model_config *config, const char *where
                               heads->key, count, BP_LIMIT_DIVISOR, width);
     }
     const bp_row *kv_heads = bp_family_role(config->family, BP_ROLE_KV_HEADS);
-    if (kv_heads != NULL && count % settled_count(config, kv_heads) != 0) {
+    if (kv_heads != NULL && count % resolved_count(config, kv_heads) != 0) {
         return bp_error_limit(error, BP_ERR_DATA, where,
                               "the key-value heads do not divide the heads", kv_heads->key,
-                              settled_count(config, kv_heads), BP_LIMIT_DIVISOR, count);
+                              resolved_count(config, kv_heads), BP_LIMIT_DIVISOR, count);
     }
     const bool turned = bp_family_role(config->family, BP_ROLE_ROTARY) != NULL;
-    if (turned && own != NULL && settled_count(config, own) % 2 != 0) {
+    if (turned && own != NULL && resolved_count(config, own) % 2 != 0) {
         bp_status status = bp_error_numbers(
             error, BP_ERR_DATA, where, "rotary positions need heads of an even width", own->key,
-            settled_count(config, own), settled_count(config, own) + 1);
+            resolved_count(config, own), resolved_count(config, own) + 1);
         bp_error_right(error, "an even number");
         return status;
     }
@@ -318,7 +318,7 @@ static bool same_row(const bp_model_config *a, const bp_model_config *b, const b
     case BP_ROW_COUNT:
     case BP_ROW_COUNT_NULL:
         return (row->role == BP_ROLE_WIDTH && has_sizes(a->family)) ||
-               settled_count(a, row) == settled_count(b, row);
+               resolved_count(a, row) == resolved_count(b, row);
     case BP_ROW_CHOICE:
     case BP_ROW_LABELS:
         return stored_count(a, row) == stored_count(b, row);
@@ -438,7 +438,7 @@ void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row)
     switch (row->kind) {
     case BP_ROW_COUNT:
     case BP_ROW_COUNT_NULL:
-        bp_text_u64(text, settled_count(config, row));
+        bp_text_u64(text, resolved_count(config, row));
         break;
     case BP_ROW_LABELS:
         bp_text_u64(text, config->classes);

@@ -71,7 +71,7 @@ enum {
     BP_ROW_READ = 1,     /* another name, or a wish that is refused: read, never written */
     BP_ROW_INSIDE = 2,   /* a member of an object that another row reads and writes */
     BP_ROW_REQUIRED = 4, /* there is no usual value */
-    BP_ROW_SETTLED = 8,  /* of COUNT_NULL: 0 is written as what it means */
+    BP_ROW_RESOLVED = 8, /* of COUNT_NULL: 0 is written as what it means */
     BP_ROW_SPARSE = 16   /* the same: 0 is not written; nor is the usual COUNT, nor a FLAG that is
                             not set; of REAL_NULL: null is 0; of what has to be so: null says
                             nothing */
@@ -105,8 +105,8 @@ typedef struct bp_family {
     const char *token_class;    /* of tokens; NULL, as the next: it has none */
     const char *answer_class;
 
-    /* Settles what one value means by another, after all were read. NULL: nothing. */
-    void (*settle)(bp_model_config *config);
+    /* Resolves what one value means by another, after all were read. NULL: nothing. */
+    void (*resolve)(bp_model_config *config);
 
     bp_tensor_naming naming;     /* in Hugging Face's files */
     const bp_gguf_family *gguf;  /* NULL: no such files */

@@ -5,7 +5,7 @@
 #include "tools/formats/gguf/gguf_family.h"
 
 /* A dropout that nobody named is that of the layers. */
-static void family_bert_settle(bp_model_config *config)
+static void family_bert_resolve(bp_model_config *config)
 {
     bp_bert_config own = bp_bert_config_of(config);
     if (own.classifier_dropout < 0.0) {
@@ -105,7 +105,7 @@ const bp_family bp_family_bert = {
     .judge_class = "BertForSequenceClassification",
     .token_class = "BertForTokenClassification",
     .answer_class = "BertForQuestionAnswering",
-    .settle = family_bert_settle,
+    .resolve = family_bert_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
     .gguf = &bp_gguf_bert,
     .adapter_targets = "query,value",

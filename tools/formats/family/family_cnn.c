@@ -32,7 +32,7 @@ static const bp_tensor_rule rules[] = {{"*", "*", BP_FORM_PLAIN}};
 static const char *const ignored[] = {"*.num_batches_tracked"};
 
 /* A row has the numbers of an image. */
-static void settle(bp_model_config *config)
+static void resolve(bp_model_config *config)
 {
     const bp_cnn_config own = bp_cnn_config_of(config);
     const uint64_t numbers = bp_size_mul(bp_size_mul(own.height, own.width), own.channels);
@@ -112,7 +112,7 @@ const bp_family bp_family_cnn = {
     .rows = rows,
     .row_count = ROWS_COUNT(rows),
     .task = BP_TASK_CLASSES,
-    .settle = settle,
+    .resolve = resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
     .adapter_targets = "convolution",
     .presets = presets,

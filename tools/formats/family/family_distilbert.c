@@ -4,7 +4,7 @@
 #include "tools/formats/gguf/gguf_family.h"
 
 /* What its files do not say. */
-static void family_distilbert_settle(bp_model_config *config)
+static void family_distilbert_resolve(bp_model_config *config)
 {
     bp_bert_config own = bp_bert_config_of(config);
     own.kind = BP_DISTILBERT;
@@ -72,7 +72,7 @@ const bp_family bp_family_distilbert = {
     .language_class = "DistilBertForMaskedLM",
     .judge_class = "DistilBertForSequenceClassification",
     .token_class = "DistilBertForTokenClassification",
-    .settle = family_distilbert_settle,
+    .resolve = family_distilbert_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
     .gguf = &bp_gguf_distilbert,
     .adapter_targets = "q_lin,v_lin",

@@ -3,7 +3,7 @@
  * generator's head guesses words. */
 #include "tools/formats/family/family_bert.h"
 
-static void family_electra_settle(bp_model_config *config)
+static void family_electra_resolve(bp_model_config *config)
 {
     bp_bert_config own = bp_bert_config_of(config);
     own.kind = BP_ELECTRA;
@@ -75,7 +75,7 @@ const bp_family bp_family_electra = {
     .language_class = "ElectraForMaskedLM",
     .judge_class = "ElectraForSequenceClassification",
     .token_class = "ElectraForTokenClassification",
-    .settle = family_electra_settle,
+    .resolve = family_electra_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
     .adapter_targets = "query,value",
     .all_linear = all_linear,

@@ -6,7 +6,7 @@
 
 #include "tools/formats/gguf/gguf_gemma.h"
 
-void bp_family_gemma_settle(bp_model_config *config, uint32_t every)
+void bp_family_gemma_resolve(bp_model_config *config, uint32_t every)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.norm_offset = true;
@@ -26,9 +26,9 @@ void bp_family_gemma_settle(bp_model_config *config, uint32_t every)
 }
 
 /* The files of the first release say "gelu" and mean the tanh form, which transformers takes. */
-static void family_gemma_settle(bp_model_config *config)
+static void family_gemma_resolve(bp_model_config *config)
 {
-    bp_family_gemma_settle(config, 0);
+    bp_family_gemma_resolve(config, 0);
 }
 
 static const bp_row rows[] = {
@@ -42,7 +42,7 @@ static const bp_row rows[] = {
     ROWS_STACK(3072, 24576, 8192, 16, 28),
     ROW_TYPE,
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 16, KV_HEADS,
-                   BP_ROW_SETTLED),
+                   BP_ROW_RESOLVED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
     ROWS_ROPE(10000.0),
     ROW_TIED(STACK(untied), false),
@@ -65,7 +65,7 @@ const bp_family bp_family_gemma = {.model_type = "gemma",
                                    .row_count = ROWS_COUNT(rows),
                                    .language_class = "GemmaForCausalLM",
                                    .judge_class = "GemmaForSequenceClassification",
-                                   .settle = family_gemma_settle,
+                                   .resolve = family_gemma_resolve,
                                    .naming = LLAMA_NAMING,
                                    .gguf = &bp_gguf_gemma,
                                    .adapter_targets = "q_proj,v_proj",

@@ -5,10 +5,10 @@
 
 #include "tools/formats/family/family_llama.h"
 
-/* Settles what all three have and no file says: norms about 1, the gate, the embedding's factor.
+/* Resolves what all three have and no file says: norms about 1, the gate, the embedding's factor.
  * every: 0, or norms on both sides, scores by query_pre_attn_scalar, and where the file does not
  * list the layers, windows in all but the last of every so many. */
-void bp_family_gemma_settle(bp_model_config *config, uint32_t every);
+void bp_family_gemma_resolve(bp_model_config *config, uint32_t every);
 
 /* A preset for tests: of the later ones with a window. */
 #define GEMMA_TINY(family_, layers_, ...)                                                          \
@@ -22,7 +22,7 @@ void bp_family_gemma_settle(bp_model_config *config, uint32_t every);
 #define ROWS_GEMMA_LATER                                                                           \
     ROW_LAYER_TYPES, ROW_TYPE,                                                                     \
         ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS,            \
-                       BP_ROW_SETTLED),                                                            \
+                       BP_ROW_RESOLVED),                                                           \
         ROW_REAL("query_pre_attn_scalar", LLAMA(query_scalar), 1e6, 256.0, NONE),                  \
         ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE)
 

@@ -4,9 +4,9 @@
 #include "tools/formats/family/family_gemma.h"
 #include "tools/formats/gguf/gguf_gemma.h"
 
-static void family_gemma2_settle(bp_model_config *config)
+static void family_gemma2_resolve(bp_model_config *config)
 {
-    bp_family_gemma_settle(config, 2);
+    bp_family_gemma_resolve(config, 2);
 }
 
 static const bp_row rows[] = {
@@ -42,7 +42,7 @@ const bp_family bp_family_gemma2 = {.model_type = "gemma2",
                                     .row_count = ROWS_COUNT(rows),
                                     .language_class = "Gemma2ForCausalLM",
                                     .judge_class = "Gemma2ForSequenceClassification",
-                                    .settle = family_gemma2_settle,
+                                    .resolve = family_gemma2_resolve,
                                     .naming = LLAMA_NAMING,
                                     .gguf = &bp_gguf_gemma2,
                                     .adapter_targets = "q_proj,v_proj",

@@ -4,12 +4,12 @@
 #include "tools/formats/family/family_gemma.h"
 #include "tools/formats/gguf/gguf_gemma.h"
 
-static void family_gemma3_settle(bp_model_config *config)
+static void family_gemma3_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.head_norms = true;
     bp_family_config_set(config, &own, sizeof own);
-    bp_family_gemma_settle(config, 6);
+    bp_family_gemma_resolve(config, 6);
 }
 
 static const bp_row rows[] = {
@@ -69,7 +69,7 @@ const bp_family bp_family_gemma3 = {
     .row_count = ROWS_COUNT(rows),
     .language_class = "Gemma3ForCausalLM",
     .judge_class = "Gemma3ForSequenceClassification",
-    .settle = family_gemma3_settle,
+    .resolve = family_gemma3_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
     .gguf = &bp_gguf_gemma3,
     .adapter_targets = "q_proj,v_proj",

@@ -77,7 +77,7 @@
             false, NULL                                                                            \
     }
 
-/* Settles it: the same model has the same numbers, whichever of the keys said so. */
+/* Resolves it: the same model has the same numbers, whichever of the keys said so. */
 void bp_family_qwen_window(bp_llama_config *own);
 
 /* A preset for tests: two layers of a small model of bytes. */

@@ -47,7 +47,7 @@ static const bp_tensor_rule rules[] = {
 static const char *const ignored[] = {"*.num_batches_tracked"};
 
 /* A row has the numbers of an image. */
-static void family_mobilenet_settle(bp_model_config *config)
+static void family_mobilenet_resolve(bp_model_config *config)
 {
     bp_cnn_config own;
     bp_family_config_get(config, &own, sizeof own);
@@ -90,7 +90,7 @@ const bp_family bp_family_mobilenet_v2 = {
     .row_count = ROWS_COUNT(rows),
     .task = BP_TASK_CLASSES,
     .judge_class = "MobileNetV2ForImageClassification",
-    .settle = family_mobilenet_settle,
+    .resolve = family_mobilenet_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
     .adapter_targets = "first_conv.convolution,expand_1x1.convolution,reduce_1x1.convolution,"
                        "conv_1x1.convolution", /* those of each channel by itself have none */

@@ -8,7 +8,7 @@
 #define MODERN(member) BP_FAMILY_MEMBER(bp_modernbert_config, member)
 
 /* The first of every so many layers looks at all where the file does not list them. */
-static void family_modernbert_settle(bp_model_config *config)
+static void family_modernbert_resolve(bp_model_config *config)
 {
     bp_modernbert_config own = bp_modernbert_config_of(config);
     bp_layer_set *near = &own.llama.near;
@@ -117,7 +117,7 @@ const bp_family bp_family_modernbert = {
     .language_class = "ModernBertForMaskedLM",
     .judge_class = "ModernBertForSequenceClassification",
     .token_class = "ModernBertForTokenClassification",
-    .settle = family_modernbert_settle,
+    .resolve = family_modernbert_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
     .gguf = &bp_gguf_modernbert,
     .adapter_targets = "Wqkv",

@@ -4,7 +4,7 @@
 
 #include "tools/formats/gguf/gguf_llama.h"
 
-static void family_olmo2_settle(bp_model_config *config)
+static void family_olmo2_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.norms = BP_LLAMA_NORMS_AFTER;
@@ -20,7 +20,8 @@ static const bp_row rows[] = {
     ROW_FIXED("hidden_act", TEXT, "silu", 0),
     ROWS_STACK(4096, 11008, 2048, 32, 32),
     ROW_TYPE,
-    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 0, KV_HEADS, BP_ROW_SETTLED),
+    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 0, KV_HEADS,
+                   BP_ROW_RESOLVED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-5, NONE),
     ROWS_ROPE(10000.0),
     ROW_TIED(STACK(untied), true),
@@ -43,7 +44,7 @@ const bp_family bp_family_olmo2 = {.model_type = "olmo2",
                                    .row_count = ROWS_COUNT(rows),
                                    .language_class = "Olmo2ForCausalLM",
                                    .judge_class = "Olmo2ForSequenceClassification",
-                                   .settle = family_olmo2_settle,
+                                   .resolve = family_olmo2_resolve,
                                    .naming = LLAMA_NAMING,
                                    .gguf = &bp_gguf_olmo2,
                                    .adapter_targets = "q_proj,v_proj",

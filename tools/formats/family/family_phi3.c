@@ -29,7 +29,7 @@ static void phi3_put(bp_gguf_writer *w, const char *a, const bp_model_config *co
     bp_gguf_put_u32(w, bp_gguf_key_of(a, "attention.sliding_window").text, 0);
 }
 
-static void family_phi3_settle(bp_model_config *config)
+static void family_phi3_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.fused = true;
@@ -44,7 +44,7 @@ static bp_status phi3_take(const bp_gguf_file *f, const char *a, bp_model_config
     bp_family_config_get(config, &both, sizeof both);
     BP_TRY(bp_gguf_long_take(f, a, config, &both));
     bp_family_config_set(config, &both, sizeof both);
-    family_phi3_settle(config);
+    family_phi3_resolve(config);
     return BP_OK;
 }
 
@@ -65,7 +65,8 @@ static const bp_row rows[] = {
     ROW_FIXED("hidden_act", TEXT, "silu", 0),
     ROWS_STACK(3072, 8192, 4096, 32, 32),
     ROW_TYPE,
-    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 0, KV_HEADS, BP_ROW_SETTLED),
+    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 0, KV_HEADS,
+                   BP_ROW_RESOLVED),
     ROW_REAL("partial_rotary_factor", LLAMA(rotary_share), 1.5, 1.0, NONE),
     ROW_REAL("resid_pdrop", STACK(residual_dropout), 1.0, 0.0, DROPOUT),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-5, NONE),
@@ -95,7 +96,7 @@ const bp_family bp_family_phi3 = {.model_type = "phi3",
                                   .row_count = ROWS_COUNT(rows),
                                   .language_class = "Phi3ForCausalLM",
                                   .judge_class = "Phi3ForSequenceClassification",
-                                  .settle = family_phi3_settle,
+                                  .resolve = family_phi3_resolve,
                                   .naming = LLAMA_NAMING,
                                   .gguf = &gguf,
                                   .adapter_targets = "qkv_proj",

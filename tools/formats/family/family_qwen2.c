@@ -25,7 +25,7 @@ void bp_family_qwen_window(bp_llama_config *own)
 }
 
 /* No key says that the biases are there. */
-static void family_qwen2_settle(bp_model_config *config)
+static void family_qwen2_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.qkv_bias = true;
@@ -43,7 +43,7 @@ static const bp_row rows[] = {
     ROW_FULL_LAYERS,
     ROW_TYPE,
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 32, KV_HEADS,
-                   BP_ROW_SETTLED),
+                   BP_ROW_RESOLVED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
     ROWS_ROPE(10000.0),
     ROW_SLIDING,
@@ -63,7 +63,7 @@ const bp_family bp_family_qwen2 = {.model_type = "qwen2",
                                    .row_count = ROWS_COUNT(rows),
                                    .language_class = "Qwen2ForCausalLM",
                                    .judge_class = "Qwen2ForSequenceClassification",
-                                   .settle = family_qwen2_settle,
+                                   .resolve = family_qwen2_resolve,
                                    .naming = LLAMA_NAMING,
                                    .gguf = &bp_gguf_qwen2,
                                    .adapter_targets = "q_proj,v_proj"};

@@ -6,7 +6,7 @@
 #include "tools/formats/gguf/gguf_llama.h"
 
 /* No key says that the norms are there. */
-static void family_qwen3_settle(bp_model_config *config)
+static void family_qwen3_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.head_norms = true;
@@ -26,7 +26,7 @@ static const bp_row rows[] = {
     ROW_FULL_LAYERS,
     ROW_TYPE,
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 32, KV_HEADS,
-                   BP_ROW_SETTLED),
+                   BP_ROW_RESOLVED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
     ROWS_ROPE(10000.0),
     ROW_SLIDING,
@@ -52,7 +52,7 @@ static bp_status family_qwen3_take(const bp_gguf_file *file, const char *archite
                                    bp_model_config *config)
 {
     BP_TRY(bp_gguf_llama_take(file, architecture, config));
-    family_qwen3_settle(config);
+    family_qwen3_resolve(config);
     return BP_OK;
 }
 
@@ -107,7 +107,7 @@ const bp_family bp_family_qwen3 = {.model_type = "qwen3",
                                    .row_count = ROWS_COUNT(rows),
                                    .language_class = "Qwen3ForCausalLM",
                                    .judge_class = "Qwen3ForSequenceClassification",
-                                   .settle = family_qwen3_settle,
+                                   .resolve = family_qwen3_resolve,
                                    .naming = LLAMA_NAMING,
                                    .gguf = &gguf,
                                    .adapter_targets = "q_proj,v_proj",

@@ -46,7 +46,7 @@ static const bp_tensor_rule rules[] = {
 static const char *const ignored[] = {"*.num_batches_tracked"};
 
 /* What a file leaves out is ResNet-50's; a row has the numbers of an image. */
-static void family_resnet_settle(bp_model_config *config)
+static void family_resnet_resolve(bp_model_config *config)
 {
     static const bp_resnet usual = {.hidden_sizes = {256, 512, 1024, 2048}, .depths = {3, 4, 6, 3}};
     bp_cnn_config own;
@@ -93,7 +93,7 @@ const bp_family bp_family_resnet = {
     .row_count = ROWS_COUNT(rows),
     .task = BP_TASK_CLASSES,
     .judge_class = "ResNetForImageClassification",
-    .settle = family_resnet_settle,
+    .resolve = family_resnet_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
     .adapter_targets = "convolution",
     .presets = presets,

@@ -5,7 +5,7 @@
 
 /* The first token's position is the one behind the padding's: of max_position_embeddings rows so
  * many are left. */
-static void family_roberta_settle(bp_model_config *config)
+static void family_roberta_resolve(bp_model_config *config)
 {
     bp_bert_config own = bp_bert_config_of(config);
     own.kind = BP_ROBERTA;
@@ -87,7 +87,7 @@ static const char all_linear[] =
     .model_type = type_, .model = &bp_model_bert, .rows = rows_, .row_count = ROWS_COUNT(rows_),   \
     .task = BP_TASK_MASKED_LM, .language_class = class_ "ForMaskedLM",                             \
     .judge_class = class_ "ForSequenceClassification",                                             \
-    .token_class = class_ "ForTokenClassification", .settle = family_roberta_settle,               \
+    .token_class = class_ "ForTokenClassification", .resolve = family_roberta_resolve,             \
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},  \
     .adapter_targets = "query,value", .all_linear = all_linear
 

@@ -9,7 +9,7 @@
 
 /* The last of every so many layers stays as it is where the file does not say which do, and it is
  * these that look through a window where the file says only that there is one. */
-static void family_smollm3_settle(bp_model_config *config)
+static void family_smollm3_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     const uint32_t every = own.turn_every;
@@ -40,7 +40,8 @@ static const bp_row rows[] = {
     {"no_rope_layer_interval", BP_ROW_COUNT, BP_ROLE_NONE, BP_ROW_READ, LLAMA(turn_every), 1,
      LAYERS_MOST, TURN_EVERY, NULL},
     ROW_LAYERS("no_rope_layers", still, NULL),
-    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS, BP_ROW_SETTLED),
+    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS,
+                   BP_ROW_RESOLVED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
     ROWS_ROPE(2000000.0),
     ROW_COUNT_NULL("sliding_window", LLAMA(window), POSITIONS_MOST, 0, NONE, 0),
@@ -64,7 +65,7 @@ const bp_family bp_family_smollm3 = {.model_type = "smollm3",
                                      .row_count = ROWS_COUNT(rows),
                                      .language_class = "SmolLM3ForCausalLM",
                                      .judge_class = "SmolLM3ForSequenceClassification",
-                                     .settle = family_smollm3_settle,
+                                     .resolve = family_smollm3_resolve,
                                      .naming = LLAMA_NAMING,
                                      .gguf = &bp_gguf_smollm3,
                                      .adapter_targets = "q_proj,v_proj",

@@ -40,7 +40,7 @@ static const bp_tensor_rule rules[] = {
 static const char *const ignored[] = {"vit.pooler.*", "pooler.*", "decoder.*", "classifier.*"};
 
 /* A row has the numbers of an image. */
-static void family_vit_settle(bp_model_config *config)
+static void family_vit_resolve(bp_model_config *config)
 {
     const bp_vit_config own = bp_vit_config_of(config);
     const uint64_t numbers = bp_size_mul(bp_size_mul(own.image, own.image), own.channels);
@@ -84,7 +84,7 @@ const bp_family bp_family_vit = {
     .row_count = ROWS_COUNT(rows),
     .task = BP_TASK_CLASSES,
     .judge_class = "ViTForImageClassification",
-    .settle = family_vit_settle,
+    .resolve = family_vit_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
     .adapter_targets = "q_proj,v_proj",
     .all_linear = all_linear,

@@ -184,7 +184,7 @@ static bp_status bert_take(const bp_gguf_file *f, const char *a, bp_model_config
     own.stack.attention_dropout = 0.1;
     own.classifier_dropout = types != NULL ? -1.0 : 0.2;
     bp_family_config_set(config, &own, sizeof own);
-    config->family->settle(config);
+    config->family->resolve(config);
     return BP_OK;
 }
 

@@ -116,7 +116,7 @@ static bp_status take_all(const bp_gguf_file *f, const char *a, bp_model_config 
         BP_TRY(take_real(f, a, "rope.freq_base_swa", &own.near_theta));
     }
     bp_family_config_set(config, &own, sizeof own);
-    config->family->settle(config);
+    config->family->resolve(config);
     return BP_OK;
 }
 

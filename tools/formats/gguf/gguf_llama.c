@@ -307,12 +307,12 @@ static bp_status granite_take(const bp_gguf_file *f, const char *a, bp_model_con
     return BP_OK;
 }
 
-/* Settles what the family's files leave to its name. */
-static bp_status settled_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
+/* Resolves what the family's files leave to its name. */
+static bp_status resolved_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
 {
     BP_TRY(bp_gguf_llama_take(f, a, config));
-    if (config->family->settle != NULL) {
-        config->family->settle(config);
+    if (config->family->resolve != NULL) {
+        config->family->resolve(config);
     }
     return BP_OK;
 }
@@ -360,5 +360,5 @@ const bp_gguf_family bp_gguf_smollm3 = {"smollm3",    "smollm3", &llama_naming, 
 const bp_gguf_family bp_gguf_granite = {"granite",    "granite",    &llama_naming,
                                         granite_put,  granite_take, bp_gguf_llama_factors,
                                         llama_exports};
-const bp_gguf_family bp_gguf_olmo2 = {"olmo2",      "olmo2", &olmo2_naming, bp_gguf_llama_put,
-                                      settled_take, NULL,    olmo2_exports};
+const bp_gguf_family bp_gguf_olmo2 = {"olmo2",       "olmo2", &olmo2_naming, bp_gguf_llama_put,
+                                      resolved_take, NULL,    olmo2_exports};

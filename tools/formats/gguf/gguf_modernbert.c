@@ -119,7 +119,7 @@ static bp_status modernbert_take(const bp_gguf_file *f, const char *a, bp_model_
         }
     }
     bp_family_config_set(config, &own, sizeof own);
-    config->family->settle(config);
+    config->family->resolve(config);
     return BP_OK;
 }
 

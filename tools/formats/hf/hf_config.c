@@ -113,7 +113,7 @@ static bp_status take_members(reading *r, bool first)
 }
 
 /* The task that the file names: a class with a head for one, and how it judges samples. */
-static void settle_task(reading *r)
+static void resolve_task(reading *r)
 {
     bp_model_config *config = &r->config;
     if (!r->judges && config->task < BP_TASK_CLASSES) {
@@ -133,7 +133,7 @@ static void settle_task(reading *r)
 }
 
 /* A list of widths says how many layers there are. */
-static bp_status settle_sizes(reading *r)
+static bp_status resolve_sizes(reading *r)
 {
     const bp_row *row = bp_family_role(r->family, BP_ROLE_LAYERS);
     if (!r->listed || row == NULL) {
@@ -198,20 +198,20 @@ static bp_status check_whole(reading *r)
             BP_TRY(check_layers(r, &family->rows[i]));
         }
     }
-    BP_TRY(settle_sizes(r));
+    BP_TRY(resolve_sizes(r));
     BP_TRY(bp_family_check_heads(&r->config, where, &r->error));
     if (bp_family_role(family, BP_ROLE_ROTARY) != NULL) {
         bp_hf_rope_finish(&r->config);
     }
-    if (family->settle != NULL) {
-        family->settle(&r->config);
+    if (family->resolve != NULL) {
+        family->resolve(&r->config);
     }
     for (size_t i = 0; i < family->row_count; i++) {
         if (family->rows[i].kind == BP_ROW_LAYERS) {
             BP_TRY(check_settled_layers(r, &family->rows[i]));
         }
     }
-    settle_task(r);
+    resolve_task(r);
     return BP_OK;
 }
 

@@ -187,7 +187,7 @@ static void put_stored(bp_text *text, const bp_model_config *config, const bp_ro
     const bool zero = (row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0) ||
                       (real && count_at(config, row, 0) == 0 && count_at(config, row, 1) == 0);
     hf_config_write_put_key(text, row->key);
-    if (zero && (row->flags & BP_ROW_SETTLED) == 0) {
+    if (zero && (row->flags & BP_ROW_RESOLVED) == 0) {
         bp_text_string(text, "null");
     } else {
         bp_row_put(text, config, row);

@@ -199,7 +199,7 @@ static bp_status hf_rope_refuse(bp_hf_reading *r, const bp_row *row, const char 
     return bp_error_set(&r->error, BP_ERR_DATA, "config.json", text, row->key);
 }
 
-static bp_status hf_rope_settle(bp_hf_reading *r, const bp_row *row, const rope *from)
+static bp_status hf_rope_resolve(bp_hf_reading *r, const bp_row *row, const rope *from)
 {
     const double *n = from->number;
     const bp_rope_kind kind = types[from->type].kind;
@@ -261,7 +261,7 @@ static bp_status hf_rope_take_two(bp_hf_reading *r, const bp_row *row, bp_json_e
         BP_TRY(hf_rope_take_member(r, row, event, &from));
     }
     if (!near) {
-        return hf_rope_settle(r, row, &from);
+        return hf_rope_resolve(r, row, &from);
     }
     if (types[from.type].scales) {
         return hf_rope_refuse(r, row, "layers of sliding_attention are not scaled");
@@ -285,7 +285,7 @@ bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *ev
     for (;;) {
         BP_TRY(bp_json_next(&r->json, event));
         if (event->kind == BP_JSON_OBJECT_END) {
-            return two ? BP_OK : hf_rope_settle(r, row, &from);
+            return two ? BP_OK : hf_rope_resolve(r, row, &from);
         }
         const bool near = strcmp(event->text, "sliding_attention") == 0;
         if (near || strcmp(event->text, "full_attention") == 0) {

@@ -14,7 +14,7 @@
 bp_status bp_hf_rope_take(bp_hf_reading *reading, const bp_row *row,
                           bp_json_event *event) BP_MUST_CHECK;
 
-/* Settles what a scaling leaves to max_position_embeddings, and yarn's usual numbers: after all
+/* Resolves what a scaling leaves to max_position_embeddings, and yarn's usual numbers: after all
  * fields were read. For families whose own struct is a bp_llama_config. */
 void bp_hf_rope_finish(bp_model_config *config);
 

@@ -180,7 +180,7 @@ static bp_status prep_member(prep_file *f, const char *key)
                : bp_json_skip(&f->json);
 }
 
-static bp_status prep_settle(prep_file *f)
+static bp_status prep_resolve(prep_file *f)
 {
     bp_image_prep *prep = f->prep;
     const bool pct = prep->crop_pct > 0.0;
@@ -228,7 +228,7 @@ static bp_status prep_document(prep_file *f)
     for (;;) {
         BP_TRY(bp_json_next(&f->json, &event));
         if (event.kind == BP_JSON_OBJECT_END) {
-            return prep_settle(f);
+            return prep_resolve(f);
         }
         const size_t length = event.length < sizeof key ? event.length : 0;
         memcpy(key, event.text, length);

@@ -255,7 +255,7 @@ static bp_status take_normalizer(message *m)
     return BP_OK;
 }
 
-static bp_status settle(bp_load *load)
+static bp_status resolve(bp_load *load)
 {
     bp_token_rules *rules = &load->rules;
     if (load->model_type != 1 && load->model_type != 2) {
@@ -343,7 +343,7 @@ bp_status bp_load_pieces(bp_load *load)
     if (load->fairseq) {
         BP_TRY(add_fairseq(load, place));
     }
-    return load->pass == BP_LOAD_COUNT ? settle(load) : BP_OK;
+    return load->pass == BP_LOAD_COUNT ? resolve(load) : BP_OK;
 }
 
 void bp_token_pieces_finish(bp_load *load)

@@ -112,7 +112,7 @@ bool vm_bulk_deliver(vm_warp *waiter, vm_mbarrier *m)
         } else {
             m->gathering.seen[VM_AWAY_WARP] = block->time++;
         }
-        vm_mbarrier_settle(block, m);
+        vm_mbarrier_resolve(block, m);
     }
     block->bulk_count = kept;
     return true;

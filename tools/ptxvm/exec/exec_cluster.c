@@ -7,7 +7,7 @@
 enum { PATIENCE = 200000 };
 
 /* Ends the phase when every warp that lives has arrived. */
-static void cluster_settle(vm_cluster *cluster)
+static void cluster_resolve(vm_cluster *cluster)
 {
     for (uint32_t b = 0; b < cluster->block_count; b++) {
         const vm_block *block = &cluster->blocks[b];
@@ -41,7 +41,7 @@ static bool exec_arrive(vm_warp *warp, const vm_insn *in, uint32_t mask)
     if (!relaxed) {
         vm_race_bring(warp, &cluster->gathering[warp->block->rank]);
     }
-    cluster_settle(cluster);
+    cluster_resolve(cluster);
     return true;
 }
 
@@ -73,7 +73,7 @@ static bool exec_wait(vm_warp *warp, const vm_insn *in, uint32_t mask)
         return vm_fail(warp, in, VM_FULL, VM_ILLEGAL_INSTRUCTION,
                        "a wait at the cluster's barrier without an arrival");
     }
-    cluster_settle(cluster);
+    cluster_resolve(cluster);
     if (warp->cluster_phase == cluster->phase) {
         warp->pauses = warp->again = true;
         return ++warp->block->pauses <= PATIENCE ||

@@ -210,7 +210,7 @@ static void take(vm_warp *warp, const vm_insn *in, const vm_mbarrier *m)
 }
 
 /* Ends the phase when nothing is awaited any more. */
-void vm_mbarrier_settle(vm_block *block, vm_mbarrier *m)
+void vm_mbarrier_resolve(vm_block *block, vm_mbarrier *m)
 {
     block->pauses = 0;
     if (m->pending != 0 || m->transactions != 0) {
@@ -250,7 +250,7 @@ static bool exec_transactions(vm_warp *warp, const vm_insn *in, uint32_t mask)
         if (m == NULL || !vm_mbarrier_transact(warp, in, lane, m, in->vector != 0 ? -by : by)) {
             return false;
         }
-        vm_mbarrier_settle(home, m);
+        vm_mbarrier_resolve(home, m);
     }
     return true;
 }
@@ -329,7 +329,7 @@ static bool exec_arrive(vm_warp *warp, const vm_insn *in, uint32_t mask)
         } else {
             bring_away(warp, in, m);
         }
-        vm_mbarrier_settle(home, m);
+        vm_mbarrier_resolve(home, m);
     }
     vm_put(warp, in, 0, mask, states);
     return true;

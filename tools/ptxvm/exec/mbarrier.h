@@ -82,7 +82,7 @@ bool vm_mbarrier_transact(vm_warp *warp, const vm_insn *in, unsigned lane, vm_mb
 void vm_mbarrier_bring(vm_warp *warp, vm_mbarrier *m);
 
 /* Ends the phase when nothing is awaited any more. */
-void vm_mbarrier_settle(vm_block *block, vm_mbarrier *m);
+void vm_mbarrier_resolve(vm_block *block, vm_mbarrier *m);
 
 /* Completes copies of an mbarrier that somebody waits for: all, or under a seed one. */
 bool vm_bulk_deliver(vm_warp *waiter, vm_mbarrier *m);

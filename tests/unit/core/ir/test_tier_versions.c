@@ -65,7 +65,7 @@ static bp_status medium_write(void *context, bp_tier_way way, uint64_t offset, c
     return status;
 }
 
-static bp_status medium_settle(void *context, bp_error *e)
+static bp_status medium_resolve(void *context, bp_error *e)
 {
     (void)context, (void)e;
     return calls > cut_at ? BP_ERR_STORE : BP_OK;
@@ -85,7 +85,7 @@ static bp_status medium_sync(void *context, bp_error *e)
 static const bp_tier medium = {.name = "medium",
                                .read = medium_read,
                                .write = medium_write,
-                               .settle = medium_settle,
+                               .resolve = medium_resolve,
                                .sync = medium_sync};
 
 /* The power is back. */

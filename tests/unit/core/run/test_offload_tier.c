@@ -38,7 +38,7 @@ static bp_status memory_write(void *context, bp_tier_way way, uint64_t offset, c
     return BP_OK;
 }
 
-static bp_status memory_settle(void *context, bp_error *error)
+static bp_status memory_resolve(void *context, bp_error *error)
 {
     (void)context;
     (void)error;
@@ -46,7 +46,7 @@ static bp_status memory_settle(void *context, bp_error *error)
 }
 
 static const bp_tier memory_tier = {
-    .name = "memory", .read = memory_read, .write = memory_write, .settle = memory_settle};
+    .name = "memory", .read = memory_read, .write = memory_write, .resolve = memory_resolve};
 
 static void *far, *offload;
 

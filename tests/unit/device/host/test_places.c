@@ -307,7 +307,7 @@ static bp_status small_write(void *context, bp_tier_way way, uint64_t offset, co
     return BP_OK;
 }
 
-static bp_status small_settle(void *context, bp_error *error)
+static bp_status small_resolve(void *context, bp_error *error)
 {
     (void)context;
     (void)error;
@@ -315,7 +315,7 @@ static bp_status small_settle(void *context, bp_error *error)
 }
 
 static const bp_tier small = {
-    .name = "small", .read = small_read, .write = small_write, .settle = small_settle};
+    .name = "small", .read = small_read, .write = small_write, .resolve = small_resolve};
 
 #define MEMORY 4096
 

@@ -316,7 +316,7 @@ static void parts_of_pages_keep_the_rest(void **state)
     bp_tier_posix_close(&tier);
 }
 
-/* The caller's hands have windows, which are written when they are settled or given up. */
+/* The caller's hands have windows, which are written when they are resolved or given up. */
 /* verifies run-24.0483 */
 static void windows_that_fail_are_told(void **state)
 {
@@ -331,7 +331,7 @@ static void windows_that_fail_are_told(void **state)
     is_told(&fill, t->read(&tier, BP_TIER_HAND, 10, copy, 10, &error));
     assert_int_equal(t->write(&tier, BP_TIER_HAND, 10, model, 10, &error), BP_OK);
     strike(&flush);
-    is_told(&flush, t->settle(&tier, &error));
+    is_told(&flush, t->resolve(&tier, &error));
     strike(&flush);
     is_told(&flush, t->sync(&tier, &error));
     strike(&look);

@@ -89,7 +89,7 @@ static void pieces_come_back(void **state)
             copy[skew + k] = model[offset + k] = (unsigned char)(i + k * 3);
         }
         assert_int_equal(t->write(&tier, in, offset, copy + skew, bytes, &error), BP_OK);
-        assert_int_equal(t->settle(&tier, &error), BP_OK);
+        assert_int_equal(t->resolve(&tier, &error), BP_OK);
         const uint64_t first = offset > 100 ? offset - 100 : 0;
         memset(copy, 0, bytes + 300);
         assert_int_equal(t->read(&tier, out, first, copy + skew, bytes + 200, &error), BP_OK);

@@ -296,7 +296,7 @@ static uint64_t count_parameters(const bp_model *model, const bp_model_config *c
 }
 
 /* What lies behind the last member of a scaling has no value that C promises. */
-static void settle(bp_model_config *config)
+static void resolve(bp_model_config *config)
 {
     const size_t last = offsetof(bp_rope_scaling, even) + sizeof(bool);
     if (config->family->model == &bp_model_llama) {
@@ -334,8 +334,8 @@ static void every_preset_is_written_and_read_back(void **state)
                 SET_FAMILY(&config, bp_llama_config, kv_heads,
                            0); /* as many as heads, said or not */
             }
-            settle(&config);
-            settle(&wanted);
+            resolve(&config);
+            resolve(&wanted);
             assert_memory_equal(&config, &wanted, sizeof config);
             json_error_t why;
             json_t *tree = json_loads(json, JSON_REJECT_DUPLICATES, &why);

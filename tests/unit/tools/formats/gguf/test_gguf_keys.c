@@ -137,12 +137,12 @@ static bp_model_config there_and_back(void **state, const bp_model_config *confi
     return back;
 }
 
-static bp_model_config settled_of(const char *type)
+static bp_model_config resolved_of(const char *type)
 {
     bp_model_config config = config_of(type);
     SET_FAMILY(&config, bp_llama_config, window, 7);
     SET_FAMILY(&config, bp_llama_config, query_scalar, 12.0);
-    config.family->settle(&config);
+    config.family->resolve(&config);
     return config;
 }
 
@@ -150,7 +150,7 @@ static void windows_caps_and_partial_heads_come_back(void **state)
 {
     static const char *const types[] = {"gemma2", "gemma3_text", "phi3", "gemma"};
     for (size_t i = 0; i < 4; i++) {
-        bp_model_config config = settled_of(types[i]);
+        bp_model_config config = resolved_of(types[i]);
         if (i >= 2) {
             SET_FAMILY(&config, bp_llama_config, window, 0);
         }
@@ -184,7 +184,7 @@ static void scalings_come_back(void **state)
         same_shape(&config, &back);
         assert_true(bp_llama_config_of(&back).rope_scaling.high == scalings[i].high);
     }
-    bp_model_config config = settled_of("phi3");
+    bp_model_config config = resolved_of("phi3");
     bp_llama_long both;
     bp_family_config_get(&config, &both, sizeof both);
     both.llama.window = 0;
@@ -215,7 +215,7 @@ static void refused(const bp_model_config *config, const char *name)
 
 #define REFUSED(type, member, value, name)                                                         \
     do {                                                                                           \
-        bp_model_config config_ = settled_of(type);                                                \
+        bp_model_config config_ = resolved_of(type);                                               \
         SET_FAMILY(&config_, bp_llama_config, member, value);                                      \
         refused(&config_, name);                                                                   \
     } while (0)
@@ -238,7 +238,7 @@ static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
             "rope_scaling");
     REFUSED("gemma3_text", near.bits[0], 7, "layer_types");
     REFUSED("phi3", window, 31, "sliding_window");
-    bp_model_config config = settled_of("phi3");
+    bp_model_config config = resolved_of("phi3");
     SET_FAMILY(&config, bp_llama_config, window, 0);
     SET_FAMILY(&config, bp_llama_config, rope_scaling.factor, 2.0);
     refused(&config, "rope_scaling"); /* llama3's */
@@ -272,8 +272,8 @@ static void families_come_back(void **state)
             SET_FAMILY(&config, bp_llama_config, logit_divisor, 8.0);
         }
         assert_non_null(family);
-        if (config.family->settle != NULL) {
-            config.family->settle(&config);
+        if (config.family->resolve != NULL) {
+            config.family->resolve(&config);
         }
         begin(state);
         family->put(&writer, family->architecture, &config);
