@@ -68,7 +68,7 @@ bool bp_adapter_convolution(const bp_builder *builder, uint32_t parameter)
     return p->base == BP_NO_PARAMETER && p->rank == 4;
 }
 
-bool bp_adapter_turned(const bp_builder *builder, uint32_t parameter)
+bool bp_adapter_transposed(const bp_builder *builder, uint32_t parameter)
 {
     const uint32_t base = builder->parameters[parameter].base;
     return base != BP_NO_PARAMETER && builder->parameters[base].embedding &&
@@ -306,7 +306,7 @@ void bp_adapter_norms(bp_builder *builder, uint32_t weight, bp_ref norms)
     const bp_parameter *p = &builder->parameters[weight];
     const uint32_t a = p->adapter;
     const bool codes = p->quantised != BP_QUANTISED_NONE;
-    const bool turned = builder->spec->model->input_major;
+    const bool transposed = builder->spec->model->input_major;
     const bp_ref held = bp_build_acquire(builder, weight, BP_FOR_FORWARD);
     const bp_weight_norms_operands operands = {
         .norms = norms,
@@ -317,10 +317,10 @@ void bp_adapter_norms(bp_builder *builder, uint32_t weight, bp_ref norms)
         .a = bp_build_acquire(builder, a, BP_FOR_FORWARD),
         .b = bp_build_acquire(builder, a + 1, BP_FOR_FORWARD)};
     const bp_weight_norms_scalars scalars = {
-        .rows = (int64_t)p->shape[turned ? 1 : 0],
-        .columns = (int64_t)p->shape[turned ? 0 : 1],
+        .rows = (int64_t)p->shape[transposed ? 1 : 0],
+        .columns = (int64_t)p->shape[transposed ? 0 : 1],
         .rank = (int64_t)builder->parameters[a].shape[0],
-        .turned = turned && !codes,
+        .transposed = transposed && !codes,
         .form = (int64_t)p->quantised,
         .factor = bp_adapter_scale(&builder->spec->lora, bp_adapter_part(builder, weight))};
     bp_build_weight_norms(builder, &operands, &scalars);

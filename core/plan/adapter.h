@@ -27,7 +27,7 @@ bool bp_adapter_dense(const bp_builder *builder, uint32_t parameter);
 /* Whether a weight is the table of the model's tokens, which a target may name, though no
  * "all-linear" does. The table T (vocabulary, width) then acts as T + s A B^T, A (vocabulary, r),
  * zeros, B (width, r), normal variates: "<module>.lora_embedding_A", which PEFT's files have
- * turned, and "_B". A head that is tied to the table multiplies by T alone, as in PEFT. */
+ * transposed, and "_B". A head that is tied to the table multiplies by T alone, as in PEFT. */
 bool bp_adapter_table(const bp_builder *builder, uint32_t parameter);
 
 /* Whether a weight is that of a convolution, (out, in, height, width), which a target may name,
@@ -38,7 +38,7 @@ bool bp_adapter_table(const bp_builder *builder, uint32_t parameter);
 bool bp_adapter_convolution(const bp_builder *builder, uint32_t parameter);
 
 /* Whether a parameter is the A of a table's adapter. */
-bool bp_adapter_turned(const bp_builder *builder, uint32_t parameter);
+bool bp_adapter_transposed(const bp_builder *builder, uint32_t parameter);
 
 /* Publishes two parameters for every weight that spec->lora names, under PEFT's names
  * "base_model.model.<module>.lora_A.weight" and ".lora_B.weight", with magnitudes a third,

@@ -59,7 +59,7 @@ uint64_t bp_cuda_fp8_workspace(const bp_cuda_target *target, const bp_matmul_fp8
 /* One operand: lines of terms, or where it is turned of what has scales. */
 typedef struct fp8_operand {
     uint32_t number; /* of the row's operands */
-    bool turned;
+    bool transposed;
     uint64_t lines; /* that get scales */
     uint64_t pitch; /* elements, in memory */
     uint64_t codes; /* places in the workspace */
@@ -129,7 +129,7 @@ static void columns_plan(bp_cuda_plan *plan, const fp8_room *room, const fp8_ope
 
 static void codes_plan(bp_cuda_plan *plan, const fp8_room *room, const fp8_operand *x, uint64_t k)
 {
-    if (x->turned) {
+    if (x->transposed) {
         columns_plan(plan, room, x, k);
     } else {
         rows_plan(plan, room, x, k);

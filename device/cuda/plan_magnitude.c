@@ -26,7 +26,7 @@ static bool plan_norms(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->columns);
         bp_cuda_word64(plan, (uint64_t)s->rank);
         bp_cuda_single(plan, (float)s->factor);
-        bp_cuda_word32(plan, s->turned != 0);
+        bp_cuda_word32(plan, s->transposed != 0);
         bp_cuda_word32(plan, (uint32_t)s->form);
         bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     }

@@ -304,9 +304,9 @@ static uint32_t describe_attention(building *b)
     const uint32_t x = before ? add_norm(b, BP_LLAMA_NORM_1, 0, names) : 0;
     const uint32_t projected = add_projections(b, x, normed ? raw : qkv);
     const uint32_t straight = normed ? add_head_norms(b, projected) : projected;
-    const uint32_t turned = add_rotary(b, straight);
+    const uint32_t rotated = add_rotary(b, straight);
     const uint32_t y = make_value(b, "attention", "d_attention", queries_of(s));
-    bp_node *node = make_node(b, BP_NODE_ATTENTION, turned, y);
+    bp_node *node = make_node(b, BP_NODE_ATTENTION, rotated, y);
     make_statistics(b, "attention.lse", s->heads);
     node->out[1] = y + 1;
     node->class_of = BP_RECOMPUTE_ATTENTION;

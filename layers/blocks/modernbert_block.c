@@ -104,15 +104,15 @@ static uint32_t describe_attention(building *b)
     const bool near = bp_layer_in(&own->near, b->index);
     const uint32_t x = b->index > 0 ? add_norm(b, BP_MODERNBERT_NORM_1, 0, norm) : 0;
     const uint32_t straight = add_dense(b, BP_MODERNBERT_QKV, x, 3 * width, qkv);
-    const uint32_t turned = make_value(b, qkv[0], qkv[1], 3 * width);
-    bp_node *rotary = make_node(b, BP_NODE_ROTARY, straight, turned);
+    const uint32_t rotated = make_value(b, qkv[0], qkv[1], 3 * width);
+    bp_node *rotary = make_node(b, BP_NODE_ROTARY, straight, rotated);
     rotary->rotary = (bp_rotary){.width = head_width,
                                  .theta = near ? own->near_theta : own->rope_theta,
                                  .apart = head_width,
                                  .table = near ? 1 : 0};
     rotary->heads = 2 * (uint64_t)own->stack.heads;
     const uint32_t y = make_value(b, "attention", "d_attention", width);
-    bp_node *node = make_node(b, BP_NODE_ATTENTION, turned, y);
+    bp_node *node = make_node(b, BP_NODE_ATTENTION, rotated, y);
     make_statistics(b, "attention.lse", own->stack.heads);
     node->out[1] = y + 1;
     node->class_of = BP_RECOMPUTE_ATTENTION;

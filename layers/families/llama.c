@@ -238,18 +238,18 @@ bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const 
                                 bp_error *error)
 {
     const bp_llama_config own = bp_llama_config_of(&spec->config);
-    const uint64_t turned = bp_llama_rotary_width(&own, head_width);
+    const uint64_t rotated = bp_llama_rotary_width(&own, head_width);
     const bp_real_range turning[] = {{"rope_theta", own.rope_theta, 0.0, 1e12},
                                      {"partial_rotary_factor", own.rotary_share, 0.0, 1.5}};
     BP_TRY(bp_real_ranges_check(turning, 2, family, error));
-    if (turned == 0 || turned > head_width) {
+    if (rotated == 0 || rotated > head_width) {
         return bp_error_limit(error, BP_ERR_USAGE, family,
                               "rotary positions turn a part of a head that it does not have",
-                              "partial_rotary_factor", (int64_t)turned,
-                              turned == 0 ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
-                              turned == 0 ? 2 : (int64_t)head_width);
+                              "partial_rotary_factor", (int64_t)rotated,
+                              rotated == 0 ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
+                              rotated == 0 ? 2 : (int64_t)head_width);
     }
-    if (turned % 2 != 0) {
+    if (rotated % 2 != 0) {
         return bp_error_limit(error, BP_ERR_USAGE, family,
                               "rotary positions need heads of an even width", "head_dim",
                               (int64_t)head_width, BP_LIMIT_EXACT, (int64_t)head_width + 1);

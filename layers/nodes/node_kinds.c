@@ -208,15 +208,16 @@ static bool rotary_fits(const bp_block *block, const bp_node *node)
 
 static void rotary_forward(const block_run *run, const bp_node *node)
 {
-    bp_rotary_turn(run->builder, &node->rotary, node->heads,
-                   value_width(input_of(run->block, node, 0)), ref_of_output(run, node, 0), false);
+    bp_rotary_rotate(run->builder, &node->rotary, node->heads,
+                     value_width(input_of(run->block, node, 0)), ref_of_output(run, node, 0),
+                     false);
 }
 
 static void rotary_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
-    bp_rotary_turn(run->builder, &node->rotary, node->heads,
-                   value_width(input_of(run->block, node, 0)), d, true);
+    bp_rotary_rotate(run->builder, &node->rotary, node->heads,
+                     value_width(input_of(run->block, node, 0)), d, true);
     run->grad[node->in[0]] = d;
 }
 

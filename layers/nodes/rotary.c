@@ -90,8 +90,8 @@ static bp_ref make_table(bp_builder *builder, const bp_rotary *rotary)
     return table;
 }
 
-void bp_rotary_turn(bp_builder *builder, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
-                    bp_ref x, bool back)
+void bp_rotary_rotate(bp_builder *builder, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
+                      bp_ref x, bool back)
 {
     bp_ref *table = rotary->table == 0 ? &builder->shared : &builder->shared_second;
     if (!bp_ref_present(*table)) {

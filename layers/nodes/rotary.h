@@ -21,7 +21,7 @@ typedef struct bp_rotary {
  * the row's position, or back. A table of angles is made once per program: builder->shared. With
  * longrope there are two, and each row turns by the one for the length of its own text, which the
  * input of extents tells: no batch, bucket, packing or planned length decides it. */
-void bp_rotary_turn(bp_builder *builder, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
-                    bp_ref x, bool back);
+void bp_rotary_rotate(bp_builder *builder, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
+                      bp_ref x, bool back);
 
 #endif

@@ -78,8 +78,9 @@ static void tile(const bp_matmul_tile *t)
     }
 }
 
-/* Four words of four rows, turned. */
-static inline void turn_words(uint32_t *to, int64_t pitch, const uint16_t *const row[4], int64_t k)
+/* Four words of four rows, transposed. */
+static inline void transpose_words(uint32_t *to, int64_t pitch, const uint16_t *const row[4],
+                                   int64_t k)
 {
     const uint32x4_t r0 = vreinterpretq_u32_u16(vld1q_u16(row[0] + k));
     const uint32x4_t r1 = vreinterpretq_u32_u16(vld1q_u16(row[1] + k));
@@ -95,8 +96,9 @@ static inline void turn_words(uint32_t *to, int64_t pitch, const uint16_t *const
     vst1q_u32(to + 3 * pitch, vreinterpretq_u32_u64(vzip2q_u64(odd01, odd23)));
 }
 
-/* Four words of two rows, turned. */
-static inline void turn_two(uint32_t *to, int64_t pitch, const uint16_t *const row[2], int64_t k)
+/* Four words of two rows, transposed. */
+static inline void transpose_two(uint32_t *to, int64_t pitch, const uint16_t *const row[2],
+                                 int64_t k)
 {
     const uint32x4_t r0 = vreinterpretq_u32_u16(vld1q_u16(row[0] + k));
     const uint32x4_t r1 = vreinterpretq_u32_u16(vld1q_u16(row[1] + k));
@@ -123,10 +125,10 @@ static inline __attribute__((always_inline)) void pack_along(uint32_t *to, const
             __builtin_prefetch(from + (wide + r) * pitch + k);
         }
         for (int64_t r = 0; r + 4 <= wide; r += 4) {
-            turn_words(to + r, wide, row + r, k);
+            transpose_words(to + r, wide, row + r, k);
         }
         if (wide % 4 != 0) {
-            turn_two(to + wide - 2, wide, row + wide - 2, k);
+            transpose_two(to + wide - 2, wide, row + wide - 2, k);
         }
     }
     for (int64_t k = whole; k < depth; k += 2, to += wide) {

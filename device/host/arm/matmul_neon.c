@@ -12,7 +12,7 @@
 #include "device/host/matmul/matmul_bf16.h"
 #include "device/host/arm/matmul_sve.h"
 #include "device/host/arm/matmul_tile_neon.h"
-#include "device/host/arm/matmul_turn_neon.h"
+#include "device/host/arm/matmul_transpose_neon.h"
 
 #define LANES 8
 #define TERMS 256 /* panels of 16 KiB: half of the smaller first-level caches */
@@ -112,7 +112,7 @@ static void tile(const bp_matmul_tile *t)
     }
 }
 
-typedef bp_turned leaf;
+typedef bp_transposed leaf;
 
 static inline leaf leaf_set(float x)
 {
@@ -121,12 +121,12 @@ static inline leaf leaf_set(float x)
 
 static inline leaf leaf_load(const float *p)
 {
-    return bp_turned_load(p);
+    return bp_transposed_load(p);
 }
 
 static inline void leaf_store(float *p, leaf x)
 {
-    bp_turned_store(p, x);
+    bp_transposed_store(p, x);
 }
 
 static inline leaf leaf_fma(leaf x, leaf y, leaf z)
@@ -178,11 +178,11 @@ static inline void leaf_split(leaf pairs, leaf *low, leaf *high, bp_dtype type)
 
 static inline void leaf_columns4(leaf column[4], const void *from, int64_t pitch)
 {
-    const float *row[BP_TURNED];
-    for (int64_t r = 0; r < BP_TURNED; r++) {
+    const float *row[BP_TRANSPOSED];
+    for (int64_t r = 0; r < BP_TRANSPOSED; r++) {
         row[r] = (const float *)(const void *)((const char *)from + r * pitch);
     }
-    bp_turn_columns4(column, row, 0);
+    bp_transpose_columns4(column, row, 0);
 }
 
 /* The values of four bytes from number `at` of codes on, each below 16, out of a table of 64 bytes:
@@ -235,15 +235,15 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], lea
 
 const bp_matmul_form bp_matmul_form_neon = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
-    load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
+    load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 /* The same with products of bf16 by instructions of their own, where a processor has them. */
-static const bp_matmul_form form_bf16 = {ROWS,  COLUMNS,      TERMS,     BLOCK,
-                                         LANES, LEAD,         tile,      load,
-                                         store, pack_columns, pack_rows, transpose,
-                                         row,   row_turned,   narrow,    dequantise,
-                                         gelu,  row_codes,    NULL,      &bp_matmul_pairs_neon};
+static const bp_matmul_form form_bf16 = {ROWS,  COLUMNS,        TERMS,     BLOCK,
+                                         LANES, LEAD,           tile,      load,
+                                         store, pack_columns,   pack_rows, transpose,
+                                         row,   row_transposed, narrow,    dequantise,
+                                         gelu,  row_codes,      NULL,      &bp_matmul_pairs_neon};
 
 static uint64_t tasks(const void *scalars)
 {
@@ -273,7 +273,7 @@ const bp_host_kernel bp_matmul_quantised_neon = {quantised_tasks, quantised_run,
 /* The same with wider registers where a processor has them. */
 static const bp_matmul_form form_sve = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, bp_matmul_tile_sve,
-    load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
+    load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 static const bp_matmul_form form_sve_bf16 = {ROWS,
@@ -289,7 +289,7 @@ static const bp_matmul_form form_sve_bf16 = {ROWS,
                                              pack_rows,
                                              transpose,
                                              row,
-                                             row_turned,
+                                             row_transposed,
                                              narrow,
                                              dequantise,
                                              gelu,

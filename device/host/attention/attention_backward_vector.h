@@ -16,7 +16,7 @@ typedef struct head_gradient {
     const float *lse;
     float *gradient; /* of the scores (QUERIES, sequence; score_pitch) */
     float *v_panels;
-    float *turned; /* (sequence, QUERIES) */
+    float *transposed; /* (sequence, QUERIES) */
 } head_gradient;
 
 /* delta_r = d_out_i . out_i, fused, in order, for `rows` <= 8 rows side by side. */
@@ -141,7 +141,7 @@ static void add_by_key(const head *at, const head_gradient *g, const int64_t ran
             columns = columns_next(at->width - d);
             tile.rows = rows;
             tile.columns = columns;
-            tile.a = g->turned + (j - at->base) * QUERIES + skipped;
+            tile.a = g->transposed + (j - at->base) * QUERIES + skipped;
             tile.a_pitch = QUERIES;
             tile.to = to + j * g->key_pitch + d;
             tile.to_pitch = g->key_pitch;
@@ -161,9 +161,9 @@ static void backward_block(head *at, const head_gradient *to, const int64_t rang
     products(at, to->d_out, to->out_pitch, to->v_panels, range, to->gradient);
     gradient_rows(at, to, range);
     weighted_sums(at, to->gradient, at->k, range, to->d_q + range[0] * to->pitch, to->pitch);
-    FORM->transpose(to->turned, QUERIES, at->score, at->score_pitch, queries, keys);
+    FORM->transpose(to->transposed, QUERIES, at->score, at->score_pitch, queries, keys);
     add_by_key(at, to, range, to->d_out, to->out_pitch, to->d_v);
-    FORM->transpose(to->turned, QUERIES, to->gradient, at->score_pitch, queries, keys);
+    FORM->transpose(to->transposed, QUERIES, to->gradient, at->score_pitch, queries, keys);
     add_by_key(at, to, range, at->q, at->pitch, to->d_k);
 }
 
@@ -187,7 +187,7 @@ static void backward_head(const backward_work *w, head *at, head_gradient *to, u
     to->out = rows_of(s, w->p->out, out, &to->out_pitch, w->rows + 4 * w->matrix);
     to->lse = (const float *)w->p->lse + (sample * s->heads + at->number) * s->sequence;
     to->gradient = w->score + scores;
-    to->turned = w->score + 2 * scores;
+    to->transposed = w->score + 2 * scores;
     at->k_panels = w->score + 3 * scores;
     to->v_panels = at->k_panels + panels * FORM->columns * at->width;
     transpose_rows(at, at->k, at->k_panels, 0, panels);

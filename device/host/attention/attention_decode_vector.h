@@ -18,11 +18,11 @@ typedef struct cached {
 } cached;
 
 /* score_j = q . k_j, fused, in order of the elements: sixteen keys side by side, their elements
- * turned sixteen at a time. */
+ * transposed sixteen at a time. */
 static void decode_products(const cached *c, const float *q, int64_t count)
 {
     for (int64_t j = 0; j < count; j += BP_V) {
-        float plain[BP_V * BP_V], turned[BP_V * BP_V];
+        float plain[BP_V * BP_V], transposed[BP_V * BP_V];
         int64_t keys = lower(count - j, BP_V);
         bp_v dot = bp_v_set(0.0f);
         for (int64_t d = 0; d < c->width; d += BP_V) {
@@ -33,9 +33,9 @@ static void decode_products(const cached *c, const float *q, int64_t count)
                 k = plain;
                 pitch = BP_V;
             }
-            FORM->transpose(turned, BP_V, k, pitch, keys, run);
+            FORM->transpose(transposed, BP_V, k, pitch, keys, run);
             for (int64_t i = 0; i < run; i++) {
-                bp_v x = bp_v_load(turned + i * BP_V, bp_part_whole());
+                bp_v x = bp_v_load(transposed + i * BP_V, bp_part_whole());
                 dot = bp_v_fma(bp_v_set(q[d + i]), x, dot);
             }
         }

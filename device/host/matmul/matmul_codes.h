@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A row times a turned quantised matrix, in vectors: a lane is a column of the product, a row of
- * what is stored, so chains run along the lanes and no float is turned, only codes. Included by
- * matmul_<form>.c behind matmul_leaf.h, which says what a vector is, and after
+/* A row times a transposed quantised matrix, in vectors: a lane is a column of the product, a row
+ * of what is stored, so chains run along the lanes and no float is transposed, only codes. Included
+ * by matmul_<form>.c behind matmul_leaf.h, which says what a vector is, and after
  *
  *   leaf_nibbles(codes, table, first, second)   of LANES bytes the values of both halves
  */
 #ifndef BP_DEVICE_HOST_MATMUL_CODES_H
 #define BP_DEVICE_HOST_MATMUL_CODES_H
 
-#define CODES_TURNED 16 /* bytes of a row that are turned at once */
-#define CODES_LINE   64 /* bytes of a cache line */
+#define CODES_TRANSPOSED 16 /* bytes of a row that are transposed at once */
+#define CODES_LINE       64 /* bytes of a cache line */
 
 /* One of three steps that interleave the rows i and i + 4; written out so that all stay in
  * registers. */
@@ -25,8 +25,8 @@
 
 /* The bytes of eight rows, byte by byte: the halves of pair[i] are bytes 2 i and 2 i + 1 of each.
  */
-static inline __attribute__((always_inline)) void turn_bytes(bp_bytes pair[BP_TURNED],
-                                                             const uint8_t *from, uint64_t pitch)
+static inline __attribute__((always_inline)) void
+transpose_bytes(bp_bytes pair[BP_TRANSPOSED], const uint8_t *from, uint64_t pitch)
 {
     bp_bytes s0, s1, s2, s3, s4, s5, s6, s7;
     EACH_PAIR(TURN_LOAD)
@@ -52,14 +52,15 @@ static inline void ask_codes(const uint8_t *from, uint64_t pitch)
     bp_bytes_store(to + (2 * i + 1) * LANES, bp_bytes_join_high(low[i], high[i]));
 
 /* to + q * LANES: byte q of LANES rows. What is stored at once is loaded at once. */
-static inline void turn_codes(uint8_t to[CODES_TURNED * LANES], const uint8_t *from, uint64_t pitch)
+static inline void transpose_codes(uint8_t to[CODES_TRANSPOSED * LANES], const uint8_t *from,
+                                   uint64_t pitch)
 {
-    bp_bytes low[BP_TURNED], high[BP_TURNED];
-    turn_bytes(low, from, pitch);
-    if (LANES == BP_TURNED) {
+    bp_bytes low[BP_TRANSPOSED], high[BP_TRANSPOSED];
+    transpose_bytes(low, from, pitch);
+    if (LANES == BP_TRANSPOSED) {
         EACH_PAIR(TURN_HALF)
     } else {
-        turn_bytes(high, from + BP_TURNED * pitch, pitch);
+        transpose_bytes(high, from + BP_TRANSPOSED * pitch, pitch);
         EACH_PAIR(TURN_BOTH)
     }
 }
@@ -80,11 +81,11 @@ static inline __attribute__((always_inline)) leaf nf4_chains(leaf sum, const flo
                                                              uint64_t first, uint64_t pitch,
                                                              int64_t depth, const bp_dtype type)
 {
-    uint8_t codes[CODES_TURNED * LANES];
+    uint8_t codes[CODES_TRANSPOSED * LANES];
     const float *codebook = bp_quantised_codebook(from->form);
     const int64_t block = (int64_t)bp_quantised_block(from->form);
     leaf scale = leaf_set(0.0f);
-    for (int64_t k = 0; k < depth; k += 2 * CODES_TURNED) {
+    for (int64_t k = 0; k < depth; k += 2 * CODES_TRANSPOSED) {
         const uint64_t at = first + (uint64_t)k;
         if (k % block == 0) {
             scale = lane_scales(from, at, pitch);
@@ -92,8 +93,8 @@ static inline __attribute__((always_inline)) leaf nf4_chains(leaf sum, const flo
         if (k % (2 * CODES_LINE) == 0) {
             ask_codes(from->codes + at / 2, pitch / 2);
         }
-        turn_codes(codes, from->codes + at / 2, pitch / 2);
-        for (int64_t q = 0; q < CODES_TURNED; q++) {
+        transpose_codes(codes, from->codes + at / 2, pitch / 2);
+        for (int64_t q = 0; q < CODES_TRANSPOSED; q++) {
             leaf even, odd;
             leaf_nibbles(codes + q * LANES, codebook, &even, &odd);
             even = leaf_rounded(leaf_times(even, scale), type);
@@ -110,14 +111,14 @@ static inline __attribute__((always_inline)) leaf int8_chains(leaf sum, const fl
                                                               uint64_t first, uint64_t pitch,
                                                               int64_t depth, const bp_dtype type)
 {
-    uint8_t codes[CODES_TURNED * LANES];
+    uint8_t codes[CODES_TRANSPOSED * LANES];
     const leaf scale = lane_scales(from, first, pitch), step = leaf_set(BP_INT8_STEP);
-    for (int64_t k = 0; k < depth; k += CODES_TURNED) {
+    for (int64_t k = 0; k < depth; k += CODES_TRANSPOSED) {
         if (k % CODES_LINE == 0) {
             ask_codes(from->codes + first + (uint64_t)k, pitch);
         }
-        turn_codes(codes, from->codes + first + (uint64_t)k, pitch);
-        for (int64_t q = 0; q < CODES_TURNED; q++) {
+        transpose_codes(codes, from->codes + first + (uint64_t)k, pitch);
+        for (int64_t q = 0; q < CODES_TRANSPOSED; q++) {
             leaf x = leaf_times(leaf_times(leaf_bytes(codes + q * LANES), scale), step);
             sum = leaf_fma(leaf_set(a[k + q]), leaf_rounded(x, type), sum);
         }

@@ -195,13 +195,14 @@ static void fp8_block(const fp8_product *x, size_t row, size_t column, unsigned 
     const size_t bytes_a = TASK_ROWS * (sizeof(float) + 2 * pitch);
     const fp8_lines b = lines_at(work + bytes_a, TASK_COLUMNS, pitch);
     for (size_t i = 0; i < rows; i++) {
-        const bool turned = s->transpose_a != 0;
-        const fp8_from from = {x->p->a, (row + i) * (turned ? 1 : lda), turned ? lda : 1, x->type};
+        const bool transposed = s->transpose_a != 0;
+        const fp8_from from = {x->p->a, (row + i) * (transposed ? 1 : lda), transposed ? lda : 1,
+                               x->type};
         line_read(&a, i, &from, k);
     }
     for (size_t j = 0; j < columns; j++) {
-        const bool turned = s->transpose_b == 0;
-        const fp8_from from = {x->p->b, (column + j) * (turned ? 1 : ldb), turned ? ldb : 1,
+        const bool transposed = s->transpose_b == 0;
+        const fp8_from from = {x->p->b, (column + j) * (transposed ? 1 : ldb), transposed ? ldb : 1,
                                x->type};
         line_read(&b, j, &from, k);
     }

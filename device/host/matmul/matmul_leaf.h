@@ -10,7 +10,7 @@
  *   leaf_split(pairs, low, high, type)     the halves of LANES pairs of 16-bit elements
  *   leaf_codes(pairs, table), leaf_bytes(codes), leaf_times(a, b)     of quantised weights
  *   leaf_columns4(column, from, pitch)     column[q] = element q of LANES rows, `pitch` bytes apart
- *   bp_turned, bp_turn_columns4            eight floats, and 8 rows x 4 columns turned
+ *   bp_transposed, bp_transpose_columns4            eight floats, and 8 rows x 4 columns transposed
  */
 #ifndef BP_DEVICE_HOST_MATMUL_LEAF_H
 #define BP_DEVICE_HOST_MATMUL_LEAF_H
@@ -23,23 +23,23 @@
  * eight spills over the tile's rows into the next column, which is stored after it. */
 static void pack_rows(float *to, const float *from, int64_t pitch, int64_t rows, int64_t depth)
 {
-    const float *row[BP_TURNED];
-    for (int64_t r = 0; r < BP_TURNED; r++) {
+    const float *row[BP_TRANSPOSED];
+    for (int64_t r = 0; r < BP_TRANSPOSED; r++) {
         row[r] = from + (r < rows ? r : 0) * pitch;
     }
     int64_t whole = depth - depth % 4;
     for (int64_t k = 0; k < whole; k += 4, to += 4 * ROWS) {
-        bp_turned column[4];
+        bp_transposed column[4];
         for (int64_t r = 0; k % 16 == 0 && r < ROWS; r++) {
             __builtin_prefetch(from + (ROWS + r) * pitch + k);
         }
-        bp_turn_columns4(column, row, k);
+        bp_transpose_columns4(column, row, k);
         /* Not as a loop: where the four lie side by side, a compiler would join two at a time into
          * a longer vector by way of memory, which waits for what was just stored. */
-        bp_turned_store(to, column[0]);
-        bp_turned_store(to + ROWS, column[1]);
-        bp_turned_store(to + 2 * ROWS, column[2]);
-        bp_turned_store(to + 3 * ROWS, column[3]);
+        bp_transposed_store(to, column[0]);
+        bp_transposed_store(to + ROWS, column[1]);
+        bp_transposed_store(to + 2 * ROWS, column[2]);
+        bp_transposed_store(to + 3 * ROWS, column[3]);
     }
     for (int64_t k = whole; k < depth; k++, to += ROWS) {
         for (int64_t r = 0; r < ROWS; r++) {
@@ -52,8 +52,8 @@ static void pack_columns(float *to, const float *from, int64_t pitch, int64_t re
                          int64_t depth)
 {
     int64_t k = 0;
-    for (; readable >= BP_TURNED && k < depth - 1; k++, to += ROWS, from += pitch) {
-        bp_turned_store(to, bp_turned_load(from)); /* what spills over is stored next */
+    for (; readable >= BP_TRANSPOSED && k < depth - 1; k++, to += ROWS, from += pitch) {
+        bp_transposed_store(to, bp_transposed_load(from)); /* what spills over is stored next */
     }
     for (; k < depth; k++, to += ROWS, from += pitch) {
         for (int64_t r = 0; r < ROWS; r++) {
@@ -215,8 +215,8 @@ static void row(float *sums, const float *a, const void *b, int64_t pitch, int64
 }
 
 /* Leftover columns of a row: b_ij at b + j * pitch + i. */
-static void row_turned_edge(float *sums, const float *a, const void *b, int64_t pitch,
-                            const int64_t terms[2], int64_t columns, bp_dtype type)
+static void row_transposed_edge(float *sums, const float *a, const void *b, int64_t pitch,
+                                const int64_t terms[2], int64_t columns, bp_dtype type)
 {
     for (int64_t i = terms[0]; i < terms[1]; i++) {
         for (int64_t j = 0; j < columns; j++) {
@@ -225,10 +225,10 @@ static void row_turned_edge(float *sums, const float *a, const void *b, int64_t 
     }
 }
 
-/* LANES columns by some terms: four terms turned at once in registers, or four pairs of terms of 16
- * bits, which are then split. */
+/* LANES columns by some terms: four terms transposed at once in registers, or four pairs of terms
+ * of 16 bits, which are then split. */
 static inline __attribute__((always_inline)) leaf
-turned_step(leaf sum, const float *a, const void *b, int64_t pitch, const bp_dtype type)
+transposed_step(leaf sum, const float *a, const void *b, int64_t pitch, const bp_dtype type)
 {
     const int64_t pair = type == BP_F32 ? 1 : 2;
     for (int64_t q = 0; q < LANES; q += 4 * pair) {
@@ -254,9 +254,10 @@ turned_step(leaf sum, const float *a, const void *b, int64_t pitch, const bp_dty
 #define TERMS_BEFORE 128
 
 /* The chains of LANES columns that lie `apart` elements of b from each other. */
-static inline __attribute__((always_inline)) void turned_columns(float sum[LANES], const float *a,
-                                                                 const void *b, int64_t apart,
-                                                                 int64_t depth, const bp_dtype type)
+static inline __attribute__((always_inline)) void transposed_columns(float sum[LANES],
+                                                                     const float *a, const void *b,
+                                                                     int64_t apart, int64_t depth,
+                                                                     const bp_dtype type)
 {
     const int64_t line = type == BP_F32 ? 16 : 32; /* elements of a cache line */
     const int64_t whole = depth - depth % LANES;
@@ -265,23 +266,23 @@ static inline __attribute__((always_inline)) void turned_columns(float sum[LANES
         for (int64_t r = 0; i % line == 0 && r < LANES; r++) {
             __builtin_prefetch(bp_element_at(b, r * apart + i + TERMS_BEFORE, type));
         }
-        sums = turned_step(sums, a + i, bp_element_at(b, i, type), apart, type);
+        sums = transposed_step(sums, a + i, bp_element_at(b, i, type), apart, type);
     }
     leaf_store(sum, sums);
-    row_turned_edge(sum, a, b, apart, (const int64_t[2]){whole, depth}, LANES, type);
+    row_transposed_edge(sum, a, b, apart, (const int64_t[2]){whole, depth}, LANES, type);
 }
 
 /* The chains of LANES columns that lie a `part` of all columns from each other. */
-static inline __attribute__((always_inline)) void turned_apart(float *sums, const float *a,
-                                                               const void *b, int64_t pitch,
-                                                               int64_t part, int64_t depth,
-                                                               const bp_dtype type)
+static inline __attribute__((always_inline)) void transposed_apart(float *sums, const float *a,
+                                                                   const void *b, int64_t pitch,
+                                                                   int64_t part, int64_t depth,
+                                                                   const bp_dtype type)
 {
     float sum[LANES];
     for (int64_t r = 0; r < LANES; r++) {
         sum[r] = sums[r * part];
     }
-    turned_columns(sum, a, b, part * pitch, depth, type);
+    transposed_columns(sum, a, b, part * pitch, depth, type);
     for (int64_t r = 0; r < LANES; r++) {
         sums[r * part] = sum[r];
     }
@@ -293,34 +294,35 @@ static inline __attribute__((always_inline)) void turned_apart(float *sums, cons
 /* A vector of columns at a time, each from a part of its own of all columns, so that memory is read
  * as LANES long runs: what fetches ahead of us follows those, not rows that end soon. A b that is
  * in the cache is read by neighbours, whose sums are a vector. */
-static inline __attribute__((always_inline)) void row_turned_of(float *sums, const float *a,
-                                                                const void *b, int64_t pitch,
-                                                                int64_t depth, int64_t columns,
-                                                                const bp_dtype type)
+static inline __attribute__((always_inline)) void row_transposed_of(float *sums, const float *a,
+                                                                    const void *b, int64_t pitch,
+                                                                    int64_t depth, int64_t columns,
+                                                                    const bp_dtype type)
 {
     const int64_t part = columns / LANES, all[2] = {0, depth};
     const bool near = columns * depth <= TURNED_NEAR;
     for (int64_t j = 0; j < part; j++) {
         if (near) {
-            turned_columns(sums + j * LANES, a, bp_element_at(b, j * LANES * pitch, type), pitch,
-                           depth, type);
+            transposed_columns(sums + j * LANES, a, bp_element_at(b, j * LANES * pitch, type),
+                               pitch, depth, type);
         } else {
-            turned_apart(sums + j, a, bp_element_at(b, j * pitch, type), pitch, part, depth, type);
+            transposed_apart(sums + j, a, bp_element_at(b, j * pitch, type), pitch, part, depth,
+                             type);
         }
     }
-    row_turned_edge(sums + part * LANES, a, bp_element_at(b, part * LANES * pitch, type), pitch,
-                    all, columns - part * LANES, type);
+    row_transposed_edge(sums + part * LANES, a, bp_element_at(b, part * LANES * pitch, type), pitch,
+                        all, columns - part * LANES, type);
 }
 
-static void row_turned(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
-                       int64_t columns, bp_dtype type)
+static void row_transposed(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                           int64_t columns, bp_dtype type)
 {
     if (type == BP_F32) {
-        row_turned_of(sums, a, b, pitch, depth, columns, BP_F32);
+        row_transposed_of(sums, a, b, pitch, depth, columns, BP_F32);
     } else if (type == BP_BF16) {
-        row_turned_of(sums, a, b, pitch, depth, columns, BP_BF16);
+        row_transposed_of(sums, a, b, pitch, depth, columns, BP_BF16);
     } else {
-        row_turned_of(sums, a, b, pitch, depth, columns, BP_F16);
+        row_transposed_of(sums, a, b, pitch, depth, columns, BP_F16);
     }
 }
 
@@ -344,9 +346,9 @@ static void narrow_edge(float *sums, const void *a, int64_t pitch, const float *
     }
 }
 
-/* Four terms turned at once in registers, or four pairs of terms of 16 bits, which are then split.
- * The lines of the rows that come next are asked for: rows side by side confuse the processor's own
- * look-ahead. */
+/* Four terms transposed at once in registers, or four pairs of terms of 16 bits, which are then
+ * split. The lines of the rows that come next are asked for: rows side by side confuse the
+ * processor's own look-ahead. */
 static inline __attribute__((always_inline)) void narrow_of(float *sums, const void *a,
                                                             int64_t pitch, const float *b,
                                                             int64_t depth, const bp_dtype type)

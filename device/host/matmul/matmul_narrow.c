@@ -22,8 +22,8 @@ static bool few_columns(const matmul_work *w)
 }
 
 /* to (columns, rows; to_pitch) = transpose of from (rows, columns; pitch) of the call's type. */
-static void turn_in(const matmul_work *w, float *to, int64_t to_pitch, const void *from,
-                    int64_t pitch, int64_t rows, int64_t columns)
+static void transpose_in(const matmul_work *w, float *to, int64_t to_pitch, const void *from,
+                         int64_t pitch, int64_t rows, int64_t columns)
 {
     if (w->type == BP_F32) {
         w->form->transpose(to, to_pitch, from, pitch, rows, columns);
@@ -48,7 +48,7 @@ static void pack_short(const matmul_work *w, float *to)
         memset(to, 0, (size_t)(BP_MATMUL_NARROW * s->k) * sizeof(float));
     }
     if (s->transpose_b != 0) {
-        turn_in(w, to, BP_MATMUL_NARROW, w->b, s->ldb, s->n, s->k);
+        transpose_in(w, to, BP_MATMUL_NARROW, w->b, s->ldb, s->n, s->k);
     } else {
         w->form->load(to, BP_MATMUL_NARROW, w->b, s->ldb, s->k, s->n, w->type);
     }
@@ -97,11 +97,11 @@ typedef struct matmul_thin {
     const void *wide;
     int64_t thin_pitch;
     int64_t wide_pitch;
-    int64_t rows;   /* of the thin factor */
-    int64_t row;    /* their first */
-    int64_t column; /* of the wide one */
-    bool turned;    /* c is (wide, thin) */
-    float *sums;    /* (rows, columns of a chunk) */
+    int64_t rows;    /* of the thin factor */
+    int64_t row;     /* their first */
+    int64_t column;  /* of the wide one */
+    bool transposed; /* c is (wide, thin) */
+    float *sums;     /* (rows, columns of a chunk) */
 } matmul_thin;
 
 static bool thin_factor(const matmul_work *w)
@@ -130,9 +130,9 @@ static void move_sums(const matmul_thin *t, int64_t column, int64_t columns, boo
 {
     const matmul_work *w = t->w;
     const int64_t ldc = w->s->ldc, bytes = (int64_t)bp_dtype_bytes(w->c_type);
-    float turned[STAGE_TERMS * STAGE_ROWS];
+    float transposed[STAGE_TERMS * STAGE_ROWS];
     column += t->column;
-    if (!t->turned) {
+    if (!t->transposed) {
         move_rows(w, t->sums, columns, (char *)w->c + (t->row * ldc + column) * bytes, ldc,
                   (const int64_t[2]){t->rows, columns}, store);
         return;
@@ -141,21 +141,21 @@ static void move_sums(const matmul_thin *t, int64_t column, int64_t columns, boo
         const int64_t size[2] = {least(STAGE_ROWS, columns - j), t->rows};
         void *c = (char *)w->c + ((column + j) * ldc + t->row) * bytes;
         if (store) {
-            w->form->transpose(turned, THIN_MOST, t->sums + j, columns, size[1], size[0]);
-            move_rows(w, turned, THIN_MOST, c, ldc, size, true);
+            w->form->transpose(transposed, THIN_MOST, t->sums + j, columns, size[1], size[0]);
+            move_rows(w, transposed, THIN_MOST, c, ldc, size, true);
         } else {
-            move_rows(w, turned, THIN_MOST, c, ldc, size, false);
-            w->form->transpose(t->sums + j, columns, turned, THIN_MOST, size[0], size[1]);
+            move_rows(w, transposed, THIN_MOST, c, ldc, size, false);
+            w->form->transpose(t->sums + j, columns, transposed, THIN_MOST, size[0], size[1]);
         }
     }
 }
 
-/* Asks for what the tiles of these columns read of the next terms. Where c is turned, wide is the
- * gradient that was made just now, and near. */
+/* Asks for what the tiles of these columns read of the next terms. Where c is transposed, wide is
+ * the gradient that was made just now, and near. */
 static void thin_ahead(const matmul_thin *t, int64_t term, int64_t column, int64_t columns)
 {
     const bp_dtype type = t->w->type;
-    const int64_t end = t->turned ? 0 : least(term + 2 * THIN_TERMS, t->w->s->k);
+    const int64_t end = t->transposed ? 0 : least(term + 2 * THIN_TERMS, t->w->s->k);
     const int64_t bytes = columns * (int64_t)bp_dtype_bytes(type);
     for (int64_t k = term + THIN_TERMS; k < end; k++) {
         const char *row = bp_element_at(t->wide, k * t->wide_pitch + column, type);
@@ -214,7 +214,7 @@ static void thin_run(matmul_thin *t, int64_t columns)
         for (int64_t term = 0; term < k; term += THIN_TERMS) {
             int64_t terms = least(THIN_TERMS, k - term);
             const void *from = bp_element_at(t->thin, term * t->thin_pitch + t->row, w->type);
-            turn_in(w, a, THIN_TERMS, from, t->thin_pitch, terms, t->rows);
+            transpose_in(w, a, THIN_TERMS, from, t->thin_pitch, terms, t->rows);
             thin_terms(t, a, term, terms, j, some);
         }
         move_sums(t, j, some, true);
@@ -224,15 +224,15 @@ static void thin_run(matmul_thin *t, int64_t columns)
 static void thin_factor_run(const matmul_work *w, const matmul_block *block)
 {
     const bp_matmul_scalars *s = w->s;
-    matmul_thin t = {.w = w, .sums = w->work, .turned = s->m > s->n};
-    t.thin = t.turned ? w->b : w->a;
-    t.wide = t.turned ? w->a : w->b;
-    t.thin_pitch = t.turned ? s->ldb : s->lda;
-    t.wide_pitch = t.turned ? s->lda : s->ldb;
-    t.row = t.turned ? block->column : block->row;
-    t.rows = t.turned ? block->columns : block->rows;
-    t.column = t.turned ? block->row : block->column;
-    thin_run(&t, t.turned ? block->rows : block->columns);
+    matmul_thin t = {.w = w, .sums = w->work, .transposed = s->m > s->n};
+    t.thin = t.transposed ? w->b : w->a;
+    t.wide = t.transposed ? w->a : w->b;
+    t.thin_pitch = t.transposed ? s->ldb : s->lda;
+    t.wide_pitch = t.transposed ? s->lda : s->ldb;
+    t.row = t.transposed ? block->column : block->row;
+    t.rows = t.transposed ? block->columns : block->rows;
+    t.column = t.transposed ? block->row : block->column;
+    thin_run(&t, t.transposed ? block->rows : block->columns);
 }
 
 bool bp_matmul_narrow(const matmul_work *w, const matmul_block *block)

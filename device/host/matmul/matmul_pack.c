@@ -159,8 +159,8 @@ uint64_t bp_matmul_joined_tasks(const void *scalars)
     return (uint64_t)joined_grid(scalars).down;
 }
 
-/* Rows of 16-bit elements turned by way of floats: panels of b whose rows run along k. */
-static void turn_panel(const matmul_work *w, const void *from, int64_t columns, int64_t terms)
+/* Rows of 16-bit elements transposed by way of floats: panels of b whose rows run along k. */
+static void transpose_panel(const matmul_work *w, const void *from, int64_t columns, int64_t terms)
 {
     const bp_matmul_form *form = w->form;
     for (int64_t j = 0; j < columns; j += STAGE_ROWS) {
@@ -193,7 +193,7 @@ void bp_matmul_pack_panel(const matmul_work *w, const matmul_block *block, int64
     } else if (w->type == BP_F32) {
         form->transpose(w->panel, form->columns, from, w->s->ldb, columns, block->terms);
     } else {
-        turn_panel(w, from, columns, block->terms);
+        transpose_panel(w, from, columns, block->terms);
     }
 }
 

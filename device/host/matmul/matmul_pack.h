@@ -108,11 +108,11 @@ typedef struct bp_matmul_form {
     void (*transpose)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
                       int64_t rows, int64_t columns);
     /* One row of c: sums[j] = fma(a[i], b_ij, sums[j]) for i in order.
-     * b_ij, of that type, lies at b + i * pitch + j, or for row_turned at b + j * pitch + i. */
+     * b_ij, of that type, lies at b + i * pitch + j, or for row_transposed at b + j * pitch + i. */
     void (*row)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
                 int64_t columns, bp_dtype type);
-    void (*row_turned)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
-                       int64_t columns, bp_dtype type);
+    void (*row_transposed)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                           int64_t columns, bp_dtype type);
     /* Few columns, vectors of `lanes` rows: sums[v * lanes + r] = fma(a_ri, b_iv, ..) for i in
      * order, v < BP_MATMUL_NARROW. a_ri, of that type, lies at a + r * pitch + i, for the `rows` <=
      * lanes rows that are there; b is (depth, BP_MATMUL_NARROW). */
@@ -124,8 +124,9 @@ typedef struct bp_matmul_form {
                        bp_dtype type);
     /* c = GELU(c) over (rows, columns; pitch), the value before going to `before` when not NULL. */
     void (*gelu)(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns);
-    /* row_turned of a quantised b, whose element (i, j) is number first + j * pitch + i, rounded to
-     * `type`. Returns how many columns it did, 0 where they do not begin and end with blocks. */
+    /* row_transposed of a quantised b, whose element (i, j) is number first + j * pitch + i,
+     * rounded to `type`. Returns how many columns it did, 0 where they do not begin and end with
+     * blocks. */
     int64_t (*row_codes)(float *sums, const float *a, const bp_quantised_matrix *b, uint64_t first,
                          uint64_t pitch, int64_t depth, int64_t columns, bp_dtype type);
     /* A rectangle of a c of bf16 operands, by instructions with bits of their own (matmul_amx.h);

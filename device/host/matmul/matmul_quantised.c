@@ -2,9 +2,9 @@
 /* Quantised weights become floats tile by tile, on their way into a panel of the matrix product. */
 #include "device/host/matmul/matmul_work.h"
 
-/* Rows of b that run along k, turned by way of the scratch. */
-static void turn_panel(const matmul_work *w, const matmul_block *block, int64_t column,
-                       int64_t columns)
+/* Rows of b that run along k, transposed by way of the scratch. */
+static void transpose_panel(const matmul_work *w, const matmul_block *block, int64_t column,
+                            int64_t columns)
 {
     const bp_matmul_form *form = w->form;
     const int64_t ldb = w->s->ldb;
@@ -27,7 +27,7 @@ void bp_matmul_quantised_panel(const matmul_work *w, const matmul_block *block, 
                                int64_t columns)
 {
     if (w->s->transpose_b != 0) {
-        turn_panel(w, block, column, columns);
+        transpose_panel(w, block, column, columns);
         return;
     }
     for (int64_t k = 0; k < block->terms; k++) {
@@ -48,7 +48,7 @@ static void strip_tile(const matmul_work *w, float *sums, const float *a, int64_
             form->dequantise(tile + j * STAGE_TERMS, w->weights,
                              (uint64_t)((first + j) * ldb + term), run, w->type);
         }
-        form->row_turned(sums, a, tile, STAGE_TERMS, run, columns, BP_F32);
+        form->row_transposed(sums, a, tile, STAGE_TERMS, run, columns, BP_F32);
         return;
     }
     for (int64_t k = 0; k < run; k++) {
@@ -58,7 +58,7 @@ static void strip_tile(const matmul_work *w, float *sums, const float *a, int64_
     form->row(sums, a, tile, BP_MATMUL_STRIP, run, columns, BP_F32);
 }
 
-/* As many columns of a turned b as need no tile: their codes are used where they lie. */
+/* As many columns of a transposed b as need no tile: their codes are used where they lie. */
 static int64_t strip_codes(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
     const bp_matmul_form *form = w->form;

@@ -5,7 +5,7 @@
 #include "device/host/matmul/matmul_work.h"
 
 /* sums += a b over the strip's columns; an a of 16 bits becomes floats, of which there is room for
- * many: short runs of terms would read short runs of a turned b. */
+ * many: short runs of terms would read short runs of a transposed b. */
 static void strip_products(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
     const bp_matmul_scalars *s = w->s;
@@ -22,8 +22,8 @@ static void strip_products(const matmul_work *w, float *sums, int64_t first, int
             w->form->load(floats, 0, bp_element_at(w->a, k, w->type), 0, 1, run, w->type);
             a = floats;
         }
-        (s->transpose_b != 0 ? w->form->row_turned : w->form->row)(sums, a, place_b(w, k, first),
-                                                                   s->ldb, run, columns, w->type);
+        (s->transpose_b != 0 ? w->form->row_transposed : w->form->row)(
+            sums, a, place_b(w, k, first), s->ldb, run, columns, w->type);
     }
 }
 

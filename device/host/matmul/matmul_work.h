@@ -7,7 +7,7 @@
 #include "device/host/join.h"
 #include "device/host/matmul/matmul_pack.h"
 
-#define STAGE_TERMS 64 /* terms turned at once from 16 bits or fewer, */
+#define STAGE_TERMS 64 /* terms transposed at once from 16 bits or fewer, */
 #define STAGE_ROWS  16 /* and rows of them */
 
 static inline int64_t least(int64_t a, int64_t b)

@@ -30,12 +30,12 @@ static bp_plain_block weight_norms_block(const bp_host_call *call, const bp_quan
     const uint64_t columns = (uint64_t)s->columns;
     const bp_element *weight = p->weight;
     bp_plain_block w = {{0.0f}};
-    if (s->form == 0 && s->turned == 0) {
+    if (s->form == 0 && s->transposed == 0) {
         return bp_plain_load(weight + row * columns + column, count);
     }
     for (uint64_t l = 0; l < count; l++) {
-        const uint64_t at =
-            s->turned != 0 ? (column + l) * (uint64_t)s->rows + row : row * columns + column + l;
+        const uint64_t at = s->transposed != 0 ? (column + l) * (uint64_t)s->rows + row
+                                               : row * columns + column + l;
         w.lane[l] = s->form == 0 ? bp_get(weight, at)
                                  : bp_element_round(bp_quantised_value(codes, at), BP_ELEMENT);
     }

@@ -92,8 +92,8 @@ static void tile_pairs(__m512i to[ROW], const uint16_t *from, int64_t pitch, int
     }
 }
 
-/* 16 x 16 words of 32 bits turned. */
-static void tile_turn(__m512i x[ROW])
+/* 16 x 16 words of 32 bits transposed. */
+static void tile_transpose(__m512i x[ROW])
 {
     __m512i t[ROW], u[ROW];
     for (int i = 0; i < ROW; i += 2) {
@@ -141,7 +141,7 @@ static void amx_pack_a(const matmul_work *w, const amx_plan *p, const int64_t ro
                 tile_rows(tile, a + row * s->lda + term, s->lda, some, run);
             } else {
                 tile_pairs(tile, a + term * s->lda + row, s->lda, run, some < 0 ? 0 : some);
-                tile_turn(tile);
+                tile_transpose(tile);
             }
             tile_put(p->a + i / SIDE * SIDE * p->depth +
                          (2 * k / BP_AMX_TERMS + i / ROW % 2) * TILE,
@@ -170,21 +170,21 @@ static void amx_tile_b(const matmul_work *w, __m512i tile[ROW], int64_t term, in
 {
     const bp_matmul_scalars *s = w->s;
     uint16_t values[BP_AMX_TERMS * BP_AMX_TERMS];
-    const bool turned = s->transpose_b != 0;
+    const bool transposed = s->transpose_b != 0;
     const uint16_t *from = w->b;
     int64_t pitch = s->ldb;
     columns = columns < 0 ? 0 : columns;
     if (w->weights == NULL) {
-        from += turned ? column * s->ldb + term : term * s->ldb + column;
+        from += transposed ? column * s->ldb + term : term * s->ldb + column;
     } else {
-        amx_codes(w, values, turned ? column : term, turned ? term : column,
-                  turned ? columns : terms, turned ? terms : columns);
+        amx_codes(w, values, transposed ? column : term, transposed ? term : column,
+                  transposed ? columns : terms, transposed ? terms : columns);
         from = values;
         pitch = BP_AMX_TERMS;
     }
-    if (turned) {
+    if (transposed) {
         tile_rows(tile, from, pitch, columns, terms);
-        tile_turn(tile);
+        tile_transpose(tile);
     } else {
         tile_pairs(tile, from, pitch, terms, columns);
     }

@@ -7,7 +7,7 @@
 #include "device/host/x86/math_avx2.h"
 #include "device/host/matmul/matmul_ask.h"
 #include "device/host/matmul/matmul_pack.h"
-#include "device/host/matmul/matmul_turn.h"
+#include "device/host/matmul/matmul_transpose.h"
 
 #define ROWS    6
 #define LANES   8
@@ -211,11 +211,11 @@ static inline void leaf_split(leaf pairs, leaf *low, leaf *high, bp_dtype type)
 
 static inline void leaf_columns4(leaf column[4], const void *from, int64_t pitch)
 {
-    const float *row[BP_TURNED];
-    for (int64_t r = 0; r < BP_TURNED; r++) {
+    const float *row[BP_TRANSPOSED];
+    for (int64_t r = 0; r < BP_TRANSPOSED; r++) {
         row[r] = (const float *)(const void *)((const char *)from + r * pitch);
     }
-    bp_turn_columns4(column, row, 0);
+    bp_transpose_columns4(column, row, 0);
 }
 
 /* The values of 8 codes of four bits, 4 bytes of them, out of a table of two registers. */
@@ -266,7 +266,7 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 
 const bp_matmul_form bp_matmul_form_avx2 = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
-    load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
+    load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 static uint64_t tasks(const void *scalars)

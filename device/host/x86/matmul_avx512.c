@@ -6,7 +6,7 @@
 #include "device/host/matmul/matmul_amx.h"
 #include "device/host/matmul/matmul_ask.h"
 #include "device/host/matmul/matmul_pack.h"
-#include "device/host/matmul/matmul_turn.h"
+#include "device/host/matmul/matmul_transpose.h"
 
 #define ROWS    8
 #define LANES   16
@@ -322,7 +322,7 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 
 const bp_matmul_form bp_matmul_form_avx512 = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
-    load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
+    load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 static uint64_t tasks(const void *scalars)
@@ -353,7 +353,7 @@ const bp_host_kernel bp_matmul_quantised_avx512 = {quantised_tasks, quantised_ru
 /* The same with products of bf16 by AMX tiles. */
 static const bp_matmul_form amx_form = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,         LEAD, tile,
-    load,   store,      pack_columns, pack_rows, transpose,     row,  row_turned,
+    load,   store,      pack_columns, pack_rows, transpose,     row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, bp_matmul_amx, NULL};
 
 static void amx_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)

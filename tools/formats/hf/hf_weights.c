@@ -372,7 +372,7 @@ static bp_status flow(loading *l, uint32_t parameter)
         return copy_codes(l, parameter, &view.bnb);
     }
     if (l->runtime->spec.model->input_major &&
-        !bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, heads)) {
+        !bp_tensor_view_transpose(&view, BP_FORM_TRANSPOSED, heads)) {
         return bp_error_set(l->place->error, BP_ERR_USAGE, where,
                             "a tensor of this form cannot be quantised", view.entry->name);
     }
@@ -511,8 +511,8 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     for (size_t left = bytes / size; left > 0;) {
         size_t count = left < 1024 ? left : 1024;
         const uint32_t number = (uint32_t)entry->handle;
-        BP_TRY(bp_adapter_turned(&l->runtime->builder, number)
-                   ? bp_peft_get_turned(l->runtime, number, first, values, count)
+        BP_TRY(bp_adapter_transposed(&l->runtime->builder, number)
+                   ? bp_peft_get_transposed(l->runtime, number, first, values, count)
                    : bp_runtime_get_trained(l->runtime, number, first, values, count));
         if (!bp_elements_convert(BP_F32, values, entry->dtype, out, count)) {
             return bp_error_set(l->place->error, BP_ERR_DATA, where,
@@ -536,7 +536,7 @@ static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry
                                    .rank = parameter->rank,
                                    .handle = l->numbers[p]};
         memcpy(entry->shape, parameter->shape, parameter->rank * sizeof parameter->shape[0]);
-        if (bp_adapter_turned(&l->runtime->builder, l->numbers[p])) {
+        if (bp_adapter_transposed(&l->runtime->builder, l->numbers[p])) {
             entry->shape[0] = parameter->shape[1];
             entry->shape[1] = parameter->shape[0];
         }

@@ -88,7 +88,7 @@ void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_ma
     }
 }
 
-bool bp_tensor_view_turn(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads)
+bool bp_tensor_view_transpose(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads)
 {
     return apply(view, form, heads, false);
 }

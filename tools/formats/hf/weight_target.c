@@ -21,7 +21,7 @@ bp_status bp_weight_source_view(const bp_weight_source *source, size_t index,
     const bp_wanted *wanted = &source->list[index];
     const bp_tensor_rule *rule = bp_tensor_name(naming, wanted->name, name);
     *view = wanted->view;
-    if (rule == NULL || !bp_tensor_view_turn(view, rule->form, source->heads)) {
+    if (rule == NULL || !bp_tensor_view_transpose(view, rule->form, source->heads)) {
         return bp_error_set(source->set->error, BP_ERR_USAGE, where,
                             "the format has no name or no form for this tensor", wanted->name);
     }

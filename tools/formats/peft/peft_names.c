@@ -104,8 +104,8 @@ bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENS
     return false;
 }
 
-bp_status bp_peft_get_turned(bp_runtime *runtime, uint32_t number, uint64_t first, float *values,
-                             size_t count)
+bp_status bp_peft_get_transposed(bp_runtime *runtime, uint32_t number, uint64_t first,
+                                 float *values, size_t count)
 {
     const bp_parameter *p = &runtime->builder.parameters[number];
     const uint64_t rows = p->shape[0], rank = p->shape[1];

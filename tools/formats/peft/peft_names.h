@@ -28,10 +28,10 @@ bool bp_peft_newer(const char *older, char newer[BP_TENSOR_NAME_MAX]);
 /* The same of a module, whose name has `length` bytes: the newer length; 0: it has none. */
 size_t bp_peft_newer_module(const char *older, size_t length, char newer[BP_TENSOR_NAME_MAX]);
 
-/* Elements [first, first + count) of the A of a table's adapter (bp_adapter_turned) as files have
- * it: (r, vocabulary), where the runtime has (vocabulary, r). count <= 1024. Cost: r times as much
- * is read. */
-bp_status bp_peft_get_turned(bp_runtime *runtime, uint32_t number, uint64_t first, float *values,
-                             size_t count) BP_MUST_CHECK;
+/* Elements [first, first + count) of the A of a table's adapter (bp_adapter_transposed) as files
+ * have it: (r, vocabulary), where the runtime has (vocabulary, r). count <= 1024. Cost: r times as
+ * much is read. */
+bp_status bp_peft_get_transposed(bp_runtime *runtime, uint32_t number, uint64_t first,
+                                 float *values, size_t count) BP_MUST_CHECK;
 
 #endif

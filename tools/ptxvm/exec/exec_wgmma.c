@@ -395,20 +395,20 @@ static bool add_registers(vm_parser *parser, vm_insn *in, size_t *at, unsigned c
 /* Constants behind scale-d: signs of A and B, then for 16-bit types how they run. */
 static bool read_constants(vm_parser *parser, vm_insn *in, size_t at, bool wide)
 {
-    bool minus_a = false, minus_b = false, turned_a = false, turned_b = false;
+    bool minus_a = false, minus_b = false, transposed_a = false, transposed_b = false;
     if (!read_flag(parser, at, UINT64_MAX, 1, &minus_a) ||
         !read_flag(parser, at + 1, UINT64_MAX, 1, &minus_b)) {
         return false;
     }
     at += 2;
     if (wide && at < parser->node_count) {
-        if ((in->choice2 == 0 && !read_flag(parser, at++, 1, 0, &turned_a)) ||
-            !read_flag(parser, at++, 1, 0, &turned_b)) {
+        if ((in->choice2 == 0 && !read_flag(parser, at++, 1, 0, &transposed_a)) ||
+            !read_flag(parser, at++, 1, 0, &transposed_b)) {
             return false;
         }
     }
     in->compare = (uint8_t)((minus_a ? 1 : 0) | (minus_b ? 2 : 0));
-    in->flags |= (turned_a ? (uint32_t)VF_HIGH : 0) | (turned_b ? (uint32_t)VF_TRANS : 0);
+    in->flags |= (transposed_a ? (uint32_t)VF_HIGH : 0) | (transposed_b ? (uint32_t)VF_TRANS : 0);
     return at == parser->node_count || vm_parse_fail(parser, VM_INVALID_PTX, "too many operands");
 }
 

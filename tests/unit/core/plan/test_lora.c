@@ -131,10 +131,10 @@ static void gradients_at(bp_spec spec)
             continue;
         }
         float *w = model_fixture_read(&r, p->weight);
-        const bool turned = bp_adapter_turned(builder, i); /* there a token's that occurs */
-        uint64_t at = turned ? (uint64_t)tokens[5] * p->shape[1] + 1 : p->count / 3;
+        const bool transposed = bp_adapter_transposed(builder, i); /* there a token's that occurs */
+        uint64_t at = transposed ? (uint64_t)tokens[5] * p->shape[1] + 1 : p->count / 3;
         float kept = w[at];
-        const float h = turned ? 5e-4f : 1e-2f; /* B begins large: what A moves, moves far */
+        const float h = transposed ? 5e-4f : 1e-2f; /* B begins large: what A moves, moves far */
         w[at] = kept + h;
         model_fixture_write(&r, p->weight, w);
         double above = evaluated(&r);
@@ -154,7 +154,7 @@ static void gradients_at(bp_spec spec)
         float *m = model_fixture_read(&copy, p->state[0]);
         double numeric = (above - below) / (2.0 * (double)h);
         assert_true(fabs(numeric - (double)m[at]) <= 5e-3 * fabs(numeric) + 1e-5);
-        assert_true(!turned || fabs(numeric) > 1e-3);
+        assert_true(!transposed || fabs(numeric) > 1e-3);
         free(m);
         free(w);
         model_fixture_close(&copy);

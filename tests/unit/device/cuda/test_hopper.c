@@ -60,17 +60,17 @@ static const product products[] = {
 
 static product shaped(uint32_t tile, uint32_t kind)
 {
-    const int64_t turned_a = kind & 1, turned_b = kind >> 1 & 1, some = tile + kind;
+    const int64_t transposed_a = kind & 1, transposed_b = kind >> 1 & 1, some = tile + kind;
     const int64_t m = 290 + 13 * some, n = 395 + 7 * some, k = 8 + 64 * (some % 4);
     const bool sums = kind == tile % KINDS;
     product p = {.scalars = {.m = m,
                              .n = n,
                              .k = k,
-                             .lda = turned_a != 0 ? 8192 : 512,
-                             .ldb = turned_b != 0 ? 512 : 8192,
+                             .lda = transposed_a != 0 ? 8192 : 512,
+                             .ldb = transposed_b != 0 ? 512 : 8192,
                              .ldc = n + some % 3,
-                             .transpose_a = turned_a,
-                             .transpose_b = turned_b},
+                             .transpose_a = transposed_a,
+                             .transpose_b = transposed_b},
                  .dtype = kind < KINDS / 2 ? BP_BF16 : BP_F16,
                  .device = sums ? "sm_90:sums" : "sm_90"};
     p.c = some % 5 < 3 ? p.dtype : BP_F32;

@@ -233,11 +233,11 @@ static void gelu_backward_agrees_with_differences_on(kernel_device *on)
 TEST_ON_HOST(gelu_backward_agrees_with_differences)
 
 /* One row times a stored matrix, (n, k) where it is turned, else (k, n). */
-static void check_stored(kernel_device *on, int64_t form, int64_t turned, int64_t n, int64_t k)
+static void check_stored(kernel_device *on, int64_t form, int64_t transposed, int64_t n, int64_t k)
 {
     const bp_matmul_quantised_scalars s = {
-        .m = 1, .n = n, .k = k, .lda = k, .ldc = n, .transpose_b = turned, .form = form};
-    const uint64_t count = (uint64_t)(n * k), rows = (uint64_t)(turned != 0 ? n : k);
+        .m = 1, .n = n, .k = k, .lda = k, .ldc = n, .transpose_b = transposed, .form = form};
+    const uint64_t count = (uint64_t)(n * k), rows = (uint64_t)(transposed != 0 ? n : k);
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_matmul_quantised, &s, 1,
                      1u << OPERAND(matmul_quantised, before) |
@@ -261,7 +261,7 @@ static void check_stored(kernel_device *on, int64_t form, int64_t turned, int64_
     for (int64_t j = 0; j < n; j++) {
         double sum = 0.0, size = 0.0;
         for (int64_t i = 0; i < k; i++) {
-            const uint64_t at = (uint64_t)(turned != 0 ? j * k + i : i * n + j);
+            const uint64_t at = (uint64_t)(transposed != 0 ? j * k + i : i * n + j);
             const double term = (double)x[i] * (double)bp_quantised_value(&b, at);
             sum += term;
             size += fabs(term);
@@ -293,13 +293,13 @@ static void stored_weights_below_half_precision_on(kernel_device *on)
 {
     static const float right[] = {0.0f, 0x1p-17f};
     for (int64_t i = 0; i < 8; i++) {
-        const int64_t m = i / 2 % 2 == 0 ? 1 : 20, n = 40, k = 64, turned = i / 4;
+        const int64_t m = i / 2 % 2 == 0 ? 1 : 20, n = 40, k = 64, transposed = i / 4;
         const bp_matmul_quantised_scalars s = {.m = m,
                                                .n = n,
                                                .k = k,
                                                .lda = k,
                                                .ldc = n,
-                                               .transpose_b = turned,
+                                               .transpose_b = transposed,
                                                .form = BP_QUANTISED_FP8};
         uint8_t dtypes[BP_OPERANDS_MAX];
         kernel_case c;

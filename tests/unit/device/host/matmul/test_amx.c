@@ -180,17 +180,18 @@ static void quantised_products_are_those_of_their_values(void **state)
     for (size_t i = 0; i < sizeof absmax / sizeof absmax[0]; i++) {
         absmax[i] = 0.25f + (float)draw(100) * 0.01f;
     }
-    for (int64_t turned = 0; turned < 2; turned++) {
-        const int64_t n = turned != 0 ? OUT : IN, k = turned != 0 ? IN : OUT;
+    for (int64_t transposed = 0; transposed < 2; transposed++) {
+        const int64_t n = transposed != 0 ? OUT : IN, k = transposed != 0 ? IN : OUT;
         const bp_matmul_quantised_scalars s = {.m = M,
                                                .n = n,
                                                .k = k,
                                                .lda = k,
                                                .ldc = n,
-                                               .transpose_b = turned,
+                                               .transpose_b = transposed,
                                                .form = BP_QUANTISED_INT8};
         product x = {
-            .s = {.m = M, .n = n, .k = k, .lda = k, .ldb = IN, .ldc = n, .transpose_b = turned}};
+            .s = {
+                .m = M, .n = n, .k = k, .lda = k, .ldb = IN, .ldc = n, .transpose_b = transposed}};
         const bp_quantised_matrix weights = {
             .form = BP_QUANTISED_INT8, .columns = IN, .codes = codes, .scales = absmax};
         fill(a, false);

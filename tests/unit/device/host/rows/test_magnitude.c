@@ -24,7 +24,7 @@ static double weight_of(const kernel_case *c, const bp_weight_norms_scalars *s, 
 {
     kernel_case *w = (kernel_case *)(uintptr_t)c;
     const uint64_t columns = (uint64_t)s->columns, rows = (uint64_t)s->rows;
-    const uint64_t at = s->turned != 0 ? i * rows + r : r * columns + i;
+    const uint64_t at = s->transposed != 0 ? i * rows + r : r * columns + i;
     if (s->form == BP_QUANTISED_NONE) {
         const float *plain = AT(w, weight_norms, weight);
         return (double)plain[at];

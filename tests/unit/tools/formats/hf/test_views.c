@@ -145,7 +145,7 @@ static void a_transposed_tensor_is_gathered_in_strips(void **state)
         }
         check_stretches(d, &view, wanted);
         /* Turned once more it is the file again. */
-        assert_true(bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, two_and_one));
+        assert_true(bp_tensor_view_transpose(&view, BP_FORM_TRANSPOSED, two_and_one));
         assert_false(view.transposed);
         fixture_free(d);
     }
@@ -177,7 +177,7 @@ static void heads_go_from_pairs_to_halves_and_back(void **state)
     check_stretches(d, &view, wanted);
     /* The other direction undoes it. */
     view = view_of(d, "b", BP_FORM_PLAIN);
-    assert_true(bp_tensor_view_turn(&view, BP_FORM_QUERY_HEADS, two_and_one));
+    assert_true(bp_tensor_view_transpose(&view, BP_FORM_QUERY_HEADS, two_and_one));
     for (size_t r = 0; r < 12; r++) {
         wanted[behind[r]] = made_value(4, r);
     }
@@ -211,13 +211,13 @@ static void queries_keys_and_values_are_taken_apart_and_put_together(void **stat
     }
     check_stretches(d, &view, wanted);
     view = view_of(d, "b", BP_FORM_PLAIN);
-    assert_true(bp_tensor_view_turn(&view, BP_FORM_THIRDS, two_and_one));
+    assert_true(bp_tensor_view_transpose(&view, BP_FORM_THIRDS, two_and_one));
     for (size_t r = 0; r < 12; r++) {
         wanted[behind[r]] = made_value(4, r);
     }
     check_stretches(d, &view, wanted);
     view = view_of(d, "odd", BP_FORM_PLAIN);
-    assert_false(bp_tensor_view_turn(&view, BP_FORM_THIRDS, two_and_one));
+    assert_false(bp_tensor_view_transpose(&view, BP_FORM_THIRDS, two_and_one));
     fixture_free(d);
 }
 
@@ -232,7 +232,7 @@ static void norms_about_one_are_kept_about_zero(void **state)
     for (int way = 0; way < 3; way++) {
         bp_tensor_view view = view_of(d, "n", way == 0 ? BP_FORM_PLAIN : BP_FORM_RAISED);
         if (way != 1) {
-            assert_true(bp_tensor_view_turn(&view, BP_FORM_RAISED, two_and_one));
+            assert_true(bp_tensor_view_transpose(&view, BP_FORM_RAISED, two_and_one));
         }
         for (size_t k = 0; k < 600; k++) {
             const float more = way == 0 ? 1.0f : way == 1 ? -1.0f : 0.0f; /* and both ways */
@@ -259,10 +259,10 @@ static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
     assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_QUERY_HEADS, two_and_one));
     assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_KEY_HEADS, (bp_tensor_heads){1, 0, 0}));
     assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_TRANSPOSED, two_and_one));
-    assert_false(bp_tensor_view_turn(&view, BP_FORM_QUERY_HEADS, two_and_one));
+    assert_false(bp_tensor_view_transpose(&view, BP_FORM_QUERY_HEADS, two_and_one));
     assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_QUERY_HEADS, two_and_one));
-    assert_false(bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, two_and_one));
-    assert_false(bp_tensor_view_turn(&view, BP_FORM_KEY_HEADS, two_and_one));
+    assert_false(bp_tensor_view_transpose(&view, BP_FORM_TRANSPOSED, two_and_one));
+    assert_false(bp_tensor_view_transpose(&view, BP_FORM_KEY_HEADS, two_and_one));
     fixture_free(d);
 }
 
@@ -339,17 +339,17 @@ static void rows_before_the_first_are_left_out(void **state)
     made_add(&d->made, "one", BP_F32, 0, (uint64_t[]){1});
     fixture_open(d);
     bp_tensor_view view = view_of(d, "v", BP_FORM_PLAIN);
-    assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    assert_false(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
     view = view_of(d, "two", BP_FORM_PLAIN);
-    assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    assert_false(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
     view = view_of(d, "w", BP_FORM_TRANSPOSED);
-    assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    assert_false(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
     view = view_of(d, "w", BP_FORM_QUERY_HEADS);
-    assert_false(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    assert_false(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
     view = view_of(d, "w", BP_FORM_PLAIN);
     assert_false(bp_tensor_view_of(&view, 0, view.entry, BP_FORM_BEHIND, behind));
     view = view_of(d, "w", BP_FORM_PLAIN);
-    assert_true(bp_tensor_view_turn(&view, BP_FORM_BEHIND, behind));
+    assert_true(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
     assert_int_equal(bp_tensor_view_elements(&view), 6);
     assert_int_equal(read(d, &view, 0, 6, BP_F32, out), BP_OK);
     for (size_t i = 0; i < 6; i++) {

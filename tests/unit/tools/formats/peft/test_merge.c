@@ -95,7 +95,7 @@ static void check_form(merge_fixture *d, bp_tensor_form form, bp_dtype type)
     static float plain[OUT * WIDTH], merged[OUT * WIDTH];
     static uint16_t narrow[OUT * WIDTH];
     bp_staging work = {d->work, sizeof d->work};
-    assert_true(bp_tensor_view_turn(&view, form, d->source.heads));
+    assert_true(bp_tensor_view_transpose(&view, form, d->source.heads));
     d->source.merge = NULL;
     assert_int_equal(
         bp_weight_source_read(&d->source, index, &view, 0, OUT * WIDTH, BP_F32, plain, work),
@@ -201,7 +201,7 @@ static void read_own(merge_fixture *d, const char *name, bp_tensor_form form, ui
     const size_t index = index_of(d, name);
     bp_tensor_view view = d->parameters.list[index].view;
     bp_staging work = {d->work, sizeof d->work};
-    assert_true(bp_tensor_view_turn(&view, form, d->source.heads));
+    assert_true(bp_tensor_view_transpose(&view, form, d->source.heads));
     assert_int_equal(
         bp_weight_source_read(&d->source, index, &view, first, count, BP_F32, values, work), BP_OK);
 }

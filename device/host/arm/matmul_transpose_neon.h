@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* Eight rows turned into columns in pairs of 128-bit registers, and sixteen bytes in one: the words
- * of matmul_turn.h. */
-#ifndef BP_DEVICE_HOST_MATMUL_TURN_NEON_H
-#define BP_DEVICE_HOST_MATMUL_TURN_NEON_H
+/* Eight rows transposed into columns in pairs of 128-bit registers, and sixteen bytes in one: the
+ * words of matmul_transpose.h. */
+#ifndef BP_DEVICE_HOST_MATMUL_TRANSPOSE_NEON_H
+#define BP_DEVICE_HOST_MATMUL_TRANSPOSE_NEON_H
 
 #include <arm_neon.h>
 #include <stdint.h>
 
-#define BP_TURNED 8
+#define BP_TRANSPOSED 8
 
-typedef struct bp_turned {
+typedef struct bp_transposed {
     float32x4_t low, high;
-} bp_turned;
+} bp_transposed;
 
-static inline bp_turned bp_turned_load(const float *p)
+static inline bp_transposed bp_transposed_load(const float *p)
 {
-    return (bp_turned){vld1q_f32(p), vld1q_f32(p + 4)};
+    return (bp_transposed){vld1q_f32(p), vld1q_f32(p + 4)};
 }
 
-static inline void bp_turned_store(float *p, bp_turned x)
+static inline void bp_transposed_store(float *p, bp_transposed x)
 {
     vst1q_f32(p, x.low);
     vst1q_f32(p + 4, x.high);
 }
 
 /* 4 rows x 4 columns. */
-static inline void bp_turn_four(float32x4_t column[4], const float *const row[4], int64_t j)
+static inline void bp_transpose_four(float32x4_t column[4], const float *const row[4], int64_t j)
 {
     const float64x2_t r0 = vreinterpretq_f64_f32(vld1q_f32(row[0] + j));
     const float64x2_t r1 = vreinterpretq_f64_f32(vld1q_f32(row[1] + j));
@@ -41,16 +41,16 @@ static inline void bp_turn_four(float32x4_t column[4], const float *const row[4]
     column[3] = vtrn2q_f32(high02, high13);
 }
 
-static inline void bp_turn_columns4(bp_turned column[4], const float *const row[BP_TURNED],
-                                    int64_t j)
+static inline void bp_transpose_columns4(bp_transposed column[4],
+                                         const float *const row[BP_TRANSPOSED], int64_t j)
 {
     float32x4_t low[4], high[4];
-    bp_turn_four(low, row, j);
-    bp_turn_four(high, row + 4, j);
-    column[0] = (bp_turned){low[0], high[0]};
-    column[1] = (bp_turned){low[1], high[1]};
-    column[2] = (bp_turned){low[2], high[2]};
-    column[3] = (bp_turned){low[3], high[3]};
+    bp_transpose_four(low, row, j);
+    bp_transpose_four(high, row + 4, j);
+    column[0] = (bp_transposed){low[0], high[0]};
+    column[1] = (bp_transposed){low[1], high[1]};
+    column[2] = (bp_transposed){low[2], high[2]};
+    column[3] = (bp_transposed){low[3], high[3]};
 }
 
 typedef uint8x16_t bp_bytes;

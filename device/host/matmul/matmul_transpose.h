@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* Eight rows turned into columns in 256-bit registers, and sixteen bytes in one of 128: the words
- * of matmul_leaf.h and matmul_codes.h. matmul_turn_neon.h has the same. */
-#ifndef BP_DEVICE_HOST_MATMUL_TURN_H
-#define BP_DEVICE_HOST_MATMUL_TURN_H
+/* Eight rows transposed into columns in 256-bit registers, and sixteen bytes in one of 128: the
+ * words of matmul_leaf.h and matmul_codes.h. matmul_transpose_neon.h has the same. */
+#ifndef BP_DEVICE_HOST_MATMUL_TRANSPOSE_H
+#define BP_DEVICE_HOST_MATMUL_TRANSPOSE_H
 
 #include <immintrin.h>
 #include <stdint.h>
 
-#define BP_TURNED 8 /* rows that turn at once */
+#define BP_TRANSPOSED 8 /* rows that turn at once */
 
-typedef __m256 bp_turned; /* eight floats */
+typedef __m256 bp_transposed; /* eight floats */
 
-static inline bp_turned bp_turned_load(const float *p)
+static inline bp_transposed bp_transposed_load(const float *p)
 {
     return _mm256_loadu_ps(p);
 }
 
-static inline void bp_turned_store(float *p, bp_turned x)
+static inline void bp_transposed_store(float *p, bp_transposed x)
 {
     _mm256_storeu_ps(p, x);
 }
 
 /* Four columns of rows r and r + 4 in the halves of a register. */
-static inline __m256 bp_turn_halves(const float *const row[BP_TURNED], int64_t r, int64_t j)
+static inline __m256 bp_transpose_halves(const float *const row[BP_TRANSPOSED], int64_t r,
+                                         int64_t j)
 {
     __m256 v = _mm256_castps128_ps256(_mm_loadu_ps(row[r] + j));
     return _mm256_insertf128_ps(v, _mm_loadu_ps(row[r + 4] + j), 1);
 }
 
 /* 8 rows x 4 columns: after the 4 x 4 transposes inside the halves, column[q] is column j + q. */
-static inline void bp_turn_columns4(__m256 column[4], const float *const row[BP_TURNED], int64_t j)
+static inline void bp_transpose_columns4(__m256 column[4], const float *const row[BP_TRANSPOSED],
+                                         int64_t j)
 {
-    __m256 r0 = bp_turn_halves(row, 0, j);
-    __m256 r1 = bp_turn_halves(row, 1, j);
-    __m256 r2 = bp_turn_halves(row, 2, j);
-    __m256 r3 = bp_turn_halves(row, 3, j);
+    __m256 r0 = bp_transpose_halves(row, 0, j);
+    __m256 r1 = bp_transpose_halves(row, 1, j);
+    __m256 r2 = bp_transpose_halves(row, 2, j);
+    __m256 r3 = bp_transpose_halves(row, 3, j);
     __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(r0, r1));
     __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(r0, r1));
     __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(r2, r3));
