@@ -26,5 +26,5 @@ static const bp_rule rule = {.name = "adam",
 
 static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 
-BP_RULE_OPTIMIZER_FOLDS(adam, , "adam", BP_CODEC_F32, defaults)
-BP_RULE_OPTIMIZER_FOLDS(adam, _8bit, "adam_8bit", BP_CODEC_BLOCK8, defaults)
+BP_RULE_OPTIMIZER_ACCUMULATES(adam, , "adam", BP_CODEC_F32, defaults)
+BP_RULE_OPTIMIZER_ACCUMULATES(adam, _8bit, "adam_8bit", BP_CODEC_BLOCK8, defaults)

@@ -26,8 +26,8 @@ static const bp_rule rule = {.name = "adamw",
 
 static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 
-BP_RULE_OPTIMIZER_FOLDS(adamw, , "adamw", BP_CODEC_F32, defaults)
-BP_RULE_OPTIMIZER_FOLDS(adamw, _8bit, "adamw_8bit", BP_CODEC_BLOCK8, defaults)
-BP_RULE_OPTIMIZER_FOLDS(adamw, _8bit_companded, "adamw_8bit_companded", BP_CODEC_COMPANDED8,
-                        defaults)
-BP_RULE_OPTIMIZER_FOLDS(adamw, _4bit, "adamw_4bit", BP_CODEC_BLOCK4, defaults)
+BP_RULE_OPTIMIZER_ACCUMULATES(adamw, , "adamw", BP_CODEC_F32, defaults)
+BP_RULE_OPTIMIZER_ACCUMULATES(adamw, _8bit, "adamw_8bit", BP_CODEC_BLOCK8, defaults)
+BP_RULE_OPTIMIZER_ACCUMULATES(adamw, _8bit_companded, "adamw_8bit_companded", BP_CODEC_COMPANDED8,
+                              defaults)
+BP_RULE_OPTIMIZER_ACCUMULATES(adamw, _4bit, "adamw_4bit", BP_CODEC_BLOCK4, defaults)

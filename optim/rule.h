@@ -92,7 +92,7 @@ bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter);
  * AdamA has a form of (core/ops/update.h). */
 #define BP_RULE_OPTIMIZER(rule_name, c_suffix, text, form_of, options)                             \
     BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false, false)
-#define BP_RULE_OPTIMIZER_FOLDS(rule_name, c_suffix, text, form_of, options)                       \
+#define BP_RULE_OPTIMIZER_ACCUMULATES(rule_name, c_suffix, text, form_of, options)                 \
     BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false, true)
 #define BP_RULE_OPTIMIZER_WHOLE(rule_name, c_suffix, text, form_of, options)                       \
     BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, true, false)

@@ -29,7 +29,12 @@ enum {
 
 /* Parts of AdamA (kernels.def, adamw): all of the rule, the first gradient of a step, a further
  * one, the last one. */
-enum { BP_UPDATE_FOLD_NONE, BP_UPDATE_FOLD_FIRST, BP_UPDATE_FOLD_NEXT, BP_UPDATE_FOLD_LAST };
+enum {
+    BP_UPDATE_ACCUMULATE_NONE,
+    BP_UPDATE_ACCUMULATE_FIRST,
+    BP_UPDATE_ACCUMULATE_NEXT,
+    BP_UPDATE_ACCUMULATE_LAST
+};
 
 #define BP_UPDATE_STATES 3
 #define BP_UPDATE_OWN    7 /* most scalars of a row's own */
@@ -175,7 +180,7 @@ static inline void bp_update_prepare(bp_update_factors *f, uint32_t rule,
 /* Whether weights move at all: not in the first parts of AdamA. */
 static inline bool bp_update_moves(const bp_update_factors *f)
 {
-    return f->fold == BP_UPDATE_FOLD_NONE || f->fold == BP_UPDATE_FOLD_LAST;
+    return f->fold == BP_UPDATE_ACCUMULATE_NONE || f->fold == BP_UPDATE_ACCUMULATE_LAST;
 }
 
 /* SGD without momentum. */
@@ -219,7 +224,7 @@ static inline void bp_update_adamw(const bp_update_factors *f, float g, float *w
 }
 
 /* AdamA: one more gradient of the same step enters the moments. */
-static inline void bp_update_fold(const bp_update_factors *f, float g, float *m, float *v)
+static inline void bp_update_accumulate(const bp_update_factors *f, float g, float *m, float *v)
 {
     *m = fmaf(f->m_gain, g, *m);
     *v = fmaf(g * f->v_gain, g, *v);
@@ -228,14 +233,14 @@ static inline void bp_update_fold(const bp_update_factors *f, float g, float *m,
 static inline void bp_update_adam_last(const bp_update_factors *f, float g, float *w, float *m,
                                        float *v)
 {
-    bp_update_fold(f, fmaf(f->decay, *w, g), m, v);
+    bp_update_accumulate(f, fmaf(f->decay, *w, g), m, v);
     *w = fmaf(-f->rate, *m / fmaf(sqrtf(*v), f->v_scale, f->epsilon), *w);
 }
 
 static inline void bp_update_adamw_last(const bp_update_factors *f, float g, float *w, float *m,
                                         float *v)
 {
-    bp_update_fold(f, g, m, v);
+    bp_update_accumulate(f, g, m, v);
     *w = fmaf(-f->rate, *m / fmaf(sqrtf(*v), f->v_scale, f->epsilon), *w * f->keep);
 }
 

@@ -97,12 +97,12 @@ typedef struct bp_parameter {
 } bp_parameter;
 
 /* Which part of an update apply emits (core/ops/update.h). */
-typedef enum bp_fold {
-    BP_FOLD_WHOLE, /* of a group's only gradient, or the sum of all */
-    BP_FOLD_FIRST, /* of the first micro-batch's gradient: the moments move */
-    BP_FOLD_NEXT,
-    BP_FOLD_LAST /* the moments move, then the weights */
-} bp_fold;
+typedef enum bp_accumulate {
+    BP_ACCUMULATE_WHOLE, /* of a group's only gradient, or the sum of all */
+    BP_ACCUMULATE_FIRST, /* of the first micro-batch's gradient: the moments move */
+    BP_ACCUMULATE_NEXT,
+    BP_ACCUMULATE_LAST /* the moments move, then the weights */
+} bp_accumulate;
 
 /* What a parameter is acquired for. */
 typedef enum bp_purpose { BP_FOR_FORWARD, BP_FOR_BACKWARD, BP_FOR_UPDATE, BP_PURPOSES } bp_purpose;
@@ -154,7 +154,7 @@ typedef struct bp_builder {
     bool loss_counted;  /* this is a second backward: its losses are in the sum already */
     bp_ref control_before; /* and this the control block before the decision, which may have moved
                               the loss scale; absent where there is none */
-    bp_fold fold;          /* what apply emits */
+    bp_accumulate fold;    /* what apply emits */
     bp_ref norms;          /* F64, the gradients' partial sums of squares; absent: not made yet */
     uint64_t norms_used;   /* how many of them are written, where they come stage by stage */
     char *names;           /* of the parameters: the graph's, or of one that counts its own */

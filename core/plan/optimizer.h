@@ -14,7 +14,7 @@ struct bp_optimizer {
     const bp_optimizer_options *defaults; /* of the rule's own numbers: PyTorch's or the paper's */
     bool whole_tensors;  /* apply needs all of a tensor's gradient at once (trust ratios) */
     bool unit_sums;      /* then: all that it needs of it are sums over units, which shards have */
-    bool folds;          /* gradients can be folded into the moments one by one (bp_fold) */
+    bool folds;          /* gradients can be folded into the moments one by one (bp_accumulate) */
     const bp_rule *rule; /* what implements it (optim/rule.h) */
     bp_status (*check)(const bp_optimizer *self, const bp_optimizer_options *options,
                        bp_error *error);

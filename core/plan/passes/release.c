@@ -193,7 +193,7 @@ static void gather_slice(bp_compile *compile, bp_builder *builder, const bp_wind
             write_slice(compile, builder, slice, first, first + compile->virtual_rank_micros);
         bp_virtual_ranks_put(compile, builder, lane, slice->table, gradient.buffer);
         (void)compile_mark(compile, builder, slice);
-        bp_virtual_ranks_fold(compile, builder, compile->stages, lane);
+        bp_virtual_ranks_accumulate(compile, builder, compile->stages, lane);
     }
 }
 
@@ -242,15 +242,15 @@ static void finish_stage(bp_compile *compile, bp_builder *builder, uint32_t stag
 /* A virtual rank's gradients that are complete once `stage` has gone backward, after its last
  * micro-batch.
  */
-static void fold_virtual_rank(bp_compile *compile, bp_builder *builder, uint32_t index,
-                              uint32_t micro)
+static void accumulate_virtual_rank(bp_compile *compile, bp_builder *builder, uint32_t index,
+                                    uint32_t micro)
 {
     const bp_action *action = &compile->actions[index];
     const uint32_t micros = compile->virtual_rank_micros;
     const bp_window window = {.stage = action->stage, .table = UINT32_MAX};
     if (compile->virtual_ranks > 0 && action->kind == BP_ACTION_BACKWARD &&
         (micro + 1) % micros == 0 && compile_mark(compile, builder, &window)) {
-        bp_virtual_ranks_fold(compile, builder, action->stage, micro / micros);
+        bp_virtual_ranks_accumulate(compile, builder, action->stage, micro / micros);
     }
 }
 
@@ -262,7 +262,7 @@ static void write_backward_part(bp_compile *compile, bp_builder *builder, uint32
     for (uint32_t i = first; i < compile->action_count && builder->status == BP_OK; i++) {
         for (uint32_t micro = pass->from; micro < pass->to; micro++) {
             compile_action(compile, builder, i, micro);
-            fold_virtual_rank(compile, builder, i, micro);
+            accumulate_virtual_rank(compile, builder, i, micro);
         }
         if (compile->actions[i].kind == BP_ACTION_BACKWARD) {
             compile_inputs(compile, builder, 0);
@@ -279,7 +279,7 @@ static void write_virtual_ranks(bp_compile *compile, bp_builder *builder)
         for (uint32_t i = 0; i < compile->action_count && builder->status == BP_OK; i++) {
             const bp_action *action = &compile->actions[i];
             compile_action(compile, builder, i, micro);
-            fold_virtual_rank(compile, builder, i, micro);
+            accumulate_virtual_rank(compile, builder, i, micro);
             if (micro + 1 == compile->micros && action->kind == BP_ACTION_BACKWARD) {
                 finish_stage(compile, builder, action->stage, &pass);
             }
@@ -306,14 +306,14 @@ static void write_folded(bp_compile *compile, bp_builder *builder, uint32_t firs
     const uint32_t micros = compile->micros;
     for (uint32_t micro = 0; micro < micros; micro++) {
         const backward_pass pass = {BOTH, micro, micro + 1, micro + 1 == micros};
-        builder->fold = micros == 1 ? BP_FOLD_WHOLE
-                        : pass.last ? BP_FOLD_LAST
-                        : micro > 0 ? BP_FOLD_NEXT
-                                    : BP_FOLD_FIRST;
+        builder->fold = micros == 1 ? BP_ACCUMULATE_WHOLE
+                        : pass.last ? BP_ACCUMULATE_LAST
+                        : micro > 0 ? BP_ACCUMULATE_NEXT
+                                    : BP_ACCUMULATE_FIRST;
         write_forward_part(compile, builder, first, micro, micro + 1);
         write_backward_part(compile, builder, first, &pass);
     }
-    builder->fold = BP_FOLD_WHOLE;
+    builder->fold = BP_ACCUMULATE_WHOLE;
 }
 
 /* The decision moves a dynamic loss scale for the next step, but the second backward is of this

@@ -453,8 +453,8 @@ void compile_apply(bp_builder *builder)
         builder->parameters[i].applied =
             builder->parameters[i].applied || builder->parameters[i].ready;
     }
-    if (bp_build_shared(builder) && builder->fold != BP_FOLD_FIRST &&
-        builder->fold != BP_FOLD_NEXT) {
+    if (bp_build_shared(builder) && builder->fold != BP_ACCUMULATE_FIRST &&
+        builder->fold != BP_ACCUMULATE_NEXT) {
         gather_weights(builder);
     }
     bp_build_resolved(builder);

@@ -176,27 +176,28 @@ static bp_share bucket_share(const bp_builder *builder, const bp_window *window,
 }
 
 /* A bucket that leaves are added to: in it the pieces of ranks lie one behind the other. */
-typedef struct fold_target {
+typedef struct accumulate_target {
     const uint32_t *gradients; /* of a virtual rank; NULL: the parameters' leaves */
     const bp_window *window;
     uint32_t number; /* of the bucket */
     bp_ref bucket;
     bool adds;  /* to what is there */
     bool begun; /* the op that takes the rest as tuples is there */
-} fold_target;
+} accumulate_target;
 
 /* A rank's piece, and what the bucket has of it. */
-typedef struct fold_piece {
+typedef struct accumulate_piece {
     uint32_t rank;
     uint64_t elements;
     bp_share share;
     bp_ref at; /* where that begins */
-} fold_piece;
+} accumulate_piece;
 
 /* What a parameter has room for in a piece, from span[0] to span[1], as far as the bucket has it.
  */
-static void fold_parameter(bp_builder *builder, fold_target *target, const fold_piece *piece,
-                           uint32_t index, const uint64_t span[2])
+static void accumulate_parameter(bp_builder *builder, accumulate_target *target,
+                                 const accumulate_piece *piece, uint32_t index,
+                                 const uint64_t span[2])
 {
     const bp_parameter *parameter = &builder->parameters[index];
     const uint64_t end = piece->share.first + piece->share.count;
@@ -228,8 +229,8 @@ static void fold_parameter(bp_builder *builder, fold_target *target, const fold_
     target->begun = true;
 }
 
-static void fold_piece_leaves(bp_builder *builder, fold_target *target, const fold_piece *piece,
-                              uint32_t ready)
+static void accumulate_piece_leaves(bp_builder *builder, accumulate_target *target,
+                                    const accumulate_piece *piece, uint32_t ready)
 {
     uint64_t span[2] = {0, 0};
     for (uint32_t i = target->window->low; ready > 0; i++) {
@@ -237,13 +238,13 @@ static void fold_piece_leaves(bp_builder *builder, fold_target *target, const fo
             span[0] = span[1];
             span[1] =
                 --ready == 0 ? piece->elements : span[1] + window_room(builder, i, piece->rank);
-            fold_parameter(builder, target, piece, i, span);
+            accumulate_parameter(builder, target, piece, i, span);
         }
     }
 }
 
 /* The leaves of all that is ready into a bucket: alone, or added to what it holds. */
-static void fold_leaves(bp_builder *builder, fold_target *target)
+static void accumulate_leaves(bp_builder *builder, accumulate_target *target)
 {
     uint32_t ready = 0;
     uint64_t at = 0;
@@ -251,12 +252,12 @@ static void fold_leaves(bp_builder *builder, fold_target *target)
         ready += builder->parameters[i].ready ? 1 : 0;
     }
     for (uint32_t rank = 0; rank < window_pieces(builder); rank++) {
-        fold_piece piece = {.rank = rank,
-                            .elements = window_elements(builder, target->window, rank)};
+        accumulate_piece piece = {.rank = rank,
+                                  .elements = window_elements(builder, target->window, rank)};
         piece.share = bucket_share(builder, target->window, target->number, piece.elements);
         piece.at = bp_ref_at(target->bucket, at);
         at += piece.share.count;
-        fold_piece_leaves(builder, target, &piece, ready);
+        accumulate_piece_leaves(builder, target, &piece, ready);
     }
 }
 
@@ -300,13 +301,13 @@ static uint64_t bucket_all(const bp_builder *builder, const bp_window *window, u
 }
 
 /* The leaves of a virtual rank into all buckets of a window, which lie one behind the other. */
-static void fold_window(bp_builder *builder, const uint32_t *gradients, const bp_window *window,
-                        bp_ref sums, bool adds)
+static void accumulate_window(bp_builder *builder, const uint32_t *gradients,
+                              const bp_window *window, bp_ref sums, bool adds)
 {
     uint64_t at = 0;
     for (uint32_t number = 0; number < window->buckets; number++) {
-        fold_target target = {gradients, window, number, bp_ref_at(sums, at), adds, false};
-        fold_leaves(builder, &target);
+        accumulate_target target = {gradients, window, number, bp_ref_at(sums, at), adds, false};
+        accumulate_leaves(builder, &target);
         at += bucket_all(builder, window, number);
     }
 }
@@ -319,7 +320,8 @@ static bool leaves_wait(const bp_compile *compile)
 }
 
 /* Adds a virtual rank's leaves, which are then gone, to the finished subtrees of `sums`. */
-static void fold_tree(bp_builder *builder, const uint32_t *gradients, uint32_t lane, bp_ref *sums)
+static void accumulate_tree(bp_builder *builder, const uint32_t *gradients, uint32_t lane,
+                            bp_ref *sums)
 {
     bp_window window = {.any = true};
     uint32_t level = 0;
@@ -331,7 +333,7 @@ static void fold_tree(bp_builder *builder, const uint32_t *gradients, uint32_t l
     if (level == 0) {
         sums[0] = window_make(builder, elements, "lane_sum");
     }
-    fold_window(builder, gradients, &window, sums[0], level > 0);
+    accumulate_window(builder, gradients, &window, sums[0], level > 0);
     for (uint32_t i = 1; i < level; i++) {
         bp_build_tree_add(builder,
                           &(bp_tree_add_operands){.y = sums[i], .x = sums[i - 1], .z = sums[i]},
@@ -342,12 +344,14 @@ static void fold_tree(bp_builder *builder, const uint32_t *gradients, uint32_t l
     }
 }
 
-void bp_virtual_ranks_fold(bp_compile *compile, bp_builder *builder, uint32_t row, uint32_t lane)
+void bp_virtual_ranks_accumulate(bp_compile *compile, bp_builder *builder, uint32_t row,
+                                 uint32_t lane)
 {
     uint32_t *gradients = gradients_of(compile, builder, lane);
     const bool wait = leaves_wait(compile);
     if (!wait) {
-        fold_tree(builder, gradients, lane, compile->lane_sums + (size_t)row * VIRTUAL_RANK_LEVELS);
+        accumulate_tree(builder, gradients, lane,
+                        compile->lane_sums + (size_t)row * VIRTUAL_RANK_LEVELS);
     }
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
@@ -467,8 +471,8 @@ void bp_virtual_ranks_send(bp_builder *builder, bp_window *window, bp_bucket *bu
         bucket->from = bp_ref_at(window->sums, bucket_place(builder, window, bucket->number));
     } else {
         bucket->from = window_make(builder, bucket->all, "lane_sum");
-        fold_target target = {NULL, window, bucket->number, bucket->from, false, false};
-        fold_leaves(builder, &target);
+        accumulate_target target = {NULL, window, bucket->number, bucket->from, false, false};
+        accumulate_leaves(builder, &target);
     }
     bucket->phase = 1;
     bucket->to = window_make(builder, ranks * bucket->piece, "pieces");

@@ -50,7 +50,8 @@ void bp_virtual_ranks_put(bp_compile *compile, const bp_builder *builder, uint32
 /* Adds the gradients of `virtual rank` that are ready to the tree of `row` (a stage;
  * compile->stages for slices of a table). A virtual rank's buffers are its own for the last time.
  */
-void bp_virtual_ranks_fold(bp_compile *compile, bp_builder *builder, uint32_t row, uint32_t lane);
+void bp_virtual_ranks_accumulate(bp_compile *compile, bp_builder *builder, uint32_t row,
+                                 uint32_t lane);
 
 /* After the last virtual rank's: one rank has the root, and norms and updates read it. */
 void bp_virtual_ranks_root(const bp_compile *compile, bp_builder *builder, uint32_t row);

@@ -76,8 +76,8 @@ static void rule_sgd(const bp_update_factors *f, uint32_t count, float *restrict
 }
 
 /* AdamA's first and further micro-batches: the weights stay. */
-static void fold_first(const bp_update_factors *factors, uint32_t count, const float *restrict g,
-                       float *restrict m, float *restrict v)
+static void accumulate_first(const bp_update_factors *factors, uint32_t count,
+                             const float *restrict g, float *restrict m, float *restrict v)
 {
     const bp_update_factors f = *factors;
     for (uint32_t i = 0; i < count; i++) {
@@ -85,22 +85,22 @@ static void fold_first(const bp_update_factors *factors, uint32_t count, const f
     }
 }
 
-static void fold_next(const bp_update_factors *factors, uint32_t count, const float *restrict g,
-                      float *restrict m, float *restrict v)
+static void accumulate_next(const bp_update_factors *factors, uint32_t count,
+                            const float *restrict g, float *restrict m, float *restrict v)
 {
     const bp_update_factors f = *factors;
     for (uint32_t i = 0; i < count; i++) {
-        bp_update_fold(&f, g[i], &m[i], &v[i]);
+        bp_update_accumulate(&f, g[i], &m[i], &v[i]);
     }
 }
 
-static bool fold_moments(const bp_update_factors *f, uint32_t count, const float *g,
-                         float *const state[BP_UPDATE_STATES])
+static bool accumulate_moments(const bp_update_factors *f, uint32_t count, const float *g,
+                               float *const state[BP_UPDATE_STATES])
 {
-    if (f->fold == BP_UPDATE_FOLD_FIRST) {
-        fold_first(f, count, g, state[0], state[1]);
-    } else if (f->fold == BP_UPDATE_FOLD_NEXT) {
-        fold_next(f, count, g, state[0], state[1]);
+    if (f->fold == BP_UPDATE_ACCUMULATE_FIRST) {
+        accumulate_first(f, count, g, state[0], state[1]);
+    } else if (f->fold == BP_UPDATE_ACCUMULATE_NEXT) {
+        accumulate_next(f, count, g, state[0], state[1]);
     }
     return !bp_update_moves(f);
 }
@@ -108,10 +108,10 @@ static bool fold_moments(const bp_update_factors *f, uint32_t count, const float
 static void rule_adam(const bp_update_factors *f, uint32_t count, float *restrict w,
                       const float *restrict g, float *const state[BP_UPDATE_STATES])
 {
-    if (fold_moments(f, count, g, state)) {
+    if (accumulate_moments(f, count, g, state)) {
         return;
     }
-    if (f->fold == BP_UPDATE_FOLD_LAST) {
+    if (f->fold == BP_UPDATE_ACCUMULATE_LAST) {
         loop_adam_last(f, count, w, g, state);
     } else {
         loop_adam(f, count, w, g, state);
@@ -121,10 +121,10 @@ static void rule_adam(const bp_update_factors *f, uint32_t count, float *restric
 static void rule_adamw(const bp_update_factors *f, uint32_t count, float *restrict w,
                        const float *restrict g, float *const state[BP_UPDATE_STATES])
 {
-    if (fold_moments(f, count, g, state)) {
+    if (accumulate_moments(f, count, g, state)) {
         return;
     }
-    if (f->fold == BP_UPDATE_FOLD_LAST) {
+    if (f->fold == BP_UPDATE_ACCUMULATE_LAST) {
         loop_adamw_last(f, count, w, g, state);
     } else {
         loop_adamw(f, count, w, g, state);

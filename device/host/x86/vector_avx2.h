@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "device/host/vector/fold.h"
+#include "device/host/vector/accumulate.h"
 #include "device/host/x86/half_avx2.h"
 #include "device/host/x86/math_avx2.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/host/vector/fold.h"
+#include "device/host/vector/accumulate.h"
 #include "device/host/x86/half_avx512.h"
 #include "device/host/x86/math_avx512.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Eight lanes to one: what vector_avx2.h and vector_avx512.h end a row with. */
-#ifndef BP_DEVICE_HOST_FOLD_H
-#define BP_DEVICE_HOST_FOLD_H
+#ifndef BP_DEVICE_HOST_ACCUMULATE_H
+#define BP_DEVICE_HOST_ACCUMULATE_H
 
 #include <immintrin.h>
 
