@@ -9,7 +9,7 @@
 #include "core/ir/tier.h"
 #include "device/host/device_private.h"
 #include "device/host/form_table.h"
-#include "device/host/join.h"
+#include "device/host/fuse.h"
 #include "device/host/matmul/matmul_pack.h"
 
 #define LINK_ALIGNMENT 16
@@ -108,9 +108,9 @@ static bp_status find_form(const bp_device_options *options, uint32_t *form, bp_
     return found;
 }
 
-static bp_host_call device_call(const host_tuple *tuple, const bp_host_then *then)
+static bp_host_call device_call(const host_tuple *tuple, const bp_host_epilogue *epilogue)
 {
-    return (bp_host_call){tuple->pointers, tuple->scalars, tuple->dtypes, then};
+    return (bp_host_call){tuple->pointers, tuple->scalars, tuple->dtypes, epilogue};
 }
 
 /* One begin, on the thread of its engine. The whole of a call of the fabric is one job. */
@@ -204,7 +204,7 @@ static bp_status host_open(void *memory, const bp_device_options *options, const
     context->form = form;
     context->now = form;
     context->kernel_of = bp_host_form_kernel;
-    context->join = form != 0 ? link_join : NULL;
+    context->fusion = form != 0 ? link_join : NULL;
     bp_host_form_kernels(form, context->kernels);
     return bp_host_device_start(context, options, error);
 }
@@ -298,21 +298,21 @@ static void link_join(const host_context *context, const bp_linked_program *link
                       host_op *ops, host_tuple *tuple)
 {
     const uint32_t threads = context->pool.threads;
-    const bp_join join = bp_host_join(linked, at, threads, device_workspace, context);
-    if (join.before == 0 || ops[at - join.before].joined != 0) {
+    const bp_fusion fusion = bp_host_fuse(linked, at, threads, device_workspace, context);
+    if (fusion.before == 0 || ops[at - fusion.before].fused != 0) {
         return;
     }
     bp_matmul_pointers *p = (void *)(uintptr_t)tuple->pointers;
-    p->work = bp_host_device_reach(context, join.work, join.work_bytes);
-    tuple->end = join.work_bytes / threads / WORKER_ALIGNMENT * WORKER_ALIGNMENT;
-    ops[at - join.before].joined = JOINED_LATER;
+    p->work = bp_host_device_reach(context, fusion.work, fusion.work_bytes);
+    tuple->end = fusion.work_bytes / threads / WORKER_ALIGNMENT * WORKER_ALIGNMENT;
+    ops[at - fusion.before].fused = FUSED_LATER;
     /* AVX2's tiles of few columns are slower than its vectors of rows, which read x once more. */
     const bp_matmul_scalars *s = tuple->scalars;
-    const bool pays = context->form > BP_HOST_FORM_JOINS || s->k > BP_MATMUL_NARROW;
-    for (uint32_t i = 1; i <= join.squeezed && pays; i++) {
-        ops[at - join.before + i].joined = JOINED_SQUEEZED;
+    const bool pays = context->form > BP_HOST_FORM_FUSES || s->k > BP_MATMUL_NARROW;
+    for (uint32_t i = 1; i <= fusion.low_rank && pays; i++) {
+        ops[at - fusion.before + i].fused = FUSED_LOW_RANK;
     }
-    ops[at].joined = (uint8_t)join.before;
+    ops[at].fused = (uint8_t)fusion.before;
 }
 
 bp_status bp_host_device_link(void *memory, uint32_t program, const bp_linked_program *linked,
@@ -332,8 +332,8 @@ bp_status bp_host_device_link(void *memory, uint32_t program, const bp_linked_pr
     host_op *ops = ops_memory;
     for (uint32_t i = 0; i < linked->count; i++) {
         BP_TRY(link_op(context, &linked->ops[i], &arena, &ops[i]));
-        if (context->join != NULL) {
-            context->join(context, linked, i, ops, (host_tuple *)(uintptr_t)ops[i].tuples);
+        if (context->fusion != NULL) {
+            context->fusion(context, linked, i, ops, (host_tuple *)(uintptr_t)ops[i].tuples);
         }
     }
     context->programs[program] = (host_program){ops, linked->count};
@@ -370,9 +370,9 @@ static uint32_t tuple_of(const host_op *op, uint64_t task)
 }
 
 /* Whether u of a joined op is made along (join.h). */
-static bool op_squeezes(const host_op *op)
+static bool op_low_rank(const host_op *op)
 {
-    return op->joined > 1 && op[1 - op->joined].joined == JOINED_SQUEEZED;
+    return op->fused > 1 && op[1 - op->fused].fused == FUSED_LOW_RANK;
 }
 
 /* An op's work for the pool: with the kernel that does it now, whose tasks are not always as many.
@@ -387,17 +387,18 @@ static void run_joined(const host_op *op, const bp_host_kernel *kernel, uint64_t
                        uint64_t last, uint32_t worker)
 {
     const bp_matmul_pointers *p = op->tuples[0].pointers;
-    const host_op *makes = op - op->joined;
-    bp_host_call squeeze;
-    bp_host_then then = {device_call(&op->tuples[0], NULL), p->work, op->tuples[0].end, NULL, 1.0f};
-    if (op_squeezes(op)) {
-        squeeze = device_call(&makes[1].tuples[0], NULL);
-        then.squeeze = &squeeze;
+    const host_op *makes = op - op->fused;
+    bp_host_call low_rank;
+    bp_host_epilogue epilogue = {device_call(&op->tuples[0], NULL), p->work, op->tuples[0].end,
+                                 NULL, 1.0f};
+    if (op_low_rank(op)) {
+        low_rank = device_call(&makes[1].tuples[0], NULL);
+        epilogue.low_rank = &low_rank;
     }
-    if (op_squeezes(op) && op->joined > 2) {
-        then.factor = (float)((const bp_scale_scalars *)makes[2].tuples[0].scalars)->factor;
+    if (op_low_rank(op) && op->fused > 2) {
+        epilogue.factor = (float)((const bp_scale_scalars *)makes[2].tuples[0].scalars)->factor;
     }
-    const bp_host_call call = device_call(&makes->tuples[0], &then);
+    const bp_host_call call = device_call(&makes->tuples[0], &epilogue);
     kernel->run(&call, first, last, worker);
 }
 
@@ -406,7 +407,7 @@ static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint
 {
     const host_job *job = argument;
     const host_op *op = job->op;
-    if (op->joined != 0) {
+    if (op->fused != 0) {
         run_joined(op, job->kernel, first, last, worker);
         return;
     }
@@ -438,30 +439,30 @@ static bool op_shares_equally(const host_op *op)
 /* The kernel of an op in the form that runs now. The portable one joins nothing, so the slowest
  * that does stands in for it; ops of several tuples have their tasks counted when they are linked.
  */
-static const bp_host_kernel *kernel_now(const host_context *context, const host_op *op, bool joined)
+static const bp_host_kernel *kernel_now(const host_context *context, const host_op *op, bool fused)
 {
     if (context->now == context->form || op->count != 1) {
         return op->kernel;
     }
     const bp_dtype working =
         bp_kernel_working(bp_kernel_describe((bp_kernel)op->number), op->tuples[0].dtypes);
-    const uint32_t form = context->now == 0 && joined ? BP_HOST_FORM_JOINS : context->now;
+    const uint32_t form = context->now == 0 && fused ? BP_HOST_FORM_FUSES : context->now;
     return context->kernel_of(form, working, op->number);
 }
 
 static void run_compute(host_context *context, const host_op *op)
 {
-    if (op->joined >= JOINED_SQUEEZED) {
+    if (op->fused >= FUSED_LOW_RANK) {
         return;
     }
-    const host_op *cut = op - op->joined; /* whose tasks they are */
-    host_job job = {op, kernel_now(context, cut, op->joined != 0)};
+    const host_op *cut = op - op->fused; /* whose tasks they are */
+    host_job job = {op, kernel_now(context, cut, op->fused != 0)};
     uint64_t tasks = cut->count == 0 ? 0 : cut->tuples[cut->count - 1].end;
     if (job.kernel != cut->kernel) {
         tasks = job.kernel->tasks(cut->tuples[0].scalars);
     }
-    if (op_squeezes(op)) {
-        tasks = bp_matmul_joined_tasks(op->tuples[0].scalars);
+    if (op_low_rank(op)) {
+        tasks = bp_matmul_fused_tasks(op->tuples[0].scalars);
     }
     bool equal = op_shares_equally(op);
     bp_pool_run(&context->pool, device_run_tasks, &job, tasks, equal);

@@ -19,8 +19,8 @@ typedef struct host_tuple {
 } host_tuple;
 
 /* host_op.joined: an op after this one does this one's work too, the second for what it adds. */
-#define JOINED_LATER    UINT8_MAX
-#define JOINED_SQUEEZED (UINT8_MAX - 1)
+#define FUSED_LATER    UINT8_MAX
+#define FUSED_LOW_RANK (UINT8_MAX - 1)
 
 typedef struct host_op {
     const bp_host_kernel *kernel;
@@ -29,7 +29,7 @@ typedef struct host_op {
     uint8_t pending; /* bp_pending */
     uint8_t engine;  /* bp_engine, or one of the two below */
     uint8_t number;  /* bp_kernel */
-    uint8_t joined; /* how many ops before this one the product stands that it is done with; or 0 */
+    uint8_t fused; /* how many ops before this one the product stands that it is done with; or 0 */
 } host_op;
 
 typedef struct host_program {
@@ -58,8 +58,8 @@ typedef struct host_context {
     uint32_t now; /* the form that runs: another one while a step is computed again */
     host_form_kernel *kernel_of; /* NULL: there is one form */
     bool sealed;
-    host_joiner *join; /* NULL: nothing is joined, as in the portable form */
-    bp_error *error;   /* the caller's */
+    host_joiner *fusion; /* NULL: nothing is joined, as in the portable form */
+    bp_error *error;     /* the caller's */
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     host_program programs[BP_PROGRAMS_MAX];
     bp_pool pool;

@@ -13,9 +13,9 @@ const char *bp_host_form_name(uint32_t index);
 
 /* The slowest form that joins products (join.h): the first of this machine's that is fast. */
 #if defined(__x86_64__)
-#define BP_HOST_FORM_JOINS 3
+#define BP_HOST_FORM_FUSES 3
 #else
-#define BP_HOST_FORM_JOINS 1
+#define BP_HOST_FORM_FUSES 1
 #endif
 
 /* Whether this build has the form and this processor can run it. */

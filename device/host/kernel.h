@@ -14,20 +14,21 @@
 
 /* One tuple of a linked op, as addresses. */
 typedef struct bp_host_call {
-    const void *pointers;            /* bp_<kernel>_pointers */
-    const void *scalars;             /* bp_<kernel>_scalars */
-    const uint8_t *dtypes;           /* one bp_dtype per operand */
-    const struct bp_host_then *then; /* NULL: nothing follows; only fast products take it */
+    const void *pointers;                    /* bp_<kernel>_pointers */
+    const void *scalars;                     /* bp_<kernel>_scalars */
+    const uint8_t *dtypes;                   /* one bp_dtype per operand */
+    const struct bp_host_epilogue *epilogue; /* NULL: nothing follows; only fast products take it */
 } bp_host_call;
 
 /* A matmul of low rank that is added to what a product writes (join.h). */
-typedef struct bp_host_then {
+typedef struct bp_host_epilogue {
     bp_host_call call;
-    void *work;                  /* the workspace that the product then has instead of its own, */
-    uint64_t bytes;              /* and its bytes per worker */
-    const bp_host_call *squeeze; /* the matmul that makes its a from the product's; NULL: another */
-    float factor;                /* which that is multiplied by at its end */
-} bp_host_then;
+    void *work;     /* the workspace that the product then has instead of its own, */
+    uint64_t bytes; /* and its bytes per worker */
+    const bp_host_call
+        *low_rank; /* the matmul that makes its a from the product's; NULL: another */
+    float factor;  /* which that is multiplied by at its end */
+} bp_host_epilogue;
 
 struct bp_host_kernel {
     /* Number of independent tasks of this call; a function of the scalars only. */

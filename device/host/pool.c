@@ -50,13 +50,13 @@ static bool join_job(bp_pool *pool, uint32_t *seen, bp_pool_job *job, bool *stop
     }
     *seen = pool->generation;
     *stop = pool->stop;
-    bool joined = pool->open;
-    if (joined) {
+    bool fused = pool->open;
+    if (fused) {
         store_release(&pool->inside, pool->inside + 1);
         *job = pool->job;
     }
     pthread_mutex_unlock(&pool->lock);
-    return joined;
+    return fused;
 }
 
 static void leave_job(bp_pool *pool)

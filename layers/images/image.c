@@ -200,12 +200,12 @@ static bp_ref tile_columns(bp_builder *builder, const bp_convolution *layer, con
 }
 
 /* The rows of u of a tile = what its windows see A^T. */
-static void adapter_squeeze(bp_builder *builder, const bp_convolution *layer,
+static void adapter_project(bp_builder *builder, const bp_convolution *layer,
                             const image_tile *tile, bp_ref u)
 {
     const bp_adapted at = adapted(layer);
     const uint64_t before = rows_begin(builder, layer, tile->images);
-    bp_adapter_squeeze(builder, &at, tile->seen,
+    bp_adapter_project(builder, &at, tile->seen,
                        from_image(layer, u, tile->first, adapter_rank(builder, layer)));
     builder->rows = before;
 }
@@ -250,7 +250,7 @@ static void adapter_forward(bp_builder *builder, const bp_convolution *layer, bp
         const bp_ref columns = tile_columns(builder, layer, "lora_patches");
         image_tile tile = {0, 0, BP_ABSENT};
         while (next_tile(builder, layer, read, columns, &tile)) {
-            adapter_squeeze(builder, layer, &tile, u);
+            adapter_project(builder, layer, &tile, u);
         }
     }
     const uint64_t before = rows_begin(builder, layer, builder->rows);
@@ -264,7 +264,7 @@ static bp_ref adapter_gradient(bp_builder *builder, const bp_convolution *layer,
 {
     const bp_adapted at = adapted(layer);
     const uint64_t before = rows_begin(builder, layer, builder->rows);
-    const bp_ref d_u = bp_adapter_squeeze_gradient(builder, &at, d_y);
+    const bp_ref d_u = bp_adapter_project_gradient(builder, &at, d_y);
     builder->rows = before;
     return d_u;
 }
@@ -299,7 +299,7 @@ static void adapter_backward_parameters(bp_builder *builder, const bp_convolutio
     image_tile tile = {0, 0, BP_ABSENT};
     while (next_tile(builder, layer, read, columns, &tile)) {
         if (trains_b) {
-            adapter_squeeze(builder, layer, &tile, u);
+            adapter_project(builder, layer, &tile, u);
         }
         if (trains_a) {
             adapter_backward_a(builder, layer, &tile, d_u, d_a, accumulate);
@@ -356,7 +356,7 @@ void bp_convolution_forward(bp_builder *builder, const bp_convolution *layer, bp
                                              .work = BP_ABSENT};
         bp_build_matmul(builder, &operands, &scalars);
         if (bp_ref_present(u) && !drops) {
-            adapter_squeeze(builder, layer, &tile, u);
+            adapter_project(builder, layer, &tile, u);
         }
     }
     bp_build_release(builder, layer->bias);

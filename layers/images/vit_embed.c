@@ -72,13 +72,13 @@ static bp_ref vit_adapter_reads(bp_builder *builder, const bp_vit_config *own, b
 }
 
 /* s x A^T of all patches (batch * patches, r). */
-static bp_ref vit_adapter_squeeze(bp_builder *builder, const bp_vit_config *own, bp_ref read)
+static bp_ref vit_adapter_project(bp_builder *builder, const bp_vit_config *own, bp_ref read)
 {
     const bp_adapted at = vit_adapted(own);
     const uint64_t rows = builder->rows;
     builder->rows = (uint64_t)builder->spec->batch * (bp_vit_tokens(own) - 1);
     const bp_ref u = bp_adapter_narrow(builder, &at, "lora_u");
-    bp_adapter_squeeze(builder, &at, read, u);
+    bp_adapter_project(builder, &at, read, u);
     bp_adapter_apply_scale(builder, &at, u);
     builder->rows = rows;
     return u;
@@ -95,7 +95,7 @@ static void vit_adapter_add(bp_builder *builder, const bp_vit_config *own, bp_re
 {
     const bp_adapted at = vit_adapted(own);
     const uint64_t rows = builder->rows, patches = bp_vit_tokens(own) - 1, width = at.out;
-    const bp_ref u = vit_adapter_squeeze(builder, own, vit_adapter_reads(builder, own, columns));
+    const bp_ref u = vit_adapter_project(builder, own, vit_adapter_reads(builder, own, columns));
     builder->rows = patches;
     for (uint64_t i = 0; i < builder->spec->batch; i++) {
         const bp_ref y = bp_ref_at(out, (i * (patches + 1) + 1) * width);
@@ -119,7 +119,7 @@ static void vit_backward_adapter(bp_builder *builder, const bp_vit_config *own, 
         return;
     }
     const bp_ref read = vit_adapter_reads(builder, own, vit_patches(builder, &w));
-    const bp_ref u = trains_b ? vit_adapter_squeeze(builder, own, read) : BP_ABSENT;
+    const bp_ref u = trains_b ? vit_adapter_project(builder, own, read) : BP_ABSENT;
     const bp_ref d_a = trains_a ? bp_build_gradient(builder, a, &accumulate) : BP_ABSENT;
     builder->rows = patches;
     for (uint64_t i = 0; i < builder->spec->batch; i++) {
@@ -129,7 +129,7 @@ static void vit_backward_adapter(bp_builder *builder, const bp_vit_config *own, 
             bp_adapter_backward_b(builder, &at, d_y, u_i);
         }
         if (trains_a) {
-            const bp_ref d_u = bp_adapter_squeeze_gradient(builder, &at, d_y);
+            const bp_ref d_u = bp_adapter_project_gradient(builder, &at, d_y);
             bp_adapter_outer_a(builder, &at, d_u, bp_ref_at(read, i * patches * at.in), d_a,
                                i > 0 ? 1 : accumulate);
         }

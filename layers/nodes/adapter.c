@@ -92,7 +92,7 @@ void bp_adapter_undropped(bp_builder *builder, const bp_adapted *layer, bp_ref x
     bp_dropout_apply(builder, &dropout, layer->in, x, residual, y);
 }
 
-void bp_adapter_squeeze(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref u)
+void bp_adapter_project(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref u)
 {
     const int64_t in = (int64_t)layer->in, rank = rank_of(builder, layer);
     product_with(builder, u, x, a_of(builder, layer), BP_FOR_FORWARD,
@@ -106,15 +106,15 @@ void bp_adapter_squeeze(bp_builder *builder, const bp_adapted *layer, bp_ref x, 
 }
 
 /* s x A^T (rows, r) */
-static bp_ref squeeze(bp_builder *builder, const bp_adapted *layer, bp_ref x)
+static bp_ref project(bp_builder *builder, const bp_adapted *layer, bp_ref x)
 {
     const bp_ref u = bp_adapter_narrow(builder, layer, "lora_u");
-    bp_adapter_squeeze(builder, layer, x, u);
+    bp_adapter_project(builder, layer, x, u);
     bp_adapter_apply_scale(builder, layer, u);
     return u;
 }
 
-bp_ref bp_adapter_squeeze_gradient(bp_builder *builder, const bp_adapted *layer, bp_ref d_y)
+bp_ref bp_adapter_project_gradient(bp_builder *builder, const bp_adapted *layer, bp_ref d_y)
 {
     const bp_ref d_u = bp_adapter_narrow(builder, layer, "lora_d_u");
     const int64_t rank = rank_of(builder, layer);
@@ -145,7 +145,7 @@ void bp_adapter_spread(bp_builder *builder, const bp_adapted *layer, bp_ref u, b
 
 void bp_adapter_forward(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref y, bool add)
 {
-    const bp_ref u = squeeze(builder, layer, bp_adapter_dropped(builder, layer, x));
+    const bp_ref u = project(builder, layer, bp_adapter_dropped(builder, layer, x));
     bp_adapter_spread(builder, layer, u, y, add);
 }
 
@@ -189,11 +189,11 @@ void bp_adapter_backward_parameters(bp_builder *builder, const bp_adapted *layer
     }
     const bp_ref read = bp_adapter_dropped(builder, layer, x);
     if (trains_b) {
-        bp_adapter_backward_b(builder, layer, d_y, squeeze(builder, layer, read));
+        bp_adapter_backward_b(builder, layer, d_y, project(builder, layer, read));
     }
     if (trains_a) {
         int64_t accumulate = 0;
-        const bp_ref d_u = bp_adapter_squeeze_gradient(builder, layer, d_y);
+        const bp_ref d_u = bp_adapter_project_gradient(builder, layer, d_y);
         const bp_ref d_a = bp_build_gradient(builder, a, &accumulate);
         bp_adapter_outer_a(builder, layer, d_u, read, d_a, accumulate);
     }
@@ -215,7 +215,7 @@ void bp_adapter_widen(bp_builder *builder, const bp_adapted *layer, bp_ref d_u, 
 
 void bp_adapter_backward_input(bp_builder *builder, const bp_adapted *layer, bp_ref d_y, bp_ref d_x)
 {
-    const bp_ref d_u = bp_adapter_squeeze_gradient(builder, layer, d_y);
+    const bp_ref d_u = bp_adapter_project_gradient(builder, layer, d_y);
     const bool drops = bp_adapter_drops(builder, layer);
     const bp_ref d = drops ? bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                              builder->rows, layer->in, "lora_d_dropped")

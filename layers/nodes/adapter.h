@@ -53,12 +53,12 @@ bp_ref bp_adapter_narrow(bp_builder *builder, const bp_adapted *layer, const cha
 
 /* u (rows, r) = x A^T, x (rows, in); then u = s u; then y (rows, out; pitch) = u B^T, or with `add`
  * is added to. */
-void bp_adapter_squeeze(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref u);
+void bp_adapter_project(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref u);
 void bp_adapter_apply_scale(bp_builder *builder, const bp_adapted *layer, bp_ref u);
 void bp_adapter_spread(bp_builder *builder, const bp_adapted *layer, bp_ref u, bp_ref y, bool add);
 
 /* s d_y B, a buffer (rows, r); d_x (rows, in) = d_u A, or with `add` is added to. */
-bp_ref bp_adapter_squeeze_gradient(bp_builder *builder, const bp_adapted *layer, bp_ref d_y);
+bp_ref bp_adapter_project_gradient(bp_builder *builder, const bp_adapted *layer, bp_ref d_y);
 void bp_adapter_widen(bp_builder *builder, const bp_adapted *layer, bp_ref d_u, bp_ref d_x,
                       bool add);
 

@@ -237,8 +237,8 @@ static void thin_factor_run(const matmul_work *w, const matmul_block *block)
 
 bool bp_matmul_narrow(const matmul_work *w, const matmul_block *block)
 {
-    bool plain = w->weights == NULL && w->then == NULL && w->bias == NULL && w->residual == NULL &&
-                 w->before == NULL && w->s->gelu == 0;
+    bool plain = w->weights == NULL && w->epilogue == NULL && w->bias == NULL &&
+                 w->residual == NULL && w->before == NULL && w->s->gelu == 0;
     if (plain && few_columns(w)) {
         few_columns_run(w, block);
         return true;

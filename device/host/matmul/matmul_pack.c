@@ -149,14 +149,14 @@ uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form)
     return (uint64_t)(grid.down * grid.across);
 }
 
-static matmul_grid joined_grid(const bp_matmul_scalars *s)
+static matmul_grid fused_grid(const bp_matmul_scalars *s)
 {
-    return (matmul_grid){BP_JOIN_ROWS, s->n, ceil_div(s->m, BP_JOIN_ROWS), 1, true};
+    return (matmul_grid){BP_FUSE_ROWS, s->n, ceil_div(s->m, BP_FUSE_ROWS), 1, true};
 }
 
-uint64_t bp_matmul_joined_tasks(const void *scalars)
+uint64_t bp_matmul_fused_tasks(const void *scalars)
 {
-    return (uint64_t)joined_grid(scalars).down;
+    return (uint64_t)fused_grid(scalars).down;
 }
 
 /* Rows of 16-bit elements transposed by way of floats: panels of b whose rows run along k. */
@@ -273,17 +273,17 @@ static matmul_block rectangle(const matmul_work *w, const matmul_grid *grid, con
 static void run_own(const matmul_work *w, const matmul_block *block)
 {
     w->form->own(w, block);
-    if (w->then != NULL) {
-        const matmul_work then = {.form = w->form,
-                                  .s = w->then->s,
-                                  .type = w->type,
-                                  .c_type = w->c_type,
-                                  .a = w->then->a,
-                                  .b = w->then->b,
-                                  .c = w->c,
-                                  .work = w->work,
-                                  .bytes = w->bytes};
-        w->form->own(&then, block);
+    if (w->epilogue != NULL) {
+        const matmul_work epilogue = {.form = w->form,
+                                      .s = w->epilogue->s,
+                                      .type = w->type,
+                                      .c_type = w->c_type,
+                                      .a = w->epilogue->a,
+                                      .b = w->epilogue->b,
+                                      .c = w->c,
+                                      .work = w->work,
+                                      .bytes = w->bytes};
+        w->form->own(&epilogue, block);
     }
 }
 
@@ -291,8 +291,8 @@ static void run_own(const matmul_work *w, const matmul_block *block)
 static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, uint64_t last)
 {
     const bp_matmul_scalars *s = w->s;
-    const bool squeezes = w->then != NULL && w->then->squeeze != NULL;
-    matmul_grid grid = squeezes ? joined_grid(s) : grid_of(s, w->form);
+    const bool low_rank = w->epilogue != NULL && w->epilogue->low_rank != NULL;
+    matmul_grid grid = low_rank ? fused_grid(s) : grid_of(s, w->form);
     int64_t per_slow = grid.rows_slow ? grid.across : grid.down;
     int64_t task = (int64_t)first;
     w->work = work;
@@ -306,7 +306,7 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
                      &w->closest); /* it fits, or the call were not made */
     w->room = w->closest.a_count + w->closest.panel_count + w->closest.c_count;
     w->scratch = work + w->room;
-    w->pairs = w->type == BP_BF16 && w->weights == NULL && !squeezes ? w->form->pairs : NULL;
+    w->pairs = w->type == BP_BF16 && w->weights == NULL && !low_rank ? w->form->pairs : NULL;
     while (task < (int64_t)last) {
         int64_t left = (int64_t)last - task;
         int64_t slow[2] = {task / per_slow, 1};
@@ -344,23 +344,23 @@ static matmul_work work_of(const bp_matmul_form *form, const bp_matmul_scalars *
 static void run_with(matmul_work *w, const bp_host_call *call, void *work, uint64_t bytes,
                      const uint64_t tasks[2], uint32_t worker)
 {
-    matmul_then then;
-    if (call->then != NULL) {
-        const bp_matmul_pointers *p = call->then->call.pointers;
-        then.s = call->then->call.scalars;
-        then.a = p->a;
-        then.b = p->b;
-        then.squeeze = NULL;
-        then.factor = call->then->factor;
-        if (call->then->squeeze != NULL) {
-            const bp_matmul_pointers *q = call->then->squeeze->pointers;
-            then.squeeze = call->then->squeeze->scalars;
-            then.squeeze_b = q->b;
-            then.u = q->c;
+    matmul_epilogue epilogue;
+    if (call->epilogue != NULL) {
+        const bp_matmul_pointers *p = call->epilogue->call.pointers;
+        epilogue.s = call->epilogue->call.scalars;
+        epilogue.a = p->a;
+        epilogue.b = p->b;
+        epilogue.low_rank = NULL;
+        epilogue.factor = call->epilogue->factor;
+        if (call->epilogue->low_rank != NULL) {
+            const bp_matmul_pointers *q = call->epilogue->low_rank->pointers;
+            epilogue.low_rank = call->epilogue->low_rank->scalars;
+            epilogue.low_rank_b = q->b;
+            epilogue.u = q->c;
         }
-        w->then = &then;
-        work = call->then->work;
-        bytes = call->then->bytes;
+        w->epilogue = &epilogue;
+        work = call->epilogue->work;
+        bytes = call->epilogue->bytes;
     }
     w->bytes = bytes;
     float *part = work != NULL ? (float *)(void *)((char *)work + worker * bytes) : NULL;

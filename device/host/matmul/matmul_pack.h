@@ -152,8 +152,9 @@ bool bp_matmul_fits(bp_kernel kernel, const void *scalars, const uint8_t *dtypes
  * is a few rectangles, each of which is then blocked as a whole. */
 uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form);
 
-/* Of a product that makes u along (bp_host_then.squeeze), by the scalars of what adds it: rows. */
-uint64_t bp_matmul_joined_tasks(const void *scalars);
+/* Of a product that makes u along (bp_host_epilogue.squeeze), by the scalars of what adds it: rows.
+ */
+uint64_t bp_matmul_fused_tasks(const void *scalars);
 
 void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
                    uint64_t last, uint32_t worker);

@@ -101,16 +101,16 @@ static void cut_closely(const matmul_work *w, const matmul_block *all, tiles_cut
     cut->in_c = false;
 }
 
-static bool squeezes(const matmul_work *w)
+static bool low_rank(const matmul_work *w)
 {
-    return w->then != NULL && w->then->squeeze != NULL;
+    return w->epilogue != NULL && w->epilogue->low_rank != NULL;
 }
 
 /* Few columns would not pay for packing an a that can be read in place. */
 static tiles_cut cut_rectangle(const matmul_work *w, const matmul_block *all)
 {
     tiles_cut cut = {.end = all->row + all->rows,
-                     .packed = w->s->transpose_a != 0 || w->type != BP_F32 || squeezes(w) ||
+                     .packed = w->s->transpose_a != 0 || w->type != BP_F32 || low_rank(w) ||
                                all->columns >= PACK_PANELS * w->form->columns};
     bool free = w->c_type == BP_F32 && w->residual != w->c && w->s->k > 0;
     if (!free || !cut_freely(w, all, &cut)) {
@@ -388,9 +388,9 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
     asks->ahead = next_panel(w, cut, part, column, tiles);
     plan_asks(w, part, asks);
     tile.walks.asks = &asks->asks;
-    const bool then = w->then != NULL && part->ends;
-    if (then) {
-        bp_matmul_then_panel(w, column, tile.columns);
+    const bool epilogue = w->epilogue != NULL && part->ends;
+    if (epilogue) {
+        bp_matmul_epilogue_panel(w, column, tile.columns);
     }
     for (int64_t row = 0; row < block->rows; row += form->rows) {
         const int64_t at[2] = {block->row + row, column};
@@ -407,14 +407,14 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
         } else {
             run_rounded(w, part, &tile, at, waiting);
         }
-        if (then && row > 0) {
-            bp_matmul_then_tile(w, form->rows, tile.columns, at[0] - form->rows, column);
+        if (epilogue && row > 0) {
+            bp_matmul_epilogue_tile(w, form->rows, tile.columns, at[0] - form->rows, column);
         }
         waiting += tile_count;
     }
-    if (then) {
-        bp_matmul_then_tile(w, tile.rows, tile.columns, block->row + block->rows - tile.rows,
-                            column);
+    if (epilogue) {
+        bp_matmul_epilogue_tile(w, tile.rows, tile.columns, block->row + block->rows - tile.rows,
+                                column);
     }
 }
 
@@ -440,9 +440,9 @@ static void run_depth(const matmul_work *w, const tiles_cut *cut, const matmul_b
     for (int64_t term = block->term; cut->packed && term < end; term += cut->part) {
         tiles_part part = part_of(w, cut, block, term);
         bp_matmul_pack_a(w, &part.at, w->packed_a + rows * (term - block->term));
-        if (squeezes(w) && block->column == 0) {
-            bp_matmul_then_squeeze(w, &part.at, w->packed_a + rows * (term - block->term),
-                                   part.ends);
+        if (low_rank(w) && block->column == 0) {
+            bp_matmul_epilogue_low_rank(w, &part.at, w->packed_a + rows * (term - block->term),
+                                        part.ends);
         }
     }
     tiles_asks asks = {.later = next_block(w, cut, block), .terms = -1};

@@ -4,7 +4,7 @@
 #define BP_DEVICE_HOST_MATMUL_WORK_H
 
 #include "core/ops/quantised.h"
-#include "device/host/join.h"
+#include "device/host/fuse.h"
 #include "device/host/matmul/matmul_pack.h"
 
 #define STAGE_TERMS 64 /* terms transposed at once from 16 bits or fewer, */
@@ -43,16 +43,16 @@ typedef struct matmul_cut {
 
 /* A product of low rank whose chain is added to each finished element of c: c += op(a) op(b), with
  * the rounding of both where c has 16 bits. */
-typedef struct matmul_then {
+typedef struct matmul_epilogue {
     const bp_matmul_scalars *s;
     const void *a;
     const void *b;
-    const bp_matmul_scalars *squeeze; /* makes a, in fp32, of the rows of w->a; NULL: a is there */
-    const void *squeeze_b;
+    const bp_matmul_scalars *low_rank; /* makes a, in fp32, of the rows of w->a; NULL: a is there */
+    const void *low_rank_b;
     float *u;                                             /* a, where it is made */
     float factor;                                         /* of its finished chains */
     float panel[BP_JOIN_RANK_MOST * BP_MATMUL_PANEL_MAX]; /* of b: the columns at hand */
-} matmul_then;
+} matmul_epilogue;
 
 /* One call as its worker sees it. */
 typedef struct matmul_work {
@@ -68,9 +68,9 @@ typedef struct matmul_work {
     const void *residual;
     void *c;
     void *before;
-    matmul_then *then; /* NULL: nothing is added */
-    uint64_t bytes;    /* of this worker's workspace */
-    float *work;       /* this worker's, with room for so many floats before the scratch */
+    matmul_epilogue *epilogue; /* NULL: nothing is added */
+    uint64_t bytes;            /* of this worker's workspace */
+    float *work;               /* this worker's, with room for so many floats before the scratch */
     int64_t room;
     float *packed_a;
     float *panel;
@@ -120,17 +120,17 @@ void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns);
 bool bp_matmul_narrow(const matmul_work *w, const matmul_block *block);
 
 /* Takes the columns of the added product's b that the tiles of these columns of c need. */
-void bp_matmul_then_panel(const matmul_work *w, int64_t column, int64_t columns);
+void bp_matmul_epilogue_panel(const matmul_work *w, int64_t column, int64_t columns);
 
 /* Adds it to a finished tile of c that begins at (row, column). Best not to the one that was stored
  * just now: its lines may still be on their way, and the processor would wait for them. */
-void bp_matmul_then_tile(const matmul_work *w, int64_t rows, int64_t columns, int64_t row,
-                         int64_t column);
+void bp_matmul_epilogue_tile(const matmul_work *w, int64_t rows, int64_t columns, int64_t row,
+                             int64_t column);
 
 /* Takes the chains of w->then->u on by a part of k, of whose rows the packed a is: those of the
  * block. Uses w->panel. `ends`: k ends here. */
-void bp_matmul_then_squeeze(const matmul_work *w, const matmul_block *part, const float *packed_a,
-                            bool ends);
+void bp_matmul_epilogue_low_rank(const matmul_work *w, const matmul_block *part,
+                                 const float *packed_a, bool ends);
 
 /* Packs the panel of a quantised b that the tiles of these columns read. */
 void bp_matmul_quantised_panel(const matmul_work *w, const matmul_block *block, int64_t column,

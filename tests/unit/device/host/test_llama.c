@@ -323,9 +323,9 @@ static void swiglu_agrees_on(kernel_device *on)
     kernel_case_run(&c, on);
     assert_close(AT(&c, swiglu_forward, y), right, COUNT, 1e-6);
     kernel_case_free(&c);
-    for (uint32_t joined = 0; joined < 2; joined++) {
+    for (uint32_t fused = 0; fused < 2; fused++) {
         kernel_case_init(&c, on->device, BP_KERNEL_swiglu_backward, &t, 1, 0);
-        if (joined != 0) {
+        if (fused != 0) {
             kernel_case_join(&c, OPERAND(swiglu_backward, d_gate), OPERAND(swiglu_backward, gate));
             kernel_case_join(&c, OPERAND(swiglu_backward, d_up), OPERAND(swiglu_backward, up));
         }

@@ -13,7 +13,7 @@
 #include "core/ops/quantised.h"
 #include "device/host/form_table.h"
 #include "device/host/host.h"
-#include "device/host/join.h"
+#include "device/host/fuse.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 
 #define ARENA_BYTES (UINT64_C(24) << 20)
@@ -23,7 +23,7 @@ enum { X = 0, W, A, B, U, Y, RESIDUAL, BIAS, WORK }; /* the last has the rest */
 
 /* y = x W^T + bias + residual; u = x A^T; u *= 2; y += u B^T, as an adapter emits them. */
 typedef struct adapter_program {
-    bp_matmul_scalars product, squeeze, add;
+    bp_matmul_scalars product, low_rank, add;
     bp_scale_scalars scale;
     uint64_t offsets[4][7];
     uint8_t dtypes[7];
@@ -68,7 +68,7 @@ static void make_program(adapter_program *p, int64_t m, int64_t n, int64_t k, in
     p->type = type;
     p->product =
         (bp_matmul_scalars){.m = m, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n, .transpose_b = 1};
-    p->squeeze = (bp_matmul_scalars){
+    p->low_rank = (bp_matmul_scalars){
         .m = m, .n = rank, .k = k, .lda = k, .ldb = k, .ldc = rank, .transpose_b = 1};
     p->scale = (bp_scale_scalars){.count = m * rank, .factor = 2.0};
     p->add = (bp_matmul_scalars){.m = m,
@@ -82,16 +82,16 @@ static void make_program(adapter_program *p, int64_t m, int64_t n, int64_t k, in
     set_product(p, 0, &p->product, Y, X, W);
     p->offsets[0][4] = BIAS * PLACE;
     p->offsets[0][5] = RESIDUAL * PLACE;
-    set_product(p, 1, &p->squeeze, U, X, A);
+    set_product(p, 1, &p->low_rank, U, X, A);
     p->offsets[2][0] = p->offsets[2][1] = U * PLACE;
     set_op(p, 2, BP_KERNEL_scale, &p->scale);
     set_product(p, 3, &p->add, Y, U, B);
     p->program = (bp_linked_program){p->ops, 4};
 }
 
-static bp_join join_of(const adapter_program *p)
+static bp_fusion join_of(const adapter_program *p)
 {
-    return bp_host_join(&p->program, 3, CASE_THREADS, workspace_of, NULL);
+    return bp_host_fuse(&p->program, 3, CASE_THREADS, workspace_of, NULL);
 }
 
 /* verifies device-27.e3dd */
@@ -100,13 +100,13 @@ static void joins_where_nothing_is_between(void **state)
     adapter_program p;
     (void)state;
     make_program(&p, 100, 96, 80, 8, BP_F32);
-    bp_join join = join_of(&p);
+    bp_fusion join = join_of(&p);
     assert_int_equal(join.before, 3);
     assert_int_equal(join.work, WORK * PLACE);
     assert_int_equal(join.work_bytes, workspace_of(NULL, &p.ops[0]));
-    assert_int_equal(join.squeezed, 0); /* too few rows for so many threads */
-    assert_int_equal(bp_host_join(&p.program, 3, 1, workspace_of, NULL).squeezed, 2);
-    assert_int_equal(bp_host_join(&p.program, 1, CASE_THREADS, workspace_of, NULL).before, 0);
+    assert_int_equal(join.low_rank, 0); /* too few rows for so many threads */
+    assert_int_equal(bp_host_fuse(&p.program, 3, 1, workspace_of, NULL).low_rank, 2);
+    assert_int_equal(bp_host_fuse(&p.program, 1, CASE_THREADS, workspace_of, NULL).before, 0);
 }
 
 /* verifies device-27.e3dd */
@@ -132,11 +132,11 @@ static void stays_apart_where_something_is(void **state)
     assert_int_equal(join_of(&p).before, 0);
 }
 
-static uint32_t squeezed_of(const adapter_program *p)
+static uint32_t low_rank_of(const adapter_program *p)
 {
-    const bp_join join = bp_host_join(&p->program, 3, 1, workspace_of, NULL);
+    const bp_fusion join = bp_host_fuse(&p->program, 3, 1, workspace_of, NULL);
     assert_int_equal(join.before, 3);
-    return join.squeezed;
+    return join.low_rank;
 }
 
 /* u is made along only of all that the product reads, whole, and for what is added. */
@@ -146,25 +146,25 @@ static void another_left_factor_is_made_apart(void **state)
     adapter_program p;
     (void)state;
     make_program(&p, 100, 96, 80, 8, BP_BF16);
-    assert_int_equal(squeezed_of(&p), 0);
+    assert_int_equal(low_rank_of(&p), 0);
     make_program(&p, 100, 96, 80, 8, BP_F32);
     p.offsets[1][2] = RESIDUAL * PLACE; /* another x, as where dropout is between */
-    assert_int_equal(squeezed_of(&p), 0);
+    assert_int_equal(low_rank_of(&p), 0);
     make_program(&p, 100, 96, 80, 8, BP_F32);
-    p.squeeze.k = 79;
-    assert_int_equal(squeezed_of(&p), 0);
+    p.low_rank.k = 79;
+    assert_int_equal(low_rank_of(&p), 0);
     make_program(&p, 100, 96, 80, 8, BP_F32);
-    p.squeeze.accumulate = 1;
-    assert_int_equal(squeezed_of(&p), 0);
+    p.low_rank.accumulate = 1;
+    assert_int_equal(low_rank_of(&p), 0);
     make_program(&p, 100, 96, 80, 8, BP_F32);
     p.offsets[1][4] = BIAS * PLACE;
-    assert_int_equal(squeezed_of(&p), 0);
+    assert_int_equal(low_rank_of(&p), 0);
     make_program(&p, 100, 96, 80, 8, BP_F32);
     p.scale.count = 99 * 8;
-    assert_int_equal(squeezed_of(&p), 0);
+    assert_int_equal(low_rank_of(&p), 0);
     make_program(&p, 100, 96, 80, 8, BP_F32);
     p.offsets[2][1] = RESIDUAL * PLACE; /* not u times a factor */
-    assert_int_equal(squeezed_of(&p), 0);
+    assert_int_equal(low_rank_of(&p), 0);
 }
 
 /* Programs in which one thing is otherwise: the two products stay apart, each for its own reason.
@@ -288,23 +288,23 @@ static void each_condition_keeps_codes_apart(void **state)
 static void products_are_near_or_apart(void **state)
 {
     adapter_program p;
-    bp_linked_op ops[BP_JOIN_REACH + 3];
+    bp_linked_op ops[BP_FUSE_REACH + 3];
     (void)state;
     make_program(&p, 100, 96, 80, 8, BP_F32);
     p.ops[1] = p.ops[3];
-    bp_join join = bp_host_join(&p.program, 1, 1, workspace_of, NULL);
+    bp_fusion join = bp_host_fuse(&p.program, 1, 1, workspace_of, NULL);
     assert_int_equal(join.before, 1);
-    assert_int_equal(join.squeezed, 0);
+    assert_int_equal(join.low_rank, 0);
     make_program(&p, 100, 96, 80, 8, BP_F32);
-    for (uint32_t between = BP_JOIN_REACH - 1; between <= BP_JOIN_REACH; between++) {
+    for (uint32_t between = BP_FUSE_REACH - 1; between <= BP_FUSE_REACH; between++) {
         for (uint32_t i = 1; i <= between; i++) {
             ops[i] = p.ops[2];
         }
         ops[0] = p.ops[0];
         ops[between + 1] = p.ops[3];
         const bp_linked_program far = {ops, between + 2};
-        join = bp_host_join(&far, between + 1, 1, workspace_of, NULL);
-        assert_int_equal(join.before, between < BP_JOIN_REACH ? BP_JOIN_REACH : 0);
+        join = bp_host_fuse(&far, between + 1, 1, workspace_of, NULL);
+        assert_int_equal(join.before, between < BP_FUSE_REACH ? BP_FUSE_REACH : 0);
     }
 }
 
@@ -323,13 +323,13 @@ static bool set_unsqueezed(adapter_program *p, uint8_t other[7], uint32_t which)
         p->offsets[1][which == 2 ? 1 : 5] = (which == 2 ? B : RESIDUAL) * PLACE;
         return true;
     case 4:
-        p->squeeze.gelu = 1;
+        p->low_rank.gelu = 1;
         return true;
     case 5:
-        p->squeeze.m = 99;
+        p->low_rank.m = 99;
         return true;
     case 6:
-        p->squeeze.lda = 81;
+        p->low_rank.lda = 81;
         return true;
     case 7: /* two squeezes behind one another */
         p->ops[2] = p->ops[1];
@@ -338,22 +338,22 @@ static bool set_unsqueezed(adapter_program *p, uint8_t other[7], uint32_t which)
         p->offsets[1][0] = B * PLACE;
         return true;
     case 9:
-        p->squeeze.ldc = 9;
+        p->low_rank.ldc = 9;
         return true;
     case 10:
-        p->squeeze.n = 7;
+        p->low_rank.n = 7;
         return true;
     case 11:
         p->offsets[2][0] = B * PLACE;
         return true;
     case 12: /* u has gaps */
-        p->add.lda = p->squeeze.ldc = 9;
+        p->add.lda = p->low_rank.ldc = 9;
         return true;
     case 13: /* u is made by no product */
         p->ops[1] = p->ops[2];
         return true;
     case 14: /* of nothing */
-        p->product.k = p->squeeze.k = 0;
+        p->product.k = p->low_rank.k = 0;
         return true;
     default:
         return false;
@@ -369,14 +369,14 @@ static void each_condition_keeps_the_left_factor_apart(void **state)
     (void)state;
     make_program(&p, 100, 96, 80, 8, BP_F32);
     while (set_unsqueezed(&p, other, which)) {
-        if (squeezed_of(&p) != 0) {
+        if (low_rank_of(&p) != 0) {
             fail_msg("change %u", which);
         }
         make_program(&p, 100, 96, 80, 8, BP_F32);
         which++;
     }
     assert_int_equal(which, 15);
-    assert_int_equal(squeezed_of(&p), 2);
+    assert_int_equal(low_rank_of(&p), 2);
 }
 
 /* The squeeze's result may lie in the product's workspace, which was free by then. */
@@ -387,7 +387,7 @@ static void the_workspace_shrinks(void **state)
     make_program(&p, 1000, 96, 80, 8, BP_F32);
     const uint64_t bytes = workspace_of(NULL, &p.ops[0]), u = 1000 * 8 * sizeof(float);
     p.offsets[1][0] = p.offsets[2][0] = p.offsets[2][1] = p.offsets[3][2] = WORK * PLACE;
-    bp_join join = join_of(&p);
+    bp_fusion join = join_of(&p);
     assert_int_equal(join.before, 3);
     assert_int_equal(join.work, WORK * PLACE + u);
     assert_int_equal(join.work_bytes, bytes - u);
@@ -447,11 +447,11 @@ static void joined_products_give_equal_bits(void **state)
         adapter_program p;
         make_program(&p, s[0], s[1], s[2], s[3], types[i % 3]);
         if (s[0] % 3 == 0) { /* as backward squeezes: A is (k, r) */
-            p.squeeze.transpose_b = 0;
-            p.squeeze.ldb = s[3];
+            p.low_rank.transpose_b = 0;
+            p.low_rank.ldb = s[3];
         }
         assert_int_equal(join_of(&p).before, 3);
-        assert_int_equal(bp_host_join(&p.program, 3, 3, workspace_of, NULL).squeezed,
+        assert_int_equal(bp_host_fuse(&p.program, 3, 3, workspace_of, NULL).low_rank,
                          s[0] >= 576 && i % 3 == 0 ? 2 : 0);
         const size_t width = bp_dtype_bytes(types[i % 3]);
         const size_t bytes[2] = {(size_t)(s[0] * s[1]) * width, (size_t)(s[0] * s[3]) * width};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which products can be joined. */
-#include "device/host/join.h"
+#include "device/host/fuse.h"
 
 #include "device/host/matmul/matmul_pack.h"
 
@@ -11,18 +11,18 @@ typedef struct join_range {
     bp_access access;
 } join_range;
 
-typedef struct join_op {
+typedef struct fuse_op {
     uint32_t count;
     join_range range[BP_OPERANDS_MAX];
-} join_op;
+} fuse_op;
 
 /* Where the operands of a plain op lie. */
-static join_op join_ranges(const bp_linked_op *op, bp_join_workspace *workspace,
+static fuse_op fuse_ranges(const bp_linked_op *op, bp_fuse_workspace *workspace,
                            const void *context)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     bp_extent extents[BP_OPERANDS_MAX];
-    join_op to = {.count = info->operand_count};
+    fuse_op to = {.count = info->operand_count};
     info->extents(op->scalars, extents);
     for (uint32_t i = 0; i < info->operand_count; i++) {
         const bp_operand_info *operand = &info->operand[i];
@@ -58,7 +58,7 @@ static void join_cut(join_range *work, const join_range *written)
 }
 
 /* Whether the first op can be done after the other one instead of before it. */
-static bool join_pass(join_op *first, const join_op *other)
+static bool fuse_pass(fuse_op *first, const fuse_op *other)
 {
     for (uint32_t i = 0; i < first->count; i++) {
         join_range *x = &first->range[i];
@@ -78,7 +78,7 @@ static bool join_pass(join_op *first, const join_op *other)
 }
 
 /* A product of low rank that is added to c. */
-static bool join_adds(const bp_linked_op *op)
+static bool fuse_adds(const bp_linked_op *op)
 {
     const bp_matmul_scalars *s = op->scalars;
     return op->kernel == BP_KERNEL_matmul && op->tuples == 1 && s->accumulate != 0 &&
@@ -86,7 +86,7 @@ static bool join_adds(const bp_linked_op *op)
 }
 
 /* The product that makes just this c, and nothing else of its rows afterwards. */
-static bool join_makes(const bp_linked_op *op, const bp_linked_op *adds)
+static bool fuse_makes(const bp_linked_op *op, const bp_linked_op *adds)
 {
     const bp_matmul_scalars *t = adds->scalars;
     if (op->kernel == BP_KERNEL_matmul_quantised) {
@@ -104,12 +104,12 @@ static bool join_makes(const bp_linked_op *op, const bp_linked_op *adds)
 static uint32_t join_before(const bp_linked_program *program, uint32_t at)
 {
     const bp_linked_op *adds = &program->ops[at];
-    for (uint32_t back = 1; join_adds(adds) && back <= BP_JOIN_REACH && back <= at; back++) {
+    for (uint32_t back = 1; fuse_adds(adds) && back <= BP_FUSE_REACH && back <= at; back++) {
         const bp_linked_op *op = &program->ops[at - back];
         if (op->tuples != 1 || bp_kernel_describe(op->kernel)->pending != BP_PENDING_NONE) {
             return 0;
         }
-        if (op->offsets[0] == adds->offsets[0] && join_makes(op, adds)) {
+        if (op->offsets[0] == adds->offsets[0] && fuse_makes(op, adds)) {
             return back;
         }
     }
@@ -117,26 +117,26 @@ static uint32_t join_before(const bp_linked_program *program, uint32_t at)
 }
 
 /* The product's left factor, and where it is. */
-typedef struct join_left {
+typedef struct fuse_left {
     uint64_t place;
     int64_t m;
     int64_t k;
     int64_t lda;
-} join_left;
+} fuse_left;
 
-static join_left join_left_of(const bp_linked_op *op)
+static fuse_left fuse_left_of(const bp_linked_op *op)
 {
     if (op->kernel == BP_KERNEL_matmul_quantised) {
         const bp_matmul_quantised_scalars *s = op->scalars;
-        return (join_left){op->offsets[2], s->m, s->k, s->lda};
+        return (fuse_left){op->offsets[2], s->m, s->k, s->lda};
     }
     const bp_matmul_scalars *s = op->scalars;
-    return (join_left){op->offsets[2], s->m, s->k, s->lda};
+    return (fuse_left){op->offsets[2], s->m, s->k, s->lda};
 }
 
 /* Whether an op is u = x A^T or u = x A in fp32, with nothing beside it, for a product that reads x
  * and one that adds what u makes. */
-static bool join_squeezes(const bp_linked_op *op, const join_left *left, const bp_linked_op *adds)
+static bool fuse_low_rank(const bp_linked_op *op, const fuse_left *left, const bp_linked_op *adds)
 {
     const bp_matmul_scalars *s = op->scalars, *t = adds->scalars;
     const uint64_t absent = BP_OFFSET_ABSENT;
@@ -159,33 +159,33 @@ static bool join_scales(const bp_linked_op *op, const bp_linked_op *adds)
            op->offsets[1] == adds->offsets[2] && s->count == t->m * t->k && t->lda == t->k;
 }
 
-/* bp_join.squeezed. Few rows would not be shared out evenly. Ops between have one tuple each
+/* bp_fusion.squeezed. Few rows would not be shared out evenly. Ops between have one tuple each
  * (join_before); where there is none, what is looked at is the one that adds, which makes no u. */
-static uint32_t join_squeezed(const bp_linked_program *program, uint32_t at, uint32_t before,
-                              uint32_t threads)
+static uint32_t fuse_low_rank_ops(const bp_linked_program *program, uint32_t at, uint32_t before,
+                                  uint32_t threads)
 {
     const bp_linked_op *adds = &program->ops[at], *makes = &program->ops[at - before];
-    const join_left left = join_left_of(makes);
-    const bool shared = threads == 1 || left.m >= (int64_t)(4 * BP_JOIN_ROWS * threads);
-    if (!shared || before > 3 || !join_squeezes(makes + 1, &left, adds)) {
+    const fuse_left left = fuse_left_of(makes);
+    const bool shared = threads == 1 || left.m >= (int64_t)(4 * BP_FUSE_ROWS * threads);
+    if (!shared || before > 3 || !fuse_low_rank(makes + 1, &left, adds)) {
         return 0;
     }
     return before == 2 || join_scales(makes + 2, adds) ? before - 1 : 0;
 }
 
-bp_join bp_host_join(const bp_linked_program *program, uint32_t at, uint32_t threads,
-                     bp_join_workspace *workspace, const void *context)
+bp_fusion bp_host_fuse(const bp_linked_program *program, uint32_t at, uint32_t threads,
+                       bp_fuse_workspace *workspace, const void *context)
 {
-    const bp_join apart = {0};
+    const bp_fusion apart = {0};
     uint32_t before = join_before(program, at);
     if (before == 0) {
         return apart;
     }
     const bp_linked_op *makes = &program->ops[at - before];
-    join_op maker = join_ranges(makes, workspace, context);
+    fuse_op maker = fuse_ranges(makes, workspace, context);
     for (uint32_t i = at - before + 1; i < at; i++) {
-        const join_op other = join_ranges(&program->ops[i], workspace, context);
-        if (!join_pass(&maker, &other)) {
+        const fuse_op other = fuse_ranges(&program->ops[i], workspace, context);
+        if (!fuse_pass(&maker, &other)) {
             return apart;
         }
     }
@@ -196,6 +196,6 @@ bp_join bp_host_join(const bp_linked_program *program, uint32_t at, uint32_t thr
     bool fits =
         bp_matmul_fits(makes->kernel, makes->scalars, makes->dtypes,
                        bytes / threads / BP_MATMUL_WORK_ALIGNMENT * BP_MATMUL_WORK_ALIGNMENT);
-    return fits ? (bp_join){before, first, bytes, join_squeezed(program, at, before, threads)}
+    return fits ? (bp_fusion){before, first, bytes, fuse_low_rank_ops(program, at, before, threads)}
                 : apart;
 }
