@@ -3,7 +3,7 @@
  *
  * Order of calls: open (starts threads or loads the driver; the only call that may allocate in the
  * system), link for each program, seal, then any number of upload, run, download, and close. After
- * seal nothing is allocated. Memory is addressed by places (core/ir/place.h): a space, and
+ * seal nothing is allocated. Memory is addressed by places (core/ir/address.h): a space, and
  * bytes from the start of its arena; in the device arena a place is the number of these bytes. */
 #ifndef BP_CORE_DEVICE_H
 #define BP_CORE_DEVICE_H
@@ -12,7 +12,7 @@
 #include "core/ir/device_options.h"
 #include "core/ir/fabric.h"
 #include "core/ops/kernel.h"
-#include "core/ir/place.h"
+#include "core/ir/address.h"
 
 #define BP_PROGRAMS_MAX 32 /* of all lengths of sequences */
 
@@ -46,7 +46,7 @@ bp_fabric_transfer bp_fabric_transfer_of(bp_kernel kernel, const void *scalars, 
 
 /* Whether an op, if it is one of the fabric engine, can be done over these places: its group has as
  * many ranks as the op was made for. BP_ERR_USAGE with both numbers. For bp_device.link. */
-bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op,
+bp_status bp_fabric_check(const bp_regions *regions, const bp_linked_op *op,
                           bp_error *error) BP_MUST_CHECK;
 
 /* Where the same work is done, for steps that are computed again. All 0: as opened. */
@@ -93,7 +93,7 @@ struct bp_device {
      * memory, or the space has no bytes. `error` (NULL: none) and the fabric have to stay until
      * close: what the other calls find wrong is written there too. After a failure nothing is
      * open. */
-    bp_status (*open)(void *context, const bp_device_options *options, const bp_places *places,
+    bp_status (*open)(void *context, const bp_device_options *options, const bp_regions *regions,
                       bp_error *error);
 
     /* Turns a program into addresses and launches, in `memory` of link_bytes(). The

@@ -83,11 +83,11 @@ bp_fabric_transfer bp_fabric_transfer_of(bp_kernel kernel, const void *scalars, 
 }
 
 /* A row of pieces is of all ranks, and says which of them this one is. */
-static bp_status fabric_check_member(const bp_places *places, const bp_linked_op *op,
+static bp_status fabric_check_member(const bp_regions *regions, const bp_linked_op *op,
                                      bp_error *error)
 {
     const bp_gather_pieces_begin_scalars *s = op->scalars;
-    const int64_t rank = places->fabric != NULL ? places->fabric->rank(places->rank) : 0;
+    const int64_t rank = regions->fabric != NULL ? regions->fabric->rank(regions->rank) : 0;
     if (s->group == 0 && s->member == rank) {
         return BP_OK;
     }
@@ -95,7 +95,7 @@ static bp_status fabric_check_member(const bp_places *places, const bp_linked_op
                             bp_kernel_describe(op->kernel)->name, rank, s->member);
 }
 
-bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op, bp_error *error)
+bp_status bp_fabric_check(const bp_regions *regions, const bp_linked_op *op, bp_error *error)
 {
     bp_fabric_call call;
     if (!fabric_call_of(op->kernel, &call)) {
@@ -105,9 +105,9 @@ bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op, bp_er
     const bp_all_gather_begin_scalars *s = op->scalars;
     const bp_broadcast_begin_scalars *broadcast = op->scalars;
     int64_t members = s->group == 0 ? 1 : 0;
-    if (places->fabric != NULL) {
+    if (regions->fabric != NULL) {
         bool small = s->group >= 0 && s->group <= UINT32_MAX;
-        members = small ? places->fabric->members(places->rank, (uint32_t)s->group) : 0;
+        members = small ? regions->fabric->members(regions->rank, (uint32_t)s->group) : 0;
     }
     if (s->ranks != members || members == 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, where,
@@ -119,5 +119,5 @@ bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op, bp_er
                               "a broadcast begins at a rank that the group does not have", name,
                               broadcast->root, BP_LIMIT_MOST, members - 1);
     }
-    return bp_fabric_has_pieces(op->kernel) ? fabric_check_member(places, op, error) : BP_OK;
+    return bp_fabric_has_pieces(op->kernel) ? fabric_check_member(regions, op, error) : BP_OK;
 }

@@ -85,8 +85,9 @@ static void link_op(bp_link *link, const bp_graph *graph, const bp_device *devic
     for (uint32_t i = 0; i < count; i++) {
         bp_ref ref = graph->refs[op->operand + i];
         dtypes[i] = (uint8_t)ref.dtype;
-        offsets[i] = bp_ref_present(ref) ? bp_buffer_place(&graph->buffers[ref.buffer]) + ref.offset
-                                         : BP_OFFSET_ABSENT;
+        offsets[i] = bp_ref_present(ref)
+                         ? bp_buffer_address(&graph->buffers[ref.buffer]) + ref.offset
+                         : BP_OFFSET_ABSENT;
     }
     link->ops[link->ops_used++] = (bp_linked_op){.kernel = op->kernel,
                                                  .tuples = op->tuples,
@@ -101,7 +102,7 @@ static void link_poison(bp_link *link, const bp_buffer *buffer)
 {
     bp_poison_scalars *scalars = &link->poison[link->poison_used++];
     scalars->count = (int64_t)(buffer->bytes / 4 * 4);
-    link->offsets[link->offsets_used] = bp_buffer_place(buffer);
+    link->offsets[link->offsets_used] = bp_buffer_address(buffer);
     link->dtypes[link->offsets_used] = BP_U8;
     link->ops[link->ops_used++] = (bp_linked_op){.kernel = BP_KERNEL_poison,
                                                  .tuples = 1,

@@ -221,9 +221,9 @@ static inline uint32_t bp_graph_alignment(const bp_graph *graph)
 }
 
 /* Where a planned buffer starts. */
-static inline uint64_t bp_buffer_place(const bp_buffer *buffer)
+static inline uint64_t bp_buffer_address(const bp_buffer *buffer)
 {
-    return bp_place(buffer->space, buffer->offset);
+    return bp_address(buffer->space, buffer->offset);
 }
 
 /* A buffer's name; "-" for BP_NO_BUFFER. */

@@ -175,7 +175,7 @@ static bp_status plan_space(bp_graph *graph, bp_space space, uint64_t nodes, bp_
     }
     BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, wish.enough, scratch,
                       &report->arena_bytes));
-    if (report->arena_bytes > bp_place_offset(BP_OFFSET_ABSENT)) {
+    if (report->arena_bytes > bp_address_offset(BP_OFFSET_ABSENT)) {
         return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "the arena's size overflows",
                             bp_space_name(space));
     }

@@ -18,14 +18,14 @@ typedef enum bp_input_from {
     BP_INPUT_ENDS,    /* where an answer ends, at its first place; the labels say where it begins */
     BP_INPUT_PREFERENCES, /* of a row of a pair: BP_SIDE_WORDS words (core/ops/preference.h) */
     BP_INPUT_STARTS,      /* for each token the place where its document begins; -1: padding */
-    BP_INPUT_PLACES,      /* for each token its place in its document */
-    BP_INPUT_POSITIONS,   /* for each token its position in its row: those whose id is the column's
-                             fill have that as their position, the others count on from it */
-    BP_INPUT_EXTENTS, /* for each token how many tokens its text has: a packed row's document, or
-                         all of a row, its last token too, at most the places of a row; a window
-                         of a stream has as many as it has places */
-    BP_INPUT_TOPS,    /* for each token what a teacher holds likely to follow it, and their */
-    BP_INPUT_LOGPS,   /* log-probabilities: bp_feed.teacher fills both */
+    BP_INPUT_DOCUMENT_POSITIONS, /* for each token its place in its document */
+    BP_INPUT_POSITIONS, /* for each token its position in its row: those whose id is the column's
+                           fill have that as their position, the others count on from it */
+    BP_INPUT_EXTENTS,   /* for each token how many tokens its text has: a packed row's document, or
+                           all of a row, its last token too, at most the places of a row; a window
+                           of a stream has as many as it has places */
+    BP_INPUT_TOPS,      /* for each token what a teacher holds likely to follow it, and their */
+    BP_INPUT_LOGPS,     /* log-probabilities: bp_feed.teacher fills both */
     BP_INPUT_KINDS
 } bp_input_from;
 

@@ -388,9 +388,9 @@ static bp_status fill_starts(const bp_feed *feed, const feed_row *row, const bp_
     for (uint32_t t = 0; t < column->elements; t++) {
         const bool there = row_there(row) && t < row->read.inputs;
         start = there && (row->counts[t] & 2) != 0 ? (int32_t)t : start;
-        to[t] = !there                            ? column->fill
-                : column->from == BP_INPUT_PLACES ? (int32_t)t - start
-                                                  : start;
+        to[t] = !there                                        ? column->fill
+                : column->from == BP_INPUT_DOCUMENT_POSITIONS ? (int32_t)t - start
+                                                              : start;
     }
     return BP_OK;
 }
@@ -452,7 +452,7 @@ static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_
     [BP_INPUT_IDS] = fill_ids,         [BP_INPUT_LABELS] = fill_labels,
     [BP_INPUT_LENGTHS] = fill_lengths, [BP_INPUT_TYPES] = fill_types,
     [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_PREFERENCES] = fill_preferences,
-    [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_PLACES] = fill_starts,
+    [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_DOCUMENT_POSITIONS] = fill_starts,
     [BP_INPUT_EXTENTS] = fill_extents, [BP_INPUT_TOPS] = fill_teacher,
     [BP_INPUT_LOGPS] = fill_teacher,   [BP_INPUT_POSITIONS] = fill_positions};
 

@@ -119,7 +119,7 @@ static bool place_one(const bp_runtime *runtime, bp_graph *graph, uint32_t i)
 
 /* Every buffer lies where it lies in the padded programs. A workspace may be larger in spite of
  * fewer rows (products are cut into even pieces): it goes where it finds room. */
-static bool take_places(const bp_runtime *runtime, bp_graph *graph)
+static bool take_regions(const bp_runtime *runtime, bp_graph *graph)
 {
     const bp_graph *padded = &runtime->graph;
     bool placed = true;
@@ -170,7 +170,7 @@ static bool find_places(const bp_runtime *runtime, bp_graph *graph, void *scratc
     for (uint32_t i = 1; same && i < graph->used.buffers; i++) {
         same = corresponds(&runtime->graph, graph, i);
     }
-    return same && (take_places(runtime, graph) || place_anew(runtime, graph, scratch));
+    return same && (take_regions(runtime, graph) || place_anew(runtime, graph, scratch));
 }
 
 /* The places as the verifier sees them: nothing overlaps, all is inside the padded plan's arenas.

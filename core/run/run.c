@@ -10,7 +10,7 @@ static const char where[] = "run";
 
 static uint64_t offset_of(const bp_runtime *runtime, bp_ref ref)
 {
-    return bp_buffer_place(&runtime->graph.buffers[ref.buffer]) + ref.offset;
+    return bp_buffer_address(&runtime->graph.buffers[ref.buffer]) + ref.offset;
 }
 
 static bp_status device_failed(bp_runtime *runtime, bp_status status)
@@ -148,7 +148,7 @@ static void count_runs(bp_runtime *runtime, bp_length_bucket *shorter, uint32_t 
 bp_status run_receive(bp_runtime *runtime, const bp_graph *graph, bp_ref from, void *to,
                       size_t bytes)
 {
-    const uint64_t place = bp_buffer_place(&graph->buffers[from.buffer]) + from.offset;
+    const uint64_t place = bp_buffer_address(&graph->buffers[from.buffer]) + from.offset;
     const bp_status status = runtime->spec.device->download(runtime->device, place, to, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
@@ -158,9 +158,9 @@ bp_status run_word_sum(bp_runtime *runtime, const bp_graph *graph, uint32_t buff
 {
     const bp_device *device = runtime->spec.device;
     const bp_buffer *which = &graph->buffers[buffer];
-    const uint64_t place = bp_buffer_place(which);
+    const uint64_t place = bp_buffer_address(which);
     *sum = 0;
-    if (device->word_sum != NULL && bp_place_space(place) == BP_SPACE_DEVICE) {
+    if (device->word_sum != NULL && bp_address_space(place) == BP_SPACE_DEVICE) {
         const bp_status status = device->word_sum(runtime->device, place, which->bytes, from, sum);
         return status == BP_OK ? BP_OK : device_failed(runtime, status);
     }

@@ -340,7 +340,7 @@ static bp_status link_programs(bp_runtime *runtime)
 }
 
 /* Each space must have the bytes of its plan; more are not used. */
-static bp_status take_places(bp_runtime *runtime, const bp_places *given, bp_places *places)
+static bp_status take_regions(bp_runtime *runtime, const bp_regions *given, bp_regions *regions)
 {
     const uint64_t needed[BP_SPACE_COUNT] = {
         [BP_SPACE_DEVICE] = runtime->report.arena_bytes,
@@ -350,22 +350,22 @@ static bp_status take_places(bp_runtime *runtime, const bp_places *given, bp_pla
     static const char *const names[BP_SPACE_COUNT] = {[BP_SPACE_DEVICE] = "arena",
                                                       [BP_SPACE_HOST] = "host arena",
                                                       [BP_SPACE_OFFLOAD] = "offload"};
-    *places = *given;
+    *regions = *given;
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
         if (given->space[i].bytes < needed[i]) {
             return bp_error_limit(
                 &runtime->error, BP_ERR_FIT, where, "the arena is smaller than the plan", names[i],
                 (int64_t)given->space[i].bytes, BP_LIMIT_LEAST, (int64_t)needed[i]);
         }
-        places->space[i].bytes = needed[i];
+        regions->space[i].bytes = needed[i];
     }
     return BP_OK;
 }
 
 bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes)
 {
-    const bp_places places = bp_places_device(arena, bytes);
-    return bp_runtime_open_places(runtime, &places);
+    const bp_regions regions = bp_regions_device(arena, bytes);
+    return bp_runtime_open_regions(runtime, &regions);
 }
 
 static bp_status put_class_weights(bp_runtime *runtime)
@@ -379,25 +379,25 @@ static bp_status put_class_weights(bp_runtime *runtime)
                             spec->class_weights, spec->config.classes * sizeof(float));
 }
 
-bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given)
+bp_status bp_runtime_open_regions(bp_runtime *runtime, const bp_regions *given)
 {
     const bp_device *device = runtime->spec.device;
-    bp_places places;
+    bp_regions regions;
     BP_TRY(bp_runtime_require(runtime, runtime->planned && !runtime->open,
                               "a runtime is opened once, when it is planned"));
-    BP_TRY(take_places(runtime, given, &places));
-    runtime->fabric = places.fabric;
-    runtime->fabric_rank = places.rank;
-    if (places.fabric != NULL) {
+    BP_TRY(take_regions(runtime, given, &regions));
+    runtime->fabric = regions.fabric;
+    runtime->fabric_rank = regions.rank;
+    if (regions.fabric != NULL) {
         uint64_t digest = bp_graph_digest(&runtime->graph);
-        BP_TRY(places.fabric->agree(places.rank, digest, &runtime->error));
+        BP_TRY(regions.fabric->agree(regions.rank, digest, &runtime->error));
     }
-    BP_TRY(device->open(runtime->device, &runtime->spec.device_options, &places, &runtime->error));
+    BP_TRY(device->open(runtime->device, &runtime->spec.device_options, &regions, &runtime->error));
     runtime->open = true;
     runtime->zeroed = given->zeroed;
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
         runtime->zeroed =
-            runtime->zeroed && (given->space[i].address != NULL || places.space[i].bytes == 0);
+            runtime->zeroed && (given->space[i].address != NULL || regions.space[i].bytes == 0);
     }
     bp_status status = link_programs(runtime);
     status = status == BP_OK ? put_class_weights(runtime) : status;

@@ -119,13 +119,13 @@ bp_status bp_runtime_write_counted(bp_runtime *runtime, void *memory, uint64_t b
 /* bp_runtime_open over an arena per memory space (report.arena_bytes, report.host.arena_bytes), and
  * over a fabric that is open on every rank: then all ranks must have made the same plan, which is
  * asked before the device is opened. BP_ERR_FIT names the space that is too small. */
-bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given) BP_MUST_CHECK;
+bp_status bp_runtime_open_regions(bp_runtime *runtime, const bp_regions *given) BP_MUST_CHECK;
 
 /* bp_runtime_initialize in parts, for those who bring weights: clear, then load, saying of each
  * parameter that it is given, then draw.
  *
  * Zero optimizer state, step 0, and no parameter is given. Costs nothing for memory that was said
- * to be zero (bp_places.zeroed) and has not been written since. */
+ * to be zero (bp_regions.zeroed) and has not been written since. */
 bp_status bp_runtime_clear(bp_runtime *runtime) BP_MUST_CHECK;
 
 /* The values of a parameter have come, or will, from outside: draw leaves it as it is. */

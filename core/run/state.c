@@ -63,8 +63,8 @@ bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t
                           size_t bytes)
 {
     BP_TRY(check_range(runtime, buffer, offset, bytes));
-    bp_status status = runtime->spec.device->download(runtime->device,
-                                                      bp_buffer_place(buffer) + offset, to, bytes);
+    bp_status status = runtime->spec.device->download(
+        runtime->device, bp_buffer_address(buffer) + offset, to, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
 }
 
@@ -73,8 +73,8 @@ bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_
 {
     BP_TRY(check_range(runtime, buffer, offset, bytes));
     runtime->zeroed = false;
-    bp_status status = runtime->spec.device->upload(runtime->device,
-                                                    bp_buffer_place(buffer) + offset, from, bytes);
+    bp_status status = runtime->spec.device->upload(
+        runtime->device, bp_buffer_address(buffer) + offset, from, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
 }
 
@@ -87,7 +87,7 @@ void *bp_runtime_reach(bp_runtime *runtime, const bp_buffer *buffer, uint64_t fi
         return NULL;
     }
     runtime->zeroed = false;
-    return device->address(runtime->device, bp_buffer_place(buffer) + offset, (size_t)bytes);
+    return device->address(runtime->device, bp_buffer_address(buffer) + offset, (size_t)bytes);
 }
 
 static bp_status add_buffer(bp_runtime *runtime, bp_digest *digest, const bp_buffer *buffer)

@@ -18,8 +18,8 @@ typedef struct step_check_before {
 /* Copies from and to storage are the host device's, which runs parts of such programs too. */
 static bool judge_offloaded(const bp_linked_op *op)
 {
-    return bp_place_space(op->offsets[0]) == BP_SPACE_OFFLOAD ||
-           bp_place_space(op->offsets[1]) == BP_SPACE_OFFLOAD;
+    return bp_address_space(op->offsets[0]) == BP_SPACE_OFFLOAD ||
+           bp_address_space(op->offsets[1]) == BP_SPACE_OFFLOAD;
 }
 
 /* The op that decides a program's step; UINT32_MAX where there is none, or more than one, or where

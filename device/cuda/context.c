@@ -41,12 +41,12 @@ bp_status cuda_enter(cuda_context *context)
 
 bp_cu_address cuda_address(const cuda_context *context, uint64_t place, uint64_t bytes)
 {
-    uint64_t offset = bp_place_offset(place);
+    uint64_t offset = bp_address_offset(place);
     uint64_t end = bp_size_add(offset, bytes);
-    if (bp_place_space(place) == BP_SPACE_DEVICE && end <= context->arena_bytes) {
+    if (bp_address_space(place) == BP_SPACE_DEVICE && end <= context->arena_bytes) {
         return context->arena + offset;
     }
-    if (bp_place_space(place) == BP_SPACE_HOST && end <= context->host_bytes) {
+    if (bp_address_space(place) == BP_SPACE_HOST && end <= context->host_bytes) {
         return (bp_cu_address)(uintptr_t)(context->host_arena + offset);
     }
     return 0;

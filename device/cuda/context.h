@@ -169,7 +169,7 @@ bp_status cuda_segment_take(cuda_context *context) BP_MUST_CHECK;
 void cuda_segment_give_back(cuda_context *context);
 
 /* open.c */
-bp_status cuda_open(void *memory, const bp_device_options *options, const bp_places *places,
+bp_status cuda_open(void *memory, const bp_device_options *options, const bp_regions *regions,
                     bp_error *error) BP_MUST_CHECK;
 void cuda_close(void *memory);
 

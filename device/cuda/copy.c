@@ -8,7 +8,7 @@
 
 static bool in_place(const cuda_context *context, uint64_t place)
 {
-    return context->shared || bp_place_space(place) == BP_SPACE_HOST;
+    return context->shared || bp_address_space(place) == BP_SPACE_HOST;
 }
 
 /* Such memory is the caller's to touch when everything that was run has ended. */

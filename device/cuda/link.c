@@ -72,7 +72,7 @@ static uint32_t link_poison(const cuda_context *context, const bp_linked_op *op,
 {
     const bp_poison_scalars *scalars = op->scalars;
     bool undefines = context->driver.ptxvmUndefineAsync != NULL &&
-                     bp_place_space(op->offsets[0]) == BP_SPACE_DEVICE;
+                     bp_address_space(op->offsets[0]) == BP_SPACE_DEVICE;
     uint64_t words = (uint64_t)scalars->count / sizeof(uint32_t);
     *out = (cuda_record){.kind = undefines ? CUDA_RECORD_UNDEFINE : CUDA_RECORD_SET,
                          .op = op,

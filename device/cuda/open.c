@@ -235,16 +235,16 @@ static bp_status open_device(cuda_context *context, const bp_device_options *opt
     return clear_arena(context);
 }
 
-bp_status cuda_open(void *memory, const bp_device_options *options, const bp_places *places,
+bp_status cuda_open(void *memory, const bp_device_options *options, const bp_regions *regions,
                     bp_error *error)
 {
     cuda_context *context = memory;
     memset(context, 0, sizeof *context);
     context->error = error;
-    context->arena_bytes = places->space[BP_SPACE_DEVICE].bytes;
-    context->host_bytes = places->space[BP_SPACE_HOST].bytes;
-    context->fabric = places->fabric;
-    context->rank = places->rank;
+    context->arena_bytes = regions->space[BP_SPACE_DEVICE].bytes;
+    context->host_bytes = regions->space[BP_SPACE_HOST].bytes;
+    context->fabric = regions->fabric;
+    context->rank = regions->rank;
     bp_status status = open_device(context, options); /* it brings its own memory */
     if (status != BP_OK) {
         cuda_close(context);

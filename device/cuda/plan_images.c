@@ -49,12 +49,12 @@ static uint64_t window_elements(const bp_patches_scalars *s)
 
 static uint64_t image_elements(const bp_patches_scalars *s)
 {
-    const uint64_t places =
+    const uint64_t regions =
         bp_size_mul((uint64_t)s->batch * (uint64_t)s->height, (uint64_t)s->width);
-    return bp_size_mul(places, (uint64_t)s->channels);
+    return bp_size_mul(regions, (uint64_t)s->channels);
 }
 
-static uint64_t window_places(const bp_patches_scalars *s)
+static uint64_t window_positions(const bp_patches_scalars *s)
 {
     return bp_size_mul((uint64_t)s->kernel_height, (uint64_t)s->kernel_width);
 }
@@ -64,7 +64,8 @@ bool bp_cuda_plan_patches(bp_cuda_plan *plan)
     const bp_patches_scalars *s = plan->op->scalars;
     if (plan->op->kernel == BP_KERNEL_patches) {
         (void)plan_window(plan, BP_CUDA_FUNCTION_patches,
-                          blocks_of(bp_size_mul(window_elements(s), window_places(s))), 1, false);
+                          blocks_of(bp_size_mul(window_elements(s), window_positions(s))), 1,
+                          false);
     } else {
         const bp_patches_backward_scalars *own = plan->op->scalars;
         if (plan_window(plan, BP_CUDA_FUNCTION_patches_backward, blocks_of(image_elements(s)), 1,
@@ -86,7 +87,7 @@ bool bp_cuda_plan_depthwise(bp_cuda_plan *plan)
         (void)plan_window(plan, BP_CUDA_FUNCTION_depthwise_backward_input,
                           blocks_of(image_elements(s)), 1, false);
     } else if (plan_window(plan, BP_CUDA_FUNCTION_depthwise_backward_weight,
-                           bp_size_mul((uint64_t)s->channels, window_places(s)), 1,
+                           bp_size_mul((uint64_t)s->channels, window_positions(s)), 1,
                            own->accumulate != 0)) {
         bp_cuda_word32(plan, own->accumulate != 0);
         bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));

@@ -78,10 +78,10 @@ static bp_status link_call(cuda_context *context, const bp_linked_op *op, bp_are
                            cuda_record *out)
 {
     const bp_all_gather_begin_scalars *s = op->scalars;
-    const bp_places places = {.fabric = context->fabric, .rank = context->rank};
+    const bp_regions regions = {.fabric = context->fabric, .rank = context->rank};
     bp_cu_address to, from;
     void *kept;
-    bp_status fits = bp_fabric_check(&places, op, context->error);
+    bp_status fits = bp_fabric_check(&regions, op, context->error);
     context->failed = context->failed || fits != BP_OK;
     BP_TRY(fits);
     BP_TRY(places_of(context, op, &to, &from));
@@ -90,8 +90,8 @@ static bp_status link_call(cuda_context *context, const bp_linked_op *op, bp_are
         return BP_OK;
     }
     BP_TRY(cuda_link_allocate(context, memory, sizeof(cuda_record_call), &kept));
-    const bool host_to = bp_place_space(op->offsets[TO]) == BP_SPACE_HOST;
-    const bool host_from = bp_place_space(op->offsets[FROM]) == BP_SPACE_HOST;
+    const bool host_to = bp_address_space(op->offsets[TO]) == BP_SPACE_HOST;
+    const bool host_from = bp_address_space(op->offsets[FROM]) == BP_SPACE_HOST;
     const bool staged = !host_to || !host_from;
     uint64_t chunk = CUDA_SLOT_BYTES / (uint64_t)s->ranks;
     cuda_record_call *call = kept;

@@ -47,13 +47,13 @@ static bool share_resolve(void *handle, ml_library *library)
 {
     static const char *const names[] = {"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByUUID",
                                         "nvmlDeviceGetComputeRunningProcesses_v3"};
-    unsigned char *places[] = {(unsigned char *)&library->begin, (unsigned char *)&library->end,
-                               (unsigned char *)&library->find,
-                               (unsigned char *)&library->processes};
+    unsigned char *regions[] = {(unsigned char *)&library->begin, (unsigned char *)&library->end,
+                                (unsigned char *)&library->find,
+                                (unsigned char *)&library->processes};
     bool all = true;
     for (size_t i = 0; i < 4; i++) {
         void *symbol = dlsym(handle, names[i]);
-        memcpy(places[i], &symbol, sizeof symbol);
+        memcpy(regions[i], &symbol, sizeof symbol);
         all = all && symbol != NULL;
     }
     return all;

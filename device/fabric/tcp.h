@@ -48,16 +48,16 @@ typedef struct bp_tcp_peer {
 } bp_tcp_peer;
 
 /* Where a rank listens. local: on rank 0's host, by the address that led to rank 0. */
-typedef struct bp_tcp_place {
+typedef struct bp_tcp_endpoint {
     struct sockaddr_storage address;
     uint32_t length, local;
-} bp_tcp_place;
+} bp_tcp_endpoint;
 
 /* The messages of one process. Zero before it is connected; large: about 1.5 MB. */
 typedef struct bp_tcp {
     uint32_t rank, size;
     int listening;
-    bp_tcp_place places[BP_TCP_RANKS_MAX]; /* that rank 0 tells everybody */
+    bp_tcp_endpoint regions[BP_TCP_RANKS_MAX]; /* that rank 0 tells everybody */
     bp_tcp_peer peers[BP_TCP_RANKS_MAX];
 } bp_tcp;
 

@@ -345,7 +345,7 @@ static bool guest_stays(tcp_start *start, tcp_guest *guest)
     if (start->tcp->peers[rank].socket >= 0) {
         return false; /* it came twice */
     }
-    bp_tcp_place *place = &start->tcp->places[rank];
+    bp_tcp_endpoint *place = &start->tcp->regions[rank];
     place->address = guest->address;
     place->length = (uint32_t)guest->address_bytes;
     place->local = address_local(&guest->address);
@@ -479,8 +479,8 @@ static bp_status first_listens(tcp_start *start, const struct addrinfo *found, b
     }
     BP_TRY(tcp_accept(start, 1, error));
     for (uint32_t i = 1; i < start->tcp->size; i++) {
-        if (!tcp_all(start->tcp->peers[i].socket, NULL, start->tcp->places,
-                     start->tcp->size * sizeof start->tcp->places[0], start->until)) {
+        if (!tcp_all(start->tcp->peers[i].socket, NULL, start->tcp->regions,
+                     start->tcp->size * sizeof start->tcp->regions[0], start->until)) {
             return tcp_late(start, i, "a rank left as it came", error);
         }
     }
@@ -503,8 +503,8 @@ static bp_status other_finds(tcp_start *start, const struct addrinfo *found, bp_
         const int made = tcp_reach(start, 0, &start->first, start->first_bytes);
         if (made >= 0) {
             tcp_keep(start->tcp, 0, made);
-            return tcp_all(made, start->tcp->places, NULL,
-                           start->tcp->size * sizeof start->tcp->places[0], start->until)
+            return tcp_all(made, start->tcp->regions, NULL,
+                           start->tcp->size * sizeof start->tcp->regions[0], start->until)
                        ? BP_OK
                        : tcp_late(start, 0, "a rank did not come in time", error);
         }
@@ -523,7 +523,7 @@ static bp_status others_meet(tcp_start *start, bp_error *error)
 {
     bp_tcp *tcp = start->tcp;
     for (uint32_t i = 1; i < tcp->rank; i++) {
-        const bp_tcp_place *place = &start->tcp->places[i];
+        const bp_tcp_endpoint *place = &start->tcp->regions[i];
         struct sockaddr_storage address = place->address;
         if (place->local != 0) { /* seen from rank 0; from here it is where rank 0 is */
             const struct sockaddr_storage told = address;

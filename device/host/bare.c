@@ -37,12 +37,12 @@ static uint32_t bare_alignment(const bp_device_options *options)
     return BP_ARENA_ALIGNMENT_LEAST;
 }
 
-static bp_status bare_open(void *memory, const bp_device_options *options, const bp_places *places,
-                           bp_error *error)
+static bp_status bare_open(void *memory, const bp_device_options *options,
+                           const bp_regions *regions, bp_error *error)
 {
     host_context *context = memory;
-    BP_TRY(bp_host_device_check(options, places, error));
-    bp_host_device_begin(context, places, error);
+    BP_TRY(bp_host_device_check(options, regions, error));
+    bp_host_device_begin(context, regions, error);
     for (uint32_t element = 0; element < BP_HOST_ELEMENTS; element++) {
         for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
             context->kernels[element][kernel] = bare_find(options->kernels, element, kernel);

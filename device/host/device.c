@@ -64,7 +64,7 @@ static uint32_t host_alignment(const bp_device_options *options)
     return bp_host_form_alignment(options->variant);
 }
 
-bp_status bp_host_device_check(const bp_device_options *options, const bp_places *places,
+bp_status bp_host_device_check(const bp_device_options *options, const bp_regions *regions,
                                bp_error *error)
 {
     const char *where = "host device";
@@ -77,14 +77,14 @@ bp_status bp_host_device_check(const bp_device_options *options, const bp_places
                               (int64_t)options->threads, BP_LIMIT_MOST, BP_THREADS_MAX);
     }
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
-        bool needed = i == BP_SPACE_DEVICE || places->space[i].bytes > 0;
+        bool needed = i == BP_SPACE_DEVICE || regions->space[i].bytes > 0;
         if (needed && i == BP_SPACE_OFFLOAD) {
-            if (places->tier == NULL) {
+            if (regions->tier == NULL) {
                 return bp_error_set(error, BP_ERR_USAGE, where,
                                     "the plan has offloaded bytes, and no tier is given",
                                     "offload");
             }
-        } else if (needed && !arena_fits(options, &places->space[i])) {
+        } else if (needed && !arena_fits(options, &regions->space[i])) {
             return bp_error_set(error, BP_ERR_USAGE, where, "the arena is missing or not aligned",
                                 bp_space_name((bp_space)i));
         }
@@ -122,16 +122,16 @@ static bp_status do_begin(void *memory, const void *job, bp_error *error)
     if (op->engine >= HOST_ENGINE_READ) {
         return bp_host_device_tier(context, op, error);
     }
-    if (op->engine != BP_ENGINE_FABRIC || context->places.fabric == NULL) {
+    if (op->engine != BP_ENGINE_FABRIC || context->regions.fabric == NULL) {
         op->kernel->run(&call, 0, op->tuples[0].end, 0);
         return BP_OK;
     }
-    const bp_fabric *fabric = context->places.fabric;
+    const bp_fabric *fabric = context->regions.fabric;
     const bp_all_gather_begin_pointers *p = call.pointers; /* to and from, as in all its rows */
     const bp_fabric_transfer transfer =
         bp_fabric_transfer_of((bp_kernel)op->number, call.scalars, p->to, p->from);
-    BP_TRY(fabric->begin(context->places.rank, &transfer, error));
-    return fabric->wait(context->places.rank, transfer.request, error);
+    BP_TRY(fabric->begin(context->regions.rank, &transfer, error));
+    return fabric->wait(context->regions.rank, transfer.request, error);
 }
 
 static bp_host_engine *engine_of(host_context *context, uint32_t engine)
@@ -142,14 +142,14 @@ static bp_host_engine *engine_of(host_context *context, uint32_t engine)
 /* Programs of one rank in the device arena need no thread beside the pool. */
 static bp_status open_engines(host_context *context)
 {
-    bool fabric = context->places.fabric != NULL;
-    if (fabric || context->places.space[BP_SPACE_HOST].bytes > 0) {
+    bool fabric = context->regions.fabric != NULL;
+    if (fabric || context->regions.space[BP_SPACE_HOST].bytes > 0) {
         BP_TRY(bp_host_engine_open(engine_of(context, BP_ENGINE_COPY), do_begin, context));
     }
     if (fabric) {
         BP_TRY(bp_host_engine_open(engine_of(context, BP_ENGINE_FABRIC), do_begin, context));
     }
-    if (context->places.space[BP_SPACE_OFFLOAD].bytes > 0) {
+    if (context->regions.space[BP_SPACE_OFFLOAD].bytes > 0) {
         if (HOST_ENGINES < HOST_ENGINE_WRITE) {
             return BP_ERR_DEVICE; /* a build without threads */
         }
@@ -184,23 +184,23 @@ bp_status bp_host_device_start(host_context *context, const bp_device_options *o
     return BP_OK;
 }
 
-void bp_host_device_begin(host_context *context, const bp_places *places, bp_error *error)
+void bp_host_device_begin(host_context *context, const bp_regions *regions, bp_error *error)
 {
     memset(context, 0, sizeof(*context));
-    context->places = *places;
+    context->regions = *regions;
     context->error = error;
 }
 
 static host_joiner link_join;
 
-static bp_status host_open(void *memory, const bp_device_options *options, const bp_places *places,
-                           bp_error *error)
+static bp_status host_open(void *memory, const bp_device_options *options,
+                           const bp_regions *regions, bp_error *error)
 {
     host_context *context = memory;
     uint32_t form;
-    BP_TRY(bp_host_device_check(options, places, error));
+    BP_TRY(bp_host_device_check(options, regions, error));
     BP_TRY(find_form(options, &form, error));
-    bp_host_device_begin(context, places, error);
+    bp_host_device_begin(context, regions, error);
     context->form = form;
     context->now = form;
     context->kernel_of = bp_host_form_kernel;
@@ -220,15 +220,16 @@ static bool link_tuple(const host_context *context, const uint64_t *offsets, uin
         if (offsets[i] == BP_OFFSET_ABSENT) {
             continue;
         }
-        uint32_t space = bp_place_space(offsets[i]);
+        uint32_t space = bp_address_space(offsets[i]);
         if (space == BP_SPACE_OFFLOAD) {
-            there = there && context->places.tier != NULL;
-            pointers[i] = (void *)(uintptr_t)bp_place_offset(offsets[i]);
+            there = there && context->regions.tier != NULL;
+            pointers[i] = (void *)(uintptr_t)bp_address_offset(offsets[i]);
             continue;
         }
-        unsigned char *arena = space < BP_SPACE_COUNT ? context->places.space[space].address : NULL;
+        unsigned char *arena =
+            space < BP_SPACE_COUNT ? context->regions.space[space].address : NULL;
         there = there && arena != NULL;
-        pointers[i] = arena != NULL ? arena + bp_place_offset(offsets[i]) : NULL;
+        pointers[i] = arena != NULL ? arena + bp_address_offset(offsets[i]) : NULL;
     }
     return there;
 }
@@ -239,9 +240,9 @@ static uint8_t link_engine(const bp_kernel_info *info, const uint64_t *offsets)
     if (info->engine != BP_ENGINE_COPY) {
         return (uint8_t)info->engine;
     }
-    return bp_place_space(offsets[1]) == BP_SPACE_OFFLOAD   ? HOST_ENGINE_READ
-           : bp_place_space(offsets[0]) == BP_SPACE_OFFLOAD ? HOST_ENGINE_WRITE
-                                                            : BP_ENGINE_COPY;
+    return bp_address_space(offsets[1]) == BP_SPACE_OFFLOAD   ? HOST_ENGINE_READ
+           : bp_address_space(offsets[0]) == BP_SPACE_OFFLOAD ? HOST_ENGINE_WRITE
+                                                              : BP_ENGINE_COPY;
 }
 
 static bp_status link_op(const host_context *context, const bp_linked_op *linked, bp_arena *memory,
@@ -261,7 +262,7 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
                             "the device's table of kernels has no form of it for this type",
                             info->name);
     }
-    BP_TRY(bp_fabric_check(&context->places, linked, context->error));
+    BP_TRY(bp_fabric_check(&context->regions, linked, context->error));
     *op = (host_op){context->kernels[working][linked->kernel],
                     tuples,
                     linked->tuples,
@@ -524,8 +525,8 @@ bp_status bp_host_device_run_ops(void *memory, uint32_t program, uint32_t first,
     const host_op *ops = context->programs[program].ops + first;
     bp_status status = BP_OK;
     context->runs++;
-    if (context->places.tier != NULL) {
-        BP_TRY(context->places.tier->resolve(context->places.tier_context, context->error));
+    if (context->regions.tier != NULL) {
+        BP_TRY(context->regions.tier->resolve(context->regions.tier_context, context->error));
     }
     for (uint32_t i = 0; i < count && status == BP_OK; i++) {
         const host_op *op = &ops[i];
@@ -562,7 +563,7 @@ const char *bp_host_device_variant(const void *memory)
 uint64_t bp_host_device_bytes_in_use(const void *memory)
 {
     const host_context *context = memory;
-    return context->places.space[BP_SPACE_DEVICE].bytes;
+    return context->regions.space[BP_SPACE_DEVICE].bytes;
 }
 
 void bp_host_device_close(void *memory)

@@ -53,7 +53,7 @@ typedef void host_joiner(const struct host_context *context, const bp_linked_pro
 typedef const bp_host_kernel *host_form_kernel(uint32_t form, uint32_t element, uint32_t kernel);
 
 typedef struct host_context {
-    bp_places places;
+    bp_regions regions;
     uint32_t form;
     uint32_t now; /* the form that runs: another one while a step is computed again */
     host_form_kernel *kernel_of; /* NULL: there is one form */
@@ -73,9 +73,9 @@ uint64_t bp_host_device_workers(const bp_host_kernel *row, const bp_device_optio
 
 /* The parts of open: what is given is sound, and so is the processor's arithmetic; the context, of
  * form 0 and without kernels; its threads. */
-bp_status bp_host_device_check(const bp_device_options *options, const bp_places *places,
+bp_status bp_host_device_check(const bp_device_options *options, const bp_regions *regions,
                                bp_error *error) BP_MUST_CHECK;
-void bp_host_device_begin(host_context *context, const bp_places *places, bp_error *error);
+void bp_host_device_begin(host_context *context, const bp_regions *regions, bp_error *error);
 bp_status bp_host_device_start(host_context *context, const bp_device_options *options,
                                bp_error *error) BP_MUST_CHECK;
 

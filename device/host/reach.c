@@ -6,16 +6,16 @@
 #include "device/host/device_private.h"
 
 /* Rows of a table in the offload tier. */
-static bp_status tier_rows(const bp_places *places, const host_op *op, bp_error *error)
+static bp_status tier_rows(const bp_regions *regions, const host_op *op, bp_error *error)
 {
     const bp_rows_begin_scalars *s = op->tuples[0].scalars;
     const bp_rows_begin_pointers *p = op->tuples[0].pointers;
     const int32_t *ids = p->ids;
     const uint64_t width = (uint64_t)s->width;
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-        BP_TRY(places->tier->read(places->tier_context, BP_TIER_READ,
-                                  (uintptr_t)p->from + (uint64_t)ids[row] * width,
-                                  (char *)p->to + row * width, width, error));
+        BP_TRY(regions->tier->read(regions->tier_context, BP_TIER_READ,
+                                   (uintptr_t)p->from + (uint64_t)ids[row] * width,
+                                   (char *)p->to + row * width, width, error));
     }
     return BP_OK;
 }
@@ -23,21 +23,22 @@ static bp_status tier_rows(const bp_places *places, const host_op *op, bp_error 
 /* A copy from or to the offload tier, row by row. Its operands there are offsets. */
 bp_status bp_host_device_tier(const host_context *context, const host_op *op, bp_error *error)
 {
-    const bp_places *places = &context->places;
+    const bp_regions *regions = &context->regions;
     const bp_copy_begin_scalars *s = op->tuples[0].scalars;
     const bp_copy_begin_pointers *p = op->tuples[0].pointers;
     const bool reads = op->engine == HOST_ENGINE_READ;
     if (op->number == BP_KERNEL_rows_begin) {
-        return tier_rows(places, op, error);
+        return tier_rows(regions, op, error);
     }
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
         const uint64_t to = row * (uint64_t)s->to_pitch, from = row * (uint64_t)s->from_pitch;
         const bp_status status =
             reads
-                ? places->tier->read(places->tier_context, BP_TIER_READ, (uintptr_t)p->from + from,
-                                     (char *)p->to + to, (uint64_t)s->width, error)
-                : places->tier->write(places->tier_context, BP_TIER_WRITE, (uintptr_t)p->to + to,
-                                      (const char *)p->from + from, (uint64_t)s->width, error);
+                ? regions->tier->read(regions->tier_context, BP_TIER_READ,
+                                      (uintptr_t)p->from + from, (char *)p->to + to,
+                                      (uint64_t)s->width, error)
+                : regions->tier->write(regions->tier_context, BP_TIER_WRITE, (uintptr_t)p->to + to,
+                                       (const char *)p->from + from, (uint64_t)s->width, error);
         BP_TRY(status);
     }
     return BP_OK;
@@ -46,13 +47,13 @@ bp_status bp_host_device_tier(const host_context *context, const host_op *op, bp
 /* Where `bytes` bytes at a place are; NULL when they are not all in its space. */
 static unsigned char *host_address(const host_context *context, uint64_t place, size_t bytes)
 {
-    uint32_t space = bp_place_space(place);
-    uint64_t offset = bp_place_offset(place);
+    uint32_t space = bp_address_space(place);
+    uint64_t offset = bp_address_offset(place);
     if (space >= BP_SPACE_COUNT || space == BP_SPACE_OFFLOAD ||
-        bp_size_add(offset, bytes) > context->places.space[space].bytes) {
+        bp_size_add(offset, bytes) > context->regions.space[space].bytes) {
         return NULL;
     }
-    return (unsigned char *)context->places.space[space].address + offset;
+    return (unsigned char *)context->regions.space[space].address + offset;
 }
 
 void *bp_host_device_reach(const void *memory, uint64_t place, size_t bytes)
@@ -63,17 +64,17 @@ void *bp_host_device_reach(const void *memory, uint64_t place, size_t bytes)
 /* Whether so many bytes at a place are in the offload tier. */
 static bool in_tier(const host_context *context, uint64_t place, size_t bytes)
 {
-    return bp_place_space(place) == BP_SPACE_OFFLOAD && context->places.tier != NULL &&
-           bp_size_add(bp_place_offset(place), bytes) <=
-               context->places.space[BP_SPACE_OFFLOAD].bytes;
+    return bp_address_space(place) == BP_SPACE_OFFLOAD && context->regions.tier != NULL &&
+           bp_size_add(bp_address_offset(place), bytes) <=
+               context->regions.space[BP_SPACE_OFFLOAD].bytes;
 }
 
 bp_status bp_host_device_upload(void *memory, uint64_t place, const void *from, size_t bytes)
 {
     const host_context *context = memory;
     if (in_tier(context, place, bytes)) {
-        return context->places.tier->write(context->places.tier_context, BP_TIER_HAND,
-                                           bp_place_offset(place), from, bytes, context->error);
+        return context->regions.tier->write(context->regions.tier_context, BP_TIER_HAND,
+                                            bp_address_offset(place), from, bytes, context->error);
     }
     unsigned char *to = host_address(memory, place, bytes);
     if (to == NULL) {
@@ -87,8 +88,8 @@ bp_status bp_host_device_download(void *memory, uint64_t place, void *to, size_t
 {
     const host_context *context = memory;
     if (in_tier(context, place, bytes)) {
-        return context->places.tier->read(context->places.tier_context, BP_TIER_HAND,
-                                          bp_place_offset(place), to, bytes, context->error);
+        return context->regions.tier->read(context->regions.tier_context, BP_TIER_HAND,
+                                           bp_address_offset(place), to, bytes, context->error);
     }
     const unsigned char *from = host_address(memory, place, bytes);
     if (from == NULL) {

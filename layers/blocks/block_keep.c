@@ -120,7 +120,7 @@ static uint32_t taker_of(const block_run *run, const block_need *need, uint32_t 
     return v;
 }
 
-void block_places(const block_run *run, const block_need *need, uint32_t taker[BP_BLOCK_VALUES])
+void block_positions(const block_run *run, const block_need *need, uint32_t taker[BP_BLOCK_VALUES])
 {
     for (uint32_t v = run->block->values; v-- > 0;) {
         const bool made = v > 0 && (need->values & value_bit(v)) != 0;

@@ -16,7 +16,7 @@ static bool has_types(const bp_builder *builder, const bp_embedding *embedding)
  * written in a text has none. Absent: a token's position is its place in the row. */
 static bp_ref places_of(const bp_builder *builder)
 {
-    const bp_ref places = builder->input[BP_INPUT_PLACES];
+    const bp_ref places = builder->input[BP_INPUT_DOCUMENT_POSITIONS];
     return bp_ref_present(places) ? places : builder->input[BP_INPUT_POSITIONS];
 }
 

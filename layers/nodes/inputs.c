@@ -111,14 +111,14 @@ uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
     return count + 1;
 }
 
-uint32_t bp_inputs_places(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+uint32_t bp_inputs_document_positions(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
     const uint32_t count = bp_inputs_texts(spec, rows);
     if (!spec->packed || spec->config.task != BP_TASK_CAUSAL_LM) {
         return count;
     }
     rows[count] = (bp_input){.name = "places",
-                             .from = BP_INPUT_PLACES,
+                             .from = BP_INPUT_DOCUMENT_POSITIONS,
                              .dtype = BP_I32,
                              .rank = 1,
                              .shape = {spec->sequence},

@@ -15,7 +15,7 @@ uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 
 /* The same for a model that learns places: with each token's place in its document where documents
  * are packed. */
-uint32_t bp_inputs_places(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
+uint32_t bp_inputs_document_positions(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 
 /* Texts that may be pairs, for a model that tells the two apart: with the types of their tokens
  * where the spec says that there are pairs. */

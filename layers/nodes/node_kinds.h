@@ -97,7 +97,7 @@ uint32_t block_fusions(const block_masks *masks, const block_need *need);
 /* Where values lie that a pass over `need` makes: taker[v] is the value in whose buffer v lies, v
  * itself for most. Values of `stored` have places of their own; backward shares only where an op
  * works in place. */
-void block_places(const block_run *run, const block_need *need, uint32_t taker[BP_BLOCK_VALUES]);
+void block_positions(const block_run *run, const block_need *need, uint32_t taker[BP_BLOCK_VALUES]);
 
 /* Adds what a tape in 8 bits changes, where the spec asks for one.
  *

@@ -40,7 +40,7 @@ static checkpoint_fixture *fixture_new(void **state)
 static bp_status save_and_prune(checkpoint_fixture *d, uint64_t step)
 {
     BP_TRY(checkpoint_fixture_save(d, step));
-    return bp_checkpoint_prune(&d->place, step, 1);
+    return bp_checkpoint_prune(&d->location, step, 1);
 }
 
 static void every_failing_call_of_a_save(void **state, bool for_ever)
@@ -105,7 +105,7 @@ static void a_failing_call_while_a_step_is_replaced(void **state)
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
             assert_int_equal(checkpoint_fixture_newest(d), 5);
-            assert_int_equal(bp_checkpoint_prune(&d->place, 5, 1), BP_OK);
+            assert_int_equal(bp_checkpoint_prune(&d->location, 5, 1), BP_OK);
             assert_int_equal(checkpoint_fixture_newest(d), 5);
             assert_true(checkpoint_fixture_free(d));
             if (!hit) {
@@ -127,18 +127,18 @@ static void a_failing_call_while_reading(void **state)
             assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
             bp_checkpoint_found found;
             faulty_store_arm(&d->faulty, kinds[k], n, false);
-            bp_status verified = bp_checkpoint_verify(&d->place, "run/checkpoint-5", &found);
+            bp_status verified = bp_checkpoint_verify(&d->location, "run/checkpoint-5", &found);
             bool hit = d->faulty.failures > 0;
             /* Closing a further file that was only read changes nothing. */
             assert_true(verified == (hit ? BP_ERR_STORE : BP_OK) || kinds[k] == FAULT_CLOSE);
             d->error = (bp_error){.code = BP_OK};
             faulty_store_arm(&d->faulty, kinds[k], n, false);
             bp_status loaded =
-                bp_checkpoint_load(&d->place, "run/checkpoint-5", &d->checkpoint, NULL);
+                bp_checkpoint_load(&d->location, "run/checkpoint-5", &d->checkpoint, NULL);
             assert_int_equal(loaded, d->faulty.failures > 0 ? BP_ERR_STORE : BP_OK);
             faulty_store_arm(&d->faulty, kinds[k], n, false);
             bp_pairs keys;
-            bp_status read = bp_checkpoint_read_keys(&d->place, "run/checkpoint-5", &keys);
+            bp_status read = bp_checkpoint_read_keys(&d->location, "run/checkpoint-5", &keys);
             assert_int_equal(read, d->faulty.failures > 0 ? BP_ERR_STORE : BP_OK);
             assert_true(checkpoint_fixture_free(d));
             if (!hit) {
@@ -157,11 +157,11 @@ static void a_failing_call_while_looking(void **state)
     bp_checkpoint_found found;
     bool any;
     faulty_store_arm(&d->faulty, FAULT_EXISTS, 1, false);
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_ERR_STORE);
     faulty_store_arm(&d->faulty, FAULT_LIST, 1, false);
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_ERR_STORE);
     faulty_store_arm(&d->faulty, FAULT_READ_AT, 3, false);
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_ERR_STORE);
     assert_true(checkpoint_fixture_free(d));
 }
 
@@ -174,10 +174,10 @@ static bp_status resume(checkpoint_fixture *d, uint64_t *step)
     bool any = false;
     *step = 0;
     d->error = (bp_error){.code = BP_OK};
-    BP_TRY(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any));
+    BP_TRY(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any));
     if (any) {
-        BP_TRY(bp_checkpoint_read_keys(&d->place, found.path, &keys));
-        BP_TRY(bp_checkpoint_load(&d->place, found.path, &d->checkpoint, NULL));
+        BP_TRY(bp_checkpoint_read_keys(&d->location, found.path, &keys));
+        BP_TRY(bp_checkpoint_load(&d->location, found.path, &d->checkpoint, NULL));
         *step = found.step;
     }
     return BP_OK;
@@ -262,12 +262,12 @@ static void every_failing_call_of_pruning(void **state)
             assert_int_equal(bp_storage_write_file(store, "run/tmp-checkpoint-9/x", "x", 1, NULL),
                              BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, false);
-            bp_status status = bp_checkpoint_prune(&d->place, 4, 2);
+            bp_status status = bp_checkpoint_prune(&d->location, 4, 2);
             bool hit = d->faulty.failures > 0;
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
             assert_int_equal(checkpoint_fixture_newest(d), 4);
-            assert_int_equal(bp_checkpoint_prune(&d->place, 4, 2), BP_OK);
+            assert_int_equal(bp_checkpoint_prune(&d->location, 4, 2), BP_OK);
             assert_int_equal(checkpoint_fixture_newest(d), 4);
             assert_true(checkpoint_fixture_free(d));
             if (!hit) {

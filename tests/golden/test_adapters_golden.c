@@ -118,12 +118,12 @@ static void close_fixture(fixture *d)
     family_close(&d->base);
 }
 
-static bp_hf_place place_of(fixture *d)
+static bp_hf_location place_of(fixture *d)
 {
-    return (bp_hf_place){.store = &d->store.store,
-                         .path = "a",
-                         .scratch = {d->scratch, (size_t)bp_hf_scratch(&d->r.runtime)},
-                         .error = &d->error};
+    return (bp_hf_location){.store = &d->store.store,
+                            .path = "a",
+                            .scratch = {d->scratch, (size_t)bp_hf_scratch(&d->r.runtime)},
+                            .error = &d->error};
 }
 
 static void compare_logits(fixture *d, const char *name)
@@ -187,7 +187,7 @@ static void train(fixture *d, const char *name)
     for (int step = 0; step < STEPS; step++) {
         (void)model_fixture_step(&d->r);
     }
-    const bp_hf_place place = place_of(d);
+    const bp_hf_location place = place_of(d);
     const bp_hf_form form = {.dtype = BP_F32};
     assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &place, &form), BP_OK);
     size_t bytes = 0;
@@ -226,7 +226,7 @@ static void test_loaded_adapters(void **state)
         open_fixture(&d, i / 2);
         void *data = read_file(cases[i / 2].name, files[i % 2], &bytes);
         memory_store_put(&d.store, "a", data, bytes);
-        const bp_hf_place place = place_of(&d);
+        const bp_hf_location place = place_of(&d);
         assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_OK);
         compare_logits(&d, cases[i / 2].name);
         free(data);
@@ -261,7 +261,7 @@ static void test_refusals(void **state)
     static const bp_parameter_rule trained = {.glob = "*LayerNorm*", .kind = BP_RULE_TRAIN};
     fixture d;
     open_with(&d, BERT, &frozen);
-    bp_hf_place place = place_of(&d);
+    bp_hf_location place = place_of(&d);
     assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_ERR_USAGE);
     assert_non_null(strstr(d.error.name, "classifier.weight"));
     close_fixture(&d);

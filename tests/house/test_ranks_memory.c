@@ -136,7 +136,7 @@ static bp_status guard_steps(guarded_rank *r, bp_feed *feed)
     return status;
 }
 
-static bp_status guard_train(guarded_rank *r, const bp_places *places)
+static bp_status guard_train(guarded_rank *r, const bp_regions *places)
 {
     bp_source source = {.name = "tokens", .count = TOKENS, .read = read_tokens};
     bp_error error = {.code = BP_OK};
@@ -148,7 +148,7 @@ static bp_status guard_train(guarded_rank *r, const bp_places *places)
                     .vocabulary = r->spec.config.vocabulary,
                     .shuffle = true};
     BP_TRY(bp_feed_init(&feed, &error));
-    BP_TRY(bp_runtime_open_places(&r->runtime, places));
+    BP_TRY(bp_runtime_open_regions(&r->runtime, places));
     BP_TRY(bp_runtime_initialize(&r->runtime));
     return guard_steps(r, &feed);
 }
@@ -158,7 +158,7 @@ static void *guard_main(void *argument)
     guarded_rank *r = argument;
     const bp_fabric_options options = {
         .world = &world, .rank = r->spec.rank, .size = r->spec.ranks, .patience_ms = 600000};
-    bp_places places = bp_places_device(r->arena, r->runtime.report.arena_bytes);
+    bp_regions places = bp_regions_device(r->arena, r->runtime.report.arena_bytes);
     void *rank = malloc(bp_fabric_threads.context_bytes);
     r->status = bp_fabric_threads.open(rank, &options, NULL);
     places.fabric = &bp_fabric_threads;

@@ -178,7 +178,7 @@ static double measure(const job *j, double *moved)
     uint64_t bytes = cuda->link_bytes(j->repeats, (uint64_t)j->repeats * info->operand_count,
                                       (uint64_t)j->repeats * info->scalar_count);
     void *memory = take(bytes);
-    const bp_places places = bp_places_device(NULL, l.end + tables);
+    const bp_regions places = bp_regions_device(NULL, l.end + tables);
     if (cuda->open(context, &options, &places, &error) != BP_OK) {
         die(j->name);
     }

@@ -85,22 +85,22 @@ uint64_t bp_checkpoint_scratch(const bp_checkpoint *checkpoint);
 
 /* The exact bytes of the files of this checkpoint. Errors: those of bp_safetensors_layout, and
  * BP_ERR_USAGE for a list, blob or key outside the rules above. */
-bp_status bp_checkpoint_bytes(const bp_checkpoint_location *place, const bp_checkpoint *checkpoint,
-                              uint64_t *bytes) BP_MUST_CHECK;
+bp_status bp_checkpoint_bytes(const bp_checkpoint_location *location,
+                              const bp_checkpoint *checkpoint, uint64_t *bytes) BP_MUST_CHECK;
 
 /* Whether the medium has room for the next checkpoint, each file rounded up to 4096 bytes and 64
  * KiB for directories. BP_ERR_STORE with the numbers when it has not. */
-bp_status bp_checkpoint_check_space(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_check_space(const bp_checkpoint_location *location,
                                     const bp_checkpoint *checkpoint) BP_MUST_CHECK;
 
 /* Saves. *digest (may be NULL) becomes the state digest. BP_ERR_STORE names the call and the file
  * that failed; earlier checkpoints are valid whatever is returned. */
-bp_status bp_checkpoint_save(const bp_checkpoint_location *place, const bp_checkpoint *checkpoint,
-                             uint64_t *digest) BP_MUST_CHECK;
+bp_status bp_checkpoint_save(const bp_checkpoint_location *location,
+                             const bp_checkpoint *checkpoint, uint64_t *digest) BP_MUST_CHECK;
 
 /* The state digest computed from memory, as save and verify give it. Needs only place->staging. */
-bp_status bp_checkpoint_digest(const bp_checkpoint_location *place, const bp_checkpoint *checkpoint,
-                               uint64_t *digest) BP_MUST_CHECK;
+bp_status bp_checkpoint_digest(const bp_checkpoint_location *location,
+                               const bp_checkpoint *checkpoint, uint64_t *digest) BP_MUST_CHECK;
 
 /* A checkpoint on the medium. */
 typedef struct bp_checkpoint_found {
@@ -112,7 +112,7 @@ typedef struct bp_checkpoint_found {
 /* Reads a checkpoint directory completely and compares every digest. BP_ERR_DATA says what is
  * damaged or missing in which file; BP_ERR_STORE that the storage failed, which says nothing of the
  * checkpoint. */
-bp_status bp_checkpoint_verify(const bp_checkpoint_location *place, const char *path,
+bp_status bp_checkpoint_verify(const bp_checkpoint_location *location, const char *path,
                                bp_checkpoint_found *found) BP_MUST_CHECK;
 
 /* Told of a checkpoint that is damaged, with the reason. */
@@ -123,38 +123,38 @@ typedef void (*bp_checkpoint_damaged)(void *user, const char *path, const bp_err
  * directory that does not exist. BP_ERR_FIT when one needs more scratch; BP_ERR_STORE when a call
  * of the storage failed: then a newer checkpoint may be there, so nobody may begin anew or from an
  * older one. */
-bp_status bp_checkpoint_find(const bp_checkpoint_location *place, bp_checkpoint_damaged damaged,
+bp_status bp_checkpoint_find(const bp_checkpoint_location *location, bp_checkpoint_damaged damaged,
                              void *user, bp_checkpoint_found *found, bool *any) BP_MUST_CHECK;
 
 /* The keys that a checkpoint was saved with, sorted; they lie in the scratch until it is used
  * again. To be compared (bp_pairs_compare) before anything is loaded. */
-bp_status bp_checkpoint_read_keys(const bp_checkpoint_location *place, const char *path,
+bp_status bp_checkpoint_read_keys(const bp_checkpoint_location *location, const char *path,
                                   bp_pairs *keys) BP_MUST_CHECK;
 
 /* Copies a checkpoint's tensors into memory through checkpoint->io. Names, types and shapes must be
  * exactly those of checkpoint->tensors, checked before anything is copied; digests are checked on
  * the way. BP_ERR_DATA after copying began leaves the memory partly overwritten. *digest (may be
  * NULL) becomes the state digest. checkpoint's keys, blobs and step are not looked at. */
-bp_status bp_checkpoint_load(const bp_checkpoint_location *place, const char *path,
+bp_status bp_checkpoint_load(const bp_checkpoint_location *location, const char *path,
                              const bp_checkpoint *checkpoint, uint64_t *digest) BP_MUST_CHECK;
 
 /* The first tensor by name whose bytes two checkpoints tell otherwise by their digests, or that
  * only one of them has; "" where there is none. Reads the files' headers; scratch as for both. */
-bp_status bp_checkpoint_compare(const bp_checkpoint_location *place, const char *a, const char *b,
-                                char name[BP_CHECKPOINT_TENSOR]) BP_MUST_CHECK;
+bp_status bp_checkpoint_compare(const bp_checkpoint_location *location, const char *a,
+                                const char *b, char name[BP_CHECKPOINT_TENSOR]) BP_MUST_CHECK;
 
 /* Of the checkpoints whose step is not above `newest` (the one just saved) removes all but the last
  * `keep`, and place->spare, verified and *back besides; 0 keeps all. Later steps are left alone:
  * after a resume from an earlier checkpoint they are damaged ones, or another run's. Also removes
  * what was replaced or abandoned (old-*, tmp-*). Each checkpoint disappears by one rename before
  * its files are removed. */
-bp_status bp_checkpoint_prune(const bp_checkpoint_location *place, uint64_t newest,
+bp_status bp_checkpoint_prune(const bp_checkpoint_location *location, uint64_t newest,
                               uint64_t keep) BP_MUST_CHECK;
 
 /* Removes the checkpoints of later steps than `newest`, the newest valid one: what a search has
  * passed over as damaged. BP_CHECKPOINT_NONE as `newest` removes all of them. */
 #define BP_CHECKPOINT_NONE UINT64_MAX
-bp_status bp_checkpoint_prune_later(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_prune_later(const bp_checkpoint_location *location,
                                     uint64_t newest) BP_MUST_CHECK;
 
 #endif

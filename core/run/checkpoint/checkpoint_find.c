@@ -61,47 +61,47 @@ static bp_status see_newest(void *user, const char *name)
     return BP_OK;
 }
 
-static bp_status list(const bp_checkpoint_location *place,
+static bp_status list(const bp_checkpoint_location *location,
                       bp_status (*each)(void *user, const char *name), void *user)
 {
-    if (place->store->list(place->store, place->directory, each, user) != BP_OK) {
-        return bp_storage_failed(place->error, place->store, "list", place->directory);
+    if (location->store->list(location->store, location->directory, each, user) != BP_OK) {
+        return bp_storage_failed(location->error, location->store, "list", location->directory);
     }
     return BP_OK;
 }
 
-static bp_status candidate_path(const bp_checkpoint_location *place, const candidate *which,
+static bp_status candidate_path(const bp_checkpoint_location *location, const candidate *which,
                                 char path[BP_STORE_PATH_MAX])
 {
     const char *prefix = which->replaced ? BP_CHECKPOINT_REPLACED : BP_CHECKPOINT_FINAL;
-    return bp_checkpoint_path(place, prefix, which->step, path);
+    return bp_checkpoint_path(location, prefix, which->step, path);
 }
 
 /* Verifies one candidate. Damage is told to the caller; what is wrong with the call or the storage
  * is an error: of a checkpoint that cannot be read nobody knows whether it is damaged. */
-static bp_status try_candidate(const bp_checkpoint_location *place, const char *path,
+static bp_status try_candidate(const bp_checkpoint_location *location, const char *path,
                                bp_checkpoint_found *found, bp_error *reason)
 {
-    bp_checkpoint_location inner = *place;
+    bp_checkpoint_location inner = *location;
     inner.error = reason;
     *reason = (bp_error){.code = BP_OK};
     bp_status status = bp_checkpoint_verify(&inner, path, found);
     if (status == BP_OK || status == BP_ERR_DATA) {
         return BP_OK;
     }
-    if (place->error != NULL && place->error->code == BP_OK) {
-        *place->error = *reason;
+    if (location->error != NULL && location->error->code == BP_OK) {
+        *location->error = *reason;
     }
     return status;
 }
 
-bp_status bp_checkpoint_find(const bp_checkpoint_location *place, bp_checkpoint_damaged damaged,
+bp_status bp_checkpoint_find(const bp_checkpoint_location *location, bp_checkpoint_damaged damaged,
                              void *user, bp_checkpoint_found *found, bool *any)
 {
     *any = false;
     bool there;
-    if (place->store->exists(place->store, place->directory, &there) != BP_OK) {
-        return bp_storage_failed(place->error, place->store, "look up", place->directory);
+    if (location->store->exists(location->store, location->directory, &there) != BP_OK) {
+        return bp_storage_failed(location->error, location->store, "look up", location->directory);
     }
     if (!there) {
         return BP_OK;
@@ -109,14 +109,14 @@ bp_status bp_checkpoint_find(const bp_checkpoint_location *place, bp_checkpoint_
     search s = {.bound = {.any = false}};
     for (;;) {
         s.best.any = false;
-        BP_TRY(list(place, see_newest, &s));
+        BP_TRY(list(location, see_newest, &s));
         if (!s.best.any) {
             return BP_OK;
         }
         char path[BP_STORE_PATH_MAX];
-        BP_TRY(candidate_path(place, &s.best, path));
+        BP_TRY(candidate_path(location, &s.best, path));
         bp_error reason;
-        BP_TRY(try_candidate(place, path, found, &reason));
+        BP_TRY(try_candidate(location, path, found, &reason));
         if (reason.code == BP_OK) {
             *any = true;
             return BP_OK;
@@ -159,65 +159,65 @@ static bp_status see_all(void *user, const char *name)
     return BP_OK;
 }
 
-static bp_status move(const bp_checkpoint_location *place, const char *from, const char *to)
+static bp_status move(const bp_checkpoint_location *location, const char *from, const char *to)
 {
-    bp_store *store = place->store;
+    bp_store *store = location->store;
     if (store->rename(store, from, to) != BP_OK) {
-        return bp_storage_failed(place->error, store, "rename", from);
+        return bp_storage_failed(location->error, store, "rename", from);
     }
-    if (store->sync_directory(store, place->directory) != BP_OK) {
-        return bp_storage_failed(place->error, store, "sync directory", place->directory);
+    if (store->sync_directory(store, location->directory) != BP_OK) {
+        return bp_storage_failed(location->error, store, "sync directory", location->directory);
     }
     return BP_OK;
 }
 
 /* A replaced checkpoint goes when its replacement is there; else it takes its name back. */
-static bp_status resolve_replaced(const bp_checkpoint_location *place, uint64_t step)
+static bp_status resolve_replaced(const bp_checkpoint_location *location, uint64_t step)
 {
     char replaced[BP_STORE_PATH_MAX];
     char final[BP_STORE_PATH_MAX];
-    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_REPLACED, step, replaced));
-    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_FINAL, step, final));
+    BP_TRY(bp_checkpoint_path(location, BP_CHECKPOINT_REPLACED, step, replaced));
+    BP_TRY(bp_checkpoint_path(location, BP_CHECKPOINT_FINAL, step, final));
     bool there;
-    if (place->store->exists(place->store, final, &there) != BP_OK) {
-        return bp_storage_failed(place->error, place->store, "look up", final);
+    if (location->store->exists(location->store, final, &there) != BP_OK) {
+        return bp_storage_failed(location->error, location->store, "look up", final);
     }
     if (!there) {
-        return move(place, replaced, final);
+        return move(location, replaced, final);
     }
-    return bp_storage_remove_directory(place->store, replaced, place->error);
+    return bp_storage_remove_directory(location->store, replaced, location->error);
 }
 
-static bp_status remove_temporary(const bp_checkpoint_location *place, uint64_t step)
+static bp_status remove_temporary(const bp_checkpoint_location *location, uint64_t step)
 {
     char path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_TEMPORARY, step, path));
-    return bp_storage_remove_directory(place->store, path, place->error);
+    BP_TRY(bp_checkpoint_path(location, BP_CHECKPOINT_TEMPORARY, step, path));
+    return bp_storage_remove_directory(location->store, path, location->error);
 }
 
 /* Away by one rename, so that no half of it is ever taken for a checkpoint; then its files. */
-static bp_status remove_checkpoint(const bp_checkpoint_location *place, uint64_t step)
+static bp_status remove_checkpoint(const bp_checkpoint_location *location, uint64_t step)
 {
     char final[BP_STORE_PATH_MAX];
     char temporary[BP_STORE_PATH_MAX];
-    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_FINAL, step, final));
-    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_TEMPORARY, step, temporary));
-    BP_TRY(move(place, final, temporary));
-    return remove_temporary(place, step);
+    BP_TRY(bp_checkpoint_path(location, BP_CHECKPOINT_FINAL, step, final));
+    BP_TRY(bp_checkpoint_path(location, BP_CHECKPOINT_TEMPORARY, step, temporary));
+    BP_TRY(move(location, final, temporary));
+    return remove_temporary(location, step);
 }
 
 /* Lets `settle` deal with every name that has the prefix. */
-static bp_status resolve_all(const bp_checkpoint_location *place, const char *prefix,
-                             bp_status (*resolve)(const bp_checkpoint_location *place,
+static bp_status resolve_all(const bp_checkpoint_location *location, const char *prefix,
+                             bp_status (*resolve)(const bp_checkpoint_location *location,
                                                   uint64_t step))
 {
     for (;;) {
         census c = {.prefix = prefix};
-        BP_TRY(list(place, see_all, &c));
+        BP_TRY(list(location, see_all, &c));
         if (!c.any) {
             return BP_OK;
         }
-        BP_TRY(resolve(place, c.step));
+        BP_TRY(resolve(location, c.step));
     }
 }
 
@@ -233,33 +233,34 @@ static bp_status see_later(void *user, const char *name)
     return BP_OK;
 }
 
-bp_status bp_checkpoint_prune_later(const bp_checkpoint_location *place, uint64_t newest)
+bp_status bp_checkpoint_prune_later(const bp_checkpoint_location *location, uint64_t newest)
 {
     for (;;) {
         census c = {.newest = newest};
-        BP_TRY(list(place, see_later, &c));
+        BP_TRY(list(location, see_later, &c));
         if (!c.any) {
             return BP_OK;
         }
-        BP_TRY(remove_checkpoint(place, c.step));
+        BP_TRY(remove_checkpoint(location, c.step));
     }
 }
 
-bp_status bp_checkpoint_prune(const bp_checkpoint_location *place, uint64_t newest, uint64_t keep)
+bp_status bp_checkpoint_prune(const bp_checkpoint_location *location, uint64_t newest,
+                              uint64_t keep)
 {
-    BP_TRY(resolve_all(place, BP_CHECKPOINT_TEMPORARY, remove_temporary));
-    BP_TRY(resolve_all(place, BP_CHECKPOINT_REPLACED, resolve_replaced));
+    BP_TRY(resolve_all(location, BP_CHECKPOINT_TEMPORARY, remove_temporary));
+    BP_TRY(resolve_all(location, BP_CHECKPOINT_REPLACED, resolve_replaced));
     while (keep > 0) {
         census c = {.newest = newest,
-                    .spare = place->spare,
-                    .verified = place->verified,
-                    .back = place->back,
+                    .spare = location->spare,
+                    .verified = location->verified,
+                    .back = location->back,
                     .prefix = BP_CHECKPOINT_TEMPORARY};
-        BP_TRY(list(place, see_all, &c));
+        BP_TRY(list(location, see_all, &c));
         if (c.count <= keep) {
             break;
         }
-        BP_TRY(remove_checkpoint(place, c.oldest));
+        BP_TRY(remove_checkpoint(location, c.oldest));
     }
     return BP_OK;
 }

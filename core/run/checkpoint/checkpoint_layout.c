@@ -34,14 +34,14 @@ bool bp_checkpoint_parse_step(const char *text, uint64_t *step)
     return *step != BP_SIZE_INVALID;
 }
 
-bp_status bp_checkpoint_path(const bp_checkpoint_location *place, const char *prefix, uint64_t step,
-                             char path[BP_STORE_PATH_MAX])
+bp_status bp_checkpoint_path(const bp_checkpoint_location *location, const char *prefix,
+                             uint64_t step, char path[BP_STORE_PATH_MAX])
 {
     char name[48];
     size_t length = strlen(prefix);
     memcpy(name, prefix, length);
     checkpoint_step_text(step, name + length);
-    return bp_storage_join(path, place->directory, name, place->error);
+    return bp_storage_join(path, location->directory, name, location->error);
 }
 
 static bool is_name_character(char c)
@@ -65,57 +65,58 @@ bool bp_checkpoint_blob_name(const char *name)
     return strcmp(name, BP_CHECKPOINT_MODEL) != 0 && strcmp(name, BP_CHECKPOINT_STATE) != 0;
 }
 
-static bp_status refuse(const bp_checkpoint_location *place, const char *text, const char *name)
+static bp_status refuse(const bp_checkpoint_location *location, const char *text, const char *name)
 {
-    return bp_error_set(place->error, BP_ERR_USAGE, "checkpoint", text, name);
+    return bp_error_set(location->error, BP_ERR_USAGE, "checkpoint", text, name);
 }
 
-static bp_status check_tensor(const bp_checkpoint_location *place, const bp_state_tensor *tensor)
+static bp_status check_tensor(const bp_checkpoint_location *location, const bp_state_tensor *tensor)
 {
     if (!bp_text_is_utf8(tensor->name)) {
-        return refuse(place, "a state tensor's name is not UTF-8", tensor->name);
+        return refuse(location, "a state tensor's name is not UTF-8", tensor->name);
     }
     if (tensor->rank > STATE_RANK_MAX) {
-        return refuse(place, "a state tensor has more than 4 dimensions", tensor->name);
+        return refuse(location, "a state tensor has more than 4 dimensions", tensor->name);
     }
     uint64_t bytes = bp_dtype_bytes(tensor->dtype);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         bytes = bp_size_mul(bytes, tensor->shape[i]);
     }
     if (bytes != tensor->bytes) {
-        return bp_error_numbers(place->error, BP_ERR_USAGE, "checkpoint",
+        return bp_error_numbers(location->error, BP_ERR_USAGE, "checkpoint",
                                 "a state tensor's bytes are not those of its shape", tensor->name,
                                 (int64_t)tensor->bytes, (int64_t)bytes);
     }
     return BP_OK;
 }
 
-static bp_status check_checkpoint(const bp_checkpoint_location *place,
+static bp_status check_checkpoint(const bp_checkpoint_location *location,
                                   const bp_checkpoint *checkpoint)
 {
     for (size_t i = 0; i < checkpoint->tensor_count; i++) {
         const bp_state_tensor *tensor = &checkpoint->tensors[i];
-        BP_TRY(check_tensor(place, tensor));
+        BP_TRY(check_tensor(location, tensor));
         if (i > 0 && strcmp(checkpoint->tensors[i - 1].name, tensor->name) >= 0) {
-            return refuse(place, "state tensors are not sorted by unique names", tensor->name);
+            return refuse(location, "state tensors are not sorted by unique names", tensor->name);
         }
     }
     for (size_t i = 0; i < checkpoint->keys.count; i++) {
         const bp_pair *pair = &checkpoint->keys.list[i];
         bp_pairs before = {checkpoint->keys.list, i};
         if (strlen(pair->key) > KEY_NAME_MAX || bp_pairs_find(before, pair->key) != NULL) {
-            return refuse(place, "a checkpoint key is too long or there twice", pair->key);
+            return refuse(location, "a checkpoint key is too long or there twice", pair->key);
         }
         if (!bp_text_is_utf8(pair->key) || !bp_text_is_utf8(pair->value)) {
-            return refuse(place, "a checkpoint key or its value is not UTF-8", pair->key);
+            return refuse(location, "a checkpoint key or its value is not UTF-8", pair->key);
         }
     }
     if (checkpoint->blob_count > BP_CHECKPOINT_BLOBS) {
-        return refuse(place, "too many further files in a checkpoint", NULL);
+        return refuse(location, "too many further files in a checkpoint", NULL);
     }
     for (size_t i = 0; i < checkpoint->blob_count; i++) {
         if (!bp_checkpoint_blob_name(checkpoint->blobs[i].name)) {
-            return refuse(place, "a further file's name is not allowed", checkpoint->blobs[i].name);
+            return refuse(location, "a further file's name is not allowed",
+                          checkpoint->blobs[i].name);
         }
     }
     return BP_OK;
@@ -192,17 +193,17 @@ uint64_t bp_checkpoint_layout_bytes(const bp_checkpoint *checkpoint)
     return bp_size_add(SCRATCH_ALIGN, bp_size_mul(checkpoint->tensor_count, row));
 }
 
-bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *location,
                                     const bp_checkpoint *checkpoint, bp_checkpoint_layout *form)
 {
-    BP_TRY(check_checkpoint(place, checkpoint));
+    BP_TRY(check_checkpoint(location, checkpoint));
     const uint64_t needed = bp_checkpoint_layout_bytes(checkpoint);
-    if (place->scratch_bytes < needed) {
-        return bp_error_limit(place->error, BP_ERR_FIT, "checkpoint",
+    if (location->scratch_bytes < needed) {
+        return bp_error_limit(location->error, BP_ERR_FIT, "checkpoint",
                               "saving needs more scratch memory, bytes", NULL,
-                              (int64_t)place->scratch_bytes, BP_LIMIT_LEAST, (int64_t)needed);
+                              (int64_t)location->scratch_bytes, BP_LIMIT_LEAST, (int64_t)needed);
     }
-    unsigned char *scratch = place->scratch;
+    unsigned char *scratch = location->scratch;
     scratch += (size_t)(-(uintptr_t)scratch % SCRATCH_ALIGN);
     bp_tensor_entry *entries = (void *)scratch;
     form->digests = (void *)(entries + checkpoint->tensor_count);
@@ -219,8 +220,8 @@ bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *place,
                                         .groups = form->state_groups,
                                         .group_count = 3,
                                         .digests = true};
-    BP_TRY(bp_safetensors_layout(&form->model, place->error));
-    return bp_safetensors_layout(&form->state, place->error);
+    BP_TRY(bp_safetensors_layout(&form->model, location->error));
+    return bp_safetensors_layout(&form->state, location->error);
 }
 
 /* Scratch of a metadata pair with the reader. */
@@ -253,11 +254,11 @@ uint64_t bp_checkpoint_scratch(const bp_checkpoint *checkpoint)
     return total;
 }
 
-bp_status bp_checkpoint_bytes(const bp_checkpoint_location *place, const bp_checkpoint *checkpoint,
-                              uint64_t *bytes)
+bp_status bp_checkpoint_bytes(const bp_checkpoint_location *location,
+                              const bp_checkpoint *checkpoint, uint64_t *bytes)
 {
     bp_checkpoint_layout form;
-    BP_TRY(bp_checkpoint_make_layout(place, checkpoint, &form));
+    BP_TRY(bp_checkpoint_make_layout(location, checkpoint, &form));
     *bytes = form.model.file_bytes + form.state.file_bytes;
     for (size_t i = 0; i < checkpoint->blob_count; i++) {
         *bytes += checkpoint->blobs[i].length;
@@ -265,22 +266,23 @@ bp_status bp_checkpoint_bytes(const bp_checkpoint_location *place, const bp_chec
     return BP_OK;
 }
 
-bp_status bp_checkpoint_check_space(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_check_space(const bp_checkpoint_location *location,
                                     const bp_checkpoint *checkpoint)
 {
     enum { BLOCK = 4096, DIRECTORIES = 65536 };
     uint64_t needed;
-    BP_TRY(bp_checkpoint_bytes(place, checkpoint, &needed));
+    BP_TRY(bp_checkpoint_bytes(location, checkpoint, &needed));
     /* Rounding every file up to whole blocks adds less than one block per file. */
     needed += DIRECTORIES + (checkpoint->blob_count + 2) * BLOCK;
     uint64_t room;
-    if (place->store->free_bytes(place->store, place->directory, &room) != BP_OK) {
-        return bp_storage_failed(place->error, place->store, "free space", place->directory);
+    if (location->store->free_bytes(location->store, location->directory, &room) != BP_OK) {
+        return bp_storage_failed(location->error, location->store, "free space",
+                                 location->directory);
     }
     if (room < needed) {
-        return bp_error_limit(place->error, BP_ERR_STORE, "checkpoint",
+        return bp_error_limit(location->error, BP_ERR_STORE, "checkpoint",
                               "not enough free space for the next checkpoint, bytes",
-                              place->directory, (int64_t)room, BP_LIMIT_LEAST, (int64_t)needed);
+                              location->directory, (int64_t)room, BP_LIMIT_LEAST, (int64_t)needed);
     }
     return BP_OK;
 }

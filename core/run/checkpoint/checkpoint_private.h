@@ -38,7 +38,7 @@ typedef struct bp_checkpoint_layout {
 } bp_checkpoint_layout;
 
 /* Checks the checkpoint and lays out both files in place->scratch. */
-bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *location,
                                     const bp_checkpoint *checkpoint,
                                     bp_checkpoint_layout *form) BP_MUST_CHECK;
 
@@ -47,12 +47,12 @@ uint64_t bp_checkpoint_layout_bytes(const bp_checkpoint *checkpoint);
 
 /* The parts of a save: an empty temporary directory, after the output directory; further files in
  * it; and when all is written, the directory is synced and gets its name. */
-bp_status bp_checkpoint_make_temporary(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_make_temporary(const bp_checkpoint_location *location,
                                        const char *temporary) BP_MUST_CHECK;
-bp_status bp_checkpoint_write_blobs(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_write_blobs(const bp_checkpoint_location *location,
                                     const bp_checkpoint *checkpoint,
                                     const char *directory) BP_MUST_CHECK;
-bp_status bp_checkpoint_publish(const bp_checkpoint_location *place, uint64_t step,
+bp_status bp_checkpoint_publish(const bp_checkpoint_location *location, uint64_t step,
                                 const char *temporary) BP_MUST_CHECK;
 
 /* The state digest of the digests of its tensors, in the order of checkpoint->tensors. */
@@ -63,8 +63,8 @@ uint64_t bp_checkpoint_state_digest(const bp_checkpoint *checkpoint, const uint6
 uint64_t bp_checkpoint_pair_digest(const char *prefix, const char *key, const char *value);
 
 /* directory/PREFIXstep. */
-bp_status bp_checkpoint_path(const bp_checkpoint_location *place, const char *prefix, uint64_t step,
-                             char path[BP_STORE_PATH_MAX]) BP_MUST_CHECK;
+bp_status bp_checkpoint_path(const bp_checkpoint_location *location, const char *prefix,
+                             uint64_t step, char path[BP_STORE_PATH_MAX]) BP_MUST_CHECK;
 
 /* The number of a whole string of decimal digits without leading zeros; false if it is none. */
 bool bp_checkpoint_parse_step(const char *text, uint64_t *step);

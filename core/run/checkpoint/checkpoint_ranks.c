@@ -39,7 +39,7 @@ typedef struct team_seat {
 } team_seat;
 
 typedef struct team {
-    const bp_checkpoint_location *place;
+    const bp_checkpoint_location *location;
     const bp_checkpoint *checkpoint;
     const bp_checkpoint_ranks *ranks;
     bp_checkpoint_layout form;
@@ -70,17 +70,17 @@ static bool team_leads(const team *t)
 /* The part of the scratch behind what the form takes. */
 static bp_status team_allocate(team *t)
 {
-    const bp_checkpoint_location *place = t->place;
+    const bp_checkpoint_location *location = t->location;
     const uint64_t count = t->checkpoint->tensor_count;
     const uint64_t form = bp_checkpoint_layout_bytes(t->checkpoint);
     const uint64_t needed =
         bp_size_add(form, bp_checkpoint_ranks_scratch(count, t->ranks->size) + sizeof(uint64_t));
-    if (place->scratch_bytes < needed) {
-        return bp_error_limit(place->error, BP_ERR_FIT, where,
+    if (location->scratch_bytes < needed) {
+        return bp_error_limit(location->error, BP_ERR_FIT, where,
                               "saving needs more scratch memory, bytes", NULL,
-                              (int64_t)place->scratch_bytes, BP_LIMIT_LEAST, (int64_t)needed);
+                              (int64_t)location->scratch_bytes, BP_LIMIT_LEAST, (int64_t)needed);
     }
-    unsigned char *at = (unsigned char *)place->scratch + form;
+    unsigned char *at = (unsigned char *)location->scratch + form;
     at += (size_t)(-(uintptr_t)at % sizeof(uint64_t));
     t->mine = (void *)at;
     t->all = t->mine + 1;
@@ -92,10 +92,10 @@ static bp_status team_allocate(team *t)
 
 static void team_put_reason(team *t, bp_status status)
 {
-    const bp_error *error = t->place->error;
+    const bp_error *error = t->location->error;
     bp_text text;
     t->mine->status = (uint32_t)status;
-    t->mine->code = t->place->store->code;
+    t->mine->code = t->location->store->code;
     bp_text_init(&text, NULL, NULL, t->mine->reason, TEAM_REASON);
     if (error != NULL && error->code != BP_OK) {
         bp_text_string(&text, error->text != NULL ? error->text : "");
@@ -116,7 +116,7 @@ static bp_status team_report(team *t, uint32_t rank)
     if (rank == t->ranks->rank) {
         return (bp_status)word->status;
     }
-    t->place->store->code = word->code;
+    t->location->store->code = word->code;
     bp_text_init(&text, NULL, NULL, name, sizeof name);
     bp_text_string(&text, "rank ");
     bp_text_u64(&text, rank);
@@ -124,7 +124,7 @@ static bp_status team_report(team *t, uint32_t rank)
     bp_text_string(&text, word->reason);
     bp_status fits = bp_text_flush(&text);
     (void)fits; /* shorter than a name */
-    return bp_error_set(t->place->error, (bp_status)word->status, where,
+    return bp_error_set(t->location->error, (bp_status)word->status, where,
                         "a rank could not save its part", name);
 }
 
@@ -148,9 +148,9 @@ static bp_status team_name_files(team *t, uint64_t stamp)
     static const char *const names[] = {BP_CHECKPOINT_MODEL, BP_CHECKPOINT_STATE};
     char name[sizeof BP_CHECKPOINT_STAMP + BP_DIGEST_TEXT] = BP_CHECKPOINT_STAMP;
     bp_digest_text(stamp, name + strlen(name));
-    BP_TRY(bp_storage_join(t->stamp, t->temporary, name, t->place->error));
+    BP_TRY(bp_storage_join(t->stamp, t->temporary, name, t->location->error));
     for (int i = 0; i < 2; i++) {
-        BP_TRY(bp_storage_join(t->path[i], t->temporary, names[i], t->place->error));
+        BP_TRY(bp_storage_join(t->path[i], t->temporary, names[i], t->location->error));
     }
     return BP_OK;
 }
@@ -163,14 +163,15 @@ static const bp_safetensors_plan *team_plan(const team *t, int file)
 /* Rank 0: the directory, what others know it by, further files, and both files without headers. */
 static bp_status team_begin(team *t)
 {
-    const bp_checkpoint_location *place = t->place;
+    const bp_checkpoint_location *location = t->location;
     BP_TRY(team_name_files(t, t->ranks->stamp));
-    BP_TRY(bp_checkpoint_make_temporary(place, t->temporary));
-    BP_TRY(bp_storage_write_file(place->store, t->stamp, "", 0, place->error));
-    BP_TRY(bp_checkpoint_write_blobs(place, t->checkpoint, t->temporary));
+    BP_TRY(bp_checkpoint_make_temporary(location, t->temporary));
+    BP_TRY(bp_storage_write_file(location->store, t->stamp, "", 0, location->error));
+    BP_TRY(bp_checkpoint_write_blobs(location, t->checkpoint, t->temporary));
     for (int i = 0; i < 2; i++) {
         const bp_safetensors_plan *plan = team_plan(t, i);
-        BP_TRY(bp_safetensors_begin(&t->writer[i], place->store, t->path[i], plan, place->error));
+        BP_TRY(bp_safetensors_begin(&t->writer[i], location->store, t->path[i], plan,
+                                    location->error));
         t->open[i] = true;
         t->mine->header[i] = plan->header_bytes;
     }
@@ -182,7 +183,7 @@ static bp_status team_begin(team *t)
 static bool team_join(team *t)
 {
     bool there = false;
-    bp_store *store = t->place->store;
+    bp_store *store = t->location->store;
     if (team_name_files(t, t->all[0].stamp) != BP_OK || store->open_update == NULL ||
         store->exists(store, t->stamp, &there) != BP_OK || !there) {
         return false;
@@ -200,11 +201,11 @@ static bool team_join(team *t)
 /* The store's code stays that of what went wrong first. */
 static bp_status team_close(team *t, bp_status status)
 {
-    bp_store *store = t->place->store;
+    bp_store *store = t->location->store;
     int code = store->code;
     for (int i = 0; i < 2; i++) {
         if (t->open[i] && store->close(store, t->writer[i].file) != BP_OK && status == BP_OK) {
-            status = bp_storage_failed(t->place->error, store, "close", t->path[i]);
+            status = bp_storage_failed(t->location->error, store, "close", t->path[i]);
             code = store->code;
         }
         t->open[i] = false;
@@ -216,20 +217,20 @@ static bp_status team_close(team *t, bp_status status)
 /* One piece of a tensor, which this rank writes and adds to the digest. */
 static bp_status team_write(team *t, size_t index, uint64_t bytes)
 {
-    const bp_staging staging = t->place->staging;
+    const bp_staging staging = t->location->staging;
     const int file = index < t->form.model.entry_count ? 0 : 1;
     const bp_tensor_entry *entry = &t->form.model.entries[index];
     const uint64_t handle = t->checkpoint->tensors[entry->handle].handle;
     const uint64_t data = 8 + t->all[0].header[file] + entry->offset;
     team_tensor *tensor = &t->tensors[index];
-    bp_store *store = t->place->store;
+    bp_store *store = t->location->store;
     for (uint64_t at = tensor->done; bytes > 0;) {
         const size_t piece = bytes < staging.capacity ? (size_t)bytes : staging.capacity;
         BP_TRY(t->ranks->read(t->ranks->user, handle, at, staging.memory, piece));
         bp_digest_add(&tensor->running, staging.memory, piece);
         if (store->write_at(store, t->writer[file].file, data + at, staging.memory, piece) !=
             BP_OK) {
-            return bp_storage_failed(t->place->error, store, "write", t->path[file]);
+            return bp_storage_failed(t->location->error, store, "write", t->path[file]);
         }
         at += piece;
         bytes -= piece;
@@ -311,10 +312,10 @@ static bp_status team_tensors(team *t)
 /* A rank that has written lets its bytes reach the medium. */
 static bp_status team_sync(team *t)
 {
-    bp_store *store = t->place->store;
+    bp_store *store = t->location->store;
     for (int i = 0; i < 2; i++) {
         if (store->sync(store, t->writer[i].file) != BP_OK) {
-            return bp_storage_failed(t->place->error, store, "sync", t->path[i]);
+            return bp_storage_failed(t->location->error, store, "sync", t->path[i]);
         }
     }
     return BP_OK;
@@ -323,16 +324,16 @@ static bp_status team_sync(team *t)
 /* Rank 0: the headers, and the directory's name. */
 static bp_status team_publish(team *t, uint64_t sum)
 {
-    const bp_checkpoint_location *place = t->place;
-    if (place->store->remove(place->store, t->stamp) != BP_OK) {
-        return bp_storage_failed(place->error, place->store, "remove", t->stamp);
+    const bp_checkpoint_location *location = t->location;
+    if (location->store->remove(location->store, t->stamp) != BP_OK) {
+        return bp_storage_failed(location->error, location->store, "remove", t->stamp);
     }
     bp_digest_text(sum, t->form.sum);
     for (int i = 0; i < 2; i++) {
         t->open[i] = false; /* end closes it, whatever comes */
         BP_TRY(bp_safetensors_end(&t->writer[i]));
     }
-    return bp_checkpoint_publish(place, t->checkpoint->step, t->temporary);
+    return bp_checkpoint_publish(location, t->checkpoint->step, t->temporary);
 }
 
 static bp_status team_save(team *t, uint64_t *digest)
@@ -365,16 +366,17 @@ static bp_status team_meet(team *t, bool *apart)
     return BP_OK;
 }
 
-bp_status bp_checkpoint_save_ranks(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_save_ranks(const bp_checkpoint_location *location,
                                    const bp_checkpoint *checkpoint,
                                    const bp_checkpoint_ranks *ranks, uint64_t *digest, bool *apart)
 {
-    team t = {.place = place, .checkpoint = checkpoint, .ranks = ranks};
+    team t = {.location = location, .checkpoint = checkpoint, .ranks = ranks};
     *apart = false;
     BP_TRY(team_allocate(&t));
-    bp_status status = bp_checkpoint_make_layout(place, checkpoint, &t.form);
+    bp_status status = bp_checkpoint_make_layout(location, checkpoint, &t.form);
     if (status == BP_OK) {
-        status = bp_checkpoint_path(place, BP_CHECKPOINT_TEMPORARY, checkpoint->step, t.temporary);
+        status =
+            bp_checkpoint_path(location, BP_CHECKPOINT_TEMPORARY, checkpoint->step, t.temporary);
     }
     status = status == BP_OK && team_leads(&t) ? team_begin(&t) : status;
     status = team_agree(&t, status);

@@ -39,7 +39,7 @@ uint64_t bp_checkpoint_ranks_scratch(uint64_t tensors, uint32_t ranks);
  * rank does not see the directory that rank 0 has made, or cannot write into it; nothing was saved
  * then, which is BP_OK. Errors as bp_checkpoint_save, the same status on every rank, with the rank
  * that failed and its store's code in place->store->code; BP_ERR_FABRIC. */
-bp_status bp_checkpoint_save_ranks(const bp_checkpoint_location *place,
+bp_status bp_checkpoint_save_ranks(const bp_checkpoint_location *location,
                                    const bp_checkpoint *checkpoint,
                                    const bp_checkpoint_ranks *ranks, uint64_t *digest,
                                    bool *apart) BP_MUST_CHECK;

@@ -8,7 +8,7 @@
 
 /* Both tensor files of a checkpoint, open. */
 typedef struct pair_of_files {
-    const bp_checkpoint_location *place;
+    const bp_checkpoint_location *location;
     const char *path;
     char model_path[BP_STORE_PATH_MAX];
     char state_path[BP_STORE_PATH_MAX];
@@ -26,32 +26,32 @@ static bp_status damaged(const bp_safetensors *file, const char *text, const cha
 
 /* A file that is not there is damage; one that cannot be looked up, or opened, is the storage's
  * failure and says nothing of the checkpoint. */
-static bp_status checkpoint_there(const bp_checkpoint_location *place, const char *path)
+static bp_status checkpoint_there(const bp_checkpoint_location *location, const char *path)
 {
     bool there;
-    if (place->store->exists(place->store, path, &there) != BP_OK) {
-        return bp_storage_failed(place->error, place->store, "look up", path);
+    if (location->store->exists(location->store, path, &there) != BP_OK) {
+        return bp_storage_failed(location->error, location->store, "look up", path);
     }
     return there ? BP_OK
-                 : bp_error_set(place->error, BP_ERR_DATA, "checkpoint",
+                 : bp_error_set(location->error, BP_ERR_DATA, "checkpoint",
                                 "a file of the checkpoint is missing", path);
 }
 
-static bp_status open_files(pair_of_files *files, const bp_checkpoint_location *place,
+static bp_status open_files(pair_of_files *files, const bp_checkpoint_location *location,
                             const char *path)
 {
-    files->place = place;
+    files->location = location;
     files->path = path;
-    BP_TRY(bp_storage_join(files->model_path, path, BP_CHECKPOINT_MODEL, place->error));
-    BP_TRY(bp_storage_join(files->state_path, path, BP_CHECKPOINT_STATE, place->error));
-    BP_TRY(checkpoint_there(place, files->model_path));
-    BP_TRY(checkpoint_there(place, files->state_path));
-    BP_TRY(bp_safetensors_open(&files->model, place->store, files->model_path, place->scratch,
-                               place->scratch_bytes, place->error));
+    BP_TRY(bp_storage_join(files->model_path, path, BP_CHECKPOINT_MODEL, location->error));
+    BP_TRY(bp_storage_join(files->state_path, path, BP_CHECKPOINT_STATE, location->error));
+    BP_TRY(checkpoint_there(location, files->model_path));
+    BP_TRY(checkpoint_there(location, files->state_path));
+    BP_TRY(bp_safetensors_open(&files->model, location->store, files->model_path, location->scratch,
+                               location->scratch_bytes, location->error));
     size_t used = files->model.scratch_used;
-    bp_status status = bp_safetensors_open(&files->state, place->store, files->state_path,
-                                           (unsigned char *)place->scratch + used,
-                                           place->scratch_bytes - used, place->error);
+    bp_status status = bp_safetensors_open(&files->state, location->store, files->state_path,
+                                           (unsigned char *)location->scratch + used,
+                                           location->scratch_bytes - used, location->error);
     if (status != BP_OK) {
         bp_status closed = bp_safetensors_close(&files->model);
         (void)closed; /* only read; the first error is reported */
@@ -114,7 +114,7 @@ static bp_status check_headers(pair_of_files *files)
     BP_TRY(step_of(&files->model, &step));
     BP_TRY(step_of(&files->state, &files->step));
     if (step != files->step) {
-        return bp_error_numbers(files->place->error, BP_ERR_DATA, "checkpoint",
+        return bp_error_numbers(files->location->error, BP_ERR_DATA, "checkpoint",
                                 "the two tensor files are of different steps", files->path,
                                 (int64_t)step, (int64_t)files->step);
     }
@@ -194,7 +194,7 @@ static bp_status read_tensors(pair_of_files *files, const bp_checkpoint *checkpo
         bp_tensor_entry *entry = &file->entries[*index];
         entry->handle = at[0] + at[1];
         uint64_t digest;
-        BP_TRY(bp_safetensors_stream(file, entry, files->place->staging,
+        BP_TRY(bp_safetensors_stream(file, entry, files->location->staging,
                                      checkpoint != NULL ? write_tensor : NULL,
                                      (void *)(uintptr_t)checkpoint, &digest));
         BP_TRY(check_digest(file, entry, digest));
@@ -207,20 +207,20 @@ static bp_status read_tensors(pair_of_files *files, const bp_checkpoint *checkpo
     return check_sum(files, *sum);
 }
 
-static bp_status digest_open_file(const bp_checkpoint_location *place, bp_file file,
+static bp_status digest_open_file(const bp_checkpoint_location *location, bp_file file,
                                   uint64_t *digest)
 {
-    bp_store *store = place->store;
+    bp_store *store = location->store;
     uint64_t bytes;
     BP_TRY(store->file_size(store, file, &bytes));
     bp_digest running;
     bp_digest_begin(&running, 0);
     for (uint64_t offset = 0; offset < bytes;) {
         uint64_t left = bytes - offset;
-        size_t capacity = place->staging.capacity;
+        size_t capacity = location->staging.capacity;
         size_t piece = left < capacity ? (size_t)left : capacity;
-        BP_TRY(store->read_at(store, file, offset, place->staging.memory, piece));
-        bp_digest_add(&running, place->staging.memory, piece);
+        BP_TRY(store->read_at(store, file, offset, location->staging.memory, piece));
+        bp_digest_add(&running, location->staging.memory, piece);
         offset += piece;
     }
     *digest = bp_digest_end(&running);
@@ -229,27 +229,27 @@ static bp_status digest_open_file(const bp_checkpoint_location *place, bp_file f
 
 static bp_status check_blob(const pair_of_files *files, const char *name, const char *text)
 {
-    const bp_checkpoint_location *place = files->place;
+    const bp_checkpoint_location *location = files->location;
     uint64_t stored;
     if (!bp_checkpoint_blob_name(name) || !bp_digest_parse(text, &stored)) {
         return damaged(&files->state, "a further file's name or digest is not allowed", name);
     }
     char path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_storage_join(path, files->path, name, place->error));
+    BP_TRY(bp_storage_join(path, files->path, name, location->error));
     bp_file file;
-    BP_TRY(checkpoint_there(place, path));
-    if (place->store->open_read(place->store, path, &file) != BP_OK) {
-        return bp_storage_failed(place->error, place->store, "open", path);
+    BP_TRY(checkpoint_there(location, path));
+    if (location->store->open_read(location->store, path, &file) != BP_OK) {
+        return bp_storage_failed(location->error, location->store, "open", path);
     }
     uint64_t digest;
-    bp_status status = digest_open_file(place, file, &digest);
+    bp_status status = digest_open_file(location, file, &digest);
     if (status != BP_OK) {
-        status = bp_storage_failed(place->error, place->store, "read", path);
+        status = bp_storage_failed(location->error, location->store, "read", path);
     } else if (digest != stored) {
-        status = bp_error_set(place->error, BP_ERR_DATA, "checkpoint",
+        status = bp_error_set(location->error, BP_ERR_DATA, "checkpoint",
                               "the file does not have the digest it was saved with", path);
     }
-    bp_status closed = place->store->close(place->store, file);
+    bp_status closed = location->store->close(location->store, file);
     (void)closed; /* only read */
     return status;
 }
@@ -288,14 +288,14 @@ static bp_status verify_files(pair_of_files *files, bp_checkpoint_found *found)
     BP_TRY(check_blobs(files));
     BP_TRY(read_tensors(files, NULL, &found->digest));
     found->step = files->step;
-    return bp_storage_join(found->path, "", files->path, files->place->error);
+    return bp_storage_join(found->path, "", files->path, files->location->error);
 }
 
-bp_status bp_checkpoint_verify(const bp_checkpoint_location *place, const char *path,
+bp_status bp_checkpoint_verify(const bp_checkpoint_location *location, const char *path,
                                bp_checkpoint_found *found)
 {
     pair_of_files files;
-    BP_TRY(open_files(&files, place, path));
+    BP_TRY(open_files(&files, location, path));
     return close_files(&files, verify_files(&files, found));
 }
 
@@ -329,18 +329,18 @@ static bp_status check_forms(const pair_of_files *files, const bp_checkpoint *ch
     }
     size_t count = files->model.entry_count + files->state.entry_count;
     if (count != checkpoint->tensor_count) {
-        return bp_error_numbers(files->place->error, BP_ERR_DATA, "checkpoint",
+        return bp_error_numbers(files->location->error, BP_ERR_DATA, "checkpoint",
                                 "the checkpoint holds tensors that the model does not have",
                                 files->path, (int64_t)count, (int64_t)checkpoint->tensor_count);
     }
     return BP_OK;
 }
 
-bp_status bp_checkpoint_load(const bp_checkpoint_location *place, const char *path,
+bp_status bp_checkpoint_load(const bp_checkpoint_location *location, const char *path,
                              const bp_checkpoint *checkpoint, uint64_t *digest)
 {
     pair_of_files files;
-    BP_TRY(open_files(&files, place, path));
+    BP_TRY(open_files(&files, location, path));
     uint64_t sum = 0;
     bp_status status = check_headers(&files);
     if (status == BP_OK) {
@@ -355,15 +355,15 @@ bp_status bp_checkpoint_load(const bp_checkpoint_location *place, const char *pa
     return close_files(&files, status);
 }
 
-bp_status bp_checkpoint_read_keys(const bp_checkpoint_location *place, const char *path,
+bp_status bp_checkpoint_read_keys(const bp_checkpoint_location *location, const char *path,
                                   bp_pairs *keys)
 {
     char state_path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_storage_join(state_path, path, BP_CHECKPOINT_STATE, place->error));
+    BP_TRY(bp_storage_join(state_path, path, BP_CHECKPOINT_STATE, location->error));
     bp_safetensors file;
-    BP_TRY(checkpoint_there(place, state_path));
-    BP_TRY(bp_safetensors_open(&file, place->store, state_path, place->scratch,
-                               place->scratch_bytes, place->error));
+    BP_TRY(checkpoint_there(location, state_path));
+    BP_TRY(bp_safetensors_open(&file, location->store, state_path, location->scratch,
+                               location->scratch_bytes, location->error));
     bp_pair *first;
     bp_status status = check_metadata(&file);
     metadata_range(&file, BP_CHECKPOINT_KEY, &first, &keys->count);
@@ -391,15 +391,15 @@ static const char *first_other(const bp_safetensors *a, const bp_safetensors *b)
     return i < x_count ? x[i].key : i < y_count ? y[i].key : NULL;
 }
 
-bp_status bp_checkpoint_compare(const bp_checkpoint_location *place, const char *a, const char *b,
-                                char name[BP_CHECKPOINT_TENSOR])
+bp_status bp_checkpoint_compare(const bp_checkpoint_location *location, const char *a,
+                                const char *b, char name[BP_CHECKPOINT_TENSOR])
 {
     pair_of_files one, other;
-    const size_t half = place->scratch_bytes / 2 / sizeof(uint64_t) * sizeof(uint64_t);
-    bp_checkpoint_location first = *place, second = *place;
+    const size_t half = location->scratch_bytes / 2 / sizeof(uint64_t) * sizeof(uint64_t);
+    bp_checkpoint_location first = *location, second = *location;
     first.scratch_bytes = half;
-    second.scratch = (unsigned char *)place->scratch + half;
-    second.scratch_bytes = place->scratch_bytes - half;
+    second.scratch = (unsigned char *)location->scratch + half;
+    second.scratch_bytes = location->scratch_bytes - half;
     name[0] = '\0';
     BP_TRY(open_files(&one, &first, a));
     bp_status status = open_files(&other, &second, b);

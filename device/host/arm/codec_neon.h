@@ -34,8 +34,8 @@ static inline float32x4_t codec_magnitude(float32x4_t n)
     return vminnmq_f32(vabsq_f32(n), vdupq_n_f32(1.0f));
 }
 
-/* The index (unsigned: and 1) of magnitudes a, found as codec_avx2.h's codec_place does. */
-static inline float32x4_t codec_place(const codec_table *t, float32x4_t a)
+/* The index (unsigned: and 1) of magnitudes a, found as codec_avx2.h's codec_index does. */
+static inline float32x4_t codec_index(const codec_table *t, float32x4_t a)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(vmaxq_f32(a, vdupq_n_f32(0x1p-23f)));
     const uint32x4_t decade = vshrq_n_u32(vmulq_n_u32(vshrq_n_u32(bits, 16), 154), 16);
@@ -82,7 +82,7 @@ static inline uint8x16_t codec_code8_signed(const float *x, float inverse)
     for (uint32_t k = 0; k < BESIDE; k++) {
         const float32x4_t n = vmulq_n_f32(vld1q_f32(x + 4 * k), inverse);
         below[k] = vcltzq_f32(n);
-        index[k] = vcvtq_u32_f32(codec_place(&codec_signed, codec_magnitude(n)));
+        index[k] = vcvtq_u32_f32(codec_index(&codec_signed, codec_magnitude(n)));
     }
     const uint8x16_t up = codec_pack(index);
     const uint8x16_t down = vmaxq_u8(vminq_u8(up, middle), vdupq_n_u8(1));
@@ -97,7 +97,7 @@ static inline uint8x16_t codec_code8_unsigned(const float *x, float inverse)
         const float32x4_t v = vld1q_f32(x + 4 * k);
         const float32x4_t a = codec_magnitude(vmulq_n_f32(v, inverse));
         const uint32x4_t least = vandq_u32(vcgtzq_f32(v), vdupq_n_u32(2));
-        index[k] = vmaxq_u32(vcvtq_u32_f32(codec_place(&codec_unsigned, a)), least);
+        index[k] = vmaxq_u32(vcvtq_u32_f32(codec_index(&codec_unsigned, a)), least);
         index[k] = vsubq_u32(index[k], vdupq_n_u32(1));
     }
     return codec_pack(index);

@@ -85,14 +85,14 @@ static void packed_forward_run(const bp_host_call *call, uint64_t first, uint64_
             const bp_attention_forward_scalars own = packed_scalars(s, &d);
             const bp_step_block step = packed_step(p->step, sample, sequence, d.first);
             const uint64_t lse = (at + d.first) * heads;
-            const bp_attention_forward_pointers places = {
+            const bp_attention_forward_pointers regions = {
                 .out = packed_place(p->out, (at + d.first) * heads * width, element),
                 .lse = packed_place(p->lse, lse, sizeof(float)),
                 .qkv = packed_place(p->qkv, (at + d.first) * row, element),
                 .lengths = NULL,
                 .step = &step,
                 .work = work};
-            const bp_host_call document = {&places, &own, call->dtypes, NULL};
+            const bp_host_call document = {&regions, &own, call->dtypes, NULL};
             const uint64_t blocks = bp_cut(own.sequence, BP_ATTENTION_QUERIES);
             if (d.there) {
                 BP_PACKED(attention_forward)
@@ -101,7 +101,7 @@ static void packed_forward_run(const bp_host_call *call, uint64_t first, uint64_
             }
             packed_clear(p->lse, lse + number * d.count, d.count, sizeof(float));
             for (uint64_t i = 0; i < d.count; i++) {
-                packed_clear(places.out, (i * heads + number) * width, width, element);
+                packed_clear(regions.out, (i * heads + number) * width, width, element);
             }
         }
     }
@@ -147,7 +147,7 @@ static void packed_backward_run(const bp_host_call *call, uint64_t first, uint64
             const bp_attention_forward_scalars own = packed_scalars(s, &d);
             const bp_step_block step = packed_step(p->step, task / kv_heads, sequence, d.first);
             const uint64_t out = (at + d.first) * heads * width;
-            const bp_attention_backward_pointers places = {
+            const bp_attention_backward_pointers regions = {
                 .d_qkv = packed_place(p->d_qkv, (at + d.first) * row, element),
                 .d_out = packed_place(p->d_out, out, element),
                 .qkv = packed_place(p->qkv, (at + d.first) * row, element),
@@ -156,11 +156,11 @@ static void packed_backward_run(const bp_host_call *call, uint64_t first, uint64
                 .lengths = NULL,
                 .step = &step,
                 .work = work};
-            const bp_host_call document = {&places, &own, call->dtypes, NULL};
+            const bp_host_call document = {&regions, &own, call->dtypes, NULL};
             if (d.there) {
                 BP_PACKED(attention_backward).run(&document, number, number + 1, 0);
             } else {
-                packed_clear_group(s, places.d_qkv, number, d.count, element);
+                packed_clear_group(s, regions.d_qkv, number, d.count, element);
             }
         }
     }

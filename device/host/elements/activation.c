@@ -26,7 +26,7 @@ static void swiglu_forward_run(const bp_host_call *call, uint64_t first, uint64_
     const bp_swiglu_forward_scalars *s = call->scalars;
     const bp_swiglu_forward_pointers *p = call->pointers;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
-    bp_gated_place at = bp_gated_begin(s, first * BP_RUN_ELEMENTS);
+    bp_gated_position at = bp_gated_begin(s, first * BP_RUN_ELEMENTS);
     for (uint64_t count; at.i < end; bp_gated_next(&at, count)) {
         count = bp_gated_count(&at, end, BP_LANES);
         bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + at.from, count);
@@ -74,7 +74,7 @@ static void swiglu_backward_run(const bp_host_call *call, uint64_t first, uint64
     const bp_swiglu_backward_scalars *s = call->scalars;
     const bp_swiglu_backward_pointers *p = call->pointers;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
-    bp_gated_place at = bp_gated_begin(call->scalars, first * BP_RUN_ELEMENTS);
+    bp_gated_position at = bp_gated_begin(call->scalars, first * BP_RUN_ELEMENTS);
     for (uint64_t count; at.i < end; bp_gated_next(&at, count)) {
         count = bp_gated_count(&at, end, BP_LANES);
         bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + at.from, count);

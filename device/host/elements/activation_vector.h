@@ -157,8 +157,9 @@ static inline __attribute__((always_inline)) bp_v gate_active(int64_t kind, bp_v
                                        : activation_gelu(gate);
 }
 
-static inline __attribute__((always_inline)) void
-gated_forward_step(const bp_host_call *call, const bp_gated_place *at, int64_t kind, bp_part part)
+static inline __attribute__((always_inline)) void gated_forward_step(const bp_host_call *call,
+                                                                     const bp_gated_position *at,
+                                                                     int64_t kind, bp_part part)
 {
     const bp_swiglu_forward_pointers *p = call->pointers;
     bp_v active = gate_active(kind, activation_get(p->gate, at->from, part));
@@ -166,8 +167,9 @@ gated_forward_step(const bp_host_call *call, const bp_gated_place *at, int64_t k
 }
 
 /* See activation.c. */
-static inline __attribute__((always_inline)) void
-gated_backward_step(const bp_host_call *call, const bp_gated_place *at, int64_t kind, bp_part part)
+static inline __attribute__((always_inline)) void gated_backward_step(const bp_host_call *call,
+                                                                      const bp_gated_position *at,
+                                                                      int64_t kind, bp_part part)
 {
     const bp_swiglu_backward_pointers *p = call->pointers;
     const bp_v one = bp_v_set(1.0f);
@@ -221,7 +223,7 @@ ACTIVATION_STEPS(tanh)
         const bp_swiglu_##way##_scalars *s = call->scalars;                                        \
         const int64_t kind = s->kind;                                                              \
         const uint64_t end = bp_least((uint64_t)s->count, task[1] * BP_RUN_ELEMENTS);              \
-        bp_gated_place at = bp_gated_begin(call->scalars, task[0] * BP_RUN_ELEMENTS);              \
+        bp_gated_position at = bp_gated_begin(call->scalars, task[0] * BP_RUN_ELEMENTS);           \
         for (uint64_t count; at.i < end; bp_gated_next(&at, count)) {                              \
             count = bp_gated_count(&at, end, BP_V);                                                \
             if (silu && count == BP_V) {                                                           \

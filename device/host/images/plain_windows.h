@@ -13,7 +13,7 @@
 /* The rows of windows begin with the same scalars. */
 typedef bp_patches_scalars window_scalars;
 
-static inline int64_t window_places(const window_scalars *s)
+static inline int64_t window_positions(const window_scalars *s)
 {
     return s->kernel_height * s->kernel_width;
 }
@@ -75,8 +75,8 @@ static inline int64_t window_at(const window_scalars *s, int64_t row, int64_t ox
 }
 
 /* One place of a window goes to every `step`-th element. */
-static inline void patches_place(float *restrict to, const float *restrict from, int64_t channels,
-                                 int64_t step)
+static inline void patches_position(float *restrict to, const float *restrict from,
+                                    int64_t channels, int64_t step)
 {
     if (from == NULL) {
         for (int64_t c = 0; c < channels; c++) {
@@ -96,17 +96,17 @@ static void patches_run(const bp_host_call *call, uint64_t first, uint64_t last,
     (void)worker;
     const window_scalars *s = call->scalars;
     const bp_patches_pointers *p = call->pointers;
-    const int64_t places = window_places(s), each = s->channels * places;
+    const int64_t regions = window_positions(s), each = s->channels * regions;
     for (int64_t row = (int64_t)first; row < (int64_t)last; row++) {
         const int64_t b = row / s->out_height, oy = row % s->out_height;
         for (int64_t ox = 0; ox < s->out_width; ox++) {
             float *to = (float *)p->columns + window_at(s, row, ox, each);
-            for (int64_t t = 0; t < places; t++) {
+            for (int64_t t = 0; t < regions; t++) {
                 const int64_t y = window_y(s, oy, t / s->kernel_width);
                 const int64_t x = window_x(s, ox, t % s->kernel_width);
                 const bool there = y >= 0 && x >= 0;
-                patches_place(to + t, there ? image_at(s, p->x, b, y, x) : NULL, s->channels,
-                              places);
+                patches_position(to + t, there ? image_at(s, p->x, b, y, x) : NULL, s->channels,
+                                 regions);
             }
         }
     }
@@ -128,7 +128,7 @@ static void patches_backward_run(const bp_host_call *call, uint64_t first, uint6
     const window_scalars *s = call->scalars;
     const bp_patches_backward_scalars *own = call->scalars;
     const bp_patches_backward_pointers *p = call->pointers;
-    const int64_t places = window_places(s), each = s->channels * places;
+    const int64_t regions = window_positions(s), each = s->channels * regions;
     for (int64_t row = (int64_t)first; row < (int64_t)last; row++) {
         const int64_t b = row / s->height, y = row % s->height;
         for (int64_t x = 0; x < s->width; x++) {
@@ -136,12 +136,12 @@ static void patches_backward_run(const bp_host_call *call, uint64_t first, uint6
             if (own->accumulate == 0) {
                 memset(d, 0, (size_t)s->channels * sizeof *d);
             }
-            for (int64_t t = 0; t < places; t++) {
+            for (int64_t t = 0; t < regions; t++) {
                 const int64_t oy = window_over_y(s, y, t / s->kernel_width);
                 const int64_t ox = window_over_x(s, x, t % s->kernel_width);
                 if (oy >= 0 && ox >= 0) {
                     const int64_t at = window_at(s, b * s->out_height + oy, ox, each);
-                    patches_add(d, (const float *)p->d_columns + at + t, s->channels, places);
+                    patches_add(d, (const float *)p->d_columns + at + t, s->channels, regions);
                 }
             }
         }
@@ -152,10 +152,10 @@ static void patches_backward_run(const bp_host_call *call, uint64_t first, uint6
 static inline int64_t depthwise_weights(const window_scalars *s, const float *weight, int64_t c,
                                         int64_t t, float w[WINDOW_CHANNELS])
 {
-    const int64_t places = window_places(s);
+    const int64_t regions = window_positions(s);
     const int64_t left = s->channels - c, count = left < WINDOW_CHANNELS ? left : WINDOW_CHANNELS;
     for (int64_t i = 0; i < count; i++) {
-        w[i] = weight[(c + i) * places + t];
+        w[i] = weight[(c + i) * regions + t];
     }
     return count;
 }
@@ -190,7 +190,7 @@ static void depthwise_run(const bp_host_call *call, uint64_t first, uint64_t las
         const int64_t b = row / s->out_height, oy = row % s->out_height;
         float *to = (float *)p->y + window_at(s, row, 0, s->channels);
         depthwise_bias(s, p->bias, to);
-        for (int64_t t = 0; t < window_places(s); t++) {
+        for (int64_t t = 0; t < window_positions(s); t++) {
             const int64_t y = window_y(s, oy, t / s->kernel_width);
             for (int64_t c = 0, count; y >= 0 && c < s->channels; c += count) {
                 count = depthwise_weights(s, p->weight, c, t, w);
@@ -215,7 +215,7 @@ static void depthwise_back_row(const window_scalars *s,
     for (int64_t x = 0; x < s->width; x++) {
         memset(d + x * s->pitch, 0, (size_t)s->channels * sizeof *d);
     }
-    for (int64_t t = 0; t < window_places(s); t++) {
+    for (int64_t t = 0; t < window_positions(s); t++) {
         const int64_t oy = window_over_y(s, y, t / s->kernel_width);
         for (int64_t c = 0, count; oy >= 0 && c < s->channels; c += count) {
             count = depthwise_weights(s, p->weight, c, t, w);
@@ -273,17 +273,17 @@ static void depthwise_backward_weight_run(const bp_host_call *call, uint64_t fir
     const bp_depthwise_backward_weight_scalars *own = call->scalars;
     const bp_depthwise_backward_weight_pointers *p = call->pointers;
     const bp_dtype type = bp_call_type(call, BP_OPERAND(depthwise_backward_weight, d_weight));
-    const int64_t places = window_places(s);
+    const int64_t regions = window_positions(s);
     for (int64_t c = (int64_t)first * BP_LANES; c < (int64_t)last * BP_LANES; c += BP_LANES) {
         const int64_t left = s->channels - c, count = left < BP_LANES ? left : BP_LANES;
-        for (int64_t t = 0; t < places; t++) {
+        for (int64_t t = 0; t < regions; t++) {
             float sum[BP_LANES] = {0.0f};
             for (int64_t i = 0; own->accumulate != 0 && i < count; i++) {
-                sum[i] = bp_element_load(p->d_weight, (uint64_t)((c + i) * places + t), type);
+                sum[i] = bp_element_load(p->d_weight, (uint64_t)((c + i) * regions + t), type);
             }
             depthwise_weight_sums(s, p, c, count, t, sum);
             for (int64_t i = 0; i < count; i++) {
-                bp_element_store(p->d_weight, (uint64_t)((c + i) * places + t), sum[i], type);
+                bp_element_store(p->d_weight, (uint64_t)((c + i) * regions + t), sum[i], type);
             }
         }
     }
@@ -321,7 +321,7 @@ static void window_max_run(const bp_host_call *call, uint64_t first, uint64_t la
                     place[c] = -1.0f;
                 }
             }
-            for (int64_t t = 0; t < window_places(s); t++) {
+            for (int64_t t = 0; t < window_positions(s); t++) {
                 const int64_t iy = window_y(s, oy, t / s->kernel_width);
                 const int64_t ix = window_x(s, ox, t % s->kernel_width);
                 if (iy >= 0 && ix >= 0) {
@@ -352,7 +352,7 @@ static void window_max_backward_run(const bp_host_call *call, uint64_t first, ui
         for (int64_t x = 0; x < s->width; x++) {
             float *d = (float *)p->d_x + (row * s->width + x) * s->pitch;
             memset(d, 0, (size_t)s->channels * sizeof *d);
-            for (int64_t t = 0; t < window_places(s); t++) {
+            for (int64_t t = 0; t < window_positions(s); t++) {
                 const int64_t oy = window_over_y(s, y, t / s->kernel_width);
                 const int64_t ox = window_over_x(s, x, t % s->kernel_width);
                 if (oy >= 0 && ox >= 0) {
@@ -400,7 +400,7 @@ static void window_mean_run(const bp_host_call *call, uint64_t first, uint64_t l
             float *y = (float *)p->y + window_at(s, row, ox, s->channels);
             const float divisor = window_divisor(call->scalars, oy, ox);
             memset(y, 0, (size_t)s->channels * sizeof *y);
-            for (int64_t t = 0; t < window_places(s); t++) {
+            for (int64_t t = 0; t < window_positions(s); t++) {
                 const int64_t iy = window_y(s, oy, t / s->kernel_width);
                 const int64_t ix = window_x(s, ox, t % s->kernel_width);
                 if (iy >= 0 && ix >= 0) {
@@ -433,7 +433,7 @@ static void window_mean_backward_run(const bp_host_call *call, uint64_t first, u
         for (int64_t x = 0; x < s->width; x++) {
             float *d = (float *)p->d_x + (row * s->width + x) * s->pitch;
             memset(d, 0, (size_t)s->channels * sizeof *d);
-            for (int64_t t = 0; t < window_places(s); t++) {
+            for (int64_t t = 0; t < window_positions(s); t++) {
                 const int64_t oy = window_over_y(s, y, t / s->kernel_width);
                 const int64_t ox = window_over_x(s, x, t % s->kernel_width);
                 if (oy >= 0 && ox >= 0) {

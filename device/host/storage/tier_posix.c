@@ -17,7 +17,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "core/ir/place.h"
+#include "core/ir/address.h"
 #include "core/ir/tier.h"
 
 #define PAGE ((uint64_t)BP_OFFLOAD_ALIGNMENT)

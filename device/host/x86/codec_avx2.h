@@ -36,7 +36,7 @@ static inline __m256 codec_entry(const float table[8], __m256i at)
  * places, times 154 / 2^16 goes up by 1 a decade, as 128 log2(10) = 2^16 / 154.1, and from 31.3 to
  * 38.2 between 2^-23 and 1: each of these intervals from one integer to the next has in it the one
  * midpoint between the decades below and above. */
-static inline __m256 codec_place(const codec_table *t, __m256 a)
+static inline __m256 codec_index(const codec_table *t, __m256 a)
 {
     const __m256i bits = _mm256_castps_si256(_mm256_max_ps(a, _mm256_set1_ps(0x1p-23f)));
     __m256i at = _mm256_srli_epi32(_mm256_mulhi_epu16(bits, _mm256_set1_epi32(154 << 16)), 16);
@@ -67,7 +67,7 @@ static inline void codec_code8_signed(const float *x, __m256 inverse, uint8_t *t
         const __m256 n = _mm256_mul_ps(_mm256_loadu_ps(x + 8 * k), inverse);
         const __m256 a = codec_magnitude(n, _mm256_set1_ps(1.0f));
         below[k] = _mm256_castps_si256(_mm256_cmp_ps(n, _mm256_setzero_ps(), _CMP_LT_OQ));
-        index[k] = _mm256_cvttps_epi32(codec_place(&codec_signed, a));
+        index[k] = _mm256_cvttps_epi32(codec_index(&codec_signed, a));
     }
     const __m256i up = codec_pack(index, false), minus = codec_pack(below, true);
     const __m256i middle = _mm256_set1_epi8(127);
@@ -85,7 +85,7 @@ static inline void codec_code8_unsigned(const float *x, __m256 inverse, uint8_t 
         const __m256 a = codec_magnitude(_mm256_mul_ps(v, inverse), _mm256_set1_ps(1.0f));
         const __m256 above = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ);
         const __m256 least = _mm256_and_ps(above, _mm256_set1_ps(2.0f));
-        index[k] = _mm256_cvttps_epi32(_mm256_max_ps(codec_place(&codec_unsigned, a), least));
+        index[k] = _mm256_cvttps_epi32(_mm256_max_ps(codec_index(&codec_unsigned, a), least));
         index[k] = _mm256_sub_epi32(index[k], _mm256_set1_epi32(1));
     }
     codec_store(to, codec_pack(index, false));

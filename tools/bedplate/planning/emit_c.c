@@ -154,8 +154,8 @@ static uint32_t emit_offset(const bp_runtime *r, uint64_t place)
     if (place == BP_OFFSET_ABSENT) {
         return BP_TRAINER_ABSENT;
     }
-    const bool fixed = bp_place_space(place) == BP_SPACE_HOST;
-    return (uint32_t)(bp_place_offset(place) + (fixed ? r->report.arena_bytes : 0));
+    const bool fixed = bp_address_space(place) == BP_SPACE_HOST;
+    return (uint32_t)(bp_address_offset(place) + (fixed ? r->report.arena_bytes : 0));
 }
 
 static size_t put_offsets(emitter *e, const bp_linked_op *op, size_t count)
@@ -225,7 +225,7 @@ static void put_pool(emitter *e, const char *type, const char *name, const pool 
 static void put_range(emitter *e, const bp_buffer *buffer, const char *more, uint32_t bits)
 {
     fprintf(e->file, "    {%" PRIu32 "u, %" PRIu64 "u",
-            emit_offset(&e->s->runtime, bp_buffer_place(buffer)), buffer->bytes);
+            emit_offset(&e->s->runtime, bp_buffer_address(buffer)), buffer->bytes);
     fprintf(e->file, more, bits);
     fprintf(e->file, "},\n");
 }

@@ -169,7 +169,7 @@ static bool offload_kept(const bp_buffer *buffer)
 
 static bp_tier_range offload_range(const bp_buffer *buffer)
 {
-    return (bp_tier_range){.first = bp_place_offset(bp_buffer_place(buffer)),
+    return (bp_tier_range){.first = bp_address_offset(bp_buffer_address(buffer)),
                            .bytes = bp_size_align(buffer->bytes, BP_VERSIONS_PAGE)};
 }
 
@@ -234,7 +234,7 @@ static uint32_t offload_list(const bp_runtime *runtime, bp_tier_range *ranges, u
 }
 
 static bp_status offload_open_versions(offload_choice *b, const bp_runtime *runtime,
-                                       bp_places *places, bp_error *error)
+                                       bp_regions *places, bp_error *error)
 {
     bp_tier_range all;
     uint64_t plan;
@@ -256,7 +256,7 @@ static bp_status offload_open_versions(offload_choice *b, const bp_runtime *runt
 }
 
 bp_status offload_open(offload_choice *b, const settings *set, const bp_runtime *runtime,
-                       bp_places *places, bp_error *error)
+                       bp_regions *places, bp_error *error)
 {
     const bp_report *report = &runtime->report;
     const bool memory = b->host || b->flash;

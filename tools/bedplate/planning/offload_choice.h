@@ -74,7 +74,7 @@ uint64_t offload_room(const offload_choice *b, const bp_runtime *runtime);
 /* Opens the file of a plan with offloaded bytes and puts it into `places`. BP_ERR_FIT where it may
  * not have as many; BP_ERR_STORE where it has no version of the step that is gone on from. */
 bp_status offload_open(offload_choice *b, const settings *set, const bp_runtime *runtime,
-                       bp_places *places, bp_error *error) BP_MUST_CHECK;
+                       bp_regions *places, bp_error *error) BP_MUST_CHECK;
 
 /* Whether an error is the tier's, which fails in the middle of a step. */
 bool offload_failed(const bp_error *error);

@@ -59,7 +59,7 @@ static bp_status nccl_alike(const settings *set, int version, bp_error *error)
     return status;
 }
 
-static bp_status nccl_wrap(ranks_gpus *gpus, const settings *set, bp_places *places,
+static bp_status nccl_wrap(ranks_gpus *gpus, const settings *set, bp_regions *places,
                            bp_error *error)
 {
     const bp_fabric_options options = {.patience_ms = set->step_limit * 1000};
@@ -75,7 +75,7 @@ static bp_status nccl_wrap(ranks_gpus *gpus, const settings *set, bp_places *pla
 }
 
 bp_status ranks_gpus_join(ranks_gpus *gpus, const settings *set, const bp_spec *spec,
-                          bp_places *places, bp_error *error)
+                          bp_regions *places, bp_error *error)
 {
     const bool asked = nccl_asked(set);
     const bool gpu = spec->device == &bp_device_cuda;

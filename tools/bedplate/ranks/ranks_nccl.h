@@ -4,7 +4,7 @@
 #define BP_BEDPLATE_RANKS_NCCL_H
 
 #include "core/plan/spec.h"
-#include "core/ir/place.h"
+#include "core/ir/address.h"
 #include "device/fabric/nccl.h"
 #include "tools/bedplate/app/settings.h"
 
@@ -20,7 +20,7 @@ typedef struct ranks_gpus {
  * every rank; all come to the same end. BP_ERR_USAGE: NCCL without a GPU, or with --fabric-check;
  * BP_ERR_DEVICE: --fabric nccl and a rank has none, too old a one, or another. */
 bp_status ranks_gpus_join(ranks_gpus *gpus, const settings *set, const bp_spec *spec,
-                          bp_places *places, bp_error *error) BP_MUST_CHECK;
+                          bp_regions *places, bp_error *error) BP_MUST_CHECK;
 
 /* After the runtime has closed. */
 void ranks_gpus_end(ranks_gpus *gpus);

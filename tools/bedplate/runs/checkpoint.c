@@ -543,7 +543,7 @@ static bp_status export_adapters(checkpoint *c)
     char path[BP_STORE_PATH_MAX];
     size_t length = 0;
     BP_TRY(bp_storage_join(path, s->set->output_dir, "adapter_model.safetensors", &s->error));
-    const bp_hf_place place = {
+    const bp_hf_location place = {
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
     const bp_hf_form form = {.dtype = BP_F32};
     BP_TRY(bp_hf_adapters_save(&s->runtime, &place, &form));
@@ -583,7 +583,7 @@ static bp_status write_export(checkpoint *c)
         return export_adapters(c);
     }
     BP_TRY(bp_storage_join(path, s->set->output_dir, "model.safetensors", &s->error));
-    const bp_hf_place place = {
+    const bp_hf_location place = {
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
     bp_hf_form form = save_form(s);
     bp_dtype dtype = form.dtype;

@@ -119,7 +119,7 @@ static bp_status link_calls(bench *b, bp_error *error)
     }
     b->context = b->host.address;
     char *memory = (char *)b->host.address + context;
-    const bp_places places = bp_places_device(b->arena.address, b->arena_bytes);
+    const bp_regions places = bp_regions_device(b->arena.address, b->arena_bytes);
     BP_TRY(device->open(b->context, &b->spec->device_options, &places, error));
     b->open = true;
     BP_TRY(device->link(b->context, PRODUCT, &product, memory, (size_t)link));

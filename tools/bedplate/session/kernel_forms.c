@@ -30,8 +30,9 @@ static const char *forms_reason(const bp_runtime *runtime, const bp_op *op)
     for (uint32_t i = 0; i < count; i++) {
         const bp_ref ref = graph->refs[op->operand + i];
         dtypes[i] = (uint8_t)ref.dtype;
-        offsets[i] = bp_ref_present(ref) ? bp_buffer_place(&graph->buffers[ref.buffer]) + ref.offset
-                                         : BP_OFFSET_ABSENT;
+        offsets[i] = bp_ref_present(ref)
+                         ? bp_buffer_address(&graph->buffers[ref.buffer]) + ref.offset
+                         : BP_OFFSET_ABSENT;
     }
     const bp_linked_op linked = {.kernel = op->kernel,
                                  .tuples = 1,

@@ -470,17 +470,17 @@ static bp_status load_weights(session *s)
 {
     const settings *set = s->set;
     tensor_faults faults = {.path = s->weights_path};
-    const bp_hf_place place = {.store = s->store,
-                               .path = s->weights_path,
-                               .scratch = s->work,
-                               .allow = (set->allow_missing ? BP_ALLOW_MISSING : 0u) |
-                                        (set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u) |
-                                        (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u) |
-                                        (s->new_head ? BP_ALLOW_NEW_HEAD : 0u),
-                               .state_follows = s->state_follows,
-                               .watch = tensor_faults_print,
-                               .user = &faults,
-                               .error = &s->error};
+    const bp_hf_location place = {.store = s->store,
+                                  .path = s->weights_path,
+                                  .scratch = s->work,
+                                  .allow = (set->allow_missing ? BP_ALLOW_MISSING : 0u) |
+                                           (set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u) |
+                                           (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u) |
+                                           (s->new_head ? BP_ALLOW_NEW_HEAD : 0u),
+                                  .state_follows = s->state_follows,
+                                  .watch = tensor_faults_print,
+                                  .user = &faults,
+                                  .error = &s->error};
     bp_status status = bp_hf_weights_load(&s->runtime, &place);
     tensor_faults_end(&faults, &s->error);
     if (status == BP_ERR_FIT && s->error.code == BP_ERR_FIT) {
@@ -505,13 +505,13 @@ static bp_status load_adapters(session *s)
     }
     BP_TRY(bp_storage_join(path, s->set->adapter, "adapter_model.safetensors", &s->error));
     tensor_faults faults = {.path = path};
-    const bp_hf_place place = {.store = s->store,
-                               .path = path,
-                               .scratch = s->work,
-                               .state_follows = s->state_follows,
-                               .watch = tensor_faults_print,
-                               .user = &faults,
-                               .error = &s->error};
+    const bp_hf_location place = {.store = s->store,
+                                  .path = path,
+                                  .scratch = s->work,
+                                  .state_follows = s->state_follows,
+                                  .watch = tensor_faults_print,
+                                  .user = &faults,
+                                  .error = &s->error};
     bp_status status = bp_hf_adapters_load(&s->runtime, &place);
     tensor_faults_end(&faults, &s->error);
     return status;
@@ -538,7 +538,7 @@ static bp_status session_open(session *s)
 {
     const uint64_t bytes = s->runtime.report.arena_bytes;
     const uint64_t host_bytes = s->runtime.report.host.arena_bytes;
-    bp_places places = bp_places_device(s->arena.address, bytes);
+    bp_regions places = bp_regions_device(s->arena.address, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
     places.zeroed = true; /* as the system gives it */
     BP_TRY(offload_open(&s->offload, s->set, &s->runtime, &places, &s->error));
@@ -547,7 +547,7 @@ static bp_status session_open(session *s)
     }
     BP_TRY(ranks_gpus_join(&s->gpus, s->set, &s->spec, &places, &s->error));
     ranks_leave_turn(s->set);
-    const bp_status status = bp_runtime_open_places(&s->runtime, &places);
+    const bp_status status = bp_runtime_open_regions(&s->runtime, &places);
     ranks_take_turn(s->set);
     BP_TRY(status);
     device_log_show(&s->runtime, s->set->json);

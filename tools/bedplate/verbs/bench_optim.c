@@ -164,7 +164,7 @@ static bp_status open_desk(desk *d, uint64_t count, bp_error *error)
     uint64_t link = device->link_bytes(LINK_OPS, PLACES, BP_SCALARS_MAX);
     uint64_t context = bp_size_align(device->context_bytes, 64);
     BP_TRY(memory_take(&d->host, link + context, false, "host memory", error));
-    const bp_places places = bp_places_device(d->arena.address, d->arena.bytes);
+    const bp_regions places = bp_regions_device(d->arena.address, d->arena.bytes);
     BP_TRY(device->open(d->host.address, &d->options, &places, error));
     d->context = d->host.address;
     BP_TRY(device->link(d->context, UPDATE, &program, (char *)d->host.address + context,

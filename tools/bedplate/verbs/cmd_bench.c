@@ -230,7 +230,7 @@ static bp_status link_product(product *p, bp_error *error)
     uint64_t context = bp_size_align(device->context_bytes, 64);
     BP_TRY(memory_take(&p->host, link + context, false, "host memory", error));
     p->context = p->host.address;
-    const bp_places places = bp_places_device(p->arena.address, p->arena.bytes);
+    const bp_regions places = bp_regions_device(p->arena.address, p->arena.bytes);
     BP_TRY(device->open(p->context, &p->options, &places, error));
     BP_TRY(device->link(p->context, 0, &program, (char *)p->host.address + context, (size_t)link));
     return device->seal(p->context);

@@ -59,12 +59,12 @@ static bp_status answers_refuse(bp_data_reader *reader, const char *text, int64_
 {
     bp_status status =
         bp_error_limit(reader->error, BP_ERR_DATA, where, text, "", found, BP_LIMIT_BELOW, wanted);
-    bp_data_name_place(reader);
+    bp_data_name_position(reader);
     return status;
 }
 
 /* Tokens that the template puts at a place. */
-static uint32_t around(const answers_maker *m, bp_pair_place place, const uint32_t **ids)
+static uint32_t around(const answers_maker *m, bp_pair_position place, const uint32_t **ids)
 {
     return bp_encoder_pair_ids(m->work->encoder, place, ids);
 }

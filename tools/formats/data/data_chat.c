@@ -132,7 +132,7 @@ bp_status bp_chat_maker_named(bp_chat_maker *m, bp_status status)
         status = BP_ERR_DATA;
     }
     if (status == BP_ERR_DATA) {
-        bp_data_name_place(&m->reader);
+        bp_data_name_position(&m->reader);
     }
     return status;
 }

@@ -232,7 +232,7 @@ static bp_status check_form(line *l)
 static bp_status named(line *l, bp_status status)
 {
     if (status != BP_OK && l->json.status != BP_OK && status != BP_ERR_STORE) {
-        bp_data_name_place(l->reader);
+        bp_data_name_position(l->reader);
         if (status == BP_ERR_FIT) {
             l->reader->error->code = BP_ERR_DATA; /* more keys than a good line has */
             return BP_ERR_DATA;

@@ -394,7 +394,7 @@ static bp_status take_listed(maker *m, uint32_t name_column, bp_digest *key)
             const bp_status status = take_image(m, &image, key);
             bp_pnm_close(&image);
             if (status == BP_ERR_DATA) {
-                bp_data_name_place(&m->reader);
+                bp_data_name_position(&m->reader);
             }
             BP_TRY(status);
         } else if (columns == m->label_column && key == NULL) {

@@ -258,7 +258,7 @@ static bp_status read_paragraph(squad_reading *r)
 {
     bp_json *json = &r->records.span.json;
     bp_json_event event;
-    const uint64_t begins = bp_record_span_place(&r->records.span) - 1;
+    const uint64_t begins = bp_record_span_position(&r->records.span) - 1;
     bool there = false;
     BP_TRY(bp_json_next(json, &event));
     while (event.kind == BP_JSON_KEY) {
@@ -269,7 +269,7 @@ static bp_status read_paragraph(squad_reading *r)
                     : bp_json_skip(json));
         BP_TRY(bp_json_next(json, &event));
     }
-    return there ? read_again(r, begins, bp_record_span_place(&r->records.span))
+    return there ? read_again(r, begins, bp_record_span_position(&r->records.span))
                  : bp_json_refuse(json, "the paragraph lacks `context`");
 }
 
@@ -322,7 +322,7 @@ static bp_status named(squad_reading *r, bp_status status)
 {
     if (status != BP_OK && r->inner.json.status != BP_OK && status != BP_ERR_STORE &&
         r->records.span.json.status == BP_OK) {
-        bp_data_name_place(&r->again);
+        bp_data_name_position(&r->again);
         return BP_ERR_DATA;
     }
     return bp_records_named(&r->records, status);

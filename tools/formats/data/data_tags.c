@@ -133,7 +133,7 @@ static bp_status put_word(tags_maker *m, bp_data_reader *reader, const bp_senten
 }
 
 /* What the post-processor puts at a place of a text. */
-static bp_status put_around(tags_maker *m, bp_data_reader *reader, bp_pair_place place)
+static bp_status put_around(tags_maker *m, bp_data_reader *reader, bp_pair_position place)
 {
     const uint32_t *ids = NULL;
     const bp_encoder *encoder = m->work->encoder;

@@ -203,7 +203,7 @@ static bp_status json_read(bp_documents *documents, bp_record_span *span, texts_
 static bp_status json_named(bp_record_span *span, bp_status status)
 {
     if (status != BP_OK && span->json.status != BP_OK && status != BP_ERR_STORE) {
-        bp_data_name_place(span->reader);
+        bp_data_name_position(span->reader);
         span->reader->error->code = BP_ERR_DATA;
         return BP_ERR_DATA;
     }

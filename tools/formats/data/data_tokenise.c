@@ -167,7 +167,7 @@ static void begin_part(maker *m, bp_document_part part)
 }
 
 /* What the post-processor puts at a place of a pair. */
-static bp_status put_around(maker *m, bp_pair_place place)
+static bp_status put_around(maker *m, bp_pair_position place)
 {
     const uint32_t *ids = NULL;
     const bp_encoder *encoder = m->work->encoder;

@@ -89,7 +89,7 @@ bp_status bp_data_mark(bp_data_reader *reader, uint64_t *bytes)
     return BP_OK;
 }
 
-void bp_data_name_place(bp_data_reader *reader)
+void bp_data_name_position(bp_data_reader *reader)
 {
     enum { PATH_SHOWN = 120 }; /* so that the line is always to be read */
     char line[32];
@@ -109,7 +109,7 @@ void bp_data_name_place(bp_data_reader *reader)
 bp_status bp_data_refuse(bp_data_reader *reader, const char *text)
 {
     bp_status status = bp_error_set(reader->error, BP_ERR_DATA, where, text, "");
-    bp_data_name_place(reader);
+    bp_data_name_position(reader);
     return status;
 }
 
@@ -118,7 +118,7 @@ bp_status bp_data_refuse_word(bp_data_reader *reader, const char *text, const ch
 {
     bp_status status = bp_error_set(reader->error, BP_ERR_DATA, where, text, "");
     bp_error_found(reader->error, word, length);
-    bp_data_name_place(reader);
+    bp_data_name_position(reader);
     return status;
 }
 
@@ -126,6 +126,6 @@ bp_status bp_data_refuse_numbers(bp_data_reader *reader, const char *text, int64
                                  int64_t wanted)
 {
     bp_status status = bp_error_numbers(reader->error, BP_ERR_DATA, where, text, "", found, wanted);
-    bp_data_name_place(reader);
+    bp_data_name_position(reader);
     return status;
 }

@@ -40,7 +40,7 @@ bp_status bp_data_line_end(bp_data_reader *reader, uint64_t from, uint64_t *end)
 bp_status bp_data_mark(bp_data_reader *reader, uint64_t *bytes) BP_MUST_CHECK;
 
 /* Puts "FILE: line N" before the name of the error that is recorded. */
-void bp_data_name_place(bp_data_reader *reader);
+void bp_data_name_position(bp_data_reader *reader);
 
 /* Records `text` as BP_ERR_DATA at the present line; with the word that was found, or with two
  * numbers. */

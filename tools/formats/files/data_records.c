@@ -27,7 +27,7 @@ bp_status bp_record_span_begin(bp_record_span *span, uint64_t offset, uint64_t e
     return bp_json_init(&span->json, &source, &memory, span->reader->error);
 }
 
-uint64_t bp_record_span_place(const bp_record_span *span)
+uint64_t bp_record_span_position(const bp_record_span *span)
 {
     return span->offset - (uint64_t)(span->json.end - span->json.at);
 }
@@ -36,7 +36,7 @@ bp_status bp_records_named(bp_records *records, bp_status status)
 {
     bp_data_reader *reader = records->span.reader;
     if (status != BP_OK && records->span.json.status != BP_OK && status != BP_ERR_STORE) {
-        bp_data_name_place(reader);
+        bp_data_name_position(reader);
         if (status == BP_ERR_FIT && reader->error != NULL) {
             reader->error->code = BP_ERR_DATA; /* more keys than a good object has */
         }

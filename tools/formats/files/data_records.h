@@ -31,7 +31,7 @@ bp_status bp_record_span_begin(bp_record_span *span, uint64_t offset, uint64_t e
                                void *scratch) BP_MUST_CHECK;
 
 /* Where in the file the next byte lies that the JSON reader takes. */
-uint64_t bp_record_span_place(const bp_record_span *span);
+uint64_t bp_record_span_position(const bp_record_span *span);
 
 /* Begins with a reader that was begun itself, behind a byte-order mark. */
 bp_status bp_records_begin(bp_records *records, bp_data_reader *reader,

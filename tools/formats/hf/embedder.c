@@ -96,8 +96,8 @@ static bp_status embedder_module(embedder_file *f, embedder_modules *m, const ch
 {
     const char *dot = strrchr(type, '.');
     const char *name = dot != NULL ? dot + 1 : type;
-    const uint32_t place = m->seen++;
-    if (strcmp(name, "Transformer") == 0 && place == 0) {
+    const uint32_t location = m->seen++;
+    if (strcmp(name, "Transformer") == 0 && location == 0) {
         return path[0] == '\0'
                    ? BP_OK
                    : embedder_refuse(f,
@@ -105,12 +105,12 @@ static bp_status embedder_module(embedder_file *f, embedder_modules *m, const ch
                                      "not what is read: give that one as --model",
                                      path);
     }
-    if (strcmp(name, "Pooling") == 0 && place == 1) {
+    if (strcmp(name, "Pooling") == 0 && location == 1) {
         m->pools = true;
         memcpy(m->pooling, path, strlen(path) + 1);
         return BP_OK;
     }
-    m->normalize = strcmp(name, "Normalize") == 0 && place == 2;
+    m->normalize = strcmp(name, "Normalize") == 0 && location == 2;
     return m->normalize ? BP_OK
                         : embedder_refuse(f,
                                           "the module is not implemented (right would be "

@@ -124,7 +124,7 @@ static bp_status hf_rope_take_list(bp_hf_reading *r, const bp_row *row, bool far
 {
     static const bp_row item = {"", BP_ROW_REAL, BP_ROLE_NONE, 0, 0, 0, 1e6, 0, NULL};
     const char *name = far ? "long_factor" : "short_factor";
-    const size_t place =
+    const size_t location =
         far ? BP_FAMILY_MEMBER(bp_llama_long, far) : BP_FAMILY_MEMBER(bp_llama_long, near);
     uint32_t count = 0;
     BP_TRY(bp_json_next(&r->json, event));
@@ -142,7 +142,7 @@ static bp_status hf_rope_take_list(bp_hf_reading *r, const bp_row *row, bool far
             return refuse_member(r, row, name, &item, event);
         }
         const float value = (float)event->real;
-        memcpy((char *)&r->config + place + count * sizeof value, &value, sizeof value);
+        memcpy((char *)&r->config + location + count * sizeof value, &value, sizeof value);
     }
 }
 

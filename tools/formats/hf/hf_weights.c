@@ -27,7 +27,7 @@ static const char too_small[] = "the memory for writing weights is too small";
 
 typedef struct loading {
     bp_runtime *runtime;
-    const bp_hf_place *place;
+    const bp_hf_location *location;
     bool adapters;     /* the files hold adapters, and parameters that are trained beside them */
     uint32_t *numbers; /* of the parameters that the files hold */
     uint32_t count;
@@ -51,10 +51,11 @@ static const char *hf_weights_name_of(const bp_runtime *runtime, uint32_t parame
     return bp_graph_name(&runtime->graph, runtime->builder.parameters[parameter].weight);
 }
 
-static bp_status hf_weights_no_room(const bp_hf_place *place, uint64_t needed, const char *text)
+static bp_status hf_weights_no_room(const bp_hf_location *location, uint64_t needed,
+                                    const char *text)
 {
-    return bp_error_limit(place->error, BP_ERR_FIT, where, text, place->path,
-                          (int64_t)place->scratch.capacity, BP_LIMIT_LEAST, (int64_t)needed);
+    return bp_error_limit(location->error, BP_ERR_FIT, where, text, location->path,
+                          (int64_t)location->scratch.capacity, BP_LIMIT_LEAST, (int64_t)needed);
 }
 
 /* Numbers the parameters that a file may hold: of adapters all, and of the model's own, which files
@@ -66,7 +67,7 @@ static bp_status number_parameters(loading *l, bool all)
     l->numbers = bp_room_take(&l->room, bytes);
     l->count = 0;
     if (l->numbers == NULL) {
-        return hf_weights_no_room(l->place, bytes + 8,
+        return hf_weights_no_room(l->location, bytes + 8,
                                   "the memory for reading weights is too small");
     }
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
@@ -83,7 +84,7 @@ static bp_status list_wanted(loading *l)
 {
     l->wanted = bp_room_take(&l->room, (uint64_t)l->count * sizeof *l->wanted);
     if (l->wanted == NULL) {
-        return hf_weights_no_room(l->place, (uint64_t)l->count * sizeof *l->wanted + 8,
+        return hf_weights_no_room(l->location, (uint64_t)l->count * sizeof *l->wanted + 8,
                                   "the memory for reading weights is too small");
     }
     for (uint32_t p = 0; p < l->count; p++) {
@@ -112,11 +113,11 @@ static bp_status check_digest(loading *l, const bp_tensor_view *view)
     if (bp_digest_parse(stored, &wanted) && wanted == found) {
         return BP_OK;
     }
-    bp_status status = bp_error_set(l->place->error, BP_ERR_DATA, where,
+    bp_status status = bp_error_set(l->location->error, BP_ERR_DATA, where,
                                     "the tensor's bytes do not match its digest: the file is "
                                     "damaged",
                                     entry->name);
-    bp_error_prefix(l->place->error, l->place->path);
+    bp_error_prefix(l->location->error, l->location->path);
     return status;
 }
 
@@ -135,7 +136,7 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
                             .allow = allow,
                             .work = l->room,
                             .watch = watch,
-                            .user = l->place->user};
+                            .user = l->location->user};
     return bp_tensor_match(&match);
 }
 
@@ -143,7 +144,7 @@ static bp_status find_naming(const loading *l, bool gguf, const bp_tensor_naming
 {
     const bp_family *family = bp_family_adopt(&l->runtime->spec).family;
     if (family == NULL) {
-        return bp_error_set(l->place->error, BP_ERR_USAGE, where,
+        return bp_error_set(l->location->error, BP_ERR_USAGE, where,
                             "no table says how files call this model's tensors",
                             l->runtime->spec.model->name);
     }
@@ -167,7 +168,7 @@ static bp_status keep_present(loading *l)
         const bool there =
             !own || bp_peft_has(&l->set, hf_weights_name_of(l->runtime, number), theirs);
         if (own && there && !builder->parameters[number].trainable && l->runtime->spec.optimizer) {
-            return bp_error_set(l->place->error, BP_ERR_USAGE, where,
+            return bp_error_set(l->location->error, BP_ERR_USAGE, where,
                                 "the adapter brings this parameter with it, and the run would not "
                                 "train it; --trainable NAME does",
                                 theirs);
@@ -185,18 +186,18 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
 {
     const bp_tensor_naming *naming = NULL;
     bool gguf;
-    BP_TRY(bp_gguf_look(l->place->store, path, &gguf, l->place->error));
+    BP_TRY(bp_gguf_look(l->location->store, path, &gguf, l->location->error));
     BP_TRY(find_naming(l, gguf, &naming));
-    BP_TRY((gguf ? bp_gguf_open_set : bp_hf_open)(&l->set, l->place->store, path, &l->room,
-                                                  l->place->error));
+    BP_TRY((gguf ? bp_gguf_open_set : bp_hf_open)(&l->set, l->location->store, path, &l->room,
+                                                  l->location->error));
     l->naming = naming;
     if (l->adapters) {
         BP_TRY(keep_present(l));
     }
     BP_TRY(list_wanted(l));
     if (l->room.capacity < DATA_LEAST) {
-        return hf_weights_no_room(l->place,
-                                  l->place->scratch.capacity - l->room.capacity + DATA_LEAST + 8,
+        return hf_weights_no_room(l->location,
+                                  l->location->scratch.capacity - l->room.capacity + DATA_LEAST + 8,
                                   "the memory for reading weights is too small");
     }
     return match_all(l, naming, allow, watch);
@@ -223,7 +224,8 @@ static bp_dtype hf_weights_type_of(const loading *l, uint32_t parameter)
 
 static bp_status hf_weights_not_finite(const loading *l, uint32_t parameter)
 {
-    return bp_error_set(l->place->error, BP_ERR_DATA, where, "a weight is infinite or not a number",
+    return bp_error_set(l->location->error, BP_ERR_DATA, where,
+                        "a weight is infinite or not a number",
                         l->wanted[parameter].view.entry->name);
 }
 
@@ -235,7 +237,7 @@ static bp_status check_values(const loading *l, uint32_t parameter, const float 
         return hf_weights_not_finite(l, parameter);
     }
     if (!fits(dtype, values, count)) {
-        return bp_error_set(l->place->error, BP_ERR_DATA, where,
+        return bp_error_set(l->location->error, BP_ERR_DATA, where,
                             "a weight is too large for the type that weights are kept in",
                             l->wanted[parameter].view.entry->name);
     }
@@ -331,7 +333,7 @@ static bp_status copy_tensor(loading *l, bp_bnb_tensor from, uint32_t buffer, ui
 {
     const bp_buffer *to = &l->runtime->graph.buffers[buffer];
     if (offset + from.entry->bytes != to->bytes) {
-        return bp_error_set(l->place->error, BP_ERR_DATA, where,
+        return bp_error_set(l->location->error, BP_ERR_DATA, where,
                             "a part of a quantised weight has another size", from.entry->name);
     }
     return read_to(l, from, to, offset);
@@ -343,7 +345,7 @@ static bp_status copy_codes(loading *l, uint32_t parameter, const bp_bnb *bnb)
     const bp_parameter *p = parameter_of(l, parameter);
     float head[BP_NESTED_SCALES];
     if (bnb->form != p->quantised) {
-        return bp_error_set(l->place->error, BP_ERR_DATA, where,
+        return bp_error_set(l->location->error, BP_ERR_DATA, where,
                             "the weight is quantised in another form than the run keeps it in",
                             bnb->codes.entry->name);
     }
@@ -373,7 +375,7 @@ static bp_status flow(loading *l, uint32_t parameter)
     }
     if (l->runtime->spec.model->input_major &&
         !bp_tensor_view_transpose(&view, BP_FORM_TRANSPOSED, heads)) {
-        return bp_error_set(l->place->error, BP_ERR_USAGE, where,
+        return bp_error_set(l->location->error, BP_ERR_USAGE, where,
                             "a tensor of this form cannot be quantised", view.entry->name);
     }
     for (uint32_t pass = 0; pass < bp_quantised_passes(form); pass++) {
@@ -400,24 +402,25 @@ static bp_status hf_weights_check_quantised(const loading *l)
     if (!codes || floats == NULL) {
         return BP_OK;
     }
-    bp_status status = bp_error_set(l->place->error, BP_ERR_DATA, where,
+    bp_status status = bp_error_set(l->location->error, BP_ERR_DATA, where,
                                     "this weight is not quantised and others are, which is not "
                                     "implemented (export --dtype fp32 makes floats of all)",
                                     floats);
-    bp_error_prefix(l->place->error, l->place->path);
+    bp_error_prefix(l->location->error, l->location->path);
     return status;
 }
 
 /* Whether the file's tensor of this parameter, if there is one, is read. */
 static bool is_taken(const loading *l, uint32_t p)
 {
-    const bool follows = l->place->state_follows && bp_runtime_in_state(l->runtime, l->numbers[p]);
+    const bool follows =
+        l->location->state_follows && bp_runtime_in_state(l->runtime, l->numbers[p]);
     return l->wanted[p].view.entry != NULL && !follows;
 }
 
 static bp_status load_all(loading *l)
 {
-    BP_TRY(open_and_match(l, l->place->path, l->place->allow, l->place->watch));
+    BP_TRY(open_and_match(l, l->location->path, l->location->allow, l->location->watch));
     BP_TRY(hf_weights_check_quantised(l));
     for (uint32_t p = 0; p < l->count; p++) {
         if (is_taken(l, p)) {
@@ -427,16 +430,16 @@ static bp_status load_all(loading *l)
     for (uint32_t p = 0; p < l->count; p++) {
         bp_status status = is_taken(l, p) ? flow(l, p) : BP_OK;
         if (status == BP_ERR_DATA) {
-            bp_error_prefix(l->place->error, l->place->path);
+            bp_error_prefix(l->location->error, l->location->path);
         }
         BP_TRY(status);
         if (is_taken(l, p)) {
             bp_runtime_given(l->runtime, l->numbers[p]);
         }
     }
-    return l->place->state_follows
+    return l->location->state_follows
                ? BP_OK
-               : bp_hf_counts_load(l->runtime, &l->set, l->naming, l->place->error);
+               : bp_hf_counts_load(l->runtime, &l->set, l->naming, l->location->error);
 }
 
 uint64_t bp_hf_scratch(const bp_runtime *runtime)
@@ -449,10 +452,11 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime)
            tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
 
-static loading hf_weights_part_of(bp_runtime *runtime, const bp_hf_place *place, bool adapters)
+static loading hf_weights_part_of(bp_runtime *runtime, const bp_hf_location *location,
+                                  bool adapters)
 {
     return (loading){
-        .runtime = runtime, .place = place, .adapters = adapters, .room = place->scratch};
+        .runtime = runtime, .location = location, .adapters = adapters, .room = location->scratch};
 }
 
 static bp_status load_part(loading l)
@@ -463,14 +467,14 @@ static bp_status load_part(loading l)
     return status != BP_OK ? status : closed;
 }
 
-bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place)
+bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_location *location)
 {
-    return load_part(hf_weights_part_of(runtime, place, false));
+    return load_part(hf_weights_part_of(runtime, location, false));
 }
 
-bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_place *place)
+bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_location *location)
 {
-    return load_part(hf_weights_part_of(runtime, place, true));
+    return load_part(hf_weights_part_of(runtime, location, true));
 }
 
 /* The element type that each parameter has in the source; the form's own where it says nothing. */
@@ -515,7 +519,7 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
                    ? bp_peft_get_transposed(l->runtime, number, first, values, count)
                    : bp_runtime_get_trained(l->runtime, number, first, values, count));
         if (!bp_elements_convert(BP_F32, values, entry->dtype, out, count)) {
-            return bp_error_set(l->place->error, BP_ERR_DATA, where,
+            return bp_error_set(l->location->error, BP_ERR_DATA, where,
                                 "a weight is too large for the type it is to be saved in",
                                 entry->name);
         }
@@ -545,23 +549,23 @@ static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry
 
 static bp_status write_file(loading *l, bp_safetensors_plan *plan)
 {
-    const bp_hf_place *place = l->place;
+    const bp_hf_location *location = l->location;
     bp_safetensors_writer writer;
     char name[BP_STORE_PATH_MAX];
     if (l->room.capacity < 64) {
-        return hf_weights_no_room(place, 64, too_small);
+        return hf_weights_no_room(location, 64, too_small);
     }
     l->room.capacity = l->room.capacity / 8 * 8; /* so that no piece cuts an element */
-    BP_TRY(bp_replace_name(name, place->path, place->error));
-    BP_TRY(bp_safetensors_layout(plan, place->error));
-    BP_TRY(bp_safetensors_begin(&writer, place->store, name, plan, place->error));
+    BP_TRY(bp_replace_name(name, location->path, location->error));
+    BP_TRY(bp_safetensors_layout(plan, location->error));
+    BP_TRY(bp_safetensors_begin(&writer, location->store, name, plan, location->error));
     bp_status status = bp_safetensors_write(&writer, l->room, give, l);
     status = status == BP_OK ? bp_safetensors_end(&writer) : status;
     if (status != BP_OK) {
-        bp_replace_abandon(place->store, place->path);
+        bp_replace_abandon(location->store, location->path);
         return status;
     }
-    return bp_replace_end(place->store, place->path, place->error);
+    return bp_replace_end(location->store, location->path, location->error);
 }
 
 /* What is trained beside adapters gets the name that PEFT gives it. */
@@ -573,7 +577,7 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
         const size_t bytes = named ? strlen(theirs) + 1 : 0;
         char *name = bp_room_take(&l->room, bytes);
         if (!named || name == NULL) {
-            return hf_weights_no_room(l->place, bytes, too_small);
+            return hf_weights_no_room(l->location, bytes, too_small);
         }
         memcpy(name, theirs, bytes);
         entries[p].name = name;
@@ -588,11 +592,11 @@ static void list_carried(loading *l, const bp_hf_form *form, const char *first,
     bp_error unheard = {.code = BP_OK};
     bool gguf = true;
     if (form->carried == NULL ||
-        bp_gguf_look(l->place->store, form->carried, &gguf, &unheard) != BP_OK || gguf ||
-        bp_hf_open(&l->carried, l->place->store, form->carried, &l->room, &unheard) != BP_OK) {
+        bp_gguf_look(l->location->store, form->carried, &gguf, &unheard) != BP_OK || gguf ||
+        bp_hf_open(&l->carried, l->location->store, form->carried, &l->room, &unheard) != BP_OK) {
         return;
     }
-    l->carried.error = l->place->error;
+    l->carried.error = l->location->error;
     for (uint32_t p = 0; p < l->carried.part_count; p++) {
         const bp_tensor_part *part = &l->carried.parts[p];
         for (size_t i = 0; i < part->entry_count && l->carried_count < CARRIED_MOST; i++) {
@@ -624,7 +628,7 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     uint8_t *types = bp_room_take(&l.room, count);
     bp_tensor_entry *entries = bp_room_take(&l.room, table);
     if (types == NULL || entries == NULL) {
-        return hf_weights_no_room(l.place, count + table + 80, too_small);
+        return hf_weights_no_room(l.location, count + table + 80, too_small);
     }
     BP_TRY(find_types(l, form, types));
     if (form->first != NULL) {
@@ -632,7 +636,7 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     }
     list_weights(&l, types, entries);
     BP_TRY(l.adapters ? name_for_peft(&l, entries) : BP_OK);
-    BP_TRY(bp_hf_counts_list(l.runtime, entries + count, &l.room, l.place->error));
+    BP_TRY(bp_hf_counts_list(l.runtime, entries + count, &l.room, l.location->error));
     list_carried(&l, form, entries[0].name, entries + count + counts);
     bp_safetensors_plan plan = {.entries = entries,
                                 .entry_count = count + counts + l.carried_count};
@@ -641,12 +645,14 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     return status != BP_OK ? status : closed;
 }
 
-bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)
+bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_location *location,
+                             const bp_hf_form *form)
 {
-    return save_part(hf_weights_part_of(runtime, place, false), form);
+    return save_part(hf_weights_part_of(runtime, location, false), form);
 }
 
-bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)
+bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_location *location,
+                              const bp_hf_form *form)
 {
-    return save_part(hf_weights_part_of(runtime, place, true), form);
+    return save_part(hf_weights_part_of(runtime, location, true), form);
 }

@@ -8,7 +8,7 @@
 #include "tools/formats/hf/tensor_match.h"
 
 /* Where weights lie and what to work in. */
-typedef struct bp_hf_place {
+typedef struct bp_hf_location {
     bp_store *store;
     const char *path;   /* of the .safetensors file, or of the index of its shards */
     bp_staging scratch; /* aligned to 8; the headers' tables first, the rest carries data; at least
@@ -19,7 +19,7 @@ typedef struct bp_hf_place {
     bp_tensor_watch watch; /* may be NULL */
     void *user;
     bp_error *error;
-} bp_hf_place;
+} bp_hf_location;
 
 /* Bytes of scratch for this runtime that leave 1 MiB to carry data. Shards need 1 KiB each beyond
  * the first. */
@@ -35,7 +35,7 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime);
  * BP_ERR_DATA naming the tensor, after others were taken, when a value is NaN, infinite or too
  * large for the buffer's type. Other errors are those of reading. Optimizer state stays as it is.
  */
-bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place) BP_MUST_CHECK;
+bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_location *location) BP_MUST_CHECK;
 
 /* The element types of a file that is written. */
 typedef struct bp_hf_form {
@@ -52,7 +52,7 @@ typedef struct bp_hf_form {
 /* Writes all weights: to a temporary name, synced, renamed to place->path. Values that the form's
  * type holds exactly come out bit by bit as they were read. BP_ERR_DATA naming the tensor when a
  * value is too large for its type: then place->path is as it was. */
-bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place,
+bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_location *location,
                              const bp_hf_form *form) BP_MUST_CHECK;
 
 /* The same for the adapters of a runtime that has some (core/plan/adapter.h):
@@ -60,8 +60,8 @@ bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place,
  * parameters that are trained beside them, a classifier above all (PEFT's modules_to_save), as
  * "base_model.model.<name>". When read, those that the file lacks stay as they are, and
  * BP_ERR_USAGE names one that it has and a run that trains would not train. */
-bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_place *place) BP_MUST_CHECK;
-bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_place *place,
+bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_location *location) BP_MUST_CHECK;
+bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_location *location,
                               const bp_hf_form *form) BP_MUST_CHECK;
 
 #endif

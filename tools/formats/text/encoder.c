@@ -639,7 +639,7 @@ bp_status bp_encoder_pair(bp_encoder *e, const void *a, size_t a_length, const v
     return BP_OK;
 }
 
-static uint32_t ids_at(const bp_template *form, bp_pair_place place, const uint32_t **ids)
+static uint32_t ids_at(const bp_template *form, bp_pair_position place, const uint32_t **ids)
 {
     const bp_template_part *part = place == BP_PAIR_BEFORE    ? &form->before
                                    : place == BP_PAIR_BETWEEN ? &form->between
@@ -648,12 +648,12 @@ static uint32_t ids_at(const bp_template *form, bp_pair_place place, const uint3
     return part->count;
 }
 
-uint32_t bp_encoder_pair_ids(const bp_encoder *e, bp_pair_place place, const uint32_t **ids)
+uint32_t bp_encoder_pair_ids(const bp_encoder *e, bp_pair_position place, const uint32_t **ids)
 {
     return ids_at(&e->tokenizer->rules.pair, place, ids);
 }
 
-uint32_t bp_encoder_single_ids(const bp_encoder *e, bp_pair_place place, const uint32_t **ids)
+uint32_t bp_encoder_single_ids(const bp_encoder *e, bp_pair_position place, const uint32_t **ids)
 {
     return ids_at(&e->tokenizer->rules.single, place, ids);
 }

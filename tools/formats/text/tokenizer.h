@@ -185,11 +185,12 @@ bp_status bp_encoder_offsets(bp_encoder *encoder, const void *text, size_t lengt
 
 /* What stands before the first text of a pair, between the two, and behind the second: returns how
  * many ids. */
-typedef enum bp_pair_place { BP_PAIR_BEFORE, BP_PAIR_BETWEEN, BP_PAIR_BEHIND } bp_pair_place;
-uint32_t bp_encoder_pair_ids(const bp_encoder *encoder, bp_pair_place place, const uint32_t **ids);
+typedef enum bp_pair_position { BP_PAIR_BEFORE, BP_PAIR_BETWEEN, BP_PAIR_BEHIND } bp_pair_position;
+uint32_t bp_encoder_pair_ids(const bp_encoder *encoder, bp_pair_position place,
+                             const uint32_t **ids);
 
 /* What stands before a single text, and behind it; between there is nothing. */
-uint32_t bp_encoder_single_ids(const bp_encoder *encoder, bp_pair_place place,
+uint32_t bp_encoder_single_ids(const bp_encoder *encoder, bp_pair_position place,
                                const uint32_t **ids);
 
 /* The types of a pair's tokens: none but 0; as BERT has them, 1 from the second text on; others. */

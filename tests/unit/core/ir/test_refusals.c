@@ -61,7 +61,7 @@ static void test_calls_that_a_group_does_not_fit(void **state)
             .group = rows[i].group, .ranks = rows[i].ranks, .member = rows[i].root};
         bp_broadcast_begin_scalars broadcast = {
             .group = rows[i].group, .ranks = rows[i].ranks, .root = rows[i].root};
-        bp_places places = {.fabric = rows[i].fabric ? &fabric : NULL};
+        bp_regions places = {.fabric = rows[i].fabric ? &fabric : NULL};
         bp_linked_op op = {.kernel = rows[i].kernel, .tuples = 1, .scalars = &gather};
         bp_error error = {.code = BP_OK};
         op.scalars = rows[i].kernel == BP_KERNEL_broadcast_begin ? (void *)&broadcast : &gather;

@@ -137,9 +137,9 @@ static void spaces_have_a_plan_each(void **state)
     assert_int_equal(report->host.activations_most, 3 * BYTES);
     assert_int_equal(report->state_bytes, BYTES + 2 * BYTES - 100); /* wherever it is */
     assert_int_equal(of(slots[0])->offset, of(slots[1])->offset);
-    assert_int_equal(bp_buffer_place(of(w)), of(w)->offset);
-    assert_int_equal(bp_place_space(bp_buffer_place(of(kept))), BP_SPACE_HOST);
-    assert_int_equal(bp_place_offset(bp_buffer_place(of(kept))), of(kept)->offset);
+    assert_int_equal(bp_buffer_address(of(w)), of(w)->offset);
+    assert_int_equal(bp_address_space(bp_buffer_address(of(kept))), BP_SPACE_HOST);
+    assert_int_equal(bp_address_offset(bp_buffer_address(of(kept))), of(kept)->offset);
 
     uint64_t bytes = bp_verify_scratch(&h.graph);
     void *scratch = malloc(bytes);

@@ -72,7 +72,7 @@ static bp_status watch(void *user, const bp_runtime *runtime)
     return ++j->groups == j->fails ? BP_ERR_DATA : BP_OK;
 }
 
-static bp_status evaluate(judge *j, const bp_places *places)
+static bp_status evaluate(judge *j, const bp_regions *places)
 {
     bp_error error = {0};
     bp_source source = {.name = "tokens",
@@ -91,7 +91,7 @@ static bp_status evaluate(judge *j, const bp_places *places)
     feed.kind = classes ? BP_LABELS_CLASS : BP_LABELS_NEXT_TOKEN;
     bp_digest_begin(&j->shown, 0);
     BP_TRY(bp_feed_init(&feed, &error));
-    BP_TRY(bp_runtime_open_places(&j->runtime, places));
+    BP_TRY(bp_runtime_open_regions(&j->runtime, places));
     BP_TRY(bp_runtime_initialize(&j->runtime));
     BP_TRY(bp_runtime_evaluate_each(&j->runtime, &feed, j->steps,
                                     j->spec.keep_logits ? watch : NULL, j, &j->loss, &j->targets));
@@ -115,7 +115,7 @@ static void *judge_main(void *argument)
     const size_t size = j->status == BP_OK ? (size_t)j->runtime.report.arena_bytes : 64;
     bool joined = false;
     if (j->status == BP_OK && posix_memalign(&arena, BP_ARENA_ALIGNMENT, size) == 0) {
-        bp_places places = bp_places_device(arena, size);
+        bp_regions places = bp_regions_device(arena, size);
         memset(arena, 0xff, size);
         if (j->spec.ranks > 1) {
             j->status = bp_fabric_threads.open(rank, &options, NULL);

@@ -200,9 +200,9 @@ static void zero_memory_is_left_alone(void **state)
     bp_runtime_close(&r.runtime);
     const uint64_t bytes = r.runtime.report.arena_bytes;
     memset(r.arena, 0, bytes);
-    bp_places places = bp_places_device(r.arena, bytes);
+    bp_regions places = bp_regions_device(r.arena, bytes);
     places.zeroed = true;
-    assert_int_equal(bp_runtime_open_places(&r.runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_open_regions(&r.runtime, &places), BP_OK);
     assert_true(r.runtime.zeroed);
     assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
     assert_true(model_fixture_digest(&r) == fresh);
@@ -216,10 +216,10 @@ static void zero_memory_is_left_alone(void **state)
 /* Opens with memory of its own where it was given none, as CUDA's does. */
 static void *own_memory;
 
-static bp_status open_own(void *context, const bp_device_options *options, const bp_places *places,
+static bp_status open_own(void *context, const bp_device_options *options, const bp_regions *places,
                           bp_error *error)
 {
-    bp_places own = *places;
+    bp_regions own = *places;
     if (own_memory != NULL) {
         own.space[BP_SPACE_DEVICE].address = own_memory;
     }
@@ -239,10 +239,10 @@ static void memory_of_the_device_is_not_taken_for_zero(void **state)
     own_memory = NULL;
     model_fixture_open(&r, &spec, tokens, 60);
     bp_runtime_close(&r.runtime);
-    bp_places places = bp_places_device(NULL, r.runtime.report.arena_bytes);
+    bp_regions places = bp_regions_device(NULL, r.runtime.report.arena_bytes);
     places.zeroed = true;
     own_memory = r.arena;
-    assert_int_equal(bp_runtime_open_places(&r.runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_open_regions(&r.runtime, &places), BP_OK);
     assert_false(r.runtime.zeroed);
     model_fixture_close(&r);
 }

@@ -39,9 +39,9 @@ static void open_two(model_fixture *r, const bp_spec *spec)
     const size_t near = (size_t)report->arena_bytes, room = (size_t)report->host.arena_bytes;
     assert_int_equal(posix_memalign(&r->arena, BP_ARENA_ALIGNMENT, near), 0);
     assert_int_equal(posix_memalign(&far, BP_ARENA_ALIGNMENT, room + 64), 0);
-    bp_places places = bp_places_device(r->arena, near);
+    bp_regions places = bp_regions_device(r->arena, near);
     places.space[BP_SPACE_HOST] = (bp_region){far, room};
-    assert_int_equal(bp_runtime_open_places(&r->runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_open_regions(&r->runtime, &places), BP_OK);
     assert_int_equal(bp_runtime_initialize(&r->runtime), BP_OK);
     model_fixture_feed(r, &r->feed, &r->source, tokens, TOKENS);
 }

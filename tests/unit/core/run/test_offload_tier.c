@@ -63,12 +63,12 @@ static void open_places(model_fixture *r, const bp_spec *spec)
     assert_int_equal(posix_memalign(&far, BP_ARENA_ALIGNMENT, room + 64), 0);
     offload = calloc(1, (size_t)report->offload.arena_bytes + 1);
     assert_non_null(offload);
-    bp_places places = bp_places_device(r->arena, near);
+    bp_regions places = bp_regions_device(r->arena, near);
     places.space[BP_SPACE_HOST] = (bp_region){far, room};
     places.space[BP_SPACE_OFFLOAD].bytes = report->offload.arena_bytes;
     places.tier = &memory_tier;
     places.tier_context = offload;
-    if (bp_runtime_open_places(&r->runtime, &places) != BP_OK ||
+    if (bp_runtime_open_regions(&r->runtime, &places) != BP_OK ||
         bp_runtime_initialize(&r->runtime) != BP_OK) {
         fail_msg("%s %s", r->runtime.error.text, r->runtime.error.name);
     }

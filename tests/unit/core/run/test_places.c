@@ -20,7 +20,7 @@
 
 static uint32_t opened;
 
-static bp_status open_dry(void *context, const bp_device_options *options, const bp_places *places,
+static bp_status open_dry(void *context, const bp_device_options *options, const bp_regions *places,
                           bp_error *error)
 {
     __atomic_add_fetch(&opened, 1, __ATOMIC_RELAXED);
@@ -63,8 +63,8 @@ static void spaces_without_enough_bytes_are_refused(void **state)
     opened = 0;
     make_plan(&p, &spec);
     uint64_t bytes = p.runtime.report.arena_bytes;
-    bp_places places = bp_places_device(p.arena, bytes - 1);
-    assert_int_equal(bp_runtime_open_places(&p.runtime, &places), BP_ERR_FIT);
+    bp_regions places = bp_regions_device(p.arena, bytes - 1);
+    assert_int_equal(bp_runtime_open_regions(&p.runtime, &places), BP_ERR_FIT);
     assert_string_equal(p.runtime.error.name, "arena");
     assert_int_equal(p.runtime.error.found, bytes - 1);
     assert_int_equal(p.runtime.error.wanted, bytes);
@@ -83,14 +83,14 @@ static void spaces_without_enough_bytes_are_refused(void **state)
     void *far = NULL;
     assert_int_equal(posix_memalign(&far, BP_ARENA_ALIGNMENT, 8192), 0);
     p.runtime.error = (bp_error){0};
-    places = bp_places_device(p.arena, bytes);
+    places = bp_regions_device(p.arena, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){far, 8192};
-    assert_int_equal(bp_runtime_open_places(&p.runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_open_regions(&p.runtime, &places), BP_OK);
     assert_int_equal(opened, 1);
     uint8_t byte = 0;
-    assert_int_equal(device.upload(p.runtime.device, bp_place(BP_SPACE_HOST, 4095), &byte, 1),
+    assert_int_equal(device.upload(p.runtime.device, bp_address(BP_SPACE_HOST, 4095), &byte, 1),
                      BP_OK);
-    assert_int_equal(device.upload(p.runtime.device, bp_place(BP_SPACE_HOST, 4096), &byte, 1),
+    assert_int_equal(device.upload(p.runtime.device, bp_address(BP_SPACE_HOST, 4096), &byte, 1),
                      BP_ERR_USAGE);
     free_plan(&p);
     free(far);
@@ -98,10 +98,10 @@ static void spaces_without_enough_bytes_are_refused(void **state)
 
 static void *taken; /* where a device without a region takes its own */
 
-static bp_status open_own(void *context, const bp_device_options *options, const bp_places *places,
+static bp_status open_own(void *context, const bp_device_options *options, const bp_regions *places,
                           bp_error *error)
 {
-    bp_places own = *places;
+    bp_regions own = *places;
     if (own.space[BP_SPACE_DEVICE].address == NULL) {
         own.space[BP_SPACE_DEVICE].address = taken;
     }
@@ -122,13 +122,13 @@ static void only_given_memory_is_known_to_be_zero(void **state)
     for (int i = 0; i < 3; i++) {
         make_plan(&p[i], &spec);
         const uint64_t bytes = p[i].runtime.report.arena_bytes;
-        bp_places places = bp_places_device(i == 2 ? NULL : p[i].arena, bytes);
+        bp_regions places = bp_regions_device(i == 2 ? NULL : p[i].arena, bytes);
         places.zeroed = i > 0;
         taken = p[i].arena;
         if (i != 1) {
             memset(p[i].arena, 0xa5, (size_t)bytes);
         }
-        assert_int_equal(bp_runtime_open_places(&p[i].runtime, &places), BP_OK);
+        assert_int_equal(bp_runtime_open_regions(&p[i].runtime, &places), BP_OK);
         assert_true(p[i].runtime.zeroed == (i == 1));
         assert_int_equal(bp_runtime_initialize(&p[i].runtime), BP_OK);
         for (uint32_t k = 0; k < bp_runtime_state_count(&p[i].runtime); k++) {
@@ -165,10 +165,10 @@ static void *player_main(void *argument)
     void *rank = malloc(bp_fabric_threads.context_bytes);
     p->status = bp_fabric_threads.open(rank, &options, NULL);
     if (p->status == BP_OK) {
-        bp_places places = bp_places_device(p->plan.arena, p->plan.runtime.report.arena_bytes);
+        bp_regions places = bp_regions_device(p->plan.arena, p->plan.runtime.report.arena_bytes);
         places.fabric = &bp_fabric_threads;
         places.rank = rank;
-        p->status = bp_runtime_open_places(&p->plan.runtime, &places);
+        p->status = bp_runtime_open_regions(&p->plan.runtime, &places);
         if (p->status == BP_OK) {
             p->status = bp_runtime_initialize(&p->plan.runtime);
         }

@@ -93,10 +93,10 @@ static void parts_of_a_weight(void **state)
     assert_int_equal(bp_runtime_plan(&r.runtime, &spec, r.host, bytes), BP_OK);
     const size_t arena = (size_t)r.runtime.report.arena_bytes;
     assert_int_equal(posix_memalign(&r.arena, BP_ARENA_ALIGNMENT, arena), 0);
-    bp_places places = bp_places_device(r.arena, arena);
+    bp_regions places = bp_regions_device(r.arena, arena);
     places.fabric = &lonely;
     places.rank = &r;
-    if (bp_runtime_open_places(&r.runtime, &places) != BP_OK) {
+    if (bp_runtime_open_regions(&r.runtime, &places) != BP_OK) {
         fail_msg("%s %s", r.runtime.error.text, r.runtime.error.name);
     }
     const bp_parameter *p = &r.runtime.builder.parameters[0];

@@ -27,7 +27,7 @@ static bp_status count_call(void)
     return calls_left-- == 0 ? BP_ERR_DEVICE : BP_OK;
 }
 
-static bp_status open_dry(void *context, const bp_device_options *options, const bp_places *places,
+static bp_status open_dry(void *context, const bp_device_options *options, const bp_regions *places,
                           bp_error *error)
 {
     BP_TRY(count_call());
@@ -271,7 +271,7 @@ static void test_memory_smaller_than_planned(void **state)
         const int64_t filled = found ? 0 : runtime.link.poison[k++].count;
         for (uint32_t b = 1; b < runtime.graph.used.buffers && !found; b++) {
             const bp_buffer *buffer = &runtime.graph.buffers[b];
-            found = bp_buffer_place(buffer) == op->offsets[0] &&
+            found = bp_buffer_address(buffer) == op->offsets[0] &&
                     (int64_t)(buffer->bytes / 4 * 4) == filled;
         }
         assert_true(found);

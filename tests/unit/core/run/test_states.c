@@ -825,34 +825,34 @@ static bp_status call_bytes(void *subject)
 {
     checkpoint_fixture *d = subject;
     uint64_t bytes;
-    return bp_checkpoint_bytes(&d->place, &d->checkpoint, &bytes);
+    return bp_checkpoint_bytes(&d->location, &d->checkpoint, &bytes);
 }
 
 static bp_status call_check_space(void *subject)
 {
     checkpoint_fixture *d = subject;
     d->memory.free_bytes = 1 << 20;
-    return bp_checkpoint_check_space(&d->place, &d->checkpoint);
+    return bp_checkpoint_check_space(&d->location, &d->checkpoint);
 }
 
 static bp_status call_save(void *subject)
 {
     checkpoint_fixture *d = subject;
-    return bp_checkpoint_save(&d->place, &d->checkpoint, NULL);
+    return bp_checkpoint_save(&d->location, &d->checkpoint, NULL);
 }
 
 static bp_status call_digest(void *subject)
 {
     checkpoint_fixture *d = subject;
     uint64_t digest;
-    return bp_checkpoint_digest(&d->place, &d->checkpoint, &digest);
+    return bp_checkpoint_digest(&d->location, &d->checkpoint, &digest);
 }
 
 static bp_status call_verify(void *subject)
 {
     checkpoint_fixture *d = subject;
     bp_checkpoint_found found;
-    return bp_checkpoint_verify(&d->place, "run/checkpoint-2", &found);
+    return bp_checkpoint_verify(&d->location, "run/checkpoint-2", &found);
 }
 
 static bp_status call_find(void *subject)
@@ -860,7 +860,7 @@ static bp_status call_find(void *subject)
     checkpoint_fixture *d = subject;
     bp_checkpoint_found found;
     bool any;
-    const bp_status status = bp_checkpoint_find(&d->place, NULL, NULL, &found, &any);
+    const bp_status status = bp_checkpoint_find(&d->location, NULL, NULL, &found, &any);
     return status == BP_OK ? said(any) : BP_ERR_INTERNAL;
 }
 
@@ -868,13 +868,13 @@ static bp_status call_read_keys(void *subject)
 {
     checkpoint_fixture *d = subject;
     bp_pairs keys;
-    return bp_checkpoint_read_keys(&d->place, "run/checkpoint-2", &keys);
+    return bp_checkpoint_read_keys(&d->location, "run/checkpoint-2", &keys);
 }
 
 static bp_status call_load(void *subject)
 {
     checkpoint_fixture *d = subject;
-    return bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL);
+    return bp_checkpoint_load(&d->location, "run/checkpoint-2", &d->checkpoint, NULL);
 }
 
 static bp_status call_compare(void *subject)
@@ -882,22 +882,22 @@ static bp_status call_compare(void *subject)
     checkpoint_fixture *d = subject;
     static unsigned char scratch[ROOM];
     char name[BP_CHECKPOINT_TENSOR];
-    bp_checkpoint_location place = d->place;
-    place.scratch = scratch;
-    place.scratch_bytes = sizeof scratch;
-    return bp_checkpoint_compare(&place, "run/checkpoint-1", "run/checkpoint-2", name);
+    bp_checkpoint_location location = d->location;
+    location.scratch = scratch;
+    location.scratch_bytes = sizeof scratch;
+    return bp_checkpoint_compare(&location, "run/checkpoint-1", "run/checkpoint-2", name);
 }
 
 static bp_status call_prune(void *subject)
 {
     checkpoint_fixture *d = subject;
-    return bp_checkpoint_prune(&d->place, 2, 1);
+    return bp_checkpoint_prune(&d->location, 2, 1);
 }
 
 static bp_status call_prune_later(void *subject)
 {
     checkpoint_fixture *d = subject;
-    return bp_checkpoint_prune_later(&d->place, 1);
+    return bp_checkpoint_prune_later(&d->location, 1);
 }
 
 static const state_row medium_rows[] = {

@@ -191,7 +191,8 @@ static void plans_without_the_place_are_refused(void **state)
 static void programs_with_work_under_way_have_no_place(void **state)
 {
     (void)state;
-    const uint64_t near = bp_place(BP_SPACE_DEVICE, 64), offload = bp_place(BP_SPACE_OFFLOAD, 64);
+    const uint64_t near = bp_address(BP_SPACE_DEVICE, 64),
+                   offload = bp_address(BP_SPACE_OFFLOAD, 64);
     const uint32_t nothing = UINT32_MAX;
     const struct {
         struct {

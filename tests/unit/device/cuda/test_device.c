@@ -87,7 +87,7 @@ static bp_status open_with(bench *b, const char *variant, const char *target)
 {
     const bp_device_options options = {.variant = variant, .target = target};
     b->error = (bp_error){0};
-    const bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    const bp_regions places = bp_regions_device(NULL, ARENA_BYTES);
     return cuda->open(b->context, &options, &places, &b->error);
 }
 
@@ -217,12 +217,12 @@ static void open_refuses(void **state)
     assert_string_equal(b->error.name, "sm_75");
     const bp_device_options far = {.ordinal = 999};
     b->error = (bp_error){0};
-    const bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    const bp_regions places = bp_regions_device(NULL, ARENA_BYTES);
     assert_int_equal(cuda->open(b->context, &far, &places, &b->error), BP_ERR_DEVICE);
     assert_string_equal(b->error.text, "there is no GPU of that number, counted from 0");
     const bp_device_options plain = {0};
     b->error = (bp_error){0};
-    const bp_places huge = bp_places_device(NULL, UINT64_C(1) << 60);
+    const bp_regions huge = bp_regions_device(NULL, UINT64_C(1) << 60);
     assert_int_equal(cuda->open(b->context, &plain, &huge, &b->error), BP_ERR_DEVICE);
     assert_string_equal(b->error.text,
                         "the GPU's free memory, in bytes, is smaller than the arena");

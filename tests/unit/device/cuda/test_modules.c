@@ -98,7 +98,7 @@ static void open_on(bench *b, const char *gpu, const char *target)
     on.set("PTXVM_DEVICE", gpu);
     on.set("PTXVM_FAULT", ""); /* counts calls from here */
     b->error = (bp_error){0};
-    const bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    const bp_regions places = bp_regions_device(NULL, ARENA_BYTES);
     assert_int_equal(bp_device_cuda.open(b->memory, &options, &places, &b->error), BP_OK);
     b->context->driver.ptxvmNextOperands = NULL; /* these kernels take fewer than they are given */
 }

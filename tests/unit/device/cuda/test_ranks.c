@@ -91,7 +91,7 @@ static member members[PAIR];
 
 static bp_status call_once(member *m, void *rank, void *context, void *memory, size_t bytes)
 {
-    const uint64_t to = bp_place(m->space, m->space == BP_SPACE_HOST ? 0 : GOTTEN);
+    const uint64_t to = bp_address(m->space, m->space == BP_SPACE_HOST ? 0 : GOTTEN);
     const uint64_t offsets[2] = {to, GIVEN};
     const uint8_t dtypes[2] = {BP_U8, BP_U8};
     const int64_t call[5] = {0, 0, PAIR, PIECE, 1};
@@ -101,7 +101,7 @@ static bp_status call_once(member *m, void *rank, void *context, void *memory, s
         {BP_KERNEL_fabric_wait, 1, offsets, landed, dtypes, BP_OFFSET_ABSENT}};
     const bp_linked_program program = {ops, 2};
     const bp_device_options options = {.variant = variants[m->variant]};
-    const bp_places places = {
+    const bp_regions places = {
         .space = {{NULL, ARENA}, {NULL, ARENA / 2}}, .fabric = m->fabric, .rank = rank};
     BP_TRY(bp_device_cuda.open(context, &options, &places, &m->error));
     BP_TRY(bp_device_cuda.link(context, 0, &program, memory, bytes));

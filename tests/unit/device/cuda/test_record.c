@@ -96,7 +96,7 @@ static void open_as(bench *b, const char *gpu, const char *variant)
     if (!on.real) {
         on.set("PTXVM_DEVICE", gpu);
     }
-    const bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    const bp_regions places = bp_regions_device(NULL, ARENA_BYTES);
     assert_int_equal(cuda->open(b->memory, &options, &places, &b->error), BP_OK);
 }
 

@@ -53,7 +53,7 @@ static void the_drivers_log_is_shown(void **state)
     void *context = malloc(cuda->context_bytes);
     size_t bytes = (size_t)cuda->link_bytes(1, 2, 1);
     void *memory = malloc(bytes);
-    const bp_places places = bp_places_device(NULL, 4096);
+    const bp_regions places = bp_regions_device(NULL, 4096);
     assert_int_equal(cuda->open(context, &options, &places, &error), BP_OK);
     assert_int_equal(cuda->link(context, 0, &program, memory, bytes), BP_ERR_DEVICE);
     assert_string_equal(error.text, "the driver could not compile a kernel's PTX");

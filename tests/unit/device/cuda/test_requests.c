@@ -35,7 +35,7 @@ typedef struct bench {
     void *link_memory;
     size_t link_bytes;
     bp_error error;
-    bp_places places;
+    bp_regions places;
     uint64_t offsets[OPS_MOST][4];
     int64_t scalars[OPS_MOST][8];
     uint8_t dtypes[4];
@@ -51,7 +51,7 @@ static int setup(void **state)
     b->context = calloc(1, cuda->context_bytes);
     b->link_bytes = cuda->link_bytes(OPS_MOST, 2 * OPS_MOST, 8 * OPS_MOST);
     b->link_memory = malloc(b->link_bytes);
-    b->places = (bp_places){.space = {{NULL, DEVICE_BYTES}, {NULL, HOST_BYTES}}};
+    b->places = (bp_regions){.space = {{NULL, DEVICE_BYTES}, {NULL, HOST_BYTES}}};
     for (uint32_t i = 0; i < COUNT; i++) {
         b->x[i] = (float)i + 0.25f;
     }
@@ -74,12 +74,12 @@ static int teardown(void **state)
 
 static uint64_t device_at(uint32_t number)
 {
-    return bp_place(BP_SPACE_DEVICE, (uint64_t)number * ROOM);
+    return bp_address(BP_SPACE_DEVICE, (uint64_t)number * ROOM);
 }
 
 static uint64_t host_at(uint32_t number)
 {
-    return bp_place(BP_SPACE_HOST, (uint64_t)number * ROOM);
+    return bp_address(BP_SPACE_HOST, (uint64_t)number * ROOM);
 }
 
 /* ---- writing a program ---- */
@@ -274,7 +274,7 @@ static void the_host_arena_is_written_and_read(void **state)
     for (uint32_t i = 0; i < COUNT; i++) {
         assert_int_equal(words[i], 0x7fa00000);
     }
-    uint64_t end = bp_place(BP_SPACE_HOST, HOST_BYTES);
+    uint64_t end = bp_address(BP_SPACE_HOST, HOST_BYTES);
     assert_int_equal(cuda->upload(b->context, end, b->x, 1), BP_ERR_USAGE);
     assert_int_equal(cuda->download(b->context, end - 3, b->y, 4), BP_ERR_USAGE);
     assert_int_equal(cuda->download(b->context, BP_OFFSET_ABSENT, b->y, 1), BP_ERR_USAGE);

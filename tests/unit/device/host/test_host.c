@@ -53,7 +53,7 @@ static bp_status open_with(bench *b, const char *variant, uint32_t threads)
 {
     bp_device_options options = {.threads = threads, .variant = variant};
     memset(&b->error, 0, sizeof(b->error));
-    const bp_places places = bp_places_device(b->arena, ARENA_BYTES);
+    const bp_regions places = bp_regions_device(b->arena, ARENA_BYTES);
     return host->open(b->context, &options, &places, &b->error);
 }
 
@@ -67,12 +67,12 @@ static void open_refuses_what_makes_no_sense(void **state)
     assert_int_equal(b->error.wanted, BP_THREADS_MAX);
     assert_int_equal(open_with(b, "sse2", 1), BP_ERR_USAGE);
     assert_string_equal(b->error.name, "sse2");
-    bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    bp_regions places = bp_regions_device(NULL, ARENA_BYTES);
     assert_int_equal(host->open(b->context, &options, &places, NULL), BP_ERR_USAGE);
-    places = bp_places_device(b->arena + 64, ARENA_BYTES);
+    places = bp_regions_device(b->arena + 64, ARENA_BYTES);
     assert_int_equal(host->open(b->context, &options, &places, NULL), BP_ERR_USAGE);
     b->error = (bp_error){0};
-    places = bp_places_device(b->arena, ARENA_BYTES);
+    places = bp_regions_device(b->arena, ARENA_BYTES);
     places.space[BP_SPACE_HOST].bytes = 1;
     assert_int_equal(host->open(b->context, &options, &places, &b->error), BP_ERR_USAGE);
     assert_string_equal(b->error.name, "host");

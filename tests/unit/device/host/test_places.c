@@ -218,15 +218,15 @@ static void what_is_not_there_is_refused(void **state)
     uint64_t end = h.report.host.arena_bytes;
     assert_int_equal(end, h.places.space[BP_SPACE_HOST].bytes);
     void *context = h.context;
-    assert_int_equal(bp_device_host.upload(context, bp_place(BP_SPACE_HOST, end - 1), &byte, 1),
+    assert_int_equal(bp_device_host.upload(context, bp_address(BP_SPACE_HOST, end - 1), &byte, 1),
                      BP_OK);
-    assert_int_equal(bp_device_host.upload(context, bp_place(BP_SPACE_HOST, end), &byte, 1),
+    assert_int_equal(bp_device_host.upload(context, bp_address(BP_SPACE_HOST, end), &byte, 1),
                      BP_ERR_USAGE);
-    assert_int_equal(bp_device_host.download(context, bp_place(BP_SPACE_COUNT, 0), &byte, 1),
+    assert_int_equal(bp_device_host.download(context, bp_address(BP_SPACE_COUNT, 0), &byte, 1),
                      BP_ERR_USAGE);
     assert_int_equal(bp_device_host.download(context, BP_OFFSET_ABSENT, &byte, 1), BP_ERR_USAGE);
     /* there is no tier */
-    assert_int_equal(bp_device_host.upload(context, bp_place(BP_SPACE_OFFLOAD, 0), &byte, 1),
+    assert_int_equal(bp_device_host.upload(context, bp_address(BP_SPACE_OFFLOAD, 0), &byte, 1),
                      BP_ERR_USAGE);
     hand_close(&h);
 
@@ -325,7 +325,7 @@ typedef struct small_device {
     void *memory; /* MEMORY bytes */
     uint64_t link[4096];
     small_tier below;
-    bp_places places;
+    bp_regions places;
     bp_error error;
 } small_device;
 
@@ -367,15 +367,15 @@ static void links_refuse_what_is_not_there(void **state)
 {
     (void)state;
     static const uint64_t nowhere = UINT64_C(64);
-    const uint64_t here = bp_place(BP_SPACE_DEVICE, 0), below = bp_place(BP_SPACE_OFFLOAD, 0),
-                   host = bp_place(BP_SPACE_HOST, nowhere);
+    const uint64_t here = bp_address(BP_SPACE_DEVICE, 0), below = bp_address(BP_SPACE_OFFLOAD, 0),
+                   host = bp_address(BP_SPACE_HOST, nowhere);
     const struct {
         uint64_t offsets[2];
         uint8_t dtype;
         bool tier;
         const char *says; /* NULL: nothing is wrong */
     } rows[] = {
-        {{here, bp_place(BP_SPACE_DEVICE, 64)}, BP_F32, false, NULL},
+        {{here, bp_address(BP_SPACE_DEVICE, 64)}, BP_F32, false, NULL},
         {{here, below}, BP_F32, false, "an operand lies in a memory space that was not given"},
         {{host, below}, BP_F32, false, "an operand lies in a memory space that was not given"},
         {{host, below}, BP_F32, true, "an operand lies in a memory space that was not given"},
@@ -406,16 +406,16 @@ static void the_tier_ends(void **state)
     static small_device d;
     unsigned char bytes[9] = "12345678";
     small_open(&d, &small, &d.error);
-    assert_int_equal(bp_device_host.upload(d.context, bp_place(BP_SPACE_OFFLOAD, 56), bytes, 8),
+    assert_int_equal(bp_device_host.upload(d.context, bp_address(BP_SPACE_OFFLOAD, 56), bytes, 8),
                      BP_OK);
     assert_memory_equal(d.below.bytes + 56, bytes, 8);
     memset(bytes, 0, sizeof bytes);
-    assert_int_equal(bp_device_host.download(d.context, bp_place(BP_SPACE_OFFLOAD, 56), bytes, 8),
+    assert_int_equal(bp_device_host.download(d.context, bp_address(BP_SPACE_OFFLOAD, 56), bytes, 8),
                      BP_OK);
     assert_memory_equal(d.below.bytes + 56, bytes, 8);
-    assert_int_equal(bp_device_host.upload(d.context, bp_place(BP_SPACE_OFFLOAD, 57), bytes, 8),
+    assert_int_equal(bp_device_host.upload(d.context, bp_address(BP_SPACE_OFFLOAD, 57), bytes, 8),
                      BP_ERR_USAGE);
-    assert_int_equal(bp_device_host.download(d.context, bp_place(BP_SPACE_OFFLOAD, 57), bytes, 8),
+    assert_int_equal(bp_device_host.download(d.context, bp_address(BP_SPACE_OFFLOAD, 57), bytes, 8),
                      BP_ERR_USAGE);
     small_close(&d);
 }
@@ -429,7 +429,8 @@ static void failing_copies_end_the_run(void **state)
     for (int way = 0; way < 4; way++) {
         static small_device d;
         const bool heard = way % 2 == 0, says = way / 2 == 0;
-        const uint64_t offsets[2] = {bp_place(BP_SPACE_OFFLOAD, 0), bp_place(BP_SPACE_DEVICE, 0)};
+        const uint64_t offsets[2] = {bp_address(BP_SPACE_OFFLOAD, 0),
+                                     bp_address(BP_SPACE_DEVICE, 0)};
         const bp_copy_begin_scalars begin = {1, 1, 64, 64, 64};
         const bp_copy_wait_scalars end = {1, 1, 64, 64, 64};
         const uint8_t dtypes[2] = {BP_U8, BP_U8};

@@ -228,7 +228,7 @@ static void the_device_says_so_too(void **state)
     bp_error error = {0};
     void *context = malloc(bp_device_host.context_bytes);
     creations = 1;
-    const bp_places places = bp_places_device(arena, 16);
+    const bp_regions places = bp_regions_device(arena, 16);
     assert_int_equal(bp_device_host.open(context, &options, &places, &error), BP_ERR_DEVICE);
     creations = -1;
     assert_int_equal(error.found, 2);
@@ -248,7 +248,7 @@ static void threads_for_copies_are_refused_likewise(void **state)
     void *context = malloc(bp_device_host.context_bytes);
     for (int allowed = 1; allowed < 4; allowed++) {
         bp_error error = {0};
-        bp_places places = bp_places_device(arena, 16);
+        bp_regions places = bp_regions_device(arena, 16);
         places.space[BP_SPACE_HOST] = (bp_region){arena + BP_ARENA_ALIGNMENT, 16};
         places.fabric = &fabric;
         creations = allowed;

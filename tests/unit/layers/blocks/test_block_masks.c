@@ -80,11 +80,11 @@ static void places_of_what_is_wanted(void **state)
     (void)add_node(&block, BP_NODE_DENSE, active, 1);
     block_masks_of(&block, &run.masks);
     block_need need = block_needs(&run.masks, value_bit(0), value_bit(active), 0);
-    block_places(&run, &need, taker);
+    block_positions(&run, &need, taker);
     assert_int_equal(taker[product], active);
     need = block_needs(&run.masks, value_bit(0), value_bit(product), value_bit(1));
     assert_true((need.nodes & value_bit(1)) != 0 && (need.values & value_bit(active)) == 0);
-    block_places(&run, &need, taker);
+    block_positions(&run, &need, taker);
     assert_int_equal(taker[product], product);
 }
 

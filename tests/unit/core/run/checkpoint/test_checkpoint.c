@@ -36,7 +36,7 @@ static uint64_t find_step(checkpoint_fixture *d, bp_checkpoint_damaged damaged, 
     bp_checkpoint_found found;
     bool any;
     clear_error(d);
-    assert_int_equal(bp_checkpoint_find(&d->place, damaged, user, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->location, damaged, user, &found, &any), BP_OK);
     return any ? found.step : 0;
 }
 
@@ -47,11 +47,11 @@ static void what_is_saved_comes_back(void **state)
     checkpoint_fixture_step(d, 7);
     uint64_t memory_digest;
     uint64_t saved_digest;
-    assert_int_equal(bp_checkpoint_digest(&d->place, &d->checkpoint, &memory_digest), BP_OK);
-    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, &saved_digest), BP_OK);
+    assert_int_equal(bp_checkpoint_digest(&d->location, &d->checkpoint, &memory_digest), BP_OK);
+    assert_int_equal(bp_checkpoint_save(&d->location, &d->checkpoint, &saved_digest), BP_OK);
     assert_true(saved_digest == memory_digest);
     bp_checkpoint_found found;
-    assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-7", &found), BP_OK);
+    assert_int_equal(bp_checkpoint_verify(&d->location, "run/checkpoint-7", &found), BP_OK);
     assert_int_equal(found.step, 7);
     assert_true(found.digest == memory_digest);
     assert_string_equal(found.path, "run/checkpoint-7");
@@ -59,11 +59,12 @@ static void what_is_saved_comes_back(void **state)
     assert_false(checkpoint_fixture_is(d, 7));
     uint64_t loaded_digest;
     assert_int_equal(
-        bp_checkpoint_load(&d->place, "run/checkpoint-7", &d->checkpoint, &loaded_digest), BP_OK);
+        bp_checkpoint_load(&d->location, "run/checkpoint-7", &d->checkpoint, &loaded_digest),
+        BP_OK);
     assert_true(checkpoint_fixture_is(d, 7));
     assert_true(loaded_digest == memory_digest);
     checkpoint_fixture_step(d, 8);
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-7", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-7", &d->checkpoint, NULL),
                      BP_OK);
     assert_true(checkpoint_fixture_is(d, 7));
 }
@@ -100,7 +101,7 @@ static void sizes_are_exact(void **state)
     checkpoint_fixture *d = *state;
     checkpoint_fixture_step(d, 12345);
     uint64_t bytes;
-    assert_int_equal(bp_checkpoint_bytes(&d->place, &d->checkpoint, &bytes), BP_OK);
+    assert_int_equal(bp_checkpoint_bytes(&d->location, &d->checkpoint, &bytes), BP_OK);
     assert_int_equal(checkpoint_fixture_save(d, 12345), BP_OK);
     static const char *const names[] = {"model.safetensors", "state.safetensors", "config.json",
                                         "empty.txt"};
@@ -120,27 +121,27 @@ static void space_is_checked_beforehand(void **state)
 {
     checkpoint_fixture *d = *state;
     uint64_t bytes;
-    assert_int_equal(bp_checkpoint_bytes(&d->place, &d->checkpoint, &bytes), BP_OK);
+    assert_int_equal(bp_checkpoint_bytes(&d->location, &d->checkpoint, &bytes), BP_OK);
     uint64_t needed = bytes + 65536 + 4 * 4096;
     d->memory.free_bytes = needed;
-    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_OK);
+    assert_int_equal(bp_checkpoint_check_space(&d->location, &d->checkpoint), BP_OK);
     d->memory.free_bytes = needed - 1;
-    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_check_space(&d->location, &d->checkpoint), BP_ERR_STORE);
     assert_int_equal(d->error.found, needed - 1);
     assert_int_equal(d->error.wanted, needed);
     clear_error(d);
     faulty_store_arm(&d->faulty, FAULT_FREE_BYTES, 1, false);
-    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_ERR_STORE);
+    assert_int_equal(bp_checkpoint_check_space(&d->location, &d->checkpoint), BP_ERR_STORE);
     assert_string_equal(d->error.name, "run (free space)");
     d->checkpoint.blob_count = BP_CHECKPOINT_BLOBS + 1;
-    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_ERR_USAGE);
+    assert_int_equal(bp_checkpoint_check_space(&d->location, &d->checkpoint), BP_ERR_USAGE);
 }
 
 static size_t tables_of(checkpoint_fixture *d, const char *path)
 {
     bp_safetensors file;
-    assert_true(bp_safetensors_open(&file, d->place.store, path, d->place.scratch,
-                                    d->place.scratch_bytes, &d->error) == BP_OK &&
+    assert_true(bp_safetensors_open(&file, d->location.store, path, d->location.scratch,
+                                    d->location.scratch_bytes, &d->error) == BP_OK &&
                 bp_safetensors_close(&file) == BP_OK);
     return file.scratch_used;
 }
@@ -155,48 +156,48 @@ static void less_scratch_is_an_answer_with_a_number(void **state)
     /* The tables of both files are there at one time, and one work area. */
     const size_t both = tables_of(d, "run/checkpoint-1/model.safetensors") +
                         tables_of(d, "run/checkpoint-1/state.safetensors") + BP_SAFETENSORS_WORK;
-    for (size_t bytes = 0; bytes < d->place.scratch_bytes; bytes += 97) {
-        bp_checkpoint_location place = d->place;
-        place.scratch_bytes = bytes;
+    for (size_t bytes = 0; bytes < d->location.scratch_bytes; bytes += 97) {
+        bp_checkpoint_location location = d->location;
+        location.scratch_bytes = bytes;
         clear_error(d);
-        bp_status status = bp_checkpoint_verify(&place, "run/checkpoint-1", &found);
+        bp_status status = bp_checkpoint_verify(&location, "run/checkpoint-1", &found);
         assert_true(status != BP_OK || bytes >= both);
         if (status != BP_OK) {
             assert_int_equal(status, BP_ERR_FIT);
             assert_true(d->error.wanted > d->error.found);
             clear_error(d);
-            assert_int_equal(bp_checkpoint_find(&place, NULL, NULL, &found, &any), BP_ERR_FIT);
+            assert_int_equal(bp_checkpoint_find(&location, NULL, NULL, &found, &any), BP_ERR_FIT);
             assert_int_equal(d->error.code, BP_ERR_FIT);
-            place.error = NULL;
-            assert_int_equal(bp_checkpoint_find(&place, NULL, NULL, &found, &any), BP_ERR_FIT);
+            location.error = NULL;
+            assert_int_equal(bp_checkpoint_find(&location, NULL, NULL, &found, &any), BP_ERR_FIT);
         }
     }
-    bp_checkpoint_location place = d->place;
-    place.scratch_bytes = 100;
+    bp_checkpoint_location location = d->location;
+    location.scratch_bytes = 100;
     uint64_t bytes;
     clear_error(d);
-    assert_int_equal(bp_checkpoint_bytes(&place, &d->checkpoint, &bytes), BP_ERR_FIT);
+    assert_int_equal(bp_checkpoint_bytes(&location, &d->checkpoint, &bytes), BP_ERR_FIT);
     assert_int_equal(d->error.found, 100);
     bp_pairs keys;
-    assert_int_equal(bp_checkpoint_read_keys(&place, "run/checkpoint-1", &keys), BP_ERR_FIT);
-    assert_int_equal(bp_checkpoint_load(&place, "run/checkpoint-1", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_read_keys(&location, "run/checkpoint-1", &keys), BP_ERR_FIT);
+    assert_int_equal(bp_checkpoint_load(&location, "run/checkpoint-1", &d->checkpoint, NULL),
                      BP_ERR_FIT);
 }
 
 static void any_place_for_scratch_will_do(void **state)
 {
     checkpoint_fixture *d = *state;
-    unsigned char *memory = malloc(d->place.scratch_bytes + 8);
-    void *own = d->place.scratch;
+    unsigned char *memory = malloc(d->location.scratch_bytes + 8);
+    void *own = d->location.scratch;
     for (size_t skew = 0; skew < 8; skew++) {
-        d->place.scratch = memory + skew;
+        d->location.scratch = memory + skew;
         assert_int_equal(checkpoint_fixture_save(d, skew), BP_OK);
         char path[64];
         snprintf(path, sizeof path, "run/checkpoint-%zu", skew);
         bp_checkpoint_found found;
-        assert_int_equal(bp_checkpoint_verify(&d->place, path, &found), BP_OK);
+        assert_int_equal(bp_checkpoint_verify(&d->location, path, &found), BP_OK);
     }
-    d->place.scratch = own;
+    d->location.scratch = own;
     free(memory);
 }
 
@@ -212,7 +213,7 @@ static void keys_are_read_before_anything_is_loaded(void **state)
     checkpoint_fixture *d = *state;
     assert_int_equal(checkpoint_fixture_save(d, 1), BP_OK);
     bp_pairs keys;
-    assert_int_equal(bp_checkpoint_read_keys(&d->place, "run/checkpoint-1", &keys), BP_OK);
+    assert_int_equal(bp_checkpoint_read_keys(&d->location, "run/checkpoint-1", &keys), BP_OK);
     assert_int_equal(keys.count, FIXTURE_KEYS);
     assert_string_equal(keys.list[0].key, "data"); /* sorted */
     assert_string_equal(bp_pairs_find(keys, "seed"), "1");
@@ -289,7 +290,7 @@ static void other_names_are_left_alone(void **state)
     char text[256] = "";
     assert_int_equal(find_step(d, count_damaged, text), 5);
     assert_string_equal(text, "");
-    assert_int_equal(bp_checkpoint_prune(&d->place, 5, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->location, 5, 1), BP_OK);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         bool there;
         assert_int_equal(d->memory.store.exists(&d->memory.store, names[i], &there), BP_OK);
@@ -405,10 +406,10 @@ static void the_same_step_is_replaced(void **state)
     uint64_t digest;
     checkpoint_fixture_step(d, 5);
     d->checkpoint.step = 4;
-    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, &digest), BP_OK);
+    assert_int_equal(bp_checkpoint_save(&d->location, &d->checkpoint, &digest), BP_OK);
     bp_checkpoint_found found;
     bool any;
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_OK);
     assert_true(any);
     assert_true(found.digest == digest);
     assert_false(there(d, "run/old-checkpoint-4"));
@@ -431,12 +432,12 @@ static void a_replaced_one_is_found_until_its_replacement_is_there(void **state)
     assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
     assert_int_equal(find_step(d, NULL, NULL), 4);
     checkpoint_fixture_step(d, 4);
-    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, NULL), BP_OK);
+    assert_int_equal(bp_checkpoint_save(&d->location, &d->checkpoint, NULL), BP_OK);
     assert_int_equal(find_step(d, NULL, NULL), 4);
     assert_false(there(d, "run/old-checkpoint-4"));
     /* The same once more, now put right by pruning. */
     assert_int_equal(store->rename(store, "run/checkpoint-4", "run/old-checkpoint-4"), BP_OK);
-    assert_int_equal(bp_checkpoint_prune(&d->place, 4, 0), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->location, 4, 0), BP_OK);
     assert_true(there(d, "run/checkpoint-4"));
     assert_false(there(d, "run/old-checkpoint-4"));
     /* Both there, the new one damaged: the old one is taken. */
@@ -445,10 +446,10 @@ static void a_replaced_one_is_found_until_its_replacement_is_there(void **state)
     char text[256] = "";
     bp_checkpoint_found found;
     bool any;
-    assert_int_equal(bp_checkpoint_find(&d->place, count_damaged, text, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->location, count_damaged, text, &found, &any), BP_OK);
     assert_string_equal(text, "run/checkpoint-4 ");
     assert_string_equal(found.path, "run/old-checkpoint-4");
-    assert_int_equal(bp_checkpoint_prune(&d->place, 4, 0), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->location, 4, 0), BP_OK);
     assert_false(there(d, "run/old-checkpoint-4"));
 }
 
@@ -462,18 +463,18 @@ static void pruning_keeps_the_newest(void **state)
     }
     assert_int_equal(store->make_directory(store, "run/tmp-checkpoint-13"), BP_OK);
     memory_store_put(&d->memory, "run/tmp-checkpoint-13/model.safetensors", "x", 1);
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 0), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 0), BP_OK);
     assert_true(there(d, "run/checkpoint-8"));
     assert_false(there(d, "run/tmp-checkpoint-13"));
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 3), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 3), BP_OK);
     assert_false(there(d, "run/checkpoint-9"));
     assert_true(there(d, "run/checkpoint-10"));
     /* After a resume from 10: 11 and 12 are not counted and not touched. */
-    assert_int_equal(bp_checkpoint_prune(&d->place, 10, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->location, 10, 1), BP_OK);
     assert_true(there(d, "run/checkpoint-10"));
     assert_true(there(d, "run/checkpoint-11"));
     assert_true(there(d, "run/checkpoint-12"));
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-11"));
     assert_int_equal(find_step(d, NULL, NULL), 12);
 }
@@ -485,15 +486,15 @@ static void pruning_spares_one(void **state)
     for (uint64_t step = 8; step <= 12; step++) {
         assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
     }
-    d->place.spare = 9;
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 2), BP_OK);
+    d->location.spare = 9;
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 2), BP_OK);
     assert_false(there(d, "run/checkpoint-8"));
     assert_true(there(d, "run/checkpoint-9"));
     assert_false(there(d, "run/checkpoint-10"));
     assert_true(there(d, "run/checkpoint-11"));
     /* The newest counts although it is the one. */
-    d->place.spare = 12;
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
+    d->location.spare = 12;
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-9"));
     assert_false(there(d, "run/checkpoint-11"));
     assert_int_equal(find_step(d, NULL, NULL), 12);
@@ -506,9 +507,9 @@ static void pruning_spares_the_verified_one(void **state)
     for (uint64_t step = 8; step <= 12; step++) {
         assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
     }
-    d->place.spare = 9;
-    d->place.verified = 10;
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
+    d->location.spare = 9;
+    d->location.verified = 10;
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-8"));
     assert_true(there(d, "run/checkpoint-9"));
     assert_true(there(d, "run/checkpoint-10"));
@@ -526,17 +527,17 @@ static void pruning_spares_the_one_to_go_back_to(void **state)
     for (uint64_t step = 8; step <= 12; step++) {
         assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
     }
-    d->place.back = &back;
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 3), BP_OK);
+    d->location.back = &back;
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 3), BP_OK);
     assert_true(there(d, "run/checkpoint-0"));
     assert_false(there(d, "run/checkpoint-9"));
     back = 10;
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-0"));
     assert_true(there(d, "run/checkpoint-10"));
     assert_false(there(d, "run/checkpoint-11"));
-    d->place.back = NULL;
-    assert_int_equal(bp_checkpoint_prune(&d->place, 12, 1), BP_OK);
+    d->location.back = NULL;
+    assert_int_equal(bp_checkpoint_prune(&d->location, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-10"));
     assert_int_equal(find_step(d, NULL, NULL), 12);
 }
@@ -549,11 +550,11 @@ static void failing_copies_are_passed_on(void **state)
     d->copies_left = 3;
     assert_int_equal(checkpoint_fixture_save(d, 2), BP_ERR_DEVICE);
     d->copies_left = 3;
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-1", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-1", &d->checkpoint, NULL),
                      BP_ERR_DEVICE);
     uint64_t digest;
     d->copies_left = 3;
-    assert_int_equal(bp_checkpoint_digest(&d->place, &d->checkpoint, &digest), BP_ERR_DEVICE);
+    assert_int_equal(bp_checkpoint_digest(&d->location, &d->checkpoint, &digest), BP_ERR_DEVICE);
     assert_int_equal(find_step(d, NULL, NULL), 1);
 }
 
@@ -567,7 +568,7 @@ static void an_empty_state_is_a_state(void **state)
     assert_int_equal(checkpoint_fixture_save(d, 0), BP_OK);
     bp_checkpoint_found found;
     bool any;
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_OK);
     assert_true(any);
     assert_int_equal(found.step, 0);
     assert_true(found.digest == bp_digest_of("", 0, 0));

@@ -19,7 +19,7 @@ static void named(size_t first, size_t second, uint32_t tensors, const char *ren
     checkpoint_fixture *d = checkpoint_fixture_new();
     char name[BP_CHECKPOINT_TENSOR];
     checkpoint_fixture_step(d, 1);
-    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, NULL), BP_OK);
+    assert_int_equal(bp_checkpoint_save(&d->location, &d->checkpoint, NULL), BP_OK);
     d->checkpoint.step = 2;
     d->checkpoint.tensor_count = tensors;
     if (renamed != NULL) {
@@ -31,17 +31,17 @@ static void named(size_t first, size_t second, uint32_t tensors, const char *ren
     if (second != NONE) {
         d->state[second]++;
     }
-    assert_int_equal(bp_checkpoint_save(&d->place, &d->checkpoint, NULL), BP_OK);
+    assert_int_equal(bp_checkpoint_save(&d->location, &d->checkpoint, NULL), BP_OK);
     const char *const one = "run/checkpoint-1", *const other = "run/checkpoint-2";
-    bp_checkpoint_location place = d->place;
+    bp_checkpoint_location location = d->location;
     unsigned char more[1 << 16];
-    place.scratch = more;
-    place.scratch_bytes = sizeof more;
-    assert_int_equal(bp_checkpoint_compare(&place, one, other, name), BP_OK);
+    location.scratch = more;
+    location.scratch_bytes = sizeof more;
+    assert_int_equal(bp_checkpoint_compare(&location, one, other, name), BP_OK);
     assert_string_equal(name, wanted);
-    assert_int_equal(bp_checkpoint_compare(&place, other, one, name), BP_OK);
+    assert_int_equal(bp_checkpoint_compare(&location, other, one, name), BP_OK);
     assert_string_equal(name, back);
-    assert_int_equal(bp_checkpoint_compare(&place, one, "run/checkpoint-3", name), BP_ERR_DATA);
+    assert_int_equal(bp_checkpoint_compare(&location, one, "run/checkpoint-3", name), BP_ERR_DATA);
     assert_true(checkpoint_fixture_free(d));
 }
 

@@ -53,7 +53,7 @@ static void every_changed_byte_is_found(void **state)
             bytes[i / 8] ^= (unsigned char)(1u << i % 8);
             bp_checkpoint_found found;
             clear_error(d);
-            bp_status status = bp_checkpoint_verify(&d->place, "run/checkpoint-2", &found);
+            bp_status status = bp_checkpoint_verify(&d->location, "run/checkpoint-2", &found);
             if (status == BP_OK) {
                 fail_msg("bit %zu of byte %zu of %s", i % 8, i / 8, path);
             }
@@ -80,7 +80,7 @@ static void every_cut_file_is_found(void **state)
             memory_store_put(&d->memory, path, copy, cut);
             bp_checkpoint_found found;
             clear_error(d);
-            assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-2", &found),
+            assert_int_equal(bp_checkpoint_verify(&d->location, "run/checkpoint-2", &found),
                              BP_ERR_DATA);
             assert_non_null(strstr(d->error.name, names[n]));
         }
@@ -144,7 +144,7 @@ static void refused(checkpoint_fixture *d, const char *text)
 {
     bp_checkpoint_found found;
     clear_error(d);
-    assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-2", &found), BP_ERR_DATA);
+    assert_int_equal(bp_checkpoint_verify(&d->location, "run/checkpoint-2", &found), BP_ERR_DATA);
     if (strstr(d->error.text, text) == NULL) {
         fail_msg("%s: %s; not: %s", d->error.name, d->error.text, text);
     }
@@ -160,8 +160,8 @@ static void damage_is_named(void **state)
     refused(d, "metadata digest");
     edit(d, "state.safetensors", "adamw", "adamv");
     bp_pairs keys;
-    assert_int_equal(bp_checkpoint_read_keys(&d->place, "run/checkpoint-2", &keys), BP_ERR_DATA);
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_read_keys(&d->location, "run/checkpoint-2", &keys), BP_ERR_DATA);
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     refused(d, "metadata digest");
     edit(d, "model.safetensors", "metadata_digest", "metadata_dogest");
@@ -226,32 +226,32 @@ static void a_checkpoint_of_another_model_is_not_loaded(void **state)
     bp_state_tensor own[FIXTURE_TENSORS];
     memcpy(own, d->tensors, sizeof own);
     d->tensors[1].name = "b.bia";
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     assert_string_equal(d->error.name, "run/checkpoint-2/model.safetensors: b.bia");
     memcpy(d->tensors, own, sizeof own);
     d->tensors[1].dtype = BP_F16;
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     memcpy(d->tensors, own, sizeof own);
     d->tensors[1].rank = 2;
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     memcpy(d->tensors, own, sizeof own);
     d->tensors[3].shape[0] = 5;
     d->tensors[3].shape[1] = 3;
     clear_error(d);
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     assert_string_equal(d->error.name, "run/checkpoint-2/state.safetensors: moment.a.weight");
     memcpy(d->tensors, own, sizeof own);
     d->tensors[0].weight = false;
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     memcpy(d->tensors, own, sizeof own);
     d->checkpoint.tensor_count--;
     clear_error(d);
-    assert_int_equal(bp_checkpoint_load(&d->place, "run/checkpoint-2", &d->checkpoint, NULL),
+    assert_int_equal(bp_checkpoint_load(&d->location, "run/checkpoint-2", &d->checkpoint, NULL),
                      BP_ERR_DATA);
     assert_int_equal(d->error.found, FIXTURE_TENSORS);
     assert_true(checkpoint_fixture_is(d, 9)); /* nothing was touched */

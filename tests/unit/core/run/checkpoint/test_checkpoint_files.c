@@ -24,22 +24,22 @@ static void a_run_saves_finds_prunes_and_resumes(void **state)
     bp_store_posix posix;
     assert_int_equal(bp_store_posix_init(&posix, root), BP_OK);
     checkpoint_fixture *d = checkpoint_fixture_new();
-    d->place.store = &posix.store;
+    d->location.store = &posix.store;
     bp_checkpoint_found found;
     bool any;
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_OK);
     assert_false(any);
     for (uint64_t step = 8; step <= 11; step++) {
         assert_int_equal(checkpoint_fixture_save(d, step), BP_OK);
-        assert_int_equal(bp_checkpoint_prune(&d->place, step, 2), BP_OK);
+        assert_int_equal(bp_checkpoint_prune(&d->location, step, 2), BP_OK);
     }
     assert_int_equal(checkpoint_fixture_save(d, 11), BP_OK); /* once more */
-    assert_int_equal(bp_checkpoint_check_space(&d->place, &d->checkpoint), BP_OK);
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_check_space(&d->location, &d->checkpoint), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_OK);
     assert_true(any);
     assert_int_equal(found.step, 11);
     checkpoint_fixture_step(d, 1);
-    assert_int_equal(bp_checkpoint_load(&d->place, found.path, &d->checkpoint, NULL), BP_OK);
+    assert_int_equal(bp_checkpoint_load(&d->location, found.path, &d->checkpoint, NULL), BP_OK);
     assert_true(checkpoint_fixture_is(d, 11));
     bool there;
     assert_int_equal(posix.store.exists(&posix.store, "run/checkpoint-9", &there), BP_OK);

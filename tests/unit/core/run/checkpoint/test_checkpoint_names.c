@@ -72,7 +72,7 @@ static void damaged_ones_are_gone_past(void **state)
     damage(d, "run/checkpoint-7/state.safetensors");
     bp_checkpoint_found found;
     bool any = false;
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_OK);
     assert_true(any && found.step == 3);
     assert_true(checkpoint_fixture_free(d));
 }
@@ -84,21 +84,21 @@ static void a_call_without_memory_says_so(void **state)
     (void)state;
     checkpoint_fixture *d = checkpoint_fixture_new();
     assert_int_equal(checkpoint_fixture_save(d, 3), BP_OK);
-    const size_t scratch = d->place.scratch_bytes;
+    const size_t scratch = d->location.scratch_bytes;
     bp_checkpoint_found found;
     bool any = true;
-    d->place.scratch_bytes = 8;
+    d->location.scratch_bytes = 8;
     d->error = (bp_error){.code = BP_OK};
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_FIT);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_ERR_FIT);
     assert_int_equal(d->error.code, BP_ERR_FIT);
     d->error = (bp_error){.code = BP_ERR_DEVICE, .text = "before"};
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_FIT);
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_ERR_FIT);
     assert_string_equal(d->error.text, "before");
-    d->place.error = NULL;
-    assert_int_equal(bp_checkpoint_find(&d->place, NULL, NULL, &found, &any), BP_ERR_FIT);
+    d->location.error = NULL;
+    assert_int_equal(bp_checkpoint_find(&d->location, NULL, NULL, &found, &any), BP_ERR_FIT);
     assert_false(any);
-    d->place.error = &d->error;
-    d->place.scratch_bytes = scratch;
+    d->location.error = &d->error;
+    d->location.scratch_bytes = scratch;
     assert_true(checkpoint_fixture_free(d));
 }
 
@@ -114,7 +114,7 @@ static void later_steps_are_removed(void **state)
     }
     memory_store_put(&d->memory, "run/notes.txt", "x", 1);
     memory_store_put(&d->memory, "run/checkpoint-9x", "x", 1);
-    assert_int_equal(bp_checkpoint_prune_later(&d->place, 5), BP_OK);
+    assert_int_equal(bp_checkpoint_prune_later(&d->location, 5), BP_OK);
     assert_true(is_there(d, "run/checkpoint-3") && is_there(d, "run/checkpoint-5"));
     assert_false(is_there(d, "run/checkpoint-7") || is_there(d, "run/checkpoint-12"));
     assert_true(is_there(d, "run/notes.txt") && is_there(d, "run/checkpoint-9x"));
@@ -131,22 +131,22 @@ static void output_directories_anywhere(void **state)
     assert_int_equal(store->sync_directory(store, "."), BP_OK);
     static const char *const places[] = {"deep/run", "/run2", "run3"};
     for (size_t i = 0; i < 3; i++) {
-        d->place.directory = places[i];
+        d->location.directory = places[i];
         assert_int_equal(checkpoint_fixture_save(d, 1), BP_OK);
         memory_store_power_cut(&d->memory, 0); /* the directory's own name is durable as well */
         assert_int_equal(checkpoint_fixture_newest(d), 1);
     }
     d->error = (bp_error){.code = BP_OK};
-    d->place.directory = "no/such/run";
+    d->location.directory = "no/such/run";
     assert_int_equal(checkpoint_fixture_save(d, 1), BP_ERR_STORE);
     assert_string_equal(d->error.name, "no/such/run (make directory)");
     char path[BP_STORE_PATH_MAX];
     memset(path, 'p', sizeof path);
     path[BP_STORE_PATH_MAX - 14] = '\0';
-    d->place.directory = path;
+    d->location.directory = path;
     assert_int_equal(checkpoint_fixture_save(d, 1), BP_ERR_USAGE);
     bp_checkpoint_found found;
-    assert_int_equal(bp_checkpoint_verify(&d->place, path, &found), BP_ERR_USAGE);
+    assert_int_equal(bp_checkpoint_verify(&d->location, path, &found), BP_ERR_USAGE);
     assert_true(checkpoint_fixture_free(d));
 }
 
@@ -167,7 +167,7 @@ static void keys_that_are_not_utf8(void **state)
         *to = "\xe4\xb8\xad\xc3\xa4";
         assert_int_equal(checkpoint_fixture_save(d, 1), BP_OK);
         bp_checkpoint_found found;
-        assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-1", &found), BP_OK);
+        assert_int_equal(bp_checkpoint_verify(&d->location, "run/checkpoint-1", &found), BP_OK);
         assert_true(checkpoint_fixture_free(d));
     }
 }

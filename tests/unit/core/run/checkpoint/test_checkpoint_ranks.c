@@ -26,7 +26,7 @@ typedef struct ranks_fixture_rank {
     uint32_t rank;
     faulty_store faulty;
     bp_error error;
-    bp_checkpoint_location place;
+    bp_checkpoint_location location;
     bp_checkpoint_ranks ranks;
     unsigned char staging[FIXTURE_STAGING];
     unsigned char word[2][RANKS_FIXTURE_WORD]; /* what it gathers, in this round or the next */
@@ -116,13 +116,13 @@ static ranks_fixture *ranks_fixture_new(checkpoint_fixture *fixture, uint32_t si
         ranks_fixture_rank *r = &c->rank[i];
         *r = (ranks_fixture_rank){.ranks_fixture = c, .rank = i};
         faulty_store_init(&r->faulty, &fixture->memory.store);
-        r->place = fixture->place;
-        r->place.store = &r->faulty.store;
-        r->place.scratch = malloc(scratch);
-        assert_non_null(r->place.scratch);
-        r->place.scratch_bytes = scratch;
-        r->place.staging = (bp_staging){r->staging, sizeof r->staging};
-        r->place.error = &r->error;
+        r->location = fixture->location;
+        r->location.store = &r->faulty.store;
+        r->location.scratch = malloc(scratch);
+        assert_non_null(r->location.scratch);
+        r->location.scratch_bytes = scratch;
+        r->location.staging = (bp_staging){r->staging, sizeof r->staging};
+        r->location.error = &r->error;
         r->ranks = (bp_checkpoint_ranks){
             i, size, 77, r, ranks_fixture_owner, ranks_fixture_read, ranks_fixture_gather};
     }
@@ -132,7 +132,7 @@ static ranks_fixture *ranks_fixture_new(checkpoint_fixture *fixture, uint32_t si
 static void ranks_fixture_free(ranks_fixture *c)
 {
     for (uint32_t i = 0; i < c->size; i++) {
-        free(c->rank[i].place.scratch);
+        free(c->rank[i].location.scratch);
     }
     pthread_mutex_destroy(&c->turn);
     pthread_cond_destroy(&c->all_here);
@@ -144,8 +144,8 @@ static void *ranks_fixture_run(void *user)
     ranks_fixture_rank *r = user;
     ranks_fixture *c = r->ranks_fixture;
     pthread_mutex_lock(&c->turn);
-    r->status = bp_checkpoint_save_ranks(&r->place, &c->fixture->checkpoint, &r->ranks, &r->digest,
-                                         &r->apart);
+    r->status = bp_checkpoint_save_ranks(&r->location, &c->fixture->checkpoint, &r->ranks,
+                                         &r->digest, &r->apart);
     pthread_mutex_unlock(&c->turn);
     return NULL;
 }
@@ -181,7 +181,7 @@ static void the_files_are_those_of_one_rank(void **state)
         assert_int_equal(checkpoint_fixture_save(d, 5), BP_OK);
         assert_int_equal(d->memory.store.rename(&d->memory.store, "run/checkpoint-5", "run/one"),
                          BP_OK);
-        assert_int_equal(bp_checkpoint_digest(&d->place, &d->checkpoint, &right), BP_OK);
+        assert_int_equal(bp_checkpoint_digest(&d->location, &d->checkpoint, &right), BP_OK);
         assert_int_equal(ranks_fixture_save(c, 5), BP_OK);
         assert_false(c->rank[0].apart);
         for (size_t i = 0; i < 4; i++) {
@@ -248,12 +248,12 @@ static void names_that_are_too_long(void **state)
     ranks_fixture *c = ranks_fixture_new(d, 2);
     assert_int_equal(ranks_fixture_save(c, 4), BP_OK);
     longer[BP_STORE_PATH_MAX - 24] = '\0'; /* the directory's name fits, those in it do not */
-    c->rank[1].place.directory = longer;
+    c->rank[1].location.directory = longer;
     assert_int_equal(ranks_fixture_save(c, 5), BP_OK);
     assert_true(c->rank[0].apart && c->rank[1].apart);
     longer[BP_STORE_PATH_MAX - 24] = 'd';
     for (uint32_t rank = 0; rank < 2; rank++) {
-        c->rank[rank].place.directory = longer;
+        c->rank[rank].location.directory = longer;
     }
     assert_int_not_equal(ranks_fixture_save(c, 6), BP_OK);
     assert_int_equal(checkpoint_fixture_newest(d), 4);
@@ -272,7 +272,7 @@ static void what_went_wrong_first_is_told(void **state)
         ranks_fixture *c = ranks_fixture_new(d, 2);
         d->copies_left = 5;
         c->mute = form == 1;
-        c->rank[1].place.error = form == 2 ? NULL : c->rank[1].place.error;
+        c->rank[1].location.error = form == 2 ? NULL : c->rank[1].location.error;
         faulty_store_arm(&c->rank[1].faulty, FAULT_CLOSE, 1, true);
         assert_int_equal(ranks_fixture_save(c, 6), BP_ERR_DEVICE);
         faulty_store_arm(&c->rank[1].faulty, FAULT_KINDS, 0, false);
@@ -339,18 +339,18 @@ static void rounds_that_fill(void **state)
         uint64_t right = 0;
         const size_t scratch = (size_t)(bp_checkpoint_scratch(&d->checkpoint) +
                                         bp_checkpoint_ranks_scratch(MANY, size));
-        free(d->place.scratch);
-        d->place.scratch = malloc(scratch);
-        d->place.scratch_bytes = scratch;
-        d->place.staging = (bp_staging){staging[0], sizeof staging[0]};
-        assert_int_equal(bp_checkpoint_digest(&d->place, &d->checkpoint, &right), BP_OK);
+        free(d->location.scratch);
+        d->location.scratch = malloc(scratch);
+        d->location.scratch_bytes = scratch;
+        d->location.staging = (bp_staging){staging[0], sizeof staging[0]};
+        assert_int_equal(bp_checkpoint_digest(&d->location, &d->checkpoint, &right), BP_OK);
         ranks_fixture *c = ranks_fixture_new(d, size);
         for (uint32_t i = 0; i < size; i++) {
             ranks_fixture_rank *r = &c->rank[i];
-            free(r->place.scratch);
-            r->place.scratch = malloc(scratch);
-            r->place.scratch_bytes = scratch;
-            r->place.staging = (bp_staging){staging[i], sizeof staging[i]};
+            free(r->location.scratch);
+            r->location.scratch = malloc(scratch);
+            r->location.scratch_bytes = scratch;
+            r->location.staging = (bp_staging){staging[i], sizeof staging[i]};
             r->ranks.owner = pattern_owner;
             r->ranks.read = pattern_out;
         }
@@ -360,7 +360,7 @@ static void rounds_that_fill(void **state)
             assert_true(c->rank[i].digest == right);
         }
         bp_checkpoint_found found;
-        assert_int_equal(bp_checkpoint_verify(&d->place, "run/checkpoint-8", &found), BP_OK);
+        assert_int_equal(bp_checkpoint_verify(&d->location, "run/checkpoint-8", &found), BP_OK);
         ranks_fixture_free(c);
         assert_true(checkpoint_fixture_free(d));
     }
@@ -389,7 +389,7 @@ static void every_failing_call_of_every_rank(void **state)
                     snprintf(word, sizeof word, "rank %u: ", rank);
                     assert_non_null(strstr(c->rank[0].error.name, word));
                     assert_non_null(strstr(c->rank[0].error.name, "made to fail"));
-                    assert_int_equal(c->rank[0].place.store->code, 5);
+                    assert_int_equal(c->rank[0].location.store->code, 5);
                 }
                 const uint64_t step = checkpoint_fixture_newest(d);
                 assert_true(step == 6 || (hit && step == 5));
@@ -437,7 +437,7 @@ static void a_device_that_fails(void **state)
     assert_int_equal(ranks_fixture_save(c, 6), BP_ERR_DEVICE);
     d->copies_left = (size_t)-1;
     assert_int_equal(checkpoint_fixture_newest(d), 0);
-    c->rank[0].place.scratch_bytes = c->rank[1].place.scratch_bytes = 64;
+    c->rank[0].location.scratch_bytes = c->rank[1].location.scratch_bytes = 64;
     assert_int_equal(ranks_fixture_save(c, 6), BP_ERR_FIT);
     ranks_fixture_free(c);
     assert_true(checkpoint_fixture_free(d));

@@ -34,7 +34,7 @@ typedef struct fixture {
     made_tensors made;
     char *scratch;
     bp_error error;
-    bp_hf_place place;
+    bp_hf_location place;
 } fixture;
 
 static bp_spec spec_of(bp_quantised form)
@@ -53,10 +53,10 @@ static void fixture_of(fixture *d, const bp_spec *spec)
     model_fixture_open(&d->r, spec, tokens, 60);
     memory_store_init(&d->memory);
     d->scratch = malloc(SCRATCH_BYTES);
-    d->place = (bp_hf_place){.store = &d->memory.store,
-                             .path = "m",
-                             .scratch = {d->scratch, SCRATCH_BYTES},
-                             .error = &d->error};
+    d->place = (bp_hf_location){.store = &d->memory.store,
+                                .path = "m",
+                                .scratch = {d->scratch, SCRATCH_BYTES},
+                                .error = &d->error};
 }
 
 static void fixture_open(fixture *d, bp_quantised form)

@@ -94,11 +94,11 @@ static bp_status load_one(fixture *d, const char *name, const char *type, const 
     memcpy(file + sizeof length + length, value, bytes);
     memory_store_put(&d->memory, "m", file, sizeof length + length + bytes);
     d->error = (bp_error){.code = BP_OK};
-    const bp_hf_place place = {.store = &d->memory.store,
-                               .path = "m",
-                               .scratch = {d->scratch, SCRATCH},
-                               .allow = BP_ALLOW_MISSING,
-                               .error = &d->error};
+    const bp_hf_location place = {.store = &d->memory.store,
+                                  .path = "m",
+                                  .scratch = {d->scratch, SCRATCH},
+                                  .allow = BP_ALLOW_MISSING,
+                                  .error = &d->error};
     return bp_hf_weights_load(&d->r.runtime, &place);
 }
 
@@ -167,10 +167,10 @@ static void counts_are_written(void **state)
     fixture *d = fixture_new(model_fixture_spec().optimizer, 0);
     const int32_t counts[2] = {3, 70000};
     static const bp_hf_form form = {.dtype = BP_F32};
-    bp_hf_place place = {.store = &d->memory.store,
-                         .path = "m",
-                         .scratch = {d->scratch, SCRATCH},
-                         .error = &d->error};
+    bp_hf_location place = {.store = &d->memory.store,
+                            .path = "m",
+                            .scratch = {d->scratch, SCRATCH},
+                            .error = &d->error};
     model_fixture_write(&d->r, d->r.runtime.builder.batches.buffer, counts);
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &place, &form), BP_OK);
     const int32_t none[2] = {0, 0};
@@ -217,10 +217,10 @@ static void gguf_has_no_names_for_it(void **state)
     bp_gguf_put_string(&w, "general.architecture", "cnn", 3);
     assert_int_equal(bp_gguf_data(&w), BP_OK);
     assert_int_equal(bp_gguf_end(&w), BP_OK);
-    bp_hf_place place = {.store = &d->memory.store,
-                         .path = "m.gguf",
-                         .scratch = {d->scratch, SCRATCH},
-                         .error = &d->error};
+    bp_hf_location place = {.store = &d->memory.store,
+                            .path = "m.gguf",
+                            .scratch = {d->scratch, SCRATCH},
+                            .error = &d->error};
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &place), BP_ERR_DATA);
     assert_non_null(strstr(d->error.name, "layers.0"));
     place.allow = BP_ALLOW_MISSING;

@@ -30,7 +30,7 @@ typedef struct fixture {
     char index[INDEX_BYTES];
     char *scratch;
     bp_error error;
-    bp_hf_place place;
+    bp_hf_location place;
     unsigned faults[BP_TENSOR_FAULTS];
     unsigned allowed;
 } fixture;
@@ -54,12 +54,12 @@ static fixture *fixture_with(const bp_spec *spec)
     faulty_store_init(&d->faulty, &d->memory.store);
     assert_int_equal(d->memory.store.make_directory(&d->memory.store, "d"), BP_OK);
     d->scratch = malloc(SCRATCH_BYTES);
-    d->place = (bp_hf_place){.store = &d->faulty.store,
-                             .path = INDEX,
-                             .scratch = {d->scratch, SCRATCH_BYTES},
-                             .watch = note,
-                             .user = d,
-                             .error = &d->error};
+    d->place = (bp_hf_location){.store = &d->faulty.store,
+                                .path = INDEX,
+                                .scratch = {d->scratch, SCRATCH_BYTES},
+                                .watch = note,
+                                .user = d,
+                                .error = &d->error};
     return d;
 }
 

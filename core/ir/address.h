@@ -4,8 +4,8 @@
  * Every space has an arena and a plan of its own. A place is the bytes from the start of the
  * space's arena with the space in the highest two bits, so that places in the device arena are
  * plain offsets. */
-#ifndef BP_CORE_PLACE_H
-#define BP_CORE_PLACE_H
+#ifndef BP_CORE_ADDRESS_H
+#define BP_CORE_ADDRESS_H
 
 #include "arena/base.h"
 
@@ -16,23 +16,23 @@ typedef enum bp_space {
     BP_SPACE_COUNT
 } bp_space;
 
-#define BP_PLACE_SHIFT   62
+#define BP_ADDRESS_SHIFT 62
 #define BP_OFFSET_ABSENT UINT64_MAX /* an operand that is not there */
 
-static inline uint64_t bp_place(bp_space space, uint64_t offset)
+static inline uint64_t bp_address(bp_space space, uint64_t offset)
 {
-    return (uint64_t)space << BP_PLACE_SHIFT | offset;
+    return (uint64_t)space << BP_ADDRESS_SHIFT | offset;
 }
 
 /* BP_SPACE_COUNT or more for what is no place. */
-static inline bp_space bp_place_space(uint64_t place)
+static inline bp_space bp_address_space(uint64_t place)
 {
-    return (bp_space)(place >> BP_PLACE_SHIFT);
+    return (bp_space)(place >> BP_ADDRESS_SHIFT);
 }
 
-static inline uint64_t bp_place_offset(uint64_t place)
+static inline uint64_t bp_address_offset(uint64_t place)
 {
-    return place & (UINT64_MAX >> (64 - BP_PLACE_SHIFT));
+    return place & (UINT64_MAX >> (64 - BP_ADDRESS_SHIFT));
 }
 
 /* "device", "host", "offload" */
@@ -52,19 +52,19 @@ struct bp_fabric;
 struct bp_tier;
 
 /* What a device is opened over. */
-typedef struct bp_places {
+typedef struct bp_regions {
     bp_region space[BP_SPACE_COUNT];
     const struct bp_fabric *fabric; /* core/ir/fabric.h; NULL: one rank, no fabric */
     void *rank;                     /* the fabric's open context */
     const struct bp_tier *tier;     /* core/ir/tier.h; NULL: nothing is offloaded */
     void *tier_context;             /* its open context */
     bool zeroed;                    /* the bytes at every address that is given are zero */
-} bp_places;
+} bp_regions;
 
 /* A device arena and nothing else. */
-static inline bp_places bp_places_device(void *arena, uint64_t bytes)
+static inline bp_regions bp_regions_device(void *arena, uint64_t bytes)
 {
-    return (bp_places){.space = {[BP_SPACE_DEVICE] = {arena, bytes}}};
+    return (bp_regions){.space = {[BP_SPACE_DEVICE] = {arena, bytes}}};
 }
 
 #endif
