@@ -42,7 +42,7 @@ static mini_blocks blocks_of(const bp_parameter *parameter, const char *name)
 static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
 {
     const uint64_t rows = parameter->rank > 1 ? parameter->shape[0] : parameter->count;
-    return bp_codec_bytes(elements, bp_rule_form(spec, parameter)) + sizeof(float) * rows;
+    return bp_codec_bytes(elements, bp_rule_codec(spec, parameter)) + sizeof(float) * rows;
 }
 
 static void declare(bp_builder *builder)

@@ -42,12 +42,12 @@ static bp_codec form_of(const bp_spec *spec, const bp_parameter *parameter)
 {
     const apollo_shape shape = shape_of(spec, parameter);
     const bool small = shape.channels * shape.rank < BP_RULE_LEAST_STATE;
-    return small && parameter->optim_bits == 0 ? BP_CODEC_F32 : bp_rule_form(spec, parameter);
+    return small && parameter->optim_bits == 0 ? BP_CODEC_F32 : bp_rule_codec(spec, parameter);
 }
 
 static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
 {
-    return 2 * bp_codec_bytes(elements, bp_rule_form(spec, parameter)); /* at most */
+    return 2 * bp_codec_bytes(elements, bp_rule_codec(spec, parameter)); /* at most */
 }
 
 static void declare(bp_builder *builder)

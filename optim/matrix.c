@@ -95,7 +95,7 @@ void bp_matrix_apply(bp_builder *builder, uint32_t index, const bp_matrix_step *
     const bp_parameter *parameter = &builder->parameters[index];
     const bp_matrix m = bp_matrix_of(parameter);
     const bp_adamw_operands at = bp_rule_operands(builder, index);
-    const bp_codec form = step->momentum ? bp_rule_form(builder->spec, parameter) : BP_CODEC_F32;
+    const bp_codec form = step->momentum ? bp_rule_codec(builder->spec, parameter) : BP_CODEC_F32;
     const bp_scaled_scalars scalars = {.count = (int64_t)parameter->count,
                                        .stream = (int64_t)index,
                                        .form = (int64_t)form,

@@ -19,7 +19,7 @@ static const bp_rule_argument arguments[] = {
 
 static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
 {
-    return 2 * bp_codec_bytes(elements, bp_rule_form(spec, parameter)); /* at most */
+    return 2 * bp_codec_bytes(elements, bp_rule_codec(spec, parameter)); /* at most */
 }
 
 static void declare(bp_builder *builder)
@@ -30,7 +30,7 @@ static void declare(bp_builder *builder)
         if (!bp_matrix_hidden(builder, i)) {
             bp_rule_declare_one(builder, i);
         } else if (parameter->trainable) {
-            const bp_codec form = bp_rule_form(builder->spec, parameter);
+            const bp_codec form = bp_rule_codec(builder->spec, parameter);
             parameter->state[0] =
                 bp_build_state_bytes(builder, i, bp_codec_bytes(parameter->count, form),
                                      bp_codec_bytes(BP_SHARD_UNIT, form), "momentum_buffer");
@@ -122,7 +122,7 @@ static void find_direction(bp_builder *builder, uint32_t index, const muon_room 
     const bp_optimizer_options *options = &builder->spec->optimizer_options;
     const int64_t count = (int64_t)parameter->count;
     const bp_direction_scalars scalars = {.count = count,
-                                          .form = (int64_t)bp_rule_form(builder->spec, parameter),
+                                          .form = (int64_t)bp_rule_codec(builder->spec, parameter),
                                           .beta = options->momentum,
                                           .nesterov = options->nesterov ? 1 : 0};
     const bp_direction_operands operands = {.x = room->x[0],

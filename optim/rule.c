@@ -76,7 +76,7 @@ bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *op
     return BP_OK;
 }
 
-bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter)
+bp_codec bp_rule_codec(const bp_spec *spec, const bp_parameter *parameter)
 {
     bp_codec form = optimizer_of(spec)->form;
     switch (parameter->optim_bits) {
@@ -95,7 +95,7 @@ bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter)
 
 uint64_t bp_rule_state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
 {
-    return states_of(spec) * bp_codec_bytes(elements, bp_rule_form(spec, parameter));
+    return states_of(spec) * bp_codec_bytes(elements, bp_rule_codec(spec, parameter));
 }
 
 void bp_rule_declare_one(bp_builder *builder, uint32_t index)
@@ -103,7 +103,7 @@ void bp_rule_declare_one(bp_builder *builder, uint32_t index)
     const bp_rule *rule = optimizer_of(builder->spec)->rule;
     const uint32_t states = states_of(builder->spec);
     bp_parameter *parameter = &builder->parameters[index];
-    const bp_codec form = bp_rule_form(builder->spec, parameter);
+    const bp_codec form = bp_rule_codec(builder->spec, parameter);
     if (states == 0 && parameter->optim_bits % 32 != 0 && builder->status == BP_OK) {
         builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, rule->name,
                                        "without momentum the rule has no state to store in fewer "
@@ -139,7 +139,7 @@ bp_adamw_operands bp_rule_operands(bp_builder *builder, uint32_t index)
     const uint64_t first = bp_build_ready_share(builder, index, builder->spec->rank).first;
     const uint64_t own = first - parameter->share.first;
     const uint64_t master = own * bp_master_bytes(parameter->master_form);
-    const uint64_t state = bp_codec_bytes(own, bp_rule_form(builder->spec, parameter));
+    const uint64_t state = bp_codec_bytes(own, bp_rule_codec(builder->spec, parameter));
     return (bp_adamw_operands){.weight = bp_build_update_weight(builder, index, first),
                                .master = bytes_of(parameter->master, master),
                                .state1 = bytes_of(parameter->state[0], state),
@@ -155,13 +155,14 @@ static bp_rule_scalars scalars_of(const bp_builder *builder, uint32_t index)
 {
     const bp_parameter *parameter = &builder->parameters[index];
     const bp_share share = bp_build_ready_share(builder, index, builder->spec->rank);
-    bp_rule_scalars scalars = {.ademamix = {.count = (int64_t)share.count,
-                                            .first = (int64_t)share.first,
-                                            .stream = (int64_t)index,
-                                            .form = (int64_t)bp_rule_form(builder->spec, parameter),
-                                            .master_form = (int64_t)parameter->master_form,
-                                            .decay = parameter->weight_decay,
-                                            .rate_scale = parameter->rate_scale}};
+    bp_rule_scalars scalars = {
+        .ademamix = {.count = (int64_t)share.count,
+                     .first = (int64_t)share.first,
+                     .stream = (int64_t)index,
+                     .form = (int64_t)bp_rule_codec(builder->spec, parameter),
+                     .master_form = (int64_t)parameter->master_form,
+                     .decay = parameter->weight_decay,
+                     .rate_scale = parameter->rate_scale}};
     optimizer_of(builder->spec)->rule->fill(&builder->spec->optimizer_options, &scalars);
     if (optimizer_of(builder->spec)->folds) {
         scalars.adamw.fold = (int64_t)builder->fold; /* adam's is in the same place */
@@ -285,7 +286,7 @@ static uint64_t aside_bytes(const bp_builder *builder, const bp_parameter *param
 {
     return k == 0   ? elements * bp_master_bytes(parameter->master_form)
            : k == 4 ? elements * bp_dtype_bytes(builder->spec->working)
-                    : bp_codec_bytes(elements, bp_rule_form(builder->spec, parameter));
+                    : bp_codec_bytes(elements, bp_rule_codec(builder->spec, parameter));
 }
 
 /* Elements [at, at + count) of what is ready of a parameter: brought, updated, written back. */

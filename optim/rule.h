@@ -85,7 +85,7 @@ void bp_rule_declare_one(bp_builder *builder, uint32_t index);
 
 /* How the states of a parameter are stored: as its override says, else in the optimizer's form from
  * BP_RULE_LEAST_STATE elements on unless it is an embedding, else in 32 bits. */
-bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter);
+bp_codec bp_rule_codec(const bp_spec *spec, const bp_parameter *parameter);
 
 /* An optimizer of a rule: `suffix` follows the rule's name in the C name and in --optim. WHOLE for
  * the rules with a trust ratio, which need all of a tensor's gradient at once; FOLDS for those that

@@ -66,7 +66,7 @@ static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.999, .eps
                                                                    .state_bytes =                  \
                                                                        bp_rule_state_bytes,        \
                                                                    .average = average,             \
-                                                                   .state_form = bp_rule_form,     \
+                                                                   .state_form = bp_rule_codec,    \
                                                                    .norms = bp_clip_norms,         \
                                                                    .decide = decide,               \
                                                                    .apply = bp_rule_apply};

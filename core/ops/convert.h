@@ -5,7 +5,7 @@
 #define BP_CORE_CONVERT_H
 
 #include "core/base/dtype.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 
 /* Converts `count` elements of F32, BF16 or F16 to another of them; equal types are copied bit by
  * bit. False when a finite value became infinite. The arrays lie apart, at any alignment. */

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 
 /* The numbers of a loss (1 - alpha) cross entropy + alpha T^2 KL(teacher || student), and the
  * factors of its gradient. */

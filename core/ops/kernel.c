@@ -4,7 +4,7 @@
 
 #include "core/ops/activation.h"
 #include "core/ops/codec.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "core/ops/master.h"
 #include "core/ops/quantised.h"
 #include "core/ops/tape.h"

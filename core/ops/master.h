@@ -13,7 +13,7 @@
 
 #include "core/base/dtype.h"
 #include "core/ops/fp8.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 
 /* Bytes per element of the tensor beside the weight; 0 where there is none. */
 static inline uint64_t bp_master_bytes(int64_t form)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 
 /* The sums of a row of tokens. */
 typedef struct bp_preference_row {

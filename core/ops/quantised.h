@@ -21,7 +21,7 @@
 #define BP_CORE_QUANTISED_H
 
 #include "arena/base.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "core/ops/fp8.h"
 
 #define BP_NF4_BLOCK     64 /* elements that share a scale, where nothing else is said */

@@ -6,7 +6,7 @@
 #define BP_CORE_CONFIG_H
 
 #include "arena/base.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 
 #define BP_MORE_EOS_MAX 7
 

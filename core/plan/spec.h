@@ -9,7 +9,7 @@
 #include "core/plan/config.h"
 #include "core/base/error.h"
 #include "core/base/dtype.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "core/ir/device_options.h"
 
 typedef struct bp_model bp_model;
@@ -274,14 +274,14 @@ typedef struct bp_spec {
     const bp_device *device;
     bp_device_options device_options;
 
-    bp_dtype working;   /* element type of weights and activations: f32, bf16, f16 */
-    bp_tape_form tape;  /* how what backward reads is kept */
-    bp_dtype gradient;  /* element type of weight gradients */
-    bool gradient_int8; /* a stage's gradients, of that type, are added up in 8 bits per element,
-                           with a scale for each 32, which the update reads */
+    bp_dtype working;     /* element type of weights and activations: f32, bf16, f16 */
+    bp_tape_storage tape; /* how what backward reads is kept */
+    bp_dtype gradient;    /* element type of weight gradients */
+    bool gradient_int8;   /* a stage's gradients, of that type, are added up in 8 bits per element,
+                             with a scale for each 32, which the update reads */
     bp_master master;
-    bp_weight_form weights; /* FP8: with BF16, and SPLIT or SPLIT8 for the others */
-    bp_product_form products;
+    bp_weight_storage weights; /* FP8: with BF16, and SPLIT or SPLIT8 for the others */
+    bp_product_type products;
     uint32_t products_from; /* inputs and outputs that a layer with products in fp8 has at least;
                                0: BP_PRODUCTS_FROM */
     bp_scaling scaling;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "core/base/random.h"
 #include "core/base/sort.h"
 

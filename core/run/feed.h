@@ -18,7 +18,7 @@
 
 #include "core/plan/column.h"
 #include "core/base/error.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 
 #define BP_NO_LABEL UINT64_MAX /* of an example that has none: it is judged, and no target */
 

@@ -267,15 +267,15 @@ bool bp_cuda_wide(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch, uint6
     return wide;
 }
 
-uint32_t bp_cuda_form(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch)
+uint32_t bp_cuda_width(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch)
 {
-    return (uint32_t)plan->dtype | (bp_cuda_wide(plan, mask, pitch, 4) ? BP_CUDA_FORM_WIDE : 0);
+    return (uint32_t)plan->dtype | (bp_cuda_wide(plan, mask, pitch, 4) ? BP_CUDA_WIDTH_WIDE : 0);
 }
 
-uint32_t bp_cuda_form_of(const bp_cuda_plan *plan, uint32_t operand, uint32_t mask, uint64_t pitch)
+uint32_t bp_cuda_width_of(const bp_cuda_plan *plan, uint32_t operand, uint32_t mask, uint64_t pitch)
 {
     uint32_t dtype = plan->op->dtypes[operand];
-    return dtype | (bp_cuda_wide(plan, mask, pitch, 4) ? BP_CUDA_FORM_WIDE : 0);
+    return dtype | (bp_cuda_wide(plan, mask, pitch, 4) ? BP_CUDA_WIDTH_WIDE : 0);
 }
 
 /* Whether every present operand of a float type has one, in every tuple, and those of the working

@@ -64,9 +64,10 @@ bool bp_cuda_wide(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch, uint6
 /* The form of operands of the working type, or of operand `operand` with its own type, as
  * device/cuda/kernels/element.cuh reads it: the bp_dtype, and whether bp_cuda_wide(mask, pitch, 4).
  */
-#define BP_CUDA_FORM_WIDE 4u
-uint32_t bp_cuda_form(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch);
-uint32_t bp_cuda_form_of(const bp_cuda_plan *plan, uint32_t operand, uint32_t mask, uint64_t pitch);
+#define BP_CUDA_WIDTH_WIDE 4u
+uint32_t bp_cuda_width(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch);
+uint32_t bp_cuda_width_of(const bp_cuda_plan *plan, uint32_t operand, uint32_t mask,
+                          uint64_t pitch);
 
 #define BP_CUDA_POSITION(kernel, name)                                                             \
     (uint32_t)(offsetof(bp_##kernel##_operands, name) / sizeof(bp_ref))

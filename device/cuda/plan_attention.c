@@ -127,7 +127,7 @@ static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t lengths, uint3
     bp_cuda_single(plan, (float)s->scale);
     bp_cuda_word32(plan, (s->causal != 0 ? 1u : 0u) | (is_packed(plan) ? 2u : 0u));
     bp_cuda_dropout(plan, s->site, s->dropout);
-    bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
+    bp_cuda_word32(plan, bp_cuda_width(plan, floats, (uint64_t)s->head_width));
     bp_cuda_single(plan, (float)s->cap);
     bp_cuda_word64(plan, (uint64_t)s->window);
 }
@@ -246,7 +246,7 @@ static bool begin_delta(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)s->heads);
     bp_cuda_word64(plan, (uint64_t)s->head_width);
     uint32_t floats = BP_CUDA_BIT(attention_backward, d_out) | BP_CUDA_BIT(attention_backward, out);
-    bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
+    bp_cuda_word32(plan, bp_cuda_width(plan, floats, (uint64_t)s->head_width));
     return true;
 }
 
@@ -331,7 +331,7 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)s->positions);
     bp_cuda_word64(plan, (uint64_t)(s->heads * s->head_width));
     bp_cuda_word64(plan, (uint64_t)across);
-    bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+    bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     bp_cuda_word64(plan, (uint64_t)s->others + 1);
     bp_cuda_word32(plan, s->apart != 0);
     (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_row, BP_CUDA_FUNCTION_attention_decode,
@@ -349,7 +349,7 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)s->head_width);
     bp_cuda_single(plan, (float)s->scale);
     uint32_t floats = BP_CUDA_BIT(attention_decode, k_cache);
-    bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
+    bp_cuda_word32(plan, bp_cuda_width(plan, floats, (uint64_t)s->head_width));
     bp_cuda_single(plan, (float)s->cap);
     bp_cuda_word64(plan, (uint64_t)s->window);
     bp_cuda_word32(plan, s->apart != 0);

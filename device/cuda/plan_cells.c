@@ -23,7 +23,7 @@ static void plan_begin(bp_cuda_plan *plan)
         add_operands(plan);
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word32(plan, s->decode != 0);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
 }
 
@@ -48,7 +48,7 @@ static void plan_step(bp_cuda_plan *plan, uint32_t function)
         add_operands(plan);
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
 }
 

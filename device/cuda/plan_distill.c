@@ -25,7 +25,7 @@ static bool plan_top_logits(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word64(plan, (uint64_t)s->k);
         bp_cuda_word32(plan,
-                       bp_cuda_form(plan, BP_CUDA_BIT(top_logits, logits), (uint64_t)s->pitch));
+                       bp_cuda_width(plan, BP_CUDA_BIT(top_logits, logits), (uint64_t)s->pitch));
     }
     return true;
 }
@@ -44,7 +44,7 @@ static void plan_numbers(bp_cuda_plan *plan, const bp_distill_columns_scalars *s
         .temperature = s->temperature,
         .part = part,
         .scaled = s->scaled != 0,
-        .form = bp_cuda_form(plan, BP_CUDA_BIT(distill, logits), (uint64_t)s->pitch)};
+        .form = bp_cuda_width(plan, BP_CUDA_BIT(distill, logits), (uint64_t)s->pitch)};
     bp_cuda_value_of(plan, &p, sizeof p, sizeof(uint64_t));
 }
 

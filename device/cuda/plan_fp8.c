@@ -81,7 +81,7 @@ static void room_add(bp_cuda_plan *plan, uint64_t at, bp_access access)
 
 static uint32_t form_of(const bp_cuda_plan *plan, const fp8_operand *x)
 {
-    return bp_cuda_form(plan, UINT32_C(1) << x->number, x->pitch);
+    return bp_cuda_width(plan, UINT32_C(1) << x->number, x->pitch);
 }
 
 static void rows_plan(bp_cuda_plan *plan, const fp8_room *room, const fp8_operand *x, uint64_t k)

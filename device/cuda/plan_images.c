@@ -90,7 +90,7 @@ bool bp_cuda_plan_depthwise(bp_cuda_plan *plan)
                            bp_size_mul((uint64_t)s->channels, window_positions(s)), 1,
                            own->accumulate != 0)) {
         bp_cuda_word32(plan, own->accumulate != 0);
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, 0, 0, 0));
     }
     return true;
 }

@@ -28,7 +28,7 @@ static bool plan_norms(bp_cuda_plan *plan)
         bp_cuda_single(plan, (float)s->factor);
         bp_cuda_word32(plan, s->transposed != 0);
         bp_cuda_word32(plan, (uint32_t)s->form);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
     return true;
 }
@@ -53,9 +53,9 @@ static bool plan_apply(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word64(plan, (uint64_t)s->x_pitch);
         bp_cuda_single(plan, (float)s->less);
-        bp_cuda_word32(plan, bp_cuda_form(plan, y, (uint64_t)s->pitch));
-        bp_cuda_word32(plan, bp_cuda_form(plan, x, (uint64_t)s->x_pitch));
-        bp_cuda_word32(plan, bp_cuda_form(plan, n, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, y, (uint64_t)s->pitch));
+        bp_cuda_word32(plan, bp_cuda_width(plan, x, (uint64_t)s->x_pitch));
+        bp_cuda_word32(plan, bp_cuda_width(plan, n, 0));
     }
     return true;
 }
@@ -76,8 +76,8 @@ static bool plan_magnitude_backward(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->n);
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word32(plan, s->accumulate != 0);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, sum, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, sum, 0, 0));
     }
     return true;
 }
@@ -92,7 +92,7 @@ static bool plan_store(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, store_values, x, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word32(plan, (uint32_t)s->form);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
     return true;
 }

@@ -36,9 +36,9 @@ static void plan_direction(bp_cuda_plan *plan)
                                            .keep2 = (float)s->beta2,
                                            .gain2 = (float)(1.0 - s->beta2),
                                            .epsilon = (float)s->epsilon,
-                                           .form_x = bp_cuda_form_of(plan, x, all, 0),
+                                           .form_x = bp_cuda_width_of(plan, x, all, 0),
                                            .form_gradient =
-                                               bp_cuda_form_of(plan, gradient, all, 0)};
+                                               bp_cuda_width_of(plan, gradient, all, 0)};
         BP_CUDA_OPERAND_OF(plan, direction, x, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, direction, state1, BP_ACCESS_READ_WRITE);
         BP_CUDA_OPERAND_OF(plan, direction, state2, BP_ACCESS_READ_WRITE);
@@ -62,9 +62,9 @@ static void plan_averaged_weight(bp_cuda_plan *plan)
                                                  .codec = (uint32_t)s->form,
                                                  .master = (uint32_t)s->master_form,
                                                  .factor = (float)s->factor,
-                                                 .form_x = bp_cuda_form_of(plan, x, all, 0),
+                                                 .form_x = bp_cuda_width_of(plan, x, all, 0),
                                                  .form_weight =
-                                                     bp_cuda_form_of(plan, weight, all, 0)};
+                                                     bp_cuda_width_of(plan, weight, all, 0)};
         BP_CUDA_OPERAND_OF(plan, averaged_weight, x, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, averaged_weight, weight, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, averaged_weight, master, BP_ACCESS_READ);
@@ -102,7 +102,7 @@ static void plan_unit(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word64(plan, (uint64_t)s->partials);
         bp_cuda_double(plan, s->epsilon);
-        bp_cuda_word32(plan, bp_cuda_form(plan, BP_CUDA_BIT(unit, x), 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, BP_CUDA_BIT(unit, x), 0));
     }
 }
 
@@ -124,7 +124,7 @@ static void plan_square_sums(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_word32(plan, s->raw != 0);
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, x, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, x, 0, 0));
     }
     if (!absent(plan, BP_CUDA_POSITION(square_sums, column_sums)) &&
         bp_cuda_begin(plan, BP_CUDA_FAMILY_optimizer, BP_CUDA_FUNCTION_column_squares,
@@ -137,7 +137,7 @@ static void plan_square_sums(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_word64(plan, (uint64_t)s->chunk);
         bp_cuda_word32(plan, s->raw != 0);
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, x, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, x, 0, 0));
     }
 }
 

@@ -23,7 +23,7 @@ static bool plan_gate(bp_cuda_plan *plan, uint32_t function, int64_t count, uint
             bp_cuda_operand(plan, i, i < outputs ? BP_ACCESS_WRITE : BP_ACCESS_READ);
         }
         bp_cuda_word64(plan, (uint64_t)count);
-        bp_cuda_word32(plan, bp_cuda_form(plan, (UINT32_C(1) << operands) - 1, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, (UINT32_C(1) << operands) - 1, 0));
         bp_cuda_word32(plan, (uint32_t)s->kind);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_word64(plan, (uint64_t)s->pitch);
@@ -48,7 +48,7 @@ static bool plan_activation(bp_cuda_plan *plan)
         }
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word32(plan, (uint32_t)s->kind);
-        bp_cuda_word32(plan, bp_cuda_form(plan, backward ? 7 : 3, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, backward ? 7 : 3, 0));
     }
     return true;
 }
@@ -90,8 +90,8 @@ static void plan_rms_weight(bp_cuda_plan *plan)
     BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, rstd, BP_ACCESS_READ);
     put_heads(plan, s->rows * s->heads, s->width, s->heads, s->pitch);
     bp_cuda_word32(plan, s->accumulate != 0);
-    bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
-    bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));
+    bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
+    bp_cuda_word32(plan, bp_cuda_width_of(plan, 0, 0, 0));
 }
 
 bool bp_cuda_plan_rmsnorm(bp_cuda_plan *plan)
@@ -115,7 +115,7 @@ bool bp_cuda_plan_rmsnorm(bp_cuda_plan *plan)
         if (forward) {
             bp_cuda_single(plan, (float)f->epsilon);
         }
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
         bp_cuda_word32(plan, (forward ? f->offset : b->offset) != 0);
     }
     return true;
@@ -171,7 +171,7 @@ static void plan_regroup(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->groups);
         bp_cuda_word64(plan, (uint64_t)s->parts);
         bp_cuda_word64(plan, (uint64_t)s->width);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
 }
 
@@ -195,7 +195,7 @@ bool bp_cuda_plan_rotary(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_single(plan, s->inverse != 0 ? -1.0f : 1.0f);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
         bp_cuda_word64(plan, (uint64_t)s->apart);
         BP_CUDA_OPERAND_OF(plan, rotary, extents, BP_ACCESS_READ);
         /* of one table none is above it */
@@ -224,7 +224,7 @@ static void plan_sample_loss(bp_cuda_plan *plan)
         bp_cuda_word32(plan, s->gradient != 0);
         bp_cuda_word32(plan, s->scaled != 0);
         bp_cuda_single(plan, (float)s->smoothing);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
 }
 
@@ -251,7 +251,7 @@ bool bp_cuda_plan_pool(bp_cuda_plan *plan)
         if (forward) {
             bp_cuda_word32(plan, s->later != 0);
         }
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
     return true;
 }
@@ -313,7 +313,7 @@ bool bp_cuda_plan_samples(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->batch);
         bp_cuda_word64(plan, (uint64_t)s->sequence);
         bp_cuda_word64(plan, (uint64_t)s->width);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
         bp_cuda_word32(plan, s->mean != 0);
     }
     return true;
@@ -329,7 +329,7 @@ static void plan_row_scale(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_word64(plan, (uint64_t)s->pitch);
-        bp_cuda_word32(plan, bp_cuda_form(plan, BP_CUDA_BIT(row_scale, x), (uint64_t)s->pitch));
+        bp_cuda_word32(plan, bp_cuda_width(plan, BP_CUDA_BIT(row_scale, x), (uint64_t)s->pitch));
     }
 }
 
@@ -351,7 +351,7 @@ bool bp_cuda_plan_tape(bp_cuda_plan *plan)
         }
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
-        bp_cuda_word32(plan, bp_cuda_form(plan, rounds ? 1 : 3, (uint64_t)s->width));
+        bp_cuda_word32(plan, bp_cuda_width(plan, rounds ? 1 : 3, (uint64_t)s->width));
     }
     return true;
 }

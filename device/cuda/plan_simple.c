@@ -24,7 +24,7 @@ static bool plan_gelu(bp_cuda_plan *plan)
             bp_cuda_operand(plan, 2, BP_ACCESS_READ);
         }
         bp_cuda_word64(plan, (uint64_t)count);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 7, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 7, 0));
     }
     return true;
 }
@@ -38,7 +38,7 @@ static bool plan_scale(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, scale, x, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_single(plan, (float)s->factor);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 3, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 3, 0));
     }
     return true;
 }
@@ -51,7 +51,7 @@ static bool plan_copy(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, copy, y, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, copy, x, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->count);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 3, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 3, 0));
     }
     return true;
 }
@@ -66,7 +66,7 @@ static bool plan_pick_row(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, pick_row, step, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
     return true;
 }
@@ -83,7 +83,7 @@ static bool plan_dropout(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word64(plan, (uint64_t)s->per_sample);
         bp_cuda_dropout(plan, s->site, s->dropout);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 7, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 7, 0));
     }
     return true;
 }
@@ -102,7 +102,7 @@ static bool plan_normal(bp_cuda_plan *plan)
         bp_cuda_double(plan, s->deviation);
         bp_cuda_word64(plan, (uint64_t)s->interval);
         bp_cuda_word32(plan, (uint32_t)s->form);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
     return true;
 }
@@ -137,7 +137,7 @@ static bool plan_token_backward(bp_cuda_plan *plan)
                       bp_cuda_cut((int64_t)count, RUN_ELEMENTS), 1, RUN_THREADS)) {
         BP_CUDA_OPERAND_OF(plan, embedding_token_backward, d_wte, BP_ACCESS_WRITE);
         bp_cuda_word64(plan, count);
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, sum, d_wte, 0));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, sum, d_wte, 0));
     }
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_embedding, BP_CUDA_FUNCTION_embedding_token_backward,
                       (uint64_t)s->rows, bp_cuda_cut(s->width, EMBEDDING_COLUMNS),
@@ -152,8 +152,8 @@ static bool plan_token_backward(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->first);
         bp_cuda_word64(plan, (uint64_t)s->vocabulary);
         bp_cuda_dropout(plan, s->site, s->dropout);
-        bp_cuda_word32(plan, bp_cuda_form(plan, d_out, (uint64_t)s->width));
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, sum, d_wte, (uint64_t)s->width));
+        bp_cuda_word32(plan, bp_cuda_width(plan, d_out, (uint64_t)s->width));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, sum, d_wte, (uint64_t)s->width));
     }
     return true;
 }
@@ -176,8 +176,8 @@ static bool plan_position_backward(bp_cuda_plan *plan)
         bp_cuda_word32(plan, s->accumulate != 0);
         bp_cuda_word32(plan, bp_dropout_threshold(s->dropout));
         bp_cuda_single(plan, (float)(1.0 / (1.0 - s->dropout)));
-        bp_cuda_word32(plan, bp_cuda_form(plan, 2, (uint64_t)s->width));
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 1, (uint64_t)s->width));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 2, (uint64_t)s->width));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, 0, 1, (uint64_t)s->width));
     }
     return true;
 }
@@ -206,7 +206,7 @@ static bool plan_embedding_forward(bp_cuda_plan *plan)
         bp_cuda_word32(plan, bp_dropout_threshold(s->dropout));
         bp_cuda_single(plan, (float)(1.0 / (1.0 - s->dropout)));
         bp_cuda_single(plan, (float)(s->noise * 0x1p-31));
-        bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->width));
+        bp_cuda_word32(plan, bp_cuda_width(plan, floats, (uint64_t)s->width));
     }
     return true;
 }
@@ -234,7 +234,7 @@ static bool plan_layernorm_forward(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_single(plan, (float)s->epsilon);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
     return true;
 }
@@ -249,7 +249,7 @@ static bool plan_layernorm_input(bp_cuda_plan *plan)
         }
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
     return true;
 }
@@ -277,9 +277,9 @@ static bool plan_layernorm_parameters(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_word32(plan, s->accumulate != 0);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, 1, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, 0, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, 1, 0, 0));
     }
     return true;
 }
@@ -295,8 +295,8 @@ static bool plan_bias(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->n);
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word32(plan, s->accumulate != 0);
-        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
-        bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_width_of(plan, 0, 0, 0));
     }
     return true;
 }
@@ -339,7 +339,7 @@ bool bp_cuda_plan_loss_columns(bp_cuda_plan *plan)
         bp_cuda_word32(plan, s->scaled != 0);
         bp_cuda_single(plan, (float)s->smoothing);
         uint32_t logits = BP_CUDA_BIT(cross_entropy_columns, logits);
-        bp_cuda_word32(plan, bp_cuda_form(plan, logits, (uint64_t)s->pitch));
+        bp_cuda_word32(plan, bp_cuda_width(plan, logits, (uint64_t)s->pitch));
     }
     return true;
 }
@@ -374,7 +374,7 @@ bool bp_cuda_plan_loss(bp_cuda_plan *plan)
         bp_cuda_word32(plan, gradient && s->scaled != 0);
         bp_cuda_single(plan, (float)(gradient ? s->smoothing : forward->smoothing));
         uint32_t logits = BP_CUDA_BIT(cross_entropy, logits);
-        bp_cuda_word32(plan, bp_cuda_form(plan, logits, (uint64_t)s->pitch));
+        bp_cuda_word32(plan, bp_cuda_width(plan, logits, (uint64_t)s->pitch));
     }
     return true;
 }

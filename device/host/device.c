@@ -8,7 +8,7 @@
 #include "core/base/fused.h"
 #include "core/ir/tier.h"
 #include "device/host/device_private.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/fuse.h"
 #include "device/host/matmul/matmul_pack.h"
 
@@ -61,7 +61,7 @@ static bool arena_fits(const bp_device_options *options, const bp_region *arena)
 
 static uint32_t host_alignment(const bp_device_options *options)
 {
-    return bp_host_form_alignment(options->variant);
+    return bp_host_isa_alignment(options->variant);
 }
 
 bp_status bp_host_device_check(const bp_device_options *options, const bp_regions *regions,
@@ -95,7 +95,7 @@ bp_status bp_host_device_check(const bp_device_options *options, const bp_region
 static bp_status find_form(const bp_device_options *options, uint32_t *form, bp_error *error)
 {
     const char *where = "host device";
-    bp_status found = bp_host_form_find(options->variant, form);
+    bp_status found = bp_host_isa_find(options->variant, form);
     if (found == BP_ERR_USAGE) {
         return bp_error_set(error, found, where,
                             "no such variant; there are portable, neon, sve, avx2, avx512, amx",
@@ -203,9 +203,9 @@ static bp_status host_open(void *memory, const bp_device_options *options,
     bp_host_device_begin(context, regions, error);
     context->form = form;
     context->now = form;
-    context->kernel_of = bp_host_form_kernel;
+    context->kernel_of = bp_host_isa_kernel;
     context->fusion = form != 0 ? link_join : NULL;
-    bp_host_form_kernels(form, context->kernels);
+    bp_host_isa_kernels(form, context->kernels);
     return bp_host_device_start(context, options, error);
 }
 
@@ -309,7 +309,7 @@ static void link_join(const host_context *context, const bp_linked_program *link
     ops[at - fusion.before].fused = FUSED_LATER;
     /* AVX2's tiles of few columns are slower than its vectors of rows, which read x once more. */
     const bp_matmul_scalars *s = tuple->scalars;
-    const bool pays = context->form > BP_HOST_FORM_FUSES || s->k > BP_MATMUL_NARROW;
+    const bool pays = context->form > BP_HOST_ISA_FUSES || s->k > BP_MATMUL_NARROW;
     for (uint32_t i = 1; i <= fusion.low_rank && pays; i++) {
         ops[at - fusion.before + i].fused = FUSED_LOW_RANK;
     }
@@ -352,7 +352,7 @@ static void host_four_blocks(const void *memory, int64_t form, const float *valu
                              float *scales, uint8_t *codes)
 {
     const host_context *context = memory;
-    bp_host_form_codes(context->form)(form, values, blocks, scales, codes);
+    bp_host_isa_codes(context->form)(form, values, blocks, scales, codes);
 }
 
 /* The tuple that owns a task: the first whose end lies beyond it. */
@@ -447,7 +447,7 @@ static const bp_host_kernel *kernel_now(const host_context *context, const host_
     }
     const bp_dtype working =
         bp_kernel_working(bp_kernel_describe((bp_kernel)op->number), op->tuples[0].dtypes);
-    const uint32_t form = context->now == 0 && fused ? BP_HOST_FORM_FUSES : context->now;
+    const uint32_t form = context->now == 0 && fused ? BP_HOST_ISA_FUSES : context->now;
     return context->kernel_of(form, working, op->number);
 }
 
@@ -554,8 +554,8 @@ bp_status bp_host_device_wait(void *memory)
 
 const char *bp_host_device_variant(const void *memory)
 {
-    static const char *const names[BP_HOST_FORMS_ALL] = {
-        "host portable", "host neon", "host sve", "host avx2", "host avx512", "host amx"};
+    static const char *const names[BP_HOST_ISAS_ALL] = {"host portable", "host neon",   "host sve",
+                                                        "host avx2",     "host avx512", "host amx"};
     const host_context *context = memory;
     return names[context->now];
 }

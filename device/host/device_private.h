@@ -50,13 +50,13 @@ typedef void host_joiner(const struct host_context *context, const bp_linked_pro
                          uint32_t at, host_op *ops, host_tuple *tuple);
 
 /* A kernel of another form, for a working type. */
-typedef const bp_host_kernel *host_form_kernel(uint32_t form, uint32_t element, uint32_t kernel);
+typedef const bp_host_kernel *host_isa_kernel(uint32_t form, uint32_t element, uint32_t kernel);
 
 typedef struct host_context {
     bp_regions regions;
     uint32_t form;
-    uint32_t now; /* the form that runs: another one while a step is computed again */
-    host_form_kernel *kernel_of; /* NULL: there is one form */
+    uint32_t now;               /* the form that runs: another one while a step is computed again */
+    host_isa_kernel *kernel_of; /* NULL: there is one form */
     bool sealed;
     host_joiner *fusion; /* NULL: nothing is joined, as in the portable form */
     bp_error *error;     /* the caller's */

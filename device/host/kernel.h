@@ -55,13 +55,13 @@ typedef uint64_t bp_host_words(const void *bytes, size_t words, uint64_t from);
 
 /* One form of all kernels, by working type. Rows that are NULL fall back to the next slower form;
  * rows without a working type are f32's. */
-typedef struct bp_host_form {
+typedef struct bp_host_isa {
     const char *name; /* "portable", "neon", "avx2", "avx512" */
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     bp_host_codes *codes; /* or NULL, likewise */
     bp_host_words *words; /* or NULL: bp_word_sum */
-} bp_host_form;
+} bp_host_isa;
 
-extern const bp_host_form bp_host_portable;
+extern const bp_host_isa bp_host_portable;
 
 #endif

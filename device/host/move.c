@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "device/host/device_private.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/word_sum.h"
 
 uint32_t bp_host_device_processors(const void *memory, uint16_t *list, uint32_t most)
@@ -18,7 +18,7 @@ uint32_t bp_host_device_processors(const void *memory, uint16_t *list, uint32_t 
 void bp_host_device_move(void *memory, const bp_device_move *to)
 {
     host_context *context = memory;
-    context->now = bp_host_form_other(context->form, to->form);
+    context->now = bp_host_isa_other(context->form, to->form);
     bp_pool_move(&context->pool, to->first, to->count, to->turn);
 }
 
@@ -30,6 +30,6 @@ bp_status bp_host_device_word_sum(void *memory, uint64_t place, uint64_t bytes, 
     if (at == NULL) {
         return BP_ERR_USAGE;
     }
-    *sum = bp_host_word_sum(&context->pool, bp_host_form_words(context->form), at, bytes, from);
+    *sum = bp_host_word_sum(&context->pool, bp_host_isa_words(context->form), at, bytes, from);
     return BP_OK;
 }

@@ -2,8 +2,8 @@
 /* The multiply-add bound of plain C on any CPU, and which form has which. */
 #include "device/host/peak.h"
 
-#include "device/host/form_table.h"
-#include "device/host/forms.h"
+#include "device/host/isa_table.h"
+#include "device/host/isa.h"
 
 #define CHAINS 16
 
@@ -30,7 +30,7 @@ uint64_t bp_peak_loop_portable(uint64_t iterations, float *sink)
 
 bp_peak_loop *bp_peak_of(uint32_t form)
 {
-    static bp_peak_loop *const loops[BP_HOST_FORMS_ALL] = {
+    static bp_peak_loop *const loops[BP_HOST_ISAS_ALL] = {
         bp_peak_loop_portable,     BP_ARM(bp_peak_loop_neon),   BP_ARM(bp_peak_loop_neon),
         BP_X86(bp_peak_loop_avx2), BP_X86(bp_peak_loop_avx512), BP_X86(bp_peak_loop_amx)};
     return loops[form];

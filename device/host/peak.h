@@ -19,7 +19,7 @@ bp_peak_loop bp_peak_loop_avx512;
 /* The same for products of bf16 by AMX tiles. */
 bp_peak_loop bp_peak_loop_amx;
 
-/* The loop of form number `form` (form_table.h), which runs here. */
+/* The loop of form number `form` (isa_table.h), which runs here. */
 bp_peak_loop *bp_peak_of(uint32_t form);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The portable form: every kernel of kernels.def in plain C. */
 #include "core/ops/quantised.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 
 #define KERNEL(name) extern const bp_host_kernel bp_host_##name;
 #include "core/ops/kernels.def"
@@ -16,7 +16,7 @@ BP_BUILT_PORTABLE_KERNELS(DECLARE)
 #define BF16(name)  [BP_KERNEL_##name] = &bp_host_##name##_bf16,
 #define F16(name)   [BP_KERNEL_##name] = &bp_host_##name##_f16,
 
-const bp_host_form bp_host_portable = {
+const bp_host_isa bp_host_portable = {
     "portable",
     {{
 #define KERNEL(name) &bp_host_##name,

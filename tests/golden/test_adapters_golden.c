@@ -188,7 +188,7 @@ static void train(fixture *d, const char *name)
         (void)model_fixture_step(&d->r);
     }
     const bp_hf_location place = place_of(d);
-    const bp_hf_form form = {.dtype = BP_F32};
+    const bp_hf_scheme form = {.dtype = BP_F32};
     assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &place, &form), BP_OK);
     size_t bytes = 0;
     const unsigned char *file = memory_store_bytes(&d->store, "a", &bytes);
@@ -269,7 +269,7 @@ static void test_refusals(void **state)
     open_with(&d, BERT, &trained);
     place = place_of(&d);
     assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_OK);
-    const bp_hf_form form = {.dtype = BP_F32};
+    const bp_hf_scheme form = {.dtype = BP_F32};
     bp_status status = BP_ERR_FIT;
     for (size_t bytes = 64; bytes < 40000 && status == BP_ERR_FIT; bytes += 248) {
         d.error = (bp_error){.code = BP_OK};

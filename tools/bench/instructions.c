@@ -13,7 +13,7 @@
 
 #include "core/ops/codec.h"
 #include "core/ir/step.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/vector/half.h"
 
 #define MOST       512
@@ -24,7 +24,7 @@ static uint64_t work[WORK_BYTES / sizeof(uint64_t)];
 
 static int product(uint32_t form, bp_dtype type, int64_t n, int64_t times)
 {
-    const bp_host_kernel *kernel = bp_host_form_kernel(form, type, BP_KERNEL_matmul);
+    const bp_host_kernel *kernel = bp_host_isa_kernel(form, type, BP_KERNEL_matmul);
     const bp_matmul_scalars s = {.m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n};
     uint8_t dtypes[BP_OPERANDS_MAX];
     memset(dtypes, (int)type, sizeof dtypes);
@@ -50,7 +50,7 @@ static int product(uint32_t form, bp_dtype type, int64_t n, int64_t times)
 static int update(uint32_t form, bp_codec codec, int64_t n, int64_t times)
 {
     static const uint8_t dtypes[BP_OPERANDS_MAX]; /* f32 */
-    const bp_host_kernel *kernel = bp_host_form_kernel(form, BP_F32, BP_KERNEL_adamw);
+    const bp_host_kernel *kernel = bp_host_isa_kernel(form, BP_F32, BP_KERNEL_adamw);
     const bp_adamw_scalars s = {
         .count = n * n, .form = codec, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8};
     const bp_control_block control = {.clip = 1.0f, .correction1 = 0.1, .correction2 = 0.05};
@@ -77,11 +77,11 @@ int main(int argc, char **argv)
     const int64_t n = argc > 2 ? atoi(argv[2]) : 96, times = argc > 3 ? atoi(argv[3]) : 1;
     const char *what = argc > 4 ? argv[4] : "f32";
     uint32_t form;
-    if (argc == 2 && strcmp(argv[1], "auto") == 0 && bp_host_form_find(NULL, &form) == BP_OK) {
-        puts(bp_host_form_name(form));
+    if (argc == 2 && strcmp(argv[1], "auto") == 0 && bp_host_isa_find(NULL, &form) == BP_OK) {
+        puts(bp_host_isa_name(form));
         return 0;
     }
-    if (argc < 2 || bp_host_form_find(argv[1], &form) != BP_OK || n < 1 || n > MOST) {
+    if (argc < 2 || bp_host_isa_find(argv[1], &form) != BP_OK || n < 1 || n > MOST) {
         fprintf(stderr,
                 "usage: instructions FORM [N [TIMES [bf16 | block8 | companded8]]], "
                 "N at most %d\n",

@@ -33,7 +33,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Of the peak, in the middle of all runs; `again`: chains go on from c. */
-static double measure(const bp_matmul_form *form, peak_loop *loop, float *memory, int64_t depth,
+static double measure(const bp_matmul_isa *form, peak_loop *loop, float *memory, int64_t depth,
                       bool again)
 {
     static const bp_matmul_asks nothing;
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 {
     static const int64_t depths[DEPTHS] = {64, 128, 256, 384};
     const bool narrow = argc > 1 && strcmp(argv[1], "avx2") == 0;
-    const bp_matmul_form *form = narrow ? &bp_matmul_form_avx2 : &bp_matmul_form_avx512;
+    const bp_matmul_isa *form = narrow ? &bp_matmul_isa_avx2 : &bp_matmul_isa_avx512;
     peak_loop *loop = narrow ? bp_peak_loop_avx2 : bp_peak_loop_avx512;
     const size_t floats = (size_t)(STRIPS * BP_MATMUL_ROWS_MAX + BP_MATMUL_PANEL_MAX) * 384 +
                           (size_t)STRIPS * BP_MATMUL_ROWS_MAX * PITCH;

@@ -168,7 +168,7 @@ BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, con
     losses[b * sequence] = loss;
 }
 
-/* bp_pooling of core/ops/forms.h. */
+/* bp_pooling of core/ops/storage_format.h. */
 #define POOLING_CLS      1u
 #define POOLING_LAST     2u
 #define POOLING_SQRT     3u

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "device/host/cpu.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/arm/half_neon.h"
 #include "device/host/arm/math_neon.h"
 #include "device/host/matmul/matmul_ask.h"
@@ -233,69 +233,69 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], lea
 #include "device/host/matmul/matmul_leaf.h"
 #include "device/host/matmul/matmul_codes.h"
 
-const bp_matmul_form bp_matmul_form_neon = {
+const bp_matmul_isa bp_matmul_isa_neon = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
     load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 /* The same with products of bf16 by instructions of their own, where a processor has them. */
-static const bp_matmul_form form_bf16 = {ROWS,  COLUMNS,        TERMS,     BLOCK,
-                                         LANES, LEAD,           tile,      load,
-                                         store, pack_columns,   pack_rows, transpose,
-                                         row,   row_transposed, narrow,    dequantise,
-                                         gelu,  row_codes,      NULL,      &bp_matmul_pairs_neon};
+static const bp_matmul_isa form_bf16 = {ROWS,  COLUMNS,        TERMS,     BLOCK,
+                                        LANES, LEAD,           tile,      load,
+                                        store, pack_columns,   pack_rows, transpose,
+                                        row,   row_transposed, narrow,    dequantise,
+                                        gelu,  row_codes,      NULL,      &bp_matmul_pairs_neon};
 
 static uint64_t tasks(const void *scalars)
 {
-    return bp_matmul_tasks(scalars, &bp_matmul_form_neon);
+    return bp_matmul_tasks(scalars, &bp_matmul_isa_neon);
 }
 
 static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_run(bp_cpu_has_bf16() ? &form_bf16 : &bp_matmul_form_neon, call, first, last, worker);
+    bp_matmul_run(bp_cpu_has_bf16() ? &form_bf16 : &bp_matmul_isa_neon, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_neon = {tasks, run, bp_matmul_workspace};
 
 static uint64_t quantised_tasks(const void *scalars)
 {
-    return bp_matmul_quantised_tasks(scalars, &bp_matmul_form_neon);
+    return bp_matmul_quantised_tasks(scalars, &bp_matmul_isa_neon);
 }
 
 static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_quantised_run(&bp_matmul_form_neon, call, first, last, worker);
+    bp_matmul_quantised_run(&bp_matmul_isa_neon, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_quantised_neon = {quantised_tasks, quantised_run,
                                                  bp_matmul_quantised_workspace};
 
 /* The same with wider registers where a processor has them. */
-static const bp_matmul_form form_sve = {
+static const bp_matmul_isa form_sve = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, bp_matmul_tile_sve,
     load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
-static const bp_matmul_form form_sve_bf16 = {ROWS,
-                                             COLUMNS,
-                                             TERMS,
-                                             BLOCK,
-                                             LANES,
-                                             LEAD,
-                                             bp_matmul_tile_sve,
-                                             load,
-                                             store,
-                                             pack_columns,
-                                             pack_rows,
-                                             transpose,
-                                             row,
-                                             row_transposed,
-                                             narrow,
-                                             dequantise,
-                                             gelu,
-                                             row_codes,
-                                             NULL,
-                                             &bp_matmul_pairs_sve};
+static const bp_matmul_isa form_sve_bf16 = {ROWS,
+                                            COLUMNS,
+                                            TERMS,
+                                            BLOCK,
+                                            LANES,
+                                            LEAD,
+                                            bp_matmul_tile_sve,
+                                            load,
+                                            store,
+                                            pack_columns,
+                                            pack_rows,
+                                            transpose,
+                                            row,
+                                            row_transposed,
+                                            narrow,
+                                            dequantise,
+                                            gelu,
+                                            row_codes,
+                                            NULL,
+                                            &bp_matmul_pairs_sve};
 
 static uint64_t sve_tasks(const void *scalars)
 {

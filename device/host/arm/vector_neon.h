@@ -11,7 +11,7 @@
 #include "device/host/arm/half_neon.h"
 #include "device/host/arm/math_neon.h"
 
-#define BP_FORM(name) name##_neon
+#define BP_ISA(name) name##_neon
 
 #define BP_V 16
 

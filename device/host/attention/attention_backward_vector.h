@@ -293,5 +293,5 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
     }
 }
 
-const bp_host_kernel BP_FORM(bp_attention_backward) = {bp_attention_backward_tasks, backward_run,
-                                                       bp_attention_backward_workspace};
+const bp_host_kernel BP_ISA(bp_attention_backward) = {bp_attention_backward_tasks, backward_run,
+                                                      bp_attention_backward_workspace};

@@ -139,5 +139,5 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     }
 }
 
-const bp_host_kernel BP_FORM(bp_attention_decode) = {decode_tasks, decode_run,
-                                                     bp_attention_decode_workspace};
+const bp_host_kernel BP_ISA(bp_attention_decode) = {decode_tasks, decode_run,
+                                                    bp_attention_decode_workspace};

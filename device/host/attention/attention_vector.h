@@ -8,12 +8,12 @@
  * they begin with products of zero, which leave the +0 that they start from. */
 #include "core/base/math.h"
 #include "device/host/attention/attention.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/elements/mask_vector.h"
 #include "device/host/matmul/matmul_pack.h"
 #include "device/host/rows/row_vector.h"
 
-#define FORM    (&BP_FORM(bp_matmul_form))
+#define FORM    (&BP_ISA(bp_matmul_isa))
 #define QUERIES BP_ATTENTION_QUERIES
 
 /* One head of one sample, in floats. */
@@ -369,10 +369,10 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
     }
 }
 
-const bp_host_kernel BP_FORM(bp_attention_forward) = {bp_attention_forward_tasks, forward_run,
-                                                      bp_attention_forward_workspace};
+const bp_host_kernel BP_ISA(bp_attention_forward) = {bp_attention_forward_tasks, forward_run,
+                                                     bp_attention_forward_workspace};
 
 #include "device/host/attention/attention_backward_vector.h"
 
-#define BP_PACKED(name) BP_FORM(bp_##name)
+#define BP_PACKED(name) BP_ISA(bp_##name)
 #include "device/host/attention/attention_packed.h"

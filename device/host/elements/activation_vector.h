@@ -3,7 +3,7 @@
  * those are of one number. Included after a vector header, once per form and working type. */
 #include "device/host/elements/gated.h"
 #include "core/ops/activation.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/vector/element_vector.h"
 #include "device/host/vector/lanes.h"
 
@@ -244,8 +244,8 @@ ACTIVATION_STEPS(tanh)
             gated_##way##_each(call, task, false);                                                 \
         }                                                                                          \
     }                                                                                              \
-    const bp_host_kernel BP_BUILT(BP_FORM(bp_swiglu_##way)) = {swiglu_##way##_tasks,               \
-                                                               swiglu_##way##_run, NULL};
+    const bp_host_kernel BP_BUILT(BP_ISA(bp_swiglu_##way)) = {swiglu_##way##_tasks,                \
+                                                              swiglu_##way##_run, NULL};
 
 GATED_RUN(forward)
 GATED_RUN(backward)
@@ -274,8 +274,8 @@ GATED_RUN(backward)
             break;                                                                                 \
         }                                                                                          \
     }                                                                                              \
-    const bp_host_kernel BP_BUILT(BP_FORM(bp_activation_##way)) = {activation_##way##_tasks,       \
-                                                                   activation_##way##_run, NULL};
+    const bp_host_kernel BP_BUILT(BP_ISA(bp_activation_##way)) = {activation_##way##_tasks,        \
+                                                                  activation_##way##_run, NULL};
 
 ACTIVATION_RUN(forward)
 ACTIVATION_RUN(backward)

@@ -3,7 +3,7 @@
  * Included after a vector header, once per form and working type. */
 #include "core/ir/step.h"
 #include "device/host/vector/element_vector.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/vector/lanes.h"
 #include "device/host/elements/mask_vector.h"
 
@@ -174,9 +174,9 @@ static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     bias_columns(call, column, bp_part_first(end - column));
 }
 
-const bp_host_kernel BP_BUILT(BP_FORM(bp_gelu_forward)) = {gelu_forward_tasks, gelu_forward_run,
+const bp_host_kernel BP_BUILT(BP_ISA(bp_gelu_forward)) = {gelu_forward_tasks, gelu_forward_run,
+                                                          NULL};
+const bp_host_kernel BP_BUILT(BP_ISA(bp_gelu_backward)) = {gelu_backward_tasks, gelu_backward_run,
                                                            NULL};
-const bp_host_kernel BP_BUILT(BP_FORM(bp_gelu_backward)) = {gelu_backward_tasks, gelu_backward_run,
-                                                            NULL};
-const bp_host_kernel BP_BUILT(BP_FORM(bp_dropout)) = {dropout_tasks, dropout_run, NULL};
-const bp_host_kernel BP_BUILT(BP_FORM(bp_bias_backward)) = {bias_tasks, bias_run, NULL};
+const bp_host_kernel BP_BUILT(BP_ISA(bp_dropout)) = {dropout_tasks, dropout_run, NULL};
+const bp_host_kernel BP_BUILT(BP_ISA(bp_bias_backward)) = {bias_tasks, bias_run, NULL};

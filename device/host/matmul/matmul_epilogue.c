@@ -5,7 +5,7 @@
 
 void bp_matmul_epilogue_panel(const matmul_work *w, int64_t column, int64_t columns)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     const bp_matmul_scalars *s = w->epilogue->s;
     float *to = w->epilogue->panel;
     float floats[BP_JOIN_RANK_MOST * STAGE_ROWS];
@@ -25,7 +25,7 @@ void bp_matmul_epilogue_panel(const matmul_work *w, int64_t column, int64_t colu
 void bp_matmul_epilogue_tile(const matmul_work *w, int64_t rows, int64_t columns, int64_t row,
                              int64_t column)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     const bp_matmul_scalars *s = w->epilogue->s;
     const int64_t ldc = w->s->ldc, at = row * ldc + column;
     float c[BP_MATMUL_ROWS_MAX * BP_MATMUL_PANEL_MAX], a[BP_MATMUL_ROWS_MAX * BP_JOIN_RANK_MOST];
@@ -72,7 +72,7 @@ void bp_matmul_epilogue_low_rank(const matmul_work *w, const matmul_block *part,
                                  const float *packed_a, bool ends)
 {
     static const bp_matmul_asks nothing;
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     const bp_matmul_scalars *s = w->epilogue->low_rank;
     const char *panel = (const char *)w->panel;
     const matmul_work narrow = {

@@ -170,7 +170,7 @@ static void thin_terms(const matmul_thin *t, const float *a, int64_t term, int64
                        int64_t column, int64_t columns)
 {
     const matmul_work *w = t->w;
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     float panel[THIN_TERMS * BP_MATMUL_PANEL_MAX];
     for (int64_t j = 0; j < columns; j += form->columns) {
         int64_t here = least(form->columns, columns - j);

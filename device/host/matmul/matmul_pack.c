@@ -120,7 +120,7 @@ static int64_t part(int64_t side, int64_t strips, int64_t unit, int64_t smallest
     return round_up(ceil_div(side, parts), unit);
 }
 
-static matmul_grid grid_of(const bp_matmul_scalars *s, const bp_matmul_form *form)
+static matmul_grid grid_of(const bp_matmul_scalars *s, const bp_matmul_isa *form)
 {
     matmul_grid grid;
     if (single_row(s)) {
@@ -139,7 +139,7 @@ static matmul_grid grid_of(const bp_matmul_scalars *s, const bp_matmul_form *for
     return grid;
 }
 
-uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form)
+uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_isa *form)
 {
     const bp_matmul_scalars *s = scalars;
     if (s->m <= 0 || s->n <= 0) {
@@ -162,7 +162,7 @@ uint64_t bp_matmul_fused_tasks(const void *scalars)
 /* Rows of 16-bit elements transposed by way of floats: panels of b whose rows run along k. */
 static void transpose_panel(const matmul_work *w, const void *from, int64_t columns, int64_t terms)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     for (int64_t j = 0; j < columns; j += STAGE_ROWS) {
         int64_t rows = least(STAGE_ROWS, columns - j);
         for (int64_t k = 0; k < terms; k += STAGE_TERMS) {
@@ -178,7 +178,7 @@ static void transpose_panel(const matmul_work *w, const void *from, int64_t colu
 void bp_matmul_pack_panel(const matmul_work *w, const matmul_block *block, int64_t column,
                           int64_t columns)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     if (w->weights != NULL) {
         bp_matmul_quantised_panel(w, block, column, columns);
         return;
@@ -200,7 +200,7 @@ void bp_matmul_pack_panel(const matmul_work *w, const matmul_block *block, int64
 /* Strips of a tile's rows, one after the other, each (terms, form's rows). a's rows run along k. */
 static void pack_rows(const matmul_work *w, const matmul_block *block, float *to)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     for (int64_t i = 0; i < block->rows; i += form->rows, to += form->rows * block->terms) {
         int64_t rows = least(form->rows, block->rows - i), lda = w->s->lda;
         const void *from = bp_element_at(w->a, (block->row + i) * lda + block->term, w->type);
@@ -221,7 +221,7 @@ static void pack_rows(const matmul_work *w, const matmul_block *block, float *to
  * many rows would each cost a look-up of an address. */
 static void pack_columns(const matmul_work *w, const matmul_block *block, float *to)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     int64_t lda = w->s->lda;
     for (int64_t k = 0; k < block->terms; k += STAGE_ROWS) {
         int64_t run = least(STAGE_ROWS, block->terms - k);
@@ -325,7 +325,7 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
     }
 }
 
-static matmul_work work_of(const bp_matmul_form *form, const bp_matmul_scalars *s,
+static matmul_work work_of(const bp_matmul_isa *form, const bp_matmul_scalars *s,
                            const bp_matmul_pointers *p, const bp_host_call *call)
 {
     return (matmul_work){.form = form,
@@ -367,7 +367,7 @@ static void run_with(matmul_work *w, const bp_host_call *call, void *work, uint6
     matmul_pack_run_tasks(w, part, tasks[0], tasks[1]);
 }
 
-void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+void bp_matmul_run(const bp_matmul_isa *form, const bp_host_call *call, uint64_t first,
                    uint64_t last, uint32_t worker)
 {
     const bp_matmul_pointers *p = call->pointers;
@@ -376,13 +376,13 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
     run_with(&w, call, p->work, bp_matmul_workspace(call->scalars, call->dtypes), tasks, worker);
 }
 
-uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_form *form)
+uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_isa *form)
 {
     const bp_matmul_scalars s = bp_matmul_as_plain(scalars);
     return bp_matmul_tasks(&s, form);
 }
 
-void bp_matmul_quantised_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+void bp_matmul_quantised_run(const bp_matmul_isa *form, const bp_host_call *call, uint64_t first,
                              uint64_t last, uint32_t worker)
 {
     const bp_matmul_quantised_pointers *p = call->pointers;

@@ -83,7 +83,7 @@ typedef struct bp_matmul_pairs {
     void (*pack_a)(const struct matmul_work *work, const struct matmul_block *block, float *to);
 } bp_matmul_pairs;
 
-typedef struct bp_matmul_form {
+typedef struct bp_matmul_isa {
     int64_t rows;    /* of a tile, at most BP_MATMUL_ROWS_MAX */
     int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
     int64_t terms;   /* of a panel that the first-level cache holds */
@@ -133,11 +133,11 @@ typedef struct bp_matmul_form {
      * NULL: none, which is so in all forms but one. */
     void (*own)(const struct matmul_work *work, const struct matmul_block *block);
     const bp_matmul_pairs *pairs; /* for operands of bf16; NULL: they become floats */
-} bp_matmul_form;
+} bp_matmul_isa;
 
-extern const bp_matmul_form bp_matmul_form_avx2;
-extern const bp_matmul_form bp_matmul_form_avx512;
-extern const bp_matmul_form bp_matmul_form_neon;
+extern const bp_matmul_isa bp_matmul_isa_avx2;
+extern const bp_matmul_isa bp_matmul_isa_avx512;
+extern const bp_matmul_isa bp_matmul_isa_neon;
 
 /* Bytes of workspace per worker for the scalars of a matmul; the same for every form. */
 uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes);
@@ -150,19 +150,19 @@ bool bp_matmul_fits(bp_kernel kernel, const void *scalars, const uint8_t *dtypes
 
 /* bp_host_kernel's tasks and run for a form. Tasks are tiles of c, numbered so that a range of them
  * is a few rectangles, each of which is then blocked as a whole. */
-uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form);
+uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_isa *form);
 
 /* Of a product that makes u along (bp_host_epilogue.squeeze), by the scalars of what adds it: rows.
  */
 uint64_t bp_matmul_fused_tasks(const void *scalars);
 
-void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+void bp_matmul_run(const bp_matmul_isa *form, const bp_host_call *call, uint64_t first,
                    uint64_t last, uint32_t worker);
 
 /* The same for matmul_quantised. */
 uint64_t bp_matmul_quantised_workspace(const void *scalars, const uint8_t *dtypes);
-uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_form *form);
-void bp_matmul_quantised_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_isa *form);
+void bp_matmul_quantised_run(const bp_matmul_isa *form, const bp_host_call *call, uint64_t first,
                              uint64_t last, uint32_t worker);
 
 #endif

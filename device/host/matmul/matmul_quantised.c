@@ -6,7 +6,7 @@
 static void transpose_panel(const matmul_work *w, const matmul_block *block, int64_t column,
                             int64_t columns)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     const int64_t ldb = w->s->ldb;
     for (int64_t j = 0; j < columns; j += STAGE_ROWS) {
         int64_t rows = least(STAGE_ROWS, columns - j);
@@ -40,7 +40,7 @@ void bp_matmul_quantised_panel(const matmul_work *w, const matmul_block *block, 
 static void strip_tile(const matmul_work *w, float *sums, const float *a, int64_t term, int64_t run,
                        int64_t first, int64_t columns)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     const int64_t ldb = w->s->ldb;
     float *tile = w->packed_a;
     if (w->s->transpose_b != 0) {
@@ -61,7 +61,7 @@ static void strip_tile(const matmul_work *w, float *sums, const float *a, int64_
 /* As many columns of a transposed b as need no tile: their codes are used where they lie. */
 static int64_t strip_codes(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     const uint64_t ldb = (uint64_t)w->s->ldb;
     float *a = w->packed_a;
     int64_t did = columns;

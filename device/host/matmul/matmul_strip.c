@@ -40,7 +40,7 @@ static void store_strip(const matmul_work *w, void *to, int64_t first, const flo
 /* What follows the chains of at most BP_MATMUL_STRIP columns. */
 static void finish_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     float other[BP_MATMUL_STRIP];
     if (w->bias != NULL) {
         form->load(other, 0, bp_element_at(w->bias, first, w->type), 0, 1, columns, w->type);

@@ -318,7 +318,7 @@ static void compute_tile(const matmul_work *w, const bp_matmul_tile *tile)
 static void run_rounded(const matmul_work *w, const tiles_part *part, bp_matmul_tile *tile,
                         const int64_t place[2], float *waiting)
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     float *chain = w->scratch, *other = w->scratch + TILE_MAX, *bias = other + TILE_MAX;
     int64_t pitch = form->columns, ldc = w->s->ldc, at = place[0] * ldc + place[1];
     void *c = (uint16_t *)w->c + at;
@@ -373,7 +373,7 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
 {
     const float *packed_a =
         w->packed_a + round_up(part->at.rows, w->form->rows) * (part->at.term % cut->depth);
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     const matmul_block *block = &part->at;
     int64_t tiles = ceil_div(block->rows, form->rows), tile_count = form->rows * form->columns;
     int64_t panel = cut->in_c ? 0 : (column - block->column) / form->columns;

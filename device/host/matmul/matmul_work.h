@@ -56,7 +56,7 @@ typedef struct matmul_epilogue {
 
 /* One call as its worker sees it. */
 typedef struct matmul_work {
-    const bp_matmul_form *form;
+    const bp_matmul_isa *form;
     const bp_matmul_pairs *pairs; /* how a and b are multiplied; NULL: as floats */
     const bp_matmul_scalars *s;
     bp_dtype type;   /* of a, b, bias, residual, before */

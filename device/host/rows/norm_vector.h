@@ -2,7 +2,7 @@
 /* Squares for the gradient norm in vectors: the operations of norm.c. Included after a vector
  * header, once per form. */
 #include "device/host/vector/element_vector.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/vector/lanes.h"
 
 static uint64_t norm_tasks(const void *scalars)
@@ -52,4 +52,4 @@ static void norm_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     }
 }
 
-const bp_host_kernel BP_FORM(bp_norm_partial) = {norm_tasks, norm_run, NULL};
+const bp_host_kernel BP_ISA(bp_norm_partial) = {norm_tasks, norm_run, NULL};

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "core/ir/step.h"
 #include "device/host/vector/element.h"
 

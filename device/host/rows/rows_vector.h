@@ -7,7 +7,7 @@
 #include "core/base/math.h"
 #include "core/ir/step.h"
 #include "device/host/vector/element_vector.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/rows/distill_rows.h"
 #include "device/host/rows/loss.h"
 #include "device/host/rows/row_vector.h"
@@ -450,18 +450,18 @@ static void distill_slopes(bp_element *x, uint64_t count, const bp_distill_facto
 #undef STEP
 }
 
-const bp_host_kernel BP_BUILT(BP_FORM(bp_layernorm_forward)) = {layernorm_forward_tasks,
-                                                                layernorm_forward_run, NULL};
-const bp_host_kernel BP_BUILT(BP_FORM(bp_layernorm_backward_input)) = {layernorm_input_tasks,
-                                                                       layernorm_input_run, NULL};
-const bp_host_kernel BP_BUILT(BP_FORM(bp_layernorm_backward_parameters)) = {
+const bp_host_kernel BP_BUILT(BP_ISA(bp_layernorm_forward)) = {layernorm_forward_tasks,
+                                                               layernorm_forward_run, NULL};
+const bp_host_kernel BP_BUILT(BP_ISA(bp_layernorm_backward_input)) = {layernorm_input_tasks,
+                                                                      layernorm_input_run, NULL};
+const bp_host_kernel BP_BUILT(BP_ISA(bp_layernorm_backward_parameters)) = {
     layernorm_parameters_tasks, layernorm_parameters_run, NULL};
-const bp_host_kernel BP_BUILT(BP_FORM(bp_cross_entropy)) = {cross_entropy_tasks, cross_entropy_run,
-                                                            NULL};
-const bp_host_kernel BP_BUILT(BP_FORM(bp_cross_entropy_columns)) = {
-    cross_entropy_columns_tasks, cross_entropy_columns_run, NULL};
-const bp_host_kernel BP_BUILT(BP_FORM(bp_cross_entropy_forward)) = {
-    cross_entropy_forward_tasks, cross_entropy_forward_run, NULL};
+const bp_host_kernel BP_BUILT(BP_ISA(bp_cross_entropy)) = {cross_entropy_tasks, cross_entropy_run,
+                                                           NULL};
+const bp_host_kernel BP_BUILT(BP_ISA(bp_cross_entropy_columns)) = {cross_entropy_columns_tasks,
+                                                                   cross_entropy_columns_run, NULL};
+const bp_host_kernel BP_BUILT(BP_ISA(bp_cross_entropy_forward)) = {cross_entropy_forward_tasks,
+                                                                   cross_entropy_forward_run, NULL};
 
 static const bp_distill_loops distill_loops = {row_max, distill_sums, distill_slopes};
-BP_DISTILL_KERNELS(distill_loops, BP_FORM(bp_distill), BP_FORM(bp_distill_columns))
+BP_DISTILL_KERNELS(distill_loops, BP_ISA(bp_distill), BP_ISA(bp_distill_columns))

@@ -245,7 +245,7 @@ static void amx_add(const matmul_work *w, float *x, int64_t pitch, const void *f
 static void amx_finish(const matmul_work *w, float *x, int64_t pitch, int64_t row, int64_t column,
                        const int64_t size[2])
 {
-    const bp_matmul_form *form = w->form;
+    const bp_matmul_isa *form = w->form;
     const int64_t ldc = w->s->ldc, at = row * ldc + column;
     uint16_t rounded[SIDE * SIDE];
     if (w->bias != NULL) {

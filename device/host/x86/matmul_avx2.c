@@ -2,7 +2,7 @@
 /* The matrix product's leaf functions in 256-bit registers: tiles of 6 rows x 16 columns of c. */
 #include <string.h>
 
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/x86/half_avx2.h"
 #include "device/host/x86/math_avx2.h"
 #include "device/host/matmul/matmul_ask.h"
@@ -264,31 +264,31 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 #include "device/host/matmul/matmul_leaf.h"
 #include "device/host/matmul/matmul_codes.h"
 
-const bp_matmul_form bp_matmul_form_avx2 = {
+const bp_matmul_isa bp_matmul_isa_avx2 = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
     load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 static uint64_t tasks(const void *scalars)
 {
-    return bp_matmul_tasks(scalars, &bp_matmul_form_avx2);
+    return bp_matmul_tasks(scalars, &bp_matmul_isa_avx2);
 }
 
 static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_run(&bp_matmul_form_avx2, call, first, last, worker);
+    bp_matmul_run(&bp_matmul_isa_avx2, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_avx2 = {tasks, run, bp_matmul_workspace};
 
 static uint64_t quantised_tasks(const void *scalars)
 {
-    return bp_matmul_quantised_tasks(scalars, &bp_matmul_form_avx2);
+    return bp_matmul_quantised_tasks(scalars, &bp_matmul_isa_avx2);
 }
 
 static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_quantised_run(&bp_matmul_form_avx2, call, first, last, worker);
+    bp_matmul_quantised_run(&bp_matmul_isa_avx2, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_quantised_avx2 = {quantised_tasks, quantised_run,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The matrix product's leaf functions in 512-bit registers: tiles of 8 rows x 48 columns of c. */
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/x86/half_avx512.h"
 #include "device/host/x86/math_avx512.h"
 #include "device/host/matmul/matmul_amx.h"
@@ -320,38 +320,38 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 #include "device/host/matmul/matmul_leaf.h"
 #include "device/host/matmul/matmul_codes.h"
 
-const bp_matmul_form bp_matmul_form_avx512 = {
+const bp_matmul_isa bp_matmul_isa_avx512 = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
     load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, NULL,      NULL};
 
 static uint64_t tasks(const void *scalars)
 {
-    return bp_matmul_tasks(scalars, &bp_matmul_form_avx512);
+    return bp_matmul_tasks(scalars, &bp_matmul_isa_avx512);
 }
 
 static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_run(&bp_matmul_form_avx512, call, first, last, worker);
+    bp_matmul_run(&bp_matmul_isa_avx512, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_avx512 = {tasks, run, bp_matmul_workspace};
 
 static uint64_t quantised_tasks(const void *scalars)
 {
-    return bp_matmul_quantised_tasks(scalars, &bp_matmul_form_avx512);
+    return bp_matmul_quantised_tasks(scalars, &bp_matmul_isa_avx512);
 }
 
 static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_quantised_run(&bp_matmul_form_avx512, call, first, last, worker);
+    bp_matmul_quantised_run(&bp_matmul_isa_avx512, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_quantised_avx512 = {quantised_tasks, quantised_run,
                                                    bp_matmul_quantised_workspace};
 
 /* The same with products of bf16 by AMX tiles. */
-static const bp_matmul_form amx_form = {
+static const bp_matmul_isa amx_form = {
     ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,         LEAD, tile,
     load,   store,      pack_columns, pack_rows, transpose,     row,  row_transposed,
     narrow, dequantise, gelu,         row_codes, bp_matmul_amx, NULL};

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/ops/quantised.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 
 /* The midpoints that a number of 3, 2, 1 and 0 bits, the code's upper ones so far, leaves to ask.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* plain_cells.h compiled for AVX-512. */
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 
 #define BP_PLAIN(name) BP_BUILT(bp_##name##_avx512)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* plain_rows.h compiled for AVX-512. */
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/x86/vector_avx512.h"
 
 #define BP_PLAIN(name) BP_BUILT(bp_##name##_avx512)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The update rules as the compiler makes them of AVX2 vectors. */
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 
 #define BP_UPDATE_ROW(name) bp_##name##_avx2
 

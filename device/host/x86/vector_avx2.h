@@ -12,7 +12,7 @@
 #include "device/host/x86/half_avx2.h"
 #include "device/host/x86/math_avx2.h"
 
-#define BP_FORM(name) name##_avx2
+#define BP_ISA(name) name##_avx2
 
 #define BP_V 16
 

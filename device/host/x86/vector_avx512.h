@@ -12,7 +12,7 @@
 #include "device/host/x86/math_avx512.h"
 
 /* The name of this form of something. */
-#define BP_FORM(name) name##_avx512
+#define BP_ISA(name) name##_avx512
 
 #define BP_V 16 /* floats in a vector: the lanes of every row sum */
 

@@ -3,7 +3,7 @@
 #include <immintrin.h>
 
 #include "core/base/digest.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 
 /* Four words at a time: 32 x 64 bits modulo 2^64 are the low product and the high one, moved up. */
 uint64_t bp_words_avx2(const void *bytes, size_t words, uint64_t from)

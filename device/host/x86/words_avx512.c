@@ -3,7 +3,7 @@
 #include <immintrin.h>
 
 #include "core/base/digest.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 
 /* Eight words at a time. */
 uint64_t bp_words_avx512(const void *bytes, size_t words, uint64_t from)

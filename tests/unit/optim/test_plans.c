@@ -176,15 +176,15 @@ static void test_bits_of_states(void **state)
     bp_spec spec = spec_of(5);
     bp_parameter large = {.count = 4096}, small = {.count = 4095}, table = {.count = 1 << 20};
     table.embedding = true;
-    assert_int_equal(bp_rule_form(&spec, &large), BP_CODEC_BLOCK8);
-    assert_int_equal(bp_rule_form(&spec, &small), BP_CODEC_F32);
-    assert_int_equal(bp_rule_form(&spec, &table), BP_CODEC_F32);
+    assert_int_equal(bp_rule_codec(&spec, &large), BP_CODEC_BLOCK8);
+    assert_int_equal(bp_rule_codec(&spec, &small), BP_CODEC_F32);
+    assert_int_equal(bp_rule_codec(&spec, &table), BP_CODEC_F32);
     table.optim_bits = 8;
     large.optim_bits = 32;
     small.optim_bits = 4;
-    assert_int_equal(bp_rule_form(&spec, &table), BP_CODEC_BLOCK8);
-    assert_int_equal(bp_rule_form(&spec, &large), BP_CODEC_F32);
-    assert_int_equal(bp_rule_form(&spec, &small), BP_CODEC_BLOCK4);
+    assert_int_equal(bp_rule_codec(&spec, &table), BP_CODEC_BLOCK8);
+    assert_int_equal(bp_rule_codec(&spec, &large), BP_CODEC_F32);
+    assert_int_equal(bp_rule_codec(&spec, &small), BP_CODEC_BLOCK4);
 }
 
 int main(void)

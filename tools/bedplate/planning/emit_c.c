@@ -11,7 +11,7 @@
 #include "core/base/storage.h"
 #include "core/ops/codec.h"
 #include "core/ops/update.h"
-#include "device/host/forms.h"
+#include "device/host/isa.h"
 #include "device/host/trainer.h"
 #include "optim/rate.h"
 #include "tools/bedplate/app/path_guard.h"

@@ -522,11 +522,11 @@ bp_status checkpoint_copy_tokenizer(checkpoint *c)
 }
 
 /* --save-dtype; a preset has no files whose types could be kept. */
-static bp_hf_form save_form(const session *s)
+static bp_hf_scheme save_form(const session *s)
 {
     const char *word = s->set->save_dtype;
     bool source = strcmp(word, "source") == 0 && s->weights;
-    bp_hf_form form = {.dtype = BP_F32, .source = source ? s->weights_path : NULL};
+    bp_hf_scheme form = {.dtype = BP_F32, .source = source ? s->weights_path : NULL};
     if (strcmp(word, "bf16") == 0) {
         form.dtype = BP_BF16;
     } else if (strcmp(word, "fp16") == 0) {
@@ -545,7 +545,7 @@ static bp_status export_adapters(checkpoint *c)
     BP_TRY(bp_storage_join(path, s->set->output_dir, "adapter_model.safetensors", &s->error));
     const bp_hf_location place = {
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
-    const bp_hf_form form = {.dtype = BP_F32};
+    const bp_hf_scheme form = {.dtype = BP_F32};
     BP_TRY(bp_hf_adapters_save(&s->runtime, &place, &form));
     BP_TRY(bp_peft_config_text(&s->runtime.builder, s->set->model, json, sizeof json, &length));
     BP_TRY(bp_storage_join(path, s->set->output_dir, "adapter_config.json", &s->error));
@@ -585,7 +585,7 @@ static bp_status write_export(checkpoint *c)
     BP_TRY(bp_storage_join(path, s->set->output_dir, "model.safetensors", &s->error));
     const bp_hf_location place = {
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
-    bp_hf_form form = save_form(s);
+    bp_hf_scheme form = save_form(s);
     bp_dtype dtype = form.dtype;
     form.first = &dtype;
     if (s->spec.config.task == BP_TASK_EMBEDDING && s->weights) {

@@ -14,7 +14,7 @@
 #include "tools/bedplate/session/frozen.h"
 #include "tools/bedplate/planning/host_arena.h"
 #include "tools/bedplate/planning/buckets_choice.h"
-#include "tools/bedplate/session/kernel_forms.h"
+#include "tools/bedplate/session/kernel_isa.h"
 #include "tools/bedplate/planning/listing.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/preference_choice.h"
@@ -187,7 +187,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     if (s->runtime.spec.device == &bp_device_cuda) {
         json_text(out, "target", target_of(&s->runtime.spec));
         json_text(out, "ptx", bp_cuda_query_texts(target_of(&s->runtime.spec)));
-        kernel_forms_json(out, &s->runtime);
+        kernel_isa_json(out, &s->runtime);
     }
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
@@ -297,7 +297,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
         bp_text_string(text, " with the PTX of ");
         bp_text_string(text, bp_cuda_query_texts(target_of(spec)));
         bp_text_char(text, '\n');
-        kernel_forms_text(text, &s->runtime);
+        kernel_isa_text(text, &s->runtime);
     }
     put_spaces(text, report, spec->offload.fixed, more);
     put_bytes(text, "host", session_host_bytes(s));

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/peak.h"
 
 #define TRIALS        5
@@ -24,7 +24,7 @@ typedef struct lane {
 static bp_peak_loop *loop_of(const char *form)
 {
     uint32_t index;
-    return bp_peak_of(bp_host_form_find(form, &index) == BP_OK ? index : 0);
+    return bp_peak_of(bp_host_isa_find(form, &index) == BP_OK ? index : 0);
 }
 
 static void *run_lane(void *argument)

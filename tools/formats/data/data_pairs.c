@@ -2,7 +2,7 @@
 /* Rows of preferences to tokens. */
 #include <string.h>
 
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "tools/formats/data/data_chat_maker.h"
 #include "tools/formats/chat/jinja_program.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/files/stream_file.h"
 

@@ -38,12 +38,12 @@ static const bp_row rows[] = {
 /* Files made from the first TensorFlow checkpoints call weight and bias of the norms gamma and
  * beta; an encoder by itself leaves the prefix out. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"*LayerNorm.weight", "*LayerNorm.gamma", BP_FORM_PLAIN},
-    {"*LayerNorm.bias", "*LayerNorm.beta", BP_FORM_PLAIN},
-    {"bert.*", "*", BP_FORM_PLAIN},
-    {"bert.*LayerNorm.weight", "*LayerNorm.gamma", BP_FORM_PLAIN},
-    {"bert.*LayerNorm.bias", "*LayerNorm.beta", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"*LayerNorm.weight", "*LayerNorm.gamma", BP_LAYOUT_PLAIN},
+    {"*LayerNorm.bias", "*LayerNorm.beta", BP_LAYOUT_PLAIN},
+    {"bert.*", "*", BP_LAYOUT_PLAIN},
+    {"bert.*LayerNorm.weight", "*LayerNorm.gamma", BP_LAYOUT_PLAIN},
+    {"bert.*LayerNorm.bias", "*LayerNorm.beta", BP_LAYOUT_PLAIN},
 };
 
 /* Position numbers saved as buffers, and the heads of other tasks, that a model has no use for.

@@ -26,7 +26,7 @@ static const bp_row rows[] = {
     ROW_FIXED("quantization_config", NULL, NULL, BP_ROW_READ),
 };
 
-static const bp_tensor_rule rules[] = {{"*", "*", BP_FORM_PLAIN}};
+static const bp_tensor_rule rules[] = {{"*", "*", BP_LAYOUT_PLAIN}};
 
 /* How often running statistics moved: no parameters, and read beside them (hf_counts.h). */
 static const char *const ignored[] = {"*.num_batches_tracked"};

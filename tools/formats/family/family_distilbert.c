@@ -37,8 +37,8 @@ static const bp_row rows[] = {
 
 /* An encoder by itself leaves the prefix out. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"distilbert.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"distilbert.*", "*", BP_LAYOUT_PLAIN},
 };
 
 static const char *const ignored[] = {

@@ -37,8 +37,8 @@ static const bp_row rows[] = {
 
 /* An encoder by itself leaves the prefix out. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"electra.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"electra.*", "*", BP_LAYOUT_PLAIN},
 };
 
 /* Position numbers saved as buffers, and heads that a model has no use for. */

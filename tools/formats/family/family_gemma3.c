@@ -43,10 +43,10 @@ static const bp_preset presets[] = {
 /* Beside an image model the text model has a longer prefix, which transformers changed with its
  * version 5; a bare model has none. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"*", "language_model.*", BP_FORM_PLAIN},
-    {"model.*", "model.language_model.*", BP_FORM_PLAIN},
-    {"model.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"*", "language_model.*", BP_LAYOUT_PLAIN},
+    {"model.*", "model.language_model.*", BP_LAYOUT_PLAIN},
+    {"model.*", "*", BP_LAYOUT_PLAIN},
 };
 
 /* What is for images: text is read and trained alone. */

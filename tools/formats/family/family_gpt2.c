@@ -36,8 +36,8 @@ static const bp_row rows[] = {
 /* The hub's own files leave the prefix out. Conv1D weights are (in, out) in the file and in
  * Bedplate. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"transformer.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"transformer.*", "*", BP_LAYOUT_PLAIN},
 };
 
 /* The causal masks that old versions saved as buffers. */

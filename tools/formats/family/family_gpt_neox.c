@@ -10,15 +10,15 @@
 #define NEOX(member) BP_FAMILY_MEMBER(bp_neox_config, member)
 
 static const bp_tensor_rule gguf_rules[] = {
-    {"gpt_neox.embed_in.weight", "token_embd.weight", BP_FORM_PLAIN},
-    {"gpt_neox.final_layer_norm.*", "output_norm.*", BP_FORM_PLAIN},
-    {"embed_out.weight", "output.weight", BP_FORM_PLAIN},
-    {"gpt_neox.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_FORM_PLAIN},
-    {"gpt_neox.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_FORM_PLAIN},
-    {"gpt_neox.layers.#.attention.query_key_value.*", "blk.#.attn_qkv.*", BP_FORM_THIRDS},
-    {"gpt_neox.layers.#.attention.dense.*", "blk.#.attn_output.*", BP_FORM_PLAIN},
-    {"gpt_neox.layers.#.mlp.dense_h_to_4h.*", "blk.#.ffn_up.*", BP_FORM_PLAIN},
-    {"gpt_neox.layers.#.mlp.dense_4h_to_h.*", "blk.#.ffn_down.*", BP_FORM_PLAIN},
+    {"gpt_neox.embed_in.weight", "token_embd.weight", BP_LAYOUT_PLAIN},
+    {"gpt_neox.final_layer_norm.*", "output_norm.*", BP_LAYOUT_PLAIN},
+    {"embed_out.weight", "output.weight", BP_LAYOUT_PLAIN},
+    {"gpt_neox.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_LAYOUT_PLAIN},
+    {"gpt_neox.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_LAYOUT_PLAIN},
+    {"gpt_neox.layers.#.attention.query_key_value.*", "blk.#.attn_qkv.*", BP_LAYOUT_THIRDS},
+    {"gpt_neox.layers.#.attention.dense.*", "blk.#.attn_output.*", BP_LAYOUT_PLAIN},
+    {"gpt_neox.layers.#.mlp.dense_h_to_4h.*", "blk.#.ffn_up.*", BP_LAYOUT_PLAIN},
+    {"gpt_neox.layers.#.mlp.dense_4h_to_h.*", "blk.#.ffn_down.*", BP_LAYOUT_PLAIN},
 };
 static const bp_tensor_naming gguf_naming = {gguf_rules, ROWS_COUNT(gguf_rules), NULL, 0, NULL, 0};
 
@@ -107,9 +107,9 @@ static const bp_row rows[] = {
 
 /* A bare model leaves the prefix out. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"gpt_neox.*", "*", BP_FORM_PLAIN},
-    {"embed_out.weight", "lm_head.weight", BP_FORM_PLAIN}, /* the module's name since version 5 */
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"gpt_neox.*", "*", BP_LAYOUT_PLAIN},
+    {"embed_out.weight", "lm_head.weight", BP_LAYOUT_PLAIN}, /* the module's name since version 5 */
 };
 
 /* Masks and frequencies that old versions saved as buffers. */

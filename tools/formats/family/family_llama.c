@@ -30,8 +30,8 @@ static const bp_row rows[] = {
 };
 
 const bp_tensor_rule bp_llama_rules[2] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"model.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"model.*", "*", BP_LAYOUT_PLAIN},
 };
 const char *const bp_llama_ignored[1] = {"*rotary_emb.inv_freq"};
 const bp_tensor_twin bp_llama_twins[1] = {

@@ -25,7 +25,7 @@ static const bp_row rows[] = {
     ROW_FIXED("quantization_config", NULL, NULL, BP_ROW_READ),
 };
 
-static const bp_tensor_rule rules[] = {{"*", "*", BP_FORM_PLAIN}};
+static const bp_tensor_rule rules[] = {{"*", "*", BP_LAYOUT_PLAIN}};
 
 #define PRESET(inputs_, width_, layers_, classes_, activation_)                                    \
     {.family = &bp_family_mlp,                                                                     \

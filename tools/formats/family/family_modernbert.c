@@ -58,8 +58,8 @@ static const bp_row rows[] = {
 
 /* An encoder by itself leaves the prefix out. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"model.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"model.*", "*", BP_LAYOUT_PLAIN},
 };
 
 /* Heads that a model has no use for. */

@@ -7,9 +7,9 @@
 
 /* Queries and keys lie as in Hugging Face's files (NEOX), and what is fused there is fused here. */
 static const bp_tensor_rule gguf_rules[] = {
-    {"model.layers.#.self_attn.qkv_proj.*", "blk.#.attn_qkv.*", BP_FORM_PLAIN},
-    {"model.layers.#.mlp.gate_up_proj.*", "blk.#.ffn_up.*", BP_FORM_PLAIN},
-    BP_GGUF_LLAMA_RULES(BP_FORM_PLAIN, BP_FORM_PLAIN)};
+    {"model.layers.#.self_attn.qkv_proj.*", "blk.#.attn_qkv.*", BP_LAYOUT_PLAIN},
+    {"model.layers.#.mlp.gate_up_proj.*", "blk.#.ffn_up.*", BP_LAYOUT_PLAIN},
+    BP_GGUF_LLAMA_RULES(BP_LAYOUT_PLAIN, BP_LAYOUT_PLAIN)};
 
 /* Longrope's factors are the configuration's. */
 static const char *const gguf_ignored[] = {"rope_factors_long.weight", "rope_factors_short.weight"};

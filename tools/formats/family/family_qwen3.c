@@ -41,9 +41,9 @@ static const bp_row rows[] = {
 
 /* Queries and keys lie as in Hugging Face's files (NEOX). */
 static const bp_tensor_rule gguf_rules[] = {
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", BP_FORM_PLAIN},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", BP_FORM_PLAIN},
-    BP_GGUF_LLAMA_RULES(BP_FORM_PLAIN, BP_FORM_PLAIN)};
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", BP_LAYOUT_PLAIN},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", BP_LAYOUT_PLAIN},
+    BP_GGUF_LLAMA_RULES(BP_LAYOUT_PLAIN, BP_LAYOUT_PLAIN)};
 
 static const bp_tensor_naming gguf_naming = {gguf_rules, ROWS_COUNT(gguf_rules), NULL,
                                              0,          bp_gguf_llama_twins,    1};

@@ -38,8 +38,8 @@ static const bp_row rows[] = {
 
 /* A backbone by itself leaves the prefix out. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"resnet.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"resnet.*", "*", BP_LAYOUT_PLAIN},
 };
 
 /* How often running statistics moved: no parameters, and read beside them (hf_counts.h). */

@@ -21,7 +21,7 @@ static const bp_row rows[] = {
     ROW_FIXED("quantization_config", NULL, NULL, BP_ROW_READ),
 };
 
-static const bp_tensor_rule rules[] = {{"*", "*", BP_FORM_PLAIN}};
+static const bp_tensor_rule rules[] = {{"*", "*", BP_LAYOUT_PLAIN}};
 
 /* Of a tied model PyTorch's state dict holds the table twice. */
 static const bp_tensor_twin twins[] = {{"decoder.weight", "encoder.weight", NULL}};

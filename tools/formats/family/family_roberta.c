@@ -51,8 +51,8 @@ static const bp_row xlm_rows[] = {ROBERTA_ROWS(30522)};
 
 /* An encoder by itself leaves the prefix out. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"roberta.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"roberta.*", "*", BP_LAYOUT_PLAIN},
 };
 
 /* Position numbers saved as buffers, and heads and poolers that a model has no use for. */

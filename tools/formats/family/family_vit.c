@@ -32,8 +32,8 @@ static const bp_row rows[] = {
 
 /* A backbone by itself leaves the prefix out. */
 static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_FORM_PLAIN},
-    {"vit.*", "*", BP_FORM_PLAIN},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"vit.*", "*", BP_LAYOUT_PLAIN},
 };
 
 /* What ViTModel makes of the first token besides; the heads of other tasks. */

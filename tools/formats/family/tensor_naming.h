@@ -6,27 +6,27 @@
 #include "arena/base.h"
 
 /* How a tensor lies in a file, compared with the parameter in Bedplate. */
-typedef enum bp_tensor_form {
-    BP_FORM_PLAIN,
-    BP_FORM_TRANSPOSED,  /* the file's rows are the parameter's columns */
-    BP_FORM_QUERY_HEADS, /* rotary halves of each head interleaved in the file, where Bedplate and
+typedef enum bp_tensor_layout {
+    BP_LAYOUT_PLAIN,
+    BP_LAYOUT_TRANSPOSED,  /* the file's rows are the parameter's columns */
+    BP_LAYOUT_QUERY_HEADS, /* rotary halves of each head interleaved in the file, where Bedplate and
                             Hugging Face have one after the other: row h * D + 2 * i + j of the file
                             is row h * D + j * D / 2 + i; heads of the queries */
-    BP_FORM_KEY_HEADS,   /* the same, heads of the keys */
-    BP_FORM_THIRDS,      /* all heads' queries, then all keys, then all values in the file, where
+    BP_LAYOUT_KEY_HEADS,   /* the same, heads of the keys */
+    BP_LAYOUT_THIRDS,      /* all heads' queries, then all keys, then all values in the file, where
                             Bedplate has them head by head: row (k * heads + h) * D + i of the file
                             is row (h * 3 + k) * D + i */
-    BP_FORM_BEHIND,      /* the file begins with the row of the first position: those that the table
-                            has before it, which no token has, are not there. For writing alone */
-    BP_FORM_RAISED       /* every element is one more in the file: norms that Bedplate and Hugging
-                            Face keep about 0 */
-} bp_tensor_form;
+    BP_LAYOUT_BEHIND, /* the file begins with the row of the first position: those that the table
+                       has before it, which no token has, are not there. For writing alone */
+    BP_LAYOUT_RAISED  /* every element is one more in the file: norms that Bedplate and Hugging
+                       Face keep about 0 */
+} bp_tensor_layout;
 
 /* Parameters whose names match `ours` are called `theirs` in the file (patterns of hf_names.h). */
 typedef struct bp_tensor_rule {
     const char *ours;
     const char *theirs;
-    bp_tensor_form form;
+    bp_tensor_layout form;
 } bp_tensor_rule;
 
 /* A tensor that a file may hold although the model has none of its own there: then it must equal

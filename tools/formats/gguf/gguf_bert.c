@@ -22,13 +22,13 @@ enum {
 
 #define BLOCK(prefix, ours, theirs)                                                                \
     {                                                                                              \
-        prefix ours, "blk.#." theirs, BP_FORM_PLAIN                                                \
+        prefix ours, "blk.#." theirs, BP_LAYOUT_PLAIN                                              \
     }
 #define BERT_RULES(model, positions)                                                               \
-    {model ".embeddings.word_embeddings.weight", "token_embd.weight", BP_FORM_PLAIN},              \
+    {model ".embeddings.word_embeddings.weight", "token_embd.weight", BP_LAYOUT_PLAIN},            \
         {model ".embeddings.position_embeddings.weight", "position_embd.weight", positions},       \
-        {model ".embeddings.token_type_embeddings.weight", "token_types.weight", BP_FORM_PLAIN},   \
-        {model ".embeddings.LayerNorm.*", "token_embd_norm.*", BP_FORM_PLAIN},                     \
+        {model ".embeddings.token_type_embeddings.weight", "token_types.weight", BP_LAYOUT_PLAIN}, \
+        {model ".embeddings.LayerNorm.*", "token_embd_norm.*", BP_LAYOUT_PLAIN},                   \
         BLOCK(model ".encoder.layer.#.", "attention.self.query.*", "attn_q.*"),                    \
         BLOCK(model ".encoder.layer.#.", "attention.self.key.*", "attn_k.*"),                      \
         BLOCK(model ".encoder.layer.#.", "attention.self.value.*", "attn_v.*"),                    \
@@ -38,12 +38,12 @@ enum {
         BLOCK(model ".encoder.layer.#.", "output.dense.*", "ffn_down.*"),                          \
         BLOCK(model ".encoder.layer.#.", "output.LayerNorm.*", "layer_output_norm.*")
 
-static const bp_tensor_rule bert_rules[] = {BERT_RULES("bert", BP_FORM_PLAIN)};
-static const bp_tensor_rule roberta_rules[] = {BERT_RULES("roberta", BP_FORM_BEHIND)};
+static const bp_tensor_rule bert_rules[] = {BERT_RULES("bert", BP_LAYOUT_PLAIN)};
+static const bp_tensor_rule roberta_rules[] = {BERT_RULES("roberta", BP_LAYOUT_BEHIND)};
 static const bp_tensor_rule distilbert_rules[] = {
-    {"distilbert.embeddings.word_embeddings.weight", "token_embd.weight", BP_FORM_PLAIN},
-    {"distilbert.embeddings.position_embeddings.weight", "position_embd.weight", BP_FORM_PLAIN},
-    {"distilbert.embeddings.LayerNorm.*", "token_embd_norm.*", BP_FORM_PLAIN},
+    {"distilbert.embeddings.word_embeddings.weight", "token_embd.weight", BP_LAYOUT_PLAIN},
+    {"distilbert.embeddings.position_embeddings.weight", "position_embd.weight", BP_LAYOUT_PLAIN},
+    {"distilbert.embeddings.LayerNorm.*", "token_embd_norm.*", BP_LAYOUT_PLAIN},
     BLOCK("distilbert.transformer.layer.#.", "attention.q_lin.*", "attn_q.*"),
     BLOCK("distilbert.transformer.layer.#.", "attention.k_lin.*", "attn_k.*"),
     BLOCK("distilbert.transformer.layer.#.", "attention.v_lin.*", "attn_v.*"),

@@ -15,28 +15,29 @@
 enum { LAYERS_27B_2 = 46, LAYERS_27B_3 = 62, EVERY_2 = 2, EVERY_3 = 6 };
 
 #define GEMMA_RULES                                                                                \
-    {"model.embed_tokens.weight", "token_embd.weight", BP_FORM_PLAIN},                             \
-        {"model.norm.weight", "output_norm.weight", BP_FORM_RAISED},                               \
-        {"model.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_FORM_RAISED},                 \
-        {"model.layers.#.self_attn.q_proj.*", "blk.#.attn_q.*", BP_FORM_PLAIN},                    \
-        {"model.layers.#.self_attn.k_proj.*", "blk.#.attn_k.*", BP_FORM_PLAIN},                    \
-        {"model.layers.#.self_attn.v_proj.*", "blk.#.attn_v.*", BP_FORM_PLAIN},                    \
-        {"model.layers.#.self_attn.o_proj.*", "blk.#.attn_output.*", BP_FORM_PLAIN},               \
-        {"model.layers.#.mlp.gate_proj.*", "blk.#.ffn_gate.*", BP_FORM_PLAIN},                     \
-        {"model.layers.#.mlp.up_proj.*", "blk.#.ffn_up.*", BP_FORM_PLAIN},                         \
+    {"model.embed_tokens.weight", "token_embd.weight", BP_LAYOUT_PLAIN},                           \
+        {"model.norm.weight", "output_norm.weight", BP_LAYOUT_RAISED},                             \
+        {"model.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_LAYOUT_RAISED},               \
+        {"model.layers.#.self_attn.q_proj.*", "blk.#.attn_q.*", BP_LAYOUT_PLAIN},                  \
+        {"model.layers.#.self_attn.k_proj.*", "blk.#.attn_k.*", BP_LAYOUT_PLAIN},                  \
+        {"model.layers.#.self_attn.v_proj.*", "blk.#.attn_v.*", BP_LAYOUT_PLAIN},                  \
+        {"model.layers.#.self_attn.o_proj.*", "blk.#.attn_output.*", BP_LAYOUT_PLAIN},             \
+        {"model.layers.#.mlp.gate_proj.*", "blk.#.ffn_gate.*", BP_LAYOUT_PLAIN},                   \
+        {"model.layers.#.mlp.up_proj.*", "blk.#.ffn_up.*", BP_LAYOUT_PLAIN},                       \
     {                                                                                              \
-        "model.layers.#.mlp.down_proj.*", "blk.#.ffn_down.*", BP_FORM_PLAIN                        \
+        "model.layers.#.mlp.down_proj.*", "blk.#.ffn_down.*", BP_LAYOUT_PLAIN                      \
     }
 
 static const bp_tensor_rule gemma_rules[] = {
-    {"model.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_FORM_RAISED}, GEMMA_RULES};
+    {"model.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_LAYOUT_RAISED},
+    GEMMA_RULES};
 
 static const bp_tensor_rule later_rules[] = {
-    {"model.layers.#.post_attention_layernorm.*", "blk.#.post_attention_norm.*", BP_FORM_RAISED},
-    {"model.layers.#.pre_feedforward_layernorm.*", "blk.#.ffn_norm.*", BP_FORM_RAISED},
-    {"model.layers.#.post_feedforward_layernorm.*", "blk.#.post_ffw_norm.*", BP_FORM_RAISED},
-    {"model.layers.#.self_attn.q_norm.*", "blk.#.attn_q_norm.*", BP_FORM_RAISED},
-    {"model.layers.#.self_attn.k_norm.*", "blk.#.attn_k_norm.*", BP_FORM_RAISED},
+    {"model.layers.#.post_attention_layernorm.*", "blk.#.post_attention_norm.*", BP_LAYOUT_RAISED},
+    {"model.layers.#.pre_feedforward_layernorm.*", "blk.#.ffn_norm.*", BP_LAYOUT_RAISED},
+    {"model.layers.#.post_feedforward_layernorm.*", "blk.#.post_ffw_norm.*", BP_LAYOUT_RAISED},
+    {"model.layers.#.self_attn.q_norm.*", "blk.#.attn_q_norm.*", BP_LAYOUT_RAISED},
+    {"model.layers.#.self_attn.k_norm.*", "blk.#.attn_k_norm.*", BP_LAYOUT_RAISED},
     GEMMA_RULES};
 
 static const bp_tensor_naming gemma_naming = {gemma_rules, COUNT(gemma_rules),  NULL,

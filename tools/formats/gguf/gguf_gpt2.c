@@ -18,20 +18,20 @@ enum {
 };
 
 static const bp_tensor_rule gpt2_rules[] = {
-    {"transformer.wte.weight", "token_embd.weight", BP_FORM_PLAIN},
-    {"transformer.wpe.weight", "position_embd.weight", BP_FORM_PLAIN},
-    {"transformer.ln_f.*", "output_norm.*", BP_FORM_PLAIN},
-    {"lm_head.weight", "output.weight", BP_FORM_PLAIN},
-    {"transformer.h.#.ln_1.*", "blk.#.attn_norm.*", BP_FORM_PLAIN},
-    {"transformer.h.#.ln_2.*", "blk.#.ffn_norm.*", BP_FORM_PLAIN},
-    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", BP_FORM_TRANSPOSED},
-    {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", BP_FORM_PLAIN},
-    {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", BP_FORM_TRANSPOSED},
-    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", BP_FORM_PLAIN},
-    {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", BP_FORM_TRANSPOSED},
-    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", BP_FORM_PLAIN},
-    {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", BP_FORM_TRANSPOSED},
-    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", BP_FORM_PLAIN},
+    {"transformer.wte.weight", "token_embd.weight", BP_LAYOUT_PLAIN},
+    {"transformer.wpe.weight", "position_embd.weight", BP_LAYOUT_PLAIN},
+    {"transformer.ln_f.*", "output_norm.*", BP_LAYOUT_PLAIN},
+    {"lm_head.weight", "output.weight", BP_LAYOUT_PLAIN},
+    {"transformer.h.#.ln_1.*", "blk.#.attn_norm.*", BP_LAYOUT_PLAIN},
+    {"transformer.h.#.ln_2.*", "blk.#.ffn_norm.*", BP_LAYOUT_PLAIN},
+    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", BP_LAYOUT_TRANSPOSED},
+    {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", BP_LAYOUT_PLAIN},
+    {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", BP_LAYOUT_TRANSPOSED},
+    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", BP_LAYOUT_PLAIN},
+    {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", BP_LAYOUT_TRANSPOSED},
+    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", BP_LAYOUT_PLAIN},
+    {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", BP_LAYOUT_TRANSPOSED},
+    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", BP_LAYOUT_PLAIN},
 };
 
 /* Older converters wrote the tied head out. */

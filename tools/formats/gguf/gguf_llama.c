@@ -18,8 +18,8 @@ enum {
 };
 
 static const bp_tensor_rule llama_rules[] = {
-    BP_GGUF_LLAMA_RULES(BP_FORM_QUERY_HEADS, BP_FORM_KEY_HEADS)};
-static const bp_tensor_rule qwen2_rules[] = {BP_GGUF_LLAMA_RULES(BP_FORM_PLAIN, BP_FORM_PLAIN)};
+    BP_GGUF_LLAMA_RULES(BP_LAYOUT_QUERY_HEADS, BP_LAYOUT_KEY_HEADS)};
+static const bp_tensor_rule qwen2_rules[] = {BP_GGUF_LLAMA_RULES(BP_LAYOUT_PLAIN, BP_LAYOUT_PLAIN)};
 
 /* A tied head may be written out. */
 const bp_tensor_twin bp_gguf_llama_twins[1] = {
@@ -333,11 +333,11 @@ static bp_status smollm3_take(const bp_gguf_file *f, const char *a, bp_model_con
 
 /* Norms follow the sublayers; queries and keys as in Hugging Face's files. */
 static const bp_tensor_rule olmo2_rules[] = {
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", BP_FORM_PLAIN},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", BP_FORM_PLAIN},
-    {"model.layers.#.post_attention_layernorm.*", "blk.#.post_attention_norm.*", BP_FORM_PLAIN},
-    {"model.layers.#.post_feedforward_layernorm.*", "blk.#.post_ffw_norm.*", BP_FORM_PLAIN},
-    BP_GGUF_LLAMA_RULES(BP_FORM_PLAIN, BP_FORM_PLAIN)};
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", BP_LAYOUT_PLAIN},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", BP_LAYOUT_PLAIN},
+    {"model.layers.#.post_attention_layernorm.*", "blk.#.post_attention_norm.*", BP_LAYOUT_PLAIN},
+    {"model.layers.#.post_feedforward_layernorm.*", "blk.#.post_ffw_norm.*", BP_LAYOUT_PLAIN},
+    BP_GGUF_LLAMA_RULES(BP_LAYOUT_PLAIN, BP_LAYOUT_PLAIN)};
 static const bp_tensor_naming olmo2_naming = {olmo2_rules, COUNT(olmo2_rules),  NULL,
                                               0,           bp_gguf_llama_twins, 1};
 

@@ -24,19 +24,19 @@ extern const bp_gguf_family bp_gguf_olmo2;
 /* Rules of names for every family shaped like Llama; query_form and key_form say how the rows of
  * the queries and keys lie. */
 #define BP_GGUF_LLAMA_RULES(query_form, key_form)                                                  \
-    {"model.embed_tokens.weight", "token_embd.weight", BP_FORM_PLAIN},                             \
-        {"model.norm.weight", "output_norm.weight", BP_FORM_PLAIN},                                \
-        {"lm_head.weight", "output.weight", BP_FORM_PLAIN},                                        \
-        {"model.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_FORM_PLAIN},                  \
-        {"model.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_FORM_PLAIN},          \
+    {"model.embed_tokens.weight", "token_embd.weight", BP_LAYOUT_PLAIN},                           \
+        {"model.norm.weight", "output_norm.weight", BP_LAYOUT_PLAIN},                              \
+        {"lm_head.weight", "output.weight", BP_LAYOUT_PLAIN},                                      \
+        {"model.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_LAYOUT_PLAIN},                \
+        {"model.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_LAYOUT_PLAIN},        \
         {"model.layers.#.self_attn.q_proj.*", "blk.#.attn_q.*", query_form},                       \
         {"model.layers.#.self_attn.k_proj.*", "blk.#.attn_k.*", key_form},                         \
-        {"model.layers.#.self_attn.v_proj.*", "blk.#.attn_v.*", BP_FORM_PLAIN},                    \
-        {"model.layers.#.self_attn.o_proj.*", "blk.#.attn_output.*", BP_FORM_PLAIN},               \
-        {"model.layers.#.mlp.gate_proj.*", "blk.#.ffn_gate.*", BP_FORM_PLAIN},                     \
-        {"model.layers.#.mlp.up_proj.*", "blk.#.ffn_up.*", BP_FORM_PLAIN},                         \
+        {"model.layers.#.self_attn.v_proj.*", "blk.#.attn_v.*", BP_LAYOUT_PLAIN},                  \
+        {"model.layers.#.self_attn.o_proj.*", "blk.#.attn_output.*", BP_LAYOUT_PLAIN},             \
+        {"model.layers.#.mlp.gate_proj.*", "blk.#.ffn_gate.*", BP_LAYOUT_PLAIN},                   \
+        {"model.layers.#.mlp.up_proj.*", "blk.#.ffn_up.*", BP_LAYOUT_PLAIN},                       \
     {                                                                                              \
-        "model.layers.#.mlp.down_proj.*", "blk.#.ffn_down.*", BP_FORM_PLAIN                        \
+        "model.layers.#.mlp.down_proj.*", "blk.#.ffn_down.*", BP_LAYOUT_PLAIN                      \
     }
 
 /* A tied head may be written out. */

@@ -14,13 +14,13 @@ enum { USUAL_EVERY = 3, USUAL_BASE = 10000 };
 
 #define BLOCK(ours, theirs)                                                                        \
     {                                                                                              \
-        "model.layers.#." ours, "blk.#." theirs, BP_FORM_PLAIN                                     \
+        "model.layers.#." ours, "blk.#." theirs, BP_LAYOUT_PLAIN                                   \
     }
 
 static const bp_tensor_rule rules[] = {
-    {"model.embeddings.tok_embeddings.weight", "token_embd.weight", BP_FORM_PLAIN},
-    {"model.embeddings.norm.*", "token_embd_norm.*", BP_FORM_PLAIN},
-    {"model.final_norm.*", "output_norm.*", BP_FORM_PLAIN},
+    {"model.embeddings.tok_embeddings.weight", "token_embd.weight", BP_LAYOUT_PLAIN},
+    {"model.embeddings.norm.*", "token_embd_norm.*", BP_LAYOUT_PLAIN},
+    {"model.final_norm.*", "output_norm.*", BP_LAYOUT_PLAIN},
     BLOCK("attn_norm.*", "attn_norm.*"),
     BLOCK("attn.Wqkv.*", "attn_qkv.*"),
     BLOCK("attn.Wo.*", "attn_output.*"),

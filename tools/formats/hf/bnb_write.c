@@ -41,7 +41,8 @@ static bp_status matrix_of(const bp_bnb_writing *w, size_t index, matrix *m)
     if (wanted->view.bnb.form != BP_QUANTISED_NONE) {
         m->form = wanted->view.bnb.form;
     }
-    if (w->source->input_major && !bp_tensor_view_transpose(&m->view, BP_FORM_TRANSPOSED, heads)) {
+    if (w->source->input_major &&
+        !bp_tensor_view_transpose(&m->view, BP_LAYOUT_TRANSPOSED, heads)) {
         return bp_error_set(w->source->set->error, BP_ERR_USAGE, where,
                             "a tensor of this form cannot be quantised", wanted->name);
     }

@@ -13,7 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/store.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 
 #define BP_EMBEDDER_SCRATCH 65536 /* bytes, aligned to 8 */
 #define BP_EMBEDDER_PROMPT  2048  /* most bytes of a prompt, its end included */

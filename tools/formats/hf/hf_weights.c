@@ -374,7 +374,7 @@ static bp_status flow(loading *l, uint32_t parameter)
         return copy_codes(l, parameter, &view.bnb);
     }
     if (l->runtime->spec.model->input_major &&
-        !bp_tensor_view_transpose(&view, BP_FORM_TRANSPOSED, heads)) {
+        !bp_tensor_view_transpose(&view, BP_LAYOUT_TRANSPOSED, heads)) {
         return bp_error_set(l->location->error, BP_ERR_USAGE, where,
                             "a tensor of this form cannot be quantised", view.entry->name);
     }
@@ -478,7 +478,7 @@ bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_location *locatio
 }
 
 /* The element type that each parameter has in the source; the form's own where it says nothing. */
-static bp_status find_types(loading l, const bp_hf_form *form, uint8_t *types)
+static bp_status find_types(loading l, const bp_hf_scheme *form, uint8_t *types)
 {
     memset(types, (int)form->dtype, l.count);
     if (form->source == NULL) {
@@ -586,7 +586,7 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
 }
 
 /* Lists the tensors that are carried on behind the model's own. */
-static void list_carried(loading *l, const bp_hf_form *form, const char *first,
+static void list_carried(loading *l, const bp_hf_scheme *form, const char *first,
                          bp_tensor_entry *entries)
 {
     bp_error unheard = {.code = BP_OK};
@@ -619,7 +619,7 @@ static void list_carried(loading *l, const bp_hf_form *form, const char *first,
     }
 }
 
-static bp_status save_part(loading l, const bp_hf_form *form)
+static bp_status save_part(loading l, const bp_hf_scheme *form)
 {
     BP_TRY(number_parameters(&l, false));
     uint32_t count = l.count;
@@ -646,13 +646,13 @@ static bp_status save_part(loading l, const bp_hf_form *form)
 }
 
 bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_location *location,
-                             const bp_hf_form *form)
+                             const bp_hf_scheme *form)
 {
     return save_part(hf_weights_part_of(runtime, location, false), form);
 }
 
 bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_location *location,
-                              const bp_hf_form *form)
+                              const bp_hf_scheme *form)
 {
     return save_part(hf_weights_part_of(runtime, location, true), form);
 }

@@ -38,7 +38,7 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime);
 bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_location *location) BP_MUST_CHECK;
 
 /* The element types of a file that is written. */
-typedef struct bp_hf_form {
+typedef struct bp_hf_scheme {
     bp_dtype dtype;      /* F32, F16 or BF16, for every tensor that `source` says nothing of */
     const char *source;  /* weights of the same model whose tensors each have the type they are to
                             have again; NULL: none. Must not be place->path's temporary name. */
@@ -47,13 +47,13 @@ typedef struct bp_hf_form {
                             read, GGUF files too, is left out. */
     const char *const *patterns; /* the last is NULL */
     bp_dtype *first; /* out: the type that the model's first tensor has; NULL: nobody asks */
-} bp_hf_form;
+} bp_hf_scheme;
 
 /* Writes all weights: to a temporary name, synced, renamed to place->path. Values that the form's
  * type holds exactly come out bit by bit as they were read. BP_ERR_DATA naming the tensor when a
  * value is too large for its type: then place->path is as it was. */
 bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_location *location,
-                             const bp_hf_form *form) BP_MUST_CHECK;
+                             const bp_hf_scheme *form) BP_MUST_CHECK;
 
 /* The same for the adapters of a runtime that has some (core/plan/adapter.h):
  * adapter_model.safetensors in PEFT's form, whose names are the adapters' own. With them go the
@@ -62,6 +62,6 @@ bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_location *location
  * BP_ERR_USAGE names one that it has and a run that trains would not train. */
 bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_location *location) BP_MUST_CHECK;
 bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_location *location,
-                              const bp_hf_form *form) BP_MUST_CHECK;
+                              const bp_hf_scheme *form) BP_MUST_CHECK;
 
 #endif

@@ -177,7 +177,7 @@ static bp_status see(const matching *g, size_t index, const bp_tensor_rule *rule
     if (bp_bnb_possible(entry)) {
         BP_TRY(bp_bnb_find(g->m->set, entry, part, (uint64_t)index + 1, &bnb));
     }
-    if (bnb.form != BP_QUANTISED_NONE && rule->form == BP_FORM_PLAIN) {
+    if (bnb.form != BP_QUANTISED_NONE && rule->form == BP_LAYOUT_PLAIN) {
         bp_tensor_view_codes(view, &bnb, g->m->input_major);
     } else if (!bp_tensor_view_of(view, part, entry, rule->form, g->m->heads)) {
         view->entry = NULL;
@@ -199,7 +199,7 @@ static bp_status tensor_match_find(matching *g, size_t index)
         return BP_OK;
     }
     finding.entry = entry;
-    finding.transposed = rule->form == BP_FORM_TRANSPOSED;
+    finding.transposed = rule->form == BP_LAYOUT_TRANSPOSED;
     entry->handle = (uint64_t)index + 1;
     bp_tensor_view view;
     BP_TRY(see(g, index, rule, entry, part, &view));

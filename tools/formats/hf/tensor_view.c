@@ -47,20 +47,21 @@ static bool set_behind(bp_tensor_view *view, uint32_t first)
     return true;
 }
 
-static bool apply(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads, bool to_halves)
+static bool apply(bp_tensor_view *view, bp_tensor_layout form, bp_tensor_heads heads,
+                  bool to_halves)
 {
     switch (form) {
-    case BP_FORM_TRANSPOSED:
+    case BP_LAYOUT_TRANSPOSED:
         return set_transposed(view);
-    case BP_FORM_QUERY_HEADS:
+    case BP_LAYOUT_QUERY_HEADS:
         return set_heads(view, heads.query, 2, to_halves);
-    case BP_FORM_KEY_HEADS:
+    case BP_LAYOUT_KEY_HEADS:
         return set_heads(view, heads.key, 2, to_halves);
-    case BP_FORM_THIRDS:
+    case BP_LAYOUT_THIRDS:
         return set_heads(view, heads.query, 3, to_halves);
-    case BP_FORM_BEHIND:
+    case BP_LAYOUT_BEHIND:
         return !to_halves && set_behind(view, heads.first);
-    case BP_FORM_RAISED:
+    case BP_LAYOUT_RAISED:
         view->raised += to_halves ? -1 : 1;
         return true;
     default:
@@ -69,7 +70,7 @@ static bool apply(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads hea
 }
 
 bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
-                       bp_tensor_form form, bp_tensor_heads heads)
+                       bp_tensor_layout form, bp_tensor_heads heads)
 {
     *view = (bp_tensor_view){.entry = entry, .part = part, .rank = entry->rank};
     memcpy(view->shape, entry->shape, entry->rank * sizeof entry->shape[0]);
@@ -88,7 +89,7 @@ void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_ma
     }
 }
 
-bool bp_tensor_view_transpose(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads)
+bool bp_tensor_view_transpose(bp_tensor_view *view, bp_tensor_layout form, bp_tensor_heads heads)
 {
     return apply(view, form, heads, false);
 }

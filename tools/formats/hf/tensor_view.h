@@ -38,7 +38,7 @@ typedef struct bp_tensor_heads {
 /* The parameter as it lies in Bedplate, seen in a file's tensor of that form. False when the form
  * does not go with the tensor's shape. */
 bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
-                       bp_tensor_form form, bp_tensor_heads heads);
+                       bp_tensor_layout form, bp_tensor_heads heads);
 
 /* The same of a quantised weight, whose matrix is (out, in); `input_major`: the parameter is (in,
  * out). */
@@ -46,7 +46,7 @@ void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_ma
 
 /* Changes a view of a parameter into what a file of that form holds of it. False when the forms
  * do not go together (heads need a plain view). */
-bool bp_tensor_view_transpose(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads);
+bool bp_tensor_view_transpose(bp_tensor_view *view, bp_tensor_layout form, bp_tensor_heads heads);
 
 /* The type that the tensor's values have or had before they were quantised. */
 bp_dtype bp_tensor_view_dtype(const bp_tensor_view *view);

@@ -19,12 +19,13 @@ static const char where[] = "llm.c";
 
 static const bp_tensor_rule rules[] = {
     {"transformer.h.#.attn.c_attn.weight", "transformer.h.#.attn.c_attn.weight",
-     BP_FORM_TRANSPOSED},
+     BP_LAYOUT_TRANSPOSED},
     {"transformer.h.#.attn.c_proj.weight", "transformer.h.#.attn.c_proj.weight",
-     BP_FORM_TRANSPOSED},
-    {"transformer.h.#.mlp.c_fc.weight", "transformer.h.#.mlp.c_fc.weight", BP_FORM_TRANSPOSED},
-    {"transformer.h.#.mlp.c_proj.weight", "transformer.h.#.mlp.c_proj.weight", BP_FORM_TRANSPOSED},
-    {"*", "*", BP_FORM_PLAIN},
+     BP_LAYOUT_TRANSPOSED},
+    {"transformer.h.#.mlp.c_fc.weight", "transformer.h.#.mlp.c_fc.weight", BP_LAYOUT_TRANSPOSED},
+    {"transformer.h.#.mlp.c_proj.weight", "transformer.h.#.mlp.c_proj.weight",
+     BP_LAYOUT_TRANSPOSED},
+    {"*", "*", BP_LAYOUT_PLAIN},
 };
 
 const bp_tensor_naming bp_llmc_naming = {rules, COUNT(rules), NULL, 0, NULL, 0};

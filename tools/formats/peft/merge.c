@@ -85,7 +85,7 @@ static bp_status load_shaped(bp_tensor_set *set, const char *name, uint64_t rows
         return BP_OK;
     }
     if (!merge_shaped(entry, rows, columns, window) || !bp_tensor_readable(entry->dtype) ||
-        !bp_tensor_view_of(&view, part, entry, BP_FORM_PLAIN, heads)) {
+        !bp_tensor_view_of(&view, part, entry, BP_LAYOUT_PLAIN, heads)) {
         return foreign(error, "the adapter is of another base: its shape or type differs", name);
     }
     entry->handle = 1; /* somebody's */

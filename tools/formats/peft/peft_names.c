@@ -15,25 +15,25 @@
 /* Of a module that has another name: tensors of an adapter, of what is trained beside it, and the
  * bias of one that has an adapter. */
 #define RENAMED(older, newer)                                                                      \
-    {PEFT_PREFIX OLDER older ".*", PEFT_PREFIX NEWER newer ".*", BP_FORM_PLAIN},                   \
-        {OLDER older ".*", PEFT_PREFIX NEWER newer ".*", BP_FORM_PLAIN},                           \
+    {PEFT_PREFIX OLDER older ".*", PEFT_PREFIX NEWER newer ".*", BP_LAYOUT_PLAIN},                 \
+        {OLDER older ".*", PEFT_PREFIX NEWER newer ".*", BP_LAYOUT_PLAIN},                         \
     {                                                                                              \
-        OLDER older ".bias", PEFT_PREFIX NEWER newer ".base_layer.bias", BP_FORM_PLAIN             \
+        OLDER older ".bias", PEFT_PREFIX NEWER newer ".base_layer.bias", BP_LAYOUT_PLAIN           \
     }
 
 #define SAME_RULES 4
 static const bp_tensor_rule peft_rules[] = {
-    {PEFT_PREFIX "*.lora_embedding_A", PEFT_PREFIX "*.lora_embedding_A", BP_FORM_TRANSPOSED},
-    {PEFT_PREFIX "*", PEFT_PREFIX "*", BP_FORM_PLAIN},
-    {"*", PEFT_PREFIX "*", BP_FORM_PLAIN},
-    {"*.bias", PEFT_PREFIX "*.base_layer.bias", BP_FORM_PLAIN},
+    {PEFT_PREFIX "*.lora_embedding_A", PEFT_PREFIX "*.lora_embedding_A", BP_LAYOUT_TRANSPOSED},
+    {PEFT_PREFIX "*", PEFT_PREFIX "*", BP_LAYOUT_PLAIN},
+    {"*", PEFT_PREFIX "*", BP_LAYOUT_PLAIN},
+    {"*.bias", PEFT_PREFIX "*.base_layer.bias", BP_LAYOUT_PLAIN},
     RENAMED("attention.attention.query", "attention.q_proj"),
     RENAMED("attention.attention.key", "attention.k_proj"),
     RENAMED("attention.attention.value", "attention.v_proj"),
     RENAMED("attention.output.dense", "attention.o_proj"),
     RENAMED("intermediate.dense", "mlp.fc1"),
     RENAMED("output.dense", "mlp.fc2"),
-    {OLDER "*", PEFT_PREFIX NEWER "*", BP_FORM_PLAIN}};
+    {OLDER "*", PEFT_PREFIX NEWER "*", BP_LAYOUT_PLAIN}};
 #define PEFT_RULES (sizeof peft_rules / sizeof peft_rules[0])
 
 /* With trained biases PEFT writes those of a module that is saved whole three times over. */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "tests/fixtures/kernels/update_fixture.h"
 
 #define VALUES (32 * BP_CODEC_BLOCK)
@@ -91,17 +91,17 @@ static void run_steps(update_fixture *d, bp_kernel kernel, const char *form, bp_
 static void compare_forms(bp_kernel kernel, bp_codec codec, const float *gradients)
 {
     update_fixture right;
-    run_steps(&right, kernel, bp_host_form_name(0), codec, gradients);
-    for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
-        if (!bp_host_form_runs(form)) {
+    run_steps(&right, kernel, bp_host_isa_name(0), codec, gradients);
+    for (uint32_t form = 1; form < BP_HOST_ISAS; form++) {
+        if (!bp_host_isa_runs(form)) {
             continue;
         }
         update_fixture d;
-        run_steps(&d, kernel, bp_host_form_name(form), codec, gradients);
+        run_steps(&d, kernel, bp_host_isa_name(form), codec, gradients);
         for (uint64_t i = 0; i < d.bytes; i++) {
             if (d.image[i] != right.image[i]) {
                 fail_msg("%s, kernel %u, codec %u: byte %llu is %u, portable gives %u",
-                         bp_host_form_name(form), (unsigned)kernel, (unsigned)codec,
+                         bp_host_isa_name(form), (unsigned)kernel, (unsigned)codec,
                          (unsigned long long)i, d.image[i], right.image[i]);
             }
         }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "core/run/feed.h"
 
 #define TOKENS 100

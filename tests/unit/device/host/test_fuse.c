@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ops/quantised.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/host.h"
 #include "device/host/fuse.h"
 #include "tests/fixtures/kernels/kernel_case.h"
@@ -456,10 +456,10 @@ static void joined_products_give_equal_bits(void **state)
         const size_t width = bp_dtype_bytes(types[i % 3]);
         const size_t bytes[2] = {(size_t)(s[0] * s[1]) * width, (size_t)(s[0] * s[3]) * width};
         run_program(&p, "portable", 1, 0, right, bytes);
-        for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
-            for (uint32_t threads = 1; bp_host_form_runs(form) && threads < 4; threads += 2) {
+        for (uint32_t form = 1; form < BP_HOST_ISAS; form++) {
+            for (uint32_t threads = 1; bp_host_isa_runs(form) && threads < 4; threads += 2) {
                 const uint32_t turn = threads == 1 ? 2 : i / 3 % 2;
-                run_program(&p, bp_host_form_name(form), threads, turn, got, bytes);
+                run_program(&p, bp_host_isa_name(form), threads, turn, got, bytes);
                 assert_memory_equal(got, right, bytes[0] + bytes[1]);
             }
         }

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "device/host/cpu.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/host.h"
 #include "device/host/kernel.h"
 #include "device/host/pool.h"
@@ -83,9 +83,9 @@ static void every_variant_opens_or_is_a_device_error(void **state)
 {
     bench *b = *state;
     const char *best = NULL;
-    for (uint32_t i = 0; i < BP_HOST_FORMS; i++) {
-        const char *name = bp_host_form_name(i);
-        if (bp_host_form_runs(i)) {
+    for (uint32_t i = 0; i < BP_HOST_ISAS; i++) {
+        const char *name = bp_host_isa_name(i);
+        if (bp_host_isa_runs(i)) {
             best = strcmp(name, "sve") != 0 || bp_cpu_has_wide_sve() ? name : best;
             assert_int_equal(open_with(b, name, 2), BP_OK);
             const char *variant = host->variant(b->context);
@@ -108,17 +108,17 @@ static void every_variant_opens_or_is_a_device_error(void **state)
 static void a_missing_form_is_a_device_error(void **state)
 {
     bench *b = *state;
-    static const bool none[BP_HOST_FORMS_ALL] = {true};
+    static const bool none[BP_HOST_ISAS_ALL] = {true};
     uint32_t index = 9;
-    assert_int_equal(bp_host_form_choose("avx512", none, &index), BP_ERR_DEVICE);
-    assert_int_equal(bp_host_form_choose("avx2", none, &index), BP_ERR_DEVICE);
-    assert_int_equal(bp_host_form_choose("portable", none, &index), BP_OK);
+    assert_int_equal(bp_host_isa_choose("avx512", none, &index), BP_ERR_DEVICE);
+    assert_int_equal(bp_host_isa_choose("avx2", none, &index), BP_ERR_DEVICE);
+    assert_int_equal(bp_host_isa_choose("portable", none, &index), BP_OK);
     assert_int_equal(index, 0);
-    assert_int_equal(bp_host_form_choose(NULL, none, &index), BP_OK);
+    assert_int_equal(bp_host_isa_choose(NULL, none, &index), BP_OK);
     assert_int_equal(index, 0);
-    assert_int_equal(bp_host_form_choose("neon", none, &index), BP_ERR_DEVICE);
-    assert_int_equal(bp_host_form_choose("sve", none, &index), BP_ERR_DEVICE);
-    assert_int_equal(bp_host_form_choose("sse", none, &index), BP_ERR_USAGE);
+    assert_int_equal(bp_host_isa_choose("neon", none, &index), BP_ERR_DEVICE);
+    assert_int_equal(bp_host_isa_choose("sve", none, &index), BP_ERR_DEVICE);
+    assert_int_equal(bp_host_isa_choose("sse", none, &index), BP_ERR_USAGE);
     (void)b;
 }
 
@@ -243,9 +243,9 @@ static void forms_fall_back(void **state)
 {
     (void)state;
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
-    for (uint32_t i = 0; i < BP_HOST_FORMS; i++) {
-        if (bp_host_form_runs(i)) {
-            bp_host_form_kernels(i, kernels);
+    for (uint32_t i = 0; i < BP_HOST_ISAS; i++) {
+        if (bp_host_isa_runs(i)) {
+            bp_host_isa_kernels(i, kernels);
             for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
                 assert_non_null(kernels[0][kernel]);
                 assert_non_null(kernels[0][kernel]->run);
@@ -253,7 +253,7 @@ static void forms_fall_back(void **state)
             }
         }
     }
-    bp_host_form_kernels(0, kernels);
+    bp_host_isa_kernels(0, kernels);
     assert_memory_equal(kernels, bp_host_portable.kernels, sizeof(kernels));
     assert_true(bp_cpu_count() >= 1);
 }
@@ -264,19 +264,19 @@ static void forms_fall_back(void **state)
 static void other_forms_are_others(void **state)
 {
     (void)state;
-    const uint32_t last = BP_HOST_FORMS_ALL - 1;
-    assert_int_equal(bp_host_form_other(0, 1), 0); /* its plan has room for no other */
-    assert_int_equal(bp_host_form_other(0, 2), 0);
-    for (uint32_t i = 1; i < BP_HOST_FORMS; i++) {
-        const uint32_t fast = bp_host_form_other(i, 1), third = bp_host_form_other(i, 2);
-        assert_int_equal(bp_host_form_other(i, 0), i);
-        assert_true(bp_host_form_runs(fast) || fast == i);
+    const uint32_t last = BP_HOST_ISAS_ALL - 1;
+    assert_int_equal(bp_host_isa_other(0, 1), 0); /* its plan has room for no other */
+    assert_int_equal(bp_host_isa_other(0, 2), 0);
+    for (uint32_t i = 1; i < BP_HOST_ISAS; i++) {
+        const uint32_t fast = bp_host_isa_other(i, 1), third = bp_host_isa_other(i, 2);
+        assert_int_equal(bp_host_isa_other(i, 0), i);
+        assert_true(bp_host_isa_runs(fast) || fast == i);
         assert_true(fast > 0);
         assert_true(third != i);
-        assert_true(!bp_host_form_runs(BP_HOST_FORMS - 1) || (fast != i && third != fast));
+        assert_true(!bp_host_isa_runs(BP_HOST_ISAS - 1) || (fast != i && third != fast));
     }
-    assert_int_equal(bp_host_form_other(last, 1), last);
-    assert_int_equal(bp_host_form_other(last, 2), last);
+    assert_int_equal(bp_host_isa_other(last, 1), last);
+    assert_int_equal(bp_host_isa_other(last, 2), last);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ops/quantised.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 
 enum { VALUES = BP_BLOCK_MOST, BLOCKS = VALUES / BP_BLOCK_LEAST };
 
@@ -35,17 +35,17 @@ static uint64_t right_codes(nf4_case *c, int64_t form, uint64_t most)
 static void compare_forms(nf4_case *c, int64_t kind, uint64_t most)
 {
     const uint64_t blocks = right_codes(c, kind, most);
-    for (uint32_t form = 0; form < BP_HOST_FORMS_ALL; form++) {
-        if (!bp_host_form_runs(form)) {
+    for (uint32_t form = 0; form < BP_HOST_ISAS_ALL; form++) {
+        if (!bp_host_isa_runs(form)) {
             continue;
         }
         static float scales[BLOCKS];
         static uint8_t codes[VALUES / 2];
-        bp_host_form_codes(form)(kind, c->values, blocks, scales, codes);
+        bp_host_isa_codes(form)(kind, c->values, blocks, scales, codes);
         assert_memory_equal(scales, c->scales, blocks * sizeof *scales);
         assert_memory_equal(codes, c->codes, blocks * (bp_quantised_block(kind) / 2));
         memset(scales, 0, sizeof scales);
-        bp_host_form_codes(form)(kind, c->values, blocks, scales, NULL);
+        bp_host_isa_codes(form)(kind, c->values, blocks, scales, NULL);
         assert_memory_equal(scales, c->scales, blocks * sizeof *scales);
     }
 }

@@ -9,7 +9,7 @@
 
 #include "core/base/digest.h"
 #include "core/base/random.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/word_sum.h"
 
 enum { BYTES = 3 << 20 };
@@ -39,8 +39,8 @@ static void each_form_sums_alike(void **state)
 {
     (void)state;
     fill();
-    for (uint32_t form = 0; form < BP_HOST_FORMS_ALL; form++) {
-        bp_host_words *words = bp_host_form_runs(form) ? bp_host_form_words(form) : NULL;
+    for (uint32_t form = 0; form < BP_HOST_ISAS_ALL; form++) {
+        bp_host_words *words = bp_host_isa_runs(form) ? bp_host_isa_words(form) : NULL;
         for (size_t count = 0; words != NULL && count < 70; count++) {
             const uint64_t from = count * UINT64_C(0x123456789);
             assert_true(words(bytes + count, count, from) == plain(bytes + count, 4 * count, from));
@@ -59,8 +59,8 @@ static void any_number_of_bytes_is_summed(void **state)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         const uint64_t right = plain(bytes, counts[i], 5);
         assert_true(bp_word_sum(bytes, counts[i], 5) == right);
-        for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
-            bp_host_words *words = bp_host_form_runs(form) ? bp_host_form_words(form) : NULL;
+        for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+            bp_host_words *words = bp_host_isa_runs(form) ? bp_host_isa_words(form) : NULL;
             assert_true(bp_host_word_sum(&pool, words, bytes, counts[i], 5) == right);
         }
     }

@@ -155,7 +155,7 @@ static uint32_t tapes_in_few_rows(bp_builder *builder, const bp_stage_call *call
 static void blocks_counted_in_few_rows(void **state)
 {
     (void)state;
-    static const bp_tape_form tapes[] = {BP_TAPE_WORKING, BP_TAPE_FP8};
+    static const bp_tape_storage tapes[] = {BP_TAPE_WORKING, BP_TAPE_FP8};
     const bp_rates rates = BP_RATES_DEFAULT;
     bp_model model = bp_model_gpt2;
     model.tapes = tapes_in_few_rows;

@@ -15,7 +15,7 @@
 #include "device/host/host.h"
 #include "tests/fixtures/formats/weights_fixture.h"
 
-static const bp_hf_form plain = {.dtype = BP_F32};
+static const bp_hf_scheme plain = {.dtype = BP_F32};
 
 static void assert_loaded(weights_fixture *d)
 {

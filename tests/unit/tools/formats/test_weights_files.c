@@ -66,7 +66,7 @@ static void other_files_are_refused(void **state)
 static void saved_weights_have_the_types_of_their_source(void **state)
 {
     (void)state;
-    const bp_hf_form form = {.dtype = BP_F32, .source = "m"};
+    const bp_hf_scheme form = {.dtype = BP_F32, .source = "m"};
     weights_fixture *d = weights_fixture_new(NULL);
     bp_status status = BP_ERR_FIT;
     weights_fixture_add(d, BP_BF16, true);

@@ -114,7 +114,7 @@ static void watch_all(void *user, const bp_measured *trial)
     ++*(uint32_t *)user;
 }
 
-static bp_status measure(bp_tape_form tape, uint32_t *watched, bp_chain_stage *stages)
+static bp_status measure(bp_tape_storage tape, uint32_t *watched, bp_chain_stage *stages)
 {
     bp_model model = bp_model_gpt2;
     bp_spec spec = model_fixture_spec();
@@ -207,7 +207,7 @@ static void a_stage_with_a_larger_output(void **state)
 static void a_model_that_fails_ends_it(void **state)
 {
     (void)state;
-    static const bp_tape_form tapes[] = {BP_TAPE_WORKING, BP_TAPE_FP8};
+    static const bp_tape_storage tapes[] = {BP_TAPE_WORKING, BP_TAPE_FP8};
     odd = NOTHING;
     for (uint32_t way = 0; way < 4; way++) {
         bp_chain_stage stages[STAGES];

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "core/ir/step.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/vector/half.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 
@@ -195,11 +195,11 @@ static void check_both(const bp_attention_forward_scalars *s, const int32_t *len
 {
     form_kernels kernels;
     both b = both_make(s, lengths, type);
-    bp_host_form_kernels(0, kernels);
+    bp_host_isa_kernels(0, kernels);
     both_reference(&b, (const form_kernels *)&kernels, type);
-    for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
-        if (bp_host_form_runs(form)) {
-            bp_host_form_kernels(form, kernels);
+    for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+        if (bp_host_isa_runs(form)) {
+            bp_host_isa_kernels(form, kernels);
             both_run(&b, (const form_kernels *)&kernels, type, false);
             assert_rounded(&b.out, b.out.x, type);
             assert_rounded(&b.lse, b.lse.x, BP_F32);
@@ -236,16 +236,16 @@ static void decode_in(bp_dtype type, bool near)
     tensor k = tensor_make(T * K * D, type, 3), v = tensor_make(T * K * D, type, 4);
     bp_attention_decode_pointers p = {
         .out = out.x, .k_cache = k.x, .v_cache = v.x, .qkv = qkv.x, .step = &step};
-    bp_host_form_kernels(0, kernels);
+    bp_host_isa_kernels(0, kernels);
     run(kernels[0][BP_KERNEL_attention_decode], &p, &p.work, &s, BP_F32, 1);
     p = (bp_attention_decode_pointers){.out = out.stored,
                                        .k_cache = k.stored,
                                        .v_cache = v.stored,
                                        .qkv = qkv.stored,
                                        .step = &step};
-    for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
-        if (bp_host_form_runs(form)) {
-            bp_host_form_kernels(form, kernels);
+    for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+        if (bp_host_isa_runs(form)) {
+            bp_host_isa_kernels(form, kernels);
             run(kernels[type][BP_KERNEL_attention_decode], &p, &p.work, &s, type, 2);
             assert_rounded(&out, out.x, type);
             assert_rounded(&k, k.x, type);

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ops/activation.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 
 #define STEP  16411 /* from one pattern of bits to the next: all signs and exponents */
 #define COUNT (INT64_C(0xffffffff) / STEP + 1)
@@ -45,7 +45,7 @@ static void run(uint32_t form, bp_kernel number, const void *scalars, void *cons
     uint8_t dtypes[BP_OPERANDS_MAX] = {0}; /* BP_F32 */
     const bp_host_call call = {pointers, scalars, dtypes, NULL};
     assert_int_equal(BP_F32, 0);
-    bp_host_form_kernels(form, kernels);
+    bp_host_isa_kernels(form, kernels);
     const bp_host_kernel *kernel = kernels[BP_F32][number];
     kernel->run(&call, 0, kernel->tasks(scalars), 0);
 }
@@ -56,8 +56,8 @@ static void activations_give_equal_bits(void **state)
     static float right[2][COUNT], got[2][COUNT];
     (void)state;
     fill();
-    for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
-        for (int64_t kind = 0; bp_host_form_runs(form) && kind < BP_ACTIVATION_COUNT; kind++) {
+    for (uint32_t form = 1; form < BP_HOST_ISAS; form++) {
+        for (int64_t kind = 0; bp_host_isa_runs(form) && kind < BP_ACTIVATION_COUNT; kind++) {
             const bp_activation_forward_scalars s = {COUNT, kind};
             const bp_activation_backward_scalars t = {COUNT, kind};
             for (uint32_t i = 0; i < 2; i++) {
@@ -67,8 +67,8 @@ static void activations_give_equal_bits(void **state)
                 run(i * form, BP_KERNEL_activation_forward, &s, (void *const *)(const void *)&p);
                 run(i * form, BP_KERNEL_activation_backward, &t, (void *const *)(const void *)&q);
             }
-            assert_same(got[0], right[0], bp_host_form_name(form));
-            assert_same(got[1], right[1], bp_host_form_name(form));
+            assert_same(got[0], right[0], bp_host_isa_name(form));
+            assert_same(got[1], right[1], bp_host_isa_name(form));
         }
     }
 }
@@ -79,8 +79,8 @@ static void gate_gives_equal_bits(bp_gate kind)
     const bp_swiglu_forward_scalars s = {COUNT, kind, COUNT, COUNT};
     const bp_swiglu_backward_scalars t = {COUNT, kind, COUNT, COUNT};
     fill();
-    for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
-        for (uint32_t i = 0; bp_host_form_runs(form) && i < 2; i++) {
+    for (uint32_t form = 1; form < BP_HOST_ISAS; form++) {
+        for (uint32_t i = 0; bp_host_isa_runs(form) && i < 2; i++) {
             float(*to)[COUNT] = i == 0 ? right : got;
             const bp_swiglu_forward_pointers p = {.y = to[0], .gate = x, .up = other};
             const bp_swiglu_backward_pointers q = {
@@ -88,8 +88,8 @@ static void gate_gives_equal_bits(bp_gate kind)
             run(i * form, BP_KERNEL_swiglu_forward, &s, (void *const *)(const void *)&p);
             run(i * form, BP_KERNEL_swiglu_backward, &t, (void *const *)(const void *)&q);
         }
-        for (int i = 0; bp_host_form_runs(form) && i < 3; i++) {
-            assert_same(got[i], right[i], bp_host_form_name(form));
+        for (int i = 0; bp_host_isa_runs(form) && i < 3; i++) {
+            assert_same(got[i], right[i], bp_host_isa_name(form));
         }
     }
 }

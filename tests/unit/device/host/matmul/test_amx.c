@@ -12,13 +12,13 @@
 
 #include "core/base/math_inline.h"
 #include "core/ops/quantised.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/matmul/matmul_amx.h"
 #include "device/host/matmul/matmul_pack.h"
 #include "device/host/vector/half.h"
 
-#define AMX  BP_HOST_FORMS /* its number */
-#define MOST (160 * 1024)  /* elements of an operand */
+#define AMX  BP_HOST_ISAS /* its number */
+#define MOST (160 * 1024) /* elements of an operand */
 
 static uint16_t a[MOST], b[MOST], bias[MOST], residual[MOST];
 static uint16_t c[MOST], before[MOST], right[MOST], right_before[MOST];
@@ -97,7 +97,7 @@ static void run_kernel(bp_kernel number, const void *scalars, void *const *point
                        const uint8_t *dtypes)
 {
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
-    bp_host_form_kernels(AMX, kernels);
+    bp_host_isa_kernels(AMX, kernels);
     const bp_host_kernel *kernel = kernels[BP_BF16][number];
     const bp_host_call call = {pointers, scalars, dtypes, NULL};
     uint64_t tasks = kernel->tasks(scalars);
@@ -135,7 +135,7 @@ static void products_are_what_the_header_says(void **state)
     static const int64_t shapes[][3] = {{2, 1, 1},    {16, 16, 32},  {33, 47, 70},  {64, 96, 31},
                                         {5, 200, 64}, {40, 3, 2100}, {300, 33, 10}, {70, 70, 1300}};
     (void)state;
-    if (!bp_host_form_runs(AMX)) {
+    if (!bp_host_isa_runs(AMX)) {
         skip();
     }
     for (uint32_t i = 0; i < sizeof shapes / sizeof shapes[0] * 16; i++) {
@@ -171,7 +171,7 @@ static void quantised_products_are_those_of_their_values(void **state)
     static float absmax[OUT * IN / BP_NF4_BLOCK + OUT];
     const uint8_t dtypes[10] = {BP_BF16, BP_BF16, BP_BF16, BP_U8, BP_U8, BP_F32, BP_BF16, BP_BF16};
     (void)state;
-    if (!bp_host_form_runs(AMX)) {
+    if (!bp_host_isa_runs(AMX)) {
         skip();
     }
     for (int i = 0; i < OUT * IN; i++) {
@@ -212,15 +212,15 @@ static void quantised_products_are_those_of_their_values(void **state)
 /* verifies device-4.66f5 */
 static void only_its_name_chooses_it(void **state)
 {
-    static const bool all[BP_HOST_FORMS_ALL] = {true, true, true, true, true, true};
-    static const bool plain[BP_HOST_FORMS_ALL] = {true, true, true, true, true, false};
+    static const bool all[BP_HOST_ISAS_ALL] = {true, true, true, true, true, true};
+    static const bool plain[BP_HOST_ISAS_ALL] = {true, true, true, true, true, false};
     uint32_t index = 9;
     (void)state;
-    assert_int_equal(bp_host_form_choose(NULL, all, &index), BP_OK);
-    assert_int_equal(index, BP_HOST_FORMS - 1);
-    assert_int_equal(bp_host_form_choose("amx", all, &index), BP_OK);
+    assert_int_equal(bp_host_isa_choose(NULL, all, &index), BP_OK);
+    assert_int_equal(index, BP_HOST_ISAS - 1);
+    assert_int_equal(bp_host_isa_choose("amx", all, &index), BP_OK);
     assert_int_equal(index, AMX);
-    assert_int_equal(bp_host_form_choose("amx", plain, &index), BP_ERR_DEVICE);
+    assert_int_equal(bp_host_isa_choose("amx", plain, &index), BP_ERR_DEVICE);
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "core/base/math_inline.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/vector/half.h"
 
 #define WORKERS     3
@@ -231,10 +231,10 @@ static void check_typed(uint32_t form, const int64_t shape[3], int transposed, i
 {
     product x;
     product_make(&x, shape, transposed, epilogue, slack, types);
-    for (; form < BP_HOST_FORMS; form++) {
+    for (; form < BP_HOST_ISAS; form++) {
         const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
-        if (bp_host_form_runs(form)) {
-            bp_host_form_kernels(form, kernels);
+        if (bp_host_isa_runs(form)) {
+            bp_host_isa_kernels(form, kernels);
             const bp_host_kernel *kernel = kernels[types[1]][BP_KERNEL_matmul];
             if (x.c_count < 20000) {
                 product_check(&x, kernel, 3);
@@ -364,9 +364,9 @@ static void workspace_of_nothing(void **unused)
 {
     (void)unused;
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
-    for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
-        if (bp_host_form_runs(form)) {
-            bp_host_form_kernels(form, kernels);
+    for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+        if (bp_host_isa_runs(form)) {
+            bp_host_isa_kernels(form, kernels);
             const bp_host_kernel *matmul = kernels[0][BP_KERNEL_matmul];
             bp_matmul_scalars s = {.m = 0, .n = 4, .k = 4};
             assert_int_equal(matmul->tasks(&s), 0);
@@ -428,10 +428,10 @@ static void every_rounding(void **unused)
             const uint32_t near[3] = {bits, bits + half, bits + half + 1};
             memcpy(x + 3 * i, near, sizeof(near));
         }
-        for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
+        for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
             const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
-            for (int64_t m = 1; m <= 2 && bp_host_form_runs(form); m++) {
-                bp_host_form_kernels(form, kernels);
+            for (int64_t m = 1; m <= 2 && bp_host_isa_runs(form); m++) {
+                bp_host_isa_kernels(form, kernels);
                 round_by(kernels[0][BP_KERNEL_matmul], m, x, FLOATS, (bp_dtype)type, c);
                 for (int64_t i = 0; i < m * FLOATS; i++) {
                     float value = x[i % FLOATS];

@@ -12,7 +12,7 @@
 
 #include "core/base/random.h"
 #include "core/ir/step.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 
@@ -105,7 +105,7 @@ static void no_slices_clear_nothing(void **state)
     const bp_embedding_token_backward_scalars s = {
         .rows = 1, .sequence = 1, .width = 70, .vocabulary = 2};
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
-    bp_host_form_kernels(0, kernels);
+    bp_host_isa_kernels(0, kernels);
     const bp_host_kernel *kernel = kernels[BP_F32][BP_KERNEL_embedding_token_backward];
     kernel_case c;
     kernel_case_init(&c, &bp_device_host, BP_KERNEL_embedding_token_backward, &s, 1, 0);

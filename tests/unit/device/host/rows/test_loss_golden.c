@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "core/ir/step.h"
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ops/quantised.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"

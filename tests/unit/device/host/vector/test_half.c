@@ -15,7 +15,7 @@
 #include "core/ops/master.h"
 #include "core/base/math_inline.h"
 #include "core/ir/step.h"
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
@@ -241,12 +241,12 @@ static void check_rounding(kernel_device *on, bp_dtype dtype, uint32_t first, ui
 static void all_forms_round_alike(void **state)
 {
     (void)state;
-    for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
-        if (!bp_host_form_runs(form)) {
+    for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+        if (!bp_host_isa_runs(form)) {
             continue;
         }
         kernel_device on;
-        kernel_device_open(&on, &bp_device_host, bp_host_form_name(form), 1, UINT64_C(8) << 20);
+        kernel_device_open(&on, &bp_device_host, bp_host_isa_name(form), 1, UINT64_C(8) << 20);
         for (uint32_t i = 0; i < 3; i++) {
             check_rounding(&on, BP_BF16, 0x7fff + i, 0x8000, 0x20000);
             check_rounding(&on, BP_F16, 0xfff + i, 0x1000, 0x100000);
@@ -263,13 +263,13 @@ static void all_forms_round_alike(void **state)
 static void all_forms_widen_alike(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 2 * BP_HOST_FORMS; i++) {
+    for (uint32_t i = 0; i < 2 * BP_HOST_ISAS; i++) {
         bp_dtype dtype = i % 2 == 0 ? BP_BF16 : BP_F16;
-        if (!bp_host_form_runs(i / 2)) {
+        if (!bp_host_isa_runs(i / 2)) {
             continue;
         }
         kernel_device on;
-        kernel_device_open(&on, &bp_device_host, bp_host_form_name(i / 2), 1, UINT64_C(8) << 20);
+        kernel_device_open(&on, &bp_device_host, bp_host_isa_name(i / 2), 1, UINT64_C(8) << 20);
         bp_norm_partial_scalars s = {.count = 65536, .chunk = 1};
         uint8_t dtypes[BP_OPERANDS_MAX] = {0};
         dtypes[OPERAND(norm_partial, x)] = (uint8_t)dtype;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "tests/fixtures/store_memory.h"
 #include "tools/formats/data/data_chat.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/base/digest.h"
-#include "core/ops/forms.h"
+#include "core/ops/storage_format.h"
 #include "tests/fixtures/store_faulty.h"
 #include "tests/fixtures/store_memory.h"
 #include "tools/formats/data/teacher_file.h"

@@ -147,7 +147,7 @@ static void names_are_those_of_the_family(void **state)
     static const char *const names[] = {"layers.1.normalization.num_batches_tracked",
                                         "renamed.num_batches_tracked"};
     static const bp_tensor_rule rules[] = {
-        {"*", "*", BP_FORM_PLAIN}, {"layers.1.normalization.*", "renamed.*", BP_FORM_PLAIN}};
+        {"*", "*", BP_LAYOUT_PLAIN}, {"layers.1.normalization.*", "renamed.*", BP_LAYOUT_PLAIN}};
     bp_family family = bp_family_cnn;
     const int64_t five = 5;
     family.naming.rules = rules;
@@ -166,7 +166,7 @@ static void counts_are_written(void **state)
     (void)state;
     fixture *d = fixture_new(model_fixture_spec().optimizer, 0);
     const int32_t counts[2] = {3, 70000};
-    static const bp_hf_form form = {.dtype = BP_F32};
+    static const bp_hf_scheme form = {.dtype = BP_F32};
     bp_hf_location place = {.store = &d->memory.store,
                             .path = "m",
                             .scratch = {d->scratch, SCRATCH},
@@ -269,7 +269,7 @@ static void counts_go_from_file_to_file(void **state)
 {
     (void)state;
     static const uint64_t shape[1] = {3};
-    static const bp_tensor_rule turned[] = {{"*", "*", BP_FORM_TRANSPOSED}};
+    static const bp_tensor_rule turned[] = {{"*", "*", BP_LAYOUT_TRANSPOSED}};
     moving *m = calloc(1, sizeof *m);
     assert_non_null(m);
     memory_store_init(&m->memory);

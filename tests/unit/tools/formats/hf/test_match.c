@@ -17,8 +17,9 @@
 
 /* "q.*" in thirds, "t.*" turned, all else as it is; a head is that of the table, unless there is
  * a parameter for it, and a copy always is. */
-static const bp_tensor_rule rules[] = {
-    {"q.*", "q.*", BP_FORM_THIRDS}, {"t.*", "t.*", BP_FORM_TRANSPOSED}, {"*", "*", BP_FORM_PLAIN}};
+static const bp_tensor_rule rules[] = {{"q.*", "q.*", BP_LAYOUT_THIRDS},
+                                       {"t.*", "t.*", BP_LAYOUT_TRANSPOSED},
+                                       {"*", "*", BP_LAYOUT_PLAIN}};
 static const bp_tensor_twin twins[] = {{"head.weight", "table.weight", "score.weight"},
                                        {"copy.weight", "table.weight", NULL}};
 static const bp_tensor_naming naming = {rules, 3, NULL, 0, twins, 2};

@@ -73,7 +73,7 @@ static void families_name_their_tensors(void **state)
     const bp_tensor_rule *rule = bp_tensor_name(&gpt2->naming, "transformer.wte.weight", name);
     assert_non_null(rule);
     assert_string_equal(name, "transformer.wte.weight");
-    assert_int_equal(rule->form, BP_FORM_PLAIN);
+    assert_int_equal(rule->form, BP_LAYOUT_PLAIN);
     char longest[2 * BP_TENSOR_NAME_MAX];
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';

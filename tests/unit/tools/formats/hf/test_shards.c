@@ -357,7 +357,7 @@ static void the_source_types_come_back_bit_by_bit(void **state)
     made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
     d->place.path = "m";
     assert_int_equal(load(d), BP_OK);
-    const bp_hf_form form = {.dtype = BP_F32, .source = "m"};
+    const bp_hf_scheme form = {.dtype = BP_F32, .source = "m"};
     d->place.path = "n";
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &form), BP_OK);
     size_t sizes[2];
@@ -369,7 +369,7 @@ static void the_source_types_come_back_bit_by_bit(void **state)
     d->place.path = "m";
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &form), BP_OK);
     assert_memory_equal(memory_store_bytes(&d->memory, "m", &sizes[0]), n, sizes[1]);
-    const bp_hf_form gone = {.dtype = BP_F32, .source = "gone"};
+    const bp_hf_scheme gone = {.dtype = BP_F32, .source = "gone"};
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &gone), BP_ERR_STORE);
     fixture_free(d);
 }
@@ -414,7 +414,7 @@ static void weights_of_16_bits_keep_exact_masters(void **state)
         }
         made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
         assert_int_equal(load(d), BP_OK);
-        const bp_hf_form form = {.dtype = BP_F32};
+        const bp_hf_scheme form = {.dtype = BP_F32};
         d->place.path = "n";
         assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &form), BP_OK);
         size_t size;
@@ -437,7 +437,7 @@ static void a_weight_too_large_for_fp16_is_named_and_nothing_replaced(void **sta
 {
     (void)state;
     fixture *d = fixture_new();
-    const bp_hf_form half = {.dtype = BP_F16};
+    const bp_hf_scheme half = {.dtype = BP_F16};
     d->place.path = "m";
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &half), BP_OK);
     size_t size;

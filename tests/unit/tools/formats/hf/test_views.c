@@ -53,7 +53,7 @@ static void fixture_free(fixture *d)
     free(d);
 }
 
-static bp_tensor_view view_of(fixture *d, const char *name, bp_tensor_form form)
+static bp_tensor_view view_of(fixture *d, const char *name, bp_tensor_layout form)
 {
     uint32_t part = 0;
     bp_tensor_view view;
@@ -108,7 +108,7 @@ static void every_type_is_seen_as_every_other(void **state)
         for (size_t k = 0; k < 37 * 29; k++) {
             wanted[k] = made_value(5, k);
         }
-        bp_tensor_view view = view_of(d, "t", BP_FORM_PLAIN);
+        bp_tensor_view view = view_of(d, "t", BP_LAYOUT_PLAIN);
         check_stretches(d, &view, wanted);
         uint16_t same[37 * 29];
         for (int t = 1; t < 3; t++) {
@@ -134,7 +134,7 @@ static void a_transposed_tensor_is_gathered_in_strips(void **state)
         uint64_t columns = shapes[s][1];
         made_add_values(&d->made, "t", s % 2 == 0 ? BP_F32 : BP_F16, 2, shapes[s], s);
         fixture_open(d);
-        bp_tensor_view view = view_of(d, "t", BP_FORM_TRANSPOSED);
+        bp_tensor_view view = view_of(d, "t", BP_LAYOUT_TRANSPOSED);
         assert_int_equal(view.shape[0], columns);
         assert_int_equal(view.shape[1], rows);
         float wanted[1500];
@@ -145,7 +145,7 @@ static void a_transposed_tensor_is_gathered_in_strips(void **state)
         }
         check_stretches(d, &view, wanted);
         /* Turned once more it is the file again. */
-        assert_true(bp_tensor_view_transpose(&view, BP_FORM_TRANSPOSED, two_and_one));
+        assert_true(bp_tensor_view_transpose(&view, BP_LAYOUT_TRANSPOSED, two_and_one));
         assert_false(view.transposed);
         fixture_free(d);
     }
@@ -163,27 +163,27 @@ static void heads_go_from_pairs_to_halves_and_back(void **state)
     made_add_values(&d->made, "odd", BP_F32, 1, (uint64_t[]){6}, 4);
     fixture_open(d);
     float wanted[60];
-    bp_tensor_view view = view_of(d, "q", BP_FORM_QUERY_HEADS);
+    bp_tensor_view view = view_of(d, "q", BP_LAYOUT_QUERY_HEADS);
     for (size_t r = 0; r < 12; r++) {
         for (size_t c = 0; c < 5; c++) {
             wanted[r * 5 + c] = made_value(3, behind[r] * 5 + c);
         }
     }
     check_stretches(d, &view, wanted);
-    view = view_of(d, "b", BP_FORM_QUERY_HEADS);
+    view = view_of(d, "b", BP_LAYOUT_QUERY_HEADS);
     for (size_t r = 0; r < 12; r++) {
         wanted[r] = made_value(4, behind[r]);
     }
     check_stretches(d, &view, wanted);
     /* The other direction undoes it. */
-    view = view_of(d, "b", BP_FORM_PLAIN);
-    assert_true(bp_tensor_view_transpose(&view, BP_FORM_QUERY_HEADS, two_and_one));
+    view = view_of(d, "b", BP_LAYOUT_PLAIN);
+    assert_true(bp_tensor_view_transpose(&view, BP_LAYOUT_QUERY_HEADS, two_and_one));
     for (size_t r = 0; r < 12; r++) {
         wanted[behind[r]] = made_value(4, r);
     }
     check_stretches(d, &view, wanted);
     /* One head of twelve. */
-    view = view_of(d, "b", BP_FORM_KEY_HEADS);
+    view = view_of(d, "b", BP_LAYOUT_KEY_HEADS);
     for (size_t r = 0; r < 12; r++) {
         wanted[r] = made_value(4, r < 6 ? 2 * r : 2 * (r - 6) + 1);
     }
@@ -203,21 +203,21 @@ static void queries_keys_and_values_are_taken_apart_and_put_together(void **stat
     made_add_values(&d->made, "odd", BP_F32, 1, (uint64_t[]){8}, 4);
     fixture_open(d);
     float wanted[60];
-    bp_tensor_view view = view_of(d, "w", BP_FORM_THIRDS);
+    bp_tensor_view view = view_of(d, "w", BP_LAYOUT_THIRDS);
     for (size_t r = 0; r < 12; r++) {
         for (size_t c = 0; c < 5; c++) {
             wanted[r * 5 + c] = made_value(3, behind[r] * 5 + c);
         }
     }
     check_stretches(d, &view, wanted);
-    view = view_of(d, "b", BP_FORM_PLAIN);
-    assert_true(bp_tensor_view_transpose(&view, BP_FORM_THIRDS, two_and_one));
+    view = view_of(d, "b", BP_LAYOUT_PLAIN);
+    assert_true(bp_tensor_view_transpose(&view, BP_LAYOUT_THIRDS, two_and_one));
     for (size_t r = 0; r < 12; r++) {
         wanted[behind[r]] = made_value(4, r);
     }
     check_stretches(d, &view, wanted);
-    view = view_of(d, "odd", BP_FORM_PLAIN);
-    assert_false(bp_tensor_view_transpose(&view, BP_FORM_THIRDS, two_and_one));
+    view = view_of(d, "odd", BP_LAYOUT_PLAIN);
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_THIRDS, two_and_one));
     fixture_free(d);
 }
 
@@ -230,9 +230,9 @@ static void norms_about_one_are_kept_about_zero(void **state)
     made_add_values(&d->made, "n", BP_BF16, 1, (uint64_t[]){600}, 6);
     fixture_open(d);
     for (int way = 0; way < 3; way++) {
-        bp_tensor_view view = view_of(d, "n", way == 0 ? BP_FORM_PLAIN : BP_FORM_RAISED);
+        bp_tensor_view view = view_of(d, "n", way == 0 ? BP_LAYOUT_PLAIN : BP_LAYOUT_RAISED);
         if (way != 1) {
-            assert_true(bp_tensor_view_transpose(&view, BP_FORM_RAISED, two_and_one));
+            assert_true(bp_tensor_view_transpose(&view, BP_LAYOUT_RAISED, two_and_one));
         }
         for (size_t k = 0; k < 600; k++) {
             const float more = way == 0 ? 1.0f : way == 1 ? -1.0f : 0.0f; /* and both ways */
@@ -255,14 +255,14 @@ static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
     bp_tensor_view view;
     bp_tensor_entry *v = bp_tensor_set_find(&d->set, "v", &part);
     bp_tensor_entry *w = bp_tensor_set_find(&d->set, "w", &part);
-    assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_TRANSPOSED, two_and_one));
-    assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_QUERY_HEADS, two_and_one));
-    assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_KEY_HEADS, (bp_tensor_heads){1, 0, 0}));
-    assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_TRANSPOSED, two_and_one));
-    assert_false(bp_tensor_view_transpose(&view, BP_FORM_QUERY_HEADS, two_and_one));
-    assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_QUERY_HEADS, two_and_one));
-    assert_false(bp_tensor_view_transpose(&view, BP_FORM_TRANSPOSED, two_and_one));
-    assert_false(bp_tensor_view_transpose(&view, BP_FORM_KEY_HEADS, two_and_one));
+    assert_false(bp_tensor_view_of(&view, 0, v, BP_LAYOUT_TRANSPOSED, two_and_one));
+    assert_false(bp_tensor_view_of(&view, 0, v, BP_LAYOUT_QUERY_HEADS, two_and_one));
+    assert_false(bp_tensor_view_of(&view, 0, v, BP_LAYOUT_KEY_HEADS, (bp_tensor_heads){1, 0, 0}));
+    assert_true(bp_tensor_view_of(&view, 0, w, BP_LAYOUT_TRANSPOSED, two_and_one));
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_QUERY_HEADS, two_and_one));
+    assert_true(bp_tensor_view_of(&view, 0, w, BP_LAYOUT_QUERY_HEADS, two_and_one));
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_TRANSPOSED, two_and_one));
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_KEY_HEADS, two_and_one));
     fixture_free(d);
 }
 
@@ -276,7 +276,7 @@ static void a_value_too_large_for_its_type_is_named(void **state)
     memcpy(made->bytes, values, sizeof values);
     fixture_open(d);
     uint16_t out[4];
-    bp_tensor_view view = view_of(d, "t", BP_FORM_PLAIN);
+    bp_tensor_view view = view_of(d, "t", BP_LAYOUT_PLAIN);
     assert_int_equal(read(d, &view, 0, 1, BP_F16, out), BP_OK);
     assert_int_equal(read(d, &view, 3, 1, BP_F16, out), BP_OK); /* it was infinite before */
     assert_int_equal(read(d, &view, 0, 2, BP_F16, out), BP_ERR_DATA);
@@ -286,7 +286,7 @@ static void a_value_too_large_for_its_type_is_named(void **state)
     assert_int_equal(read(d, &view, 0, 2, BP_BF16, out), BP_OK);
     assert_int_equal(read(d, &view, 2, 1, BP_BF16, out), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "bf16"));
-    view = view_of(d, "t", BP_FORM_TRANSPOSED);
+    view = view_of(d, "t", BP_LAYOUT_TRANSPOSED);
     assert_int_equal(read(d, &view, 0, 4, BP_F16, out), BP_ERR_DATA);
     assert_false(bp_elements_finite(BP_F32, values, 4));
     assert_true(bp_elements_finite(BP_F32, values, 3));
@@ -301,7 +301,8 @@ static void storage_that_fails_is_said_so(void **state)
     float out[60];
     made_add_values(&d->made, "t", BP_F16, 2, (uint64_t[]){12, 5}, 3);
     fixture_open(d);
-    static const bp_tensor_form forms[] = {BP_FORM_PLAIN, BP_FORM_TRANSPOSED, BP_FORM_QUERY_HEADS};
+    static const bp_tensor_layout forms[] = {BP_LAYOUT_PLAIN, BP_LAYOUT_TRANSPOSED,
+                                             BP_LAYOUT_QUERY_HEADS};
     for (size_t f = 0; f < 3; f++) {
         bp_tensor_view view = view_of(d, "t", forms[f]);
         for (size_t n = 1;; n++) {
@@ -318,7 +319,7 @@ static void storage_that_fails_is_said_so(void **state)
     assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
     made_add(&d->made, "more", BP_F32, 1, (uint64_t[]){9});
     made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
-    bp_tensor_view view = view_of(d, "t", BP_FORM_PLAIN);
+    bp_tensor_view view = view_of(d, "t", BP_LAYOUT_PLAIN);
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(read(d, &view, 0, 60, BP_F32, out), BP_ERR_DATA);
     assert_int_equal(d->error.wanted, (int64_t)d->set.parts[0].file_bytes);
@@ -338,18 +339,18 @@ static void rows_before_the_first_are_left_out(void **state)
     made_add_values(&d->made, "two", BP_F32, 2, (uint64_t[]){2, 6}, 4);
     made_add(&d->made, "one", BP_F32, 0, (uint64_t[]){1});
     fixture_open(d);
-    bp_tensor_view view = view_of(d, "v", BP_FORM_PLAIN);
-    assert_false(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
-    view = view_of(d, "two", BP_FORM_PLAIN);
-    assert_false(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
-    view = view_of(d, "w", BP_FORM_TRANSPOSED);
-    assert_false(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
-    view = view_of(d, "w", BP_FORM_QUERY_HEADS);
-    assert_false(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
-    view = view_of(d, "w", BP_FORM_PLAIN);
-    assert_false(bp_tensor_view_of(&view, 0, view.entry, BP_FORM_BEHIND, behind));
-    view = view_of(d, "w", BP_FORM_PLAIN);
-    assert_true(bp_tensor_view_transpose(&view, BP_FORM_BEHIND, behind));
+    bp_tensor_view view = view_of(d, "v", BP_LAYOUT_PLAIN);
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_BEHIND, behind));
+    view = view_of(d, "two", BP_LAYOUT_PLAIN);
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_BEHIND, behind));
+    view = view_of(d, "w", BP_LAYOUT_TRANSPOSED);
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_BEHIND, behind));
+    view = view_of(d, "w", BP_LAYOUT_QUERY_HEADS);
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_BEHIND, behind));
+    view = view_of(d, "w", BP_LAYOUT_PLAIN);
+    assert_false(bp_tensor_view_of(&view, 0, view.entry, BP_LAYOUT_BEHIND, behind));
+    view = view_of(d, "w", BP_LAYOUT_PLAIN);
+    assert_true(bp_tensor_view_transpose(&view, BP_LAYOUT_BEHIND, behind));
     assert_int_equal(bp_tensor_view_elements(&view), 6);
     assert_int_equal(read(d, &view, 0, 6, BP_F32, out), BP_OK);
     for (size_t i = 0; i < 6; i++) {
@@ -357,7 +358,7 @@ static void rows_before_the_first_are_left_out(void **state)
     }
     uint32_t part = 0;
     const bp_tensor_entry *one = bp_tensor_set_find(&d->set, "one", &part);
-    assert_false(bp_tensor_view_of(&view, part, one, BP_FORM_QUERY_HEADS, behind));
+    assert_false(bp_tensor_view_of(&view, part, one, BP_LAYOUT_QUERY_HEADS, behind));
     fixture_free(d);
 }
 
@@ -378,7 +379,7 @@ static void stretches_that_are_not_there_are_refused(void **state)
     fixture *d = fixture_new();
     made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){4, 3}, 4);
     fixture_open(d);
-    const bp_tensor_view view = view_of(d, "w", BP_FORM_PLAIN);
+    const bp_tensor_view view = view_of(d, "w", BP_LAYOUT_PLAIN);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         d->error = (bp_error){.code = BP_OK};
         assert_int_equal(bp_tensor_view_read(&d->set, &view, cases[i].first, cases[i].count, BP_F32,

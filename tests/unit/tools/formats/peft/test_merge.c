@@ -88,7 +88,7 @@ static float expected(uint64_t row, uint64_t column)
 }
 
 /* What a form holds, merged, less what it holds plain, is the adapter's part. */
-static void check_form(merge_fixture *d, bp_tensor_form form, bp_dtype type)
+static void check_form(merge_fixture *d, bp_tensor_layout form, bp_dtype type)
 {
     size_t index = index_of(d, "model.layers.0.self_attn.q_proj.weight");
     bp_tensor_view view = d->parameters.list[index].view;
@@ -108,10 +108,10 @@ static void check_form(merge_fixture *d, bp_tensor_form form, bp_dtype type)
         bp_weight_source_read(&d->source, index, &view, 7, OUT * WIDTH - 7, type, to, work), BP_OK);
     for (uint64_t i = 0; i < OUT * WIDTH; i++) {
         uint64_t row = i / WIDTH, column = i % WIDTH;
-        if (form == BP_FORM_TRANSPOSED) {
+        if (form == BP_LAYOUT_TRANSPOSED) {
             row = i % OUT;
             column = i / OUT;
-        } else if (form == BP_FORM_QUERY_HEADS) {
+        } else if (form == BP_LAYOUT_QUERY_HEADS) {
             uint64_t at = row % 12;
             row = row / 12 * 12 + at % 2 * 6 + at / 2;
         }
@@ -130,14 +130,14 @@ static void test_elements(void **state)
     (void)state;
     merge_fixture *d = fixture_new();
     assert_int_equal(load(d, QUERY, OUT, RANK, true), BP_OK);
-    check_form(d, BP_FORM_PLAIN, BP_F32);
-    check_form(d, BP_FORM_PLAIN, BP_BF16);
-    check_form(d, BP_FORM_TRANSPOSED, BP_F32);
-    check_form(d, BP_FORM_QUERY_HEADS, BP_F32);
+    check_form(d, BP_LAYOUT_PLAIN, BP_F32);
+    check_form(d, BP_LAYOUT_PLAIN, BP_BF16);
+    check_form(d, BP_LAYOUT_TRANSPOSED, BP_F32);
+    check_form(d, BP_LAYOUT_QUERY_HEADS, BP_F32);
     merge_fixture_free(d);
     d = fixture_new();
     assert_int_equal(load_scaled(d, QUERY, OUT, RANK, true, true), BP_OK);
-    check_form(d, BP_FORM_PLAIN, BP_F32);
+    check_form(d, BP_LAYOUT_PLAIN, BP_F32);
     merge_fixture_free(d);
 }
 
@@ -195,7 +195,7 @@ static bp_status load_own(merge_fixture *d, uint64_t norm, bp_dtype type)
     return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
 }
 
-static void read_own(merge_fixture *d, const char *name, bp_tensor_form form, uint64_t first,
+static void read_own(merge_fixture *d, const char *name, bp_tensor_layout form, uint64_t first,
                      uint64_t count, float *values)
 {
     const size_t index = index_of(d, name);
@@ -215,20 +215,20 @@ static void test_own_parameters(void **state)
     merge_fixture *d = fixture_new();
     assert_int_equal(load_own(d, WIDTH, BP_F32), BP_OK);
     d->source.merge = &d->merge;
-    read_own(d, NORM, BP_FORM_PLAIN, 3, WIDTH - 3, values);
+    read_own(d, NORM, BP_LAYOUT_PLAIN, 3, WIDTH - 3, values);
     for (uint64_t i = 0; i < WIDTH - 3; i++) {
         assert_true(values[i] == made_value(3, i + 3));
     }
-    read_own(d, HEAD, BP_FORM_PLAIN, 5, 19 * WIDTH - 5, values);
+    read_own(d, HEAD, BP_LAYOUT_PLAIN, 5, 19 * WIDTH - 5, values);
     for (uint64_t i = 0; i < 19 * WIDTH - 5; i++) {
         assert_true(values[i] == made_value(4, i + 5));
     }
-    read_own(d, HEAD, BP_FORM_TRANSPOSED, 0, 19 * WIDTH, values);
+    read_own(d, HEAD, BP_LAYOUT_TRANSPOSED, 0, 19 * WIDTH, values);
     for (uint64_t i = 0; i < 19 * WIDTH; i++) {
         assert_true(values[i] == made_value(4, i % 19 * WIDTH + i / 19));
     }
     /* Others are the base's, or have adapters. */
-    read_own(d, "model.layers.0.input_layernorm.weight", BP_FORM_PLAIN, 0, WIDTH, values);
+    read_own(d, "model.layers.0.input_layernorm.weight", BP_LAYOUT_PLAIN, 0, WIDTH, values);
     assert_true(d->merge.pairs[index_of(d, NORM)].whole != NULL);
     assert_true(d->merge.pairs[index_of(d, "model.layers.0.input_layernorm.weight")].whole == NULL);
     merge_fixture_free(d);

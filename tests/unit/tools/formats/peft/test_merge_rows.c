@@ -122,7 +122,7 @@ static void test_lengths_of_many_rows(void **state)
     assert_int_equal(bp_hf_open(&base, &d->memory.store, "in", &d->room, &d->error), BP_OK);
     assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
     assert_true(bp_tensor_view_of(&list[0].view, 0, bp_tensor_set_find(&base, "m.fc.weight", &part),
-                                  BP_FORM_PLAIN, (bp_tensor_heads){0, 0, 0}));
+                                  BP_LAYOUT_PLAIN, (bp_tensor_heads){0, 0, 0}));
     const bp_weight_source source = {.set = &base, .list = list, .count = 1};
     for (size_t bytes = 64; bytes < sizeof work; bytes += 64) {
         bp_staging room = {work, bytes};

@@ -2,8 +2,8 @@
 /* The forms in which weights are kept, and what models are trained for: words of a spec. What the
  * forms mean to the byte is in core/ops/master.h and core/ops/quantised.h. */
 /* Installed as part of <bedplate/spec.h>. */
-#ifndef BP_CORE_FORMS_H
-#define BP_CORE_FORMS_H
+#ifndef BP_CORE_STORAGE_FORMAT_H
+#define BP_CORE_STORAGE_FORMAT_H
 
 #include <stdbool.h>
 
@@ -19,10 +19,10 @@ typedef enum bp_master {
 } bp_master;
 
 /* How weights of the blocks' dense layers that are trained are kept (core/ops/fp8.h). */
-typedef enum bp_weight_form {
+typedef enum bp_weight_storage {
     BP_WEIGHT_WORKING, /* in the working type, as their master form says */
     BP_WEIGHT_FP8      /* as e4m3 codes, which products read, and a 16-bit remainder */
-} bp_weight_form;
+} bp_weight_storage;
 
 /* How frozen weights are kept in 4 or 8 bits, as bitsandbytes does. Forms in 4 bits have blocks of
  * 64 elements, or, with 8 times a number from 1 to 7 added, of 128, 256 .. 4096, and 32
@@ -39,16 +39,16 @@ typedef enum bp_quantised {
 } bp_quantised;
 
 /* How the tape keeps what backward reads (core/ops/tape.h). */
-typedef enum bp_tape_form {
+typedef enum bp_tape_storage {
     BP_TAPE_WORKING, /* as forward makes it, in the working type */
     BP_TAPE_FP8      /* as e4m3 codes with a scale for each block of a row */
-} bp_tape_form;
+} bp_tape_storage;
 
 /* How training multiplies in the blocks' dense layers. */
-typedef enum bp_product_form {
+typedef enum bp_product_type {
     BP_PRODUCT_WORKING, /* in the working type */
     BP_PRODUCT_FP8      /* wide layers: e4m3 codes with a scale for each row, summed in f32 */
-} bp_product_form;
+} bp_product_type;
 
 /* What a model is trained for: which head and which loss. */
 typedef enum bp_task {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "device/host/form_table.h"
+#include "device/host/isa_table.h"
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
@@ -63,10 +63,10 @@ static void open_all(form_devices *all)
 {
     static const uint32_t threads[] = {1, 3};
     all->count = 0;
-    for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
-        for (uint32_t t = 0; bp_host_form_runs(form) && t < 2; t++) {
-            all->name[all->count] = bp_host_form_name(form);
-            kernel_device_open(&all->device[all->count++], &bp_device_host, bp_host_form_name(form),
+    for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+        for (uint32_t t = 0; bp_host_isa_runs(form) && t < 2; t++) {
+            all->name[all->count] = bp_host_isa_name(form);
+            kernel_device_open(&all->device[all->count++], &bp_device_host, bp_host_isa_name(form),
                                threads[t], ARENA_BYTES);
         }
     }
@@ -134,12 +134,12 @@ static void each_form_has_all_functions(void **state)
 {
     bool summed = false; /* the portable form and others have no sum of words but bp_word_sum */
     (void)state;
-    assert_null(bp_host_form_words(0));
-    for (uint32_t form = 0; form < BP_HOST_FORMS_ALL; form++) {
-        assert_non_null(bp_host_form_codes(form));
-        assert_true(!summed || bp_host_form_words(form) != NULL);
-        summed = bp_host_form_words(form) != NULL;
-        assert_non_null(bp_host_form_kernel(form, 0, BP_KERNEL_matmul));
+    assert_null(bp_host_isa_words(0));
+    for (uint32_t form = 0; form < BP_HOST_ISAS_ALL; form++) {
+        assert_non_null(bp_host_isa_codes(form));
+        assert_true(!summed || bp_host_isa_words(form) != NULL);
+        summed = bp_host_isa_words(form) != NULL;
+        assert_non_null(bp_host_isa_kernel(form, 0, BP_KERNEL_matmul));
     }
 }
 

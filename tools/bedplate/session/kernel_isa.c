@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels for every GPU in place of a target's own. */
-#include "tools/bedplate/session/kernel_forms.h"
+#include "tools/bedplate/session/kernel_isa.h"
 
 #include "device/cuda/query.h"
 #include "device/devices.h"
@@ -15,10 +15,10 @@ typedef struct kernel_form {
     uint32_t first; /* op */
 } kernel_form;
 
-typedef struct kernel_forms {
+typedef struct kernel_isa {
     kernel_form kind[KINDS_MOST];
     uint32_t count;
-} kernel_forms;
+} kernel_isa;
 
 /* Why an op has another kernel; NULL: it has not. It is linked as the linker does. */
 static const char *forms_reason(const bp_runtime *runtime, const bp_op *op)
@@ -43,7 +43,7 @@ static const char *forms_reason(const bp_runtime *runtime, const bp_op *op)
     return bp_cuda_query_misses(runtime->spec.device_options.target, &linked);
 }
 
-static void forms_count(kernel_forms *forms, bp_kernel kernel, const char *reason, uint32_t op)
+static void forms_count(kernel_isa *forms, bp_kernel kernel, const char *reason, uint32_t op)
 {
     uint32_t i = 0;
     while (i < forms->count &&
@@ -58,9 +58,9 @@ static void forms_count(kernel_forms *forms, bp_kernel kernel, const char *reaso
     }
 }
 
-static kernel_forms forms_find(const bp_runtime *runtime)
+static kernel_isa forms_find(const bp_runtime *runtime)
 {
-    kernel_forms forms = {.count = 0};
+    kernel_isa forms = {.count = 0};
     if (runtime->spec.device != &bp_device_cuda) {
         return forms;
     }
@@ -74,9 +74,9 @@ static kernel_forms forms_find(const bp_runtime *runtime)
     return forms;
 }
 
-void kernel_forms_text(bp_text *text, const bp_runtime *runtime)
+void kernel_isa_text(bp_text *text, const bp_runtime *runtime)
 {
-    const kernel_forms forms = forms_find(runtime);
+    const kernel_isa forms = forms_find(runtime);
     for (uint32_t i = 0; i < forms.count; i++) {
         const kernel_form *kind = &forms.kind[i];
         const bp_kernel_info *info = bp_kernel_describe(kind->kernel);
@@ -99,9 +99,9 @@ void kernel_forms_text(bp_text *text, const bp_runtime *runtime)
     }
 }
 
-void kernel_forms_json(output *out, const bp_runtime *runtime)
+void kernel_isa_json(output *out, const bp_runtime *runtime)
 {
-    const kernel_forms forms = forms_find(runtime);
+    const kernel_isa forms = forms_find(runtime);
     if (forms.count == 0) {
         return;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The fast forms of the host kernels: their tables and the rows that fill them. Rows that are not
  * listed fall back to a slower form. */
-#ifndef BP_DEVICE_HOST_FORMS_H
-#define BP_DEVICE_HOST_FORMS_H
+#ifndef BP_DEVICE_HOST_ISA_H
+#define BP_DEVICE_HOST_ISA_H
 
 #include "device/host/kernel.h"
 
@@ -18,11 +18,11 @@
 #define BP_ARM(form) NULL
 #endif
 
-extern const bp_host_form bp_host_neon;
-extern const bp_host_form bp_host_sve;
-extern const bp_host_form bp_host_avx2;
-extern const bp_host_form bp_host_avx512;
-extern const bp_host_form bp_host_amx; /* products of bf16; all else is AVX-512's */
+extern const bp_host_isa bp_host_neon;
+extern const bp_host_isa bp_host_sve;
+extern const bp_host_isa bp_host_avx2;
+extern const bp_host_isa bp_host_avx512;
+extern const bp_host_isa bp_host_amx; /* products of bf16; all else is AVX-512's */
 extern const bp_host_kernel bp_matmul_amx_kernel;
 extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
 
