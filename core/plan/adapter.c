@@ -174,7 +174,7 @@ static bool refuses_magnitudes(bp_builder *builder, const char *name)
     if (builder->spec->lora.magnitudes) {
         builder->status =
             bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
-                         "magnitudes are of dense layers; adapters of a table of tokens "
+                         "magnitudes are of dense layers; adapters of a token embedding "
                          "and of convolutions have none",
                          name);
         bp_error_prefix(builder->graph->error, "use-dora");
@@ -207,7 +207,7 @@ static bp_status rows_refuse(const bp_builder *builder, const char *text, const 
     return status;
 }
 
-/* The trained rows of the table of tokens, where there are some. */
+/* The trained rows of the token embedding, where there are some. */
 static void publish_rows(bp_builder *builder, uint32_t count)
 {
     uint32_t base = 0;
@@ -215,7 +215,7 @@ static void publish_rows(bp_builder *builder, uint32_t count)
         base++;
     }
     if (base == count) {
-        builder->status = rows_refuse(builder, "this model has no table of tokens", NULL);
+        builder->status = rows_refuse(builder, "this model has no token embedding", NULL);
         return;
     }
     const bp_parameter *table = &builder->parameters[base];

@@ -81,7 +81,7 @@ typedef struct bp_parameter {
     uint32_t nested;             /* buffer "<parameter>.nested_absmax"; BP_NO_BUFFER: none */
     uint32_t adapter; /* parameter number of its adapter's A, B and the magnitude follow; or none */
     uint32_t base;    /* of an adapter: the parameter it adapts; else none */
-    uint32_t rows;    /* of the table of tokens: the parameter that is its trained rows; or none */
+    uint32_t rows;    /* of the token embedding: the parameter that is its trained rows; or none */
     uint32_t weight;  /* buffer; its name is the parameter's */
     uint32_t master;  /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
     uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Trained rows of the table of tokens. */
+/* Trained rows of the token embedding. */
 #include "core/plan/rows.h"
 
 #include "core/plan/adapter.h"

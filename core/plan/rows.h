@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Trained rows of a frozen table of tokens (trainable_token_indices of PEFT,
+/* Trained rows of a frozen token embedding (trainable_token_indices of PEFT,
  * peft/tuners/trainable_tokens/layer.py): rows tokens[0], tokens[1], .. of the table are those of a
  * parameter R (tokens, width) of their own, "base_model.model.<module>.token_adapter.
  * trainable_tokens_delta", which begins as what it takes the place of. A head that is tied to the

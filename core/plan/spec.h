@@ -73,7 +73,7 @@ struct bp_lora {
     bool usual;      /* nobody named the targets: what can have no adapter is passed over */
     const char *const *targets; /* ends of modules' names, or "all-linear"; the caller's */
     uint32_t target_count;
-    const uint32_t *tokens; /* whose rows of the table of tokens are trained; the caller's */
+    const uint32_t *tokens; /* whose rows of the token embedding are trained; the caller's */
     uint32_t token_count;
     /* NULL: what the targets name, with the rank and alpha above. Else asked in their place for
      * each dense layer of the blocks, by its module's name of `length` bytes. */

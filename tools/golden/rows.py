@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/rows_*.safetensors: what PEFT and PyTorch compute in float64 for small models of whose table of
-tokens some rows are trained beside adapters (trainable_token_indices).
+"""Makes tests/golden/rows_*.safetensors: what PEFT and PyTorch compute in float64 for small models of whose token
+embedding some rows are trained beside adapters (trainable_token_indices).
 
 Run from the repository root: tools/golden/rows.py (needs what families.py needs; written with PEFT 0.21.2 and PyTorch
 2.15.0; some seconds on one core).

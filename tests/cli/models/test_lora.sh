@@ -123,14 +123,14 @@ adapt gpt dora-plus-o --use-dora --param-override '*.lora_B.weight: lr=4e-2' \
     --param-override '*.lora_magnitude_vector: lr=4e-2'
 [[ $(json state_digest) == "$plus" ]]
 check $? "LoRA+ is B and magnitudes at a rate of their own"
-# The table of tokens: policies, resume, and what does not go with it.
+# The token embedding: policies, resume, and what does not go with it.
 adapt llama tokens --target-modules embed_tokens,v_proj
 whole=$(json state_digest)
 adapt llama tokens-r --target-modules embed_tokens,v_proj --gradient-checkpointing full --stop-at-step 5
 adapt llama tokens-r --target-modules embed_tokens,v_proj --resume
 [[ -n $whole && $(json state_digest) == "$whole" ]]
 check $? "an adapter of the table goes on to the same bits" "$err"
-expect 2 'table of tokens is not merged' export --model "$work/llama" --adapter "$work/tokens" --merge --to "$work/x"
+expect 2 'token embedding is not merged' export --model "$work/llama" --adapter "$work/tokens" --merge --to "$work/x"
 # A table that no head is tied to: one beside a head of its own, GPT-NeoX's, and that of a classifier.
 mkdir "$work/untied-c"
 sed 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' "$work/llama/config.json" >"$work/untied-c/config.json"
@@ -160,11 +160,11 @@ with=$(json loss)
 expect 0 '' export --model "$work/judge" --adapter "$work/judge-a" --merge --to "$work/judge-m"
 run eval --model "$work/judge-m" "${judged[@]}"
 near "$with" "$(json loss)" "a classifier's table is tied to nothing"
-expect 2 'adapters of a table of tokens and of convolutions have none' plan --model tiny-llama --lora-r 2 --use-dora --target-modules embed_tokens
+expect 2 'adapters of a token embedding and of convolutions have none' plan --model tiny-llama --lora-r 2 --use-dora --target-modules embed_tokens
 expect 2 'drops elements of its embedding' plan --model tiny --lora-r 2 --target-modules wte --dropout 0.1
 
-# verifies layers-30.9e88
-# Rows of the table of tokens beside adapters: a tied head and one of its own; policies, a resume, merging, the file.
+# verifies layers-30.753f
+# Rows of the token embedding beside adapters: a tied head and one of its own; policies, a resume, merging, the file.
 adapt llama rows --target-modules v_proj --trainable-token-indices 3,40-42 --load-in-4bit
 whole=$(json state_digest)
 grep -q '"trainable_token_indices": \[3, 40, 41, 42\]' "$work/rows/adapter_config.json" &&

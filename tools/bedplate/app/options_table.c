@@ -227,7 +227,7 @@ static const option table[] = {
     {"lora-bias", OPTION_CHOICE, SHAPES, AT(lora_bias), 0, 0, "none", "none|all|lora_only", true,
      "biases that are trained beside adapters: all, or those of the adapted layers (PEFT's bias)"},
     {"target-modules", OPTION_TEXT, SHAPES, AT(target_modules), 0, 0, NULL, "NAME,..", true,
-     "layers (dense ones, convolutions, the table of tokens) that get adapters, by the ends of "
+     "layers (dense ones, convolutions, the token embedding) that get adapters, by the ends of "
      "their names, or by an "
      "expression that matches whole "
      "names as Python's re.fullmatch does; all-linear: all of the blocks'; default: "
@@ -244,7 +244,7 @@ static const option table[] = {
      "the same of --lora-alpha"},
     {"trainable-token-indices", OPTION_TEXT, SHAPES, AT(trainable_token_indices), 0, 0, NULL,
      "N,..", true,
-     "rows of the table of tokens that are trained beside adapters, by their tokens "
+     "rows of the token embedding that are trained beside adapters, by their tokens "
      "(5,32000-32003)"},
     {"loraplus-lr-ratio", OPTION_REAL, SHAPES, AT(loraplus_lr_ratio), 0, 1e6, "1", "X", true,
      "LoRA+: adapters' B, magnitudes and biases learn at this many times the rate of A (16 is "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How rows of data are read: what the options say, and what was found. */
+/* How examples are read: what the options say, and what was found. */
 #ifndef BP_BEDPLATE_DATA_READING_H
 #define BP_BEDPLATE_DATA_READING_H
 

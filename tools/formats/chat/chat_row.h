@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of data that hold conversations, in the forms that are about:
+/* Examples that hold conversations, in the forms that are about:
  *
  *   messages       a list of objects with role and content (and tool_calls, ..); beside it tools (a
  *                  list, or JSON in a string) and chat_template_kwargs

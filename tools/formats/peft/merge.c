@@ -143,7 +143,7 @@ static bp_status load_magnitude(bp_tensor_set *set, const bp_wanted *wanted, bp_
     return BP_OK;
 }
 
-/* Trained rows of the table of tokens. */
+/* Trained rows of the token embedding. */
 static bp_status load_rows(const bp_lora *lora, bp_tensor_set *set, const bp_wanted *wanted,
                            bp_merge_pair *pair, bp_staging *room, bp_error *error)
 {
@@ -240,7 +240,7 @@ static bp_status load_factors(const bp_lora *lora, bp_tensor_set *set, const bp_
                : BP_OK;
 }
 
-/* Of a table of tokens, whose rows are what goes in: A (r, rows), B (width, r). */
+/* Of a token embedding, whose rows are what goes in: A (r, rows), B (width, r). */
 static bp_status load_table(const bp_lora *lora, bp_tensor_set *set, const bp_weight_source *source,
                             const bp_wanted *wanted, bp_merge_pair *pair, bp_staging *room,
                             bp_error *error)
@@ -250,12 +250,12 @@ static bp_status load_table(const bp_lora *lora, bp_tensor_set *set, const bp_we
     (void)merge_name_of(wanted->name, weight, form.a, name);
     if (is_tied(source, wanted->name)) {
         return bp_error_set(error, BP_ERR_USAGE, where,
-                            "an adapter of the table of tokens is not merged: a head that is tied "
+                            "an adapter of the token embedding is not merged: a head that is tied "
                             "to the table would change with it",
                             name);
     }
     if (lora->magnitudes) {
-        return foreign(error, "magnitudes (use_dora) of a table of tokens are not implemented",
+        return foreign(error, "magnitudes (use_dora) of a token embedding are not implemented",
                        name);
     }
     pair->turned = true;

@@ -31,7 +31,7 @@ struct bp_merge {
  * parameters that come with them; tables and values are taken from *room. Where there are
  * magnitudes it reads the source's weights once, for the lengths n of W + s B A's rows. BP_ERR_DATA
  * naming the tensor when it is of another base: of a module that the model has not, of another
- * shape or type. BP_ERR_USAGE: it is of a table of tokens that a head is tied to, which would
+ * shape or type. BP_ERR_USAGE: it is of a token embedding that a head is tied to, which would
  * change with the table. */
 bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
                         bool input_major, const bp_weight_source *source, bp_staging *room,

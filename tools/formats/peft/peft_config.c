@@ -156,7 +156,7 @@ static bp_status take_tokens(reading *r, const char *key)
         name[event.length] = '\0';
         if (count > 0 || !bp_peft_is_table(name)) {
             return peft_config_refuse(r, key,
-                                      "rows of another module than the table of tokens are not "
+                                      "rows of another module than the token embedding are not "
                                       "implemented; a head that is tied to it has them by itself");
         }
         BP_TRY(bp_json_next(&r->json, &event));

@@ -15,7 +15,7 @@ typedef struct bp_peft_config {
     bp_lora lora;
     bp_peft_choice choice;
     char base[512];   /* base_model_name_or_path; "" where it says none */
-    bool saves_table; /* modules_to_save has a copy of the table of tokens */
+    bool saves_table; /* modules_to_save has a copy of the token embedding */
 } bp_peft_config;
 
 /* Reads the file at `path`. BP_ERR_DATA naming the key when it is no LoRA, or one with something
@@ -24,7 +24,7 @@ typedef struct bp_peft_config {
 bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
                               bp_peft_config *config, bp_error *error) BP_MUST_CHECK;
 
-/* Whether a module of this name is a table of tokens. */
+/* Whether a module of this name is a token embedding. */
 bool bp_peft_is_table(const char *module);
 
 /* PEFT's words for the biases that are trained: "none", "all", "lora_only". BP_LORA_BIASES for

@@ -97,7 +97,7 @@ static void put_layers(bp_text *text, const bp_peft_choice *choice)
     bp_text_string(text, choice->layer_count > 0 ? "],\n" : "");
 }
 
-/* A list, which PEFT takes for the model's table of tokens. */
+/* A list, which PEFT takes for the model's token embedding. */
 static void put_tokens(bp_text *text, const bp_lora *lora)
 {
     for (uint32_t i = 0; i < lora->token_count; i++) {

@@ -174,8 +174,8 @@ static void test_gradients(void **state)
     gradients_of(some, 2);
 }
 
-/* Of the table of tokens too, whose head is tied to it. */
-/* verifies layers-19.5cfe */
+/* Of the token embedding too, whose head is tied to it. */
+/* verifies layers-19.9e8b */
 static void test_gradients_of_a_table(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static bp_spec rows_spec(void)
 }
 
 /* The rows begin as the table's, are all that is trained of it, and are in it afterwards. */
-/* verifies layers-30.9e88 */
+/* verifies layers-30.753f */
 static void test_rows_of_the_table(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void test_rows_of_the_table(void **state)
 }
 
 /* By the embedding and the head that is tied to it. */
-/* verifies layers-30.9e88 */
+/* verifies layers-30.753f */
 static void test_gradients_of_rows(void **state)
 {
     (void)state;
@@ -333,7 +333,7 @@ static void test_targets_that_are_not_there(void **state)
     refused(&spec, "q_proj", "");
 }
 
-/* verifies layers-30.9e88 */
+/* verifies layers-30.753f */
 static void test_rows_that_are_not_there(void **state)
 {
     (void)state;

@@ -265,7 +265,7 @@ static void parameters_of_two_stages(void **state)
     assert_true(asked > 0);
 }
 
-/* Without the mark of a table of tokens. */
+/* Without the mark of a token embedding. */
 static void unmarked(bp_builder *builder, const bp_model_config *config)
 {
     bp_model_gpt2.parameters(builder, config);
@@ -302,7 +302,7 @@ static void rows_of_tables(void **state)
     model.parameters = unmarked;
     spec.model = &model;
     assert_int_equal(status_of(&spec), BP_ERR_USAGE);
-    assert_non_null(strstr(runtime.error.text, "no table of tokens"));
+    assert_non_null(strstr(runtime.error.text, "no token embedding"));
 }
 
 /* Rows and columns are kept of what is trained. */

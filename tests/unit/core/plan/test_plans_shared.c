@@ -47,7 +47,7 @@ static bp_spec spec_of(uint32_t vocabulary, uint32_t width)
     return spec;
 }
 
-/* The table of tokens of which some are trained stays whole, and what is behind a table that fills
+/* The token embedding of which some are trained stays whole, and what is behind a table that fills
  * buckets goes into one of its own. */
 static void tables_behind_others(void **state)
 {

@@ -140,7 +140,7 @@ static void packed_rows_of_tasks(void **state)
 }
 
 /* Where the loss reads padding its row stays as it is, wherever it lies among those trained. */
-/* verifies layers-30.9e88 */
+/* verifies layers-30.753f */
 static void trained_rows_around_padding(void **state)
 {
     (void)state;

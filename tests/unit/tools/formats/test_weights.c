@@ -393,7 +393,7 @@ static void adapters_are_saved_and_loaded_by_themselves(void **state)
     weights_fixture_free(d);
 }
 
-/* Those of the table of tokens lie the other way round in the file, wherever the weights are. */
+/* Those of the token embedding lie the other way round in the file, wherever the weights are. */
 /* verifies formats-12.b2fa */
 static void adapters_of_the_table_are_turned_on_any_device(void **state)
 {

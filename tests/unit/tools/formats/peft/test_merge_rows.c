@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Merging rows of a table of tokens that were trained beside adapters, and lengths of many rows
+/* Merging rows of a token embedding that were trained beside adapters, and lengths of many rows
  * (test_merge.c has the rest). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ typedef struct fixture {
     uint64_t scratch[1 << 15];
 } fixture;
 
-/* Rows of a table of tokens that were trained: they take the place of the table's own. */
+/* Rows of a token embedding that were trained: they take the place of the table's own. */
 /* verifies formats-28.7a35 */
 static void test_trained_rows(void **state)
 {
