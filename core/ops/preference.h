@@ -75,12 +75,13 @@ static inline double bp_one_less_exp(double a)
     return a > -1e-5 ? -(a + 0.5 * a * a) : 1.0 - bp_exp(a);
 }
 
-/* The score of a row that a kind compares, and what is told of it. */
-static inline double bp_preference_score(int64_t kind, const bp_preference_row *row, double *told)
+/* The score of a row that a kind compares, and the metrics of it. */
+static inline double bp_preference_score(int64_t kind, const bp_preference_row *row,
+                                         double *metrics)
 {
     const bool averages = kind == BP_PREFERENCE_ORPO || kind == BP_PREFERENCE_SIMPO;
     const double own = averages ? row->sum / (double)row->count : row->sum - row->reference;
-    *told = averages ? own : row->sum;
+    *metrics = averages ? own : row->sum;
     return own;
 }
 
@@ -159,22 +160,22 @@ static inline bp_preference_terms bp_preference_pair(const bp_preference_numbers
     return t;
 }
 
-/* Where a result block (core/ir/step.h) keeps what is told, BP_METRIC_NUMBERS floats. */
+/* Where a result block (core/ir/step.h) keeps the metrics, BP_METRIC_NUMBERS floats. */
 #define BP_PREFERENCE_METRICS(result)                                                              \
     ((float *)(void *)((char *)(result) + offsetof(bp_result_block, metrics)))
 
-/* Adds what is told of a pair, or of KTO's row; `more` as BP_METRIC_MORE says. */
-static inline void bp_preference_tell(float *told, const bp_preference_terms *t, int32_t side,
+/* Adds the metrics of a pair, or of KTO's row; `more` as BP_METRIC_MORE says. */
+static inline void bp_preference_tell(float *metrics, const bp_preference_terms *t, int32_t side,
                                       bool single, double more)
 {
     const int first = single && side == BP_SIDE_REJECTED ? 1 : 0;
     for (int i = 0; i < (single ? 1 : 2); i++) {
-        told[BP_METRIC_REWARD + first + i] += (float)t->reward[i];
-        told[BP_METRIC_LOGP + first + i] += (float)t->logp[i];
-        told[BP_METRIC_COUNT + first + i] += 1.0f;
+        metrics[BP_METRIC_REWARD + first + i] += (float)t->reward[i];
+        metrics[BP_METRIC_LOGP + first + i] += (float)t->logp[i];
+        metrics[BP_METRIC_COUNT + first + i] += 1.0f;
     }
-    told[BP_METRIC_RIGHT] += !single && t->reward[0] > t->reward[1] ? 1.0f : 0.0f;
-    told[BP_METRIC_MORE] += (float)more;
+    metrics[BP_METRIC_RIGHT] += !single && t->reward[0] > t->reward[1] ? 1.0f : 0.0f;
+    metrics[BP_METRIC_MORE] += (float)more;
 }
 
 #endif

@@ -113,7 +113,7 @@ typedef enum bp_metric {
 #define BP_DISTILL_MOST 128
 
 /* Whether each sample as a whole has one label, or is judged by what it is. */
-static inline bool bp_task_judges_samples(bp_task task)
+static inline bool bp_task_scores_samples(bp_task task)
 {
     return (task >= BP_TASK_CLASSES && task <= BP_TASK_REGRESSION) ||
            task == BP_TASK_RECONSTRUCTION;

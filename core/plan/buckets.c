@@ -7,7 +7,7 @@ static bool rounds_chunks(const bp_spec *spec)
 {
     const uint64_t rows = (uint64_t)spec->batch * spec->sequence;
     return spec->optimizer != NULL && spec->gradient != BP_F32 &&
-           !bp_task_judges_samples(spec->config.task) && spec->loss_rows < rows;
+           !bp_task_scores_samples(spec->config.task) && spec->loss_rows < rows;
 }
 
 const char *bp_length_buckets_refused(const bp_spec *spec)

@@ -360,7 +360,7 @@ void bp_build_bring_rows(bp_builder *builder, uint32_t index, bp_ref to, bp_ref 
 void bp_build_put_back(bp_builder *builder, bp_ref from, uint32_t buffer, uint64_t first,
                        uint64_t bytes);
 
-/* bp_emit_<kernel>(emit, &operands, &scalars), one per row of kernels.def. */
+/* bp_build_<kernel>(builder, &operands, &scalars), one per row of kernels.def. */
 #define KERNEL(name)                                                                               \
     static inline void bp_build_##name(bp_builder *builder, const bp_##name##_operands *operands,  \
                                        const bp_##name##_scalars *scalars)                         \

@@ -588,7 +588,7 @@ uint64_t bp_compile_logits_rows(const bp_spec *spec)
         return 0;
     }
     const bp_task task = spec->config.task;
-    const bool single = bp_task_judges_samples(task) || task == BP_TASK_EMBEDDING ||
+    const bool single = bp_task_scores_samples(task) || task == BP_TASK_EMBEDDING ||
                         spec->preference.kind != BP_PREFERENCE_NONE;
     const uint32_t per_sample = single ? 1 : task == BP_TASK_ANSWERS ? 2 : spec->sequence;
     return (uint64_t)bp_spec_eval_batch(spec) * per_sample;

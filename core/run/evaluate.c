@@ -40,13 +40,13 @@ static bp_status stage_group(bp_runtime *runtime, const void *user, uint32_t at)
 
 static void add_found(evaluate_sums *sums, const evaluate_found *found)
 {
-    float told[BP_METRIC_NUMBERS];
+    float metrics[BP_METRIC_NUMBERS];
     sums->loss += found->result.loss_sum;
     sums->targets += found->targets;
     sums->weight += found->weight;
-    memcpy(told, found->result.metrics, sizeof told);
+    memcpy(metrics, found->result.metrics, sizeof metrics);
     for (uint32_t i = 0; i < BP_METRIC_NUMBERS; i++) {
-        sums->told[i] += (double)told[i];
+        sums->metrics[i] += (double)metrics[i];
     }
 }
 
@@ -99,7 +99,7 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
                          : evaluate_some(runtime, &all, g, (uint32_t)some, &sums));
     }
     *targets = sums.targets;
-    memcpy(runtime->told, sums.told, sizeof runtime->told);
+    memcpy(runtime->metrics, sums.metrics, sizeof runtime->metrics);
     *loss = sums.weight > 0.0 ? sums.loss / sums.weight : 0.0;
     return BP_OK;
 }

@@ -88,9 +88,9 @@ static void spread(const bp_runtime *runtime, float *room, uint64_t rows, uint64
 static bp_status receive_logits(bp_runtime *runtime, float *to)
 {
     const bp_spec *spec = &runtime->spec;
-    const bp_length_bucket *shorter = runtime->evaluated;
+    const bp_length_bucket *bucket = runtime->evaluated;
     const uint64_t padded = bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec);
-    const uint64_t per_sample = padded > 1 && shorter != NULL ? shorter->sequence : padded;
+    const uint64_t per_sample = padded > 1 && bucket != NULL ? bucket->sequence : padded;
     const uint64_t width = bp_compile_logits_width(spec);
     /* Of answers all first tokens come before all last ones. */
     const bool whole = spec->config.task == BP_TASK_ANSWERS;
@@ -112,10 +112,10 @@ static bp_status receive_logits(bp_runtime *runtime, float *to)
 
 static bp_status receive_losses(bp_runtime *runtime, float *to)
 {
-    const bp_length_bucket *shorter = runtime->evaluated;
+    const bp_length_bucket *bucket = runtime->evaluated;
     const size_t padded = runtime->spec.sequence;
-    const size_t rows = shorter != NULL ? shorter->sequence : padded;
-    const bp_graph *graph = shorter != NULL ? &shorter->graph : &runtime->graph;
+    const size_t rows = bucket != NULL ? bucket->sequence : padded;
+    const bp_graph *graph = bucket != NULL ? &bucket->graph : &runtime->graph;
     BP_TRY(run_receive(runtime, graph, runtime->builder.losses_kept, to,
                        runtime->group.samples * rows * sizeof(float)));
     spread(runtime, to, rows, padded, 1);
@@ -123,17 +123,17 @@ static bp_status receive_losses(bp_runtime *runtime, float *to)
 }
 
 /* Runs the program of that length (NULL: the padded run's) over what is staged. */
-static bp_status run_staged(bp_runtime *runtime, bp_length_bucket *shorter)
+static bp_status run_staged(bp_runtime *runtime, bp_length_bucket *bucket)
 {
     const bp_step_block block = {
         .seed = runtime->spec.seed, .inverse_valid = 1.0f, .samples = runtime->group.samples};
     run_inputs in = run_inputs_of(runtime, 0, 0);
     in.batch = bp_spec_eval_batch(&runtime->spec);
-    in.shorter = shorter;
-    runtime->evaluated = shorter;
-    *(shorter != NULL ? &shorter->evaluations : &runtime->padded_evaluations) += 1;
+    in.bucket = bucket;
+    runtime->evaluated = bucket;
+    *(bucket != NULL ? &bucket->evaluations : &runtime->padded_evaluations) += 1;
     BP_TRY(run_send(runtime, &block, &in));
-    return run_length(runtime, shorter, BP_PROGRAM_EVAL);
+    return run_length(runtime, bucket, BP_PROGRAM_EVAL);
 }
 
 static bp_length_bucket *longer_of(bp_length_bucket *a, bp_length_bucket *b)

@@ -58,8 +58,8 @@ bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index)
         return (bp_length){runtime->spec.sequence, runtime->padded_runs,
                            runtime->padded_evaluations};
     }
-    const bp_length_bucket *shorter = &runtime->buckets[index];
-    return (bp_length){shorter->sequence, shorter->runs, shorter->evaluations};
+    const bp_length_bucket *bucket = &runtime->buckets[index];
+    return (bp_length){bucket->sequence, bucket->runs, bucket->evaluations};
 }
 
 uint32_t bp_runtime_weights(const bp_runtime *runtime)

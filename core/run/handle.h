@@ -56,8 +56,8 @@ typedef struct bp_outcome {
     bool nonfinite;   /* loss or norm, and no lower scale can help; the weights are as they were
                          before the step */
     uint32_t verdict; /* bp_step_verdict, where steps are judged */
-    float told[BP_METRIC_NUMBERS]; /* of pairs of rows, where the loss is over them: sums; 0 where a
-                                    group has several virtual ranks */
+    float metrics[BP_METRIC_NUMBERS]; /* of pairs of rows, where the loss is over them: sums; 0
+                                    where a group has several virtual ranks */
 } bp_outcome;
 
 /* Bytes of memory that bp_runtime_count works in: closed form, no memory touched, a few hundred for

@@ -24,10 +24,10 @@ static bool is_run(bp_program_kind program)
            program == BP_PROGRAM_MICRO_NEXT || program == BP_PROGRAM_EVAL;
 }
 
-uint32_t bp_length_bucket_program(const bp_runtime *runtime, const bp_length_bucket *shorter,
+uint32_t bp_length_bucket_program(const bp_runtime *runtime, const bp_length_bucket *bucket,
                                   bp_program_kind program)
 {
-    const uint32_t which = (uint32_t)(shorter - runtime->buckets);
+    const uint32_t which = (uint32_t)(bucket - runtime->buckets);
     const uint32_t part = program == BP_PROGRAM_EVAL         ? PROGRAM_EVALUATES
                           : program == BP_PROGRAM_MICRO_NEXT ? PROGRAM_NEXT
                                                              : PROGRAM_FIRST;
@@ -265,8 +265,8 @@ bp_status bp_length_bucket_make(bp_runtime *runtime)
 bp_status bp_length_bucket_link(bp_runtime *runtime)
 {
     for (uint32_t i = 0; i < runtime->bucket_count; i++) {
-        bp_length_bucket *shorter = &runtime->buckets[i];
-        BP_TRY(bp_link_graph(&shorter->link, &shorter->graph, runtime->spec.device,
+        bp_length_bucket *bucket = &runtime->buckets[i];
+        BP_TRY(bp_link_graph(&bucket->link, &bucket->graph, runtime->spec.device,
                              runtime->spec.poison, &runtime->host));
     }
     return BP_OK;
@@ -276,14 +276,14 @@ bp_status bp_length_bucket_open(bp_runtime *runtime)
 {
     const bp_device *device = runtime->spec.device;
     for (uint32_t i = 0; i < runtime->bucket_count; i++) {
-        const bp_length_bucket *shorter = &runtime->buckets[i];
-        const bp_link *link = &shorter->link;
+        const bp_length_bucket *bucket = &runtime->buckets[i];
+        const bp_link *link = &bucket->link;
         for (uint32_t kind = 0; kind < BP_PROGRAM_COUNT; kind++) {
             if (link->programs[kind].count == 0) {
                 continue;
             }
             const uint32_t program =
-                bp_length_bucket_program(runtime, shorter, (bp_program_kind)kind);
+                bp_length_bucket_program(runtime, bucket, (bp_program_kind)kind);
             BP_TRY(device->link(runtime->device, program, &link->programs[kind],
                                 link->device_memory[kind], link->device_bytes[kind]));
         }

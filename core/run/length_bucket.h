@@ -35,7 +35,7 @@ bp_status bp_length_bucket_link(struct bp_runtime *runtime) BP_MUST_CHECK;
 bp_status bp_length_bucket_open(struct bp_runtime *runtime) BP_MUST_CHECK;
 
 /* The device's number of a length's program. */
-uint32_t bp_length_bucket_program(const struct bp_runtime *runtime, const bp_length_bucket *shorter,
+uint32_t bp_length_bucket_program(const struct bp_runtime *runtime, const bp_length_bucket *bucket,
                                   bp_program_kind program);
 
 #endif

@@ -11,7 +11,7 @@
 static const char where[] = "quantise";
 
 /* A parameter with its buffers, and the halves of the transfer piece. */
-typedef struct quantise_desk {
+typedef struct quantise_context {
     bp_runtime *runtime;
     bp_quantiser *q; /* the runtime's */
     const bp_parameter *parameter;
@@ -21,146 +21,150 @@ typedef struct quantise_desk {
     uint64_t columns;
     uint8_t *packed;
     float *floats;
-} quantise_desk;
+} quantise_context;
 
-static quantise_desk desk_of(bp_runtime *runtime, uint32_t parameter)
+static quantise_context context_of(bp_runtime *runtime, uint32_t parameter)
 {
     const bp_parameter *p = &runtime->builder.parameters[parameter];
     const bp_buffer *buffers = runtime->graph.buffers;
-    return (quantise_desk){.runtime = runtime,
-                           .q = &runtime->quantiser,
-                           .parameter = p,
-                           .codes = &buffers[p->weight],
-                           .scales = &buffers[p->scales],
-                           .nested = p->nested != BP_NO_BUFFER ? &buffers[p->nested] : NULL,
-                           .columns = p->shape[runtime->spec.model->input_major ? 0 : 1],
-                           .packed = runtime->transfer,
-                           .floats = (float *)(void *)(runtime->transfer + BP_TRANSFER_BYTES / 2)};
+    return (quantise_context){.runtime = runtime,
+                              .q = &runtime->quantiser,
+                              .parameter = p,
+                              .codes = &buffers[p->weight],
+                              .scales = &buffers[p->scales],
+                              .nested = p->nested != BP_NO_BUFFER ? &buffers[p->nested] : NULL,
+                              .columns = p->shape[runtime->spec.model->input_major ? 0 : 1],
+                              .packed = runtime->transfer,
+                              .floats =
+                                  (float *)(void *)(runtime->transfer + BP_TRANSFER_BYTES / 2)};
 }
 
 /* Whole blocks, by the device if it can. */
-static void fill_blocks(const quantise_desk *desk, const float *values, uint64_t blocks,
+static void fill_blocks(const quantise_context *context, const float *values, uint64_t blocks,
                         float *scales, uint8_t *codes)
 {
-    const bp_device *device = desk->runtime->spec.device;
+    const bp_device *device = context->runtime->spec.device;
     if (device->four_blocks != NULL) {
-        device->four_blocks(desk->runtime->device, desk->parameter->quantised, values, blocks,
+        device->four_blocks(context->runtime->device, context->parameter->quantised, values, blocks,
                             scales, codes);
     } else {
-        bp_four_blocks(desk->parameter->quantised, values, blocks, scales, codes);
+        bp_four_blocks(context->parameter->quantised, values, blocks, scales, codes);
     }
 }
 
 /* Elements that share a scale. */
-static uint64_t block_of(const quantise_desk *desk)
+static uint64_t block_of(const quantise_context *context)
 {
-    return bp_quantised_block(desk->parameter->quantised);
+    return bp_quantised_block(context->parameter->quantised);
 }
 
 /* Where codes are made: in their place, or where that cannot be reached on the desk. */
-static uint8_t *codes_room(const quantise_desk *desk, uint64_t offset, uint64_t bytes)
+static uint8_t *codes_room(const quantise_context *context, uint64_t offset, uint64_t bytes)
 {
-    const bool whole = desk->codes->part.whole == 0;
-    uint8_t *place = whole ? bp_runtime_reach(desk->runtime, desk->codes, offset, bytes, 1) : NULL;
-    return place != NULL ? place : desk->packed;
+    const bool whole = context->codes->part.whole == 0;
+    uint8_t *place =
+        whole ? bp_runtime_reach(context->runtime, context->codes, offset, bytes, 1) : NULL;
+    return place != NULL ? place : context->packed;
 }
 
-static bp_status put_codes(const quantise_desk *desk, uint64_t offset, const uint8_t *codes,
+static bp_status put_codes(const quantise_context *context, uint64_t offset, const uint8_t *codes,
                            uint64_t bytes)
 {
-    return codes != desk->packed ? BP_OK
-                                 : bp_runtime_write_gathered(desk->runtime, desk->codes, offset,
-                                                             codes, (size_t)bytes);
+    return codes != context->packed ? BP_OK
+                                    : bp_runtime_write_gathered(context->runtime, context->codes,
+                                                                offset, codes, (size_t)bytes);
 }
 
 /* Blocks in 4 bits: codes go out, scales to desk->floats. */
-static bp_status put_blocks(quantise_desk *desk, uint64_t first, const float *values,
+static bp_status put_blocks(quantise_context *context, uint64_t first, const float *values,
                             uint64_t count)
 {
-    const bp_quantised form = desk->parameter->quantised;
-    const uint64_t bytes = bp_quantised_codes(count, form), block = block_of(desk);
+    const bp_quantised form = context->parameter->quantised;
+    const uint64_t bytes = bp_quantised_codes(count, form), block = block_of(context);
     const uint64_t whole = count / block, rest = count % block;
-    uint8_t *packed = codes_room(desk, first / 2, bytes);
-    fill_blocks(desk, values, whole, desk->floats, packed);
+    uint8_t *packed = codes_room(context, first / 2, bytes);
+    fill_blocks(context, values, whole, context->floats, packed);
     if (rest != 0) {
-        desk->floats[whole] =
+        context->floats[whole] =
             bp_four_block(form, values + count - rest, rest, packed + whole * (block / 2));
     }
-    return put_codes(desk, first / 2, packed, bytes);
+    return put_codes(context, first / 2, packed, bytes);
 }
 
-static bp_status quantise_four(quantise_desk *desk, uint64_t first, const float *values,
+static bp_status quantise_four(quantise_context *context, uint64_t first, const float *values,
                                uint64_t count)
 {
-    const uint64_t block = block_of(desk);
-    BP_TRY(put_blocks(desk, first, values, count));
-    return bp_runtime_write(desk->runtime, desk->scales, first / block * sizeof(float),
-                            desk->floats, (size_t)bp_size_ceil_div(count, block) * sizeof(float));
+    const uint64_t block = block_of(context);
+    BP_TRY(put_blocks(context, first, values, count));
+    return bp_runtime_write(context->runtime, context->scales, first / block * sizeof(float),
+                            context->floats,
+                            (size_t)bp_size_ceil_div(count, block) * sizeof(float));
 }
 
 /* First pass: the mean of all scales is their offset. */
-static bp_status measure_scales(quantise_desk *desk, uint64_t first, const float *values,
+static bp_status measure_scales(quantise_context *context, uint64_t first, const float *values,
                                 uint64_t count)
 {
-    bp_quantiser *q = desk->q;
-    const uint64_t block = block_of(desk);
+    bp_quantiser *q = context->q;
+    const uint64_t block = block_of(context);
     if (first == 0) {
-        bp_cascade_begin(&q->sum, bp_size_ceil_div(desk->parameter->count, block));
+        bp_cascade_begin(&q->sum, bp_size_ceil_div(context->parameter->count, block));
     }
     const uint64_t whole = count / block, rest = count % block;
-    fill_blocks(desk, values, whole, desk->floats, NULL);
+    fill_blocks(context, values, whole, context->floats, NULL);
     for (uint64_t b = 0; b < whole; b++) {
-        bp_cascade_add(&q->sum, desk->floats[b]);
+        bp_cascade_add(&q->sum, context->floats[b]);
     }
     if (rest != 0) {
         bp_cascade_add(&q->sum,
-                       bp_four_scale(desk->parameter->quantised, values + count - rest, rest));
+                       bp_four_scale(context->parameter->quantised, values + count - rest, rest));
     }
-    if (first + count < desk->parameter->count) {
+    if (first + count < context->parameter->count) {
         return BP_OK;
     }
-    desk->floats[0] = bp_cascade_mean(&q->sum);
-    memcpy(desk->floats + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
-    q->offset = desk->floats[0];
-    return bp_runtime_write(desk->runtime, desk->nested, 0, desk->floats,
+    context->floats[0] = bp_cascade_mean(&q->sum);
+    memcpy(context->floats + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
+    q->offset = context->floats[0];
+    return bp_runtime_write(context->runtime, context->nested, 0, context->floats,
                             BP_NESTED_SCALES * sizeof(float));
 }
 
-static bp_status put_scales(quantise_desk *desk, uint64_t block)
+static bp_status put_scales(quantise_context *context, uint64_t block)
 {
-    bp_quantiser *q = desk->q;
+    bp_quantiser *q = context->q;
     uint64_t group = block / BP_NESTED_BLOCK;
     uint8_t codes[BP_NESTED_BLOCK];
     float scale = bp_nested_block(q->scales, q->kept, q->offset, codes);
-    BP_TRY(bp_runtime_write(desk->runtime, desk->scales, group * BP_NESTED_BLOCK, codes, q->kept));
+    BP_TRY(bp_runtime_write(context->runtime, context->scales, group * BP_NESTED_BLOCK, codes,
+                            q->kept));
     q->kept = 0;
-    return bp_runtime_write(desk->runtime, desk->nested, (BP_NESTED_SCALES + group) * sizeof(float),
-                            &scale, sizeof scale);
+    return bp_runtime_write(context->runtime, context->nested,
+                            (BP_NESTED_SCALES + group) * sizeof(float), &scale, sizeof scale);
 }
 
 /* Second pass: scales wait until there are 256 of them. */
-static bp_status quantise_double(quantise_desk *desk, uint64_t first, const float *values,
+static bp_status quantise_double(quantise_context *context, uint64_t first, const float *values,
                                  uint64_t count)
 {
-    bp_quantiser *q = desk->q;
-    const uint64_t block = block_of(desk);
+    bp_quantiser *q = context->q;
+    const uint64_t block = block_of(context);
     q->kept = first == 0 ? 0 : q->kept;
-    BP_TRY(put_blocks(desk, first, values, count));
+    BP_TRY(put_blocks(context, first, values, count));
     for (uint64_t i = 0; i < count; i += block) {
-        q->scales[q->kept++] = desk->floats[i / block];
-        bool last = first + i + block >= desk->parameter->count;
+        q->scales[q->kept++] = context->floats[i / block];
+        bool last = first + i + block >= context->parameter->count;
         if (q->kept == BP_NESTED_BLOCK || last) {
-            BP_TRY(put_scales(desk, (first + i) / block));
+            BP_TRY(put_scales(context, (first + i) / block));
         }
     }
     return BP_OK;
 }
 
 /* A megabatch of one row in fp16's values; its length. */
-static uint64_t quantise_stretch(const quantise_desk *desk, uint64_t first, const float *values,
-                                 uint64_t count, float rounded[ROW_PIECE])
+static uint64_t quantise_stretch(const quantise_context *context, uint64_t first,
+                                 const float *values, uint64_t count, float rounded[ROW_PIECE])
 {
-    const uint64_t rest = desk->columns - first % desk->columns;
+    const uint64_t rest = context->columns - first % context->columns;
     uint64_t some = count < rest ? count : rest;
     some = some < ROW_PIECE ? some : ROW_PIECE;
     memcpy(rounded, values, (size_t)some * sizeof *rounded);
@@ -169,76 +173,77 @@ static uint64_t quantise_stretch(const quantise_desk *desk, uint64_t first, cons
 }
 
 /* First pass: the largest magnitude of every row, as fp16 has it: rounding keeps the order. */
-static bp_status measure_rows(quantise_desk *desk, uint64_t first, const float *values,
+static bp_status measure_rows(quantise_context *context, uint64_t first, const float *values,
                               uint64_t count)
 {
-    bp_quantiser *q = desk->q;
+    bp_quantiser *q = context->q;
     for (uint64_t i = 0; i < count;) {
-        const uint64_t column = (first + i) % desk->columns, rest = desk->columns - column;
+        const uint64_t column = (first + i) % context->columns, rest = context->columns - column;
         const uint64_t some = count - i < rest ? count - i : rest;
         q->largest = bp_quantised_largest(values + i, some, column == 0 ? 0.0f : q->largest);
         i += some;
         if (some == rest) {
             bp_elements_round(BP_F16, &q->largest, 1);
-            BP_TRY(bp_runtime_write(desk->runtime, desk->scales,
-                                    ((first + i) / desk->columns - 1) * sizeof(float), &q->largest,
-                                    sizeof(float)));
+            BP_TRY(bp_runtime_write(context->runtime, context->scales,
+                                    ((first + i) / context->columns - 1) * sizeof(float),
+                                    &q->largest, sizeof(float)));
         }
     }
     return BP_OK;
 }
 
-static bp_status quantise_int8(quantise_desk *desk, uint64_t first, const float *values,
+static bp_status quantise_int8(quantise_context *context, uint64_t first, const float *values,
                                uint64_t count)
 {
     float rounded[ROW_PIECE];
-    uint8_t *codes = codes_room(desk, first, count);
+    uint8_t *codes = codes_room(context, first, count);
     for (uint64_t i = 0; i < count;) {
-        const uint64_t column = (first + i) % desk->columns;
-        const uint64_t some = quantise_stretch(desk, first + i, values + i, count - i, rounded);
+        const uint64_t column = (first + i) % context->columns;
+        const uint64_t some = quantise_stretch(context, first + i, values + i, count - i, rounded);
         if (i == 0 || column == 0) {
-            BP_TRY(bp_runtime_read(desk->runtime, desk->scales,
-                                   (first + i) / desk->columns * sizeof(float), &desk->q->largest,
-                                   sizeof(float)));
+            BP_TRY(bp_runtime_read(context->runtime, context->scales,
+                                   (first + i) / context->columns * sizeof(float),
+                                   &context->q->largest, sizeof(float)));
         }
-        bp_int8_codes(rounded, some, desk->q->largest, codes + i);
+        bp_int8_codes(rounded, some, context->q->largest, codes + i);
         i += some;
     }
-    return put_codes(desk, first, codes, count);
+    return put_codes(context, first, codes, count);
 }
 
-static bp_status quantise_piece(quantise_desk *desk, uint32_t pass, uint64_t first,
+static bp_status quantise_piece(quantise_context *context, uint32_t pass, uint64_t first,
                                 const float *values, uint64_t count)
 {
-    const bp_quantised form = desk->parameter->quantised;
+    const bp_quantised form = context->parameter->quantised;
     if (bp_quantised_nests(form)) {
-        return pass == 0 ? measure_scales(desk, first, values, count)
-                         : quantise_double(desk, first, values, count);
+        return pass == 0 ? measure_scales(context, first, values, count)
+                         : quantise_double(context, first, values, count);
     }
     if (bp_quantised_four(form)) {
-        return quantise_four(desk, first, values, count);
+        return quantise_four(context, first, values, count);
     }
-    return pass == 0 ? measure_rows(desk, first, values, count)
-                     : quantise_int8(desk, first, values, count);
+    return pass == 0 ? measure_rows(context, first, values, count)
+                     : quantise_int8(context, first, values, count);
 }
 
 bp_status bp_runtime_quantise(bp_runtime *runtime, uint32_t parameter, uint32_t pass,
                               uint64_t first, const float *values, uint64_t count)
 {
-    quantise_desk desk = desk_of(runtime, parameter);
+    quantise_context context = context_of(runtime, parameter);
     uint64_t end = bp_size_add(first, count);
-    bool ends = end == desk.parameter->count;
-    const bool four = bp_quantised_four(desk.parameter->quantised);
-    const uint64_t block = four ? block_of(&desk) : BP_NF4_BLOCK;
+    bool ends = end == context.parameter->count;
+    const bool four = bp_quantised_four(context.parameter->quantised);
+    const uint64_t block = four ? block_of(&context) : BP_NF4_BLOCK;
     bool whole = first % block == 0 && (ends || end % block == 0);
-    if (desk.parameter->quantised == BP_QUANTISED_NONE || end > desk.parameter->count || !whole) {
+    if (context.parameter->quantised == BP_QUANTISED_NONE || end > context.parameter->count ||
+        !whole) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "a weight is quantised in whole blocks, and only if it is to be",
-                            bp_graph_name(&runtime->graph, desk.parameter->weight));
+                            bp_graph_name(&runtime->graph, context.parameter->weight));
     }
     for (uint64_t done = 0; done < count;) {
         uint64_t piece = count - done < PIECE ? count - done : PIECE;
-        BP_TRY(quantise_piece(&desk, pass, first + done, values + done, piece));
+        BP_TRY(quantise_piece(&context, pass, first + done, values + done, piece));
         done += piece;
     }
     return BP_OK;
@@ -254,33 +259,33 @@ typedef struct one_element {
     float nested[BP_NESTED_SCALES + 1];
 } one_element;
 
-static bp_status fetch(const quantise_desk *desk, uint64_t at, one_element *one)
+static bp_status fetch(const quantise_context *context, uint64_t at, one_element *one)
 {
-    const bp_quantised form = desk->parameter->quantised;
+    const bp_quantised form = context->parameter->quantised;
     const bool nested = bp_quantised_nests(form), bytes = form == BP_QUANTISED_INT8;
-    const uint64_t block = at / (bytes ? desk->columns : block_of(desk));
+    const uint64_t block = at / (bytes ? context->columns : block_of(context));
     const size_t width = nested ? 1 : sizeof(float);
-    BP_TRY(
-        bp_runtime_read_gathered(desk->runtime, desk->codes, bytes ? at : at / 2, &one->code, 1));
-    BP_TRY(bp_runtime_read(desk->runtime, desk->scales, block * width, &one->scale, width));
+    BP_TRY(bp_runtime_read_gathered(context->runtime, context->codes, bytes ? at : at / 2,
+                                    &one->code, 1));
+    BP_TRY(bp_runtime_read(context->runtime, context->scales, block * width, &one->scale, width));
     if (!nested) {
         return BP_OK;
     }
     uint64_t group = BP_NESTED_SCALES + block / BP_NESTED_BLOCK;
-    BP_TRY(bp_runtime_read(desk->runtime, desk->nested, 0, one->nested,
+    BP_TRY(bp_runtime_read(context->runtime, context->nested, 0, one->nested,
                            BP_NESTED_SCALES * sizeof(float)));
-    return bp_runtime_read(desk->runtime, desk->nested, group * sizeof(float),
+    return bp_runtime_read(context->runtime, context->nested, group * sizeof(float),
                            one->nested + BP_NESTED_SCALES, sizeof(float));
 }
 
 bp_status bp_runtime_dequantise(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 float *values, uint64_t count)
 {
-    const quantise_desk desk = desk_of(runtime, parameter);
-    const bp_quantised form = desk.parameter->quantised;
+    const quantise_context context = context_of(runtime, parameter);
+    const bp_quantised form = context.parameter->quantised;
     for (uint64_t i = 0; i < count; i++) {
         one_element one;
-        BP_TRY(fetch(&desk, first + i, &one));
+        BP_TRY(fetch(&context, first + i, &one));
         const bp_quantised_matrix matrix = {form, 1, &one.code, &one.scale, one.nested};
         values[i] = bp_quantised_value(&matrix, form == BP_QUANTISED_INT8 ? 0 : (first + i) % 2);
     }

@@ -31,9 +31,9 @@ static void copy_bucket(const bp_runtime *runtime, const run_inputs *in, uint8_t
     for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
         const bp_column *column = &runtime->group.column[i];
         const size_t size = bp_dtype_bytes(column->dtype), from = column->elements * size;
-        const size_t to = in->shorter->elements[i] * size;
+        const size_t to = in->bucket->elements[i] * size;
         for (uint32_t b = 0; b < in->batch; b++) {
-            memcpy(slot + in->shorter->offset[i] + b * to, (const uint8_t *)in->from[i] + b * from,
+            memcpy(slot + in->bucket->offset[i] + b * to, (const uint8_t *)in->from[i] + b * from,
                    to);
         }
     }
@@ -58,9 +58,9 @@ bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_in
     runtime->slot ^= 1;
     memset(slot, 0, (size_t)bp_compile_step_room(&runtime->spec));
     memcpy(slot, block, sizeof *block);
-    if (in->shorter != NULL) {
+    if (in->bucket != NULL) {
         copy_bucket(runtime, in, slot);
-        bytes = (size_t)in->shorter->micro_bytes;
+        bytes = (size_t)in->bucket->micro_bytes;
     } else {
         copy_whole(runtime, in, slot);
     }
@@ -130,17 +130,16 @@ bp_length_bucket *run_shortest(const bp_runtime *runtime, uint32_t first, uint32
     return shortest(runtime, tokens);
 }
 
-bp_status run_length(bp_runtime *runtime, const bp_length_bucket *shorter, bp_program_kind program)
+bp_status run_length(bp_runtime *runtime, const bp_length_bucket *bucket, bp_program_kind program)
 {
-    return shorter == NULL
-               ? run(runtime, program)
-               : run_number(runtime, bp_length_bucket_program(runtime, shorter, program));
+    return bucket == NULL ? run(runtime, program)
+                          : run_number(runtime, bp_length_bucket_program(runtime, bucket, program));
 }
 
-static void count_runs(bp_runtime *runtime, bp_length_bucket *shorter, uint32_t micros)
+static void count_runs(bp_runtime *runtime, bp_length_bucket *bucket, uint32_t micros)
 {
-    uint64_t *runs = shorter != NULL ? &shorter->runs : &runtime->padded_runs;
-    const uint32_t sequence = shorter != NULL ? shorter->sequence : runtime->spec.sequence;
+    uint64_t *runs = bucket != NULL ? &bucket->runs : &runtime->padded_runs;
+    const uint32_t sequence = bucket != NULL ? bucket->sequence : runtime->spec.sequence;
     *runs += micros;
     runtime->places += (uint64_t)micros * runtime->spec.batch * sequence;
 }
@@ -241,19 +240,19 @@ static double least_scale(const bp_scaling *scaling)
 }
 
 /* The program that decides a step: whole, or, where steps are judged, up to the op that decides. */
-static bp_status run_deciding(bp_runtime *runtime, const bp_length_bucket *shorter,
+static bp_status run_deciding(bp_runtime *runtime, const bp_length_bucket *bucket,
                               bp_program_kind program)
 {
     if (runtime->step_check == NULL) {
-        return run_length(runtime, shorter, program);
+        return run_length(runtime, bucket, program);
     }
-    const bool own = shorter != NULL; /* which has no update of its own */
+    const bool own = bucket != NULL; /* which has no update of its own */
     const bp_linked_program *linked =
-        own ? &shorter->link.programs[program] : &runtime->link.programs[program];
+        own ? &bucket->link.programs[program] : &runtime->link.programs[program];
     const uint32_t decides = step_check_find(linked);
     runtime->decided = (run_decided){
-        .shorter = shorter,
-        .program = own ? bp_length_bucket_program(runtime, shorter, program) : (uint32_t)program,
+        .bucket = bucket,
+        .program = own ? bp_length_bucket_program(runtime, bucket, program) : (uint32_t)program,
         .first = decides + 1,
         .count = linked->count - decides - 1};
     runtime->zeroed = false;
@@ -276,12 +275,12 @@ static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t m
 {
     run_inputs in = run_inputs_of(runtime, micro, 0);
     const bool vectors = program == BP_PROGRAM_VECTORS_FIRST || program == BP_PROGRAM_VECTORS_NEXT;
-    in.shorter = vectors ? NULL : run_shortest(runtime, micro, micro);
+    in.bucket = vectors ? NULL : run_shortest(runtime, micro, micro);
     block->sample = micro * runtime->spec.batch;
     BP_TRY(run_send(runtime, block, &in));
-    count_runs(runtime, in.shorter, 1);
-    return program == BP_PROGRAM_STEP ? run_deciding(runtime, in.shorter, program)
-                                      : run_length(runtime, in.shorter, program);
+    count_runs(runtime, in.bucket, 1);
+    return program == BP_PROGRAM_STEP ? run_deciding(runtime, in.bucket, program)
+                                      : run_length(runtime, in.bucket, program);
 }
 
 /* All of this rank's micro-batches of a group that one program holds. Those that a short group
@@ -292,19 +291,19 @@ static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
     const bool shares = bp_spec_ranks(&runtime->spec) > 1;
     const uint32_t first = shares ? runtime->spec.rank * runtime->compile.micros : 0;
     const uint32_t end = first + runtime->compile.micros;
-    bp_length_bucket *shorter =
+    bp_length_bucket *bucket =
         run_shortest(runtime, first, (end < group->micros ? end : group->micros) - 1);
     for (uint32_t micro = first; micro < end; micro++) {
         if (micro >= group->micros) {
             stage_nothing(runtime, micro);
         }
         run_inputs in = run_inputs_of(runtime, micro, micro - first);
-        in.shorter = shorter;
+        in.bucket = bucket;
         block->sample = micro * runtime->spec.batch;
         BP_TRY(run_send(runtime, block, &in));
     }
-    count_runs(runtime, shorter, runtime->compile.micros);
-    return run_deciding(runtime, shorter, BP_PROGRAM_STEP);
+    count_runs(runtime, bucket, runtime->compile.micros);
+    return run_deciding(runtime, bucket, BP_PROGRAM_STEP);
 }
 
 /* The vectors of all micro-batches, and their gradients, which each micro-batch then begins with.
@@ -347,7 +346,7 @@ void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_ou
     outcome->scale = (double)result->scale;
     outcome->skipped = result->skip != 0 && retry;
     outcome->nonfinite = result->skip != 0 && !retry;
-    memcpy(outcome->told, result->metrics, sizeof outcome->told);
+    memcpy(outcome->metrics, result->metrics, sizeof outcome->metrics);
 }
 
 bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *outcome)

@@ -8,10 +8,10 @@
 /* What one run is fed: of each declared input; NULL: nothing of it. */
 typedef struct run_inputs {
     const void *from[BP_INPUTS_MAX];
-    size_t tokens;             /* generating: how many there are; 0: a whole micro-batch */
-    uint32_t batch;            /* samples of a micro-batch */
-    uint32_t micro;            /* which micro-batch's place they take on the device */
-    bp_length_bucket *shorter; /* whose program reads them; NULL: the padded run's */
+    size_t tokens;            /* generating: how many there are; 0: a whole micro-batch */
+    uint32_t batch;           /* samples of a micro-batch */
+    uint32_t micro;           /* which micro-batch's place they take on the device */
+    bp_length_bucket *bucket; /* whose program reads them; NULL: the padded run's */
 } run_inputs;
 
 /* Micro-batch `micro` of the staged group, for the place of number `place`. */
@@ -26,7 +26,7 @@ bp_status run_send(bp_runtime *runtime, const bp_step_block *block,
                    const run_inputs *in) BP_MUST_CHECK;
 
 /* Runs a program of that length. */
-bp_status run_length(bp_runtime *runtime, const bp_length_bucket *shorter,
+bp_status run_length(bp_runtime *runtime, const bp_length_bucket *bucket,
                      bp_program_kind program) BP_MUST_CHECK;
 
 /* Reads from the arena, where a buffer lies in the plan of `graph`, when what runs there has ended.

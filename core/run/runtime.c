@@ -89,8 +89,8 @@ uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows)
     linked = bp_size_mul(linked, 1 + (uint64_t)spec->length_count);
     linked = bp_size_add(linked, working_bytes(spec));
     uint64_t scratch = plan_scratch(spec, rows) + ALLOCATE_ALIGNMENT;
-    const uint64_t shorter = bp_length_bucket_scratch(spec, rows);
-    scratch = scratch > shorter ? scratch : shorter;
+    const uint64_t bucket = bp_length_bucket_scratch(spec, rows);
+    scratch = scratch > bucket ? scratch : bucket;
     return bp_size_add(tables, linked > scratch ? linked : scratch);
 }
 

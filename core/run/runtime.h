@@ -45,7 +45,7 @@ typedef struct bp_round {
 
 /* Which program decided the step being run, and what of it is left. */
 typedef struct run_decided {
-    const bp_length_bucket *shorter;
+    const bp_length_bucket *bucket;
     uint32_t program; /* the device's number */
     uint32_t first;
     uint32_t count;
@@ -70,13 +70,13 @@ struct bp_runtime {
     bp_round round;
     uint64_t padded_runs; /* micro-batches that ran at full length, as bp_length_bucket.runs */
     uint64_t padded_evaluations;
-    uint64_t places;                /* of the step being run, as bp_outcome.places */
-    double told[BP_METRIC_NUMBERS]; /* of the last evaluation, over pairs of rows */
-    bp_length_bucket *evaluated;    /* whose eval program ran last; NULL: the padded run's */
-    void *device;                   /* the device's context, inside host */
-    const bp_fabric *fabric;        /* open, of several ranks; NULL: there is one */
-    void *fabric_rank;              /* its context */
-    uint32_t *state;                /* persistent buffers in name order */
+    uint64_t places;                   /* of the step being run, as bp_outcome.places */
+    double metrics[BP_METRIC_NUMBERS]; /* of the last evaluation, over pairs of rows */
+    bp_length_bucket *evaluated;       /* whose eval program ran last; NULL: the padded run's */
+    void *device;                      /* the device's context, inside host */
+    const bp_fabric *fabric;           /* open, of several ranks; NULL: there is one */
+    void *fabric_rank;                 /* its context */
+    uint32_t *state;                   /* persistent buffers in name order */
     uint32_t state_count;
     uint8_t *staging[2];
     uint32_t slot;

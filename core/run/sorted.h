@@ -18,7 +18,7 @@ typedef struct evaluate_sums {
     double loss;
     uint64_t targets;
     double weight; /* of the targets */
-    double told[BP_METRIC_NUMBERS];
+    double metrics[BP_METRIC_NUMBERS];
 } evaluate_sums;
 
 /* Plan memory of it and of rounds, and taking that; the programs are made. */

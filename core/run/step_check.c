@@ -7,7 +7,7 @@
 #include "core/base/digest.h"
 #include "core/run/run_private.h"
 
-static const char where[] = "judge";
+static const char where[] = "step_check";
 
 /* What an op that decides changes besides the result: put back before it is run again. */
 typedef struct step_check_before {
@@ -16,7 +16,7 @@ typedef struct step_check_before {
 } step_check_before;
 
 /* Copies from and to storage are the host device's, which runs parts of such programs too. */
-static bool judge_offloaded(const bp_linked_op *op)
+static bool check_offloaded(const bp_linked_op *op)
 {
     return bp_address_space(op->offsets[0]) == BP_SPACE_OFFLOAD ||
            bp_address_space(op->offsets[1]) == BP_SPACE_OFFLOAD;
@@ -31,7 +31,7 @@ uint32_t step_check_find(const bp_linked_program *program)
     for (uint32_t i = 0; i < program->count; i++) {
         const bp_kernel_info *info = bp_kernel_describe(program->ops[i].kernel);
         if (info->pending != BP_PENDING_NONE && info->engine != BP_ENGINE_FABRIC &&
-            !judge_offloaded(&program->ops[i])) {
+            !check_offloaded(&program->ops[i])) {
             return UINT32_MAX;
         }
         under_way += info->pending == BP_PENDING_BEGIN;
@@ -113,9 +113,8 @@ static bp_status step_check_digest(bp_runtime *runtime, const bp_result_block *r
                                    step_check_run *run)
 {
     const bp_builder *builder = &runtime->builder;
-    const bp_length_bucket *shorter =
-        runtime->decided.shorter; /* whose places the gradients have */
-    const bp_graph *graph = shorter != NULL ? &shorter->graph : &runtime->graph;
+    const bp_length_bucket *bucket = runtime->decided.bucket; /* whose places the gradients have */
+    const bp_graph *graph = bucket != NULL ? &bucket->graph : &runtime->graph;
     bp_digest digest;
     bp_control_block control;
     uint64_t words = 0;
@@ -157,7 +156,7 @@ static bp_status step_check_any(const bp_step_check *step_check, bool mine, bool
 }
 
 /* A step that is being computed again. */
-typedef struct judge_case {
+typedef struct check_case {
     bp_runtime *runtime;
     bp_step_block *block;
     step_check_before *before;
@@ -165,10 +164,10 @@ typedef struct judge_case {
     uint16_t processor[BP_RECOMPUTED_PROCESSORS];
     uint32_t processors;
     step_check_run run[JUDGE_RUNS];
-} judge_case;
+} check_case;
 
 /* Forward and backward once more, in the way of run->move. */
-static bp_status step_check_repeat(judge_case *c, step_check_run *run)
+static bp_status step_check_repeat(check_case *c, step_check_run *run)
 {
     const bp_device *device = c->runtime->spec.device;
     if (device->move != NULL) {
@@ -180,24 +179,24 @@ static bp_status step_check_repeat(judge_case *c, step_check_run *run)
 }
 
 /* Processors first .. first + count - 1, of which each has a worker in a run. */
-typedef struct judge_set {
+typedef struct check_set {
     uint32_t first;
     uint32_t count; /* 0: none */
-} judge_set;
+} check_set;
 
 /* Set number `index` of those that all processors are cut into: as many as there are workers, and
  * halves where there are workers for all. */
-static judge_set step_check_cut(const judge_case *c, uint32_t index)
+static check_set step_check_cut(const check_case *c, uint32_t index)
 {
     const uint32_t all = c->processors;
     const uint32_t half = all - all / 2;
     const uint32_t threads = c->runtime->spec.device_options.threads;
     const uint32_t width = threads < half ? (threads > 0 ? threads : 1) : half;
     const uint32_t first = index * width < all ? index * width : all;
-    return (judge_set){first, all - first < width ? all - first : width};
+    return (check_set){first, all - first < width ? all - first : width};
 }
 
-static bp_status step_check_on(judge_case *c, judge_set set, uint32_t form, uint64_t *value)
+static bp_status step_check_on(check_case *c, check_set set, uint32_t form, uint64_t *value)
 {
     step_check_run run = {.move = {.form = form, .first = set.first, .count = set.count}};
     BP_TRY(step_check_repeat(c, &run));
@@ -207,7 +206,7 @@ static bp_status step_check_on(judge_case *c, judge_set set, uint32_t form, uint
 
 /* Which processors give another result than `right` with kernels `form`: a set that does so, then
  * halves of it, as long as exactly one of them does. */
-static bp_status judge_halve(judge_case *c, uint32_t form, uint64_t right, judge_set *found)
+static bp_status check_halve(check_case *c, uint32_t form, uint64_t right, check_set *found)
 {
     uint64_t value = right;
     for (uint32_t i = 0; value == right; i++) {
@@ -218,8 +217,8 @@ static bp_status judge_halve(judge_case *c, uint32_t form, uint64_t right, judge
         BP_TRY(step_check_on(c, *found, form, &value));
     }
     while (found->count > 1) {
-        const judge_set low = {found->first, found->count / 2};
-        const judge_set high = {found->first + low.count, found->count - low.count};
+        const check_set low = {found->first, found->count / 2};
+        const check_set high = {found->first + low.count, found->count - low.count};
         uint64_t values[2];
         BP_TRY(step_check_on(c, low, form, &values[0]));
         BP_TRY(step_check_on(c, high, form, &values[1]));
@@ -233,10 +232,10 @@ static bp_status judge_halve(judge_case *c, uint32_t form, uint64_t right, judge
 
 /* Of three results none is right by two votes: processors that do not all take part may agree with
  * themselves, by two forms. */
-static bp_status step_check_agree(judge_case *c, step_check_run *run)
+static bp_status step_check_agree(check_case *c, step_check_run *run)
 {
     uint64_t value = 0;
-    for (judge_set set = step_check_cut(c, 0); set.count > 0 && set.count < c->processors;
+    for (check_set set = step_check_cut(c, 0); set.count > 0 && set.count < c->processors;
          set = step_check_cut(c, set.first / set.count + 1)) {
         run->move = (bp_device_move){.form = 0, .first = set.first, .count = set.count};
         BP_TRY(step_check_on(c, set, 1, &value));
@@ -264,10 +263,10 @@ static const char *step_check_tensor(const bp_builder *builder, const step_check
 
 /* Two runs differ: a third votes, and the way of the one that is alone is tried on sets of
  * processors; at last the result that is right is there again. */
-static bp_status step_check_vote(judge_case *c, bp_recompute_found *found)
+static bp_status step_check_vote(check_case *c, bp_recompute_found *found)
 {
     step_check_run *run = c->run;
-    judge_set set = {0, 0};
+    check_set set = {0, 0};
     BP_TRY(step_check_repeat(c, &run[2]));
     const uint32_t odd = run[2].value == run[0].value ? 1 : 0;
     found->result = BP_RECOMPUTED_MISMATCH;
@@ -281,7 +280,7 @@ static bp_status step_check_vote(judge_case *c, bp_recompute_found *found)
     }
     const uint64_t right = run[2].value;
     if (c->processors > 0) {
-        BP_TRY(judge_halve(c, run[odd].move.form, right, &set));
+        BP_TRY(check_halve(c, run[odd].move.form, right, &set));
     }
     BP_TRY(step_check_repeat(c, &run[2]));
     if (run[2].value != right) {
@@ -295,7 +294,7 @@ static bp_status step_check_vote(judge_case *c, bp_recompute_found *found)
 
 /* The same of several ranks: all of them make the third run, and none is right alone. Which
  * processors are sick is not looked for, as ranks may have different ones. */
-static bp_status step_check_vote_together(judge_case *c, bp_recompute_found *found)
+static bp_status step_check_vote_together(check_case *c, bp_recompute_found *found)
 {
     step_check_run *run = c->run;
     bool doubt;
@@ -315,7 +314,7 @@ static bp_status step_check_again(bp_runtime *runtime, bp_step_block *block,
                                   bp_recompute_found *found)
 {
     const bp_device *device = runtime->spec.device;
-    judge_case c = {.runtime = runtime, .block = block, .before = before, .result = result};
+    check_case c = {.runtime = runtime, .block = block, .before = before, .result = result};
     if (device->processors != NULL) {
         c.processors = device->processors(runtime->device, c.processor, BP_RECOMPUTED_PROCESSORS);
     }

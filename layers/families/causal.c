@@ -9,7 +9,7 @@
 
 bool bp_causal_classifies(const bp_model_config *config)
 {
-    return bp_task_judges_samples(config->task);
+    return bp_task_scores_samples(config->task);
 }
 
 bool bp_causal_has_output(const bp_model_config *config)

@@ -204,7 +204,7 @@ static bp_status cnn_check(const bp_spec *spec, bp_error *error)
     const bp_model_config *config = &spec->config;
     BP_TRY(cnn_check_sizes(config, error));
     BP_TRY(cnn_check_ranks(spec, error));
-    if (!bp_task_judges_samples(config->task) || spec->generate_context > 0) {
+    if (!bp_task_scores_samples(config->task) || spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, "cnn",
                             "this model judges images: its tasks are classification, "
                             "multi-label-classification and regression",

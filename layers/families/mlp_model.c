@@ -195,7 +195,7 @@ static bp_status mlp_model_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     BP_TRY(mlp_model_check_ranges(config, error));
-    if (!bp_task_judges_samples(config->task) || spec->generate_context > 0) {
+    if (!bp_task_scores_samples(config->task) || spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, "mlp",
                             "this model judges rows of numbers: its tasks are classification, "
                             "multi-label-classification and regression",

@@ -330,7 +330,7 @@ static bp_status vit_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     BP_TRY(vit_check_sizes(config, error));
-    if (!bp_task_judges_samples(config->task) || config->task == BP_TASK_RECONSTRUCTION ||
+    if (!bp_task_scores_samples(config->task) || config->task == BP_TASK_RECONSTRUCTION ||
         spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, "vit",
                             "this model judges images: its tasks are classification, "

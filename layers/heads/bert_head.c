@@ -74,7 +74,7 @@ void bp_bert_head_publish(bp_builder *builder, const bp_model_config *config)
         {names[GUESS + 4], {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0}};
     const bp_task task = config->task;
     const bp_publish_row *rows = task < BP_TASK_CLASSES         ? guess
-                                 : bp_task_judges_samples(task) ? judge
+                                 : bp_task_scores_samples(task) ? judge
                                  : task == BP_TASK_TOKENS       ? judge + TAGS
                                                                 : find;
     for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
@@ -306,7 +306,7 @@ static const bert_head *head_of(const bp_model_config *config)
                            vectors = {0, forward_vector, backward_vector};
     const bp_task task = config->task;
     return task < BP_TASK_CLASSES         ? &guesses
-           : bp_task_judges_samples(task) ? &judges
+           : bp_task_scores_samples(task) ? &judges
            : task == BP_TASK_TOKENS       ? &tags
            : task == BP_TASK_ANSWERS      ? &answers
                                           : &vectors;

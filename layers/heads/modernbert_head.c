@@ -156,7 +156,7 @@ void bp_modernbert_head_forward(bp_builder *builder, bp_stage_call *call, uint32
     const bp_ref y = normalise(builder, &norm, call->input, false, &statistics);
     if (builder->spec->config.task == BP_TASK_EMBEDDING) {
         bp_vector_forward(builder, norm.width, y);
-    } else if (bp_task_judges_samples(builder->spec->config.task)) {
+    } else if (bp_task_scores_samples(builder->spec->config.task)) {
         const bp_classifier classifier = describe_classifier(builder, first);
         const bp_ref picked = bp_sample_pick(builder, norm.width, part_of(builder), y);
         const prediction p = judge_one(builder, picked, first, false);
@@ -207,7 +207,7 @@ void bp_modernbert_head_backward(bp_builder *builder, bp_stage_call *call, uint3
     bp_ref statistics;
     const bp_ref y = normalise(builder, &norm, call->input, true, &statistics);
     const bp_ref d = task == BP_TASK_EMBEDDING      ? bp_vector_backward(builder, norm.width, y)
-                     : bp_task_judges_samples(task) ? backward_judge(builder, y, first)
+                     : bp_task_scores_samples(task) ? backward_judge(builder, y, first)
                                                     : backward_rows(builder, y, first);
     const bp_norm_backward_call last = {call->input, statistics, d, BP_ABSENT, call->input_wanted};
     bp_norm_backward(builder, &norm, &last);

@@ -70,7 +70,7 @@ static bp_input starts(const bp_spec *spec)
 }
 
 /* Of each token `top_k` tokens of the teacher's, or their log-probabilities. */
-static bp_input taught(const bp_spec *spec, bp_input_from from)
+static bp_input distilled(const bp_spec *spec, bp_input_from from)
 {
     const bool tops = from == BP_INPUT_TOPS;
     return (bp_input){.name = tops ? "tops" : "logps",
@@ -97,8 +97,8 @@ uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
             rows[count++] = starts(spec);
         }
         if (spec->distill.top_k > 0 && !spec->distill.is_teacher) {
-            rows[count++] = taught(spec, BP_INPUT_TOPS);
-            rows[count++] = taught(spec, BP_INPUT_LOGPS);
+            rows[count++] = distilled(spec, BP_INPUT_TOPS);
+            rows[count++] = distilled(spec, BP_INPUT_LOGPS);
         }
         return count;
     }

@@ -133,7 +133,7 @@ static void agree(const char *kind, uint32_t chunk)
     require_near(kind, "the norm", outcome.norm, reference_number(&c.ref.file, "norm", 0));
     assert_true(outcome.weight == (double)ROWS / 2.0);
     for (uint32_t i = 0; i < BP_METRIC_NUMBERS; i++) {
-        sums[i] = (double)outcome.told[i];
+        sums[i] = (double)outcome.metrics[i];
     }
     require_told(&c, kind, sums);
     print_message("%s: worst gradient %.1e of its scale\n", kind,
@@ -179,7 +179,7 @@ static void evaluations_agree(void **state)
             bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, take_logps, &at, &loss, &targets),
             BP_OK);
         require_near(kinds[i], "the loss", loss, reference_number(&c.ref.file, "loss", 0));
-        require_told(&c, kinds[i], r.runtime.told);
+        require_told(&c, kinds[i], r.runtime.metrics);
         assert_ptr_equal(at, logps + ROWS);
         for (uint32_t k = 0; k < ROWS; k += 2) {
             const double length = (double)(c.lengths[k] < 12 ? c.lengths[k] - c.prompts[k] : 0);

@@ -31,7 +31,7 @@ void train_totals_add(train_totals *sum, const bp_outcome *outcome, double secon
     if (isfinite(outcome->loss)) {
         sum->line_loss += outcome->loss * outcome->weight;
         sum->line_weight += outcome->weight;
-        preference_metrics_add(&sum->told, outcome->told);
+        preference_metrics_add(&sum->told, outcome->metrics);
     }
 }
 

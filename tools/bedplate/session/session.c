@@ -122,8 +122,8 @@ static bool lacks_head(const settings *set, const bp_model_config *config, bp_ta
     if (task < BP_TASK_CLASSES || own == task || task == BP_TASK_EMBEDDING) {
         return false;
     }
-    return bp_task_judges_samples(task)
-               ? set->command == COMMAND_TRAIN && !adapts && !bp_task_judges_samples(own)
+    return bp_task_scores_samples(task)
+               ? set->command == COMMAND_TRAIN && !adapts && !bp_task_scores_samples(own)
                : set->command == COMMAND_TRAIN || set->adapter != NULL;
 }
 

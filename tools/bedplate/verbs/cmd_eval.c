@@ -122,7 +122,7 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
     bp_status status = bp_runtime_evaluate_each(&s->runtime, feed, 0, watch, &made, &loss, &tokens);
     double seconds = clock_seconds() - began;
     preference_metrics_begin(&made.told, &s->spec);
-    memcpy(made.told.of, s->runtime.told, sizeof made.told.of);
+    memcpy(made.told.of, s->runtime.metrics, sizeof made.told.of);
     status = status == BP_OK ? predictions_data_end(&made, s, data) : status;
     bp_status written = predictions_end(&made, path, &s->error);
     BP_TRY(status);

@@ -267,7 +267,7 @@ bp_status training_judge(training *t, train_record_evaluation *found)
     BP_TRY(status);
     BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets, t->eval_loss));
     preference_metrics_begin(&t->made.told, &s->spec);
-    memcpy(t->made.told.of, s->runtime.told, sizeof t->made.told.of);
+    memcpy(t->made.told.of, s->runtime.metrics, sizeof t->made.told.of);
     BP_TRY(predictions_data_end(&t->made, s, &t->data));
     found->loss = t->eval_loss;
     found->metric = t->metric.name;

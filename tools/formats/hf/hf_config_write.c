@@ -97,7 +97,7 @@ static void put_class(bp_text *text, const bp_row *row, const bp_model_config *c
         return;
     }
     bp_text_json(text, task < BP_TASK_CLASSES         ? family->language_class
-                       : bp_task_judges_samples(task) ? family->judge_class
+                       : bp_task_scores_samples(task) ? family->judge_class
                        : task == BP_TASK_TOKENS       ? family->token_class
                                                       : family->answer_class);
     bp_text_string(text, "\n  ],\n");
@@ -150,7 +150,7 @@ static bool lists_sizes(const bp_model_config *config)
 
 static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
 {
-    const bool judges = bp_task_judges_samples(config->task);
+    const bool judges = bp_task_scores_samples(config->task);
     const bool zero = row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0;
     const bool sparse = (row->flags & BP_ROW_SPARSE) != 0;
     switch (row->kind) {

@@ -113,7 +113,7 @@ static void disk_make(unsigned fails, unsigned entries, bool wordy)
     disk.wordy = wordy;
 }
 
-static void told(bp_status status, const bp_error *error, const char *call)
+static void metrics(bp_status status, const bp_error *error, const char *call)
 {
     if (call == NULL) {
         assert_int_equal(status, BP_OK);
@@ -144,10 +144,10 @@ static void test_each_failing_call(void **state)
         char bytes[8];
         size_t length = 0;
         disk_make(rows[i].fails, 0, false);
-        told(bp_storage_read_file(&disk.store, "f", bytes, sizeof bytes, &length, &error), &error,
-             rows[i].reading);
+        metrics(bp_storage_read_file(&disk.store, "f", bytes, sizeof bytes, &length, &error),
+                &error, rows[i].reading);
         error = (bp_error){.code = BP_OK};
-        told(bp_storage_write_file(&disk.store, "f", bytes, 5, &error), &error, rows[i].writing);
+        metrics(bp_storage_write_file(&disk.store, "f", bytes, 5, &error), &error, rows[i].writing);
     }
     bp_error error = {.code = BP_OK};
     char few[4];
@@ -174,7 +174,7 @@ static void test_directories(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bp_error error = {.code = BP_OK};
         disk_make(rows[i].fails, rows[i].entries, rows[i].wordy);
-        told(bp_storage_remove_directory(&disk.store, "d", &error), &error, rows[i].call);
+        metrics(bp_storage_remove_directory(&disk.store, "d", &error), &error, rows[i].call);
         assert_true(rows[i].call != NULL || disk.entries == 0);
     }
 }
