@@ -7,8 +7,8 @@
  * allocated. A fabric moves bytes and adds nothing: sums are made by
  * kernels in an order of their own, so the bits of a run do not depend on the fabric.
  *
- * Ranks are numbered 0 .. size - 1. A group is some of them, in ascending order, this rank among
- * them; members count from 0 within it. Group 0 is all ranks; those of bp_fabric_options come
+ * Ranks are numbered 0 .. size - 1. A group of ranks is some of them, in ascending order, this one
+ * among them; members count from 0 within it. Group 0 is all ranks; those of bp_fabric_options come
  * after. All ranks have the same number of groups, and the members of a group give it the same
  * number. Every member makes the same calls of a group in the same order. */
 #ifndef BP_CORE_FABRIC_H

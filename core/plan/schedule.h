@@ -19,7 +19,7 @@ typedef struct bp_action {
     uint32_t stage;
     uint32_t micro;   /* micro-batch within the program: 0 until programs hold several */
     uint32_t variant; /* forward: what it leaves on the tape; backward: what it finds there */
-    bool checkpoint;  /* forward: the boundary it makes is a checkpoint slot */
+    bool checkpoint;  /* forward: the boundary it makes is an activation checkpoint */
 } bp_action;
 
 /* Most actions of a policy over n stages, whatever is frozen (exact when every stage has a tape and

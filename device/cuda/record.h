@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a linked program is for a GPU: a list of records, each with everything decided and with a
- * tag that says what it is. They are made one by one on the stream, or once while it is captured
- * as a graph. */
+/* What a linked program is for a GPU: a list of launch records, each with everything decided and
+ * with a tag that says what it is. They are made one by one on the stream, or once while it is
+ * captured as a graph. */
 #ifndef BP_DEVICE_CUDA_RECORD_H
 #define BP_DEVICE_CUDA_RECORD_H
 

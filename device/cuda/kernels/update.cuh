@@ -313,10 +313,10 @@ BP_DEVICE void adam_one(const bp_update_factors *f, bool coupled, float g, float
 {
     bool moves = bp_update_moves(f);
     g = coupled && moves ? fmaf(f->decay, *w, g) : g;
-    if (f->fold <= BP_UPDATE_FOLD_FIRST) {
+    if (f->fold <= BP_UPDATE_ACCUMULATE_FIRST) {
         (void)bp_update_moments(f, g, m, v);
     } else {
-        bp_update_fold(f, g, m, v);
+        bp_update_accumulate(f, g, m, v);
     }
     if (moves) {
         float u = *m / fmaf(sqrtf(*v), f->v_scale, f->epsilon);
