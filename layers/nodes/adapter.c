@@ -106,7 +106,7 @@ void bp_adapter_project(bp_builder *builder, const bp_adapted *layer, bp_ref x, 
 }
 
 /* s x A^T (rows, r) */
-static bp_ref project(bp_builder *builder, const bp_adapted *layer, bp_ref x)
+static bp_ref project_down(bp_builder *builder, const bp_adapted *layer, bp_ref x)
 {
     const bp_ref u = bp_adapter_narrow(builder, layer, "lora_u");
     bp_adapter_project(builder, layer, x, u);
@@ -145,7 +145,7 @@ void bp_adapter_spread(bp_builder *builder, const bp_adapted *layer, bp_ref u, b
 
 void bp_adapter_forward(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref y, bool add)
 {
-    const bp_ref u = project(builder, layer, bp_adapter_dropped(builder, layer, x));
+    const bp_ref u = project_down(builder, layer, bp_adapter_dropped(builder, layer, x));
     bp_adapter_spread(builder, layer, u, y, add);
 }
 
@@ -189,7 +189,7 @@ void bp_adapter_backward_parameters(bp_builder *builder, const bp_adapted *layer
     }
     const bp_ref read = bp_adapter_dropped(builder, layer, x);
     if (trains_b) {
-        bp_adapter_backward_b(builder, layer, d_y, project(builder, layer, read));
+        bp_adapter_backward_b(builder, layer, d_y, project_down(builder, layer, read));
     }
     if (trains_a) {
         int64_t accumulate = 0;

@@ -337,7 +337,7 @@ bp_status record_walk_next(record_walk *walk, bool *more, bp_error *error)
 }
 
 /* Copies a value that fits. */
-static void record_copy(char *to, size_t room, const bp_json_event *event)
+static void record_copy_text(char *to, size_t room, const bp_json_event *event)
 {
     if (event->kind == BP_JSON_TEXT && event->length < room) {
         memcpy(to, event->text, event->length + 1);
@@ -352,9 +352,9 @@ static bp_status record_file_member(bp_json *json, const char *key, record_file 
     bp_json_event event;
     BP_TRY(bp_json_next(json, &event));
     if (name) {
-        record_copy(file->name, sizeof file->name, &event);
+        record_copy_text(file->name, sizeof file->name, &event);
     } else if (digest) {
-        record_copy(file->sha256, sizeof file->sha256, &event);
+        record_copy_text(file->sha256, sizeof file->sha256, &event);
     } else if (bytes && event.integer && event.i64 >= 0) {
         file->bytes = (uint64_t)event.i64;
     }
