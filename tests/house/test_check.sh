@@ -75,6 +75,15 @@ refuses includes 'xxhash.h' layers/a.c <<<'#include <xxhash.h>'
 refuses includes 'only tests' tools/a.c <<<'#include "tests/fixtures/b.h"'
 refuses words 'TODO' core/a.c <<<'/* TODO: more */'
 refuses words 'A Placeholder' core/a.c <<<'/* A Placeholder. */'
+mkdir -p docs
+printf '| word | what it means | where |\n|---|---|---|\n| good | a function | `arena/good.h` |\n' >docs/glossary.md
+refuses glossary 'a former word; today: checkpoint' core/a.c <<<'int save_snapshot(void);'
+refuses glossary 'a former word; today: ready' core/a.c <<<'int a(const b *c) { return c->due; }'
+printf '| good | something else | |\n' >>docs/glossary.md
+refuses glossary '"good" stands there more than once' core/a.c <<<'int a(void);'
+printf '| word | what it means | where |\n|---|---|---|\n| bad | a function | |\n' >docs/glossary.md
+refuses glossary '"bad" is used nowhere' core/a.c <<<'int a(void);'
+rm -r docs
 mkdir -p tools/formats/family
 write tools/formats/family/family_a.c <<<'static const bp_row rows[] = {ROW_COUNT("num_wheels", STACK(wheels), 4, 2, NONE)};'
 refuses family 'num_wheels' core/a.c <<<'/* From num_wheels on. */'
