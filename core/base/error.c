@@ -45,9 +45,6 @@ bp_status bp_error_limit(bp_error *error, bp_status code, const char *where, con
     if (limit == BP_LIMIT_LEAST && found >= 0 && wanted < 0) {
         wanted = INT64_MAX;
     }
-    if ((limit == BP_LIMIT_MOST || limit == BP_LIMIT_BELOW) && found < 0 && wanted >= 0) {
-        found = INT64_MAX;
-    }
     if (first) {
         error->numbers = true;
         error->found = found;

@@ -186,7 +186,7 @@ done
 sed -i 's/"trainable_token_indices": \(\[[^]]*\]\)/"trainable_token_indices": {"embed_tokens": \1}/' "$work/rows-llama/adapter_config.json"
 near "$with" "$(loss --model "$work/llama" --adapter "$work/rows-llama")" "and so of a file that names the table"
 sed -i 's/{"embed_tokens"/{"lm_head"/' "$work/rows-llama/adapter_config.json"
-expect 4 'another module than the table' eval --model "$work/llama" --adapter "$work/rows-llama" "${common[@]}"
+expect 4 'another module than the token embedding' eval --model "$work/llama" --adapter "$work/rows-llama" "${common[@]}"
 sed -i 's/{"lm_head": \(\[[^]]*\]\)}/null/' "$work/rows-llama/adapter_config.json"
 expect 4 'trainable_token' eval --model "$work/llama" --adapter "$work/rows-llama" "${common[@]}"
 expect 4 'a module that this model has not' export --model "$work/llama" --adapter "$work/rows-llama" --merge --to "$work/x"

@@ -2,6 +2,7 @@
 /* Two memories one after the other: a small one to count in, then the one that was counted. */
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/app/clock.h"
+#include "tools/bedplate/app/output.h"
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -37,7 +38,7 @@ void dry_run_watch(bool quiet)
 void dry_run_wipe(void)
 {
     if (watch.drawn) {
-        fputs("\r\033[K", stderr);
+        output_print(stderr, "\r\033[K");
         watch.drawn = false;
     }
 }
@@ -51,9 +52,10 @@ void dry_run_advance(void)
     }
     watch.next = now + (watch.terminal ? WATCH_REDRAW : WATCH_LINE_EACH);
     watch.drawn = watch.terminal;
-    fprintf(stderr, "%sbedplate: planning: %" PRIu64 " plans in %.0f s%s",
-            watch.terminal ? "\r\033[K" : "", watch.plans, now - watch.began,
-            watch.terminal ? "" : "\n");
+    output_print(stderr,
+                 watch.terminal ? "\r\033[Kbedplate: planning: %" PRIu64 " plans in %.0f s"
+                                : "bedplate: planning: %" PRIu64 " plans in %.0f s\n",
+                 watch.plans, now - watch.began);
 }
 
 static bp_status take(memory_block *memory, uint64_t bytes, const char *name, bp_error *error)
