@@ -5,7 +5,7 @@
 # reached with exit code 10 within the limits, and the run that goes on ends in the same state.
 # verifies ranks-5.1fd2
 . "$(dirname "$0")/../lib.sh"
-. "$(dirname "$0")/../fixtures/mpi/hosts.sh"
+. "$(dirname "$0")/../../fixtures/mpi/hosts.sh"
 
 command -v mpirun.openmpi >/dev/null || { echo 'skipped: mpirun.openmpi is not installed' && exit 77; }
 trap 'hosts_end; rm -rf "$work"' EXIT
