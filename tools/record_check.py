@@ -132,6 +132,7 @@ class Record:
         self.old = False  # steps may be told by older names
         self.rolls = False  # the next line must be that of a way back
         self.states = {}
+        self.evaluated = 0  # step of the last evaluation
         self.verified = 0
         self.watermarks = {}  # by step
         self.chains = {}  # by length of the file in bytes
@@ -186,6 +187,7 @@ class Record:
         self.rolls = kind == "step" and line["outcome"] == "rolled-back"
         if kind == "roll":
             self.back(line)
+        self.evaluated = number if kind == "eval" else self.evaluated
         if kind == "state" and self.states.setdefault(number, line["state_digest"]) != line["state_digest"]:
             raise Wrong(f"an earlier line tells another state of step {number}")
         if kind == "state" and "verified" in line:
@@ -317,14 +319,29 @@ def tensors(path):
                    one["data_offsets"][1] - one["data_offsets"][0]) for name, one in header.items()}
 
 
+def best_step(record, directory):
+    """The step of the best evaluation, as the newest checkpoint knows it where it has seen the last
+    one; None: nobody says."""
+    steps = [int(name[11:]) for name in os.listdir(directory) if re.fullmatch(r"checkpoint-\d+", name)]
+    if not steps:
+        return None
+    state = os.path.join(directory, f"checkpoint-{max(steps)}", "state.safetensors")
+    words = metadata(state).get("key.run.evaluations", "").split(" ")
+    if len(words) != 4 or int(words[0], 16) != record.evaluated:
+        return None
+    return int(words[1], 16) or record.step
+
+
 def check_tensors(record, directory):
-    """Exported tensors are those of the last checkpoint, while it is there; with
-    --load-best-model-at-end they are another step's, and with schedule-free rules an average."""
+    """Exported tensors are those of the last checkpoint, or with --load-best-model-at-end of the best
+    one, while it is there; with schedule-free rules they are an average that no checkpoint holds."""
     options = record.run["options"]
     averaged = options.get("optim", "").startswith("schedule_free")
-    if record.end is None or averaged or options.get("load-best-model-at-end") == "true":
+    if record.end is None or averaged:
         return 0
-    saved = os.path.join(directory, f"checkpoint-{record.step}", "model.safetensors")
+    best = options.get("load-best-model-at-end") == "true"
+    step = best_step(record, directory) if best else record.step
+    saved = os.path.join(directory, f"checkpoint-{step}", "model.safetensors")
     count = 0
     for name in ("model.safetensors", "adapter_model.safetensors"):
         path = os.path.join(directory, name)
@@ -338,7 +355,7 @@ def check_tensors(record, directory):
                 one.seek(begin)
                 two.seek(theirs[key][2])
                 if theirs[key][1] != shape or one.read(size) != two.read(size):
-                    raise Wrong(f"{path}: {key} is not that of the last checkpoint")
+                    raise Wrong(f"{path}: {key} is not that of the {'best' if best else 'last'} checkpoint")
                 count += 1
     return count
 
@@ -394,7 +411,7 @@ def main(arguments):
     verified = f", verified up to step {record.verified}" if record.verified else ""
     print(f"{path}: {record.lines} lines, {ended} step {record.step}, agrees with {checkpoints} "
           f"checkpoints and {exports} exported files{verified}, chain {record.chain.hex()}")
-    print(f"{compared} exported tensors are those of the last checkpoint")
+    print(f"{compared} exported tensors are those of the last checkpoint, or of the best one")
     return 0
 
 

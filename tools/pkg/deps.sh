@@ -12,7 +12,7 @@ proof_needs=(clang clang clang-format-14 clang-format-14 lcov lcov
     /usr/lib/llvm-14/bin/llvm-cov llvm-14 ld.lld lld pkg-config pkgconf
     /usr/include/cmocka.h libcmocka-dev /usr/include/jansson.h libjansson-dev
     '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*' libclang-rt-14-dev
-    python3 python3 script bsdutils pgrep procps qemu-aarch64 qemu-user aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    python3 python3 script bsdutils pgrep procps zstd zstd qemu-aarch64 qemu-user aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
     /usr/riscv64-linux-gnu/lib/libc.a libc6-dev-riscv64-cross arm-none-eabi-gcc gcc-arm-none-eabi
     /usr/lib/arm-none-eabi/newlib/libc_nano.a libnewlib-arm-none-eabi qemu-system-arm qemu-system-arm

@@ -106,7 +106,7 @@ done
 
 # Training with Hopper's own attention ends where training with the kernels for every GPU does, on the same GPU.
 mkdir "$work/heads"
-echo '{"model_type": "gpt2", "vocab_size": 256, "n_positions": 128, "n_embd": 128, "n_layer": 1, "n_head": 2}' >"$work/heads/config.json"
+echo '{"model_type": "gpt2", "vocab_size": 256, "n_positions": 128, "n_embd": 128, "n_layer": 1, "n_head": 2, "eos_token_id": 255}' >"$work/heads/config.json"
 for ((i = 0; i < 1000; i++)); do echo "$i bottles of ale"; done >"$work/long"
 for ((i = 1; i < 40; i++)); do
     printf '{"text": "%s"}\n' "$(printf "$i of %.0s" $(seq $((1 + i * 5 % 17))))"

@@ -85,7 +85,7 @@ expect 8 'first difference: step [0-9]+, .*; first tensor [a-z]' replay "$work/l
 grep -q '"event":"replay".*"equal":false' "$work/lied/events.jsonl"
 check $? "a replay that differs is an event"
 
-# verifies record-14.dddd
+# verifies record-14.06a6
 # Every member of the first and of the last line that a replay computes, and what the run exported.
 expect 0 'exported files: 4 of 4' replay "$run_dir" --threads 1
 [[ $out == *"computed again: model and data by their SHA-256"* && $out != *"by the record alone"* ]]
@@ -107,24 +107,59 @@ forge data "$(head -1 "$run_dir/record.jsonl" | grep -oE '"data":\[[^]]*\]')" '"
 forge state_digest "$(head -1 "$run_dir/record.jsonl" | grep -oE '"state_digest":"[0-9a-f]*"')" '"state_digest":"0123456789abcdef"'
 end=$(tail -1 "$run_dir/record.jsonl" | grep -oE '"state_digest":"[0-9a-f]*"')
 forge state_digest-end "$end,\"files" '"state_digest":"0123456789abcdef","files'
-# Weights that the run never had, with their SHA-256 in the last line.
-python3 - "$run_dir/model.safetensors" "$work/quarters" <<'P'
+# Weights that the run never had, with their SHA-256 in the last line: of the last state, of the best evaluation's, and of an
+# average.
+quartered() { # DIR TO
+    python3 - "$1/model.safetensors" "$work/quarters" <<'P'
 import struct, sys
 data = bytearray(open(sys.argv[1], "rb").read())
 begin = 8 + struct.unpack("<Q", data[:8])[0]
 data[begin:] = struct.pack("<f", 0.25) * ((len(data) - begin) // 4)
 open(sys.argv[2], "wb").write(data)
 P
-old=$(sha256sum <"$run_dir/model.safetensors" | cut -c 1-64) new=$(sha256sum <"$work/quarters" | cut -c 1-64)
-rewritten "$run_dir" "$work/quartered" "$old" "$new"
-cp "$work/quarters" "$work/quartered/model.safetensors"
+    rewritten "$1" "$2" "$(sha256sum <"$1/model.safetensors" | cut -c 1-64)" "$(sha256sum <"$work/quarters" | cut -c 1-64)"
+    cp "$work/quarters" "$2/model.safetensors"
+}
+# not_those WHICH DIR: both checkers find the weights.
+not_those() {
+    expect 4 "model.safetensors.*: the exported tensor is not that of the $1 checkpoint" verify "$2"
+    python3 tools/record_check.py "$2" >"$work/.out" 2>"$work/.err"
+    [[ $? -eq 4 && $(cat "$work/.err") == *"is not that of the $1 checkpoint"* ]]
+    check $? "the second checker finds the weights as well" "$(cat "$work/.out" "$work/.err")"
+}
+quartered "$run_dir" "$work/quartered"
 expect 8 'first difference: step 12, files; model.safetensors' replay "$work/quartered" --all
-expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' verify "$work/quartered"
+not_those last "$work/quartered"
 expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' export --model "$work/quartered" --card "$work/card"
-python3 tools/record_check.py "$work/quartered" >"$work/.out" 2>"$work/.err"
-[[ $? -eq 4 && $(cat "$work/.err") == *"is not that of the last checkpoint"* ]]
-check $? "the second checker finds the weights as well" "$(cat "$work/.out" "$work/.err")"
 expect 0 'compared with the last checkpoint: 28 of 28 exported tensors' verify "$run_dir"
+yes 'what no line of them says' | head -40 >"$work/held"
+expect 0 '' "${train[@]}" --output-dir "$work/best" --validation-split 0 --eval-data "$work/held" --eval-steps 2 --save-steps 2 --learning-rate 0.02 \
+    --load-best-model-at-end --json
+best=$(json best_step)
+[[ $best -gt 0 && $best -lt 12 ]]
+check $? "the best evaluation is not the last one: $best" "$out"
+expect 0 'compared with the best checkpoint: 28 of 28 exported tensors' verify "$work/best"
+python3 tools/record_check.py "$work/best" | grep -q '^28 exported tensors are those of'
+check $? "and the second checker has compared as many"
+expect 0 'exported files: 4 of 4$' replay "$work/best" --all
+quartered "$work/best" "$work/best-quartered"
+expect 8 'first difference: step 12, files; model.safetensors' replay "$work/best-quartered" --all
+not_those best "$work/best-quartered"
+rm -r "$work/best-quartered/checkpoint-$best"
+expect 0 'the checkpoint of the best evaluation, of which they are, is not here' replay "$work/best-quartered" --from 11 --to 12
+expect 0 '' "${train[@]}" --output-dir "$work/average" --optim schedule_free_adamw
+expect 0 'exported files: 4 of 4$' replay "$work/average" --all
+quartered "$work/average" "$work/average-quartered"
+expect 8 'first difference: step 12, files; model.safetensors' replay "$work/average-quartered" --all
+expect 0 'compared with the last checkpoint: 28 of 28 exported tensors' verify "$work/average"
+expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' verify "$work/average-quartered"
+expect 0 '' "${train[@]}" --output-dir "$work/both" --optim schedule_free_adamw --adam-beta1 0.93 --freeze '*wpe*' --validation-split 0 \
+    --eval-data "$work/held" --eval-steps 2 --save-steps 2 --learning-rate 0.02 --load-best-model-at-end
+expect 0 'compared with the best checkpoint: 28 of 28 exported tensors' verify "$work/both"
+expect 0 'exported files: 4 of 4$' replay "$work/both" --all
+expect 0 '' "${train[@]}" --output-dir "$work/coded" --optim schedule_free_adamw_8bit
+expect 0 'compared with the last checkpoint: [0-9]+ of 28 exported tensors' verify "$work/coded"
+expect 0 'exported files: 4 of 4$' replay "$work/coded" --all
 
 # Examples, a pipe of learned rows, and a run that was continued; half precision with loss scaling.
 for i in $(seq 1 40); do echo "{\"text\": \"line $i of them\", \"label\": $((i % 2))}"; done >"$work/rows.jsonl"

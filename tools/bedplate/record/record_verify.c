@@ -2,14 +2,17 @@
 /* A record beside its checkpoints and its files. */
 #include "tools/bedplate/record/record_verify.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/storage.h"
 #include "core/base/digest.h"
+#include "core/base/number.h"
 #include "core/base/safetensors.h"
 #include "core/run/checkpoint/checkpoint_private.h"
 #include "tools/bedplate/runs/checkpoint_offload.h"
+#include "tools/bedplate/runs/best.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/record/record.h"
@@ -25,7 +28,8 @@ typedef struct witness {
     uint64_t digest;
     uint64_t verified; /* UINT64_MAX: it does not say */
     checkpoint_record record;
-    bool met; /* the record has a line that ends there */
+    best_state best; /* what evaluations had said when it was saved */
+    bool met;        /* the record has a line that ends there */
     bool damaged;
 } witness;
 
@@ -34,7 +38,10 @@ typedef struct record_check {
     bp_checkpoint_damaged damaged;
     void *user;
     record_verdict *found;
-    bool best; /* what was exported is of the best evaluation */
+    bool best;          /* what was exported is of the best evaluation */
+    bool averaged;      /* it is the average of a schedule-free rule, formed with this factor; */
+    float factor;       /* 0: unknown */
+    uint64_t evaluated; /* step of the record's last evaluation */
     uint32_t count;
     witness list[CHECKPOINTS_MAX];
 } record_check;
@@ -71,6 +78,7 @@ static bp_status witness_read(record_check *check, witness *w)
     const char *verified = bp_pairs_find(keys, CHECKPOINT_CHECKED_KEY);
     w->verified = verified != NULL ? strtoull(verified, NULL, 10) : UINT64_MAX;
     checkpoint_keys_parse_record(bp_pairs_find(keys, CHECKPOINT_RECORD_KEY), &w->record);
+    (void)best_parse(bp_pairs_find(keys, CHECKPOINT_BEST_KEY), &w->best); /* else there is none */
     return BP_OK;
 }
 
@@ -141,72 +149,164 @@ bp_status record_hash(const bp_checkpoint_location *place, const char *path,
     return status == BP_OK ? BP_OK : bp_storage_failed(place->error, store, "read", path);
 }
 
-/* Tensors of one name and type in an exported file and the checkpoint of the run's last step: the
- * same bytes, by the digests that the checkpoint has. */
-static bp_status record_compare_entries(record_check *check, const bp_safetensors *made,
-                                        const bp_safetensors *saved)
+/* The files of a checkpoint beside an exported one. */
+typedef struct record_saved {
+    bp_safetensors model, state;
+    float factor; /* of schedule-free rules: x = y - factor (z - y) */
+} record_saved;
+
+/* The average of schedule-free rules, formed as the run forms it of weights and state. Of a state
+ * in other forms than floats nothing is said. */
+static bp_status record_compare_average(record_check *check, const bp_safetensors *made,
+                                        const bp_tensor_entry *mine, const record_saved *saved,
+                                        const bp_tensor_entry *rest, bool *same)
 {
-    const bp_checkpoint_location *place = check->place;
-    for (size_t i = 0; i < made->entry_count; i++) {
-        char key[sizeof BP_SAFETENSORS_DIGEST + BP_TENSOR_NAME_MAX] = BP_SAFETENSORS_DIGEST;
-        const bp_tensor_entry *mine = &made->entries[i];
-        const bp_tensor_entry *its = bp_safetensors_find(saved, mine->name);
-        uint64_t found = 0, told = 0;
-        memcpy(key + strlen(key), mine->name, strlen(mine->name) + 1);
-        check->found->tensors++;
-        if (its == NULL || its->dtype != mine->dtype ||
-            !bp_digest_parse(bp_safetensors_metadata(saved, key), &told)) {
-            continue;
+    const bp_staging *staging = &check->place->staging;
+    const bp_tensor_entry *weights = bp_safetensors_find(&saved->model, mine->name);
+    const size_t room = staging->capacity / 3 / 64 * 64;
+    float *x = (void *)staging->memory, *y = x + room / sizeof *x, *d = y + room / sizeof *x;
+    for (uint64_t at = 0; *same && at < mine->bytes; at += room) {
+        const size_t bytes = mine->bytes - at < room ? (size_t)(mine->bytes - at) : room;
+        BP_TRY(bp_safetensors_read(made, mine, at, x, bytes));
+        BP_TRY(bp_safetensors_read(&saved->model, weights, at, y, bytes));
+        BP_TRY(bp_safetensors_read(&saved->state, rest, at, d, bytes));
+        for (size_t i = 0; i < bytes / sizeof *x; i++) {
+            y[i] = fmaf(-saved->factor, d[i], y[i]);
         }
-        BP_TRY(bp_safetensors_stream(made, mine, place->staging, NULL, NULL, &found));
-        if (found != told) {
+        *same = memcmp(x, y, bytes) == 0;
+    }
+    return BP_OK;
+}
+
+/* One tensor of an exported file: the same bytes as in the checkpoint, by the digests that this
+ * has; *known is false where it has no such tensor. */
+static bp_status record_compare_tensor(record_check *check, const bp_safetensors *made,
+                                       const bp_tensor_entry *mine, const record_saved *saved,
+                                       bool *same, bool *known)
+{
+    static const char rest_name[] = ".z_less_y";
+    char key[sizeof BP_SAFETENSORS_DIGEST + BP_TENSOR_NAME_MAX] = BP_SAFETENSORS_DIGEST;
+    char name[BP_TENSOR_NAME_MAX + sizeof rest_name];
+    const bp_tensor_entry *its = bp_safetensors_find(&saved->model, mine->name);
+    uint64_t found = 0, told = 0;
+    memcpy(key + strlen(key), mine->name, strlen(mine->name) + 1);
+    memcpy(name, mine->name, strlen(mine->name) + 1);
+    memcpy(name + strlen(mine->name), rest_name, sizeof rest_name);
+    const bp_tensor_entry *rest = check->averaged ? bp_safetensors_find(&saved->state, name) : NULL;
+    *same = true;
+    *known = its != NULL && its->dtype == mine->dtype &&
+             bp_digest_parse(bp_safetensors_metadata(&saved->model, key), &told);
+    if (*known && rest != NULL) {
+        *known = saved->factor > 0 && mine->dtype == BP_F32 && rest->dtype == BP_F32 &&
+                 rest->bytes == mine->bytes && its->bytes == mine->bytes;
+        return *known ? record_compare_average(check, made, mine, saved, rest, same) : BP_OK;
+    }
+    if (*known) {
+        BP_TRY(bp_safetensors_stream(made, mine, check->place->staging, NULL, NULL, &found));
+        *same = found == told;
+    }
+    return BP_OK;
+}
+
+static bp_status record_compare_entries(record_check *check, const bp_safetensors *made,
+                                        const record_saved *saved)
+{
+    for (size_t i = 0; i < made->entry_count; i++) {
+        const bp_tensor_entry *mine = &made->entries[i];
+        bool same, known;
+        BP_TRY(record_compare_tensor(check, made, mine, saved, &same, &known));
+        if (!same) {
             const bp_status status =
-                bp_error_set(place->error, BP_ERR_DATA, where,
-                             "the exported tensor is not that of the last checkpoint", mine->name);
-            bp_error_prefix(place->error, made->path);
+                bp_error_set(check->place->error, BP_ERR_DATA, where,
+                             check->best ? "the exported tensor is not that of the best checkpoint"
+                                         : "the exported tensor is not that of the last checkpoint",
+                             mine->name);
+            bp_error_prefix(check->place->error, made->path);
             return status;
         }
-        check->found->compared++;
+        check->found->tensors++;
+        check->found->compared += known ? 1 : 0;
     }
     return BP_OK;
 }
 
 static bp_status record_compare_tensors(record_check *check, const char *exported,
-                                        const char *model_path)
+                                        const char *directory)
 {
     const bp_checkpoint_location *place = check->place;
-    bp_safetensors made, saved;
-    const size_t half = place->scratch_bytes / 2 / sizeof(uint64_t) * sizeof(uint64_t);
-    unsigned char *second = (unsigned char *)place->scratch + half;
-    BP_TRY(bp_safetensors_open(&made, place->store, exported, place->scratch, half, place->error));
-    bp_status status =
-        bp_safetensors_open(&saved, place->store, model_path, second, half, place->error);
+    char path[2][BP_STORE_PATH_MAX];
+    bp_safetensors made;
+    record_saved saved = {.factor = check->factor};
+    const size_t third = place->scratch_bytes / 3 / sizeof(uint64_t) * sizeof(uint64_t);
+    unsigned char *scratch = place->scratch;
+    BP_TRY(bp_storage_join(path[0], directory, BP_CHECKPOINT_MODEL, place->error));
+    BP_TRY(bp_storage_join(path[1], directory, BP_CHECKPOINT_STATE, place->error));
+    BP_TRY(bp_safetensors_open(&made, place->store, exported, scratch, third, place->error));
+    bp_status status = bp_safetensors_open(&saved.model, place->store, path[0], scratch + third,
+                                           third, place->error);
     if (status == BP_OK) {
-        status = record_compare_entries(check, &made, &saved);
-        const bp_status closed = bp_safetensors_close(&saved);
+        status = bp_safetensors_open(&saved.state, place->store, path[1], scratch + 2 * third,
+                                     third, place->error);
+        if (status == BP_OK) {
+            status = record_compare_entries(check, &made, &saved);
+            const bp_status closed = bp_safetensors_close(&saved.state);
+            status = status == BP_OK ? closed : status;
+        }
+        const bp_status closed = bp_safetensors_close(&saved.model);
         status = status == BP_OK ? closed : status;
     }
     const bp_status closed = bp_safetensors_close(&made);
     return status == BP_OK ? closed : status;
 }
 
-/* What was exported beside the checkpoint of the last step, while it is there. With
- * --load-best-model-at-end it is another step's, and with schedule-free rules an average of
- * weights, which no checkpoint holds. */
-static bp_status record_compare_exports(record_check *check, uint64_t step)
+/* What schedule-free rules form the average with, of the options of the run; 0: they do not say. */
+static float record_average_factor(const char *line)
+{
+    static const char key[] = "\"adam-beta1\":\"";
+    const char *text = strstr(line, key);
+    bp_number beta;
+    if (text == NULL || strstr(line, "\"optim-args\":\"\"") == NULL) {
+        return 0.0f;
+    }
+    text += sizeof key - 1;
+    return bp_number_parse(text, strcspn(text, "\""), &beta) == BP_OK && beta.real > 0
+               ? (float)((1.0 - beta.real) / beta.real)
+               : 0.0f;
+}
+
+/* The step whose state was exported at `last`: with --load-best-model-at-end that of the best
+ * evaluation, as the newest checkpoint knows it where it has seen the last one. False: nobody says.
+ */
+static bool record_exported_step(const record_check *check, uint64_t last, uint64_t *step)
+{
+    const witness *newest = NULL;
+    *step = last;
+    for (uint32_t i = 0; i < check->count; i++) {
+        const witness *w = &check->list[i];
+        newest = !w->damaged && (newest == NULL || w->step > newest->step) ? w : newest;
+    }
+    if (check->best && newest != NULL && newest->best.step != 0) {
+        *step = newest->best.step;
+    }
+    return !check->best || (newest != NULL && newest->best.judged == check->evaluated);
+}
+
+/* What was exported beside the checkpoint of its step, while that is there. */
+static bp_status record_compare_exports(record_check *check, uint64_t last)
 {
     static const char *const names[] = {"model.safetensors", "adapter_model.safetensors"};
     const bp_checkpoint_location *place = check->place;
     char path[BP_STORE_PATH_MAX], model_path[BP_STORE_PATH_MAX];
     bool valid = false;
+    uint64_t step;
+    const bool known = record_exported_step(check, last, &step);
     for (uint32_t i = 0; i < check->count; i++) {
         valid = valid || (check->list[i].step == step && !check->list[i].damaged);
     }
-    if (!valid || check->best) {
+    if (!valid || !known) {
         return BP_OK;
     }
-    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_FINAL, step, path));
-    BP_TRY(bp_storage_join(model_path, path, BP_CHECKPOINT_MODEL, place->error));
+    BP_TRY(bp_checkpoint_path(place, BP_CHECKPOINT_FINAL, step, model_path));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         bool there = false;
         BP_TRY(bp_storage_join(path, place->directory, names[i], place->error));
@@ -264,9 +364,12 @@ static bp_status record_walk_all(record_check *check, record_walk *walk)
         BP_TRY(record_compare(check, walk));
         if (walk->number == 1) {
             record_pass_older(check, walk->last);
-            check->best = strstr(walk->line, "\"load-best-model-at-end\":\"true\"") != NULL ||
-                          strstr(walk->line, "\"optim\":\"schedule_free") != NULL;
+            check->best = strstr(walk->line, "\"load-best-model-at-end\":\"true\"") != NULL;
+            check->found->best = check->best;
+            check->averaged = strstr(walk->line, "\"optim\":\"schedule_free") != NULL;
+            check->factor = record_average_factor(walk->line);
         }
+        check->evaluated = walk->kind == RECORD_EVAL ? walk->step : check->evaluated;
         if (walk->kind == RECORD_ENDED) {
             check->found->ended = true;
             BP_TRY(
@@ -304,6 +407,7 @@ bp_status record_verify(const bp_checkpoint_location *place, bp_checkpoint_damag
     check.damaged = damaged;
     check.user = user;
     check.count = 0;
+    check.evaluated = 0;
     if (place->store->list(place->store, place->directory, witness_name, &check) != BP_OK) {
         return bp_storage_failed(place->error, place->store, "list", place->directory);
     }

@@ -15,7 +15,8 @@ typedef struct record_verdict {
     uint32_t checkpoints; /* that were compared with it, */
     uint32_t files;       /* and exported files */
     uint32_t tensors;     /* in exported files, and those of them */
-    uint32_t compared;    /* that are the last checkpoint's */
+    uint32_t compared;    /* that are the last checkpoint's, */
+    bool best;            /* or with --load-best-model-at-end the best one's */
     char chain[65];       /* of the last line, hexadecimal */
 } record_verdict;
 

@@ -57,6 +57,7 @@ typedef struct replay {
     store_compare exports;         /* what the last line says was exported */
     uint32_t exported;             /* files of it, */
     uint32_t compared;             /* those that were made again alike */
+    bool best_gone;                /* what was exported is of a checkpoint that is not there */
     bool ended;                    /* the last line was reached */
     bool back;                     /* the step just computed goes back to `copy` */
     rollback_copy copy; /* where --on-spike is to go back: the newest state that the record tells */
@@ -517,14 +518,69 @@ static bp_status replay_export_file(void *user, const record_file *file)
     return BP_OK;
 }
 
-/* What the run exported is the state that the replay has come to. That of the best evaluation is an
- * earlier one, which is not computed again. */
+/* The best evaluation of the record, and what it tells of the state of a step. */
+static bp_status replay_scan(replay *r, uint64_t step, best_state *best, uint64_t *told)
+{
+    record_walk walk;
+    bool more = true;
+    *best = (best_state){.judged = 0};
+    BP_TRY(record_walk_begin(&walk, r->path, &r->error));
+    bp_status status = record_walk_next(&walk, &more, &r->error);
+    while (status == BP_OK && more) {
+        uint64_t bits;
+        double value;
+        if (walk.kind == RECORD_EVAL && record_hex(walk.line, walk.length, "value_bits", &bits)) {
+            memcpy(&value, &bits, sizeof value);
+            (void)best_judge(best, &r->t.metric.rule, walk.step, value);
+        }
+        if (walk.kind == RECORD_STATE && walk.step == step) {
+            (void)record_hex(walk.line, walk.length, "state_digest", told);
+        }
+        status = record_walk_next(&walk, &more, &r->error);
+    }
+    record_walk_end(&walk);
+    return status;
+}
+
+/* --load-best-model-at-end: what was exported is the state of the best evaluation, which is the one
+ * that the record tells of its step and its checkpoint holds. False where that is not there. */
+static bp_status replay_load_best(replay *r, uint64_t last, bool *is)
+{
+    checkpoint *c = &r->t.points;
+    char path[BP_STORE_PATH_MAX];
+    best_state best;
+    uint64_t told = 0, found = 0;
+    *is = true;
+    BP_TRY(replay_scan(r, 0, &best, &told));
+    if (best.step == 0 || best.step == last) {
+        return BP_OK;
+    }
+    BP_TRY(replay_scan(r, best.step, &best, &told));
+    BP_TRY(replay_checkpoint_path(r, best.step, path));
+    BP_TRY(bp_storage_exists(&r->t.s.posix.store, path, is, &r->error));
+    if (!*is) {
+        return BP_OK;
+    }
+    BP_TRY(bp_checkpoint_load(&c->place, path, &c->checkpoint, &found));
+    if (found != told) {
+        replay_differs(r, best.step, "state_digest");
+    }
+    return BP_OK;
+}
+
+/* What the run exported is the state that the replay has come to, or that of the best evaluation.
+ */
 static bp_status replay_exports(replay *r, const record_walk *walk)
 {
     session *s = &r->t.s;
     bp_store *const medium = s->store;
     r->ended = true;
-    if (!r->run.load_best) {
+    bool is = true;
+    if (r->run.load_best) {
+        BP_TRY(replay_load_best(r, walk->step, &is));
+    }
+    r->best_gone = !is;
+    if (is) {
         r->run.output_dir = r->set->words.item[0];
         store_compare_begin(&r->exports, medium, &s->posix.store);
         s->store = &r->exports.store;
@@ -644,7 +700,9 @@ static void replay_print_covered(const replay *r)
     if (r->ended) {
         output_print(
             stdout, "and the last state; exported files: %u of %u%s\n", r->compared, r->exported,
-            r->run.load_best ? " (those of the best evaluation are of an earlier step)" : "");
+            r->best_gone
+                ? " (the checkpoint of the best evaluation, of which they are, is not here)"
+                : "");
     } else {
         puts("not computed: the run's end and what it exported");
     }

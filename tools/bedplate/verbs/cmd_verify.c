@@ -98,7 +98,8 @@ static void cmd_verify_print_record(bp_text *text, const record_verdict *record)
     bp_text_string(text, record->chain);
     bp_text_string(text, "\nverified: chain, digests of checkpoints, SHA-256 of exported files; ");
     if (record->tensors > 0) {
-        bp_text_string(text, "compared with the last checkpoint: ");
+        bp_text_string(text, record->best ? "compared with the best checkpoint: "
+                                          : "compared with the last checkpoint: ");
         bp_text_u64(text, record->compared);
         bp_text_string(text, " of ");
         bp_text_u64(text, record->tensors);
