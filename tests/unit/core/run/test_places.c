@@ -36,6 +36,7 @@ typedef struct planned {
 
 static void make_plan(planned *p, const bp_spec *spec)
 {
+    memset(p, 0, sizeof *p);
     uint64_t bytes = plan_bytes(spec);
     assert_int_equal(posix_memalign(&p->host, 64, bytes), 0);
     assert_int_equal(bp_runtime_plan(&p->runtime, spec, p->host, bytes), BP_OK);
