@@ -202,8 +202,8 @@ static void faults_are_all_named_and_nothing_is_changed(void **state)
     uint64_t before = model_fixture_digest(&d->r);
     static const uint64_t shape[2] = {3, 3};
     weights_fixture_add(d, BP_F32, true);
-    snprintf(d->made.list[0].name, sizeof d->made.list[0].name, "transformer.wtf.weight");
-    d->made.list[1].shape[0] /= 2; /* wpe, of another shape */
+    snprintf(d->made.list[1].name, sizeof d->made.list[1].name, "transformer.wpf.weight");
+    d->made.list[4].shape[0] /= 2; /* c_attn, of another shape */
     d->made.list[2].rank = 2;      /* ln_1.weight, of another rank */
     d->made.list[2].shape[1] = 1;
     d->made.list[3].dtype = BP_U16;
@@ -214,7 +214,7 @@ static void faults_are_all_named_and_nothing_is_changed(void **state)
     assert_int_equal(d->faults[BP_TENSOR_SHAPE], 2);
     assert_int_equal(d->faults[BP_TENSOR_DTYPE], 1);
     assert_int_equal(d->faults[BP_TENSOR_UNTIED], 1);
-    assert_string_equal(d->error.name, "m: transformer.wte.weight");
+    assert_string_equal(d->error.name, "m: transformer.wpe.weight");
     assert_string_equal(d->error.text, bp_tensor_fault_text(BP_TENSOR_MISSING));
     assert_true(model_fixture_digest(&d->r) == before);
     weights_fixture_free(d);
