@@ -55,9 +55,9 @@ static void run_op(const bp_trainer *trainer, const bp_trainer_op *op)
 
 static void run_program(const bp_trainer *trainer, bp_trainer_program program)
 {
-    const bp_trainer_op *op = trainer->plan->ops + trainer->plan->first[program];
-    for (uint32_t i = 0; i < trainer->plan->count[program]; i++) {
-        run_op(trainer, &op[i]);
+    const bp_trainer_plan *plan = trainer->plan;
+    for (uint32_t i = 0; i < plan->count[program]; i++) {
+        run_op(trainer, &plan->ops[plan->first[program] + i]);
     }
 }
 
