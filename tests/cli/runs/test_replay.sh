@@ -85,7 +85,7 @@ expect 8 'first difference: step [0-9]+, .*; first tensor [a-z]' replay "$work/l
 grep -q '"event":"replay".*"equal":false' "$work/lied/events.jsonl"
 check $? "a replay that differs is an event"
 
-# verifies record-14.06a6
+# verifies record-14.3e28
 # Every member of the first and of the last line that a replay computes, and what the run exported.
 expect 0 'exported files: 4 of 4' replay "$run_dir" --threads 1
 [[ $out == *"computed again: model and data by their SHA-256"* && $out != *"by the record alone"* ]]
