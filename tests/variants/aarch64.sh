@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL BUILD
 passed=0
 failed=0
-tests=(device/host/test_forms device/host/matmul/test_matmul_forms device/host/vector/test_half device/host/elements/test_activation device/host/test_nf4 core/ops/test_codec_forms)
+tests=(device/host/test_isa device/host/matmul/test_matmul_forms device/host/vector/test_half device/host/elements/test_activation device/host/test_nf4 core/ops/test_codec_forms)
 [[ ${1:-} != long ]] || tests+=(device/host/attention/test_attention_forms)
 if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then
     [[ ${1:-} == long ]] || export BP_TEST_SHORT=1
@@ -21,7 +21,7 @@ if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/
         fi
     done
     # A processor without products of bf16 widens them.
-    name=device/host/test_forms
+    name=device/host/test_isa
     if out=$(BP_TEST_SHORT=1 qemu-aarch64 -cpu cortex-a76 "build/aarch64/tests/unit/$name" 2>&1); then
         passed=$((passed + 1))
     else
