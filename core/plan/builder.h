@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Writing programs: what layers, models and optimizers call.
  *
- * A bp_builder is the pen. Its first failure sticks (bp_builder.status), and every later call then
- * does nothing and returns absent refs, so layers read as the mathematics does; the compiler looks
- * at the status once per action. */
+ * A bp_builder writes ops into a program. Its first failure sticks (bp_builder.status), and every
+ * later call then does nothing and returns absent refs, so layers read as the mathematics does; the
+ * compiler looks at the status once per action. */
 #ifndef BP_CORE_BUILDER_H
 #define BP_CORE_BUILDER_H
 

@@ -59,8 +59,8 @@ bp_status run_gather(bp_runtime *runtime, const void *mine, uint64_t bytes,
 /* What a result says of the staged group. */
 void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_outcome *outcome);
 
-/* Of judge.c: a step that is judged, and the op of a linked program that decides it (UINT32_MAX:
- * there is none where it could be). */
+/* Of step_check.c: a step that is checked, and the op of a linked program that decides it
+ * (UINT32_MAX: there is none where it could be). */
 bp_status step_check_step(bp_runtime *runtime, bp_step_block *block, bp_result_block *result,
                           bp_outcome *outcome) BP_MUST_CHECK;
 uint32_t step_check_find(const bp_linked_program *program);

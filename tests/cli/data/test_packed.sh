@@ -183,12 +183,13 @@ for where in "$work/k" "$work/tmp"; do
     [[ -z $named && -z $(find "$work/k" "$work/tmp" -type f 2>/dev/null) ]]
     check $? "a pipe is stored without a name in $where" "$named $(find "$work/k" "$work/tmp" 2>&1)"
 done
-# Folders that killed programs left are removed by the next one; others' and new ones stay.
-mkdir -m 0700 "$work/tmp/bedplate-abcdef" "$work/tmp/bedplate-young1"
-mkdir -m 0755 "$work/tmp/bedplate-other1"
-echo x >"$work/tmp/bedplate-abcdef/data.tokens"
-touch -d '1 hour ago' "$work/tmp/bedplate-abcdef" "$work/tmp/bedplate-other1"
+# Folders that killed programs left are removed by the next one; new ones stay, and what somebody else made.
+old=("$work/tmp"/{bedplate-tokens-abcdef,bedplate-tokens-foreig,bedplate-models})
+mkdir -m 0700 "${old[@]}" "$work/tmp/bedplate-tokens-young1"
+mkdir -m 0755 "$work/tmp/bedplate-tokens-other1"
+echo x | tee "$work/tmp/bedplate-tokens-abcdef/data.tokens" "$work/tmp/bedplate-tokens-foreig/notes" "$work/tmp/bedplate-models/a.tokens" >/dev/null
+touch -d '1 hour ago' "${old[@]}" "$work/tmp/bedplate-tokens-other1"
 TMPDIR=$work/tmp run eval --model "$work/o" --data "$work/texts.jsonl" --max-seq-length 16
-[[ $code -eq 0 && $(ls "$work/tmp" | paste -sd' ') == 'bedplate-other1 bedplate-young1' ]]
-check $? "what a killed program left is removed" "$(ls "$work/tmp") $err"
+[[ $code -eq 0 && $(cd "$work/tmp" && echo * */*) == 'bedplate-models bedplate-tokens-foreig bedplate-tokens-other1 bedplate-tokens-young1 bedplate-models/a.tokens bedplate-tokens-foreig/notes' ]]
+check $? "what a killed program left is removed, and nothing else" "$(ls -R "$work/tmp") $err"
 finish

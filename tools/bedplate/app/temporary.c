@@ -15,6 +15,10 @@
 
 static const char temporary_open[] = "/proc/self/fd/";
 static const char temporary_name[] = "bedplate-XXXXXX";
+/* Of folders: what is removed later is known by it and by the names inside, for somebody else's
+ * mktemp may call a folder bedplate-XXXXXX as well. */
+static const char temporary_folder[] = "bedplate-tokens-XXXXXX";
+static const char *const temporary_contents[] = {".tokens", ".packed"};
 
 enum { TEMPORARY_YOUNG = 60 /* seconds: its maker may not have locked it yet */ };
 
@@ -55,7 +59,17 @@ void temporary_end(const char *path)
     }
 }
 
-/* A folder that nobody holds any more: its files and itself go. */
+static bool temporary_is_ours(const char *name)
+{
+    bool ours = false;
+    for (size_t i = 0; i < sizeof temporary_contents / sizeof temporary_contents[0]; i++) {
+        ours = ours || strstr(name, temporary_contents[i]) != NULL;
+    }
+    return ours;
+}
+
+/* A folder that nobody holds any more: its files of tokens go, and itself if nothing else is in it.
+ */
 static void temporary_clean_one(int folder, const char *name)
 {
     struct stat about;
@@ -71,7 +85,9 @@ static void temporary_clean_one(int folder, const char *name)
         return;
     }
     while ((entry = readdir(list)) != NULL) {
-        (void)unlinkat(at, entry->d_name, 0);
+        if (temporary_is_ours(entry->d_name)) {
+            (void)unlinkat(at, entry->d_name, 0);
+        }
     }
     (void)unlinkat(folder, name, AT_REMOVEDIR);
     (void)closedir(list);
@@ -82,8 +98,8 @@ static void temporary_clean(const char *folder)
     DIR *list = opendir(folder);
     struct dirent *entry;
     while (list != NULL && (entry = readdir(list)) != NULL) {
-        if (strncmp(entry->d_name, temporary_name, sizeof "bedplate-" - 1) == 0 &&
-            strlen(entry->d_name) == sizeof temporary_name - 1) {
+        if (strncmp(entry->d_name, temporary_folder, sizeof "bedplate-tokens-" - 1) == 0 &&
+            strlen(entry->d_name) == sizeof temporary_folder - 1) {
             temporary_clean_one(dirfd(list), entry->d_name);
         }
     }
@@ -95,7 +111,7 @@ static void temporary_clean(const char *folder)
 bp_status temporary_make_inside(const char *folder, const char *name, char path[BP_STORE_PATH_MAX],
                                 bp_error *error)
 {
-    const int length = snprintf(path, BP_STORE_PATH_MAX, "%s/%s", folder, temporary_name);
+    const int length = snprintf(path, BP_STORE_PATH_MAX, "%s/%s", folder, temporary_folder);
     temporary_clean(folder);
     if (length < 0 || (size_t)length + strlen(name) + 2 > BP_STORE_PATH_MAX ||
         mkdtemp(path) == NULL) {

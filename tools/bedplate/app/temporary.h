@@ -15,7 +15,8 @@ bp_status temporary_make(const char *folder, char path[BP_STORE_PATH_MAX],
 
 /* The path `name` in a new folder of its own (0700, a name that cannot be guessed) in `folder`, for
  * who makes a file by renaming another. Folders that killed programs of the same user left there
- * are removed. BP_ERR_STORE. */
+ * are removed with the files that are known by their names; so `name` has ".tokens" or ".packed" in
+ * it. BP_ERR_STORE. */
 bp_status temporary_make_inside(const char *folder, const char *name, char path[BP_STORE_PATH_MAX],
                                 bp_error *error) BP_MUST_CHECK;
 

@@ -19,9 +19,9 @@
 #include <cmocka.h>
 
 #include "core/base/digest.h"
-#include "core/base/hmac.h"
 #include "device/fabric/leave.h"
 #include "device/fabric/mpi.h"
+#include "tests/fixtures/tcp_hello.h"
 
 enum { RANKS = 3, BYTES = 64, WAIT_MS = 30000, SAID = 512 };
 
@@ -266,26 +266,15 @@ static void each_case(void **state)
 }
 
 /* Rank 1 is not one of ours: it joins, and then is silent, or goes. */
-/* Comes as rank 1 of 2 does, with the proof of a group without a secret (tcp_start.c). */
+/* Comes as rank 1 of 2 does, with the proof of a group without a secret. */
 static void say_hello(int made)
 {
-    typedef struct hello {
-        uint32_t magic, rank, size, port;
-        uint64_t run;
-        unsigned char nonce[16];
-    } hello;
-    const hello own = {0x62707432, 1, 2, 9, bp_digest_of("", 0, 0), {7}};
-    struct {
-        hello hello;
-        unsigned char proof[BP_SHA256_BYTES];
-    } got;
-    unsigned char words[1 + 2 * sizeof own], proof[BP_SHA256_BYTES];
+    const hello own = {TCP_HELLO_MAGIC, 1, 2, 9, bp_digest_of("", 0, 0), {7}};
+    answer got;
+    unsigned char proof[BP_SHA256_BYTES];
     assert_int_equal(write(made, &own, sizeof own), sizeof own);
     assert_int_equal(recv(made, &got, sizeof got, MSG_WAITALL), sizeof got);
-    words[0] = 'c';
-    memcpy(words + 1, &own, sizeof own);
-    memcpy(words + 1 + sizeof own, &got.hello, sizeof got.hello);
-    bp_hmac_sha256(NULL, 0, words, sizeof words, proof);
+    tcp_hello_prove('c', &own, &got.hello, proof);
     assert_int_equal(write(made, proof, sizeof proof), sizeof proof);
 }
 

@@ -19,20 +19,9 @@
 #include "core/base/digest.h"
 #include "core/base/hmac.h"
 #include "device/fabric/tcp.h"
+#include "tests/fixtures/tcp_hello.h"
 
-enum { RANKS = 4, MAGIC = 0x62707432, WAIT_MS = 60000, SHORT_MS = 400 };
-
-/* What is said on the wire (tcp_start.c). */
-typedef struct hello {
-    uint32_t magic, rank, size, port;
-    uint64_t run;
-    unsigned char nonce[16];
-} hello;
-
-typedef struct answer {
-    hello hello;
-    unsigned char proof[BP_SHA256_BYTES];
-} answer;
+enum { RANKS = 4, MAGIC = TCP_HELLO_MAGIC, WAIT_MS = 60000, SHORT_MS = 400 };
 
 typedef struct place {
     struct sockaddr_storage address;
@@ -316,17 +305,6 @@ static hello good(uint32_t rank, uint32_t size)
     return (hello){MAGIC, rank, size, 9, bp_digest_of("a run", strlen("a run"), 0), {7}};
 }
 
-/* What shows a side's secret, which is none here. */
-static void prove(unsigned char side, const hello *came, const hello *said,
-                  unsigned char proof[BP_SHA256_BYTES])
-{
-    unsigned char words[1 + 2 * sizeof *came];
-    words[0] = side;
-    memcpy(words + 1, came, sizeof *came);
-    memcpy(words + 1 + sizeof *came, said, sizeof *said);
-    bp_hmac_sha256(NULL, 0, words, sizeof words, proof);
-}
-
 /* Comes as a rank does, with its proof. */
 static int comes(uint32_t rank, uint32_t size)
 {
@@ -336,9 +314,9 @@ static int comes(uint32_t rank, uint32_t size)
     int made = knock(&own, sizeof own);
     assert_true(made >= 0);
     if (recv(made, &got, sizeof got, MSG_WAITALL) == (ssize_t)sizeof got) {
-        prove('a', &own, &got.hello, proof);
+        tcp_hello_prove('a', &own, &got.hello, proof);
         assert_memory_equal(proof, got.proof, sizeof proof);
-        prove('c', &own, &got.hello, proof);
+        tcp_hello_prove('c', &own, &got.hello, proof);
         assert_int_equal(write(made, proof, sizeof proof), sizeof proof);
     }
     return made;
@@ -455,7 +433,7 @@ static void rank_0_may_be_another(void **state)
             }
             hello own;
             assert_int_equal(recv(came[count], &own, sizeof own, MSG_WAITALL), sizeof own);
-            prove('a', &own, &said.hello, said.proof);
+            tcp_hello_prove('a', &own, &said.hello, said.proof);
             assert_int_equal(write(came[count], &said, sizeof said), sizeof said);
             if (kind == NO_PLACE) {
                 assert_int_equal(write(came[count], places, sizeof places), sizeof places);
