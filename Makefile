@@ -46,7 +46,7 @@ CC-fuzz       := clang
 OPT-fuzz      := -O1 -g
 EXTRA-fuzz    := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 
-# Builds for machines without a system (docs/appliance.md): no threads, no files, no GPU. Cortex-M55's
+# Builds for machines without a system (docs/how-to/appliance.md): no threads, no files, no GPU. Cortex-M55's
 # vectors (MVE) flush denormals, so that they are another arithmetic and stay unused. riscv64 asks nothing
 # of the Linux that its compiler is for; only examples and tests do, which qemu-user runs.
 CORTEX := cortex-m4 cortex-m7 cortex-m33 cortex-m55

@@ -29,7 +29,7 @@ $(BOARD)/carry.o: $(STAGE)/include/bedplate.h
 $(BOARD)/carry: $(BOARD)/carry.o $(STAGE)/lib/libbedplate.a
 	$(LINK) $(LDLIBS)
 endif
-# What a trainer made by plan --emit-c is built with for that board (docs/appliance.md).
+# What a trainer made by plan --emit-c is built with for that board (docs/how-to/appliance.md).
 .PHONY: board-kit
 STARTUP := $(if $(filter $(CORTEX),$(VARIANT)),startup,pc)
 # The archive is whole before another make looks at it: beside `board` both would write it.

@@ -97,7 +97,7 @@ static double largest_of_model(const reference *ref, const model_fixture *r)
     return most;
 }
 
-/* The error of docs/numerics.md, as a part of what it allows at tolerance 1. */
+/* The error of docs/explanation/numerics.md, as a part of what it allows at tolerance 1. */
 static double gradient_error(const reference *ref, model_fixture *r, uint32_t index,
                              double model_most)
 {

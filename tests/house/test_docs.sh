@@ -40,7 +40,7 @@ done < <(awk -F'|' '
         options = $2 ~ /^ *the same and / ? whole " " more : more
         if ($2 !~ /^ *the same and /) whole = more
         print FILENAME "\t" common " " options "\t" $3
-    }' README.md docs/*.md)
+    }' README.md docs/*.md docs/*/*.md)
 [[ $rows -ge 14 ]]
 verdict $? "only $rows rows of plans were found"
 
@@ -69,14 +69,14 @@ done < <(awk '
     command != "" && /^    / { text = text substr($0, 5) "\n"; next }
     command != "" && /^$/ { text = text "\n"; next }
     { flush() }
-    END { flush() }' README.md docs/*.md)
+    END { flush() }' README.md docs/*.md docs/*/*.md)
 [[ $samples -ge 1 ]]
 verdict $? "no sample was found"
 
 # Hopper's tiles by the model of waves: the page has what the table says.
 while read -r line; do
-    grep -qxF "    $line" docs/figures.md
-    verdict $? "docs/figures.md has not: $line"
+    grep -qxF "    $line" docs/figures/figures.md
+    verdict $? "docs/figures/figures.md has not: $line"
 done < <(tools/bench/hopper_tiles.py)
 
 # The first fine-tune of the README, line by line, on a small model with room for its tokens.

@@ -130,7 +130,7 @@ run_there() {
 }
 
 # too_small CORE: the keyword spotting's trainer for boards with too little memory: the linker says what lacks, in the
-# words of docs/appliance.md, and makes nothing.
+# words of docs/how-to/appliance.md, and makes nothing.
 too_small() {
     local folder=$work/$1-kws ram words
     while read -r ram words; do
@@ -142,7 +142,7 @@ too_small() {
 236K no room is left for the stack"
 }
 
-# without_digest CORE NAME BYTES: a trainer's code alone, built without the digest, is at most that (docs/appliance.md).
+# without_digest CORE NAME BYTES: a trainer's code alone, built without the digest, is at most that (docs/how-to/appliance.md).
 without_digest() {
     local folder=$work/$1-$2 code
     make -s -C "$folder" clean

@@ -44,7 +44,7 @@ cp "$work/config" "$work/other/config.json"
 [[ $(loss "$work/other" "$work/rows.jsonl") != "$(loss "$work/dir" "$work/rows.jsonl")" ]]
 check $? "another eos of the configuration is another target"
 
-# The order of docs/chat.md: each file goes before those behind it, and the tokenizer's own eos is taken where the list has it.
+# The order of docs/how-to/chat.md: each file goes before those behind it, and the tokenizer's own eos is taken where the list has it.
 ends=$(loss "$work/dir" "$work/rows.jsonl") text=$(loss "$work/other" "$work/rows.jsonl")
 said() { # WANTED GENERATION CONFIG TOKENIZER MAP: what files say (-: nothing), and which loss that is
     rm -rf "$work/said" && cp -r "$work/dir" "$work/said"

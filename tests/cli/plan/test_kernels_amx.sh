@@ -4,7 +4,7 @@
 # goes on with the arithmetic that it began with. Where the processor lacks it, it is refused by name.
 # verifies device-4.66f5
 . "$(dirname "$0")/../lib.sh"
-head -qc 60000 README.md docs/*.md >"$work/text"
+head -qc 60000 README.md docs/*.md docs/*/*.md >"$work/text"
 
 # train DIRECTORY OPTIONS: $digest is that of its state.
 train() {

@@ -67,7 +67,7 @@ static const option table[] = {
      AT(chat_template), 0, 0, NULL, "NAME|FILE", true,
      "how conversations (JSON lines with `messages`, `conversations` or `instruction`) become "
      "text; "
-     "else the model's own template (docs/chat.md)"},
+     "else the model's own template (docs/how-to/chat.md)"},
     {"loss-on", OPTION_CHOICE, READS | COMMAND_DISTILL, AT(loss_on), 0, 0, "assistant",
      "assistant|completion|all", true,
      "what of a conversation is learned: what assistants say, what the assistant says last, all"},
@@ -335,7 +335,7 @@ static const option table[] = {
     {"random-horizontal-flip", OPTION_REAL, LEARNS, AT(random_flip), 0, 1, "0", "F", true,
      "images of training are turned left to right with this probability (0.5 is usual)"},
     {"packing", OPTION_FLAG, LEARNS | COMMAND_DISTILL, AT(packing), 0, 0, "false", NULL, true,
-     "several documents in a row of the data that is learned (docs/packing.md)"},
+     "several documents in a row of the data that is learned (docs/how-to/packing.md)"},
     {"packing-strategy", OPTION_CHOICE, LEARNS | COMMAND_DISTILL, AT(packing_strategy), 0, 0, "bfd",
      "bfd|bfd_split|wrapped", true,
      "by best fit, longer ones cut, or split; or one stream, cut wherever a row ends"},
@@ -344,7 +344,7 @@ static const option table[] = {
      "examples and packed documents that are longer than --max-seq-length: cut and counted, or "
      "refused (exit 4)"},
     {"loss-type", OPTION_CHOICE, READS, AT(loss_type), 0, 0, "sigmoid", "sigmoid|hinge|ipo", true,
-     "dpo: the loss of a pair (docs/preferences.md)"},
+     "dpo: the loss of a pair (docs/how-to/preferences.md)"},
     {"beta", OPTION_REAL, READS, AT(beta), 1e-6, 1e6, "0.1", "F", true,
      "dpo, orpo, simpo, kto: how much a difference of log-probabilities weighs"},
     {"label-smoothing", OPTION_REAL, READS, AT(pair_smoothing), 0, 0.499999, "0", "F", true,
@@ -359,10 +359,10 @@ static const option table[] = {
      "kto: weight of rows whose label is false"},
     {"ref-model", OPTION_TEXT, READS, AT(ref_model), 0, 0, NULL, "DIR", true,
      "dpo, kto: the reference's weights; else those that training begins with "
-     "(docs/preferences.md)"},
+     "(docs/how-to/preferences.md)"},
     {"distill", OPTION_TEXT, LEARNS | COMMAND_REPLAY, AT(distill), 0, 0, NULL, "FILE", false,
      "what a teacher says of the data, of `bedplate distill`: the loss is (1 - alpha) cross "
-     "entropy + alpha T^2 KL(teacher || model) (docs/distillation.md)"},
+     "entropy + alpha T^2 KL(teacher || model) (docs/how-to/distillation.md)"},
     {"distill-alpha", OPTION_REAL, LEARNS, AT(distill_alpha), 0, 1, "0.5", "F", true,
      "how much of the loss is the teacher's"},
     {"distill-temperature", OPTION_REAL, LEARNS, AT(distill_temperature), 1e-3, 1e3, "1", "F", true,
@@ -387,9 +387,10 @@ static const option table[] = {
      "file:PATH:BYTES|host:BYTES|flash:BYTES", false,
      "a second tier of memory: what --arena has no room for may live in this file, or, beside a "
      "GPU, in the host's memory, up to so many bytes, and is brought when it is used "
-     "(docs/offload.md); without --arena, all that may; flash: frozen weights are read where a "
+     "(docs/how-to/offload.md); without --arena, all that may; flash: frozen weights are read "
+     "where a "
      "board "
-     "has them (docs/appliance.md). It changes no bit of the result"},
+     "has them (docs/how-to/appliance.md). It changes no bit of the result"},
     {"offload-what", OPTION_TEXT, LEARNS, AT(offload_what), 0, 0, "bases,states,weights", "NAMES",
      false,
      "what may live there, with commas: bases (frozen weights), states (masters and optimizer "
@@ -404,7 +405,8 @@ static const option table[] = {
     {"offload-two-versions", OPTION_FLAG, LEARNS, AT(offload_two), 0, 0, "false", NULL, false,
      "the file has two versions of what is trained there, and checkpoints leave it where it is: "
      "with "
-     "--save-steps 1 a run whose power fails goes on from its last whole step (docs/offload.md)"},
+     "--save-steps 1 a run whose power fails goes on from its last whole step "
+     "(docs/how-to/offload.md)"},
     {"device", OPTION_TEXT, PLANS | COMMAND_REPLAY | COMMAND_SELFTEST, AT(device), 0, 0, "auto",
      "auto|host|cuda[:N]|cuda:sm_80|cuda:sm_90a", false,
      "what executes; auto takes the first GPU that can be used"},
@@ -413,7 +415,7 @@ static const option table[] = {
     {"kernels", OPTION_CHOICE, PLANS | COMMAND_REPLAY, AT(kernels), 0, 0, "auto",
      "auto|portable|neon|sve|avx2|avx512|amx", false,
      "the form of the kernels; results do not depend on it, but for amx: products of bf16 by AMX "
-     "tiles, with bits of their own (docs/numerics.md)"},
+     "tiles, with bits of their own (docs/explanation/numerics.md)"},
     {"alignment", OPTION_CHOICE, PLANS | COMMAND_REPLAY, AT(alignment), 0, 0, "256",
      "256|128|64|32", false,
      "bytes that buffers are aligned to; less is a smaller arena where they are small: 64 on the "
@@ -553,7 +555,7 @@ static const option table[] = {
      "what to continue; of a masked-lm the text whose [MASK]s are filled"},
     {"chat", OPTION_FLAG, COMMAND_GENERATE, AT(talks), 0, 0, "false", NULL, false,
      "talk with the model, a line of standard input after the other, by its chat template; with "
-     "--prompt one answer (docs/chat.md)"},
+     "--prompt one answer (docs/how-to/chat.md)"},
     {"system", OPTION_TEXT, COMMAND_GENERATE, AT(system_message), 0, 0, NULL, "TEXT", false,
      "--chat: the system message"},
     {"context", OPTION_COUNT, COMMAND_GENERATE, AT(context), 0, 1 << 24, "0", "N", false,
@@ -593,7 +595,7 @@ static const option table[] = {
      "write the memory map as a page with a picture"},
     {"emit-c", OPTION_TEXT, COMMAND_PLAN, AT(emit_c), 0, 0, NULL, "DIR", false,
      "write a trainer in C for this plan alone, of the portable form on one thread: constant "
-     "tables, an interface, an example and a makefile (docs/appliance.md)"},
+     "tables, an interface, an example and a makefile (docs/how-to/appliance.md)"},
     {"frontier", OPTION_FLAG, COMMAND_PLAN, AT(frontier), 0, 0, "false", NULL, false,
      "print the curve of estimated time against bytes, also on the page, and at ten budgets the "
      "time "

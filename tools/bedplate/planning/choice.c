@@ -63,8 +63,8 @@ static bp_status choose_policy_again(choice *c, const bp_rates *rates, bp_error 
 }
 
 /* Runs the fit again without exact gradient release where what it chose is smaller so, or where
- * nothing fits with it: the bits are the same (but docs/numerics.md, "Gradient release"), and
- * backward never slower. */
+ * nothing fits with it: the bits are the same (but docs/explanation/numerics.md, "Gradient
+ * release"), and backward never slower. */
 static bp_status drop_release(choice *c, bp_error *error)
 {
     bp_spec spec = c->fit.spec;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is offloaded: of tensors of every kind that are large enough exactly those that
- * docs/offload.md names, and copies on their way about the same bytes never pass each other. */
+ * docs/how-to/offload.md names, and copies on their way about the same bytes never pass each other.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
