@@ -61,7 +61,7 @@ int good(int a)
     return a + (words[0] != words[1]);
 }'
 compile
-for check in format licence words pages includes directives length symbols globals recursion warnings; do
+for check in format licence words pages prose includes directives length symbols globals recursion warnings; do
     out=$("tools/check/$check.sh" 2>&1)
     rc=$?
     if [[ $rc -eq 0 || $rc -eq 77 ]]; then count yes; else count no "$check refuses a good tree: $out"; fi
@@ -92,6 +92,38 @@ refuses family 'family' core/a.c <<<'int a(const bp_model_config *config) { retu
 rm -r tools/formats
 refuses pages 'no such file: b.md' core/a.md <<<'See [b](b.md).'
 refuses pages 'no such file: core/b.c' core/a.md <<<'It is in `core/b.c`.'
+refuses pages 'no such heading: #b' core/a.md <<<'# A
+See [b](#b).'
+printf '# A one\n\n## The `b`, twice\n\n## The `b`, twice\n\nSee [a](a.md#a-one), [b](#the-b-twice-1).\n' >core/a.md
+out=$(tools/check/pages.sh) && count yes || count no "pages refuses anchors that are there: $out"
+rm core/a.md
+: >tools/check/prose.ratchet # what this tree may still have is not the matter
+refuses prose 'a.md:4: 31 words, at most 30' core/a.md <<<"
+Short.
+A $(printf 'word %.0s' {1..30})."
+refuses prose 'core/a.md:4: 31 words' core/a.md <<<"
+| a | $(printf 'word %.0s' {1..31}) |"
+refuses prose '"hangs on": write: depends on' core/a.md <<<'That hangs
+on it.'
+refuses prose '"says": write:' core/a.md <<<'The program says so.'
+mkdir -p docs
+refuses prose 'docs/bedplate.1:6: "told": write:' docs/bedplate.1 <<<'.TP
+\fB\-\-a\fR
+(train)
+What the program is told.'
+write core/a.md <<<"
+A $(printf 'word %.0s' {1..28}) \`a b\` 1. A
+$(printf 'word %.0s' {1..29}).
+
+    $(printf 'says %.0s' {1..40})
+
+\`says\`"
+out=$(tools/check/prose.sh) && count yes || count no "prose refuses sentences of 30 words, or code: $out"
+echo '3 core/a.md' >>tools/check/prose.ratchet
+out=$(tools/check/prose.sh) && count no "prose accepts a page on its ratchet that needs it no longer"
+[[ $out == *'core/a.md: nothing to rewrite'* ]] && count yes || count no "prose: $out"
+rm core/a.md
+rmdir docs
 refuses pages 'at most 150' README.md < <(yes '' | head -200)
 refuses interface 'core/a.h is installed and includes core/b.h, which is not' core/a.h <<<'
 /* Installed as part of <bedplate/base.h>. */
