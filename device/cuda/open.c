@@ -252,11 +252,23 @@ bp_status cuda_open(void *memory, const bp_device_options *options, const bp_reg
     return status;
 }
 
+/* Calls of the fabric that are queued wait for no other rank, and the one in which the driver's
+ * thread waits now ends: the streams could not be waited for otherwise. */
+static void end_calls(cuda_context *context)
+{
+    static const bp_error unknown = {
+        .code = BP_ERR_DEVICE, .where = "cuda", .text = "the device of a rank has failed"};
+    const bp_error *found = context->error;
+    cuda_calls_end(context, BP_ERR_DEVICE);
+    context->fabric->abandon(context->rank,
+                             found != NULL && found->code != BP_OK ? found : &unknown);
+}
+
 /* Nothing that is still running may use what is given back. */
 static void release_streams(cuda_context *context)
 {
-    if (context->calls != NULL && context->failed) {
-        cuda_calls_end(context, BP_ERR_DEVICE); /* those queued wait for no other rank */
+    if (context->calls != NULL && (context->failed || context->dead)) {
+        end_calls(context);
     }
     if (context->attached && (context->failed || context->dead)) {
         context->fabric->stream->detach(context->rank, true); /* or they would wait for ever */

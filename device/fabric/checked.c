@@ -157,6 +157,12 @@ static bp_status checked_check(void *context, bp_error *error)
     return rank->inner->check(rank->context, error);
 }
 
+static void checked_abandon(void *context, const bp_error *cause)
+{
+    const checked_rank *rank = context;
+    rank->inner->abandon(rank->context, cause);
+}
+
 static void checked_close(void *context)
 {
     (void)context; /* the one below is its owner's */
@@ -173,4 +179,5 @@ const bp_fabric bp_fabric_checked = {.name = "checked",
                                      .begin = checked_begin,
                                      .wait = checked_wait,
                                      .check = checked_check,
+                                     .abandon = checked_abandon,
                                      .close = checked_close};

@@ -18,7 +18,7 @@ void bp_leave_counters(void)
 #endif
 }
 
-void bp_offload_selected(int code)
+void bp_leave(int code)
 {
     bp_leave_counters();
     _exit(code);

@@ -9,6 +9,6 @@ void bp_leave_counters(void);
 
 /* Ends the process with a code, at once: what exit would call, MPI's handlers among it, may wait
  * for ever. Streams are not flushed. */
-void bp_offload_selected(int code);
+void bp_leave(int code);
 
 #endif

@@ -244,6 +244,14 @@ static bp_status mpi_check(void *context, bp_error *error)
     return mpi_leave(rank->world, rank->world->failed, error);
 }
 
+static void mpi_abandon(void *context, const bp_error *cause)
+{
+    const mpi_rank *rank = context;
+    pthread_mutex_lock(&rank->world->lock);
+    (void)bp_mpi_world_refuse(rank->world, cause->code, cause); /* the first failure stays */
+    pthread_mutex_unlock(&rank->world->lock);
+}
+
 static void mpi_close(void *context)
 {
     mpi_rank *rank = context;
@@ -533,4 +541,5 @@ const bp_fabric bp_fabric_mpi = {.name = "mpi",
                                  .begin = mpi_begin,
                                  .wait = mpi_wait,
                                  .check = mpi_check,
+                                 .abandon = mpi_abandon,
                                  .close = mpi_close};

@@ -309,7 +309,7 @@ static void *world_late(void *argument)
 {
     const bp_mpi_world *world = argument;
     world_nap((uint64_t)ABORT_S * 1000000);
-    bp_offload_selected(bp_status_exit_code(world->failed));
+    bp_leave(bp_status_exit_code(world->failed));
     return NULL;
 }
 
@@ -323,7 +323,7 @@ static void world_abort(bp_mpi_world *world)
     }
     bp_leave_counters(); /* the abort may not return */
     (void)bp_mpi_abort(&world->library, bp_status_exit_code(world->failed));
-    bp_offload_selected(bp_status_exit_code(world->failed));
+    bp_leave(bp_status_exit_code(world->failed));
 }
 
 /* All know of the failure: one rank says it and aborts, and the others wait for that, with an eye

@@ -12,7 +12,7 @@ static const char where[] = "nccl";
 enum {
     REQUEST = INT32_MAX, /* of calls of the fabric below: programs' requests are small */
     ASK_US = 200,        /* between two looks at a call that has not ended */
-    CHECK_MS = 10000,    /* a stream that takes so long may wait for a rank that is gone */
+    CHECK_MS = 1000,     /* a stream that takes so long may wait for a rank that is gone */
     END_MS = 2000,       /* longest wait for a communicator to end by itself */
     BLOCKS_MOST = 16,    /* of NCCL's kernels: bounds its buffers, which are per block */
     TRIAL_BYTES = 256    /* of a piece of the first calls */
@@ -401,6 +401,12 @@ static bp_status nccl_check(void *context, bp_error *error)
     return rank->inner->check(rank->context, error);
 }
 
+static void nccl_abandon(void *context, const bp_error *cause)
+{
+    const nccl_rank *rank = context;
+    rank->inner->abandon(rank->context, cause);
+}
+
 static void nccl_close(void *context)
 {
     (void)context; /* the one below is its owner's */
@@ -421,4 +427,5 @@ const bp_fabric bp_fabric_nccl = {.name = "nccl",
                                   .begin = nccl_begin,
                                   .wait = nccl_wait,
                                   .check = nccl_check,
+                                  .abandon = nccl_abandon,
                                   .close = nccl_close};

@@ -509,6 +509,14 @@ static bp_status threads_check(void *context, bp_error *error)
     return world_leave(rank, status, error);
 }
 
+static void threads_abandon(void *context, const bp_error *cause)
+{
+    threads_rank *rank = context;
+    pthread_mutex_lock(&rank->world->lock);
+    (void)world_refuse(rank, cause->code, cause); /* the first failure stays */
+    pthread_mutex_unlock(&rank->world->lock);
+}
+
 static void threads_close(void *context)
 {
     threads_rank *rank = context;
@@ -539,4 +547,5 @@ const bp_fabric bp_fabric_threads = {.name = "threads",
                                      .begin = threads_begin,
                                      .wait = threads_wait,
                                      .check = threads_check,
+                                     .abandon = threads_abandon,
                                      .close = threads_close};

@@ -189,7 +189,7 @@ static int mpi_run(const settings *set, const char *words, ranks_body body)
         bp_mpi_world_open(&world, &options, &error) != BP_OK) {
         const int code = mpi_alone(&error, &options.launcher);
         if (error.code == BP_ERR_FABRIC) {
-            bp_offload_selected(code); /* MPI's start is still under way */
+            bp_leave(code); /* MPI's start is still under way */
         }
         return code;
     }
@@ -213,7 +213,7 @@ static int mpi_run(const settings *set, const char *words, ranks_body body)
     }
     if (!bp_mpi_world_close(&world)) {
         fflush(stdout);
-        bp_offload_selected(code);
+        bp_leave(code);
     }
     free(own.context);
     return code;

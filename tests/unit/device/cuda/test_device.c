@@ -452,7 +452,7 @@ static int fail_in_child(bench *b, const char *variant, int n, int result)
         int code = fail_call(b, variant, n, result);
         if (bp_cu_result_fatal(result) ||
             strstr(b->error.name, "from cuStreamEndCapture") != NULL) {
-            bp_offload_selected(code); /* and with it what the instrument still holds */
+            bp_leave(code); /* and with it what the instrument still holds */
         }
         exit(code);
     }
@@ -485,8 +485,8 @@ static void touch_while_busy(bench *b)
         const bp_status before = cuda->upload(b->context, 0, b->x, BYTES);
         memcpy(b->y, (const void *)(uintptr_t)context->arena, BYTES); /* idle: the host's */
         const bp_status run = cuda->run(b->context, 1);
-        bp_offload_selected(before != BP_OK || run != BP_OK ||
-                            *(const volatile unsigned char *)(uintptr_t)context->arena != 77);
+        bp_leave(before != BP_OK || run != BP_OK ||
+                 *(const volatile unsigned char *)(uintptr_t)context->arena != 77);
     }
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_true(WIFSIGNALED(ended));
@@ -560,7 +560,7 @@ static void closing_survives_failures(void **state)
             snprintf(fault, sizeof fault, "*:%d:%d", n / 2 + 1, results[n % 2]);
             on.set("PTXVM_FAULT", fault);
             cuda->close(b->context);
-            bp_offload_selected(lived && b->error.code == BP_OK && !opened(b) ? 0 : 1);
+            bp_leave(lived && b->error.code == BP_OK && !opened(b) ? 0 : 1);
         }
         assert_int_equal(waitpid(child, &ended, 0), child);
         assert_int_equal(ended, 0);

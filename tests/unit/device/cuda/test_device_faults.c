@@ -101,7 +101,7 @@ static void need(bool there, const char *what)
 {
     if (!there) {
         print_error("there is no %s\n", what);
-        bp_offload_selected(FAILED_BADLY);
+        bp_leave(FAILED_BADLY);
     }
 }
 
@@ -223,7 +223,7 @@ static int fail_in_child(life *l, int stage, int n, int result)
         int code = fail_call(l, stage, n, result);
         const char *name = l->runtime.error.name;
         if (bp_cu_result_fatal(result) || strstr(name, "from cuStreamEndCapture") != NULL) {
-            bp_offload_selected(code); /* and with it what the instrument still holds */
+            bp_leave(code); /* and with it what the instrument still holds */
         }
         life_free(l);
         exit(code);

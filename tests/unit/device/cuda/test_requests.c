@@ -359,7 +359,7 @@ static int in_child(int (*what)(bench *b, const void *about), bench *b, const vo
     int ended = 0;
     pid_t child = fork();
     if (child == 0) {
-        bp_offload_selected(what(b, about));
+        bp_leave(what(b, about));
     }
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &ended, 0), child);

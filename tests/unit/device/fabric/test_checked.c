@@ -197,7 +197,15 @@ static bp_status check_no(void *context, bp_error *error)
     return bp_error_set(error, BP_ERR_FABRIC, "test", "no", NULL);
 }
 
-static void what_is_offloaded_is_passed_on(void **state)
+static bp_status abandoned;
+
+static void abandon_noted(void *context, const bp_error *cause)
+{
+    (void)context;
+    abandoned = cause->code;
+}
+
+static void what_is_inside_is_passed_on(void **state)
 {
     static uint8_t bytes[2 * BYTES];
     const bp_fabric inner = {.name = "some",
@@ -205,7 +213,9 @@ static void what_is_offloaded_is_passed_on(void **state)
                              .size = many,
                              .members = two,
                              .begin = begin_some,
-                             .check = check_no};
+                             .check = check_no,
+                             .abandon = abandon_noted};
+    const bp_error cause = {.code = BP_ERR_DEVICE};
     bp_fabric_transfer t = {.call = BP_FABRIC_EXCHANGE, .bytes = BYTES, .from = bytes, .to = bytes};
     bp_error error = {.code = BP_OK};
     void *context = malloc(bp_fabric_checked.context_bytes);
@@ -217,6 +227,8 @@ static void what_is_offloaded_is_passed_on(void **state)
     assert_int_equal(bp_fabric_checked.rank(context), many_ranks);
     assert_int_equal(bp_fabric_checked.size(context), many_ranks);
     assert_int_equal(bp_fabric_checked.check(context, &error), BP_ERR_FABRIC);
+    bp_fabric_checked.abandon(context, &cause);
+    assert_int_equal(abandoned, BP_ERR_DEVICE);
     for (begins = 0; begins < 2;) { /* the message, and its digest */
         const int before = begins;
         assert_int_equal(bp_fabric_checked.begin(context, &t, NULL), BP_ERR_FABRIC);
@@ -240,7 +252,7 @@ int main(void)
         cmocka_unit_test(whole_messages_arrive),
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(what_cannot_be_wrapped_is_refused),
-        cmocka_unit_test(what_is_offloaded_is_passed_on),
+        cmocka_unit_test(what_is_inside_is_passed_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

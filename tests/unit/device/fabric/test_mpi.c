@@ -237,6 +237,31 @@ static void case_hangs(void)
     wait_for(5);
 }
 
+/* Rank 1 waits, on another thread than the one that gives up for it. */
+static void *abandon_main(void *unused)
+{
+    const bp_error cause = {
+        .code = BP_ERR_DEVICE, .where = "test", .text = "a device failed", .name = "gpu 1"};
+    (void)unused;
+    bp_fabric_mpi.abandon(context, &cause);
+    return NULL;
+}
+
+static void case_abandons(void)
+{
+    pthread_t other;
+    agree(17);
+    while (world.rank == 2 && bp_fabric_mpi.check(context, NULL) == BP_OK) {
+        nap(10);
+    }
+    begin(BP_FABRIC_EXCHANGE, 0, 0, 5);
+    const bool abandons = world.rank == 1 && pthread_create(&other, NULL, abandon_main, NULL) == 0;
+    wait_for(5);
+    if (abandons) {
+        pthread_join(other, NULL);
+    }
+}
+
 static void case_different(void)
 {
     agree(17);
@@ -292,6 +317,7 @@ static const mpi_case cases[] = {
     {"stops", case_stops, true, 4000, LONG_WAIT},
     {"killed", case_killed, true, 10000, LONG_WAIT},
     {"hangs", case_hangs, true, 10000, 4000},
+    {"abandons", case_abandons, true, 10000, LONG_WAIT},
     {"different", case_different, true, 10000, LONG_WAIT},
     {"too_many", case_too_many, true, 10000, LONG_WAIT},
     {"own_error", case_own_error, true, 10000, LONG_WAIT},
@@ -358,7 +384,7 @@ static int play(const mpi_case *c)
     fflush(stdout);
     const int code = status == BP_OK && wrong == 0 ? 0 : 1;
     if (!bp_mpi_world_close(&world)) {
-        bp_offload_selected(code);
+        bp_leave(code);
     }
     free(context);
     return code;
@@ -470,6 +496,7 @@ static const ending endings[] = {
     {"stops", 3, 10,
      "exchange of 1000 bytes, step 41: a rank is lost: it has been silent for too long"},
     {"hangs", 3, 10, "all_gather of 1000 bytes, step 7: a rank did not come in time"},
+    {"abandons", 3, 7, "gpu 1: a device failed"},
     {"different", 2, 2, "the ranks make different calls"},
     {"too_many", 2, 2, "a rank began a call that it may not begin"},
     {"own_error", 3, 4, ".bin: a file is missing"},

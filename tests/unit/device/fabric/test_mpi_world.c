@@ -73,7 +73,7 @@ static void act_calls(void)
         }
         const uint32_t last = i % 3 == BP_FABRIC_BROADCAST ? 0 : RANKS - 1;
         if (error.code == BP_OK && to[last * BYTES] != last * 16 + i) {
-            bp_offload_selected(99);
+            bp_leave(99);
         }
     }
 }
@@ -158,7 +158,7 @@ static void rank_main(const world_case *c, uint32_t rank, uint32_t size)
     }
     const bool ended = bp_mpi_world_close(&world); /* does not return after a failure of all */
     free(context);
-    bp_offload_selected(!ended ? 98 : status == BP_OK ? 0 : bp_status_exit_code(status));
+    bp_leave(!ended ? 98 : status == BP_OK ? 0 : bp_status_exit_code(status));
 }
 
 static const world_case cases[] = {

@@ -15,12 +15,12 @@
 
 enum { RANKS = 3, SELF = 1, PIECE = 512, ARENA = 2 * RANKS * 256, SYSTEM = 2 };
 
-/* What the library and the fabric below do. */
+/* What the library and the inner fabric do. */
 static struct {
     int calls, fails_at, result; /* the call that fails, from 1 on, and with what */
     int progress;                /* so many looks at an end say that it is in progress */
     bool asking_fails;
-    int below, below_fails_at; /* the same of the fabric below */
+    int inner, inner_fails_at; /* the same of the inner fabric */
     int first_version, first_result;
     int sends, gets;
     uint64_t sent_to;        /* bit for each peer */
@@ -201,34 +201,34 @@ static bp_nccl_library library = {.version = 22900,
                                   .ncclAllGather = gather,
                                   .ncclBroadcast = broadcast};
 
-/* The fabric below. */
-static uint32_t below_rank(const void *context)
+/* The inner fabric. */
+static uint32_t inner_rank(const void *context)
 {
     (void)context;
     return SELF;
 }
 
-static uint32_t below_size(const void *context)
+static uint32_t inner_size(const void *context)
 {
     (void)context;
     return RANKS;
 }
 
-static uint32_t below_members(const void *context, uint32_t group)
+static uint32_t inner_members(const void *context, uint32_t group)
 {
     (void)context;
     return group == 0 ? RANKS : group == 1 ? 2 : 0;
 }
 
-static bp_status offload_one(bp_error *error)
+static bp_status inner_one(bp_error *error)
 {
-    return ++fake.below == fake.below_fails_at
+    return ++fake.inner == fake.inner_fails_at
                ? bp_error_set(error, BP_ERR_FABRIC, "test", "a rank is lost", NULL)
                : BP_OK;
 }
 
 /* Rank 0 says what it has. */
-static bp_status offload_begin(void *context, const bp_fabric_transfer *transfer, bp_error *error)
+static bp_status inner_begin(void *context, const bp_fabric_transfer *transfer, bp_error *error)
 {
     struct {
         bp_nccl_id id;
@@ -241,36 +241,45 @@ static bp_status offload_begin(void *context, const bp_fabric_transfer *transfer
     if (transfer->bytes == sizeof first) {
         memcpy(transfer->to, &first, sizeof first);
     }
-    return offload_one(error);
+    return inner_one(error);
 }
 
-static bp_status offload_wait(void *context, uint32_t request, bp_error *error)
+static bp_status inner_wait(void *context, uint32_t request, bp_error *error)
 {
     (void)context;
     (void)request;
-    return offload_one(error);
+    return inner_one(error);
 }
 
-static bp_status offload_check(void *context, bp_error *error)
+static bp_status inner_check(void *context, bp_error *error)
 {
     (void)context;
-    return offload_one(error);
+    return inner_one(error);
 }
 
-static bp_status below_agree(void *context, uint64_t digest, bp_error *error)
+static bp_status inner_agree(void *context, uint64_t digest, bp_error *error)
 {
     (void)context;
     return digest == 5 ? BP_OK : bp_error_set(error, BP_ERR_USAGE, "test", "differ", NULL);
 }
 
-static const bp_fabric below = {.name = "below",
-                                .rank = below_rank,
-                                .size = below_size,
-                                .members = below_members,
-                                .agree = below_agree,
-                                .begin = offload_begin,
-                                .wait = offload_wait,
-                                .check = offload_check};
+static bp_status abandoned;
+
+static void inner_abandon(void *context, const bp_error *cause)
+{
+    (void)context;
+    abandoned = cause->code;
+}
+
+static const bp_fabric inner = {.name = "inner",
+                                .rank = inner_rank,
+                                .size = inner_size,
+                                .members = inner_members,
+                                .agree = inner_agree,
+                                .begin = inner_begin,
+                                .wait = inner_wait,
+                                .check = inner_check,
+                                .abandon = inner_abandon};
 
 static const uint32_t pair[2] = {SELF, 2};
 static unsigned char arena[ARENA];
@@ -286,7 +295,7 @@ static void wrap(void)
         .groups = &group,
         .group_count = 1,
         .patience_ms = 400}; /* far above what an honest call takes on a busy machine */
-    bp_nccl_wrap(context, &library, &below, NULL, &options, true);
+    bp_nccl_wrap(context, &library, &inner, NULL, &options, true);
     error = (bp_error){.code = BP_OK};
 }
 
@@ -363,7 +372,7 @@ static void every_call_may_fail(void **state)
 }
 
 /* verifies ranks-10.9048 */
-static void every_call_below_may_fail(void **state)
+static void every_inner_call_may_fail(void **state)
 {
     bp_status status = BP_ERR_FABRIC;
     int n = 1;
@@ -371,7 +380,7 @@ static void every_call_below_may_fail(void **state)
     newer(true);
     for (; status != BP_OK && n < 100; n++) {
         fresh();
-        fake.below_fails_at = n;
+        fake.inner_fails_at = n;
         fake.progress = 3;
         status = whole_run(true);
         assert_true(status == BP_OK || status == BP_ERR_FABRIC);
@@ -387,24 +396,24 @@ static void patience_ends(void **state)
 {
     (void)state;
     newer(true);
-    for (int fails_at = 0; fails_at < 3; fails_at++) { /* meeting below: well, or not */
+    for (int fails_at = 0; fails_at < 3; fails_at++) { /* meeting inside: well, or not */
         fresh();
         assert_int_equal(attach(true), BP_OK);
         fake.progress = 1000;
-        fake.below = 0;
+        fake.inner = 0;
         const bp_status status = enqueue(BP_FABRIC_ALL_GATHER, 0, 0);
         assert_int_equal(status, BP_ERR_FABRIC);
         assert_string_equal(error.text, "the GPUs did not end an exchange in time, though all "
                                         "ranks are there");
         error = (bp_error){.code = BP_OK};
-        fake.below = 0;
-        fake.below_fails_at = fails_at;
+        fake.inner = 0;
+        fake.inner_fails_at = fails_at;
         assert_int_equal(bp_fabric_nccl.stream->poll(context, 401, &error), BP_ERR_FABRIC);
         assert_string_equal(error.text, fails_at == 0 ? "the GPUs did not end an exchange in "
                                                         "time, though all ranks are there"
                                                       : "a rank is lost");
-        fake.below = 0;
-        fake.below_fails_at = 1;
+        fake.inner = 0;
+        fake.inner_fails_at = 1;
         assert_int_equal(bp_fabric_nccl.stream->poll(context, 20000, NULL), BP_ERR_FABRIC);
         bp_fabric_nccl.stream->detach(context, true);
     }
@@ -518,7 +527,7 @@ static void pieces_are_messages_of_one_group(void **state)
     }
 }
 
-static void the_rest_is_the_fabrics_below(void **state)
+static void the_rest_is_the_inner_fabrics(void **state)
 {
     const bp_fabric_transfer call = {.request = 3};
     (void)state;
@@ -529,10 +538,12 @@ static void the_rest_is_the_fabrics_below(void **state)
     assert_int_equal(bp_fabric_nccl.members(context, 1), 2);
     assert_int_equal(bp_fabric_nccl.agree(context, 5, NULL), BP_OK);
     assert_int_equal(bp_fabric_nccl.agree(context, 6, NULL), BP_ERR_USAGE);
-    fake.below_fails_at = 3;
+    fake.inner_fails_at = 3;
     assert_int_equal(bp_fabric_nccl.begin(context, &call, NULL), BP_OK);
     assert_int_equal(bp_fabric_nccl.wait(context, 3, NULL), BP_OK);
     assert_int_equal(bp_fabric_nccl.check(context, &error), BP_ERR_FABRIC);
+    bp_fabric_nccl.abandon(context, &(const bp_error){.code = BP_ERR_DEVICE});
+    assert_int_equal(abandoned, BP_ERR_DEVICE);
     bp_fabric_nccl.close(context);
 }
 
@@ -540,12 +551,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_may_fail),
-        cmocka_unit_test(every_call_below_may_fail),
+        cmocka_unit_test(every_inner_call_may_fail),
         cmocka_unit_test(patience_ends),
         cmocka_unit_test(ranks_have_to_fit_together),
         cmocka_unit_test(messages_are_those_of_the_call),
         cmocka_unit_test(pieces_are_messages_of_one_group),
-        cmocka_unit_test(the_rest_is_the_fabrics_below),
+        cmocka_unit_test(the_rest_is_the_inner_fabrics),
     };
     context = malloc(bp_fabric_nccl.context_bytes);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* Ranks as threads: every call gives the bytes of a plain loop, for any number of ranks, any group
  * and any order of arrival; ranks that disagree, leave or stay away end everybody's calls. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -399,6 +400,48 @@ static void a_rank_that_is_lost_ends_the_calls(void **state)
     }
 }
 
+/* Rank 1 has begun, and so has a thread of its own that waits for rank 2, which never begins: what
+ * ends both is that it abandons the calls, twice. Rank 2 comes later. */
+static void *abandon_main(void *argument)
+{
+    player *p = argument;
+    const bp_error causes[2] = {{.code = BP_ERR_DEVICE, .where = "test", .text = "a device failed"},
+                                {.code = BP_ERR_DATA, .where = "test", .text = "later"}};
+    for (uint32_t i = 0; i < 2; i++) {
+        bp_fabric_threads.abandon(p->context, &causes[i]);
+    }
+    return NULL;
+}
+
+static void act_abandon(player *p)
+{
+    pthread_t other;
+    agree(p);
+    if (p->rank == 2) {
+        while (bp_fabric_threads.check(p->context, NULL) == BP_OK) {
+            sched_yield(); /* for the state, however long that takes */
+        }
+    }
+    begin(p, BP_FABRIC_EXCHANGE, 0, 0, 5);
+    const bool abandons = p->rank == 1 && pthread_create(&other, NULL, abandon_main, p) == 0;
+    wait_for(p, 5);
+    if (abandons) {
+        pthread_join(other, NULL);
+    }
+}
+
+/* verifies ranks-10.9048 */
+static void a_rank_that_abandons_ends_the_calls(void **state)
+{
+    (void)state;
+    set_up(3, 0, act_abandon);
+    play(3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(players[i].status, BP_ERR_DEVICE);
+        assert_string_equal(players[i].error.text, "a device failed"); /* the first stays */
+    }
+}
+
 /* A rank that says nothing more, and is there: the others' patience ends. */
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_opened = PTHREAD_COND_INITIALIZER;
@@ -528,6 +571,7 @@ int main(void)
         cmocka_unit_test(a_missing_rank_ends_the_start),
         cmocka_unit_test(a_rank_that_leaves_ends_the_start),
         cmocka_unit_test(a_rank_that_is_lost_ends_the_calls),
+        cmocka_unit_test(a_rank_that_abandons_ends_the_calls),
         cmocka_unit_test(patience_ends),
         cmocka_unit_test(calls_that_differ_are_refused),
         cmocka_unit_test(who_has_left_is_known_at_once),
