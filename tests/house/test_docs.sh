@@ -75,8 +75,8 @@ verdict $? "no sample was found"
 
 # Hopper's tiles by the model of waves: the page has what the table says.
 while read -r line; do
-    grep -qxF "    $line" docs/figures/figures.md
-    verdict $? "docs/figures/figures.md has not: $line"
+    grep -qxF "    $line" docs/figures/gpu.md
+    verdict $? "docs/figures/gpu.md has not: $line"
 done < <(tools/bench/hopper_tiles.py)
 
 # The first fine-tune of the README, line by line, on a small model with room for its tokens.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The longer proof: a GPT of 10.8 M parameters (6 layers, 384 wide, bytes), 5,000 steps of 64 tokens on a text, by fp32 AdamW and
-# by the three lowest rungs of the ladder of docs/figures/figures.md; the loss over held-out text every 1,000 steps.
+# by the three lowest rungs of the ladder of docs/figures/memory.md; the loss over held-out text every 1,000 steps.
 #
 #     tools/bench/proof.sh TEXT [STEPS] [RECIPE..]     5000 steps and all recipes unless given
 #

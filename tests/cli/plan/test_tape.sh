@@ -74,7 +74,7 @@ run train --data "$work/lines" --output-dir "$work/cut" --max-seq-length 40 --pe
 [[ $code -eq 2 ]] && grep -q 'tape-dtype differs from the checkpoint' <<<"$err"
 check $? 'resuming with another tape is refused' "$err"
 
-# What plans promise (docs/figures/figures.md): arenas of GPT-2 124M, the tape of Llama-3 8B.
+# What plans promise (docs/figures/memory.md): arenas of GPT-2 124M, the tape of Llama-3 8B.
 tape() { grep -oE '"name": "tape"[^}]*|"tape": [0-9]+' <<<"$out" | grep -oE '[0-9]+' | head -1; }
 saves() { # what, least and most percent, function, options..
     local what=$1 least=$2 most=$3 of=$4 before after

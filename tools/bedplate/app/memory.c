@@ -15,7 +15,7 @@ enum { POPULATE_WRITE = 23, PAGE = 4096 }; /* Linux 5.14; older kernels refuse i
 #define PIECE ((size_t)16 << 20) /* made present in large pages at once */
 
 /* Where memory is in pieces, the kernel moves what lies in the way of each large page: 2 GiB took
- * 5.1 s of its time instead of 0.3, and 0.7 to 1.2 in small ones (docs/figures/figures.md). Such
+ * 5.1 s of its time instead of 0.3, and 0.7 to 1.2 in small ones (docs/figures/loading.md). Such
  * time, what is beyond a GiB/s, is spent up to this many seconds in all. */
 #define MOVING_SECONDS 0.1
 

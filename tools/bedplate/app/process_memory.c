@@ -13,7 +13,7 @@
 
 enum { POPULATE_READ = 22 }; /* Linux 5.14; before, pages come as they are touched */
 
-/* Measured: tables, heap, the main stack; and each further thread's. docs/figures/figures.md has
+/* Measured: tables, heap, the main stack; and each further thread's. docs/figures/memory.md has
  * the runs.
  */
 #define OWN_BYTES    ((uint64_t)926 << 10)
