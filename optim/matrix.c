@@ -2,8 +2,6 @@
 /* Whole matrices. */
 #include "optim/matrix.h"
 
-#include <string.h>
-
 bp_matrix bp_matrix_of(const bp_parameter *parameter)
 {
     bp_matrix m = {.rows = parameter->count, .width = 1};
@@ -15,25 +13,11 @@ bp_matrix bp_matrix_of(const bp_parameter *parameter)
     return m;
 }
 
-/* Heads are known by their names. */
-static bool is_head(const char *name)
-{
-    static const char *const heads[] = {"lm_head.", "score.",  "classifier.", "embed_out.",
-                                        "cls.",     "pooler.", "qa_outputs.", "decoder."};
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        if (strstr(name, heads[i]) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool bp_matrix_hidden(const bp_builder *builder, uint32_t index)
 {
     const bp_parameter *parameter = &builder->parameters[index];
     return parameter->rank == 2 && !parameter->embedding && parameter->base == BP_NO_PARAMETER &&
-           parameter->shape[0] > 1 && parameter->shape[1] > 1 &&
-           !is_head(bp_build_name(builder, index));
+           parameter->shape[0] > 1 && parameter->shape[1] > 1 && parameter->head == BP_HEAD_NONE;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)

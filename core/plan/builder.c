@@ -59,20 +59,13 @@ static bp_ref whole(uint32_t buffer, bp_dtype dtype)
     return (bp_ref){buffer, dtype, 0};
 }
 
-static bool begins_with(const char *name, const char *start)
-{
-    return strncmp(name, start, strlen(start)) == 0;
-}
-
 /* Beside adapters only they are trained, the biases that are asked for, and the head of a task,
  * which no base has (PEFT saves every module whose name ends in "classifier"). */
 static bool frozen_by_adapters(const bp_builder *builder, const char *name,
                                const bp_parameter *parameter)
 {
-    bool own = begins_with(name, "score.") || begins_with(name, "classifier.") ||
-               begins_with(name, "pre_classifier.") || begins_with(name, "qa_outputs.");
-    return builder->spec->lora.rank > 0 && parameter->base == BP_NO_PARAMETER && !own &&
-           !bp_adapter_trains_bias(builder, name);
+    return builder->spec->lora.rank > 0 && parameter->base == BP_NO_PARAMETER &&
+           parameter->head != BP_HEAD_TASK && !bp_adapter_trains_bias(builder, name);
 }
 
 /* What the spec's rules say of a parameter. */
@@ -275,6 +268,7 @@ void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info)
                                 .embedding = info->embedding,
                                 .statistic = info->statistic,
                                 .depthwise = info->depthwise,
+                                .head = info->head,
                                 .input_major = info->input_major,
                                 .together = info->together > 0 ? info->together : 1,
                                 .rate_scale = 1.0,

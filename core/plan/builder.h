@@ -25,6 +25,13 @@ typedef enum bp_init_kind {
     BP_INIT_ROWS   /* of trained rows: the table's (bp_rows_values) */
 } bp_init_kind;
 
+/* What a weight is to the outputs of a model. No rule of whole matrices (Muon) takes a head's. */
+typedef enum bp_head_kind {
+    BP_HEAD_NONE,   /* a hidden layer, a norm, an embedding */
+    BP_HEAD_OUTPUT, /* of a head that the base model has: frozen beside adapters, as all of it */
+    BP_HEAD_TASK    /* of a head that is new with its task: trained beside adapters */
+} bp_head_kind;
+
 /* One weight tensor as a model publishes it. */
 typedef struct bp_parameter_info {
     const char *name; /* the Hugging Face name; copied */
@@ -38,6 +45,7 @@ typedef struct bp_parameter_info {
     uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
     bool statistic;    /* no optimizer moves it, backward does: state, and never trained */
     bool depthwise;    /* a convolution's weight, of each channel by itself */
+    bp_head_kind head; /* 0: of none */
     bool adapts;       /* an adapter of parameter `base` */
     uint32_t base;
 } bp_parameter_info;
@@ -64,6 +72,7 @@ typedef struct bp_parameter {
     bool trainable;          /* a frozen one has no gradient, no master, no state */
     bool statistic;          /* of bp_parameter_info */
     bool depthwise;          /* likewise */
+    bp_head_kind head;       /* likewise */
     bp_master master_form;   /* how `master` completes the weight */
     double rate_scale;       /* of its own learning rate to the run's */
     double weight_decay;     /* its own, already 0 where it does not apply */

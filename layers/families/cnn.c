@@ -83,8 +83,8 @@ static void cnn_parameters(bp_builder *builder, const bp_model_config *config)
         "weight", {config->classes, in}, BP_INIT_NORMAL, sqrt(1.0 / (double)in)};
     const bp_publish_row bias = {"bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0};
     const char *prefix = own.resnet.hidden_sizes[0] != 0 ? "classifier.1." : "classifier.";
-    bp_publish(builder, prefix, &weight);
-    bp_publish(builder, prefix, &bias);
+    bp_publish_head(builder, prefix, &weight, BP_HEAD_TASK);
+    bp_publish_head(builder, prefix, &bias, BP_HEAD_TASK);
     bp_batch_norm_count(builder);
 }
 

@@ -80,7 +80,7 @@ static void gpt2_parameters(bp_builder *builder, const bp_model_config *config)
     bp_publish(builder, "transformer.", &weight);
     bp_publish(builder, "transformer.", &bias);
     if (bp_causal_has_output(config)) {
-        bp_publish(builder, "", &output);
+        bp_publish_head(builder, "", &output, classifies ? BP_HEAD_TASK : BP_HEAD_OUTPUT);
     }
 }
 

@@ -152,7 +152,8 @@ static void llama_parameters(bp_builder *builder, const bp_model_config *config)
     }
     bp_publish(builder, "", &norm);
     if (bp_causal_has_output(config)) {
-        bp_publish(builder, "", &head);
+        bp_publish_head(builder, "", &head,
+                        bp_causal_classifies(config) ? BP_HEAD_TASK : BP_HEAD_OUTPUT);
     }
 }
 

@@ -99,8 +99,8 @@ static void mlp_model_parameters(bp_builder *builder, const bp_model_config *con
         } else {
             bp_name_append(bp_name_append_number(bp_name_append(prefix, "layers."), i), ".");
         }
-        bp_publish(builder, prefix, &weight);
-        bp_publish(builder, prefix, &bias);
+        bp_publish_head(builder, prefix, &weight, head ? BP_HEAD_TASK : BP_HEAD_NONE);
+        bp_publish_head(builder, prefix, &bias, head ? BP_HEAD_TASK : BP_HEAD_NONE);
     }
 }
 

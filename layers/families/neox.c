@@ -99,7 +99,7 @@ static void neox_parameters(bp_builder *builder, const bp_model_config *config)
     bp_publish(builder, "", &weight);
     bp_publish(builder, "", &bias);
     if (bp_causal_has_output(config)) {
-        bp_publish(builder, "", &head);
+        bp_publish_head(builder, "", &head, classifies ? BP_HEAD_TASK : BP_HEAD_OUTPUT);
     }
 }
 

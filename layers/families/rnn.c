@@ -99,9 +99,9 @@ static void parameters(bp_builder *builder, const bp_model_config *config)
         publish_layer(builder, config, i, range);
     }
     if (own.untied) {
-        bp_publish(builder, "", &decoder);
+        bp_publish_head(builder, "", &decoder, BP_HEAD_OUTPUT);
     }
-    bp_publish(builder, "", &bias);
+    bp_publish_head(builder, "", &bias, BP_HEAD_OUTPUT);
 }
 
 /* The pen as it was before it was put on a piece of time. */

@@ -142,7 +142,7 @@ static void vit_parameters(bp_builder *builder, const bp_model_config *config)
         vit_publish_block(builder, &own, i);
     }
     for (uint32_t i = 0; i < 4; i++) {
-        bp_publish(builder, "", &rows[i]);
+        bp_publish_head(builder, "", &rows[i], i < 2 ? BP_HEAD_NONE : BP_HEAD_TASK);
     }
 }
 

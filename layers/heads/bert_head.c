@@ -50,6 +50,17 @@ uint32_t bp_bert_head_parameters(const bp_model_config *config)
     return head_of(config)->parameters;
 }
 
+/* BERT's pooler belongs to the base; what guesses words counts as hidden in the families whose
+ * matrices rules of whole matrices have always trained. */
+static bp_head_kind head_kind(uint32_t kind, bp_task task, uint32_t row)
+{
+    if (task < BP_TASK_CLASSES) {
+        return kind == BP_BERT || kind == BP_ROBERTA ? BP_HEAD_OUTPUT : BP_HEAD_NONE;
+    }
+    return kind == BP_BERT && bp_task_scores_samples(task) && row < SCORE ? BP_HEAD_OUTPUT
+                                                                          : BP_HEAD_TASK;
+}
+
 void bp_bert_head_publish(bp_builder *builder, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
@@ -78,7 +89,7 @@ void bp_bert_head_publish(bp_builder *builder, const bp_model_config *config)
                                  : task == BP_TASK_TOKENS       ? judge + TAGS
                                                                 : find;
     for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
-        bp_publish(builder, "", &rows[i]);
+        bp_publish_head(builder, "", &rows[i], head_kind(own.kind, task, i));
     }
 }
 

@@ -39,7 +39,10 @@ void bp_modernbert_head_publish(bp_builder *builder, const bp_model_config *conf
         [SCORE] = guesses ? vocabulary : score,
         [SCORE_BIAS] = {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
     for (uint32_t i = 0; i < bp_modernbert_head_parameters(config); i++) {
-        bp_publish(builder, "", &rows[i]);
+        bp_publish_head(builder, "", &rows[i],
+                        i < SCORE ? BP_HEAD_NONE
+                        : guesses ? BP_HEAD_OUTPUT
+                                  : BP_HEAD_TASK);
     }
 }
 

@@ -53,6 +53,12 @@ void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_
                                 .together = matrix ? together : 0});
 }
 
+void bp_publish_head(bp_builder *builder, const char *prefix, const bp_publish_row *row,
+                     bp_head_kind head)
+{
+    publish(builder, prefix, row, (bp_parameter_info){.head = head});
+}
+
 void bp_publish_table(bp_builder *builder, const char *prefix, const bp_publish_row *row)
 {
     publish(builder, prefix, row, (bp_parameter_info){.embedding = true});

@@ -26,6 +26,10 @@ void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_
 /* The same for a vector of running statistics (bp_parameter_info). */
 void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row);
 
+/* The same for a weight of a head of the model's. */
+void bp_publish_head(bp_builder *builder, const char *prefix, const bp_publish_row *row,
+                     bp_head_kind head);
+
 /* The same for a table that is looked up by rows. */
 void bp_publish_table(bp_builder *builder, const char *prefix, const bp_publish_row *row);
 
