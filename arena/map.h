@@ -20,7 +20,8 @@ typedef struct bp_map_buffer {
 
 /* Everything that is shown. All pointers are borrowed. */
 typedef struct bp_map {
-    const char *title; /* what was planned, "gpt2 batch 4 x 1024" */
+    const char *title;   /* what was planned, "gpt2" */
+    const char *details; /* and how, "batch 4 x 1024 tokens, fp32": on the page; NULL: nothing */
     const bp_map_class *classes;
     const bp_map_buffer *buffers;
     const char *const *op_names; /* per program time below op_count; NULL if they have none */

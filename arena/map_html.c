@@ -2,44 +2,13 @@
 /* The memory map as one self-contained HTML page. */
 #include "arena/map.h"
 
+#include <string.h>
+
 #include "arena/map_work.h"
+#include "arena/page.h"
 
 /* How many buffers the table of the peak lists. */
 #define PEAK_ROWS 40u
-
-static const char page_head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>";
-
-static const char page_style[] =
-    "</title>\n<style>\n"
-    ":root{--ink:#1f2933;--soft:#61707f;--line:#dfe5ea;--paper:#fff;--card:#f5f7f9;--good:#1a7f4b;"
-    "--bad:#b4540a}\n"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e6ebf0;--soft:#94a3b1;--line:#2f3a44;"
-    "--paper:#14191e;--card:#1c232a;--good:#4cc38a;--bad:#f0a35e}}\n"
-    "body{margin:0 auto;max-width:1280px;padding:24px 28px 48px;background:var(--paper);"
-    "color:var(--ink);font:15px/1.45 system-ui,sans-serif}\n"
-    "h1{font-size:22px;margin:0 0 14px}h2{font-size:16px;margin:26px 0 6px}\n"
-    ".cards{display:flex;flex-wrap:wrap;gap:10px}\n"
-    ".card{background:var(--card);border:1px solid var(--line);border-radius:8px;"
-    "padding:8px 14px;min-width:130px}\n"
-    ".card b{display:block;font-size:19px}.card small{display:block;color:var(--soft)}\n"
-    ".good b{color:var(--good)}.bad b{color:var(--bad)}\n"
-    ".legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:8px 0 2px;color:var(--soft)}\n"
-    ".legend i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:6px;"
-    "vertical-align:-1px}\n"
-    "svg{display:block;width:100%;height:auto}svg text{fill:var(--soft);font:11px system-ui,"
-    "sans-serif}\n"
-    ".g{stroke:var(--line);stroke-width:1}.p{stroke:var(--ink);stroke-width:1;"
-    "stroke-dasharray:5 3;pointer-events:none}.l{stroke:var(--bad);stroke-width:1.5;"
-    "stroke-dasharray:8 4}\n"
-    ".tm{text-anchor:middle}.te,.pe{text-anchor:end}svg .ps,svg .pe{fill:var(--ink)}\n"
-    ".b{stroke:var(--paper);stroke-width:.6}g:hover>rect{stroke:var(--ink);stroke-width:2}\n"
-    "svg .n{text-anchor:middle;pointer-events:none;font-size:10px;fill:#10161c}\n"
-    "table{border-collapse:collapse;font-size:13px}th,td{text-align:left;padding:3px 14px 3px 0;"
-    "border-bottom:1px solid var(--line)}\n"
-    "td.r,th.r{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft)}\n"
-    "code{font:12px ui-monospace,monospace}\n";
 
 static void html_card(bp_text *out, const char *style, const char *label, uint64_t bytes)
 {
@@ -74,6 +43,23 @@ static void html_certificate(const bp_map *map, bp_text *out)
     bp_text_string(out, "</small></div>\n</div>\n");
 }
 
+/* Whether letters on a colour "#rrggbb" are better read in white. */
+static bool html_is_dark(const char *colour)
+{
+    static const char digits[] = "0123456789abcdef";
+    static const uint32_t weights[] = {299, 587, 114};
+    uint32_t light = 0;
+    if (strlen(colour) != 7) {
+        return false;
+    }
+    for (size_t i = 0; i < 6; i++) {
+        const char *digit = strchr(digits, colour[i + 1] | 0x20);
+        const uint32_t value = digit != NULL ? (uint32_t)(digit - digits) : 0;
+        light += value * (i % 2 == 0 ? 16 : 1) * weights[i / 2];
+    }
+    return light < 100000;
+}
+
 /* The colours as style rules, so that a rectangle names its class in a few bytes. */
 static void html_colours(const bp_map *map, bp_text *out)
 {
@@ -85,6 +71,11 @@ static void html_colours(const bp_map *map, bp_text *out)
         bp_text_string(out, ";background:");
         bp_text_html(out, map->classes[c].colour);
         bp_text_string(out, "}\n");
+        if (html_is_dark(map->classes[c].colour)) {
+            bp_text_string(out, ".c");
+            bp_text_u64(out, c);
+            bp_text_string(out, "+.n{fill:#fff}\n");
+        }
     }
 }
 
@@ -111,13 +102,14 @@ static void html_legend(const map_work *work, bp_text *out)
 static void html_anatomy(const map_work *work, bp_text *out)
 {
     const bp_map *map = work->map;
-    bp_text_string(out, "<table><tr><th>class</th><th class=\"r\">most at one time</th>");
+    bp_text_string(out, "<div class=\"scroll\"><table><tr><th>class</th><th class=\"r\">most at "
+                        "one time, bytes</th>");
     if (map->unit != NULL) {
         bp_text_string(out, "<th class=\"r\">bytes/");
         bp_text_html(out, map->unit);
         bp_text_string(out, "</th>");
     }
-    bp_text_string(out, "<th class=\"r\">at the peak</th></tr>\n");
+    bp_text_string(out, "<th class=\"r\">at the peak, bytes</th></tr>\n");
     for (uint32_t c = 0; c < map->class_count; c++) {
         bp_text_string(out, "<tr><td>");
         bp_text_html(out, map->classes[c].name);
@@ -131,7 +123,7 @@ static void html_anatomy(const map_work *work, bp_text *out)
         bp_text_grouped(out, work->at_peak[c]);
         bp_text_string(out, "</td></tr>\n");
     }
-    bp_text_string(out, "</table>\n");
+    bp_text_string(out, "</table></div>\n");
 }
 
 static void html_row(const bp_map *map, bp_text *out, const bp_map_buffer *buffer)
@@ -156,7 +148,8 @@ static void html_peak(map_work *work, bp_text *out)
 {
     const bp_map *map = work->map;
     bp_text_string(out,
-                   "<h2>Alive at the peak, largest first</h2>\n<table><tr><th>buffer</th><th>class"
+                   "<h2>Alive at the peak, largest first</h2>\n<div "
+                   "class=\"scroll\"><table><tr><th>buffer</th><th>class"
                    "</th><th class=\"r\">size</th><th class=\"r\">offset</th><th class=\"r\">born"
                    "</th><th class=\"r\">dies</th></tr>\n");
     map_sort(work, MAP_BY_SIZE);
@@ -171,7 +164,7 @@ static void html_peak(map_work *work, bp_text *out)
         }
         live++;
     }
-    bp_text_string(out, "</table>\n");
+    bp_text_string(out, "</table></div>\n");
     if (live > PEAK_ROWS) {
         bp_text_string(out, "<p>and ");
         bp_text_grouped(out, live - PEAK_ROWS);
@@ -179,18 +172,28 @@ static void html_peak(map_work *work, bp_text *out)
     }
 }
 
+/* The title, and what was planned behind `between`. */
+static void html_name(const bp_map *map, bp_text *out, const char *between)
+{
+    bp_text_string(out, "Memory map of ");
+    bp_text_html(out, map->title);
+    if (map->details != NULL) {
+        bp_text_string(out, between);
+        bp_text_html(out, map->details);
+    }
+}
+
 bp_status bp_map_html(const bp_map *map, void *scratch, size_t scratch_bytes, bp_text *out)
 {
     map_work work;
     BP_TRY(map_begin(&work, map, scratch, scratch_bytes));
-    bp_text_string(out, page_head);
-    bp_text_string(out, "Memory map of ");
-    bp_text_html(out, map->title);
-    bp_text_string(out, page_style);
+    bp_page_head(out);
+    html_name(map, out, ": ");
+    bp_page_style(out);
     html_colours(map, out);
-    bp_text_string(out, "</style>\n</head>\n<body>\n<h1>Memory map of ");
-    bp_text_html(out, map->title);
-    bp_text_string(out, "</h1>\n");
+    bp_text_string(out, "</style>\n</head>\n<body>\n<h1>");
+    html_name(map, out, "</h1>\n<p class=\"sub\">");
+    bp_text_string(out, map->details != NULL ? "</p>\n" : "</h1>\n");
     html_certificate(map, out);
     bp_text_string(out, "<h2>Where every buffer lies, and when</h2>\n");
     html_legend(&work, out);

@@ -4,18 +4,19 @@
 
 #include <string.h>
 
-/* Both drawings share one horizontal scale, so an op is at the same place in both. In pixels of
- * the drawing's own coordinates; the page scales it to its width. */
+/* Both drawings share one horizontal scale, so an op is at the same place in both. Across they are
+ * in percent of the page's width and down in pixels, so that letters keep their size on a phone;
+ * labels of the bytes stand in the padding to the left. */
 enum {
-    PLOT_LEFT = 84,
-    PLOT_WIDTH = 1000,
-    PLOT_RIGHT = PLOT_LEFT + PLOT_WIDTH,
-    PLOT_TOP = 24,
-    DRAWING_WIDTH = PLOT_RIGHT + 16,
+    PLOT_TOP = 40, /* above it: the title and the peak's label */
     MEMORY_HEIGHT = 560,
     TOTALS_HEIGHT = 200,
-    AXIS_HEIGHT = 44, /* below a plot: tick labels and the axis title */
-    LETTER = 6        /* about a character's width in labels inside rectangles */
+    AXIS_HEIGHT = 44,    /* below a plot: tick labels and the axis title */
+    BAND_WIDTH = 1000,   /* bands are paths, which know no percent: they are stretched */
+    LETTER = 6,          /* about a character's width in labels inside rectangles */
+    WIDE_PIXELS = 1000,  /* about a plot's width on a screen */
+    NARROW_PIXELS = 290, /* and on a phone */
+    FEW_TICKS = 5        /* as many as a phone has room for */
 };
 
 static void svg_number(bp_text *out, const char *name, double value)
@@ -27,11 +28,18 @@ static void svg_number(bp_text *out, const char *name, double value)
     bp_text_char(out, '"');
 }
 
+static void svg_percent(bp_text *out, const char *name, double value)
+{
+    bp_text_char(out, ' ');
+    bp_text_string(out, name);
+    bp_text_string(out, "=\"");
+    bp_text_fixed(out, value, 3);
+    bp_text_string(out, "%\"");
+}
+
 static void svg_begin(bp_text *out, int height, const char *label)
 {
-    bp_text_string(out, "<svg viewBox=\"0 0 ");
-    bp_text_u64(out, DRAWING_WIDTH);
-    bp_text_char(out, ' ');
+    bp_text_string(out, "<div class=\"plot\"><svg width=\"100%\" height=\"");
     bp_text_u64(out, (uint64_t)(PLOT_TOP + height + AXIS_HEIGHT));
     bp_text_string(out, "\" role=\"img\" aria-label=\"");
     bp_text_html(out, label);
@@ -41,23 +49,27 @@ static void svg_begin(bp_text *out, int height, const char *label)
 /* A straight line of a style class from (x1, y1) to (x2, y2). */
 static void svg_line(bp_text *out, const char *style, const double ends[4])
 {
-    static const char *const names[] = {"x1", "y1", "x2", "y2"};
     bp_text_string(out, "<line class=\"");
     bp_text_string(out, style);
     bp_text_char(out, '"');
-    for (int i = 0; i < 4; i++) {
-        svg_number(out, names[i], ends[i]);
-    }
+    svg_percent(out, "x1", ends[0]);
+    svg_number(out, "y1", ends[1]);
+    svg_percent(out, "x2", ends[2]);
+    svg_number(out, "y2", ends[3]);
     bp_text_string(out, "/>\n");
 }
 
-static void svg_text_begin(bp_text *out, const char *style, double x, double y)
+/* `aside` pixels to the right of x. */
+static void svg_text_begin(bp_text *out, const char *style, double x, double y, double aside)
 {
     bp_text_string(out, "<text class=\"");
     bp_text_string(out, style);
     bp_text_char(out, '"');
-    svg_number(out, "x", x);
+    svg_percent(out, "x", x);
     svg_number(out, "y", y);
+    if (aside < 0 || aside > 0) {
+        svg_number(out, "dx", aside);
+    }
     bp_text_char(out, '>');
 }
 
@@ -66,7 +78,7 @@ static double plot_x(const bp_map *map, uint32_t time)
 {
     uint32_t cut = time < map->op_count ? time : map->op_count;
     double times = map->op_count == 0 ? 1.0 : (double)map->op_count;
-    return (double)PLOT_LEFT + (double)cut / times * (double)PLOT_WIDTH;
+    return 100.0 * (double)cut / times;
 }
 
 /* Bytes to y: zero lies at the bottom of a plot of that height. */
@@ -87,14 +99,15 @@ static void svg_time_axis(const bp_map *map, bp_text *out, int height)
         decade = i % 3 == 2 ? decade * 10 : decade;
     }
     double bottom = PLOT_TOP + height;
+    const bool many = map->op_count / step > FEW_TICKS;
     for (uint64_t time = 0; time <= map->op_count; time += step) {
         double x = plot_x(map, (uint32_t)time);
         svg_line(out, "g", (const double[]){x, PLOT_TOP, x, bottom + 4});
-        svg_text_begin(out, "tm", x, bottom + 17);
+        svg_text_begin(out, many && time / step % 2 == 1 ? "tm w" : "tm", x, bottom + 17, 0);
         bp_text_grouped(out, time);
         bp_text_string(out, "</text>\n");
     }
-    svg_text_begin(out, "tm", (double)PLOT_LEFT + (double)PLOT_WIDTH / 2.0, bottom + 36);
+    svg_text_begin(out, "tm", 50, bottom + 36, 0);
     bp_text_string(out, "program time (op)</text>\n");
 }
 
@@ -108,12 +121,12 @@ static void svg_byte_axis(const bp_map *map, bp_text *out, int height, const cha
     }
     for (uint64_t bytes = 0; bytes <= map->report.bytes; bytes += step) {
         double y = plot_y(map, bytes, height);
-        svg_line(out, "g", (const double[]){PLOT_LEFT - 4, y, PLOT_RIGHT, y});
-        svg_text_begin(out, "te", PLOT_LEFT - 8, y + 4);
-        bp_text_bytes_human(out, bytes);
+        svg_line(out, "g", (const double[]){0, y, 100, y});
+        svg_text_begin(out, "te", 0, y + 4, -8);
+        bp_text_bytes_short(out, bytes);
         bp_text_string(out, "</text>\n");
     }
-    svg_text_begin(out, "ts", 4, PLOT_TOP - 10);
+    svg_text_begin(out, "ts", 0, 12, 0);
     bp_text_string(out, title);
     bp_text_string(out, "</text>\n");
 }
@@ -121,11 +134,10 @@ static void svg_byte_axis(const bp_map *map, bp_text *out, int height, const cha
 /* A dashed line through the op at which most bytes live. */
 static void svg_peak(const bp_map *map, bp_text *out, int height)
 {
-    double x =
-        plot_x(map, map->report.peak_time) + 0.5 * (double)PLOT_WIDTH / (map->op_count + 1.0);
+    double x = plot_x(map, map->report.peak_time) + 50.0 / (map->op_count + 1.0);
     svg_line(out, "p", (const double[]){x, PLOT_TOP - 4, x, PLOT_TOP + height});
-    bool left = x > (double)PLOT_LEFT + 0.8 * (double)PLOT_WIDTH;
-    svg_text_begin(out, left ? "pe" : "ps", x + (left ? -5 : 5), PLOT_TOP - 8);
+    bool left = x > 50;
+    svg_text_begin(out, left ? "pe" : "ps", x, PLOT_TOP - 8, left ? -5 : 5);
     bp_text_string(out, "peak: op ");
     bp_text_grouped(out, map->report.peak_time);
     bp_text_string(out, "</text>\n");
@@ -173,15 +185,17 @@ static void svg_buffer(const bp_map *map, bp_text *out, const bp_map_buffer *buf
     bp_text_string(out, height < 3 ? "<g><rect class=\"c" : "<g><rect class=\"b c");
     bp_text_u64(out, buffer->class_index);
     bp_text_char(out, '"');
-    svg_number(out, "x", x);
+    svg_percent(out, "x", x);
     svg_number(out, "y", y);
-    svg_number(out, "width", width);
+    svg_percent(out, "width", width);
     svg_number(out, "height", height);
     bp_text_char(out, '>');
     svg_title(map, out, buffer);
     bp_text_string(out, "</rect>");
-    if (height >= 12 && width >= (double)LETTER * ((double)strlen(buffer->name) + 1)) {
-        svg_text_begin(out, "n", x + width / 2, y + height / 2 + 3);
+    const double letters = (double)LETTER * ((double)strlen(buffer->name) + 1);
+    if (height >= 12 && width * WIDE_PIXELS >= 100 * letters) {
+        const bool narrow = width * NARROW_PIXELS >= 100 * letters;
+        svg_text_begin(out, narrow ? "n" : "n w", x + width / 2, y + height / 2 + 3, 0);
         bp_text_html(out, buffer->name);
         bp_text_string(out, "</text>");
     }
@@ -204,11 +218,11 @@ void map_svg_memory(map_work *work, bp_text *out)
     svg_peak(map, out, MEMORY_HEIGHT);
     if (!map->report.optimal) {
         double y = plot_y(map, map->report.lower_bound, MEMORY_HEIGHT);
-        svg_line(out, "l", (const double[]){PLOT_LEFT, y, PLOT_RIGHT, y});
-        svg_text_begin(out, "ps", PLOT_LEFT + 6, y - 4);
+        svg_line(out, "l", (const double[]){0, y, 100, y});
+        svg_text_begin(out, "ps", 0, y - 4, 6);
         bp_text_string(out, "lower bound</text>\n");
     }
-    bp_text_string(out, "</svg>\n");
+    bp_text_string(out, "</svg></div>\n");
 }
 
 /* Bytes of all classes up to and including `last` in a column. */
@@ -226,7 +240,7 @@ static uint64_t totals_upto(const map_work *work, uint32_t column, uint32_t last
 static void svg_band(const map_work *work, bp_text *out, uint32_t band)
 {
     const bp_map *map = work->map;
-    double width = (double)PLOT_WIDTH / work->columns;
+    double width = (double)BAND_WIDTH / work->columns;
     bp_text_string(out, "<path class=\"c");
     bp_text_u64(out, band);
     bp_text_string(out, "\" d=\"");
@@ -237,11 +251,11 @@ static void svg_band(const map_work *work, bp_text *out, uint32_t band)
         if (!forward) {
             bytes -= work->column[(size_t)column * map->class_count + band];
         }
-        double left = (double)PLOT_LEFT + column * width;
+        double left = column * width;
         bp_text_string(out, i == 0 ? "M" : "L");
         bp_text_fixed(out, forward ? left : left + width, 2);
         bp_text_char(out, ',');
-        bp_text_fixed(out, plot_y(map, bytes, TOTALS_HEIGHT), 2);
+        bp_text_fixed(out, plot_y(map, bytes, TOTALS_HEIGHT) - PLOT_TOP, 2);
         bp_text_char(out, 'H');
         bp_text_fixed(out, forward ? left + width : left, 2);
     }
@@ -260,11 +274,20 @@ void map_svg_totals(const map_work *work, bp_text *out)
     svg_begin(out, TOTALS_HEIGHT, "bytes alive of every class over program time");
     svg_byte_axis(map, out, TOTALS_HEIGHT, "bytes alive");
     svg_time_axis(map, out, TOTALS_HEIGHT);
+    bp_text_string(out, "<svg width=\"100%\" preserveAspectRatio=\"none\" viewBox=\"0 0 ");
+    bp_text_u64(out, BAND_WIDTH);
+    bp_text_char(out, ' ');
+    bp_text_u64(out, TOTALS_HEIGHT);
+    bp_text_char(out, '"');
+    svg_number(out, "y", PLOT_TOP);
+    svg_number(out, "height", TOTALS_HEIGHT);
+    bp_text_string(out, ">\n");
     for (uint32_t c = 0; c < map->class_count; c++) {
         if (work->columns > 0 && work->most[c] > 0) {
             svg_band(work, out, c);
         }
     }
-    svg_peak(map, out, TOTALS_HEIGHT);
     bp_text_string(out, "</svg>\n");
+    svg_peak(map, out, TOTALS_HEIGHT);
+    bp_text_string(out, "</svg></div>\n");
 }

@@ -151,7 +151,8 @@ void bp_text_u64_padded(bp_text *text, uint64_t value, size_t width)
     bp_text_u64(text, value);
 }
 
-void bp_text_bytes_human(bp_text *text, uint64_t bytes)
+/* As bp_text_bytes_human; `shortened`: without zeros at the end of the fraction. */
+static void text_human_bytes(bp_text *text, uint64_t bytes, bool shortened)
 {
     static const char units[] = "KMGTPE";
     if (bytes < 1024) {
@@ -178,12 +179,26 @@ void bp_text_bytes_human(bp_text *text, uint64_t bytes)
     uint64_t whole = hundredths / 100;
     hundredths %= 100;
     bp_text_u64(text, whole);
-    bp_text_char(text, '.');
-    bp_text_char(text, (char)('0' + hundredths / 10));
-    bp_text_char(text, (char)('0' + hundredths % 10));
+    if (!shortened || hundredths > 0) {
+        bp_text_char(text, '.');
+        bp_text_char(text, (char)('0' + hundredths / 10));
+    }
+    if (!shortened || hundredths % 10 > 0) {
+        bp_text_char(text, (char)('0' + hundredths % 10));
+    }
     bp_text_char(text, ' ');
     bp_text_char(text, units[unit]);
     bp_text_string(text, "iB");
+}
+
+void bp_text_bytes_human(bp_text *text, uint64_t bytes)
+{
+    text_human_bytes(text, bytes, false);
+}
+
+void bp_text_bytes_short(bp_text *text, uint64_t bytes)
+{
+    text_human_bytes(text, bytes, true);
 }
 
 /* Length of the valid UTF-8 character at `bytes`, 0 if there is none: no overlong forms, no

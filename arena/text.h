@@ -62,6 +62,8 @@ void bp_text_fixed_padded(bp_text *text, double value, unsigned decimals, size_t
 
 /* Bytes for people: "812 B", "1.50 KiB", "4.25 GiB"; rounded to nearest. */
 void bp_text_bytes_human(bp_text *text, uint64_t bytes);
+/* The same without zeros at the end of the fraction, for ticks: "1.5 KiB", "4 GiB". */
+void bp_text_bytes_short(bp_text *text, uint64_t bytes);
 
 /* A JSON string with its quotes. Control characters, quote and backslash are escaped; bytes that
  * are not valid UTF-8 become U+FFFD, so the result is always valid JSON. */

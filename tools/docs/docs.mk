@@ -9,3 +9,8 @@ manual: $(MANUAL)
 	@tools/docs/manual.sh $<
 check: $(MANUAL)
 -include $(MANUAL).d $(BUILD)/tools/docs/families.d
+
+# make picture: draws docs/plan.svg, which README.md shows, from the page of a plan.
+.PHONY: picture
+picture: $(BUILD)/bedplate
+	@tools/docs/picture.sh $<

@@ -157,6 +157,12 @@ static void bytes_for_people(void **state)
     }
     check(&text, "0 B;1023 B;1.00 KiB;1.50 KiB;1.00 MiB;1.00 MiB;4.00 GiB;4.25 GiB;3.00 TiB;"
                  "16.00 EiB;");
+    text = writer();
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        bp_text_bytes_short(&text, values[i]);
+        bp_text_char(&text, ';');
+    }
+    check(&text, "0 B;1023 B;1 KiB;1.5 KiB;1 MiB;1 MiB;4 GiB;4.25 GiB;3 TiB;16 EiB;");
 }
 
 /* verifies arena-15.c777 */

@@ -3,15 +3,12 @@
 #include "tools/bedplate/planning/frontier.h"
 
 #include "core/plan/schedule.h"
+#include "tools/bedplate/pages/plot.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/formats/family/family.h"
 
-#define CHUNK_LEAST   64
-#define BATCH_MOST    65536u
-#define PAGE_WIDTH    1120.0
-#define PAGE_HEIGHT   260.0
-#define MARGIN_LEFT   70.0
-#define MARGIN_BOTTOM 40.0
+#define CHUNK_LEAST 64
+#define BATCH_MOST  65536u
 
 bp_status frontier_find(frontier *f, const bp_fit_request *request, bp_error *error)
 {
@@ -101,82 +98,45 @@ void frontier_json(output *out, const frontier *f)
     json_gains(out, f);
 }
 
-/* Where a point lies in the drawing. */
-typedef struct spot {
-    double x;
-    double y;
-} spot;
-
-static spot frontier_place(const frontier *f, const bp_fit_point *p)
+static void put_point(bp_text *text, const plot *p, const bp_fit_point *point)
 {
-    const bp_fit_point *last = &f->point[f->count - 1];
-    double wide = (double)p->arena_bytes / (double)last->arena_bytes;
-    double high = p->seconds / f->point[0].seconds;
-    return (spot){MARGIN_LEFT + (PAGE_WIDTH - 2 * MARGIN_LEFT) * wide,
-                  PAGE_HEIGHT - MARGIN_BOTTOM - (PAGE_HEIGHT - 2 * MARGIN_BOTTOM) * high};
-}
-
-static void frontier_put_pair(bp_text *text, const char *between, spot at)
-{
-    bp_text_fixed(text, at.x, 1);
-    bp_text_string(text, between);
-    bp_text_fixed(text, at.y, 1);
-}
-
-static void put_point(bp_text *text, const frontier *f, const bp_fit_point *p)
-{
-    bp_text_string(text, "<g><title>");
-    bp_text_bytes_human(text, p->arena_bytes);
-    bp_text_string(text, ", ");
-    bp_text_general(text, p->seconds, 4);
-    bp_text_string(text, " s a step, ");
-    bp_text_html(text, bp_policy_name(p->kind));
-    bp_text_string(text, "</title><circle r=\"4\" fill=\"#0072b2\" cx=\"");
-    frontier_put_pair(text, "\" cy=\"", frontier_place(f, p));
-    bp_text_string(text, "\"/></g>\n");
-}
-
-static void put_labels(bp_text *text, const frontier *f)
-{
-    for (uint32_t i = 0; i<f->count; i += f->count> 1 ? f->count - 1 : 1) {
-        spot at = frontier_place(f, &f->point[i]);
-        bp_text_string(text, "<text class=\"tm\" x=\"");
-        bp_text_fixed(text, at.x, 1);
-        bp_text_string(text, "\" y=\"");
-        bp_text_fixed(text, PAGE_HEIGHT - 18.0, 1);
-        bp_text_string(text, "\">");
-        bp_text_bytes_human(text, f->point[i].arena_bytes);
-        bp_text_string(text, "</text>\n<text class=\"te\" x=\"");
-        frontier_put_pair(text, "\" y=\"", (spot){MARGIN_LEFT - 6.0, at.y + 4.0});
-        bp_text_string(text, "\">");
-        bp_text_general(text, f->point[i].seconds, 4);
-        bp_text_string(text, " s</text>\n");
-    }
+    bp_text_string(text, "<circle r=\"4\" fill=\"#0072b2\" cx=\"");
+    bp_text_fixed(text, plot_left(p, (double)point->arena_bytes), 2);
+    bp_text_string(text, "%\" cy=\"");
+    bp_text_fixed(text, plot_down(p, point->seconds), 2);
+    bp_text_string(text, "\"><title>");
+    bp_text_bytes_human(text, point->arena_bytes);
+    bp_text_string(text, " (");
+    bp_text_grouped(text, point->arena_bytes);
+    bp_text_string(text, " bytes), ");
+    bp_text_general(text, point->seconds, 4);
+    bp_text_string(text, " s a step, checkpointing ");
+    bp_text_html(text, bp_policy_name(point->kind));
+    bp_text_string(text, "</title></circle>\n");
 }
 
 void frontier_page(bp_text *text, const frontier *f)
 {
-    const spot origin = {MARGIN_LEFT, PAGE_HEIGHT - MARGIN_BOTTOM};
-    bp_text_string(text, "<h2>Estimated time of a step against the size of the arena</h2>\n"
-                         "<svg viewBox=\"0 0 ");
-    frontier_put_pair(text, " ", (spot){PAGE_WIDTH, PAGE_HEIGHT});
-    bp_text_string(text, "\">\n<path class=\"g\" fill=\"none\" d=\"M");
-    frontier_put_pair(text, " ", (spot){MARGIN_LEFT, 20.0});
-    bp_text_string(text, "L");
-    frontier_put_pair(text, " ", origin);
-    bp_text_string(text, "L");
-    frontier_put_pair(text, " ", (spot){PAGE_WIDTH - 20.0, origin.y});
-    bp_text_string(text, "\"/>\n<path fill=\"none\" stroke=\"#0072b2\" stroke-width=\"2\" d=\"");
+    const bp_fit_point *first = &f->point[0], *last = &f->point[f->count - 1];
+    plot p = {
+        .x = {(double)first->arena_bytes, (double)last->arena_bytes, "arena", PLOT_BYTES, false},
+        .y = {last->seconds, first->seconds, "seconds a step (estimated)", PLOT_NUMBER, false}};
+    plot_axis_fit(&p.x, true);
+    plot_axis_fit(&p.y, true);
+    bp_text_string(text, "<h2>Time of a step against the size of the arena</h2>\n");
+    plot_begin(text, &p, "estimated time of a step against the size of the arena");
+    plot_paths(text);
+    bp_text_string(text, "<path fill=\"none\" stroke=\"#0072b2\" stroke-width=\"2\" d=\"");
     for (uint32_t i = 0; i < f->count; i++) {
         bp_text_char(text, i == 0 ? 'M' : 'L');
-        frontier_put_pair(text, " ", frontier_place(f, &f->point[i]));
+        plot_pair(text, &p, (double)f->point[i].arena_bytes, f->point[i].seconds);
     }
     bp_text_string(text, "\"/>\n");
-    put_labels(text, f);
+    plot_paths_end(text);
     for (uint32_t i = 0; i < f->count; i++) {
-        put_point(text, f, &f->point[i]);
+        put_point(text, &p, &f->point[i]);
     }
-    bp_text_string(text, "</svg>\n");
+    plot_end(text);
 }
 
 /* No more sequences than could have their embeddings in the budget, nor than ids can be counted. */

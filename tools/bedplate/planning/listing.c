@@ -240,10 +240,11 @@ static void put_more(bp_text *out, const void *user)
 }
 
 bp_status listing_page(bp_text *out, const bp_runtime *runtime, const char *title,
-                       const frontier *curve)
+                       const char *details, const frontier *curve)
 {
     page_more more = {.runtime = runtime, .curve = curve};
-    const bp_map map = {.title = title, .section = put_more, .section_user = &more};
+    const bp_map map = {
+        .title = title, .details = details, .section = put_more, .section_user = &more};
     bp_status status = put_map(out, runtime, BP_SPACE_DEVICE, &map, bp_map_html);
     return status == BP_OK ? more.status : status;
 }

@@ -16,8 +16,9 @@ void listing_put(bp_text *out, const bp_runtime *runtime);
 bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title,
                       bool json) BP_MUST_CHECK;
 
-/* The map as a page, with the curve of time against bytes if there is one (NULL: none). */
+/* The map as a page: `details` says how was planned; with the curve of time against bytes if there
+ * is one (NULL: none). */
 bp_status listing_page(bp_text *out, const bp_runtime *runtime, const char *title,
-                       const frontier *curve) BP_MUST_CHECK;
+                       const char *details, const frontier *curve) BP_MUST_CHECK;
 
 #endif

@@ -234,19 +234,19 @@ static void put_bytes(bp_text *text, const char *label, uint64_t bytes)
     bp_text_string(text, ")\n");
 }
 
+/* What was planned: the same words in the table and on the page. */
 static void put_shapes(bp_text *text, const session *s)
 {
     const bp_spec *spec = &s->runtime.spec;
-    bp_text_string(text, s->set->model);
-    bp_text_string(text, ": ");
     bp_text_grouped(text, s->runtime.report.parameters);
-    bp_text_string(text, " parameters; batch ");
+    bp_text_string(text, " parameters, batch ");
     bp_text_u64(text, spec->batch);
     bp_text_string(text, " x ");
     bp_text_u64(text, spec->sequence);
     bp_text_string(text, " tokens, ");
     bp_text_u64(text, spec->accumulation);
-    bp_text_string(text, " micro-batches a step, ");
+    bp_text_string(text,
+                   spec->accumulation == 1 ? " micro-batch a step, " : " micro-batches a step, ");
     if (spec->virtual_ranks > 1) {
         bp_text_u64(text, spec->virtual_ranks);
         bp_text_string(text, " virtual ranks, ");
@@ -257,7 +257,6 @@ static void put_shapes(bp_text *text, const session *s)
     put_precision(text, spec);
     bp_text_string(text, ", ");
     bp_text_string(text, spec->optimizer->name);
-    bp_text_string(text, "\n\n");
 }
 
 static void put_spaces(bp_text *text, const bp_report *report, bool fixed, const extras *more)
@@ -275,9 +274,11 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     const bp_report *report = &s->runtime.report;
     const bp_spec *spec = &s->runtime.spec;
     double parameters = (double)report->parameters;
+    bp_text_string(text, s->set->model);
+    bp_text_string(text, ": ");
     put_shapes(text, s);
     bp_text_string(text,
-                   "class           most at one time   bytes/parameter         at the peak\n");
+                   "\n\nclass           most at one time   bytes/parameter         at the peak\n");
     uint64_t total = 0;
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
         cmd_plan_put_row(text, bp_class_name((bp_class)c), report->class_most[c],
@@ -337,8 +338,14 @@ static bp_status write_page(session *s, const frontier *curve)
     bp_status status = BP_ERR_STORE;
     if (file != NULL) {
         output out;
+        char details[1024];
+        bp_text words;
+        bp_text_init(&words, NULL, NULL, details, sizeof details);
+        put_shapes(&words, s);
+        const bp_status whole = bp_text_flush(&words);
+        (void)whole; /* longer ones are cut */
         output_begin(&out, file);
-        status = listing_page(&out.text, &s->runtime, s->set->model, curve);
+        status = listing_page(&out.text, &s->runtime, s->set->model, details, curve);
         output_end(&out);
         bool failed = ferror(file) != 0;
         failed = fclose(file) != 0 || failed;

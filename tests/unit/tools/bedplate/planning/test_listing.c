@@ -157,10 +157,11 @@ static void maps_are_of_one_space_each(void **state)
         (void)end_output();
         has("host arena", far != 0);
         begin_output();
-        assert_int_equal(listing_page(&out.text, &runtime, "hand", NULL), BP_OK);
+        assert_int_equal(listing_page(&out.text, &runtime, "hand", "how", NULL), BP_OK);
         (void)end_output();
         has("<h2>host arena</h2>", far != 0);
         has("<p>curve</p>", false);
+        has("<p class=\"sub\">how</p>", true);
         hand_close(&h);
     }
 }
