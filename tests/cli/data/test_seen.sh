@@ -88,7 +88,7 @@ run watch "$work/checked"
 [[ $out == *'verified  60   computed twice 6, of which 0 differed   by replay 20'* ]]
 check $? "watch counts checks over processes" "$out"
 run report "$work/checked" --output "$work/checked.html"
-grep -q '<td class="n">6</td><td class="n">10.0&nbsp;%</td><td class="n">0</td><td class="n">60</td><td class="n">33.3&nbsp;%</td>' "$work/checked.html"
+grep -q '<td class="r">6</td><td class="r">10.0&nbsp;%</td><td class="r">0</td><td class="r">60</td><td class="r">33.3&nbsp;%</td>' "$work/checked.html"
 check $? "and the page their share of the steps" "$(grep 'nbsp' "$work/checked.html")"
 
 # Metrics say what the run does: one that computes each step twice is often found at it.
@@ -115,11 +115,20 @@ expect 0 'loss [0-9.]+   eval -$' watch "$work/again"
 run watch "$work/run"
 [[ $code -eq 0 && $out == *complete*'step 60 of 60'*'evaluation'*'memory '*'saves '*'verified'* ]] && ! grep -qE '^.{81}' <<<"$out"
 check $? "watch, in 80 columns" "$out"
+run watch "$work/run" "$work/checked" "$work/again" "$work"
+[[ $code -eq 0 && $(wc -l <<<"$out") -eq 5 ]] && ! grep -qE '^.{81}' <<<"$out"
+check $? "watch, a table of runs in 80 columns" "$out"
+grep -qE '^run +step/of +loss eval loss +lr +tok/s +left state$' <<<"$out" &&
+    grep -qE "/run +60/60 +[0-9.]+ +[0-9.]+ +5.0e-05 +[0-9]+ +- complete$" <<<"$out" &&
+    grep -qE "/again +[0-9]+/100k +[0-9.]+ +- .* exit 143$" <<<"$out" && grep -qE ' - no run$' <<<"$out"
+check $? "with steps, losses, rates and states" "$out"
+expect 4 'not the output directory of a run' watch "$work" /
 expect 4 'not the output directory of a run' watch "$work"
 expect 4 'not the output directory of a run' report "$work"
 run "${common[@]}" --max-steps 40 --learning-rate 1e-3 --output-dir "$work/other <&> run"
 run report "$work/run" "$work/other <&> run" --output "$work/page.html"
-[[ $code -eq 0 && -s $work/page.html ]] && ! grep -qE '<script|src="http|href="http|@import' "$work/page.html"
+[[ $code -eq 0 && -s $work/page.html ]] && ! grep -qE '<script [a-z]|src=|href="http|@import' "$work/page.html" &&
+    [[ $(grep -c '<script' "$work/page.html") -eq 1 ]]
 check $? "a page of two runs, alone by itself" "$out$err"
 grep -q '<tr class="d"><td>learning-rate</td><td>5e-05</td><td>0.001</td>' "$work/page.html"
 check $? "what differs is marked" "$(grep learning-rate "$work/page.html")"

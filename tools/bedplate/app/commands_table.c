@@ -43,8 +43,10 @@ static const command commands[] = {
     {"selftest", " [options]", 0, 0, COMMAND_SELFTEST, cmd_selftest,
      "Trains small models for known answers, in every form of the kernels and on 1, 2 and 5 "
      "threads."},
-    {"watch", " DIR [options]", 1, 1, COMMAND_WATCH, cmd_watch,
-     "Shows how the run in an output directory is: loss, rate, time left, memory, saves."},
+    {"watch", " DIR [DIR..] [options]", 1, 64, COMMAND_WATCH, cmd_watch,
+     "Shows the run in an output directory: loss, learning rate, time left, memory, saves; of "
+     "several "
+     "a table."},
     {"report", " DIR [DIR..] [options]", 1, 8, COMMAND_REPORT, cmd_report,
      "Writes a page of one run or several: curves, options, memory, events."},
     {"bench", " step|gemm|optim|fabric [options]", 1, 1, COMMAND_BENCH, cmd_bench,

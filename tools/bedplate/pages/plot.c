@@ -182,13 +182,13 @@ void plot_begin(bp_text *text, const plot *p, const char *label)
     bp_text_string(text, "\">\n<g class=\"axes\">");
     plot_ticks_y(text, p);
     plot_ticks_x(text, p);
-    bp_text_string(text, "<text class=\"ts\" x=\"0\" y=\"-12\">");
+    bp_text_string(text, "</g>\n<text class=\"ts\" x=\"0\" y=\"-12\">");
     bp_text_html(text, p->y.title);
-    bp_text_string(text, "</text>\n<text class=\"tm\" x=\"50%\" y=\"");
+    bp_text_string(text, "</text>\n<text class=\"tm xt\" x=\"50%\" y=\"");
     bp_text_u64(text, PLOT_HEIGHT + 38);
     bp_text_string(text, "\">");
     bp_text_html(text, p->x.title);
-    bp_text_string(text, "</text></g>\n");
+    bp_text_string(text, "</text>\n");
 }
 
 void plot_end(bp_text *text)

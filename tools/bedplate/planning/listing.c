@@ -7,6 +7,7 @@
 
 #include "arena/map.h"
 #include "core/ir/cost.h"
+#include "tools/bedplate/pages/class_colour.h"
 
 static void put_operand(bp_text *out, const bp_graph *graph, const bp_operand_info *info,
                         bp_ref ref, const bp_extent *extent)
@@ -123,13 +124,6 @@ void listing_put(bp_text *out, const bp_runtime *runtime)
     }
 }
 
-/* Colours that most people can tell apart (Okabe and Ito, 2008) and two greys. */
-static const char *const colours[BP_CLASS_COUNT] = {
-    [BP_CLASS_WEIGHTS] = "#0072b2",    [BP_CLASS_MASTER] = "#56b4e9",
-    [BP_CLASS_OPTIMIZER] = "#009e73",  [BP_CLASS_GRADIENTS] = "#d55e00",
-    [BP_CLASS_CHECKPOINT] = "#cc79a7", [BP_CLASS_TAPE] = "#e69f00",
-    [BP_CLASS_WORKSPACE] = "#999999",  [BP_CLASS_IO] = "#555555"};
-
 typedef struct map_tables {
     bp_map_class classes[BP_CLASS_COUNT];
     bp_map_buffer *buffers;
@@ -156,7 +150,8 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime,
 {
     const bp_graph *graph = &runtime->graph;
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
-        tables->classes[c] = (bp_map_class){bp_class_name((bp_class)c), colours[c]};
+        const char *name = bp_class_name((bp_class)c);
+        tables->classes[c] = (bp_map_class){name, class_colour(name)};
     }
     map->buffer_count = 0;
     for (uint32_t i = BP_NO_BUFFER + 1; i < graph->used.buffers; i++) {

@@ -5,30 +5,42 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "arena/page.h"
 #include "core/base/store.h"
 #include "tools/bedplate/app/path_guard.h"
+#include "tools/bedplate/pages/class_colour.h"
+#include "tools/bedplate/pages/plot.h"
+#include "tools/bedplate/record/run_curves.h"
+#include "tools/bedplate/record/run_events.h"
+#include "tools/bedplate/record/run_script.h"
 
-enum { WIDTH = 720, HEIGHT = 220, LEFT = 64, RIGHT = 12, TOP = 10, BOTTOM = 24, VALUE = 512 };
+enum { VALUE = 512 };
 
-/* Colours that most people can tell apart (Okabe and Ito, 2008). */
-static const char *const page_colours[RUN_PAGE_MOST] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                        "#e69f00", "#56b4e9", "#000000", "#999999"};
-
-static const char page_head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-    "'unsafe-inline'; img-src data:\">\n"
-    "<link rel=\"icon\" href=\"data:,\">\n"
-    "<title>Bedplate runs</title>\n<style>\n"
-    "body{font:14px/1.4 system-ui,sans-serif;margin:1.5em auto;max-width:60em;padding:0 "
-    "1em;color:#222}\n"
-    "table{border-collapse:collapse;margin:.5em 0}td,th{padding:.15em .7em;text-align:left;"
-    "border-bottom:1px solid #ddd;vertical-align:top}td.n{text-align:right}\n"
-    "tr.d td{background:#fff3d6}svg{background:#fafafa;border:1px solid #ddd}\n"
-    "svg text{font:11px system-ui,sans-serif;fill:#444}code{font-size:90%;word-break:break-all}\n"
-    "</style></head><body>\n<h1>Bedplate runs</h1>\n";
+/* Colours of runs for light and dark, of the curves, and of the bars of memory. */
+static const char page_rules[] =
+    ":root{--r0:#0072b2;--r1:#d55e00;--r2:#008a64;--r3:#b8578f;--r4:#9a6b00;--r5:#3d8fc0;"
+    "--r6:#444;--r7:#7a5cc0}\n"
+    "@media(prefers-color-scheme:dark){:root{--r0:#4aa8e8;--r1:#ff8f52;--r2:#31c79a;--r3:#e59ac6;"
+    "--r4:#f0b429;--r5:#8fd2f8;--r6:#ddd;--r7:#b9a6f0}}\n"
+    ".r0{color:var(--r0)}.r1{color:var(--r1)}.r2{color:var(--r2)}.r3{color:var(--r3)}"
+    ".r4{color:var(--r4)}.r5{color:var(--r5)}.r6{color:var(--r6)}.r7{color:var(--r7)}\n"
+    "polyline{fill:none;stroke:currentColor;stroke-width:1.6}.raw{opacity:.3;stroke-width:1}"
+    ".dash{stroke-dasharray:5 3}circle{fill:var(--paper);stroke:currentColor;stroke-width:1.6}\n"
+    ".e{stroke:var(--soft);stroke-dasharray:2 3}.plot{position:relative}"
+    ".tip{position:absolute;top:30px;background:var(--card);border:1px solid var(--line);"
+    "border-radius:6px;padding:4px 8px;font-size:12px;white-space:pre;pointer-events:none;"
+    "max-width:100%;overflow:hidden;box-sizing:border-box}\n"
+    "#bar{display:flex;flex-wrap:wrap;gap:4px "
+    "22px;margin-top:18px;color:var(--soft);font-size:13px}"
+    "#bar[hidden]{display:none}#bar label,.toggle{display:inline-flex;align-items:center;gap:6px}"
+    ".toggle{font-size:13px;font-weight:400;color:var(--soft);margin-left:14px}\n"
+    ".bars{margin:6px 0 14px}.bars p{margin:6px 0 2px;font-size:13px;color:var(--soft)}"
+    ".bars div{display:flex;height:20px;background:var(--card);overflow:hidden}\n"
+    ".long{max-height:460px;overflow-y:auto}td.d{white-space:nowrap;color:var(--soft)}"
+    "tr.d td{background:#8883}td,th{vertical-align:top}td{overflow-wrap:break-word}"
+    "code{overflow-wrap:anywhere}summary{cursor:pointer;color:var(--soft);margin:6px 0}\n"
+    "</style>\n<link rel=\"icon\" href=\"data:,\">\n";
 
 static void page_real(bp_text *t, double value, unsigned digits)
 {
@@ -48,7 +60,7 @@ static void page_cell(bp_text *t, const char *text)
 
 static void page_number_cell(bp_text *t, double value, unsigned digits)
 {
-    bp_text_string(t, "<td class=\"n\">");
+    bp_text_string(t, "<td class=\"r\">");
     page_real(t, value, digits);
     bp_text_string(t, "</td>");
 }
@@ -56,21 +68,21 @@ static void page_number_cell(bp_text *t, double value, unsigned digits)
 /* A share of the steps. */
 static void page_share_cell(bp_text *t, uint64_t part, uint64_t steps)
 {
-    bp_text_string(t, "<td class=\"n\">");
+    bp_text_string(t, "<td class=\"r\">");
     bp_text_fixed(t, steps > 0 ? 100.0 * (double)part / (double)steps : 0, 1);
     bp_text_string(t, "&nbsp;%</td>");
 }
 
-static void page_square(bp_text *t, const char *colour)
+static void page_square(bp_text *t, uint32_t run)
 {
-    bp_text_string(t, "<span style=\"color:");
-    bp_text_string(t, colour);
+    bp_text_string(t, "<span class=\"r");
+    bp_text_u64(t, run);
     bp_text_string(t, "\">&#9632;</span> ");
 }
 
 static void page_count_cell(bp_text *t, uint64_t value)
 {
-    bp_text_string(t, "<td class=\"n\">");
+    bp_text_string(t, "<td class=\"r\">");
     bp_text_grouped(t, value);
     bp_text_string(t, "</td>");
 }
@@ -79,7 +91,7 @@ static void page_rows_begin(bp_text *t, const char *title, const char *heads)
 {
     bp_text_string(t, "<h2>");
     bp_text_string(t, title);
-    bp_text_string(t, "</h2>\n<table><tr>");
+    bp_text_string(t, "</h2>\n<div class=\"scroll\"><table><tr>");
     bp_text_string(t, heads);
     bp_text_string(t, "</tr>\n");
 }
@@ -103,13 +115,14 @@ static double page_least(const view_curve *c)
 
 static void page_summary(bp_text *t, const run_view *views, uint32_t count)
 {
-    page_rows_begin(t, "Runs",
-                    "<th></th><th>directory</th><th>state</th><th>step</th><th>of</th><th>loss</th>"
-                    "<th>best eval</th><th>saves</th><th>resumes</th>");
+    bp_text_string(t, "<div class=\"scroll\"><table><tr><th></th><th>directory</th><th>state</th>"
+                      "<th class=\"r\">step</th><th class=\"r\">of</th><th class=\"r\">loss</th>"
+                      "<th class=\"r\">best evaluation loss</th><th class=\"r\">saves</th>"
+                      "<th class=\"r\">resumes</th></tr>\n");
     for (uint32_t i = 0; i < count; i++) {
         const run_view *v = &views[i];
         bp_text_string(t, "<tr><td>");
-        page_square(t, page_colours[i]);
+        page_square(t, i);
         bp_text_string(t, "</td>");
         page_cell(t, v->directory);
         page_cell(t, page_state(v));
@@ -121,133 +134,76 @@ static void page_summary(bp_text *t, const run_view *views, uint32_t count)
         page_count_cell(t, v->resumes);
         bp_text_string(t, "</tr>\n");
     }
-    bp_text_string(t, "</table>\n");
+    bp_text_string(t, "</table></div>\n");
 }
 
-/* A picture's frame: what its edges stand for. */
-typedef struct page_frame {
-    double steps, low, high;
-} page_frame;
-
-static double page_x(const page_frame *f, double step)
+static void page_card_begin(bp_text *t, const char *label)
 {
-    return (double)LEFT + (WIDTH - LEFT - RIGHT) * (f->steps > 0 ? step / f->steps : 0);
+    bp_text_string(t, "<div class=\"card\"><small>");
+    bp_text_html(t, label);
+    bp_text_string(t, "</small><b>");
 }
 
-static double page_y(const page_frame *f, double value)
+static void page_card_end(bp_text *t, const char *below)
 {
-    return (double)TOP + (HEIGHT - TOP - BOTTOM) * (f->high - value) / (f->high - f->low);
+    bp_text_string(t, "</b><small>");
+    bp_text_html(t, below);
+    bp_text_string(t, "</small></div>\n");
 }
 
-static void page_span(page_frame *f, const view_curve *c)
+/* A curve's last value; nothing where it has none. */
+static void page_card(bp_text *t, const char *label, const view_curve *c)
 {
-    for (uint32_t i = 0; i < c->count; i++) {
-        f->low = c->value[i] < f->low ? c->value[i] : f->low;
-        f->high = c->value[i] > f->high ? c->value[i] : f->high;
-        f->steps = c->step[i] > f->steps ? c->step[i] : f->steps;
+    if (c->count > 0) {
+        page_card_begin(t, label);
+        page_real(t, view_last(c), 5);
+        bp_text_string(t, "</b><small>after step ");
+        bp_text_grouped(t, view_count(c->step[c->count - 1]));
+        bp_text_string(t, "</small></div>\n");
     }
 }
 
-static void page_line(bp_text *t, const page_frame *f, const view_curve *c, const char *colour,
-                      bool dots)
+/* What one run is at, as cards. */
+static void page_cards(bp_text *t, const run_view *v)
 {
-    for (uint32_t i = 0; dots && i < c->count; i++) {
-        bp_text_string(t, "<circle r=\"3\" fill=\"none\" stroke-width=\"1.5\" stroke=\"");
-        bp_text_string(t, colour);
-        bp_text_string(t, "\" cx=\"");
-        bp_text_fixed(t, page_x(f, c->step[i]), 1);
-        bp_text_string(t, "\" cy=\"");
-        bp_text_fixed(t, page_y(f, c->value[i]), 1);
-        bp_text_string(t, "\"/>");
+    const plot_axis clock = {0, 0, "", PLOT_SECONDS, false};
+    bp_text_string(t, "<div class=\"cards\">\n");
+    page_card_begin(t, "step");
+    bp_text_grouped(t, v->steps);
+    bp_text_string(t, "</b><small>of ");
+    bp_text_grouped(t, v->total);
+    bp_text_string(t, ", ");
+    bp_text_string(t, page_state(v));
+    bp_text_string(t, "</small></div>\n");
+    page_card(t, "loss", &v->curves[VIEW_LOSS]);
+    page_card(t, "evaluation loss", &v->curves[VIEW_EVAL]);
+    for (uint32_t i = 0; i < v->metric_count; i++) {
+        page_card(t, v->metrics[i].name, &v->metrics[i].curve);
     }
-    if (dots || c->count == 0) {
-        return;
+    if (v->curves[VIEW_SPEED].count > 0) {
+        page_card_begin(t, "tokens per second");
+        plot_value(t, &(plot_axis){0, 1, "", PLOT_NUMBER, false},
+                   view_last(&v->curves[VIEW_SPEED]));
+        page_card_end(t, "");
     }
-    bp_text_string(t, "<polyline fill=\"none\" stroke-width=\"1.2\" stroke=\"");
-    bp_text_string(t, colour);
-    bp_text_string(t, "\" points=\"");
-    for (uint32_t i = 0; i < c->count; i++) {
-        bp_text_fixed(t, page_x(f, c->step[i]), 1);
-        bp_text_char(t, ',');
-        bp_text_fixed(t, page_y(f, c->value[i]), 1);
-        bp_text_char(t, ' ');
-    }
-    bp_text_string(t, "\"/>\n");
-}
-
-static void page_label(bp_text *t, double x, double y, const char *anchor, double value)
-{
-    bp_text_string(t, "<text text-anchor=\"");
-    bp_text_string(t, anchor);
-    bp_text_string(t, "\" x=\"");
-    bp_text_fixed(t, x, 0);
-    bp_text_string(t, "\" y=\"");
-    bp_text_fixed(t, y, 0);
-    bp_text_string(t, "\">");
-    if (fabs(value) >= 1e3 && fabs(value) < 1e8) {
-        bp_text_fixed(t, value, 0); /* an exponent would not fit beside the frame */
-    } else {
-        page_real(t, value, 4);
-    }
-    bp_text_string(t, "</text>");
-}
-
-/* Saves are too many to be marked; what else happened is a line with its name under the mouse. */
-static void page_marks(bp_text *t, const page_frame *f, const run_view *v)
-{
-    const uint32_t first = v->event_count > VIEW_EVENTS ? v->event_count - VIEW_EVENTS : 0;
-    for (uint32_t i = first; i < v->event_count; i++) {
-        const view_event *e = &v->events[i % VIEW_EVENTS];
-        const bool plain = strcmp(e->kind, "save") == 0 || strcmp(e->kind, "plan") == 0 ||
-                           strcmp(e->kind, "start") == 0;
-        if (plain || (double)e->step > f->steps) {
-            continue;
+    if (v->ran > 0) {
+        page_card_begin(t, "time run");
+        plot_value(t, &clock, v->ran);
+        bp_text_string(t, "</b><small>");
+        if (v->code < 0 && v->left > 0) {
+            plot_value(t, &clock, v->left);
+            bp_text_string(t, " left");
+        } else {
+            bp_text_grouped(t, v->resumes);
+            bp_text_string(t, v->resumes == 1 ? " resume" : " resumes");
         }
-        bp_text_string(t,
-                       "<line stroke=\"#bbb\" stroke-dasharray=\"2 2\" y1=\"10\" y2=\"196\" x1=\"");
-        bp_text_fixed(t, page_x(f, (double)e->step), 1);
-        bp_text_string(t, "\" x2=\"");
-        bp_text_fixed(t, page_x(f, (double)e->step), 1);
-        bp_text_string(t, "\"><title>");
-        bp_text_html(t, e->kind);
-        bp_text_string(t, " at step ");
-        bp_text_u64(t, e->step);
-        bp_text_string(t, "</title></line>");
+        bp_text_string(t, "</small></div>\n");
     }
-}
-
-static void page_curve(bp_text *t, const run_view *views, uint32_t count, view_kind kind,
-                       const char *title)
-{
-    page_frame f = {0, (double)INFINITY, -(double)INFINITY};
-    for (uint32_t i = 0; i < count; i++) {
-        page_span(&f, &views[i].curves[kind]);
-        if (kind == VIEW_LOSS) {
-            page_span(&f, &views[i].curves[VIEW_EVAL]);
-        }
-    }
-    if (!(f.high >= f.low)) {
-        return;
-    }
-    f.high = f.high > f.low ? f.high : f.low + (f.low != 0 ? fabs(f.low) : 1);
-    bp_text_string(t, "<h2>");
-    bp_text_string(t, title);
-    bp_text_string(
-        t, "</h2>\n<svg role=\"img\" width=\"720\" height=\"220\" viewBox=\"0 0 720 220\">");
-    for (uint32_t i = 0; i < count; i++) {
-        if (kind == VIEW_LOSS) {
-            page_marks(t, &f, &views[i]);
-        }
-        page_line(t, &f, &views[i].curves[kind], page_colours[i], false);
-        if (kind == VIEW_LOSS) {
-            page_line(t, &f, &views[i].curves[VIEW_EVAL], page_colours[i], true);
-        }
-    }
-    page_label(t, LEFT - 6, TOP + 8, "end", f.high);
-    page_label(t, LEFT - 6, HEIGHT - BOTTOM, "end", f.low);
-    page_label(t, LEFT, HEIGHT - 8, "start", 0);
-    page_label(t, WIDTH - RIGHT, HEIGHT - 8, "end", f.steps);
-    bp_text_string(t, "</svg>\n");
+    page_card_begin(t, "saves");
+    bp_text_grouped(t, v->saves);
+    bp_text_string(t, "</b><small>");
+    bp_text_grouped(t, v->save_failures);
+    bp_text_string(t, " failed</small></div>\n</div>\n");
 }
 
 /* The value of an option in a run's first line. */
@@ -288,10 +244,10 @@ static void page_option_row(bp_text *t, const run_view *views, uint32_t count, c
 
 static void page_option_head(bp_text *t, const run_view *views, uint32_t count)
 {
-    bp_text_string(t, "<table><tr><th>option</th>");
+    bp_text_string(t, "<div class=\"scroll\"><table><tr><th>option</th>");
     for (uint32_t i = 0; i < count; i++) {
         bp_text_string(t, "<th>");
-        page_square(t, page_colours[i]);
+        page_square(t, i);
         bp_text_html(t, views[i].directory);
         bp_text_string(t, "</th>");
     }
@@ -321,84 +277,100 @@ static void page_options(bp_text *t, const run_view *views, uint32_t count)
                 }
             }
         }
-        bp_text_string(t, same == 0 ? "</table>\n" : "</table></details>\n");
+        bp_text_string(t, same == 0 ? "</table></div>\n" : "</table></div></details>\n");
     }
 }
 
-static void page_bar(bp_text *t, double from, double bytes, double most, int row,
-                     const char *colour, const char *name)
+/* A part of a bar, in percent of the most. */
+static void page_bar(bp_text *t, double bytes, double most, const char *colour, const char *name)
 {
-    bp_text_string(t, "<rect height=\"22\" y=\"");
-    bp_text_u64(t, (uint64_t)(12 + 34 * row));
-    bp_text_string(t, "\" x=\"");
-    bp_text_fixed(t, 10 + 700 * from / most, 1);
-    bp_text_string(t, "\" width=\"");
-    bp_text_fixed(t, 700 * bytes / most, 1);
-    bp_text_string(t, "\" fill=\"");
+    if (!(bytes > 0)) {
+        return;
+    }
+    bp_text_string(t, "<i style=\"width:");
+    bp_text_fixed(t, 100 * bytes / most, 2);
+    bp_text_string(t, "%;background:");
     bp_text_string(t, colour);
-    bp_text_string(t, "\"><title>");
+    bp_text_string(t, "\" title=\"");
     bp_text_html(t, name);
     bp_text_char(t, ' ');
     bp_text_grouped(t, view_count(bytes));
-    bp_text_string(t, " bytes</title></rect>");
+    bp_text_string(t, " bytes\"></i>");
 }
 
 /* Planned above, used below, in one scale. */
-static void page_memory_picture(bp_text *t, const run_view *v)
+static void page_bars(bp_text *t, const run_view *v)
 {
     const double planned = v->arena + v->host;
     const double most = planned > v->resident ? planned : v->resident;
     double at = 0;
-    if (!(most > 0)) {
-        return;
-    }
-    bp_text_string(t, "<svg role=\"img\" width=\"720\" height=\"84\" viewBox=\"0 0 720 84\">");
+    bp_text_string(t, "<div class=\"bars\"><p>planned</p><div>");
     for (uint32_t i = 0; i < v->class_count; i++) {
-        page_bar(t, at, v->class_bytes[i], most, 0, page_colours[i % RUN_PAGE_MOST], v->classes[i]);
+        page_bar(t, v->class_bytes[i], most, class_colour(v->classes[i]), v->classes[i]);
         at += v->class_bytes[i];
     }
-    if (v->arena > at) {
-        page_bar(t, at, v->arena - at, most, 0, "#dddddd", "arena, not live at the peak");
+    page_bar(t, v->arena - at, most, "#8886", "arena, not live at the peak");
+    page_bar(t, v->host, most, "#888b", "beside the arena");
+    bp_text_string(t, "</div>");
+    if (v->resident > 0) {
+        bp_text_string(t, "<p>used (resident)</p><div>");
+        page_bar(t, v->resident, most, "var(--r0)", "resident");
+        bp_text_string(t, "</div>");
     }
-    page_bar(t, v->arena, v->host, most, 0, "#bbbbbb", "beside the arena");
-    page_bar(t, 0, v->resident, most, 1, "#0072b2", "resident");
-    bp_text_string(
-        t, "<text x=\"14\" y=\"27\" style=\"fill:#fff\">planned</text><text x=\"14\" y=\"61\" "
-           "style=\"fill:#fff\">used</text></svg>\n");
+    bp_text_string(t, "</div>\n");
+}
+
+static void page_memory_row(bp_text *t, const char *colour, const char *name, double bytes)
+{
+    if (!(bytes > 0)) {
+        return;
+    }
+    bp_text_string(t, "<tr><td>");
+    if (colour != NULL) {
+        bp_text_string(t, "<span style=\"color:");
+        bp_text_string(t, colour);
+        bp_text_string(t, "\">&#9632;</span> ");
+    }
+    bp_text_html(t, name);
+    bp_text_string(t, "</td><td class=\"r\">");
+    bp_text_grouped(t, view_count(bytes));
+    bp_text_string(t, "</td><td class=\"r\">");
+    bp_text_bytes_human(t, view_count(bytes));
+    bp_text_string(t, "</td></tr>\n");
 }
 
 static void page_memory(bp_text *t, const run_view *v)
 {
-    char words[160];
-    snprintf(words, sizeof words, "<th>memory of %s</th><th>bytes</th>", "the plan");
-    page_rows_begin(t, "Memory: planned and used", words);
+    if (!(v->arena + v->host > 0)) {
+        return;
+    }
+    bp_text_string(t, "<h2>Memory: planned and used</h2>\n");
+    page_bars(t, v);
+    bp_text_string(t, "<div class=\"scroll\"><table><tr><th>memory at the peak</th>"
+                      "<th class=\"r\">bytes</th><th></th></tr>\n");
     for (uint32_t i = 0; i < v->class_count; i++) {
-        bp_text_string(t, "<tr><td>");
-        page_square(t, page_colours[i % RUN_PAGE_MOST]);
-        bp_text_html(t, v->classes[i]);
-        bp_text_string(t, "</td>");
-        page_count_cell(t, view_count(v->class_bytes[i]));
-        bp_text_string(t, "</tr>\n");
+        page_memory_row(t, class_colour(v->classes[i]), v->classes[i], v->class_bytes[i]);
     }
-    const struct {
-        const char *name;
-        double bytes;
-    } sums[] = {{"arena", v->arena},
-                {"beside the arena", v->host},
-                {"planned in all", v->arena + v->host},
-                {"used: the most that was resident", v->resident}};
-    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-        bp_text_string(t, "<tr>");
-        page_cell(t, sums[i].name);
-        page_count_cell(t, view_count(sums[i].bytes));
-        bp_text_string(t, "</tr>\n");
-    }
-    bp_text_string(t, "</table>\n");
-    page_memory_picture(t, v);
+    page_memory_row(t, NULL, "arena", v->arena);
+    page_memory_row(t, NULL, "beside the arena", v->host);
+    page_memory_row(t, NULL, "planned in all", v->arena + v->host);
+    page_memory_row(t, NULL, "used: the most that was resident", v->resident);
+    bp_text_string(t, "</table></div>\n");
+    run_curves_step(t, v);
 }
 
+/* Nothing where no run has anything to tell here. */
 static void page_checks(bp_text *t, const run_view *views, uint32_t count)
 {
+    uint64_t any = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const run_view *v = &views[i];
+        any |= v->replays | v->mismatches | v->verified | v->proven | v->anomalies | v->left_out |
+               v->save_failures;
+    }
+    if (any == 0) {
+        return;
+    }
     page_rows_begin(t, "Checks and decisions",
                     "<th>directory</th><th>steps computed twice</th><th>share</th>"
                     "<th>that differed</th><th>the last of them equal</th>"
@@ -418,29 +390,7 @@ static void page_checks(bp_text *t, const run_view *views, uint32_t count)
         page_count_cell(t, v->save_failures);
         bp_text_string(t, "</tr>\n");
     }
-    bp_text_string(t, "</table>\n");
-}
-
-static void page_events(bp_text *t, const run_view *v)
-{
-    char date[40];
-    page_rows_begin(t, "Events", "<th>time (UTC)</th><th>step</th><th>event</th><th></th>");
-    const uint32_t first = v->event_count > VIEW_EVENTS ? v->event_count - VIEW_EVENTS : 0;
-    for (uint32_t i = first; i < v->event_count; i++) {
-        const view_event *e = &v->events[i % VIEW_EVENTS];
-        const time_t when = (time_t)view_count(e->unix_time);
-        struct tm parts;
-        const bool known = gmtime_r(&when, &parts) != NULL;
-        date[known ? strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &parts) : 0] = '\0';
-        bp_text_string(t, "<tr>");
-        page_cell(t, date);
-        page_count_cell(t, e->step);
-        page_cell(t, e->kind);
-        bp_text_string(t, "<td><code>");
-        bp_text_html(t, e->text);
-        bp_text_string(t, "</code></td></tr>\n");
-    }
-    bp_text_string(t, "</table>\n");
+    bp_text_string(t, "</table></div>\n");
 }
 
 static void page_machine(bp_text *t, const run_view *v)
@@ -448,7 +398,10 @@ static void page_machine(bp_text *t, const run_view *v)
     static const char *const keys[] = {"host",   "system",  "release", "machine", "processor",
                                        "device", "kernels", "threads", "version", "source"};
     char value[VIEW_TEXT];
-    page_rows_begin(t, "Machine and program", "<th></th><th></th>");
+    if (v->start[0] == '\0' && v->chain[0] == '\0') {
+        return;
+    }
+    page_rows_begin(t, "Machine and program", "");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (view_text(v->start, keys[i], value, sizeof value)) {
             bp_text_string(t, "<tr>");
@@ -459,28 +412,55 @@ static void page_machine(bp_text *t, const run_view *v)
     }
     bp_text_string(t, "<tr><td>chain of the record</td><td><code>");
     bp_text_html(t, v->chain);
-    bp_text_string(t, "</code></td></tr>\n</table>\n");
+    bp_text_string(t, "</code></td></tr>\n</table></div>\n");
 }
 
-/* runs on a page */
+static void page_title(bp_text *t, const run_view *views, uint32_t count)
+{
+    bp_text_string(t, count == 1 ? "Run " : "Runs ");
+    for (uint32_t i = 0; i < count; i++) {
+        bp_text_string(t, i > 0 ? ", " : "");
+        bp_text_html(t, views[i].directory);
+    }
+}
+
+static void page_begin(bp_text *t, const run_view *views, uint32_t count)
+{
+    bp_page_head(t);
+    page_title(t, views, count);
+    bp_page_style(t);
+    bp_text_string(t, page_rules);
+    run_script_policy(t);
+    bp_text_string(t, "</head>\n<body>\n");
+}
+
 static void run_page_put(bp_text *t, const run_view *views, uint32_t count)
 {
-    bp_text_string(t, page_head);
-    page_summary(t, views, count);
-    page_curve(t, views, count, VIEW_LOSS, "Loss (line), evaluations (circles), events (dashes)");
-    page_curve(t, views, count, VIEW_NORM, "Gradient norm");
-    page_curve(t, views, count, VIEW_RATE, "Learning rate");
-    page_curve(t, views, count, VIEW_SPEED, "Tokens per second");
+    page_begin(t, views, count);
+    run_curves_clocks(t, views, count);
+    bp_text_string(t, "<h1>");
+    page_title(t, views, count);
+    bp_text_string(t, "</h1>\n");
+    if (count == 1) {
+        page_cards(t, &views[0]);
+    } else {
+        page_summary(t, views, count);
+    }
+    run_curves_put(t, views, count);
     page_checks(t, views, count);
     page_options(t, views, count);
     for (uint32_t i = 0; i < count; i++) {
-        bp_text_string(t, "<h1>");
-        bp_text_html(t, views[i].directory);
-        bp_text_string(t, "</h1>\n");
+        if (count > 1) {
+            bp_text_string(t, "<h1>");
+            page_square(t, i);
+            bp_text_html(t, views[i].directory);
+            bp_text_string(t, "</h1>\n");
+        }
         page_memory(t, &views[i]);
         page_machine(t, &views[i]);
-        page_events(t, &views[i]);
+        run_events_put(t, &views[i]);
     }
+    run_script_put(t);
     bp_text_string(t, "</body></html>\n");
 }
 

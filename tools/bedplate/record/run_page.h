@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The page of one run or several: HTML with its pictures inside, without scripts, so that it opens
- * anywhere and asks no network. */
+/* The page of one run or several: HTML with its pictures inside, so that it opens anywhere and asks
+ * no network. Its one script changes scales and shows values; without it the page has the same
+ * curves. */
 #ifndef BP_BEDPLATE_RUN_PAGE_H
 #define BP_BEDPLATE_RUN_PAGE_H
 

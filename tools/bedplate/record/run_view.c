@@ -92,7 +92,7 @@ bool view_pair(const char *line, const char *key, const char **at, char *name, c
                size_t room)
 {
     if (*at == NULL) {
-        *at = view_find(line, key);
+        *at = key != NULL ? view_find(line, key) : line;
         if (*at == NULL || **at != '{') {
             return false;
         }
@@ -148,6 +148,62 @@ static void view_add(view_curve *c, double step, double value)
     c->held = 0;
 }
 
+/* The metric of that name, which a line that has it for the first time adds; NULL: too many. */
+static view_metric *view_metric_of(run_view *v, const char *name)
+{
+    for (uint32_t i = 0; i < v->metric_count; i++) {
+        if (strcmp(v->metrics[i].name, name) == 0) {
+            return &v->metrics[i];
+        }
+    }
+    if (v->metric_count == VIEW_METRICS || strlen(name) >= sizeof v->metrics[0].name) {
+        return NULL;
+    }
+    view_metric *added = &v->metrics[v->metric_count++];
+    memcpy(added->name, name, strlen(name) + 1);
+    return added;
+}
+
+static void view_metric_add(run_view *v, const char *name, double step, const char *text)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(fabs(value) < 1e100)) {
+        return; /* a text, an object, or no number that a run computes */
+    }
+    view_metric *metric = view_metric_of(v, strncmp(name, "eval_", 5) == 0 ? name + 5 : name);
+    const view_curve *c = metric != NULL ? &metric->curve : NULL;
+    if (c != NULL && (c->count == 0 || c->step[c->count - 1] < step)) {
+        view_add(&metric->curve, step, value); /* once a step, whichever file has it first */
+    }
+}
+
+/* Every number of an evaluation but what it counts: {"eval":20,"loss":..,"metric":"f1","value":..},
+ * further members by their names, and those of an object "metrics". */
+static void view_metrics_of(run_view *v, const char *line, double step)
+{
+    static const char *const keys[] = {NULL, "metrics"};
+    static const char *const others[] = {"event",   "seq",     "unix", "step", "eval",
+                                         "targets", "seconds", "loss", "chain"};
+    char name[VIEW_TEXT], value[VIEW_TEXT], metric[VIEW_TEXT];
+    (void)view_text(line, "metric", metric, sizeof metric);
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+        const char *at = NULL;
+        while (view_pair(line, keys[k], &at, name, value, sizeof name)) {
+            const bool named = strcmp(name, "value") == 0;
+            const char *called = named ? metric : name;
+            const size_t length = strlen(name);
+            bool other = *called == '\0' || (length > 5 && strcmp(name + length - 5, "_bits") == 0);
+            for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+                other = other || strcmp(called, others[i]) == 0;
+            }
+            if (!other) {
+                view_metric_add(v, called, step, value);
+            }
+        }
+    }
+}
+
 static void view_record_line(run_view *v, const char *line)
 {
     double step, value;
@@ -169,6 +225,7 @@ static void view_record_line(run_view *v, const char *line)
     } else if (strncmp(line, "{\"eval\"", 7) == 0 && view_number(line, "eval", &step) &&
                view_number(line, "loss", &value)) {
         view_add(&v->curves[VIEW_EVAL], step, value);
+        view_metrics_of(v, line, step);
     } else if (strncmp(line, "{\"run\"", 6) == 0) {
         snprintf(v->run, sizeof v->run, "%.*s", (int)strcspn(line, "\n"), line);
         v->total = view_number(line, "total_steps", &value) ? view_count(value) : 0;
@@ -186,6 +243,41 @@ static void view_take(const char *line, const char *key, double *to)
     }
 }
 
+/* Numbers of a list "[1,2,..]"; their count. */
+static uint32_t view_list(const char *text, double to[VIEW_COLUMNS])
+{
+    uint32_t count = 0;
+    for (const char *at = text; *at != '\0' && *at != ']' && count < VIEW_COLUMNS;) {
+        char *end;
+        const double value = strtod(at + 1, &end);
+        if (end == at + 1) {
+            break;
+        }
+        to[count++] = value >= 0 && value < 1e18 ? value : 0;
+        at = end;
+    }
+    return count;
+}
+
+/* Bytes of the classes over one step: {..,"over_step":{"op":[..],"weights":[..],..}}. */
+static void view_over_step(run_view *v, const char *line)
+{
+    char name[VIEW_TEXT * 8], value[VIEW_TEXT * 8];
+    const char *at = NULL;
+    v->columns = 0;
+    memset(v->column_bytes, 0, sizeof v->column_bytes);
+    while (view_pair(line, "over_step", &at, name, value, sizeof name)) {
+        if (strcmp(name, "op") == 0) {
+            v->columns = view_list(value, v->column_op);
+        }
+        for (uint32_t c = 0; c < v->class_count; c++) {
+            if (strcmp(name, v->classes[c]) == 0) {
+                (void)view_list(value, v->column_bytes[c]);
+            }
+        }
+    }
+}
+
 /* The classes of the plan: {"event":"plan",..,"classes":{"weights":N,..}}. */
 static void view_plan(run_view *v, const char *line)
 {
@@ -199,6 +291,7 @@ static void view_plan(run_view *v, const char *line)
     view_take(line, "arena_bytes", &v->arena);
     view_take(line, "host_bytes", &v->host);
     view_take(line, "planned_bytes", &v->planned);
+    view_over_step(v, line);
 }
 
 /* Steps that were computed twice: each process counts its own. */
@@ -248,6 +341,50 @@ static void view_count_event(run_view *v, const view_event *e, const char *line)
     }
 }
 
+/* Full: every second point is left out, of those to come as well. */
+static void view_clock_halve(run_view *v)
+{
+    for (uint32_t i = 0; i < VIEW_CLOCK / 2; i++) {
+        v->clock_step[i] = v->clock_step[2 * i];
+        v->clock_seconds[i] = v->clock_seconds[2 * i];
+    }
+    v->clock_count = VIEW_CLOCK / 2;
+    v->clock_stride *= 2;
+}
+
+/* How long the run has run: between a process's events, and not between processes. A resume at an
+ * earlier step takes back what came after it. */
+static void view_clock(run_view *v, const view_event *e)
+{
+    const bool begins = strcmp(e->kind, "start") == 0 || strcmp(e->kind, "resume") == 0;
+    const double passed = e->unix_time - v->ran_at;
+    if (strcmp(e->kind, "replay") == 0 || (!begins && v->ran_at < 0)) {
+        return; /* of another process */
+    }
+    v->ran += !begins && passed > 0 && passed < 1e10 ? passed : 0;
+    v->ran_at = strcmp(e->kind, "exit") == 0 ? -1 : e->unix_time;
+    view_curve *speed = &v->curves[VIEW_SPEED];
+    while (begins && speed->count > 0 && speed->step[speed->count - 1] > (double)e->step) {
+        speed->count--;
+    }
+    while (begins && v->clock_count > 0 && v->clock_step[v->clock_count - 1] >= (double)e->step) {
+        v->clock_count--;
+    }
+    if (v->clock_count > 0 && v->clock_step[v->clock_count - 1] >= (double)e->step) {
+        return;
+    }
+    v->clock_stride = v->clock_stride > 0 ? v->clock_stride : 1;
+    if (!begins && ++v->clock_skipped < v->clock_stride) {
+        return;
+    }
+    v->clock_skipped = 0;
+    if (v->clock_count == VIEW_CLOCK) {
+        view_clock_halve(v);
+    }
+    v->clock_step[v->clock_count] = (double)e->step;
+    v->clock_seconds[v->clock_count++] = v->ran;
+}
+
 static void view_event_line(run_view *v, const char *line)
 {
     view_event e = {.step = 0};
@@ -258,7 +395,11 @@ static void view_event_line(run_view *v, const char *line)
     e.unix_time = view_number(line, "unix", &value) ? value : 0;
     e.step = view_number(line, "step", &value) ? view_count(value) : 0;
     v->updated = e.unix_time;
+    view_clock(v, &e);
     view_count_event(v, &e, line);
+    if (strcmp(e.kind, "eval") == 0) {
+        view_metrics_of(v, line, (double)e.step);
+    }
     if (strcmp(e.kind, "progress") == 0) {
         value = (double)NAN;
         (void)view_number(line, "tokens_per_second", &value);
@@ -318,6 +459,7 @@ bp_status run_view_read(run_view *v, const char *directory, bp_error *error)
     v->directory = directory;
     v->code = -1;
     v->left = -1;
+    v->ran_at = -1;
     v->recorded = view_file(v, "record.jsonl", view_is_recorded, view_record_line);
     v->logged = view_file(v, "events.jsonl", view_is_object, view_event_line);
     if (v->recorded || v->logged) {

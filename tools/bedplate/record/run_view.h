@@ -12,7 +12,10 @@ enum {
     VIEW_EVENTS = 256,
     VIEW_TEXT = 240,
     VIEW_LINE = 65536,
-    VIEW_CLASSES = 12
+    VIEW_CLASSES = 12,
+    VIEW_METRICS = 12, /* of evaluations, beside their loss */
+    VIEW_CLOCK = 512,
+    VIEW_COLUMNS = 64 /* of the plan over one step */
 };
 
 typedef enum view_kind {
@@ -34,6 +37,12 @@ typedef struct view_curve {
     double value[VIEW_POINTS];
 } view_curve;
 
+/* A metric of the evaluations, by the name that the files have for it. */
+typedef struct view_metric {
+    char name[48];
+    view_curve curve;
+} view_metric;
+
 typedef struct view_event {
     double unix_time;
     uint64_t step;
@@ -46,6 +55,13 @@ typedef struct run_view {
     bool recorded; /* there is a record.jsonl */
     bool logged;   /* and an events.jsonl */
     view_curve curves[VIEW_CURVES];
+    view_metric metrics[VIEW_METRICS];
+    uint32_t metric_count;
+    /* Seconds that processes of the run had run at a step, as events name them: rising steps. */
+    uint32_t clock_count, clock_stride, clock_skipped;
+    double clock_step[VIEW_CLOCK], clock_seconds[VIEW_CLOCK];
+    double ran;     /* seconds so far, without those between processes */
+    double ran_at;  /* unix time up to which they count; below 0: no process runs */
     uint64_t steps; /* done */
     uint64_t total;
     uint64_t applied, left_out; /* updates */
@@ -64,6 +80,9 @@ typedef struct run_view {
     char classes[VIEW_CLASSES][24];        /* of the plan, with their bytes at the peak */
     double class_bytes[VIEW_CLASSES];
     uint32_t class_count;
+    uint32_t columns; /* of the step: the op of each, and the bytes of each class there */
+    double column_op[VIEW_COLUMNS];
+    double column_bytes[VIEW_CLASSES][VIEW_COLUMNS];
     uint32_t event_count; /* all; the newest VIEW_EVENTS are kept, event i at i % VIEW_EVENTS */
     view_event events[VIEW_EVENTS];
     char run[VIEW_LINE];       /* the record's first line */
@@ -84,7 +103,8 @@ bool view_text(const char *line, const char *key, char *text, size_t room);
  * a double is no count any more, 2^53. */
 uint64_t view_count(double number);
 
-/* Walks "name":"value" pairs of the object `key`: *at starts NULL; false at the end. */
+/* Walks "name":"value" pairs of the object `key`, or with NULL of the line itself: *at starts NULL;
+ * false at the end. */
 bool view_pair(const char *line, const char *key, const char **at, char *name, char *value,
                size_t room);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the steps of a run. */
+#include "tools/bedplate/planning/over_step.h"
 #include "tools/bedplate/runs/service.h"
 #include "tools/bedplate/app/clock.h"
 
@@ -189,6 +190,7 @@ static void service_note_plan(service *v, const session *s)
         line_count(line, bp_class_name((bp_class)c), report->class_peak[c]);
     }
     line_close(line);
+    over_step_put(line, &s->runtime);
     events_end(&v->saves.points->log);
 }
 

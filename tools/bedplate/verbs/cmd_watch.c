@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate watch: how a run is, in a terminal of 80 columns. Reads its files, and nothing else. */
+/* bedplate watch: how a run is, or a table of several, in a terminal of 80 columns. Reads their
+ * files, and nothing else. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,24 +124,180 @@ static void watch_lines(const run_view *v)
     }
 }
 
-int cmd_watch(const settings *set)
+/* A run's row in the table. */
+typedef struct watch_row {
+    char name[20], step[32], loss[16], eval[16], rate[16], speed[16], left[16], state[16];
+    char metric[48]; /* what `eval` is */
+    bool runs;       /* it has not ended */
+    bool found;      /* the directory is a run's */
+} watch_row;
+
+/* A number in seven columns. */
+static void watch_number(double value, char text[16])
+{
+    const double size = fabs(value);
+    if (!isfinite(value)) {
+        snprintf(text, 16, "-");
+    } else if (size > 0 && (size < 0.01 || size >= 1e5)) {
+        snprintf(text, 16, "%.1e", value);
+    } else {
+        snprintf(text, 16, "%.4g", value);
+    }
+}
+
+/* A count in five columns. */
+static void watch_short(double count, char text[16])
+{
+    static const char units[] = "kMGTP";
+    size_t unit = 0;
+    if (!(count >= 0)) {
+        snprintf(text, 16, "-");
+    } else if (count < 99999.5) {
+        snprintf(text, 16, "%.0f", count);
+    } else {
+        for (count /= 1000; count >= 9999.5 && unit < 4; unit++) {
+            count /= 1000;
+        }
+        snprintf(text, 16, "%.0f%c", fmin(count, 9999), units[unit]);
+    }
+}
+
+static void watch_row_read(watch_row *row, const run_view *v)
+{
+    char done[16], total[16];
+    const double age = (double)time(NULL) - v->updated;
+    const view_curve *eval = v->metric_count > 0 ? &v->metrics[0].curve : &v->curves[VIEW_EVAL];
+    watch_short((double)v->steps, done);
+    watch_short((double)v->total, total);
+    snprintf(row->step, sizeof row->step, "%s/%s", done, total);
+    watch_number(view_last(&v->curves[VIEW_LOSS]), row->loss);
+    watch_number(view_last(eval), row->eval);
+    watch_number(view_last(&v->curves[VIEW_RATE]), row->rate);
+    watch_short(view_last(&v->curves[VIEW_SPEED]), row->speed);
+    row->runs = v->code < 0;
+    if (row->runs && v->left >= 0) {
+        watch_time(v->left, row->left, sizeof row->left);
+    } else {
+        snprintf(row->left, sizeof row->left, "-");
+    }
+    if (v->code > 0) {
+        snprintf(row->state, sizeof row->state, "exit %d", v->code);
+    } else {
+        snprintf(row->state, sizeof row->state, "%.8s", watch_state(v, age));
+        row->state[strcspn(row->state, ":")] = '\0'; /* "silent" */
+    }
+    snprintf(row->metric, sizeof row->metric, "%s",
+             v->metric_count > 0 ? v->metrics[0].name : "eval loss");
+}
+
+/* The end of a path tells runs apart. */
+static void watch_name(const char *directory, char name[20])
+{
+    enum { NAME = 16, DOTS = 2 };
+    char printable[4 * 1024];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, printable, sizeof printable);
+    bp_text_printable(&text, directory, strlen(directory));
+    const bp_status whole = bp_text_flush(&text);
+    const char *at = printable;
+    (void)whole; /* a longer one is cut */
+    const size_t length = strlen(printable);
+    if (length > NAME) {
+        at += length - (NAME - DOTS);
+        while (((unsigned char)*at & 0xc0) == 0x80) {
+            at++; /* not in the middle of a character */
+        }
+    }
+    snprintf(name, 20, "%s%.16s", length > NAME ? ".." : "", at);
+}
+
+/* Reads every directory; how many are runs, and whether one of them goes on. */
+static uint32_t watch_rows(const settings *set, run_view *view, watch_row *rows, bool *runs)
+{
+    uint32_t found = 0;
+    *runs = false;
+    for (uint32_t i = 0; i < set->words.count; i++) {
+        bp_error error = {.code = BP_OK};
+        watch_row *row = &rows[i];
+        *row = (watch_row){.step = "-",
+                           .loss = "-",
+                           .eval = "-",
+                           .rate = "-",
+                           .speed = "-",
+                           .left = "-",
+                           .state = "no run"};
+        watch_name(set->words.item[i], row->name);
+        if (run_view_read(view, set->words.item[i], &error) == BP_OK) {
+            row->found = true;
+            watch_row_read(row, view);
+            *runs = *runs || row->runs;
+            found++;
+        }
+    }
+    return found;
+}
+
+/* A line of the table. */
+static void watch_cells(const char *const cell[8])
+{
+    char line[WATCH_LINE + 64];
+    snprintf(line, sizeof line, "%-16s %11s %7s %9.9s %7s %7s %6s %s", cell[0], cell[1], cell[2],
+             cell[3], cell[4], cell[5], cell[6], cell[7]);
+    output_print(stdout, "%s\n", line);
+}
+
+static void watch_table(const watch_row *rows, uint32_t count)
+{
+    const char *metric = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].found) {
+            metric =
+                metric == NULL || strcmp(metric, rows[i].metric) == 0 ? rows[i].metric : "eval";
+        }
+    }
+    watch_cells(
+        (const char *const[]){"run", "step/of", "loss", metric, "lr", "tok/s", "left", "state"});
+    for (uint32_t i = 0; i < count; i++) {
+        const watch_row *r = &rows[i];
+        watch_cells((const char *const[]){r->name, r->step, r->loss, r->eval, r->rate, r->speed,
+                                          r->left, r->state});
+    }
+}
+
+/* One look: a run by itself, or a table; whether there is something to wait for. The exit code. */
+static int watch_look(const settings *set, watch_row *rows, bool clear, bool *runs)
 {
     static run_view view; /* large */
+    bp_error error = {.code = BP_OK};
+    if (set->words.count > 1 && watch_rows(set, &view, rows, runs) > 0) {
+        fputs(clear ? "\033[H\033[J" : "", stdout);
+        watch_table(rows, set->words.count);
+        return 0;
+    }
+    const bp_status status = run_view_read(&view, set->words.item[0], &error);
+    if (status != BP_OK) {
+        return report_status(status, &error);
+    }
+    fputs(clear ? "\033[H\033[J" : "", stdout);
+    watch_lines(&view);
+    *runs = view.code < 0;
+    return 0;
+}
+
+int cmd_watch(const settings *set)
+{
     const bool lives = isatty(STDOUT_FILENO) == 1 && !set->once;
-    bp_status status;
-    for (;;) {
-        bp_error error = {.code = BP_OK};
-        status = run_view_read(&view, set->words.item[0], &error);
-        if (status != BP_OK) {
-            return report_status(status, &error);
-        }
-        fputs(lives ? "\033[H\033[J" : "", stdout);
-        watch_lines(&view);
+    bool runs = true;
+    watch_row *rows = calloc(set->words.count, sizeof *rows);
+    const bp_error none = {.code = BP_OK};
+    int code = rows != NULL ? 0 : report_status(BP_ERR_FIT, &none);
+    while (code == 0 && runs) {
+        code = watch_look(set, rows, lives, &runs);
         fflush(stdout);
-        if (!lives || view.code >= 0) {
-            return 0;
-        }
-        const struct timespec pause = {.tv_sec = 2};
+        runs = runs && lives;
+        const struct timespec pause = {.tv_sec = runs && code == 0 ? 2 : 0};
         (void)nanosleep(&pause, NULL);
     }
+    free(rows);
+    return code;
 }

@@ -16,6 +16,7 @@
 
 #include "tools/bedplate/app/clock.c"
 #include "tools/bedplate/planning/host_arena.c"
+#include "tools/bedplate/pages/class_colour.c"
 #include "tools/bedplate/planning/listing.c"
 #include "tools/bedplate/app/output.c"
 #include "tools/bedplate/runs/progress.c"

@@ -175,11 +175,96 @@ static void a_run_is_read(void **state)
     assert_string_equal(view.events[2].kind, "save");
 }
 
+/* verifies record-12.31c7 */
+static void every_metric_of_an_evaluation_is_a_curve(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "{\"eval\":2,\"loss\":4.5,\"loss_bits\":\"" HEX16 "\",\"targets\":1,\"metric\":\"f1\","
+        "\"value\":0.25,\"value_bits\":\"" HEX16 "\",\"eval_accuracy\":0.5,\"chain\":\"" HEX64
+        "\"}",
+        "{\"eval\":4,\"loss\":4,\"metric\":\"\",\"value\":9,\"metrics\":{\"f1\":0.75,\"up\":null}}",
+        "{\"eval\":4,\"loss\":4,\"f1\":0.1,\"huge\":1e300,\"words\":\"many\"}"};
+    memset(&view, 0, sizeof view);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        view_record_line(&view, lines[i]);
+    }
+    assert_int_equal(view.metric_count, 2);
+    assert_string_equal(view.metrics[0].name, "f1");
+    assert_int_equal(view.metrics[0].curve.count, 2); /* the same step once */
+    assert_true(view_last(&view.metrics[0].curve) == 0.75);
+    assert_string_equal(view.metrics[1].name, "accuracy");
+    assert_true(view_last(&view.metrics[1].curve) == 0.5);
+    /* more than there is room for are left out */
+    for (uint32_t i = 0; i < 2 * VIEW_METRICS; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "{\"eval\":5,\"loss\":1,\"m%u\":%u}", i, i);
+        view_record_line(&view, line);
+    }
+    assert_int_equal(view.metric_count, VIEW_METRICS);
+}
+
+/* verifies record-12.31c7 */
+static void the_clock_counts_what_processes_ran(void **state)
+{
+    static const char *const lines[] = {
+        "{\"event\":\"start\",\"seq\":0,\"unix\":100,\"step\":0}",
+        "{\"event\":\"progress\",\"seq\":1,\"unix\":110,\"step\":5}",
+        "{\"event\":\"progress\",\"seq\":2,\"unix\":90,\"step\":6}",   /* the clock was set back */
+        "{\"event\":\"progress\",\"seq\":3,\"unix\":100,\"step\":10}", /* and it was killed */
+        "{\"event\":\"resume\",\"seq\":4,\"unix\":9000,\"step\":6}",
+        "{\"event\":\"exit\",\"seq\":5,\"unix\":9001,\"step\":8,\"code\":0}",
+        "{\"event\":\"replay\",\"seq\":6,\"unix\":9900,\"step\":8}"};
+    static const double steps[] = {0, 5, 6, 8}, seconds[] = {0, 10, 20, 21};
+    (void)state;
+    memset(&view, 0, sizeof view);
+    view.ran_at = -1;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        view_event_line(&view, lines[i]);
+    }
+    assert_int_equal(view.clock_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(view.clock_step[i] == steps[i] && view.clock_seconds[i] == seconds[i]);
+    }
+    assert_true(view.ran == 21);
+    /* many events stay within the table, with rising steps */
+    char line[96];
+    view_event_line(&view, lines[4]);
+    for (uint32_t i = 7; i < 7 + 5 * VIEW_CLOCK; i++) {
+        snprintf(line, sizeof line, "{\"event\":\"progress\",\"unix\":%u,\"step\":%u}", 9000 + i,
+                 i);
+        view_event_line(&view, line);
+    }
+    assert_true(view.clock_count <= VIEW_CLOCK && view.clock_count > VIEW_CLOCK / 4);
+    for (uint32_t i = 1; i < view.clock_count; i++) {
+        assert_true(view.clock_step[i] > view.clock_step[i - 1]);
+    }
+}
+
+/* verifies record-12.31c7 */
+static void the_plan_over_a_step_is_read(void **state)
+{
+    (void)state;
+    memset(&view, 0, sizeof view);
+    view_plan(&view,
+              "{\"event\":\"plan\",\"arena_bytes\":9,\"classes\":{\"weights\":6,\"tape\":3},"
+              "\"over_step\":{\"op\":[0,4,9],\"tape\":[0,3,-1],\"weights\":[6,6,6],\"x\":[1]}}");
+    assert_int_equal(view.columns, 3);
+    assert_true(view.column_op[1] == 4 && view.column_op[2] == 9);
+    assert_true(view.column_bytes[0][2] == 6 && view.column_bytes[1][1] == 3);
+    assert_true(view.column_bytes[1][2] == 0); /* below 0 is no count of bytes */
+    view_plan(&view, "{\"event\":\"plan\",\"classes\":{\"weights\":6}}");
+    assert_int_equal(view.columns, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_found),
         cmocka_unit_test(many_steps_become_means),
+        cmocka_unit_test(every_metric_of_an_evaluation_is_a_curve),
+        cmocka_unit_test(the_clock_counts_what_processes_ran),
+        cmocka_unit_test(the_plan_over_a_step_is_read),
         cmocka_unit_test_setup_teardown(a_run_is_read, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Pages: whole, alone by themselves, with what they are for, and no wider than a screen or a phone.
+. "$(dirname "$0")/../lib.sh"
+
+browser=$(command -v chromium || command -v chromium-browser || true)
+[[ -n $browser ]] || echo "skipped: chromium is not here: widths of pages"
+dom() { # URL: what a browser makes of it
+    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --allow-file-access-from-files \
+        --enable-logging=stderr --v=0 --host-resolver-rules='MAP * ~NOTFOUND' --virtual-time-budget=3000 --dump-dom "$1" 2>"$work/browser"
+}
+# page NAME FILE: what each page must be. Its text is left in $text, and what its script does in $shown.
+page() {
+    text=$(python3 tests/cli/app/page_check.py "$2" 2>"$work/.err")
+    check $? "$1: whole, and alone by itself" "$(cat "$work/.err")"
+    [[ -n $browser ]] || return
+    # A frame has the width that a window of a browser without a screen may not have.
+    cat >"$work/frames.html" <<P
+<body><script>
+for (const width of [390, 1400]) {
+    const frame = document.createElement("iframe");
+    frame.width = width; frame.height = 800; frame.src = "file://$2";
+    frame.onload = () => {
+        const root = frame.contentDocument.documentElement;
+        document.body.append("at " + width + " too wide by " + (root.scrollWidth - root.clientWidth) + "; ");
+        const chart = root.querySelector(".chart");
+        if (width === 390 || chart === null) return;
+        const text = () => [...chart.querySelectorAll(".axes text, .xt")].map(e => e.textContent).join("|");
+        const box = chart.querySelector(".k").getBoundingClientRect();
+        chart.querySelector(".plot").dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width / 2, clientY: box.top + 9}));
+        document.body.append("{hover " + chart.querySelector(".tip").textContent.replaceAll("\n", "; ") + "}");
+        document.body.append("{axes " + text() + "}");
+        chart.querySelector(".toggle input").click();
+        document.body.append("{log " + text() + "}");
+        const time = [...root.querySelectorAll("#bar label")].find(e => e.textContent.startsWith("time"));
+        if (time) time.querySelector("input").click();
+        document.body.append("{time " + text() + "}");
+    };
+    document.body.append(frame);
+}
+</script>
+P
+    local seen
+    shown=$(dom "file://$work/frames.html")
+    seen=$(grep -o 'at [0-9]* too wide by [0-9]*' <<<"$shown" | sort)
+    [[ $seen == $'at 1400 too wide by 0\nat 390 too wide by 0' ]]
+    check $? "$1: no wider than its window" "$seen$(grep CONSOLE "$work/browser")"
+    ! grep -qE 'CONSOLE|net::ERR|Refused to' "$work/browser"
+    check $? "$1: a browser finds no fault" "$(grep -E 'CONSOLE|net::ERR|Refused to' "$work/browser")"
+}
+
+# The page of a plan.
+run plan --model tiny --per-device-train-batch-size 3 --max-seq-length 48 --frontier --html "$work/plan.html"
+check $code "plan --html" "$err"
+page "a plan" "$work/plan.html"
+shape='parameters, batch 3 x 48 tokens, 1 micro-batch a step, checkpointing none, fp32, adamw'
+grep -q "<title>Memory map of tiny: .*$shape</title>" "$work/plan.html" && grep -q "$shape" <<<"$text"
+check $? "its title has batch, length, policy, precision and optimizer" "$(head -8 "$work/plan.html")"
+for words in 'Time of a step against the size of the arena' 'seconds a step (estimated)' 'program time (op)' 'most at one time, bytes'; do
+    grep -qF "$words" <<<"$text"
+    check $? "it has: $words" "$text"
+done
+# The curve's axis begins near its data: the first point lies in the first tenth of the width.
+awk -F'"' '/<circle/ { for (i = 1; i < NF; i++) if ($i ~ / cx=$/) { x = $(i + 1) + 0; if (!n++) least = x; if (x > most) most = x } }
+    END { exit !(n > 2 && least < 10 && most > 90) }' "$work/plan.html"
+check $? "the curve fills its axis" "$(grep '<circle' "$work/plan.html" | head -3)"
+
+# The page of a run that was stopped and goes on, with evaluations of three metrics and names that are no HTML.
+awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
+common=(train --model tiny --data "$work/text" --validation-split 0.1 --max-seq-length 16 --threads 1 --quiet
+    --per-device-train-batch-size 2 --logging-steps 10 --eval-steps 20 --save-steps 40 --lr-scheduler-type cosine --max-steps 120)
+run "${common[@]}" --output-dir "$work/run" --stop-at-step 60
+run "${common[@]}" --output-dir "$work/run" --resume
+run "${common[@]}" --learning-rate 1e-3 --output-dir "$work/<b>&amp; run"
+clock=$(sed -n 's/.*"unix":\([0-9]*\).*/\1/p' "$work/run/events.jsonl" | tail -1)
+for step in 20 40; do
+    echo "{\"event\":\"eval\",\"seq\":90,\"unix\":$clock,\"step\":$step,\"accuracy\":0.$step,\"eval_f1\":1e300,\"metrics\":{\"<i>\":$step,\"up\":null}}"
+done >>"$work/run/events.jsonl"
+cat >>"$work/run/events.jsonl" <<P
+{"event":"signal","seq":97,"unix":$clock,"step":120,"stop":true,"number":15,"why":"asked"}
+{"event":"save-failed","seq":98,"unix":$((clock + 7200)),"step":120,"file":"<script>alert(1)</script>","reason":"no room","found":1e300}
+{"event":"anomaly","seq":99,"unix":1e300,"step":1e300,"kind":"loss","loss":NaN,"action":"\"><svg onload=x>"}
+P
+run report "$work/run" --output "$work/one.html"
+check $code "report" "$err"
+page "a run" "$work/one.html"
+for words in 'Loss (line) and evaluation loss (dots)' 'Evaluation: accuracy' 'Evaluation: <i>' 'Gradient norm' 'Learning rate' \
+    'Memory: planned and used' 'Memory over one step' 'op of the step' 'Resumed with bedplate' 'Saved a checkpoint in ' \
+    'Evaluated: loss ' ', accuracy 0.4' 'Stopped by SIGTERM.' 'A save failed: no room, file <script>alert(1)</script>.' \
+    'Anomaly: loss; \"><svg onload=x>.' 'Ended with exit code 0.' 'bytes alive in the arena'; do
+    grep -qF -- "$words" <<<"$text"
+    check $? "the page has: $words" "$text"
+done
+for words in 'Evaluation: f1' 'Evaluation: up' nan NaN; do
+    ! grep -qwF -- "$words" <<<"$text"
+    check $? "and not: $words" "$(grep -F -- "$words" <<<"$text")"
+done
+for class in weights:#0072b2 optimizer:#009e73 gradients:#d55e00 tape:#e69f00; do
+    grep -q "background:${class#*:}\" title=\"${class%:*} " "$work/one.html" && grep -q "fill=\"${class#*:}\"><title>${class%:*}<" "$work/one.html" &&
+        grep -q "{fill:${class#*:};" "$work/plan.html"
+    check $? "the colour of ${class%:*} is that of the page of the plan"
+done
+run report "$work/run" "$work/<b>&amp; run" --output "$work/two.html"
+page "two runs" "$work/two.html"
+grep -qF "$work/<b>&amp; run" <<<"$text" && grep -q 'Options that differ' <<<"$text"
+check $? "two runs, by their names" "$text"
+if [[ -n $browser ]]; then
+    grep -qF '{hover step 60; ' <<<"$shown" && grep -qE "/run loss [0-9.]+; [^{]*run loss [0-9.]+; " <<<"$shown"
+    check $? "values under the pointer" "$shown"
+    grep -qE '\{axes [0-9.]+\|[^}]*\|100\|120\|step\}' <<<"$shown" && grep -qE '\{log [^}]*\|step\}' <<<"$shown" &&
+        grep -qE '\{time [^}]* m?s\|time that the run has run\}' <<<"$shown" &&
+        [[ $(grep -o '{axes [^}]*' <<<"$shown" | cut -c 7-) != $(grep -o '{log [^}]*' <<<"$shown" | cut -c 6-) ]]
+    check $? "axes of steps, logarithms and time" "$shown"
+fi
+# A run that has done nothing yet has a page as well.
+mkdir "$work/empty"
+head -1 "$work/run/record.jsonl" >"$work/empty/record.jsonl"
+run report "$work/empty" --output "$work/none.html"
+page "a run without a step" "$work/none.html"
+! grep -qE 'Memory|Events|Loss|Checks|Evaluation' <<<"$text"
+check $? "it has no sections that say nothing" "$text"
+
+finish
