@@ -65,6 +65,18 @@ EXTRA-$(VARIANT) = $(TARGET-$(VARIANT)) -ffunction-sections -fdata-sections -DBP
                    -Wno-conversion -Wno-error
 endif
 
+# What `make dist` builds beside the release: what ships, so that all flags but these are the release's
+# (tools/pkg/README.md). Debian's packages of another architecture lie in SYSROOT (tools/pkg/sysroot.sh). musl gives a
+# thread the stack that PT_GNU_STACK names; its own default is 128 KiB. FROM: where the archives below lie.
+SYSROOT := build/dist/sysroot
+CC-linux-aarch64     := aarch64-linux-gnu-gcc
+CC-musl               = musl-gcc -isystem $(BUILD)/include
+CC-musl-aarch64       = aarch64-linux-gnu-gcc -specs=$(SYSROOT)/musl-gcc.specs -isystem $(BUILD)/include
+STATIC               := $(if $(filter musl%,$(VARIANT)),-static -Wl$(comma)-z$(comma)stack-size=8388608)
+FROM-linux-aarch64   := $(SYSROOT)/usr/lib/aarch64-linux-gnu/
+FROM-musl             = $(dir $(shell gcc -print-file-name=libz.a))
+FROM-musl-aarch64    := $(FROM-linux-aarch64)
+
 # A BUILD in the environment names the build that ships: tests and make kit run goals that build others. To place
 # another, give BUILD behind make.
 ifeq ($(origin BUILD)$(if $(VARIANT),,none),environment)
@@ -101,8 +113,9 @@ CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP
 # The archives of utf8proc, zlib and libzstd, so that the program needs no library the system may
 # lack. There are none for aarch64 on a Debian of another architecture: that build links only what
 # asks for no characters and unpacks nothing.
-ARCHIVES := $(if $(filter aarch64 riscv64,$(VARIANT)),,-l:libutf8proc.a -l:libz.a -l:libzstd.a)
-LDLIBS := $(ARCHIVES) -lm -lpthread -ldl
+ARCHIVES := $(if $(filter aarch64 riscv64,$(VARIANT)),,$(foreach name,utf8proc z zstd,$(or \
+            $(FROM-$(VARIANT):%=%lib$(name).a),-l:lib$(name).a)))
+LDLIBS := $(STATIC) $(ARCHIVES) -lm -lpthread -ldl
 
 # Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test.
 # Sorted: the order in which a file system lists its folders would be the order of the archive.
@@ -170,6 +183,9 @@ all: $(LIB) $(if $(BINSRC),$(BUILD)/bedplate)
 # One short line for each thing made; nothing under -s, the whole command under V=1.
 say = $(if $(V),,@$(if $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),,echo $(1) &&))
 
+# Headers that a compiler which does not look into /usr/include finds in the build's own folder.
+HEADERS := /usr/include/xxhash.h $(if $(STATIC),$(wildcard $(addprefix /usr/include/,utf8proc.h zlib.h zconf.h zstd.h \
+           zstd_errors.h)))
 # Objects depend on the command that makes them, so that other flags in the same folder rebuild it.
 # Where the tree lies is no part of it: nothing that is made says so.
 FLAGS := $(subst $(CURDIR),.,$(CC) $(CFLAGS) $(HOSTOPT))
@@ -177,7 +193,7 @@ ifneq ($(strip $(FLAGS)),$(strip $(file <$(BUILD)/flags)))
 $(BUILD)/flags: force
 endif
 $(BUILD)/flags:
-	@mkdir -p $(@D)/include && ln -sf /usr/include/xxhash.h $(@D)/include/ && printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+	@mkdir -p $(@D)/include && ln -sf $(HEADERS) $(@D)/include/ && printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 # Nothing unwinds a stack of what ships, and debuggers have tables of their own: 168 KB less. Tests do.
 UNWIND  = $(if $(EXTRA)$(filter tests/% tools/ptxvm/%,$<),,-fno-asynchronous-unwind-tables)
 COMPILE = $(call say,"$(CC) $<$(ELEMENT:-D%= %)") $(CC) $(CFLAGS) $(UNWIND) $(ISA) $(HOST) $(ELEMENT) \
@@ -225,7 +241,7 @@ LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) $(filter %.o,$^) $(
 # Appending keeps both of two members that have the same name in different folders; D leaves out times and owners.
 # An application's own plan_order is not to be linked in the library's place: what is not bp_ is renamed in the
 # archive, in each member for itself, so that a program still links the members that it uses and no others.
-CROSS := $(patsubst %gcc,%,$(filter %-gcc,$(CC)))
+CROSS := $(patsubst %gcc,%,$(filter-out musl-gcc,$(filter %-gcc,$(CC))))
 $(LIB): $(LIBOBJ)
 	@rm -f $@ $@.new
 	$(call say,"archive $@") ar qcsD $@.new $^

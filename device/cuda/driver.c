@@ -40,12 +40,17 @@ static bp_status driver_fill(bp_cu_driver *driver, void *handle, bp_error *error
     return BP_OK;
 }
 
+static const char no_driver[] = "there is no NVIDIA driver on this machine, or it cannot be loaded";
+static const char static_build[] = "this is the static build, which uses no GPU; the build that is "
+                                   "linked with glibc does";
+
 bp_status bp_cu_driver_load(bp_cu_driver *driver, bp_error *error)
 {
+    /* A program that loads nothing at run time cannot open even itself. */
+    const bool loads = dlopen(NULL, RTLD_NOW) != NULL;
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
-        return bp_error_set(error, BP_ERR_DEVICE, where,
-                            "there is no NVIDIA driver on this machine, or it cannot be loaded",
+        return bp_error_set(error, BP_ERR_DEVICE, where, loads ? no_driver : static_build,
                             dlerror());
     }
     return driver_fill(driver, handle, error);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs the Debian packages that building (`build`) or building and proving (`all`) needs, or
-# proving runs of several processes (`ranks`), if something is missing. On another system it says which commands and headers are missing.
+# proving runs of several processes (`ranks`), or what `make dist` needs besides (`dist`), if something is missing. On another system it says which commands and headers are missing.
 set -u
 what=${1:-all}
 
@@ -20,6 +20,8 @@ proof_needs=(clang clang clang-format-14 clang-format-14 lcov lcov
 
 needs=("${build_needs[@]}")
 [[ $what == build ]] || needs+=("${proof_needs[@]}")
+[[ $what != dist ]] || needs=("${build_needs[@]}" aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross musl-gcc musl-tools python3 python3 xz xz-utils)
 [[ $what != ranks ]] || needs=(mpirun.openmpi openmpi-bin mpirun.mpich mpich)
 
 list_missing() {

@@ -216,7 +216,7 @@ static bp_status posix_sync(bp_store *store, bp_file file)
     return outcome(store, fsync(descriptor_of(file)));
 }
 
-static bp_status posix_close(bp_store *store, bp_file file)
+static bp_status store_posix_close(bp_store *store, bp_file file)
 {
     /* On Linux the descriptor is gone even after EINTR, so it is never closed twice. */
     return outcome(store, close(descriptor_of(file)));
@@ -344,7 +344,7 @@ bp_status bp_store_posix_init(bp_store_posix *posix, const char *root)
                               .read_at = posix_read_at,
                               .write_at = posix_write_at,
                               .sync = posix_sync,
-                              .close = posix_close,
+                              .close = store_posix_close,
                               .rename = posix_rename,
                               .remove = posix_remove,
                               .make_directory = posix_make_directory,

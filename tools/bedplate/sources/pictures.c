@@ -23,6 +23,9 @@ static bp_status picture_load(pictures *p, const bp_data_reader *file, uint32_t 
                               const char *const *names, void **entries, uint32_t count)
 {
     static const char *const libraries[2] = {"libpng16.so.16", "libturbojpeg.so.0"};
+    static const char static_build[] =
+        "PNG and JPEG images are read by libraries that the static build of this program cannot "
+        "load; the build that is linked with glibc can";
     static const char *const lacks[2] = {
         "PNG images are read by libpng, and this machine has no libpng16.so.16 (Debian: apt "
         "install libpng16-16)",
@@ -34,7 +37,8 @@ static bp_status picture_load(pictures *p, const bp_data_reader *file, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         entries[i] = p->handle[which] != NULL ? dlsym(p->handle[which], names[i]) : NULL;
         if (entries[i] == NULL) {
-            return picture_refuse(file, lacks[which]);
+            return picture_refuse(file,
+                                  dlopen(NULL, RTLD_NOW) != NULL ? lacks[which] : static_build);
         }
     }
     return BP_OK;
