@@ -260,7 +260,7 @@ $(BUILD)/source_digest.c: $(SOURCES)
 $(BUILD)/source_digest.o: $(BUILD)/source_digest.c
 	@$(CC) $(CFLAGS) -c $< -o $@
 # The program ships without symbols, unless this is a build for looking into.
-$(BUILD)/bedplate: $(BINOBJ) $(OBJECTS)
+$(BUILD)/bedplate: $(BINOBJ) $(if $(filter musl,$(VARIANT)),$(BUILD)/tools/pkg/fused.o) $(OBJECTS)
 	$(LINK) $(LDLIBS) $(if $(EXTRA),,-s -Wl$(comma)--no-eh-frame-hdr)
 $(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(OBJECTS)
 	$(LINK) $(LDLIBS)
@@ -348,9 +348,10 @@ help:
 	@echo "soak HOURS=h  one run that meets every trouble and ends as if it had met none"
 	@echo "embed size the integrator's example and its sizes"
 	@echo "manual     the manual's tables and the man page, from the program's own"
+	@echo "dist       tarballs, Debian packages and wheels, for x86-64 and aarch64 (tools/pkg; deps-dist: what it needs)"
 	@echo "install uninstall deps format clean compile_commands (for editors)"
 
--include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
+-include tests/tests.mk tools/demo.mk tools/pkg/dist.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
 -include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) $(BUILD)/tests/suite.d \
          $(wildcard $(BUILD)/tools/bench/*.d) $(BUILD)/tests/house/digest.d

@@ -15,10 +15,12 @@ import sys
 sys.dont_write_bytecode = True
 import matrix
 import pages
-import sbom
 import tracing
 
 ROOT = tracing.ROOT
+sys.path.insert(1, os.path.join(ROOT, "tools/pkg"))
+import sbom
+
 HERE = "tests/assurance/kit/"
 LIBRARY = ("arena", "core", "layers", "optim", "device", "tools/formats")
 

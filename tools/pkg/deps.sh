@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs the Debian packages that building (`build`) or building and proving (`all`) needs, or
-# proving runs of several processes (`ranks`), or what `make dist` needs besides (`dist`), if something is missing. On another system it says which commands and headers are missing.
+# Installs the Debian packages that building (`build`), building and proving (`all`), proving runs of several processes
+# (`ranks`) or `make dist` (`dist`) needs, if something is missing. On another system it says which commands and headers
+# are missing.
 set -u
 what=${1:-all}
 

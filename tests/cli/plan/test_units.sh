@@ -117,6 +117,9 @@ rm -rf "$work/a run"
 run "${plan[@]}" "${options[@]}" --unit kubernetes
 [[ $out == *'kind: Job'*"\"$work/a run\", \"--resume\", \"auto\"]"*"limits: {memory: \"$((bytes + (64 << 20)))\"}"* ]]
 check $? "a Job of Kubernetes" "$out"
+version=$("$program" --version | cut -d ' ' -f 2)
+[[ $out == *"image: bedplate:$version"$'\n'* ]]
+check $? "of the image that the release's Containerfile makes" "$(grep image: <<<"$out")"
 [[ $out == *"readOnly: true, mountPath: \"$work/some text\"}"* && $out == *", mountPath: \"$work/metrics\"}"* && $(grep -c 'name: file-' <<<"$out") -eq 4 ]]
 check $? "with its files and folders" "$(grep 'file-' <<<"$out")"
 python3 - "$work/.out" "$program" >"$work/.err" 2>&1 <<'P'

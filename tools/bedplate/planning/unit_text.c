@@ -125,7 +125,7 @@ static const char slurm_template[] =
 
 static const char kubernetes_template[] =
     "# {N}, by `bedplate plan --unit kubernetes`: arena {A} bytes, beside it {H} bytes.\n"
-    "# The claim {N} keeps the output; image and claim are yours.\n"
+    "# The claim {N} keeps the output. Containerfile in the release's archive makes the image.\n"
     "apiVersion: batch/v1\n"
     "kind: Job\n"
     "metadata:\n"
@@ -145,7 +145,7 @@ static const char kubernetes_template[] =
     "      automountServiceAccountToken: false\n"
     "      containers:\n"
     "        - name: bedplate\n"
-    "          image: bedplate:" BP_VERSION "\n"
+    "          image: bedplate:" BP_VERSION "{I}\n"
     "          command: [{C}]\n"
     "          env:\n"
     "            - {name: BEDPLATE_GRACE, value: \"{T}\"}\n"
@@ -523,6 +523,9 @@ static void unit_value(unit *u, char which)
         break;
     case 'G':
         unit_gpu(u);
+        break;
+    case 'I': /* tools/pkg/Containerfile and Containerfile.cuda */
+        bp_text_string(text, u->cuda ? "-cuda" : "");
         break;
     case 'L':
         unit_time(u);

@@ -1,11 +1,17 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Bills of materials of the program: SPDX 2.3 (tag and value) and CycloneDX 1.6 (JSON). What is linked
-into it comes from the headers that it was compiled with; nothing is looked up in a network."""
+into it comes from the headers that it was compiled with; nothing is looked up in a network.
+
+    sbom.py VERSION MACHINE PROGRAM ARCHIVE EPOCH FOLDER    bedplate.spdx and bedplate.cdx.json in FOLDER
+
+MACHINE is x86_64, aarch64, x86_64-static or aarch64-static."""
 import hashlib
 import json
 import os
 import re
 import subprocess
+import sys
 import uuid
 from datetime import datetime, timezone
 
@@ -17,6 +23,8 @@ PARTS = (
     ("xxHash", "xxhash.h", r"XXH_VERSION_(?:MAJOR|MINOR|RELEASE)\s+(\d+)", "BSD-2-Clause", "STATIC_LINK", "libxxhash-dev"),
     ("glibc", "gnu/libc-version.h", None, "LGPL-2.1-or-later", "DYNAMIC_LINK", "libc6"),
 )
+MUSL = ("musl", None, None, "MIT", "STATIC_LINK", "musl-dev")
+SYSROOT = "build/dist/sysroot/packages"  # what tools/pkg/sysroot.sh fetched: PACKAGE VERSION
 
 
 def sha256(path):
@@ -43,24 +51,30 @@ def header_version(header, pattern):
     return ".".join(found[:3]) or "unknown"
 
 
-def parts():
-    """Each part with its version, and Debian's where it is Debian's."""
+def parts(machine):
+    """Each part with its version, and its package's address where it is Debian's."""
     found = []
-    for name, header, pattern, licence, use, package in PARTS:
-        debian = output("dpkg-query", "-W", "-f=${Version}", package).strip()
-        found.append((name, header_version(header, pattern), licence, use, package if debian else "", debian))
+    fetched = {}
+    if machine.startswith("aarch64"):
+        with open(SYSROOT, encoding="utf-8") as file:
+            fetched = dict(line.split() for line in file)
+    for name, header, pattern, licence, use, package in PARTS[:-1] + (MUSL if machine.endswith("-static") else PARTS[-1],):
+        debian = fetched.get(package) or output("dpkg-query", "-W", "-f=${Version}", package).strip()
+        version = header_version(header, pattern) if header else debian.split("-")[0] or "unknown"
+        found.append((name, version, licence, use, debian and purl(package, debian, package in fetched)))
     return found
 
 
-def purl(package, version):
-    return "pkg:deb/debian/%s@%s" % (package, version.replace(":", "%3A").replace("+", "%2B"))
+def purl(package, version, of_arm):
+    text = "pkg:deb/debian/%s@%s" % (package, version.replace(":", "%3A").replace("+", "%2B"))
+    return text + "?arch=arm64" if of_arm else text
 
 
 def created(epoch):
     return datetime.fromtimestamp(epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def spdx(version, program, archive, epoch):
+def spdx(version, program, archive, epoch, machine="x86_64"):
     digest = sha256(program)
     lines = [
         "SPDXVersion: SPDX-2.3", "DataLicense: CC0-1.0", "SPDXID: SPDXRef-DOCUMENT",
@@ -79,23 +93,23 @@ def spdx(version, program, archive, epoch):
         lines.append("")
     package("bedplate", "bedplate", version, "MIT", digest)
     package("libbedplate", "libbedplate", version, "MIT", sha256(archive))
-    for name, of, licence, _, debian, debian_version in parts():
-        package(name, name, of, licence, None, purl(debian, debian_version) if debian else None)
+    for name, of, licence, _, url in parts(machine):
+        package(name, name, of, licence, None, url)
     lines.append("Relationship: SPDXRef-DOCUMENT DESCRIBES SPDXRef-bedplate")
     lines.append("Relationship: SPDXRef-bedplate STATIC_LINK SPDXRef-libbedplate")
-    for name, _, _, use, _, _ in parts():
+    for name, _, _, use, _ in parts(machine):
         lines.append("Relationship: SPDXRef-bedplate %s SPDXRef-%s" % (use, name))
     return "\n".join(lines) + "\n"
 
 
-def cyclonedx(version, program, archive, epoch):
+def cyclonedx(version, program, archive, epoch, machine="x86_64"):
     digest = sha256(program)
     components = [{"type": "library", "bom-ref": "libbedplate", "name": "libbedplate", "version": version,
                    "licenses": [{"license": {"id": "MIT"}}], "hashes": [{"alg": "SHA-256", "content": sha256(archive)}]}]
-    for name, of, licence, _, debian, debian_version in parts():
+    for name, of, licence, _, url in parts(machine):
         component = {"type": "library", "bom-ref": name, "name": name, "version": of, "licenses": [{"license": {"id": licence}}]}
-        if debian:
-            component["purl"] = purl(debian, debian_version)
+        if url:
+            component["purl"] = url
         components.append(component)
     bom = {
         "bomFormat": "CycloneDX",
@@ -111,3 +125,14 @@ def cyclonedx(version, program, archive, epoch):
         "dependencies": [{"ref": "bedplate", "dependsOn": [c["bom-ref"] for c in components]}],
     }
     return json.dumps(bom, indent=2) + "\n"
+
+
+def main():
+    version, machine, program, archive, epoch, folder = sys.argv[1:]
+    for name, text in (("bedplate.spdx", spdx), ("bedplate.cdx.json", cyclonedx)):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text(version, program, archive, int(epoch), machine))
+
+
+if __name__ == "__main__":
+    main()
