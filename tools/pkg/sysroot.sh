@@ -35,7 +35,7 @@ for file in "$apt"/debs/*.deb; do
     # For the bill of materials.
     dpkg-deb -f "$file" Package Version | sed 's/^[A-Za-z]*: //' | paste -sd ' ' >>"$root/packages"
 done
-sed -e "s|/usr/\(include\|lib\)/x86_64-linux-musl|$root/usr/\1/aarch64-linux-musl|g" -e 's|ld-musl-x86_64|ld-musl-aarch64|' \
+sed -e "s#/usr/\(include\|lib\)/x86_64-linux-musl#$root/usr/\1/aarch64-linux-musl#g" -e 's#ld-musl-x86_64#ld-musl-aarch64#' \
     "$specs" >"$root/musl-gcc.specs.part"
 mv "$root/musl-gcc.specs.part" "$root/musl-gcc.specs"
 rm -rf "$apt"/{state,cache}
