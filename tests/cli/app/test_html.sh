@@ -91,7 +91,7 @@ for words in 'Loss (line) and evaluation loss (dots)' 'Evaluation: accuracy' 'Ev
     grep -qF -- "$words" <<<"$text"
     check $? "the page has: $words" "$text"
 done
-for words in 'Evaluation: f1' 'Evaluation: up' nan NaN; do
+for words in 'Evaluation: f1' 'Evaluation: up' 'eval: ' nan NaN; do
     ! grep -qwF -- "$words" <<<"$text"
     check $? "and not: $words" "$(grep -F -- "$words" <<<"$text")"
 done
@@ -108,7 +108,7 @@ if [[ -n $browser ]]; then
     grep -qF '{hover step 60; ' <<<"$shown" && grep -qE "/run loss [0-9.]+; [^{]*run loss [0-9.]+; " <<<"$shown"
     check $? "values under the pointer" "$shown"
     grep -qE '\{axes [0-9.]+\|[^}]*\|100\|120\|step\}' <<<"$shown" && grep -qE '\{log [^}]*\|step\}' <<<"$shown" &&
-        grep -qE '\{time [^}]* m?s\|time that the run has run\}' <<<"$shown" &&
+        grep -qE '\{time [^}]* m?s\|running time\}' <<<"$shown" &&
         [[ $(grep -o '{axes [^}]*' <<<"$shown" | cut -c 7-) != $(grep -o '{log [^}]*' <<<"$shown" | cut -c 6-) ]]
     check $? "axes of steps, logarithms and time" "$shown"
 fi

@@ -239,7 +239,8 @@ void run_events_sentence(bp_text *t, const view_event *e)
 bool run_events_marked(const view_event *e)
 {
     return strcmp(e->kind, "save") != 0 && strcmp(e->kind, "plan") != 0 &&
-           strcmp(e->kind, "start") != 0 && strcmp(e->kind, "replay") != 0;
+           strcmp(e->kind, "start") != 0 && strcmp(e->kind, "replay") != 0 &&
+           strcmp(e->kind, "eval") != 0;
 }
 
 static void events_row_begin(bp_text *t, const char *date, uint64_t step)
@@ -303,7 +304,9 @@ void run_events_put(bp_text *t, const run_view *v)
                 events_evaluation(t, v, loss, next);
             }
         }
-        events_row(t, e);
+        if (strcmp(e->kind, "eval") != 0) { /* its metrics stand with the evaluation */
+            events_row(t, e);
+        }
     }
     for (; next < judged; next++) {
         events_evaluation(t, v, loss, next);

@@ -187,7 +187,7 @@ static void page_cards(bp_text *t, const run_view *v)
         page_card_end(t, "");
     }
     if (v->ran > 0) {
-        page_card_begin(t, "time run");
+        page_card_begin(t, "running time");
         plot_value(t, &clock, v->ran);
         bp_text_string(t, "</b><small>");
         if (v->code < 0 && v->left > 0) {

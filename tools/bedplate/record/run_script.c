@@ -156,7 +156,7 @@ const char *const run_script[] = {
     "        v));",
     "    });",
     "    this.section.querySelector('.xt').textContent = state.time ?",
-    "      'time that the run has run' : 'step';",
+    "      'running time' : 'step';",
     "    for (const s of this.series) {",
     "      const path = values => at(s).map((x, i) =>",
     "        (wide * share(this.x, x)).toFixed(2) + ',' + (high * (1 - share(",
