@@ -25,7 +25,7 @@ tracing() {
 build() {
     rm -rf "$tree"
     mkdir -p "$tree/tests/assurance/requirements" "$tree/tests/unit" "$tree/core" "$tree/build/release"
-    printf '%s\n' '# Page' '## What it does beside what others do' '| | this |' '|---|---|' '| one and one | yes |' '## End' >"$tree/README.md"
+    printf '%s\n' '# Page' '## Compared with other programs' '| | this |' '|---|---|' '| one and one | yes |' '## End' >"$tree/README.md"
     printf '%s\n' 'REQ sum-1 test: One and one' '    is two.' '  in core/sum.c' '  from README.md "one and one"' '' \
         'REQ sum-2 analysis: Nothing else is.' >"$tree/tests/assurance/requirements/sum.req"
     printf '%s\n' 'int sum(int a, int b)' '{' '    return a + b;' '}' >"$tree/core/sum.c"

@@ -21,7 +21,7 @@ ROOT = os.environ.get("TRACING_ROOT", os.path.dirname(os.path.dirname(HERE)))
 FOLDER = "tests/assurance/requirements"
 METHODS = ("test", "proof", "analysis", "inspection")
 # The comparison in the README is what people decide by: every row needs a requirement.
-CLAIMS = ("README.md", "## What it does beside what others do")
+CLAIMS = ("README.md", "## Compared with other programs")
 EVIDENCE = ("tests", "tools/check")
 TAG = re.compile(r"(?:/\*|#) verifies ([^*\n]*?)(?: \*/)?$")
 # What was meant as a tag: an id with four digits of its digest.

@@ -87,7 +87,7 @@ mkdir "$work/config"
 echo '{"model_type": "gpt2", "vocab_size": 257, "n_positions": 512, "n_embd": 32, "n_layer": 2,
     "n_head": 2}' >"$work/config/config.json"
 yes 'In what distant deeps or skies, burnt the fire of thine eyes?' | head -c 20000 >"$work/my.txt"
-mapfile -t lines < <(sed -n '/^## A first fine-tune/,/^## What/s/^    bedplate //p' README.md)
+mapfile -t lines < <(sed -n '/^## A first fine-tune/,/^## Two/s/^    bedplate //p' README.md)
 cd "$work" || exit 1
 "$program" train --model config --data my.txt --max-steps 0 --output-dir DIR >/dev/null 2>&1
 verdict $? "no model for the first fine-tune"

@@ -6,7 +6,7 @@
 # four of them.
 . "$(dirname "$0")/../lib.sh"
 
-mapfile -t lines < <(sed -n '/^## A first fine-tune/,/^## What/s/^    bedplate //p' README.md)
+mapfile -t lines < <(sed -n '/^## A first fine-tune/,/^## Two/s/^    bedplate //p' README.md)
 [[ ${#lines[@]} -eq 5 ]]
 check $? "README.md has five lines of a first fine-tune"
 families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | grep -vxE 'mlp|cnn|rnn|resnet|vit|mobilenet_v2')
