@@ -55,7 +55,7 @@ pages_fixture() {
     cd "$3" || return
     head -qc 1000 "$root"/docs/explanation/*.md "$root/LICENSE" 2>/dev/null | tr -d '\0' >my.txt
     echo '{"anchor": "a", "positive": "b"}' >made.jsonl
-    pages_language SmolLM2-135M && pages_language SmolLM2-135M-Instruct && pages_language SmolLM2-1.7B-Instruct &&
+    pages_language SmolLM2-135M && pages_language SmolLM2-135M-Instruct && pages_language SmolLM2-1.7B &&
         pages_encoder bert-base-uncased masked-lm my.txt && pages_encoder all-MiniLM-L6-v2 embedding made.jsonl &&
         pages_vision vit-base-patch16-224 || return
     "$program" export --model SmolLM2-135M-Instruct --to SmolLM2-135M-Instruct-F16.gguf --dtype fp16 >&2 || return
