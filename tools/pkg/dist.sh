@@ -13,6 +13,7 @@ umask 022
 unset MAKEFLAGS MAKELEVEL MFLAGS
 dist=$PWD/build/dist
 stages=$dist/stage
+maintainer='The Bedplate authors <maintainers@bedplate.invalid>'
 host=build/release/bedplate # of this machine: writes completions
 rm -rf "$stages" "$dist"/{*.tar.gz,*.deb,*.whl,SHA256SUMS}
 mkdir -p "$stages"
@@ -67,12 +68,14 @@ tarball() {
 # glibc PROGRAM: the least version of glibc that has every symbol it needs.
 glibc() { objdump -T "$1" | grep -oE 'GLIBC_[0-9]+(\.[0-9]+)*' | sed 's/GLIBC_//' | sort -Vu | tail -1; }
 
-# deb NAME ARCHITECTURE: a package of the same files.
+# deb NAME ARCHITECTURE TRIPLET: a package of the same files.
 deb() {
-    local from=$stages/$1 to=$stages/deb-$2 doc file
+    local from=$stages/$1 to=$stages/deb-$2 lib=usr/lib/$3 doc file
     mkdir -p "$to/usr" "$to/DEBIAN"
-    cp -r "$from"/{bin,include,lib,share} "$to/usr"
-    sed -i 's|^prefix=.*|prefix=/usr|' "$to/usr/lib/pkgconfig/bedplate.pc"
+    cp -r "$from"/{bin,include,share} "$to/usr"
+    mkdir -p "$to/usr/lib"
+    cp -r "$from/lib" "$to/$lib"
+    sed -i -e 's|^prefix=.*|prefix=/usr|' -e "s|^libdir=.*|libdir=/$lib|" "$to/$lib/pkgconfig/bedplate.pc"
     mkdir -p "$to/usr/share/zsh/vendor-completions"
     mv "$to/usr/share/zsh/site-functions/_bedplate" "$to/usr/share/zsh/vendor-completions/_bedplate"
     rmdir "$to/usr/share/zsh/site-functions"
@@ -87,22 +90,28 @@ deb() {
             cat "$file"
         done
     } >"$doc/copyright"
-    rm "$doc"/*.copyright "$doc/CHANGELOG.md"
-    gzip -9nc CHANGELOG.md >"$doc/changelog.gz"
+    rm "$doc"/*.copyright
+    gzip -9n "$doc/CHANGELOG.md"
+    printf '%s\n' "bedplate ($version) unstable; urgency=medium" '' '  * CHANGELOG.md.gz has what changed.' '' \
+        " -- $maintainer  $(date -u -R -d "@$epoch")" | gzip -9n >"$doc/changelog.gz"
+    # So that the program needs no library that a system may lack; the bill of materials names them.
+    mkdir -p "$to/usr/share/lintian/overrides"
+    printf '%s\n' 'bedplate: embedded-library *' >"$to/usr/share/lintian/overrides/bedplate"
     cat >"$to/DEBIAN/control" <<CONTROL
 Package: bedplate
 Version: $version
 Architecture: $2
-Maintainer: The Bedplate authors <maintainers@bedplate.invalid>
+Maintainer: $maintainer
 Installed-Size: $(du -k -s --apparent-size "$to/usr" | cut -f 1)
 Depends: libc6 (>= $(glibc "$to/usr/bin/bedplate"))
 Suggests: libpng16-16 | libpng16-16t64, libturbojpeg0
 Section: science
 Priority: optional
 Description: fine-tuning of models in an exact memory budget
- Trains and fine-tunes neural networks inside one block of memory that is planned,
- to the byte, before the first step; it cannot run out of memory later and resumes
- bit for bit after any kill. One program without Python, and a C99 library.
+ Trains and fine-tunes neural networks inside one block of memory that is
+ planned, to the byte, before the first step; it cannot run out of memory later
+ and resumes bit for bit after any kill. One program without Python, and a C99
+ library.
 CONTROL
     (cd "$to" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$to/DEBIAN/md5sums"
     find "$to" -print0 | xargs -0 chmod u=rwX,go=rX
@@ -119,7 +128,7 @@ for machine in x86_64 aarch64; do
     stage "${builds[1]}" "$name-static"
     tarball "$name"
     tarball "$name-static"
-    deb "$name" "${builds[2]}"
+    deb "$name" "${builds[2]}" "$machine-linux-gnu"
     least=$(glibc "$stages/$name/bin/bedplate")
     wheel "$name" "manylinux_${least/./_}_$machine"
     wheel "$name-static" "manylinux2014_$machine.manylinux_2_17_$machine.musllinux_1_1_$machine"
