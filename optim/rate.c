@@ -119,6 +119,7 @@ static const struct {
                  {"constant_with_warmup", bp_rate_constant},
                  {"linear", bp_rate_linear},
                  {"cosine", bp_rate_cosine},
+                 {"cosine_with_min_lr", bp_rate_cosine},
                  {"cosine_with_restarts", bp_rate_cosine_with_restarts},
                  {"polynomial", bp_rate_polynomial},
                  {"inverse_sqrt", bp_rate_inverse_sqrt},

@@ -2,6 +2,8 @@
 /* Matching with one point of return: only the last * ever needs to take more. */
 #include "core/base/glob.h"
 
+#include <string.h>
+
 /* Whether c is in the set that begins behind a '['; *end becomes what follows its ']', NULL when
  * there is none. A ']' that comes first is a member. */
 static bool in_set(const char *set, char c, const char **end)
@@ -36,8 +38,24 @@ static const char *match_one(const char *glob, char c)
     return *glob == '?' || *glob == c ? glob + 1 : NULL;
 }
 
+/* Whether a part of the name between dots, and not its last one, is the module. */
+static bool in_module(const char *module, const char *name)
+{
+    const size_t length = strlen(module);
+    for (const char *at = name; at != NULL; at = strchr(at, '.')) {
+        at += *at == '.' ? 1 : 0;
+        if (strncmp(at, module, length) == 0 && at[length] == '.') {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool bp_glob_match(const char *glob, const char *name)
 {
+    if (*glob == '@') {
+        return in_module(glob + 1, name);
+    }
     const char *star = NULL; /* behind the last * met */
     const char *from = NULL; /* where the rest after it was tried from */
     while (*name != '\0') {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Name patterns as a shell has them: * is any run of characters, ? any one, [a-z] and [!a-z] one of
- * a set; everything else is itself, and so is a [ without its ]. */
+ * a set; everything else is itself, and so is a [ without its ]. @MODULE matches the parameters of
+ * the module, at any depth: @classifier matches classifier.weight and m.classifier.out.bias. */
 #ifndef BP_CORE_GLOB_H
 #define BP_CORE_GLOB_H
 

@@ -16,7 +16,7 @@ bad=$(
     # VERB OPTION of the page's tables, and of what the verbs' help says.
     "$BUILD/bedplate" --help | sed -n 's/^  bedplate \([a-z]*\) .*/\1/p' >"$made/verbs"
     while read -r verb; do
-        "$BUILD/bedplate" "$verb" --help | sed -n "s/^  \(--[a-z0-9-]*\).*/$verb \1/p"
+        "$BUILD/bedplate" "$verb" --help all | sed -n "s/^  \(--[a-z0-9-]*\).*/$verb \1/p"
     done <"$made/verbs" | LC_ALL=C sort >"$made/help"
     awk -v verbs="$(tr '\n' ' ' <"$made/verbs")" '
         /^\.TP$/ { option = "" }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The program is one binary, under 3.73 MB without its GPU code (of which zlib and libzstd, for packed data, are 0.2), that needs libc, libm and libpthread and nothing else.
+# The program is one binary, under 3.83 MB without its GPU code (of which zlib and libzstd, for packed data, are 0.2), that needs libc, libm and libpthread and nothing else.
 # verifies house-5.6c4a
 program=$BUILD/bedplate
 [[ -x $program ]] || { echo "$program is not built"; exit 1; }
@@ -12,10 +12,11 @@ bytes=$(stat -c %s "$stripped")
 rm -f "$stripped"
 ptx=$(cat device/cuda/kernels/{,*/}*.ptx 2>/dev/null | wc -c)
 bytes=$((bytes - ptx))
-# 35,000 bytes for the report: its script and style, plots with ticks, events as sentences; and watch's table of runs.
+# 95,000 bytes for names and values of other programs (500 rows with their hints), and help by word.
 # 35,000 bytes for runs that nobody watches: secrets of ranks, escaped words, temporary files, records that others touch.
 # 52,000 bytes over what it was before use found silent damage: paths, columns, roles of tokens, restarts, verify.
-most=3730000
+# 35,000 bytes for the report: its script and style, plots with ticks, events as sentences; and watch's table of runs.
+most=3830000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"

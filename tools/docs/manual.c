@@ -7,6 +7,7 @@
 
 #include "core/base/version.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/synonyms.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/docs/families.h"
 
@@ -18,21 +19,26 @@ static void page_cell(const char *text)
     }
 }
 
-/* The commands that take an option: all, or their names. */
-static void put_commands(const option *which)
+/* Names of commands, or that it is all of them. */
+static void put_commands_of(unsigned commands)
 {
     bool every = true, first = true;
     const command *v;
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
-        every = every && (which->commands & v->bit) != 0;
+        every = every && (commands & (unsigned)v->bit) != 0;
     }
     for (uint32_t i = 0; !every && (v = command_at(i)) != NULL; i++) {
-        if ((which->commands & v->bit) != 0) {
+        if ((commands & (unsigned)v->bit) != 0) {
             printf(first ? "%s" : ", %s", v->name);
             first = false;
         }
     }
     printf(every ? "every command" : "");
+}
+
+static void put_commands(const option *which)
+{
+    put_commands_of(which->commands);
 }
 
 static bool has_default(const option *which)
@@ -57,6 +63,55 @@ static void page_option(const option *which)
     printf(" |\n");
 }
 
+/* Values that become others, without those that stay. */
+static void page_values(const char *values)
+{
+    const char *between = "";
+    for (const char *at = values; *at != '\0';) {
+        const size_t whole = strcspn(at, "|");
+        const size_t theirs = strcspn(at, "=|");
+        if (theirs < whole) {
+            const char *ours = at + theirs + 1;
+            const int length = (int)(whole - theirs - 1);
+            printf(*ours == '!' ? "%s`%.*s`: %.*s" : "%s`%.*s` is `%.*s`", between, (int)theirs, at,
+                   *ours == '!' ? length - 1 : length, *ours == '!' ? ours + 1 : ours);
+            between = "; ";
+        }
+        at += whole;
+        at += *at == '|' ? 1 : 0;
+    }
+    printf(values[0] != '@'                       ? ""
+           : strcmp(values, SYNONYM_PERCENT) == 0 ? "divided by 100"
+                                                  : "each module becomes `@MODULE`");
+}
+
+static void page_synonym(const synonym *row)
+{
+    const bool known = row->name != NULL;
+    printf("| `%s%s` | ", row->other[0] == '-' ? "" : "--", row->other);
+    printf(known ? "`--%s`" : "%s", known ? row->name : "");
+    printf(" | ");
+    if (row->commands != 0 && row->commands != ~0u) {
+        put_commands_of(row->commands);
+    }
+    printf(" | ");
+    if (row->values != NULL) {
+        page_values(row->values);
+    }
+    printf("%s |\n", row->hint != NULL ? row->hint : "");
+}
+
+static void page_synonyms(void)
+{
+    const synonym *row;
+    printf("\n### Names of other programs\n\n"
+           "| name | option | only for | values, or what comes nearest |\n|---|---|---|---|\n");
+    for (uint32_t i = 0; (row = synonym_at(i)) != NULL; i++) {
+        page_synonym(row);
+    }
+    printf("\n");
+}
+
 static void write_page(void)
 {
     printf("\n| command | what it does |\n|---|---|\n");
@@ -75,12 +130,7 @@ static void write_page(void)
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         page_option(which);
     }
-    printf("\n### Other programs' names for the same\n\n");
-    const char *other, *name;
-    for (uint32_t i = 0; option_other_name(i, &other, &name); i++) {
-        printf("- `--%s` is `--%s`\n", other, name);
-    }
-    printf("\n");
+    page_synonyms();
 }
 
 /* Text of a man page: nothing at a line's beginning that troff would obey. */
@@ -161,14 +211,17 @@ static void write_man(void)
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         man_option(which);
     }
-    printf(".SS Other programs' names for the same\n");
-    const char *other, *name;
-    for (uint32_t i = 0; option_other_name(i, &other, &name); i++) {
-        printf(".TP\n\\fB\\-\\-");
-        man_text(other);
-        printf("\\fR\n\\-\\-");
-        man_text(name);
-        printf("\n");
+    printf(".SS Names of other programs\n");
+    const synonym *row;
+    for (uint32_t i = 0; (row = synonym_at(i)) != NULL; i++) {
+        if (row->name != NULL && strcmp(row->name, row->other) != 0) {
+            printf(".TP\n\\fB");
+            man_text(row->other[0] == '-' ? "" : "--");
+            man_text(row->other);
+            printf("\\fR\n\\-\\-");
+            man_text(row->name);
+            printf("\n");
+        }
     }
     printf(".SH EXIT STATUS\n");
     const command_exit *e;

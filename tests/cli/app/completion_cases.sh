@@ -23,7 +23,7 @@ tokenize train|t
 --learning-rate|train --learn
 --learning-rate|train --bf16 --learn
 --learning-rate|train --optim adamw --learn
-cosine cosine_with_restarts|train --lr-scheduler-type cos
+cosine cosine_with_min_lr cosine_with_restarts|train --lr-scheduler-type cos
 tiny-bert tiny-cnn tiny-distilbert tiny-electra tiny-gemma tiny-gemma2 tiny-gemma3-text tiny-granite tiny-gru tiny-llama tiny-lstm tiny-mistral tiny-mlp tiny-modernbert tiny-neox tiny-olmo2 tiny-phi3 tiny-qwen3 tiny-roberta tiny-smollm3|plan --model tiny-
 auto gguf hf llmc|export --format 
 adama exact none previous-norm|train --gradient-release 

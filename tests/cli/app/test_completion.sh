@@ -58,12 +58,12 @@ is '--lr-scheduler-type' train --lr_scheduler_t
 lacks --learning-rate generate --l
 for command in plan train eval generate export import tokenize verify bench devices arena completion init; do
     offers $command --
-    [[ "$offered" == "$("$program" $command --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sort | tr '\n' ' ')" ]]
+    [[ "$offered" == "$("$program" $command --help all | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sort | tr '\n' ' ')" ]]
     check $? "all options of $command, and no others" "$offered"
 done
 
-is 'cosine cosine_with_restarts' train --lr-scheduler-type cos
-is 'cosine cosine_with_restarts' train --lr_scheduler_type cos
+is 'cosine cosine_with_min_lr cosine_with_restarts' train --lr-scheduler-type cos
+is 'cosine cosine_with_min_lr cosine_with_restarts' train --lr_scheduler_type cos
 is 'linear' train --lr-scheduler-type = li
 is 'auto gguf hf llmc' export --format -
 has tiny-llama plan --model tiny
@@ -92,7 +92,7 @@ for shell in zsh fish; do
     done)
     [[ $code -eq 0 && -z $missing ]]
     check $? "completion $shell has every command" "$missing"
-    missing=$("$program" train --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' -' | while read -r name; do
+    missing=$("$program" train --help all | grep -oE '^  --[a-z0-9-]+' | tr -d ' -' | while read -r name; do
         tr -d '-' <"$work/.out" | grep -q -e "$name" || echo "$name"
     done)
     [[ -z $missing ]]
@@ -102,7 +102,7 @@ for shell in zsh fish; do
         check $? "it is $shell"
     fi
 done
-expect 2 'pwsh-7: unknown shell \(right would be bash, zsh, fish\)' completion pwsh-7
+expect 2 'pwsh-7: unknown shell: expected bash, zsh, fish$' completion pwsh-7
 expect 2 'an argument is missing' completion
 
 # The man page names every command and option.

@@ -69,8 +69,8 @@ init "$work/f" nothing-like-it tiny "$work/none.txt" "$work" "$work/text.txt" ma
 [[ $code -eq 0 ]]
 check $? "the right answers count" "$err"
 for why in 'unknown model' 'none.txt: there is no such file' 'this is no file' 'none of the three .found "maybe"' \
-    'the steps: the value is not a whole number .found "many"' 'the steps: the value is out of range' \
-    'the memory: the value is not a size .found "lots"' 'the plan does not fit'; do
+    'the steps: the value is not a whole number: found "many"' 'the steps: the value is out of range' \
+    'the memory: the value is not a size: found "lots"' 'the plan does not fit'; do
     grep -qE "$why" <<<"$err"
     check $? "what is wrong is said: $why" "$err"
 done

@@ -37,7 +37,7 @@ declare -A row=(
 other=" plan.offload plan.metrics plan.output-dir plan.logging-dir replay.to "
 reads=" model data eval-data chat-template tokenizer adapter ref-model distill mpi fabric-secret resume-from-checkpoint continue-from stop-when config from "
 for command in $("$program" --help | sed -nE 's/^  bedplate ([a-z]+).*/\1/p'); do
-    for name in $("$program" "$command" --help | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH).*/\1/p'); do
+    for name in $("$program" "$command" --help all | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH).*/\1/p'); do
         [[ $reads == *" $name "* || $other == *" $command.$name "* || -n ${row[$command.$name]:-} ]]
         check $? "--$name of $command is in this table"
     done

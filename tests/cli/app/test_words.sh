@@ -71,7 +71,7 @@ mkdir "$work/many"
 expect 4 'the pattern matches too many files .*found 1030, right would be at most 1024' "${common[@]}" \
     --output-dir "$work/x" --data "$work/many/*"
 mapfile -t paths < <(ls "$work/many")
-expect 2 'the option was given too often' "${common[@]}" --output-dir "$work/x" --data "${paths[@]}"
+expect 2 'the option is given too often' "${common[@]}" --output-dir "$work/x" --data "${paths[@]}"
 run plan --print-options "${common[@]:1:2}" --max-seq-length 16
 run "${common[@]}" --output-dir "$work/x" --eval-data a b c --print-options
 [[ $(grep -cxE 'eval-data = [abc]' <<<"$out") -eq 3 && $(grep -cx "data = $work/text" <<<"$out") -eq 1 ]]

@@ -31,7 +31,7 @@ fi
 expect 6 'metrics.*the folder of the file is not there' "${common[@]}" --max-steps 1 --output-dir "$work/x" --metrics "$work/none/run.prom"
 expect 6 'metrics.*a folder has this name' "${common[@]}" --max-steps 1 --output-dir "$work/x" --metrics "$work"
 expect 6 'metrics.*the file cannot be written' "${common[@]}" --max-steps 1 --output-dir "$work/x" --metrics ""
-expect 2 'report-to: there is no such choice' "${common[@]}" --output-dir "$work/x" --report-to wandb
+expect 2 'report-to: found "wandb": TensorBoard files can be synced' "${common[@]}" --output-dir "$work/x" --report-to wandb
 # Files that cannot be written end no run.
 run "${common[@]}" --max-steps 20 --output-dir "$work/y" --report-to tensorboard --logging-dir /proc/none --metrics "$work/y.prom"
 [[ $code -eq 0 ]] && ! grep -q '^bedplate_output_errors_total{[^}]*} 0$' "$work/y.prom"

@@ -84,7 +84,7 @@ done
 run "${say[@]}" --temperature 0 --repetition-penalty 5
 [[ $code -eq 0 && -n $out && $out != "$greedy" ]]
 check $? "a penalty changes even the likeliest" "$out"
-expect 2 'top-p: the value is out of range .*right would be 0 to 1' "${say[@]}" --top-p 1.5
+expect 2 'top-p: the value is out of range: .*expected 0 to 1$' "${say[@]}" --top-p 1.5
 expect 2 'repetition-penalty: the value is out of range' "${say[@]}" --repetition-penalty 0
 expect 2 'num-return-sequences: the value is out of range' "${say[@]}" --num-return-sequences 0
 

@@ -37,20 +37,30 @@ rates '0.001 0.00092 0.00084 0.00076 0.00068 0.0006 0.00052 0.00044 0.00036 0.00
 rates '0.001 0.000904508497 0.000654508497 0.000345491503 9.54915028e-05 0.001 0.000904508497 0.000654508497 0.000345491503 9.54915028e-05' \
     --lr-scheduler-type cosine_with_restarts --lr-scheduler-kwargs num_cycles=2
 
+# As transformers' cosine_with_min_lr, its least rate given in each of three ways.
+for least in '--min-lr 1e-4' '--lr-scheduler-kwargs min_lr=1e-4' '--lr-scheduler-kwargs {"min_lr_rate":0.1}'; do
+    # shellcheck disable=SC2086
+    rates '0.001 0.000977975432 0.000914057647 0.000814503364 0.000689057647 0.00055 0.000410942353 0.000285496636 0.000185942353 0.000122024568' \
+        --lr-scheduler-type cosine_with_min_lr $least
+done
+
 refused() {
     expect 2 "$1" "${train[@]}" --output-dir "$work/x" "${@:2}"
     expect 2 "$1" plan --model tiny "${@:2}"
 }
-refused 'kwargs: the schedule has no such number \(found "power", right would be num_cycles\)' \
+refused 'kwargs: the schedule has no such number: found "power", expected .*num_cycles.*' \
     --lr-scheduler-type cosine --lr-scheduler-kwargs power=2
-refused 'kwargs: the schedule has no such number \(found "power", right would be nothing' --lr-scheduler-kwargs power=2
-refused 'kwargs: num_cycles \(found "1.5", right would be a whole number of at least 1\)' \
+refused 'kwargs: the schedule has no such number: found "power", expected nothing' --lr-scheduler-kwargs power=2
+refused 'kwargs: num_cycles: found "1.5", expected a whole number of at least 1$' \
     --lr-scheduler-type cosine_with_restarts --lr-scheduler-kwargs '{"num_cycles": 1.5}'
-refused 'kwargs: lr_end \(found "0.5", right would be a rate from 0 to below --learning-rate\)' \
+refused 'kwargs: lr_end: found "0.5", expected a rate from 0 to below --learning-rate$' \
     --lr-scheduler-type polynomial --lr-scheduler-kwargs lr_end=0.5
-refused 'kwargs: power \(found "much"' --lr-scheduler-type polynomial --lr-scheduler-kwargs power=much
-refused 'kwargs: a key without a value \(found "power"' --lr-scheduler-type polynomial --lr-scheduler-kwargs power
-refused 'begin above that' --lr-scheduler-type polynomial --learning-rate 1e-8
+refused 'lr-scheduler-type: the least rate is missing: found "cosine_with_min_lr", expected --min-lr' \
+    --lr-scheduler-type cosine_with_min_lr
+refused 'kwargs: min_lr_rate: found "2", expected a share' --lr-scheduler-type cosine --lr-scheduler-kwargs min_lr_rate=2
+refused 'kwargs: power: found "much"' --lr-scheduler-type polynomial --lr-scheduler-kwargs power=much
+refused 'kwargs: a key without a value: found "power"' --lr-scheduler-type polynomial --lr-scheduler-kwargs power
+refused 'learning-rate: too low for where a polynomial schedule ends' --lr-scheduler-type polynomial --learning-rate 1e-8
 refused 'warmup-ratio: the value is out of range' --warmup-ratio 1.5
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"

@@ -59,8 +59,8 @@ check $? "two ranks of one process have two arenas: $ranks"
 run "${plan[@]}" --arena 100KB --unit systemd
 [[ $code -eq 3 && -z $out ]]
 check $? "no unit of a plan that does not fit" "$out$err"
-expect 2 'unit: there is no such choice' "${plan[@]}" --unit cron
-expect 2 'replay-every: this command does not take the option' "${plan[@]}" --replay-every 10
+expect 2 'unit: no such value' "${plan[@]}" --unit cron
+expect 2 'replay-every: an option of other commands' "${plan[@]}" --replay-every 10
 for kind in systemd slurm kubernetes; do
     for name in $'a\nb' $'a\eb' $'a\x7fb' $'a\xffb'; do
         for option in --output-dir --data --metrics --stop-when; do

@@ -64,15 +64,15 @@ expect 0 "$stale" export --model "$work/base" --to "$work/plain-2"
 # The help of a command speaks of no other.
 names=$("$program" --help | grep -oE '^  [a-z]+ ' | tr -d ' ')
 for name in $names; do
-    run "$name" --help
+    run "$name" --help all
     bad=$(grep -E "^        ([^;]*; )?($(paste -sd '|' <<<"$names")): " <<<"$out")
     [[ -z $bad ]]
     check $? "$name --help speaks of $name" "$bad"
 done
-run import --help
+run import --help all
 grep -q -- '--from FILE$' <<<"$out" && ! grep -q STEP <<<"$out"
 check $? "import has no steps" "$out"
-run replay --help
+run replay --help all
 grep -q -- '--from STEP$' <<<"$out" && ! grep -q 'NAME.bin' <<<"$out"
 check $? "replay has no files" "$out"
 finish

@@ -147,8 +147,8 @@ start "$work/w" --stop-when "$work/enough"
 touch "$work/enough"
 ends 0 "--stop-when"
 expect 0 'valid, state digest' verify "$work/w"
-expect 2 'time-limit: the value is not a time \(found "11x"' "${common[@]}" --output-dir "$work/x" --time-limit 11x
-expect 2 'time-limit: the value is not a time \(found "1h30"' "${common[@]}" --output-dir "$work/x" --time-limit 1h30
+expect 2 'time-limit: the value is not a time: found "11x"' "${common[@]}" --output-dir "$work/x" --time-limit 11x
+expect 2 'time-limit: the value is not a time: found "1h30"' "${common[@]}" --output-dir "$work/x" --time-limit 1h30
 expect 2 'storage-patience: the value is not a time' "${common[@]}" --output-dir "$work/x" --storage-patience=-1
 expect 0 '^time-limit = 41400$' "${common[@]}" --output-dir "$work/x" --time-limit 11h30m --print-options
 

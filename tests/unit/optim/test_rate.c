@@ -173,7 +173,7 @@ static void test_names(void **state)
         assert_non_null(bp_rate_find(bp_rate_name(count)));
         count++;
     }
-    assert_int_equal(count, 8);
+    assert_int_equal(count, 9);
 }
 
 int main(void)

@@ -30,8 +30,9 @@ const command_exit *command_exit_at(uint32_t index);
 /* What the program is, in a sentence. */
 extern const char command_program_purpose[];
 
-/* Prints help for a command: its options by section, values, defaults. */
-void options_help(const command *v);
+/* Prints help for a command: its options that matter most for "true", all for "all", else those
+ * that have to do with a word. The exit code, 2 where there are none. */
+int options_help(const command *v, const char *topic);
 
 int cmd_plan(const settings *set);
 int cmd_train(const settings *set);

@@ -28,7 +28,8 @@ static int print_help(void)
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         printf("  bedplate %s%s\n        %s\n", v->name, v->words, v->purpose);
     }
-    printf("\nbedplate COMMAND --help lists a command's options.\n\nExit codes\n");
+    printf("\nbedplate COMMAND --help shows the options that matter most, --help all every one,\n"
+           "--help WORD those that have to do with a word.\n\nExit codes\n");
     const command_exit *e;
     for (uint32_t i = 0; (e = command_exit_at(i)) != NULL; i++) {
         printf("  %3d   %s\n", e->code, e->meaning);
@@ -58,6 +59,17 @@ static int unknown_command(const char *name)
     return 2;
 }
 
+/* bedplate help [COMMAND [all|WORD]] */
+static int print_help_of(int count, char **arguments)
+{
+    if (count < 1) {
+        return print_help();
+    }
+    const command *v = find_command(arguments[0]);
+    return v != NULL ? options_help(v, count > 1 ? arguments[1] : "true")
+                     : unknown_command(arguments[0]);
+}
+
 static int run_command(const command *v, int count, char **arguments)
 {
     static settings set; /* large: lists of files */
@@ -67,9 +79,8 @@ static int run_command(const command *v, int count, char **arguments)
     if (options_parse(&set, count, arguments) != BP_OK) {
         return 2;
     }
-    if (set.help) {
-        options_help(v);
-        return 0;
+    if (set.help != NULL) {
+        return options_help(v, set.help);
     }
     options_resolve_resume(&set);
     preference_resolve(&set);
@@ -82,12 +93,12 @@ static int run_command(const command *v, int count, char **arguments)
         return 0;
     }
     if (set.words.count > v->most_words) {
-        output_print(stderr, "bedplate: %s: an argument that is not expected (right would be%s)\n",
+        output_print(stderr, "bedplate: %s: an argument that is not expected: expected%s\n",
                      set.words.item[v->most_words], v->words);
         return 2;
     }
     if (set.words.count < v->least_words) {
-        output_print(stderr, "bedplate: %s: an argument is missing (right would be%s)\n", v->name,
+        output_print(stderr, "bedplate: %s: an argument is missing: expected%s\n", v->name,
                      v->words);
         return 2;
     }
@@ -124,7 +135,7 @@ int main(int count, char **arguments)
     bool trains = false;
     int code;
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
-        code = print_help();
+        code = print_help_of(count - 2, arguments + 2);
     } else if (strcmp(first, "--version") == 0) {
         printf("bedplate %s\n", BP_VERSION);
         code = 0;

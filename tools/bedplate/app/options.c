@@ -1,166 +1,270 @@
 /* SPDX-License-Identifier: MIT */
 /* Command lines and configuration files. */
 #include "tools/bedplate/app/options.h"
-#include "tools/bedplate/app/output.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/bedplate/app/commands.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/synonyms.h"
+
 #define FILE_BYTES_MAX 65536
-#define WORD_MAX       64
+#define NAME_BYTES     80
 
-/* Levenshtein distance of two words of fewer than WORD_MAX characters, - and _ alike. */
-static unsigned distance(const char *a, size_t a_length, const char *b)
-{
-    unsigned row[WORD_MAX + 1];
-    size_t b_length = strlen(b);
-    for (size_t j = 0; j <= b_length; j++) {
-        row[j] = (unsigned)j;
-    }
-    for (size_t i = 0; i < a_length; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i + 1;
-        char c = a[i] == '_' ? '-' : a[i];
-        for (size_t j = 0; j < b_length; j++) {
-            unsigned change = diagonal + (c == b[j] ? 0 : 1);
-            unsigned least = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
-            diagonal = row[j + 1];
-            row[j + 1] = change < least ? change : least;
-        }
-    }
-    return row[b_length];
-}
-
-/* How many letters of a word may be wrong: one, and one more for every five of the shorter word.
- * Beyond that it is another word, and a suggestion would only confuse. */
-static unsigned near_enough(size_t a, size_t b)
-{
-    return 1 + (unsigned)((a < b ? a : b) / 5);
-}
-
-/* What an option of version 0.1 is called now; NULL: it was none. `below` begins several names. */
-static const char *former_name(const char *found, size_t length, char to[64])
-{
-    static const char *const names[][2] = {{"below", "offload"}, {"lanes", "virtual-ranks"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const size_t old = strlen(names[i][0]);
-        if (length >= old && strncmp(found, names[i][0], old) == 0 &&
-            (length == old || found[old] == '-')) {
-            (void)snprintf(to, 64, "%s%.*s", names[i][1], (int)(length - old), found + old);
-            return to;
-        }
-    }
-    return NULL;
-}
-
-void options_unknown(const char *what, const char *found, const char *const *candidates,
-                     uint32_t count)
-{
-    size_t length = strcspn(found, "=");
-    const char *nearest = NULL;
-    unsigned best = WORD_MAX;
-    for (uint32_t i = 0; i < count && length < WORD_MAX; i++) {
-        unsigned d = distance(found, length, candidates[i]);
-        if (d < best) {
-            best = d;
-            nearest = candidates[i];
-        }
-    }
-    const char *dashes = strcmp(what, "option") == 0 ? "--" : "";
-    char room[64];
-    const char *former = dashes[0] != '\0' ? former_name(found, length, room) : NULL;
-    if (former != NULL) {
-        nearest = former;
-        best = 0;
-    }
-    output_print(stderr, "bedplate: %s%.*s: unknown %s", dashes, (int)length, found, what);
-    if (nearest != NULL && best <= near_enough(length, strlen(nearest))) {
-        output_print(stderr, " (the nearest is %s%s)", dashes, nearest);
-    } else if (dashes[0] == '\0') {
-        for (uint32_t i = 0; i < count; i++) {
-            output_print(stderr, "%s%s", i == 0 ? " (right would be " : ", ", candidates[i]);
-        }
-        output_print(stderr, ")");
-    }
-    output_print(stderr, "\n");
-}
-
-static void unknown_option(const char *found, unsigned commands)
-{
-    const char *names[SETTINGS_OPTIONS_MAX];
-    uint32_t count = 0;
-    const option *which;
-    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if ((which->commands & commands) != 0) {
-            names[count++] = which->name;
-        }
-    }
-    options_unknown("option", found, names, count);
-}
+/* A name as it was typed, where the text still has it. */
+typedef struct naming {
+    const char *text;
+    size_t length;
+} naming;
 
 typedef struct reading {
     settings *set;
     char **arguments;
     int count;
     int at;
+    unsigned commands; /* whose options are taken */
+    const bool *over;  /* what the command line gave already; NULL: this is the command line */
     bool given[SETTINGS_OPTIONS_MAX];
-    uint32_t also; /* commands whose options are taken as well */
+    naming named[SETTINGS_OPTIONS_MAX]; /* under which name an option was given */
 } reading;
 
-static bp_status take_paths(reading *r, const option *which, const char *origin)
+/* An option as it is asked for. */
+typedef struct asked {
+    const option *which; /* NULL: there is none, only the hint of `row` */
+    const synonym *row;  /* NULL: our own name and values */
+    naming name;
+    bool no; /* --no-NAME */
+    const char *origin;
+} asked;
+
+/* What messages call a name: as it was typed, with - for _. */
+static void options_origin(naming name, char origin[NAME_BYTES])
 {
-    if (r->at == r->count || strncmp(r->arguments[r->at], "--", 2) == 0) {
-        output_print(stderr, "bedplate: %s: the option needs at least one file\n", origin);
-        return BP_ERR_USAGE;
+    const int most = (int)(name.length < NAME_BYTES - 4 ? name.length : NAME_BYTES - 4);
+    snprintf(origin, NAME_BYTES, "%s%.*s", name.text[0] == '-' ? "" : "--", most, name.text);
+    for (char *at = origin; *at != '\0'; at++) {
+        *at = *at == '_' ? '-' : *at;
     }
-    while (r->at < r->count && strncmp(r->arguments[r->at], "--", 2) != 0) {
-        BP_TRY(option_set(which, r->set, r->arguments[r->at++], origin));
+}
+
+/* The option that a name means for one of `commands`. */
+static bool options_ask(asked *to, const char *name, size_t length, unsigned commands)
+{
+    to->no = false;
+    to->row = synonym_find(name, length, commands);
+    to->which = option_find(name, length);
+    if (to->row != NULL) {
+        const char *ours = to->row->name;
+        to->which = ours != NULL ? option_find(ours, strlen(ours)) : NULL;
+        return true;
+    }
+    return to->which != NULL && (to->which->commands & commands) != 0;
+}
+
+/* A name, or --no-NAME of what may be false. */
+static bool options_ask_any(asked *to, naming name, unsigned commands)
+{
+    to->name = name;
+    if (options_ask(to, name.text, name.length, commands)) {
+        return true;
+    }
+    const bool no = name.length > 3 && strncmp(name.text, "no", 2) == 0 &&
+                    (name.text[2] == '-' || name.text[2] == '_') &&
+                    options_ask(to, name.text + 3, name.length - 3, commands);
+    to->no = no;
+    return no && (to->which == NULL || option_is_flag(to->which) ||
+                  (to->row != NULL && synonym_is_flag(to->row)));
+}
+
+/* An option under two names, of which one would silently win. */
+static bp_status options_once(reading *r, const asked *a, const option *which)
+{
+    naming *before = &r->named[option_index(which)];
+    char one[NAME_BYTES], other[NAME_BYTES];
+    if (before->text != NULL && which->kind != OPTION_LIST) {
+        options_origin(*before, one);
+        options_origin(a->name, other);
+        if (strcmp(one, other) != 0) {
+            output_print(stderr,
+                         "bedplate: %s: the option is given twice: found %s and %s, expected one "
+                         "of them (both are --%s)\n",
+                         a->origin, one, other, which->name);
+            return BP_ERR_USAGE;
+        }
+    }
+    *before = a->name;
+    return BP_OK;
+}
+
+/* One value: translated, and put into the settings. */
+static bp_status options_put(reading *r, const asked *a, const char *value)
+{
+    const option *which = a->which;
+    if (a->row != NULL) {
+        BP_TRY(synonym_value(a->row, value, a->origin, &which, &value));
+    }
+    const uint32_t index = option_index(which);
+    BP_TRY(options_once(r, a, which));
+    r->set->given[index] = true;
+    r->given[index] = true;
+    return r->over != NULL && r->over[index] ? BP_OK : option_set(which, r->set, value, a->origin);
+}
+
+static bool options_is_modules(const asked *a)
+{
+    return a->row != NULL && a->row->values != NULL && strcmp(a->row->values, SYNONYM_MODULES) == 0;
+}
+
+/* A value, or each of several modules with commas between them. */
+static bp_status options_put_all(reading *r, const asked *a, const char *value)
+{
+    char item[NAME_BYTES];
+    if (!options_is_modules(a)) {
+        return options_put(r, a, value);
+    }
+    while (*value != '\0') {
+        const size_t length = strcspn(value, ", ");
+        snprintf(item, sizeof item, "%.*s", (int)length, value);
+        BP_TRY(length > 0 ? options_put(r, a, item) : BP_OK);
+        value += length + (value[length] != '\0' ? 1 : 0);
     }
     return BP_OK;
 }
 
-/* `value` is what stands behind =, or NULL. */
-static bp_status options_take_value(reading *r, const option *which, const char *value,
-                                    const char *origin)
+/* Whether the next argument may be a value. */
+static bool options_more(const reading *r)
 {
-    if (value != NULL) {
-        return option_set(which, r->set, value, origin);
-    }
-    if (which->kind == OPTION_FLAG) {
-        return option_set(which, r->set, "true", origin);
-    }
-    bool ends = r->at == r->count || strncmp(r->arguments[r->at], "--", 2) == 0;
-    if ((which->kind == OPTION_MAYBE || which->kind == OPTION_TEXT_MAYBE) && ends) {
-        return option_set(which, r->set, "true", origin);
-    }
-    if (which->kind == OPTION_PATHS) {
-        return take_paths(r, which, origin);
-    }
-    if (ends) {
-        output_print(stderr, "bedplate: %s: the option needs a value (%s)\n", origin,
-                     which->choices);
-        return BP_ERR_USAGE;
-    }
-    return option_set(which, r->set, r->arguments[r->at++], origin);
+    return r->at < r->count && strncmp(r->arguments[r->at], "--", 2) != 0;
 }
 
+static bool options_takes_words(const settings *set)
+{
+    const command *v;
+    for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
+        if (v->bit == set->command) {
+            return v->most_words > 0;
+        }
+    }
+    return false;
+}
+
+/* `--bf16 true`, as argparse has it. A command that takes words keeps short ones for that. */
+static bool options_truth_follows(const reading *r)
+{
+    bool truth;
+    const char *next = options_more(r) ? r->arguments[r->at] : "";
+    return option_truth(next, &truth) && (strlen(next) > 3 || !options_takes_words(r->set));
+}
+
+/* Whether the next argument is one of several values: no option, and no short name of one. */
+static bool options_more_of_list(const reading *r)
+{
+    const char *next = options_more(r) ? r->arguments[r->at] : "-";
+    return next[0] != '-' || (next[1] == '\0' && options_more(r)) ||
+           (options_more(r) && synonym_find(next, strlen(next), r->commands) == NULL);
+}
+
+static bp_status take_paths(reading *r, const asked *a)
+{
+    if (!options_more(r)) {
+        output_print(stderr, "bedplate: %s: the option needs at least one file\n", a->origin);
+        return BP_ERR_USAGE;
+    }
+    do {
+        BP_TRY(options_put(r, a, r->arguments[r->at++]));
+    } while (options_more_of_list(r));
+    return BP_OK;
+}
+
+/* A list with commas may have spaces instead, as argparse has it: --target-modules q_proj v_proj.
+ */
+static bp_status take_list(reading *r, const asked *a)
+{
+    static char text[FILE_BYTES_MAX]; /* values point into it for the life of the program */
+    static size_t used;
+    char *joined = text + used;
+    const char *between = "";
+    do {
+        const char *item = r->arguments[r->at++];
+        const size_t length = strlen(item) + 1;
+        if (length + 1 > sizeof text - used) {
+            output_print(stderr, "bedplate: %s: the list is too long\n", a->origin);
+            return BP_ERR_USAGE;
+        }
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", between, item);
+        between = ",";
+    } while (options_more_of_list(r));
+    used++;
+    return options_put_all(r, a, joined);
+}
+
+/* A name without a value is true; one word of truth may follow, or any of a row's values. */
+static bp_status take_flag(reading *r, const asked *a)
+{
+    const bool words = a->row != NULL && a->row->values != NULL && a->which->kind != OPTION_FLAG;
+    const bool follows =
+        words ? options_more(r) && !options_takes_words(r->set) : options_truth_follows(r);
+    return options_put(r, a, follows ? r->arguments[r->at++] : "true");
+}
+
+/* `value` is what stands behind =, or NULL. */
+static bp_status options_take_value(reading *r, const asked *a, const char *value)
+{
+    const option *which = a->which;
+    const bool values = a->row != NULL && a->row->values != NULL;
+    if (value != NULL) {
+        return options_put_all(r, a, value);
+    }
+    if (values ? synonym_is_flag(a->row) : which->kind == OPTION_FLAG) {
+        return take_flag(r, a);
+    }
+    if (option_is_flag(which) && which->kind != OPTION_FLAG && !options_more(r)) {
+        return options_put(r, a, "true");
+    }
+    if (which->kind == OPTION_PATHS) {
+        return take_paths(r, a);
+    }
+    if (!options_more(r)) {
+        output_print(stderr, "bedplate: %s: the option needs a value: expected %s\n", a->origin,
+                     which->choices != NULL ? which->choices : "a word");
+        return BP_ERR_USAGE;
+    }
+    const bool list =
+        options_is_modules(a) || (which->choices != NULL && strstr(which->choices, ",..") != NULL);
+    return list && !options_takes_words(r->set) ? take_list(r, a)
+                                                : options_put(r, a, r->arguments[r->at++]);
+}
+
+/* `a` was found under the name `origin`. */
+static bp_status options_take(reading *r, const asked *a, const char *value)
+{
+    if (a->which == NULL) {
+        output_print(stderr, "bedplate: %s: not an option here: %s\n", a->origin, a->row->hint);
+        return BP_ERR_USAGE;
+    }
+    bool truth = true;
+    if (a->no && value != NULL && !option_truth(value, &truth)) {
+        output_print(stderr, "bedplate: %s: no such value: found \"%s\", expected true or false\n",
+                     a->origin, value);
+        return BP_ERR_USAGE;
+    }
+    return a->no ? options_put(r, a, truth ? "false" : "true") : options_take_value(r, a, value);
+}
+
+/* A name without its two dashes, or a short one with its own. */
 static bp_status take_option(reading *r, const char *text)
 {
-    size_t length = strcspn(text, "=");
-    const option *which = option_find(text, length);
-    if (which == NULL) {
-        unknown_option(text, r->set->command);
+    char origin[NAME_BYTES];
+    const naming name = {text, strcspn(text, "=")};
+    asked a;
+    if (!options_ask_any(&a, name, r->commands)) {
+        options_unknown_name(NULL, text, name.length, (unsigned)r->set->command);
         return BP_ERR_USAGE;
     }
-    char origin[WORD_MAX];
-    snprintf(origin, sizeof origin, "--%s", which->name);
-    if ((which->commands & (r->set->command | r->also)) == 0) {
-        output_print(stderr, "bedplate: %s: this command does not take the option\n", origin);
-        return BP_ERR_USAGE;
-    }
-    r->given[option_index(which)] = true;
-    r->set->given[option_index(which)] = true;
-    return options_take_value(r, which, text[length] == '=' ? text + length + 1 : NULL, origin);
+    options_origin(name, origin);
+    a.origin = origin;
+    return options_take(r, &a, text[name.length] == '=' ? text + name.length + 1 : NULL);
 }
 
 /* plan --unit prints a run: it takes what a run takes, wherever it stands. */
@@ -177,13 +281,13 @@ static uint32_t options_also(const settings *set, int count, char **arguments)
 bp_status options_parse(settings *set, int count, char **arguments)
 {
     reading r = {.set = set, .arguments = arguments, .count = count};
-    r.also = options_also(set, count, arguments);
+    r.commands = (unsigned)set->command | options_also(set, count, arguments);
     while (r.at < r.count) {
         const char *text = r.arguments[r.at++];
-        if (strcmp(text, "-h") == 0) {
-            set->help = true;
-        } else if (strncmp(text, "--", 2) == 0) {
+        if (strncmp(text, "--", 2) == 0) {
             BP_TRY(take_option(&r, text + 2));
+        } else if (text[0] == '-' && text[1] >= 'a' && text[1] <= 'z') {
+            BP_TRY(take_option(&r, strcmp(text, "-h") == 0 ? "help" : text));
         } else if (set->words.count < SETTINGS_PATHS_MAX) {
             set->words.item[set->words.count++] = text;
         }
@@ -203,7 +307,7 @@ static char *trimmed(char *text)
 }
 
 /* One line: nothing, a comment, or `name = value`. A value may be put in double quotes. */
-static bp_status take_line(settings *set, char *line, const char *origin, const bool *given)
+static bp_status take_line(reading *r, char *line, const char *origin)
 {
     line = trimmed(line);
     if (line[0] == '\0' || line[0] == '#') {
@@ -211,28 +315,28 @@ static bp_status take_line(settings *set, char *line, const char *origin, const 
     }
     char *equals = strchr(line, '=');
     if (equals == NULL) {
-        output_print(stderr, "bedplate: %s: the line is not `name = value` (found \"%s\")\n",
+        output_print(stderr, "bedplate: %s: no option: found \"%s\", expected `name = value`\n",
                      origin, line);
         return BP_ERR_USAGE;
     }
     *equals = '\0';
     const char *name = trimmed(line);
     char *value = trimmed(equals + 1);
-    const option *which = option_find(name, strlen(name));
-    if (which == NULL || which->offset == offsetof(settings, config)) {
-        output_print(stderr, "bedplate: in %s:\n", origin);
-        unknown_option(name, 255);
+    const naming named = {name, strlen(name)};
+    asked a = {.origin = origin};
+    const bool is = options_ask_any(&a, named, r->commands) || options_ask_any(&a, named, ~0u);
+    if (!is || (a.which != NULL && a.which->offset == offsetof(settings, config))) {
+        options_unknown_name(origin, name, named.length, (unsigned)r->set->command);
         return BP_ERR_USAGE;
     }
     size_t length = strlen(value);
     if (length >= 2 && value[0] == '"' && value[length - 1] == '"') {
         value[length - 1] = '\0';
         value++;
-    } else if (length == 0) {
+    } else if (length == 0 && a.which != NULL) {
         return BP_OK; /* as options_print writes an option without a value */
     }
-    set->given[option_index(which)] = true;
-    return given[option_index(which)] ? BP_OK : option_set(which, set, value, origin);
+    return options_take(r, &a, value);
 }
 
 bp_status options_file(settings *set, const char *path, const bool *given)
@@ -247,16 +351,16 @@ bp_status options_file(settings *set, const char *path, const bool *given)
         fclose(file);
     }
     if (!whole) {
-        output_print(stderr, "bedplate: --config: the file cannot be read (found \"%s\")\n", path);
+        output_print(stderr, "bedplate: --config: the file cannot be read: found \"%s\"\n", path);
         return BP_ERR_USAGE;
     }
     if (length == sizeof text || memchr(text, '\0', length) != NULL) {
-        output_print(stderr,
-                     "bedplate: %s: the file is not a list of options of less than %d bytes\n",
-                     path, FILE_BYTES_MAX);
+        output_print(stderr, "bedplate: %s: not a list of options of less than %d bytes\n", path,
+                     FILE_BYTES_MAX);
         return BP_ERR_USAGE;
     }
     text[length] = '\0';
+    reading r = {.set = set, .commands = (unsigned)set->command, .over = given};
     unsigned number = 1;
     for (char *line = text; line != NULL; number++) {
         char *end = strchr(line, '\n');
@@ -265,7 +369,7 @@ bp_status options_file(settings *set, const char *path, const bool *given)
         }
         char origin[512];
         snprintf(origin, sizeof origin, "%s:%u", path, number);
-        BP_TRY(take_line(set, line, origin, given));
+        BP_TRY(take_line(&r, line, origin));
         line = end;
     }
     return BP_OK;

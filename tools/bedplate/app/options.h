@@ -13,6 +13,7 @@ typedef enum option_kind {
     OPTION_SIGNED,     /* int64_t */
     OPTION_BYTES,      /* uint64_t: 4GiB, 512MB, 2e9 */
     OPTION_REAL,       /* double */
+    OPTION_STEPS,      /* double: a whole number, or below 1 a share of all steps */
     OPTION_TIME,       /* double, seconds: 90, 45m, 11h30m, 2d */
     OPTION_TEXT,       /* const char * */
     OPTION_TEXT_MAYBE, /* the same; without a value "true" */
@@ -43,10 +44,7 @@ const option *option_at(uint32_t index);
 /* The heading under which this option and those after it stand, NULL when it is the one before. */
 const char *option_section(const option *which);
 
-/* The index-th name that another program has for an option; false past the end. */
-bool option_other_name(uint32_t index, const char **other, const char **name);
-
-/* The option of a name, - and _ alike; also by another program's name for it. NULL if none. */
+/* The option of a name, - and _ alike; NULL: there is none. Names of other programs: synonyms.h. */
 const option *option_find(const char *name, size_t length);
 
 /* Sets every option to its default. */
@@ -67,7 +65,16 @@ bp_status options_file(settings *set, const char *path, const bool *given) BP_MU
  * and resume_from. */
 void options_resolve_resume(settings *set);
 
-/* Reads a size: "4GiB", "512MB", "2e9". */
+/* Whether a value is the `length` bytes of a word: capitals do not matter, - and _ are alike. */
+bool option_same_word(const char *value, const char *word, size_t length);
+
+/* The truth that a word stands for: true, yes, on, 1 or false, no, off, 0; false: it is none. */
+bool option_truth(const char *word, bool *truth);
+
+/* Whether the option may stand without a value, which is then true. */
+bool option_is_flag(const option *which);
+
+/* Reads a size: "4GiB", "512MB", "2e9", "4gb". */
 bool option_bytes(const char *text, double *bytes);
 
 /* Position of an option in the table. */
@@ -80,9 +87,13 @@ void option_put(bp_text *text, const option *which, const settings *set);
  */
 void options_print(const settings *set);
 
-/* Complains about an unknown option or word, naming the nearest of `candidates` if one is near. */
+/* Complains about an unknown word, naming the nearest of `candidates` if one is near. */
 void options_unknown(const char *what, const char *found, const char *const *candidates,
                      uint32_t count);
+
+/* Complains about an unknown option of `length` bytes of a command: which commands take it, or the
+ * nearest name. `where`: the line of a file that has it; NULL: the command line. */
+void options_unknown_name(const char *where, const char *found, size_t length, unsigned bit);
 
 /* Whether the option of this name was given, on the command line or in the --config file. */
 bool option_given(const settings *set, const char *name);

@@ -6,6 +6,7 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/commands.h"
+#include "tools/bedplate/app/synonyms.h"
 
 static bool is_meta(const option *which)
 {
@@ -115,35 +116,171 @@ static void show_value(const option *which, const command *v)
 {
     const char *step = strstr(which->choices, "|STEP");
     const int length = (int)(step != NULL ? step - which->choices : (long)strlen(which->choices));
+    const bool maybe = which->kind == OPTION_MAYBE || which->kind == OPTION_TEXT_MAYBE ||
+                       which->kind == OPTION_POLICY;
     if (step != NULL && v->bit == COMMAND_REPLAY) {
         printf(" STEP");
     } else {
-        printf(which->kind == OPTION_MAYBE ? " [%.*s]" : " %.*s", length, which->choices);
+        printf(maybe ? " [%.*s]" : " %.*s", length, which->choices);
     }
 }
 
-void options_help(const command *v)
+static void show_option(const option *which, const command *v)
 {
-    printf("bedplate %s%s\n%s\n", v->name, v->words, v->purpose);
+    printf("  --%s", which->name);
+    if (which->kind != OPTION_FLAG) {
+        show_value(which, v);
+    }
+    printf("\n        ");
+    show_help(which->help, v);
+    bool shown = which->fallback != NULL && which->kind != OPTION_FLAG;
+    printf(shown ? " [%s]\n" : "\n", which->fallback);
+}
+
+/* What short help shows of a command with many options, by what a reader wants to do. */
+static const struct {
+    const char *job;
+    const char *names;
+} jobs[] = {
+    {"Model and data", "model data eval-data validation-split task output output-dir predictions"},
+    {"Adapters", "lora-r adapter load-in-4bit merge"},
+    {"Training", "num-train-epochs max-steps learning-rate per-device-train-batch-size "
+                 "gradient-accumulation-steps max-seq-length optim"},
+    {"Memory", "arena gradient-checkpointing bf16 device"},
+    {"Reports and checkpoints", "eval-steps save-steps resume"},
+    {"Plans", "max-batch html"},
+    {"Generation", "prompt chat max-new-tokens temperature top-p seed stop"},
+    {"Replays", "from to all"},
+    {"Other", "config json help"},
+};
+
+/* A heading stands once, before the first of what follows. */
+static void show_heading(const char **heading)
+{
+    if (*heading != NULL) {
+        printf("\n%s\n", *heading);
+        *heading = NULL;
+    }
+}
+
+enum { FEW_OPTIONS = 24 };
+
+/* Prints the options of a job, or none. */
+static void show_job(size_t job, const command *v)
+{
+    const char *heading = jobs[job].job;
+    for (const char *at = jobs[job].names; *at != '\0';) {
+        const size_t length = strcspn(at, " ");
+        const option *which = option_find(at, length);
+        if (which != NULL && (which->commands & v->bit) != 0) {
+            show_heading(&heading);
+            show_option(which, v);
+        }
+        at += length + (at[length] == ' ' ? 1 : 0);
+    }
+}
+
+/* Whether a text has a word in it, capitals aside, - and _ alike. */
+static bool show_has(const char *text, const char *word)
+{
+    char part[64];
+    const size_t length = strlen(word);
+    for (; length < sizeof part && strlen(text) >= length; text++) {
+        memcpy(part, text, length);
+        part[length] = '\0';
+        if (option_same_word(part, word, length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether an option has to do with a word: by its name, text or section, or by another name. */
+static bool show_concerns(const option *which, const char *heading, const char *word)
+{
+    const synonym *row;
+    bool is = show_has(which->name, word) || show_has(which->help, word) ||
+              (heading != NULL && show_has(heading, word));
+    for (uint32_t i = 0; !is && (row = synonym_at(i)) != NULL; i++) {
+        is = row->name != NULL && strcmp(row->name, which->name) == 0 && show_has(row->other, word);
+    }
+    return is;
+}
+
+/* Every option of a command by section, or those that have to do with a word; how many. */
+static uint32_t show_sections(const command *v, const char *word)
+{
     const option *which;
-    const char *heading = NULL;
+    const char *heading = NULL, *section = NULL;
+    uint32_t count = 0;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         const char *begins = option_section(which);
+        section = begins != NULL ? begins : section;
         heading = begins != NULL ? begins : heading;
-        if ((which->commands & v->bit) == 0) {
+        if ((which->commands & v->bit) == 0 ||
+            (word != NULL && !show_concerns(which, section, word))) {
             continue;
         }
-        if (heading != NULL) {
-            printf("\n%s\n", heading);
-            heading = NULL;
-        }
-        printf("  --%s", which->name);
-        if (which->kind != OPTION_FLAG) {
-            show_value(which, v);
-        }
-        printf("\n        ");
-        show_help(which->help, v);
-        bool shown = which->fallback != NULL && which->kind != OPTION_FLAG;
-        printf(shown ? " [%s]\n" : "\n", which->fallback);
+        show_heading(&heading);
+        show_option(which, v);
+        count++;
     }
+    return count;
+}
+
+/* Names of other programs that have to do with a word. */
+static uint32_t show_synonyms(const command *v, const char *word)
+{
+    const synonym *row;
+    const char *heading = "Names of other programs";
+    uint32_t count = 0;
+    for (uint32_t i = 0; (row = synonym_at(i)) != NULL; i++) {
+        const bool own = row->name != NULL && strcmp(row->name, row->other) == 0;
+        if (own || !synonym_applies(row, v->bit) || !show_has(row->other, word)) {
+            continue;
+        }
+        show_heading(&heading);
+        printf("  %s%s: %s%s\n", row->other[0] == '-' ? "" : "--", row->other,
+               row->name != NULL ? "--" : "", row->name != NULL ? row->name : row->hint);
+        count++;
+    }
+    return count;
+}
+
+static uint32_t show_count(const command *v)
+{
+    const option *which;
+    uint32_t count = 0;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        count += (which->commands & v->bit) != 0 ? 1 : 0;
+    }
+    return count;
+}
+
+int options_help(const command *v, const char *topic)
+{
+    const uint32_t count = show_count(v);
+    const bool brief = option_same_word(topic, "true", 4);
+    printf("bedplate %s%s\n%s\n", v->name, v->words, v->purpose);
+    if (option_same_word(topic, "all", 3) || (brief && count <= FEW_OPTIONS)) {
+        (void)show_sections(v, NULL);
+        return 0;
+    }
+    if (!brief) {
+        const uint32_t found = show_sections(v, topic) + show_synonyms(v, topic);
+        if (found == 0) {
+            output_print(stderr,
+                         "bedplate: --help: no option of %s has this word: found \"%s\"\n"
+                         "try: bedplate %s --help all\n",
+                         v->name, topic, v->name);
+        }
+        return found > 0 ? 0 : 2;
+    }
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        show_job(i, v);
+    }
+    printf("\nbedplate %s --help all    shows all %u options\n"
+           "bedplate %s --help WORD   shows those that have to do with a word, such as memory\n",
+           v->name, count, v->name);
+    return 0;
 }

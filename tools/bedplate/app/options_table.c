@@ -280,7 +280,8 @@ static const option table[] = {
     {"learning-rate", OPTION_REAL, SHAPES, AT(learning_rate), 0, 1000, "5e-5", "F", true,
      "the schedule's peak; dpo, orpo, simpo and kto: 1e-6 unless it is given"},
     {"lr-scheduler-type", OPTION_CHOICE, LEARNS, AT(scheduler), 0, 0, "linear",
-     "constant|constant_with_warmup|linear|cosine|cosine_with_restarts|polynomial|inverse_sqrt|"
+     "constant|constant_with_warmup|linear|cosine|cosine_with_min_lr|cosine_with_restarts|"
+     "polynomial|inverse_sqrt|"
      "warmup_stable_decay",
      true, "the schedule, as transformers' get_scheduler computes it"},
     {"lr-scheduler-kwargs", OPTION_TEXT, LEARNS, AT(rate_numbers), 0, 0, NULL, "KEY=VALUE,..", true,
@@ -478,9 +479,9 @@ static const option table[] = {
      "save after this step and end; 0: do not"},
     {"eval-strategy", OPTION_CHOICE, LEARNS, AT(eval_strategy), 0, 0, "steps", "steps|epoch|no",
      false, "when to evaluate: every --eval-steps, after each epoch, or only at the end"},
-    {"eval-steps", OPTION_COUNT, LEARNS, AT(eval_steps), 0, MOST, "500", "N", false,
+    {"eval-steps", OPTION_STEPS, LEARNS, AT(eval_steps), 0, MOST, "500", "N", false,
      "steps between evaluations; 0: only at the end"},
-    {"logging-steps", OPTION_COUNT, LEARNS, AT(logging_steps), 1, MOST, "500", "N", false,
+    {"logging-steps", OPTION_STEPS, LEARNS, AT(logging_steps), 1, MOST, "500", "N", false,
      "steps between lines of the log"},
     {"logging-first-step", OPTION_FLAG, LEARNS, AT(logging_first), 0, 0, "false", NULL, false,
      "the log has a line of the first step, too"},
@@ -488,7 +489,7 @@ static const option table[] = {
      "steps|epoch|no|best", false,
      "when to save: every --save-steps, after each epoch, only at the end, or also whenever an "
      "evaluation is the best one"},
-    {"save-steps", OPTION_COUNT, LEARNS, AT(save_steps), 0, MOST, "500", "N", false,
+    {"save-steps", OPTION_STEPS, LEARNS, AT(save_steps), 0, MOST, "500", "N", false,
      "steps between checkpoints; 0: only at the end"},
     {"save-total-limit", OPTION_COUNT, LEARNS, AT(save_total_limit), 0, MOST, "0", "N", false,
      "keep only the newest N checkpoints; 0: all"},
@@ -655,27 +656,14 @@ static const option table[] = {
      "options as `name = value` lines; the command line wins"},
     {"print-options", OPTION_FLAG, EVERY, AT(print_options), 0, 0, "false", NULL, false,
      "print the resolved options, a file for --config, and end"},
-    {"help", OPTION_FLAG, EVERY, AT(help), 0, 0, "false", NULL, false, "print this and end"},
+    {"help", OPTION_TEXT_MAYBE, EVERY, AT(help), 0, 0, NULL, "all|WORD", false,
+     "print the options that matter most, all of them, or those that have to do with a word"},
 };
 
 enum { OPTIONS = sizeof table / sizeof table[0] };
 
 /* The table fits settings.given. */
 typedef char bounded_table[OPTIONS <= SETTINGS_OPTIONS_MAX ? 1 : -1];
-
-/* What other programs call the same option. */
-static const struct {
-    const char *other;
-    const char *name;
-} aliases[] = {
-    {"micro-batch-size", "per-device-train-batch-size"},
-    {"evaluation-strategy", "eval-strategy"},
-    {"lr", "learning-rate"},
-    {"max-length", "max-seq-length"},
-    {"stop-strings", "stop"},
-    {"variant", "kernels"},
-    {"policy", "gradient-checkpointing"},
-};
 
 /* Headings of help and manual: each stands before the option of that name. */
 static const struct {
@@ -708,16 +696,6 @@ const char *option_section(const option *which)
         }
     }
     return NULL;
-}
-
-bool option_other_name(uint32_t index, const char **other, const char **name)
-{
-    if (index >= sizeof aliases / sizeof aliases[0]) {
-        return false;
-    }
-    *other = aliases[index].other;
-    *name = aliases[index].name;
-    return true;
 }
 
 const option *option_at(uint32_t index)
@@ -754,11 +732,6 @@ const option *option_find(const char *name, size_t length)
     for (size_t i = 0; i < OPTIONS; i++) {
         if (options_table_same_name(table[i].name, name, length)) {
             return &table[i];
-        }
-    }
-    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
-        if (options_table_same_name(aliases[i].other, name, length)) {
-            return option_find(aliases[i].name, strlen(aliases[i].name));
         }
     }
     return NULL;

@@ -10,13 +10,48 @@
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/app/output.h"
 
-/* bedplate: ORIGIN: TEXT (found F, right would be W) */
+/* bedplate: ORIGIN: TEXT: found F, expected W */
 static bp_status options_value_wrong(const char *origin, const char *text, const char *found,
                                      const char *right)
 {
-    output_print(stderr, "bedplate: %s: %s (found \"%s\", right would be %s)\n", origin, text,
-                 found, right);
+    output_print(stderr, "bedplate: %s: %s: found \"%s\", expected %s\n", origin, text, found,
+                 right);
     return BP_ERR_USAGE;
+}
+
+bool option_same_word(const char *value, const char *word, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        char c = value[i] >= 'A' && value[i] <= 'Z' ? (char)(value[i] - 'A' + 'a') : value[i];
+        char w = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] - 'A' + 'a') : word[i];
+        c = c == '_' ? '-' : c;
+        w = w == '_' ? '-' : w;
+        if (c != w) {
+            return false;
+        }
+    }
+    return value[length] == '\0';
+}
+
+bool option_truth(const char *word, bool *truth)
+{
+    static const char *const words[] = {"true",  "yes", "on",  "y", "t", "1",
+                                        "false", "no",  "off", "n", "f", "0"};
+    const size_t count = sizeof words / sizeof words[0];
+    for (size_t i = 0; i < count; i++) {
+        if (option_same_word(word, words[i], strlen(words[i]))) {
+            *truth = i < count / 2;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool option_is_flag(const option *which)
+{
+    return which->kind == OPTION_FLAG || which->kind == OPTION_MAYBE ||
+           which->kind == OPTION_TEXT_MAYBE || which->kind == OPTION_POLICY ||
+           (which->kind == OPTION_CHOICE && strstr(which->choices, "true") != NULL);
 }
 
 static void *slot(settings *set, const option *which)
@@ -66,6 +101,25 @@ static bp_status set_real(const option *which, settings *set, const char *value,
     return BP_OK;
 }
 
+/* A number of steps, or a share of all of them. */
+static bp_status set_steps(const option *which, settings *set, const char *value,
+                           const char *origin)
+{
+    char *end;
+    double number = strtod(value, &end);
+    const bool is = end != value && *end == '\0' && isfinite(number);
+    const bool share = is && number > 0.0 && number < 1.0;
+    if (!is || (!share && floor(number) != number)) {
+        return options_value_wrong(origin, "the value is not a number of steps", value,
+                                   "a whole number, or below 1 a share of all steps such as 0.1");
+    }
+    if (!share && (number < which->least || number > which->most)) {
+        return out_of_range(which, value, origin);
+    }
+    memcpy(slot(set, which), &number, sizeof number);
+    return BP_OK;
+}
+
 static bp_status set_count(const option *which, settings *set, const char *value,
                            const char *origin)
 {
@@ -94,7 +148,6 @@ bool option_bytes(const char *text, double *bytes)
         {"", 1},
         {"B", 1},
         {"KB", 1e3},
-        {"kB", 1e3},
         {"MB", 1e6},
         {"GB", 1e9},
         {"TB", 1e12},
@@ -109,9 +162,10 @@ bool option_bytes(const char *text, double *bytes)
     };
     char *end;
     double number = strtod(text, &end);
+    const char *unit = end + (*end == ' ' && end[1] != '\0' ? 1 : 0);
     size_t i = 0;
     size_t count = sizeof units / sizeof units[0];
-    while (i < count && strcmp(units[i].unit, end) != 0) {
+    while (i < count && !option_same_word(unit, units[i].unit, strlen(units[i].unit))) {
         i++;
     }
     const bool good = end != text && i < count && isfinite(number);
@@ -165,14 +219,13 @@ static bp_status set_time(const option *which, settings *set, const char *value,
 
 static bp_status set_flag(const option *which, settings *set, const char *value, const char *origin)
 {
-    bool yes = strcmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcmp(value, "yes") == 0;
-    bool no = strcmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcmp(value, "no") == 0;
-    if (!yes && !no) {
-        return options_value_wrong(origin, "the value is not a yes or a no", value,
+    bool yes = false;
+    if (!option_truth(value, &yes)) {
+        return options_value_wrong(origin, "the value is neither true nor false", value,
                                    "true or false");
     }
-    if (no && which->offset == offsetof(settings, fp32)) {
-        return options_value_wrong(origin, "another precision is asked for by its own name", value,
+    if (!yes && which->offset == offsetof(settings, fp32)) {
+        return options_value_wrong(origin, "another precision has a name of its own", value,
                                    "--bf16 or --fp16");
     }
     memcpy(slot(set, which), &yes, sizeof yes);
@@ -204,8 +257,13 @@ static bp_status set_choice(const option *which, settings *set, const char *valu
                             const char *origin)
 {
     size_t length;
+    bool yes = false;
+    if (choice_find(which->choices, value, &length) == NULL && option_is_flag(which) &&
+        option_truth(value, &yes)) {
+        value = yes ? "true" : "false";
+    }
     if (choice_find(which->choices, value, &length) == NULL) {
-        return options_value_wrong(origin, "there is no such choice", value, which->choices);
+        return options_value_wrong(origin, "no such value", value, which->choices);
     }
     memcpy(slot(set, which), &value, sizeof value);
     return BP_OK;
@@ -218,29 +276,27 @@ static bp_status set_maybe(const option *which, settings *set, const char *value
 {
     size_t length;
     const char *word = choice_find(which->choices, value, &length);
-    if (strcmp(value, "true") == 0) {
-        word = which->choices;
-    } else if (strcmp(value, "false") == 0) {
-        word = strrchr(which->choices, '|') + 1;
+    bool yes = false;
+    if (word == NULL && option_truth(value, &yes)) {
+        word = yes ? which->choices : strrchr(which->choices, '|') + 1;
     }
     if (word == NULL) {
-        return options_value_wrong(origin, "there is no such choice", value, which->choices);
+        return options_value_wrong(origin, "no such value", value, which->choices);
     }
     memcpy(slot(set, which), &word, sizeof word);
     return BP_OK;
 }
 
-/* transformers' flag of the same name says true and false. */
+/* transformers' flag of the same name is true or false. */
 static bp_status set_policy(const option *which, settings *set, const char *value,
                             const char *origin)
 {
-    const char *policy = strcmp(value, "true") == 0    ? "full"
-                         : strcmp(value, "false") == 0 ? "none"
-                                                       : value;
+    bool yes = false;
+    const char *policy = !option_truth(value, &yes) ? value : yes ? "full" : "none";
     policy_text read;
     const char *right = policy_read(policy, &read);
     if (right != NULL) {
-        return options_value_wrong(origin, "there is no such checkpoint policy", value, right);
+        return options_value_wrong(origin, "no such checkpoint policy", value, right);
     }
     memcpy(slot(set, which), &policy, sizeof policy);
     return BP_OK;
@@ -251,7 +307,7 @@ static bp_status set_paths(const option *which, settings *set, const char *value
 {
     path_list *list = slot(set, which);
     if (list->count == SETTINGS_PATHS_MAX) {
-        return options_value_wrong(origin, "the option was given too often", value,
+        return options_value_wrong(origin, "the option is given too often", value,
                                    "at most 1024 times");
     }
     list->item[list->count++] = value;
@@ -272,6 +328,8 @@ bp_status option_set(const option *which, settings *set, const char *value, cons
         return set_bytes(which, set, value, origin);
     case OPTION_REAL:
         return set_real(which, set, value, origin);
+    case OPTION_STEPS:
+        return set_steps(which, set, value, origin);
     case OPTION_CHOICE:
         return set_choice(which, set, value, origin);
     case OPTION_MAYBE:
@@ -292,12 +350,12 @@ void options_resolve_resume(settings *set)
     const char *from = set->resume_from;
     set->resume_auto = strncmp(set->resume_word, "auto", 4) == 0;
     set->resume = strncmp(set->resume_word, "false", 5) != 0;
-    if (from == NULL || strcmp(from, "false") == 0) {
+    if (from == NULL || option_same_word(from, "false", 5)) {
         set->resume_from = NULL;
         return;
     }
     set->resume = true;
-    set->resume_from = strcmp(from, "true") == 0 ? NULL : from;
+    set->resume_from = option_same_word(from, "true", 4) ? NULL : from;
 }
 
 void options_defaults(settings *set)
@@ -332,6 +390,7 @@ void option_put(bp_text *text, const option *which, const settings *set)
         bp_text_i64(text, whole);
         break;
     case OPTION_TIME:
+    case OPTION_STEPS:
     case OPTION_REAL:
         memcpy(&real, at, sizeof real);
         bp_text_general(text, real, 15);
@@ -365,6 +424,7 @@ static bool same_value(const option *which, const void *one, const void *other)
     case OPTION_COUNT:
     case OPTION_SIGNED:
     case OPTION_BYTES:
+    case OPTION_STEPS:
     case OPTION_REAL:
     case OPTION_TIME:
         return memcmp(one, other, sizeof(uint64_t)) == 0;

@@ -209,11 +209,11 @@ typedef struct settings {
     const char *continue_from; /* the same, for a new run */
     uint64_t stop_at_step;     /* 0: not */
     const char *eval_strategy;
-    uint64_t eval_steps;
-    uint64_t logging_steps;
+    double eval_steps; /* below 1: a share of all steps, as the two others */
+    double logging_steps;
     bool logging_first;
     const char *save_strategy;
-    uint64_t save_steps;
+    double save_steps;
     uint64_t save_total_limit; /* 0: all */
     bool load_best;
     const char *metric;
@@ -290,7 +290,7 @@ typedef struct settings {
     const char *dtype;
 
     /* the command itself */
-    bool help;
+    const char *help; /* NULL: not asked for; "true", "all", or a word to look for */
     bool print_options;
     const char *config;
     path_list words; /* arguments that are no options */

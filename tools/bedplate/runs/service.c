@@ -65,7 +65,8 @@ static void service_put_hparams(service *v)
         if (which->kind == OPTION_FLAG) {
             event_hparam_flag(e, which->name, value[0] == 't');
         } else if (which->kind == OPTION_COUNT || which->kind == OPTION_SIGNED ||
-                   which->kind == OPTION_REAL || which->kind == OPTION_BYTES) {
+                   which->kind == OPTION_REAL || which->kind == OPTION_STEPS ||
+                   which->kind == OPTION_BYTES) {
             event_hparam_number(e, which->name, strtod(value, NULL));
         } else {
             event_hparam_text(e, which->name, value);

@@ -32,6 +32,7 @@ typedef struct training {
     uint64_t total;           /* steps of the whole run */
     uint64_t eval_every;      /* steps between evaluations, and checkpoints; 0: only at the end */
     uint64_t save_every;
+    uint64_t log_every;
     char identity[DISTILL_IDENTITY]; /* of what is trained on */
     bp_tokens packed;                /* rows of --packing */
     reference reference;             /* of a loss over pairs */

@@ -142,8 +142,8 @@ static bp_status optimizer_choice_wrong(const char *text, const char *found, siz
                                         const bp_optimizer *optimizer)
 {
     const bp_rule *rule = optimizer->rule;
-    output_print(stderr, "bedplate: --optim-args: %s (found \"%.*s\", right would be KEY=VALUE,.. ",
-                 text, (int)length, found);
+    output_print(stderr, "bedplate: --optim-args: %s: found \"%.*s\", expected KEY=VALUE,.. ", text,
+                 (int)length, found);
     const char *before = "of ";
     for (uint32_t i = 0; i < rule->argument_count; i++) {
         if (!rule->arguments[i].option) {
@@ -151,7 +151,7 @@ static bp_status optimizer_choice_wrong(const char *text, const char *found, siz
             before = ", ";
         }
     }
-    output_print(stderr, "%s %s)\n", before[0] == 'o' ? "of other rules, none for" : " for",
+    output_print(stderr, "%s %s\n", before[0] == 'o' ? "of other rules, none for" : " for",
                  optimizer->name);
     return BP_ERR_USAGE;
 }

@@ -17,7 +17,8 @@
 typedef enum number_range {
     RANGE_POSITIVE,
     RANGE_WHOLE, /* from 1 on */
-    RANGE_RATE   /* from 0 to below the peak */
+    RANGE_RATE,  /* from 0 to below the peak */
+    RANGE_SHARE  /* of the peak, below 1 */
 } number_range;
 
 typedef struct rate_number {
@@ -31,6 +32,8 @@ typedef struct rate_number {
 
 static const rate_number numbers[] = {
     {"num_cycles", "cosine", RANGE_POSITIVE, AT(cycles)},
+    {"min_lr", "cosine", RANGE_RATE, AT(minimum)},
+    {"min_lr_rate", "cosine", RANGE_SHARE, AT(minimum)},
     {"num_cycles", "cosine_with_restarts", RANGE_WHOLE, AT(cycles)},
     {"power", "polynomial", RANGE_POSITIVE, AT(power)},
     {"lr_end", "polynomial", RANGE_RATE, AT(minimum)},
@@ -43,12 +46,12 @@ static const char *const range_words[] = {
     [RANGE_POSITIVE] = "a number above 0",
     [RANGE_WHOLE] = "a whole number of at least 1",
     [RANGE_RATE] = "a rate from 0 to below --learning-rate",
+    [RANGE_SHARE] = "a share of --learning-rate from 0 to below 1",
 };
 
 static bp_status rate_wrong(const char *text, const char *found, size_t length, const char *right)
 {
-    output_print(stderr,
-                 "bedplate: --lr-scheduler-kwargs: %s (found \"%.*s\", right would be %s)\n", text,
+    output_print(stderr, "bedplate: --lr-scheduler-kwargs: %s: found \"%.*s\", expected %s\n", text,
                  (int)length, found, right);
     return BP_ERR_USAGE;
 }
@@ -86,6 +89,8 @@ static bool in_range(number_range range, double value, const bp_rate_options *op
         return value >= 1.0 && value <= 1e15 && floor(value) == value;
     case RANGE_RATE:
         return value >= 0.0 && value < options->learning_rate;
+    case RANGE_SHARE:
+        return value >= 0.0 && value < 1.0;
     default:
         return value > 0.0 && value <= 1e5;
     }
@@ -117,6 +122,7 @@ static bp_status take_number(const char **text, bp_rate rate, bp_rate_options *o
         !in_range(row->range, number.real, options)) {
         return rate_wrong(row->key, value, size, range_words[row->range]);
     }
+    number.real *= row->range == RANGE_SHARE ? options->learning_rate : 1.0;
     memcpy((char *)options + row->offset, &number.real, sizeof number.real);
     at = past_marks(value + size);
     at = past_marks(at + (*at == ',' ? 1 : 0));
@@ -124,9 +130,26 @@ static bp_status take_number(const char **text, bp_rate rate, bp_rate_options *o
     return BP_OK;
 }
 
+/* transformers demands a least rate of this one, which is else cosine. */
+static bp_status rate_least(const settings *set)
+{
+    static const char name[] = "cosine_with_min_lr";
+    const char *numbers_given = set->rate_numbers != NULL ? set->rate_numbers : "";
+    if (option_same_word(set->scheduler, name, sizeof name - 1) && !option_given(set, "min-lr") &&
+        strstr(numbers_given, "min_lr") == NULL) {
+        output_print(stderr,
+                     "bedplate: --lr-scheduler-type: the least rate is missing: found \"%s\", "
+                     "expected --min-lr F with it\n",
+                     name);
+        return BP_ERR_USAGE;
+    }
+    return BP_OK;
+}
+
 /* The schedule's own numbers; the rest of the options is there. */
 static bp_status take_numbers(const settings *set, bp_rate rate, bp_rate_options *options)
 {
+    BP_TRY(rate_least(set));
     if (rate == bp_rate_polynomial && !option_given(set, "min-lr")) {
         options->minimum = LR_END_DEFAULT;
     }
@@ -135,10 +158,11 @@ static bp_status take_numbers(const settings *set, bp_rate rate, bp_rate_options
         BP_TRY(take_number(&at, rate, options));
     }
     if (rate == bp_rate_polynomial && !(options->minimum < options->learning_rate)) {
-        output_print(stderr,
-                     "bedplate: --learning-rate: a polynomial schedule ends at %g and has to begin "
-                     "above that (found %g)\n",
-                     options->minimum, options->learning_rate);
+        output_print(
+            stderr,
+            "bedplate: --learning-rate: too low for where a polynomial schedule ends: found "
+            "%g, expected more than %g\n",
+            options->learning_rate, options->minimum);
         return BP_ERR_USAGE;
     }
     return BP_OK;

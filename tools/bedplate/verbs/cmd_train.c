@@ -121,7 +121,7 @@ static bp_status check_evaluation(training *t)
                             : set->patience > 0 ? "--early-stopping-patience"
                                                 : "--eval-strategy");
     }
-    if (set->patience > 0 && (never || (set->eval_steps == 0 && set->eval_strategy[0] == 's'))) {
+    if (set->patience > 0 && (never || (set->eval_steps <= 0.0 && set->eval_strategy[0] == 's'))) {
         return bp_error_set(error, BP_ERR_USAGE, "train",
                             "the option needs --eval-steps, or --eval-strategy epoch",
                             "--early-stopping-patience");
@@ -129,10 +129,17 @@ static bp_status check_evaluation(training *t)
     return metric_choose(set, &t->s.spec, &t->metric);
 }
 
-/* A number of steps, or the word of a strategy; 0: never. */
-static uint64_t steps_between(const training *t, const char *strategy, uint64_t steps)
+/* Steps of an option, of which below 1 is a share of all steps, rounded up as transformers does. */
+static uint64_t steps_of(const training *t, double steps)
 {
-    return strcmp(strategy, "steps") == 0   ? steps
+    const double share = ceil(steps * (double)t->total);
+    return steps <= 0.0 ? 0 : steps >= 1.0 ? (uint64_t)steps : share >= 1.0 ? (uint64_t)share : 1;
+}
+
+/* A number of steps, or the word of a strategy; 0: never. */
+static uint64_t steps_between(const training *t, const char *strategy, double steps)
+{
+    return strcmp(strategy, "steps") == 0   ? steps_of(t, steps)
            : strcmp(strategy, "epoch") == 0 ? t->feed.steps_per_epoch
                                             : 0;
 }
@@ -145,6 +152,7 @@ static bp_status fill_schedule(training *t)
     t->total = set->max_steps >= 0 ? (uint64_t)set->max_steps : (uint64_t)epochs;
     t->eval_every = steps_between(t, set->eval_strategy, set->eval_steps);
     t->save_every = steps_between(t, set->save_strategy, set->save_steps);
+    t->log_every = steps_of(t, set->logging_steps);
     /* The first evaluation is the best so far; patience counts those after it, before the end. */
     const uint64_t judged = t->eval_every > 0 && t->total > 0 ? (t->total - 1) / t->eval_every : 0;
     if (set->patience > 0 && judged <= set->patience) {
@@ -319,7 +327,7 @@ static void log_step(training *t, const bp_outcome *outcome, progress_numbers *n
     progress_step(&t->bar, &now);
     bool last = step == t->total || step == set->stop_at_step;
     bool first = step == 1 && set->logging_first;
-    if (step % set->logging_steps != 0 && !last && !first) {
+    if (step % t->log_every != 0 && !last && !first) {
         return;
     }
     if (set->json) {

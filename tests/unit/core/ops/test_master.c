@@ -111,7 +111,12 @@ static void test_patterns(void **state)
                  {"h.[^ab]", "h.a", false},
                  {"[]-]x", "]x", true},
                  {"a[b", "a[b", true},
-                 {"*[", "x[", true}};
+                 {"*[", "x[", true},
+                 {"@classifier", "classifier.weight", true},
+                 {"@classifier", "model.classifier.out.bias", true},
+                 {"@classifier", "pre_classifier.weight", false},
+                 {"@classifier", "classifier_2.weight", false},
+                 {"@classifier", "model.classifier", false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(bp_glob_match(cases[i].glob, cases[i].name), cases[i].match);
     }

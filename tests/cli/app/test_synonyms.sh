@@ -1,0 +1,356 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What users of other programs type: each name is taken, and gives the configuration that our own
+# name gives, or is answered with what comes nearest.
+. "$(dirname "$0")/../lib.sh"
+
+# same COMMAND WORDS OURS: both give the same resolved options.
+same() {
+    local command=$1 theirs
+    # shellcheck disable=SC2086
+    eval "run $command $2 --print-options"
+    theirs=$out
+    [[ $code -eq 0 ]]
+    check $? "$command $2 is taken" "$err"
+    eval "run $command $3 --print-options"
+    [[ $code -eq 0 && -n $out && $theirs == "$out" ]]
+    check $? "$command $2 is $3" "$err$(diff <(echo "$theirs") <(echo "$out"))"
+}
+
+names=0
+while IFS='|' read -r command words wanted; do
+    [[ -n $command && $command != \#* ]] || continue
+    names=$((names + 1))
+    if [[ $wanted == '? '* ]]; then
+        eval "run $command $words"
+        [[ $code -eq 2 ]] && grep -qE -- "${wanted#? }" <<<"$err"
+        check $? "$command $words is answered with ${wanted#? } (exit $code)" "$err"
+    else
+        same "$command" "$words" "$wanted"
+    fi
+done <<'END'
+# transformers: TrainingArguments and its example scripts
+train|--model_name_or_path tiny|--model tiny
+train|--pretrained_model_name_or_path tiny|--model tiny
+train|--tokenizer_name dir|--tokenizer dir
+train|--train_file a.txt b.txt --bf16|--data a.txt b.txt --bf16
+train|--validation_file a.txt|--eval-data a.txt
+train|--validation_split_percentage 5|--validation-split 0.05
+train|--text_column_name body|--text-column body
+train|--label_column_name class|--label-column class
+train|--block_size 64|--max-seq-length 64
+train|--per_gpu_train_batch_size 4|--per-device-train-batch-size 4
+train|--batch_size 4|--per-device-train-batch-size 4
+train|--bf16 true|--bf16
+train|--bf16 True --tf32 1|--bf16 --tf32
+train|--bf16=True|--bf16
+train|--bf16=False|--bf16=false
+train|--no_bf16|--bf16=false
+train|--fp16 yes|--fp16
+train|--gradient_checkpointing|--gradient-checkpointing full
+train|--gradient_checkpointing True --bf16|--gradient-checkpointing full --bf16
+train|--gradient_checkpointing=False|--gradient-checkpointing none
+train|--no_gradient_checkpointing|--gradient-checkpointing none
+train|--activation_checkpointing true|--gradient-checkpointing full
+train|--lr 1e-4|--learning-rate 1e-4
+train|--evaluation_strategy epoch|--eval-strategy epoch
+train|--use_cpu|--device host
+train|--use_cpu True|--device host
+train|--no_cuda|--device host
+train|--device cpu|--device host
+train|--disable_tqdm true|--quiet
+train|--optim adamw_torch|--optim adamw
+train|--optim adamw_torch_fused|--optim adamw
+train|--optim paged_adamw_8bit|--optim adamw_8bit
+train|--optim paged_adamw_32bit|--optim adamw
+train|--optim adamw_bnb_8bit|--optim adamw_8bit
+train|--optim adamw_torch_4bit|--optim adamw_4bit
+train|--optim paged_lion_8bit|--optim lion_8bit
+train|--optim lion_32bit|--optim lion
+train|--optim rmsprop_bnb_8bit|--optim rmsprop_8bit
+train|--optim paged_ademamix_8bit|--optim ademamix_8bit
+train|--train_sampling_strategy group_by_length|--group-by-length
+train|--resume_from_checkpoint True|--resume-from-checkpoint true
+train|--load_best_model_at_end True --greater_is_better False|--load-best-model-at-end --greater-is-better=false
+train|--report_to all|--report-to tensorboard
+train|--lr_scheduler_kwargs '{"power": 2}' --lr_scheduler_type polynomial|--lr-scheduler-kwargs '{"power": 2}' --lr-scheduler-type polynomial
+train|--arena 4gb|--arena 4e9
+train|--arena 4GIB|--arena 4GiB
+train|--arena '4 mb'|--arena 4MB
+train|--eval_steps 0.5 --save_steps 0.25|--eval-steps 5e-1 --save-steps 2.5e-1
+train|--random_state 3|--seed 3
+train|--wandb|? --report-to tensorboard
+train|--report_to wandb|? TensorBoard files can be synced
+train|--run_name x|? --output-dir
+train|--fsdp full_shard|? see --shard
+train|--deepspeed zero3.json|? see --shard .*--offload
+train|--push_to_hub|? hf upload
+train|--hub_model_id me/model|? hf upload
+train|--dataloader_num_workers 4|? --threads
+train|--num_workers 4|? --threads
+train|--torch_compile true|? --kernels
+train|--auto_find_batch_size|? plan --max-batch
+train|--do_train|? leave it out
+train|--do_eval|? --eval-data FILE, or --validation-split
+train|--local_rank 0|? launcher
+train|--fp8|? --weight-dtype fp8
+train|--use_liger_kernel true|? --loss-chunk-rows
+train|--attn_implementation flash_attention_2|? leave it out
+train|--dataset_name imdb|? hf download
+train|--trust_remote_code|? leave it out
+train|--full_determinism|? every run is deterministic
+train|--logging_strategy epoch|? --logging-steps
+train|--remove_unused_columns False|? --text-column and --label-column
+train|--max_train_samples 100|? --max-steps
+train|--gpus 2|? --fabric and --shard
+train|--nproc_per_node 2|? torchrun
+train|--ddp_timeout 100|? --step-limit
+train|--optim galore_adamw|? the nearest is apollo
+train|--optim lomo|? sgd with --gradient-release
+train|--optim adamw_8bti|? the nearest is adamw_8bit
+train|--lr_scheduler_type reduce_lr_on_plateau|? the nearest is cosine
+train|--lr_scheduler_type cosine_warmup_with_min_lr|? cosine_with_min_lr
+train|--train_batch_size 32|? --gradient-accumulation-steps
+# PEFT
+train|--r 8|--lora-r 8
+train|--bias lora_only|--lora-bias lora_only
+train|--lora_bias all|--lora-bias all
+train|--lora_bias true|? PEFT's `bias` \(none, all or lora_only\); PEFT's own lora_bias
+train|--lora_bias|? PEFT's own lora_bias
+train|--modules_to_save classifier score|--trainable @classifier --trainable @score
+train|--modules_to_save embed_tokens,lm_head|--trainable @embed_tokens --trainable @lm_head
+train|--target_modules q_proj v_proj --lora_r 4|--target-modules q_proj,v_proj --lora-r 4
+train|--init_lora_weights pissa|? PEFT's default
+train|--task_type CAUSAL_LM|? --task
+train|--task SEQ_CLS|--task classification
+train|--fan_in_fan_out True|? leave it out
+# TRL
+train|--max_length 128|--max-seq-length 128
+train|--lora_target_modules q_proj v_proj|--target-modules q_proj,v_proj
+train|--dtype bfloat16|--bf16
+train|--torch_dtype float16|--fp16
+train|--assistant_only_loss true|--loss-on assistant
+train|--completion_only_loss True|--loss-on completion
+train|--dataset_text_field body|--text-column body
+train|--use_bnb_nested_quant|--bnb-4bit-use-double-quant true
+train|--use_peft|? --lora-r
+train|--max_prompt_length 64|? --max-seq-length
+train|--precompute_ref_log_probs|? leave it out
+train|--reference_free True|? simpo
+# Unsloth
+train|--model_name tiny|--model tiny
+train|--max_seq_length 32 --load_in_4bit|--max-seq-length 32 --load-in-4bit
+train|--use_gradient_checkpointing true|--gradient-checkpointing full
+train|--use_gradient_checkpointing unsloth|? --offload-what checkpoints
+train|--train_on_responses_only|--loss-on assistant
+train|--full_finetuning|? without --lora-r all weights
+train|--save_gguf|? export
+# axolotl
+train|--base_model tiny|--model tiny
+train|--sequence_len 64|--max-seq-length 64
+train|--sample_packing true|--packing
+train|--val_set_size 0.1|--validation-split 0.1
+train|--micro_batch_size 3|--per-device-train-batch-size 3
+train|--num_epochs 2|--num-train-epochs 2
+train|--optimizer adamw_bnb_8bit|--optim adamw_8bit
+train|--lr_scheduler cosine|--lr-scheduler-type cosine
+train|--train_on_inputs false|--loss-on assistant
+train|--train_on_inputs|--loss-on all
+train|--lora_target_linear true|--target-modules all-linear
+train|--lora_model_dir dir|--adapter dir
+train|--lora_modules_to_save embed_tokens|--trainable @embed_tokens
+train|--auto_resume_from_checkpoints true|--resume auto
+train|--rl dpo|--task dpo
+train|--eval_batch_size 2|--per-device-eval-batch-size 2
+train|--flash_attention true|? leave it out
+train|--wandb_project x|? TensorBoard files
+train|--evals_per_epoch 4|? --eval-steps
+train|--cosine_min_lr_ratio 0.1|? --min-lr
+# torchtune, accelerate, lightning, nanoGPT, sentence-transformers
+train|--epochs 2|--num-train-epochs 2
+train|--lora_rank 8|--lora-r 8
+train|--max_seq_len 64|--max-seq-length 64
+train|--seq_len 64|--max-seq-length 64
+train|--clip_grad_norm 0.5|--max-grad-norm 0.5
+train|--log_every_n_steps 5|--logging-steps 5
+train|--enable_activation_checkpointing true|--gradient-checkpointing full
+train|--optimizer_in_bwd|? --gradient-release
+train|--mixed_precision bf16|--bf16
+train|--mixed_precision no|--fp32
+train|--mixed_precision fp8|? --tape-dtype fp8
+train|--accumulate_grad_batches 4|--gradient-accumulation-steps 4
+train|--gradient_clip_val 1.5|--max-grad-norm 1.5
+train|--max_iters 50|--max-steps 50
+train|--grad_clip 2|--max-grad-norm 2
+train|--warmup_iters 5|--warmup-steps 5
+train|--out_dir dir|--output-dir dir
+train|--eval_interval 50|--eval-steps 50
+train|--beta1 0.8 --beta2 0.9|--adam-beta1 0.8 --adam-beta2 0.9
+train|--weight_decay 0.1 --wd 0.1|? given twice: found --weight-decay and --wd
+train|--patience 3|--early-stopping-patience 3
+train|-o dir|--output-dir dir
+train|--data a.txt -o dir|--data a.txt --output-dir dir
+train|--dry_run|? bedplate plan
+train|--overwrite|? --overwrite-output-dir
+train|--cpu_offload|? --offload
+plan|--batch 2 --vram 1gb|--per-device-train-batch-size 2 --arena 1GB
+eval|--batch_size 4|--per-device-eval-batch-size 4
+eval|--test_file a.txt|--data a.txt
+embed|--batch_size 4 --normalize_embeddings true|--per-device-eval-batch-size 4 --normalize true
+distill|--teacher tiny --top_k 8|--model tiny --distill-top-k 8
+train|--teacher_model big|? bedplate distill
+# llama.cpp and generation of transformers
+generate|-m tiny -p 'a b' -n 5|--model tiny --prompt 'a b' --max-new-tokens 5
+generate|--temp 0.7 --repeat-penalty 1.1|--temperature 0.7 --repetition-penalty 1.1
+generate|--n-predict 9 -t 2 -s 7|--max-new-tokens 9 --threads 2 --seed 7
+generate|-cnv -sys 'be brief' -c 512|--chat --system 'be brief' --context 512
+generate|-r END|--stop END
+generate|--max_tokens 5|--max-new-tokens 5
+generate|--do_sample False|--temperature 0
+generate|--do_sample True|? leave it out
+generate|--num_samples 2|--num-return-sequences 2
+generate|-n -1|? give a number of tokens
+generate|-ngl 99|? --device cuda
+generate|-f prompt.txt|? --prompt
+generate|--max_length 50|? --max-new-tokens
+generate|--num_beams 4|? --temperature 0
+generate|--n 4|? --num-return-sequences
+export|--outfile m.gguf --outtype f16|--to m.gguf --dtype fp16
+export|--outtype q8_0|? llama.cpp
+export|--merge_and_unload --lora_path dir|--merge --adapter dir
+# Near misses, and options of other commands
+train|--lerning_rate 1|? the nearest is --learning-rate
+train|--batchsize 4|? the nearest is --batch-size \(--per-device-train-batch-size\)
+train|--wanbd|? the nearest is --wandb \(TensorBoard
+train|--max-new-tokens 5|? an option of other commands: expected generate, found train
+generate|--data x|? an option of other commands: expected plan, train
+train|-z 3|? -z: unknown option
+# Values that mean something else there
+train|--eval_steps 1.5|? a whole number, or below 1 a share
+train|--seed -1|? expected 0 or more
+train|--dtype int4|? no such value: found "int4", expected bf16
+train|--bits 3|? expected 4, 8
+train|--no_bf16=maybe|? expected true or false
+train|--bf16 --no_bf16|? given twice
+train|--use_cpu --device cuda|? given twice: found --use-cpu and --device
+train|--device host --cuda|? both are --device
+END
+[[ $names -ge 190 ]]
+check $? "$names names were typed"
+
+# Every field of transformers 5's TrainingArguments, of PEFT's LoraConfig and of TRL's SFTConfig,
+# DPOConfig and ModelConfig is known, or answered.
+for name in output_dir per_device_train_batch_size num_train_epochs max_steps learning_rate lr_scheduler_type \
+    lr_scheduler_kwargs warmup_steps optim optim_args weight_decay adam_beta1 adam_beta2 adam_epsilon \
+    optim_target_modules gradient_accumulation_steps average_tokens_across_devices max_grad_norm \
+    label_smoothing_factor bf16 fp16 bf16_full_eval fp16_full_eval tf32 activation_checkpointing \
+    activation_checkpointing_kwargs gradient_checkpointing gradient_checkpointing_kwargs torch_compile \
+    torch_compile_backend torch_compile_mode use_liger_kernel liger_kernel_config use_cache neftune_noise_alpha \
+    torch_empty_cache_steps auto_find_batch_size logging_strategy logging_steps logging_first_step \
+    log_on_each_node logging_nan_inf_filter include_num_input_tokens_seen log_level log_level_replica \
+    disable_tqdm report_to run_name project trackio_space_id trackio_bucket_id trackio_static_space_id \
+    eval_strategy eval_steps eval_delay per_device_eval_batch_size prediction_loss_only eval_on_start \
+    eval_do_concat_batches eval_use_gather_object eval_accumulation_steps include_for_metrics batch_eval_metrics \
+    save_only_model save_strategy save_steps save_on_each_node save_total_limit enable_jit_checkpoint push_to_hub \
+    hub_token hub_private_repo hub_model_id hub_strategy hub_always_push hub_revision load_best_model_at_end \
+    metric_for_best_model greater_is_better ignore_data_skip restore_callback_states_from_checkpoint \
+    full_determinism seed data_seed use_cpu accelerator_config parallelism_config dataloader_drop_last \
+    dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor \
+    dataloader_multiprocessing_context dataloader_in_order remove_unused_columns label_names \
+    train_sampling_strategy length_column_name ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers \
+    ddp_static_graph ddp_backend ddp_timeout fsdp fsdp_config deepspeed debug skip_memory_metrics do_train do_eval \
+    do_predict resume_from_checkpoint local_rank \
+    r target_modules exclude_modules lora_alpha lora_dropout fan_in_fan_out bias use_rslora modules_to_save \
+    init_lora_weights layers_to_transform layers_pattern rank_pattern alpha_pattern megatron_config megatron_core \
+    trainable_token_indices loftq_config eva_config corda_config lora_ga_config use_dora velora_config \
+    alora_invocation_tokens use_qalora qalora_group_size monteclora_config layer_replication runtime_config \
+    lora_bias target_parameters use_bdlora arrow_config kasa_config ensure_weight_tying peft_type task_type \
+    inference_mode \
+    model_init_kwargs trust_remote_code router_aux_loss_coef chat_template_path dataset_text_field dataset_kwargs \
+    dataset_num_proc eos_token max_length truncation_mode shuffle_dataset packing packing_strategy padding_free \
+    pad_to_multiple_of eval_packing completion_only_loss assistant_only_loss loss_type activation_offloading \
+    pad_token disable_dropout precompute_ref_log_probs precompute_ref_batch_size loss_weights ld_alpha \
+    f_divergence_type f_alpha_divergence_coef label_smoothing beta use_weighting discopop_tau sync_ref_model \
+    ref_model_mixup_alpha ref_model_sync_steps model_name_or_path model_revision dtype attn_implementation use_peft \
+    lora_r lora_target_modules lora_target_parameters lora_modules_to_save lora_task_type load_in_8bit load_in_4bit \
+    bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage; do
+    run train "--$name=true" --print-options
+    ! grep -qE 'unknown option|of other commands' <<<"$err"
+    check $? "$name of transformers, PEFT or TRL" "$err"
+done
+# So is every optimizer and every schedule that transformers has.
+for name in adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused adafactor adamw_anyprecision \
+    adamw_torch_4bit adamw_torch_8bit ademamix sgd adagrad adamw_bnb_8bit adamw_8bit ademamix_8bit lion_8bit \
+    lion_32bit paged_adamw_32bit paged_adamw_8bit paged_ademamix_32bit paged_ademamix_8bit paged_lion_32bit \
+    paged_lion_8bit rmsprop rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit galore_adamw galore_adamw_8bit \
+    galore_adafactor galore_adamw_layerwise galore_adamw_8bit_layerwise galore_adafactor_layerwise lomo adalomo \
+    grokadamw schedule_free_radam schedule_free_adamw schedule_free_sgd apollo_adamw apollo_adamw_layerwise \
+    stable_adamw; do
+    run train --optim $name --print-options
+    [[ $code -eq 0 ]] || grep -q 'the nearest is' <<<"$err"
+    check $? "the optimizer $name" "$err"
+done
+for name in linear cosine cosine_with_restarts polynomial constant constant_with_warmup inverse_sqrt \
+    reduce_lr_on_plateau cosine_with_min_lr cosine_warmup_with_min_lr warmup_stable_decay greedy; do
+    run train --lr-scheduler-type $name --print-options
+    [[ $code -eq 0 ]] || grep -q 'the nearest is' <<<"$err"
+    check $? "the schedule $name" "$err"
+done
+
+# A configuration file takes the same names; the command line wins under any of them.
+cat >"$work/a.conf" <<'END'
+model_name_or_path = tiny
+batch_size = 3
+optimizer = paged_adamw_8bit
+train_on_inputs = true
+modules_to_save = wte,ln_f
+no_bf16 = false
+END
+ours='--model tiny --optim adamw_8bit --loss-on all --trainable @wte --trainable @ln_f --bf16'
+same train "--config $work/a.conf" "$ours --per-device-train-batch-size 3"
+same train "--config $work/a.conf --micro-batch-size 5" "$ours --per-device-train-batch-size 5"
+printf 'seed = 1\nlr = 1e-3\nlearning_rate = 1e-3\n' >"$work/b.conf"
+expect 2 'b.conf:3: the option is given twice: found --lr and --learning-rate' train --config "$work/b.conf"
+printf 'wandb_project = x\n' >"$work/c.conf"
+expect 2 'c.conf:1: .*TensorBoard files' train --config "$work/c.conf"
+printf 'lora_bais = all\n' >"$work/d.conf"
+expect 2 'd.conf:1: --lora.bais: unknown option: the nearest is --lora-bias' train --config "$work/d.conf"
+
+# A module to save is trained whole beside adapters: the plan of our own pattern is that of the name.
+adapters=(plan --model tiny-llama --lora-r 2 --json)
+run "${adapters[@]}"
+bare=$(json arena_bytes)
+run "${adapters[@]}" --modules-to-save embed_tokens
+named=$(json arena_bytes)
+run "${adapters[@]}" --trainable '*embed_tokens*'
+[[ -n $bare && $named -gt $bare && $named == "$(json arena_bytes)" ]]
+check $? "modules_to_save trains the module ($bare, $named)" "$err"
+expect 2 'matches no parameter' plan --model tiny --lora-r 2 --modules-to-save nowhere
+
+# A share of all steps, rounded up as transformers does: 7 steps, a half of which is 4.
+seq 1 300 >"$work/text"
+train=(train --model tiny --data "$work/text" --max-seq-length 16 --per-device-train-batch-size 1 --max-steps 7 --quiet)
+run "${train[@]}" --output-dir "$work/run" --validation-split 0.3 --eval-steps 0.5 --save-steps 0.5 --logging-steps 0.2 --json
+[[ $code -eq 0 && -d $work/run/checkpoint-4 && ! -d $work/run/checkpoint-3 ]] &&
+    [[ $(sed -nE 's/^\{"step": ([0-9]+), .*"mean_loss".*/\1/p' <<<"$out" | tr '\n' ' ') == "2 4 6 7 " ]]
+check $? "shares of the run: saved at 4, logged at 2, 4, 6" "$err$out$(ls "$work/run")"
+
+# --help: few options, all of them, or those of a word.
+count() { grep -c '^  --' <<<"$out"; }
+run train --help
+[[ $code -eq 0 && $(count) -ge 18 && $(count) -le 28 ]] && grep -q 'help all' <<<"$out" && grep -q '^  --arena' <<<"$out"
+check $? "train --help has the $(count) options that matter" "$out"
+brief=$(count)
+run train --help all
+[[ $code -eq 0 && $(count) -gt $((brief * 5)) ]]
+check $? "train --help all has $(count)" "$err"
+run help train lora
+[[ $code -eq 0 && $(count) -lt 60 ]] && grep -q '^  --lora-r' <<<"$out" && grep -q -- '--lora-rank: --lora-r' <<<"$out" &&
+    ! grep -q '^  --seed' <<<"$out"
+check $? "help train lora has what concerns it" "$out$err"
+expect 0 'per-device-train-batch-size' train --help BATCH
+expect 0 'TensorBoard files' train -h wandb
+expect 2 'no option of train has this word: found "xyzzy"' train --help xyzzy
+expect 0 '^  --capacity' help arena
+expect 2 'unknown command: the nearest is train' help trian
+finish
