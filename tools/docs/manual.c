@@ -136,6 +136,7 @@ static void write_page(void)
 /* Text of a man page: nothing at a line's beginning that troff would obey. */
 static void man_text(const char *text)
 {
+    const char *begin = text;
     if (*text == '.' || *text == '\'') {
         printf("\\&");
     }
@@ -144,6 +145,8 @@ static void man_text(const char *text)
             printf("\\-");
         } else if (*text == '\\') {
             printf("\\e");
+        } else if (*text == ' ' && text > begin && text[-1] == ';') {
+            printf("\n"); /* values of a list, one a line of the source */
         } else {
             printf("%c", *text);
         }
@@ -181,7 +184,7 @@ static void man_head(void)
 {
     printf(".\\\" SPDX-License-Identifier: MIT\n");
     printf(".\\\" Made by `make manual` from the program's own tables: do not edit.\n");
-    printf(".TH BEDPLATE 1 \"\" \"bedplate " BP_VERSION "\" \"User Commands\"\n");
+    printf(".TH BEDPLATE 1 \"\" \"bedplate " BP_VERSION "\" \"User Commands\"\n.ad l\n");
     printf(".SH NAME\nbedplate \\- ");
     man_text(command_program_purpose);
     printf("\n.SH SYNOPSIS\n");
@@ -201,12 +204,86 @@ static void man_head(void)
     }
 }
 
+/* A line that is printed as it stands, or a name, and what it is. */
+typedef struct man_pair {
+    const char *name;
+    const char *text;
+} man_pair;
+
+static const man_pair examples[] = {
+    {"bedplate plan --model gpt2 --max-seq-length 512 --arena 2GiB",
+     "Plans the training of GPT-2 in 2 GiB, and prints the memory by class."},
+    {"bedplate train --model DIR --data train.jsonl --output-dir run --arena 2GiB",
+     "Fine-tunes a model within that budget."},
+    {"bedplate train --model DIR --data train.jsonl --output-dir run --resume auto",
+     "Starts an unattended run, or continues it after an interruption."},
+    {"bedplate train --model DIR --data chat.jsonl --output-dir lora --lora-r 16 --load-in-4bit",
+     "Trains adapters beside a base that is quantised to 4 bits."},
+    {"bedplate eval --model run --data test.jsonl --predictions -",
+     "Prints the prediction for each row, and the metrics on stderr."},
+    {"bedplate generate --model run --prompt 'Once upon a time' --max-new-tokens 50",
+     "Continues a text."},
+    {"bedplate export --model DIR --adapter lora --merge --to merged",
+     "Merges adapters into the weights of their base."},
+    {"bedplate export --model run --to run.gguf", "Writes a GGUF file."},
+    {"bedplate train --help lora", "Shows the options that concern LoRA."},
+};
+
+static const man_pair files[] = {
+    {"DIR/config.json, DIR/model.safetensors, DIR/tokenizer.json",
+     "A model directory as transformers has it, which --model reads and --output-dir gets."},
+    {"DIR/checkpoint-N/", "A checkpoint after step N: weights, optimizer state and position in the "
+                          "data. `bedplate verify` checks it."},
+    {"DIR/record.jsonl",
+     "The record of a run, a chain of digests that `bedplate replay` recomputes."},
+    {"DIR/events.jsonl", "What happened in a run: checkpoints, evaluations, spikes, signals."},
+    {"DIR/adapter_config.json, DIR/adapter_model.safetensors", "Adapters in PEFT's form."},
+    {"DIR/runs/", "TensorBoard's files, with --report-to tensorboard."},
+    {"train.conf", "Options for --config, as `bedplate init` and --print-options write them."},
+};
+
+static const man_pair environment[] = {
+    {"BEDPLATE_GRACE",
+     "Seconds between a signal to stop and the end of the process. A warning follows if saving "
+     "takes longer."},
+    {"TMPDIR", "The directory of temporary files, /tmp by default."},
+    {"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID",
+     "Set by systemd: where the run reports its state, and how often."},
+    {"OMPI_COMM_WORLD_SIZE, PMIX_RANK, PMI_RANK, SLURM_PROCID, MASTER_ADDR",
+     "Set by mpirun, srun or torchrun, with others: the number of ranks, and which one this is."},
+};
+
+static void man_pairs(const char *heading, const man_pair *pairs, size_t count)
+{
+    printf(".SH %s\n", heading);
+    for (size_t i = 0; i < count; i++) {
+        printf(".TP\n\\fB");
+        man_text(pairs[i].name);
+        printf("\\fR\n");
+        man_text(pairs[i].text);
+        printf("\n");
+    }
+}
+
+static void man_exits(void)
+{
+    printf(".SH EXIT STATUS\n");
+    const command_exit *e;
+    for (uint32_t i = 0; (e = command_exit_at(i)) != NULL; i++) {
+        printf(".TP\n.B %d\n", e->code);
+        man_text(e->meaning);
+        printf("\n");
+    }
+}
+
 static void write_man(void)
 {
     man_head();
     printf(
-        ".SH OPTIONS\nIn names \\- and _ are alike. Sizes are bytes or 4GiB, 512MB, 2e9. Options "
-        "may stand as\n.I name = value\nlines in a file that\n.B \\-\\-config\nnames.\n");
+        ".SH OPTIONS\nIn names \\- and _ are alike. Sizes are bytes or 4GiB, 512MB, 2e9, in any "
+        "case. "
+        "A flag may have the value true or false, and \\-\\-no\\-NAME sets it to false. A file of\n"
+        ".I name = value\nlines may give options, with\n.B \\-\\-config\n.\n");
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         man_option(which);
@@ -223,13 +300,14 @@ static void write_man(void)
             printf("\n");
         }
     }
-    printf(".SH EXIT STATUS\n");
-    const command_exit *e;
-    for (uint32_t i = 0; (e = command_exit_at(i)) != NULL; i++) {
-        printf(".TP\n.B %d\n", e->code);
-        man_text(e->meaning);
-        printf("\n");
-    }
+    man_exits();
+    man_pairs("EXAMPLES", examples, sizeof examples / sizeof examples[0]);
+    man_pairs("FILES", files, sizeof files / sizeof files[0]);
+    man_pairs("ENVIRONMENT", environment, sizeof environment / sizeof environment[0]);
+    printf(
+        ".SH SEE ALSO\nDocumentation of bedplate, in docs/ of its source: manual.md, families.md, "
+        "library.md, and the guides in how\\-to/.\n"
+        "The names of most options are those of Hugging Face transformers and PEFT.\n");
 }
 
 int main(int count, char **arguments)
