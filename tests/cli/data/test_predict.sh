@@ -40,6 +40,11 @@ for batch in 1 7 41; do
     check $? "in batches of $batch the same file" "$out$err"
 done
 expect 0 'accuracy 0' eval --model "$work/a" "${common[@]}" --bf16 --predictions "$work/q.jsonl"
+# A dash is standard output, which then has the predictions alone; a file of that name is not made.
+here=$PWD
+(cd "$work" && "$here/$program" eval --model a "${common[@]}" --predictions - >dash.jsonl 2>dash.err)
+[[ $(sha256sum <"$work/dash.jsonl") == "$digest" && ! -e $work/- ]] && grep -q 'over 41 rows, accuracy' "$work/dash.err"
+check $? "predictions on standard output" "$(diff "$work/p.jsonl" "$work/dash.jsonl" | head -5; head -3 "$work/dash.err")"
 
 # Texts that have no labels are judged all the same.
 judge=(--task classification --max-seq-length 16 --threads 2)

@@ -207,6 +207,9 @@ static bool guard_path(const settings *set, const option *which, char path[BP_ST
         value += is ? sizeof file - 1 : 0;
         length = is ? (size_t)(end - value) : 0;
     }
+    if (which->offset == AT(predictions) && length == 1 && value[0] == '-') {
+        return false; /* standard output */
+    }
     if (length == 0 || length >= BP_STORE_PATH_MAX) {
         return false; /* too long a path is refused by who opens it */
     }

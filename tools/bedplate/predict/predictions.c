@@ -61,7 +61,7 @@ bp_status predictions_begin(predictions *p, const bp_class_names *names, const c
     if (path == NULL) {
         return BP_OK;
     }
-    p->file = fopen(path, "w");
+    p->file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     if (p->file == NULL) {
         return bp_error_set(error, BP_ERR_STORE, where, "the file cannot be made", path);
     }
@@ -347,7 +347,7 @@ bp_status predictions_end(predictions *p, const char *path, bp_error *error)
     }
     output_end(&p->out);
     const bool failed = ferror(p->file) != 0;
-    const bool closed = fclose(p->file) == 0;
+    const bool closed = (p->file == stdout ? fflush(stdout) : fclose(p->file)) == 0;
     p->file = NULL;
     return failed || !closed
                ? bp_error_set(error, BP_ERR_STORE, where, "the file cannot be written", path)

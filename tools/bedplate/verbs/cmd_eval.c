@@ -33,11 +33,18 @@ static uint32_t batch_of(const session *s, const bp_source *source)
     return batch > 0 ? (uint32_t)batch : 1;
 }
 
+/* Where the result goes: predictions on standard output have that to themselves. */
+static FILE *cmd_eval_stream(const session *s)
+{
+    const char *path = s->set->predictions;
+    return path != NULL && strcmp(path, "-") == 0 ? stderr : stdout;
+}
+
 /* Rows without labels are judged, and there is no loss to tell of. */
 static void print_judged(const session *s, const predictions *made, double seconds)
 {
     output out;
-    output_begin(&out, stdout);
+    output_begin(&out, cmd_eval_stream(s));
     if (s->set->json) {
         json_begin(&out);
         json_count(&out, "rows", made->rows);
@@ -59,7 +66,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
 {
     output out;
     const bp_task task = s->spec.config.task;
-    output_begin(&out, stdout);
+    output_begin(&out, cmd_eval_stream(s));
     if (s->set->json) {
         json_begin(&out);
         json_real(&out, "loss", loss, 12);
