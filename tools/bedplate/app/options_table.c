@@ -460,7 +460,8 @@ static const option table[] = {
      "checks that there is a valid checkpoint to continue from, and names damaged ones. By default "
      "everything must be valid (exit 4)"},
     {"overwrite-output-dir", OPTION_FLAG, LEARNS, AT(overwrite), 0, 0, "false", NULL, false,
-     "starts anew although --output-dir has the record or checkpoints of a run, and removes them, "
+     "starts a new run although --output-dir has the record or checkpoints of a run, and removes "
+     "them, "
      "unless there is one to continue"},
     {"resume-from-checkpoint", OPTION_TEXT_MAYBE, LEARNS, AT(resume_from), 0, 0, NULL, "PATH|true",
      false,
