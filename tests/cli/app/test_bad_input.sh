@@ -13,10 +13,10 @@ before=$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)
 
 # verifies face-5.3e8f
 # An arena smaller than the plan.
-expect 3 '--arena: the plan does not fit: [0-9]+ bytes are missing' plan --model tiny --arena 1MiB
+expect 3 '--arena: the plan does not fit: [0-9,]+ bytes are missing' plan --model tiny --arena 1MiB
 fixed=(--model tiny --arena 5MB --per-device-train-batch-size 8 --gradient-checkpointing none)
-expect 3 'the largest buffer at the peak is [a-z0-9._]+ with [0-9]+ bytes \([a-z]+\)' plan "${fixed[@]}"
-expect 3 'it would fit with --[a-z-]+ [a-z0-9]+.*: [0-9]+ bytes' plan "${fixed[@]}"
+expect 3 'the largest buffer at the peak is [a-z0-9._]+ with [0-9,]+ bytes \([a-z]+\)' plan "${fixed[@]}"
+expect 3 'it would fit with --[a-z-]+ [a-z0-9]+.*: [0-9,]+ bytes' plan "${fixed[@]}"
 advice=$(grep -oE 'fit with .*:' <<<"$err" | sed 's/fit with //; s/:$//')
 # shellcheck disable=SC2086
 expect 0 '"fits": true' plan "${fixed[@]}" --json $advice
@@ -26,7 +26,7 @@ for budget in 2.2MB 1900kB 1.5MB 1.1MB; do
     # shellcheck disable=SC2086
     expect 0 '"fits": true' plan --model tiny --arena $budget --json $advice
 done
-expect 3 'no option makes it fit; the least is [0-9]+ bytes' plan --model tiny --arena 1000
+expect 3 'no option makes it fit; the least is [0-9,]+ bytes' plan --model tiny --arena 1000
 run plan "${fixed[@]}" --json
 [[ $code -eq 3 && $(json fits) == false ]]
 check $? "the JSON says that it does not fit" "$out"

@@ -94,7 +94,7 @@ for task in classification multi-label-classification regression embedding; do
         learn --no-header --text-column 1 --label-column 2
         same "columns by number"
         learn --no-header --label-column 1
-        [[ $code -eq 4 || $task == classification ]] # whose classes may be any texts
+        [[ $code -eq 4 || $code$task == 2regression || $task == classification ]] # whose classes may be any texts
         check $? "$task, $format: a text is no label" "$out$err"
     done
 done
@@ -164,7 +164,7 @@ expect 0 '"steps": 1' train --model tiny --data "$work/lm.jsonl" --text-column b
     --per-device-train-batch-size 2 --max-steps 1 --output-dir "$work/lm" --json
 expect 4 'neither `text` nor' train --model tiny --data "$work/lm.jsonl" --text-column nobody --max-seq-length 8 \
     --max-steps 1 --output-dir "$work/x"
-expect 2 '.--label-column' train --model tiny --data "$work/lm.jsonl" --label-column body --max-seq-length 8 \
+expect 2 '.--label-column' train --model tiny --task causal-lm --data "$work/lm.jsonl" --label-column body --max-seq-length 8 \
     --max-steps 1 --output-dir "$work/x"
 expect 2 '.--no-header' train --model tiny --data "$work/lm.jsonl" --no-header --max-seq-length 8 --output-dir "$work/x"
 expect 2 '.--label-form' train --model tiny-bert --task classification --label-form classes --data "$work/data.csv" \

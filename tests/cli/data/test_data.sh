@@ -145,8 +145,8 @@ bad bad.jsonl '{"text": "a\\u0000b"}\n' 'bad.jsonl: line 1: the document holds t
 bad bad.jsonl '{"prompt": "b", "completion": ""}\n' 'bad.jsonl: line 1: the completion is empty'
 bad empty.jsonl '' 'empty.jsonl: the data holds no document'
 bad blank.jsonl '\n \r\n\t\n' 'blank.jsonl: the data holds no document'
-bad good.csv '1,good\n' 'good.csv: a table holds labels, which this task does not learn'
-bad good.tsv '1\tgood\n' 'good.tsv: a table holds labels'
+bad good.csv '1,good\n' 'good.csv: a table holds labels, which this task does not learn' --task causal-lm
+bad good.tsv '1\tgood\n' 'good.tsv: a table holds labels' --task causal-lm
 bad rows.f32 'abcd' 'rows.f32: rows of numbers are no data for a language model'
 bad long.jsonl '{"prompt": "a prompt that is far too long", "completion": "c"}\n' \
     'long.jsonl: every prompt is longer than --max-seq-length, .*right would be at least'

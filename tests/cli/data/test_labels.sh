@@ -138,8 +138,11 @@ bad bad.tsv '1\tgood\ntwo\tbad\n' 'bad.tsv: line 2: the label is neither a numbe
 bad bad.tsv '1\tgood\n\n1\n' 'bad.tsv: line 3: the row has another number of fields \(found 1, right would be 2\)'
 bad bad.csv 'text,label\n"open,1\n' 'bad.csv: line 2: a quoted field has no end'
 bad bad.jsonl '{"text": "a", "label": 3}' 'bad.jsonl: line 1: the label is no class'
-bad bad.jsonl '{"text": "a"}' 'bad.jsonl: line 1: the line lacks `text` or `label`'
-bad bad.txt 'a text that has no label' 'bad.txt: .*label'
+echo '{"text": "a"}' >"$work/bad.jsonl"
+echo 'a text that has no label' >"$work/bad.txt"
+for file in bad.jsonl bad.txt; do
+    expect 2 "--task: $file holds plain text .*found classification, right would be causal-lm" train "${common[@]}" --data "$work/$file" --output-dir "$work/x"
+done
 bad bad.tsv '3\tx\n' 'bad.tsv: line 1: the label is no class' --task multi-label-classification --num-labels 3
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"

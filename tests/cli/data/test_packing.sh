@@ -103,5 +103,6 @@ for form in 'model 96 1e-5' 'model 96 2e-3 --bf16' 'tiny 32 1e-5' 'tiny 32 2e-3 
     [[ $code -eq 0 && $(json state_digest) == "$first" ]]
     check $? "$form: the same bits again" "$out$err"
 done
-expect 2 'packed for language models' train "${common[@]}" --task dpo --data "$work/prompts.jsonl" --packing --output-dir "$work/x"
+echo '{"prompt": "a", "chosen": "b", "rejected": "c"}' >"$work/pairs.jsonl"
+expect 2 'packed for language models' train "${common[@]}" --task dpo --data "$work/pairs.jsonl" --packing --output-dir "$work/x"
 finish

@@ -61,7 +61,7 @@ for task in regression "multi-label-classification --num-labels 3"; do
     expect 0 '^41 rows without labels are judged in' eval --model tiny-bert "${judge[@]}" --task $task \
         --data "$work/bare.jsonl" --predictions "$work/q.jsonl"
 done
-expect 4 'bare.jsonl: line 1: the line lacks' eval --model "$work/a" "${judge[@]}" --data "$work/bare.jsonl"
+expect 2 '--task: bare.jsonl holds plain text .*found classification' eval --model "$work/a" "${judge[@]}" --data "$work/bare.jsonl"
 expect 4 'bare.tsv: line 1: .*has two' train --model tiny-bert "${judge[@]}" --data "$work/bare.tsv" --output-dir "$work/x"
 sed '3s/}/, "label": 1}/' "$work/bare.jsonl" >"$work/some.jsonl"
 expect 4 'some.jsonl: line 3: what comes before is otherwise' eval --model "$work/a" "${judge[@]}" \

@@ -139,7 +139,7 @@ bad 'no prompt' '{"completion": "b", "label": true}' kto
 bad 'nobody knows the role' '{"prompt": "a", "chosen": [{"role": "robot", "content": "b"}], "rejected": [{"role": "user", "content": "b"}]}'
 bad 'no message in common' '{"chosen": [{"role": "user", "content": "a"}], "rejected": [{"role": "user", "content": "b"}]}'
 echo plain >"$work/plain.txt"
-expect 4 'learns preferences: JSON lines' train "${common[@]}" --task dpo --data "$work/plain.txt" --output-dir "$work/x"
+expect 2 '--task: plain.txt holds plain text .*found dpo' train "${common[@]}" --task dpo --data "$work/plain.txt" --output-dir "$work/x"
 expect 4 'no chat template' train "${common[@]}" --task dpo --data "$work/chat.jsonl" --output-dir "$work/x"
 expect 2 'kto compares the rows of a batch' train "${common[@]}" --task kto --data "$work/single.jsonl" --output-dir "$work/x" --per-device-train-batch-size 1
 expect 2 'no smoothed tokens' train "${common[@]}" --task dpo --data "$work/pairs.jsonl" --output-dir "$work/x" --label-smoothing-factor 0.1

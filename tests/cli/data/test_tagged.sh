@@ -112,7 +112,8 @@ bad bad.jsonl '{"tokens": ["a"], "ner_tags": [0]}\n{"tokens": ["a"]}\n' 'line 2:
 bad bad.jsonl '{"tokens": "a b", "ner_tags": [0]}\n' 'line 1.*words and tags are lists'
 bad bad.jsonl '{"tokens": [7], "ner_tags": [0]}\n' 'line 1.*a word is not a string'
 bad bad.jsonl '{"tokens": ["a"], "ner_tags": [-1]}\n' 'line 1: the label is no class'
-bad bad.jsonl '{"text": "a"}\n' 'line 1.*the object lacks `tokens`'
+echo '{"text": "a"}' >"$work/bad.jsonl"
+expect 2 '--task: bad.jsonl holds plain text .*found token-classification' train --model tiny-bert --task token-classification --data "$work/bad.jsonl" --output-dir "$work/x"
 bad bad.jsonl '{"tokens": ["a"], "ner_tags": [0]\n' 'bad.jsonl'
 bad bad.jsonl '' 'the data holds no tagged words'
 bad bad.txt 'a B-X\nb\n' 'line 2: the word has no tag'

@@ -66,7 +66,7 @@ done
 expect 0 'frozen' plan --model ds-cnn --lora-r 2 --exclude-modules '.*\.[23]\.layer.*'
 # What is offered where nothing fits is what such a net takes, and fits.
 small=(plan --model resnet-18-cifar --per-device-train-batch-size 2 --arena 100MB)
-expect 3 'it would fit with --lora-r 8: [0-9]+ bytes' "${small[@]}"
+expect 3 'it would fit with --lora-r 8: [0-9,]+ bytes' "${small[@]}"
 expect 0 'frozen' "${small[@]}" --lora-r 8
 awk 'BEGIN { for (k = 0; k < 8; k++) { for (i = 0; i < 490; i++) printf "%.2f,", ((i * i + 7 * k) % 11 - 5) / 8; print k % 12 } }' \
     >"$work/sounds.csv"

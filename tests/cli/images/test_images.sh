@@ -121,7 +121,7 @@ expect 4 'line 4: the label is neither' eval --model "$work/told" --data "$work/
 mkdir -p "$work/empty/a" "$work/empty/b"
 rm -rf "$work/x"
 expect 4 'empty: .*no image in it' train --model "$work/net" --data "$work/empty" --data-format imagefolder --output-dir "$work/x"
-expect 4 'pets: .*directory' train --model "$work/net" --data "$work/pets" --output-dir "$work/x"
+expect 4 'task: classification, 3 classes, from the folders of ' train --model "$work/net" --data "$work/pets" --output-dir "$work/x"
 rm -r "$work/pets/bird"
 head -c 50 "$pictures/colour.ppm" >"$work/pets/dog/plain.ppm"
 learn --data "$work/pets" --output-dir "$work/x"

@@ -116,7 +116,7 @@ least=$kept
 tight=(plan --model demo --max-seq-length 64 --per-device-train-batch-size 8 --loss-chunk-rows 512
     --arena $((least + (most - least) / 8)))
 run "${tight[@]}" --gradient-checkpointing none
-[[ $code -eq 3 ]] && grep -qE 'largest buffer at the peak is [^ ]+ with [0-9]+ bytes' <<<"$err"
+[[ $code -eq 3 ]] && grep -qE 'largest buffer at the peak is [^ ]+ with [0-9,]+ bytes' <<<"$err"
 check $? "the largest buffer is named" "$err"
 advice=$(grep -oE 'fit with .*:' <<<"$err" | sed 's/fit with //; s/:$//')
 [[ -n $advice ]]

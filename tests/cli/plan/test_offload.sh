@@ -228,8 +228,8 @@ check $? "half as much is asked for: less than all is offloaded ($(json file_byt
 short=(--model tiny-llama --lora-r 3 --target-modules all-linear --max-seq-length 4 --device host --threads 1 --json
     --gradient-checkpointing full --per-device-train-batch-size 1 --gradient-accumulation-steps 1)
 run plan "${short[@]}" --arena 1000
-whole=$(grep -oE 'right would be at least [0-9]+' <<<"$err" | grep -oE '[0-9]+')
-expect 3 "it would fit with --offload file:PATH:[0-9]+.*: [0-9]+ bytes" plan "${short[@]}" --arena $((whole - 40000))
+whole=$(grep -oE 'right would be at least [0-9,]+' <<<"$err" | grep -oE '[0-9,]+$' | tr -d ,)
+expect 3 "it would fit with --offload file:PATH:[0-9]+.*: [0-9,]+ bytes" plan "${short[@]}" --arena $((whole - 40000))
 
 full=(--model tiny --max-seq-length 32 --device host --threads 1 --json --gradient-checkpointing full --loss-chunk-rows 64
     --per-device-train-batch-size 2 --gradient-accumulation-steps 1)
@@ -301,7 +301,7 @@ shape=(plan --model tiny --max-seq-length 32 --device host --threads 1 --gradien
 run "${shape[@]}" "${offload[@]}"
 arena=$(json arena_bytes)
 run "${shape[@]}" "${offload[@]}" --offload-what weights,gradients
-expect 3 'it would fit with --offload file:PATH:[0-9]+ --offload-what bases,weights,gradients.*: [0-9]+ bytes' "${shape[@]}" \
+expect 3 'it would fit with --offload file:PATH:[0-9]+ --offload-what bases,weights,gradients.*: [0-9,]+ bytes' "${shape[@]}" \
     --arena $(((arena + $(json arena_bytes)) / 2))
 expect 3 'it would fit with --offload file:PATH:[0-9]+ --gradient' "${shape[@]}" --arena "$arena"
 

@@ -302,7 +302,7 @@ run "${planned[@]}" --offload host:1GiB --json # weights come for forward and ba
 check $? "a plan says what is pinned and moved" "$out$err"
 least=$(json arena_bytes)
 expect 0 "bytes of the host's memory, pinned" "${planned[@]}" --offload host:1GiB
-expect 3 'it would fit with --offload host:[0-9]+.*: [0-9]+ bytes' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none
+expect 3 'it would fit with --offload host:[0-9]+.*: [0-9,]+ bytes' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none
 expect 0 '' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none --offload host:1GiB
 expect 3 'does not fit there .found 4096, right would be at least [0-9]+' train "${common[@]}" --output-dir "$work/no" --offload host:4KiB
 expect 2 'a GPU has no tier in a file' train "${common[@]}" --output-dir "$work/no" --offload file:x:1GiB

@@ -29,7 +29,8 @@ static const command commands[] = {
     {"tokenize", " --tokenizer DIR --data FILE.. --output FILE [options]", 0, 0, COMMAND_TOKENIZE,
      cmd_tokenize, "Writes the tokens of text to a file in llm.c's format."},
     {"init", " DIR", 1, 1, COMMAND_INIT, cmd_init,
-     "Asks for model, data and memory in five questions and writes DIR/train.conf for --config."},
+     "Asks for model, data, task and memory in six questions and writes DIR/train.conf for "
+     "--config."},
     {"completion", " bash|zsh|fish", 1, 1, COMMAND_COMPLETION, cmd_completion,
      "Prints a completion script for a shell. make install installs it."},
     {"verify", " DIR [options]", 1, 1, COMMAND_VERIFY, cmd_verify,

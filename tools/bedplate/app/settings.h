@@ -295,6 +295,8 @@ typedef struct settings {
     const char *config;
     path_list words; /* arguments that are no options */
     command_bit command;
+    char task_from[256];              /* where the task was found, in words; empty: it was not */
+    uint32_t task_classes;            /* and how many classes it has there; 0: not counted */
     double began;                     /* when the program did, on clock_seconds() */
     bool given[SETTINGS_OPTIONS_MAX]; /* by option_index: said by the user, not a default */
 } settings;

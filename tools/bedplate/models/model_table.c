@@ -12,8 +12,7 @@
 #include "tools/formats/family/family.h"
 #include "tools/formats/hf/hf_config.h"
 
-/* The configuration of a directory or a preset. */
-static bool find_config(const char *model, bp_model_config *config)
+bool model_config(const char *model, bp_model_config *config)
 {
     static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
     static bp_store_posix posix;
@@ -41,7 +40,7 @@ void model_print(const settings *set)
 {
     bp_model_config config;
     output out;
-    if (set->model == NULL || !find_config(set->model, &config)) {
+    if (set->model == NULL || !model_config(set->model, &config)) {
         return;
     }
     output_begin(&out, stdout);

@@ -10,6 +10,9 @@
     "auto|causal-lm|masked-lm|classification|multi-label-classification|regression|"               \
     "token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|kto"
 
+/* The configuration of a directory, a GGUF file or a preset. False: there is no such model. */
+bool model_config(const char *model, bp_model_config *config);
+
 /* Prints the configuration of --model, key by key, as comments of an options file. Nothing where
  * there is no such model: the command itself will say so. */
 void model_print(const settings *set);

@@ -192,10 +192,10 @@ void choice_put_table(bp_text *text, const choice *c)
     bp_text_padded(text, "micro-batches  loss rows", 46, BP_TEXT_RIGHT);
     bp_text_string(text, "         arena bytes    s a step\n");
     choice_put_row(text, c->fits ? "chosen" : "least", &c->fit.best);
-    if (c->fit.runner_up.batch != 0) {
+    if (c->fit.runner_up.batch != 0 && c->fits) {
         choice_put_row(text, "runner-up", &c->fit.runner_up);
     }
-    for (uint32_t i = 0; i < c->fit.tried_count; i++) {
+    for (uint32_t i = 0; i < c->fit.tried_count && c->fits; i++) {
         const bp_fit_try *candidate = &c->fit.tried[i];
         if (is_other(c, candidate)) {
             choice_put_row(text, candidate->fits ? "slower" : "too large", candidate);

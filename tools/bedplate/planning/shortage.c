@@ -2,7 +2,6 @@
 /* Finding what would fit. */
 #include "tools/bedplate/planning/shortage.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "core/plan/schedule.h"
@@ -139,48 +138,52 @@ static bool find_single(const choice *c, bp_fit_try *found)
     return any;
 }
 
-/* `sequence`: the shorter one that it takes, 0 for none. */
-static void print_change(const choice *c, const bp_fit_try *found, uint32_t sequence)
+static void ways_add(shortage *to, const char *options, const char *rest, uint64_t arena_bytes)
 {
-    char options[512];
-    bp_text text;
-    bp_text_init(&text, NULL, NULL, options, sizeof options);
-    if (sequence > 0) {
-        bp_text_string(&text, "--max-seq-length ");
-        bp_text_u64(&text, sequence);
-        bp_text_char(&text, ' ');
+    if (to->count < SHORTAGE_WAYS) {
+        shortage_way *way = &to->way[to->count++];
+        options += options[0] == ' ' ? 1 : 0;
+        snprintf(way->options, sizeof way->options, "%s%s%s", options,
+                 options[0] != '\0' && rest[0] != '\0' ? " " : "", rest);
+        way->arena_bytes = arena_bytes;
     }
+}
+
+/* Adds a change that fits, behind options that it takes besides. */
+static void add_change(shortage *to, const choice *c, const bp_fit_try *found, const char *options)
+{
+    char rest[512];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, rest, sizeof rest);
     put_difference(&text, &c->fit.best, found, &c->request);
     bp_status cut = bp_text_flush(&text);
     (void)cut;
-    dry_run_wipe();
-    output_print(stderr, "bedplate: it would fit with %s: %" PRIu64 " bytes\n", options,
-                 found->arena_bytes);
+    ways_add(to, options, rest, found->arena_bytes);
 }
 
-/* Shorter sequences change what is learned: the last thing to offer. */
-static bool print_sequence(const choice *c)
+/* Shorter sequences change what is learned. */
+static bool add_sequence(shortage *to, const choice *c)
 {
     const change all = {true, true, true};
     static choice trial;
+    char options[64];
     uint32_t sequence = least_fits(c, 1) ? c->request.spec.sequence / 2 : 0;
     for (; sequence > 0; sequence /= 2) {
         if (least_fits(c, sequence) && fits_with(c, &all, sequence, true, &trial)) {
-            print_change(c, &trial.fit.best, sequence);
+            snprintf(options, sizeof options, "--max-seq-length %u", sequence);
+            add_change(to, c, &trial.fit.best, options);
             return true;
         }
     }
     return false;
 }
 
-/* Prints what a changed spec needs beside `options`, if it fits with everything else free. */
-static bool print_memory_option(const choice *c, const bp_spec *spec, const char *options)
+/* Adds a changed spec, if it fits with everything else free. */
+static bool add_spec(shortage *to, const choice *c, const bp_spec *spec, const char *options)
 {
     const change all = {true, true, true};
     static choice trial;
     choice changed = *c;
-    char rest[512];
-    bp_text text;
     changed.request.spec = *spec;
     if (!least_fits(&changed, spec->sequence) ||
         !fits_with(&changed, &all, spec->sequence, true, &trial)) {
@@ -189,18 +192,12 @@ static bool print_memory_option(const choice *c, const bp_spec *spec, const char
     if (trial.release_dropped && c->request.spec.gradient_release == BP_RELEASE_NONE) {
         return false; /* the same without that memory option is tried as well */
     }
-    bp_text_init(&text, NULL, NULL, rest, sizeof rest);
-    put_difference(&text, &c->fit.best, &trial.fit.best, &c->request);
-    bp_status cut = bp_text_flush(&text);
-    (void)cut;
-    dry_run_wipe();
-    output_print(stderr, "bedplate: it would fit with%s%s%s: %" PRIu64 " bytes\n", options,
-                 rest[0] != '\0' ? " " : "", rest, trial.fit.best.arena_bytes);
+    add_change(to, c, &trial.fit.best, options);
     return true;
 }
 
 /* A second tier of memory: the same bits, more slowly. */
-static bool print_offload_with(const choice *c, uint32_t what, const char *named)
+static bool shortage_add_moved(shortage *to, const choice *c, uint32_t what, const char *named)
 {
     char options[128];
     bp_text text;
@@ -216,17 +213,17 @@ static bool print_offload_with(const choice *c, uint32_t what, const char *named
     }
     const bool host = changed.request.spec.offload.host;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    bp_text_string(&text, host ? " --offload host:" : " --offload file:PATH:");
+    bp_text_string(&text, host ? "--offload host:" : "--offload file:PATH:");
     bp_text_u64(&text, host ? report.host.arena_bytes : report.offload.arena_bytes);
     bp_text_string(&text, named);
-    return bp_text_flush(&text) == BP_OK && print_memory_option(c, &changed.request.spec, options);
+    return bp_text_flush(&text) == BP_OK && add_spec(to, c, &changed.request.spec, options);
 }
 
 /* What is written for every micro-batch where nothing else is enough. */
-static bool print_offload(const choice *c)
+static bool shortage_add_offload(shortage *to, const choice *c)
 {
-    return print_offload_with(c, OFFLOAD_ALL, "") ||
-           print_offload_with(c, OFFLOAD_ALL | OFFLOAD_GRADIENTS,
+    return shortage_add_moved(to, c, OFFLOAD_ALL, "") ||
+           shortage_add_moved(to, c, OFFLOAD_ALL | OFFLOAD_GRADIENTS,
                               " --offload-what bases,weights,gradients");
 }
 
@@ -242,90 +239,193 @@ static bool apply(uint32_t i, bp_spec *spec, bp_text *options)
            memory_option_apply(i, spec, options);
 }
 
-/* The first memory option from number `from` on that is enough by itself; `together`: that is with
- * those before it. */
-static bool print_memory_options(const choice *c, bool together, uint32_t from)
+/* The first memory option of those from .. end - 1 that is enough by itself; `together`: that is
+ * with those before it. */
+static bool shortage_add_option(shortage *to, const choice *c, bool together, uint32_t from,
+                                uint32_t end)
 {
     char options[512];
     bp_text text;
     bp_spec spec = c->request.spec;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    for (uint32_t i = from; i < MEMORY_OPTIONS; i++) {
+    for (uint32_t i = from; i < end; i++) {
         if (!together) {
             spec = c->request.spec;
             bp_text_init(&text, NULL, NULL, options, sizeof options);
         }
         bool done = apply(i, &spec, &text) && bp_text_flush(&text) == BP_OK;
-        if (done && print_memory_option(c, &spec, options)) {
+        if (done && add_spec(to, c, &spec, options)) {
             return true;
         }
     }
     return false;
 }
 
-/* Whether all memory options from number `from` on are enough: where they are not, no few of them
- * are.
+/* Whether all memory options of these numbers are enough: where they are not, no few of them are.
  */
-static bool memory_options_help(const choice *c, uint32_t from)
+static bool options_help(const choice *c, uint32_t from, uint32_t end)
 {
     char options[512];
     bp_text text;
     choice changed = *c;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    for (uint32_t i = from; i < MEMORY_OPTIONS; i++) {
+    for (uint32_t i = from; i < end; i++) {
         bool done = apply(i, &changed.request.spec, &text);
         (void)done;
     }
     return least_fits(&changed, c->request.spec.sequence);
 }
 
-static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t limit)
+/* Of full training: one of its options, or several. The first, gradient release, can enlarge an
+ * arena. */
+static bool add_full(shortage *to, const choice *c)
+{
+    const uint32_t end = MEMORY_OPTION_ADAPTERS;
+    const bool help = options_help(c, 0, end) || options_help(c, 1, end);
+    return help &&
+           (shortage_add_option(to, c, false, 0, end) || shortage_add_option(to, c, true, 0, end) ||
+            shortage_add_option(to, c, true, 1, end));
+}
+
+/* Adapters with the memory options from .. ADAPTERS - 1, over a base of that form. */
+static bool shortage_add_base(shortage *to, const choice *c, uint32_t from, uint32_t base)
+{
+    char options[512];
+    bp_text text;
+    bp_spec spec = c->request.spec;
+    bp_text_init(&text, NULL, NULL, options, sizeof options);
+    bool any = false;
+    for (uint32_t i = from; i <= MEMORY_OPTION_ADAPTERS; i++) {
+        any = apply(i, &spec, &text) || any;
+    }
+    any = (base != 0 && apply(base, &spec, &text)) || (any && base == 0);
+    any = any && spec.lora.rank > 0;
+    return any && bp_text_flush(&text) == BP_OK && add_spec(to, c, &spec, options);
+}
+
+/* Of adapters: alone, over a quantised base, and with 16-bit weights and the like. */
+static bool shortage_add_adapters(shortage *to, const choice *c)
+{
+    const uint32_t bases[] = {0, MEMORY_OPTION_8BIT, MEMORY_OPTION_4BIT};
+    const uint32_t froms[] = {MEMORY_OPTION_ADAPTERS, 1};
+    for (size_t i = 0; i < 6; i++) {
+        if (shortage_add_base(to, c, froms[i / 3], bases[i % 3])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What changes no result: one option, or all of them. */
+static bool add_equal(shortage *to, const choice *c)
 {
     const change all = {true, true, true};
     static choice trial;
     bp_fit_try found;
-    uint64_t least = c->fit.least.arena_bytes;
     if (find_single(c, &found)) {
-        print_change(c, &found, 0);
+        add_change(to, c, &found, "");
+        return true;
+    }
+    if (!frees_more(&c->request, &all)) {
+        return false;
+    }
+    const bool fits = fits_with(c, &all, c->request.spec.sequence, false, &trial);
+    to->least = trial.fit.least.arena_bytes;
+    if (fits) {
+        add_change(to, c, &trial.fit.best, "");
+    }
+    return fits;
+}
+
+void shortage_find(shortage *to, const choice *c, const bp_runtime *runtime, uint64_t limit)
+{
+    *to = (shortage){.found = true, .least = c->made ? c->fit.least.arena_bytes : 0};
+    if (!c->made || add_equal(to, c)) {
         return;
     }
-    if (frees_more(&c->request, &all)) {
-        if (fits_with(c, &all, c->request.spec.sequence, false, &trial)) {
-            print_change(c, &trial.fit.best, 0);
-            return;
-        }
-        least = trial.fit.least.arena_bytes;
+    bool full = add_full(to, c);
+    full = shortage_add_adapters(to, c) || full;
+    shortage more = {.count = 0};
+    (void)shortage_add_offload(&more, c);
+    const bool room = to->count + more.count < SHORTAGE_WAYS;
+    if (room && runtime->report.resident_bytes < limit) {
+        (void)add_sequence(to, c);
     }
-    /* the first of them, gradient release, can enlarge an arena */
-    bool help = memory_options_help(c, 0) || memory_options_help(c, 1);
-    bool found_one =
-        (help && print_memory_options(c, false, 0)) ||
-        (runtime->report.resident_bytes < limit && print_sequence(c)) ||
-        (help && (print_memory_options(c, true, 0) || print_memory_options(c, true, 1)));
-    found_one = print_offload(c) || found_one;
-    if (!found_one) {
-        dry_run_wipe();
-        output_print(stderr,
-                     "bedplate: no option makes it fit; the least is %" PRIu64
-                     " bytes, of which weights and their optimizer's state take %" PRIu64 "\n",
-                     least, runtime->report.state_bytes);
+    for (uint32_t i = 0; i < more.count; i++) {
+        ways_add(to, more.way[i].options, "", more.way[i].arena_bytes);
     }
 }
 
-void shortage_print(const choice *c, const bp_runtime *runtime, uint64_t limit)
+/* A line on stderr: what was put into `text`, whose memory is `line`. */
+static void shortage_say(bp_text *text, const char *line)
+{
+    bp_text_char(text, '\0');
+    const bp_status cut = bp_text_flush(text);
+    output_print(stderr, "bedplate: %s\n", cut == BP_OK ? line : "..");
+}
+
+static void print_ways(const shortage *ways, const bp_runtime *runtime)
+{
+    char line[1024];
+    bp_text text;
+    for (uint32_t i = 0; i < ways->count; i++) {
+        bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
+        bp_text_string(&text, "it would fit with ");
+        bp_text_string(&text, ways->way[i].options);
+        bp_text_string(&text, ": ");
+        bp_text_grouped(&text, ways->way[i].arena_bytes);
+        bp_text_string(&text, " bytes");
+        shortage_say(&text, line);
+    }
+    if (ways->count == 0) {
+        bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
+        bp_text_string(&text, "no option makes it fit; the least is ");
+        bp_text_grouped(&text, ways->least);
+        bp_text_string(&text, " bytes, of which weights and their optimizer's state take ");
+        bp_text_grouped(&text, runtime->report.state_bytes);
+        shortage_say(&text, line);
+    }
+}
+
+void shortage_json(output *out, const shortage *ways)
+{
+    json_list(out, "proposals");
+    for (uint32_t i = 0; i < ways->count; i++) {
+        json_item(out);
+        json_text(out, "options", ways->way[i].options);
+        json_count(out, "arena_bytes", ways->way[i].arena_bytes);
+        json_close(out);
+    }
+    json_list_end(out);
+}
+
+void shortage_print(const shortage *ways, bool chose, const bp_runtime *runtime, uint64_t limit)
 {
     const bp_report *report = &runtime->report;
     const bp_buffer *largest = largest_at_peak(runtime);
+    char line[1024];
+    bp_text text;
     dry_run_wipe();
-    output_print(stderr,
-                 "bedplate: --arena: the plan does not fit: %" PRIu64
-                 " bytes are missing (found %" PRIu64 ", right would be at least %" PRIu64 ")\n"
-                 "bedplate: the largest buffer at the peak is %s with %" PRIu64 " bytes (%s)\n",
-                 report->arena_bytes - limit, limit, report->arena_bytes,
-                 runtime->graph.names + largest->name, largest->bytes,
-                 bp_class_name(largest->class_of));
-    if (c->made) {
-        print_ways_out(c, runtime, limit);
+    bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
+    bp_text_string(&text, "--arena: the plan does not fit: ");
+    bp_text_grouped(&text, report->arena_bytes - limit);
+    bp_text_string(&text, " bytes are missing (found ");
+    bp_text_grouped(&text, limit);
+    bp_text_string(&text, ", right would be at least ");
+    bp_text_grouped(&text, report->arena_bytes);
+    bp_text_char(&text, ')');
+    shortage_say(&text, line);
+    bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
+    bp_text_string(&text, "the largest buffer at the peak is ");
+    bp_text_string(&text, runtime->graph.names + largest->name);
+    bp_text_string(&text, " with ");
+    bp_text_grouped(&text, largest->bytes);
+    bp_text_string(&text, " bytes (");
+    bp_text_string(&text, bp_class_name(largest->class_of));
+    bp_text_char(&text, ')');
+    shortage_say(&text, line);
+    if (chose) {
+        print_ways(ways, runtime);
     } else {
         output_print(stderr, "bedplate: a smaller batch or --max-seq-length might fit\n");
     }

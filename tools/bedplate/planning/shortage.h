@@ -1,14 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* What to say when nothing fits. */
+/* What to propose when nothing fits. */
 #ifndef BP_BEDPLATE_SHORTAGE_H
 #define BP_BEDPLATE_SHORTAGE_H
 
 #include "tools/bedplate/planning/choice.h"
 
-/* Prints to stderr: the least arena that would do, the largest buffer at the peak, and the cheapest
- * single change of options that fits. `runtime` is planned with the spec that needs the fewest
- * bytes; `c` is the choice that did not fit, or was not made (a model that only runs forward).
- * Uses the heap. */
-void shortage_print(const choice *c, const bp_runtime *runtime, uint64_t limit);
+enum { SHORTAGE_WAYS = 3 };
+
+/* Options that make the plan fit, and the arena that it has with them. */
+typedef struct shortage_way {
+    char options[512];
+    uint64_t arena_bytes;
+} shortage_way;
+
+typedef struct shortage {
+    bool found; /* shortage_find has been called */
+    uint32_t count;
+    shortage_way way[SHORTAGE_WAYS];
+    uint64_t least; /* bytes of the smallest arena without any of them */
+} shortage;
+
+/* Finds what would fit, least loss of quality first: other checkpointing or batches, which change
+ * no result; where they are not enough an optimizer, weights or masters of fewer bits, adapters
+ * (over a quantised base), shorter sequences, offload. `runtime` is planned with the spec that
+ * needs the fewest bytes; `c` is the choice that did not fit, or was not made (a model that only
+ * runs forward). Uses the heap. */
+void shortage_find(shortage *to, const choice *c, const bp_runtime *runtime, uint64_t limit);
+
+/* Prints to stderr: the least arena that would do, the largest buffer at the peak, and what was
+ * found. `chose`: the choice was made. */
+void shortage_print(const shortage *ways, bool chose, const bp_runtime *runtime, uint64_t limit);
+
+/* A member "proposals". */
+void shortage_json(output *out, const shortage *ways);
 
 #endif

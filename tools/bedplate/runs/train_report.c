@@ -9,6 +9,7 @@
 #include "core/base/digest.h"
 #include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/sources/data_task.h"
 
 void train_totals_begin(train_totals *sum, double began, const bp_spec *spec)
 {
@@ -183,6 +184,7 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
                          const char *digest)
 {
     json_begin(out);
+    data_task_json(out, summary->session);
     json_count(out, "steps", summary->steps);
     json_text(out, "state_digest", digest);
     json_real(out, "load_seconds", sum->load_seconds, 9);

@@ -9,6 +9,7 @@
 #include "tools/bedplate/predict/predictions.h"
 #include "tools/bedplate/runs/progress.h"
 #include "tools/bedplate/planning/shard_choice.h"
+#include "tools/bedplate/session/session.h"
 
 /* Sums over the run and since the last line of the log. */
 typedef struct train_totals {
@@ -57,6 +58,7 @@ typedef struct train_summary {
     const char *metric;    /* which has this name */
     const char *continued; /* --continue-from; NULL: not, or the run was resumed */
     uint64_t continued_step;
+    const session *session;
     const bp_runtime *runtime; /* what each length has run */
     bool early;                /* ended by --early-stopping-patience */
     const char *ended;         /* why: "complete", "signal", "time-limit", .. */

@@ -82,9 +82,30 @@ static bool adapters(bp_spec *spec, bp_text *options)
     return true;
 }
 
+/* Adapters whose frozen base is kept in fewer bits. */
+static bool quantised(bp_spec *spec, bp_text *options, bp_quantised form, const char *option)
+{
+    if (spec->lora.rank == 0 || spec->quantised != BP_QUANTISED_NONE) {
+        return false;
+    }
+    spec->quantised = form;
+    bp_text_string(options, option);
+    return true;
+}
+
+static bool eight_bits(bp_spec *spec, bp_text *options)
+{
+    return quantised(spec, options, BP_QUANTISED_INT8, " --load-in-8bit");
+}
+
+static bool four_bits(bp_spec *spec, bp_text *options)
+{
+    return quantised(spec, options, BP_QUANTISED_NF4_DOUBLE, " --load-in-4bit");
+}
+
 bool memory_option_apply(uint32_t i, bp_spec *spec, bp_text *options)
 {
     static bool (*const memory_options[MEMORY_OPTIONS])(bp_spec *, bp_text *) = {
-        release, narrow_states, narrow_weights, narrow_master, adapters};
+        release, narrow_states, narrow_weights, narrow_master, adapters, eight_bits, four_bits};
     return spec->optimizer != NULL && memory_options[i](spec, options);
 }

@@ -7,7 +7,13 @@
 #include "arena/text.h"
 #include "core/plan/spec.h"
 
-enum { MEMORY_OPTIONS = 5 };
+enum {
+    MEMORY_OPTION_ADAPTERS =
+        4, /* from here on another model is learned: adapters, and their base */
+    MEMORY_OPTION_8BIT = 5,
+    MEMORY_OPTION_4BIT = 6,
+    MEMORY_OPTIONS = 7
+};
 
 /* Changes the spec as memory option number `i` would and appends " --its-option value"; false, and
  * nothing done, where it is on already or the spec cannot have it. */

@@ -38,7 +38,6 @@
 #include "tools/bedplate/sources/data_answered.h"
 #include "tools/bedplate/sources/data_tagged.h"
 #include "tools/bedplate/ranks/ranks_memory.h"
-#include "tools/bedplate/planning/shortage.h"
 
 #define PAGE_BYTES       4096u
 #define SEQUENCE_DEFAULT 1024u
@@ -672,7 +671,13 @@ static bool session_fits(const session *s)
 static void session_tell_shortage(const void *user)
 {
     const session *s = user;
-    shortage_print(&s->choice, &s->runtime, s->set->arena);
+    static shortage ways; /* large */
+    if (s->lack.found) {
+        ways = s->lack;
+    } else {
+        shortage_find(&ways, &s->choice, &s->runtime, s->set->arena);
+    }
+    shortage_print(&ways, s->choice.made, &s->runtime, s->set->arena);
 }
 
 bp_status session_check_fit(session *s)

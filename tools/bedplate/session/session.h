@@ -18,6 +18,7 @@
 #include "tools/bedplate/ranks/ranks_nccl.h"
 #include "tools/bedplate/app/settings.h"
 #include "tools/bedplate/planning/shard_choice.h"
+#include "tools/bedplate/planning/shortage.h"
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/hf/embedder.h"
 
@@ -37,6 +38,7 @@ typedef struct session {
     uint32_t largest;    /* plan --max-batch: the micro-batch found */
     bool chunk_resolved; /* and so is loss_rows */
     choice choice;
+    shortage lack;        /* of a plan that does not fit: what was looked for already */
     shard_choice sharing; /* of --shard auto */
     offload_choice offload;
     bool calibrated; /* --calibrate: `rates` are measured ones */

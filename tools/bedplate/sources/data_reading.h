@@ -21,13 +21,4 @@ bp_status data_reading_say(session *s, const data_files *files) BP_MUST_CHECK;
 /* The same of a table of numbers, or a list of images. */
 bp_status data_reading_say_numbers(const data_files *files, const bp_numbers *work) BP_MUST_CHECK;
 
-/* What the first row of open files is made for: a word of --task, or auto where a language model
- * learns it. *classes becomes as many as labels that are numbers need, 0 where they are not. Reads
- * all of labelled files. */
-bp_status data_reading_task(session *s, const data_files *files, const char **task,
-                            uint32_t *classes) BP_MUST_CHECK;
-
-/* Says on stderr that the first row of a file has a label which a language model does not learn. */
-bp_status data_reading_ignored(session *s, const data_files *files) BP_MUST_CHECK;
-
 #endif

@@ -17,6 +17,7 @@
 #include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_stored.h"
 #include "tools/bedplate/sources/data_tagged.h"
+#include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/images/data_images.h"
@@ -209,7 +210,7 @@ static bp_status open_files(data_set *set, data_files *files, session *s, const 
         BP_TRY(data_conversations_are(files, s, &are));
     }
     BP_TRY(data_reading_check(s, files));
-    BP_TRY(data_reading_ignored(s, files));
+    BP_TRY(data_task_ignored(s, files));
     return open_source(set, files, s, name);
 }
 

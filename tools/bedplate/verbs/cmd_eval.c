@@ -8,6 +8,7 @@
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/session/reference.h"
 #include "tools/bedplate/session/session.h"
+#include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/app/commands.h"
 
 #include <math.h>
@@ -47,6 +48,7 @@ static void print_judged(const session *s, const predictions *made, double secon
     output_begin(&out, cmd_eval_stream(s));
     if (s->set->json) {
         json_begin(&out);
+        data_task_json(&out, s);
         json_count(&out, "rows", made->rows);
         json_real(&out, "rows_per_second", (double)made->rows / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
@@ -69,6 +71,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
     output_begin(&out, cmd_eval_stream(s));
     if (s->set->json) {
         json_begin(&out);
+        data_task_json(&out, s);
         json_real(&out, "loss", loss, 12);
         json_count(&out, "tokens", tokens);
         if (predictions_are_made(&s->spec)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate init: five questions, and a commented file for --config that trains. Answers are lines
+/* bedplate init: six questions, and a commented file for --config that trains. Answers are lines
  * of standard input, whoever writes them; questions go to stderr. */
 #include <glob.h>
 #include <stdio.h>
@@ -9,19 +9,20 @@
 #include <unistd.h>
 
 #include "tools/bedplate/models/model_files.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/runs/training.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/sources/data_conversations.h"
-#include "tools/bedplate/sources/data_reading.h"
+#include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/bedplate/app/environment.h"
 
 #define WEIGHTS_TRIED (UINT64_C(4) << 30) /* bytes of an arena into which weights are read */
 
-enum { QUESTIONS = 5, LINE = 4096, BATCH = 8, SEQUENCE = 256, SEQUENCE_LEAST = 16 };
+enum { QUESTIONS = 6, LINE = 4096, BATCH = 8, SEQUENCE = 256, SEQUENCE_LEAST = 16 };
 
 static const char where[] = "init";
 
@@ -31,11 +32,14 @@ typedef struct initing {
     char config[BP_STORE_PATH_MAX];
     char line[LINE]; /* the answer, trimmed */
     char model[LINE];
+    char word[LINE]; /* of the task */
     char budget[LINE];
     char steps[LINE];
     bool sample;                   /* the data is a text that is written as well */
     char trial[BP_STORE_PATH_MAX]; /* where it lies until then; empty: nowhere */
-    const char *task;              /* what the data is made for: a word of --task */
+    const char *own_task;          /* of the model by itself */
+    const char *proposed;          /* of the data: a word of --task */
+    const char *task;              /* the one that was chosen */
     const char *template;          /* of conversations; NULL: the model's own */
     uint32_t classes;              /* of labels that are numbers; 0: not asked for */
     bool images;                   /* the data is a folder of images */
@@ -110,6 +114,7 @@ static bool init_read(initing *i)
     i->own = right && s.directory;
     i->positions = s.spec.config.positions;
     i->numbers = s.spec.config.vocabulary == 0;
+    i->own_task = model_task_word((uint32_t)s.spec.config.task);
     i->bytes = !s.directory || s.spec.config.vocabulary == BP_BYTE_VOCABULARY;
     session_end(&s);
     return right;
@@ -156,7 +161,7 @@ static bool init_try(initing *i)
     return right;
 }
 
-/* What the data is for. */
+/* What the data are for, by the rule that every command has. What is wrong is printed. */
 static bool init_find_task(initing *i)
 {
     static session s;
@@ -167,14 +172,20 @@ static bool init_find_task(initing *i)
     i->classes = 0;
     i->template = NULL;
     init_fill(i, &try);
+    try.quiet = false;
+    if (data_task_resolve(&try) != BP_OK) {
+        return false;
+    }
+    try.quiet = true;
+    i->proposed = i->task = strcmp(try.task, "auto") != 0 ? try.task : i->own_task;
+    i->classes = (uint32_t)try.num_labels;
+    i->images = strcmp(try.data_format, "imagefolder") == 0;
     bool conversations = false;
     bp_status status = session_begin(&s, &try);
     status = status == BP_OK ? data_files_find(&files, &s, &try.data) : status;
     if (status == BP_OK && !i->numbers) {
-        status = data_reading_task(&s, &files, &i->task, &i->classes);
-        status = status == BP_OK ? data_conversations_are(&files, &s, &conversations) : status;
+        status = data_conversations_are(&files, &s, &conversations);
     }
-    i->classes = i->classes > 2 ? i->classes : 0; /* as many as there are without a word */
     i->template = conversations && !i->own ? "chatml" : NULL;
     data_files_close(&files);
     const bool right = session_report(&s, status) == 0;
@@ -257,7 +268,7 @@ static bool write_trial(initing *i)
 static bool take_data(initing *i)
 {
     i->sample = i->line[0] == '\0';
-    i->task = "auto";
+    i->proposed = i->task = "auto";
     i->classes = 0;
     i->template = NULL;
     i->images = false;
@@ -276,6 +287,11 @@ static bool take_data(initing *i)
         struct stat about;
         const bool there = stat(path, &about) == 0;
         i->images = there && S_ISDIR(about.st_mode) && i->numbers && i->data.gl_pathc == 1;
+        if (strpbrk(path, "\n\r") != NULL) {
+            output_print(stderr, "bedplate: %s: a line end in a name cannot stand in the file\n",
+                         path);
+            return false;
+        }
         if (!there || (!S_ISREG(about.st_mode) && !i->images) || access(path, R_OK) != 0) {
             output_print(stderr, "bedplate: %s: this is no file that can be read\n", path);
             return false;
@@ -287,6 +303,29 @@ static bool take_data(initing *i)
         return false;
     }
     return init_find_task(i) && init_try(i);
+}
+
+/* Another task than the proposed one has to be one that the data are for. */
+static bool take_task(initing *i)
+{
+    static settings try;
+    const char *const before = i->task;
+    const bool same = strcmp(i->line, i->proposed) == 0;
+    options_defaults(&try);
+    if (option_set(option_find("task", 4), &try, i->line, "the task") != BP_OK) {
+        return false;
+    }
+    snprintf(i->word, sizeof i->word, "%s", i->line);
+    const uint32_t classes = i->classes;
+    i->task = same ? i->proposed : i->word;
+    i->classes = same ? classes : 0;
+    init_fill(i, &try);
+    if (data_task_resolve(&try) == BP_OK && init_try(i)) {
+        return true;
+    }
+    i->task = before;
+    i->classes = classes;
+    return false;
 }
 
 static bool take_trained(initing *i)
@@ -333,13 +372,14 @@ static bool take_budget(initing *i)
 static const struct {
     const char *subject;
     const char *question;
-    const char *fallback;
+    const char *fallback;     /* NULL: the task that the data are for */
     bool (*take)(initing *i); /* false: it has said what is wrong */
 } questions[QUESTIONS] = {
     {"model", "Which model? A directory, a GGUF file, or a preset such as demo, gpt2, llama-3.2-1b",
      "demo", take_model},
     {"data", "Which data? Files or patterns, with spaces between them; nothing: a sample text", "",
      take_data},
+    {"task", "Which task? What the data are for is proposed", NULL, take_task},
     {"what is trained",
      "What is trained? full: all weights; lora: adapters; qlora: adapters of a base in 4 bits",
      "full", take_trained},
@@ -351,7 +391,8 @@ static const struct {
  * the end of the input. */
 static bool init_ask(initing *i, int number)
 {
-    const char *fallback = questions[number].fallback;
+    const char *usual = questions[number].fallback;
+    const char *fallback = usual != NULL ? usual : i->proposed;
     output_print(stderr, "%d/%d %s", number + 1, QUESTIONS, questions[number].question);
     output_print(stderr, fallback[0] != '\0' ? " [%s]: " : ": ", fallback);
     if (fgets(i->line, sizeof i->line, stdin) == NULL) {

@@ -23,6 +23,7 @@
 #include "tools/bedplate/session/rate_choice.h"
 #include "tools/bedplate/planning/schedule_text.h"
 #include "tools/bedplate/session/session.h"
+#include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/planning/unit_text.h"
 #include "tools/bedplate/planning/shard_plan.h"
 #include "tools/bedplate/app/commands.h"
@@ -162,6 +163,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     const bp_report *report = &s->runtime.report;
     json_begin(out);
     json_text(out, "model", s->set->model);
+    data_task_json(out, s);
     json_count(out, "arena_bytes", report->arena_bytes);
     json_count(out, "lower_bound_bytes", report->lower_bound_bytes);
     json_count(out, "waste_bytes", report->arena_bytes - report->lower_bound_bytes);
@@ -195,6 +197,9 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     bp_status status = put_schedule(out, s);
     if (s->choice.made) {
         choice_json(out, &s->choice, true);
+    }
+    if (s->lack.found) {
+        shortage_json(out, &s->lack);
     }
     if (s->set->max_batch) {
         json_count(out, "max_batch", s->largest);
@@ -406,6 +411,17 @@ static bp_status plan_schedule(session *s)
     return rate_fill(s->set, (uint64_t)s->set->max_steps, &s->spec);
 }
 
+/* Nothing is printed of a plan that does not fit. */
+static bp_status print_unit(session *s)
+{
+    output out;
+    BP_TRY(unit_check(s));
+    output_begin(&out, stdout);
+    unit_put(&out.text, s);
+    output_end(&out);
+    return BP_OK;
+}
+
 static bp_status cmd_plan_plan(session *s)
 {
     const settings *set = s->set;
@@ -442,13 +458,12 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(shard_plan_find(s, &more.ranks));
     BP_TRY(offload_traffic_find(&s->runtime, &s->offload, set, s->calibrated ? &s->rates : &usual,
                                 &more.offload, &s->error));
+    if (set->json && !fits(s) && s->choice.made) {
+        shortage_find(&s->lack, &s->choice, &s->runtime, set->arena);
+    }
     dry_run_wipe();
     if (set->unit != NULL) {
-        BP_TRY(unit_check(s)); /* nothing is printed of a plan that does not fit */
-        output_begin(&out, stdout);
-        unit_put(&out.text, s);
-        output_end(&out);
-        return BP_OK;
+        return print_unit(s);
     }
     output_begin(&out, stdout);
     bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);

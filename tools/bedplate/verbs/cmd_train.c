@@ -456,6 +456,7 @@ static void cmd_train_report(training *t, ending end)
         .metric = t->metric.name,
         .continued = t->points.found ? NULL : s->set->continue_from,
         .continued_step = t->points.began,
+        .session = s,
         .runtime = &s->runtime,
         .early = end == END_EARLY,
         .ended = end == END_ASKED       ? service_stop_name(t->stop)

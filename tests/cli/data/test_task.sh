@@ -1,0 +1,142 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The task is found from the data, said in one line and in JSON, overridden by --task, and refused where the data
+# contradict it: by train, plan and eval alike.
+. "$(dirname "$0")/../lib.sh"
+
+rows() { # NAME LINE..: a file in which each line stands four times, with the numbers of its rows for @
+    local name=$1 i line
+    shift
+    for ((i = 0; i < 4; i++)); do
+        for line in "$@"; do echo "${line//@/$i}"; done
+    done >"$work/$name"
+}
+text='"text": "some text @"'
+rows words.jsonl '{"tokens": ["a", "b@"], "ner_tags": ["O", "B-x"]}'
+rows squad.jsonl '{"question": "q @", "context": "some a", "answers": {"text": ["a"], "answer_start": [5]}}'
+rows pairs.jsonl '{"anchor": "a @", "positive": "b"}'
+rows score.jsonl '{"sentence1": "a @", "sentence2": "b", "score": 0.@}'
+rows nli.jsonl '{"premise": "a @", "hypothesis": "b", "label": 0}' '{"premise": "a", "hypothesis": "b", "label": 2}'
+rows chat.jsonl '{"messages": [{"role": "user", "content": "q @"}, {"role": "assistant", "content": "a"}]}'
+rows share.jsonl '{"conversations": [{"from": "human", "value": "q @"}, {"from": "gpt", "value": "a"}]}'
+rows prefer.jsonl '{"prompt": "q @", "chosen": "a", "rejected": "b"}'
+rows kto.jsonl '{"prompt": "q @", "completion": "a", "label": true}' '{"prompt": "q", "completion": "b", "label": false}'
+rows prompt.jsonl '{"prompt": "q @", "completion": "a"}'
+rows text.jsonl "{$text}"
+rows five.jsonl "{$text, \"label\": 0}" "{$text, \"label\": 4}"
+rows pandas.jsonl "{$text, \"label\": 0.0}" "{$text, \"label\": 2.0}"
+rows names.jsonl "{$text, \"label\": \"good\"}" "{$text, \"label\": \"bad\"}"
+rows real.jsonl "{$text, \"label\": 0.5}" "{$text, \"label\": 2}"
+rows hot.jsonl "{$text, \"labels\": [1, 0, 1]}" "{$text, \"labels\": [0, 0, 0]}"
+rows lists.jsonl "{$text, \"labels\": [\"red\"]}" "{$text, \"labels\": [\"red\", \"blue\"]}"
+rows edu.jsonl "{$text, \"score\": 2.5}"
+rows corpus.txt 'some text @'
+(echo 'Review,Sentiment' && for i in 1 2 3 4; do echo "text $i,$([[ $((i % 2)) == 0 ]] && echo pos || echo neg)"; done) >"$work/table.csv"
+for i in 1 2 3 4; do printf '%d\ttext %d\n' $((i % 2)) $i; done >"$work/bare.tsv"
+
+small=(--max-seq-length 16 --per-device-train-batch-size 2)
+line=''
+# said MODEL DATA LINE [OPTIONS]: what plan says of the task on stderr, and in JSON.
+said() {
+    local want=$3 word=${3%%,*}
+    run plan --model "$1" --data "$work/$2" "${small[@]}" --json "${@:4}"
+    line=$(grep '^bedplate: task: ' <<<"$err")
+    [[ $code -eq 0 && $line == "bedplate: task: $want" && $(json task) == "$word" && $(json task_from) == "${want##*from }" ]]
+    check $? "$1 $2: $want" "$code $out$err"
+}
+# The data say what a model without a task of its own is for.
+while read -r data want; do
+    said tiny-bert "$data" "$want"
+done <<'END'
+words.jsonl token-classification, from columns tokens and ner_tags
+squad.jsonl question-answering, from columns question and context
+pairs.jsonl embedding, from 2 texts a row
+score.jsonl embedding, from 2 texts a row with a score
+nli.jsonl classification, 3 classes, from column label
+prompt.jsonl masked-lm, from columns prompt and completion
+text.jsonl masked-lm, from column text
+five.jsonl classification, 5 classes, from column label
+pandas.jsonl classification, 3 classes, from column label
+names.jsonl classification, 2 classes, from column label
+real.jsonl regression, from column label
+hot.jsonl multi-label-classification, 3 classes, from column labels
+lists.jsonl multi-label-classification, 2 classes, from column labels
+edu.jsonl regression, from column score
+corpus.txt masked-lm, from plain text
+table.csv classification, 2 classes, from column Sentiment
+bare.tsv classification, 2 classes, from column 1
+END
+# A causal model judges labelled rows by its last token, and never leaves labels out in silence.
+while read -r data want; do
+    said tiny "$data" "$want"
+done <<'END'
+five.jsonl classification, 5 classes, from column label
+names.jsonl classification, 2 classes, from column label
+real.jsonl regression, from column label
+chat.jsonl causal-lm, from column messages
+share.jsonl causal-lm, from column conversations
+prefer.jsonl dpo, from columns chosen and rejected
+kto.jsonl kto, from columns completion and label
+prompt.jsonl causal-lm, from columns prompt and completion
+edu.jsonl causal-lm, from column text
+corpus.txt causal-lm, from plain text
+table.csv classification, 2 classes, from column Sentiment
+END
+run train --model tiny --data "$work/five.jsonl" "${small[@]}" --max-steps 2 --output-dir "$work/m" --json
+[[ $code -eq 0 && $(json task) == classification && $(json classes) == 5 ]] && grep -q '^bedplate: task: classification, 5 classes, from column label$' <<<"$err"
+check $? "and is trained so" "$code $out$err"
+grep -q '"num_labels": *5\|"4"' "$work/m/config.json"
+check $? "with as many classes as there are" "$(cat "$work/m/config.json")"
+run eval --model "$work/m" --data "$work/five.jsonl" --max-seq-length 16 --json
+[[ $code -eq 0 && $(json task) == classification && $out == *'"accuracy": '* ]]
+check $? "eval takes the model's task, which is the data's" "$code $out$err"
+# The record names the task that was found, so that its card and its replay have it.
+run train --model tiny --data "$work/prefer.jsonl" "${small[@]}" --max-steps 2 --output-dir "$work/dpo" --quiet --json
+[[ $code -eq 0 && $(json task) == dpo && $err != *'task: '* ]] && grep -q '"task": *"dpo"' "$work/dpo/record.jsonl"
+check $? "preferences are found, --quiet says nothing" "$code $out$err"
+run replay "$work/dpo"
+check $code "and replayed" "$out$err"
+
+# --task goes before what was found.
+run plan --model tiny --task regression --data "$work/five.jsonl" "${small[@]}" --json
+[[ $code -eq 0 && $(json task) == regression && -z $(json task_from) && -z $err ]]
+check $? "--task is not guessed at" "$code $out$err"
+
+# What the data contradict is refused, with both names.
+while read -r task data holds right; do
+    for command in plan train eval; do
+        run $command --model tiny-bert --task "$task" --data "$work/$data" --max-seq-length 16 $([[ $command == train ]] && echo --output-dir "$work/x")
+        [[ $code -eq 2 && $err == *"--task: $data holds ${holds//_/ } "*"(found $task, right would be $right"* ]]
+        check $? "$command --task $task of $data" "$code $out$err"
+    done
+done <<'END'
+classification chat.jsonl conversations causal-lm
+classification text.jsonl plain_text causal-lm
+classification words.jsonl words_with_tags token-classification
+classification real.jsonl labelled_texts regression
+classification lists.jsonl labelled_texts multi-label-classification
+classification pairs.jsonl texts_that_are_compared embedding
+regression names.jsonl labelled_texts classification
+token-classification five.jsonl labelled_texts classification
+question-answering corpus.txt plain_text causal-lm
+embedding prefer.jsonl preferences dpo
+masked-lm squad.jsonl questions_about_texts question-answering
+dpo prompt.jsonl prompts_with_completions causal-lm
+kto five.jsonl labelled_texts classification
+END
+[[ ! -e $work/x ]]
+check $? "and nothing is made"
+# What a model cannot learn is refused as well; a model without the head is not asked to judge.
+expect 2 'chat.jsonl holds conversations .*cannot learn them .found masked-lm' train --model tiny-bert --data "$work/chat.jsonl" --output-dir "$work/x"
+expect 2 'need bert' train --model tiny --data "$work/words.jsonl" "${small[@]}" --output-dir "$work/x"
+run train --model tiny --data "$work/corpus.txt" "${small[@]}" --max-steps 0 --output-dir "$work/base" --quiet
+expect 2 'five.jsonl holds labelled texts .*no head for this task.*right would be causal-lm' eval --model "$work/base" --data "$work/five.jsonl" --max-seq-length 16
+expect 0 'loss' eval --model "$work/base" --task causal-lm --data "$work/five.jsonl" --max-seq-length 16
+# Standard input and data that are not there are left to the command.
+"$program" train --model tiny --data - "${small[@]}" --max-steps 1 --output-dir "$work/pipe" --json <"$work/corpus.txt" >"$work/.out" 2>"$work/.err"
+[[ $? -eq 0 ]] && ! grep -q 'task: ' "$work/.err" && grep -q '"task": "causal-lm"' "$work/.out"
+check $? "standard input" "$(cat "$work/.err")"
+expect 4 'there is no such file' train --model tiny --data "$work/none.jsonl" --output-dir "$work/x"
+: >"$work/empty.jsonl"
+expect 4 'the data holds no' train --model tiny-bert --data "$work/empty.jsonl" --output-dir "$work/x"
+finish

@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A plan that does not fit proposes up to three ways that do, as options to type and the arena that they give: each
+# of them fits when it is typed.
+. "$(dirname "$0")/../lib.sh"
+
+# proposals ARGUMENTS: a plan that does not fit, and what it proposes, each tried.
+proposals() {
+    local line options bytes tried=0
+    run plan "$@"
+    [[ $code -eq 3 && $(grep -c 'too large' <<<"$out") -eq 0 && $(grep -c '^least' <<<"$out") -le 1 ]]
+    check $? "$*: the table has one line, not one for all that was tried" "$out"
+    mapfile -t lines < <(sed -n 's/^bedplate: it would fit with //p' <<<"$err")
+    said=$err
+    [[ ${#lines[@]} -ge 1 && ${#lines[@]} -le 3 ]]
+    check $? "$*: there are one to three ways" "$err"
+    for line in "${lines[@]}"; do
+        options=${line%: *}
+        bytes=${line##*: }
+        [[ $bytes =~ ^[0-9]{1,3}(,[0-9]{3})*\ bytes$ ]]
+        check $? "$*: bytes have separators and a unit" "$line"
+        bytes=${bytes% bytes}
+        ((${bytes//,/} <= limit))
+        check $? "$*: $line is below the limit" "$limit"
+        # shellcheck disable=SC2086
+        run plan "$@" ${options//PATH/$work/tier} --json
+        [[ $code -eq 0 && $(json fits) == true && $(json arena_bytes) -le $limit ]]
+        check $? "$*: $options fits when it is typed" "$code $(json arena_bytes) $err"
+        tried=$((tried + 1))
+    done
+    run plan "$@" --json
+    [[ $code -eq 3 && $(grep -o '"options": ' <<<"$out" | wc -l) -eq $tried && $out == *"\"proposals\": [{\"options\": \"${lines[0]%: *}\""* ]]
+    check $? "$*: JSON has the same" "$out"
+}
+# Nothing fits any more: only what loses some quality, the least first.
+limit=1500000
+proposals --model tiny --max-seq-length 64 --arena $limit
+grep -q 'would fit with --optim adamw_8bit\|would fit with --gradient-release' <<<"$said"
+check $? "first an option of full training" "$said"
+limit=1100000
+proposals --model tiny --max-seq-length 64 --arena $limit
+limit=700000
+proposals --model tiny-llama --max-seq-length 64 --arena $limit
+# What changes no result goes before all else, and is enough.
+limit=2600000
+proposals --model tiny --max-seq-length 64 --arena $limit --gradient-checkpointing none --per-device-train-batch-size 8 --loss-chunk-rows 512
+[[ $(grep -c 'would fit' <<<"$said") -eq 1 && $said != *--optim* && $said != *--lora* ]]
+check $? "the same bits with less memory" "$said"
+# A base of fewer bits under adapters: 8 before 4.
+limit=450000000
+proposals --model gpt2 --arena $limit
+grep -q 'would fit with .*--lora-r 8' <<<"$said"
+check $? "adapters" "$said"
+limit=300000000
+proposals --model gpt2 --arena $limit --max-seq-length 128
+grep -q 'would fit with .*--load-in-8bit' <<<"$said"
+check $? "over a base in 8 bits" "$said"
+limit=250000000
+proposals --model gpt2 --arena $limit --max-seq-length 128
+grep -q 'would fit with .*--load-in-4bit' <<<"$said"
+check $? "over a base in 4 bits" "$said"
+limit=260000000
+proposals --model gpt2 --arena $limit --lora-r 8 --load-in-8bit --optim adamw_8bit
+expect 3 'no option makes it fit; the least is [0-9,]+ bytes' plan --model tiny --arena 10000
+finish
