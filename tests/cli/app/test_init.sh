@@ -70,16 +70,10 @@ check $code "labelled rows are classified" "$err"
 init "$work/f" nothing-like-it tiny "$work/none.txt" "$work" "$work/text.txt" talking classification causal-lm maybe full many 0 4 lots 1000 64MB
 [[ $code -eq 0 ]]
 check $? "the right answers count" "$err"
-<<<<<<< HEAD
-for why in 'unknown model' 'none.txt: there is no such file' 'this is no file' 'none of the three .found "maybe"' \
+for why in 'unknown model' 'none.txt: there is no such file' 'this is no file' 'the task: .*talking' \
+    'the data contradict the task.*found classification' 'none of the three .found "maybe"' \
     'the steps: the value is not a whole number: found "many"' 'the steps: the value is out of range' \
     'the memory: the value is not a size: found "lots"' 'the plan does not fit'; do
-=======
-for why in 'unknown model' 'none.txt: there is no such file' 'this is no file' 'the task: .*talking' 'the data contradict the task .found classification, right would be causal-lm' \
-    'none of the three .found "maybe"' \
-    'the steps: the value is not a whole number .found "many"' 'the steps: the value is out of range' \
-    'the memory: the value is not a size .found "lots"' 'the plan does not fit'; do
->>>>>>> e4aaf9e1 (task: found from the data by one rule, and proposals that fit)
     grep -qE "$why" <<<"$err"
     check $? "what is wrong is said: $why" "$err"
 done
