@@ -24,11 +24,11 @@ typedef enum bp_limit {
 /* A caller-owned record. Zero is the valid state "no error". The first error sticks: later calls
  * of bp_error_set leave the record alone, so the report names the cause and not its consequences.
  * The program prints it as
- *     name: text (found F, right would be W)      (at least W, at most W, ..)
+ *     name: text: found F, expected W      (at least W, at most W, ..)
  * or, where a word was found,
- *     name: text (found "word")
+ *     name: text: found "word"
  * or, where it is said in words what would be right,
- *     name: text (found word, right would be right)
+ *     name: text: found word, expected right
  */
 typedef struct bp_error {
     bp_status code;

@@ -132,7 +132,7 @@ ranks_by_nccl() {
             echo "ok      $ranks ranks by NCCL, --shard $shard"
         else
             failed=1
-            echo "FAILED  $ranks ranks by NCCL, --shard $shard: $several, right would be $one"
+            echo "FAILED  $ranks ranks by NCCL, --shard $shard: $several, expected $one"
             grep '^bedplate' "$work/out" | sed 's/^/    /'
         fi
     done

@@ -44,17 +44,17 @@ expect 4 'no-such-file: there is no such file' import --from "$work/no-such-file
 expect 4 'folder: there is no such file' import --from "$work/folder" --to "$work/x"
 expect 2 '--dropout: the value is out of range' "${train[@]}" --data "$work/text" --dropout -0.5 --output-dir "$work/x"
 head -c 32 "$work/text" >"$work/short"
-expect 4 'short: the data holds fewer tokens than one batch needs \(found 32, right would be at least 33\)' \
+expect 4 'short: the data holds fewer tokens than one batch needs: found 32, expected at least 33' \
     "${train[@]}" --data "$work/short" --output-dir "$work/x"
 : >"$work/empty"
-expect 4 'empty: .*\(found 0' "${train[@]}" --data "$work/empty" --output-dir "$work/x"
+expect 4 'empty:.*found 0' "${train[@]}" --data "$work/empty" --output-dir "$work/x"
 for ((i = 0; i < 200; i++)); do printf '\x2c\x01'; done >"$work/ids.bin"
-expect 4 "ids.bin: a token id is not below the model's vocabulary \(found 300, right would be below" \
+expect 4 "ids.bin: a token id is not below the model's vocabulary: found 300, expected below" \
     "${train[@]}" --data "$work/ids.bin" --output-dir "$work/x"
 head -c 399 "$work/ids.bin" >"$work/odd.bin"
 expect 4 'odd.bin: .*odd number of bytes' "${train[@]}" --data "$work/odd.bin" --output-dir "$work/x"
 { printf '\x88\xd8\x34\x01\x01\x00\x00\x00\xc9\x00\x00\x00'; head -c 1012 /dev/zero; cat "$work/ids.bin"; } >"$work/llmc.bin"
-expect 4 "llmc.bin: the file's size differs from what its header says.*found 1424, right would be 1426" \
+expect 4 "llmc.bin: the file's size differs from what its header says.*found 1424, expected 1426" \
     "${train[@]}" --data "$work/llmc.bin" --output-dir "$work/x"
 expect 4 'text: the file has no llm.c token header' "${train[@]}" --data "$work/text" --data-format llmc --output-dir "$work/x"
 expect 4 'two kinds' "${train[@]}" --data "$work/text" "$work/ids.bin" --output-dir "$work/x"
@@ -92,15 +92,15 @@ bad_config() {
     expect 4 "m/config.json: $1" plan --model "$work/m"
 }
 bad_config 'n_head: the heads do not divide the width' 's/"n_head": 4/"n_head": 5/'
-bad_config 'activation_function: this value is not supported \(found "silu", right would be "gelu_new", .* or "relu"\)' 's/gelu_new/silu/'
-bad_config 'model_type: this value is not supported \(found "mamba", right would be "gpt2", .* or "rnn"\)' 's/"gpt2"/"mamba"/'
-bad_config 'scale_attn_by_inverse_layer_idx: .*\(found 1, right would be true or false\)' 's/layer_idx": false/layer_idx": 1/'
-bad_config 'reorder_and_upcast_attn: .*\(found true, right would be false\)' 's/upcast_attn": false/upcast_attn": true/'
+bad_config 'activation_function: this value is not supported: found "silu", expected "gelu_new", .* or "relu"' 's/gelu_new/silu/'
+bad_config 'model_type: this value is not supported: found "mamba", expected "gpt2", .* or "rnn"' 's/"gpt2"/"mamba"/'
+bad_config 'scale_attn_by_inverse_layer_idx:.*found 1, expected true or false' 's/layer_idx": false/layer_idx": 1/'
+bad_config 'reorder_and_upcast_attn:.*found true, expected false' 's/upcast_attn": false/upcast_attn": true/'
 bad_config 'add_cross_attention' 's/^{/{ "add_cross_attention": true,/'
-bad_config 'n_embd: this value is not supported \(found -64, right would be a whole number from 1' 's/"n_embd": 64/"n_embd": -64/'
-bad_config 'n_layer: this value is not supported \(found 99999999999, right would be a whole number from 1 to 4096\)' 's/"n_layer": 2/"n_layer": 99999999999/'
-bad_config 'n_layer: this value is not supported \(found "2", right would be a whole' 's/"n_layer": 2/"n_layer": "2"/'
-bad_config 'attn_pdrop: this value is not supported \(found 1.5, right would be a number from 0 to below 1\)' 's/"attn_pdrop": 0.0/"attn_pdrop": 1.5/'
+bad_config 'n_embd: this value is not supported: found -64, expected a whole number from 1' 's/"n_embd": 64/"n_embd": -64/'
+bad_config 'n_layer: this value is not supported: found 99999999999, expected a whole number from 1 to 4096' 's/"n_layer": 2/"n_layer": 99999999999/'
+bad_config 'n_layer: this value is not supported: found "2", expected a whole' 's/"n_layer": 2/"n_layer": "2"/'
+bad_config 'attn_pdrop: this value is not supported: found 1.5, expected a number from 0 to below 1' 's/"attn_pdrop": 0.0/"attn_pdrop": 1.5/'
 bad_config '.*' 's/}/,/'
 bad_config '.*' 's/"n_head": 4/"n_head": 4, "n_head": 4/'
 expect 4 'm/config.json' plan --model "$work/m"
@@ -142,9 +142,9 @@ check $? "a trained model's configuration has both" "$err"
 # Generation.
 expect 2 'give one of --prompt and --prompt-ids' generate --model "$work/good"
 expect 2 'the prompt is empty' generate --model "$work/good" --prompt ''
-expect 2 'longer than the model.s n_positions \(found 65, right would be at most 64\)' \
+expect 2 'longer than the model.s n_positions: found 65, expected at most 64' \
     generate --model "$work/good" --prompt x --max-new-tokens 64
-expect 4 'not below the model.s vocabulary \(found 256' generate --model "$work/good" --prompt-ids 1,256
+expect 4 'not below the model.s vocabulary: found 256' generate --model "$work/good" --prompt-ids 1,256
 expect 2 'not a list of token ids' generate --model "$work/good" --prompt-ids 1,two
 expect 4 'a text prompt needs a tokenizer' generate --model "$work/words" --prompt x
 
@@ -155,7 +155,7 @@ expect 2 'good: the output directory holds checkpoints of an earlier run' "${tra
     --data "$work/text" --output-dir "$work/good"
 resume=("${train[@]}" --output-dir "$work/good" --resume)
 # verifies face-13.60d2
-expect 2 'seed differs.*found "7", right would be "42"' "${resume[@]}" --data "$work/text" --seed 7
+expect 2 'seed differs.*found "7", expected "42"' "${resume[@]}" --data "$work/text" --seed 7
 expect 2 'learning-rate differs' "${resume[@]}" --data "$work/text" --learning-rate 1
 expect 2 'per-device-train-batch-size differs' "${resume[@]}" --data "$work/text" --per-device-train-batch-size 1
 expect 2 'total-steps differs' "${resume[@]}" --data "$work/text" --max-steps 4

@@ -136,7 +136,7 @@ class_01_counts() {
     { head_of $((1 << 60)) 0; } >"$work/f.gguf" && gguf ''
     { head_of 0 $((1 << 60)); } >"$work/f.gguf" && gguf ''
     { head_of 0 1 && text64 a && le 4 9 4 && le 8 $((1 << 60)); } >"$work/f.gguf" && gguf ''
-    config 'n_layer: this value is not supported \(found 99999999999, right would be a whole number from 1 to 4096\)' 's/"n_layer": 2/"n_layer": 99999999999/'
+    config 'n_layer: this value is not supported: found 99999999999, expected a whole number from 1 to 4096' 's/"n_layer": 2/"n_layer": 99999999999/'
     tokenizer 'out of range' "$(bpe '"a":4294967295' '')"
     adapter 'r: .*range' 's/"r": 2/"r": 1000000000/'
     { le 4 20240520 1 2147483647 && zeros 1012; } >"$work/ids.bin" && token_file '.*size differs'
@@ -168,7 +168,7 @@ class_05_zeros() {
     weights 'overflows|does not have' "$(one F64 '[4294967296,4294967296,0]' '[0,0]')" 0
     { head_of 1 0 && text64 t && le 4 1 && le 8 0 && le 4 0 && le 8 0; } >"$work/f.gguf" && gguf ''
     for key in n_embd n_layer n_head n_positions vocab_size; do
-        config "$key: this value is not supported \\(found 0, right would be a whole number from 1" "s/\"$key\": [0-9]*/\"$key\": 0/"
+        config "$key: this value is not supported: found 0, expected a whole number from 1" "s/\"$key\": [0-9]*/\"$key\": 0/"
     done
     adapter 'r: .*range' 's/"r": 2/"r": 0/'
     llmc '' 20240326 3 64 256 0 0 0 256
@@ -176,7 +176,7 @@ class_05_zeros() {
 class_06_signs() {
     weights 'm/model|integers' "$(one U8 '[-4]' '[0,4]')" 4
     weights 'm/model|integers' "$(one U8 '[4]' '[-4,0]')" 4
-    config 'n_embd: this value is not supported \(found -64, right would be a whole number from 1' 's/"n_embd": 64/"n_embd": -64/'
+    config 'n_embd: this value is not supported: found -64, expected a whole number from 1' 's/"n_embd": 64/"n_embd": -64/'
     config 'eos_token_id: ' 's/"eos_token_id": [a-z0-9]*/"eos_token_id": -5/'
     tokenizer 'out of range' "$(bpe '"a":-1' '')"
     adapter 'lora_alpha: .*range' 's/"lora_alpha": [0-9]*/"lora_alpha": -8/'
@@ -204,7 +204,7 @@ class_09_types() {
         { head_of 1 0 && text64 t && le 4 1 && le 8 1 && le 4 $type && le 8 0 && zeros 64; } >"$work/f.gguf" && gguf ''
         { head_of 0 1 && text64 a && le 4 $type; } >"$work/f.gguf" && gguf ''
     done
-    config 'model_type: .*found "mamba"' 's/"gpt2"/"mamba"/'
+    config 'model_type:.*found "mamba"' 's/"gpt2"/"mamba"/'
     adapter 'peft_type: only LORA' 's/"LORA"/"IA3"/'
     tokenizer 'model' '{"model":{"type":"Unigram","vocab":[["a",0]]}}'
     llmc '' 20240326 9 64 256 2 4 64 256
@@ -259,7 +259,7 @@ class_13_sizes() {
     refused 'm/model.safetensors' eval --model "$work/m" "${on_text[@]}"
     rm "$work/m/model.safetensors"
     { le 4 20240520 1 100 && zeros 1012 && zeros 198; } >"$work/ids.bin"
-    token_file '.*size differs.*\(found 1222, right would be 1224\)'
+    token_file '.*size differs.*found 1222, expected 1224'
     zeros 199 >"$work/ids.bin"
     refused 'ids.bin: .*odd number' train --model tiny --output-dir "$work/x" --data "$work/ids.bin" --max-seq-length 8
     run export --model "$work/good" --format gguf --to "$work/whole.gguf"
@@ -271,8 +271,8 @@ class_13_sizes() {
 class_14_kinds() {
     weights '' "$(one U8 '"4"' '[0,4]')" 4
     weights '' '{"a":7}' 4
-    config 'n_layer: this value is not supported \(found "2", right would be a whole' 's/"n_layer": 2/"n_layer": "2"/'
-    config 'n_layer: this value is not supported \(found a list' 's/"n_layer": 2/"n_layer": [2]/'
+    config 'n_layer: this value is not supported: found "2", expected a whole' 's/"n_layer": 2/"n_layer": "2"/'
+    config 'n_layer: this value is not supported: found a list' 's/"n_layer": 2/"n_layer": [2]/'
     adapter 'r: ' 's/"r": 2/"r": "2"/'
     adapter 'target_modules: ' 's/"target_modules": \[[^]]*\]/"target_modules": {"a": 1}/'
     tokenizer 'must be a whole number' "$(bpe '"a":"0"' '')"
@@ -280,7 +280,7 @@ class_14_kinds() {
     index 'without a path' '{"weight_map":{"a":5}}'
     { head_of 0 1 && text64 general.architecture && le 4 4 7; } >"$work/f.gguf" && gguf ''
     tagged 'line 1.*a word is not a string' jsonl '{"tokens": ["a", ["b"]], "ner_tags": [0, 0]}\n'
-    tagged 'line 1: the label is not a whole number .found "0.5"' jsonl '{"tokens": ["a"], "ner_tags": [0.5]}\n'
+    tagged 'line 1: the label is not a whole number: found "0.5"' jsonl '{"tokens": ["a"], "ner_tags": [0.5]}\n'
     asked 'line 1.*answers are an object or a list' jsonl "$(question 7)"
     asked '.*the array holds something else than objects' json '[[]]'
 }
@@ -327,11 +327,11 @@ class_16_cuts() {
 }
 class_17_indices() {
     for ((i = 0; i < 70; i++)); do le 2 300; done >"$work/ids.bin"
-    token_file "a token id is not below the model's vocabulary \\(found 300"
+    token_file "a token id is not below the model's vocabulary: found 300"
     refused "ids.bin: a token id is not below" eval --model tiny --data "$work/ids.bin" --max-seq-length 8
-    refused 'not below the model.s vocabulary \(found 256' generate --model tiny --prompt-ids 1,256
-    refused 'not below the model.s vocabulary \(found -1' generate --model tiny --prompt-ids 1,-1
-    rows 'line 2: the label is no class of the model \(found 2, right would be 1\)' '1\tgood\n2\tbad\n'
+    refused 'not below the model.s vocabulary: found 256' generate --model tiny --prompt-ids 1,256
+    refused 'not below the model.s vocabulary: found -1' generate --model tiny --prompt-ids 1,-1
+    rows 'line 2: the label is no class of the model: found 2, expected 1' '1\tgood\n2\tbad\n'
     # A tokenizer whose vocabulary is larger than the model's.
     mkdir "$work/large"
     {
@@ -339,9 +339,9 @@ class_17_indices() {
         for ((i = 0; i < 256; i++)); do printf ',"<0x%02X>":%d' $i $((i + 1)); done
         printf '},"merges":[]}}'
     } >"$work/large/tokenizer.json"
-    refused 'vocabulary.*found 257, right would be at most 256' train --model tiny --tokenizer "$work/large" \
+    refused 'vocabulary.*found 257, expected at most 256' train --model tiny --tokenizer "$work/large" \
         --output-dir "$work/x" "${on_text[@]}"
-    tagged 'line 2: the label is no class of the model .found 4294967296' jsonl '{"tokens": ["a"], "ner_tags": [1]}\n{"tokens": ["a"], "ner_tags": [4294967296]}\n'
+    tagged 'line 2: the label is no class of the model: found 4294967296' jsonl '{"tokens": ["a"], "ner_tags": [1]}\n{"tokens": ["a"], "ner_tags": [4294967296]}\n'
     asked 'line 1.*answer_start is no whole number' jsonl "$(question '{"text": "a", "answer_start": 18446744073709551616}')"
 }
 class_18_change() {
@@ -358,14 +358,14 @@ class_18_change() {
 }
 class_19_configuration() {
     config 'n_head: the heads do not divide the width' 's/"n_head": 4/"n_head": 5/'
-    config 'attn_pdrop: this value is not supported \(found 1.5, right would be a number from 0 to below 1\)' 's/"attn_pdrop": [0-9.]*/"attn_pdrop": 1.5/'
+    config 'attn_pdrop: this value is not supported: found 1.5, expected a number from 0 to below 1' 's/"attn_pdrop": [0-9.]*/"attn_pdrop": 1.5/'
     config 'layer_norm_epsilon: ' 's/"layer_norm_epsilon": [0-9.e-]*/"layer_norm_epsilon": -1/'
     config '' 's/"layer_norm_epsilon": [0-9.e-]*/"layer_norm_epsilon": NaN/'
     config '' 's/"layer_norm_epsilon": [0-9.e-]*/"layer_norm_epsilon": 1e999/'
     config 'num_key_value_heads: ' 's/"num_key_value_heads": [0-9]*/"num_key_value_heads": 3/' tiny-llama
     config 'head_dim: ' 's/^{/{ "head_dim": 7,/' tiny-llama
     config 'rope_theta: ' 's/"rope_theta": [0-9.]*/"rope_theta": -1/' tiny-llama
-    config 'rope_scaling.rope_type: .*found "spiral"' 's/"rope_scaling": null/"rope_scaling": {"rope_type": "spiral", "factor": 2}/' tiny-llama
+    config 'rope_scaling.rope_type:.*found "spiral"' 's/"rope_scaling": null/"rope_scaling": {"rope_type": "spiral", "factor": 2}/' tiny-llama
     config 'num_attention_heads: ' 's/"num_attention_heads": [0-9]*/"num_attention_heads": 7/' tiny-bert
 }
 class_20_payload() {

@@ -71,7 +71,7 @@ init "$work/f" nothing-like-it tiny "$work/none.txt" "$work" "$work/text.txt" ta
 [[ $code -eq 0 ]]
 check $? "the right answers count" "$err"
 for why in 'unknown model' 'none.txt: there is no such file' 'this is no file' 'the task: .*talking' \
-    'the data contradict the task.*found classification' 'none of the three .found "maybe"' \
+    'the data contradict the task.*found classification' 'none of the three: found "maybe"' \
     'the steps: the value is not a whole number: found "many"' 'the steps: the value is out of range' \
     'the memory: the value is not a size: found "lots"' 'the plan does not fit'; do
     grep -qE "$why" <<<"$err"

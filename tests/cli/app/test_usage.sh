@@ -27,7 +27,7 @@ check $? "plan takes the options of train" "$lacks"
 expect 2 '--learning-rate: the value is out of range: found "-1", expected 0 to 1000$' \
     plan --model tiny --learning-rate -1
 expect 2 'not a number' plan --model tiny --learning-rate fast
-expect 2 '--product-fp8-from: no products are in fp8 \(found "auto", right would be --product-dtype fp8 with it\)' \
+expect 2 '--product-fp8-from: no products are in fp8: found "auto", expected --product-dtype fp8 with it' \
     plan --model tiny --product-fp8-from 64
 expect 2 'not a whole number' plan --model tiny --seed 1.5
 expect 2 'out of range' plan --model tiny --seed 99999999999999999999999
@@ -44,7 +44,7 @@ expect 2 '--model: the option is needed' plan
 expect 2 'an argument that is not expected' plan tiny
 expect 2 'an argument is missing' verify
 expect 2 'unknown measurement' bench speed
-expect 2 'max-seq-length.*found 65, right would be at most 64' plan --model tiny --max-seq-length 65
+expect 2 'max-seq-length.*found 65, expected at most 64' plan --model tiny --max-seq-length 65
 
 # - and _ are the same, = and a space are the same, other programs' names are known.
 run plan --model tiny --print-options --max_seq_length=32 --micro_batch_size 3 --arena 1.5KiB \

@@ -68,7 +68,7 @@ expect 0 'w.jsonl: 1 words longer than 65536 bytes were cut' train --model "$wor
 # Many files.
 mkdir "$work/many"
 (cd "$work/many" && for ((i = 0; i < 1030; i++)); do echo x >"$i"; done)
-expect 4 'the pattern matches too many files .*found 1030, right would be at most 1024' "${common[@]}" \
+expect 4 'the pattern matches too many files.*found 1030, expected at most 1024' "${common[@]}" \
     --output-dir "$work/x" --data "$work/many/*"
 mapfile -t paths < <(ls "$work/many")
 expect 2 'the option is given too often' "${common[@]}" --output-dir "$work/x" --data "${paths[@]}"
@@ -82,7 +82,7 @@ check $? "--print-options has a line for each file" "$out"
 run arena "$work/long.csv" --json
 [[ $(stat -c %s "$work/long.csv") -gt 131072 && $code -eq 0 && $out == '{"arena_bytes":128,'* ]]
 check $? "9,000 buffers, two at a time, take twice one's bytes" "$err"
-expect 3 'no layout was found that fits \(found 127, the best needs 128, none needs less than 128\)' \
+expect 3 'no layout was found that fits: found 127, the best needs 128, none needs less than 128' \
     arena "$work/long.csv" --capacity 127
 echo 1,5,x,64 >>"$work/long.csv"
 expect 4 'long.csv:9002: upper: not a whole number' arena "$work/long.csv"

@@ -116,8 +116,8 @@ bad bad.json '{"data": [{"paragraphs": [{"context": "a", "qas": [{"question": "q
 bad bad.json '{"data": 7}' 'bad.json'
 bad bad.json '{"data": [7]}' 'the array holds something else than objects'
 bad bad.json '{"data": []}' 'the data holds no question'
-bad bad.jsonl "{\"question\": \"$(printf 'x %.0s' {1..60})\", \"context\": \"a\", \"answers\": []}\n" 'line 1: the question leaves no room.*found 63, right would be below 40'
-bad bad.jsonl "{\"question\": \"$(printf 'x %.0s' {1..30})\", \"context\": \"$(printf 'y %.0s' {1..60})\", \"answers\": []}\n" 'line 1: .*--doc-stride.*found 9, right would be below 7'
+bad bad.jsonl "{\"question\": \"$(printf 'x %.0s' {1..60})\", \"context\": \"a\", \"answers\": []}\n" 'line 1: the question leaves no room.*found 63, expected below 40'
+bad bad.jsonl "{\"question\": \"$(printf 'x %.0s' {1..30})\", \"context\": \"$(printf 'y %.0s' {1..60})\", \"answers\": []}\n" 'line 1: .*--doc-stride.*found 9, expected below 7'
 printf 'a\n' >"$work/bad.txt"
 expect 2 '--task: bad.txt holds plain text.*found question-answering' train --model "$work/base" "${task[@]}" --data "$work/bad.txt" --output-dir "$work/x"
 expect 4 'needs a WordPiece tokenizer' train --model tiny-bert --task question-answering --data $golden/flat.jsonl --output-dir "$work/x"

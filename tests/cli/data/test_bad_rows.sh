@@ -87,10 +87,10 @@ while IFS='|' read -r file pattern; do
     printf 'file_name,label\nok.ppm,a\n%s,c\n' "$file" >"$work/pictures/list.csv"
     bad "list.csv: line 3: .*$file: $pattern" --model "$work/vit" --data "$work/pictures/list.csv" --data-format imagefolder
 done <<'END2'
-cut.ppm|the file's size differs.*found 111, right would be 203
-long.ppm|the file's size differs.*found 204, right would be 203
-wide.ppm|the image has another height, width.*found 9, right would be 8
-none.ppm|the image has another height, width.*found 0, right would be 8
+cut.ppm|the file's size differs.*found 111, expected 203
+long.ppm|the file's size differs.*found 204, expected 203
+wide.ppm|the image has another height, width.*found 9, expected 8
+none.ppm|the image has another height, width.*found 0, expected 8
 black.ppm|the largest number of the image
 word.png|the file is no PPM or PGM image
 cut.jpg|.*(JPEG|damaged|cut short)
@@ -103,9 +103,9 @@ while IFS='|' read -r change pattern; do
     sed "$change" $golden/vit/images.csv >"$work/rows.csv"
     bad "rows.csv: line 3: $pattern" --model "$work/vit" --data "$work/rows.csv"
 done <<'END2'
-3s/^[0-9.]*,//|.*found 192, right would be 193
+3s/^[0-9.]*,//|.*found 192, expected 193
 3s/^[0-9.]*,/abc,/|the field is not a number
-3s/,[0-9]*$/,9/|the label is no class of the model .found 9, right would be 2
+3s/,[0-9]*$/,9/|the label is no class of the model: found 9, expected 2
 END2
 # array SHAPE BYTES FILE: an array of bytes.
 array() {
@@ -114,7 +114,7 @@ array() {
 }
 array '4,' 4 y_rows.npy
 array '4, 7, 8, 3' 672 x_rows.npy
-bad 'x_rows.npy: .*found 168, right would be 192' --model "$work/vit" --data "$work/x_rows.npy"
+bad 'x_rows.npy:.*found 168, expected 192' --model "$work/vit" --data "$work/x_rows.npy"
 array '4, 8, 8, 3' 100 x_rows.npy
 bad 'x_rows.npy: the file.s size differs' --model "$work/vit" --data "$work/x_rows.npy"
 array '4, 8, 8, 3' 768 x_rows.npy
@@ -127,7 +127,7 @@ bad 'train-(images-idx3|labels-idx1)-ubyte: ' --model "$work/vit" --data "$work/
 
 # A tokenizer of more tokens than the model has.
 echo "some text for a model, and a little more of it" >"$work/text"
-bad 'gpt2_small: the tokenizer has more tokens than the model.s vocabulary .found 901, right would be at most 256' \
+bad 'gpt2_small: the tokenizer has more tokens than the model.s vocabulary: found 901, expected at most 256' \
     --model tiny --max-seq-length 16 --tokenizer $golden/tokenizers/gpt2_small --data "$work/text"
 
 # Documents longer than the window: cut and counted, or refused, as asked.
@@ -138,7 +138,7 @@ done >"$work/texts.jsonl"
 echo '{% for m in messages %}{{ m.role[0] + ":" + m.content + ";" }}{% endfor %}' >"$work/short"
 sed "5s/it is 4/$long/" "$work/chat.jsonl" >"$work/long.jsonl"
 one=(--per-device-train-batch-size 2 --max-steps 1)
-expect 4 'texts.jsonl: row 3: it has more tokens than --max-seq-length.*right would be at most 6[45]' train "${tiny[@]}" \
+expect 4 'texts.jsonl: row 3: it has more tokens than --max-seq-length.*expected at most 6[45]' train "${tiny[@]}" \
     "${one[@]}" --data "$work/texts.jsonl" --packing --long-rows refuse --output-dir "$work/refused"
 expect 4 'long.jsonl: row 5: it has more tokens than --max-seq-length' train "${tiny[@]}" "${one[@]}" \
     --data "$work/long.jsonl" --chat-template "$work/short" --long-rows refuse --output-dir "$work/refused2"

@@ -125,7 +125,7 @@ run train "${common[@]}" --model "$work/words" --data "$work"/{1,2}.txt --max-se
 grep -q 'tokens of 2 documents' <<<"$err"
 check $? "text files are documents for a tokenizer" "$err"
 sed 's/"vocab_size": 1100/"vocab_size": 500/' "$work/words/config.json" >"$work/bare/config.json"
-expect 4 'gpt2_small: the tokenizer has more tokens than the model.s vocabulary \(found [0-9]+, right would be at most 500\)' \
+expect 4 'gpt2_small: the tokenizer has more tokens than the model.s vocabulary: found [0-9]+, expected at most 500' \
     train "${common[@]}" --model "$work/bare" --tokenizer $small --data "$work/docs.jsonl" --output-dir "$work/x"
 expect 4 'words/none: the directory holds no tokenizer' \
     train "${common[@]}" --model "$work/bare" --tokenizer "$work/words/none" --data "$work/docs.jsonl" --output-dir "$work/x"
@@ -149,7 +149,7 @@ bad good.csv '1,good\n' 'good.csv: a table holds labels, which this task does no
 bad good.tsv '1\tgood\n' 'good.tsv: a table holds labels' --task causal-lm
 bad rows.f32 'abcd' 'rows.f32: rows of numbers are no data for a language model'
 bad long.jsonl '{"prompt": "a prompt that is far too long", "completion": "c"}\n' \
-    'long.jsonl: every prompt is longer than --max-seq-length, .*right would be at least'
+    'long.jsonl: every prompt is longer than --max-seq-length,.*expected at least'
 bad few.jsonl '{"prompt": "a", "completion": "c"}\n' 'few.jsonl: the data has too few examples' --validation-split 0.5
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory" "$(ls "$work/x" 2>/dev/null)"
@@ -158,7 +158,7 @@ printf '\xef\xbb\xbf{"prompt": "a", "completion": "b"}\r\n\r\n{"prompt": "much t
 expect 0 'mixed.jsonl: 1 of 2 examples are longer than --max-seq-length 16: their ends are cut; of 1 the whole completion' \
     train "${common[@]}" --data "$work/mixed.jsonl" --output-dir "$work/y" --max-steps 2 --quiet
 # verifies face-34.a5d9
-expect 4 'mixed.jsonl: row 2: it has more tokens than --max-seq-length .*right would be at most 17' \
+expect 4 'mixed.jsonl: row 2: it has more tokens than --max-seq-length.*expected at most 17' \
     train "${common[@]}" --data "$work/mixed.jsonl" --output-dir "$work/y2" --max-steps 2 --long-rows refuse
 expect 0 'tokens' train "${common[@]}" --data "$work/good.csv" --data-format text --max-seq-length 2 \
     --per-device-train-batch-size 1 --output-dir "$work/z" --max-steps 1

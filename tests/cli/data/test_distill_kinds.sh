@@ -141,7 +141,7 @@ cp "$work/said" "$work/kept"
 cp "$work/said16" "$work/said"
 run train --max-steps 3 --seed 7 --model tiny --per-device-train-batch-size 2 --gradient-accumulation-steps 4 --distill "$work/said" \
     --distill-alpha 0.8 --distill-temperature 1.5 --learning-rate 1e-3 "${shape[@]}" --json --output-dir "$work/a" --resume
-[[ $code -eq 2 ]] && grep -q 'data differs from the checkpoint.s (found ".*teacher [0-9a-f]*"' <<<"$err"
+[[ $code -eq 2 ]] && grep -q 'data differs from the checkpoint.s: found ".*teacher [0-9a-f]*"' <<<"$err"
 check $? "another teacher's file is another run" "$code $err"
 cp "$work/kept" "$work/said"
 
@@ -149,7 +149,7 @@ cp "$work/kept" "$work/said"
 trained a --model tiny --save-steps 1
 expect 0 '^3 of 3 steps proven' replay "$work/a" --all
 mv "$work/said" "$work/moved"
-expect 4 'said: .*that the run read is not here; say where it is.*right would be --distill' replay "$work/a" --all
+expect 4 'said: .*that the run read is not here; say where it is.*expected --distill' replay "$work/a" --all
 expect 0 '^3 of 3 steps proven' replay "$work/a" --all --distill "$work/moved"
 
 # The same weights under another configuration, or an adapter that counts for more, say something else: another teacher.
@@ -236,7 +236,7 @@ check $code "the same tokens in a larger table" "$err"
 run distill --model "$work/wide" "${shape[@]}" --distill-top-k 4 --output "$work/wider.said"
 for command in plan "train --max-steps 1 --output-dir $work/x"; do
     # shellcheck disable=SC2086
-    expect 4 'tokens that the model does not have.*found 1[01][0-9][0-9], right would be at most 1000' $command --model "$work/big" \
+    expect 4 'tokens that the model does not have.*found 1[01][0-9][0-9], expected at most 1000' $command --model "$work/big" \
         "${shape[@]}" --distill "$work/wider.said"
 done
 expect 4 "another tokenizer's tokens" train --model "$work/other" "${shape[@]}" --max-steps 2 --distill "$work/words" --output-dir "$work/x"

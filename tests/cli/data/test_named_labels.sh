@@ -44,10 +44,10 @@ check $? "what was learnt is known" "$out$err"
 grep -q '"prediction": "world news"' "$work/made.jsonl"
 check $? "predictions have names"
 { echo 'label,text' && echo 'art,a' && echo '"culture",b'; } >"$work/other.csv"
-expect 4 'other.csv: line 3: the label is .*found "culture"' "${common[@]}" --data "$work/rows.csv" \
+expect 4 'other.csv: line 3: the label is.*found "culture"' "${common[@]}" --data "$work/rows.csv" \
     --eval-data "$work/other.csv" --output-dir "$work/x"
-expect 4 'other.csv: line 3: .*found "culture"' eval --model "$work/rows-csv" --data "$work/other.csv"
-expect 4 'other.csv: line 3: .*found "culture"' train --model "$work/rows-csv" --data "$work/other.csv" \
+expect 4 'other.csv: line 3:.*found "culture"' eval --model "$work/rows-csv" --data "$work/other.csv"
+expect 4 'other.csv: line 3:.*found "culture"' train --model "$work/rows-csv" --data "$work/other.csv" \
     --output-dir "$work/x" --max-steps 1 --per-device-train-batch-size 1
 
 # A run that is resumed finds the same classes.
@@ -73,7 +73,7 @@ run "${common[@]}" --task multi-label-classification --data "$work/many.jsonl" -
 check $? "any of several classes by name" "$err"
 
 # What cannot be.
-expect 4 'rows.tsv: .*another number of names.*found 3, right would be 5' "${common[@]}" --num-labels 5 \
+expect 4 'rows.tsv: .*another number of names.*found 3, expected 5' "${common[@]}" --num-labels 5 \
     --data "$work/rows.tsv" --output-dir "$work/x"
 { cat "$work/rows.tsv" && printf '7\tseven\n'; } >"$work/mixed.tsv"
 expect 4 'mixed.tsv: line 62: the label is a number, and those before' "${common[@]}" --data "$work/mixed.tsv" \

@@ -51,7 +51,7 @@ grep -q 'tokens are beyond the ends of rows' <<<"$err"
 check $? "what is cut is told" "$err"
 # verifies face-34.a5d9
 at=$(awk '{ n = length($0) - 12 } n > 24 { print NR; exit }' "$work/text.jsonl")
-expect 4 "text.jsonl: row $at: it has more tokens than --max-seq-length .*right would be at most 25" \
+expect 4 "text.jsonl: row $at: it has more tokens than --max-seq-length.*expected at most 25" \
     train "${common[@]}" --data "$work/text.jsonl" --packing --max-seq-length 24 --output-dir "$work/long" --long-rows refuse
 run train "${common[@]}" --data "$work/text.jsonl" --packing --packing-strategy bfd_split --max-seq-length 24 --output-dir "$work/f"
 [[ $code -eq 0 ]] && ! grep -q 'beyond the ends' <<<"$err"

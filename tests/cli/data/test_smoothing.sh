@@ -114,10 +114,10 @@ check $code "resumed" "$err"
 wrong() {
     expect "$1" "$2" "${classes[@]}" --max-steps 1 --output-dir "$work/x" "${@:3}"
 }
-wrong 2 'class-weights: there has to be a weight for each class \(found 2, right would be 3\)' --class-weights 1,2
-wrong 2 'class-weights: the weights are numbers of at least 0, or balanced \(found "-1"\)' --class-weights 1,2,-1
-wrong 2 'class-weights: the weights are numbers of at least 0, or balanced \(found "heavy"\)' --class-weights heavy
-wrong 4 'class-weights: balanced needs rows of every class; this one has none \(found 3\)' --class-weights balanced --num-labels 4
+wrong 2 'class-weights: there has to be a weight for each class: found 2, expected 3' --class-weights 1,2
+wrong 2 'class-weights: the weights are numbers of at least 0, or balanced: found "-1"' --class-weights 1,2,-1
+wrong 2 'class-weights: the weights are numbers of at least 0, or balanced: found "heavy"' --class-weights heavy
+wrong 4 'class-weights: balanced needs rows of every class; this one has none: found 3' --class-weights balanced --num-labels 4
 wrong 2 'label-smoothing-factor: the value is out of range' --label-smoothing-factor 1
 wrong 2 'label-smoothing-factor: labels are smoothed where' --task regression --num-labels 1 --label-smoothing-factor 0.1
 expect 2 'class-weights: weights go with --task classification and token-classification' "${lm[@]}" --output-dir "$work/x" --class-weights 1,2

@@ -106,7 +106,7 @@ check $? "--task is not guessed at" "$code $out$err"
 while read -r task data holds right; do
     for command in plan train eval; do
         run $command --model tiny-bert --task "$task" --data "$work/$data" --max-seq-length 16 $([[ $command == train ]] && echo --output-dir "$work/x")
-        [[ $code -eq 2 && $err == *"--task: $data holds ${holds//_/ } "*"(found $task, right would be $right"* ]]
+        [[ $code -eq 2 && $err == *"--task: $data holds ${holds//_/ } "*"found $task, expected $right"* ]]
         check $? "$command --task $task of $data" "$code $out$err"
     done
 done <<'END'
@@ -127,10 +127,10 @@ END
 [[ ! -e $work/x ]]
 check $? "and nothing is made"
 # What a model cannot learn is refused as well; a model without the head is not asked to judge.
-expect 2 'chat.jsonl holds conversations .*cannot learn them .found masked-lm' train --model tiny-bert --data "$work/chat.jsonl" --output-dir "$work/x"
+expect 2 'chat.jsonl holds conversations .*cannot learn them.*found masked-lm' train --model tiny-bert --data "$work/chat.jsonl" --output-dir "$work/x"
 expect 2 'need bert' train --model tiny --data "$work/words.jsonl" "${small[@]}" --output-dir "$work/x"
 run train --model tiny --data "$work/corpus.txt" "${small[@]}" --max-steps 0 --output-dir "$work/base" --quiet
-expect 2 'five.jsonl holds labelled texts .*no head for this task.*right would be causal-lm' eval --model "$work/base" --data "$work/five.jsonl" --max-seq-length 16
+expect 2 'five.jsonl holds labelled texts .*no head for this task.*expected causal-lm' eval --model "$work/base" --data "$work/five.jsonl" --max-seq-length 16
 expect 0 'loss' eval --model "$work/base" --task causal-lm --data "$work/five.jsonl" --max-seq-length 16
 # Standard input and data that are not there are left to the command.
 "$program" train --model tiny --data - "${small[@]}" --max-steps 1 --output-dir "$work/pipe" --json <"$work/corpus.txt" >"$work/.out" 2>"$work/.err"

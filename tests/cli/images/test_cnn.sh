@@ -153,7 +153,7 @@ run eval "${images[@]}" --json
 [[ $code -eq 0 ]] && ! grep -q top_5 <<<"$out"
 check $? "of three classes only the likeliest" "$out$err"
 head -c 9000 "$work/batch.bin" >"$work/cut.bin"
-expect 4 'cut.bin: .*no whole number of images.*found 9000, right would be 6146' train "${images[@]:0:2}" --data "$work/cut.bin" \
+expect 4 'cut.bin: .*no whole number of images.*found 9000, expected 6146' train "${images[@]:0:2}" --data "$work/cut.bin" \
     --data-format cifar10 --output-dir "$work/x"
 { head -c 3073 "$work/batch.bin"; head -c 1 /dev/zero | tr '\000' '\011'; head -c 3072 "$work/batch.bin"; } >"$work/label.bin"
 expect 4 'label.bin: line 2: the label is no class' train "${images[@]:0:2}" --data "$work/label.bin" --data-format cifar10 \
@@ -175,7 +175,7 @@ folder=(--model "$work/folder" --data "$work/folder/metadata.csv" --data-format 
 expect 0 'metadata.csv: 12 rows of 64 numbers and a label' train "${folder[@]}" --max-steps 60 --learning-rate 5e-2 --output-dir "$work/named"
 expect 0 'accuracy 1\.0000' eval --model "$work/named" "${folder[@]:2:4}"
 head -c 70 "$work/folder/i4.pgm" >"$work/cut.pgm" && cp "$work/cut.pgm" "$work/folder/i4.pgm"
-expect 4 'metadata.csv: line 6: .*i4.pgm: .*cut short.*found 70, right would be 75' train "${folder[@]}" --output-dir "$work/x"
+expect 4 'metadata.csv: line 6: .*i4.pgm: .*cut short.*found 70, expected 75' train "${folder[@]}" --output-dir "$work/x"
 
 # An autoencoder gives back its row: the loss is the mean of squares, and there is no label.
 awk 'BEGIN { for (i = 0; i < 64; i++) printf "%sx%d", i ? "," : "", i; print ",label"
@@ -205,7 +205,7 @@ describe() { # JSON-MEMBERS
 describe '"layers": ["conv 4 3", "mean-pool all"]'
 expect 0 '67 parameters' plan --model "$work/own"
 describe '"layers": ["conv 4 3", "pool 3"]'
-expect 4 'layers: this value is not supported \(found "pool 3", right would be a list of at most 60 texts' plan --model "$work/own"
+expect 4 'layers: this value is not supported: found "pool 3", expected a list of at most 60 texts' plan --model "$work/own"
 describe '"layers": ["conv 4 3", "max-pool 9"]'
 expect 2 'layers: .*window is larger' plan --model "$work/own"
 describe '"layers": ["conv 4 3 padding 3"]'

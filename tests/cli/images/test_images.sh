@@ -79,9 +79,9 @@ if [[ $missing != *png* ]]; then
     { head -c 16 "$pictures/colour.png"; printf '\177\377\377\377'; tail -c +21 "$pictures/colour.png"; } >"$work/vast.png"
     refused "$work/vast.png" 'too many numbers'
     net 3 9 ', "num_labels": 2'
-    refused "$PWD/$pictures/colour.png" 'another height, width.*found 10, right would be 9'
+    refused "$PWD/$pictures/colour.png" 'another height, width.*found 10, expected 9'
     net 1 10 ', "num_labels": 2'
-    refused "$PWD/$pictures/colour.png" 'another height.*found 3, right would be 1'
+    refused "$PWD/$pictures/colour.png" 'another height.*found 3, expected 1'
     net 3 10 ', "num_labels": 2'
 fi
 if [[ $missing != *jpg* ]]; then
@@ -112,7 +112,7 @@ expect 0 'accuracy' eval --model "$work/told" --data "$work/pets" --data-format 
 expect 0 '3 of 3 steps proven' replay "$work/told"
 mkdir "$work/pets/bird"
 learn --data "$work/pets" --output-dir "$work/x"
-[[ $code -eq 4 ]] && grep -q 'another number of classes.*found 3, right would be 2' <<<"$err"
+[[ $code -eq 4 ]] && grep -q 'another number of classes.*found 3, expected 2' <<<"$err"
 check $? "three folders for two classes" "$err"
 learn --data "$work/pets" --output-dir "$work/x" --num-labels 3
 check $code "three are asked for" "$err"

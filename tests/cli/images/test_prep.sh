@@ -58,6 +58,6 @@ refused 'size' "{\"size\": {\"longest_edge\": 16}, $half}"
 refused 'do_resize' "{\"do_resize\": 3, $half}"
 refused 'list.csv: line 3: .*colour.png: .*smaller than what' \
     "{\"do_resize\": false, \"do_center_crop\": true, \"crop_size\": 16, $half}"
-refused 'tall.png: .*another height.*found 16, right would be 8' "{\"size\": 16, $half}" 8
+refused 'tall.png: .*another height.*found 16, expected 8' "{\"size\": 16, $half}" 8
 refused 'JSON' '[1]'
 finish

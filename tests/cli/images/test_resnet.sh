@@ -92,7 +92,7 @@ for prep in "{\"size\": {\"height\": $size, \"width\": $size}}" "{\"size\": {\"s
     check $? "sized by $prep" "$out$err"
 done
 echo '{"size": {"shortest_edge": 90}, "image_mean": [0, 0, 0], "image_std": [1, 1, 1]}' >"$work/unsized/preprocessor_config.json"
-expect 4 "right would be $((224 * 224 * 3 + 1))" train "${common[@]}" --model "$work/unsized" --max-steps 1 --output-dir "$work/x"
+expect 4 "expected $((224 * 224 * 3 + 1))" train "${common[@]}" --model "$work/unsized" --max-steps 1 --output-dir "$work/x"
 
 on_gpu whole 3 --learning-rate 1e-2
 five_classes

@@ -336,7 +336,7 @@ rm "$work/broken/adapter_model.bin"
 expect 4 'broken: the adapter has no adapter_model.safetensors' eval --model "$work/gpt" --adapter "$work/broken" "${common[@]}"
 cp "$work/gpt-a/adapter_model.safetensors" "$work/broken"
 sed -i 's/"r": 3/"r": 2/' "$work/broken/adapter_config.json"
-expect 4 'lora_A.weight: a tensor.s shape differs from the model.s \(found \[3, 64\], right would be \[2, 64\]\)' \
+expect 4 'lora_A.weight: a tensor.s shape differs from the model.s: found \[3, 64\], expected \[2, 64\]' \
     eval --model "$work/gpt" --adapter "$work/broken" "${common[@]}"
 [[ $(grep -c 'c_attn.lora_A' <<<"$err") -eq 2 ]] && grep -q 'broken/adapter_model.safetensors: the tensors named above' <<<"$err"
 check $? "each tensor is named once" "$err"

@@ -47,11 +47,11 @@ refused() { # PATTERN SED
     sed "$2" "$work/a/config.json" >"$work/c/config.json"
     expect 4 "c/config.json: $1" plan --model "$work/c"
 }
-refused 'use_sliding_window: this value is not supported \(found 1, right would be true or false\)' 's/^{/{ "use_sliding_window": 1,/'
-refused 'head_dim: this value is not supported \(found null, right would be a whole number from 1' 's/"head_dim": 24/"head_dim": null/'
+refused 'use_sliding_window: this value is not supported: found 1, expected true or false' 's/^{/{ "use_sliding_window": 1,/'
+refused 'head_dim: this value is not supported: found null, expected a whole number from 1' 's/"head_dim": 24/"head_dim": null/'
 refused 'head_dim: rotary positions need heads of an even width' 's/"head_dim": 24/"head_dim": 25/'
 refused 'layer_types: layers look through a window, and the file gives none' 's/^{/{ "layer_types": ["full_attention", "sliding_attention"],/'
-refused 'layer_types: this value is not supported \(found "chunked_attention"' 's/^{/{ "layer_types": ["chunked_attention"],/'
+refused 'layer_types: this value is not supported: found "chunked_attention"' 's/^{/{ "layer_types": ["chunked_attention"],/'
 
 # A window of the later layer (tests/golden/test_families_golden.c has the losses): what it learns differs, the keys
 # are written, adapters learn, and readers of GGUF files would see all positions.

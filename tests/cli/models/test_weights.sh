@@ -104,6 +104,6 @@ expect 2 'weight-dtype: adapters leave' plan --model tiny --bf16 --lora-r 4 --we
 expect 2 'weight-dtype: weights in fp8 are those of dense layers' plan --model tiny-gru --bf16 --weight-dtype fp8
 expect 2 'weight-dtype: this run trains no dense layers in blocks' plan --model tiny --bf16 --weight-dtype fp8 \
     --freeze 'transformer.h.*'
-expect 2 'weight-dtype.*right would be auto|fp8|--weight-dtype' plan --model tiny --bf16 --weight-dtype fp4
+expect 2 'weight-dtype.*expected auto|fp8|--weight-dtype' plan --model tiny --bf16 --weight-dtype fp4
 expect 2 'has no weights in fp8' plan --model tiny --bf16 --weight-dtype fp8 --max-steps 5 --emit-c "$work/emitted"
 finish

@@ -83,7 +83,7 @@ run train --model "$work/mlp" "${low[@]}" --offload flash:1MB --data "$work/rows
     --json --resume
 [[ $(json state_digest) == "$whole" ]]
 check $? "a checkpoint of one arena goes on beside flash" "$out$err"
-expect 3 'offload.*found 100, right would be at least' plan --model "$work/mlp" "${low[@]}" --offload flash:100 --emit-c "$work/x"
+expect 3 'offload.*found 100, expected at least' plan --model "$work/mlp" "${low[@]}" --offload flash:100 --emit-c "$work/x"
 expect 2 'flash' plan --model "$work/gpt" --lora-r 4 --offload flash:1MB --device cuda:sm_80
 expect 2 'flash only' plan --model "$work/gpt" --max-steps 5 --lora-r 4 --load-in-8bit --emit-c "$work/x"
 

@@ -6,7 +6,7 @@
 
 # Spelling: the option, what was found, what would be right.
 bad_policy() {
-    expect 2 "^bedplate: --gradient-checkpointing: .*found \"?$1\"?, (expected|right would be) $2" \
+    expect 2 "^bedplate: --gradient-checkpointing:.*found \"?$1\"?, (expected|expected) $2" \
         plan --model tiny --gradient-checkpointing "$1"
 }
 bad_policy everything 'none\|full\|memory-poor\|every:K'
@@ -20,7 +20,7 @@ bad_policy list:1,2, 'list: and numbers of stages'
 bad_policy list:-1 'list: and numbers of stages'
 bad_policy selective: 'selective: and some of norm, gelu, swiglu, attention'
 bad_policy selective:norm,relu 'selective: and some of norm, gelu, swiglu, attention'
-expect 2 'the model has 4 stages \(found 4, right would be 0 to 3\)' plan --model tiny \
+expect 2 'the model has 4 stages: found 4, expected 0 to 3' plan --model tiny \
     --gradient-checkpointing list:1,4
 printf 'model = tiny\ngradient-checkpointing = list:1,\n' >"$work/bad.conf"
 expect 2 'bad.conf:2: no such checkpoint policy' plan --config "$work/bad.conf"

@@ -88,7 +88,7 @@ check $? "the arena is the padded run's" "$out"
 expect 0 'length_buckets_left_out": "this device' plan --model tiny-bert --task classification --max-seq-length 64 \
     --device cuda:sm_80 --json
 expect 0 'length_buckets": \[64\]' plan --model tiny --max-seq-length 64 --device host --json
-expect 2 'a length is beyond the longest sequence \(found 65, right would be at most 64\)' plan --model tiny-bert \
+expect 2 'a length is beyond the longest sequence: found 65, expected at most 64' plan --model tiny-bert \
     --task classification --max-seq-length 64 --length-buckets 16,65
 expect 2 'length-buckets: the value is not understood' plan --model tiny-bert --task classification --length-buckets 16,8
 

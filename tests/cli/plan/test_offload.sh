@@ -99,7 +99,7 @@ check $? "weights offload: a smaller arena, and more is read than written" "$mov
 run "${shape[@]}" --offload-what bases
 [[ $code -eq 0 && -z $(json file_bytes) ]]
 check $? "nothing is frozen, so no bases are offloaded" "$out"
-expect 2 'named by bases, states, weights, gradients and checkpoints .found .states,moments' "${shape[@]}" --offload-what states,moments
+expect 2 'named by bases, states, weights, gradients and checkpoints.*found .states,moments' "${shape[@]}" --offload-what states,moments
 expect 2 'named by bases, states, weights, gradients and checkpoints' "${shape[@]}" --offload-what ''
 digest --model tiny-llama --gradient-checkpointing sqrt --validation-split 0.1 --eval-steps 2 --save-steps 2
 plain=$state
@@ -228,7 +228,7 @@ check $? "half as much is asked for: less than all is offloaded ($(json file_byt
 short=(--model tiny-llama --lora-r 3 --target-modules all-linear --max-seq-length 4 --device host --threads 1 --json
     --gradient-checkpointing full --per-device-train-batch-size 1 --gradient-accumulation-steps 1)
 run plan "${short[@]}" --arena 1000
-whole=$(grep -oE 'right would be at least [0-9,]+' <<<"$err" | grep -oE '[0-9,]+$' | tr -d ,)
+whole=$(grep -oE 'expected at least [0-9,]+' <<<"$err" | grep -oE '[0-9,]+$' | tr -d ,)
 expect 3 "it would fit with --offload file:PATH:[0-9]+.*: [0-9,]+ bytes" plan "${short[@]}" --arena $((whole - 40000))
 
 full=(--model tiny --max-seq-length 32 --device host --threads 1 --json --gradient-checkpointing full --loss-chunk-rows 64
@@ -410,7 +410,7 @@ cp -r "$work/two" "$work/copy"
 for at in 0 "$once"; do dd if=/dev/urandom of="$file2" bs=4096 seek=$((at / 4096)) count=4 conv=notrunc status=none; done
 expect 4 'another state than the checkpoint says' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume "${kept[@]}"
 rm -f "$file2"
-expect 6 "no version of the checkpoint's step .found -1, right would be 4" "${two[@]}" --max-steps 40 --output-dir "$work/copy" \
+expect 6 "no version of the checkpoint's step: found -1, expected 4" "${two[@]}" --max-steps 40 --output-dir "$work/copy" \
     --resume "${kept[@]}"
 expect 2 'do not go with it' "${two[@]}" --max-steps 4 --output-dir "$work/no" "${kept[@]}" --on-spike rollback
 expect 2 'needs an offload file' "${two[@]}" --max-steps 4 --output-dir "$work/no" --offload-two-versions
@@ -418,12 +418,12 @@ rm -f "$file2"
 
 # What cannot be.
 train=(train --model tiny-llama --load-in-4bit "${lora[@]}" "${common[@]}" --output-dir "$work/no")
-expect 2 'right would be file:PATH:BYTES' "${train[@]}" --offload "$file"
-expect 2 'right would be file:PATH:BYTES' "${train[@]}" --offload host
-expect 2 'right would be file:PATH:BYTES' "${train[@]}" --offload host:x:1GiB
+expect 2 'expected file:PATH:BYTES' "${train[@]}" --offload "$file"
+expect 2 'expected file:PATH:BYTES' "${train[@]}" --offload host
+expect 2 'expected file:PATH:BYTES' "${train[@]}" --offload host:x:1GiB
 expect 2 "in the host's memory already" "${train[@]}" --offload host:1GiB
-expect 2 'right would be file:PATH:BYTES' "${train[@]}" --offload "file:$file:many"
-expect 3 'does not fit there .found 4096, right would be at least [0-9]+' "${train[@]}" "${offload[@]:2}" --offload "file:$file:4KiB"
+expect 2 'expected file:PATH:BYTES' "${train[@]}" --offload "file:$file:many"
+expect 3 'does not fit there: found 4096, expected at least [0-9]+' "${train[@]}" "${offload[@]:2}" --offload "file:$file:4KiB"
 expect 6 'no such directory' "${train[@]}" --offload "file:$disk/none/offload:1GiB"
 expect 6 'is a directory' "${train[@]}" --offload "file:$disk:1GiB"
 expect 2 'has no tier' plan --model tiny-llama --load-in-4bit "${lora[@]}" --device cuda:sm_80 "${offload[@]}"

@@ -6,21 +6,21 @@
 . "$(dirname "$0")/../lib.sh"
 
 # What contradicts itself is refused with what would be right.
-expect 2 '^bedplate: --bf16: there is one working type \(found "--bf16 --fp16"' plan --model tiny --bf16 --fp16
+expect 2 '^bedplate: --bf16: there is one working type: found "--bf16 --fp16"' plan --model tiny --bf16 --fp16
 expect 2 '^bedplate: --fp32: there is one working type' plan --model tiny --fp32 --bf16
-expect 2 '^bedplate: --master: fp32 weights are their own master \(found "split"' plan --model tiny --master split
-expect 2 '^bedplate: --master: only bf16 .*\(found "split".*--master fp32 with --fp16' plan --model tiny --fp16 --master split
-expect 2 '^bedplate: --loss-scale: fp16 gradients underflow.*\(found "none".*dynamic' plan --model tiny --fp16 --loss-scale none
-expect 2 '^bedplate: --loss-scale: .*\(found "-3"' plan --model tiny --fp16 --loss-scale=-3
-expect 2 '^bedplate: --param-override: .*\(found "x lr=1"' plan --model tiny --param-override 'x lr=1'
-expect 2 '^bedplate: --param-override: a setting is not understood \(found "optim_bits=7"' plan --model tiny --param-override '*: optim_bits=7'
-expect 2 '^bedplate: --param-override: the rule sets nothing \(found "\*:"' plan --model tiny --param-override '*:'
+expect 2 '^bedplate: --master: fp32 weights are their own master: found "split"' plan --model tiny --master split
+expect 2 '^bedplate: --master: only bf16.*found "split".*--master fp32 with --fp16' plan --model tiny --fp16 --master split
+expect 2 '^bedplate: --loss-scale: fp16 gradients underflow.*found "none".*dynamic' plan --model tiny --fp16 --loss-scale none
+expect 2 '^bedplate: --loss-scale:.*found "-3"' plan --model tiny --fp16 --loss-scale=-3
+expect 2 '^bedplate: --param-override:.*found "x lr=1"' plan --model tiny --param-override 'x lr=1'
+expect 2 '^bedplate: --param-override: a setting is not understood: found "optim_bits=7"' plan --model tiny --param-override '*: optim_bits=7'
+expect 2 '^bedplate: --param-override: the rule sets nothing: found "\*:"' plan --model tiny --param-override '*:'
 expect 2 'param-override: without momentum .*take --optim-args momentum=0.9' plan --model tiny --optim sgd --param-override '*: optim_bits=8'
-expect 2 'a setting is not understood \(found "rank=3"' plan --model tiny --param-override '*: lr=1,rank=3'
-expect 2 'a setting is not understood \(found "lr"' plan --model tiny --param-override '*: lr'
+expect 2 'a setting is not understood: found "rank=3"' plan --model tiny --param-override '*: lr=1,rank=3'
+expect 2 'a setting is not understood: found "lr"' plan --model tiny --param-override '*: lr'
 rules=()
 for ((i = 0; i < 257; i++)); do rules+=(--param-override "h.$i*: lr=0"); done
-expect 2 'param-override: there are too many rules .*at most 256' plan --model tiny "${rules[@]}"
+expect 2 'param-override: there are too many rules.*at most 256' plan --model tiny "${rules[@]}"
 expect 2 'no parameter of this model' plan --model tiny --freeze 'transformer.nothing*'
 expect 2 'every parameter is frozen' plan --model tiny --freeze '*'
 

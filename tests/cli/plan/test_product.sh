@@ -71,5 +71,5 @@ expect 2 'product-dtype: products in fp8 are those of dense layers in blocks, wh
     --device cuda:sm_90a
 expect 2 'product-dtype: products with weights in fp8' plan --model gpt2-xl --bf16 --product-dtype fp8 --weight-dtype fp8 \
     --device cuda:sm_90a
-expect 2 'product-dtype.*right would be auto|fp8|--product-dtype' plan --model gpt2-xl --product-dtype fp4
+expect 2 'product-dtype.*expected auto|fp8|--product-dtype' plan --model gpt2-xl --product-dtype fp4
 finish

@@ -97,7 +97,7 @@ expect 2 'quantised already, in another form' eval --model "$work/tiny-2" --load
 expect 2 'not merged' export --model "$work/tiny" --adapter "$work/tiny-q" --merge --load-in-4bit --to "$work/x"
 expect 2 'with --dtype source' export --model "$work/tiny" --load-in-4bit --dtype bf16 --to "$work/x"
 expect 2 'nothing is kept in 4 bits' plan --model tiny --bnb-4bit-quant-type fp4
-expect 2 'there are no such blocks .*right would be 32, 64' plan --model tiny --load-in-4bit --lora-r 2 --bnb-4bit-blocksize 96
+expect 2 'there are no such blocks.*expected 32, 64' plan --model tiny --load-in-4bit --lora-r 2 --bnb-4bit-blocksize 96
 sed -i 's/"nf4"/"af4"/' "$work/tiny-0/config.json"
-expect 4 'quantization_config: this value is not supported \(found another form, right would be null, or bitsandbytes' eval --model "$work/tiny-0" "${common[@]}"
+expect 4 'quantization_config: this value is not supported: found another form, expected null, or bitsandbytes' eval --model "$work/tiny-0" "${common[@]}"
 finish

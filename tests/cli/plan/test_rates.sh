@@ -68,7 +68,7 @@ check $? "none of these made the output directory"
 # Another schedule is another run.
 run "${train[@]}" --output-dir "$work/run" --lr-scheduler-type polynomial --lr-scheduler-kwargs power=2 --stop-at-step 5
 check $code "a run that stops" "$err"
-expect 2 'lr-scheduler-kwargs differs from the checkpoint.s \(found "power=3", right would be "power=2"\)' "${train[@]}" \
+expect 2 'lr-scheduler-kwargs differs from the checkpoint.s: found "power=3", expected "power=2"' "${train[@]}" \
     --output-dir "$work/run" --lr-scheduler-type polynomial --lr-scheduler-kwargs power=3 --resume
 expect 2 'warmup-ratio differs' "${train[@]}" --output-dir "$work/run" --lr-scheduler-type polynomial \
     --lr-scheduler-kwargs power=2 --warmup-ratio 0.1 --resume

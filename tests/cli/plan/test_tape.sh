@@ -96,5 +96,5 @@ saves "Llama-3 8B's tape" 40 43 tape --model llama-3-8b --max-seq-length 8192 --
 expect 2 'tape-dtype: the tape of this model has states and gates' plan --model tiny-gru --tape-dtype fp8
 expect 2 'tape-dtype: backward of this model reads no output' plan --model tiny --tape-dtype fp8 --freeze 'transformer.h.*' \
     --freeze 'transformer.w?e*'
-expect 2 'tape-dtype.*right would be auto|fp8|--tape-dtype' plan --model tiny --tape-dtype fp4
+expect 2 'tape-dtype.*expected auto|fp8|--tape-dtype' plan --model tiny --tape-dtype fp4
 finish

@@ -55,7 +55,7 @@ PTXVM_DEVICE=sm_75 expect 0 'not usable: the GPU is too old' devices
 # GPUs between the targets and behind them run what every GPU does; what is a Hopper's alone is refused there by name.
 for gpu in sm_86 sm_89 sm_100 sm_120; do
     PTXVM_DEVICE=$gpu expect 0 'PTX target sm_80 with the PTX of sm_80' devices
-    PTXVM_DEVICE=$gpu expect 7 "sm_90a: the GPU's compute capability .* does not fit the target \(found ${gpu#sm_}, right would be 90\)" train \
+    PTXVM_DEVICE=$gpu expect 7 "sm_90a: the GPU's compute capability .* does not fit the target: found ${gpu#sm_}, expected 90" train \
         "${common[@]}" --device cuda:sm_90a --output-dir "$work/between"
     PTXVM_DEVICE=$gpu expect 2 'product-dtype fp8 on cuda:sm_80: products in fp8 are made by a Hopper' train "${common[@]}" \
         --output-dir "$work/between" --product-dtype fp8
@@ -65,8 +65,8 @@ done
 PTXVM_DRIVER=11040 expect 0 'driver 11.4; not usable: the NVIDIA driver is too old: .* CUDA 12.0' devices
 PTXVM_DEVICE=none expect 0 'not usable: the NVIDIA driver finds no GPU' devices
 LD_LIBRARY_PATH=$LD_LIBRARY_PATH/old expect 0 'not usable: the NVIDIA driver is too old' devices
-expect 0 'not usable: .* smaller than the arena \(found [0-9]+, right would be at least 1099511627776\)' devices --arena 1TiB
-expect 0 '"usable": false, "reason": "[^"]* \(found [0-9]+, right would be at least [0-9]+\)"' devices --arena 1TiB --json
+expect 0 'not usable: .* smaller than the arena: found [0-9]+, expected at least 1099511627776' devices --arena 1TiB
+expect 0 '"usable": false, "reason": "[^"]*: found [0-9]+, expected at least [0-9]+"' devices --arena 1TiB --json
 for target in sm_80 sm_90a; do
     expect 0 "device +cuda $target with the PTX of $target" plan --model tiny --device cuda:$target
     expect 0 "\"target\": \"$target\", \"ptx\": \"$target\"" plan --model tiny --device cuda:$target --json
@@ -250,12 +250,12 @@ for form in 'previous-norm --max-grad-norm 0.3' 'adama --max-grad-norm 0'; do
 done
 
 PTXVM_FAULT=cuModuleLoadDataEx:2:218 expect 7 'cuModuleLoadDataEx' train "${common[@]}" --output-dir "$work/d"
-PTXVM_DRIVER=11040 expect 7 'too old .*found 11040, right would be at least 12000|too old: it has to support' train \
+PTXVM_DRIVER=11040 expect 7 'too old.*found 11040, expected at least 12000|too old: it has to support' train \
     "${common[@]}" --output-dir "$work/d"
-PTXVM_MEMORY=100000 expect 7 'smaller than the arena \(found [0-9]+, right would be at least [0-9]+\)' train \
+PTXVM_MEMORY=100000 expect 7 'smaller than the arena: found [0-9]+, expected at least [0-9]+' train \
     "${common[@]}" --output-dir "$work/d"
 PTXVM_DEVICE=none expect 7 'no GPU|NO_DEVICE' train "${common[@]}" --output-dir "$work/d"
-expect 7 'this machine has no GPU of that number; they count from 0 \(found 3, right would be at most 0\)' train \
+expect 7 'this machine has no GPU of that number; they count from 0: found 3, expected at most 0' train \
     "${common[@]}" --output-dir "$work/d" --device cuda:3
 for device in cuda: cuda:x cuda:0x cuda:1000 cuda:sm_70; do
     expect 2 'no such device' train "${common[@]}" --output-dir "$work/d" --device $device
@@ -304,6 +304,6 @@ least=$(json arena_bytes)
 expect 0 "bytes of the host's memory, pinned" "${planned[@]}" --offload host:1GiB
 expect 3 'it would fit with --offload host:[0-9]+.*: [0-9,]+ bytes' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none
 expect 0 '' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none --offload host:1GiB
-expect 3 'does not fit there .found 4096, right would be at least [0-9]+' train "${common[@]}" --output-dir "$work/no" --offload host:4KiB
+expect 3 'does not fit there: found 4096, expected at least [0-9]+' train "${common[@]}" --output-dir "$work/no" --offload host:4KiB
 expect 2 'a GPU has no tier in a file' train "${common[@]}" --output-dir "$work/no" --offload file:x:1GiB
 finish

@@ -84,7 +84,7 @@ refused() {
     check $? "$*: exit $code, wanted $want and once: $words" "$err"
 }
 
-refused 2 "ranks 0 and 1: two ranks have one GPU between them (right would be one rank per GPU of a host, and \
+refused 2 "ranks 0 and 1: two ranks have one GPU between them: expected one rank per GPU of a host, and \
 --device cuda)" --device cuda:1 --fabric threads:2
 PTXVM_DEVICES=1 refused 2 "ranks 0 and 1: two ranks have one GPU" --device cuda --fabric threads:2
 PTXVM_DEVICES=2 refused 2 "ranks 0 and 2: two ranks have one GPU" --device cuda --fabric threads:4
@@ -92,9 +92,9 @@ mkdir "$work/none"
 : >"$work/none/libnccl.so.2"
 LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$work/none refused 7 "NCCL cannot be loaded" --device cuda --fabric nccl:2
 export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$PWD/$BUILD/ptxvm/nccl
-BP_NCCL_VERSION=21504 refused 7 "NCCL is too old; versions are 10000 times the first number and 100 times the second \
-(found 21504, right would be at least 21800)" --device cuda --fabric nccl:2
-refused 2 "NCCL joins GPUs (right would be --device cuda)" --fabric nccl:2 --device host
+BP_NCCL_VERSION=21504 refused 7 "NCCL is too old; versions are 10000 times the first number and 100 times the second\
+: found 21504, expected at least 21800" --device cuda --fabric nccl:2
+refused 2 "NCCL joins GPUs: expected --device cuda" --fabric nccl:2 --device host
 refused 2 "cannot be checked" --device cuda --fabric nccl:2 --fabric-check
 
 # A rank whose NCCL finds another gone.

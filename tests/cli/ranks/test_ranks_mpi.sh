@@ -128,7 +128,7 @@ unequal() {
     local begin=("$program" "${train[@]}" --output-dir "$work/run" "${data[@]}" --max-steps 4) words
     for words in "--arena 1M" "--arena 1M --shard parameters"; do
         ranks 4 "$work/only" 3 "$words" "${words#--arena 1M}" "${begin[@]}"
-        ends 2 "arena: this rank has too little memory where others have enough (found 1048576, right would be at least" \
+        ends 2 "arena: this rank has too little memory where others have enough: found 1048576, expected at least" \
             "less memory for one rank, $words"
         [[ $said == *"rank 3 on "* ]]
         check $? "${launcher[0]}: the rank that has less" "$said"
@@ -140,7 +140,7 @@ unequal() {
     if [[ $BUILD != *sanitize* && $BUILD != *tsan* ]]; then
         begin=("$program" train --model gpt2 "${train[@]:3}" --output-dir "$work/run" "${data[@]}" --max-steps 4)
         ranks 2 "$work/less" 1 "${begin[@]}"
-        ends 2 "rank 1 on $(hostname), arena: this rank has too little memory where others have enough (found " \
+        ends 2 "rank 1 on $(hostname), arena: this rank has too little memory where others have enough: found " \
             "less address space for one rank"
         ranks 2 "$work/less" "[01]" "${begin[@]}"
         ends 3 "arena: the system refused the memory that the plan needs" "too little address space for all"
@@ -148,7 +148,7 @@ unequal() {
     [[ -e $BUILD/ptxvm/libcuda.so.1 ]] || return 0
     begin=("$program" "${train[@]}" --output-dir "$work/run" "${data[@]}" --max-steps 4 --device cuda)
     ranks 2 "$work/smaller" 1 "${begin[@]}"
-    ends 2 "rank 1 on $(hostname), GPU: this rank has too little memory where others have enough (found 1048576, right" \
+    ends 2 "rank 1 on $(hostname), GPU: this rank has too little memory where others have enough: found 1048576, right" \
         "a GPU that has less memory"
 }
 
@@ -172,11 +172,11 @@ refusals() {
     done
     unequal
     ranks 4 "${begin[@]}" "${data[@]}" --virtual-ranks 2
-    ends 2 "there are more ranks than virtual ranks (found 2, right would be at least 4)" "more ranks than virtual ranks"
+    ends 2 "there are more ranks than virtual ranks: found 2, expected at least 4" "more ranks than virtual ranks"
     ranks 3 "${begin[@]}" "${data[@]}"
     ends 2 "the number of ranks has to divide theirs" "three ranks"
     ranks 2 "${begin[@]}" "${data[@]}" --virtual-ranks 16
-    ends 2 "has to be a multiple of theirs (found 8, right would be 16)" "a group that is no multiple of the virtual ranks"
+    ends 2 "has to be a multiple of theirs: found 8, expected 16" "a group that is no multiple of the virtual ranks"
     ranks 2 "$work/versions" "${train[@]}" --output-dir "$work/run" "${data[@]}"
     ends 2 "different versions of the program" "another version on one rank"
     ranks 4 "$work/apart" "${begin[@]}" "${data[@]}" --mpi "$other_library"

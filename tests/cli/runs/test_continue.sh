@@ -84,7 +84,7 @@ sed 's/"n_head": 4/"n_head": 2/' "$work/same1-first/config.json" >"$work/heads/c
 refused() { # PATTERN OPTIONS..
     expect 2 "continue-from: $1" "${common[@]}" --output-dir "$work/x" --max-steps 7 --continue-from "$from" "${@:2}"
 }
-refused 'optim differs from the checkpoint.s \(found "lion", right would be "adamw"\)' --optim lion
+refused 'optim differs from the checkpoint.s: found "lion", expected "adamw"' --optim lion
 refused 'bf16 differs' --bf16
 refused 'model_type differs' --model tiny-llama
 refused 'n_head differs' --model "$work/heads"
@@ -93,7 +93,7 @@ refused 'freeze differs' --freeze '*.h.0.*'
 refused 'percentile-clipping differs' --percentile-clipping 10
 refused 'the state of another model, optimizer, precision or adapter does not go on' --optim lion
 from=$work/same8-first refused 'target-modules differs' --lora-r 2 --optim sgd --optim-args momentum=0.9 --target-modules all-linear
-from=$work/same3-first refused 'master differs \(found|master differs' --bf16 --optim lion --master split8
+from=$work/same3-first refused 'master differs: found|master differs' --bf16 --optim lion --master split8
 expect 4 'continue-from: .*nowhere: there is no checkpoint' "${common[@]}" --output-dir "$work/x" --max-steps 7 \
     --continue-from "$work/nowhere"
 cp -r "$from/checkpoint-5" "$work/damaged"

@@ -21,7 +21,7 @@ expect 0 'segments of|of 3 segments' replay "$run_dir" --sample 2 --seed 5
 check $? "two of three segments" "$out"
 grep -q '"event":"replay".*"equal":true' "$run_dir/events.jsonl"
 check $? "replays are events"
-expect 2 'up to the last one of the record \(found 13, right would be at most 12\)' replay "$run_dir" --to 13
+expect 2 'up to the last one of the record: found 13, expected at most 12' replay "$run_dir" --to 13
 expect 2 'steps are from 1 on' replay "$run_dir" --from 9 --to 3
 expect 6 'cannot be read' replay "$work"
 
@@ -32,7 +32,7 @@ mv "$work/text" "$work/moved"
 expect 4 "text, SHA-256 $right: the file that the run read is not here" replay "$run_dir"
 expect 0 '^12 of 12 steps proven' replay "$run_dir" --data "$work/moved"
 sed 's/beer/bees/' "$work/moved" >"$work/text"
-expect 4 "not the one that the run read .*right would be $right" replay "$run_dir"
+expect 4 "not the one that the run read.*expected $right" replay "$run_dir"
 mv "$work/moved" "$work/text"
 cp -r "$run_dir" "$work/mute" && rm "$work/mute/events.jsonl"
 expect 4 "text, SHA-256 $right: the file that the run read is not here" replay "$work/mute"

@@ -80,7 +80,7 @@ old() { # NAME EPSILON-KEY DIGEST
     local train=(train --model "$work/old-$name" --data "$work/text" --output-dir "$run" --max-steps 4 --save-steps 2
         --max-seq-length 4 --threads 1 --quiet --json --resume)
     sed -E "s/^  \"$2\": .*/  \"$2\": 0.001,/" "$run/checkpoint-2/config.json" >"$work/old-$name/config.json"
-    expect 2 "$2 differs from the checkpoint.s \(found \"0.001\", right would be \"1e-05\"\)" "${train[@]}"
+    expect 2 "$2 differs from the checkpoint.s: found \"0.001\", expected \"1e-05\"" "${train[@]}"
     cp "$run/checkpoint-2/config.json" "$work/old-$name/config.json"
     expect 0 '' "${train[@]}"
     [[ -d $run/checkpoint-4 && ($err == *"was made by kernels"* || $(json state_digest) == "$3") ]]

@@ -132,7 +132,7 @@ check $? "a grace that is too short is told" "$err"
 for name in BEDPLATE_GRACE WATCHDOG_USEC WATCHDOG_PID; do
     for value in abc 5x -1 nan ' 7'; do
         export "$name=$value"
-        expect 2 "bedplate: $name: the variable is not a number \\(found $value, right would be a number such as 90" \
+        expect 2 "bedplate: $name: the variable is not a number: found $value, expected a number such as 90" \
             "${common[@]}" --max-steps 2 --output-dir "$work/g3"
         unset "$name"
     done

@@ -189,7 +189,7 @@ deep=$work/$(printf 'd%.0s' {1..200})/$(printf 'e%.0s' {1..180})
 for length in 467 468; do
     long=$deep/$(printf "%0$((length - ${#deep} - 1))d" 0)
     mkdir -p "${long%/*}"
-    expect $((length == 467 ? 0 : 2)) 'total_seconds|a path is too long \(found 512, right would be at most 511\)' \
+    expect $((length == 467 ? 0 : 2)) 'total_seconds|a path is too long: found 512, expected at most 511' \
         "${common[@]}" --output-dir "$long" --max-steps 1000 --stop-at-step 1 --quiet --json
 done
 [[ ! -e $long ]]

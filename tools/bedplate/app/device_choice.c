@@ -39,8 +39,8 @@ static bp_status choose_products(const settings *set, bp_spec *spec, bp_error *e
 {
     if (set->tf32 && spec->device != &bp_device_cuda) {
         return bp_error_set(error, BP_ERR_USAGE, where,
-                            "the host computes fp32 in full; TF32 is for a GPU's tensor cores "
-                            "(right would be --device cuda, or no --tf32)",
+                            "the host computes fp32 in full; TF32 is for a GPU's tensor cores: "
+                            "expected --device cuda, or no --tf32",
                             "--tf32");
     }
     const bool cuda = spec->device == &bp_device_cuda;
@@ -105,8 +105,8 @@ static bp_status choose_named(const settings *set, bp_spec *spec, const char *wo
     size_t digits = strspn(word, "0123456789");
     if (digits == 0 || digits > 3 || word[digits] != '\0') {
         return bp_error_set(error, BP_ERR_USAGE, where,
-                            "no such device (right would be auto, host, cuda, cuda:NUMBER, "
-                            "cuda:sm_80 or cuda:sm_90a)",
+                            "no such device: expected auto, host, cuda, cuda:NUMBER, "
+                            "cuda:sm_80 or cuda:sm_90a",
                             "--device");
     }
     return choose_gpu(spec, (uint32_t)strtoul(word, NULL, 10), error);

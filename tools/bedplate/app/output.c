@@ -269,18 +269,18 @@ int report_error(const bp_error *error)
     const char *text = error->text != NULL ? error->text : bp_status_text(error->code);
     output_print(stderr, "bedplate: %s%s%s", error->name, error->name[0] != '\0' ? ": " : "", text);
     if (error->numbers && error->right[0] != '\0') {
-        output_print(stderr, " (found %" PRId64 ", right would be %s)", error->found, error->right);
+        output_print(stderr, ": found %" PRId64 ", expected %s", error->found, error->right);
     } else if (error->numbers && error->limit == BP_LIMIT_NONE) {
-        output_print(stderr, " (found %" PRId64 ")", error->found);
+        output_print(stderr, ": found %" PRId64, error->found);
     } else if (error->numbers) {
-        output_print(stderr, " (found %" PRId64 ", right would be %s%" PRId64 ")", error->found,
+        output_print(stderr, ": found %" PRId64 ", expected %s%" PRId64, error->found,
                      bp_limit_words(error->limit), error->wanted);
     } else if (error->right[0] != '\0') {
         const char *found = error->word[0] != '\0' ? "found " : "";
         const char *comma = error->word[0] != '\0' ? ", " : "";
-        output_print(stderr, " (%s%s%sright would be %s)", found, error->word, comma, error->right);
+        output_print(stderr, ": %s%s%sexpected %s", found, error->word, comma, error->right);
     } else if (error->word[0] != '\0') {
-        output_print(stderr, " (found \"%s\")", error->word);
+        output_print(stderr, ": found \"%s\"", error->word);
     }
     output_print(stderr, "\n");
     return bp_status_exit_code(error->code);

@@ -57,7 +57,7 @@ void json_list(output *out, const char *key);
 void json_item(output *out);
 void json_list_end(output *out);
 
-/* Prints an error as "bedplate: NAME: TEXT (found F, right would be W)" and returns its exit code.
+/* Prints an error as "bedplate: NAME: TEXT: found F, expected W" and returns its exit code.
  */
 int report_error(const bp_error *error);
 /* The same for a status without a record. */

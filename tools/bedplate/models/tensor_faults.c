@@ -31,14 +31,13 @@ void tensor_faults_print(void *user, const bp_tensor_finding *finding)
     output_print(stderr, "bedplate: %s: %s: %s", faults->path, finding->tensor,
                  bp_tensor_fault_text(finding->fault));
     if (finding->fault == BP_TENSOR_SHAPE && finding->entry != NULL && finding->wanted != NULL) {
-        output_print(stderr, " (found ");
+        output_print(stderr, ": found ");
         print_shape(finding->entry->shape, finding->entry->rank);
-        output_print(stderr, ", right would be ");
+        output_print(stderr, ", expected ");
         print_right(finding);
-        output_print(stderr, ")");
     }
     if (finding->fault == BP_TENSOR_DTYPE && finding->entry != NULL) {
-        output_print(stderr, " (found %s)", bp_dtype_name(finding->entry->dtype));
+        output_print(stderr, ": found %s", bp_dtype_name(finding->entry->dtype));
     }
     output_print(stderr, finding->allowed ? " (allowed)\n" : "\n");
     faults->refused += finding->allowed ? 0 : 1;

@@ -183,8 +183,8 @@ bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
     s->spec.length_count = 0;
     if (!lengths_read(s->set->length_buckets, &asked)) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "the value is not understood (right would be auto, none, how many from "
-                            "1 to 8, or lengths in rising order such as 32,64,96)",
+                            "the value is not understood: expected auto, none, how many from "
+                            "1 to 8, or lengths in rising order such as 32,64,96",
                             option);
     }
     if (asked.count > 0) {

@@ -112,8 +112,8 @@ static bp_status emit_check(session *s)
                "releases gradients of one micro-batch only");
     }
     if (r->bucket_count > 0) {
-        return emit_refuse(s, "a trainer made from a plan has one length "
-                              "(right would be --length-buckets none)");
+        return emit_refuse(s, "a trainer made from a plan has one length: "
+                              "expected --length-buckets none");
     }
     if (spec->config.task == BP_TASK_EMBEDDING) {
         return emit_refuse(s, "a trainer made from a plan compares no texts with each other");
@@ -132,8 +132,8 @@ static bp_status emit_check(session *s)
     }
     for (uint32_t i = 0; i < r->builder.parameter_count; i++) {
         if (r->builder.parameters[i].quantised != BP_QUANTISED_NONE && !spec->offload.fixed) {
-            return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only "
-                                  "(right would be --offload flash:BYTES)");
+            return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only: "
+                                  "expected --offload flash:BYTES");
         }
         if (r->builder.parameters[i].master_form == BP_MASTER_FP8) {
             return emit_refuse(s, "a trainer made from a plan has no weights in fp8");

@@ -409,11 +409,10 @@ void shortage_print(const shortage *ways, bool chose, const bp_runtime *runtime,
     bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
     bp_text_string(&text, "--arena: the plan does not fit: ");
     bp_text_grouped(&text, report->arena_bytes - limit);
-    bp_text_string(&text, " bytes are missing (found ");
+    bp_text_string(&text, " bytes are missing: found ");
     bp_text_grouped(&text, limit);
-    bp_text_string(&text, ", right would be at least ");
+    bp_text_string(&text, ", expected at least ");
     bp_text_grouped(&text, report->arena_bytes);
-    bp_text_char(&text, ')');
     shortage_say(&text, line);
     bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
     bp_text_string(&text, "the largest buffer at the peak is ");

@@ -154,14 +154,14 @@ int ranks_run(const settings *set, ranks_body body)
         engine_of(word, colon != NULL ? (size_t)(colon - word) : strlen(word));
     if (engine == NULL) {
         output_print(stderr,
-                     "bedplate: --fabric: there is no such fabric (found %s, right would be "
+                     "bedplate: --fabric: there is no such fabric: found %s, expected "
                      "auto, none",
                      word);
         for (size_t i = 0; i < ENGINES; i++) {
             output_print(stderr, " or %s%s", engines[i]->word,
                          engines[i] == &ranks_threads ? ":N" : "");
         }
-        output_print(stderr, ")\n");
+        output_print(stderr, "\n");
         return bp_status_exit_code(BP_ERR_USAGE);
     }
     return engine->run(set, colon != NULL ? colon + 1 : NULL, body);

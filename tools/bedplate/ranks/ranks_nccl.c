@@ -87,9 +87,9 @@ bp_status ranks_gpus_join(ranks_gpus *gpus, const settings *set, const bp_spec *
     places->rank = set->ranks->context;
     if (asked && (!gpu || set->fabric_check)) {
         return bp_error_set(error, BP_ERR_USAGE, where,
-                            gpu ? "what NCCL moves between GPUs cannot be checked (right would be "
-                                  "no --fabric-check)"
-                                : "NCCL joins GPUs (right would be --device cuda)",
+                            gpu ? "what NCCL moves between GPUs cannot be checked: expected "
+                                  "no --fabric-check"
+                                : "NCCL joins GPUs: expected --device cuda",
                             "--fabric nccl");
     }
     if (!asked && (!gpu || set->fabric_check || set->ranks->process == NULL ||

@@ -116,8 +116,8 @@ static int threads_run(const settings *set, const char *words, ranks_body body)
     if (size == 0 || size > BP_THREADS_RANKS_MAX || *end != '\0') {
         output_print(
             stderr,
-            "bedplate: --fabric: the number of ranks is out of range (found threads:%s, right "
-            "would be threads:1 to threads:%d)\n",
+            "bedplate: --fabric: the number of ranks is out of range: found threads:%s, expected "
+            "threads:1 to threads:%d\n",
             words != NULL ? words : "", BP_THREADS_RANKS_MAX);
         return bp_status_exit_code(BP_ERR_USAGE);
     }

@@ -316,10 +316,9 @@ static bool is_result(const char *key)
 /* `asked` is the option that asked for the checkpoint. */
 static void print_key(const char *asked, const char *key, const char *found, const char *right)
 {
-    output_print(
-        stderr,
-        "bedplate: %s: %s differs from the checkpoint's (found \"%s\", right would be \"%s\")\n",
-        asked, key, found != NULL ? found : "nothing", right != NULL ? right : "nothing");
+    output_print(stderr,
+                 "bedplate: %s: %s differs from the checkpoint's: found \"%s\", expected \"%s\"\n",
+                 asked, key, found != NULL ? found : "nothing", right != NULL ? right : "nothing");
 }
 
 /* Checkpoints of earlier versions lack the keys of later options: such a run had the default. */

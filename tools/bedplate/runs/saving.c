@@ -348,8 +348,7 @@ static void saving_tell(saving *v)
                  "bedplate: the checkpoint of step %" PRIu64 " could not be written: %s: %s",
                  v->points->s->runtime.steps, e->name, e->text != NULL ? e->text : "");
     if (e->numbers) {
-        output_print(stderr, " (found %" PRId64 ", right would be %" PRId64 ")", e->found,
-                     e->wanted);
+        output_print(stderr, ": found %" PRId64 ", expected %" PRId64, e->found, e->wanted);
     }
     output_print(stderr, "\n");
     json_line *line = events_begin(&v->points->log, "save-failed", v->points->s->runtime.steps);

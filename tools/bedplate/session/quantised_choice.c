@@ -12,8 +12,8 @@
 static bp_status quantised_choice_wrong(const char *name, const char *text, const char *found,
                                         const char *right)
 {
-    output_print(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text,
-                 found, right);
+    output_print(stderr, "bedplate: --%s: %s: found \"%s\", expected %s\n", name, text, found,
+                 right);
     return BP_ERR_USAGE;
 }
 

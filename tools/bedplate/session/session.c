@@ -162,8 +162,8 @@ static bp_status find_model(session *s)
     }
     if (set->dropout < 0.0 && set->dropout > -1.0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "the value is out of range (right would be 0 to 0.99, or -1: as the "
-                            "configuration says)",
+                            "the value is out of range: expected 0 to 0.99, or -1: as the "
+                            "configuration says",
                             "--dropout");
     }
     if (set->dropout >= 0.0 || model_preference(set->task) != BP_PREFERENCE_NONE) {
@@ -185,7 +185,7 @@ static bp_status read_policy(session *s)
             output_print(
                 stderr,
                 "bedplate: --gradient-checkpointing: the list names a stage that is not there: "
-                "the model has %u stages (found %u, right would be 0 to %u)\n",
+                "the model has %u stages: found %u, expected 0 to %u\n",
                 stages, s->policy.list[i], stages - 1);
             return BP_ERR_USAGE;
         }

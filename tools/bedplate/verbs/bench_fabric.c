@@ -118,9 +118,9 @@ int bench_fabric(const settings *set)
     bp_error error = {.code = BP_OK};
     fabric_times times = {{0}, {0}, 0.0, 0.0};
     if (set->ranks == NULL || set->ranks->size < 2) {
-        output_print(
-            stderr, "bedplate: --fabric: there is one rank, and no link to measure (right would be "
-                    "threads:2, or a launcher)\n");
+        output_print(stderr,
+                     "bedplate: --fabric: there is one rank, and no link to measure: expected "
+                     "threads:2, or a launcher\n");
         return bp_status_exit_code(BP_ERR_USAGE);
     }
     double *seconds = malloc((size_t)set->repeat * sizeof *seconds);

@@ -99,8 +99,8 @@ static bp_status cmd_arena_plan(instance *in, const settings *set)
     output_end(&out);
     if (!in->report.fits) {
         output_print(stderr,
-                     "bedplate: --capacity: no layout was found that fits (found %" PRIu64
-                     ", the best needs %" PRIu64 ", none needs less than %" PRIu64 ")\n",
+                     "bedplate: --capacity: no layout was found that fits: found %" PRIu64
+                     ", the best needs %" PRIu64 ", none needs less than %" PRIu64 "\n",
                      set->capacity, in->report.bytes, in->report.lower_bound);
         return BP_ERR_FIT;
     }

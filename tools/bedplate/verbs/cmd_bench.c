@@ -346,10 +346,9 @@ int cmd_bench(const settings *set)
     if (strcmp(what, "fabric") == 0) {
         return ranks_run(set, bench_fabric);
     }
-    output_print(
-        stderr,
-        "bedplate: bench: unknown measurement (found \"%s\", right would be step, gemm, optim "
-        "or fabric)\n",
-        what);
+    output_print(stderr,
+                 "bedplate: bench: unknown measurement: found \"%s\", expected step, gemm, optim "
+                 "or fabric\n",
+                 what);
     return 2;
 }

@@ -113,7 +113,7 @@ static void text_gpu(bp_text *text, uint32_t ordinal, const bp_cuda_gpu *gpu,
     }
 }
 
-/* "...(found 5, right would be at least 6)", or NULL when the arena that was asked for fits. */
+/* "...: found 5, expected at least 6", or NULL when the arena that was asked for fits. */
 static const char *cmd_devices_no_room(const bp_cuda_probe *probe, uint64_t arena,
                                        char words[REASON_BYTES])
 {
@@ -122,11 +122,10 @@ static const char *cmd_devices_no_room(const bp_cuda_probe *probe, uint64_t aren
         return NULL;
     }
     bp_text_init(&text, NULL, NULL, words, REASON_BYTES);
-    bp_text_string(&text, BP_CUDA_NO_ROOM " (found ");
+    bp_text_string(&text, BP_CUDA_NO_ROOM ": found ");
     bp_text_u64(&text, probe->free_bytes);
-    bp_text_string(&text, ", right would be at least ");
+    bp_text_string(&text, ", expected at least ");
     bp_text_u64(&text, arena);
-    bp_text_char(&text, ')');
     bp_status fits = bp_text_flush(&text); /* 150 characters at most */
     (void)fits;
     return words;

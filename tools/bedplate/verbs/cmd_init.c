@@ -337,8 +337,8 @@ static bool take_trained(initing *i)
     }
     if (i->trained == NULL) {
         output_print(stderr,
-                     "bedplate: the answer is none of the three (found \"%s\", right would be "
-                     "full, lora or qlora)\n",
+                     "bedplate: the answer is none of the three: found \"%s\", expected "
+                     "full, lora or qlora\n",
                      i->line);
         return false;
     }
@@ -354,8 +354,8 @@ static bool take_steps(initing *i)
     }
     if (try.max_steps < 1) {
         output_print(stderr,
-                     "bedplate: the steps: the value is out of range (found %s, right would be "
-                     "1 or more)\n",
+                     "bedplate: the steps: the value is out of range: found %s, expected "
+                     "1 or more\n",
                      i->line);
         return false;
     }

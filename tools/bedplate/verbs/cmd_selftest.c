@@ -28,8 +28,8 @@ static void selftest_print(void *user, const selftest_result *result)
         output_end(&out);
     } else if (result->found != result->right) {
         output_print(stderr,
-                     "bedplate: %s, %s on %u threads: the state is wrong (found %s, right would "
-                     "be %s)\n",
+                     "bedplate: %s, %s on %u threads: the state is wrong: found %s, expected "
+                     "%s\n",
                      result->name, result->form, result->threads, found, right);
     }
 }

@@ -113,8 +113,8 @@ static bp_status embedder_module(embedder_file *f, embedder_modules *m, const ch
     m->normalize = strcmp(name, "Normalize") == 0 && location == 2;
     return m->normalize ? BP_OK
                         : embedder_refuse(f,
-                                          "the module is not implemented (right would be "
-                                          "Transformer, Pooling, and perhaps Normalize)",
+                                          "the module is not implemented: expected "
+                                          "Transformer, Pooling, and perhaps Normalize",
                                           name);
 }
 
@@ -176,8 +176,8 @@ static bp_status embedder_pooling(embedder_file *f, bp_embedder *to, uint32_t *c
         }
     }
     return embedder_refuse(f,
-                           "this way of pooling is not implemented (right would be mean, cls, "
-                           "lasttoken, mean_sqrt_len_tokens or weightedmean)",
+                           "this way of pooling is not implemented: expected mean, cls, "
+                           "lasttoken, mean_sqrt_len_tokens or weightedmean",
                            word);
 }
 

@@ -167,7 +167,7 @@ def _fail(code: int, words: Sequence[str], said: Sequence[str], result: Optional
         message = "the C library of this machine is too old (%s); the static wheel (musllinux) needs none" % said[-1]
     elif own:
         # Progress comes before what went wrong, and what would help after it.
-        errors = [line for line in own if re.search(r"\bfound |\bexpected |\bright would be ", line)]
+        errors = [line for line in own if re.search(r"\bfound |\bexpected |\bexpected ", line)]
         message = errors[-1] if errors else own[-1]
     kind = _ERRORS.get(code, BedplateError)
     raise kind(message, code, "\n".join(said), words, result)

@@ -68,8 +68,8 @@ static void each_is_refused(const refusal *cases, size_t count, const char *end)
         snprintf(members, sizeof members, "%s%s", cases[i].members, end);
         assert_int_equal(read_members(cases[i].type, members, &config, &error), BP_ERR_DATA);
         assert_int_equal(error.code, BP_ERR_DATA);
-        snprintf(message, sizeof message, "%s: %s (found %s, right would be %s)", error.name,
-                 error.text, error.word, error.right);
+        snprintf(message, sizeof message, "%s: %s: found %s, expected %s", error.name, error.text,
+                 error.word, error.right);
         if (strstr(message, cases[i].wanted) == NULL) {
             fail_msg("\"%s\" has no \"%s\"", message, cases[i].wanted);
         }
@@ -82,48 +82,47 @@ static void values_out_of_place_are_refused(void **state)
     (void)state;
     static const refusal cases[] = {
         {"bert", "'classifier_dropout': 'x'",
-         "classifier_dropout: this value is not supported (found \"x\", right would be null or a "
+         "classifier_dropout: this value is not supported: found \"x\", expected null or a "
          "number from 0 to below 1)"},
         {"bert", "'classifier_dropout': 1",
-         "classifier_dropout: this value is not supported (found 1, "},
+         "classifier_dropout: this value is not supported: found 1, "},
         {"bert", "'pad_token_id': 2147483648",
-         "pad_token_id: this value is not supported (found 2147483648, right would be a token "
+         "pad_token_id: this value is not supported: found 2147483648, expected a token "
          "id, "},
         {"bert", "'pad_token_id': [2147483648]",
-         "pad_token_id: this value is not supported (found 2147483648, right would be a token "
+         "pad_token_id: this value is not supported: found 2147483648, expected a token "
          "id, "},
         {"bert", "'architectures': 'BertModel'",
-         "supported (found \"BertModel\", right would be null or a list of texts)"},
+         "supported: found \"BertModel\", expected null or a list of texts"},
         {"bert", "'architectures': [3]",
-         "architectures: this value is not supported (found 3, right would be null or a list"},
-        {"bert", "'problem_type': 3", "right would be null, \"single_label_classification\""},
+         "architectures: this value is not supported: found 3, expected null or a list"},
+        {"bert", "'problem_type': 3", "expected null, \"single_label_classification\""},
         {"bert", "'problem_type': 'classification'",
-         "right would be null, \"single_label_classification\""},
+         "expected null, \"single_label_classification\""},
         {"bert", "'id2label': 3",
-         "id2label: this value is not supported (found 3, right would be null or an object"},
-        {"bert", "'position_embedding_type': 3", "(found 3, right would be \"absolute\")"},
+         "id2label: this value is not supported: found 3, expected null or an object"},
+        {"bert", "'position_embedding_type': 3", "found 3, expected \"absolute\""},
         {"bert", "'hidden_act': 'quick_gelu'",
-         "(found \"quick_gelu\", right would be \"gelu\", \"gelu_new\", \"gelu_fast\", "
+         "found \"quick_gelu\", expected \"gelu\", \"gelu_new\", \"gelu_fast\", "
          "\"gelu_pytorch_tanh\" or \"relu\")"},
         {"gpt2", "'activation_function': 'silu'",
-         "(found \"silu\", right would be \"gelu_new\", \"gelu\", \"gelu_fast\", "
+         "found \"silu\", expected \"gelu_new\", \"gelu\", \"gelu_fast\", "
          "\"gelu_pytorch_tanh\" or \"relu\")"},
         {"gpt2", "'n_embd': 768, 'hidden_size': 64", "two names of the same field hold different"},
         {"gpt2", "'pruned_heads': 3", "pruned_heads"},
-        {"llama", "'hidden_act': 'relu'", "(found \"relu\", right would be \"silu\")"},
-        {"llama", "'pretraining_tp': 1.0", "supported (found 1.0, right would be 1)"},
-        {"llama", "'pretraining_tp': '1'", "supported (found \"1\", right would be 1)"},
-        {"llama", "'pretraining_tp': 0", "supported (found 0, right would be 1)"},
-        {"llama", "'layer_types': 'full_attention'",
-         "right would be null or a list in which every item"},
+        {"llama", "'hidden_act': 'relu'", "found \"relu\", expected \"silu\""},
+        {"llama", "'pretraining_tp': 1.0", "supported: found 1.0, expected 1"},
+        {"llama", "'pretraining_tp': '1'", "supported: found \"1\", expected 1"},
+        {"llama", "'pretraining_tp': 0", "supported: found 0, expected 1"},
+        {"llama", "'layer_types': 'full_attention'", "expected null or a list in which every item"},
         {"llama", "'layer_types': [3]",
-         "(found 3, right would be null or a list in which every item is "
+         "found 3, expected null or a list in which every item is "
          "\"full_attention\")"},
         {"llama", "'rope_theta': 1e12",
-         "rope_theta: this value is not supported (found 1e12, right would be a number from 0 to "
+         "rope_theta: this value is not supported: found 1e12, expected a number from 0 to "
          "below 1000000000000)"},
         {"llama", "'attention_bias': null",
-         "attention_bias: this value is not supported (found null, right would be true or false)"},
+         "attention_bias: this value is not supported: found null, expected true or false"},
         {"llama", "'hidden_size': 10, 'num_attention_heads': 3",
          "num_attention_heads: the heads do not divide the width"},
         {"gpt2", "'n_embd': 10, 'n_head': 3", "n_head: the heads do not divide the width"},
@@ -174,7 +173,7 @@ static void positions_that_are_not_implemented_are_refused(void **state)
     (void)state;
 #define LLAMA3 "'rope_scaling': {'rope_type': 'llama3', "
     static const char whole[] = "rope_scaling: rope_type llama3 needs factor";
-    static const char number[] = ": this value is not supported (found ";
+    static const char number[] = ": this value is not supported: found ";
     static const refusal cases[] = {
         {"llama",
          LLAMA3 "'low_freq_factor': 1, 'high_freq_factor': 4,"
@@ -192,24 +191,23 @@ static void positions_that_are_not_implemented_are_refused(void **state)
         {"llama",
          LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4,"
                 "'original_max_position_embeddings': 16777217}",
-         "rope_scaling.original_max_position_embeddings: this value is not supported (found "
-         "16777217, right would be a whole number from 1 to 16777216)"},
+         "rope_scaling.original_max_position_embeddings: this value is not supported: found "
+         "16777217, expected a whole number from 1 to 16777216"},
         {"llama", "'rope_scaling': {'factor': '8'}", number},
         {"llama", "'rope_scaling': {'factor': 0}", number},
         {"llama", "'rope_scaling': {'factor': 1e12}", number},
         {"llama", "'rope_scaling': {'partial_rotary_factor': 0.5}", number},
         {"llama", "'rope_scaling': {'partial_rotary_factor': '1'}", number},
         {"llama", "'rope_scaling': {'type': 3}",
-         "rope_scaling.type: this value is not supported (found 3, "},
+         "rope_scaling.type: this value is not supported: found 3, "},
         {"llama", "'rope_scaling': {'type': 'proportional', 'factor': 2}",
-         "rope_scaling.type: this value is not supported (found "
-         "\"proportional\", right would be \"default\", "},
+         "rope_scaling.type: this value is not supported: found "
+         "\"proportional\", expected \"default\", "},
         {"llama", "'rope_scaling': {'type': 'linear'}", "linear and dynamic need factor"},
         {"llama", "'rope_scaling': {'type': 'longrope', 'short_factor': [1]}",
          "needs short_factor"},
         {"llama", "'rope_scaling': {'type': 'longrope', 'long_factor': [0]}", "long_factor: this"},
-        {"llama", "'rope_scaling': []",
-         "supported (found a list, right would be null or an object"},
+        {"llama", "'rope_scaling': []", "supported: found a list, expected null or an object"},
     };
     each_is_refused(cases, sizeof cases / sizeof cases[0], "}");
     bp_model_config config = config_of(
