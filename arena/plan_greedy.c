@@ -53,6 +53,13 @@ static block_range greedy_range(const plan_work *work, uint32_t first, uint32_t 
     return sum <= work->used[work->blocks] ? range : (block_range){work->blocks, work->blocks};
 }
 
+/* The lowest of a place's group, and of the group of groups, has to be found again. */
+static void dive_forget(plan_work *work, uint32_t place)
+{
+    work->spare[place / DIVE_GROUP] = DIVE_UNKNOWN;
+    work->cursor[place / DIVE_GROUP / DIVE_GROUP] = DIVE_UNKNOWN;
+}
+
 /* Copies the lives of the items into flat arrays, by their places in the order to be tried, and
  * lists those of each block. */
 static void dive_begin(plan_work *work)
@@ -63,7 +70,7 @@ static void dive_begin(plan_work *work)
         work->first[i] = item->first;
         work->last[i] = item->last;
         work->level[i] = work->floor[work->order[i]];
-        work->spare[i / DIVE_GROUP] = DIVE_UNKNOWN;
+        dive_forget(work, i);
         for (uint32_t b = item->first >> work->shift; b <= (item->last - 1) >> work->shift; b++) {
             work->slot[work->start[b] + work->used[b]++] = i;
         }
@@ -88,26 +95,43 @@ static void dive_lift(plan_work *work, uint32_t place, uint64_t top)
             bool conflict = work->first[other] < last && first < work->last[other];
             if (conflict && work->level[other] < top) {
                 work->level[other] = top;
-                uint32_t *lowest = &work->spare[other / DIVE_GROUP];
-                *lowest = *lowest == other ? DIVE_UNKNOWN : *lowest;
+                if (work->spare[other / DIVE_GROUP] == other) {
+                    dive_forget(work, other);
+                }
             }
         }
         work->used[b] = left;
     }
 }
 
-/* The place of the lowest item, the first one on a tie. Who is lowest is kept for each group of
- * places, so that only groups in which he was lifted or placed are searched again. */
+/* The place of the lowest item of a group, the first one on a tie. */
+static uint32_t dive_lowest_of(plan_work *work, uint32_t from)
+{
+    uint32_t *lowest = &work->spare[from / DIVE_GROUP];
+    if (*lowest == DIVE_UNKNOWN) {
+        uint32_t end = from + DIVE_GROUP < work->items ? from + DIVE_GROUP : work->items;
+        *lowest = from;
+        for (uint32_t i = from + 1; i < end; i++) {
+            *lowest = work->level[i] < work->level[*lowest] ? i : *lowest;
+        }
+    }
+    return *lowest;
+}
+
+/* The place of the lowest item. Who is lowest is kept for each group of places, and of groups, so
+ * that only those in which he was lifted or placed are searched again. */
 static uint32_t dive_lowest(plan_work *work)
 {
+    const uint32_t span = DIVE_GROUP * DIVE_GROUP;
     uint32_t found = 0;
-    for (uint32_t from = 0; from < work->items; from += DIVE_GROUP) {
-        uint32_t *lowest = &work->spare[from / DIVE_GROUP];
+    for (uint32_t from = 0; from < work->items; from += span) {
+        uint32_t *lowest = &work->cursor[from / span];
         if (*lowest == DIVE_UNKNOWN) {
-            uint32_t end = from + DIVE_GROUP < work->items ? from + DIVE_GROUP : work->items;
+            uint32_t end = from + span < work->items ? from + span : work->items;
             *lowest = from;
-            for (uint32_t i = from + 1; i < end; i++) {
-                *lowest = work->level[i] < work->level[*lowest] ? i : *lowest;
+            for (uint32_t group = from; group < end; group += DIVE_GROUP) {
+                const uint32_t other = dive_lowest_of(work, group);
+                *lowest = work->level[other] < work->level[*lowest] ? other : *lowest;
             }
         }
         found = work->level[*lowest] < work->level[found] ? *lowest : found;
@@ -133,7 +157,7 @@ static uint64_t plan_dive(plan_work *work, uint64_t limit)
             return UINT64_MAX;
         }
         work->level[place] = UINT64_MAX;
-        work->spare[place / DIVE_GROUP] = DIVE_UNKNOWN;
+        dive_forget(work, place);
         dive_lift(work, place, top);
     }
     return height;

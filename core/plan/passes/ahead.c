@@ -17,30 +17,48 @@ static void op_move(bp_op *ops, uint32_t from, uint32_t to)
     ops[to] = op;
 }
 
+/* The wait of a request, among the ops of [from, to); `to`: there is none. */
+static uint32_t find_wait(const bp_graph *graph, const uint8_t *pending, int64_t request,
+                          uint32_t from, uint32_t to)
+{
+    for (; from < to; from++) {
+        const bp_op *op = &graph->ops[from];
+        if (pending[op->kernel] == BP_PENDING_WAIT &&
+            graph->scalars[op->scalar].integer == request) {
+            break;
+        }
+    }
+    return from;
+}
+
 /* Requests count begins: in the new order, from the op `first` on. A new number is kept as its
- * negative until every wait has its own. A wait is looked for in every op behind its begin, so that
- * what kernels do is looked up in a table of a byte each. */
+ * negative until every wait has its own. What kernels do is looked up in a table of a byte each. A
+ * wait is looked for behind the one that was found last for a begin of the same kind that writes to
+ * the same space, since these are waited for in their order, and then in all that lies before. */
 void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end)
 {
     uint8_t pending[BP_KERNEL_COUNT];
+    uint32_t found[BP_SPACE_COUNT] = {0};
     int64_t next = 0;
     for (uint32_t i = 0; i < BP_KERNEL_COUNT; i++) {
         pending[i] = (uint8_t)bp_kernel_describe((bp_kernel)i)->pending;
     }
     for (uint32_t i = first; i < end; i++) {
-        bp_scalar *request = &graph->scalars[graph->ops[i].scalar];
-        if (pending[graph->ops[i].kernel] != BP_PENDING_BEGIN) {
+        const bp_op *op = &graph->ops[i];
+        bp_scalar *request = &graph->scalars[op->scalar];
+        if (pending[op->kernel] != BP_PENDING_BEGIN) {
             continue;
         }
-        for (uint32_t k = i + 1; k < end; k++) {
-            if (pending[graph->ops[k].kernel] != BP_PENDING_WAIT) {
-                continue;
-            }
-            bp_scalar *wait = &graph->scalars[graph->ops[k].scalar];
-            if (wait->integer == request->integer) {
-                wait->integer = -1 - next;
-                break;
-            }
+        uint32_t *last = &found[graph->buffers[graph->refs[op->operand].buffer].space];
+        const uint32_t from = *last > i + 1 ? *last : i + 1;
+        uint32_t wait = find_wait(graph, pending, request->integer, from, end);
+        if (wait == end) {
+            wait = find_wait(graph, pending, request->integer, i + 1, from);
+            wait = wait < from ? wait : end;
+        }
+        if (wait < end) {
+            graph->scalars[graph->ops[wait].scalar].integer = -1 - next;
+            *last = wait + 1;
         }
         request->integer = -1 - next++;
     }

@@ -269,87 +269,216 @@ static bool goes_down(const bp_graph *graph, const bp_op *op, bp_kernel kernel)
            graph->buffers[graph->refs[op->operand].buffer].space != BP_SPACE_DEVICE;
 }
 
-/* Where the begin at `at` goes: as far towards `first` as the waits that it passes are of no more
- * than `room` bytes together with its own. Copies are waited for in the order in which they are
- * begun, so these are the bytes under way once it is. What is written stays before it, and so does
- * the decision on a step, at which steps that are judged are cut. */
-static uint32_t fetch_place(const bp_graph *graph, uint32_t first, uint32_t at, uint64_t room)
+/* Bytes of the offload tier that ops were about that a pass has gone by, so that few of them are
+ * looked at again: for each of the buffers that were met last, the bytes from the first to the
+ * last. Places count in the direction of the pass; they are kept less the ops that had moved
+ * against it by then. */
+#define SEEN_ROWS 24
+
+typedef struct seen_row {
+    uint32_t buffer;
+    uint64_t first; /* bytes of it */
+    uint64_t end;
+    int64_t last; /* place of the last op */
+} seen_row;
+
+typedef struct seen {
+    seen_row row[SEEN_ROWS];
+    int64_t lost; /* place of the last op of a buffer that has no row any more */
+    int64_t moved;
+} seen;
+
+static void seen_begin(seen *s)
 {
-    uint64_t flying = fetch_bytes(graph, &graph->ops[at]);
-    for (uint32_t i = at; i-- > first;) {
-        const bp_op *op = &graph->ops[i];
-        if (op->kernel == BP_KERNEL_step_decide) {
-            return i + 1;
-        }
-        if (op->kernel != BP_KERNEL_copy_wait) {
-            continue; /* rows come where they are asked for, before anything else */
-        }
-        if (goes_down(graph, op, BP_KERNEL_copy_wait)) {
-            if (offload_meet(graph, &graph->ops[at], op)) {
-                return i + 1;
-            }
-            continue;
-        }
-        const bp_copy_wait_scalars *s = (const void *)(graph->scalars + op->scalar);
-        flying += (uint64_t)s->width;
-        if (flying > room) {
-            return i + 1;
-        }
+    s->lost = INT32_MIN;
+    s->moved = 0;
+    for (uint32_t i = 0; i < SEEN_ROWS; i++) {
+        s->row[i] = (seen_row){.buffer = BP_NO_BUFFER, .last = INT32_MIN};
     }
-    return first;
 }
 
-/* The wait at `at` for what goes down goes as far towards `end` as leaves no more than `room` bytes
- * of it under way. */
-static uint32_t write_place(const bp_graph *graph, uint32_t at, uint32_t end, uint64_t room)
+static uint64_t copy_width(const bp_graph *graph, const bp_op *op)
 {
-    const bp_op *wait = &graph->ops[at];
-    const bp_copy_wait_scalars *own = (const void *)(graph->scalars + wait->scalar);
-    uint64_t flying = (uint64_t)own->width;
-    for (uint32_t i = at + 1; i < end; i++) {
-        const bp_op *op = &graph->ops[i];
-        const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
-        flying += goes_down(graph, op, BP_KERNEL_copy_begin) ? (uint64_t)s->width : 0;
-        const bool again = op->brings != BP_NO_BUFFER && offload_meet(graph, op, wait);
-        if (flying > room || again || op->kernel == BP_KERNEL_step_decide) {
-            return i - 1;
+    return (uint64_t)((const bp_copy_begin_scalars *)(const void *)(graph->scalars + op->scalar))
+        ->width;
+}
+
+/* What an op copies to (operand 0) or from (operand 1) the offload tier. */
+static seen_row seen_bytes(const bp_graph *graph, const bp_op *op, uint32_t operand)
+{
+    const bp_ref ref = graph->refs[op->operand + operand];
+    return (seen_row){
+        .buffer = ref.buffer, .first = ref.offset, .end = ref.offset + copy_width(graph, op)};
+}
+
+/* The row of a buffer; else the one that was met longest ago. */
+static uint32_t seen_find(const seen *s, uint32_t buffer)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < SEEN_ROWS; i++) {
+        if (s->row[i].buffer == buffer) {
+            return i;
+        }
+        oldest = s->row[i].last < s->row[oldest].last ? i : oldest;
+    }
+    return oldest;
+}
+
+static void seen_add(seen *s, seen_row bytes, uint32_t place)
+{
+    seen_row *row = &s->row[seen_find(s, bytes.buffer)];
+    bytes.last = place - s->moved;
+    if (row->buffer == bytes.buffer) {
+        bytes.first = row->first < bytes.first ? row->first : bytes.first;
+        bytes.end = row->end > bytes.end ? row->end : bytes.end;
+    } else {
+        s->lost = row->last > s->lost ? row->last : s->lost;
+    }
+    *row = bytes;
+}
+
+/* Whether one of the ops from `oldest` on may be about some of the bytes. */
+static bool seen_may(const seen *s, seen_row bytes, uint32_t oldest)
+{
+    const seen_row *row = &s->row[seen_find(s, bytes.buffer)];
+    return row->buffer == bytes.buffer
+               ? row->last + s->moved >= oldest && row->first < bytes.end && bytes.first < row->end
+               : s->lost + s->moved >= oldest;
+}
+
+/* Ops of which the copies in one direction have `flying` bytes together, beside an op that is to
+ * move past them: [edge, at) before it, or (at, edge) behind it. */
+typedef struct window {
+    uint32_t edge;
+    uint32_t limit; /* the edge goes no further: the decision on a step, at which steps are cut */
+    uint64_t flying;
+    uint64_t room;
+} window;
+
+/* Bytes that an op waits for that were fetched. Rows come where they are asked for, before anything
+ * else. */
+static uint64_t fetched_bytes(const bp_graph *graph, const bp_op *op)
+{
+    const bool up = op->kernel == BP_KERNEL_copy_wait && !goes_down(graph, op, BP_KERNEL_copy_wait);
+    return up ? copy_width(graph, op) : 0;
+}
+
+/* Where the begin at `at` goes: as far towards the program's start as the waits that it passes are
+ * of no more than the room together with its own. Copies are waited for in the order in which they
+ * are begun, so these are the bytes under way once it is. What is written stays before it. */
+static uint32_t fetch_place(const bp_graph *graph, window *w, const seen *written, uint32_t at)
+{
+    const bp_op *begin = &graph->ops[at];
+    const uint64_t own = fetch_bytes(graph, begin);
+    while (w->edge < at && w->flying + own > w->room) {
+        w->flying -= fetched_bytes(graph, &graph->ops[w->edge++]);
+    }
+    while (w->edge > w->limit) {
+        const uint64_t more = fetched_bytes(graph, &graph->ops[w->edge - 1]);
+        if (w->flying + own + more > w->room) {
+            break;
+        }
+        w->flying += more;
+        w->edge--;
+    }
+    uint32_t place = w->edge;
+    if (seen_may(written, seen_bytes(graph, begin, 1), place)) {
+        uint32_t i = at;
+        while (i > place && !(goes_down(graph, &graph->ops[i - 1], BP_KERNEL_copy_wait) &&
+                              offload_meet(graph, begin, &graph->ops[i - 1]))) {
+            i--;
+        }
+        place = i;
+    }
+    while (place < at && fetch_bytes(graph, &graph->ops[place]) > 0) {
+        place++; /* behind what is asked for before it */
+    }
+    return place;
+}
+
+static void fetch_ahead_program(bp_graph *graph, uint32_t first, uint32_t end, uint64_t room)
+{
+    window w = {.edge = first, .limit = first, .room = room};
+    seen written;
+    seen_begin(&written);
+    for (uint32_t i = first; i < end; i++) {
+        const bp_op op = graph->ops[i];
+        if (op.kernel == BP_KERNEL_step_decide) {
+            w = (window){.edge = i + 1, .limit = i + 1, .room = room};
+        } else if (fetch_bytes(graph, &op) > 0) {
+            const uint32_t place = fetch_place(graph, &w, &written, i);
+            memmove(&graph->ops[place + 1], &graph->ops[place], (i - place) * sizeof op);
+            graph->ops[place] = op;
+            written.moved++;
+        } else if (goes_down(graph, &op, BP_KERNEL_copy_wait)) {
+            seen_add(&written, seen_bytes(graph, &op, 0), i);
+        } else {
+            w.flying += fetched_bytes(graph, &op);
         }
     }
-    return end - 1;
+    compile_ahead_number(graph, first, end);
+}
+
+/* Bytes that an op begins to write. */
+static uint64_t written_bytes(const bp_graph *graph, const bp_op *op)
+{
+    return goes_down(graph, op, BP_KERNEL_copy_begin) ? copy_width(graph, op) : 0;
+}
+
+/* The wait at `at` for what goes down goes as far towards the end of the program as leaves no more
+ * bytes of it under way than there is room for. */
+static uint32_t write_place(const bp_graph *graph, window *w, const seen *fetched, uint32_t at,
+                            uint32_t end)
+{
+    const bp_op *wait = &graph->ops[at];
+    const uint64_t own = copy_width(graph, wait);
+    while (w->edge > at + 1 && w->flying + own > w->room) {
+        w->flying -= written_bytes(graph, &graph->ops[--w->edge]);
+    }
+    while (w->edge < w->limit && w->flying + own <= w->room) {
+        const uint64_t more = written_bytes(graph, &graph->ops[w->edge]);
+        if (w->flying + own + more > w->room) {
+            break;
+        }
+        w->flying += more;
+        w->edge++;
+    }
+    uint32_t stop = w->edge;
+    if (seen_may(fetched, seen_bytes(graph, wait, 0), end - stop + 1)) {
+        uint32_t i = at + 1;
+        while (i < stop && !(graph->ops[i].brings != BP_NO_BUFFER &&
+                             offload_meet(graph, &graph->ops[i], wait))) {
+            i++;
+        }
+        stop = i;
+    }
+    while (stop - 1 > at && goes_down(graph, &graph->ops[stop - 1], BP_KERNEL_copy_wait)) {
+        stop--; /* before what was begun after it */
+    }
+    return stop - 1;
 }
 
 /* From the last to the first, so that waits stay in order. */
 static void write_behind_program(bp_graph *graph, uint32_t first, uint32_t end, uint64_t room)
 {
+    window w = {.edge = end, .limit = end, .room = room};
+    seen fetched;
+    seen_begin(&fetched);
     for (uint32_t i = end; i-- > first;) {
-        if (!goes_down(graph, &graph->ops[i], BP_KERNEL_copy_wait)) {
-            continue;
-        }
         const bp_op op = graph->ops[i];
-        uint32_t place = write_place(graph, i, end, room);
-        while (place > i && goes_down(graph, &graph->ops[place], BP_KERNEL_copy_wait)) {
-            place--; /* before what was begun after it */
+        if (op.kernel == BP_KERNEL_step_decide) {
+            w = (window){.edge = i, .limit = i, .room = room};
+        } else if (goes_down(graph, &op, BP_KERNEL_copy_wait)) {
+            const uint32_t place = write_place(graph, &w, &fetched, i, end);
+            memmove(&graph->ops[i], &graph->ops[i + 1], (place - i) * sizeof op);
+            graph->ops[place] = op;
+            fetched.moved++;
+        } else if (op.brings != BP_NO_BUFFER) {
+            seen_add(&fetched, seen_bytes(graph, &op, 1), end - i);
+        } else {
+            w.flying += written_bytes(graph, &op);
         }
-        memmove(&graph->ops[i], &graph->ops[i + 1], (place - i) * sizeof op);
-        graph->ops[place] = op;
     }
-}
-
-static void fetch_ahead_program(bp_graph *graph, uint32_t first, uint32_t end, uint64_t room)
-{
-    for (uint32_t i = first; i < end; i++) {
-        if (fetch_bytes(graph, &graph->ops[i]) == 0) {
-            continue;
-        }
-        const bp_op op = graph->ops[i];
-        uint32_t place = fetch_place(graph, first, i, room);
-        while (place < i && fetch_bytes(graph, &graph->ops[place]) > 0) {
-            place++; /* behind what is asked for before it */
-        }
-        memmove(&graph->ops[place + 1], &graph->ops[place], (i - place) * sizeof op);
-        graph->ops[place] = op;
-    }
-    compile_ahead_number(graph, first, end);
 }
 
 void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec)

@@ -159,18 +159,36 @@ static uint32_t choose_enter(const choose_search *s, uint32_t alive, uint32_t ga
     return alive + 1;
 }
 
-/* Bytes of those that are there after what has ended is gone. */
+/* What has ended is gone; its bytes. */
 static uint64_t choose_leave(const choose_search *s, uint32_t section, uint32_t *alive)
 {
     uint32_t gone = 0;
-    uint64_t load = 0;
+    uint64_t bytes = 0;
     while (gone < *alive && s->rows[s->alive[gone]].to <= section) {
-        gone++;
+        bytes += s->rows[s->alive[gone++]].part;
     }
-    *alive -= gone;
-    memmove(s->alive, s->alive + gone, *alive * sizeof *s->alive);
-    for (uint32_t i = 0; i < *alive; i++) {
-        load += s->rows[s->alive[i]].part;
+    if (gone > 0) {
+        *alive -= gone;
+        memmove(s->alive, s->alive + gone, *alive * sizeof *s->alive);
+    }
+    return bytes;
+}
+
+/* Takes what is above the room off the gaps that are there, of those that end last first. Returns
+ * the bytes that are left of them; those of which nothing is left need not be seen again. */
+static uint64_t choose_cut(const choose_search *s, uint64_t load, uint64_t room, uint32_t *alive)
+{
+    for (uint32_t k = *alive; k-- > 0 && load > room;) {
+        choose_row *row = &s->rows[s->alive[k]];
+        if (row->state == CHOOSE_KEPT) {
+            continue;
+        }
+        const uint64_t off = load - room < row->part ? load - room : row->part;
+        row->part -= off;
+        load -= off;
+    }
+    while (*alive > 0 && s->rows[s->alive[*alive - 1]].part == 0) {
+        --*alive;
     }
     return load;
 }
@@ -181,26 +199,19 @@ static bool choose_bound(const choose_search *s, const choose_part *part, uint64
                          uint32_t *cut)
 {
     uint32_t alive = 0;
+    uint64_t load = 0;
     *most = 0;
     *cut = CHOOSE_NONE;
     for (uint32_t i = part->from; i < part->to; i++) {
-        uint64_t load = choose_leave(s, i, &alive);
-        uint64_t room = s->room[i] / part->unit * part->unit;
+        const uint64_t room = s->room[i] / part->unit * part->unit;
+        load -= choose_leave(s, i, &alive);
         for (uint32_t g = s->first[i]; g != CHOOSE_NONE; g = s->rows[g].next) {
             choose_row *row = &s->rows[g];
             row->part = row->state == CHOOSE_LEFT ? 0 : row->bytes;
             alive = row->part > 0 ? choose_enter(s, alive, g) : alive;
             load += row->part;
         }
-        for (uint32_t k = alive; k-- > 0 && load > room;) {
-            choose_row *row = &s->rows[s->alive[k]];
-            if (row->state == CHOOSE_KEPT) {
-                continue;
-            }
-            const uint64_t off = load - room < row->part ? load - room : row->part;
-            row->part -= off;
-            load -= off;
-        }
+        load = choose_cut(s, load, room, &alive);
         if (load > room) {
             return false;
         }

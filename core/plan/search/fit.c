@@ -279,27 +279,51 @@ static bool too_long(const fit_search *s, const bp_spec *base, bp_policy_kind ki
     return s->request->first && kind == BP_POLICY_MEMORY_POOR && actions > QUICK_ACTIONS;
 }
 
+/* No schedule needs much less than one that starts from the input each time, nor one that keeps
+ * more than the inputs of stages than one that keeps these. */
+static bool fit_is_near(const fit_search *s, const bp_fit_try *candidate)
+{
+    return candidate->arena_bytes <= s->request->budget + s->request->budget / CHAIN_HOPE;
+}
+
 /* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
  * that need the fewest slots are planned to find out, and entered where nothing else will be. */
 static bp_status has_hope(fit_search *s, const bp_spec *base, bool *hope)
 {
     static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
-    const uint64_t budget = s->request->budget;
-    bp_fit_try least[2];
-    uint32_t planned = 0;
-    *hope = !s->smaller;
-    while (!*hope && planned < 2 && fit_fixed_bytes(s) <= budget &&
-           !too_long(s, base, kinds[planned])) {
+    const bool shown = !s->smaller && !s->request->first; /* what does not fit */
+    s->hoped_count = 0;
+    *hope = shown;
+    while (!*hope && s->hoped_count < 2 && fit_fixed_bytes(s) <= s->request->budget &&
+           !too_long(s, base, kinds[s->hoped_count])) {
         bp_spec spec = *base;
-        spec.policy = (bp_policy){.kind = kinds[planned]};
-        BP_TRY(fit_plan(s, &spec, &least[planned]));
-        /* No schedule needs much less than one that starts from the input each time. */
-        *hope = least[planned++].arena_bytes <= budget + budget / CHAIN_HOPE;
+        bp_fit_try *least = &s->hoped[s->hoped_count];
+        spec.policy = (bp_policy){.kind = kinds[s->hoped_count]};
+        BP_TRY(fit_plan(s, &spec, least));
+        *hope = fit_is_near(s, least);
+        s->hoped_count++;
     }
-    for (uint32_t i = 0; i < planned && !*hope; i++) {
-        enter(s, &least[i]);
+    *hope = *hope || (!s->smaller && s->hoped_count == 1);
+    for (uint32_t i = 0; i < s->hoped_count && !*hope; i++) {
+        enter(s, &s->hoped[i]);
     }
     return BP_OK;
+}
+
+/* Tries a policy that has a name, which has_hope may have planned. */
+static bp_status try_named(fit_search *s, const bp_spec *base, const bp_policy *policy,
+                           bp_fit_try *candidate)
+{
+    for (uint32_t i = 0; i < s->hoped_count; i++) {
+        if (s->hoped[i].policy.kind == policy->kind) {
+            *candidate = s->hoped[i];
+            enter(s, candidate);
+            return BP_OK;
+        }
+    }
+    bp_spec spec = *base;
+    spec.policy = *policy;
+    return try_candidate(s, &spec, candidate);
 }
 
 /* The policies that recompute, at one micro-batch and chunk. */
@@ -311,6 +335,8 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base)
     if (!hope) {
         return BP_OK;
     }
+    const bool keeps_little =
+        s->request->first && s->hoped_count > 0 && !fit_is_near(s, &s->hoped[0]);
     uint64_t fixed = 0;
     uint64_t least = UINT64_MAX;
     /* Nothing is slower than starting from the input each time. */
@@ -320,16 +346,16 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base)
         if (!poor || too_long(s, base, fit_named[i].kind)) {
             break;
         }
-        bp_spec spec = *base;
-        spec.policy = fit_named[i];
-        BP_TRY(try_candidate(s, &spec, &candidate));
+        if (keeps_little && fit_named[i].kind == BP_POLICY_SELECTIVE) {
+            continue;
+        }
+        BP_TRY(try_named(s, base, &fit_named[i], &candidate));
         if (enough(s)) {
             return BP_OK;
         }
         fixed = fit_fixed_bytes(s);
         least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
     }
-    /* No schedule needs much less than one that starts from the input each time. */
     if (poor && least > s->request->budget + s->request->budget / CHAIN_HOPE) {
         return BP_OK;
     }

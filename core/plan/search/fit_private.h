@@ -29,7 +29,9 @@ typedef struct fit_search {
     bp_action *kept;        /* [action_limit] */
     uint32_t action_limit;
     bool smaller; /* a smaller micro-batch follows, for which all of what does not fit is shown */
-    void *plan;   /* memory for one plan, one measurement or one dynamic programme */
+    bp_fit_try hoped[2]; /* planned already of the micro-batch and chunk: full, memory-poor */
+    uint32_t hoped_count;
+    void *plan; /* memory for one plan, one measurement or one dynamic programme */
     uint64_t plan_bytes;
     bp_report_wish wish; /* of each candidate's plan */
 } fit_search;

@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define PAGE_BYTES      4096
-#define WATCH_AFTER     1.0 /* seconds of planning of which nothing is said */
-#define WATCH_REDRAW    0.2
-#define WATCH_LINE_EACH 10.0
+#define PAGE_BYTES       4096
+#define WATCH_AFTER      1.0 /* seconds of planning of which nothing is said */
+#define WATCH_REDRAW     0.2
+#define WATCH_LINE_FIRST 2.0 /* where there is no terminal */
+#define WATCH_LINE_EACH  10.0
 
 /* How far planning is, for who waits. */
 static struct {
@@ -31,7 +32,7 @@ void dry_run_watch(bool quiet)
     watch.terminal = isatty(STDERR_FILENO) == 1;
     watch.drawn = false;
     watch.began = now;
-    watch.next = now + (watch.terminal ? WATCH_AFTER : WATCH_LINE_EACH);
+    watch.next = now + (watch.terminal ? WATCH_AFTER : WATCH_LINE_FIRST);
     watch.plans = 0;
 }
 

@@ -389,6 +389,83 @@ static void what_is_brought(void **state)
     free(memory);
 }
 
+/* Of the offloaded bytes of a copy: where they begin and end. */
+static bool copied_below(const bp_op *op, uint32_t operand, bp_ref *from, uint64_t *end)
+{
+    const bp_graph *graph = &runtime.graph;
+    const bool copy = op->kernel == BP_KERNEL_copy_begin || op->kernel == BP_KERNEL_copy_wait;
+    const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+    if (!copy) {
+        return false;
+    }
+    *from = graph->refs[op->operand + operand];
+    *end = from->offset + (uint64_t)s->width;
+    return graph->buffers[from->buffer].space == BP_SPACE_OFFLOAD;
+}
+
+/* For each begin of a fetch, by its first operand's place in the table: how many writes of some of
+ * its bytes have been waited for by then. Returns the sum of them. */
+static uint32_t count_written_before(uint32_t *written)
+{
+    const bp_graph *graph = &runtime.graph;
+    uint32_t sum = 0;
+    memset(written, 0, graph->used.refs * sizeof *written);
+    for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
+        const uint32_t first = graph->program_first[p], end = first + graph->program_count[p];
+        for (uint32_t i = first; i < end; i++) {
+            bp_ref a = {0}, b = {0};
+            uint64_t a_end = 0, b_end = 0;
+            const bp_op *fetch = &graph->ops[i];
+            if (fetch->kernel != BP_KERNEL_copy_begin || !copied_below(fetch, 1, &a, &a_end)) {
+                continue;
+            }
+            for (uint32_t k = first; k < i; k++) {
+                const bool down = graph->ops[k].kernel == BP_KERNEL_copy_wait &&
+                                  copied_below(&graph->ops[k], 0, &b, &b_end);
+                written[fetch->operand] +=
+                    down && a.buffer == b.buffer && a.offset < b_end && b.offset < a_end;
+            }
+            sum += written[fetch->operand];
+        }
+    }
+    return sum;
+}
+
+/* A fetch that moves ahead passes no write of its bytes, nor does a wait for one that moves back,
+ * whatever the room: with gradients and checkpoints below, with few and with many buffers. */
+static void same_bytes_keep_their_order(void **state)
+{
+    (void)state;
+    uint32_t met = 0;
+    for (uint32_t which = 0; which < 6; which++) {
+        bp_spec spec = which % 2 == 0 ? wide_spec() : model_fixture_spec();
+        SET_FAMILY(&spec.config, bp_transformer, layers, which < 2 ? 2 : 12);
+        spec.accumulation = 2;
+        spec.gradient_release = which < 4 ? BP_RELEASE_NONE : BP_RELEASE_EXACT;
+        spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
+        spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL,
+                                    .weights = which < 2 ? 0 : BP_OFFLOAD_ALL,
+                                    .checkpoints = which >= 2 ? 1 : 0,
+                                    .gradients = which < 4 ? BP_OFFLOAD_ALL : 0};
+        plan(&spec);
+        const size_t bytes = runtime.graph.used.refs * sizeof(uint32_t);
+        uint32_t *before = malloc(bytes), *after = malloc(bytes);
+        assert_true(before != NULL && after != NULL);
+        met += count_written_before(before);
+        free(memory);
+        for (uint32_t ahead = 1; ahead <= BP_OFFLOAD_AHEAD_MOST; ahead *= 4) {
+            spec.offload.ahead = ahead;
+            plan(&spec);
+            (void)count_written_before(after);
+            assert_memory_equal(before, after, bytes);
+            free(memory);
+        }
+        free(before);
+        free(after);
+    }
+    assert_true(met > 0);
+}
+
 static void refused(const bp_spec *spec, const char *text)
 {
     bp_error error = {.code = BP_OK};
@@ -436,6 +513,7 @@ int main(void)
         cmocka_unit_test(states_of_rows),
         cmocka_unit_test(frozen_is_no_base),
         cmocka_unit_test(what_is_brought),
+        cmocka_unit_test(same_bytes_keep_their_order),
         cmocka_unit_test(what_is_fixed),
         cmocka_unit_test(what_goes_with_fixed),
     };
