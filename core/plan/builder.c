@@ -257,7 +257,7 @@ void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info)
     if (builder->parameter_count == builder->parameter_limit) {
         builder->status =
             bp_error_set(builder->graph->error, BP_ERR_INTERNAL, where,
-                         "the model publishes more parameters than it said", info->name);
+                         "the model publishes more parameters than it announced", info->name);
         return;
     }
     const uint32_t index = builder->parameter_count++;

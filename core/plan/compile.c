@@ -518,8 +518,8 @@ static bp_status check_products(const bp_builder *builder)
         return bp_error_set(
             builder->graph->error, BP_ERR_USAGE, where,
             "no dense layer in blocks has weights in the type of activations and so "
-            "many inputs and outputs as fp8 products are for, 1600 unless "
-            "product-fp8-from says another number",
+            "many inputs and outputs as fp8 products are for, 1600 unless product-fp8-from gives "
+            "another number",
             "product-dtype");
     }
     return BP_OK;

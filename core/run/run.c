@@ -427,7 +427,7 @@ bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
     BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
     if (tokens > runtime->position) {
         return bp_error_limit(&runtime->error, BP_ERR_USAGE, where,
-                              "so many tokens were not accepted", NULL, tokens, BP_LIMIT_MOST,
+                              "that many tokens were not accepted", NULL, tokens, BP_LIMIT_MOST,
                               runtime->position);
     }
     *kept = runtime->spec.model->pads; /* later tokens change nothing of earlier ones */

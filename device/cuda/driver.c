@@ -91,7 +91,7 @@ static const result_row results[] = {
     {201, true, lost}, /* INVALID_CONTEXT */
     {209, false, "the GPU cannot run these kernels"},
     {214, true, "the GPU's memory has an error that cannot be corrected"},
-    {218, false, "the driver refuses a kernel's PTX; its log says why"},
+    {218, false, "the driver refuses a kernel's PTX; see its log"},
     {220, true, lost}, /* NVLINK_UNCORRECTABLE */
     {221, false, "the driver's PTX compiler is not installed"},
     {223, false, "the driver's PTX compiler is switched off (CUDA_DISABLE_PTX_JIT)"},

@@ -75,8 +75,8 @@ static bp_status start_identity(bp_mpi_world *world, int provided, bp_error *err
     }
     if (bp_mpi_rank(library, &rank) != 0 || bp_mpi_size(library, &size) != 0 || rank < 0 ||
         rank >= size) {
-        return bp_error_set(error, BP_ERR_DEVICE, where, "MPI does not say which rank this is",
-                            library->file);
+        return bp_error_set(error, BP_ERR_DEVICE, where,
+                            "MPI does not report the rank of this process", library->file);
     }
     if ((uint32_t)size != world->options.launcher.size) {
         return bp_error_numbers(error, BP_ERR_USAGE, where,

@@ -69,8 +69,9 @@ static bp_status nccl_fail(const nccl_rank *rank, int result, const char *entry,
     }
     bp_status cut = bp_text_flush(&text); /* longer words are cut, which is all right */
     (void)cut;
-    return bp_error_set(error, device ? BP_ERR_DEVICE : BP_ERR_FABRIC, where,
-                        "the GPUs of the ranks cannot exchange (NCCL_DEBUG=WARN says more)", name);
+    return bp_error_set(
+        error, device ? BP_ERR_DEVICE : BP_ERR_FABRIC, where,
+        "the GPUs of the ranks cannot exchange data (NCCL_DEBUG=WARN prints the reason)", name);
 }
 
 static void nccl_nap(void)

@@ -74,7 +74,7 @@ static bp_status step_of(const bp_safetensors *file, uint64_t *step)
 {
     const char *text = bp_safetensors_metadata(file, BP_CHECKPOINT_STEP_KEY);
     if (text == NULL || !bp_checkpoint_parse_step(text, step)) {
-        return damaged(file, "the file does not say its step", NULL);
+        return damaged(file, "the file has no step", NULL);
     }
     return BP_OK;
 }

@@ -54,7 +54,7 @@ expect 4 "ids.bin: a token id is not below the model's vocabulary: found 300, ex
 head -c 399 "$work/ids.bin" >"$work/odd.bin"
 expect 4 'odd.bin: .*odd number of bytes' "${train[@]}" --data "$work/odd.bin" --output-dir "$work/x"
 { printf '\x88\xd8\x34\x01\x01\x00\x00\x00\xc9\x00\x00\x00'; head -c 1012 /dev/zero; cat "$work/ids.bin"; } >"$work/llmc.bin"
-expect 4 "llmc.bin: the file's size differs from what its header says.*found 1424, expected 1426" \
+expect 4 "llmc.bin: the file.s size differs from its header.*found 1424, expected 1426" \
     "${train[@]}" --data "$work/llmc.bin" --output-dir "$work/x"
 expect 4 'text: the file has no llm.c token header' "${train[@]}" --data "$work/text" --data-format llmc --output-dir "$work/x"
 expect 4 'two kinds' "${train[@]}" --data "$work/text" "$work/ids.bin" --output-dir "$work/x"

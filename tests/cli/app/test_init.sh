@@ -199,6 +199,6 @@ check $? "and rows of kto" "$err"
 odd="$work/a"$'\n'"b.txt"
 cp "$work/text.txt" "$odd"
 init "$work/k" tiny "$work/a*b.txt"
-[[ $code -eq 2 && ! -e $work/k ]] && grep -q 'a line end in a name cannot stand in the file' <<<"$err"
+[[ $code -eq 2 && ! -e $work/k ]] && grep -q 'a configuration file cannot hold a name with a line end' <<<"$err"
 check $? "a name of two lines is refused" "$err"
 finish

@@ -42,9 +42,9 @@ while IFS='|' read -r pattern change; do
     sed "$change" "$work/chat.jsonl" >"$work/said.jsonl"
     bad "said.jsonl: line $pattern" "${tiny[@]}" --data "$work/said.jsonl" --chat-template chatml
 done <<'END2'
-3: nobody knows the role.*"robot"|3s/"user"/"robot"/
-4: nobody knows the role.*"bot"|s/"messages"/"conversations"/; s/"role": "user", "content"/"from": "human", "value"/; s/"role": "assistant", "content"/"from": "gpt", "value"/; 4s/"gpt"/"bot"/
-2: a message does not say who speaks|2s/"role": "user", //
+3: the role of a message is unknown.*"robot"|3s/"user"/"robot"/
+4: the role of a message is unknown.*"bot"|s/"messages"/"conversations"/; s/"role": "user", "content"/"from": "human", "value"/; s/"role": "assistant", "content"/"from": "gpt", "value"/; 4s/"gpt"/"bot"/
+2: a message has no role|2s/"role": "user", //
 2: a message has no text|2s/"content": "say 1"/"content": 5/
 6: the conversation is no list|6s/.*/{"messages": []}/
 END2

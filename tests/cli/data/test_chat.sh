@@ -44,7 +44,7 @@ check $? "--loss-on all" "$err"
 
 # Bad rows.
 echo '{"messages": [{"role": "robot", "content": "x"}]}' | cat "$work/chat.jsonl" - >"$work/robot.jsonl"
-expect 4 'robot.jsonl: line 13: nobody knows the role of a message.*robot' train "${common[@]}" --data "$work/robot.jsonl" \
+expect 4 'robot.jsonl: line 13: the role of a message is unknown.*robot' train "${common[@]}" --data "$work/robot.jsonl" \
     --chat-template chatml --output-dir "$work/x" --max-steps 1
 echo '{"messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "x"}]}' | cat "$work/chat.jsonl" - >"$work/system.jsonl"
 expect 4 'system.jsonl: line 13.*System role not supported' train "${common[@]}" --data "$work/system.jsonl" \

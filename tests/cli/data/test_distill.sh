@@ -117,21 +117,21 @@ check $? "a unit has the whole path of what is said" "$code $out$err"
 ln -s loop "$work/loop"
 expect 4 'cannot be read' plan --model tiny "${shape[@]}" --distill "$work/none"
 expect 4 'no file that .bedplate distill. made' train --model tiny "${shape[@]}" --distill "$work/data.jsonl" --output-dir "$work/x"
-expect 4 'of other data' train --model tiny --data "$work/other.jsonl" --max-seq-length 48 --distill "$work/said" --output-dir "$work/x"
+expect 4 'from other data' train --model tiny --data "$work/other.jsonl" --max-seq-length 48 --distill "$work/said" --output-dir "$work/x"
 expect 4 'another length' train --model tiny --data "$work/data.jsonl" --max-seq-length 32 --distill "$work/said" --output-dir "$work/x"
 head -40 "$work/data.jsonl" | sed '20s/end/ned/' >"$work/changed.jsonl"
-expect 4 'of other data' train --model tiny --data "$work/changed.jsonl" --max-seq-length 48 --max-steps 10 --num-train-epochs 1 --distill "$work/said" --output-dir "$work/x"
+expect 4 'from other data' train --model tiny --data "$work/changed.jsonl" --max-seq-length 48 --max-steps 10 --num-train-epochs 1 --distill "$work/said" --output-dir "$work/x"
 cp "$work/said" "$work/bad"
 printf '\x7f' | dd of="$work/bad" bs=1 seek=$((64 + 8 + 100)) conv=notrunc 2>/dev/null
-expect 4 'of a row is damaged: row: found 1' train --model tiny "${shape[@]}" --max-steps 20 --distill "$work/bad" --output-dir "$work/y"
+expect 4 'a row of the distillation file is damaged: row: found 1' train --model tiny "${shape[@]}" --max-steps 20 --distill "$work/bad" --output-dir "$work/y"
 cp "$work/said" "$work/bad"
 printf '\x7f' | dd of="$work/bad" bs=1 seek=20 conv=notrunc 2>/dev/null
-expect 4 'header of what the teacher says is damaged' plan --model tiny "${shape[@]}" --distill "$work/bad"
+expect 4 'header of the distillation file is damaged' plan --model tiny "${shape[@]}" --distill "$work/bad"
 run distill --model tiny "${shape[@]}" --distill-top-k 8 --output "$work/bad"
 head -c $((96 + 10 * (16 + 8 * 8 * 48))) "$work/said" | dd of="$work/bad" conv=notrunc 2>/dev/null
-expect 4 'its rows are not those that the header was made of' train --model tiny "${shape[@]}" --max-steps 1 --distill "$work/bad" --output-dir "$work/x"
+expect 4 'its rows differ from its header' train --model tiny "${shape[@]}" --max-steps 1 --distill "$work/bad" --output-dir "$work/x"
 head -c 9000 "$work/said" >"$work/bad"
-expect 4 'not whole' plan --model tiny "${shape[@]}" --distill "$work/bad"
+expect 4 'not complete' plan --model tiny "${shape[@]}" --distill "$work/bad"
 for command in "distill --output $work/x.said" "plan --distill $work/said"; do
     # shellcheck disable=SC2086
     expect 2 'recurrent net.s logits' $command --model tiny-gru "${shape[@]}"

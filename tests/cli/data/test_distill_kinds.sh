@@ -112,7 +112,7 @@ done
 data=("${shape[@]}")
 said=$work/said
 run distill --model "$work/teacher" "${shape[@]}" --validation-split 0.25 --output "$work/part" --quiet
-expect 4 'of other data' train --model tiny "${shape[@]}" --distill "$work/part" --output-dir "$work/x"
+expect 4 'from other data' train --model tiny "${shape[@]}" --distill "$work/part" --output-dir "$work/x"
 
 # Conversations: what users say is read, and not learned.
 for ((i = 0; i < 12; i++)); do
@@ -149,7 +149,7 @@ cp "$work/kept" "$work/said"
 trained a --model tiny --save-steps 1
 expect 0 '^3 of 3 steps proven' replay "$work/a" --all
 mv "$work/said" "$work/moved"
-expect 4 'said: .*that the run read is not here; say where it is.*expected --distill' replay "$work/a" --all
+expect 4 'said: .*that the run read is not here; give its path.*expected --distill' replay "$work/a" --all
 expect 0 '^3 of 3 steps proven' replay "$work/a" --all --distill "$work/moved"
 
 # The same weights under another configuration, or an adapter that counts for more, say something else: another teacher.
@@ -236,10 +236,10 @@ check $code "the same tokens in a larger table" "$err"
 run distill --model "$work/wide" "${shape[@]}" --distill-top-k 4 --output "$work/wider.said"
 for command in plan "train --max-steps 1 --output-dir $work/x"; do
     # shellcheck disable=SC2086
-    expect 4 'tokens that the model does not have.*found 1[01][0-9][0-9], expected at most 1000' $command --model "$work/big" \
+    expect 4 'larger than the model.s.*found 1[01][0-9][0-9], expected at most 1000' $command --model "$work/big" \
         "${shape[@]}" --distill "$work/wider.said"
 done
-expect 4 "another tokenizer's tokens" train --model "$work/other" "${shape[@]}" --max-steps 2 --distill "$work/words" --output-dir "$work/x"
+expect 4 "with another tokenizer" train --model "$work/other" "${shape[@]}" --max-steps 2 --distill "$work/words" --output-dir "$work/x"
 
 # A student that learns from its teacher alone says in the end what the teacher says: more of the teacher's first
 # tokens are its own than of a student's that read the same text as long.

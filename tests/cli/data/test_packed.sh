@@ -117,7 +117,7 @@ for file in gz zst; do
     refused "bad.jsonl.$file: the packed file is damaged" --data "$work/bad.jsonl.$file"
 done
 cp "$work/texts.jsonl" "$work/false.jsonl.gz"
-refused 'false.jsonl.gz: the name says that the file is packed' --data "$work/false.jsonl.gz"
+refused 'false.jsonl.gz: the name stands for a packed file' --data "$work/false.jsonl.gz"
 gzip -c "$work/texts.jsonl.gz" >"$work/twice.jsonl.gz"
 refused 'twice.jsonl.gz: the file is packed twice' --data "$work/twice.jsonl.gz"
 printf 'PAR1\x15\x04%01000dPAR1' 0 >"$work/x.parquet"

@@ -58,8 +58,8 @@ bad bad.jsonl '{"text": "a", "text_pair": "b", "label": 1}\n{"text": "a", "label
     'bad.jsonl: line 2: what comes before has another number of texts'
 bad bad.jsonl '{"text": "a", "text_pair": 5, "label": 1}\n' 'line 1.*text, text_pair, prompt and completion are strings'
 bad bad.jsonl '{"text_pair": "b", "label": 1}\n' 'line 1: the line lacks `text` or `label`'
-bad bad.tsv 'sentence2\tsentence1\tlabel\na\tb\t1\n' 'the column of the second text stands before that of the first'
-bad bad.tsv 'sentence2\tlabel\na\t1\n' 'the column of the second text stands before that of the first, or is the only one'
+bad bad.tsv 'sentence2\tsentence1\tlabel\na\tb\t1\n' 'the column of the second text is before that of the first'
+bad bad.tsv 'sentence2\tlabel\na\t1\n' 'the column of the second text is before that of the first, or is the only one'
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"
 finish

@@ -136,7 +136,7 @@ bad 'neither a text nor' '{"prompt": 7, "chosen": "b", "rejected": "c"}'
 bad 'no completion' '{"prompt": "a", "label": true}' kto
 bad 'no label' '{"prompt": "a", "completion": "b", "label": "yes"}' kto
 bad 'no prompt' '{"completion": "b", "label": true}' kto
-bad 'nobody knows the role' '{"prompt": "a", "chosen": [{"role": "robot", "content": "b"}], "rejected": [{"role": "user", "content": "b"}]}'
+bad 'the role of a message is unknown' '{"prompt": "a", "chosen": [{"role": "robot", "content": "b"}], "rejected": [{"role": "user", "content": "b"}]}'
 bad 'no message in common' '{"chosen": [{"role": "user", "content": "a"}], "rejected": [{"role": "user", "content": "b"}]}'
 echo plain >"$work/plain.txt"
 expect 2 '--task: plain.txt holds plain text .*found dpo' train "${common[@]}" --task dpo --data "$work/plain.txt" --output-dir "$work/x"

@@ -56,7 +56,7 @@ grep -aq 'modern-bert.attention.sliding_window' "$work/modernbert-all.gguf"
 check $((1 - $?)) "none is where no layer looks through it"
 run train --model "$work/other" --task embedding --data "$work/pairs.jsonl" --max-seq-length 24 --max-steps 1 \
     --per-device-train-batch-size 4 --output-dir "$work/modernbert-other"
-expect 2 'layer_types: readers know one layer in so many' export --model "$work/modernbert-other" --to "$work/x.gguf"
+expect 2 'layer_types: readers know one global layer in every N' export --model "$work/modernbert-other" --to "$work/x.gguf"
 
 # WordPiece: tokens that begin with U+2581, by which the file marks words, are refused by name.
 mkdir "$work/words" "$work/marked"

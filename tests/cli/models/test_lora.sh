@@ -199,7 +199,7 @@ expect 2 'not a list of numbers' plan --model tiny-llama --lora-r 2 --trainable-
 expect 2 'not a list of numbers' plan --model tiny-llama --lora-r 2 --trainable-token-indices 7-5
 expect 2 'more than 4096' plan --model tiny-llama --lora-r 2 --trainable-token-indices 0-9999
 expect 2 'no adapter' plan --model tiny-llama --trainable-token-indices 5
-expect 2 'own file says it' plan --model "$work/gpt" --adapter "$work/rows-gpt" --trainable-token-indices 5
+expect 2 'adapter.s file gives it' plan --model "$work/gpt" --adapter "$work/rows-gpt" --trainable-token-indices 5
 
 # Biases beside adapters: all, or the adapted layers', whose names are PEFT's base_layer; 4 bits; merged.
 for kind in all lora_only; do
@@ -222,9 +222,9 @@ for kind in all lora_only; do
 done
 expect 2 'lora-bias' plan --model tiny --lora-r 2 --lora-bias some
 expect 2 'no adapter' plan --model tiny --lora-bias all
-expect 2 'own file says it' plan --model "$work/gpt" --adapter "$work/bias-all" --lora-bias all
+expect 2 'adapter.s file gives it' plan --model "$work/gpt" --adapter "$work/bias-all" --lora-bias all
 expect 2 'no adapter' plan --model tiny-llama --use-dora
-expect 2 'own file says it' plan --model "$work/llama" --adapter "$work/dora-llama" --use-dora
+expect 2 'adapter.s file gives it' plan --model "$work/llama" --adapter "$work/dora-llama" --use-dora
 sed -i 's/"use_dora": true/"use_dora": false/' "$work/dora-llama/adapter_config.json"
 expect 4 'magnitude_vector' eval --model "$work/llama" --adapter "$work/dora-llama" "${common[@]}"
 expect 4 'magnitude_vector' export --model "$work/llama" --adapter "$work/dora-llama" --merge --to "$work/x"
@@ -242,7 +242,7 @@ expect 2 'patterns and numbers' plan --model tiny-llama --lora-r 2 --rank-patter
 expect 2 'not closed' plan --model tiny-llama --lora-r 2 --alpha-pattern '(=2'
 expect 2 'name is empty' plan --model tiny-llama --lora-r 2 --exclude-modules a,,b
 expect 2 'no adapter' plan --model tiny-llama --rank-pattern q_proj=2
-expect 2 'own file says it' plan --model "$work/llama" --adapter "$work/patterns" --rank-pattern q_proj=2
+expect 2 'adapter.s file gives it' plan --model "$work/llama" --adapter "$work/patterns" --rank-pattern q_proj=2
 
 # What is trained beside adapters goes with them: norms by --trainable, and a classifier always.
 adapt gpt norms --trainable '*ln_f*' --trainable '*.wpe.*'
@@ -361,7 +361,7 @@ expect 2 'target-modules: a name is empty' plan --model tiny --lora-r 2 --target
 adapter=$(dirname "$(find "$work" -name adapter_config.json | sort | head -1)")
 for option in '--lora-r 3' '--lora-alpha 4' '--target-modules c_attn' '--use-rslora'; do
     # shellcheck disable=SC2086
-    expect 2 "${option%% *}: the adapter's own file says it" train --model "$work/gpt" --adapter "$adapter" \
+    expect 2 "${option%% *}: the adapter.s file gives it" train --model "$work/gpt" --adapter "$adapter" \
         $option --output-dir "$work/x" --max-steps 1 "${common[@]}"
 done
 finish

@@ -117,7 +117,7 @@ for form in "$work/another" ""; do
 done
 echo short >"$work/another"
 ranks 2 "$program" "${train[@]}" --max-steps 2 --fabric-secret "$work/another"
-ends 2 "a secret of so many bytes is none: found 5, expected at least 16" "a short secret"
+ends 2 "the secret is too short: found 5, expected at least 16" "a short secret"
 ranks 2 "$program" "${train[@]}" --max-steps 2 --fabric-secret "$work/none"
 ends 6 "the secret cannot be read" "no secret"
 # Twelve that connect and say nothing keep nobody off.

@@ -62,7 +62,7 @@ run "${common[@]}" --output-dir "$work/cut2" --max-steps 7 --resume --continue-f
 [[ $code -eq 0 && $(json state_digest) == "$whole" ]]
 check $? "resumed by the command line that began it" "$out$err"
 run "${common[@]}" --output-dir "$work/cut3" --max-steps 7 --resume --continue-from "$from"
-[[ $code -eq 0 && $(json state_digest) == "$whole" && $err == *"starting anew"* ]]
+[[ $code -eq 0 && $(json state_digest) == "$whole" && $err == *"starting from step 0"* ]]
 check $? "which also begins it" "$out$err"
 run "${common[@]}" --output-dir "$work/kill" --max-steps 4000 --continue-from "$from" --save-steps 50 --stop-at-step 200
 whole=$(json state_digest)
@@ -91,7 +91,7 @@ refused 'n_head differs' --model "$work/heads"
 refused 'lora-r differs' --lora-r 4
 refused 'freeze differs' --freeze '*.h.0.*'
 refused 'percentile-clipping differs' --percentile-clipping 10
-refused 'the state of another model, optimizer, precision or adapter does not go on' --optim lion
+refused 'the state of another model, optimizer, precision or adapter cannot be continued' --optim lion
 from=$work/same8-first refused 'target-modules differs' --lora-r 2 --optim sgd --optim-args momentum=0.9 --target-modules all-linear
 from=$work/same3-first refused 'master differs: found|master differs' --bf16 --optim lion --master split8
 expect 4 'continue-from: .*nowhere: there is no checkpoint' "${common[@]}" --output-dir "$work/x" --max-steps 7 \

@@ -23,7 +23,7 @@ for form in "" "--fabric threads:2" "--fabric threads:2 --shard optimizer" "--fa
     rm -rf "$work/run"
     # shellcheck disable=SC2086
     limited "$work/run" --storage-patience 2s $form
-    [[ $code -eq 6 && $(grep -c 'postponed; training goes on' "$work/.err") -ge 1 && $(json steps) -le 400 ]]
+    [[ $code -eq 6 && $(grep -c 'postponed; training continues' "$work/.err") -ge 1 && $(json steps) -le 400 ]]
     check $? "files that may not grow: 6 when the patience is over, and not before (exit $code) $form" "$err"
     [[ -z $(ls -d "$work"/run/tmp-* "$work"/run/checkpoint-* 2>/dev/null) ]]
     check $? "nothing half is left $form" "$(ls "$work/run")"
@@ -89,7 +89,7 @@ for name in mpirun.openmpi mpirun.mpich; do
         expect 0 'valid, state digest' verify "$work/copy"
         STAYS=1 "${full[@]}" --storage-patience 1s
         code=$?
-        [[ $code -eq 6 && $(grep -c 'postponed; training goes on' "$work/copy.err") -ge 1 ]]
+        [[ $code -eq 6 && $(grep -c 'postponed; training continues' "$work/copy.err") -ge 1 ]]
         check $? "$name: 6 when the patience is over (exit $code) $form" "$(cat "$work/copy.err")"
         [[ -z $(ls -d "$work"/copy/tmp-* 2>/dev/null) && -z $(pgrep -f "$work/disk/run") ]]
         check $? "$name: nothing half is left, and nobody $form" "$(ls "$work/copy"; pgrep -af "$work/disk/run")"

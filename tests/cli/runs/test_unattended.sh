@@ -82,7 +82,7 @@ S
     [[ $code -eq 0 && $(grep -o '"state_digest": "[^"]*"' <<<"$out" | grep -o '[0-9a-f]\{16\}') == "$whole" ]]
     check $? "room is made for each checkpoint (exit $code)" "$out$err"
     on_disk "ls $work/disk/r" "${train[@]}" --save-total-limit 0
-    [[ $code -eq 6 && $out == *checkpoint-4* && $out == *checkpoint-2* && $out != *tmp-* && $err == *'postponed; training goes on for 600 s'* ]]
+    [[ $code -eq 6 && $out == *checkpoint-4* && $out == *checkpoint-2* && $out != *tmp-* && $err == *'postponed; training continues for 600 s'* ]]
     check $? "kept are all where that was said; saves are postponed, the end is 6 (exit $code)" "$out$err"
     # A disk that fills while it is trained: the file is not counted when the run begins.
     grow="head -c $((checkpoint * 2)) /dev/zero >$work/disk/other"

@@ -87,7 +87,7 @@ void device_memory_text(bp_text *text, const device_memory *memory, uint64_t are
         bp_text_grouped(text, other);
         bp_text_string(text, " bytes of this process are the driver's");
     } else {
-        bp_text_string(text, "the driver's share is unknown (libnvidia-ml does not tell)");
+        bp_text_string(text, "the driver's share is unknown (libnvidia-ml does not report it)");
     }
 }
 
@@ -97,7 +97,7 @@ void device_log_show(const bp_runtime *runtime, bool json)
     if (log[0] == '\0') {
         return;
     }
-    output_print(stderr, "bedplate: the driver's compiler said:\n%s\n", log);
+    output_print(stderr, "bedplate: the driver's compiler reports:\n%s\n", log);
     if (json) {
         output out;
         output_begin(&out, stdout);

@@ -210,7 +210,7 @@ static const synonym table[] = {
     NEAR("max-train-samples", "--max-steps ends a run early; or shorten the file of --data"),
     NEAR("max-eval-samples", "shorten the file of --eval-data, or --validation-split F"),
     NEAR("max-samples", "--max-steps ends a run early; or shorten the file of --data"),
-    NEAR("shuffle*", "the order is drawn anew in each epoch: see --data-seed"),
+    NEAR("shuffle*", "the order is drawn again in each epoch: see --data-seed"),
     VALUES("train-sampling-strategy", "group-by-length",
            "group_by_length=true|random=false|"
            "sequential=!rows are drawn in random order: see --data-seed"),
@@ -590,7 +590,7 @@ static const synonym table[] = {
     NEAR("save-safetensors", "safetensors is the one format: leave it out"),
     NEAR("save-model", "the model is written at the end: leave it out"),
     NEAR("enable-jit-checkpoint", "signals save a checkpoint: see --on-usr1 and --time-limit"),
-    NEAR("ignore-data-skip", "a resumed run goes on in the data where it was: leave it out"),
+    NEAR("ignore-data-skip", "a resumed run continues in the data where it stopped: leave it out"),
     NEAR("restore-callback-states-from-checkpoint",
          "a checkpoint has the whole state of a run: leave it out"),
     SAME("log-every", "logging-steps"),
@@ -762,7 +762,7 @@ static const synonym table[] = {
     /* The rest. */
     ONLY(COMMAND_EMBED | COMMAND_EVAL | LEARNS, "normalize-embeddings", "normalize"),
     ONLY(COMMAND_EMBED | COMMAND_EVAL | LEARNS, "pooling-mode", "pooling"),
-    ONLY_NEAR(COMMAND_EVAL, "tasks", "--data takes the rows; --task says what they are"),
+    ONLY_NEAR(COMMAND_EVAL, "tasks", "--data takes the rows; --task names their kind"),
     ONLY(COMMAND_EVAL, "predictions-file", "predictions"),
     ONLY_NEAR(COMMAND_EVAL, "output", "--predictions FILE writes each row"),
     ONLY(COMMAND_EVAL, "output-file", "predictions"),

@@ -287,7 +287,7 @@ static const char *differing(const ranks_facts *a, const ranks_facts *b, const c
     return a->version != b->version ? "the program's version differs between the ranks"
            : a->data != b->data     ? "the data differ between the ranks"
            : a->total != b->total   ? "the number of steps differs between the ranks"
-           : a->from != b->from     ? "the checkpoints to go on from differ between the ranks"
+           : a->from != b->from     ? "the checkpoints to resume from differ between the ranks"
                                     : NULL;
 }
 

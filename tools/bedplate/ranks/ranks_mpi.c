@@ -107,7 +107,7 @@ static void mpi_end(int code)
         code) { /* 8, a computation in doubt: the others lose a rank */
         status = BP_ERR_FABRIC;
     }
-    said = bp_error_set(&error, status, "ranks", "a rank cannot go on", NULL) != BP_OK;
+    said = bp_error_set(&error, status, "ranks", "a rank cannot continue", NULL) != BP_OK;
     mpi_fail(&error);
 }
 
@@ -162,7 +162,7 @@ static bp_status mpi_secret(const settings *set, bp_mpi_options *options, bp_err
     if (count < SECRET_LEAST || count > SECRET_MOST) {
         const bool few = count < SECRET_LEAST;
         return bp_error_limit(
-            error, BP_ERR_USAGE, where, "a secret of so many bytes is none", set->fabric_secret,
+            error, BP_ERR_USAGE, where, "the secret is too short", set->fabric_secret,
             (int64_t)count, few ? BP_LIMIT_LEAST : BP_LIMIT_MOST, few ? SECRET_LEAST : SECRET_MOST);
     }
     options->launcher.secret = secret;

@@ -179,8 +179,8 @@ void record_reopen(record *r)
         return;
     }
     r->errors++;
-    r->said = "the record was moved or removed, and cannot be written here again: it goes on where "
-              "it is";
+    r->said = "the record was moved or removed, and cannot be written here again: writing "
+              "continues in the moved file";
     if (to >= 0) {
         (void)close(to);
         (void)unlink(r->path);

@@ -110,13 +110,12 @@ static bp_status record_compare(record_check *check, const record_walk *walk)
         const bool same =
             record_hex(walk->line, walk->length, "state_digest", &digest) && digest == w->digest;
         if (state && of == w->step && !w->damaged && !same) {
-            return witness_wrong(check, w,
-                                 "the record tells another state than the checkpoint has");
+            return witness_wrong(check, w, "the record holds another state than the checkpoint");
         }
         const bool told = record_computed(walk) != walk->covered && w->verified != UINT64_MAX;
         if (told && of == w->step && !w->damaged && walk->verified != w->verified) {
             return witness_wrong(check, w,
-                                 "the record tells another verified step than the checkpoint");
+                                 "the record holds another verified step than the checkpoint");
         }
     }
     return BP_OK;

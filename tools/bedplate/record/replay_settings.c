@@ -148,7 +148,7 @@ static bp_status settings_present(void *user, const record_file *file)
     snprintf(name, sizeof name, "%.100s, SHA-256 %.64s", file->name, file->sha256);
     const bp_status status =
         bp_error_set(search->error, BP_ERR_DATA, where,
-                     "the file that the run read is not here; say where it is", name);
+                     "the file that the run read is not here; give its path", name);
     bp_error_found(search->error, "nothing", 7);
     bp_error_right(search->error, search->option);
     return status;
@@ -160,10 +160,10 @@ static bp_status settings_check_files(const settings *to, const char *run, size_
     settings_search data = {&to->data, "--data", error};
     settings_search held = {&to->eval_data, "--eval-data", error};
     if (to->model == NULL) {
-        return bp_error_set(error, BP_ERR_DATA, where,
-                            "neither the events of the run nor the command line say where its "
-                            "model is; give it",
-                            "--model");
+        return bp_error_set(
+            error, BP_ERR_DATA, where,
+            "neither the events of the run nor the command line name its model; give it",
+            "--model");
     }
     BP_TRY(record_files_each(run, length, "data", settings_present, &data));
     return record_files_each(run, length, "eval_data", settings_present, &held);
@@ -185,8 +185,7 @@ static bp_status settings_check_teacher(const settings *to, const char *run, siz
     }
     const bp_status status =
         bp_error_set(error, BP_ERR_DATA, where,
-                     "the file of what a teacher says that the run read is not here; say where it "
-                     "is",
+                     "the distillation file that the run read is not here; give its path",
                      to->distill != NULL ? to->distill : "--distill");
     bp_error_found(error, "nothing", 7);
     bp_error_right(error, "--distill");

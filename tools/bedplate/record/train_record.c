@@ -261,8 +261,8 @@ static bp_status record_check_other(checkpoint *c, const char *line)
     }
     if (found.states) {
         return bp_error_set(&s->error, s->set->resume ? BP_ERR_DATA : BP_ERR_USAGE, where,
-                            "the record tells states that were saved, and no checkpoint is here; "
-                            "bring them back, or give --overwrite-output-dir to begin anew",
+                            "the record lists saved states, and no checkpoint is here; restore "
+                            "them, or give --overwrite-output-dir to start from the beginning",
                             path);
     }
     return BP_OK;

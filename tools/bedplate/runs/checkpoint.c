@@ -229,10 +229,11 @@ static bp_status check_lost(session *s)
     BP_TRY(look_for_checkpoints(s, &found));
     return !found.checkpoints
                ? BP_OK
-               : bp_error_set(&s->error, BP_ERR_DATA, where,
-                              "the output directory holds checkpoints of a run and none of them is "
-                              "valid; --overwrite-output-dir removes them and begins anew",
-                              s->set->output_dir);
+               : bp_error_set(
+                     &s->error, BP_ERR_DATA, where,
+                     "the output directory holds checkpoints of a run and none of them is "
+                     "valid; --overwrite-output-dir removes them and starts from the beginning",
+                     s->set->output_dir);
 }
 
 static bp_status find_newest(checkpoint *c, const bp_checkpoint_location *place)
@@ -358,7 +359,7 @@ static bp_status checkpoint_continue(checkpoint *c)
         output_print(
             stderr,
             "bedplate: --continue-from: the state of another model, optimizer, precision or "
-            "adapter does not go on; --model with that directory takes its weights alone\n");
+            "adapter cannot be continued; --model with that directory takes its weights alone\n");
         return BP_ERR_USAGE;
     }
     checkpoint_keys_remark(c, saved);
@@ -375,7 +376,8 @@ bp_status checkpoint_start(checkpoint *c)
         return checkpoint_resume(c);
     }
     if (set->resume && !set->resume_auto && ranks_leads(set)) {
-        output_print(stderr, "bedplate: %s: there is no checkpoint to resume from; starting anew\n",
+        output_print(stderr,
+                     "bedplate: %s: there is no checkpoint to resume from; starting from step 0\n",
                      set->output_dir);
     }
     return set->continue_from != NULL ? checkpoint_continue(c) : BP_OK;

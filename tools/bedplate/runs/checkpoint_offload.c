@@ -107,6 +107,6 @@ bp_status checkpoint_offload_load(checkpoint *c, bp_pairs saved)
     return strcmp(now, text) == 0
                ? BP_OK
                : bp_error_set(&s->error, BP_ERR_DATA, where,
-                              "the offload file holds another state than the checkpoint says",
+                              "the offload file holds another state than the checkpoint records",
                               s->offload.path);
 }

@@ -45,10 +45,9 @@ static bp_status check_rows(const distill *d)
                                   : "the teacher's rows hold one document: no --packing, of both");
     }
     if (head->words > spec->config.vocabulary) {
-        return refuse_number(d,
-                             "the teacher says tokens that the model does not have: its largest, "
-                             "+ 1",
-                             head->words, BP_LIMIT_MOST, spec->config.vocabulary);
+        return refuse_number(
+            d, "the teacher's vocabulary is larger than the model's: its largest token, + 1",
+            head->words, BP_LIMIT_MOST, spec->config.vocabulary);
     }
     return BP_OK;
 }
@@ -138,14 +137,14 @@ static bp_status check_data(const distill *d, const bp_feed *feed, const char *i
     const uint64_t own = d->s->tokenizer_digest;
     const bool same = head->data == data_key(identity);
     if (!same && own != 0 && head->tokenizer != 0 && own != head->tokenizer) {
-        return refuse_file(d, "what the teacher says is of another tokenizer's tokens");
+        return refuse_file(d, "the distillation file was made with another tokenizer");
     }
     if (head->rows != feed->windows) {
-        return refuse_number(d, "what the teacher says is of other data: rows", head->rows,
+        return refuse_number(d, "the distillation file was made from other data: rows", head->rows,
                              BP_LIMIT_EXACT, feed->windows);
     }
     return same ? bp_teacher_file_check(&d->file)
-                : refuse_file(d, "what the teacher says is of other data");
+                : refuse_file(d, "the distillation file was made from other data");
 }
 
 bp_status distill_open(distill *d, session *s, bp_feed *feed, char *identity)
@@ -159,7 +158,7 @@ bp_status distill_open(distill *d, session *s, bp_feed *feed, char *identity)
     BP_TRY(bp_teacher_file_open(&d->file));
     BP_TRY(check_rows(d)); /* it may be another file by now */
     if (d->file.head.top_k != s->spec.distill.top_k) {
-        return refuse_file(d, "the file of what a teacher says was changed meanwhile");
+        return refuse_file(d, "the distillation file was changed meanwhile");
     }
     BP_TRY(check_data(d, feed, identity));
     feed->teacher = &d->teacher;

@@ -37,7 +37,7 @@ bp_status rollback_take(checkpoint *c, const bp_outcome *outcome)
         output_print(stderr,
                      "bedplate: --on-spike: %s, which step %" PRIu64
                      " goes back to, cannot be loaded; "
-                     "the run goes on from an older checkpoint (--resume-from-checkpoint)\n",
+                     "the run continues from an older checkpoint (--resume-from-checkpoint)\n",
                      path, outcome->step);
         return status;
     }

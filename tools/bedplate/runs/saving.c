@@ -401,7 +401,7 @@ static bp_status saving_miss(saving *v, checkpoint_cause cause, bool last)
     if (now - v->missed_since >= v->patience || v->replaced) {
         return saving_give_up(v);
     }
-    output_print(stderr, "bedplate: it is postponed; training goes on for %.0f s at most\n",
+    output_print(stderr, "bedplate: it is postponed; training continues for %.0f s at most\n",
                  v->patience - (now - v->missed_since));
     return BP_OK;
 }

@@ -188,7 +188,7 @@ static bp_status read_directory(const settings *set, bp_store *store, adapter_ch
     char path[BP_STORE_PATH_MAX];
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (option_said(set, fixed[i])) {
-            return adapter_choice_wrong(fixed[i], "the adapter's own file says it", set->adapter,
+            return adapter_choice_wrong(fixed[i], "the adapter's file gives it", set->adapter,
                                         "--adapter without it");
         }
     }

@@ -161,10 +161,10 @@ static bp_status find_model(session *s)
         BP_TRY(embedder_choose(s));
     }
     if (set->dropout < 0.0 && set->dropout > -1.0) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "the value is out of range: expected 0 to 0.99, or -1: as the "
-                            "configuration says",
-                            "--dropout");
+        return bp_error_set(
+            &s->error, BP_ERR_USAGE, where,
+            "the value is out of range: expected 0 to 0.99, or -1: as in the configuration",
+            "--dropout");
     }
     if (set->dropout >= 0.0 || model_preference(set->task) != BP_PREFERENCE_NONE) {
         bp_family_set_dropouts(&s->spec.config, set->dropout >= 0.0 ? set->dropout : 0.0);

@@ -251,7 +251,7 @@ bp_status data_conversations_open(data_set *set, data_files *files, session *s, 
     memory_block memory;
     if (s->set->text_column != NULL) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "the option says nothing about conversations", "--text-column");
+                            "the option has no effect on conversations", "--text-column");
     }
     BP_TRY(data_token_path(set, s, files->path, name));
     BP_TRY(session_open_run_tokenizer(s));

@@ -46,7 +46,7 @@ bp_status data_reading_check(session *s, const data_files *files)
     return wrong == NULL || format == BP_DATA_TOKENS
                ? BP_OK
                : bp_error_set(&s->error, BP_ERR_USAGE, where,
-                              "the option says nothing about data of this format and task", wrong);
+                              "the option has no effect on data of this format and task", wrong);
 }
 
 /* ` text in column 2 "review"` */

@@ -227,10 +227,10 @@ static bp_status mixed_check(const session *s)
         return BP_OK;
     }
     bp_error *error = (bp_error *)&s->error;
-    return with != NULL ? bp_error_set(error, BP_ERR_USAGE, where,
-                                       "--data-weights sets an order of its own; this does not go "
-                                       "with it",
-                                       with)
+    return with != NULL
+               ? bp_error_set(error, BP_ERR_USAGE, where,
+                              "--data-weights sets the order; this option cannot be given with it",
+                              with)
            : rows
                ? bp_error_set(error, BP_ERR_USAGE, where,
                               "data sets are mixed for language models and for rows with labels",
@@ -393,9 +393,8 @@ bp_status data_evaluated(session *s, const bp_source *source, uint64_t targets, 
                ? BP_OK
                : bp_error_set(&s->error, BP_ERR_DATA, where,
                               weightless ? "all targets of the evaluation are of classes whose "
-                                           "weight is 0: nothing can be said of it"
-                                         : "the evaluation has no targets: nothing can be said of "
-                                           "it",
+                                           "weight is 0: it has no result"
+                                         : "the evaluation has no targets",
                               source->name);
 }
 

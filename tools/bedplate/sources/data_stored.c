@@ -129,7 +129,7 @@ static bp_status stored_kind(stored *t, bp_file file, bp_content_kind *kind)
     }
     if (named && !packed) {
         return bp_error_set(&t->s->error, BP_ERR_DATA, where,
-                            "the name says that the file is packed, and it is neither gzip's nor "
+                            "the name stands for a packed file, and it is neither gzip's nor "
                             "zstd's",
                             row->path);
     }

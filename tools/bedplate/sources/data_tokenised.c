@@ -288,14 +288,14 @@ static bp_status find_classes(const data_files *files, session *s, void *scratch
     BP_TRY(bp_label_survey_read(&found, &files->data, bp_feed_labels(config->task), scratch));
     const uint32_t named = s->names.count;
     if (named > 0 && (asked != 0 ? named != asked : named < 2 && !several)) {
-        return bp_error_limit(&s->error, BP_ERR_DATA, where,
-                              asked != 0 ? "the labels of the data are of another number of names "
-                                           "than --num-labels"
-                                         : "all labels of the data are the same: there is nothing "
-                                           "to tell apart; kinds of labels",
-                              files->data.source.name, named,
-                              asked != 0 ? BP_LIMIT_EXACT : BP_LIMIT_LEAST,
-                              asked != 0 ? (int64_t)asked : 2);
+        return bp_error_limit(
+            &s->error, BP_ERR_DATA, where,
+            asked != 0
+                ? "the labels of the data are of another number of names "
+                  "than --num-labels"
+                : "all labels of the data are the same: there is nothing to learn; kinds of labels",
+            files->data.source.name, named, asked != 0 ? BP_LIMIT_EXACT : BP_LIMIT_LEAST,
+            asked != 0 ? (int64_t)asked : 2);
     }
     if (named > 0) {
         config->classes = named;

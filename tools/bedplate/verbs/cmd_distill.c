@@ -65,7 +65,7 @@ static bp_status distill_all(teaching *t, const settings *set)
     BP_TRY(session_begin(s, set));
     if (set->output == NULL) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "the option is needed: where what the teacher says goes", "--output");
+                            "the option is needed: the file that the command writes", "--output");
     }
     s->spec.batch = set->eval_batch != 0 ? (uint32_t)set->eval_batch : BATCH_DEFAULT;
     s->spec.accumulation = 1;

@@ -57,10 +57,10 @@ static bp_status read_pooling(exporting *e)
     BP_TRY(bp_embedder_read(m->store, m->set->model, NULL, m->work.memory, &embedder, &m->error));
     m->config.pooling = embedder.pooling;
     if (embedder.normalize && strcmp(e->format, "gguf") == 0) {
-        output_print(
-            stderr,
-            "bedplate: %s: GGUF does not say that vectors have length 1; who reads it has to\n",
-            m->set->model);
+        output_print(stderr,
+                     "bedplate: %s: GGUF cannot record that vectors have length 1; the reader has "
+                     "to normalise them\n",
+                     m->set->model);
     }
     return BP_OK;
 }

@@ -288,7 +288,8 @@ static bool take_data(initing *i)
         const bool there = stat(path, &about) == 0;
         i->images = there && S_ISDIR(about.st_mode) && i->numbers && i->data.gl_pathc == 1;
         if (strpbrk(path, "\n\r") != NULL) {
-            output_print(stderr, "bedplate: %s: a line end in a name cannot stand in the file\n",
+            output_print(stderr,
+                         "bedplate: %s: a configuration file cannot hold a name with a line end\n",
                          path);
             return false;
         }
@@ -461,7 +462,7 @@ static void put_model(const initing *i, FILE *file)
     }
     fprintf(file, "%s\n", i->images ? "data-format = imagefolder\n" : "");
     fprintf(file,
-            "# Checkpoints and the trained model go here. `--resume` goes on from the newest.\n"
+            "# Checkpoints and the trained model go here. `--resume` continues from the newest.\n"
             "output-dir = %s/out\nsave-steps = 100\nsave-total-limit = 2\n\n",
             i->folder);
 }

@@ -113,12 +113,13 @@ static bp_status check_role(row_reading *r, const bp_jinja_value *who, const cha
         return BP_OK;
     }
     if (who == NULL || who->kind != BP_JINJA_STRING) {
-        return row_refuse(r, "a message does not say who speaks (`role`, or `from`)");
+        return row_refuse(r, "a message has no role (`role`, or `from`)");
     }
-    return bp_data_refuse_word(r->records->span.reader,
-                               "nobody knows the role of a message: it is system, developer, user, "
-                               "assistant or tool",
-                               who->is.text, who->count);
+    return bp_data_refuse_word(
+        r->records->span.reader,
+        "the role of a message is unknown: expected system, developer, user, "
+        "assistant or tool",
+        who->is.text, who->count);
 }
 
 static bp_status check_message(row_reading *r, bp_jinja_value *message, bool shared)

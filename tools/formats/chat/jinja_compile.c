@@ -300,7 +300,7 @@ static bp_status statement_leave(statements *s, bool again)
         i = s->blocks[i - 1].kind == BLOCK_IF || s->blocks[i - 1].kind == BLOCK_WITH ? i - 1 : 0;
     }
     if (i == 0 || s->blocks[i - 1].otherwise) {
-        return bp_jinja_wrong(c, "break or continue stands in no loop");
+        return bp_jinja_wrong(c, "break or continue is outside a loop");
     }
     return again ? loop_again(c, &s->blocks[i - 1])
                  : chain_jump(c, &s->blocks[i - 1], BP_JINJA_BREAK);
@@ -479,7 +479,7 @@ static bp_status close_tag(bp_jinja_compiler *c)
 {
     const char kind = c->variable ? '{' : '%';
     if (c->token.kind != BP_JINJA_CLOSED) {
-        return bp_jinja_wrong(c, "a tag goes on where it should end");
+        return bp_jinja_wrong(c, "a tag continues where it should end");
     }
     const char sign = c->source[c->at];
     c->at += sign == '-' || (sign == '+' && !c->variable) ? 3 : 2;

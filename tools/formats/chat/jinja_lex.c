@@ -232,7 +232,7 @@ bool bp_jinja_sees_sign(const bp_jinja_compiler *c, uint32_t sign)
 bp_status bp_jinja_expect(bp_jinja_compiler *c, uint32_t sign)
 {
     return bp_jinja_sees_sign(c, sign) ? bp_jinja_advance(c)
-                                       : bp_jinja_wrong(c, "the tag goes on otherwise than it may");
+                                       : bp_jinja_wrong(c, "the tag has an unexpected part");
 }
 
 bp_status bp_jinja_emit(bp_jinja_compiler *c, bp_jinja_op op, uint32_t n, int32_t a)

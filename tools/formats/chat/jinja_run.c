@@ -321,7 +321,7 @@ static bp_status run_generated(bp_jinja_machine *m, bool begins)
     }
     if (begins) {
         if (r->span_count == r->span_room) {
-            return jinja_stop(m, "the model speaks more often than can be", NULL);
+            return jinja_stop(m, "there are too many turns of the assistant", NULL);
         }
         r->spans[r->span_count++] = (bp_jinja_span){(uint32_t)r->length, (uint32_t)r->length};
         return BP_OK;

@@ -112,7 +112,7 @@ static bp_status measure_llmc(bp_data_file *file, uint64_t size, const unsigned 
     uint64_t right = file->start + file->count * file->width;
     if (size != right) {
         return bp_error_numbers(error, BP_ERR_DATA, where,
-                                "the file's size differs from what its header says; it is cut "
+                                "the file's size differs from its header; it is cut "
                                 "short or damaged",
                                 file->path, (int64_t)size, (int64_t)right);
     }

@@ -211,9 +211,9 @@ static bp_status refuse_alike(const bp_row_columns *columns, const bp_row_column
     return bp_data_refuse_word(reader,
                                columns->object
                                    ? "the line has two fields that could be the label, or name "
-                                     "the same text (--label-column and --text-column say which)"
+                                     "the same text (--label-column and --text-column select one)"
                                    : "the table has two columns that could be the label, or the "
-                                     "text (--label-column and --text-column say which)",
+                                     "text (--label-column and --text-column select one)",
                                column->name, strlen(column->name));
 }
 

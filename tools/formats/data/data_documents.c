@@ -175,7 +175,7 @@ static bp_status list_form(const bp_documents *documents, bp_data_reader *reader
     }
     if (full && !only) {
         return bp_data_refuse(reader, "the label could be multi-hot or a list of classes: "
-                                      "--label-form multi-hot, or classes, says which it is");
+                                      "--label-form multi-hot, or classes, decides");
     }
     *form = full ? BP_LABEL_FORM_MULTI_HOT : BP_LABEL_FORM_CLASSES;
     return BP_OK;
@@ -193,7 +193,7 @@ bp_status bp_documents_list_end(bp_documents *documents, bp_data_reader *reader,
     BP_TRY(list_form(documents, reader, list, &form));
     if (documents->found != BP_LABEL_FORM_FOUND && documents->found != form) {
         return bp_data_refuse(reader, "some labels are multi-hot and some lists of classes: "
-                                      "--label-form says what they are");
+                                      "--label-form decides");
     }
     documents->found = form;
     if (form == BP_LABEL_FORM_MULTI_HOT) {

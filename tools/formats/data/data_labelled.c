@@ -112,11 +112,10 @@ static bp_status bare_columns(labelled *t, const fields *f)
     if (!denied && first == second) {
         return refuse_heading(t,
                               first ? "each column of the first row could be the label: "
-                                      "--no-header says that the first one is, --label-column "
-                                      "names another"
+                                      "--no-header selects the first one, --label-column another"
                                     : "the first row names no column that is known as the label, "
                                       "and holds no label: --label-column and --text-column name "
-                                      "them, --no-header says that the row is no header",
+                                      "them, --no-header makes the row data",
                               f);
     }
     const uint32_t found = !first && second ? 1 : 0;
@@ -151,9 +150,9 @@ static bp_status headed_columns(labelled *t, const fields *f)
                               "`review`, `content` or the like (--text-column names another)");
     }
     if (second->number <= text->number) {
-        return bp_data_refuse(t->table.reader,
-                              "the column of the second text stands before that of "
-                              "the first, or is the only one");
+        return bp_data_refuse(
+            t->table.reader,
+            "the column of the second text is before that of the first, or is the only one");
     }
     return BP_OK;
 }

@@ -193,7 +193,7 @@ bp_status bp_npy_begin(bp_npy *npy)
         bp_size_add(npy->start, bp_size_mul(bp_size_mul(npy->rows, npy->each), npy->bytes));
     if (npy->reader->size != right) {
         return bp_error_numbers(npy->reader->error, BP_ERR_DATA, where,
-                                "the file's size differs from what its head says; it is cut short "
+                                "the file's size differs from its header; it is cut short "
                                 "or damaged",
                                 npy->reader->path, (int64_t)npy->reader->size, (int64_t)right);
     }

@@ -574,8 +574,7 @@ bp_status bp_numbers_inputs(const bp_numbers *work, uint32_t *inputs)
     if (work->data->format == BP_DATA_F32 || work->data->format == BP_DATA_NPY ||
         work->data->format == BP_DATA_FOLDER || bp_images_format(work->data->format)) {
         return bp_error_set(work->error, BP_ERR_USAGE, where,
-                            "a file of bare numbers does not say how many are a row",
-                            work->data->source.name);
+                            "a file of bare numbers has no row length", work->data->source.name);
     }
     BP_TRY(bp_data_reader_begin(&m.reader));
     BP_TRY(begin_table(&m));

@@ -240,7 +240,7 @@ bp_status bp_pack_open(bp_pack *pack, bp_tokens *tokens)
     if (pack->source->examples == 0 && pack->end_token < 0 && pack->packing != BP_PACKING_WRAPPED) {
         return bp_error_set(pack->error, BP_ERR_DATA, where,
                             "the data is a stream without a token that ends documents: they cannot "
-                            "be told apart; --packing-strategy wrapped does not have to",
+                            "be separated; --packing-strategy wrapped does not need to",
                             pack->source->name);
     }
     const bp_status status = make_packed(&p);

@@ -49,8 +49,7 @@ static bp_status read_head(bp_tokens *tokens)
         bp_size_add(bp_size_mul(head->examples, BP_TOKENS_EXAMPLE), bp_size_mul(head->left_out, 8));
     uint64_t right = bp_size_add(head->start, bp_size_mul(head->tokens, head->width));
     if (!width || bp_size_add(examples, BP_TOKENS_HEADER) > head->start || size != right) {
-        return data_tokens_refuse(tokens, "the file's size differs from what its header says", size,
-                                  right);
+        return data_tokens_refuse(tokens, "the file's size differs from its header", size, right);
     }
     return BP_OK;
 }

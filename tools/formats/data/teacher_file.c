@@ -80,8 +80,8 @@ bp_status bp_teacher_file_open(bp_teacher_file *file)
     uint64_t bytes = 0;
     bool there = true;
     if (store->exists(store, file->path, &there) == BP_OK && !there) {
-        return teacher_refuse(file, "the file of what a teacher says cannot be read, there is "
-                                    "none: `bedplate distill` makes one");
+        return teacher_refuse(file, "the distillation file cannot be read, or does not exist: "
+                                    "`bedplate distill` makes one");
     }
     if (store->open_read(store, file->path, &file->file) != BP_OK) {
         return bp_storage_failed(file->error, store, "open", file->path);
@@ -101,12 +101,12 @@ bp_status bp_teacher_file_open(bp_teacher_file *file)
                                     "was stopped");
     }
     if (head->digest != head_digest(head) || !head_possible(head)) {
-        return teacher_refuse(file, "the header of what the teacher says is damaged");
+        return teacher_refuse(file, "the header of the distillation file is damaged");
     }
     const uint64_t whole = bp_teacher_file_bytes(head);
     return bytes == whole ? BP_OK
                           : bp_error_limit(file->error, BP_ERR_DATA, where,
-                                           "the file of what a teacher says is not whole: bytes",
+                                           "the distillation file is not complete: bytes",
                                            file->path, (int64_t)bytes, BP_LIMIT_EXACT,
                                            whole < INT64_MAX ? (int64_t)whole : INT64_MAX);
 }
@@ -163,8 +163,9 @@ bp_status bp_teacher_file_check(const bp_teacher_file *file)
     }
     return bp_digest_end(&content) == head->content
                ? BP_OK
-               : teacher_refuse(file, "what the teacher says is damaged: its rows are not those "
-                                      "that the header was made of");
+               : teacher_refuse(
+                     file,
+                     "the distillation file is damaged: its rows differ from its header's digest");
 }
 
 static uint64_t tokens_digest(const int32_t *tokens, uint32_t inputs)
@@ -184,17 +185,17 @@ bp_status bp_teacher_file_read(const bp_teacher_file *file, uint64_t number, con
         return bp_storage_failed(file->error, store, "read", file->path);
     }
     if (digests[1] != row_digest(head, row)) {
-        return refuse_row(file, BP_ERR_DATA, "what the teacher says of a row is damaged: row",
+        return refuse_row(file, BP_ERR_DATA, "a row of the distillation file is damaged: row",
                           number);
     }
     if (digests[0] != tokens_digest(tokens, inputs)) {
         return refuse_row(file, BP_ERR_DATA,
-                          "what the teacher says is of other tokens than the data's: row", number);
+                          "the distillation file has other tokens than the data: row", number);
     }
     if (!row_possible(head, inputs, most, row)) {
         return refuse_row(file, BP_ERR_DATA,
-                          "what the teacher says of a row cannot be: a token that the model does "
-                          "not have, or has twice, or what is no log-probability: row",
+                          "a row of the distillation file is impossible (an unknown or repeated "
+                          "token, or no log-probability): row",
                           number);
     }
     return BP_OK;

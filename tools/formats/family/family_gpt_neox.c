@@ -62,10 +62,9 @@ static bp_status neox_exports(const bp_model_config *config, bp_error *error)
 {
     const bp_neox_config own = bp_neox_config_of(config);
     if (!own.llama.stack.untied) {
-        return bp_gguf_refuse_export(error,
-                                     "readers of this architecture want a head with weights of "
-                                     "its own",
-                                     "tie_word_embeddings");
+        return bp_gguf_refuse_export(
+            error, "readers of this architecture want a head with separate weights",
+            "tie_word_embeddings");
     }
     if (own.activation == BP_HIDDEN_RELU) {
         return bp_gguf_refuse_export(error, "readers know GELU alone", "hidden_act");

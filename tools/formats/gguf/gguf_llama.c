@@ -265,7 +265,7 @@ static bp_status olmo2_exports(const bp_model_config *config, bp_error *error)
 {
     if (!bp_llama_config_of(config).stack.untied) {
         return bp_gguf_refuse_export(
-            error, "readers of this architecture want a head with weights of its own",
+            error, "readers of this architecture want a head with separate weights",
             "tie_word_embeddings");
     }
     return bp_gguf_llama_exports(config, error);

@@ -76,10 +76,9 @@ static bp_status modernbert_exports(const bp_model_config *config, bp_error *err
     BP_TRY(bp_gguf_rope_exports(&own, 0, error));
     return every_of(&own) != 0
                ? BP_OK
-               : bp_gguf_refuse_export(error,
-                                       "readers know one layer in so many that looks at all, the "
-                                       "first among them",
-                                       "layer_types");
+               : bp_gguf_refuse_export(
+                     error, "readers know one global layer in every N, the first among them",
+                     "layer_types");
 }
 
 /* A base of rotary positions. */

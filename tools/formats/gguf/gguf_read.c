@@ -356,8 +356,8 @@ static bp_status take_tensors(cursor *c, uint64_t count)
     uint64_t least = count > 0 ? part->data_at + bare : c->at;
     if (c->end < least || c->end > part->data_at + end) {
         return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
-                                "the file's length differs from what its header says", NULL,
-                                (int64_t)c->end, (int64_t)(part->data_at + end));
+                                "the file's length differs from its header", NULL, (int64_t)c->end,
+                                (int64_t)(part->data_at + end));
     }
     bp_heap_sort(part->entries, part->entry_count, sizeof *part->entries, compare_entries);
     for (size_t i = 1; i < part->entry_count; i++) {

@@ -52,14 +52,14 @@ static const char *pieces_refusal(const bp_tokenizer *t)
     }
     for (uint32_t byte = 0; byte < 256; byte++) {
         if (!rules->fallback || t->byte_ids[byte] == BP_TOKEN_NONE) {
-            return "readers of pieces spell what is unknown in bytes, which need pieces of their "
-                   "own (byte_fallback)";
+            return "readers of pieces spell what is unknown in bytes, which need byte pieces "
+                   "(byte_fallback)";
         }
     }
     for (uint32_t id = 0; rules->prefix != BP_PREFIX_NEVER && id < t->tokens; id++) {
         if ((t->lengths[id] & BP_TOKEN_USER) != 0) {
-            return "readers put a space behind every piece of users, where one stands before a "
-                   "text (add_dummy_prefix)";
+            return "readers put a space behind every added piece where texts begin with one "
+                   "(add_dummy_prefix)";
         }
     }
     return NULL;
@@ -79,7 +79,7 @@ const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer, const bp_mo
     }
     if (gguf_tokenizer_is_byte_level(tokenizer)) {
         return split_word(tokenizer)[0] != '\0' ? NULL
-                                                : "GGUF has no word for the way it splits text";
+                                                : "GGUF has no name for the way it splits text";
     }
     if (tokenizer->rules.kind == BP_TOKENIZER_WORDPIECE) {
         return bp_gguf_words_refusal(tokenizer);

@@ -125,7 +125,7 @@ static bp_status find_four(bp_tensor_set *set, bp_tensor_entry *entry, bool fp4,
     bp_bnb_state state;
     BP_TRY(read_state(set, bnb, &state));
     if (state.fp4 != fp4) {
-        return bnb_refuse(set, "quant_type says another form than the name",
+        return bnb_refuse(set, "quant_type names another format than the tensor",
                           bnb->state.entry->name);
     }
     const bp_quantised form = form_of(&state);

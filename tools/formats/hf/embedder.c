@@ -100,10 +100,9 @@ static bp_status embedder_module(embedder_file *f, embedder_modules *m, const ch
     if (strcmp(name, "Transformer") == 0 && location == 0) {
         return path[0] == '\0'
                    ? BP_OK
-                   : embedder_refuse(f,
-                                     "the transformer lies in a directory of its own, which is "
-                                     "not what is read: give that one as --model",
-                                     path);
+                   : embedder_refuse(
+                         f, "the transformer is in a subdirectory: give that directory as --model",
+                         path);
     }
     if (strcmp(name, "Pooling") == 0 && location == 1) {
         m->pools = true;

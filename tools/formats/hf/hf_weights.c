@@ -145,7 +145,7 @@ static bp_status find_naming(const loading *l, bool gguf, const bp_tensor_naming
     const bp_family *family = bp_family_adopt(&l->runtime->spec).family;
     if (family == NULL) {
         return bp_error_set(l->location->error, BP_ERR_USAGE, where,
-                            "no table says how files call this model's tensors",
+                            "no table has the file names of this model's tensors",
                             l->runtime->spec.model->name);
     }
     *naming = l->adapters ? &bp_peft_naming : &family->naming;

@@ -79,7 +79,7 @@ static bp_status idx_head(bp_images *images, bp_data_reader *reader, uint64_t *c
     const uint64_t right = bp_size_add(*start, bp_size_mul(*count, *each));
     if (reader->size != right) {
         return image_refuse(images, reader->path,
-                            "the file's size differs from what its head says; it is cut short or "
+                            "the file's size differs from its header; it is cut short or "
                             "damaged",
                             reader->size, right);
     }

@@ -134,7 +134,7 @@ static bp_status pnm_head(bp_pnm *pnm, const uint8_t *magic)
     }
     if (more || pnm->reader.size < right) {
         return bp_error_numbers(pnm->reader.error, BP_ERR_DATA, where,
-                                "the file's size differs from what its head says; it is cut short "
+                                "the file's size differs from its header; it is cut short "
                                 "or damaged",
                                 pnm->path, (int64_t)pnm->reader.size, (int64_t)right);
     }

@@ -215,7 +215,7 @@ static bp_status make_tables(opening *o, bp_staging *room)
     uint64_t end;
     place_tensors(o, NULL, NULL, &end);
     if (end != o->bytes) {
-        return llmc_model_wrong(o, "the file's size differs from what its header says", NULL,
+        return llmc_model_wrong(o, "the file's size differs from its header", NULL,
                                 (int64_t)o->bytes, end > INT64_MAX ? INT64_MAX : (int64_t)end);
     }
     bp_tensor_entry *entries = bp_room_take(room, count * sizeof *entries);
@@ -395,7 +395,7 @@ static bp_status check_config(const writing *w)
     }
     if (own.inner != 0 && own.inner != 4 * own.width) {
         return llmc_model_refuse(
-            w->target, "llm.c files cannot say another inner width than four times n_embd",
+            w->target, "llm.c files cannot hold another inner width than four times n_embd",
             "n_inner");
     }
     if (own.untied) {
@@ -403,7 +403,7 @@ static bp_status check_config(const writing *w)
                                  "tie_word_embeddings");
     }
     if (own.norm_epsilon != 1e-5) {
-        return llmc_model_refuse(w->target, "llm.c files cannot say another epsilon than 1e-5",
+        return llmc_model_refuse(w->target, "llm.c files cannot hold another epsilon than 1e-5",
                                  "layer_norm_epsilon");
     }
     if (padded_vocabulary(config) > INT32_MAX) {

@@ -270,8 +270,7 @@ const char *bp_peft_choice_use(const bp_peft_choice *choice, bp_lora *lora)
     lora->context = plain ? NULL : choice;
     if (choice->layer_count > 0 && choice->targets.expression) {
         return "layers_to_transform goes with names of target_modules, not with an expression, "
-               "which "
-               "can say them itself";
+               "which selects layers itself";
     }
     if (choice->layer_names.count > 0 && choice->layer_count == 0) {
         return "layers_pattern goes with layers_to_transform";

@@ -175,7 +175,7 @@ static bp_status tekken_vocab(tekken *k)
     return k->found == k->size - k->specials
                ? BP_OK
                : bp_error_numbers(k->load->error, BP_ERR_DATA, "tekken.json",
-                                  "there are fewer tokens than config says", "vocab", k->found,
+                                  "there are fewer tokens than config declares", "vocab", k->found,
                                   k->size - k->specials);
 }
 

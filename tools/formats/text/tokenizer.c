@@ -266,7 +266,7 @@ static bp_status tokenizer_measure(opening *o)
     if (need->tokens > most) {
         return bp_error_numbers(o->error, BP_ERR_DATA, where,
                                 "too many ids below the largest have no token (found the largest, "
-                                "and what so many tokens allow)",
+                                "and the largest allowed)",
                                 o->directory, need->tokens - 1, (int64_t)most - 1);
     }
     need->bytes = bp_token_table_bytes(need);

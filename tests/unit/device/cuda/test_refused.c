@@ -73,7 +73,7 @@ static void a_probe_tells_it_too(void **state)
     bp_error error = {0};
     bp_cuda_probe probe;
     assert_int_equal(bp_cuda_query_probe(0, NULL, &probe, &error), BP_ERR_DEVICE);
-    assert_string_equal(error.text, "the driver refuses a kernel's PTX; its log says why");
+    assert_string_equal(error.text, "the driver refuses a kernel's PTX; see its log");
     assert_int_equal(probe.modules, 0);
     assert_non_null(strstr(probe.log, on.real ? "line 6" : "6"));
     assert_true(on.real || on.ledger(NULL, 0) == 0);

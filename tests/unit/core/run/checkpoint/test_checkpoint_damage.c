@@ -173,10 +173,10 @@ static void damage_is_named(void **state)
     refused(d, "different steps");
     change = part("step", "x") - part("step", "2");
     edit_knowingly(d, "model.safetensors", "\"step\":\"2\"", "\"step\":\"x\"", change);
-    refused(d, "does not say its step");
+    refused(d, "has no step");
     change = part("stop", "2") - part("step", "2");
     edit_knowingly(d, "state.safetensors", "\"step\":\"2\"", "\"stop\":\"2\"", change);
-    refused(d, "does not say its step");
+    refused(d, "has no step");
     edit(d, "model.safetensors", "\"xxh64.b.bias\"", "\"xxh64.b.biax\"");
     refused(d, "has no digest");
     edit(d, "model.safetensors", "\"shape\":[3,5]", "\"shape\":[5,3]");

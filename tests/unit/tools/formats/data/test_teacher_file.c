@@ -276,13 +276,13 @@ static void headers_that_cannot_be_are_refused(void **state)
     WRONG(packed = 2);
     assert_non_null(strstr(d.error.text, "header"));
     WRONG(rows = ROWS + 1);
-    assert_non_null(strstr(d.error.text, "not whole"));
+    assert_non_null(strstr(d.error.text, "not complete"));
     assert_int_equal(d.error.found, WHOLE);
     assert_int_equal(d.error.wanted, WHOLE + ROW);
     WRONG(rows = UINT64_MAX);
-    assert_non_null(strstr(d.error.text, "not whole"));
+    assert_non_null(strstr(d.error.text, "not complete"));
     WRONG(sequence = UINT32_MAX);
-    assert_non_null(strstr(d.error.text, "not whole"));
+    assert_non_null(strstr(d.error.text, "not complete"));
 #undef WRONG
     fixture_end(&d);
 }
@@ -321,7 +321,7 @@ static void rows_that_cannot_be_are_refused(void **state)
     assert_int_equal(judge_place(&d, 1, 1 + TOP + 1, -1.0f), BP_ERR_DATA); /* twice */
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(judge_place(&d, 1, SAID - 1, wrong[i]), BP_ERR_DATA);
-        assert_non_null(strstr(d.error.text, "cannot be"));
+        assert_non_null(strstr(d.error.text, "is impossible"));
     }
     assert_int_equal(judge_place(&d, 1, SAID - 1, -1.0f), BP_OK);
     d.error = (bp_error){.code = BP_OK};
@@ -346,7 +346,7 @@ static void other_files_are_told(void **state)
     assert_int_equal(open_file(&d), BP_OK);
     assert_int_equal(judge_place(&d, 1, 0, 0.0f), BP_OK);
     assert_int_equal(bp_teacher_file_check(&d.file), BP_ERR_DATA);
-    assert_non_null(strstr(d.error.text, "its rows are not those"));
+    assert_non_null(strstr(d.error.text, "its rows differ from"));
     memcpy(bytes_of(&d) + HEAD + ROW, row, ROW);
     assert_int_equal(read_file(&d), BP_OK);
     d.other = true; /* one number of one row: another file */
@@ -355,7 +355,7 @@ static void other_files_are_told(void **state)
     memory_store_free(&d.memory);
     memory_store_init(&d.memory);
     assert_int_equal(open_file(&d), BP_ERR_DATA);
-    assert_non_null(strstr(d.error.text, "there is none"));
+    assert_non_null(strstr(d.error.text, "does not exist"));
     memset(longer, 'x', sizeof longer - 1);
     file_begin(&d);
     d.file.path = longer;
@@ -377,7 +377,7 @@ static void other_tokens_are_refused(void **state)
     assert_int_equal(bp_teacher_file_read(&d.file, 2, tokens, 3, WORDS, d.row), BP_OK);
     tokens[2] ^= 1;
     assert_int_equal(bp_teacher_file_read(&d.file, 2, tokens, 3, WORDS, d.row), BP_ERR_DATA);
-    assert_non_null(strstr(d.error.text, "of other tokens"));
+    assert_non_null(strstr(d.error.text, "other tokens than the data"));
     assert_int_equal(d.error.found, 3);
     fixture_end(&d);
 }

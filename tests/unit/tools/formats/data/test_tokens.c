@@ -231,7 +231,7 @@ static void headers_that_contradict_the_file(void **state)
         other.start = i == 7 ? UINT64_MAX : other.start;
         bp_tokens_head_write(&other, bytes);
         assert_int_equal(open_file(&d), BP_ERR_DATA);
-        assert_string_equal(d.error.text, "the file's size differs from what its header says");
+        assert_string_equal(d.error.text, "the file's size differs from its header");
     }
     fixture_end(&d);
 }

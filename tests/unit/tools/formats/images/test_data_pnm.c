@@ -534,7 +534,7 @@ static void lists_without_their_columns_are_refused(void **state)
         uint32_t inputs;
         d.error = (bp_error){.code = BP_OK};
         assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
-        assert_string_equal(d.error.text, "a file of bare numbers does not say how many are a row");
+        assert_string_equal(d.error.text, "a file of bare numbers has no row length");
         bp_data_close(&d.data);
         numbers_fixture_end(&d);
     }
