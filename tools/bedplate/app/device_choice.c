@@ -11,6 +11,7 @@
 #include "device/cuda/query.h"
 #include "device/host/cpu.h"
 #include "device/host/host.h"
+#include "tools/bedplate/app/output.h"
 #include "tools/bedplate/ranks/ranks.h"
 
 static const char where[] = "device";
@@ -92,6 +93,21 @@ static uint32_t device_of_rank(const settings *set)
     return known ? local % count : local;
 }
 
+/* A plan needs no GPU: without a driver it is made for a target that is named. */
+static bp_status plan_gpu(const settings *set, bp_spec *spec, bp_error *error)
+{
+    uint32_t count = 0;
+    int driver = 0;
+    bp_error none = {.code = BP_OK};
+    if (bp_cuda_query_count(&count, &driver, &none) == BP_OK && count > 0) {
+        return choose_gpu(spec, device_of_rank(set), error);
+    }
+    output_print(stderr, "bedplate: --device: no driver: planned for sm_90a (H100); --device "
+                         "cuda:sm_80 plans for an A100\n");
+    choose_cuda(spec, 0, "sm_90a");
+    return BP_OK;
+}
+
 /* The word behind "cuda:": a target or a number. */
 static bp_status choose_named(const settings *set, bp_spec *spec, const char *word, bp_error *error)
 {
@@ -127,7 +143,8 @@ static bp_status choose_device(const settings *set, bp_spec *spec, bp_error *err
         return BP_OK;
     }
     if (strcmp(word, "cuda") == 0) {
-        return choose_gpu(spec, device_of_rank(set), error);
+        return set->command == COMMAND_PLAN ? plan_gpu(set, spec, error)
+                                            : choose_gpu(spec, device_of_rank(set), error);
     }
     bool named = strncmp(word, "cuda:", 5) == 0;
     return choose_named(set, spec, named ? word + 5 : "", error);

@@ -41,9 +41,11 @@
 
 #define PAGE_BYTES       4096u
 #define SEQUENCE_DEFAULT 1024u
-#define TIME_PIECES      64u     /* of a recurrent model's sequences, unless --time-chunk says */
-#define TIME_STEPS       16u     /* in each at least */
-#define PLAN_NODES       200000u /* of exact search, where greedy layouts waste */
+#define TIME_PIECES      64u /* of a recurrent model's sequences, unless --time-chunk says */
+#define TIME_STEPS       16u /* in each at least */
+/* What names on a hub are made of. */
+#define HUB_NAME   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./"
+#define PLAN_NODES 200000u /* of exact search, where greedy layouts waste */
 
 static const char where[] = "bedplate";
 
@@ -95,8 +97,25 @@ static bp_status open_gguf(session *s)
     return BP_OK;
 }
 
+/* Whether a name has the form ORG/NAME that model hubs use. */
+static bool is_hub_name(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return slash != NULL && slash != name && slash[1] != '\0' && strchr(slash + 1, '/') == NULL &&
+           name[0] != '.' && name[0] != '~' && strspn(name, HUB_NAME) == strlen(name);
+}
+
 static bp_status no_model(session *s)
 {
+    const char *model = s->set->model;
+    if (is_hub_name(model)) {
+        output_print(stderr,
+                     "bedplate: --model: nothing of this name is on this machine: found %s, "
+                     "expected a directory, a GGUF file or a preset\n"
+                     "try: hf download %s --local-dir %s\n",
+                     model, model, strchr(model, '/') + 1);
+        return BP_ERR_USAGE;
+    }
     const char *names[64];
     uint32_t count = 0;
     const bp_preset *preset;
@@ -144,6 +163,10 @@ static bp_status find_model(session *s)
         BP_TRY(read_directory(s));
     } else if (preset != NULL) {
         s->spec.config = bp_preset_config(preset);
+        if (set->command == COMMAND_TRAIN && !set->quiet) {
+            output_print(stderr, "bedplate: %s: a preset, whose weights begin as random ones\n",
+                         set->model);
+        }
     } else {
         return no_model(s);
     }

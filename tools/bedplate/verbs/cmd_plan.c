@@ -164,6 +164,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_begin(out);
     json_text(out, "model", s->set->model);
     data_task_json(out, s);
+    json_text(out, "weights", s->weights ? "given" : "random");
     json_count(out, "arena_bytes", report->arena_bytes);
     json_count(out, "lower_bound_bytes", report->lower_bound_bytes);
     json_count(out, "waste_bytes", report->arena_bytes - report->lower_bound_bytes);
@@ -244,7 +245,8 @@ static void put_shapes(bp_text *text, const session *s)
 {
     const bp_spec *spec = &s->runtime.spec;
     bp_text_grouped(text, s->runtime.report.parameters);
-    bp_text_string(text, " parameters, batch ");
+    bp_text_string(text,
+                   s->directory ? " parameters, batch " : " parameters, random weights, batch ");
     bp_text_u64(text, spec->batch);
     bp_text_string(text, " x ");
     bp_text_u64(text, spec->sequence);
