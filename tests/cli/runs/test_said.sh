@@ -35,7 +35,7 @@ run bench step --model "$work/net" --per-device-train-batch-size 4 --repeat 2
 grep -q ' samples/s' <<<"$out" && ! grep -q tokens <<<"$out"
 check $? "nor in a benchmark" "$out$err"
 mkdir -p "$work/folder/cat"
-expect 4 '.--data-format imagefolder' train --model "$work/net" --data "$work/folder" --max-steps 1 --output-dir "$work/x"
+expect 4 'task: classification, 1 classes, from the folders of' train --model "$work/net" --data "$work/folder" --max-steps 1 --output-dir "$work/x"
 
 # Types of what is written, adapters beside another base than they were learned beside, two sets of weights.
 run train --model tiny-llama "${common[@]}" --max-steps 1 --output-dir "$work/base"
