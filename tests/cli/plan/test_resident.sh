@@ -54,6 +54,21 @@ within "Llama, bf16, 8-bit states" --model tiny-llama "${small[@]}" --threads 2 
 within "BERT, classes, evaluations" --model tiny-bert --task classification --num-labels 2 \
     --data "$work/rows.csv" --eval-data "$work/rows.csv" --eval-steps 1 --load-best-model-at-end \
     --max-steps 2 --per-device-train-batch-size 2 --max-seq-length 32 --threads 2
+# What a tier, evaluations and adapters add, alone and together, and a run that goes on.
+tier="file:$work/tier:64MB"
+held=(--eval-data "$work/short" --eval-steps 1)
+within "offload" --model tiny "${small[@]}" --threads 1 --offload "$tier"
+within "offload, evaluations, checkpoints" --model tiny "${small[@]}" --threads 2 --offload "$tier" "${held[@]}" \
+    --save-steps 1
+within "evaluations of a part that is held out" --model tiny "${small[@]}" --threads 1 --validation-split 0.2 \
+    --eval-steps 1 --save-steps 1 --load-best-model-at-end
+within "adapters on 4 bits, offload" --model tiny-llama "${small[@]}" --threads 1 --lora-r 4 --load-in-4bit \
+    --offload "$tier"
+run plan --model tiny "${small[@]}" --threads 1 --json
+plain=$(json host_bytes)
+run plan --model tiny "${small[@]}" --threads 1 "${held[@]}" --json
+[[ $(json host_bytes) -ge $((plain + 58904)) ]] # sizeof(predictions)
+check $? "what evaluations find out is counted" "$plain $out"
 also=(--replay-every 1 --on-spike skip --save-steps 1 --metrics "$work/run.prom" --report-to tensorboard)
 within "a GRU whose steps are computed twice, seen from everywhere" --model tiny-gru "${small[@]}" --threads 2
 within "the same of Llama" --model tiny-llama "${small[@]}" --threads 2
@@ -78,6 +93,9 @@ within "a model of 100 MB" --model demo --data "$work/text" --max-steps 1 --max-
 within "a model of 270 MB" --model demo --data "$work/long" --max-steps 1 --max-seq-length 128 \
     --per-device-train-batch-size 32 --threads 2
 if [[ -n ${BP_TEST_LONG:-} ]]; then
+    within "70 million parameters, offload, evaluations, checkpoints" --model pythia-70m --data "$work/long" \
+        --max-steps 2 --max-seq-length 32 --per-device-train-batch-size 1 --threads 2 "${held[@]}" --save-steps 1 \
+        --offload "file:$work/tier:4GB"
     within "a model of 2 GB" --model gpt2 --data "$work/short" --max-steps 1 --max-seq-length 64 \
         --per-device-train-batch-size 1 --threads 2
 fi

@@ -666,6 +666,10 @@ uint64_t session_host_bytes(const session *s)
                    gguf_folder_bytes(&s->gguf) + s->reference_bytes + session_length_bytes(s);
     /* Evaluations in a training read questions once more, beside the plan. */
     const bool asks = s->spec.config.task == BP_TASK_ANSWERS && s->spec.evaluate;
+    /* What an evaluation in a training finds out is there from the first one on. */
+    if (s->spec.evaluate && s->spec.optimizer != NULL) {
+        run += bp_size_align(sizeof(predictions), PAGE_BYTES);
+    }
     if (s->run_tokenizer.block.address != NULL) {
         run += s->run_tokenizer.bytes;
     } else if (asks && s->spec.optimizer != NULL) {
