@@ -83,10 +83,13 @@ corpus.txt causal-lm, from plain text
 table.csv classification, 2 classes, from column Sentiment
 END
 run train --model tiny --data "$work/five.jsonl" "${small[@]}" --max-steps 2 --output-dir "$work/m" --json
-[[ $code -eq 0 && $(json task) == classification && $(json classes) == 5 ]] && grep -q '^bedplate: task: classification, 5 classes, from column label$' <<<"$err"
+[[ $code -eq 0 && $(json task) == classification && $(json num_labels) == 5 ]] && grep -q '^bedplate: task: classification, 5 classes, from column label$' <<<"$err"
 check $? "and is trained so" "$code $out$err"
 grep -q '"num_labels": *5\|"4"' "$work/m/config.json"
 check $? "with as many classes as there are" "$(cat "$work/m/config.json")"
+run plan --model tiny --data "$work/five.jsonl" "${small[@]}" --json
+[[ $(grep -o '"classes": ' <<<"$out" | wc -l) -eq 1 && $(json num_labels) == 5 ]]
+check $? "plan has the number of classes beside its classes of bytes" "$out"
 run eval --model "$work/m" --data "$work/five.jsonl" --max-seq-length 16 --json
 [[ $code -eq 0 && $(json task) == classification && $out == *'"accuracy": '* ]]
 check $? "eval takes the model's task, which is the data's" "$code $out$err"

@@ -732,6 +732,6 @@ void data_task_json(output *out, const session *s)
         json_text(out, "task_from", set->task_from);
     }
     if (bp_task_scores_samples(s->spec.config.task) && s->spec.config.task < BP_TASK_EMBEDDING) {
-        json_count(out, "classes", s->spec.config.classes);
+        json_count(out, "num_labels", s->spec.config.classes);
     }
 }

@@ -14,7 +14,8 @@
  * cannot learn what they hold. */
 bp_status data_task_resolve(settings *set) BP_MUST_CHECK;
 
-/* Members "task" and, where it was found from the data, "task_from" and "classes". */
+/* Members "task" where it was found from the data "task_from", and "num_labels" where it has
+ * classes. */
 void data_task_json(output *out, const session *s);
 
 /* Says on stderr that the first row of a file has a label which a language model does not learn. */
