@@ -408,7 +408,7 @@ run "${two[@]}" --max-steps 40 --output-dir "$work/two" "${kept[@]}" --stop-at-s
 expect 2 'give that file, and --offload-two-versions' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume
 cp -r "$work/two" "$work/copy"
 for at in 0 "$once"; do dd if=/dev/urandom of="$file2" bs=4096 seek=$((at / 4096)) count=4 conv=notrunc status=none; done
-expect 4 'another state than the checkpoint says' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume "${kept[@]}"
+expect 4 'another state than the checkpoint records' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume "${kept[@]}"
 rm -f "$file2"
 expect 6 "no version of the checkpoint's step: found -1, expected 4" "${two[@]}" --max-steps 40 --output-dir "$work/copy" \
     --resume "${kept[@]}"
