@@ -53,7 +53,7 @@ P
 run plan --model tiny --per-device-train-batch-size 3 --max-seq-length 48 --frontier --html "$work/plan.html"
 check $code "plan --html" "$err"
 page "a plan" "$work/plan.html"
-shape='parameters, batch 3 x 48 tokens, 1 micro-batch a step, checkpointing none, fp32, adamw'
+shape='parameters, random weights, batch 3 x 48 tokens, 1 micro-batch a step, checkpointing none, fp32, adamw'
 grep -q "<title>Memory map of tiny: .*$shape</title>" "$work/plan.html" && grep -q "$shape" <<<"$text"
 check $? "its title has batch, length, policy, precision and optimizer" "$(head -8 "$work/plan.html")"
 for words in 'Time of a step against the size of the arena' 'seconds a step (estimated)' 'program time (op)' 'most at one time, bytes'; do
