@@ -85,7 +85,7 @@ refused() {
 }
 
 refused 2 "ranks 0 and 1: two ranks have one GPU between them: expected one rank per GPU of a host, and \
---device cuda)" --device cuda:1 --fabric threads:2
+--device cuda" --device cuda:1 --fabric threads:2
 PTXVM_DEVICES=1 refused 2 "ranks 0 and 1: two ranks have one GPU" --device cuda --fabric threads:2
 PTXVM_DEVICES=2 refused 2 "ranks 0 and 2: two ranks have one GPU" --device cuda --fabric threads:4
 mkdir "$work/none"
