@@ -122,8 +122,8 @@ typedef struct bp_fabric {
 
     /* This rank makes no more calls, for a reason of its own, `cause`: every call of any rank that
      * has begun, this rank's included, fails with it or with what failed before. Returns at once;
-     * from any thread, also beside a wait; any number of times between open and close. For a
-     * device that has failed and waits for work in which such a call stands. */
+     * from any thread, also beside a wait; any number of times after open, after close nothing. For
+     * a device that has failed and waits for work in which such a call stands. */
     void (*abandon)(void *context, const bp_error *cause);
 
     /* Leaves. Ranks that still wait for this one learn that it is gone. */

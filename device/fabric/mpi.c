@@ -247,6 +247,9 @@ static bp_status mpi_check(void *context, bp_error *error)
 static void mpi_abandon(void *context, const bp_error *cause)
 {
     const mpi_rank *rank = context;
+    if (rank->world == NULL) {
+        return; /* it has left */
+    }
     pthread_mutex_lock(&rank->world->lock);
     (void)bp_mpi_world_refuse(rank->world, cause->code, cause); /* the first failure stays */
     pthread_mutex_unlock(&rank->world->lock);

@@ -512,6 +512,9 @@ static bp_status threads_check(void *context, bp_error *error)
 static void threads_abandon(void *context, const bp_error *cause)
 {
     threads_rank *rank = context;
+    if (rank->world == NULL) {
+        return; /* it has left */
+    }
     pthread_mutex_lock(&rank->world->lock);
     (void)world_refuse(rank, cause->code, cause); /* the first failure stays */
     pthread_mutex_unlock(&rank->world->lock);

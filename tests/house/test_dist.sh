@@ -53,7 +53,7 @@ def fails(kind, code, words, call):
     raise AssertionError("%s was not raised" % kind.__name__)
 
 fails(bedplate.UsageError, 2, "--learning-rates", lambda: bedplate.plan(model="tiny", learning_rates=1))
-error = fails(bedplate.DoesNotFitError, 3, "2274912 bytes are missing", lambda: bedplate.plan(model="tiny", arena=100000))
+error = fails(bedplate.DoesNotFitError, 3, "2,274,912 bytes are missing", lambda: bedplate.plan(model="tiny", arena=100000))
 assert error.result["fits"] is False and error.result["arena_bytes"] == 2374912 and "--json" in error.command, error.result
 fails(bedplate.DataError, 4, "nosuch", lambda: bedplate.evaluate("text.txt", model="nosuch"))
 try:

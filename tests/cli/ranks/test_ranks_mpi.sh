@@ -148,7 +148,7 @@ unequal() {
     [[ -e $BUILD/ptxvm/libcuda.so.1 ]] || return 0
     begin=("$program" "${train[@]}" --output-dir "$work/run" "${data[@]}" --max-steps 4 --device cuda)
     ranks 2 "$work/smaller" 1 "${begin[@]}"
-    ends 2 "rank 1 on $(hostname), GPU: this rank has too little memory where others have enough: found 1048576, right" \
+    ends 2 "rank 1 on $(hostname), GPU: this rank has too little memory where others have enough: found 1048576, expected" \
         "a GPU that has less memory"
 }
 

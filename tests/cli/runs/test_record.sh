@@ -168,7 +168,7 @@ expect 2 'holds the record of another run' "${train[@]}" --output-dir "$work/for
 cmp -s <(head -9 "$work/short") "$work/foreign/record.jsonl"
 check $? "and it is as it was"
 # Of the same run, whose checkpoint of step 5 is gone: it begins anew where that is said, or nothing was saved yet.
-expect 2 'tells states that were saved, and no checkpoint is here' "${train[@]}" --output-dir "$work/foreign"
+expect 2 'lists saved states, and no checkpoint is here' "${train[@]}" --output-dir "$work/foreign"
 expect 0 '' "${train[@]}" --output-dir "$work/foreign" --overwrite-output-dir
 same foreign "the same run again"
 rm -r "$work/foreign" && mkdir "$work/foreign" && head -7 "$work/short" >"$work/foreign/record.jsonl"

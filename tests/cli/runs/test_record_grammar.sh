@@ -325,7 +325,7 @@ check $? "both readers give the page's answer"
 # What else reads a record asks the same grammar.
 expect 0 'steps? *3' watch "$work/runs/resumed" --once
 cp "$work/extra" "$work/runs/resumed/record.jsonl"
-expect 4 'record.jsonl: outcome: the line is none of a record .docs/record.md.; line: found 2.' replay "$work/runs/resumed"
+expect 4 'record.jsonl: outcome: the line is none of a record .docs.record.md.; line: found 2' replay "$work/runs/resumed"
 expect 4 'outcome: the line is none of a record' replay --compare "$work/runs/resumed" "$work/runs/resumed"
 expect 4 'outcome: the line is none of a record' export --model "$work/runs/resumed" --card "$work/card.json"
 expect 4 'outcome: the line is none of a record' train --max-seq-length 32 --per-device-train-batch-size 2 --max-steps 3 --save-steps 2 \

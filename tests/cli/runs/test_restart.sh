@@ -103,8 +103,8 @@ scene whole
 expect 4 'none of them is valid; --overwrite-output-dir' "${auto[@]}"
 lost && check 1 "nothing is lost where all checkpoints are damaged" "$(ls "$work/r")"
 rm -r "$work"/r/checkpoint-*
-expect 4 'tells states that were saved, and no checkpoint is here' "${auto[@]}"
-expect 2 'tells states that were saved, and no checkpoint is here' "${train[@]}" "$work/r" --stop-at-step 6
+expect 4 'lists saved states, and no checkpoint is here' "${auto[@]}"
+expect 2 'lists saved states, and no checkpoint is here' "${train[@]}" "$work/r" --stop-at-step 6
 cmp -s "$work/good/record.jsonl" "$work/r/record.jsonl"
 check $? "the record is as it was"
 scene whole

@@ -260,7 +260,7 @@ static void streams_end_with_a_token(void **state)
     stream.examples = 0;
     packed p;
     assert_int_equal(pack(&p, &stream, BP_PACKING_BFD), BP_ERR_DATA);
-    assert_non_null(strstr(p.error.text, "cannot be told apart"));
+    assert_non_null(strstr(p.error.text, "cannot be separated"));
     unpack(&p);
     static uint64_t scratch[BP_PACKED_SCRATCH / 8 + 1];
     memory_store_init(&p.store);

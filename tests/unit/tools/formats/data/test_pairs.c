@@ -213,7 +213,7 @@ static void what_is_no_pair(void **state)
          "another number of texts"},
         {"a.jsonl", "{\"text\": \"a\", \"premise\": \"b\", \"label\": 1}\n", "name the same text"},
         {"a.jsonl", "{\"hypothesis\": \"b\", \"label\": 1}\n", "lacks"},
-        {"a.tsv", "label\ttext_pair\ttext\n1\ta\tb\n", "stands before"},
+        {"a.tsv", "label\ttext_pair\ttext\n1\ta\tb\n", "is before"},
         {"a.tsv", "label\tquestion2\n1\ta\n", "is the only one"},
         {"a.tsv", "label\tquestion1\tquestion2\n1\ta\n", "number of fields"},
     };

@@ -192,7 +192,7 @@ static const struct {
     {M("[3]"), BP_ERR_DATA, "a module is an object"},
     {M("[]"), BP_ERR_DATA, "there is no Pooling"},
     {M("[" TRANS "]"), BP_ERR_DATA, "there is no Pooling"},
-    {M("[{'type': 'Transformer', 'path': '0_T'}]"), BP_ERR_DATA, "a directory of its own"},
+    {M("[{'type': 'Transformer', 'path': '0_T'}]"), BP_ERR_DATA, "is in a subdirectory"},
     {M("[" TRANS ", {'type': 'x.Dense', 'path': '1'}]"), BP_ERR_DATA, "is not implemented"},
     {M("[{'type': 'Pooling', 'path': '1'}]"), BP_ERR_DATA, "is not implemented"},
     {M("[" TRANS ", " TRANS "]"), BP_ERR_DATA, "is not implemented"},

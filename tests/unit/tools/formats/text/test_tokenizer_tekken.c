@@ -100,7 +100,7 @@ static void wrong_files_are_refused(void **state)
         {CONFIG(-1, 20), "", "", "config.default_vocab_size"},
         {CONFIG(276, 3), "", "", "fewer special tokens"},
         {CONFIG(20, 20), "", "", "fewer special tokens"},
-        {CONFIG(277, 20), "", "", "fewer tokens than config says"},
+        {CONFIG(277, 20), "", "", "fewer tokens than config declares"},
         {CONFIG(277, 20), ",{\"rank\":257,\"token_bytes\":\"YWI=\"}", "", "ranks from 0 on"},
         {CONFIG(277, 20), ",{\"rank\":256,\"token_bytes\":\"\"}", "", "ranks from 0 on"},
         {CONFIG(277, 20), ",{\"rank\":256,\"token_bytes\":\"Y~\"}", "", "base64"},
