@@ -90,8 +90,8 @@ bool synonym_is_flag(const synonym *row)
 {
     const char *at = row->values;
     while (at != NULL && strncmp(at, "true=", 5) != 0) {
-        at = strchr(at, '|');
-        at += at != NULL ? 1 : 0;
+        const char *bar = strchr(at, '|');
+        at = bar != NULL ? bar + 1 : NULL;
     }
     return at != NULL;
 }
