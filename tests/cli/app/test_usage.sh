@@ -45,6 +45,13 @@ expect 2 'an argument that is not expected' plan tiny
 expect 2 'an argument is missing' verify
 expect 2 'unknown measurement' bench speed
 expect 2 'max-seq-length.*found 65, expected at most 64' plan --model tiny --max-seq-length 65
+# Rotary positions have no table: a preset of theirs is planned and trained at any length, with a line.
+expect 0 'llama-3-8b: the model was made for 8,192 positions; this run has 32,768' plan --model llama-3-8b --max-seq-length 32768 \
+    --lora-r 8 --load-in-4bit --bf16 --per-device-train-batch-size 1 --gradient-checkpointing full
+expect 0 'made for 128 positions; this run has 256' train --model tiny-llama --data README.md --max-seq-length 256 --max-steps 1 \
+    --per-device-train-batch-size 1 --output-dir "$work/longer"
+grep -q '"max_position_embeddings": 256' "$work/longer/config.json"
+check $? "the model that it made has as many positions" "$(cat "$work/longer/config.json")"
 
 # - and _ are the same, = and a space are the same, other programs' names are known.
 run plan --model tiny --print-options --max_seq_length=32 --micro_batch_size 3 --arena 1.5KiB \

@@ -10,6 +10,8 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/models/model_files.h"
 #include "optim/rate.h"
+#include "layers/families/llama.h"
+#include "layers/families/neox.h"
 #include "layers/families/rnn.h"
 #include "tools/bedplate/session/calibrate.h"
 #include "tools/bedplate/session/dry_run.h"
@@ -145,6 +147,32 @@ static bool lacks_head(const settings *set, const bp_model_config *config, bp_ta
                : set->command == COMMAND_TRAIN || set->adapter != NULL;
 }
 
+/* Rotary positions are computed, so that a preset of such a family takes any length; a table of
+ * learned positions has rows for its own, and the plan refuses more. */
+static void preset_lengthen(session *s)
+{
+    const settings *set = s->set;
+    bp_model_config *config = &s->spec.config;
+    const bp_model *model = config->family->model;
+    const bool rotary = model == &bp_model_llama || model == &bp_model_neox;
+    if (!rotary || set->sequence <= config->positions) {
+        return;
+    }
+    if (!set->quiet) {
+        char line[128];
+        bp_text text;
+        bp_text_init(&text, NULL, NULL, line, sizeof line);
+        bp_text_string(&text, ": the model was made for ");
+        bp_text_grouped(&text, config->positions);
+        bp_text_string(&text, " positions; this run has ");
+        bp_text_grouped(&text, set->sequence);
+        const bp_status fits = bp_text_flush(&text); /* 80 characters at most */
+        (void)fits;
+        output_print(stderr, "bedplate: %s%s\n", set->model, line);
+    }
+    config->positions = (uint32_t)set->sequence;
+}
+
 static bp_status find_model(session *s)
 {
     const settings *set = s->set;
@@ -163,6 +191,7 @@ static bp_status find_model(session *s)
         BP_TRY(read_directory(s));
     } else if (preset != NULL) {
         s->spec.config = bp_preset_config(preset);
+        preset_lengthen(s);
         if (set->command == COMMAND_TRAIN && !set->quiet) {
             output_print(stderr, "bedplate: %s: a preset, whose weights begin as random ones\n",
                          set->model);
