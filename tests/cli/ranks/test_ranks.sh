@@ -91,5 +91,6 @@ trained refused --model tiny --data "$work/text" --fabric threads:4 --arena 1M
 [[ $code -eq 3 && $(grep -c "the plan does not fit" <<<"$err") -eq 1 && $(grep -c "largest buffer" <<<"$err") -eq 1 ]]
 check $? "too little memory for threads (exit $code)" "$err"
 refused "no sum over virtual ranks" --virtual-ranks 2 --gradient-release adama --max-grad-norm 0
+refused "no connection to protect" --fabric threads:2 --fabric-secret "$work/text"
 
 finish

@@ -164,6 +164,13 @@ int ranks_run(const settings *set, ranks_body body)
         output_print(stderr, "\n");
         return bp_status_exit_code(BP_ERR_USAGE);
     }
+    if (engine == &ranks_threads && set->fabric_secret != NULL) {
+        output_print(
+            stderr,
+            "bedplate: --fabric-secret: threads of one process have no connection to protect: "
+            "expected --fabric tcp\n");
+        return bp_status_exit_code(BP_ERR_USAGE);
+    }
     return engine->run(set, colon != NULL ? colon + 1 : NULL, body);
 }
 
