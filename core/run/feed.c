@@ -654,7 +654,7 @@ bp_status bp_feed_stage_windows(const bp_feed *feed, const uint64_t *windows, ui
 {
     BP_TRY(check_made(feed, 0));
     if (count == 0 || count > feed->group) {
-        return bp_error_limit(feed->error, BP_ERR_USAGE, where, "a group has fewer rows",
+        return bp_error_limit(feed->error, BP_ERR_USAGE, where, "more rows than a group has",
                               feed->source->name, count, BP_LIMIT_MOST, feed->group);
     }
     begin_group(feed, group, count);
@@ -758,8 +758,8 @@ bp_status bp_mixture_init(bp_mixture *mixture, bp_feed *feed, const double *weig
         sum += weights[i];
         if (part->windows == 0 && weights[i] > 0.0) {
             return bp_error_limit(feed->error, BP_ERR_DATA, where,
-                                  "a data set has no row for this split", feed->source->name,
-                                  (int64_t)i + 1, BP_LIMIT_NONE, 0);
+                                  "a data set of the mixture is shorter than one row",
+                                  feed->source->name, (int64_t)i + 1, BP_LIMIT_NONE, 0);
         }
     }
     if (!(sum > 0.0)) {

@@ -12,7 +12,7 @@ static const char where[] = "nccl";
 enum {
     REQUEST = INT32_MAX, /* of calls of the fabric below: programs' requests are small */
     ASK_US = 200,        /* between two looks at a call that has not ended */
-    CHECK_MS = 1000,     /* a stream that takes so long may wait for a rank that is gone */
+    CHECK_MS = 3000,     /* past END_MS: ranks that end well have waited for each other */
     END_MS = 2000,       /* longest wait for a communicator to end by itself */
     BLOCKS_MOST = 16,    /* of NCCL's kernels: bounds its buffers, which are per block */
     TRIAL_BYTES = 256    /* of a piece of the first calls */

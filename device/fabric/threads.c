@@ -71,7 +71,7 @@ static uint64_t threads_draw(threads_rank *rank, uint64_t count)
 static uint64_t now_ns(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* the clock is there: waits hang on it */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* the clock is there: waits depend on it */
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

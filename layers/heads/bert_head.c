@@ -50,8 +50,8 @@ uint32_t bp_bert_head_parameters(const bp_model_config *config)
     return head_of(config)->parameters;
 }
 
-/* BERT's pooler belongs to the base; what guesses words counts as hidden in the families whose
- * matrices rules of whole matrices have always trained. */
+/* BERT's pooler belongs to the base. The masked-LM layers of DistilBERT and ELECTRA stay hidden
+ * layers for rules of whole matrices (Muon): another kind would change the results of runs. */
 static bp_head_kind head_kind(uint32_t kind, bp_task task, uint32_t row)
 {
     if (task < BP_TASK_CLASSES) {

@@ -97,8 +97,9 @@ check $? "options that may be repeated: $(diff <(echo "$listed") <(echo "$known"
 
 # The plain way: pip in a new environment. Without ensurepip the wheel is unpacked, as it is pure but for the program.
 installed=$work/venv/bin/python
-if python3 -m venv "$work/venv" >"$work/said" 2>&1 &&
-    "$work/venv/bin/pip" install -q --no-index --disable-pip-version-check "$work"/one/*.whl >"$work/said" 2>&1; then
+if python3 -m venv "$work/venv" >"$work/said" 2>&1; then
+    "$work/venv/bin/pip" install -q --no-index --disable-pip-version-check "$work"/one/*.whl >"$work/said" 2>&1
+    check $? "pip installs the wheel" "$(cat "$work/said")"
     found=$("$work/venv/bin/bedplate" --version 2>&1)
     [[ $found == "bedplate $version"* ]]
     check $? "the command that pip installs" "$found"

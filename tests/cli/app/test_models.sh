@@ -10,7 +10,7 @@ expect 4 'unknown model' plan --model ./none/there
 expect 4 'unknown model.*llama-3.2-1b' plan --model llama-3.2-1
 for i in 1 2 3 4 5 6; do echo text; done >"$work/text.txt"
 train=(train --model tiny --data "$work/text.txt" --max-seq-length 8 --per-device-train-batch-size 1 --max-steps 1 --output-dir)
-expect 0 'tiny: a preset, whose weights begin as random ones' "${train[@]}" "$work/a"
+expect 0 'tiny: a preset: the weights are random' "${train[@]}" "$work/a"
 expect 0 'tiny: [0-9,]+ parameters, random weights, batch' plan --model tiny
 expect 0 '"weights": "random"' plan --model tiny --json
 run "${train[@]}" "$work/b" --quiet

@@ -193,8 +193,7 @@ static bp_status find_model(session *s)
         s->spec.config = bp_preset_config(preset);
         preset_lengthen(s);
         if (set->command == COMMAND_TRAIN && !set->quiet) {
-            output_print(stderr, "bedplate: %s: a preset, whose weights begin as random ones\n",
-                         set->model);
+            output_print(stderr, "bedplate: %s: a preset: the weights are random\n", set->model);
         }
     } else {
         return no_model(s);

@@ -321,7 +321,8 @@ static bp_status run_generated(bp_jinja_machine *m, bool begins)
     }
     if (begins) {
         if (r->span_count == r->span_room) {
-            return jinja_stop(m, "there are too many turns of the assistant", NULL);
+            return jinja_stop(m, "the template has more generation blocks than there is room for",
+                              NULL);
         }
         r->spans[r->span_count++] = (bp_jinja_span){(uint32_t)r->length, (uint32_t)r->length};
         return BP_OK;
