@@ -135,8 +135,10 @@ static void count_packed(block_run *run, const bp_rates *rates, block_costs *cos
     }
 }
 
-void block_count(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
-                 const bp_rates *rates, block_costs *costs)
+/* Counts them by emitting each node once, for a call whose tape is empty; what is emitted is to be
+ * forgotten by the caller. */
+static void block_count(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
+                        const bp_rates *rates, block_costs *costs)
 {
     block_run run;
     *costs = (block_costs){.bytes = {0}};

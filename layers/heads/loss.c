@@ -7,6 +7,12 @@
 #include "layers/heads/distill_loss.h"
 #include "core/ir/step.h"
 
+/* Adds the loss of the micro-batch's pairs to the result, from builder->losses, labels and sides;
+ * weights (rows) F32: what each token's gradient is to be multiplied by; logps (sequences) F32: the
+ * log-probability of each row's completion. Both may be absent. Of a second backward the sum stays
+ * as it is. */
+static void preference_build(bp_builder *builder, bp_ref weights, bp_ref logps);
+
 /* Rows of logits start 64 bytes apart at a multiple of 64, for vector loads and stores. */
 #define PITCH_ELEMENTS 16
 
@@ -369,7 +375,7 @@ void bp_loss_forward(bp_builder *builder, const bp_head *head, bp_ref x)
         }
     }
     if (loss_pairs(builder)) {
-        bp_preference_build(builder, BP_ABSENT, builder->logits);
+        preference_build(builder, BP_ABSENT, builder->logits);
     } else {
         bp_loss_sum(builder);
     }
@@ -425,7 +431,7 @@ static bp_ref judge_pairs(bp_builder *builder, const bp_head *head, bp_ref x, ch
         bp_ref_present(statistics)
             ? weights_behind(builder, statistics)
             : bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, builder->rows, 1, "pairs");
-    bp_preference_build(builder, weights, BP_ABSENT);
+    preference_build(builder, weights, BP_ABSENT);
     return weights;
 }
 
@@ -493,7 +499,18 @@ void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref
     }
 }
 
-void bp_loss_slice(bp_builder *builder, const bp_head *head, const bp_loss_slice_call *call)
+/* Rows first .. first + rows - 1 of the table's gradient, into `gradient` (rows, width), from the x
+ * that backward got and the statistics that it left: the same sums in the same order. */
+typedef struct loss_slice_call {
+    uint64_t first;
+    uint64_t rows;
+    bp_ref x;
+    bp_ref statistics;
+    bp_ref gradient;
+    int64_t accumulate;
+} loss_slice_call;
+
+static void loss_slice(bp_builder *builder, const bp_head *head, const loss_slice_call *call)
 {
     const table_part part = {call->first, call->rows};
     for (chunk c = first_chunk(builder, head, part.rows, true); c.first < builder->rows;
@@ -531,13 +548,13 @@ void bp_loss_slice(bp_builder *builder, const bp_head *head, const bp_loss_slice
 
 void bp_loss_slice_of(bp_builder *builder, const bp_head *head, const bp_slice_call *call)
 {
-    const bp_loss_slice_call part = {.first = call->first,
-                                     .rows = call->rows,
-                                     .x = call->kept[0],
-                                     .statistics = call->kept[1],
-                                     .gradient = call->gradient,
-                                     .accumulate = call->accumulate};
-    bp_loss_slice(builder, head, &part);
+    const loss_slice_call part = {.first = call->first,
+                                  .rows = call->rows,
+                                  .x = call->kept[0],
+                                  .statistics = call->kept[1],
+                                  .gradient = call->gradient,
+                                  .accumulate = call->accumulate};
+    loss_slice(builder, head, &part);
 }
 
 bp_ref bp_loss_keep(bp_builder *builder, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2])
@@ -575,7 +592,7 @@ static bp_ref preference_result(bp_builder *builder)
                                  : builder->result;
 }
 
-void bp_preference_build(bp_builder *builder, bp_ref weights, bp_ref logps)
+static void preference_build(bp_builder *builder, bp_ref weights, bp_ref logps)
 {
     const bp_preference *p = &builder->spec->preference;
     const uint64_t sequence = builder->spec->sequence;

@@ -21,7 +21,7 @@ void bp_loss_forward(bp_builder *builder, const bp_head *head, bp_ref x);
 
 /* The same with gradients: adds the table's, and d_x (rows, width) becomes that of x, in place
  * where it is x. With `statistics` (2, rows; of pairs 3) F32 present the table's gradient is left
- * out: bp_loss_slice forms it later from them and from x, which then has to stay. */
+ * out: bp_loss_slice_of forms it later from them and from x, which then has to stay. */
 void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref d_x,
                       bp_ref statistics);
 
@@ -29,20 +29,8 @@ void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref
  * buffer; kept[0] and kept[1] are then x and the statistics, else absent. */
 bp_ref bp_loss_keep(bp_builder *builder, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2]);
 
-/* Rows first .. first + rows - 1 of the table's gradient, into `gradient` (rows, width), from the x
- * that backward got and the statistics that it left: the same sums in the same order. */
-typedef struct bp_loss_slice_call {
-    uint64_t first;
-    uint64_t rows;
-    bp_ref x;
-    bp_ref statistics;
-    bp_ref gradient;
-    int64_t accumulate;
-} bp_loss_slice_call;
-
-void bp_loss_slice(bp_builder *builder, const bp_head *head, const bp_loss_slice_call *call);
-
-/* The same for what bp_loss_keep kept. */
+/* Rows of the table's gradient (call->first, call->rows) into call's slice, from what bp_loss_keep
+ * kept: the sums of the whole gradient, in its order. */
 void bp_loss_slice_of(bp_builder *builder, const bp_head *head, const bp_slice_call *call);
 
 /* Adds builder->losses to the group's sum, as the functions above do. */
@@ -55,10 +43,5 @@ void bp_loss_sum_of(bp_builder *builder, bp_ref losses, uint64_t rows);
 void bp_head_logits(bp_builder *builder, const bp_head *head, uint64_t rows, bp_ref x);
 
 /* The loss over pairs of rows as an op. */
-/* Adds the loss of the micro-batch's pairs to the result, from builder->losses, labels and sides;
- * weights (rows) F32: what each token's gradient is to be multiplied by; logps (sequences) F32: the
- * log-probability of each row's completion. Both may be absent. Of a second backward the sum stays
- * as it is. */
-void bp_preference_build(bp_builder *builder, bp_ref weights, bp_ref logps);
 
 #endif

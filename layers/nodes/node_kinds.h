@@ -154,11 +154,6 @@ typedef struct block_kept {
     double seconds; /* that backward recomputes for */
 } block_kept;
 
-/* Counts them by emitting each node once, for a call whose tape is empty; what is emitted is to be
- * forgotten by the caller. */
-void block_count(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
-                 const bp_rates *rates, block_costs *costs);
-
 /* The kept sets of which none is both larger and slower than another; of equal ones the first found
  * stays. In increasing bytes, at most `limit` (of which there is room). */
 uint32_t block_frontier(const block_costs *costs, block_kept *sets, uint32_t limit);

@@ -70,7 +70,7 @@ static void fill_specials(vm_warp *warp)
 
 /* ---- storage, kept from launch to launch ---- */
 
-void vm_cluster_free(vm_cluster *cluster)
+static void vm_cluster_free(vm_cluster *cluster)
 {
     for (uint32_t b = 0; b < cluster->capacity_blocks; b++) {
         vm_block *block = &cluster->blocks[b];

@@ -10,6 +10,5 @@ bool vm_cluster_run(vm_cluster *cluster, vm_launch *launch, uint64_t index);
 /* Whether a lane may touch another block's shared memory: the block has begun, as a barrier of the
  * cluster says, and has not ended. */
 bool vm_cluster_reaches(vm_warp *warp, const vm_insn *in, unsigned lane, uint32_t rank);
-void vm_cluster_free(vm_cluster *cluster);
 
 #endif

@@ -169,7 +169,7 @@ static bool write_code(const char *path)
     return fclose(out) == 0;
 }
 
-int dr_coverage_write(void)
+static int dr_coverage_write(void)
 {
     const char *prefix = vm_config_text("PTXVM_COVERAGE");
     if (prefix == NULL) {

@@ -245,7 +245,6 @@ void vm_warp_exit(vm_warp *warp, vm_fragment *fragment, uint32_t mask);
 bool vm_fail(const vm_warp *warp, const vm_insn *in, int lane, int result, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* "PTX line 12 (kernel.cu:34 inlined at kernel.cu:80)" */
-void vm_describe(const vm_module *module, const vm_insn *in, char *text, size_t size);
 bool vm_block_check_barriers(vm_block *block);
 
 /* ---- operands, for exec functions ---- */

@@ -9,6 +9,9 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/synonyms.h"
 
+/* Applies a file of `name = value` lines to every option that `given` does not mark. */
+static bp_status options_file(settings *set, const char *path, const bool *given);
+
 #define FILE_BYTES_MAX 65536
 #define NAME_BYTES     80
 
@@ -339,7 +342,7 @@ static bp_status take_line(reading *r, char *line, const char *origin)
     return options_take(r, &a, value);
 }
 
-bp_status options_file(settings *set, const char *path, const bool *given)
+static bp_status options_file(settings *set, const char *path, const bool *given)
 {
     static char text[FILE_BYTES_MAX]; /* values point into it for the life of the program */
     FILE *file = fopen(path, "r");

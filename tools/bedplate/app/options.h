@@ -58,9 +58,6 @@ bp_status options_parse(settings *set, int count, char **arguments) BP_MUST_CHEC
 bp_status option_set(const option *which, settings *set, const char *value,
                      const char *origin) BP_MUST_CHECK;
 
-/* Applies a file of `name = value` lines to every option that `given` does not mark. */
-bp_status options_file(settings *set, const char *path, const bool *given) BP_MUST_CHECK;
-
 /* --resume as its word says; --resume-from-checkpoint of true and false is --resume, of a path that
  * and resume_from. */
 void options_resolve_resume(settings *set);

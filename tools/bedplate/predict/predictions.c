@@ -10,6 +10,9 @@
 #include "tools/bedplate/predict/predictions_words.h"
 #include "tools/bedplate/predict/predictions_data.h"
 
+/* A bp_evaluated; user is the record. */
+static bp_status predictions_take(void *user, const bp_runtime *runtime);
+
 static const char where[] = "predictions";
 
 bp_task predictions_task(const bp_spec *spec)
@@ -296,7 +299,7 @@ static void count_tokens(predictions *p, const bp_runtime *runtime)
     }
 }
 
-bp_status predictions_take(void *user, const bp_runtime *runtime)
+static bp_status predictions_take(void *user, const bp_runtime *runtime)
 {
     predictions *p = user;
     const bp_spec *spec = &runtime->spec;

@@ -103,9 +103,6 @@ void predictions_put_member(output *out, const char *prefix, const char *name, d
 /* Writes a class by its name, as JSON, or by its number. */
 void predictions_put_class(predictions *p, uint32_t class_number);
 
-/* A bp_evaluated; user is the record. */
-bp_status predictions_take(void *user, const bp_runtime *runtime) BP_MUST_CHECK;
-
 /* The number of the row of the data that is next, which is then the one behind it. */
 bp_status predictions_row(predictions *p, uint64_t *number) BP_MUST_CHECK;
 

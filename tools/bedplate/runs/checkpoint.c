@@ -11,7 +11,7 @@
 #include "core/run/checkpoint/checkpoint_private.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/runs/checkpoint_offload.h"
-#include "tools/bedplate/runs/checkpoint_find.h"
+#include "tools/bedplate/models/model_files.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/runs/checkpoint_ranks.h"
 #include "tools/bedplate/sources/data_conversations.h"
@@ -52,6 +52,57 @@ static bp_status look_for_checkpoints(session *s, seen *found)
     return s->store->list(s->store, directory, look_at, found) == BP_OK
                ? BP_OK
                : bp_storage_failed(&s->error, s->store, "list", directory);
+}
+
+static void print_damaged(void *user, const char *path, const bp_error *reason)
+{
+    (void)user;
+    output_print(stderr, "bedplate: %s: the checkpoint is damaged and is passed over: %s: %s\n",
+                 path, reason->name, reason->text != NULL ? reason->text : "");
+}
+
+/* The newest valid checkpoint in place->directory; damaged ones are named on stderr. *any is false
+ * when there is none. */
+static bp_status newest_valid(const bp_checkpoint_location *place, bp_checkpoint_found *found,
+                              bool *any)
+{
+    return bp_checkpoint_find(place, print_damaged, NULL, found, any);
+}
+
+/* The checkpoint at `path`: a checkpoint-N, or the newest valid one in a directory of some. All of
+ * it is read. BP_ERR_DATA when there is none, or it is damaged; `asked_by` is what the message
+ * names.
+ */
+static bp_status checkpoint_at(const bp_checkpoint_location *place, const char *path,
+                               const char *asked_by, bp_checkpoint_found *found)
+{
+    char state[BP_STORE_PATH_MAX];
+    bool exists = false, any = false;
+    BP_TRY(bp_storage_join(state, path, "state.safetensors", place->error));
+    BP_TRY(bp_storage_exists(place->store, state, &exists, place->error));
+    if (exists) {
+        return bp_checkpoint_verify(place, path, found);
+    }
+    bp_checkpoint_location inside = *place;
+    inside.directory = path;
+    BP_TRY(newest_valid(&inside, found, &any));
+    if (any) {
+        return BP_OK;
+    }
+    bp_status status = bp_error_set(
+        place->error, BP_ERR_DATA, "checkpoint",
+        "there is no checkpoint: give a checkpoint-N, or a directory that has one", path);
+    bp_error_prefix(place->error, asked_by);
+    return status;
+}
+
+/* Whether `path` is the directory or lies in it. */
+static bool lies_inside(const char *directory, const char *path)
+{
+    char parent[BP_STORE_PATH_MAX];
+    return model_files_same(directory, path) ||
+           (bp_storage_join(parent, path, "..", NULL) == BP_OK &&
+            model_files_same(directory, parent));
 }
 
 static bp_status check_config(session *s, const char *directory)
@@ -95,8 +146,7 @@ bp_status checkpoint_check_directory(session *s)
     BP_TRY(check_config(s, directory));
     BP_TRY(look_for_checkpoints(s, &found));
     const char *from = s->set->resume_from;
-    const bool resumes =
-        s->set->resume && (from == NULL || checkpoint_find_inside(directory, from));
+    const bool resumes = s->set->resume && (from == NULL || lies_inside(directory, from));
     if (found.checkpoints && !resumes) {
         return bp_error_set(
             &s->error, BP_ERR_USAGE, where,
@@ -241,10 +291,10 @@ static bp_status find_newest(checkpoint *c, const bp_checkpoint_location *place)
     bp_pairs saved;
     const char *from = c->s->set->resume_from;
     if (from != NULL) {
-        BP_TRY(checkpoint_find_at(place, from, "--resume-from-checkpoint", &c->newest));
+        BP_TRY(checkpoint_at(place, from, "--resume-from-checkpoint", &c->newest));
         c->found = true;
     } else {
-        BP_TRY(checkpoint_find_newest(place, &c->newest, &c->found));
+        BP_TRY(newest_valid(place, &c->newest, &c->found));
     }
     if (c->found) {
         BP_TRY(old_names_read_keys(place, c->newest.path, &saved));
@@ -349,7 +399,7 @@ static bp_status checkpoint_continue(checkpoint *c)
     session *s = c->s;
     bp_pairs saved;
     bp_checkpoint_found from;
-    BP_TRY(checkpoint_find_at(&c->place, s->set->continue_from, "--continue-from", &from));
+    BP_TRY(checkpoint_at(&c->place, s->set->continue_from, "--continue-from", &from));
     BP_TRY(old_names_read_keys(&c->place, from.path, &saved));
     size_t differences = checkpoint_keys_compare_state(c, saved);
     if (bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL) {

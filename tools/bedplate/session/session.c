@@ -41,6 +41,14 @@
 #include "tools/bedplate/sources/data_tagged.h"
 #include "tools/bedplate/ranks/ranks_memory.h"
 
+/* Plans, and takes the arenas, where there is room on every rank: memory that all of them lack is
+ * BP_ERR_FIT, and what is missing of --arena is printed once; memory that some lack BP_ERR_USAGE.
+ */
+static bp_status session_take(session *s);
+
+/* Bytes of the process's own memory that the arenas are. */
+static uint64_t session_arenas_here(const session *s);
+
 #define PAGE_BYTES       4096u
 #define SEQUENCE_DEFAULT 1024u
 #define TIME_PIECES      64u /* of a recurrent model's sequences, unless --time-chunk says */
@@ -654,7 +662,7 @@ void session_end(session *s)
 #define WORK_RANKS  256u                /* ranks that save a state together without more, */
 #define WORK_RANK   1024u               /* and what each rank beyond takes */
 
-uint64_t session_arenas_here(const session *s)
+static uint64_t session_arenas_here(const session *s)
 {
     const bp_report *report = &s->runtime.report;
     return device_takes_memory(&s->spec) ? report->arena_bytes + report->host.arena_bytes : 0;
@@ -773,7 +781,7 @@ static bp_status take_arenas(session *s, bp_error *why)
     return ranks_memory_gpu(s->set, &s->spec, bytes, &s->error);
 }
 
-bp_status session_take(session *s)
+static bp_status session_take(session *s)
 {
     bp_error why = {.code = BP_OK};
     bp_status status = take_arenas(s, &why);

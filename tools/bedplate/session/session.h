@@ -93,9 +93,6 @@ uint64_t session_work_bytes(const session *s);
 bp_status session_find_run_tokenizer(session *s) BP_MUST_CHECK;
 bp_status session_open_run_tokenizer(session *s) BP_MUST_CHECK;
 
-/* Bytes of the process's own memory that the arenas are. */
-uint64_t session_arenas_here(const session *s);
-
 /* What --group-by-length keeps beside the plan. */
 uint64_t session_length_bytes(const session *s);
 
@@ -112,11 +109,6 @@ bp_status session_check_fit(session *s) BP_MUST_CHECK;
 /* The weights of s->weights_path, where there are some, with those of --adapter if they are wanted;
  * the rest is drawn. session_start has done it. */
 bp_status session_give_weights(session *s, bool adapters) BP_MUST_CHECK;
-
-/* Plans, and takes the arenas, where there is room on every rank: memory that all of them lack is
- * BP_ERR_FIT, and what is missing of --arena is printed once; memory that some lack BP_ERR_USAGE.
- */
-bp_status session_take(session *s) BP_MUST_CHECK;
 
 /* Plans, checks the fit, takes the arena and opens the runtime over it: random weights, or those of
  * the directory. */

@@ -59,11 +59,4 @@ typedef struct bp_jinja_machine {
     uint32_t at;
 } bp_jinja_machine;
 
-/* *empty: there is nothing to go through, and no loop was begun. */
-bp_status bp_jinja_loop_begin(bp_jinja_machine *m, bool choosing, bool *empty) BP_MUST_CHECK;
-/* *over: there is no next part, and the loop ended. */
-bp_status bp_jinja_loop_next(bp_jinja_machine *m, bool *over) BP_MUST_CHECK;
-void bp_jinja_loop_end(bp_jinja_machine *m);
-void bp_jinja_loop_keep(bp_jinja_machine *m);
-
 #endif

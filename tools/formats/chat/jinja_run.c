@@ -4,6 +4,13 @@
 
 #include "tools/formats/chat/jinja_machine.h"
 
+/* *empty: there is nothing to go through, and no loop was begun. */
+static bp_status loop_begin(bp_jinja_machine *m, bool choosing, bool *empty);
+/* *over: there is no next part, and the loop ended. */
+static bp_status loop_next(bp_jinja_machine *m, bool *over);
+static void loop_end(bp_jinja_machine *m);
+static void loop_keep(bp_jinja_machine *m);
+
 static bp_status jinja_stop(bp_jinja_machine *m, const char *text, const char *what)
 {
     char name[BP_ERROR_NAME_MAX];
@@ -365,14 +372,14 @@ static bp_status run_jump(bp_jinja_machine *m, const bp_jinja_code *code)
         break;
     case BP_JINJA_FOR:
     case BP_JINJA_SELECT:
-        BP_TRY(bp_jinja_loop_begin(m, code->op == BP_JINJA_SELECT, &begun));
+        BP_TRY(loop_begin(m, code->op == BP_JINJA_SELECT, &begun));
         jumps = begun;
         break;
     case BP_JINJA_NEXT:
-        BP_TRY(bp_jinja_loop_next(m, &jumps));
+        BP_TRY(loop_next(m, &jumps));
         break;
     case BP_JINJA_BREAK:
-        bp_jinja_loop_end(m);
+        loop_end(m);
         break;
     case BP_JINJA_WENT_ON:
         jumps = m->went;
@@ -462,7 +469,7 @@ static bp_status run_one(bp_jinja_machine *m, const bp_jinja_code *code)
     case BP_JINJA_UNPACK:
         return run_unpack(m, (uint32_t)code->a);
     case BP_JINJA_KEEP:
-        bp_jinja_loop_keep(m);
+        loop_keep(m);
         return BP_OK;
     case BP_JINJA_SCOPE:
         return run_scope(m, code->n != 0);
@@ -532,7 +539,7 @@ bp_status bp_jinja_run(bp_jinja_render *render)
 
 /* Chat templates: loops that are rendered. */
 
-bp_status bp_jinja_loop_begin(bp_jinja_machine *m, bool choosing, bool *empty)
+static bp_status loop_begin(bp_jinja_machine *m, bool choosing, bool *empty)
 {
     const bp_jinja_value x = m->stack[--m->depth];
     bp_jinja_value parts;
@@ -556,7 +563,7 @@ bp_status bp_jinja_loop_begin(bp_jinja_machine *m, bool choosing, bool *empty)
     return BP_OK;
 }
 
-void bp_jinja_loop_end(bp_jinja_machine *m)
+static void loop_end(bp_jinja_machine *m)
 {
     const bp_jinja_loop *loop = &m->loops[--m->loop_count];
     m->went = loop->went;
@@ -580,7 +587,7 @@ static void note_turn(bp_jinja_machine *m, const bp_jinja_value *part)
     }
 }
 
-bp_status bp_jinja_loop_next(bp_jinja_machine *m, bool *over)
+static bp_status loop_next(bp_jinja_machine *m, bool *over)
 {
     bp_jinja_loop *loop = &m->loops[m->loop_count - 1];
     m->bound = loop->scope;
@@ -601,11 +608,11 @@ bp_status bp_jinja_loop_next(bp_jinja_machine *m, bool *over)
     const bp_jinja_value chosen = {
         .kind = BP_JINJA_LIST, .count = loop->chosen, .is.items = loop->choice};
     const bool choosing = loop->choosing;
-    bp_jinja_loop_end(m);
+    loop_end(m);
     return choosing ? jinja_push(m, &chosen) : BP_OK;
 }
 
-void bp_jinja_loop_keep(bp_jinja_machine *m)
+static void loop_keep(bp_jinja_machine *m)
 {
     bp_jinja_loop *loop = &m->loops[m->loop_count - 1];
     if (bp_jinja_true(&m->stack[--m->depth])) {

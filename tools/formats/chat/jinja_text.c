@@ -74,9 +74,10 @@ static size_t find_word(const bp_jinja_value *string, const bp_jinja_value *word
     return at + word->count <= string->count ? at : string->count;
 }
 
-bp_status bp_jinja_replace(bp_jinja_room *room, const bp_jinja_value *string,
-                           const bp_jinja_value *from, const bp_jinja_value *with, int64_t most,
-                           bp_jinja_value *to)
+/* Every `from` becomes `with`, at most `most` of them (negative: all). */
+static bp_status bp_jinja_replace(bp_jinja_room *room, const bp_jinja_value *string,
+                                  const bp_jinja_value *from, const bp_jinja_value *with,
+                                  int64_t most, bp_jinja_value *to)
 {
     size_t count = 0;
     size_t used = 0;
@@ -201,8 +202,8 @@ bp_status bp_jinja_join_parts(bp_jinja_room *room, const bp_jinja_value *x,
 bp_status bp_jinja_replace_call(bp_jinja_room *room, const bp_jinja_value *x,
                                 const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
-    bp_jinja_value from;
-    bp_jinja_value with;
+    bp_jinja_value from = {0};
+    bp_jinja_value with = {0};
     const bp_jinja_value *most = bp_jinja_argument(arguments, 2, "count");
     BP_TRY(bp_jinja_string_argument(room, arguments, 0, "old", &from));
     BP_TRY(bp_jinja_string_argument(room, arguments, 1, "new", &with));

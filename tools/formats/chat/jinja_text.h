@@ -27,11 +27,6 @@ bp_status bp_jinja_replace_call(bp_jinja_room *room, const bp_jinja_value *x,
                                 const bp_jinja_arguments *arguments,
                                 bp_jinja_value *to) BP_MUST_CHECK;
 
-/* Every `from` becomes `with`, at most `most` of them (negative: all). */
-bp_status bp_jinja_replace(bp_jinja_room *room, const bp_jinja_value *string,
-                           const bp_jinja_value *from, const bp_jinja_value *with, int64_t most,
-                           bp_jinja_value *to) BP_MUST_CHECK;
-
 typedef enum bp_jinja_case {
     BP_JINJA_LOWER,
     BP_JINJA_UPPER,

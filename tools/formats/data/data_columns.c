@@ -184,12 +184,6 @@ bool bp_row_columns_has(const bp_row_columns *columns, bp_column_role role)
     return columns->of[role].number != BP_NO_COLUMN;
 }
 
-bool bp_row_columns_plain(const bp_row_columns *columns)
-{
-    return columns->named && columns->of[BP_COLUMN_TEXT].rank <= RANK_USUAL &&
-           columns->of[BP_COLUMN_LABEL].rank <= RANK_USUAL;
-}
-
 /* A question with a sentence is a pair. */
 static void resolve_question(bp_row_columns *columns)
 {

@@ -67,9 +67,6 @@ void bp_row_columns_set(bp_row_columns *columns, bp_column_role role, uint32_t n
 
 bool bp_row_columns_has(const bp_row_columns *columns, bp_column_role role);
 
-/* Whether text and label were named by usual names, or by somebody. */
-bool bp_row_columns_plain(const bp_row_columns *columns);
-
 /* What of this decides how rows are read, for the key of a file that is made from them. */
 void bp_data_reading_key(const bp_data_reading *reading, bp_digest *key);
 

@@ -10,6 +10,12 @@
 #include "core/run/feed.h"
 #include "tools/formats/text/tokenizer_state.h"
 
+/* text[at .. at + length - 1] became the ids of work. */
+static void trace_word(bp_encoder *e, size_t at, size_t length);
+
+/* The added token `next` is one. */
+static void trace_added(bp_encoder *e);
+
 /* Where ids go. */
 typedef struct sink {
     uint32_t *ids;
@@ -372,7 +378,7 @@ static bool next_word(bp_encoder *e)
         e->cut += cut && e->tokenizer->rules.split != BP_SPLIT_BERT;
         encode_word(e, text, end);
         if (e->tracing != NULL) {
-            bp_trace_word(e, e->text_at - end, end);
+            trace_word(e, e->text_at - end, end);
         }
     }
     return true;
@@ -388,7 +394,7 @@ static bool end_segment(bp_encoder *e)
     }
     const bp_token_added *token = e->next.token;
     if (e->tracing != NULL) {
-        bp_trace_added(e);
+        trace_added(e);
     }
     e->work.id[0] = token->id;
     e->out_at = 0;
@@ -534,7 +540,7 @@ static size_t piece_bytes(const bp_tokenizer *t, uint32_t id, bool first)
     return first || bytes < mark ? bytes : bytes - mark;
 }
 
-void bp_trace_word(bp_encoder *e, size_t at, size_t length)
+static void trace_word(bp_encoder *e, size_t at, size_t length)
 {
     bp_tracing *t = e->tracing;
     const size_t end = at + length;
@@ -549,7 +555,7 @@ void bp_trace_word(bp_encoder *e, size_t at, size_t length)
     }
 }
 
-void bp_trace_added(bp_encoder *e)
+static void trace_added(bp_encoder *e)
 {
     bp_tracing *t = e->tracing;
     put_offsets(t, (uint32_t)(t->base + e->next.start), (uint32_t)(t->base + e->next.end));

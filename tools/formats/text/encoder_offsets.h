@@ -17,9 +17,5 @@ struct bp_tracing {
 void bp_trace_character(bp_encoder *e, size_t before, size_t bytes);
 /* The first `gone` bytes of the normalised text go, whose end is still the old one. */
 void bp_trace_moved(bp_encoder *e, size_t gone);
-/* text[at .. at + length - 1] became the ids of work. */
-void bp_trace_word(bp_encoder *e, size_t at, size_t length);
-/* The added token `next` is one. */
-void bp_trace_added(bp_encoder *e);
 
 #endif

@@ -269,7 +269,6 @@ int dr_fault_check(const char *name);
 
 /* coverage.c: takes a module's counts before it goes; writes the files. */
 void dr_coverage_take(const vm_module *module);
-int dr_coverage_write(void);
 
 /* device limits by capability */
 size_t dr_shared_optin(void);

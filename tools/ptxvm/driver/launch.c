@@ -58,7 +58,7 @@ static size_t describe_place(const vm_module *module, uint32_t index, char *text
     return used;
 }
 
-void vm_describe(const vm_module *module, const vm_insn *in, char *text, size_t size)
+static void vm_describe(const vm_module *module, const vm_insn *in, char *text, size_t size)
 {
     int used = snprintf(text, size, "PTX line %u", in->line);
     if (in->place != 0 && used > 0) {

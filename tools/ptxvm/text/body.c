@@ -218,7 +218,7 @@ static bool add_offset(vm_parser *parser, vm_node *node)
     return true;
 }
 
-bool vm_parse_operand(vm_parser *parser)
+static bool vm_parse_operand(vm_parser *parser)
 {
     vm_node *node = body_add_node(parser);
     if (node == NULL) {

@@ -28,13 +28,14 @@ enum { FAMILIES = sizeof families / sizeof families[0] };
 
 /* ---- operands ---- */
 
-vm_operand *vm_add_operand(vm_parser *parser, vm_insn *in)
+static vm_operand *vm_add_operand(vm_parser *parser, vm_insn *in)
 {
     in->operands++;
     return vm_list_push(&parser->operands, NULL);
 }
 
-uint32_t vm_add_constant(vm_parser *parser, uint64_t bits, unsigned bytes)
+/* A constant lane array of `bytes` per lane; returns its offset. */
+static uint32_t vm_add_constant(vm_parser *parser, uint64_t bits, unsigned bytes)
 {
     unsigned char lanes[VM_LANES * 8];
     unsigned size = bytes == 0 ? 4 : bytes * VM_LANES;

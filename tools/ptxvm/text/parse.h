@@ -190,7 +190,6 @@ bool vm_parse_variable(vm_parser *parser, vm_space space, bool is_extern);
 bool vm_parse_type(vm_parser *parser, vm_type *type);
 bool vm_parse_location(vm_parser *parser);
 bool vm_parse_body(vm_parser *parser);
-bool vm_parse_operand(vm_parser *parser);
 void vm_scope_open(vm_parser *parser);
 void vm_scope_close(vm_parser *parser);
 bool vm_skip_statement(vm_parser *parser);
@@ -242,8 +241,5 @@ bool vm_add_source(vm_parser *parser, vm_insn *in, const vm_node *node, vm_type 
 bool vm_add_target(vm_parser *parser, vm_insn *in, const vm_node *node, vm_type type, bool wider);
 bool vm_add_memory(vm_parser *parser, vm_insn *in, const vm_node *node);
 bool vm_add_predicate(vm_parser *parser, vm_insn *in, const vm_node *node, bool target);
-vm_operand *vm_add_operand(vm_parser *parser, vm_insn *in);
-/* A constant lane array of `bytes` per lane; returns its offset. */
-uint32_t vm_add_constant(vm_parser *parser, uint64_t bits, unsigned bytes);
 
 #endif
