@@ -3,7 +3,13 @@
  *
  * It takes exactly the documents of the standard: no leading zeros, no trailing commas, no text
  * behind the value, only well-formed UTF-8 and paired surrogates. Depth, size, and the number of
- * keys are limited by what the caller gives, so a hostile file costs no more than a good one. */
+ * keys are limited by what the caller gives, so a hostile file costs no more than a good one.
+ *
+ * Where the standard leaves the choice (the 35 cases i_ of JSONTestSuite, in
+ * tests/fixtures/json/parsing.cases): integers beyond 64 bits are taken, as doubles, and so are
+ * numbers too small for one, as zero. Refused are numbers above the largest double, half a pair of
+ * surrogates, bytes that are not UTF-8, a byte order mark, UTF-16, and what is nested deeper than
+ * max_depth. Keys that stand twice are refused where there is a set of keys. */
 #ifndef BP_CORE_JSON_H
 #define BP_CORE_JSON_H
 
