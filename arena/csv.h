@@ -3,7 +3,7 @@
 #ifndef BP_ARENA_CSV_H
 #define BP_ARENA_CSV_H
 
-#include "arena/plan.h"
+#include "arena/layout.h"
 #include "arena/text.h"
 
 /* What is wrong and where, when a call returns BP_ERR_DATA. */
@@ -49,7 +49,7 @@ bp_status bp_csv_write(const bp_csv *csv, const bp_interval *buffers, bp_text *o
 
 /* Writes one JSON object on one line: arena_bytes, lower_bound_bytes, waste_bytes, optimal, fits,
  * peak_time, method, nodes, buffers (id, lower, upper, size, offset), live_at_peak (ids). */
-bp_status bp_csv_json(const bp_csv *csv, const bp_interval *buffers, const bp_plan_report *report,
+bp_status bp_csv_json(const bp_csv *csv, const bp_interval *buffers, const bp_layout_report *report,
                       bp_text *out) BP_MUST_CHECK;
 
 #endif

@@ -73,7 +73,7 @@ static void json_live(const bp_csv *csv, const bp_interval *buffers, uint32_t ti
     }
 }
 
-bp_status bp_csv_json(const bp_csv *csv, const bp_interval *buffers, const bp_plan_report *report,
+bp_status bp_csv_json(const bp_csv *csv, const bp_interval *buffers, const bp_layout_report *report,
                       bp_text *out)
 {
     bp_text_char(out, '{');

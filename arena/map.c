@@ -62,7 +62,7 @@ static void text_over_time(const map_work *work, bp_text *out)
 static void text_certificate(const map_work *work, bp_text *out)
 {
     const bp_map *map = work->map;
-    const bp_plan_report *report = &map->report;
+    const bp_layout_report *report = &map->report;
     uint64_t live = 0;
     for (uint32_t i = 0; i < map->buffer_count; i++) {
         live += map_lives(&map->buffers[i], report->peak_time);
@@ -186,7 +186,7 @@ bp_status bp_map_json(const bp_map *map, void *scratch, size_t scratch_bytes, bp
     map_work work;
     BP_TRY(map_begin(&work, map, scratch, scratch_bytes));
     map_sort(&work, MAP_BY_OFFSET);
-    const bp_plan_report *report = &map->report;
+    const bp_layout_report *report = &map->report;
     bp_text_string(out, "{\"title\":");
     bp_text_json(out, map->title);
     bp_text_char(out, ',');

@@ -3,7 +3,7 @@
 #ifndef BP_ARENA_MAP_H
 #define BP_ARENA_MAP_H
 
-#include "arena/plan.h"
+#include "arena/layout.h"
 #include "arena/text.h"
 
 /* What buffers are counted and coloured by. */
@@ -29,7 +29,7 @@ typedef struct bp_map {
     uint32_t buffer_count;
     uint32_t op_count;  /* program times run from 0 to op_count; later lifetimes are cut there */
     uint64_t alignment; /* sizes are rounded up to it, as the plan counted them; 0 means 1 */
-    bp_plan_report report;
+    bp_layout_report report;
     const char *unit; /* "parameter": the page says bytes per unit too; NULL: it does not */
     uint64_t units;   /* how many there are, at least 1 */
     /* Writes a further section of the page, between its drawings and its table; NULL: none. */

@@ -26,7 +26,7 @@ static void html_card(bp_text *out, const char *style, const char *label, uint64
 /* The certificate: what the arena needs, what no layout can be offloaded, and where that is. */
 static void html_certificate(const bp_map *map, bp_text *out)
 {
-    const bp_plan_report *report = &map->report;
+    const bp_layout_report *report = &map->report;
     bp_text_string(out, "<div class=\"cards\">\n");
     html_card(out, "", "arena", report->bytes);
     html_card(out, "", "lower bound", report->lower_bound);

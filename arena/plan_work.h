@@ -3,7 +3,7 @@
 #ifndef BP_ARENA_PLAN_WORK_H
 #define BP_ARENA_PLAN_WORK_H
 
-#include "arena/plan.h"
+#include "arena/layout.h"
 #include "arena/sort.h"
 
 /* Hands out scratch memory in pieces that are multiples of eight bytes, or only counts them while

@@ -20,7 +20,7 @@ uint64_t bp_report_rounded(const bp_graph *graph, const bp_buffer *buffer)
 
 static size_t solve_bytes(uint32_t buffers, uint64_t nodes)
 {
-    return nodes > 0 ? bp_plan_scratch(buffers) : bp_plan_scratch_greedy(buffers);
+    return nodes > 0 ? bp_layout_scratch(buffers) : bp_layout_scratch_greedy(buffers);
 }
 
 uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes)
@@ -68,13 +68,13 @@ static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }
     }
-    const bp_plan_options options = {.alignment = report_alignment(graph, space),
-                                     .capacity = enough > base ? enough - base : 0,
-                                     .node_limit = nodes};
-    bp_plan_report report;
+    const bp_layout_options options = {.alignment = report_alignment(graph, space),
+                                       .capacity = enough > base ? enough - base : 0,
+                                       .node_limit = nodes};
+    bp_layout_report report;
     void *rest = owner + graph->used.buffers;
     bp_status status =
-        bp_plan_solve(intervals, count, &options, rest, solve_bytes(count, nodes), &report);
+        bp_layout_solve(intervals, count, &options, rest, solve_bytes(count, nodes), &report);
     if (status != BP_OK) {
         return bp_error_set(graph->error, status, where, "the arena cannot be planned",
                             bp_space_name(space));

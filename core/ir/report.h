@@ -3,7 +3,7 @@
 #ifndef BP_CORE_REPORT_H
 #define BP_CORE_REPORT_H
 
-#include "arena/plan.h"
+#include "arena/layout.h"
 #include "core/ir/program.h"
 
 /* The plan of one memory space. Bytes unless said otherwise; sizes of buffers count rounded up to

@@ -27,7 +27,7 @@ if [[ -z ${BP_TEST_LONG:-} ]]; then
     mkdir -p "$other/build"
     tar cf - --exclude="$BUILD/tests" --exclude="$BUILD/stage" "$BUILD" | tar xpf - -C "$other"
     # Every folder, each form, and what is made on the way.
-    (cd "$other/$BUILD" && rm -f bedplate libbedplate.a source_digest.c source_digest.o arena/plan.o core/run/feed.o \
+    (cd "$other/$BUILD" && rm -f bedplate libbedplate.a source_digest.c source_digest.o arena/layout.o core/run/feed.o \
         core/base/error.o layers/families/gpt2.o optim/rate.o device/host/pool.o device/host/elements/gelu_bf16.o \
         device/host/x86/matmul_avx2.o device/host/x86/words_avx512.o device/cuda/open.o device/fabric/tcp.o \
         tools/formats/gguf/gguf_read.o tools/bedplate/app/main.o)

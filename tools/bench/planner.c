@@ -76,15 +76,15 @@ static bp_interval *intervals_of(const bp_graph *graph, uint32_t *count)
 }
 
 /* Milliseconds of processor time for one solution; negative when it fails. */
-static double time_plan(bp_interval *intervals, uint32_t count, bp_plan_report *report)
+static double time_plan(bp_interval *intervals, uint32_t count, bp_layout_report *report)
 {
-    const bp_plan_options options = {.alignment = BP_ARENA_ALIGNMENT, .node_limit = NODES};
-    size_t bytes = bp_plan_scratch(count);
+    const bp_layout_options options = {.alignment = BP_ARENA_ALIGNMENT, .node_limit = NODES};
+    size_t bytes = bp_layout_scratch(count);
     void *scratch = malloc(bytes);
     double best = scratch != NULL ? 1e30 : -1.0;
     for (int i = 0; i < TRIALS && best >= 0.0; i++) {
         clock_t began = clock();
-        bp_status status = bp_plan_solve(intervals, count, &options, scratch, bytes, report);
+        bp_status status = bp_layout_solve(intervals, count, &options, scratch, bytes, report);
         double ms = 1e3 * (double)(clock() - began) / CLOCKS_PER_SEC;
         best = status != BP_OK ? -1.0 : ms < best ? ms : best;
     }
@@ -92,7 +92,7 @@ static double time_plan(bp_interval *intervals, uint32_t count, bp_plan_report *
     return best;
 }
 
-static void add(sums *all, double rate, uint32_t count, const bp_plan_report *report,
+static void add(sums *all, double rate, uint32_t count, const bp_layout_report *report,
                 uint64_t arena)
 {
     double waste = 100.0 * (double)report->waste / (double)arena;
@@ -111,7 +111,7 @@ static bool plan_one(const bp_spec *spec, sums *all)
     bool planned = bench_plan(&runtime, spec, &memory);
     uint32_t count = 0;
     bp_interval *intervals = planned ? intervals_of(&runtime.graph, &count) : NULL;
-    bp_plan_report report;
+    bp_layout_report report;
     double ms = intervals != NULL ? time_plan(intervals, count, &report) : -1.0;
     if (ms >= 0.0) {
         add(all, ms * 600.0 / count, count, &report, runtime.report.lower_bound_bytes);

@@ -129,7 +129,7 @@ static void writes_json(void **state)
     assert_int_equal(bp_csv_open(&csv, text, strlen(text), &error), BP_OK);
     assert_int_equal(bp_csv_read(&csv, rows, &error), BP_OK);
     rows[1].offset = 4;
-    bp_plan_report report = {
+    bp_layout_report report = {
         .bytes = 9, .lower_bound = 8, .waste = 1, .peak_time = 2, .nodes = 77, .method = "dive"};
     for (int good = 0; good < 2; good++) {
         report.optimal = report.fits = good != 0;

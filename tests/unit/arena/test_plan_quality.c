@@ -9,13 +9,13 @@
 
 #include "tests/fixtures/plans/arena_set.h"
 
-static bp_plan_report solve(uint64_t seed, uint32_t count, uint32_t times, uint32_t height,
-                            uint64_t nodes)
+static bp_layout_report solve(uint64_t seed, uint32_t count, uint32_t times, uint32_t height,
+                              uint64_t nodes)
 {
-    const bp_plan_options options = {.node_limit = nodes};
+    const bp_layout_options options = {.node_limit = nodes};
     set_seed = seed;
     set_fill_tight(count, times, height, nodes > 5000);
-    const bp_plan_report report = set_solve(set_buffers, count, &options);
+    const bp_layout_report report = set_solve(set_buffers, count, &options);
     set_check(set_buffers, count, 1, &report);
     return report;
 }
@@ -45,10 +45,10 @@ static void dives_take_the_lowest(void **state)
 static void parts_are_ranked_anew(void **state)
 {
     (void)state;
-    const bp_plan_report one = solve(115378, 30, 40, 60, 5000);
+    const bp_layout_report one = solve(115378, 30, 40, 60, 5000);
     assert_int_equal(one.waste, 0);
     assert_true(one.nodes < 100);
-    const bp_plan_report other = solve(68351, 30, 40, 60, 5000);
+    const bp_layout_report other = solve(68351, 30, 40, 60, 5000);
     assert_int_equal(other.waste, 0);
     assert_true(other.nodes < 60);
 }
@@ -67,13 +67,13 @@ static void aims_begin_again_below(void **state)
 static void rounds_come_to_an_end(void **state)
 {
     (void)state;
-    const bp_plan_options options = {.node_limit = 1};
+    const bp_layout_options options = {.node_limit = 1};
     set_seed = 204;
     set_fill_tight(400, 58, 122, true);
     for (uint32_t i = 0; i < 400; i++) {
         set_buffers[i].size += set_random_below(3) == 0 ? 1 : 0;
     }
-    const bp_plan_report report = set_solve(set_buffers, 400, &options);
+    const bp_layout_report report = set_solve(set_buffers, 400, &options);
     set_check(set_buffers, 400, 1, &report);
     assert_true(report.waste > 0 && report.nodes < 6000);
 }

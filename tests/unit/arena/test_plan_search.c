@@ -31,8 +31,8 @@ static void small_sets_reach_the_true_optimum(void **state)
     for (uint32_t round = 0; round < 400; round++) {
         uint32_t count = 4 + set_random_below(round % 20 == 0 ? 5 : 4);
         set_fill_random(count, 12, 3 + set_random_below(10));
-        bp_plan_options options = {.node_limit = 100000};
-        bp_plan_report report = set_solve(set_buffers, count, &options);
+        bp_layout_options options = {.node_limit = 100000};
+        bp_layout_report report = set_solve(set_buffers, count, &options);
         set_check(set_buffers, count, 1, &report);
         assert_true(report.optimal);
         assert_int_equal(report.bytes, set_exhaustive(set_buffers, count));
@@ -55,8 +55,8 @@ static void a_bound_that_no_layout_reaches_is_refuted(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof unreachable / sizeof unreachable[0]; i++) {
         read_set(unreachable[i], 8);
-        bp_plan_options options = {.node_limit = 100000};
-        bp_plan_report report = set_solve(set_buffers, 8, &options);
+        bp_layout_options options = {.node_limit = 100000};
+        bp_layout_report report = set_solve(set_buffers, 8, &options);
         set_check(set_buffers, 8, 1, &report);
         assert_true(report.optimal);
         assert_true(report.waste > 0);
@@ -126,8 +126,8 @@ static void the_search_reaches_what_greedy_layouts_miss(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof reachable / sizeof reachable[0]; i++) {
         read_set(reachable[i], 8);
-        bp_plan_options options = {.node_limit = 1000};
-        bp_plan_report report = set_solve(set_buffers, 8, &options);
+        bp_layout_options options = {.node_limit = 1000};
+        bp_layout_report report = set_solve(set_buffers, 8, &options);
         set_check(set_buffers, 8, 1, &report);
         assert_int_equal(report.waste, 0);
         /* Greedy layouts alone may become better one day; then these sets test nothing. */
@@ -135,8 +135,8 @@ static void the_search_reaches_what_greedy_layouts_miss(void **state)
     }
     for (size_t i = 0; i < sizeof larger / sizeof larger[0]; i++) {
         read_set(larger[i].text, larger[i].count);
-        bp_plan_options options = {.node_limit = 3000};
-        bp_plan_report report = set_solve(set_buffers, larger[i].count, &options);
+        bp_layout_options options = {.node_limit = 3000};
+        bp_layout_report report = set_solve(set_buffers, larger[i].count, &options);
         set_check(set_buffers, larger[i].count, 1, &report);
         assert_int_equal(report.waste, 0);
     }
@@ -155,8 +155,8 @@ static void capacities_above_the_bound_are_refuted_too(void **state)
             set_buffers[j].size *= 7;
         }
         set_buffers[8] = (bp_interval){.size = 1, .lower = 20, .upper = 21};
-        bp_plan_options options = {.node_limit = 100000};
-        bp_plan_report report = set_solve(set_buffers, 9, &options);
+        bp_layout_options options = {.node_limit = 100000};
+        bp_layout_report report = set_solve(set_buffers, 9, &options);
         set_check(set_buffers, 9, 1, &report);
         assert_true(report.optimal);
         assert_int_equal(report.bytes, optimum);
@@ -176,8 +176,8 @@ static void tight_sets_are_packed_perfectly(void **state)
     uint32_t searched = 0;
     for (uint32_t round = 0; round < 60; round++) {
         set_fill_tight(10 + round, 40, 1000, false);
-        bp_plan_options options = {.node_limit = 200000};
-        bp_plan_report report = set_solve(set_buffers, 10 + round, &options);
+        bp_layout_options options = {.node_limit = 200000};
+        bp_layout_report report = set_solve(set_buffers, 10 + round, &options);
         set_check(set_buffers, 10 + round, 1, &report);
         assert_int_equal(report.lower_bound, 1000);
         assert_int_equal(report.waste, 0);
@@ -195,19 +195,19 @@ static void a_search_that_finds_nothing_stops_at_its_limit(void **state)
     (void)state;
     set_seed = 2;
     set_fill_tight(100, 50, 17280, true);
-    bp_plan_options options = {.node_limit = 250000};
-    bp_plan_report greedy = set_solve(set_buffers, 100, NULL);
-    bp_plan_report report = set_solve(set_buffers, 100, &options);
+    bp_layout_options options = {.node_limit = 250000};
+    bp_layout_report greedy = set_solve(set_buffers, 100, NULL);
+    bp_layout_report report = set_solve(set_buffers, 100, &options);
     set_check(set_buffers, 100, 1, &report);
     assert_true(report.waste > 0);
     assert_true(report.bytes < greedy.bytes);
     assert_true(report.nodes >= 250000);
     assert_true(report.nodes < 270000);
     /* A capacity just below the best: the searches at the bound and at it run out too. */
-    options = (bp_plan_options){.node_limit = 200000, .capacity = 17300};
+    options = (bp_layout_options){.node_limit = 200000, .capacity = 17300};
     assert_false(set_solve(set_buffers, 100, &options).fits);
     /* One that the best layout meets, and one that any layout meets. */
-    options = (bp_plan_options){.node_limit = 250000, .capacity = report.bytes + 200};
+    options = (bp_layout_options){.node_limit = 250000, .capacity = report.bytes + 200};
     assert_true(set_solve(set_buffers, 100, &options).fits);
     options.capacity = greedy.bytes;
     report = set_solve(set_buffers, 100, &options);
@@ -222,8 +222,8 @@ static void a_search_returns_to_lower_capacities(void **state)
     (void)state;
     set_seed = 2;
     set_fill_tight(200, 100, 80, true);
-    bp_plan_options options = {.node_limit = 250000};
-    bp_plan_report report = set_solve(set_buffers, 200, &options);
+    bp_layout_options options = {.node_limit = 250000};
+    bp_layout_report report = set_solve(set_buffers, 200, &options);
     set_check(set_buffers, 200, 1, &report);
     assert_true(report.bytes < 95);
 }
@@ -244,8 +244,8 @@ static void searches_that_would_need_too_much_memory_give_up(void **state)
     for (; count < 708; count++) {
         set_buffers[count] = (bp_interval){.size = 1, .lower = count, .upper = 1000 + count};
     }
-    bp_plan_options options = {.node_limit = 100000};
-    bp_plan_report report = set_solve(set_buffers, count, &options);
+    bp_layout_options options = {.node_limit = 100000};
+    bp_layout_report report = set_solve(set_buffers, count, &options);
     set_check(set_buffers, count, 1, &report);
     assert_int_equal(report.bytes, 7000);
     assert_false(report.optimal);
@@ -265,8 +265,8 @@ static void searches_of_full_sections_share_one_total(void **state)
     for (uint32_t i = 100; i < 2100; i++) {
         set_buffers[i] = (bp_interval){.size = 1, .lower = 1000 + i, .upper = 1002 + i};
     }
-    bp_plan_options options = {.node_limit = 1};
-    bp_plan_report report = set_solve(set_buffers, 2100, &options);
+    bp_layout_options options = {.node_limit = 1};
+    bp_layout_report report = set_solve(set_buffers, 2100, &options);
     set_check(set_buffers, 2100, 1, &report);
     assert_true(report.waste > 0);
     assert_int_equal(report.nodes, 65536);

@@ -132,18 +132,18 @@ typedef struct map_tables {
     size_t scratch_bytes;
 } map_tables;
 
-static bp_plan_report map_report(const bp_report *report, bp_space space)
+static bp_layout_report map_report(const bp_report *report, bp_space space)
 {
     const bool host = space == BP_SPACE_HOST;
     const uint64_t bytes = host ? report->host.arena_bytes : report->arena_bytes;
     const uint64_t least = host ? report->host.lower_bound_bytes : report->lower_bound_bytes;
-    return (bp_plan_report){.bytes = bytes,
-                            .lower_bound = least,
-                            .waste = bytes - least,
-                            .peak_time = host ? report->host.peak_op : report->peak_op,
-                            .optimal = host ? report->host.optimal : report->optimal,
-                            .fits = true,
-                            .method = "greedy"};
+    return (bp_layout_report){.bytes = bytes,
+                              .lower_bound = least,
+                              .waste = bytes - least,
+                              .peak_time = host ? report->host.peak_op : report->peak_op,
+                              .optimal = host ? report->host.optimal : report->optimal,
+                              .fits = true,
+                              .method = "greedy"};
 }
 
 static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime, bp_space space)

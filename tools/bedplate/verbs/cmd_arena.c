@@ -14,7 +14,7 @@ typedef struct instance {
     size_t length;
     bp_csv csv;
     bp_interval *buffers;
-    bp_plan_report report;
+    bp_layout_report report;
 } instance;
 
 /* Reads a whole file of unknown length. */
@@ -62,12 +62,12 @@ static bp_status wrong_file(const char *path, const bp_csv_error *error)
 
 static bp_status solve(instance *in, uint64_t capacity)
 {
-    bp_plan_options options = {.capacity = capacity, .node_limit = BP_PLAN_NODES_DEFAULT};
-    size_t bytes = bp_plan_scratch(in->csv.rows);
+    bp_layout_options options = {.capacity = capacity, .node_limit = BP_LAYOUT_NODES_DEFAULT};
+    size_t bytes = bp_layout_scratch(in->csv.rows);
     void *scratch = bytes != SIZE_MAX ? malloc(bytes) : NULL;
     bp_status status = BP_ERR_FIT;
     if (scratch != NULL) {
-        status = bp_plan_solve(in->buffers, in->csv.rows, &options, scratch, bytes, &in->report);
+        status = bp_layout_solve(in->buffers, in->csv.rows, &options, scratch, bytes, &in->report);
     }
     free(scratch);
     if (status != BP_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The planner: buffers with lifetimes in, an offset for each of them out, with a certificate. */
-/* Installed as part of <bedplate/plan.h>. */
+/* Installed as part of <bedplate/layout.h>. */
 #ifndef BP_ARENA_PLAN_H
 #define BP_ARENA_PLAN_H
 
@@ -17,20 +17,20 @@ typedef struct bp_interval {
 } bp_interval;
 
 /* All zero is legal: alignment 1, no capacity, no exact search. */
-typedef struct bp_plan_options {
+typedef struct bp_layout_options {
     uint64_t alignment;  /* of every offset and, by rounding up, of every size; 0 means 1 */
     uint64_t capacity;   /* planning ends as soon as a layout needs no more bytes; 0: the least */
     uint64_t node_limit; /* placements that the exact search of a set of up to 320 buffers may try;
                             larger sets get fewer, by the square of their number; 0: greedy only */
-} bp_plan_options;
+} bp_layout_options;
 
 /* Enough placements for the hardest public instances: about ten seconds when even they find
  * nothing, whatever the number of buffers. */
-#define BP_PLAN_NODES_DEFAULT 1000000u
+#define BP_LAYOUT_NODES_DEFAULT 1000000u
 
 /* The certificate. No layout can need less than lower_bound, the largest sum of rounded sizes that
  * live at one time, so waste 0 proves a layout optimal. */
-typedef struct bp_plan_report {
+typedef struct bp_layout_report {
     uint64_t bytes;       /* the least arena that holds the layout */
     uint64_t lower_bound; /* reached at peak_time, both counted on rounded sizes */
     uint64_t waste;       /* bytes - lower_bound */
@@ -39,12 +39,12 @@ typedef struct bp_plan_report {
     bool fits;            /* no capacity was given, or bytes is within it */
     uint64_t nodes;       /* placements that the exact search tried */
     const char *method;   /* what found the layout: a static word, never NULL */
-} bp_plan_report;
+} bp_layout_report;
 
-/* Bytes of scratch memory that bp_plan_solve needs for `count` buffers, with the exact search and
+/* Bytes of scratch memory that bp_layout_solve needs for `count` buffers, with the exact search and
  * (when node_limit is 0) without; SIZE_MAX on overflow. */
-size_t bp_plan_scratch(uint32_t count);
-size_t bp_plan_scratch_greedy(uint32_t count);
+size_t bp_layout_scratch(uint32_t count);
+size_t bp_layout_scratch_greedy(uint32_t count);
 
 /* Gives every buffer an offset and fills the report. Greedy layouts in several orders come first,
  * then layouts that place those who live in the full sections of time alone, if need be by exact
@@ -57,14 +57,15 @@ size_t bp_plan_scratch_greedy(uint32_t count);
  * (identical buffers may swap theirs), on any machine.
  *
  * BP_ERR_USAGE: a lifetime ends before it begins. BP_ERR_OVERFLOW: the rounded sizes add up to
- * 2^62 bytes or more. BP_ERR_FIT: scratch_bytes is below what bp_plan_scratch says. The offsets are
- * undefined after an error. A capacity that is not met is not an error: see report->fits.
+ * 2^62 bytes or more. BP_ERR_FIT: scratch_bytes is below what bp_layout_scratch says. The offsets
+ * are undefined after an error. A capacity that is not met is not an error: see report->fits.
  *
  * Cost: O(n^2) steps of a few instructions for each greedy order at worst, and much less where most
  * lives are short: about a millisecond for 600 buffers and thirty for 20,000, of which up to some
  * hundred are made; then some microseconds per node of the search.
  */
-bp_status bp_plan_solve(bp_interval *buffers, uint32_t count, const bp_plan_options *options,
-                        void *scratch, size_t scratch_bytes, bp_plan_report *report) BP_MUST_CHECK;
+bp_status bp_layout_solve(bp_interval *buffers, uint32_t count, const bp_layout_options *options,
+                          void *scratch, size_t scratch_bytes,
+                          bp_layout_report *report) BP_MUST_CHECK;
 
 #endif

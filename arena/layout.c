@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The planner: preparation of the buffers, the order of the attempts, and the report. */
-#include "arena/plan.h"
+#include "arena/layout.h"
 
 #include "arena/plan_hot.h"
 
@@ -53,7 +53,7 @@ static size_t work_bytes(const work_cursor *cursor)
     return bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
 }
 
-size_t bp_plan_scratch_greedy(uint32_t count)
+size_t bp_layout_scratch_greedy(uint32_t count)
 {
     plan_work work;
     plan_hot hot;
@@ -63,7 +63,7 @@ size_t bp_plan_scratch_greedy(uint32_t count)
     return work_bytes(&cursor);
 }
 
-size_t bp_plan_scratch(uint32_t count)
+size_t bp_layout_scratch(uint32_t count)
 {
     plan_work work;
     plan_hot hot;
@@ -238,8 +238,8 @@ bool plan_done(const plan_work *work)
     return work->best_height <= work->capacity;
 }
 
-static void plan_report(const plan_work *work, const bp_plan_options *options,
-                        bp_plan_report *report)
+static void plan_report(const plan_work *work, const bp_layout_options *options,
+                        bp_layout_report *report)
 {
     report->bytes = (work->base + work->best_height) * work->unit;
     report->lower_bound = (work->base + work->bound) * work->unit;
@@ -258,7 +258,7 @@ static uint64_t plan_nodes(uint64_t limit, uint32_t items)
 
 /* The attempts, from the cheapest to the dearest. */
 static void plan_search_all(plan_work *work, work_cursor *cursor, uint32_t count, uint64_t limit,
-                            bp_plan_report *report)
+                            bp_layout_report *report)
 {
     plan_exact exact;
     plan_hot hot = {.work = work, .exact = limit != 0 ? &exact : NULL};
@@ -281,15 +281,15 @@ static void plan_search_all(plan_work *work, work_cursor *cursor, uint32_t count
     }
 }
 
-bp_status bp_plan_solve(bp_interval *buffers, uint32_t count, const bp_plan_options *options,
-                        void *scratch, size_t scratch_bytes, bp_plan_report *report)
+bp_status bp_layout_solve(bp_interval *buffers, uint32_t count, const bp_layout_options *options,
+                          void *scratch, size_t scratch_bytes, bp_layout_report *report)
 {
-    static const bp_plan_options defaults;
+    static const bp_layout_options defaults;
     options = options == NULL ? &defaults : options;
     uint64_t alignment = options->alignment == 0 ? 1 : options->alignment;
     bool exact = options->node_limit != 0;
-    *report = (bp_plan_report){.method = "none"};
-    if (scratch_bytes < (exact ? bp_plan_scratch(count) : bp_plan_scratch_greedy(count))) {
+    *report = (bp_layout_report){.method = "none"};
+    if (scratch_bytes < (exact ? bp_layout_scratch(count) : bp_layout_scratch_greedy(count))) {
         return BP_ERR_FIT;
     }
     plan_work work = {.method = "none", .best_height = UINT64_MAX};

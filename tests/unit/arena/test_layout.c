@@ -21,9 +21,9 @@ static void every_layout_is_valid(void **state)
     static const uint64_t alignments[] = {1, 16, 256, 24};
     for (uint32_t round = 0; round < 300; round++) {
         uint32_t count = set_random_below(60);
-        bp_plan_options options = {.alignment = alignments[round % 4], .node_limit = 2000};
+        bp_layout_options options = {.alignment = alignments[round % 4], .node_limit = 2000};
         set_fill_random(count, 1 + set_random_below(1000), 2 + set_random_below(40));
-        bp_plan_report report = set_solve(set_buffers, count, &options);
+        bp_layout_report report = set_solve(set_buffers, count, &options);
         set_check(set_buffers, count, options.alignment, &report);
         assert_true(report.fits);
     }
@@ -50,7 +50,7 @@ static void the_order_of_rows_does_not_matter(void **state)
     set_seed = 2;
     for (uint32_t round = 0; round < 200; round++) {
         uint32_t count = 1 + set_random_below(50);
-        bp_plan_options options = {.alignment = 8, .node_limit = 3000};
+        bp_layout_options options = {.alignment = 8, .node_limit = 3000};
         set_fill_random(count, 4 + set_random_below(300), 2 + set_random_below(30));
         memcpy(shuffled, set_buffers, sizeof shuffled);
         for (uint32_t i = count - 1; i > 0; i--) {
@@ -59,8 +59,8 @@ static void the_order_of_rows_does_not_matter(void **state)
             shuffled[i] = shuffled[j];
             shuffled[j] = swap;
         }
-        bp_plan_report a = set_solve(set_buffers, count, &options);
-        bp_plan_report b = set_solve(shuffled, count, &options);
+        bp_layout_report a = set_solve(set_buffers, count, &options);
+        bp_layout_report b = set_solve(shuffled, count, &options);
         assert_int_equal(a.bytes, b.bytes);
         assert_int_equal(a.nodes, b.nodes);
         assert_string_equal(a.method, b.method);
@@ -124,8 +124,8 @@ static void training_steps_waste_nothing(void **state)
             for (int checkpoints = 0; checkpoints < 2; checkpoints++) {
                 uint32_t count = training_set(depths[i], tape, checkpoints != 0);
                 assert_true(count <= SET_MOST);
-                bp_plan_options options = {.alignment = 256, .node_limit = 20000};
-                bp_plan_report report = set_solve(set_buffers, count, &options);
+                bp_layout_options options = {.alignment = 256, .node_limit = 20000};
+                bp_layout_report report = set_solve(set_buffers, count, &options);
                 if (count < 1000) {
                     set_check(set_buffers, count, 256, &report);
                 }
@@ -139,35 +139,35 @@ static void training_steps_waste_nothing(void **state)
 static void calls_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
-    bp_plan_report report;
+    bp_layout_report report;
     bp_interval pair[2] = {{.size = 1, .lower = 2, .upper = 1}};
-    size_t bytes = bp_plan_scratch(2);
+    size_t bytes = bp_layout_scratch(2);
     static unsigned char scratch[1 << 16];
     assert_true(bytes <= sizeof scratch);
-    assert_int_equal(bp_plan_solve(pair, 1, NULL, scratch, bytes, &report), BP_ERR_USAGE);
+    assert_int_equal(bp_layout_solve(pair, 1, NULL, scratch, bytes, &report), BP_ERR_USAGE);
     pair[0] = (bp_interval){.size = (uint64_t)1 << 61, .lower = 0, .upper = 1};
     pair[1] = pair[0];
-    assert_int_equal(bp_plan_solve(pair, 2, NULL, scratch, bytes, &report), BP_ERR_OVERFLOW);
+    assert_int_equal(bp_layout_solve(pair, 2, NULL, scratch, bytes, &report), BP_ERR_OVERFLOW);
     pair[0].size = pair[1].size = UINT64_MAX;
-    assert_int_equal(bp_plan_solve(pair, 2, NULL, scratch, bytes, &report), BP_ERR_OVERFLOW);
-    bp_plan_options options = {.alignment = (uint64_t)1 << 62};
+    assert_int_equal(bp_layout_solve(pair, 2, NULL, scratch, bytes, &report), BP_ERR_OVERFLOW);
+    bp_layout_options options = {.alignment = (uint64_t)1 << 62};
     pair[0].size = 1;
-    assert_int_equal(bp_plan_solve(pair, 1, &options, scratch, bytes, &report), BP_ERR_OVERFLOW);
-    options = (bp_plan_options){.node_limit = 1};
-    assert_int_equal(bp_plan_solve(pair, 1, &options, scratch, bytes - 1000, &report), BP_OK);
-    assert_int_equal(bp_plan_solve(pair, 2, &options, scratch, bytes - 1, &report), BP_ERR_FIT);
-    bytes = bp_plan_scratch_greedy(2);
-    assert_true(bytes < bp_plan_scratch(2));
-    assert_int_equal(bp_plan_solve(pair, 1, NULL, scratch, bytes, &report), BP_OK);
-    assert_int_equal(bp_plan_solve(pair, 2, NULL, scratch, bytes - 1, &report), BP_ERR_FIT);
+    assert_int_equal(bp_layout_solve(pair, 1, &options, scratch, bytes, &report), BP_ERR_OVERFLOW);
+    options = (bp_layout_options){.node_limit = 1};
+    assert_int_equal(bp_layout_solve(pair, 1, &options, scratch, bytes - 1000, &report), BP_OK);
+    assert_int_equal(bp_layout_solve(pair, 2, &options, scratch, bytes - 1, &report), BP_ERR_FIT);
+    bytes = bp_layout_scratch_greedy(2);
+    assert_true(bytes < bp_layout_scratch(2));
+    assert_int_equal(bp_layout_solve(pair, 1, NULL, scratch, bytes, &report), BP_OK);
+    assert_int_equal(bp_layout_solve(pair, 2, NULL, scratch, bytes - 1, &report), BP_ERR_FIT);
 }
 
 /* verifies arena-6.72d9 */
 static void nothing_to_plan_needs_nothing(void **state)
 {
     (void)state;
-    bp_plan_options options = {.alignment = 256, .node_limit = 10};
-    bp_plan_report report = set_solve(NULL, 0, &options);
+    bp_layout_options options = {.alignment = 256, .node_limit = 10};
+    bp_layout_report report = set_solve(NULL, 0, &options);
     assert_int_equal(report.bytes, 0);
     assert_true(report.optimal);
     assert_true(report.fits);
@@ -186,8 +186,8 @@ static void sizes_are_rounded_and_capacities_judged_in_bytes(void **state)
     bp_interval set[3] = {{.size = 100, .lower = 0, .upper = 2},
                           {.size = 1, .lower = 1, .upper = 3},
                           {.size = 300, .lower = 2, .upper = 3}};
-    bp_plan_options options = {.alignment = 256, .capacity = 767};
-    bp_plan_report report = set_solve(set, 3, &options);
+    bp_layout_options options = {.alignment = 256, .capacity = 767};
+    bp_layout_report report = set_solve(set, 3, &options);
     assert_int_equal(report.bytes, 768);
     assert_int_equal(report.lower_bound, 768);
     assert_int_equal(report.peak_time, 2);
