@@ -196,10 +196,11 @@ typedef struct bp_builder {
 void bp_build_init(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
                    bp_parameter *parameters, uint32_t parameter_limit);
 
-/* Whether masters and states are shared out. */
+/* Whether masters and states are shared out, as they are where something is trained. */
 static inline bool bp_build_shared(const bp_builder *builder)
 {
-    return builder->spec->ranks > 1 && builder->spec->sharing != BP_SHARING_NONE;
+    const bp_spec *spec = builder->spec;
+    return spec->ranks > 1 && spec->sharing != BP_SHARING_NONE && spec->optimizer != NULL;
 }
 
 /* Whether ranks can have parts of a weight, or of its codes, which move as words. What one unit

@@ -498,6 +498,10 @@ static bp_status check_offload(const bp_spec *spec, bp_error *error)
     if (offload->fixed && spec->ranks > 1) {
         return refuse(error, "offload", "read-only memory beside the arena is for one rank");
     }
+    if (offload->fixed && spec->lora.token_count > 0) {
+        return refuse(error, "offload",
+                      "trained rows are put into a table: not in read-only memory");
+    }
     if (!any) {
         return BP_OK;
     }

@@ -298,6 +298,8 @@ CHANGE(offload_none, s->device = &one_level;)
 CHANGE(offload_fixed, s->device = &two_levels; s->offload.fixed = true; s->ranks = 1;)
 CHANGE(offload_fixed_ranks, s->device = &two_levels; s->offload.fixed = true; s->virtual_ranks = 4;
        s->ranks = 2;)
+CHANGE(offload_fixed_rows, static const uint32_t token = 1; s->device = &two_levels;
+       s->offload.fixed = true; s->lora.tokens = &token; s->lora.token_count = 1;)
 CHANGE(offload_ranks, offload(s); s->virtual_ranks = 4; s->ranks = 2;)
 CHANGE(shard_rows, s->virtual_ranks = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
        s->optimizer = &rows_sum;)
@@ -483,6 +485,7 @@ static const struct {
     {offload_states_65, "offload"},
     {offload_fixed, NULL},
     {offload_fixed_ranks, "offload"},
+    {offload_fixed_rows, "offload"},
     {offload_checkpoints, NULL},
     {offload_checkpoints_lengths, "offload"},
     {offload_checkpoints_host, "offload"},
