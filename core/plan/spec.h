@@ -143,11 +143,18 @@ typedef enum bp_release {
     BP_RELEASE_ADAMA
 } bp_release;
 
+/* What a rule for parameters does; TRAIN wins over FREEZE. */
+typedef enum bp_parameter_rule_kind {
+    BP_RULE_FREEZE,
+    BP_RULE_TRAIN,
+    BP_RULE_OVERRIDE
+} bp_parameter_rule_kind;
+
 /* A rule for the parameters whose name matches `glob` (* any run of characters, ? any one); what is
  * not set in it stays. The last rule that sets a thing wins. */
 typedef struct bp_parameter_rule {
     const char *glob;
-    enum { BP_RULE_FREEZE, BP_RULE_TRAIN, BP_RULE_OVERRIDE } kind; /* TRAIN wins over FREEZE */
+    bp_parameter_rule_kind kind;
     bool may_match_none; /* else a pattern without a parameter is refused */
     bool sets_rate, sets_decay, sets_bits;
     double learning_rate; /* replaces the peak: the schedule is scaled by it */

@@ -9,7 +9,7 @@ what=${1:-all}
 # A package follows the command or file that shows it is there.
 build_needs=(gcc gcc ar binutils /usr/include/stdio.h libc6-dev /usr/include/xxhash.h libxxhash-dev
     /usr/include/utf8proc.h libutf8proc-dev /usr/include/zlib.h zlib1g-dev /usr/include/zstd.h libzstd-dev)
-proof_needs=(clang clang clang-format-14 clang-format-14 lcov lcov
+proof_needs=(g++ g++ clang clang clang-format-14 clang-format-14 lcov lcov
     /usr/lib/llvm-14/bin/llvm-cov llvm-14 ld.lld lld pkg-config pkgconf
     /usr/include/cmocka.h libcmocka-dev /usr/include/jansson.h libjansson-dev
     '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*' libclang-rt-14-dev

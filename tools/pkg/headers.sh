@@ -4,7 +4,8 @@
 #
 # A header of the source tree that says "Installed as part of <bedplate/NAME.h>." on a line of its own
 # is a part of that header; parts stand there in the order in which they need each other. A part that
-# includes what is not installed is an error, so nothing private can slip in.
+# includes what is not installed is an error, so nothing private can slip in. Headers of the system stand
+# first, outside of extern "C": those of C++ have templates.
 set -euo pipefail
 to=$1
 mkdir -p "$to/bedplate"
@@ -25,7 +26,7 @@ version=$(sed -n 's/^#define BP_VERSION "\(.*\)"/\1/p' core/base/version.h)
 
 # What a part says, without its guard, its place and the headers that it needs.
 body() {
-    grep -vE "^#include \"|SPDX-License-Identifier|$mark|^#(ifndef|define) BP_[A-Z0-9_]+_H\$" "$1" |
+    grep -vE "^#include |SPDX-License-Identifier|$mark|^#(ifndef|define) BP_[A-Z0-9_]+_H\$" "$1" |
         sed '$ { /^#endif$/d; }' | cat -s | sed '$ { /^$/d; }'
 }
 
@@ -45,14 +46,15 @@ for name in "${names[@]}"; do
             sed -nE 's/^#include "(.*)"$/\1/p' "$part" | while read -r needs; do
                 [[ ${target[$needs]} == "$name" ]] || echo "#include <bedplate/${target[$needs]}.h>"
             done
+            grep '^#include <' "$part" || true
         done | LC_ALL=C sort -u
+        printf '\n#ifdef __cplusplus\nextern "C" {\n#endif\n'
         for part in $parts; do
             [[ ${target[$part]} == "$name" ]] || continue
             echo
             body "$part"
         done
-        echo
-        echo '#endif'
+        printf '\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n'
     } | cat -s >"$to/bedplate/$name.h"
 done
 {
