@@ -12,7 +12,7 @@ common=(train --model tiny --data "$work/text" --eval-data "$work/held" --max-se
 
 run "${common[@]}" --output-dir "$work/a" --load-best-model-at-end
 check $((code != 0)) "train with --load-best-model-at-end" "$err"
-losses=$(grep -oE '"eval_loss": [0-9.]+, "eval_tokens"' <<<"$out" | grep -oE '[0-9.]+')
+losses=$(grep '"eval_tokens"' <<<"$out" | grep -oE '"eval_loss": [0-9.]+' | grep -oE '[0-9.]+')
 [[ $(wc -l <<<"$losses") -eq 20 ]]
 check $? "an evaluation every 3 of 60 steps" "$out"
 least=$(sort -g <<<"$losses" | head -1)

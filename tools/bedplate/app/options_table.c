@@ -504,8 +504,8 @@ static const option table[] = {
      "accuracy_top_5, f1_macro, matthews_correlation, f1_micro, pearson, spearman, perplexity, "
      "token_accuracy), with or without eval_"},
     {"greater-is-better", OPTION_MAYBE, LEARNS, AT(greater), 0, 0, "auto", "true|auto|false", false,
-     "whether a greater metric is better; auto: false for loss, perplexity and bits_per_token, "
-     "else true"},
+     "whether a greater metric is better; auto: false for loss, nll_loss, perplexity, "
+     "bits_per_token and kl, else true"},
     {"early-stopping-patience", OPTION_COUNT, LEARNS, AT(patience), 0, MOST, "0", "N", false,
      "ends after N evaluations in a row without an improvement; 0: never"},
     {"early-stopping-threshold", OPTION_REAL, LEARNS, AT(threshold), 0, 1e9, "0", "F", false,

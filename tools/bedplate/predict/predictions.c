@@ -20,8 +20,6 @@ bp_task predictions_task(const bp_spec *spec)
     return spec->preference.kind != BP_PREFERENCE_NONE ? PREDICTIONS_PAIRS : spec->config.task;
 }
 
-const char predictions_token_accuracy[] = "token_accuracy";
-
 static bool guesses_tokens(const bp_spec *spec)
 {
     return spec->config.task < BP_TASK_CLASSES && spec->preference.kind == BP_PREFERENCE_NONE;
@@ -357,180 +355,8 @@ bp_status predictions_end(predictions *p, const char *path, bp_error *error)
                : BP_OK;
 }
 
-static double accuracy_of(const predictions *p)
+void predictions_json_more(const predictions *p, bp_task task, const char *prefix, output *out)
 {
-    return (double)p->right / (double)p->labelled;
-}
-
-static double accuracy_top_of(const predictions *p)
-{
-    return (double)p->near / (double)p->labelled;
-}
-
-/* 2 right / (predicted + labelled), the harmonic mean of precision and recall. */
-static double f1_of(const class_counts *c)
-{
-    const uint64_t both = c->predicted + c->labelled;
-    return both > 0 ? 2.0 * (double)c->right / (double)both : 0.0;
-}
-
-static double f1_macro(const predictions *p)
-{
-    double sum = 0.0;
-    uint32_t occur = 0;
-    for (uint32_t c = 0; c < PREDICTIONS_CLASSES; c++) {
-        sum += f1_of(&p->counts[c]);
-        occur += p->counts[c].predicted + p->counts[c].labelled > 0 ? 1 : 0;
-    }
-    return occur > 0 ? sum / (double)occur : 0.0;
-}
-
-/* Matthews' coefficient of many classes (Gorodkin, 2004), as GLUE's CoLA is judged: 0 where
- * predictions or labels are all of one class. */
-static double matthews(const predictions *p)
-{
-    double rows = 0.0, right = 0.0, both = 0.0, found = 0.0, given = 0.0;
-    for (uint32_t c = 0; c < PREDICTIONS_CLASSES; c++) {
-        const class_counts *of = &p->counts[c];
-        rows += (double)of->labelled;
-        right += (double)of->right;
-        both += (double)of->predicted * (double)of->labelled;
-        found += (double)of->predicted * (double)of->predicted;
-        given += (double)of->labelled * (double)of->labelled;
-    }
-    const double spread = (rows * rows - found) * (rows * rows - given);
-    return spread > 0.0 ? (right * rows - both) / sqrt(spread) : 0.0;
-}
-
-static double f1_micro(const predictions *p)
-{
-    class_counts all = {.right = 0};
-    for (uint32_t c = 0; c < PREDICTIONS_CLASSES; c++) {
-        all.labelled += p->counts[c].labelled;
-        all.predicted += p->counts[c].predicted;
-        all.right += p->counts[c].right;
-    }
-    return f1_of(&all);
-}
-
-/* No number where one of the two does not vary. */
-static double pearson_of(const predictions *p)
-{
-    return p->numbers.product / sqrt(p->numbers.square_found * p->numbers.square_given);
-}
-
-static double spearman_of(const predictions *p)
-{
-    return p->numbers.spearman;
-}
-
-void predictions_put_member(output *out, const char *prefix, const char *name, double value)
-{
-    char key[32];
-    snprintf(key, sizeof key, "%s%s", prefix, name);
-    json_real(out, key, value, 9);
-}
-
-static double entity_precision_of(const predictions *p)
-{
-    const entity_counts all = entities_all(&p->entities);
-    return entity_precision(&all);
-}
-
-static double entity_recall_of(const predictions *p)
-{
-    const entity_counts all = entities_all(&p->entities);
-    return entity_recall(&all);
-}
-
-static double entity_f1_of(const predictions *p)
-{
-    const entity_counts all = entities_all(&p->entities);
-    return entity_f1(&all);
-}
-
-/* A number about predictions, and what a line of text calls it. */
-typedef struct prediction_metric {
-    bp_task task;
-    const char *name;
-    const char *words;
-    double (*of)(const predictions *p);
-} prediction_metric;
-
-static const char top_name[] = "accuracy_top_5";
-
-static const prediction_metric metrics[] = {
-    {BP_TASK_CAUSAL_LM, predictions_token_accuracy, ", token accuracy ", accuracy_of},
-    {BP_TASK_MASKED_LM, predictions_token_accuracy, ", token accuracy ", accuracy_of},
-    {BP_TASK_CLASSES, "accuracy", ", accuracy ", accuracy_of},
-    {BP_TASK_CLASSES, top_name, ", top-5 accuracy ", accuracy_top_of},
-    {BP_TASK_CLASSES, "f1_macro", ", macro F1 ", f1_macro},
-    {BP_TASK_CLASSES, "matthews_correlation", ", Matthews ", matthews},
-    {BP_TASK_LABELS, "accuracy", ", accuracy ", accuracy_of},
-    {BP_TASK_LABELS, "f1_micro", ", micro F1 ", f1_micro},
-    {BP_TASK_REGRESSION, "pearson", ", Pearson ", pearson_of},
-    {BP_TASK_REGRESSION, "spearman", ", Spearman ", spearman_of},
-    {BP_TASK_TOKENS, "accuracy", ", accuracy ", accuracy_of},
-    {BP_TASK_TOKENS, "precision", ", precision ", entity_precision_of},
-    {BP_TASK_TOKENS, "recall", ", recall ", entity_recall_of},
-    {BP_TASK_TOKENS, "f1", ", F1 ", entity_f1_of},
-    {BP_TASK_ANSWERS, "exact_match", ", exact match ", predictions_exact_match},
-    {BP_TASK_ANSWERS, "f1", ", F1 ", predictions_answer_f1},
-    {BP_TASK_EMBEDDING, "spearman_cosine", ", Spearman ", predictions_spearman_cosine},
-    {BP_TASK_EMBEDDING, "pearson_cosine", ", Pearson ", predictions_pearson_cosine},
-    {BP_TASK_EMBEDDING, "recall_at_1", ", recall at 1 ", predictions_recall_1},
-    {BP_TASK_EMBEDDING, "recall_at_3", ", at 3 ", predictions_recall_3},
-    {BP_TASK_EMBEDDING, "recall_at_5", ", at 5 ", predictions_recall_5},
-    {BP_TASK_EMBEDDING, "recall_at_10", ", at 10 ", predictions_recall_10},
-    {BP_TASK_EMBEDDING, "mrr_at_10", ", MRR at 10 ", predictions_mrr_10},
-};
-
-static const prediction_metric *metric_at(bp_task task, uint32_t index)
-{
-    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
-        if (metrics[i].task == task && index-- == 0) {
-            return &metrics[i];
-        }
-    }
-    return NULL;
-}
-
-bool predictions_metric_says(bp_task task, const char *name, uint32_t classes)
-{
-    return task != BP_TASK_CLASSES || classes > PREDICTIONS_TOP || strcmp(name, top_name) != 0;
-}
-
-/* Of vectors those that the data has no word about are left out. */
-static bool metric_counts(const predictions *p, const prediction_metric *metric)
-{
-    return predictions_metric_says(metric->task, metric->name, p->classes) &&
-           (metric->task != BP_TASK_EMBEDDING || !isnan(metric->of(p)));
-}
-
-const char *predictions_metric(const predictions *p, bp_task task, uint32_t index, double *value)
-{
-    const prediction_metric *metric = metric_at(task, index);
-    if (task == PREDICTIONS_PAIRS) {
-        if (preference_metrics_name(index) != NULL && p != NULL) {
-            *value = preference_metrics_value(&p->told, index);
-        }
-        return preference_metrics_name(index);
-    }
-    if (metric != NULL && p != NULL) {
-        *value = metric->of(p);
-    }
-    return metric != NULL ? metric->name : NULL;
-}
-
-void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out)
-{
-    const prediction_metric *metric;
-    preference_metrics_json(&p->told, prefix, out);
-    for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
-        if (metric_counts(p, metric)) {
-            predictions_put_member(out, prefix, metric->name, metric->of(p));
-        }
-    }
     if (p->labelled > 0 && task == BP_TASK_TOKENS) {
         char key[32];
         snprintf(key, sizeof key, "%sentities", prefix);
@@ -538,18 +364,6 @@ void predictions_json(const predictions *p, bp_task task, const char *prefix, ou
     }
     if (p->labelled > 0 && task == BP_TASK_ANSWERS) {
         predictions_answers_json(p, prefix, out);
-    }
-}
-
-void predictions_text(const predictions *p, bp_task task, bp_text *text)
-{
-    const prediction_metric *metric;
-    preference_metrics_text(&p->told, text);
-    for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
-        if (metric_counts(p, metric)) {
-            bp_text_string(text, metric->words);
-            bp_text_fixed(text, metric->of(p), 4);
-        }
     }
 }
 

@@ -80,9 +80,6 @@ typedef struct predictions {
 /* The spec's task, or PREDICTIONS_PAIRS. */
 bp_task predictions_task(const bp_spec *spec);
 
-/* What a language model's is called. */
-extern const char predictions_token_accuracy[];
-
 /* What watches evaluations: NULL where nothing is counted, as of a language model whose logits are
  * not kept. */
 bp_evaluated predictions_watch(const bp_spec *spec);
@@ -97,9 +94,6 @@ bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *err
 bp_status predictions_begin(predictions *p, const bp_class_names *names, const char *path,
                             bp_error *error) BP_MUST_CHECK;
 
-/* A member PREFIX"name" of an object. */
-void predictions_put_member(output *out, const char *prefix, const char *name, double value);
-
 /* Writes a class by its name, as JSON, or by its number. */
 void predictions_put_class(predictions *p, uint32_t class_number);
 
@@ -109,26 +103,8 @@ bp_status predictions_row(predictions *p, uint64_t *number) BP_MUST_CHECK;
 /* Closes the file. BP_ERR_STORE when some of it could not be written. */
 bp_status predictions_end(predictions *p, const char *path, bp_error *error) BP_MUST_CHECK;
 
-/* The index-th number that judges a task's predictions, and its value; with p NULL the name alone.
- * NULL past the last. Of all of them greater is better. */
-const char *predictions_metric(const predictions *p, bp_task task, uint32_t index, double *value);
-
-/* Whether evaluations over so many classes have the number of that name: among PREDICTIONS_TOP or
- * fewer the label is always one of the likeliest, which says nothing. */
-bool predictions_metric_says(bp_task task, const char *name, uint32_t classes);
-
-/* The members PREFIX"accuracy", "f1_macro" (over the classes that occur) and
- * "matthews_correlation" of a classification,
- * with more than PREDICTIONS_TOP classes "accuracy_top_5" between them,
- * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" and
- * "spearman" of a regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with
- * "entities" of each type (entities.h), "exact_match" and "f1" of answers, in percent, of vectors
- * "pearson_cosine" and "spearman_cosine" where rows have scores, else "recall_at_1", _3, _5, _10
- * and "mrr_at_10"; "token_accuracy" of a language model that is watched; none where there is no
- * label. */
-void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);
-
-/* The same behind a line of text: ", accuracy 0.9, macro F1 0.89". */
-void predictions_text(const predictions *p, bp_task task, bp_text *text);
+/* Members that are no metric of the whole: PREFIX"entities" of each type (entities.h), and how many
+ * questions have an answer. */
+void predictions_json_more(const predictions *p, bp_task task, const char *prefix, output *out);
 
 #endif

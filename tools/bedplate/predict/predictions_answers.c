@@ -299,16 +299,19 @@ double predictions_answer_f1(const predictions *p)
     return percent(p->answers[0].f1 + p->answers[1].f1, p->labelled);
 }
 
+double predictions_answers_share(const predictions *p, uint32_t which, bool exact)
+{
+    const answer_sums *sums = &p->answers[which];
+    return p->answers[1].questions == 0 ? (double)NAN
+                                        : percent(exact ? sums->exact : sums->f1, sums->questions);
+}
+
 void predictions_answers_json(const predictions *p, const char *prefix, output *out)
 {
-    static const char *const names[2][3] = {{"HasAns_exact", "HasAns_f1", "HasAns_total"},
-                                            {"NoAns_exact", "NoAns_f1", "NoAns_total"}};
+    static const char *const names[] = {"HasAns_total", "NoAns_total"};
     for (uint32_t i = 0; i < 2 && p->answers[1].questions > 0; i++) {
-        const answer_sums *sums = &p->answers[i];
         char key[32];
-        predictions_put_member(out, prefix, names[i][0], percent(sums->exact, sums->questions));
-        predictions_put_member(out, prefix, names[i][1], percent(sums->f1, sums->questions));
-        snprintf(key, sizeof key, "%s%s", prefix, names[i][2]);
-        json_count(out, key, sums->questions);
+        snprintf(key, sizeof key, "%s%s", prefix, names[i]);
+        json_count(out, key, p->answers[i].questions);
     }
 }

@@ -22,8 +22,9 @@ bp_status predictions_answers_end(predictions *p, session *s, data_files *files,
 double predictions_exact_match(const predictions *p);
 double predictions_answer_f1(const predictions *p);
 
-/* Where some questions have no answer: the same of those that have one, and of those that have
- * none. */
+/* Where some questions have no answer: the same of those that have one (0) and of those that have
+ * none (1); NaN elsewhere. And how many there are of each, as members. */
+double predictions_answers_share(const predictions *p, uint32_t which, bool exact);
 void predictions_answers_json(const predictions *p, const char *prefix, output *out);
 
 #endif

@@ -19,12 +19,12 @@ typedef struct run_status {
     run_state state;
     uint64_t first; /* steps done before this process */
     uint64_t total;
-    double began;     /* of the first step, on clock_seconds() */
-    double seconds;   /* of the last step */
-    double slowest;   /* step of this process */
-    double wall;      /* time() after the last step */
-    double mean_loss; /* since the last line of the log; NAN: none yet */
-    double eval_loss; /* NAN: none yet */
+    double began;             /* of the first step, on clock_seconds() */
+    double seconds;           /* of the last step */
+    double slowest;           /* step of this process */
+    double wall;              /* time() after the last step */
+    double mean_loss;         /* since the last line of the log; NAN: none yet */
+    const metric_list *found; /* by the last evaluation; NULL: none yet */
     double epoch;
     uint64_t tokens;
     uint64_t arena_bytes;

@@ -226,6 +226,7 @@ static void view_record_line(run_view *v, const char *line)
                view_number(line, "loss", &value)) {
         view_add(&v->curves[VIEW_EVAL], step, value);
         view_metrics_of(v, line, step);
+        v->chosen = v->chosen || v->metric_count > 0; /* a record has no other */
     } else if (strncmp(line, "{\"run\"", 6) == 0) {
         snprintf(v->run, sizeof v->run, "%.*s", (int)strcspn(line, "\n"), line);
         v->total = view_number(line, "total_steps", &value) ? view_count(value) : 0;

@@ -57,6 +57,7 @@ typedef struct run_view {
     view_curve curves[VIEW_CURVES];
     view_metric metrics[VIEW_METRICS];
     uint32_t metric_count;
+    bool chosen; /* the run finds its best evaluation by the first of them, not by the loss */
     /* Seconds that processes of the run had run at a step, as events name them: rising steps. */
     uint32_t clock_count, clock_stride, clock_skipped;
     double clock_step[VIEW_CLOCK], clock_seconds[VIEW_CLOCK];

@@ -34,7 +34,6 @@ static const struct metric_row {
     {"epoch", GAUGE_REAL, FIELD(epoch), "", "Passes over the data."},
     {"train_loss", GAUGE_REAL, FIELD(step.loss), "", "Loss of the last step, nats."},
     {"train_loss_mean", GAUGE_REAL, FIELD(mean_loss), "", "Mean loss since the last log line."},
-    {"eval_loss", GAUGE_REAL, FIELD(eval_loss), "", "Loss of the last evaluation, nats."},
     {"gradient_norm", GAUGE_REAL, FIELD(step.norm), "", "Norm before clipping."},
     {"learning_rate", GAUGE_REAL, FIELD(step.rate), "", "Rate of the last step."},
     {"loss_scale", GAUGE_REAL, FIELD(step.scale), "", "Loss scale; 1 without scaling."},
@@ -295,6 +294,23 @@ static void metrics_gauge(const metrics *m, bp_text *text, const char *name, con
     bp_text_char(text, '\n');
 }
 
+/* The loss under a name of its own, and every metric by its name, as evaluations print it. */
+static void metrics_evaluation(const metrics *m, bp_text *text, const metric_list *found)
+{
+    char labels[64];
+    metrics_gauge(m, text, "eval_loss", "Loss of the last evaluation, nats.",
+                  found != NULL ? found->of[0].value : (double)NAN);
+    for (uint32_t i = 0; found != NULL && i < found->count; i++) {
+        if (i == 0) {
+            metrics_head(text, "eval_metric", "gauge", "Numbers of the last evaluation.");
+        }
+        snprintf(labels, sizeof labels, ",metric=\"%s\"", found->of[i].name);
+        metrics_key(m, text, "eval_metric", labels);
+        metrics_number(text, found->of[i].value);
+        bp_text_char(text, '\n');
+    }
+}
+
 static void metrics_put(const metrics *m, bp_text *text, const run_status *now)
 {
     static const char *const states[] = {
@@ -310,6 +326,7 @@ static void metrics_put(const metrics *m, bp_text *text, const run_status *now)
     for (uint32_t i = 0; i < ROWS; i++) {
         metrics_row_put(m, text, i, now);
     }
+    metrics_evaluation(m, text, now->found);
     metrics_head(text, "steps_total", "counter", "Steps executed, repeated ones too.");
     metrics_key(m, text, "steps_total", "");
     metrics_number(text, m->past[METRICS_BUCKETS + 1] + (double)m->steps);

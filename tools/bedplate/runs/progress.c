@@ -96,27 +96,34 @@ void progress_line(progress *p, const progress_numbers *now)
                  progress_unit(now), left);
 }
 
-void progress_note(progress *p, const char *what, double value)
+/* BEGIN and the metrics, without the comma in front of them where nothing precedes. */
+static void progress_metrics_line(progress *p, const char *begin, const metric_list *found)
 {
-    if (!p->quiet) {
-        wipe(p);
-        output_print(stderr, "%s %.4f\n", what, value);
-    }
-}
-
-void progress_metrics(progress *p, const preference_metrics *told)
-{
-    char line[320];
+    char line[512];
     bp_text text;
-    if (p->quiet || told->kind == BP_PREFERENCE_NONE) {
+    if (p->quiet) {
         return;
     }
     bp_text_init(&text, NULL, NULL, line, sizeof line);
-    preference_metrics_text(told, &text);
+    metric_list_text(found, &text);
     bp_text_char(&text, '\0');
     if (bp_text_flush(&text) == BP_OK) {
         wipe(p);
-        output_print(stderr, "  %s\n", line + (line[0] == ',' ? 2 : 0));
+        output_print(stderr, "%s%s\n", begin, line + (begin[0] == ' ' ? 2 : 0));
+    }
+}
+
+void progress_evaluation(progress *p, const metric_list *found)
+{
+    char loss[48];
+    snprintf(loss, sizeof loss, "eval loss %.4f", found->of[0].value);
+    progress_metrics_line(p, loss, found);
+}
+
+void progress_metrics(progress *p, const metric_list *found)
+{
+    if (found->count > 0) {
+        progress_metrics_line(p, "  ", found);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/bedplate/session/preference_metrics.h"
+#include "tools/bedplate/runs/metric.h"
 
 typedef struct progress {
     bool quiet;
@@ -34,10 +34,10 @@ void progress_begin(progress *p, uint64_t first, uint64_t total, bool quiet);
 void progress_step(progress *p, const progress_numbers *now);
 /* After every logging interval. */
 void progress_line(progress *p, const progress_numbers *now);
-/* A remark between the lines: "eval loss 1.234". */
-void progress_note(progress *p, const char *what, double value);
-/* Metrics of preferences, where there are some: "rewards/margins 0.1234 ..". */
-void progress_metrics(progress *p, const preference_metrics *told);
+/* An evaluation between the lines: "eval loss 1.2340, accuracy 0.9000". */
+void progress_evaluation(progress *p, const metric_list *found);
+/* Below a line the metrics of pairs, where there are some: "rewards/margins 0.1234, ..". */
+void progress_metrics(progress *p, const metric_list *found);
 /* Removes the bar. */
 void progress_end(progress *p);
 

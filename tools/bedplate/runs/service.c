@@ -32,7 +32,6 @@ void service_begin(service *v, const settings *set)
 {
     v->set = set;
     v->now.mean_loss = (double)NAN;
-    v->now.eval_loss = (double)NAN;
     v->now.saved = (double)NAN;
     v->now.verified = (double)NAN;
     v->board.fd = -1;
@@ -385,11 +384,20 @@ void service_logged(service *v, const progress_numbers *step, double mean_loss, 
     }
 }
 
-void service_evaluated(service *v, uint64_t step, double loss)
+void service_evaluated(service *v, uint64_t step, const metric_list *found)
 {
-    v->now.eval_loss = loss;
-    if (v->board.directory[0] != '\0') {
-        event_scalar(&v->board, step, "eval/loss", loss);
+    char tag[48];
+    v->now.found = found;
+    for (uint32_t i = 0; v->board.directory[0] != '\0' && i < found->count; i++) {
+        snprintf(tag, sizeof tag, "eval/%s", found->of[i].name);
+        event_scalar(&v->board, step, tag, found->of[i].value);
+    }
+    if (ranks_leads(v->set)) {
+        json_line *line = events_begin(&v->saves.points->log, "eval", step);
+        for (uint32_t i = 0; i < found->count; i++) {
+            line_real(line, found->of[i].name, found->of[i].value);
+        }
+        events_end(&v->saves.points->log);
     }
 }
 

@@ -66,8 +66,8 @@ void service_replays(void *service, bool again);
 /* data_watch_check, then saving_save, which metrics say meanwhile and after it. */
 bp_status service_save(service *v, checkpoint_cause cause, bool last) BP_MUST_CHECK;
 
-/* What an evaluation found. */
-void service_evaluated(service *v, uint64_t step, double loss);
+/* What an evaluation found, which stays where it is. */
+void service_evaluated(service *v, uint64_t step, const metric_list *found);
 
 /* The words of a stop: "signal", "time-limit"; NULL for none. */
 const char *service_stop_name(service_stop stop);

@@ -143,6 +143,7 @@ void train_report_step(const progress_numbers *now, const train_totals *sum, dou
                        uint64_t arena_bytes)
 {
     output out;
+    metric_list pairs;
     output_begin(&out, stdout);
     json_begin(&out);
     json_count(&out, "step", now->step);
@@ -160,7 +161,8 @@ void train_report_step(const progress_numbers *now, const train_totals *sum, dou
         json_real(&out, "loss_scale", now->scale, 9);
         json_count(&out, "overflow_steps", now->overflow);
     }
-    preference_metrics_json(&sum->told, "", &out);
+    metric_list_of_steps(&pairs, &sum->told);
+    metric_list_json(&pairs, "", &out);
     json_count(&out, "arena_bytes", arena_bytes);
     json_end(&out);
     output_end(&out);
@@ -173,9 +175,9 @@ void train_report_eval(const train_evaluation *all)
     json_begin(&out);
     json_count(&out, "step", all->step);
     json_real(&out, "epoch", all->epoch, 6);
-    json_real(&out, "eval_loss", all->loss, 12);
+    metric_list_json(all->found, "eval_", &out);
+    predictions_json_more(all->made, all->task, "eval_", &out);
     json_count(&out, "eval_tokens", all->tokens);
-    predictions_json(all->made, all->task, "eval_", &out);
     json_end(&out);
     output_end(&out);
 }
@@ -207,8 +209,8 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     device_memory_json(out, &summary->memory, summary->arena_bytes);
     json_count(out, "skipped_groups", summary->skipped);
     if (summary->evaluated) {
-        json_real(out, "eval_loss", summary->eval_loss, 12);
-        predictions_json(summary->made, summary->task, "eval_", out);
+        metric_list_json(summary->found, "eval_", out);
+        predictions_json_more(summary->made, summary->task, "eval_", out);
     }
     if (summary->best_step != 0) {
         json_count(out, "best_step", summary->best_step);
@@ -252,8 +254,8 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
     device_memory_text(text, &summary->memory, summary->arena_bytes);
     if (summary->evaluated) {
         bp_text_string(text, "\neval loss            ");
-        bp_text_fixed(text, summary->eval_loss, 4);
-        predictions_text(summary->made, summary->task, text);
+        bp_text_fixed(text, summary->found->of[0].value, 4);
+        metric_list_text(summary->found, text);
     }
     if (summary->best_step != 0) {
         bp_text_string(text, "\nbest step            ");

@@ -50,8 +50,8 @@ typedef struct train_summary {
     uint64_t device_bytes;
     device_memory memory;
     bool evaluated;
-    double eval_loss;
-    const predictions *made; /* by the last evaluation; no rows where the task has none */
+    const metric_list *found; /* by the last evaluation, */
+    const predictions *made;  /* from these; no rows where the task has none */
     bp_task task;
     uint64_t best_step;    /* of the best evaluation; 0: nobody asked for it */
     double best_value;     /* its metric, */
@@ -70,8 +70,8 @@ typedef struct train_summary {
 typedef struct train_evaluation {
     uint64_t step;
     double epoch;
-    double loss;
     uint64_t tokens;
+    const metric_list *found;
     const predictions *made;
     bp_task task;
 } train_evaluation;

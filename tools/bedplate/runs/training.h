@@ -41,8 +41,8 @@ typedef struct training {
     train_totals sum;
     device_memory memory;
     metric_choice metric;
-    double eval_loss;
-    predictions made;        /* by the last evaluation */
+    predictions made;        /* by the last evaluation, */
+    metric_list found;       /* and its numbers */
     uint64_t evaluated;      /* step of the last evaluation; UINT64_MAX: none */
     integrity_tested tested; /* the last selftest */
     int signal;              /* that ends the run; 0: none */

@@ -5,6 +5,7 @@
 #include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/predict/predictions_data.h"
+#include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/session/reference.h"
 #include "tools/bedplate/session/session.h"
@@ -67,49 +68,39 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
                            double seconds)
 {
     output out;
+    metric_list found;
     const bp_task task = s->spec.config.task;
+    const bool words = task == BP_TASK_TOKENS, answers = task == BP_TASK_ANSWERS;
+    metric_list_of(&found, predictions_task(&s->spec), loss, made);
     output_begin(&out, cmd_eval_stream(s));
     if (s->set->json) {
         json_begin(&out);
         data_task_json(&out, s);
-        json_real(&out, "loss", loss, 12);
+        metric_list_json(&found, "", &out);
+        predictions_json_more(made, task, "", &out);
         json_count(&out, "tokens", tokens);
         if (predictions_are_made(&s->spec)) {
             json_count(&out, "rows", made->rows);
-        } else if (made->told.kind == BP_PREFERENCE_NONE) {
-            json_real(&out, "perplexity", exp(loss), 9);
-            json_real(&out, "bits_per_token", loss / 0.69314718055994531, 9);
         }
         json_real(&out, s->spec.config.vocabulary == 0 ? "rows_per_second" : "tokens_per_second",
                   (double)tokens / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
         buckets_json_runs(&out, &s->runtime);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
-        predictions_json(made, task, "", &out);
         json_end(&out);
-    } else if (made->told.kind != BP_PREFERENCE_NONE) {
-        bp_text_string(&out.text, "loss ");
-        bp_text_fixed(&out.text, loss, 6);
-        predictions_text(made, task, &out.text);
-        bp_text_char(&out.text, '\n');
-    } else if (predictions_are_made(&s->spec)) {
-        bp_text_string(&out.text, "loss ");
-        bp_text_fixed(&out.text, loss, 6);
-        const bool words = task == BP_TASK_TOKENS, answers = task == BP_TASK_ANSWERS;
-        bp_text_string(&out.text, words ? " per tagged token over " : " per row over ");
-        bp_text_grouped(&out.text, answers ? made->rows : tokens);
-        bp_text_string(&out.text, words ? " tokens" : answers ? " windows" : " rows");
-        predictions_text(made, task, &out.text);
-        bp_text_char(&out.text, '\n');
     } else {
+        const bool pairs = made->told.kind != BP_PREFERENCE_NONE;
+        const bool rows = !pairs && predictions_are_made(&s->spec);
         bp_text_string(&out.text, "loss ");
-        bp_text_fixed(&out.text, loss, 4);
-        bp_text_string(&out.text, " nats per token (");
-        bp_text_fixed(&out.text, loss / 0.69314718055994531, 4);
-        bp_text_string(&out.text, " bits) over ");
-        bp_text_grouped(&out.text, tokens);
-        bp_text_string(&out.text, " tokens");
-        predictions_text(made, task, &out.text);
+        bp_text_fixed(&out.text, loss, pairs || rows ? 6 : 4);
+        if (!pairs) {
+            bp_text_string(&out.text, words  ? " per tagged token over "
+                                      : rows ? " per row over "
+                                             : " nats per token over ");
+            bp_text_grouped(&out.text, answers ? made->rows : tokens);
+            bp_text_string(&out.text, answers ? " windows" : rows && !words ? " rows" : " tokens");
+        }
+        metric_list_text(&found, &out.text);
         bp_text_char(&out.text, '\n');
     }
     output_end(&out);

@@ -270,16 +270,17 @@ bp_status training_judge(training *t, train_record_evaluation *found)
     BP_TRY(predictions_data_begin(&t->made, s, t->eval_feed.source));
     ranks_leave_turn(s->set); /* ranks share the micro-batches out, and wait for each other */
     const bp_status status = bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch,
-                                                      &t->made, &t->eval_loss, &found->targets);
+                                                      &t->made, &found->loss, &found->targets);
     ranks_take_turn(s->set);
     BP_TRY(status);
-    BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets, t->eval_loss));
+    BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets, found->loss));
     preference_metrics_begin(&t->made.told, &s->spec);
     memcpy(t->made.told.of, s->runtime.metrics, sizeof t->made.told.of);
     BP_TRY(predictions_data_end(&t->made, s, &t->data));
-    found->loss = t->eval_loss;
     found->metric = t->metric.name;
-    found->value = metric_value(&t->metric, t->eval_loss, &t->made, predictions_task(&s->spec));
+    const bp_task task = predictions_task(&s->spec);
+    found->value = metric_value(&t->metric, found->loss, &t->made, task);
+    metric_list_of(&t->found, task, found->loss, &t->made);
     return BP_OK;
 }
 
@@ -296,21 +297,19 @@ static bp_status cmd_train_evaluate(training *t)
     BP_TRY(training_judge(t, &found));
     BP_TRY(integrity_held(&t->points, sum, "evaluation"));
     t->evaluated = s->runtime.steps;
-    const bp_task task = s->spec.config.task;
     train_record_eval(&t->points, &found);
     bool best = best_judge(&t->points.best, &t->metric.rule, t->evaluated, found.value);
     if (!ranks_leads(s->set)) {
         /* rank 0 says it */
     } else if (s->set->json) {
         const train_evaluation all = {s->runtime.steps, epoch_of(t, s->runtime.steps),
-                                      t->eval_loss,     found.targets,
-                                      &t->made,         task};
+                                      found.targets,    &t->found,
+                                      &t->made,         s->spec.config.task};
         train_report_eval(&all);
     } else {
-        progress_note(&t->bar, "eval loss", t->eval_loss);
-        progress_metrics(&t->bar, &t->made.told);
+        progress_evaluation(&t->bar, &t->found);
     }
-    service_evaluated(&t->care, t->evaluated, t->eval_loss);
+    service_evaluated(&t->care, t->evaluated, &t->found);
     service_state(&t->care, RUN_TRAINING);
     /* The best model so far is on the medium before training goes on. */
     const bool kept =
@@ -335,7 +334,9 @@ static void log_step(training *t, const bp_outcome *outcome, progress_numbers *n
     }
     service_logged(&t->care, &now, train_totals_mean(&t->sum), epoch_of(t, step));
     progress_line(&t->bar, &now);
-    progress_metrics(&t->bar, &t->sum.told);
+    metric_list pairs;
+    metric_list_of_steps(&pairs, &t->sum.told);
+    progress_metrics(&t->bar, &pairs);
     train_totals_cut(&t->sum);
 }
 
@@ -448,7 +449,7 @@ static void cmd_train_report(training *t, ending end)
         .device_bytes = device->bytes_in_use(s->runtime.device),
         .memory = t->memory,
         .evaluated = t->evaluated != UINT64_MAX,
-        .eval_loss = t->eval_loss,
+        .found = &t->found,
         .made = &t->made,
         .task = s->spec.config.task,
         .best_step = s->set->load_best || s->set->patience > 0 ? t->points.best.step : 0,

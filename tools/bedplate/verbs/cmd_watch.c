@@ -81,6 +81,21 @@ static const char *watch_state(const run_view *v, double age)
                                     : "runs";
 }
 
+/* The last evaluation's metrics, as many a line as there is room for. */
+static void watch_metrics(const run_view *v)
+{
+    char cell[80];
+    int used = 0;
+    for (uint32_t i = 0; i < v->metric_count; i++) {
+        const int length = snprintf(cell, sizeof cell, "%s%s %.4f", used > 0 ? "   " : "",
+                                    v->metrics[i].name, view_last(&v->metrics[i].curve));
+        const bool next = used > 0 && used + length > WATCH_LINE - 1;
+        output_print(stdout, next ? "\n%s" : "%s", cell + (next ? 3 : 0));
+        used = next ? length - 3 : used + length;
+    }
+    output_print(stdout, used > 0 ? "\n" : "");
+}
+
 static void watch_lines(const run_view *v)
 {
     char left[32], ago[32], eval[32] = "-", line[WATCH_LINE + 64];
@@ -93,6 +108,7 @@ static void watch_lines(const run_view *v)
     }
     output_print(stdout, "step %" PRIu64 " of %" PRIu64 " (%.1f %%)   loss %.4f   eval %s\n",
                  v->steps, v->total, share, view_last(&v->curves[VIEW_LOSS]), eval);
+    watch_metrics(v);
     watch_time(v->left, left, sizeof left);
     output_print(stdout, "norm %.3g   rate %.3g   %.0f tokens/s   %s left\n",
                  view_last(&v->curves[VIEW_NORM]), view_last(&v->curves[VIEW_RATE]),
@@ -166,7 +182,7 @@ static void watch_row_read(watch_row *row, const run_view *v)
 {
     char done[16], total[16];
     const double age = (double)time(NULL) - v->updated;
-    const view_curve *eval = v->metric_count > 0 ? &v->metrics[0].curve : &v->curves[VIEW_EVAL];
+    const view_curve *eval = v->chosen ? &v->metrics[0].curve : &v->curves[VIEW_EVAL];
     watch_short((double)v->steps, done);
     watch_short((double)v->total, total);
     snprintf(row->step, sizeof row->step, "%s/%s", done, total);
@@ -186,8 +202,7 @@ static void watch_row_read(watch_row *row, const run_view *v)
         snprintf(row->state, sizeof row->state, "%.8s", watch_state(v, age));
         row->state[strcspn(row->state, ":")] = '\0'; /* "silent" */
     }
-    snprintf(row->metric, sizeof row->metric, "%s",
-             v->metric_count > 0 ? v->metrics[0].name : "eval loss");
+    snprintf(row->metric, sizeof row->metric, "%s", v->chosen ? v->metrics[0].name : "eval loss");
 }
 
 /* The end of a path tells runs apart. */
