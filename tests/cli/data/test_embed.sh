@@ -184,4 +184,8 @@ END
 run export --model "$work/vectors-of-judge" --to "$work/same"
 cmp -s "$work/vectors-of-judge/model.safetensors" "$work/same/model.safetensors"
 check $? "an export is the model, byte for byte"
+[[ $err != *"not written"* ]]
+check $? "of which nothing is left out" "$err"
+expect 0 'not written, as the model has no use for it: bert.pooler.dense.bias, bert.pooler.dense.weight$' export --model "$work/vectors-of-judge" \
+    --to "$work/same.gguf"
 finish

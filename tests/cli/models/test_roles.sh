@@ -46,6 +46,7 @@ check $? "another eos of the configuration is another target"
 
 # The order of docs/how-to/chat.md: each file goes before those behind it, and the tokenizer's own eos is taken where the list has it.
 ends=$(loss "$work/dir" "$work/rows.jsonl") text=$(loss "$work/other" "$work/rows.jsonl")
+echo '{"text": "a text"}' >"$work/texts.jsonl"
 said() { # WANTED GENERATION CONFIG TOKENIZER MAP: what files say (-: nothing), and which loss that is
     rm -rf "$work/said" && cp -r "$work/dir" "$work/said"
     sed -i "s/\"eos_token_id\": 802/\"eos_token_id\": ${3/-/null}/" "$work/said/config.json"
@@ -54,6 +55,11 @@ said() { # WANTED GENERATION CONFIG TOKENIZER MAP: what files say (-: nothing), 
     [[ $5 == - ]] || echo "{\"eos_token\": \"$5\"}" >"$work/said/special_tokens_map.json"
     [[ $(loss "$work/said" "$work/rows.jsonl") == "$1" ]]
     check $? "the end of completions where files say $2 $3 $4 $5" "$err"
+    for option in --model --tokenizer; do # and so are documents of a token file, whose tokens have 2 bytes
+        run tokenize "$option" "$work/said" --data "$work/texts.jsonl" --output "$work/said.bin"
+        [[ $(tail -c 2 "$work/said.bin" | od -An -tu2 | tr -d ' ') == "$([[ $1 == "$ends" ]] && echo 802 || echo 800)" ]]
+        check $? "and of documents by $option" "$err$(tail -c 2 "$work/said.bin" | od -An -tu2)"
+    done
     for form in said.gguf said-in; do
         [[ $form == said-in ]] && run import --from "$work/said.gguf" --to "$work/$form" || run export --model "$work/said" --to "$work/$form"
         [[ $(loss "$work/$form" "$work/rows.jsonl") == "$1" ]]
@@ -70,6 +76,19 @@ said "$ends" - 802 - '<|endoftext|>'
 said "$ends" - - '<|im_end|>' '<|endoftext|>'
 said "$ends" - - - '<|im_end|>'
 said "$text" - - - -
+
+# Another tokenizer than the model's brings its own list of ends, by generation_config.json, else by config.json, which the
+# trained model has: `generate` needs no word of the other directory.
+for file in generation_config config; do
+    rm -rf "$work/brings" "$work/brought" && mkdir "$work/brings" && cp "$work/dir/tokenizer.json" "$work/brings"
+    echo '{"eos_token_id": [802, 801], "vocab_size": 3}' >"$work/brings/$file.json"
+    run train --model "$work/other" --tokenizer "$work/brings" --data "$work/rows.jsonl" --max-seq-length 16 --max-steps 0 --quiet \
+        --output-dir "$work/brought"
+    grep -q '"eos_token_id": \[802, 801\]' "$work/brought/generation_config.json"
+    check $? "ends of --tokenizer's $file are the trained model's" "$err"
+    [[ $(loss "$work/brought" "$work/rows.jsonl") == "$ends" ]]
+    check $? "and its losses are those of these ends" "$err"
+done
 
 # Gemma's <bos>: the post-processor says it, or special_tokens_map.json, or tokenizer_config.json; the same ids.
 mkdir "$work/bare"

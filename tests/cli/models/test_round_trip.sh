@@ -29,8 +29,9 @@ answers() {
     grep -oE '"finish_reason": "[a-z]*"|"prompt_tokens": [0-9]+|"ids": \[[^]]*\]' <<<"$out" | paste -sd' ' -
 }
 
-# A family, the preset that it is made from, a tokenizer with its number of tokens and the one that ends texts, a template.
-while read -r family preset tokenizer vocabulary end template; do
+# A family, the preset that it is made from, a tokenizer with its number of tokens and the one that ends texts, a template,
+# and how many steps it takes to learn it (60).
+while read -r family preset tokenizer vocabulary end template steps; do
     base=$work/$family.base
     mkdir "$base"
     cp "tests/golden/tokenizers/$tokenizer/tokenizer.json" "$base"
@@ -39,7 +40,7 @@ while read -r family preset tokenizer vocabulary end template; do
         "$work/$family.made/config.json" >"$base/config.json"
     [[ $family != mistral ]] || sed -i -E 's/"sliding_window": [0-9]+/"sliding_window": null/' "$base/config.json"
     [[ $family != qwen2 ]] || sed -i -E 's/"llama"/"qwen2"/; s/LlamaFor/Qwen2For/; /_bias"|"head_dim"/d' "$base/config.json"
-    run train --model "$base" --data "$work/chat.jsonl" --chat-template "$template" --max-seq-length 120 --max-steps 60 \
+    run train --model "$base" --data "$work/chat.jsonl" --chat-template "$template" --max-seq-length 120 --max-steps "${steps:-60}" \
         --learning-rate 1e-2 --save-dtype fp32 --quiet --output-dir "$work/$family"
     check $code "$family: a model that has learned $template" "$err"
     run train --model "$work/$family" --data "$work/chat.jsonl" --max-seq-length 120 --max-steps 2 --lora-r 2 --learning-rate 1e-4 \
@@ -87,5 +88,81 @@ gemma3 tiny-gemma3-text gemma 1003 2 zephyr
 phi3 tiny-phi3 qwen2 805 800 chatml
 smollm3 tiny-smollm3 smollm 701 700 smollm2
 gpt2 tiny qwen2 805 800 chatml
+gemma2 tiny-gemma2 gemma 1003 2 gemma
+olmo2 tiny-olmo2 qwen2 805 800 chatml
+gpt_neox tiny-neox qwen2 805 800 zephyr
+granite tiny-granite smollm 701 700 smollm2 250
+END
+
+# Encoders, whose file holds a model of vectors: the same ids and vectors, also of texts with padding in them, which has a place of
+# its own among RoBERTa's positions. A family, its preset, a tokenizer, its number of tokens, the token for padding and its id.
+for ((i = 0; i < 8; i++)); do
+    echo "{\"anchor\": \"question $i of it\", \"positive\": \"answer $((i * i)) of it\"}" >>"$work/pairs.jsonl"
+done
+while read -r family preset tokenizer vocabulary padding pad; do
+    base=$work/$family.base
+    mkdir "$base"
+    # U+2581 in a piece of words would be taken for the mark of a word by readers of WordPiece
+    sed 's/\xe2\x96\x81/zq/g' "tests/golden/tokenizers/$tokenizer/tokenizer.json" >"$base/tokenizer.json"
+    echo "{\"pad_token\": \"$padding\"}" >"$base/tokenizer_config.json"
+    for text in 'the number 7' "number$padding 7 of$padding$padding it" "$padding of it"; do echo "{\"text\": \"$text\"}"; done >"$work/padded.jsonl"
+    run train --model "$preset" --task embedding --data "$work/pairs.jsonl" --max-seq-length 8 --max-steps 0 --quiet --output-dir "$work/$family.made"
+    sed -E "s/\"vocab_size\": [0-9]+/\"vocab_size\": $vocabulary/; s/\"pad_token_id\": [^,]*/\"pad_token_id\": $pad/; s/\"eos_token_id\": [^,]*/\"eos_token_id\": null/" \
+        "$work/$family.made/config.json" >"$base/config.json"
+    [[ $family != roberta ]] || sed -i "s/\"max_position_embeddings\": 130/\"max_position_embeddings\": $((129 + pad))/" "$base/config.json"
+    options=(--data "$work/pairs.jsonl" --max-seq-length 24 --max-steps 2 --per-device-train-batch-size 4 --quiet)
+    run train --model "$base" --task embedding "${options[@]}" --learning-rate 1e-2 --save-dtype fp32 --output-dir "$work/$family"
+    check $code "$family: a model of vectors" "$err"
+    # Rows of positions up to padding's, which files leave out, are zeros in transformers' models.
+    [[ $family != roberta ]] || python3 - "$work/$family/model.safetensors" <<'EOF'
+import json, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+base = 8 + int.from_bytes(data[:8], "little")
+tensor = json.loads(data[8:base])["roberta.embeddings.position_embeddings.weight"]
+first, width = base + tensor["data_offsets"][0], 4 * tensor["shape"][1]
+data[first : first + 801 * width] = bytes(801 * width)
+open(sys.argv[1], "wb").write(data)
+EOF
+    run train --model "$work/$family" "${options[@]}" --lora-r 2 --learning-rate 1e-2 --output-dir "$work/$family-lora"
+    check $code "$family: its adapters" "$err"
+    run export --model "$work/$family" --to "$work/$family.gguf"
+    run import --from "$work/$family.gguf" --to "$work/$family-in"
+    check $code "$family: its forms" "$err"
+    run export --model "$work/$family-in" --to "$work/$family-again.gguf"
+    run export --model "$work/$family" --to "$work/$family-out"
+    run export --model "$work/$family" --adapter "$work/$family-lora" --merge --to "$work/$family-merged"
+    run export --model "$work/$family" --adapter "$work/$family-lora" --merge --to "$work/$family-merged.gguf"
+    check $code "$family: its merged forms" "$err"
+    vectors() {
+        run embed --model "$@" --data "$work/padded.jsonl" --max-seq-length 24 --output "$work/v.npy"
+        [[ $code -eq 0 ]] && md5sum <"$work/v.npy"
+    }
+    ids=$(tokens "$work/$family") said=$(vectors "$work/$family")
+    [[ -n $ids && -n $said ]]
+    check $? "$family: something to compare" "$err"
+    for form in .gguf -in -out -again.gguf; do
+        [[ $(tokens "$work/$family$form") == "$ids" ]]
+        check $? "$family$form: ids of a text" "$err"
+        [[ $(vectors "$work/$family$form") == "$said" ]]
+        check $? "$family$form: vectors, padding in texts among them" "$(vectors "$work/$family$form")$err"
+    done
+    cmp -s "$work/$family-merged.gguf" <(cat "$work/$family.gguf")
+    check $((1 - $?)) "$family: adapters change something"
+    said=$(vectors "$work/$family-merged")
+    for form in -merged -merged.gguf; do
+        [[ $(tokens "$work/$family$form") == "$ids" ]]
+        check $? "$family$form: ids of a text" "$err"
+        [[ -n $said && $(vectors "$work/$family$form") == "$said" ]]
+        check $? "$family$form: vectors" "$(vectors "$work/$family$form")$err"
+    done
+    grep -q "\"pad_token_id\": $pad" "$work/$family-in/config.json" && grep -qF "\"pad_token\": \"$padding\"" "$work/$family-in/tokenizer_config.json"
+    check $? "$family: padding's role comes back" "$(cat "$work/$family-in/config.json" "$work/$family-in/tokenizer_config.json")"
+    grep -q "\"model_type\": \"$(sed 's/.*"model_type": "\([a-z_-]*\)".*/\1/;t;d' "$work/$family/config.json")\"" "$work/$family-in/config.json"
+    check $? "$family: and its family" "$(cat "$work/$family-in/config.json")"
+done <<'END'
+bert tiny-bert bert_uncased 1600 [PAD] 0
+distilbert tiny-distilbert bert_uncased 1600 [PAD] 0
+roberta tiny-roberta qwen2 810 <|endoftext|> 800
+modernbert tiny-modernbert qwen2 810 <|endoftext|> 800
 END
 finish

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* eos_token_id of generation_config.json. */
+/* eos_token_id of generation_config.json and config.json. */
 #include "tools/bedplate/models/end_tokens.h"
 
 #include <inttypes.h>
@@ -64,41 +64,57 @@ static bp_status read_members(bp_json *json, end_tokens *ends)
     return bp_json_next(json, &event);
 }
 
-bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directory, bp_error *error)
+static bp_status end_tokens_document(bp_storage_reader *reader, end_tokens *ends)
 {
-    static char file[FILE_BYTES];
     static char text[TEXT_BYTES];
-    char path[BP_STORE_PATH_MAX];
-    bool there = false;
-    size_t length;
     bp_json json;
-    *ends = (end_tokens){.given = false};
-    if (directory == NULL ||
-        bp_storage_join(path, directory, "generation_config.json", NULL) != BP_OK ||
-        store->exists(store, path, &there) != BP_OK || !there) {
-        return BP_OK;
-    }
-    BP_TRY(bp_storage_read_small(store, path, file, sizeof file, &length, error));
-    bp_json_span span = {file, length};
-    const bp_json_source source = {bp_json_span_fill, &span, length};
+    const bp_json_source source = {bp_storage_fill, reader, reader->end};
     const bp_json_memory memory = {
         .text = text, .text_bytes = sizeof text, .max_depth = BP_JSON_DEPTH_MAX};
-    BP_TRY(bp_json_init(&json, &source, &memory, error));
+    BP_TRY(bp_json_init(&json, &source, &memory, reader->error));
     bp_status status = read_members(&json, ends);
-    if (status != BP_OK) {
-        bp_error_prefix(error, path);
+    if (status == BP_ERR_DATA) {
+        bp_error_prefix(reader->error, reader->path);
     }
     return status;
 }
 
-bp_status end_tokens_find(end_tokens *ends, bp_store *store, const char *const *directories,
-                          uint32_t count, bp_error *error)
+bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directory,
+                          const char *name, bp_error *error)
 {
+    char path[BP_STORE_PATH_MAX];
+    char buffer[TEXT_BYTES];
+    bool there = false;
     *ends = (end_tokens){.given = false};
-    for (uint32_t i = 0; i < count && !ends->given; i++) {
-        BP_TRY(end_tokens_read(ends, store, directories[i], error));
+    if (directory == NULL || directory[0] == '\0' ||
+        bp_storage_join(path, directory, name, NULL) != BP_OK ||
+        store->exists(store, path, &there) != BP_OK || !there) {
+        return BP_OK;
     }
-    return BP_OK;
+    bp_storage_reader reader = {
+        .store = store, .path = path, .buffer = buffer, .capacity = sizeof buffer, .error = error};
+    if (store->open_read(store, path, &reader.file) != BP_OK) {
+        return bp_storage_failed(error, store, "open", path);
+    }
+    bp_status status = store->file_size(store, reader.file, &reader.end) == BP_OK
+                           ? end_tokens_document(&reader, ends)
+                           : bp_storage_failed(error, store, "size", path);
+    (void)store->close(store, reader.file); /* it was only read */
+    return status;
+}
+
+bp_status end_tokens_find(end_tokens *ends, bp_store *store, const char *adapter,
+                          const run_tokenizer *c, const char *model, bp_error *error)
+{
+    BP_TRY(end_tokens_read(ends, store, adapter, END_TOKENS_FILE, error));
+    if (!ends->given && c->bytes > 0 && c->ends_given) {
+        ends->given = true;
+        ends->count = c->end_count;
+        memcpy(ends->id, c->end, sizeof ends->id);
+    }
+    return ends->given || c->bytes > 0
+               ? BP_OK
+               : end_tokens_read(ends, store, model, END_TOKENS_FILE, error);
 }
 
 static void end_tokens_put(end_tokens *ends, int64_t id)
@@ -150,7 +166,7 @@ bp_status end_tokens_write(const end_tokens *ends, const bp_model_config *config
     size_t length, used = 1;
     bool there = false;
     bp_stream_file stream;
-    BP_TRY(bp_storage_join(path, from, "generation_config.json", error));
+    BP_TRY(bp_storage_join(path, from, END_TOKENS_FILE, error));
     BP_TRY(bp_storage_exists(store, path, &there, error));
     if (there) {
         BP_TRY(bp_storage_read_small(store, path, file, sizeof file, &length, error));
@@ -165,7 +181,7 @@ bp_status end_tokens_write(const end_tokens *ends, const bp_model_config *config
     const bp_config_change change = {.key = "eos_token_id", .value = list};
     bp_json_span span = {file, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};
-    BP_TRY(bp_storage_join(path, to, "generation_config.json", error));
+    BP_TRY(bp_storage_join(path, to, END_TOKENS_FILE, error));
     BP_TRY(bp_stream_begin(&stream, store, path, error));
     bp_status status = bp_hf_config_change(&source, &change, work, bp_stream_add, &stream, error);
     return bp_stream_end(&stream, status);

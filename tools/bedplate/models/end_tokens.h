@@ -14,15 +14,18 @@ typedef struct end_tokens {
     uint32_t turn; /* 1 + the token that ends a turn of the chat template; 0: none */
 } end_tokens;
 
-/* Reads eos_token_id, a number or a list of them, of generation_config.json in the model's
- * directory (NULL: it has none), which is what transformers goes by. Without such a file or key
- * nothing is given. BP_ERR_DATA: it is no JSON object, or the key holds something else. */
-bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directory,
-                          bp_error *error) BP_MUST_CHECK;
+#define END_TOKENS_FILE "generation_config.json"
 
-/* The same of the first of the directories (NULL: none) whose file has the key. */
-bp_status end_tokens_find(end_tokens *ends, bp_store *store, const char *const *directories,
-                          uint32_t count, bp_error *error) BP_MUST_CHECK;
+/* Reads eos_token_id, a number or a list of them, of that JSON file in a directory (NULL or "":
+ * there is none). Without such a file or key nothing is given. BP_ERR_DATA: it is no JSON object,
+ * or the key holds something else. */
+bp_status end_tokens_read(end_tokens *ends, bp_store *store, const char *directory,
+                          const char *name, bp_error *error) BP_MUST_CHECK;
+
+/* What generation_config.json of the adapters (NULL: none) gives, else the list of the tokenizer;
+ * of one that was not looked for, what the model's directory (NULL: it has none) gives. */
+bp_status end_tokens_find(end_tokens *ends, bp_store *store, const char *adapter,
+                          const run_tokenizer *c, const char *model, bp_error *error) BP_MUST_CHECK;
 
 /* Puts a token behind the list, if it is none of them already and there is room. Where no file
  * gives a list, it begins with the tokens that end a text without one. */

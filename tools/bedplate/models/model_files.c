@@ -50,6 +50,7 @@ static bp_status as_data(model_files *m, bp_status status)
 bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
                             bp_weight_source *source)
 {
+    m->naming = naming;
     BP_TRY(
         as_data(m, bp_parameters_list(m->model, &m->config, &m->room, &m->parameters, &m->error)));
     tensor_faults faults = {.path = m->source.path};
@@ -167,12 +168,46 @@ static void print_result(const model_files *m, const char *format, const char *p
     output_end(&out);
 }
 
+/* Tensors that the model has no use for go along into a directory alone, from names of its own.
+ * Factors of rotary frequencies are in the configuration. */
+static void print_left(const model_files *m, const char *format)
+{
+    enum { NAMED = 3 };
+    const bool carried = strcmp(format, "hf") == 0 && m->naming == &m->config.family->naming;
+    const char *named[NAMED];
+    size_t count = 0;
+    for (uint32_t p = 0; !carried && p < m->source.part_count; p++) {
+        for (size_t i = 0; i < m->source.parts[p].entry_count; i++) {
+            const bp_tensor_entry *entry = &m->source.parts[p].entries[i];
+            if (bp_weight_carried(m->naming, entry) && strncmp(entry->name, "rope_", 5) != 0) {
+                if (count < NAMED) {
+                    named[count] = entry->name;
+                }
+                count++;
+            }
+        }
+    }
+    if (count == 0) {
+        return;
+    }
+    output_print(stderr,
+                 "bedplate: %s: not written, as the model has no use for it: ", m->source.path);
+    for (size_t i = 0; i < count && i < NAMED; i++) {
+        output_print(stderr, "%s%s", i > 0 ? ", " : "", named[i]);
+    }
+    if (count > NAMED) {
+        output_print(stderr, " and %zu more tensors", count - NAMED);
+    }
+    output_print(stderr, "\n");
+}
+
 int model_files_end(model_files *m, bp_status status, const char *format, const char *path)
 {
     bp_status closed = bp_tensor_set_close(&m->source);
     status = as_data(m, status == BP_OK ? closed : status);
     if (status == BP_OK) {
         print_result(m, format, path);
+        print_left(m, format);
     }
     int code = report_status(status, &m->error);
     memory_give_back(&m->memory);

@@ -22,6 +22,7 @@ typedef struct model_files {
     bp_staging work; /* through which data flows */
     bp_model_config config;
     const bp_model *model;
+    const bp_tensor_naming *naming; /* that the source was matched by */
     bp_tensor_set source;
     bp_parameters parameters;
     bp_weight_target target;
@@ -50,7 +51,8 @@ bool model_files_same(const char *a, const char *b);
 /* Whether a path ends so, and has something in front. */
 bool model_files_ends(const char *path, const char *ending);
 
-/* Prints what was written and ends everything. Returns the exit code. */
+/* Prints what was written and which tensors of the source were not, and ends everything. Returns
+ * the exit code. */
 int model_files_end(model_files *m, bp_status status, const char *format, const char *path);
 
 #endif

@@ -112,21 +112,26 @@ static uint64_t scratch_bytes(void)
     return BP_TOKENISE_SCRATCH > BP_TOKENIZER_SCRATCH ? BP_TOKENISE_SCRATCH : BP_TOKENIZER_SCRATCH;
 }
 
-/* Which tokens end a text: what is said of the model goes before what its tokenizer says. */
+/* Which tokens end a text: what is said beside the tokenizer, then of the model, goes before what
+ * the tokenizer itself says. */
 static bp_status find_ends(run_tokenizer *c, const run_tokenizer_ask *ask)
 {
     const bp_model_config *config = ask->config;
-    const bool own = ask->set->tokenizer == NULL && c->directory[0] != '\0';
-    const char *const directories[] = {own ? c->directory : NULL, ask->set->model};
+    const bool other = ask->set->tokenizer != NULL || config->family == NULL;
+    const char *model = ask->directory ? ask->set->model : NULL;
     end_tokens ends;
-    if (!ask->directory) {
-        return BP_OK;
+    BP_TRY(end_tokens_read(&ends, ask->store, c->directory, END_TOKENS_FILE, ask->error));
+    if (!ends.given && other) {
+        BP_TRY(end_tokens_read(&ends, ask->store, c->directory, "config.json", ask->error));
     }
-    BP_TRY(end_tokens_find(&ends, ask->store, directories, 2, ask->error));
+    if (!ends.given && model != NULL) {
+        BP_TRY(end_tokens_read(&ends, ask->store, model, END_TOKENS_FILE, ask->error));
+    }
+    c->ends_given = ends.given;
     if (ends.given) {
         c->end_count = ends.count;
         memcpy(c->end, ends.id, sizeof c->end);
-    } else if (config->eos_token >= 0) {
+    } else if (ask->directory && config->eos_token >= 0) {
         c->end[c->end_count++] = config->eos_token;
         for (uint32_t i = 0; i < config->more_eos_count; i++) {
             c->end[c->end_count++] = config->more_eos[i];

@@ -25,9 +25,10 @@ typedef struct run_tokenizer {
     memory_block block;
     bp_tokenizer tokenizer;
     bp_encoder encoder;
-    void *scratch; /* BP_TOKENISE_SCRATCH bytes, while it is open */
+    void *scratch;   /* BP_TOKENISE_SCRATCH bytes, while it is open */
+    bool ends_given; /* the list is of generation_config.json, or of --tokenizer's config.json */
     uint32_t end_count;
-    int64_t end[RUN_TOKENIZER_ENDS]; /* what generation_config.json, else config.json, says */
+    int64_t end[RUN_TOKENIZER_ENDS]; /* what these say, else the model's config.json */
 } run_tokenizer;
 
 /* What the search needs to know. */

@@ -329,10 +329,8 @@ static bp_status talk_memory(talk *t)
 static bp_status talk_ends(talk *t)
 {
     session *s = t->s;
-    const bool own = s->set->tokenizer == NULL && s->run_tokenizer.directory[0] != '\0';
-    const char *const directories[] = {s->set->adapter, own ? s->run_tokenizer.directory : NULL,
-                                       s->directory ? s->set->model : NULL};
-    BP_TRY(end_tokens_find(&t->ends, s->store, directories, 3, &s->error));
+    BP_TRY(
+        end_tokens_find(&t->ends, s->store, s->set->adapter, &s->run_tokenizer, NULL, &s->error));
     t->ends.turn = chat_turn_end(s, &t->chat);
     t->stops = s->set->stops;
     size_t first = 0, end = t->chat.footer_length;

@@ -518,20 +518,23 @@ static bp_status copy_file(checkpoint *c, const char *directory, const char *nam
     return bp_replace_copy(s->store, from, to, s->work.memory, s->work.capacity, &s->error);
 }
 
-/* Where turns end is learned, and generation stops there: what no file of the model says yet. */
-static bp_status keep_turn_end(checkpoint *c, const char *from)
+/* Where texts and turns end is learned, and generation stops there: what generation_config.json of
+ * `from`, which was copied, does not say yet. */
+static bp_status keep_ends(checkpoint *c, const char *from)
 {
     session *s = c->s;
     const bp_model_config *config = &s->spec.config;
-    end_tokens ends;
-    if (s->turn_end == 0) {
+    const run_tokenizer *tokenizer = &s->run_tokenizer;
+    end_tokens ends, copied;
+    BP_TRY(end_tokens_find(&ends, s->store, NULL, tokenizer, NULL, &s->error));
+    BP_TRY(end_tokens_read(&copied, s->store, from, END_TOKENS_FILE, &s->error));
+    const bool turns =
+        s->turn_end != 0 && !end_tokens_has(&ends, tokenizer, config, s->turn_end - 1);
+    if (turns) {
+        end_tokens_add(&ends, tokenizer, config, (int64_t)s->turn_end - 1);
+    } else if (copied.given || !ends.given) {
         return BP_OK;
     }
-    BP_TRY(end_tokens_read(&ends, s->store, from, &s->error));
-    if (end_tokens_has(&ends, &s->run_tokenizer, config, s->turn_end - 1)) {
-        return BP_OK;
-    }
-    end_tokens_add(&ends, &s->run_tokenizer, config, (int64_t)s->turn_end - 1);
     return end_tokens_write(&ends, config, s->store, from, s->set->output_dir, s->work.memory,
                             &s->error);
 }
@@ -570,7 +573,7 @@ bp_status checkpoint_copy_tokenizer(checkpoint *c)
         }
         BP_TRY(copy_file(c, from, names[i]));
     }
-    return keep_turn_end(c, from);
+    return keep_ends(c, from);
 }
 
 /* --save-dtype; a preset has no files whose types could be kept. */

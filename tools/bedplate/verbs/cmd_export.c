@@ -303,9 +303,9 @@ static bp_status find_template(exporting *e, bp_gguf_model *model)
 static bp_status export_take_ends(exporting *e)
 {
     model_files *m = &e->m;
-    const char *const directories[] = {m->set->adapter, m->set->model};
+    const run_tokenizer none = {.bytes = 0};
     end_tokens ends;
-    BP_TRY(end_tokens_find(&ends, m->store, directories, 2, &m->error));
+    BP_TRY(end_tokens_find(&ends, m->store, m->set->adapter, &none, m->set->model, &m->error));
     if (ends.given) {
         m->config.eos_token = ends.count > 0 ? ends.id[0] : -1;
         m->config.more_eos_count = 0;

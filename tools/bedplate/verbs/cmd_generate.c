@@ -192,10 +192,8 @@ static bp_status find_text(generation *g)
                             "give --tokenizer",
                             "--stop");
     }
-    const bool own = set->tokenizer == NULL && g->has_text && s->run_tokenizer.directory[0] != '\0';
-    const char *const directories[] = {set->adapter, own ? s->run_tokenizer.directory : NULL,
-                                       s->directory ? set->model : NULL};
-    return end_tokens_find(&g->ends, s->store, directories, 3, &s->error);
+    return end_tokens_find(&g->ends, s->store, set->adapter, &s->run_tokenizer,
+                           s->directory ? set->model : NULL, &s->error);
 }
 
 static bp_status read_prompt(generation *g)

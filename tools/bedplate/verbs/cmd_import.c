@@ -145,7 +145,7 @@ static bp_status write_directory(importing *i)
     }
     m->target.path = path;
     BP_TRY(write_tokenizer(i)); /* first: its refusals leave no model without one */
-    BP_TRY(bp_hf_export(&i->source, &bp_family_find(m->model->name)->naming, &m->target));
+    BP_TRY(bp_hf_export(&i->source, &m->config.family->naming, &m->target));
     BP_TRY(bp_hf_config_text(&m->config, NULL, json, &length));
     bp_json_span span = {json, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};

@@ -59,7 +59,8 @@ static bp_status open_run_tokenizer(job *j)
 {
     session *s = &j->s;
     const char *directory = s->set->tokenizer != NULL ? s->set->tokenizer : s->set->model;
-    /* No model is asked for: any vocabulary will do, and bytes only if the directory says so. */
+    /* No model is asked for: any vocabulary will do, and bytes only if the directory says so. What
+     * ends a text its files say, whatever family config.json is of. */
     j->config = (bp_model_config){.vocabulary = UINT32_MAX, .bos_token = -1, .eos_token = -1};
     const run_tokenizer_ask ask = {.store = s->store,
                                    .set = s->set,

@@ -17,7 +17,7 @@ typedef enum bp_tensor_layout {
                             Bedplate has them head by head: row (k * heads + h) * D + i of the file
                             is row (h * 3 + k) * D + i */
     BP_LAYOUT_BEHIND, /* the file begins with the row of the first position: those that the table
-                       has before it, which no token has, are not there. For writing alone */
+                       has before it, which no token has, are not there, and read as zeros */
     BP_LAYOUT_RAISED  /* every element is one more in the file: norms that Bedplate and Hugging
                        Face keep about 0 */
 } bp_tensor_layout;

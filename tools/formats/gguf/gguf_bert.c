@@ -92,10 +92,15 @@ void bp_gguf_encoder_put(bp_gguf_writer *w, const char *a, const bp_model_config
     put_count(w, a, "pooling_type", poolings[config->pooling]);
 }
 
+/* How many rows of the table of positions the file leaves out: a RoBERTa's padding and what is
+ * before it. A key of Bedplate's own; without it the tokenizer tells what the model is. */
+static const char position_offset[] = "position_offset";
+
 static void bert_put(bp_gguf_writer *w, const char *a, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     bp_gguf_encoder_put(w, a, config);
+    put_count(w, a, position_offset, own.position_first);
     bp_gguf_put_u32(w, "tokenizer.ggml.token_type_count", own.types > 0 ? own.types : 1);
 }
 
@@ -163,6 +168,37 @@ bp_status bp_gguf_encoder_take(const bp_gguf_file *f, const char *a, bp_model_co
     return take_pooling(f, a, config);
 }
 
+const bp_gguf_family *bp_gguf_bert_of(const bp_gguf_file *f)
+{
+    const bp_gguf_key *offset = bp_gguf_find(f, bp_gguf_key_of("bert", position_offset).text);
+    const bool unigram = bp_gguf_says(f, "tokenizer.ggml.model", "t5");
+    const bool spells = bp_gguf_says(f, "tokenizer.ggml.model", "gpt2") &&
+                        bp_gguf_find(f, "tokenizer.ggml.pre") != NULL &&
+                        !bp_gguf_says(f, "tokenizer.ggml.pre", "gpt-2");
+    if (offset != NULL ? offset->bits != 0 : unigram || spells) {
+        return unigram ? &bp_gguf_xlm_roberta : &bp_gguf_roberta;
+    }
+    return bp_gguf_tensor(f, "token_types.weight") == NULL ? &bp_gguf_distilbert : &bp_gguf_bert;
+}
+
+/* Positions begin behind the padding's row, which is the family's where the file does not say. */
+static bp_status bert_take_offset(const bp_gguf_file *f, const char *a, bp_model_config *config,
+                                  bp_bert_config *own)
+{
+    const bp_gguf_key_name key = bp_gguf_key_of(a, position_offset);
+    uint32_t offset = config->pad_token < 0 ? 2 : (uint32_t)config->pad_token + 1;
+    if (bp_gguf_find(f, key.text) != NULL) {
+        BP_TRY(bp_gguf_take_count(f, key.text, 1, POSITIONS_MOST, &offset));
+    }
+    if (offset > POSITIONS_MOST) {
+        return bp_gguf_refuse(f, "a RoBERTa has a row of positions for each token up to this one",
+                              "tokenizer.ggml.padding_token_id");
+    }
+    config->pad_token = (int64_t)offset - 1;
+    own->position_rows = config->positions + offset;
+    return BP_OK;
+}
+
 /* Sizes and what is no other model. */
 static bp_status bert_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
 {
@@ -170,10 +206,14 @@ static bp_status bert_take(const bp_gguf_file *f, const char *a, bp_model_config
     const bp_gguf_key_name epsilon = bp_gguf_key_of(a, "attention.layer_norm_epsilon");
     const bp_tensor_entry *types = bp_gguf_tensor(f, "token_types.weight");
     BP_TRY(bp_gguf_encoder_take(f, a, config, &own.stack));
+    const bool roberta = config->family->gguf->naming == &roberta_naming;
+    if (roberta) {
+        BP_TRY(bert_take_offset(f, a, config, &own));
+    }
     if (types != NULL && (types->rank != 2 || types->shape[0] > TYPES_MOST)) {
         return bp_gguf_refuse(f, "this is no table of a few types", "token_types.weight");
     }
-    if (types == NULL && fabs(own.stack.norm_epsilon - 1e-12) > 1e-18) {
+    if (types == NULL && !roberta && fabs(own.stack.norm_epsilon - 1e-12) > 1e-18) {
         return bp_gguf_refuse(f, "a model without types of tokens is a DistilBERT, whose is 1e-12",
                               epsilon.text);
     }
@@ -182,7 +222,7 @@ static bp_status bert_take(const bp_gguf_file *f, const char *a, bp_model_config
     own.stack.embedding_dropout = 0.1;
     own.stack.residual_dropout = 0.1;
     own.stack.attention_dropout = 0.1;
-    own.classifier_dropout = types != NULL ? -1.0 : 0.2;
+    own.classifier_dropout = types != NULL || roberta ? -1.0 : 0.2;
     bp_family_config_set(config, &own, sizeof own);
     config->family->resolve(config);
     return BP_OK;

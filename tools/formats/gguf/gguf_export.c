@@ -92,7 +92,9 @@ static bp_status put_keys(exporting *e)
     gguf_export_put_token(w, "tokenizer.ggml.bos_token_id", model->config->bos_token);
     put_ends(w, model);
     gguf_export_put_token(w, "tokenizer.ggml.unknown_token_id", model->unknown_token);
-    gguf_export_put_token(w, "tokenizer.ggml.padding_token_id", model->padding_token);
+    const int64_t padding = model->config->pad_token;
+    gguf_export_put_token(w, "tokenizer.ggml.padding_token_id",
+                          padding >= 0 ? padding : model->padding_token);
     if (model->chat_template_bytes > 0) {
         bp_gguf_put_string(w, "tokenizer.chat_template", model->chat_template,
                            model->chat_template_bytes);

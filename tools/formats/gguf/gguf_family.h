@@ -32,13 +32,17 @@ typedef struct bp_gguf_family {
 
 extern const bp_gguf_family bp_gguf_gpt2; /* gguf_gpt2.c */
 
-/* gguf_bert.c: encoders, all of the architecture "bert". What is read of it is a BERT, and, where
- * the file has no types of tokens, a DistilBERT. */
+/* gguf_bert.c: encoders, all of the architecture "bert". */
 extern const bp_gguf_family bp_gguf_bert;
 extern const bp_gguf_family bp_gguf_roberta;
 extern const bp_gguf_family bp_gguf_xlm_roberta;
 extern const bp_gguf_family bp_gguf_distilbert;
 extern const bp_gguf_family bp_gguf_modernbert; /* gguf_modernbert.c */
+
+/* Which of them a file holds: a RoBERTa where bert.position_offset is above 0 or, without that key,
+ * the tokenizer is byte-level BPE that is not GPT-2's, or Unigram (XLM-R). A BERT without types of
+ * tokens is a DistilBERT. */
+const bp_gguf_family *bp_gguf_bert_of(const bp_gguf_file *file);
 
 /* Rows of the table of positions before the first position's: of a RoBERTa. */
 uint32_t bp_gguf_position_first(const bp_model_config *config);

@@ -108,8 +108,8 @@ bp_status bp_gguf_describe(const bp_gguf_file *file, const bp_gguf_family **fami
     if (*family == NULL) {
         return refuse_architecture(architecture, error);
     }
-    if (*family == &bp_gguf_bert && bp_gguf_tensor(file, "token_types.weight") == NULL) {
-        *family = &bp_gguf_distilbert;
+    if (*family == &bp_gguf_bert) {
+        *family = bp_gguf_bert_of(file);
     }
     *config = bp_family_defaults(bp_family_find((*family)->model_type));
     if (embedding == NULL || embedding->rank != 2 || embedding->shape[0] > INT32_MAX) {

@@ -572,6 +572,14 @@ bp_status bp_gguf_take_string(const bp_gguf_file *file, const char *name, char *
     return BP_OK;
 }
 
+bool bp_gguf_says(const bp_gguf_file *file, const char *name, const char *word)
+{
+    char text[64];
+    bp_gguf_file quiet = *file;
+    quiet.error = NULL; /* another value is an answer here, not an error */
+    return bp_gguf_take_string(&quiet, name, text, sizeof text) == BP_OK && strcmp(text, word) == 0;
+}
+
 bp_status bp_gguf_items_begin(bp_gguf_items *items, const bp_gguf_file *file, const char *name,
                               bp_gguf_type type)
 {

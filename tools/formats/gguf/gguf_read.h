@@ -55,6 +55,9 @@ bp_status bp_gguf_take_real(const bp_gguf_file *file, const char *name,
 bp_status bp_gguf_take_string(const bp_gguf_file *file, const char *name, char *value,
                               size_t room) BP_MUST_CHECK;
 
+/* Whether a key is there and is this string of less than 64 bytes. Sets no error. */
+bool bp_gguf_says(const bp_gguf_file *file, const char *name, const char *word);
+
 /* A number above 0 and below 1e12; *value stays where there is no such key. */
 bp_status bp_gguf_take_positive(const bp_gguf_file *file, const char *name,
                                 double *value) BP_MUST_CHECK;

@@ -55,17 +55,11 @@ typedef struct writing {
 
 static const split *split_of(const bp_gguf_file *file)
 {
-    char word[64];
-    bp_gguf_file quiet = *file;
-    quiet.error = NULL; /* no split is an answer here, not an error */
     if (bp_gguf_find(file, "tokenizer.ggml.pre") == NULL) {
         return &splits[0];
     }
-    if (bp_gguf_take_string(&quiet, "tokenizer.ggml.pre", word, sizeof word) != BP_OK) {
-        return NULL;
-    }
     for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
-        if (strcmp(splits[i].word, word) == 0) {
+        if (bp_gguf_says(file, "tokenizer.ggml.pre", splits[i].word)) {
             return &splits[i];
         }
     }
@@ -74,11 +68,7 @@ static const split *split_of(const bp_gguf_file *file)
 
 static bool is_model(const bp_gguf_file *file, const char *model)
 {
-    char word[64];
-    bp_gguf_file quiet = *file;
-    quiet.error = NULL;
-    return bp_gguf_take_string(&quiet, "tokenizer.ggml.model", word, sizeof word) == BP_OK &&
-           strcmp(word, model) == 0;
+    return bp_gguf_says(file, "tokenizer.ggml.model", model);
 }
 
 static bool is_pieces(const bp_gguf_file *file)

@@ -127,16 +127,17 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
     const bp_model_config config = bp_family_adopt(&l->runtime->spec);
     const uint32_t heads = bp_family_count(&config, BP_ROLE_HEADS);
     const uint32_t kv_heads = bp_family_count(&config, BP_ROLE_KV_HEADS);
-    const bp_match match = {.set = &l->set,
-                            .naming = naming,
-                            .wanted = l->wanted,
-                            .count = l->count,
-                            .heads = {heads, kv_heads != 0 ? kv_heads : heads, 0},
-                            .input_major = l->runtime->spec.model->input_major,
-                            .allow = allow,
-                            .work = l->room,
-                            .watch = watch,
-                            .user = l->location->user};
+    const bp_match match = {
+        .set = &l->set,
+        .naming = naming,
+        .wanted = l->wanted,
+        .count = l->count,
+        .heads = {heads, kv_heads != 0 ? kv_heads : heads, bp_gguf_position_first(&config)},
+        .input_major = l->runtime->spec.model->input_major,
+        .allow = allow,
+        .work = l->room,
+        .watch = watch,
+        .user = l->location->user};
     return bp_tensor_match(&match);
 }
 

@@ -37,9 +37,17 @@ static bool set_transposed(bp_tensor_view *view)
     return true;
 }
 
-static bool set_behind(bp_tensor_view *view, uint32_t first)
+static bool set_behind(bp_tensor_view *view, uint32_t first, bool of_file)
 {
-    if (view->rank != 2 || view->transposed || view->heads != 0 || view->shape[0] <= first) {
+    if (view->rank != 2 || view->transposed || view->heads != 0) {
+        return false;
+    }
+    if (of_file) {
+        view->absent += bp_size_mul(first, view->shape[1]);
+        view->shape[0] += first;
+        return true;
+    }
+    if (view->shape[0] <= first) {
         return false;
     }
     view->skipped += bp_size_mul(first, view->shape[1]);
@@ -60,7 +68,7 @@ static bool apply(bp_tensor_view *view, bp_tensor_layout form, bp_tensor_heads h
     case BP_LAYOUT_THIRDS:
         return set_heads(view, heads.query, 3, to_halves);
     case BP_LAYOUT_BEHIND:
-        return !to_halves && set_behind(view, heads.first);
+        return set_behind(view, heads.first, to_halves);
     case BP_LAYOUT_RAISED:
         view->raised += to_halves ? -1 : 1;
         return true;
@@ -328,9 +336,18 @@ bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, ui
                             "a stretch is not inside the tensor, or the work memory is too small",
                             view->entry->name);
     }
+    first += view->skipped;
+    if (first < view->absent && count > 0) {
+        const uint64_t most = view->absent - first;
+        const size_t zeros = most < count ? (size_t)most : count;
+        memset(out, 0, zeros * p.to_bytes); /* is 0.0 in each type */
+        out = (char *)out + zeros * p.to_bytes;
+        first += zeros;
+        count -= zeros;
+    }
     if (count == 0) {
         return BP_OK;
     }
-    first += view->skipped;
+    first -= view->absent;
     return view->raised != 0 ? pull_raised(&p, first, count, out) : pull_any(&p, first, count, out);
 }

@@ -24,6 +24,7 @@ typedef struct bp_tensor_view {
                          the other; to_halves: the file has them apart */
     uint32_t heads;   /* 0: rows in the file's order */
     uint64_t skipped; /* elements of the file before the view's first */
+    uint64_t absent;  /* zeros of the view before the file's first element */
     int32_t raised;   /* what is added to each element of the file */
     bp_bnb bnb;       /* where the file holds codes: its (out, in) is then the file's order */
 } bp_tensor_view;

@@ -206,8 +206,7 @@ const char *bp_carried_name(bp_staging *room, const char *first, const char *the
     return name;
 }
 
-/* Whether a tensor that is no parameter's goes along; counts of batches do by themselves. */
-static bool is_carried(const bp_tensor_naming *naming, const bp_tensor_entry *entry)
+bool bp_weight_carried(const bp_tensor_naming *naming, const bp_tensor_entry *entry)
 {
     bool goes = false;
     if (bp_name_matches("*.num_batches_tracked", entry->name)) {
@@ -236,7 +235,7 @@ static bp_status list_others(const writing *w, const bp_weight_target *target, b
     }
     for (size_t i = 0; i < all; i++) {
         const bp_tensor_entry *entry = tensor_of(set, i, &part);
-        if (!is_carried(w->naming, entry)) {
+        if (!bp_weight_carried(w->naming, entry)) {
             continue;
         }
         if (entries != NULL) {

@@ -45,6 +45,10 @@ bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,
  * has a head begin with the model's own, as `bert.`. NULL: there is no room. */
 const char *bp_carried_name(bp_staging *room, const char *first, const char *theirs);
 
+/* Whether a tensor of a matched set is no parameter's and goes along where names stay as they are.
+ * Counts of batches do by themselves. */
+bool bp_weight_carried(const bp_tensor_naming *naming, const bp_tensor_entry *entry);
+
 /* Writes model.safetensors, with quantised weights as bnb.h says, under Hugging Face's names (the
  * first rule of the naming), and beside them the counts of batches that the source has
  * (hf_counts.h) and, where the source carries, what the model has no use for: a pooler, a head of

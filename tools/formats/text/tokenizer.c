@@ -360,30 +360,26 @@ static const char *const usual[BP_NAMES][4] = {
 };
 
 /* The token that tokenizer.json's post-processor puts before a text is its bos, the one behind it
- * its eos; an encoder's are cls and sep, which have names of their own. */
+ * its eos; an encoder's are cls and sep, where they have those names. */
 static uint32_t around_texts(const opening *o, const bp_tokenizer *t, bp_load_name name)
 {
     const bp_template *single = &t->rules.single;
-    const bp_template_part *part = name == BP_NAME_BOS   ? &single->before
-                                   : name == BP_NAME_EOS ? &single->after
-                                                         : NULL;
     const bool encoder = find_text(t, "[CLS]") != BP_TOKEN_NONE;
-    const bool says = o->need.files == BP_TOKENIZER_JSON && part != NULL && part->count == 1;
-    return says && !encoder ? part->ids[0] : BP_TOKEN_NONE;
+    const bp_template_part *part = name == (encoder ? BP_NAME_CLS : BP_NAME_BOS)   ? &single->before
+                                   : name == (encoder ? BP_NAME_SEP : BP_NAME_EOS) ? &single->after
+                                                                                   : NULL;
+    const bool says = o->need.files == BP_TOKENIZER_JSON && part != NULL && part->count == 1 &&
+                      (!encoder || part->ids[0] == find_text(t, usual[name][0]));
+    return says ? part->ids[0] : BP_TOKEN_NONE;
 }
 
 static int64_t special_of(const opening *o, const bp_tokenizer *t, bp_load_name name)
 {
     const bp_load_config *config = &o->load.config;
-    uint32_t id = BP_TOKEN_NONE;
-    /* A tokenizer.json says nothing of roles; its tokenizer_config.json says all of them. */
-    bool silent = !config->said[name] && (!config->there || o->need.files != BP_TOKENIZER_JSON);
-    if (!silent) {
-        id = find_text(t, config->names[name]);
-    } else {
-        id = around_texts(o, t, name);
-    }
-    for (size_t i = 0; silent && id == BP_TOKEN_NONE && i < 4; i++) {
+    /* A role that neither the files beside a tokenizer.json nor it itself name is nobody's. */
+    const bool guessed = !config->there || o->need.files != BP_TOKENIZER_JSON;
+    uint32_t id = config->said[name] ? find_text(t, config->names[name]) : around_texts(o, t, name);
+    for (size_t i = 0; !config->said[name] && guessed && id == BP_TOKEN_NONE && i < 4; i++) {
         id = find_text(t, usual[name][i]);
     }
     return id == BP_TOKEN_NONE ? -1 : (int64_t)id;
