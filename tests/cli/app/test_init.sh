@@ -195,6 +195,46 @@ run "${lm[@]}" --data "$work/kto.jsonl" --output-dir "$work/lm2" --quiet
 [[ $code -eq 0 ]] && grep -q 'kto.jsonl: rows have labels' <<<"$err"
 check $? "and rows of kto" "$err"
 
+# --yes: every proposal, no question; what an option answers is not asked, with --yes or without.
+run init "$work/y1" --yes
+[[ $code -eq 0 && -s $work/y1/sample.txt && $err != *'?'* ]] && grep -qx 'model = demo' "$work/y1/train.conf" && grep -qx 'max-steps = 200' "$work/y1/train.conf"
+check $? "--yes takes every proposal" "$err"
+run train --config "$work/y1/train.conf" --max-steps 1 --max-seq-length 32 --quiet
+check $code "which train" "$err"
+for kind in two classes names lists scores words texts prompts pairs kto chat text numbers asks pets; do
+    case $kind in
+    numbers) model=$work/net ;;
+    pets) model=$work/net-images ;;
+    asks) model=$work/answers ;;
+    pairs | chat) model=tiny-qwen3 ;;
+    *) model=tiny-bert ;;
+    esac
+    data=$(ls -d "$work/$kind".* "$work/$kind" 2>/dev/null | head -1)
+    rm -rf "$work/y2"
+    run init "$work/y2" --yes --model "$model" --data "$data" --max-steps 1 --json
+    [[ $code -eq 0 && $(json arena_bytes) -gt 0 && $(grep -c '^[1-6]/6 ' <<<"$err") -eq 6 ]]
+    check $? "$kind: --yes with a model and data" "$err"
+    run train --config "$work/y2/train.conf" --quiet
+    check $code "$kind: what it writes trains" "$(cat "$work/y2/train.conf")$err"
+done
+run init "$work/y3" --yes --model tiny --data "$work/names.jsonl" "$work/texts.jsonl" --task causal-lm --max-steps 2 --arena 64MB
+[[ $code -eq 0 && $(grep -c '^data = ' "$work/y3/train.conf") -eq 2 ]] && grep -qx 'task = causal-lm' "$work/y3/train.conf" &&
+    grep -qx 'arena = 64000000' "$work/y3/train.conf" && grep -qx 'max-steps = 2' "$work/y3/train.conf"
+check $? "options answer, several files and a budget too" "$err$(cat "$work/y3/train.conf")"
+printf '%s\n' full 2 | "$program" init "$work/y4" --model tiny --data "$work/more text.txt" --task auto --arena 64MB >"$work/.out" 2>"$work/.err"
+[[ $? -eq 2 && ! -e $work/y4 ]] && grep -q '3/6 Which task' "$work/.err"
+check $? "without --yes the others are asked" "$(cat "$work/.err")"
+printf '%s\n' '' full 2 | "$program" init "$work/y4" --model tiny --data "$work/more text.txt" --arena 64MB >"$work/.out" 2>"$work/.err"
+[[ $? -eq 0 && $(grep -c '?' "$work/.err") -eq 3 ]]
+check $? "and no more than these" "$(cat "$work/.err")"
+for wrong in '--model nothing-like-it' '--model tiny-mlp' "--data $work/none.txt" "--data $work/unknown.csv" "--task classification --data $work/text.txt" \
+    '--max-steps 0' '--arena 1000'; do
+    # shellcheck disable=SC2086
+    run init "$work/y5" --yes $wrong
+    [[ $code -eq 2 && ! -e $work/y5 ]] && grep -qE 'the answer cannot be used, and nothing is written' <<<"$err"
+    check $? "$wrong: refused, and nothing is written" "$code $err"
+done
+
 # A line end in a name cannot stand in the file.
 odd="$work/a"$'\n'"b.txt"
 cp "$work/text.txt" "$odd"

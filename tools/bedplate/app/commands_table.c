@@ -28,9 +28,9 @@ static const command commands[] = {
      "Converts a GGUF or llm.c file to a model directory."},
     {"tokenize", " --tokenizer DIR --data FILE.. --output FILE [options]", 0, 0, COMMAND_TOKENIZE,
      cmd_tokenize, "Writes the tokens of text to a file in llm.c's format."},
-    {"init", " DIR", 1, 1, COMMAND_INIT, cmd_init,
+    {"init", " DIR [options]", 1, 1, COMMAND_INIT, cmd_init,
      "Asks for model, data, task and memory in six questions and writes DIR/train.conf for "
-     "--config."},
+     "--config. A question that an option answers is not asked."},
     {"completion", " bash|zsh|fish", 1, 1, COMMAND_COMPLETION, cmd_completion,
      "Prints a completion script for a shell. make install installs it."},
     {"verify", " DIR [options]", 1, 1, COMMAND_VERIFY, cmd_verify,

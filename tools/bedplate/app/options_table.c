@@ -29,12 +29,13 @@ enum {
 #define MOST 9e18 /* counts that need no smaller bound */
 
 static const option table[] = {
-    {"model", OPTION_TEXT, PLANS | COMMAND_EXPORT | COMMAND_TOKENIZE | COMMAND_REPLAY, AT(model), 0,
-     0, NULL, "DIR|FILE.gguf|PRESET", false,
+    {"model", OPTION_TEXT,
+     PLANS | COMMAND_EXPORT | COMMAND_TOKENIZE | COMMAND_REPLAY | COMMAND_INIT, AT(model), 0, 0,
+     NULL, "DIR|FILE.gguf|PRESET", false,
      "the model: a directory with config.json (and model.safetensors), a GGUF file, or the name of "
      "a preset"},
-    {"data", OPTION_PATHS, READS_TEXTS | COMMAND_TOKENIZE | COMMAND_REPLAY, AT(data), 0, 0, NULL,
-     "FILE..", false,
+    {"data", OPTION_PATHS, READS_TEXTS | COMMAND_TOKENIZE | COMMAND_REPLAY | COMMAND_INIT, AT(data),
+     0, 0, NULL, "FILE..", false,
      "the data: text, JSON lines, tables, llm.c or nanoGPT token files, also in .gz or .zst. "
      "Patterns with * are expanded; - is standard input"},
     {"data-weights", OPTION_TEXT, LEARNS | COMMAND_DISTILL, AT(data_weights), 0, 0, NULL, "F,F,..",
@@ -90,8 +91,8 @@ static const option table[] = {
      "label, logits. - is standard output. The data needs no labels"},
     {"dropout", OPTION_REAL, SHAPES, AT(dropout), -1, 0.99, "-1", "F", false,
      "the probability of every dropout of the model; -1: as in its configuration"},
-    {"task", OPTION_CHOICE, READS | COMMAND_GENERATE | COMMAND_BENCH, AT(task), 0, 0, "auto",
-     TASK_WORDS, true,
+    {"task", OPTION_CHOICE, READS | COMMAND_GENERATE | COMMAND_BENCH | COMMAND_INIT, AT(task), 0, 0,
+     "auto", TASK_WORDS, true,
      "what the model learns; auto: what its config.json names; for BERT masked-lm"},
     {"num-labels", OPTION_COUNT, READS | COMMAND_BENCH, AT(num_labels), 0, 1024, "0", "N", true,
      "the number of classes; 0: as in config.json, else as in the labels of --data, else 2"},
@@ -276,7 +277,7 @@ static const option table[] = {
      "'GLOB: lr=F,weight_decay=F,optim_bits=4|8|32'", true,
      "sets options for some parameters; may be repeated, and the last one wins"},
 
-    {"max-steps", OPTION_SIGNED, LEARNS, AT(max_steps), -1, MOST, "-1", "N", false,
+    {"max-steps", OPTION_SIGNED, LEARNS | COMMAND_INIT, AT(max_steps), -1, MOST, "-1", "N", false,
      "the number of optimizer steps; -1: as in --num-train-epochs"},
     {"num-train-epochs", OPTION_REAL, LEARNS, AT(epochs), 0, 1e9, "3", "F", false,
      "the number of epochs"},
@@ -382,8 +383,8 @@ static const option table[] = {
     {"group-by-length", OPTION_FLAG, SHAPES, AT(group_by_length), 0, 0, "false", NULL, true,
      "groups samples of similar length, the longest first in every 50 groups: less padding"},
 
-    {"arena", OPTION_BYTES, PLANS | COMMAND_DEVICES | COMMAND_REPLAY, AT(arena), 0, 1.8e19, "0",
-     "BYTES", false,
+    {"arena", OPTION_BYTES, PLANS | COMMAND_DEVICES | COMMAND_REPLAY | COMMAND_INIT, AT(arena), 0,
+     1.8e19, "0", "BYTES", false,
      "the memory budget: the plan must fit it (4GiB, 512MB, 2e9). Checkpointing, batch and loss "
      "chunk are chosen to fit unless given; 0: as much as the plan needs"},
     {"offload", OPTION_TEXT, LEARNS, AT(offload), 0, 0, NULL,
@@ -650,6 +651,8 @@ static const option table[] = {
 
     {"json", OPTION_FLAG, EVERY, AT(json), 0, 0, "false", NULL, false,
      "prints one JSON object per line on stdout"},
+    {"yes", OPTION_FLAG, COMMAND_INIT, AT(yes), 0, 0, "false", NULL, false,
+     "takes the proposed answer to every question that no option answers, and asks nothing"},
     {"quiet", OPTION_FLAG, READS_TEXTS, AT(quiet), 0, 0, "false", NULL, false,
      "shows no progress on stderr"},
     {"config", OPTION_TEXT, EVERY, AT(config), 0, 0, NULL, "FILE", false,

@@ -256,6 +256,7 @@ typedef struct settings {
 
     /* reports */
     bool json;
+    bool yes;
     bool quiet;
     bool listing;
     bool map;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate init: six questions, and a commented file for --config that trains. Answers are lines
- * of standard input, whoever writes them; questions go to stderr. */
+/* bedplate init: six questions, and a commented file for --config that trains. Answers are options,
+ * with --yes the proposals, and else lines of standard input, whoever writes them; questions go to
+ * stderr. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static const char where[] = "init";
 
 typedef struct initing {
     bp_error error;
+    const settings *set;
     char folder[BP_STORE_PATH_MAX]; /* absolute */
     char config[BP_STORE_PATH_MAX];
     char line[LINE]; /* the answer, trimmed */
@@ -168,7 +170,7 @@ static bool init_find_task(initing *i)
     static settings try;
     static data_files files;
     memset(&files, 0, sizeof files);
-    i->task = "auto";
+    i->task = option_said(i->set, "task") ? i->set->task : "auto";
     i->classes = 0;
     i->template = NULL;
     init_fill(i, &try);
@@ -203,15 +205,25 @@ static bool take_model(initing *i)
     return init_read(i);
 }
 
-/* Files and patterns, with spaces between them; a file whose name has spaces stands alone. */
+/* Files and patterns: those of --data, or a line with spaces between them, where a file whose name
+ * has spaces stands alone. */
 static bool find_files(initing *i)
 {
+    const path_list *given = &i->set->data;
     struct stat about;
     if (i->globbed) {
         globfree(&i->data);
     }
     i->globbed = true;
     i->data = (glob_t){.gl_pathc = 0};
+    for (uint32_t k = 0; k < given->count; k++) {
+        if (glob(given->item[k], GLOB_NOCHECK | (k > 0 ? GLOB_APPEND : 0), NULL, &i->data) != 0) {
+            return false;
+        }
+    }
+    if (given->count > 0) {
+        return true;
+    }
     if (stat(i->line, &about) == 0) {
         return glob(i->line, GLOB_NOCHECK | GLOB_NOESCAPE, NULL, &i->data) == 0;
     }
@@ -420,6 +432,36 @@ static bool init_ask(initing *i, int number)
     return true;
 }
 
+/* Answers a question by its option, or with --yes by what is proposed. False: it has to be asked.
+ */
+static bool init_is_answered(initing *i, int number)
+{
+    const settings *set = i->set;
+    const char *usual = questions[number].fallback;
+    const char *const options[QUESTIONS] = {"model", "data", "task", NULL, "max-steps", "arena"};
+    const bool given = options[number] != NULL && option_said(set, options[number]);
+    if (!given && !set->yes) {
+        return false;
+    }
+    if (!given) {
+        snprintf(i->line, sizeof i->line, "%s", usual != NULL ? usual : i->proposed);
+    } else if (number == 4) {
+        snprintf(i->line, sizeof i->line, "%lld", (long long)set->max_steps);
+    } else if (number == 5) {
+        snprintf(i->line, sizeof i->line, "%llu", (unsigned long long)set->arena);
+    } else {
+        snprintf(i->line, sizeof i->line, "%s",
+                 number == 0   ? set->model
+                 : number == 1 ? set->data.item[0]
+                               : set->task);
+    }
+    output_print(stderr, "%d/%d %s: %s\n", number + 1, QUESTIONS, questions[number].subject,
+                 i->line[0] != '\0' ? i->line
+                 : number == 1      ? "a sample text"
+                                    : "what it needs");
+    return true;
+}
+
 /* ---- the file ---- */
 
 static void put_data(const initing *i, FILE *file)
@@ -540,6 +582,14 @@ static bp_status init_run(initing *i, const settings *set)
     char sample[BP_STORE_PATH_MAX + 16];
     BP_TRY(find_place(i, set->words.item[0]));
     for (int number = 0; number < QUESTIONS; number++) {
+        if (init_is_answered(i, number)) {
+            BP_TRY(questions[number].take(i)
+                       ? BP_OK
+                       : bp_error_set(&i->error, BP_ERR_USAGE, where,
+                                      "the answer cannot be used, and nothing is written",
+                                      questions[number].subject));
+            continue;
+        }
         do {
             if (!init_ask(i, number)) {
                 return bp_error_set(&i->error, BP_ERR_USAGE, where,
@@ -580,6 +630,7 @@ static void init_report(const initing *i, bool json)
 int cmd_init(const settings *set)
 {
     static initing i;
+    i.set = set;
     const bp_status status = init_run(&i, set);
     if (i.globbed) {
         globfree(&i.data);
