@@ -10,7 +10,7 @@
 #include "tools/bedplate/session/rate_choice.h"
 #include "tools/bedplate/session/session.h"
 
-enum { STEPS = 3, TOKENS = 2000, SEQUENCE = 24, BATCH = 2 };
+enum { STEPS = 2, TOKENS = 2000, SEQUENCE = 16, BATCH = 2 };
 
 /* What is trained, and the state that it comes to: on every machine, in every form. */
 typedef struct selftest_case {
@@ -23,9 +23,9 @@ typedef struct selftest_case {
 } selftest_case;
 
 static const selftest_case cases[] = {
-    {"gpt2 fp32", "tiny", "adamw", false, UINT64_C(0xdd3007a8270d94d4),
-     UINT64_C(0x1c309e7765b21341)},
-    {"llama bf16 8-bit", "tiny-llama", "adamw_8bit", true, UINT64_C(0xf968c71b587807c6), 0},
+    {"gpt2 fp32", "tiny", "adamw", false, UINT64_C(0xb7000796e79fa2e4),
+     UINT64_C(0xe5634ce22d5be611)},
+    {"llama bf16 8-bit", "tiny-llama", "adamw_8bit", true, UINT64_C(0x10907f6dacf8930b), 0},
 };
 
 static const char *const forms[] = {"portable", "neon", "sve", "avx2", "avx512"};
