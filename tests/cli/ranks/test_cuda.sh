@@ -125,7 +125,7 @@ for way in long 'short.jsonl --packing'; do
 done
 # And with Hopper's own product in the head of the loss, which is the one that is large enough here.
 mkdir "$work/loss"
-sed 's/"vocab_size": 256/"vocab_size": 4096/' "$work/heads/config.json" >"$work/loss/config.json"
+sed 's/"vocab_size": 256/"vocab_size": 1536/' "$work/heads/config.json" >"$work/loss/config.json"
 digests=()
 for target in sm_90a sm_80; do
     PTXVM_DEVICE=sm_90 run train --model "$work/loss" --data "$work/long" --output-dir "$work/loss-$target" --bf16 \
@@ -136,8 +136,8 @@ done
 check $? "the same state with either product in the head" "${digests[*]} $err"
 run plan --model "$work/loss" --bf16 --max-seq-length 128 --per-device-train-batch-size 4 --device cuda:sm_90a --listing
 others=$(grep -oE '[0-9]+ matmul, ' <<<"$out" | awk '{ n += $1 } END { print n + 0 }')
-[[ $code -eq 0 && $(grep -cE ' matmul m=' <<<"$out") -gt $others && $others -gt 0 && $out == *'matmul m=512 n=4096 k=128'* &&
-    $(grep 'as sm_80' -A2 <<<"$out") != *n=4096* ]]
+[[ $code -eq 0 && $(grep -cE ' matmul m=' <<<"$out") -gt $others && $others -gt 0 && $out == *'matmul m=512 n=1536 k=128'* &&
+    $(grep 'as sm_80' -A2 <<<"$out") != *n=1536* ]]
 check $? "which is Hopper's own" "$others $err"
 run plan --model "$work/heads" --bf16 --max-seq-length 128 --per-device-train-batch-size 4 --device cuda:sm_90a
 [[ $code -eq 0 && $out == *' matmul, '* && $out != *' attention_'* ]]

@@ -37,7 +37,7 @@ hosts() {
     err=$(cat "$work/.err")
 }
 
-run "${train[@]}" --max-steps 300 --output-dir "$work/one"
+run "${train[@]}" --max-steps 300 --stop-at-step 80 --output-dir "$work/one"
 right=$(json state_digest)
 run "${train[@]}" --max-steps 60 --output-dir "$work/sixty"
 sixty=$(json state_digest)
@@ -70,7 +70,7 @@ check $code "the checkpoints are valid" "$out$err"
 
 hosts_mend
 command -v tc >/dev/null && hosts_slow 40mbit
-hosts --max-steps 300
+hosts --max-steps 300 --stop-at-step 80
 [[ $code -eq 0 && $(json state_digest) == "$right" ]]
 check $? "the same command line goes on, on a slow cable, to the state of one process" \
     "$code, $(json state_digest), right would be $right; $err"
