@@ -150,7 +150,7 @@
 
 #define COUNT(array) (uint32_t)(sizeof(array) / sizeof((array)[0]))
 
-static const bp_kernel_info kernel_rows[BP_KERNEL_COUNT] = {
+static const bp_kernel_info kernel_rows[BP_OP_COUNT] = {
 #define KERNEL(name)                                                                               \
     {#name,                                                                                        \
      COUNT(operands_##name),                                                                       \
@@ -165,7 +165,8 @@ static const bp_kernel_info kernel_rows[BP_KERNEL_COUNT] = {
      legal_##name,                                                                                 \
      extents_##name},
 #include "core/ops/kernels.def"
-};
+    [BP_OP_ACQUIRE] = {.name = "acquire", .scalar_count = BP_MARKER_SCALARS},
+    [BP_OP_RELEASE] = {.name = "release", .scalar_count = BP_MARKER_SCALARS}};
 
 const bp_kernel_info *bp_kernel_describe(bp_kernel kernel)
 {

@@ -35,11 +35,17 @@ static inline bool bp_ref_present(bp_ref ref)
     return ref.buffer != BP_NO_BUFFER;
 }
 
+#define BP_MARKER_SCALARS 2 /* of a marker: the parameter's number, and what for */
+
 /* The number of each kernel. */
 typedef enum bp_kernel {
 #define KERNEL(name) BP_KERNEL_##name,
 #include "core/ops/kernels.def"
-    BP_KERNEL_COUNT
+    BP_KERNEL_COUNT,
+    /* Markers, which no device executes: a program has none left (core/plan/passes/passes.h). */
+    BP_OP_ACQUIRE = BP_KERNEL_COUNT,
+    BP_OP_RELEASE,
+    BP_OP_COUNT
 } bp_kernel;
 
 /* struct bp_name_scalars */
@@ -157,7 +163,7 @@ typedef struct bp_kernel_info {
     void (*extents)(const void *scalars, bp_extent *extents);
 } bp_kernel_info;
 
-/* The row of a kernel; kernel < BP_KERNEL_COUNT. */
+/* The row of a kernel; kernel < BP_OP_COUNT, of which markers have a name and scalars. */
 const bp_kernel_info *bp_kernel_describe(bp_kernel kernel);
 
 /* "compute", "copy", "fabric" */

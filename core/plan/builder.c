@@ -418,27 +418,17 @@ bp_ref bp_build_weight(bp_builder *builder, uint32_t index)
     const bp_parameter *parameter = &builder->parameters[index];
     const bool codes =
         parameter->quantised != BP_QUANTISED_NONE || parameter->master_form == BP_MASTER_FP8;
-    if (parameter->held == 0) {
-        bp_build_unheld(builder, index, "a parameter is asked for that was not acquired");
-        return BP_ABSENT;
-    }
-    const bool gathered = parameter->gathered != BP_NO_BUFFER;
-    return whole(gathered ? parameter->gathered : parameter->weight,
-                 codes ? BP_U8 : builder->spec->working);
+    return whole(parameter->weight, codes ? BP_U8 : builder->spec->working);
 }
 
 bp_ref bp_build_scales(const bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &builder->parameters[index];
-    const bool brought = parameter->gathered_scales != BP_NO_BUFFER;
-    return whole(brought ? parameter->gathered_scales : parameter->scales, BP_U8);
+    return whole(builder->parameters[index].scales, BP_U8);
 }
 
 bp_ref bp_build_nested(const bp_builder *builder, uint32_t index)
 {
-    const bp_parameter *parameter = &builder->parameters[index];
-    const bool brought = parameter->gathered_nested != BP_NO_BUFFER;
-    return whole(brought ? parameter->gathered_nested : parameter->nested, BP_F32);
+    return whole(builder->parameters[index].nested, BP_F32);
 }
 
 bp_ref bp_build_update_weight(bp_builder *builder, uint32_t index, uint64_t first)
@@ -449,35 +439,6 @@ bp_ref bp_build_update_weight(bp_builder *builder, uint32_t index, uint64_t firs
     bp_ref weight = bp_build_weight(builder, index);
     weight.offset += bp_master_weight_bytes(weight.dtype, parameter->master_form, own);
     return weight;
-}
-
-static uint32_t owner_of(const bp_builder *builder, uint32_t buffer)
-{
-    uint32_t low = 0;
-    uint32_t high = builder->parameter_count;
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        const bool before = builder->parameters[middle].weight <= buffer;
-        low = before ? middle : low;
-        high = before ? high : middle;
-    }
-    return low;
-}
-
-/* What an op touches of parameters is held. */
-static void require_held(bp_builder *builder, uint32_t operands, const bp_ref *refs)
-{
-    const uint32_t first =
-        builder->parameter_count > 0 ? builder->parameters[0].weight : UINT32_MAX;
-    for (uint32_t i = 0; i < operands && builder->status == BP_OK; i++) {
-        const uint32_t buffer = refs[i].buffer;
-        if (buffer >= first && buffer < builder->weights_end) {
-            const uint32_t owner = owner_of(builder, buffer);
-            if (builder->parameters[owner].held == 0) {
-                bp_build_unheld(builder, owner, "an op touches a parameter that is not acquired");
-            }
-        }
-    }
 }
 
 bp_ref bp_ref_at(bp_ref ref, uint64_t elements)
@@ -520,10 +481,13 @@ static void note_table(bp_builder *builder)
 
 void bp_build_tuple(bp_builder *builder, const bp_ref *refs, const void *scalars)
 {
-    const bp_kernel_info *info = bp_kernel_describe(builder->graph->newest.kernel);
-    require_held(builder, info->operand_count, refs);
+    const bp_kernel kernel = builder->graph->newest.kernel;
+    const uint32_t operands = bp_kernel_describe(kernel)->operand_count;
+    bp_ref own[BP_OPERANDS_MAX];
+    memcpy(own, refs, operands * sizeof *refs);
+    bp_passes_operands(builder, kernel, operands, own);
     if (builder->status == BP_OK) {
-        builder->status = bp_graph_tuple(builder->graph, refs, scalars);
+        builder->status = bp_graph_tuple(builder->graph, own, scalars);
         note_table(builder);
     }
 }
@@ -534,11 +498,11 @@ void bp_build_op(bp_builder *builder, bp_kernel kernel, uint32_t tuples, const b
     const bp_op prototype = {
         .kernel = kernel, .tuples = 1, .stage = builder->stage, .action = builder->action};
     const bp_kernel_info *info = bp_kernel_describe(kernel);
-    require_held(builder, tuples * info->operand_count, refs);
     for (uint32_t t = 0; t < tuples && builder->status == BP_OK; t++) {
         bp_ref own[BP_OPERANDS_MAX];
         const bp_scalar *values = (const bp_scalar *)scalars + (size_t)t * info->scalar_count;
         make_workspaces(builder, kernel, refs + (size_t)t * info->operand_count, values, own);
+        bp_passes_operands(builder, kernel, info->operand_count, own);
         if (builder->status == BP_OK) {
             builder->status = t == 0 ? bp_graph_op(builder->graph, &prototype, own, values)
                                      : bp_graph_tuple(builder->graph, own, values);
@@ -547,117 +511,30 @@ void bp_build_op(bp_builder *builder, bp_kernel kernel, uint32_t tuples, const b
     }
 }
 
-/* Parameters that are held while ops on them are written. */
-
-void bp_build_unheld(bp_builder *builder, uint32_t index, const char *text)
+bp_ref bp_build_acquire(bp_builder *builder, uint32_t index, bp_purpose purpose)
 {
-    builder->status = bp_error_set(builder->graph->error, BP_ERR_INTERNAL, where, text,
-                                   bp_build_name(builder, index));
-    bp_error_prefix(builder->graph->error, builder->label);
-}
-
-static bp_ref emit_hold(bp_builder *builder, uint32_t index, bp_purpose purpose)
-{
-    builder->parameters[index].held++;
-    builder->held++;
-    builder->acquired[purpose]++;
+    if (builder->status != BP_OK || index == BP_NO_PARAMETER) {
+        return BP_ABSENT;
+    }
+    bp_passes_marker(builder, BP_OP_ACQUIRE, index, purpose);
     return bp_build_weight(builder, index);
 }
 
 bp_ref bp_build_acquire_update(bp_builder *builder, uint32_t index)
 {
-    if (builder->status != BP_OK || index == BP_NO_PARAMETER) {
-        return BP_ABSENT;
-    }
-    return emit_hold(builder, index, BP_FOR_UPDATE);
-}
-
-bp_ref bp_build_acquire(bp_builder *builder, uint32_t index, bp_purpose purpose)
-{
-    if (purpose == BP_FOR_UPDATE) {
-        return bp_build_acquire_update(builder, index);
-    }
-    if (builder->status != BP_OK || index == BP_NO_PARAMETER) {
-        return BP_ABSENT;
-    }
-    if (builder->flying != NULL) {
-        compile_pump(builder);
-    }
-    if (builder->parameters[index].held == 0 && bp_build_weight_shared(builder, index)) {
-        compile_gather(builder, index);
-    }
-    if (builder->status == BP_OK && builder->parameters[index].held == 0 &&
-        builder->parameters[index].offloaded) {
-        compile_fetch(builder, index);
-    }
-    if (builder->status == BP_OK && builder->parameters[index].held == 0 &&
-        compile_averages(builder, index)) {
-        compile_average(builder, index);
-    }
-    return emit_hold(builder, index, purpose);
+    return bp_build_acquire(builder, index, BP_FOR_UPDATE);
 }
 
 void bp_build_release(bp_builder *builder, uint32_t index)
 {
-    if (builder->status != BP_OK || index == BP_NO_PARAMETER) {
-        return;
-    }
-    if (builder->parameters[index].held == 0) {
-        bp_build_unheld(builder, index, "a parameter is released that was not acquired");
-        return;
-    }
-    builder->parameters[index].held--;
-    builder->held--;
-    if (builder->parameters[index].held == 0) {
-        builder->parameters[index].gathered = BP_NO_BUFFER;
-        builder->parameters[index].gathered_scales = BP_NO_BUFFER;
-        builder->parameters[index].gathered_nested = BP_NO_BUFFER;
+    if (builder->status == BP_OK && index != BP_NO_PARAMETER) {
+        bp_passes_marker(builder, BP_OP_RELEASE, index, BP_PURPOSES);
     }
 }
 
 void bp_build_resolved(bp_builder *builder)
 {
-    for (uint32_t i = 0; builder->held > 0 && i < builder->parameter_count; i++) {
-        if (builder->status == BP_OK && builder->parameters[i].held > 0) {
-            bp_build_unheld(builder, i, "a parameter was acquired and not released");
-        }
-    }
-}
-
-/* The parameter that a buffer of theirs belongs to: they lie in the order of publication. */
-
-/* Weights that are evaluated at an average: it is formed of one parameter after the
- * other while it is held, and never written over what training goes on with. */
-
-bool compile_averages(const bp_builder *builder, uint32_t index)
-{
-    const bp_optimizer *optimizer = builder->spec->optimizer;
-    return optimizer != NULL && optimizer->average != NULL &&
-           builder->parameters[index].trainable && builder->mode != BP_MODE_TRAIN &&
-           builder->graph->program != BP_PROGRAM_INITIALIZE;
-}
-
-void compile_average(bp_builder *builder, uint32_t index)
-{
-    const bp_spec *spec = builder->spec;
-    bp_parameter *parameter = &builder->parameters[index];
-    const bool master = parameter->master != BP_NO_BUFFER;
-    const bp_ref x = bp_build_tensor(builder, BP_CLASS_WORKSPACE, spec->working, parameter->rank,
-                                     parameter->shape, "averaged");
-    const bp_averaged_weight_operands operands = {
-        .x = x,
-        .weight = {parameter->weight, spec->working, 0},
-        .master = master ? (bp_ref){parameter->master, BP_U8, 0} : BP_ABSENT,
-        .state1 = {parameter->state[0], BP_U8, 0}};
-    const bp_averaged_weight_scalars scalars = {
-        .count = (int64_t)parameter->count,
-        .form = (int64_t)spec->optimizer->state_form(spec, parameter),
-        .master_form = (int64_t)parameter->master_form,
-        .factor = spec->optimizer->average(&spec->optimizer_options)};
-    parameter->held++; /* what it is made of is read */
-    bp_build_averaged_weight(builder, &operands, &scalars);
-    parameter->held--;
-    parameter->gathered = x.buffer;
+    bp_passes_resolved(builder);
 }
 
 /* Where gradients go: buffers that backward adds to and the update reads.  What is

@@ -8,6 +8,7 @@
 #define BP_CORE_BUILDER_H
 
 #include "core/plan/input.h"
+#include "core/plan/passes/passes.h"
 #include "core/plan/passes/shards.h"
 #include "core/ops/master.h"
 #include "core/ops/quantised.h"
@@ -56,18 +57,13 @@ typedef struct bp_parameter {
     double deviation;
     bool decay;
     bool embedding;
-    bool input_major;         /* of bp_parameter_info */
-    uint64_t together;        /* likewise, at least 1 */
-    uint32_t held;            /* times that it is acquired and not yet released */
-    uint32_t gathered;        /* gathered from all ranks' shares, or brought, while it is held */
-    uint32_t gathered_scales; /* brought with it; BP_NO_BUFFER: they are where they live */
-    uint32_t gathered_nested;
+    bool input_major;        /* of bp_parameter_info */
+    uint64_t together;       /* likewise, at least 1 */
     bool offloaded;          /* it lives in storage */
     bool fixed;              /* it lies in read-only memory, and is read there */
     bool aside;              /* its master and its optimizer state do */
     bool gradient_offloaded; /* what is added up of its gradient does */
     bool given;              /* its values came from outside: none are drawn for it */
-    bool applied;            /* some of it has been updated in the program being emitted */
     bool ready;              /* its gradient is complete: norms and apply take it now */
     bool trainable;          /* a frozen one has no gradient, no master, no state */
     bool statistic;          /* of bp_parameter_info */
@@ -82,7 +78,6 @@ typedef struct bp_parameter {
     uint32_t name;               /* its place in the emitter's names; see bp_build_name */
     uint64_t count;              /* elements */
     bp_share share;              /* of master and state this rank has these; else all */
-    uint32_t pieces;             /* row of what each rank has of a weight in unequal shares */
     uint32_t rank;               /* 1: a vector */
     uint64_t shape[BP_RANK_MAX]; /* as the model publishes it; 0 behind the rank */
     bp_quantised quantised;      /* then `weight` holds codes, of the matrix as (out, in) */
@@ -103,6 +98,7 @@ typedef struct bp_parameter {
     uint64_t root_first; /* the element of the parameter that it begins with */
     uint32_t sum;        /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
+    bp_acquired acquired;                    /* the passes' own */
 } bp_parameter;
 
 /* Which part of an update apply emits (core/ops/update.h). */
@@ -112,9 +108,6 @@ typedef enum bp_accumulate {
     BP_ACCUMULATE_NEXT,
     BP_ACCUMULATE_LAST /* the moments move, then the weights */
 } bp_accumulate;
-
-/* What a parameter is acquired for. */
-typedef enum bp_purpose { BP_FOR_FORWARD, BP_FOR_BACKWARD, BP_FOR_UPDATE, BP_PURPOSES } bp_purpose;
 
 typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
 
@@ -179,13 +172,8 @@ typedef struct bp_builder {
     bool narrowed;          /* a product has its operands in 8 bits */
     bool moves;             /* backward moves statistics: a step is not computed again */
     uint32_t weights_end;   /* the buffers of all parameters lie before this one */
-    struct bp_compile *flying; /* buckets of gradients are sent while parameters are acquired;
-                                  NULL: none */
-    uint32_t offload_seen[BP_OFFLOAD_KINDS]; /* what might be offloaded, so far, of each kind, */
-    uint32_t part_seen[BP_OFFLOAD_PARTS];    /* and of each size of the kind that has parts */
-    bp_shards shards;                        /* who owns what; no ranks: everybody has everything */
-    uint32_t held;                           /* acquisitions that are not yet released */
-    uint32_t acquired[BP_PURPOSES];          /* how many there were, of each kind */
+    bp_shards shards;       /* who owns what; no ranks: everybody has everything */
+    bp_passes passes;       /* the passes' own */
 } bp_builder;
 
 /* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref
@@ -278,8 +266,7 @@ bool bp_build_quantised(const bp_builder *builder, uint32_t index);
  * operand of matmul_quantised, and of updates. */
 bool bp_build_fp8(const bp_builder *builder, uint32_t index);
 
-/* The scales of a quantised parameter that is held, and what scales them: absent where nothing
- * does. */
+/* The scales of a quantised parameter, and what scales them: absent where nothing does. */
 bp_ref bp_build_scales(const bp_builder *builder, uint32_t index);
 bp_ref bp_build_nested(const bp_builder *builder, uint32_t index);
 
@@ -287,8 +274,8 @@ bp_ref bp_build_nested(const bp_builder *builder, uint32_t index);
  * release may read its weight, with the scales of a quantised one, or, in an update, write it and
  * its master; BP_NO_PARAMETER is absent. The ref is that of the weight. A stage's action, and each
  * part of an update, gives back all that it asks for; an op on a parameter that is not held is
- * BP_ERR_INTERNAL. Nothing is emitted for a parameter that is there: what has to be brought first
- * (a shard gathered, bytes of storage copied) is begun at the first acquisition. */
+ * BP_ERR_INTERNAL. It is a marker, for which passes (core/plan/passes/passes.h) write what the
+ * weight has to be brought by first: a shard gathered, bytes of storage copied. */
 bp_ref bp_build_acquire(bp_builder *builder, uint32_t index, bp_purpose purpose);
 
 /* The same for an update, for which nothing is brought: it writes what its rank has. */

@@ -566,8 +566,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_builder *builder, bp_graph *gra
     }
     compile_inputs(compile, builder, 0);
     BP_TRY(builder->status);
-    compile_gather_ahead(graph, spec);
-    compile_fetch_ahead(graph, spec);
+    bp_passes_program(graph, spec);
     return make_tables(builder);
 }
 

@@ -38,13 +38,12 @@ typedef struct compile_pieces {
 /* The next rank's piece in the row that is being made. */
 void compile_piece(bp_builder *builder, uint64_t first, uint64_t bytes);
 
-/* Brings the weight of a parameter together from all ranks, into a buffer that lives while the
- * parameter is held. */
+/* A pass (core/plan/passes/passes.h): brings a weight that is shared out together from all ranks,
+ * into a buffer that lives while the parameter is held. */
 void compile_gather(bp_builder *builder, uint32_t index);
 
-/* Whether a parameter that is acquired now is read at the average of its update rule; writes ops
- * that form it where it lies while it is held. */
-bool compile_averages(const bp_builder *builder, uint32_t index);
+/* A pass: a parameter that is acquired now is read at the average of its update rule, if it has
+ * one, which is formed where it lies while it is held. */
 void compile_average(bp_builder *builder, uint32_t index);
 
 /* Begins the gathers of weights earlier, in every program (core/plan/passes/ahead.c). */
@@ -76,7 +75,7 @@ void compile_offload_gradients(bp_builder *builder);
 /* Whether its weight is kept as codes of core/ops/fp8.h, if it is trained. */
 bool compile_goes_fp8(const bp_builder *builder, uint32_t index);
 
-/* Brings a parameter that lives in storage into buffers that live while it is held. */
+/* A pass: brings a parameter that lives in storage into buffers that live while it is held. */
 void compile_fetch(bp_builder *builder, uint32_t index);
 
 /* Writes a checkpoint to a slot of the offload tier, and brings it from there; the slot's ref has
@@ -97,9 +96,6 @@ void compile_gather_begin(bp_builder *builder);
 /* bp_optimizer.apply, whatever is ready being held for it only; where the state is shared each rank
  * moves its own shares, and the weights then go to all. */
 void compile_apply(bp_builder *builder);
-
-/* Records that a parameter is not held, or held too long: BP_ERR_INTERNAL. */
-void bp_build_unheld(bp_builder *builder, uint32_t index, const char *text);
 
 /* An emitter into `graph`, with rows for all parameters of the spec, which are allocated. */
 bp_status compile_emission(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
@@ -159,8 +155,8 @@ void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *windo
 /* Every bucket of the windows so far is sent. */
 void compile_flush(bp_compile *compile, bp_builder *builder);
 
-/* A parameter is about to be acquired: so many buckets are sent as it is time for. */
-void compile_pump(bp_builder *builder);
+/* A pass: a parameter is acquired, and as many buckets are sent as it is time for. */
+void compile_send_buckets(bp_builder *builder, uint32_t index);
 
 /* What happens to the gradients that are ready in a window, if any are. */
 void compile_use(bp_compile *compile, bp_builder *builder, const bp_window *window);

@@ -357,6 +357,11 @@ static bp_status verify_tuple(const verifier *check, const bp_op *op, uint32_t t
     const void *scalars = check->graph->scalars + op->scalar + tuple * info->scalar_count;
     bp_extent extents[BP_OPERANDS_MAX];
     verify_operand operands[BP_OPERANDS_MAX];
+    if (op->kernel >= BP_KERNEL_COUNT) {
+        return bp_error_set(check->graph->error, BP_ERR_VERIFY, where,
+                            "a marker is left that the compiler's passes had to take out",
+                            info->name);
+    }
     if (!info->legal(scalars)) {
         return bp_error_set(check->graph->error, BP_ERR_VERIFY, where,
                             "an op's scalars are not what its row requires", info->name);

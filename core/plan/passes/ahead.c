@@ -93,8 +93,7 @@ static void ahead_program(bp_graph *graph, uint32_t first, uint32_t end, uint32_
 
 void compile_gather_ahead(bp_graph *graph, const bp_spec *spec)
 {
-    if (bp_graph_counts(graph) || spec->gather_ahead == 0 || spec->ranks < 2 ||
-        spec->sharing != BP_SHARING_PARAMETERS) {
+    if (spec->gather_ahead == 0 || spec->ranks < 2 || spec->sharing != BP_SHARING_PARAMETERS) {
         return;
     }
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {

@@ -77,7 +77,7 @@ static void pending_use(bp_compile *compile, bp_builder *builder)
 static void pending_push(bp_compile *compile, bp_builder *builder, const bp_bucket *bucket)
 {
     pending_advance(compile, builder, &compile->pending[1]);
-    if (builder->flying == NULL) {
+    if (builder->passes.flying == NULL) {
         pending_use(compile, builder);
     }
     compile->pending[1] = compile->pending[0];
@@ -132,7 +132,7 @@ void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *windo
         compile_use(compile, builder, window);
         return;
     }
-    builder->flying = NULL;
+    builder->passes.flying = NULL;
     pending_use(compile, builder);
     compile_flush(compile, builder);
     window->buckets = 1;
@@ -148,13 +148,17 @@ void compile_dispatch(bp_compile *compile, bp_builder *builder, bp_window *windo
     if (window->last) {
         pending_drain(compile, builder);
     } else {
-        builder->flying = compile;
+        builder->passes.flying = compile;
     }
 }
 
-void compile_pump(bp_builder *builder)
+void compile_send_buckets(bp_builder *builder, uint32_t index)
 {
-    bp_compile *compile = builder->flying;
+    bp_compile *compile = builder->passes.flying;
+    (void)index;
+    if (compile == NULL) {
+        return;
+    }
     const bp_window *newest = pending_window(compile, compile->windows_opened - 1);
     compile->points++;
     const uint64_t share = (uint64_t)(newest->buckets - 1) * compile->points / compile->pace;

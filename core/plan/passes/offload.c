@@ -49,7 +49,7 @@ static bool offload_takes(bp_builder *builder, bp_offload_kind kind, uint64_t el
                           uint64_t share)
 {
     const bp_offload *offload = &builder->spec->offload;
-    uint32_t *seen = &builder->offload_seen[kind];
+    uint32_t *seen = &builder->passes.offload_seen[kind];
     uint64_t of = BP_OFFLOAD_ALL;
     if (offload->part_count > 0 && kind == offload->part_kind) {
         uint32_t i = 0;
@@ -59,7 +59,7 @@ static bool offload_takes(bp_builder *builder, bp_offload_kind kind, uint64_t el
         if (i == offload->part_count || offload->part[i].of == 0) {
             return false;
         }
-        seen = &builder->part_seen[i];
+        seen = &builder->passes.part_seen[i];
         share = offload->part[i].chosen;
         of = offload->part[i].of;
     }
@@ -149,22 +149,25 @@ static void fetch_codes(bp_builder *builder, bp_parameter *parameter)
     const bp_quantised form = parameter->quantised;
     const uint64_t count = parameter->count, nested = bp_quantised_nested(count, form);
     const uint64_t rows = parameter->shape[builder->spec->model->input_major ? 1 : 0];
-    parameter->gathered = offload_bring(builder, parameter->weight, BP_U8,
-                                        bp_quantised_codes(count, form), "brought_codes");
-    parameter->gathered_scales =
-        offload_bring(builder, parameter->scales, BP_U8, bp_quantised_scales(rows, count, form),
-                      "brought_scales");
+    bp_acquired brought = parameter->acquired;
+    brought.weight = offload_bring(builder, parameter->weight, BP_U8,
+                                   bp_quantised_codes(count, form), "brought_codes");
+    brought.scales = offload_bring(builder, parameter->scales, BP_U8,
+                                   bp_quantised_scales(rows, count, form), "brought_scales");
     if (nested > 0) {
-        parameter->gathered_nested = offload_bring(builder, parameter->nested, BP_F32,
-                                                   nested * sizeof(float), "brought_nested");
+        brought.nested = offload_bring(builder, parameter->nested, BP_F32, nested * sizeof(float),
+                                       "brought_nested");
     }
+    parameter->acquired = brought;
 }
 
 void compile_fetch(bp_builder *builder, uint32_t index)
 {
     bp_parameter *parameter = &builder->parameters[index];
     const bp_dtype dtype = builder->spec->working;
-    parameter->held++; /* its offloaded bytes are read */
+    if (parameter->acquired.held > 1 || !parameter->offloaded) {
+        return;
+    }
     if (parameter->quantised != BP_QUANTISED_NONE) {
         fetch_codes(builder, parameter);
     } else {
@@ -172,9 +175,8 @@ void compile_fetch(bp_builder *builder, uint32_t index)
                                           parameter->shape, "brought_weight");
         offload_copy(builder, to, (bp_ref){parameter->weight, BP_U8, 0},
                      parameter->count * bp_dtype_bytes(dtype), parameter->weight);
-        parameter->gathered = to.buffer;
+        parameter->acquired.weight = to.buffer;
     }
-    parameter->held--;
 }
 
 bool bp_build_table_offloaded(const bp_builder *builder, uint32_t index)
@@ -484,7 +486,7 @@ static void write_behind_program(bp_graph *graph, uint32_t first, uint32_t end, 
 void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec)
 {
     uint64_t largest = 0;
-    if (bp_graph_counts(graph) || spec->offload.ahead == 0) {
+    if (spec->offload.ahead == 0) {
         return;
     }
     for (uint32_t i = 0; i < graph->used.ops; i++) {

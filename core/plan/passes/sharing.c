@@ -78,7 +78,7 @@ static void note_pieces(bp_builder *builder, uint32_t index)
     const bp_spec *spec = builder->spec;
     bp_parameter *parameter = &builder->parameters[index];
     const uint64_t count = parameter->count;
-    parameter->pieces = builder->graph->used.scalars;
+    parameter->acquired.pieces = builder->graph->used.scalars;
     if (bp_shards_equal(&builder->shards, count)) {
         return;
     }
@@ -398,7 +398,7 @@ static void gather_weights(bp_builder *builder)
 void compile_gather_begin(bp_builder *builder)
 {
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        builder->parameters[i].applied = false;
+        builder->parameters[i].acquired.updated = false;
     }
 }
 
@@ -426,32 +426,33 @@ void compile_gather(bp_builder *builder, uint32_t index)
     bp_parameter *parameter = &builder->parameters[index];
     const bp_spec *spec = builder->spec;
     const bp_share *share = &parameter->share;
+    if (parameter->acquired.held > 1 || !bp_build_weight_shared(builder, index)) {
+        return;
+    }
     const bp_ref own = {parameter->weight, weight_dtype(spec, parameter), 0};
     const bp_ref whole = whole_weight(builder, parameter);
     const uint64_t end = weight_bytes(spec, parameter, share->first + share->count);
-    const compile_pieces pieces = {parameter->pieces,
+    const compile_pieces pieces = {parameter->acquired.pieces,
                                    end - weight_bytes(spec, parameter, share->first),
                                    weight_bytes(spec, parameter, parameter->count)};
-    parameter->held++; /* its share is read */
     if (bp_shards_equal(&builder->shards, parameter->count)) {
         bp_build_gather(builder, whole, own, pieces.bytes);
     } else {
         const int64_t request = compile_gather_pieces(builder, whole, own, &pieces);
         gather_wait(builder, request, whole, own, (uint64_t[2]){pieces.whole, pieces.bytes});
     }
-    if (!parameter->applied) {
+    if (!parameter->acquired.updated) {
         gather_mark(builder, parameter->weight);
     }
-    parameter->held--;
-    parameter->gathered = whole.buffer;
+    parameter->acquired.weight = whole.buffer;
 }
 
 void compile_apply(bp_builder *builder)
 {
     builder->spec->optimizer->apply(builder);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        builder->parameters[i].applied =
-            builder->parameters[i].applied || builder->parameters[i].ready;
+        bp_parameter *parameter = &builder->parameters[i];
+        parameter->acquired.updated = parameter->acquired.updated || parameter->ready;
     }
     if (bp_build_shared(builder) && builder->fold != BP_ACCUMULATE_FIRST &&
         builder->fold != BP_ACCUMULATE_NEXT) {

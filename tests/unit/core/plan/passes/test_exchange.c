@@ -34,10 +34,10 @@ static void buckets_are_spread_over_a_stage(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const uint32_t buckets = cases[i].buckets, pace = cases[i].pace;
         bp_compile compile = one_window(buckets, pace);
-        bp_builder builder = {.spec = &alone, .flying = &compile};
+        bp_builder builder = {.spec = &alone, .passes = {.flying = &compile}};
         for (uint32_t point = 1; point <= 2 * pace; point++) {
             const uint32_t ready = 1 + (buckets - 1) * point / pace;
-            compile_pump(&builder);
+            compile_send_buckets(&builder, 0);
             assert_int_equal(compile.windows[0].sent, ready < buckets ? ready : buckets);
         }
     }
@@ -49,7 +49,7 @@ static void a_flush_sends_the_rest(void **state)
 {
     (void)state;
     bp_compile compile = one_window(5, 8);
-    bp_builder builder = {.spec = &alone, .flying = &compile};
+    bp_builder builder = {.spec = &alone, .passes = {.flying = &compile}};
     compile_flush(&compile, &builder);
     assert_int_equal(compile.windows[0].sent, 5);
     compile.windows_opened = 0;

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* The passes in their order, and how programs go through them. */
+#include "core/plan/passes/passes.h"
+
+#include "arena/text.h"
+#include "core/plan/compile_private.h"
+
+static const bp_pass passes_order[] = {
+    /* Buckets of gradients leave while backward asks for weights, before what brings these, so
+     * that they are under way meanwhile. */
+    {"buckets", compile_send_buckets, NULL},
+    /* A weight of which each rank has its share is whole before anything else reads it. */
+    {"gather", compile_gather, NULL},
+    /* What lives in storage, or in the host's memory, is brought. */
+    {"offload", compile_fetch, NULL},
+    /* The average of an update rule is formed of a weight that is whole and in reach. */
+    {"average", compile_average, NULL},
+    /* Gathers begin earlier; the order of gathers among ranks is known only now. */
+    {"gather ahead", NULL, compile_gather_ahead},
+    /* What is brought begins earlier and what goes back is waited for later, as far as the bytes
+     * under way allow, which are known only now. */
+    {"fetch ahead", NULL, compile_fetch_ahead}};
+
+const bp_pass *bp_passes_order(uint32_t *count)
+{
+    *count = sizeof passes_order / sizeof passes_order[0];
+    return passes_order;
+}
+
+/* "update: op 3: b" */
+static void passes_refuse(bp_builder *builder, uint32_t index, bp_kernel kernel, const char *text)
+{
+    char op[64];
+    bp_text number;
+    const bp_graph *graph = builder->graph;
+    bp_text_init(&number, NULL, NULL, op, sizeof op);
+    bp_text_string(&number, "op ");
+    bp_text_u64(&number, graph->used.ops - graph->program_first[graph->program]);
+    bp_text_string(&number, ", ");
+    bp_text_string(&number, bp_kernel_describe(kernel)->name);
+    builder->status = bp_text_flush(&number);
+    builder->status =
+        bp_error_set(graph->error, BP_ERR_INTERNAL, "passes", text, bp_build_name(builder, index));
+    bp_error_prefix(graph->error, op);
+    bp_error_prefix(graph->error, builder->label);
+}
+
+void bp_passes_marker(bp_builder *builder, bp_kernel marker, uint32_t index, bp_purpose purpose)
+{
+    bp_acquired *acquired = &builder->parameters[index].acquired;
+    if (marker == BP_OP_RELEASE) {
+        if (acquired->held == 0) {
+            passes_refuse(builder, index, marker, "a parameter is released that was not acquired");
+            return;
+        }
+        builder->passes.held--;
+        if (--acquired->held == 0) {
+            acquired->weight = acquired->scales = acquired->nested = BP_NO_BUFFER;
+        }
+        return;
+    }
+    acquired->held++;
+    builder->passes.held++;
+    builder->passes.acquired[purpose]++;
+    for (uint32_t i = 0; i < sizeof passes_order / sizeof passes_order[0]; i++) {
+        if (purpose != BP_FOR_UPDATE && passes_order[i].acquire != NULL &&
+            builder->status == BP_OK) {
+            passes_order[i].acquire(builder, index);
+        }
+    }
+}
+
+/* The parameter that a buffer of theirs belongs to: they lie in the order of publication. */
+static uint32_t owner_of(const bp_builder *builder, uint32_t buffer)
+{
+    uint32_t low = 0;
+    uint32_t high = builder->parameter_count;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        const bool before = builder->parameters[middle].weight <= buffer;
+        low = before ? middle : low;
+        high = before ? high : middle;
+    }
+    return low;
+}
+
+/* Where a buffer of a parameter is now. */
+static uint32_t brought_to(const bp_parameter *parameter, uint32_t buffer)
+{
+    const bp_acquired *a = &parameter->acquired;
+    const uint32_t to = buffer == parameter->weight   ? a->weight
+                        : buffer == parameter->scales ? a->scales
+                        : buffer == parameter->nested ? a->nested
+                                                      : BP_NO_BUFFER;
+    return to != BP_NO_BUFFER ? to : buffer;
+}
+
+void bp_passes_operands(bp_builder *builder, bp_kernel kernel, uint32_t count, bp_ref *refs)
+{
+    const uint32_t first =
+        builder->parameter_count > 0 ? builder->parameters[0].weight : UINT32_MAX;
+    for (uint32_t i = 0; i < count && builder->status == BP_OK; i++) {
+        if (refs[i].buffer < first || refs[i].buffer >= builder->weights_end) {
+            continue;
+        }
+        const uint32_t owner = owner_of(builder, refs[i].buffer);
+        if (builder->parameters[owner].acquired.held == 0) {
+            passes_refuse(builder, owner, kernel, "an op touches a parameter that is not acquired");
+        }
+        refs[i].buffer = brought_to(&builder->parameters[owner], refs[i].buffer);
+    }
+}
+
+void bp_passes_resolved(bp_builder *builder)
+{
+    for (uint32_t i = 0; builder->passes.held > 0 && i < builder->parameter_count; i++) {
+        if (builder->status == BP_OK && builder->parameters[i].acquired.held > 0) {
+            passes_refuse(builder, i, BP_OP_ACQUIRE, "a parameter was acquired and not released");
+        }
+    }
+}
+
+void bp_passes_program(bp_graph *graph, const bp_spec *spec)
+{
+    for (uint32_t i = 0; i < sizeof passes_order / sizeof passes_order[0]; i++) {
+        if (passes_order[i].program != NULL && !bp_graph_counts(graph)) {
+            passes_order[i].program(graph, spec);
+        }
+    }
+}

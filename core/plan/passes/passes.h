@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Passes: what the compiler makes of the programs that layers and update rules write.
+ *
+ * These know of no ranks, storage or averages: they acquire a parameter, write ops on its weight
+ * where it lives, and release it. Both are markers among the ops (BP_OP_ACQUIRE, BP_OP_RELEASE).
+ * Programs go through the first passes op by op, as they are written, so that a graph that only
+ * counts has what they add as well, and no second graph is needed: a pass that is shown an
+ * acquisition may write ops that bring the weight elsewhere, and operands of the ops behind it are
+ * then there until it is released. No marker is left in a program. The last passes move ops of
+ * whole programs. passes.c has them all, in their order. */
+#ifndef BP_CORE_PASSES_H
+#define BP_CORE_PASSES_H
+
+#include "core/ops/kernel.h"
+#include "core/plan/spec.h"
+
+struct bp_builder;
+struct bp_compile;
+struct bp_graph;
+
+/* What a parameter is acquired for. */
+typedef enum bp_purpose { BP_FOR_FORWARD, BP_FOR_BACKWARD, BP_FOR_UPDATE, BP_PURPOSES } bp_purpose;
+
+/* What passes know of a parameter: a row with it. */
+typedef struct bp_acquired {
+    uint32_t held;   /* times that it is acquired and not yet released */
+    uint32_t weight; /* where it was brought to while it is held; BP_NO_BUFFER: nowhere */
+    uint32_t scales; /* of a quantised one, likewise */
+    uint32_t nested;
+    uint32_t pieces; /* row of what each rank has of it in unequal shares */
+    bool updated;    /* some of it has been, in the program being written */
+} bp_acquired;
+
+/* And of all: zeros when a graph is begun. */
+typedef struct bp_passes {
+    uint32_t held;                           /* acquisitions that are not yet released */
+    uint32_t acquired[BP_PURPOSES];          /* how many there were, of each kind */
+    struct bp_compile *flying;               /* buckets of gradients are sent meanwhile, or NULL */
+    uint32_t offload_seen[BP_OFFLOAD_KINDS]; /* what might be offloaded, so far, of each kind, */
+    uint32_t part_seen[BP_OFFLOAD_PARTS];    /* and of each size of the kind that has parts */
+} bp_passes;
+
+/* A pass is about acquisitions, or about programs. */
+typedef struct bp_pass {
+    const char *name;
+    /* Parameter `index` has been acquired to be read. Writes what the ops behind the marker need.
+     */
+    void (*acquire)(struct bp_builder *builder, uint32_t index);
+    /* A graph is written whole. Moves its ops; one that counts has none, and stays as it is. */
+    void (*program)(struct bp_graph *graph, const bp_spec *spec);
+} bp_pass;
+
+/* All of them, in their order; *count becomes their number. */
+const bp_pass *bp_passes_order(uint32_t *count);
+
+/* The marker BP_OP_ACQUIRE or BP_OP_RELEASE of parameter `index`, in the place where it stands in
+ * the program: acquire of every pass, in their order. BP_ERR_INTERNAL in builder->status, with the
+ * number of the op, the stage and the parameter, where it is released and not held. */
+void bp_passes_marker(struct bp_builder *builder, bp_kernel marker, uint32_t index,
+                      bp_purpose purpose);
+
+/* The operands of an op that is about to be written: those of weights that were brought elsewhere
+ * are there afterwards. BP_ERR_INTERNAL as above where the parameter is not held. */
+void bp_passes_operands(struct bp_builder *builder, bp_kernel kernel, uint32_t count, bp_ref *refs);
+
+/* A stage's action or an update is over: BP_ERR_INTERNAL as above where something is held. */
+void bp_passes_resolved(struct bp_builder *builder);
+
+/* program of every pass, in their order. */
+void bp_passes_program(struct bp_graph *graph, const bp_spec *spec);
+
+#endif
