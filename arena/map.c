@@ -2,6 +2,7 @@
 /* The memory map as text and as JSON. */
 #include "arena/map.h"
 
+#include "arena/json_write.h"
 #include "arena/map_work.h"
 
 #include <string.h>
@@ -132,85 +133,68 @@ bp_status bp_map_text(const bp_map *map, void *scratch, size_t scratch_bytes, bp
     return bp_text_flush(out);
 }
 
-static void json_number(bp_text *out, const char *key, uint64_t value)
+static void map_json_classes(const bp_map *map, bp_json_writer *json, const char *key,
+                             const uint64_t *bytes)
 {
-    bp_text_json(out, key);
-    bp_text_char(out, ':');
-    bp_text_u64(out, value);
-}
-
-static void json_classes(const bp_map *map, bp_text *out, const char *key, const uint64_t *bytes)
-{
-    bp_text_char(out, ',');
-    bp_text_json(out, key);
-    bp_text_string(out, ":{");
+    bp_json_put_open(json, key, '{');
     for (uint32_t c = 0; c < map->class_count; c++) {
-        bp_text_string(out, c == 0 ? "" : ",");
-        json_number(out, map->classes[c].name, bytes[c]);
+        bp_json_put_u64(json, map->classes[c].name, bytes[c]);
     }
-    bp_text_char(out, '}');
+    bp_json_put_close(json);
 }
 
-static void json_over_time(const map_work *work, bp_text *out)
+static void map_json_over_time(const map_work *work, bp_json_writer *json)
 {
     const bp_map *map = work->map;
-    bp_text_string(out, ",\"columns\":[");
+    bp_json_put_open(json, "columns", '[');
     for (uint32_t column = 0; column < work->columns; column++) {
-        bp_text_string(out, column == 0 ? "{" : ",{");
-        json_number(out, "op", map_column_begins(work, column));
-        json_classes(map, out, "classes", work->column + (size_t)column * map->class_count);
-        bp_text_char(out, '}');
+        bp_json_put_open(json, NULL, '{');
+        bp_json_put_u64(json, "op", map_column_begins(work, column));
+        map_json_classes(map, json, "classes", work->column + (size_t)column * map->class_count);
+        bp_json_put_close(json);
     }
-    bp_text_char(out, ']');
+    bp_json_put_close(json);
 }
 
-static void json_buffer(const bp_map *map, bp_text *out, const bp_map_buffer *buffer)
+static void map_json_buffer(const bp_map *map, bp_json_writer *json, const bp_map_buffer *buffer)
 {
-    bp_text_string(out, "{\"name\":");
-    bp_text_json(out, buffer->name);
-    bp_text_string(out, ",\"class\":");
-    bp_text_json(out, map->classes[buffer->class_index].name);
-    bp_text_char(out, ',');
-    json_number(out, "offset", buffer->interval.offset);
-    bp_text_char(out, ',');
-    json_number(out, "size", buffer->interval.size);
-    bp_text_char(out, ',');
-    json_number(out, "lower", buffer->interval.lower);
-    bp_text_char(out, ',');
-    json_number(out, "upper", buffer->interval.upper);
-    bp_text_char(out, '}');
+    bp_json_put_open(json, NULL, '{');
+    bp_json_put_text(json, "name", buffer->name);
+    bp_json_put_text(json, "class", map->classes[buffer->class_index].name);
+    bp_json_put_u64(json, "offset", buffer->interval.offset);
+    bp_json_put_u64(json, "size", buffer->interval.size);
+    bp_json_put_u64(json, "lower", buffer->interval.lower);
+    bp_json_put_u64(json, "upper", buffer->interval.upper);
+    bp_json_put_close(json);
 }
 
 bp_status bp_map_json(const bp_map *map, void *scratch, size_t scratch_bytes, bp_text *out)
 {
     map_work work;
+    bp_json_writer json;
     BP_TRY(map_begin(&work, map, scratch, scratch_bytes));
     map_sort(&work, MAP_BY_OFFSET);
     const bp_layout_report *report = &map->report;
-    bp_text_string(out, "{\"title\":");
-    bp_text_json(out, map->title);
-    bp_text_char(out, ',');
-    json_number(out, "arena_bytes", report->bytes);
-    bp_text_char(out, ',');
-    json_number(out, "lower_bound_bytes", report->lower_bound);
-    bp_text_char(out, ',');
-    json_number(out, "waste_bytes", report->waste);
-    bp_text_string(out, report->optimal ? ",\"optimal\":true," : ",\"optimal\":false,");
-    json_number(out, "peak_op", report->peak_time);
-    bp_text_string(out, ",\"peak_op_name\":");
-    bp_text_json(out, map_op_name(map, report->peak_time));
-    bp_text_char(out, ',');
-    json_number(out, "alignment", map->alignment == 0 ? 1 : map->alignment);
-    bp_text_string(out, ",\"method\":");
-    bp_text_json(out, report->method);
-    json_classes(map, out, "classes", work.most);
-    json_classes(map, out, "classes_at_peak", work.at_peak);
-    json_over_time(&work, out);
-    bp_text_string(out, ",\"buffers\":[");
+    bp_json_put_begin(&json, out, BP_JSON_COMPACT);
+    bp_json_put_open(&json, NULL, '{');
+    bp_json_put_text(&json, "title", map->title);
+    bp_json_put_u64(&json, "arena_bytes", report->bytes);
+    bp_json_put_u64(&json, "lower_bound_bytes", report->lower_bound);
+    bp_json_put_u64(&json, "waste_bytes", report->waste);
+    bp_json_put_flag(&json, "optimal", report->optimal);
+    bp_json_put_u64(&json, "peak_op", report->peak_time);
+    bp_json_put_text(&json, "peak_op_name", map_op_name(map, report->peak_time));
+    bp_json_put_u64(&json, "alignment", map->alignment == 0 ? 1 : map->alignment);
+    bp_json_put_text(&json, "method", report->method);
+    map_json_classes(map, &json, "classes", work.most);
+    map_json_classes(map, &json, "classes_at_peak", work.at_peak);
+    map_json_over_time(&work, &json);
+    bp_json_put_open(&json, "buffers", '[');
     for (uint32_t i = 0; i < map->buffer_count; i++) {
-        bp_text_string(out, i == 0 ? "" : ",");
-        json_buffer(map, out, &map->buffers[work.order[i]]);
+        map_json_buffer(map, &json, &map->buffers[work.order[i]]);
     }
-    bp_text_string(out, "]}\n");
+    bp_json_put_close(&json);
+    bp_json_put_close(&json);
+    bp_text_char(out, '\n');
     return bp_text_flush(out);
 }

@@ -260,3 +260,21 @@ bp_status bp_number_parse(const char *text, size_t length, bp_number *number)
     number->real = number->negative ? -number->real : number->real;
     return BP_OK;
 }
+
+void bp_number_put(bp_text *text, double value)
+{
+    char digits[40];
+    bp_number number;
+    unsigned significant = 1;
+    do {
+        bp_text one;
+        bp_text_init(&one, NULL, NULL, digits, sizeof digits);
+        bp_text_general(&one, value, significant++);
+        const bp_status fits = bp_text_flush(&one);
+        const bp_status reads = bp_number_parse(digits, strlen(digits), &number);
+        (void)fits; /* 17 digits fit, and what was written is a number */
+        (void)reads;
+    } while (significant <= 17 && number.real != value);
+    bp_text_string(text, digits);
+    bp_text_string(text, strpbrk(digits, ".e") == NULL ? ".0" : "");
+}

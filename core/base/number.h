@@ -3,7 +3,7 @@
 #ifndef BP_CORE_NUMBER_H
 #define BP_CORE_NUMBER_H
 
-#include "arena/base.h"
+#include "arena/text.h"
 
 typedef struct bp_number {
     bool integer;  /* no fraction, no exponent, and the value fits int64_t */
@@ -19,5 +19,10 @@ typedef struct bp_number {
  * becomes a subnormal or zero. BP_ERR_DATA: not a number in this grammar. BP_ERR_OVERFLOW: the
  * magnitude is above the largest double. */
 bp_status bp_number_parse(const char *text, size_t length, bp_number *number) BP_MUST_CHECK;
+
+/* A finite number in the fewest digits, up to 17, that read back as the same double, with a point
+ * or an exponent, so that it stays no integer: 0.1, 1.0, 1e-05. Cost: as many readings as digits.
+ */
+void bp_number_put(bp_text *text, double value);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/base/digest.h"
 #include "core/base/sort.h"
 #include "core/base/storage.h"
@@ -50,76 +50,69 @@ static bp_status check_entry(bp_tensor_entry *entry, bp_error *error)
     return BP_OK;
 }
 
-/* A metadata key and its colon, with the comma that is due unless it is the first. */
-static void safetensors_write_put_key(bp_text *text, const char *prefix, const char *key,
-                                      bool *first)
+/* A member of the metadata. */
+static void safetensors_write_put(bp_json_writer *json, const char *prefix, const char *key,
+                                  const char *value)
 {
-    if (!*first) {
-        bp_text_char(text, ',');
-    }
-    *first = false;
     char whole[BP_TENSOR_NAME_MAX + sizeof BP_SAFETENSORS_DIGEST]; /* the reader's limit */
     bp_text joined;
     bp_text_init(&joined, NULL, NULL, whole, sizeof whole);
     bp_text_string(&joined, prefix);
     bp_text_string(&joined, key);
-    bp_status fits = bp_text_flush(&joined);
+    const bp_status fits = bp_text_flush(&joined);
     if (fits != BP_OK) {
-        text->status = fits;
+        json->text->status = fits;
     }
-    bp_text_json(text, whole);
-    bp_text_char(text, ':');
+    bp_json_put_text(json, whole, value);
 }
 
-static void put_metadata(bp_text *text, const bp_safetensors_plan *plan)
+static void put_metadata(bp_json_writer *json, const bp_safetensors_plan *plan)
 {
-    bool first = true;
-    safetensors_write_put_key(text, "", "format", &first);
-    bp_text_json(text, "pt");
+    bp_json_put_open(json, "__metadata__", '{');
+    safetensors_write_put(json, "", "format", "pt");
     for (size_t g = 0; g < plan->group_count; g++) {
         const bp_metadata_group *group = &plan->groups[g];
         for (size_t i = 0; i < group->pairs.count; i++) {
-            safetensors_write_put_key(text, group->prefix, group->pairs.list[i].key, &first);
-            bp_text_json(text, group->pairs.list[i].value);
+            safetensors_write_put(json, group->prefix, group->pairs.list[i].key,
+                                  group->pairs.list[i].value);
         }
     }
     for (size_t i = 0; plan->digests && i < plan->entry_count; i++) {
         char digest[BP_DIGEST_TEXT];
         bp_digest_text(plan->entries[i].digest, digest);
-        safetensors_write_put_key(text, BP_SAFETENSORS_DIGEST, plan->entries[i].name, &first);
-        bp_text_json(text, digest);
+        safetensors_write_put(json, BP_SAFETENSORS_DIGEST, plan->entries[i].name, digest);
     }
+    bp_json_put_close(json);
 }
 
-static void put_entry(bp_text *text, const bp_tensor_entry *entry)
+static void put_entry(bp_json_writer *json, const bp_tensor_entry *entry)
 {
-    bp_text_char(text, ',');
-    bp_text_json(text, entry->name);
-    bp_text_string(text, ":{\"dtype\":");
-    bp_text_json(text, bp_dtype_name(entry->dtype));
-    bp_text_string(text, ",\"shape\":[");
+    bp_json_put_open(json, entry->name, '{');
+    bp_json_put_text(json, "dtype", bp_dtype_name(entry->dtype));
+    bp_json_put_open(json, "shape", '[');
     for (uint32_t i = 0; i < entry->rank; i++) {
-        bp_text_string(text, i > 0 ? "," : "");
-        bp_text_u64(text, entry->shape[i]);
+        bp_json_put_u64(json, NULL, entry->shape[i]);
     }
-    bp_text_string(text, "],\"data_offsets\":[");
-    bp_text_u64(text, entry->offset);
-    bp_text_char(text, ',');
-    bp_text_u64(text, entry->offset + entry->bytes);
-    bp_text_string(text, "]}");
+    bp_json_put_close(json);
+    bp_json_put_open(json, "data_offsets", '[');
+    bp_json_put_u64(json, NULL, entry->offset);
+    bp_json_put_u64(json, NULL, entry->offset + entry->bytes);
+    bp_json_put_close(json);
+    bp_json_put_close(json);
 }
 
 /* The JSON and its padding with spaces to a multiple of 8. */
 static bp_status put_header(bp_text *text, const bp_safetensors_plan *plan)
 {
-    uint64_t start = text->written;
-    bp_text_string(text, "{\"__metadata__\":{");
-    put_metadata(text, plan);
-    bp_text_char(text, '}');
+    bp_json_writer json;
+    const uint64_t start = text->written;
+    bp_json_put_begin(&json, text, BP_JSON_COMPACT);
+    bp_json_put_open(&json, NULL, '{');
+    put_metadata(&json, plan);
     for (size_t i = 0; i < plan->entry_count; i++) {
-        put_entry(text, &plan->entries[i]);
+        put_entry(&json, &plan->entries[i]);
     }
-    bp_text_char(text, '}');
+    bp_json_put_close(&json);
     bp_text_repeat(text, ' ', (size_t)(-(text->written - start) % 8));
     return bp_text_flush(text);
 }

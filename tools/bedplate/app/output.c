@@ -155,10 +155,10 @@ void output_begin(output *out, FILE *stream)
 {
     const bool terminal = isatty(fileno(stream)) == 1;
     out->stream = stream;
-    out->first = true;
     out->held_count = 0;
     bp_text_init(&out->text, terminal ? output_to_terminal : to_stream,
                  terminal ? (void *)out : (void *)stream, out->buffer, sizeof out->buffer);
+    bp_json_put_begin(&out->json, &out->text, BP_JSON_SPACED);
 }
 
 void output_end(output *out)
@@ -169,37 +169,25 @@ void output_end(output *out)
     fflush(out->stream);
 }
 
-static void member(output *out, const char *key)
-{
-    if (!out->first) {
-        bp_text_string(&out->text, ", ");
-    }
-    out->first = false;
-    bp_text_json(&out->text, key);
-    bp_text_string(&out->text, ": ");
-}
-
 void json_begin(output *out)
 {
-    bp_text_char(&out->text, '{');
-    out->first = true;
+    bp_json_put_open(&out->json, NULL, '{');
 }
 
 void json_end(output *out)
 {
-    bp_text_string(&out->text, "}\n");
+    bp_json_put_close(&out->json);
+    bp_text_char(&out->text, '\n');
 }
 
 void json_count(output *out, const char *key, uint64_t value)
 {
-    member(out, key);
-    bp_text_u64(&out->text, value);
+    bp_json_put_u64(&out->json, key, value);
 }
 
 void json_real(output *out, const char *key, double value, unsigned significant)
 {
-    member(out, key);
-    bp_text_json_number(&out->text, value, significant);
+    bp_json_put_real(&out->json, key, value, significant);
 }
 
 void json_seconds(output *out, double began, double work)
@@ -211,57 +199,46 @@ void json_seconds(output *out, double began, double work)
 
 void json_text(output *out, const char *key, const char *value)
 {
-    member(out, key);
-    bp_text_json(&out->text, value);
+    bp_json_put_text(&out->json, key, value);
 }
 
 void json_flag(output *out, const char *key, bool value)
 {
-    member(out, key);
-    bp_text_string(&out->text, value ? "true" : "false");
+    bp_json_put_flag(&out->json, key, value);
 }
 
 void json_ids(output *out, const char *key, const int32_t *ids, uint32_t count)
 {
-    member(out, key);
-    bp_text_char(&out->text, '[');
+    json_list(out, key);
     for (uint32_t i = 0; i < count; i++) {
-        bp_text_string(&out->text, i == 0 ? "" : ", ");
-        bp_text_i64(&out->text, ids[i]);
+        bp_json_put_i64(&out->json, NULL, ids[i]);
     }
-    bp_text_char(&out->text, ']');
+    json_close(out);
 }
 
 void json_open(output *out, const char *key)
 {
-    member(out, key);
-    bp_text_char(&out->text, '{');
-    out->first = true;
+    bp_json_put_open(&out->json, key, '{');
 }
 
 void json_close(output *out)
 {
-    bp_text_char(&out->text, '}');
-    out->first = false;
+    bp_json_put_close(&out->json);
 }
 
 void json_list(output *out, const char *key)
 {
-    member(out, key);
-    bp_text_char(&out->text, '[');
-    out->first = true;
+    bp_json_put_open(&out->json, key, '[');
 }
 
 void json_item(output *out)
 {
-    bp_text_string(&out->text, out->first ? "{" : ", {");
-    out->first = true;
+    bp_json_put_open(&out->json, NULL, '{');
 }
 
 void json_list_end(output *out)
 {
-    bp_text_char(&out->text, ']');
-    out->first = false;
+    bp_json_put_close(&out->json);
 }
 
 int report_error(const bp_error *error)

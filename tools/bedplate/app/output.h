@@ -5,13 +5,13 @@
 
 #include <stdio.h>
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/base/error.h"
 
 typedef struct output {
     bp_text text;
     FILE *stream;
-    bool first;   /* JSON: no member was put yet */
+    bp_json_writer json;
     char held[4]; /* of a character whose end waits for the next piece, for a terminal */
     size_t held_count;
     char buffer[4096];

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arena/json_write.h"
 #include "core/base/json.h"
 #include "core/base/storage.h"
 #include "tools/formats/files/stream_file.h"
@@ -147,23 +148,31 @@ static size_t begin_text(const bp_model_config *config, char text[TEXT_BYTES])
 {
     const int64_t ids[] = {config->bos_token, config->pad_token};
     static const char *const keys[] = {"bos_token_id", "pad_token_id"};
-    size_t length = (size_t)snprintf(text, TEXT_BYTES, "{");
+    bp_text out;
+    bp_json_writer json;
+    bp_text_init(&out, NULL, NULL, text, TEXT_BYTES);
+    bp_json_put_begin(&json, &out, BP_JSON_SPACED);
+    bp_json_put_open(&json, NULL, '{');
     for (size_t i = 0; i < 2; i++) {
         if (ids[i] >= 0) {
-            length += (size_t)snprintf(text + length, TEXT_BYTES - length, "%s\"%s\": %" PRId64,
-                                       length > 1 ? ", " : "", keys[i], ids[i]);
+            bp_json_put_i64(&json, keys[i], ids[i]);
         }
     }
-    return length + (size_t)snprintf(text + length, TEXT_BYTES - length, "}");
+    bp_json_put_close(&json);
+    const bp_status fits = bp_text_flush(&out);
+    (void)fits; /* two numbers do */
+    return (size_t)out.written;
 }
 
 bp_status end_tokens_write(const end_tokens *ends, const bp_model_config *config, bp_store *store,
                            const char *from, const char *to, void *work, bp_error *error)
 {
     static char file[FILE_BYTES];
-    char list[END_TOKENS_MAX * 12 + 2] = "[";
+    char list[END_TOKENS_MAX * 12 + 2];
     char path[BP_STORE_PATH_MAX];
-    size_t length, used = 1;
+    size_t length;
+    bp_text out;
+    bp_json_writer json;
     bool there = false;
     bp_stream_file stream;
     BP_TRY(bp_storage_join(path, from, END_TOKENS_FILE, error));
@@ -173,11 +182,14 @@ bp_status end_tokens_write(const end_tokens *ends, const bp_model_config *config
     } else {
         length = begin_text(config, file);
     }
+    bp_text_init(&out, NULL, NULL, list, sizeof list);
+    bp_json_put_begin(&json, &out, BP_JSON_SPACED);
+    bp_json_put_open(&json, NULL, '[');
     for (uint32_t i = 0; i < ends->count; i++) {
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%" PRId64, i == 0 ? "" : ", ",
-                                 ends->id[i]);
+        bp_json_put_i64(&json, NULL, ends->id[i]);
     }
-    snprintf(list + used, sizeof list - used, "]");
+    bp_json_put_close(&json);
+    BP_TRY(bp_text_flush(&out));
     const bp_config_change change = {.key = "eos_token_id", .value = list};
     bp_json_span span = {file, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};

@@ -78,10 +78,10 @@ static bp_status make_modules(gguf_folder *f, const bp_model_config *config)
         [BP_POOLING_CLS] = "{\"pooling_mode\": \"cls\"}",
         [BP_POOLING_LAST] = "{\"pooling_mode\": \"lasttoken\"}"};
     BP_TRY(gguf_folder_keep(f, MODULES, "modules.json",
-                            "[{\"idx\": 0, \"name\": \"0\", \"path\": \"\", \"type\": "
-                            "\"sentence_transformers.models.Transformer\"}, {\"idx\": 1, "
-                            "\"name\": \"1\", \"path\": \"1_Pooling\", \"type\": "
-                            "\"sentence_transformers.models.Pooling\"}]"));
+                            "[{\"idx\": 0, \"name\": \"0\", \"path\": \"\", "
+                            "\"type\": \"sentence_transformers.models.Transformer\"}, "
+                            "{\"idx\": 1, \"name\": \"1\", \"path\": \"1_Pooling\", "
+                            "\"type\": \"sentence_transformers.models.Pooling\"}]"));
     return gguf_folder_keep(f, POOLING, "1_Pooling/config.json", pooling[config->pooling]);
 }
 

@@ -240,9 +240,11 @@ void buckets_put(bp_text *text, const session *s)
 
 void buckets_json(output *out, const session *s)
 {
-    bp_text_string(&out->text, ", \"length_buckets\": [");
-    buckets_put_list(&out->text, &s->runtime);
-    bp_text_char(&out->text, ']');
+    json_list(out, "length_buckets");
+    for (uint32_t i = 0; i < bp_runtime_length_buckets(&s->runtime); i++) {
+        json_count(out, NULL, bp_runtime_length(&s->runtime, i).sequence);
+    }
+    json_list_end(out);
     if (buckets_left_out(s) != NULL) {
         json_text(out, "length_buckets_left_out", buckets_left_out(s));
     }

@@ -214,9 +214,8 @@ static void talk_json(talk *t)
     output_begin(out, stdout);
     json_begin(out);
     json_text(out, "role", "assistant");
-    bp_text_string(&out->text, ", \"content\": ");
-    bp_text_json_bytes(&out->text, t->said + t->at[t->turns - 1],
-                       t->at[t->turns] - t->at[t->turns - 1] - 1);
+    bp_json_put_bytes(&out->json, "content", t->said + t->at[t->turns - 1],
+                      t->at[t->turns] - t->at[t->turns - 1] - 1);
     json_text(out, "finish_reason", t->finished ? "stop" : "length");
     json_count(out, "tokens", t->made);
     json_real(out, "tokens_per_second", after > 0 ? after / t->seconds : 1.0 / t->prompt_seconds,

@@ -99,8 +99,7 @@ static void put_candidate(filling *f, uint32_t id, double score)
         json_item(&f->out);
         json_real(&f->out, "score", score, 9);
         json_count(&f->out, "token", id);
-        bp_text_string(text, ", \"token_str\": ");
-        bp_text_json_bytes(text, bytes, length);
+        bp_json_put_bytes(&f->out.json, "token_str", bytes, length);
         json_close(&f->out);
     } else {
         bp_text_fixed(text, score, 6);

@@ -171,46 +171,34 @@ static void count(predictions *p, bp_task task, const row *r)
     }
 }
 
-static void put_class(const predictions *p, bp_text *text, uint32_t class_number)
+void predictions_put_class(predictions *p, const char *key, uint32_t class_number)
 {
     if (class_number < p->names->count) {
-        bp_text_json(text, p->names->text + p->names->start[class_number]);
+        json_text(&p->out, key, p->names->text + p->names->start[class_number]);
     } else {
-        bp_text_u64(text, class_number);
+        json_count(&p->out, key, class_number);
     }
 }
 
-void predictions_put_class(predictions *p, uint32_t class_number)
+static void put_classes(predictions *p, const char *key, uint32_t bits)
 {
-    put_class(p, &p->out.text, class_number);
-}
-
-static void put_classes(const predictions *p, bp_text *text, uint32_t bits)
-{
-    bool first = true;
-    bp_text_char(text, '[');
-    for (uint32_t c = 0; bits >> c != 0; c++) {
+    json_list(&p->out, key);
+    for (uint32_t c = 0; c < 32; c++) {
         if ((bits >> c & 1) != 0) {
-            bp_text_string(text, first ? "" : ", ");
-            put_class(p, text, c);
-            first = false;
-        }
-        if (c == 31) {
-            break;
+            predictions_put_class(p, NULL, c);
         }
     }
-    bp_text_char(text, ']');
+    json_list_end(&p->out);
 }
 
-static void put_judgement(const predictions *p, bp_text *text, bp_task task, const row *r,
-                          bool label)
+static void put_judgement(predictions *p, const char *key, bp_task task, const row *r, bool label)
 {
     if (task == BP_TASK_CLASSES) {
-        put_class(p, text, label ? (uint32_t)r->label : likeliest(r));
+        predictions_put_class(p, key, label ? (uint32_t)r->label : likeliest(r));
     } else if (task == BP_TASK_LABELS) {
-        put_classes(p, text, label ? (uint32_t)r->label : likely(r));
+        put_classes(p, key, label ? (uint32_t)r->label : likely(r));
     } else {
-        bp_text_json_number(text, label ? number_of(r->label) : (double)r->logits[0], 9);
+        json_real(&p->out, key, label ? number_of(r->label) : (double)r->logits[0], 9);
     }
 }
 
@@ -242,24 +230,20 @@ bp_status predictions_row(predictions *p, uint64_t *number)
 
 static void predictions_put_row(predictions *p, bp_task task, const row *r, uint64_t index)
 {
-    bp_text *text = &p->out.text;
     json_begin(&p->out);
     json_count(&p->out, "index", index);
-    bp_text_string(text, ", \"prediction\": ");
-    put_judgement(p, text, task, r, false);
+    put_judgement(p, "prediction", task, r, false);
     if (task == BP_TASK_CLASSES) {
         json_real(&p->out, "score", score_of(r), 6);
     }
     if (r->labelled) {
-        bp_text_string(text, ", \"label\": ");
-        put_judgement(p, text, task, r, true);
+        put_judgement(p, "label", task, r, true);
     }
-    bp_text_string(text, ", \"logits\": [");
+    json_list(&p->out, "logits");
     for (uint32_t c = 0; c < r->classes; c++) {
-        bp_text_string(text, c > 0 ? ", " : "");
-        bp_text_json_number(text, (double)r->logits[c], 9);
+        json_real(&p->out, NULL, (double)r->logits[c], 9);
     }
-    bp_text_char(text, ']');
+    json_list_end(&p->out);
     json_end(&p->out);
 }
 

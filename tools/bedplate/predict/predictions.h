@@ -95,7 +95,7 @@ bp_status predictions_begin(predictions *p, const bp_class_names *names, const c
                             bp_error *error) BP_MUST_CHECK;
 
 /* Writes a class by its name, as JSON, or by its number. */
-void predictions_put_class(predictions *p, uint32_t class_number);
+void predictions_put_class(predictions *p, const char *key, uint32_t class_number);
 
 /* The number of the row of the data that is next, which is then the one behind it. */
 bp_status predictions_row(predictions *p, uint64_t *number) BP_MUST_CHECK;

@@ -187,11 +187,7 @@ static void count_answer(answer_lines *l, const bp_question *q, const candidate 
 
 static void put_text(answer_lines *l, const char *key, const bp_question *q, const candidate *c)
 {
-    bp_text *text = &l->p->out.text;
-    bp_text_string(text, ", \"");
-    bp_text_string(text, key);
-    bp_text_string(text, "\": ");
-    bp_text_json_bytes(text, q->context + c->start, c->none ? 0 : c->end - c->start);
+    bp_json_put_bytes(&l->p->out.json, key, q->context + c->start, c->none ? 0 : c->end - c->start);
 }
 
 /* The candidates with their share of the softmax over all. */
@@ -202,9 +198,7 @@ static void put_best(answer_lines *l, const bp_question *q, double sum)
     for (uint32_t i = 0; i < l->count; i++) {
         const candidate *c = &l->best[i];
         json_item(out);
-        bp_text_string(&out->text, "\"text\": ");
-        bp_text_json_bytes(&out->text, q->context + c->start, c->none ? 0 : c->end - c->start);
-        out->first = false;
+        put_text(l, "text", q, c);
         json_real(out, "score", exp((double)(score_of(c) - score_of(&l->best[0]))) / sum, 6);
         json_real(out, "logit", (double)score_of(c), 9);
         json_close(out);
@@ -222,21 +216,19 @@ static void put_line(answer_lines *l, const bp_question *q, const candidate *c, 
     json_begin(out);
     json_count(out, "index", l->index);
     if (q->id_length > 0) {
-        bp_text_string(&out->text, ", \"id\": ");
-        bp_text_json_bytes(&out->text, q->id, q->id_length);
+        bp_json_put_bytes(&out->json, "id", q->id, q->id_length);
     }
     put_text(l, "prediction", q, c);
     if (l->lacks) {
         json_real(out, "null_score_diff", difference, 9);
     }
     if (q->answered) {
-        bp_text_string(&out->text, ", \"label\": [");
+        json_list(out, "label");
         for (uint32_t i = 0; i < q->answers; i++) {
-            bp_text_string(&out->text, i > 0 ? ", " : "");
-            bp_text_json_bytes(&out->text, q->answer + q->answer_at[i],
-                               q->answer_at[i + 1] - q->answer_at[i]);
+            bp_json_put_bytes(&out->json, NULL, q->answer + q->answer_at[i],
+                              q->answer_at[i + 1] - q->answer_at[i]);
         }
-        bp_text_char(&out->text, ']');
+        json_list_end(out);
     }
     put_best(l, q, sum);
     json_end(out);

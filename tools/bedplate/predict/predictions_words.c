@@ -63,15 +63,15 @@ typedef struct word_lines {
     uint32_t most;     /* tokens of a row */
 } word_lines;
 
-static void put_words(bp_text *text, const bp_sentence *sentence)
+static void put_words(output *out, const bp_sentence *sentence)
 {
     const bp_word_list *words = &sentence->words;
-    bp_text_string(text, ", \"words\": [");
+    json_list(out, "words");
     for (uint32_t i = 0; i < words->count; i++) {
-        bp_text_string(text, i > 0 ? ", " : "");
-        bp_text_json_bytes(text, words->text + words->at[i], words->at[i + 1] - words->at[i]);
+        bp_json_put_bytes(&out->json, NULL, words->text + words->at[i],
+                          words->at[i + 1] - words->at[i]);
     }
-    bp_text_char(text, ']');
+    json_list_end(out);
 }
 
 /* What the model says of each word. Of a row that was cut, only its first tokens are words'. */
@@ -84,21 +84,20 @@ static void put_found(word_lines *l, const bp_sentence *sentence, const bp_examp
     const uint64_t end = row->count > l->most ? l->most - row->tail : row->count;
     const uint16_t *all = p->room.address;
     uint64_t at = encoder != NULL ? bp_encoder_single_ids(encoder, BP_PAIR_BEFORE, &ids) : 0;
-    bp_text_string(&p->out.text, ", \"prediction\": [");
+    json_list(&p->out, "prediction");
     for (uint32_t i = 0; i < sentence->words.count; i++) {
         const uint32_t *place = &sentence->words.at[i];
         size_t count;
         bp_tags_word(encoder, sentence->words.text + place[0], place[1] - place[0], NULL, 0,
                      &count);
-        bp_text_string(&p->out.text, i > 0 ? ", " : "");
         if (count > 0 && at < end) {
-            predictions_put_class(p, all[row->first / 2 + at]);
+            predictions_put_class(p, NULL, all[row->first / 2 + at]);
         } else {
-            bp_text_string(&p->out.text, "null");
+            bp_json_put_value(&p->out.json, NULL, "null");
         }
         at += count;
     }
-    bp_text_char(&p->out.text, ']');
+    json_list_end(&p->out);
 }
 
 static bp_status put_given(word_lines *l, bp_data_reader *reader, const bp_sentence *sentence)
@@ -109,11 +108,13 @@ static bp_status put_given(word_lines *l, bp_data_reader *reader, const bp_sente
         uint64_t class_number = 0;
         BP_TRY(bp_documents_label(&l->rule, reader, tags->text + tags->at[i],
                                   tags->at[i + 1] - tags->at[i], &class_number));
-        bp_text_string(&p->out.text, i > 0 ? ", " : ", \"label\": [");
-        predictions_put_class(p, (uint32_t)class_number);
+        if (i == 0) {
+            json_list(&p->out, "label");
+        }
+        predictions_put_class(p, NULL, (uint32_t)class_number);
     }
     if (tags->count > 0) {
-        bp_text_char(&p->out.text, ']');
+        json_list_end(&p->out);
     }
     return BP_OK;
 }
@@ -132,7 +133,7 @@ static bp_status put_sentence(void *user, bp_data_reader *reader, const bp_sente
     BP_TRY(predictions_row(p, &number));
     json_begin(&p->out);
     json_count(&p->out, "index", number);
-    put_words(&p->out.text, sentence);
+    put_words(&p->out, sentence);
     put_found(l, sentence, &row);
     BP_TRY(put_given(l, reader, sentence));
     json_end(&p->out);

@@ -87,7 +87,7 @@ json_line *events_begin(events *e, const char *kind, uint64_t step)
     line_text(line, "event", kind);
     line_count(line, "seq", e->sequence);
     line_text(line, "time", day);
-    bp_text_string(&line->text, ",\"unix\":");
+    bp_json_put_member(&line->json, "unix");
     bp_text_fixed(&line->text, (double)now.tv_sec + (double)(now.tv_nsec / 1000) * 1e-6, 6);
     line_count(line, "step", step);
     return line;

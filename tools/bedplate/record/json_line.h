@@ -4,11 +4,11 @@
 #ifndef BP_BEDPLATE_JSON_LINE_H
 #define BP_BEDPLATE_JSON_LINE_H
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 
 typedef struct json_line {
     bp_text text;
-    bool first; /* no member of the innermost object or list was put yet */
+    bp_json_writer json;
 } json_line;
 
 /* Begins an object in `room` bytes at `buffer`; what does not fit is told by line_end. */

@@ -58,7 +58,7 @@ static void record_item(json_line *line, const char *path, uint64_t bytes, const
     if (digest != NULL) {
         line_text(line, "sha256", digest);
     } else {
-        bp_text_string(&line->text, ",\"sha256\":null");
+        bp_json_put_value(&line->json, "sha256", "null");
     }
     line_close(line);
 }

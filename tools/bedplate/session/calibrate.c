@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/base/json.h"
 #include "core/base/storage.h"
 #include "tools/bedplate/app/device_choice.h"
@@ -255,14 +255,18 @@ bp_status calibrate_write(bp_store *store, const char *directory, const bp_spec 
     char path[BP_STORE_PATH_MAX];
     char text[TEXT_BYTES];
     bp_text out;
+    bp_json_writer json;
     bp_text_init(&out, NULL, NULL, text, sizeof text);
-    bp_text_string(&out, "{\"flops_per_second\": ");
-    bp_text_json_number(&out, rates->flops_per_second, 9);
-    bp_text_string(&out, ", \"bytes_per_second\": ");
-    bp_text_json_number(&out, rates->bytes_per_second, 9);
-    bp_text_string(&out, ", \"measured_on\": \"");
+    bp_json_put_begin(&json, &out, BP_JSON_SPACED);
+    bp_json_put_open(&json, NULL, '{');
+    bp_json_put_real(&json, "flops_per_second", rates->flops_per_second, 9);
+    bp_json_put_real(&json, "bytes_per_second", rates->bytes_per_second, 9);
+    bp_json_put_member(&json, "measured_on");
+    bp_text_char(&out, '"');
     put_circumstances(&out, spec);
-    bp_text_string(&out, "\"}\n");
+    bp_text_char(&out, '"');
+    bp_json_put_close(&json);
+    bp_text_char(&out, '\n');
     BP_TRY(bp_text_flush(&out));
     BP_TRY(bp_storage_join(path, directory, CALIBRATE_FILE, error));
     return bp_replace_file(store, path, text, (size_t)out.written, error);

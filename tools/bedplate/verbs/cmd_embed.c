@@ -45,12 +45,11 @@ static void embed_line(embed_file *to, const float *x, double factor)
 {
     json_begin(&to->out);
     json_count(&to->out, "index", to->rows);
-    bp_text_string(&to->out.text, ", \"embedding\": [");
+    json_list(&to->out, "embedding");
     for (uint64_t i = 0; i < to->width; i++) {
-        bp_text_string(&to->out.text, i > 0 ? ", " : "");
-        bp_text_json_number(&to->out.text, (double)(float)((double)x[i] * factor), 9);
+        json_real(&to->out, NULL, (double)(float)((double)x[i] * factor), 9);
     }
-    bp_text_char(&to->out.text, ']');
+    json_list_end(&to->out);
     json_end(&to->out);
 }
 

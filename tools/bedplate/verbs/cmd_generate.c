@@ -324,8 +324,7 @@ static void put_json(generation *g, output *out, const sequence *q)
     json_text(out, "finish_reason", q->finished ? "stop" : "length");
     json_ids(out, "ids", q->ids + g->prompt, made);
     if (g->has_text) {
-        bp_text_string(&out->text, ", \"text\": ");
-        bp_text_json_bytes(&out->text, q->whole, q->used);
+        bp_json_put_bytes(&out->json, "text", q->whole, q->used);
     }
     json_end(out);
 }

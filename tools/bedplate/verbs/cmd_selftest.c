@@ -49,7 +49,15 @@ int cmd_selftest(const settings *set)
     }
     const double seconds = clock_seconds() - set->began;
     if (set->json) {
-        printf("{\"runs\": %u, \"wrong\": %u, \"seconds\": %.3f}\n", runs, wrong, seconds);
+        output out;
+        output_begin(&out, stdout);
+        json_begin(&out);
+        json_count(&out, "runs", runs);
+        json_count(&out, "wrong", wrong);
+        bp_json_put_member(&out.json, "seconds");
+        bp_text_fixed(&out.text, seconds, 3);
+        json_end(&out);
+        output_end(&out);
     } else {
         printf("%u of %u runs came to the known states, %.2f s\n", runs - wrong, runs, seconds);
     }

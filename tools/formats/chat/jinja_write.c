@@ -69,26 +69,6 @@ static void write_repr(bp_text *out, const bp_jinja_value *string)
     bp_text_char(out, quote);
 }
 
-static void write_json_string(bp_text *out, const bp_jinja_value *string)
-{
-    static const char named[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
-    bp_text_char(out, '"');
-    for (uint32_t i = 0; i < string->count; i++) {
-        const char c = string->is.text[i];
-        const char *name = c != '\0' ? strchr(named, c) : NULL;
-        if (name != NULL) {
-            bp_text_char(out, '\\');
-            bp_text_char(out, letters[name - named]);
-        } else if ((unsigned char)c < 0x20) {
-            bp_text_string(out, "\\u");
-            bp_text_hex(out, (unsigned char)c, 4);
-        } else {
-            bp_text_char(out, c);
-        }
-    }
-    bp_text_char(out, '"');
-}
-
 static bp_status write_flat(writing *w, const bp_jinja_value *value, bool inside)
 {
     static const char *const python[] = {"None", "False", "True"};
@@ -109,7 +89,7 @@ static bp_status write_flat(writing *w, const bp_jinja_value *value, bool inside
         return BP_OK;
     case BP_JINJA_STRING:
         if (w->form == BP_JINJA_JSON) {
-            write_json_string(w->out, value);
+            bp_text_json_bytes(w->out, value->is.text, value->count);
         } else if (inside) {
             write_repr(w->out, value);
         } else {
@@ -158,7 +138,8 @@ static bool write_next(writing *w, const bp_jinja_value **part)
     *part = list ? &value->is.items[i] : &value->is.dict->pairs[i].value;
     if (!list) {
         if (w->form == BP_JINJA_JSON) {
-            write_json_string(w->out, &value->is.dict->pairs[i].key);
+            bp_text_json_bytes(w->out, value->is.dict->pairs[i].key.is.text,
+                               value->is.dict->pairs[i].key.count);
         } else {
             write_repr(w->out, &value->is.dict->pairs[i].key);
         }

@@ -195,14 +195,17 @@ void bp_cnn_layer_put(bp_text *text, const bp_cnn_layer *layer)
     bp_text_string(text, layer->linear != 0 ? " linear" : "");
 }
 
-void bp_cnn_layers_put(bp_text *text, const bp_model_config *config)
+void bp_cnn_layers_put(bp_json_writer *json, const char *key, const bp_model_config *config)
 {
     const bp_cnn_config own = bp_cnn_config_of(config);
+    bp_json_put_open(json, key, '[');
     for (uint32_t i = 0; i < own.layers && i < BP_CNN_LAYERS_MAX; i++) {
-        bp_text_string(text, i == 0 ? "[\"" : "\", \"");
-        bp_cnn_layer_put(text, &own.layer[i]);
+        bp_json_put_member(json, NULL);
+        bp_text_char(json->text, '"');
+        bp_cnn_layer_put(json->text, &own.layer[i]);
+        bp_text_char(json->text, '"');
     }
-    bp_text_string(text, own.layers == 0 ? "[]" : "\"]");
+    bp_json_put_close(json);
 }
 
 bool bp_cnn_same(const bp_model_config *a, const bp_model_config *b)

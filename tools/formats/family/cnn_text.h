@@ -13,7 +13,7 @@
 #ifndef BP_FORMATS_CNN_TEXT_H
 #define BP_FORMATS_CNN_TEXT_H
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "layers/families/cnn.h"
 
 /* Whether `text` is a layer, which is then in *layer. */
@@ -23,7 +23,7 @@ bool bp_cnn_layer_read(const char *text, bp_cnn_layer *layer);
 void bp_cnn_layer_put(bp_text *text, const bp_cnn_layer *layer);
 
 /* The layers of a config as a JSON list of texts; whether two configs have the same. */
-void bp_cnn_layers_put(bp_text *text, const bp_model_config *config);
+void bp_cnn_layers_put(bp_json_writer *json, const char *key, const bp_model_config *config);
 bool bp_cnn_same(const bp_model_config *a, const bp_model_config *b);
 
 #endif

@@ -355,125 +355,106 @@ bool bp_family_same(const bp_model_config *a, const bp_model_config *b)
 
 /* ---- values as text ---- */
 
-void bp_family_put_real(bp_text *text, double value)
-{
-    char digits[40];
-    bp_number number = {.real = -1.0};
-    for (unsigned significant = 1; significant <= 17 && number.real != value; significant++) {
-        bp_text one;
-        bp_text_init(&one, NULL, NULL, digits, sizeof digits);
-        bp_text_general(&one, value, significant);
-        bp_status fits = bp_text_flush(&one);
-        bp_status reads = bp_number_parse(digits, strlen(digits), &number);
-        (void)fits; /* 17 digits fit, and what was written is a number */
-        (void)reads;
-    }
-    bp_text_string(text, digits);
-    if (strchr(digits, '.') == NULL && strchr(digits, 'e') == NULL) {
-        bp_text_string(text, ".0");
-    }
-}
-
-static void family_put_token(bp_text *text, int64_t token)
-{
-    if (token < 0) {
-        bp_text_string(text, "null");
-    } else {
-        bp_text_i64(text, token);
-    }
-}
-
 /* One token, or, of those that end a text, a list. */
-static void put_tokens(bp_text *text, const bp_model_config *config, const bp_row *row)
+static void put_tokens(bp_json_writer *json, const char *key, const bp_model_config *config,
+                       const bp_row *row)
 {
     const bool ends = row->offset == offsetof(bp_model_config, eos_token);
-    if (!ends || config->more_eos_count == 0) {
-        family_put_token(text, stored_token(config, row));
-        return;
+    const int64_t token = stored_token(config, row);
+    if (ends && config->more_eos_count > 0) {
+        bp_json_put_open(json, key, '[');
+        bp_json_put_i64(json, NULL, config->eos_token);
+        for (uint32_t i = 0; i < config->more_eos_count; i++) {
+            bp_json_put_i64(json, NULL, config->more_eos[i]);
+        }
+        bp_json_put_close(json);
+    } else if (token < 0) {
+        bp_json_put_value(json, key, "null");
+    } else {
+        bp_json_put_i64(json, key, token);
     }
-    bp_text_char(text, '[');
-    bp_text_i64(text, config->eos_token);
-    for (uint32_t i = 0; i < config->more_eos_count; i++) {
-        bp_text_string(text, ", ");
-        bp_text_i64(text, config->more_eos[i]);
-    }
-    bp_text_char(text, ']');
 }
 
-static void put_choice(bp_text *text, const char *words, uint32_t number)
+static void put_choice(bp_json_writer *json, const char *key, const char *words, uint32_t number)
 {
     for (; number > 0; number--) {
         words = strchr(words, '|') + 1;
     }
-    bp_text_char(text, '"');
-    for (; *words != '\0' && *words != '|'; words++) {
-        bp_text_char(text, *words);
-    }
-    bp_text_char(text, '"');
+    bp_json_put_bytes(json, key, words, strcspn(words, "|"));
 }
 
 /* Numbers where there are no words. */
-static void put_layers(bp_text *text, const bp_model_config *config, const bp_row *row)
+static void put_layers(bp_json_writer *json, const char *key, const bp_model_config *config,
+                       const bp_row *row)
 {
     bp_layer_set set;
     memcpy(&set, (const char *)config + row->offset, sizeof set);
+    if (set.listed == 0) {
+        bp_json_put_value(json, key, "null");
+        return;
+    }
+    bp_json_put_open(json, key, '[');
     for (uint32_t i = 0; i < set.listed; i++) {
         const uint32_t second = bp_layer_in(&set, i) ? 1 : 0;
-        bp_text_string(text, i == 0 ? "[" : ", ");
         if (row->words != NULL) {
-            put_choice(text, row->words, second);
+            put_choice(json, NULL, row->words, second);
         } else {
-            bp_text_u64(text, 1 - second);
+            bp_json_put_u64(json, NULL, 1 - second);
         }
     }
-    bp_text_string(text, set.listed == 0 ? "null" : "]");
+    bp_json_put_close(json);
 }
 
-void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row)
+static void put_counts(bp_json_writer *json, const char *key, const bp_model_config *config,
+                       const bp_row *row)
 {
     const bool widths = row->kind == BP_ROW_SIZES;
-    const uint32_t sizes = widths                       ? size_count(config, row)
-                           : row->kind == BP_ROW_COUNTS ? counts_count(config, row)
-                                                        : 0;
+    const uint32_t sizes = widths ? size_count(config, row) : counts_count(config, row);
+    bp_json_put_open(json, key, '[');
+    for (uint32_t i = 0; i < sizes; i++) {
+        bp_json_put_u64(json, NULL, widths ? size_at(config, row, i) : listed_at(config, row, i));
+    }
+    bp_json_put_close(json);
+}
+
+void bp_row_put(bp_json_writer *json, const char *key, const bp_model_config *config,
+                const bp_row *row)
+{
     switch (row->kind) {
     case BP_ROW_COUNT:
     case BP_ROW_COUNT_NULL:
-        bp_text_u64(text, resolved_count(config, row));
+        bp_json_put_u64(json, key, resolved_count(config, row));
         break;
     case BP_ROW_LABELS:
-        bp_text_u64(text, config->classes);
+        bp_json_put_u64(json, key, config->classes);
         break;
     case BP_ROW_TOKEN:
-        put_tokens(text, config, row);
+        put_tokens(json, key, config, row);
         break;
     case BP_ROW_REAL:
     case BP_ROW_REAL_NULL:
-        bp_family_put_real(text, stored_real(config, row));
+        bp_json_put_member(json, key);
+        bp_number_put(json->text, stored_real(config, row));
         break;
     case BP_ROW_FLAG:
     case BP_ROW_FLAG_NOT:
-        bp_text_string(text,
-                       stored_flag(config, row) == (row->kind == BP_ROW_FLAG) ? "true" : "false");
+        bp_json_put_flag(json, key, stored_flag(config, row) == (row->kind == BP_ROW_FLAG));
         break;
     case BP_ROW_CHOICE:
-        put_choice(text, row->words, stored_count(config, row));
+        put_choice(json, key, row->words, stored_count(config, row));
         break;
     case BP_ROW_LAYERS:
-        put_layers(text, config, row);
+        put_layers(json, key, config, row);
         break;
     case BP_ROW_SIZES:
     case BP_ROW_COUNTS:
-        for (uint32_t i = 0; i < sizes; i++) {
-            bp_text_string(text, i == 0 ? "[" : ", ");
-            bp_text_u64(text, widths ? size_at(config, row, i) : listed_at(config, row, i));
-        }
-        bp_text_string(text, sizes == 0 ? "[]" : "]");
+        put_counts(json, key, config, row);
         break;
     case BP_ROW_NET:
-        bp_cnn_layers_put(text, config);
+        bp_cnn_layers_put(json, key, config);
         break;
     default:
-        bp_text_string(text, "null");
+        bp_json_put_value(json, key, "null");
         break;
     }
 }
@@ -483,6 +464,7 @@ bool bp_row_value(const bp_model_config *config, size_t index, char value[BP_ROW
     const bp_family *family = config->family;
     const bp_row *row = &family->rows[index];
     bp_text text;
+    bp_json_writer json;
     if (!BP_ROW_STORED(row->kind) || (row->flags & BP_ROW_READ) != 0) {
         return false;
     }
@@ -492,6 +474,7 @@ bool bp_row_value(const bp_model_config *config, size_t index, char value[BP_ROW
         }
     }
     bp_text_init(&text, NULL, NULL, value, BP_ROW_VALUE_BYTES);
-    bp_row_put(&text, config, row);
+    bp_json_put_begin(&json, &text, BP_JSON_SPACED);
+    bp_row_put(&json, NULL, config, row);
     return bp_text_flush(&text) == BP_OK;
 }

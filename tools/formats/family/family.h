@@ -10,7 +10,7 @@
 #ifndef BP_FORMATS_FAMILY_H
 #define BP_FORMATS_FAMILY_H
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/plan/model.h"
 #include "tools/formats/gguf/gguf_family.h"
 #include "tools/formats/family/preset.h"
@@ -162,7 +162,8 @@ bool bp_family_same(const bp_model_config *a, const bp_model_config *b);
 
 /* The value of a stored row as JSON: whole numbers as the model takes them, reals in the fewest
  * digits that read back as the same. */
-void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row);
+void bp_row_put(bp_json_writer *json, const char *key, const bp_model_config *config,
+                const bp_row *row);
 
 /* The same as text in `value`, for a row that a checkpoint and --print-options have: stored, no
  * other name for one that came before. False for other rows. */
@@ -171,8 +172,5 @@ bool bp_row_value(const bp_model_config *config, size_t index, char value[BP_ROW
 
 /* What a row takes, in words: "a whole number from 1 to 1048576", "\"gru\" or \"lstm\"". */
 void bp_row_words(bp_text *text, const bp_row *row);
-
-/* A real in the fewest digits that read back as the same, with a point or an exponent. */
-void bp_family_put_real(bp_text *text, double value);
 
 #endif

@@ -150,7 +150,7 @@ static int better(const void *a, const void *b)
 }
 
 /* Every cut of a piece into two others, the longest left part first. */
-static void put_cuts(const pieces *p, uint32_t id, bp_text *text, bool *first)
+static void put_cuts(const pieces *p, uint32_t id, bp_json_writer *json)
 {
     const char *piece = p->text + p->start[id];
     const size_t length = p->start[id + 1] - p->start[id];
@@ -165,17 +165,16 @@ static void put_cuts(const pieces *p, uint32_t id, bp_text *text, bool *first)
         const bool between = (piece[cut] & 0xc0) != 0x80; /* characters, not bytes of one */
         if (between && has_piece(p, hash[cut], piece, cut) &&
             has_piece(p, hash_of(piece + cut, length - cut), piece + cut, length - cut)) {
-            bp_text_string(text, *first ? "\n      [" : ",\n      [");
-            bp_text_json_bytes(text, piece, cut);
-            bp_text_string(text, ", ");
-            bp_text_json_bytes(text, piece + cut, length - cut);
-            bp_text_char(text, ']');
-            *first = false;
+            bp_json_put_open(json, NULL, '[');
+            bp_json_put_bytes(json, NULL, piece, cut);
+            bp_json_put_bytes(json, NULL, piece + cut, length - cut);
+            bp_json_put_close(json);
         }
     }
 }
 
-bp_status bp_gguf_put_pieces(const bp_gguf_file *file, void *memory, bp_text *text, bp_error *error)
+bp_status bp_gguf_put_pieces(const bp_gguf_file *file, void *memory, bp_json_writer *json,
+                             bp_error *error)
 {
     const bp_gguf_key *tokens = bp_gguf_find(file, "tokenizer.ggml.tokens");
     pieces p = {.count = tokens != NULL ? tokens->count : 0, .order = memory, .error = error};
@@ -183,7 +182,6 @@ bp_status bp_gguf_put_pieces(const bp_gguf_file *file, void *memory, bp_text *te
         return pieces_wrong(&p, "the tokens are missing or too many", "tokenizer.ggml.tokens");
     }
     const uint64_t places = places_of(p.count);
-    bool first = true;
     p.mask = places - 1;
     p.start = (uint32_t *)(void *)(p.order + p.count);
     p.place = p.start + p.count + 2;
@@ -192,10 +190,10 @@ bp_status bp_gguf_put_pieces(const bp_gguf_file *file, void *memory, bp_text *te
     memset(p.place, 0xff, places * sizeof *p.place);
     BP_TRY(pieces_read(&p, file));
     bp_heap_sort(p.order, p.ordered, sizeof *p.order, better);
-    bp_text_char(text, '[');
+    bp_json_put_lines(json, "merges", '[');
     for (uint32_t i = 0; i < p.ordered; i++) {
-        put_cuts(&p, p.order[i].id, text, &first);
+        put_cuts(&p, p.order[i].id, json);
     }
-    bp_text_string(text, first ? "]" : "\n    ]");
-    return text->status;
+    bp_json_put_close(json);
+    return json->text->status;
 }

@@ -48,6 +48,7 @@ typedef struct writing {
     bool words;       /* WordPiece */
     bool unigram;
     bp_text text;
+    bp_json_writer json;
     char *token; /* TOKEN bytes */
     void *room;  /* for pieces */
     bp_error *error;
@@ -161,9 +162,9 @@ static bool is_added(const writing *w, int32_t type)
 static bp_status put_added(writing *w)
 {
     walk k;
-    bool first = true;
+    bp_json_writer *json = &w->json;
     BP_TRY(walk_begin(w, &k));
-    bp_text_string(&w->text, "  \"added_tokens\": [");
+    bp_json_put_lines(json, "added_tokens", '[');
     for (uint64_t id = 0; id < k.tokens.key->count; id++) {
         size_t length;
         int32_t type;
@@ -171,25 +172,25 @@ static bp_status put_added(writing *w)
         if (!is_added(w, type)) {
             continue;
         }
-        bp_text_string(&w->text, first ? "\n    {\"id\": " : ",\n    {\"id\": ");
-        bp_text_u64(&w->text, id);
-        bp_text_string(&w->text, ", \"content\": ");
-        bp_text_json_bytes(&w->text, w->token, length);
-        bp_text_string(&w->text, ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
-                                 "\"normalized\": false, \"special\": ");
-        bp_text_string(&w->text, is_special(w, type) ? "true}" : "false}");
-        first = false;
+        bp_json_put_open(json, NULL, '{');
+        bp_json_put_u64(json, "id", id);
+        bp_json_put_bytes(json, "content", w->token, length);
+        bp_json_put_flag(json, "single_word", false);
+        bp_json_put_flag(json, "lstrip", false);
+        bp_json_put_flag(json, "rstrip", false);
+        bp_json_put_flag(json, "normalized", false);
+        bp_json_put_flag(json, "special", is_special(w, type));
+        bp_json_put_close(json);
     }
-    bp_text_string(&w->text, first ? "],\n" : "\n  ],\n");
+    bp_json_put_close(json);
     return BP_OK;
 }
 
 static bp_status put_vocabulary(writing *w)
 {
     walk k;
-    bool first = true;
     BP_TRY(walk_begin(w, &k));
-    bp_text_string(&w->text, "    \"vocab\": {");
+    bp_json_put_lines(&w->json, "vocab", '{');
     for (uint64_t id = 0; id < k.tokens.key->count; id++) {
         size_t length;
         int32_t type;
@@ -199,17 +200,14 @@ static bp_status put_vocabulary(writing *w)
         if (out) {
             continue;
         }
-        bp_text_string(&w->text, first ? "\n      " : ",\n      ");
         if (w->words && type == BP_GGUF_TOKEN_NORMAL) {
-            bp_gguf_words_json(&w->text, w->token, length);
+            bp_gguf_words_json(&w->json, w->token, length);
         } else {
-            bp_text_json_bytes(&w->text, w->token, length);
+            bp_json_put_key(&w->json, w->token, length);
         }
-        bp_text_string(&w->text, ": ");
-        bp_text_u64(&w->text, id);
-        first = false;
+        bp_json_put_u64(&w->json, NULL, id);
     }
-    bp_text_string(&w->text, w->words ? "\n    }\n" : "\n    },\n");
+    bp_json_put_close(&w->json);
     return BP_OK;
 }
 
@@ -217,26 +215,22 @@ static bp_status put_merges(writing *w)
 {
     bp_gguf_items items;
     if (w->how == NULL) {
-        bp_text_string(&w->text, "    \"merges\": ");
-        BP_TRY(bp_gguf_put_pieces(w->file, w->room, &w->text, w->error));
-        bp_text_char(&w->text, '\n');
-        return BP_OK;
+        return bp_gguf_put_pieces(w->file, w->room, &w->json, w->error);
     }
-    bp_text_string(&w->text, "    \"merges\": [");
+    bp_json_put_lines(&w->json, "merges", '[');
     if (bp_gguf_find(w->file, "tokenizer.ggml.merges") != NULL) {
         BP_TRY(bp_gguf_items_begin(&items, w->file, "tokenizer.ggml.merges", BP_GGUF_STRING));
         for (uint64_t i = 0; i < items.key->count; i++) {
             size_t length;
             BP_TRY(bp_gguf_items_string(&items, w->token, TOKEN, &length));
-            bp_text_string(&w->text, i == 0 ? "\n      " : ",\n      ");
-            bp_text_json_bytes(&w->text, w->token, length);
+            bp_json_put_bytes(&w->json, NULL, w->token, length);
         }
     }
-    bp_text_string(&w->text, "\n    ]\n");
+    bp_json_put_close(&w->json);
     return BP_OK;
 }
 
-static void put_pattern(writing *w)
+static void put_pattern(writing *w, const char *key)
 {
     char pattern[512];
     bp_text text;
@@ -250,7 +244,7 @@ static void put_pattern(writing *w)
     }
     bp_status fits = bp_text_flush(&text);
     (void)fits; /* the longest has 380 characters */
-    bp_text_json(&w->text, pattern);
+    bp_json_put_text(&w->json, key, pattern);
 }
 
 static bool truth_of(const bp_gguf_file *file, const char *name, bool other)
@@ -259,7 +253,7 @@ static bool truth_of(const bp_gguf_file *file, const char *name, bool other)
     return key != NULL && key->type == BP_GGUF_BOOL ? key->bits != 0 : other;
 }
 
-/* The text of the token that a key names, as a JSON string; *there is false when it names none. */
+/* The text of the token that a key names; *there is false when it names none. */
 static bp_status find_token(writing *w, const char *key, size_t *length, uint32_t *id, bool *there)
 {
     walk k;
@@ -279,106 +273,120 @@ static bp_status find_token(writing *w, const char *key, size_t *length, uint32_
 
 /* A special token around texts. */
 typedef struct mark {
-    char text[4 * 64]; /* as a JSON string; "": there is none */
+    char text[4 * 64];
+    size_t length;
     uint32_t id;
+    bool there;
 } mark;
 
 static bp_status take_mark(writing *w, const char *key, bool there, mark *to)
 {
-    size_t length;
-    bp_text text;
-    to->text[0] = '\0';
+    to->there = there;
     if (there) {
-        BP_TRY(find_token(w, key, &length, &to->id, &there));
+        BP_TRY(find_token(w, key, &to->length, &to->id, &to->there));
     }
-    if (!there) {
+    if (!to->there) {
         return BP_OK;
     }
-    bp_text_init(&text, NULL, NULL, to->text, sizeof to->text);
-    bp_text_json_bytes(&text, w->token, length);
-    return bp_text_flush(&text) == BP_OK
-               ? BP_OK
-               : bp_error_set(w->error, BP_ERR_DATA, "gguf", "this token is too long", key);
+    if (to->length + 2 >= sizeof to->text) {
+        return bp_error_set(w->error, BP_ERR_DATA, "gguf", "this token is too long", key);
+    }
+    memcpy(to->text, w->token, to->length);
+    return BP_OK;
 }
 
-static void put_mark(writing *w, const mark *of, uint32_t type, const char *behind)
+static void put_token(writing *w, const char *key, const mark *of)
 {
-    bp_text_string(&w->text, "{\"SpecialToken\": {\"id\": ");
-    bp_text_string(&w->text, of->text);
-    bp_text_string(&w->text, type == 0 ? ", \"type_id\": 0}}" : ", \"type_id\": 1}}");
-    bp_text_string(&w->text, behind);
+    bp_json_put_bytes(&w->json, key, of->text, of->length);
+}
+
+static void put_mark(writing *w, const mark *of, uint32_t type)
+{
+    bp_json_put_open(&w->json, NULL, '{');
+    bp_json_put_open(&w->json, "SpecialToken", '{');
+    put_token(w, "id", of);
+    bp_json_put_u64(&w->json, "type_id", type);
+    bp_json_put_close(&w->json);
+    bp_json_put_close(&w->json);
+}
+
+/* The first or the second text. */
+static void put_sequence(writing *w, const char *id, uint32_t type)
+{
+    bp_json_put_open(&w->json, NULL, '{');
+    bp_json_put_open(&w->json, "Sequence", '{');
+    bp_json_put_text(&w->json, "id", id);
+    bp_json_put_u64(&w->json, "type_id", type);
+    bp_json_put_close(&w->json);
+    bp_json_put_close(&w->json);
 }
 
 static void put_mark_id(writing *w, const mark *of)
 {
-    bp_text_string(&w->text, of->text);
-    bp_text_string(&w->text, ": {\"id\": ");
-    bp_text_string(&w->text, of->text);
-    bp_text_string(&w->text, ", \"ids\": [");
-    bp_text_u64(&w->text, of->id);
-    bp_text_string(&w->text, "], \"tokens\": [");
-    bp_text_string(&w->text, of->text);
-    bp_text_string(&w->text, "]}");
+    bp_json_put_key(&w->json, of->text, of->length);
+    bp_json_put_open(&w->json, NULL, '{');
+    put_token(w, "id", of);
+    bp_json_put_open(&w->json, "ids", '[');
+    bp_json_put_u64(&w->json, NULL, of->id);
+    bp_json_put_close(&w->json);
+    bp_json_put_open(&w->json, "tokens", '[');
+    put_token(w, NULL, of);
+    bp_json_put_close(&w->json);
+    bp_json_put_close(&w->json);
 }
 
 /* An encoder's: a token before a text and one behind it; of WordPiece the second of a pair has
  * types of its own, of RoBERTa it begins with one more of the last. */
 static void put_around(writing *w, const mark *first, const mark *last)
 {
-    static const char a[] = "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}";
-    bp_text_string(&w->text,
-                   "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
+    const uint32_t second = w->words ? 1 : 0;
     for (uint32_t pair = 0; pair < 2; pair++) {
-        bp_text_string(&w->text, pair == 0 ? "" : "], \"pair\": [");
-        put_mark(w, first, 0, ", ");
-        bp_text_string(&w->text, a);
-        bp_text_string(&w->text, ", ");
-        put_mark(w, last, 0, "");
+        bp_json_put_open(&w->json, pair == 0 ? "single" : "pair", '[');
+        put_mark(w, first, 0);
+        put_sequence(w, "A", 0);
+        put_mark(w, last, 0);
         if (pair == 1 && !w->words) {
-            bp_text_string(&w->text, ", ");
-            put_mark(w, last, 0, "");
+            put_mark(w, last, 0);
         }
+        if (pair == 1) {
+            put_sequence(w, "B", second);
+            put_mark(w, last, second);
+        }
+        bp_json_put_close(&w->json);
     }
-    bp_text_string(&w->text, w->words ? ", {\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}, "
-                                      : ", {\"Sequence\": {\"id\": \"B\", \"type_id\": 0}}, ");
-    put_mark(w, last, w->words ? 1 : 0, "], \"special_tokens\": {");
+    bp_json_put_open(&w->json, "special_tokens", '{');
     put_mark_id(w, first);
     if (first->id != last->id) {
-        bp_text_string(&w->text, ", ");
         put_mark_id(w, last);
     }
-    bp_text_string(&w->text, "}},\n");
+    bp_json_put_close(&w->json);
 }
 
 /* A token before every text, or behind every text, as T5 has it. */
 static void put_one(writing *w, const mark *one, bool behind)
 {
-    static const char a[] = "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}";
-    static const char b[] = "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}";
-    bp_text_string(&w->text,
-                   "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
+    bp_json_put_open(&w->json, "single", '[');
     if (!behind) {
-        put_mark(w, one, 0, ", ");
+        put_mark(w, one, 0);
     }
-    bp_text_string(&w->text, a);
+    put_sequence(w, "A", 0);
     if (behind) {
-        bp_text_string(&w->text, ", ");
-        put_mark(w, one, 0, "");
+        put_mark(w, one, 0);
     }
-    bp_text_string(&w->text, "], \"pair\": [");
-    bp_text_string(&w->text, a);
-    bp_text_string(&w->text, ", ");
+    bp_json_put_close(&w->json);
+    bp_json_put_open(&w->json, "pair", '[');
+    put_sequence(w, "A", 0);
     if (behind) {
-        put_mark(w, one, 0, ", ");
+        put_mark(w, one, 0);
     }
-    bp_text_string(&w->text, b);
+    put_sequence(w, "B", 1);
     if (behind) {
-        bp_text_string(&w->text, ", ");
-        put_mark(w, one, 1, "");
+        put_mark(w, one, 1);
     }
-    bp_text_string(&w->text, "], \"special_tokens\": {");
+    bp_json_put_close(&w->json);
+    bp_json_put_open(&w->json, "special_tokens", '{');
     put_mark_id(w, one);
-    bp_text_string(&w->text, "}},\n");
+    bp_json_put_close(&w->json);
 }
 
 /* What stands around every text: the beginning token where the file says so, and without a word of
@@ -394,67 +402,110 @@ static bp_status put_template(writing *w)
     const bool eos = w->words || truth_of(w->file, "tokenizer.ggml.add_eos_token", ended);
     BP_TRY(take_mark(w, "tokenizer.ggml.bos_token_id", bos, &first));
     BP_TRY(take_mark(w, "tokenizer.ggml.eos_token_id", eos, &last));
-    const bool begins = first.text[0] != '\0', ends = last.text[0] != '\0';
+    const bool begins = first.there, ends = last.there;
+    if (!begins && !ends) {
+        bp_json_put_value(&w->json, "post_processor", "null");
+        return BP_OK;
+    }
+    bp_json_put_open(&w->json, "post_processor", '{');
+    bp_json_put_text(&w->json, "type", "TemplateProcessing");
     if (begins && ends) {
         put_around(w, &first, &last);
-    } else if (begins || ends) {
-        put_one(w, begins ? &first : &last, ends);
     } else {
-        bp_text_string(&w->text, "  \"post_processor\": null,\n");
+        put_one(w, begins ? &first : &last, ends);
     }
+    bp_json_put_close(&w->json);
     return BP_OK;
+}
+
+static void put_bytes(writing *w, const char *key, bool regex)
+{
+    bp_json_put_open(&w->json, key, '{');
+    bp_json_put_text(&w->json, "type", "ByteLevel");
+    bp_json_put_flag(&w->json, "add_prefix_space", false);
+    bp_json_put_flag(&w->json, "trim_offsets", true);
+    bp_json_put_flag(&w->json, "use_regex", regex);
+    bp_json_put_close(&w->json);
+}
+
+/* What cuts a text before the bytes. */
+static void put_first_cut(writing *w)
+{
+    bp_json_put_open(&w->json, NULL, '{');
+    if (w->how->pattern == NULL) {
+        bp_json_put_text(&w->json, "type", "Digits");
+        bp_json_put_flag(&w->json, "individual_digits", true);
+    } else {
+        bp_json_put_text(&w->json, "type", "Split");
+        bp_json_put_open(&w->json, "pattern", '{');
+        put_pattern(w, "Regex");
+        bp_json_put_close(&w->json);
+        bp_json_put_text(&w->json, "behavior", "Isolated");
+        bp_json_put_flag(&w->json, "invert", false);
+    }
+    bp_json_put_close(&w->json);
 }
 
 static bp_status put_rules(writing *w)
 {
-    static const char bytes[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
-                                "\"trim_offsets\": true, \"use_regex\": ";
-    bp_text_string(&w->text, w->how->compose ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
-                                             : "  \"normalizer\": null,\n");
-    bp_text_string(&w->text, "  \"pre_tokenizer\": ");
-    if (w->how->pattern == NULL && w->how->digits == NULL) {
-        bp_text_string(&w->text, "{\"type\": \"Sequence\", \"pretokenizers\": [\n    {\"type\": "
-                                 "\"Digits\", \"individual_digits\": true},\n    ");
-        bp_text_string(&w->text, bytes);
-        bp_text_string(&w->text, "true}\n  ]},\n");
-    } else if (w->how->pattern == NULL) {
-        bp_text_string(&w->text, bytes);
-        bp_text_string(&w->text, "true},\n");
+    const bool cut = w->how->pattern != NULL || w->how->digits == NULL;
+    bp_json_put_value(&w->json, "normalizer", w->how->compose ? "{\"type\": \"NFC\"}" : "null");
+    if (cut) {
+        bp_json_put_open(&w->json, "pre_tokenizer", '{');
+        bp_json_put_text(&w->json, "type", "Sequence");
+        bp_json_put_lines(&w->json, "pretokenizers", '[');
+        put_first_cut(w);
+        put_bytes(w, NULL, w->how->pattern == NULL);
+        bp_json_put_close(&w->json);
+        bp_json_put_close(&w->json);
     } else {
-        bp_text_string(&w->text, "{\"type\": \"Sequence\", \"pretokenizers\": [\n    {\"type\": "
-                                 "\"Split\", \"pattern\": {\"Regex\": ");
-        put_pattern(w);
-        bp_text_string(&w->text, "}, \"behavior\": \"Isolated\", \"invert\": false},\n    ");
-        bp_text_string(&w->text, bytes);
-        bp_text_string(&w->text, "false}\n  ]},\n");
+        put_bytes(w, "pre_tokenizer", true);
     }
     BP_TRY(put_template(w));
-    bp_text_string(&w->text, "  \"decoder\": ");
-    bp_text_string(&w->text, bytes);
-    bp_text_string(&w->text, "true},\n");
+    put_bytes(w, "decoder", true);
     return BP_OK;
+}
+
+static void put_replace(writing *w, const char *from, const char *to)
+{
+    bp_json_put_open(&w->json, NULL, '{');
+    bp_json_put_text(&w->json, "type", "Replace");
+    bp_json_put_open(&w->json, "pattern", '{');
+    bp_json_put_text(&w->json, "String", from);
+    bp_json_put_close(&w->json);
+    bp_json_put_text(&w->json, "content", to);
+    bp_json_put_close(&w->json);
 }
 
 /* Llama 2's: a space becomes a lower block, and one stands before the text. */
 static bp_status put_piece_rules(writing *w)
 {
-    static const char replace[] = "{\"type\": \"Replace\", \"pattern\": {\"String\": ";
+    static const char block[] = "\xe2\x96\x81";
+    bp_json_writer *json = &w->json;
     const bool before = truth_of(w->file, "tokenizer.ggml.add_space_prefix", true);
-    bp_text_string(&w->text, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [");
-    bp_text_string(&w->text,
-                   before ? "{\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}, " : "");
-    bp_text_string(&w->text, replace);
-    bp_text_string(&w->text, "\" \"}, \"content\": \"\xe2\x96\x81\"}]},\n  \"pre_tokenizer\": "
-                             "null,\n");
+    bp_json_put_open(json, "normalizer", '{');
+    bp_json_put_text(json, "type", "Sequence");
+    bp_json_put_open(json, "normalizers", '[');
+    if (before) {
+        bp_json_put_value(json, NULL, "{\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}");
+    }
+    put_replace(w, " ", block);
+    bp_json_put_close(json);
+    bp_json_put_close(json);
+    bp_json_put_value(json, "pre_tokenizer", "null");
     BP_TRY(put_template(w));
-    bp_text_string(&w->text, "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [");
-    bp_text_string(&w->text, replace);
-    bp_text_string(&w->text,
-                   "\"\xe2\x96\x81\"}, \"content\": \" \"}, {\"type\": \"ByteFallback\"}, "
-                   "{\"type\": \"Fuse\"}");
-    bp_text_string(&w->text, before ? ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, "
-                                      "\"stop\": 0}]},\n"
-                                    : "]},\n");
+    bp_json_put_open(json, "decoder", '{');
+    bp_json_put_text(json, "type", "Sequence");
+    bp_json_put_open(json, "decoders", '[');
+    put_replace(w, block, " ");
+    bp_json_put_value(json, NULL, "{\"type\": \"ByteFallback\"}");
+    bp_json_put_value(json, NULL, "{\"type\": \"Fuse\"}");
+    if (before) {
+        bp_json_put_value(json, NULL,
+                          "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
+    }
+    bp_json_put_close(json);
+    bp_json_put_close(json);
     return BP_OK;
 }
 
@@ -463,66 +514,91 @@ static bp_status put_words(writing *w)
     size_t length = 0;
     uint32_t id;
     bool unknown;
-    bp_text_string(&w->text,
-                   "  \"normalizer\": {\"type\": \"BertNormalizer\", \"clean_text\": true, "
-                   "\"handle_chinese_chars\": true, \"strip_accents\": null, \"lowercase\": "
-                   "true},\n  \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"},\n");
+    bp_json_writer *json = &w->json;
+    bp_json_put_value(json, "normalizer",
+                      "{\"type\": \"BertNormalizer\", \"clean_text\": true, "
+                      "\"handle_chinese_chars\": true, \"strip_accents\": null, "
+                      "\"lowercase\": true}");
+    bp_json_put_value(json, "pre_tokenizer", "{\"type\": \"BertPreTokenizer\"}");
     BP_TRY(put_template(w));
-    bp_text_string(&w->text,
-                   "  \"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": "
-                   "true},\n  \"model\": {\n    \"type\": \"WordPiece\",\n    \"unk_token\": ");
+    bp_json_put_value(json, "decoder",
+                      "{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}");
+    bp_json_put_lines(json, "model", '{');
+    bp_json_put_text(json, "type", "WordPiece");
     BP_TRY(find_token(w, "tokenizer.ggml.unknown_token_id", &length, &id, &unknown));
     if (unknown) {
-        bp_text_json_bytes(&w->text, w->token, length);
+        bp_json_put_bytes(json, "unk_token", w->token, length);
     } else {
-        bp_text_string(&w->text, "\"[UNK]\"");
+        bp_json_put_text(json, "unk_token", "[UNK]");
     }
-    bp_text_string(&w->text, ",\n    \"continuing_subword_prefix\": \"##\",\n    "
-                             "\"max_input_chars_per_word\": 100,\n");
+    bp_json_put_text(json, "continuing_subword_prefix", "##");
+    bp_json_put_u64(json, "max_input_chars_per_word", 100);
     BP_TRY(put_vocabulary(w));
-    bp_text_string(&w->text, "  }\n}\n");
-    return bp_text_flush(&w->text);
+    bp_json_put_close(json);
+    return BP_OK;
+}
+
+static bp_status put_bpe(writing *w)
+{
+    const bool pieces = w->how == NULL;
+    size_t length = 0;
+    uint32_t id;
+    bool unknown = false;
+    bp_json_writer *json = &w->json;
+    BP_TRY(pieces ? put_piece_rules(w) : put_rules(w));
+    bp_json_put_lines(json, "model", '{');
+    bp_json_put_text(json, "type", "BPE");
+    bp_json_put_value(json, "dropout", "null");
+    if (pieces) {
+        BP_TRY(find_token(w, "tokenizer.ggml.unknown_token_id", &length, &id, &unknown));
+    }
+    if (unknown) {
+        bp_json_put_bytes(json, "unk_token", w->token, length);
+    } else {
+        bp_json_put_value(json, "unk_token", "null");
+    }
+    bp_json_put_value(json, "continuing_subword_prefix", "null");
+    bp_json_put_value(json, "end_of_word_suffix", "null");
+    bp_json_put_flag(json, "fuse_unk", pieces);
+    bp_json_put_flag(json, "byte_fallback", pieces);
+    bp_json_put_flag(json, "ignore_merges", !pieces && w->how->ignore_merges);
+    BP_TRY(put_vocabulary(w));
+    BP_TRY(put_merges(w));
+    bp_json_put_close(json);
+    return BP_OK;
 }
 
 static bp_status put_document(writing *w)
 {
-    bp_text_string(&w->text, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
-                             "  \"padding\": null,\n");
+    bp_json_put_text(&w->json, "version", "1.0");
+    bp_json_put_value(&w->json, "truncation", "null");
+    bp_json_put_value(&w->json, "padding", "null");
     BP_TRY(put_added(w));
     if (w->words) {
         return put_words(w);
     }
     if (w->unigram) {
-        BP_TRY(bp_gguf_unigram_rules(w->file, w->token, TOKEN, w->room, &w->text));
+        BP_TRY(bp_gguf_unigram_rules(w->file, w->token, TOKEN, w->room, &w->json));
         BP_TRY(put_template(w));
-        BP_TRY(bp_gguf_unigram_model(w->file, w->token, TOKEN, &w->text));
-        bp_text_string(&w->text, "}\n");
-        return bp_text_flush(&w->text);
+        return bp_gguf_unigram_model(w->file, w->token, TOKEN, &w->json);
     }
-    const bool pieces = w->how == NULL;
-    size_t length = 0;
-    uint32_t id;
-    bool unknown = false;
-    BP_TRY(pieces ? put_piece_rules(w) : put_rules(w));
-    bp_text_string(&w->text, "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
-                             "    \"unk_token\": ");
-    if (pieces) {
-        BP_TRY(find_token(w, "tokenizer.ggml.unknown_token_id", &length, &id, &unknown));
-    }
-    if (unknown) {
-        bp_text_json_bytes(&w->text, w->token, length);
-    } else {
-        bp_text_string(&w->text, "null");
-    }
-    bp_text_string(&w->text, ",\n    \"continuing_subword_prefix\": null,\n"
-                             "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": ");
-    bp_text_string(&w->text, pieces ? "true,\n    \"byte_fallback\": true,\n"
-                                    : "false,\n    \"byte_fallback\": false,\n");
-    bp_text_string(&w->text, "    \"ignore_merges\": ");
-    bp_text_string(&w->text, !pieces && w->how->ignore_merges ? "true,\n" : "false,\n");
-    BP_TRY(put_vocabulary(w));
-    BP_TRY(put_merges(w));
-    bp_text_string(&w->text, "  }\n}\n");
+    return put_bpe(w);
+}
+
+static void gguf_tokenizer_begin(writing *w, void *scratch, bp_sink sink, void *user)
+{
+    w->words = is_model(w->file, "bert");
+    w->unigram = is_model(w->file, "t5");
+    w->how = is_pieces(w->file) || w->words || w->unigram ? NULL : split_of(w->file);
+    bp_text_init(&w->text, sink, user, scratch, BUFFER);
+    bp_json_put_begin(&w->json, &w->text, BP_JSON_SPACED);
+    bp_json_put_lines(&w->json, NULL, '{');
+}
+
+static bp_status gguf_tokenizer_end(writing *w)
+{
+    bp_json_put_close(&w->json);
+    bp_text_char(&w->text, '\n');
     return bp_text_flush(&w->text);
 }
 
@@ -535,12 +611,10 @@ bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sin
     if (why != NULL) {
         return bp_error_set(error, BP_ERR_DATA, "gguf", why, "tokenizer.ggml.model");
     }
-    w.words = is_model(file, "bert");
-    w.unigram = is_model(file, "t5");
-    w.how = is_pieces(file) || w.words || w.unigram ? NULL : split_of(file);
     w.room = memory + BP_GGUF_TOKENIZER_SCRATCH;
-    bp_text_init(&w.text, sink, user, memory, BUFFER);
-    return put_document(&w);
+    gguf_tokenizer_begin(&w, scratch, sink, user);
+    BP_TRY(put_document(&w));
+    return gguf_tokenizer_end(&w);
 }
 
 /* A role's token, by its own key or by that of a role that it shares a token with. */
@@ -548,15 +622,11 @@ static bp_status put_role(writing *w, const char *role, const char *key, const c
 {
     mark token;
     BP_TRY(take_mark(w, key, true, &token));
-    if (token.text[0] == '\0' && other != NULL) {
+    if (!token.there && other != NULL) {
         BP_TRY(take_mark(w, other, true, &token));
     }
-    if (token.text[0] != '\0') {
-        bp_text_string(&w->text, "  \"");
-        bp_text_string(&w->text, role);
-        bp_text_string(&w->text, "\": ");
-        bp_text_string(&w->text, token.text);
-        bp_text_string(&w->text, ",\n");
+    if (token.there) {
+        put_token(w, role, &token);
     }
     return BP_OK;
 }
@@ -574,7 +644,7 @@ static bp_status put_roles(writing *w)
     BP_TRY(put_role(w, "sep_token", "tokenizer.ggml.seperator_token_id", encoder ? eos : NULL));
     BP_TRY(put_role(w, "mask_token", "tokenizer.ggml.mask_token_id", NULL));
     if (w->words && bp_gguf_find(w->file, "tokenizer.ggml.mask_token_id") == NULL) {
-        bp_text_string(&w->text, "  \"mask_token\": \"[MASK]\",\n");
+        bp_json_put_text(&w->json, "mask_token", "[MASK]");
     }
     return BP_OK;
 }
@@ -587,18 +657,12 @@ bp_status bp_gguf_tokenizer_config(const bp_gguf_file *file, void *scratch, bp_s
     char *source = memory + BP_GGUF_TOKENIZER_SCRATCH;
     const bp_gguf_key *chat = bp_gguf_find(file, key);
     writing w = {.file = file, .token = memory + BUFFER, .error = error};
-    w.words = is_model(file, "bert");
-    w.unigram = is_model(file, "t5");
-    w.how = is_pieces(file) || w.words || w.unigram ? NULL : split_of(file);
-    bp_text_init(&w.text, sink, user, memory, BUFFER);
-    bp_text_string(&w.text, "{\n");
+    gguf_tokenizer_begin(&w, scratch, sink, user);
     BP_TRY(put_roles(&w));
     if (chat != NULL && chat->type == BP_GGUF_STRING && chat->count < BP_JINJA_SOURCE_MAX) {
         BP_TRY(bp_gguf_take_string(file, key, source, BP_JINJA_SOURCE_MAX));
-        bp_text_string(&w.text, "  \"chat_template\": ");
-        bp_text_json_bytes(&w.text, source, (size_t)chat->count);
-        bp_text_string(&w.text, ",\n");
+        bp_json_put_bytes(&w.json, "chat_template", source, (size_t)chat->count);
     }
-    bp_text_string(&w.text, "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
-    return bp_text_flush(&w.text);
+    bp_json_put_text(&w.json, "tokenizer_class", "PreTrainedTokenizerFast");
+    return gguf_tokenizer_end(&w);
 }

@@ -4,7 +4,7 @@
 #ifndef BP_FORMATS_GGUF_UNIGRAM_H
 #define BP_FORMATS_GGUF_UNIGRAM_H
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/plan/spec.h"
 #include "tools/formats/gguf/gguf_read.h"
 #include "tools/formats/gguf/gguf_write.h"
@@ -27,15 +27,14 @@ const char *bp_gguf_unigram_foreign(const bp_gguf_file *file);
 /* Bytes of memory for the rules: those of its character map. */
 uint64_t bp_gguf_unigram_bytes(const bp_gguf_file *file);
 
-/* Puts the normalizer, the pre_tokenizer and the decoder, each with a comma behind it. `token` is
- * room for one token, `memory` has bp_gguf_unigram_bytes bytes. BP_ERR_DATA: the character map is
- * damaged. */
+/* Puts the normalizer, the pre_tokenizer and the decoder. `token` is room for one token, `memory`
+ * has bp_gguf_unigram_bytes bytes. BP_ERR_DATA: the character map is damaged. */
 bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t room, void *memory,
-                                bp_text *text) BP_MUST_CHECK;
+                                bp_json_writer *json) BP_MUST_CHECK;
 
-/* Puts the model, which nothing follows. BP_ERR_DATA: the arrays differ in number, a score is not
+/* Puts the model. BP_ERR_DATA: the arrays differ in number, a score is not
  * finite, or the token for unknown text is none. */
 bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t room,
-                                bp_text *text) BP_MUST_CHECK;
+                                bp_json_writer *json) BP_MUST_CHECK;
 
 #endif

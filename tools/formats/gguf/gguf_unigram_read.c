@@ -132,40 +132,53 @@ static bp_status are_words(const bp_gguf_file *file, char *token, size_t room, b
     return BP_OK;
 }
 
+static void put_metaspace(bp_json_writer *json, const char *key, bool merged, bool words)
+{
+    bp_json_put_open(json, key, '{');
+    bp_json_put_text(json, "type", "Metaspace");
+    bp_json_put_text(json, "replacement", "\xe2\x96\x81");
+    bp_json_put_text(json, "prepend_scheme", merged ? "always" : "never");
+    bp_json_put_flag(json, "split", words);
+    bp_json_put_close(json);
+}
+
 bp_status bp_gguf_unigram_rules(const bp_gguf_file *file, char *token, size_t room, void *memory,
-                                bp_text *text)
+                                bp_json_writer *json)
 {
     const bp_gguf_key *map = map_of(file);
     const bool merged = merges_spaces(file);
     bool words;
     BP_TRY(are_words(file, token, room, &words));
-    bp_text_string(text, "  \"normalizer\": ");
     if (map != NULL) {
-        bp_text_string(text, "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": "
-                             "\"Precompiled\", \"precompiled_charsmap\": \"");
-        BP_TRY(put_map(file, map, memory, text));
-        bp_text_string(text, "\"}");
-        bp_text_string(text, merged ? ", {\"type\": \"Strip\", \"strip_left\": false, "
-                                      "\"strip_right\": true}, {\"type\": \"Replace\", "
-                                      "\"pattern\": {\"Regex\": \" {2,}\"}, \"content\": "
-                                      "\"\xe2\x96\x81\"}"
-                                    : "");
-        bp_text_string(text, "]},\n");
+        bp_json_put_open(json, "normalizer", '{');
+        bp_json_put_text(json, "type", "Sequence");
+        bp_json_put_open(json, "normalizers", '[');
+        bp_json_put_open(json, NULL, '{');
+        bp_json_put_text(json, "type", "Precompiled");
+        bp_json_put_member(json, "precompiled_charsmap");
+        bp_text_char(json->text, '"');
+        BP_TRY(put_map(file, map, memory, json->text));
+        bp_text_char(json->text, '"');
+        bp_json_put_close(json);
+        if (merged) {
+            bp_json_put_value(
+                json, NULL, "{\"type\": \"Strip\", \"strip_left\": false, \"strip_right\": true}");
+            bp_json_put_value(json, NULL,
+                              "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \" {2,}\"}, "
+                              "\"content\": \"\xe2\x96\x81\"}");
+        }
+        bp_json_put_close(json);
+        bp_json_put_close(json);
     } else {
-        bp_text_string(text, "null,\n");
+        bp_json_put_value(json, "normalizer", "null");
     }
-    for (int i = 0; i < 2; i++) {
-        bp_text_string(text, i == 0 ? "  \"pre_tokenizer\": " : "  \"decoder\": ");
-        bp_text_string(text, "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", "
-                             "\"prepend_scheme\": ");
-        bp_text_string(text, merged ? "\"always\"" : "\"never\"");
-        bp_text_string(text, words ? ", \"split\": true},\n" : ", \"split\": false},\n");
-    }
+    put_metaspace(json, "pre_tokenizer", merged, words);
+    put_metaspace(json, "decoder", merged, words);
     return BP_OK;
 }
 
 static bp_status put_piece(const bp_gguf_file *file, bp_gguf_items *scores, int32_t type,
-                           bp_text *text)
+                           bp_json_writer *json)
 {
     int32_t bits;
     float score;
@@ -175,13 +188,12 @@ static bp_status put_piece(const bp_gguf_file *file, bp_gguf_items *scores, int3
         return bp_gguf_refuse(file, "a score is not a finite number", scores_key);
     }
     /* What is unknown is scored by the ordinary pieces. */
-    bp_text_string(text, ", ");
-    bp_text_general(text, type == BP_GGUF_TOKEN_NORMAL ? (double)score : 0.0, 17);
-    bp_text_char(text, ']');
+    bp_json_put_real(json, NULL, type == BP_GGUF_TOKEN_NORMAL ? (double)score : 0.0, 17);
     return BP_OK;
 }
 
-bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t room, bp_text *text)
+bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t room,
+                                bp_json_writer *json)
 {
     bp_gguf_items tokens, scores, types;
     uint64_t count;
@@ -201,18 +213,22 @@ bp_status bp_gguf_unigram_model(const bp_gguf_file *file, char *token, size_t ro
     if (unknown >= count) {
         return bp_gguf_refuse(file, "no piece has this number", "tokenizer.ggml.unknown_token_id");
     }
-    bp_text_string(text, "  \"model\": {\n    \"type\": \"Unigram\",\n    \"unk_id\": ");
-    bp_text_u64(text, unknown);
-    bp_text_string(text, ",\n    \"byte_fallback\": false,\n    \"vocab\": [");
+    bp_json_put_lines(json, "model", '{');
+    bp_json_put_text(json, "type", "Unigram");
+    bp_json_put_u64(json, "unk_id", unknown);
+    bp_json_put_flag(json, "byte_fallback", false);
+    bp_json_put_lines(json, "vocab", '[');
     for (uint64_t id = 0; id < count; id++) {
         size_t length;
         int32_t type;
         BP_TRY(bp_gguf_items_string(&tokens, token, room, &length));
         BP_TRY(bp_gguf_items_i32(&types, &type));
-        bp_text_string(text, id == 0 ? "\n      [" : ",\n      [");
-        bp_text_json_bytes(text, token, length);
-        BP_TRY(put_piece(file, &scores, type, text));
+        bp_json_put_open(json, NULL, '[');
+        bp_json_put_bytes(json, NULL, token, length);
+        BP_TRY(put_piece(file, &scores, type, json));
+        bp_json_put_close(json);
     }
-    bp_text_string(text, "\n    ]\n  }\n");
+    bp_json_put_close(json);
+    bp_json_put_close(json);
     return BP_OK;
 }

@@ -52,15 +52,15 @@ size_t bp_gguf_words_spell(char *text, size_t length)
     return length + sizeof meta;
 }
 
-void bp_gguf_words_json(bp_text *to, const char *text, size_t length)
+void bp_gguf_words_json(bp_json_writer *to, const char *text, size_t length)
 {
     char whole[BP_TOKENIZER_DECODED_MAX + 2] = {'#', '#'};
     if (length >= sizeof meta && memcmp(text, meta, sizeof meta) == 0) {
-        bp_text_json_bytes(to, text + sizeof meta, length - sizeof meta);
+        bp_json_put_key(to, text + sizeof meta, length - sizeof meta);
         return;
     }
     memcpy(whole + 2, text, length);
-    bp_text_json_bytes(to, whole, length + 2);
+    bp_json_put_key(to, whole, length + 2);
 }
 
 void bp_gguf_words_put(const bp_tokenizer *t, const bp_model_config *config, bp_gguf_writer *w)

@@ -4,7 +4,7 @@
 #ifndef BP_FORMATS_GGUF_WORDS_H
 #define BP_FORMATS_GGUF_WORDS_H
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/plan/spec.h"
 #include "tools/formats/gguf/gguf_write.h"
 #include "tools/formats/text/tokenizer.h"
@@ -16,8 +16,8 @@ const char *bp_gguf_words_refusal(const bp_tokenizer *tokenizer);
  * room more. Returns its length. */
 size_t bp_gguf_words_spell(char *text, size_t length);
 
-/* The reverse, as a JSON string. */
-void bp_gguf_words_json(bp_text *to, const char *text, size_t length);
+/* The reverse, as a key. */
+void bp_gguf_words_json(bp_json_writer *to, const char *text, size_t length);
 
 /* Writes the keys that say what kind of tokenizer it is, and its special tokens; where the
  * configuration names a first or a last token, its writer does. */

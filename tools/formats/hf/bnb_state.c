@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/base/json.h"
 #include "core/base/number.h"
 #include "core/ops/quantised.h"
@@ -181,46 +181,27 @@ static const char *bnb_state_name_of(bp_dtype dtype)
     return dtype == BP_F32 ? "float32" : dtype == BP_F16 ? "float16" : "bfloat16";
 }
 
-/* The shortest of the decimal forms with 1 to 17 digits that reads back as the same double, as
- * Python writes floats; with a point, so that it stays one. */
-static void put_float(bp_text *text, double value)
-{
-    char word[64];
-    for (unsigned digits = 1; digits <= 17; digits++) {
-        bp_text form;
-        bp_number back;
-        bp_text_init(&form, NULL, NULL, word, sizeof word);
-        bp_text_general(&form, value, digits);
-        size_t length = (size_t)form.written;
-        if (bp_text_flush(&form) == BP_OK && bp_number_parse(word, length, &back) == BP_OK &&
-            back.real == value) {
-            break;
-        }
-    }
-    bp_text_string(text, word);
-    bp_text_string(text, strpbrk(word, ".e") == NULL ? ".0" : "");
-}
-
 size_t bp_bnb_state_write(const bp_bnb_state *state, char text[BP_BNB_STATE_MAX])
 {
     bp_text out;
+    bp_json_writer json;
     bp_text_init(&out, NULL, NULL, text, BP_BNB_STATE_MAX);
-    bp_text_string(&out, state->fp4 ? "{\"quant_type\": \"fp4\"" : "{\"quant_type\": \"nf4\"");
-    bp_text_string(&out, ", \"blocksize\": ");
-    bp_text_u64(&out, state->block);
-    bp_text_string(&out, ", \"dtype\": \"");
-    bp_text_string(&out, bnb_state_name_of(state->dtype));
-    bp_text_string(&out, "\", \"shape\": [");
-    bp_text_u64(&out, state->rows);
-    bp_text_string(&out, ", ");
-    bp_text_u64(&out, state->columns);
-    bp_text_string(&out, "]");
+    bp_json_put_begin(&json, &out, BP_JSON_SPACED);
+    bp_json_put_open(&json, NULL, '{');
+    bp_json_put_text(&json, "quant_type", state->fp4 ? "fp4" : "nf4");
+    bp_json_put_u64(&json, "blocksize", state->block);
+    bp_json_put_text(&json, "dtype", bnb_state_name_of(state->dtype));
+    bp_json_put_open(&json, "shape", '[');
+    bp_json_put_u64(&json, NULL, state->rows);
+    bp_json_put_u64(&json, NULL, state->columns);
+    bp_json_put_close(&json);
     if (state->nested) {
-        bp_text_string(&out, ", \"nested_blocksize\": 256, \"nested_dtype\": \"float32\", "
-                             "\"nested_offset\": ");
-        put_float(&out, state->offset);
+        bp_json_put_u64(&json, "nested_blocksize", 256);
+        bp_json_put_text(&json, "nested_dtype", "float32");
+        bp_json_put_member(&json, "nested_offset");
+        bp_number_put(&out, state->offset);
     }
-    bp_text_string(&out, "}");
+    bp_json_put_close(&json);
     size_t length = (size_t)out.written;
     bp_status fits = bp_text_flush(&out);
     (void)fits; /* it is far shorter */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/base/storage.h"
 #include "tools/formats/files/stream_file.h"
 
@@ -407,55 +407,63 @@ typedef struct embedder_place {
     char text[1024];
 } embedder_place;
 
-static bp_status embedder_put(embedder_place *at, const char *name, bp_text *text)
+static bp_status embedder_put(embedder_place *at, const char *name, bp_json_writer *json)
 {
     char path[BP_STORE_PATH_MAX];
-    const size_t length = (size_t)text->written;
-    BP_TRY(bp_text_flush(text));
+    bp_json_put_close(json);
+    bp_text_char(json->text, '\n');
+    const size_t length = (size_t)json->text->written;
+    BP_TRY(bp_text_flush(json->text));
     BP_TRY(bp_storage_join(path, at->directory, name, at->error));
     return bp_replace_file(at->store, path, at->text, length, at->error);
 }
 
-static void embedder_put_module(bp_text *text, uint32_t index, const char *path, const char *name)
+static void embedder_begin(embedder_place *at, bp_text *text, bp_json_writer *json, char kind)
 {
-    bp_text_string(text, index > 0 ? ",\n  {\"idx\": " : "[\n  {\"idx\": ");
-    bp_text_u64(text, index);
-    bp_text_string(text, ", \"name\": \"");
-    bp_text_u64(text, index);
-    bp_text_string(text, "\", \"path\": \"");
-    bp_text_string(text, path);
-    bp_text_string(text, "\", \"type\": \"sentence_transformers.models.");
-    bp_text_string(text, name);
-    bp_text_string(text, "\"}");
+    bp_text_init(text, NULL, NULL, at->text, sizeof at->text);
+    bp_json_put_begin(json, text, BP_JSON_SPACED);
+    bp_json_put_lines(json, NULL, kind);
+}
+
+static void embedder_put_module(bp_json_writer *json, uint32_t index, const char *path,
+                                const char *type)
+{
+    const char name[2] = {(char)('0' + index), '\0'};
+    bp_json_put_open(json, NULL, '{');
+    bp_json_put_u64(json, "idx", index);
+    bp_json_put_text(json, "name", name);
+    bp_json_put_text(json, "path", path);
+    bp_json_put_text(json, "type", type);
+    bp_json_put_close(json);
 }
 
 static bp_status embedder_put_modules(embedder_place *at, bool normalize)
 {
     bp_text text;
-    bp_text_init(&text, NULL, NULL, at->text, sizeof at->text);
-    embedder_put_module(&text, 0, "", "Transformer");
-    embedder_put_module(&text, 1, bp_embedder_directories[0], "Pooling");
+    bp_json_writer json;
+    embedder_begin(at, &text, &json, '[');
+    embedder_put_module(&json, 0, "", "sentence_transformers.models.Transformer");
+    embedder_put_module(&json, 1, bp_embedder_directories[0],
+                        "sentence_transformers.models.Pooling");
     if (normalize) {
-        embedder_put_module(&text, 2, bp_embedder_directories[1], "Normalize");
+        embedder_put_module(&json, 2, bp_embedder_directories[1],
+                            "sentence_transformers.models.Normalize");
     }
-    bp_text_string(&text, "\n]\n");
-    return embedder_put(at, bp_embedder_files[0], &text);
+    return embedder_put(at, bp_embedder_files[0], &json);
 }
 
 /* The older form, which every version reads. */
 static bp_status embedder_put_pooling(embedder_place *at, const bp_embedder *from, uint32_t width)
 {
     bp_text text;
-    bp_text_init(&text, NULL, NULL, at->text, sizeof at->text);
-    bp_text_string(&text, "{\n  \"word_embedding_dimension\": ");
-    bp_text_u64(&text, width);
+    bp_json_writer json;
+    embedder_begin(at, &text, &json, '{');
+    bp_json_put_u64(&json, "word_embedding_dimension", width);
     for (uint32_t i = 0; i < POOLINGS; i++) {
-        bp_text_string(&text, ",\n  \"");
-        bp_text_string(&text, poolings[i].flag);
-        bp_text_string(&text, poolings[i].pooling == (int)from->pooling ? "\": true" : "\": false");
+        bp_json_put_flag(&json, poolings[i].flag, poolings[i].pooling == (int)from->pooling);
     }
-    bp_text_string(&text, ",\n  \"include_prompt\": true\n}\n");
-    return embedder_put(at, bp_embedder_files[1], &text);
+    bp_json_put_flag(&json, "include_prompt", true);
+    return embedder_put(at, bp_embedder_files[1], &json);
 }
 
 static bp_status embedder_put_rest(embedder_place *at, uint32_t length)
@@ -463,19 +471,20 @@ static bp_status embedder_put_rest(embedder_place *at, uint32_t length)
     char path[BP_STORE_PATH_MAX];
     bool there = false;
     bp_text text;
-    bp_text_init(&text, NULL, NULL, at->text, sizeof at->text);
-    bp_text_string(&text, "{\n  \"max_seq_length\": ");
-    bp_text_u64(&text, length);
-    bp_text_string(&text, ",\n  \"do_lower_case\": false\n}\n");
-    BP_TRY(embedder_put(at, bp_embedder_files[2], &text));
+    bp_json_writer json;
+    embedder_begin(at, &text, &json, '{');
+    bp_json_put_u64(&json, "max_seq_length", length);
+    bp_json_put_flag(&json, "do_lower_case", false);
+    BP_TRY(embedder_put(at, bp_embedder_files[2], &json));
     BP_TRY(bp_storage_join(path, at->directory, bp_embedder_files[3], at->error));
     if (at->store->exists(at->store, path, &there) == BP_OK && there) {
         return BP_OK;
     }
-    bp_text_init(&text, NULL, NULL, at->text, sizeof at->text);
-    bp_text_string(&text, "{\n  \"prompts\": {},\n  \"default_prompt_name\": null,\n"
-                          "  \"similarity_fn_name\": \"cosine\"\n}\n");
-    return embedder_put(at, bp_embedder_files[3], &text);
+    embedder_begin(at, &text, &json, '{');
+    bp_json_put_value(&json, "prompts", "{}");
+    bp_json_put_value(&json, "default_prompt_name", "null");
+    bp_json_put_text(&json, "similarity_fn_name", "cosine");
+    return embedder_put(at, bp_embedder_files[3], &json);
 }
 
 bp_status bp_embedder_write(bp_store *store, const char *directory, const bp_embedder *from,

@@ -10,111 +10,69 @@
 /* Of a bp_layer_set: how many layers it lists, in words of 4 bytes. */
 #define LISTED_AT (offsetof(bp_layer_set, listed) / sizeof(uint32_t))
 
-static void hf_config_write_put_key(bp_text *text, const char *key)
-{
-    bp_text_string(text, "  ");
-    bp_text_json(text, key);
-    bp_text_string(text, ": ");
-}
-
-static void put_word(bp_text *text, const char *key, const char *word)
-{
-    hf_config_write_put_key(text, key);
-    bp_text_string(text, word);
-    bp_text_string(text, ",\n");
-}
-
-static void put_label(bp_text *text, const bp_class_names *names, uint32_t number)
-{
-    if (names != NULL) {
-        bp_text_json(text, names->text + names->start[number]);
-        return;
-    }
-    bp_text_string(text, "\"LABEL_");
-    bp_text_u64(text, number);
-    bp_text_string(text, "\"");
-}
-
-static void put_number_key(bp_text *text, uint32_t number)
-{
-    bp_text_string(text, "\"");
-    bp_text_u64(text, number);
-    bp_text_string(text, "\"");
-}
-
 /* id2label and label2id. */
-static void put_classes(bp_text *text, const bp_model_config *config, const bp_class_names *names)
+static void put_classes(bp_json_writer *json, const bp_model_config *config,
+                        const bp_class_names *names)
 {
-    hf_config_write_put_key(text, "id2label");
-    for (uint32_t i = 0; i < config->classes; i++) {
-        bp_text_string(text, i == 0 ? "{" : ", ");
-        put_number_key(text, i);
-        bp_text_string(text, ": ");
-        put_label(text, names, i);
+    static const char *const keys[] = {"id2label", "label2id"};
+    for (uint32_t k = 0; k < 2; k++) {
+        bp_json_put_open(json, keys[k], '{');
+        for (uint32_t i = 0; i < config->classes; i++) {
+            char number[32] = "LABEL_";
+            bp_text text;
+            bp_text_init(&text, NULL, NULL, number + 6, sizeof number - 6);
+            bp_text_u64(&text, i);
+            const bp_status fits = bp_text_flush(&text);
+            (void)fits; /* 10 digits do */
+            const char *name = names != NULL ? names->text + names->start[i] : number;
+            if (k == 0) {
+                bp_json_put_text(json, number + 6, name);
+            } else {
+                bp_json_put_u64(json, name, i);
+            }
+        }
+        bp_json_put_close(json);
     }
-    bp_text_string(text, "},\n");
-    hf_config_write_put_key(text, "label2id");
-    for (uint32_t i = 0; i < config->classes; i++) {
-        bp_text_string(text, i == 0 ? "{" : ", ");
-        put_label(text, names, i);
-        bp_text_string(text, ": ");
-        bp_text_u64(text, i);
-    }
-    bp_text_string(text, "},\n");
-}
-
-static void put_problem(bp_text *text, const bp_row *row, bp_task task)
-{
-    static const char *const problems[] = {[BP_TASK_CLASSES] = "\"single_label_classification\"",
-                                           [BP_TASK_LABELS] = "\"multi_label_classification\"",
-                                           [BP_TASK_REGRESSION] = "\"regression\"",
-                                           [BP_TASK_RECONSTRUCTION] = "\"reconstruction\""};
-    put_word(text, row->key, problems[task]);
 }
 
 /* BertModel of BertForMaskedLM, GPT2Model of GPT2LMHeadModel. */
-static void put_base_class(bp_text *text, const char *name)
+static void put_base_class(bp_json_writer *json, const char *name)
 {
     const char *end = strstr(name, "LMHead");
     end = end != NULL ? end : strstr(name, "For");
     end = end != NULL ? end : name + strlen(name);
-    bp_text_char(text, '"');
-    for (; name != end; name++) {
-        bp_text_char(text, *name);
-    }
-    bp_text_string(text, "Model\"");
+    bp_json_put_member(json, NULL);
+    bp_text_char(json->text, '"');
+    bp_text_bytes(json->text, name, (size_t)(end - name));
+    bp_text_string(json->text, "Model\"");
 }
 
-static void put_class(bp_text *text, const bp_row *row, const bp_model_config *config)
+static void put_class(bp_json_writer *json, const bp_row *row, const bp_model_config *config)
 {
     const bp_family *family = config->family;
-    hf_config_write_put_key(text, row->key);
-    bp_text_string(text, "[\n    ");
     const bp_task task = config->task;
+    bp_json_put_lines(json, row->key, '[');
     if (task == BP_TASK_EMBEDDING) {
-        put_base_class(text, family->language_class);
-        bp_text_string(text, "\n  ],\n");
-        return;
+        put_base_class(json, family->language_class);
+    } else {
+        bp_json_put_text(json, NULL,
+                         task < BP_TASK_CLASSES         ? family->language_class
+                         : bp_task_scores_samples(task) ? family->judge_class
+                         : task == BP_TASK_TOKENS       ? family->token_class
+                                                        : family->answer_class);
     }
-    bp_text_json(text, task < BP_TASK_CLASSES         ? family->language_class
-                       : bp_task_scores_samples(task) ? family->judge_class
-                       : task == BP_TASK_TOKENS       ? family->token_class
-                                                      : family->answer_class);
-    bp_text_string(text, "\n  ],\n");
+    bp_json_put_close(json);
 }
 
 /* What has to be so is written so. */
-static void put_fixed(bp_text *text, const bp_row *row)
+static void put_fixed(bp_json_writer *json, const bp_row *row)
 {
-    hf_config_write_put_key(text, row->key);
     if (row->kind == BP_ROW_TEXT) {
-        const char *end = strchr(row->words, '|');
-        bp_text_json_bytes(text, row->words,
-                           end != NULL ? (size_t)(end - row->words) : strlen(row->words));
+        bp_json_put_bytes(json, row->key, row->words, strcspn(row->words, "|"));
     } else {
-        bp_row_words(text, row);
+        bp_json_put_member(json, row->key);
+        bp_row_words(json->text, row);
     }
-    bp_text_string(text, ",\n");
 }
 
 static uint32_t count_at(const bp_model_config *config, const bp_row *row, uint32_t index)
@@ -181,71 +139,72 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
            (zero && sparse);
 }
 
-static void put_stored(bp_text *text, const bp_model_config *config, const bp_row *row)
+static void put_stored(bp_json_writer *json, const bp_model_config *config, const bp_row *row)
 {
     const bool real = row->kind == BP_ROW_REAL_NULL && (row->flags & BP_ROW_SPARSE) != 0;
     const bool zero = (row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0) ||
                       (real && count_at(config, row, 0) == 0 && count_at(config, row, 1) == 0);
-    hf_config_write_put_key(text, row->key);
     if (zero && (row->flags & BP_ROW_RESOLVED) == 0) {
-        bp_text_string(text, "null");
+        bp_json_put_value(json, row->key, "null");
     } else {
-        bp_row_put(text, config, row);
+        bp_row_put(json, row->key, config, row);
     }
-    bp_text_string(text, ",\n");
 }
 
-static void hf_config_write_put_row(bp_text *text, const bp_model_config *config, const bp_row *row,
-                                    const bp_class_names *names)
+static void hf_config_write_put_row(bp_json_writer *json, const bp_model_config *config,
+                                    const bp_row *row, const bp_class_names *names)
 {
+    static const char *const problems[] = {[BP_TASK_CLASSES] = "single_label_classification",
+                                           [BP_TASK_LABELS] = "multi_label_classification",
+                                           [BP_TASK_REGRESSION] = "regression",
+                                           [BP_TASK_RECONSTRUCTION] = "reconstruction"};
     switch (row->kind) {
     case BP_ROW_TYPE:
-        hf_config_write_put_key(text, row->key);
-        bp_text_json(text, config->family->model_type);
-        bp_text_string(text, ",\n");
+        bp_json_put_text(json, row->key, config->family->model_type);
         break;
     case BP_ROW_CLASSES:
-        put_class(text, row, config);
+        put_class(json, row, config);
         break;
     case BP_ROW_LABELS:
-        put_classes(text, config, names);
+        put_classes(json, config, names);
         break;
     case BP_ROW_PROBLEM:
-        put_problem(text, row, config->task);
+        bp_json_put_text(json, row->key, problems[config->task]);
         break;
     case BP_ROW_ROPE:
-        hf_config_write_put_key(text, row->key);
-        bp_hf_rope_put(text, config);
-        bp_text_string(text, ",\n");
+        bp_hf_rope_put(json, row->key, config);
         break;
     default:
         if (BP_ROW_STORED(row->kind)) {
-            put_stored(text, config, row);
+            put_stored(json, config, row);
         } else {
-            put_fixed(text, row);
+            put_fixed(json, row);
         }
         break;
     }
 }
 
-bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names *names, char *json,
+bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names *names, char *text,
                             size_t *length)
 {
     const bp_family *family = config->family;
     const bool listed = lists_sizes(config);
     const bool named = names != NULL && names->count == config->classes;
-    bp_text text;
-    bp_text_init(&text, NULL, NULL, json, BP_HF_CONFIG_TEXT);
-    bp_text_string(&text, "{\n");
+    bp_text out;
+    bp_json_writer json;
+    bp_text_init(&out, NULL, NULL, text, BP_HF_CONFIG_TEXT);
+    bp_json_put_begin(&json, &out, BP_JSON_SPACED);
+    bp_json_put_lines(&json, NULL, '{');
     for (size_t i = 0; i < family->row_count; i++) {
         const bp_row *row = &family->rows[i];
         const bool again = i > 0 && strcmp(row[-1].key, row->key) == 0;
         if (!again && !skips(config, row, listed)) {
-            hf_config_write_put_row(&text, config, row, named ? names : NULL);
+            hf_config_write_put_row(&json, config, row, named ? names : NULL);
         }
     }
-    hf_config_write_put_key(&text, "torch_dtype");
-    bp_text_string(&text, "\"float32\"\n}\n");
-    *length = (size_t)text.written;
-    return bp_text_flush(&text);
+    bp_json_put_text(&json, "torch_dtype", "float32");
+    bp_json_put_close(&json);
+    bp_text_char(&out, '\n');
+    *length = (size_t)out.written;
+    return bp_text_flush(&out);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/math.h"
+#include "core/base/number.h"
 #include "layers/families/llama.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -313,39 +314,24 @@ void bp_hf_rope_finish(bp_model_config *config)
     bp_family_config_set(config, &own, sizeof own);
 }
 
-static void put_number(bp_text *text, rope_number which, double value)
+static void put_list(bp_json_writer *json, const char *key, const float *values, uint32_t count)
 {
-    bp_text_string(text, "    \"");
-    bp_text_string(text, numbers[which].key);
-    bp_text_string(text, "\": ");
-    if (which == ORIGINAL) {
-        bp_text_u64(text, (uint64_t)value);
-    } else {
-        bp_family_put_real(text, value);
-    }
-    bp_text_string(text, ",\n");
-}
-
-static void put_list(bp_text *text, const char *key, const float *values, uint32_t count)
-{
-    bp_text_string(text, "    \"");
-    bp_text_string(text, key);
-    bp_text_string(text, "\": [");
+    bp_json_put_open(json, key, '[');
     for (uint32_t i = 0; i < count; i++) {
-        bp_text_string(text, i == 0 ? "" : ", ");
-        bp_family_put_real(text, (double)values[i]);
+        bp_json_put_member(json, NULL);
+        bp_number_put(json->text, (double)values[i]);
     }
-    bp_text_string(text, "],\n");
+    bp_json_put_close(json);
 }
 
-void bp_hf_rope_put(bp_text *text, const bp_model_config *config)
+void bp_hf_rope_put(bp_json_writer *json, const char *key, const bp_model_config *config)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_rope_scaling *s = &own.rope_scaling;
     const bool yarn = s->kind == BP_ROPE_YARN;
     uint32_t type = 1;
     if (!(s->factor > 0.0)) {
-        bp_text_string(text, "null");
+        bp_json_put_value(json, key, "null");
         return;
     }
     while (types[type].kind != s->kind) {
@@ -356,22 +342,25 @@ void bp_hf_rope_put(bp_text *text, const bp_model_config *config)
                                     [ATTENTION] = s->magnitude,  [FAST] = yarn ? s->high : 0.0,
                                     [SLOW] = yarn ? s->low : 0.0};
     static const rope_number order[] = {ATTENTION, FAST, SLOW, FACTOR, HIGH, LOW, ORIGINAL};
-    bp_text_string(text, "{\n");
+    bp_json_put_lines(json, key, '{');
     for (size_t i = 0; i < COUNT(order); i++) {
-        if (values[order[i]] > 0.0) {
-            put_number(text, order[i], values[order[i]]);
+        const double value = values[order[i]];
+        if (value > 0.0 && order[i] == ORIGINAL) {
+            bp_json_put_u64(json, numbers[ORIGINAL].key, (uint64_t)value);
+        } else if (value > 0.0) {
+            bp_json_put_member(json, numbers[order[i]].key);
+            bp_number_put(json->text, value);
         }
     }
     if (own.rope_pairs > 0) {
         bp_llama_long factors;
         bp_family_config_get(config, &factors, sizeof factors);
-        put_list(text, "long_factor", factors.far, own.rope_pairs);
-        put_list(text, "short_factor", factors.near, own.rope_pairs);
+        put_list(json, "long_factor", factors.far, own.rope_pairs);
+        put_list(json, "short_factor", factors.near, own.rope_pairs);
     }
     if (s->even) {
-        bp_text_string(text, "    \"truncate\": false,\n");
+        bp_json_put_flag(json, "truncate", false);
     }
-    bp_text_string(text, "    \"rope_type\": \"");
-    bp_text_string(text, types[type].name);
-    bp_text_string(text, "\"\n  }");
+    bp_json_put_text(json, "rope_type", types[type].name);
+    bp_json_put_close(json);
 }

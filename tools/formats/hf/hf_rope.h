@@ -19,6 +19,6 @@ bp_status bp_hf_rope_take(bp_hf_reading *reading, const bp_row *row,
 void bp_hf_rope_finish(bp_model_config *config);
 
 /* Writes rope_scaling's object, or null where nothing is scaled. */
-void bp_hf_rope_put(bp_text *text, const bp_model_config *config);
+void bp_hf_rope_put(bp_json_writer *json, const char *key, const bp_model_config *config);
 
 #endif

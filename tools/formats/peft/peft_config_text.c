@@ -2,7 +2,7 @@
 /* PEFT's adapter_config.json, written. */
 #include <string.h>
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 #include "core/plan/adapter.h"
 #include "layers/families/cnn.h"
 #include "layers/families/vit.h"
@@ -29,82 +29,73 @@ const char *bp_peft_bias_word(bp_lora_bias bias)
     return bias < BP_LORA_BIASES ? biases[bias] : "";
 }
 
-static void put_pair(bp_text *text, const char *key, const char *value, bool last)
+static void put_real(bp_json_writer *json, const char *key, double value)
 {
-    bp_text_string(text, "  ");
-    bp_text_json(text, key);
-    bp_text_string(text, ": ");
-    bp_text_string(text, value);
-    bp_text_string(text, last ? "\n" : ",\n");
-}
-
-static void put_real(bp_text *text, const char *key, double value)
-{
-    bp_text_string(text, "  ");
-    bp_text_json(text, key);
-    bp_text_string(text, ": ");
-    bp_text_general(text, value, 15);
-    bp_text_string(text, ",\n");
+    bp_json_put_real(json, key, value, 15);
 }
 
 /* All dense layers of the blocks, which is not what every family's "all-linear" says. */
-static void put_all_linear(bp_text *text, const bp_spec *spec)
+static void put_all_linear(bp_json_writer *json, const bp_spec *spec)
 {
     const bp_family *family = bp_family_adopt(spec).family;
     const bool listed = family != NULL && family->all_linear != NULL;
-    bp_text_string(text, listed ? family->all_linear : "\"all-linear\"");
-    bp_text_string(text, ",\n");
+    bp_json_put_value(json, "target_modules", listed ? family->all_linear : "\"all-linear\"");
 }
 
-static void put_names(bp_text *text, const char *key, const bp_peft_list *list)
+static void put_texts(bp_json_writer *json, const char *key, const char *const *item,
+                      uint32_t count)
 {
-    if (list->count == 0) {
-        return;
+    bp_json_put_open(json, key, '[');
+    for (uint32_t i = 0; i < count; i++) {
+        bp_json_put_text(json, NULL, item[i]);
     }
-    bp_text_string(text, "  ");
-    bp_text_json(text, key);
-    bp_text_string(text, list->expression ? ": " : ": [");
-    for (uint32_t i = 0; i < list->count; i++) {
-        bp_text_string(text, i > 0 ? ", " : "");
-        bp_text_json(text, list->item[i]);
-    }
-    bp_text_string(text, list->expression ? ",\n" : "],\n");
+    bp_json_put_close(json);
 }
 
-static void put_patterns(bp_text *text, const char *key, const bp_peft_patterns *patterns)
+static void put_names(bp_json_writer *json, const char *key, const bp_peft_list *list)
+{
+    if (list->expression && list->count > 0) {
+        bp_json_put_text(json, key, list->item[0]);
+    } else if (list->count > 0) {
+        put_texts(json, key, list->item, list->count);
+    }
+}
+
+static void put_patterns(bp_json_writer *json, const char *key, const bp_peft_patterns *patterns)
 {
     if (patterns->count == 0) {
         return;
     }
-    bp_text_string(text, "  ");
-    bp_text_json(text, key);
-    bp_text_string(text, ": {");
+    bp_json_put_open(json, key, '{');
     for (uint32_t i = 0; i < patterns->count; i++) {
-        bp_text_string(text, i > 0 ? ", " : "");
-        bp_text_json(text, patterns->key[i]);
-        bp_text_string(text, ": ");
-        bp_text_general(text, patterns->value[i], 15);
+        put_real(json, patterns->key[i], patterns->value[i]);
     }
-    bp_text_string(text, "},\n");
+    bp_json_put_close(json);
 }
 
-static void put_layers(bp_text *text, const bp_peft_choice *choice)
+static void put_layers(bp_json_writer *json, const bp_peft_choice *choice)
 {
-    for (uint32_t i = 0; i < choice->layer_count; i++) {
-        bp_text_string(text, i > 0 ? ", " : "  \"layers_to_transform\": [");
-        bp_text_general(text, choice->layers[i], 15);
+    if (choice->layer_count == 0) {
+        return;
     }
-    bp_text_string(text, choice->layer_count > 0 ? "],\n" : "");
+    bp_json_put_open(json, "layers_to_transform", '[');
+    for (uint32_t i = 0; i < choice->layer_count; i++) {
+        put_real(json, NULL, choice->layers[i]);
+    }
+    bp_json_put_close(json);
 }
 
 /* A list, which PEFT takes for the model's token embedding. */
-static void put_tokens(bp_text *text, const bp_lora *lora)
+static void put_tokens(bp_json_writer *json, const bp_lora *lora)
 {
-    for (uint32_t i = 0; i < lora->token_count; i++) {
-        bp_text_string(text, i > 0 ? ", " : "  \"trainable_token_indices\": [");
-        bp_text_u64(text, lora->tokens[i]);
+    if (lora->token_count == 0) {
+        return;
     }
-    bp_text_string(text, lora->token_count > 0 ? "],\n" : "");
+    bp_json_put_open(json, "trainable_token_indices", '[');
+    for (uint32_t i = 0; i < lora->token_count; i++) {
+        bp_json_put_u64(json, NULL, lora->tokens[i]);
+    }
+    bp_json_put_close(json);
 }
 
 /* The last part of the name of a module that has an adapter; NULL: it has none. */
@@ -142,24 +133,22 @@ static bool names_too_much(const bp_builder *builder)
 }
 
 /* The whole names of the modules that have adapters. */
-static void put_whole_names(bp_text *text, const bp_builder *builder)
+static void put_whole_names(bp_json_writer *json, const bp_builder *builder)
 {
-    const char *separator = "[";
+    bp_json_put_open(json, "target_modules", '[');
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const char *name = bp_build_name(builder, i);
         if (builder->parameters[i].adapter != BP_NO_PARAMETER) {
-            bp_text_string(text, separator);
-            bp_text_json_bytes(text, name, bp_adapter_module_length(name));
-            separator = ", ";
+            bp_json_put_bytes(json, NULL, name, bp_adapter_module_length(name));
         }
     }
-    bp_text_string(text, "],\n");
+    bp_json_put_close(json);
 }
 
 /* PEFT takes layers_to_transform beside a list of names only. False: nothing has an adapter. */
-static bool put_adapted(bp_text *text, const bp_builder *builder)
+static bool put_adapted(bp_json_writer *json, const bp_builder *builder)
 {
-    const char *separator = "[";
+    bool any = false;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         size_t length = 0, other_length = 0;
         char first[BP_TENSOR_NAME_MAX], second[BP_TENSOR_NAME_MAX];
@@ -169,42 +158,35 @@ static bool put_adapted(bp_text *text, const bp_builder *builder)
             const char *other = adapted_name(builder, k, second, &other_length);
             known = other != NULL && other_length == length && memcmp(other, name, length) == 0;
         }
+        if (!known && !any) {
+            bp_json_put_open(json, "target_modules", '[');
+            any = true;
+        }
         if (!known) {
-            bp_text_string(text, separator);
-            bp_text_json_bytes(text, name, length);
-            separator = ", ";
+            bp_json_put_bytes(json, NULL, name, length);
         }
     }
-    const bool any = separator[0] == ',';
-    bp_text_string(text, any ? "],\n" : "");
+    if (any) {
+        bp_json_put_close(json);
+    }
     return any;
 }
 
-static void put_targets(bp_text *text, const bp_builder *builder)
+static void put_targets(bp_json_writer *json, const bp_builder *builder)
 {
     const bp_lora *lora = &builder->spec->lora;
     const bp_peft_choice *choice = bp_peft_choice_of(lora);
     if (choice != NULL && choice->targets.expression) {
-        put_names(text, "target_modules", &choice->targets);
-        return;
-    }
-    bp_text_string(text, "  \"target_modules\": ");
-    if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
-        if (choice == NULL || choice->layer_count == 0 || !put_adapted(text, builder)) {
-            put_all_linear(text, builder->spec);
+        put_names(json, "target_modules", &choice->targets);
+    } else if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
+        if (choice == NULL || choice->layer_count == 0 || !put_adapted(json, builder)) {
+            put_all_linear(json, builder->spec);
         }
-        return;
+    } else if (names_too_much(builder)) {
+        put_whole_names(json, builder);
+    } else {
+        put_texts(json, "target_modules", lora->targets, lora->target_count);
     }
-    if (names_too_much(builder)) {
-        put_whole_names(text, builder);
-        return;
-    }
-    bp_text_string(text, "[");
-    for (uint32_t t = 0; t < lora->target_count; t++) {
-        bp_text_string(text, t > 0 ? ", " : "");
-        bp_text_json(text, lora->targets[t]);
-    }
-    bp_text_string(text, "],\n");
 }
 
 /* The same of a parameter's name. */
@@ -268,19 +250,24 @@ static bool is_listed(const bp_builder *builder, uint32_t before, const char *na
     return false;
 }
 
-static void put_saved(bp_text *text, const bp_builder *builder)
+static void put_saved(bp_json_writer *json, const bp_builder *builder)
 {
     uint32_t count = 0;
-    bp_text_string(text, "  \"modules_to_save\": ");
     for (uint32_t i = 0; i < builder->parameter_count && count < PEFT_SAVED_MAX; i++) {
         const char *name;
         size_t length;
         if (saved_module(builder, i, &name, &length) && !is_listed(builder, i, name, length)) {
-            bp_text_string(text, count++ > 0 ? ", " : "[");
-            bp_text_json_bytes(text, name, length);
+            if (count++ == 0) {
+                bp_json_put_open(json, "modules_to_save", '[');
+            }
+            bp_json_put_bytes(json, NULL, name, length);
         }
     }
-    bp_text_string(text, count > 0 ? "],\n" : "null,\n");
+    if (count > 0) {
+        bp_json_put_close(json);
+    } else {
+        bp_json_put_value(json, "modules_to_save", "null");
+    }
 }
 
 /* PEFT's tasks are of texts: with one of them it would hand input_ids to a model of images. */
@@ -296,50 +283,53 @@ static const char *task_type(const bp_spec *spec)
                                                                         : "\"SEQ_CLS\"";
 }
 
-bp_status bp_peft_config_text(const bp_builder *builder, const char *base, char *json, size_t room,
+static void put_members(bp_json_writer *json, const bp_builder *builder, const char *base)
+{
+    const bp_lora *lora = &builder->spec->lora;
+    const bp_peft_choice *choice = bp_peft_choice_of(lora);
+    if (choice != NULL) {
+        put_patterns(json, "alpha_pattern", &choice->alphas);
+    }
+    bp_json_put_text(json, "base_model_name_or_path", base);
+    bp_json_put_text(json, "bias", bp_peft_bias_word(lora->bias));
+    if (choice != NULL) {
+        put_names(json, "exclude_modules", &choice->excluded);
+    }
+    bp_json_put_flag(json, "fan_in_fan_out", builder->spec->model->input_major);
+    bp_json_put_flag(json, "inference_mode", true);
+    bp_json_put_flag(json, "init_lora_weights", true);
+    if (choice != NULL) {
+        put_names(json, "layers_pattern", &choice->layer_names);
+        put_layers(json, choice);
+    }
+    put_real(json, "lora_alpha", lora->alpha);
+    put_real(json, "lora_dropout", lora->dropout);
+    put_saved(json, builder);
+    bp_json_put_text(json, "peft_type", "LORA");
+    put_real(json, "r", (double)lora->rank);
+    if (choice != NULL) {
+        put_patterns(json, "rank_pattern", &choice->ranks);
+    }
+    put_targets(json, builder);
+    bp_json_put_value(json, "task_type", task_type(builder->spec));
+    put_tokens(json, lora);
+    if (lora->magnitudes) {
+        bp_json_put_flag(json, "use_dora", true);
+    }
+    bp_json_put_flag(json, "use_rslora", lora->rank_stabilized);
+}
+
+bp_status bp_peft_config_text(const bp_builder *builder, const char *base, char *text, size_t room,
                               size_t *length)
 {
-    bp_text text;
-    const bp_lora *lora = &builder->spec->lora;
-    const bool turned = builder->spec->model->input_major;
-    const bp_peft_choice *choice = bp_peft_choice_of(lora);
-    bp_text_init(&text, NULL, NULL, json, room);
-    bp_text_string(&text, "{\n");
-    if (choice != NULL) {
-        put_patterns(&text, "alpha_pattern", &choice->alphas);
-    }
-    bp_text_string(&text, "  \"base_model_name_or_path\": ");
-    bp_text_json(&text, base);
-    bp_text_string(&text, ",\n");
-    bp_text_string(&text, "  \"bias\": ");
-    bp_text_json(&text, bp_peft_bias_word(lora->bias));
-    bp_text_string(&text, ",\n");
-    if (choice != NULL) {
-        put_names(&text, "exclude_modules", &choice->excluded);
-    }
-    put_pair(&text, "fan_in_fan_out", turned ? "true" : "false", false);
-    put_pair(&text, "inference_mode", "true", false);
-    put_pair(&text, "init_lora_weights", "true", false);
-    if (choice != NULL) {
-        put_names(&text, "layers_pattern", &choice->layer_names);
-        put_layers(&text, choice);
-    }
-    put_real(&text, "lora_alpha", lora->alpha);
-    put_real(&text, "lora_dropout", lora->dropout);
-    put_saved(&text, builder);
-    put_pair(&text, "peft_type", "\"LORA\"", false);
-    put_real(&text, "r", (double)lora->rank);
-    if (choice != NULL) {
-        put_patterns(&text, "rank_pattern", &choice->ranks);
-    }
-    put_targets(&text, builder);
-    put_pair(&text, "task_type", task_type(builder->spec), false);
-    put_tokens(&text, lora);
-    if (lora->magnitudes) {
-        put_pair(&text, "use_dora", "true", false);
-    }
-    put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
-    bp_text_string(&text, "}\n");
-    *length = (size_t)text.written;
-    return bp_text_flush(&text);
+    bp_text out;
+    bp_json_writer json;
+    bp_text_init(&out, NULL, NULL, text, room);
+    bp_json_put_begin(&json, &out, BP_JSON_SPACED);
+    bp_json_put_lines(&json, NULL, '{');
+    put_members(&json, builder, base);
+    bp_json_put_close(&json);
+    bp_text_char(&out, '\n');
+    *length = (size_t)out.written;
+    return bp_text_flush(&out);
 }

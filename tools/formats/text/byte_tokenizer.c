@@ -2,7 +2,7 @@
 /* tokenizer.json for models over bytes. */
 #include "tools/formats/text/byte_tokenizer.h"
 
-#include "arena/text.h"
+#include "arena/json_write.h"
 
 /* GPT-2's printable stand-in for a byte (openai/gpt-2, encoder.py): bytes that print stand for
  * themselves, the other 68 go to U+0100 and up in order. */
@@ -12,71 +12,83 @@ static uint32_t character_of(uint32_t byte, uint32_t *next)
     return prints ? byte : (*next)++;
 }
 
-static void put_character(bp_text *text, uint32_t character)
+static const char *character_text(uint32_t character, char utf8[3])
 {
-    char utf8[3] = {(char)character, 0, 0};
-    if (character >= 0x80) {
-        utf8[0] = (char)(0xc0 | character >> 6);
-        utf8[1] = (char)(0x80 | (character & 0x3f));
-    }
-    bp_text_json(text, utf8);
+    const bool ascii = character < 0x80;
+    utf8[0] = (char)(ascii ? character : 0xc0 | character >> 6);
+    utf8[1] = (char)(ascii ? 0 : 0x80 | (character & 0x3f));
+    utf8[2] = '\0';
+    return utf8;
 }
 
-static void put_vocabulary(bp_text *text)
+static void put_vocabulary(bp_json_writer *json)
 {
     uint32_t next = 256;
+    bp_json_put_lines(json, "vocab", '{');
     for (uint32_t byte = 0; byte < BP_BYTE_VOCABULARY; byte++) {
-        bp_text_string(text, byte == 0 ? "\n      " : ",\n      ");
-        put_character(text, character_of(byte, &next));
-        bp_text_string(text, ": ");
-        bp_text_u64(text, byte);
+        char character[3];
+        bp_json_put_u64(json, character_text(character_of(byte, &next), character), byte);
     }
+    bp_json_put_close(json);
 }
 
-static const char before[] =
-    "{\n"
-    "  \"version\": \"1.0\",\n"
-    "  \"truncation\": null,\n"
-    "  \"padding\": null,\n"
-    "  \"added_tokens\": [],\n"
-    "  \"normalizer\": null,\n"
-    "  \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
-    "\"trim_offsets\": true, \"use_regex\": false},\n"
-    "  \"post_processor\": null,\n"
-    "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
-    "\"trim_offsets\": true, \"use_regex\": false},\n"
-    "  \"model\": {\n"
-    "    \"type\": \"BPE\",\n"
-    "    \"dropout\": null,\n"
-    "    \"unk_token\": null,\n"
-    "    \"continuing_subword_prefix\": null,\n"
-    "    \"end_of_word_suffix\": null,\n"
-    "    \"fuse_unk\": false,\n"
-    "    \"byte_fallback\": false,\n"
-    "    \"ignore_merges\": false,\n"
-    "    \"vocab\": {";
-
-static const char after[] = "\n    },\n    \"merges\": []\n  }\n}\n";
-
-bp_status bp_byte_tokenizer_settings(uint32_t positions, char *json, size_t *length)
+static void put_document(bp_json_writer *json)
 {
-    bp_text text;
-    bp_text_init(&text, NULL, NULL, json, BP_BYTE_TOKENIZER_TEXT);
-    bp_text_string(&text, "{\n  \"clean_up_tokenization_spaces\": false,\n"
-                          "  \"model_max_length\": ");
-    bp_text_u64(&text, positions);
-    bp_text_string(&text, ",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
-    *length = (size_t)text.written;
-    return bp_text_flush(&text);
+    static const char level[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                                "\"trim_offsets\": true, \"use_regex\": false}";
+    bp_json_put_text(json, "version", "1.0");
+    bp_json_put_value(json, "truncation", "null");
+    bp_json_put_value(json, "padding", "null");
+    bp_json_put_value(json, "added_tokens", "[]");
+    bp_json_put_value(json, "normalizer", "null");
+    bp_json_put_value(json, "pre_tokenizer", level);
+    bp_json_put_value(json, "post_processor", "null");
+    bp_json_put_value(json, "decoder", level);
+    bp_json_put_lines(json, "model", '{');
+    bp_json_put_text(json, "type", "BPE");
+    bp_json_put_value(json, "dropout", "null");
+    bp_json_put_value(json, "unk_token", "null");
+    bp_json_put_value(json, "continuing_subword_prefix", "null");
+    bp_json_put_value(json, "end_of_word_suffix", "null");
+    bp_json_put_flag(json, "fuse_unk", false);
+    bp_json_put_flag(json, "byte_fallback", false);
+    bp_json_put_flag(json, "ignore_merges", false);
+    put_vocabulary(json);
+    bp_json_put_value(json, "merges", "[]");
+    bp_json_put_close(json);
 }
 
-bp_status bp_byte_tokenizer_text(char *json, size_t *length)
+static void byte_tokenizer_begin(bp_text *text, bp_json_writer *json, char *to)
+{
+    bp_text_init(text, NULL, NULL, to, BP_BYTE_TOKENIZER_TEXT);
+    bp_json_put_begin(json, text, BP_JSON_SPACED);
+    bp_json_put_lines(json, NULL, '{');
+}
+
+static bp_status byte_tokenizer_end(bp_json_writer *json, size_t *length)
+{
+    bp_json_put_close(json);
+    bp_text_char(json->text, '\n');
+    *length = (size_t)json->text->written;
+    return bp_text_flush(json->text);
+}
+
+bp_status bp_byte_tokenizer_settings(uint32_t positions, char *to, size_t *length)
 {
     bp_text text;
-    bp_text_init(&text, NULL, NULL, json, BP_BYTE_TOKENIZER_TEXT);
-    bp_text_string(&text, before);
-    put_vocabulary(&text);
-    bp_text_string(&text, after);
-    *length = (size_t)text.written;
-    return bp_text_flush(&text);
+    bp_json_writer json;
+    byte_tokenizer_begin(&text, &json, to);
+    bp_json_put_flag(&json, "clean_up_tokenization_spaces", false);
+    bp_json_put_u64(&json, "model_max_length", positions);
+    bp_json_put_text(&json, "tokenizer_class", "PreTrainedTokenizerFast");
+    return byte_tokenizer_end(&json, length);
+}
+
+bp_status bp_byte_tokenizer_text(char *to, size_t *length)
+{
+    bp_text text;
+    bp_json_writer json;
+    byte_tokenizer_begin(&text, &json, to);
+    put_document(&json);
+    return byte_tokenizer_end(&json, length);
 }

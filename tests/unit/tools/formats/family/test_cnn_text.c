@@ -109,6 +109,7 @@ static void configs_are_compared_layer_by_layer(void **state)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         bp_model_config a = {.positions = 1}, b = {.positions = 1};
         bp_text text;
+        bp_json_writer json;
         size_t written = 0;
         one.layers = counts[i];
         for (uint32_t k = 0; k < counts[i] && k < BP_CNN_LAYERS_MAX; k++) {
@@ -119,7 +120,8 @@ static void configs_are_compared_layer_by_layer(void **state)
         bp_family_config_set(&b, &other, sizeof other);
         assert_true(bp_cnn_same(&a, &b));
         bp_text_init(&text, NULL, NULL, out, sizeof out);
-        bp_cnn_layers_put(&text, &a);
+        bp_json_put_begin(&json, &text, BP_JSON_SPACED);
+        bp_cnn_layers_put(&json, NULL, &a);
         bp_text_char(&text, '\0');
         assert_int_equal(bp_text_flush(&text), BP_OK);
         for (const char *at = strstr(out, "dense 8"); at != NULL; at = strstr(at + 1, "dense 8")) {

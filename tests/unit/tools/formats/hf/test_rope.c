@@ -109,12 +109,14 @@ static void every_kind_is_written_as_it_was_read(void **state)
         char written[1024];
         bp_model_config config, again;
         bp_text text;
+        bp_json_writer json;
         if (read_rope(rows[i].type, rows[i].rope, &config) != BP_OK) {
             fail_msg("%s: %s: %s", rows[i].rope, error.name, error.text);
         }
         holds(&rows[i], &config);
         bp_text_init(&text, NULL, NULL, written, sizeof written);
-        bp_hf_rope_put(&text, &config);
+        bp_json_put_begin(&json, &text, BP_JSON_SPACED);
+        bp_hf_rope_put(&json, NULL, &config);
         bp_text_char(&text, '\0');
         assert_int_equal(bp_text_flush(&text), BP_OK);
         if (read_rope(rows[i].type, written, &again) != BP_OK) {

@@ -1,0 +1,12 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# JSON has one writer, arena/json_write.h: no other file of the product puts a key and its colon, or the comma before
+# a key. Whole constants (bp_json_put_value) may be written out. Programs of tools/bench stand alone, and the grammar
+# of records (tools/bedplate/record) spells what it reads.
+mapfile -t files < <(tools/check/sources.sh c | grep -E '^(arena|core|layers|optim|device|tools)/' |
+    grep -vE '^(arena/json_write\.c|tools/(bench|ptxvm|bedplate/record)/)')
+bad=$(grep -nE '\\": ?"|(^|[^\\])"[]}]*, ?\\"[A-Za-z_]|[{,] ?\\"[a-z_]+\\": ?%' "${files[@]}" /dev/null |
+    sed 's/^\([^:]*:[0-9]*\):.*/\1: JSON by hand: arena\/json_write.h writes it/')
+[[ -z $bad ]] && exit 0
+echo "$bad"
+exit 1
