@@ -104,7 +104,7 @@ lines() { # PATTERN CONTENT
 }
 rows() { # PATTERN CONTENT
     printf -- "$2" >"$work/d.tsv"
-    refused "d.tsv: $1" train --model tiny --task classification --output-dir "$work/x" --data "$work/d.tsv" --max-seq-length 8
+    refused "d.tsv: $1" train --model tiny --task classification --num-labels 2 --output-dir "$work/x" --data "$work/d.tsv" --max-seq-length 8
 }
 # Words with tags, and questions: from a file with this ending.
 tagged() { # PATTERN ENDING CONTENT

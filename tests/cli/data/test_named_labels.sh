@@ -60,7 +60,7 @@ check $? "resumed, bit for bit" "$out$err"
 # Numbers are as they were: two classes, unless it is said.
 sed 's/art/0/; s/sport/1/; s/world news/4/' "$work/rows" >"$work/numbers"
 { printf 'label\ttext\n' && cat "$work/numbers"; } >"$work/numbers.tsv"
-expect 4 'numbers.tsv: line 3: the label is no class' "${common[@]}" --data "$work/numbers.tsv" --output-dir "$work/x"
+expect 4 'numbers.tsv: line 3: the label is no class' "${common[@]}" --num-labels 2 --data "$work/numbers.tsv" --output-dir "$work/x"
 expect 0 '"steps": 2' "${common[@]}" --data "$work/numbers.tsv" --num-labels 5 --output-dir "$work/n" --max-steps 2
 
 # Several classes at a time.

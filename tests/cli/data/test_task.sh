@@ -85,6 +85,7 @@ END
 run train --model tiny --data "$work/five.jsonl" "${small[@]}" --max-steps 2 --output-dir "$work/m" --json
 [[ $code -eq 0 && $(json task) == classification && $(json num_labels) == 5 ]] && grep -q '^bedplate: task: classification, 5 classes, from column label$' <<<"$err"
 check $? "and is trained so" "$code $out$err"
+printf '%s\n' "$out" >"$work/five.out"
 grep -q '"num_labels": *5\|"4"' "$work/m/config.json"
 check $? "with as many classes as there are" "$(cat "$work/m/config.json")"
 run plan --model tiny --data "$work/five.jsonl" "${small[@]}" --json
@@ -135,10 +136,72 @@ expect 2 'need bert' train --model tiny --data "$work/words.jsonl" "${small[@]}"
 run train --model tiny --data "$work/corpus.txt" "${small[@]}" --max-steps 0 --output-dir "$work/base" --quiet
 expect 2 'five.jsonl holds labelled texts .*no head for this task.*expected causal-lm' eval --model "$work/base" --data "$work/five.jsonl" --max-seq-length 16
 expect 0 'loss' eval --model "$work/base" --task causal-lm --data "$work/five.jsonl" --max-seq-length 16
-# Standard input and data that are not there are left to the command.
-"$program" train --model tiny --data - "${small[@]}" --max-steps 1 --output-dir "$work/pipe" --json <"$work/corpus.txt" >"$work/.out" 2>"$work/.err"
-[[ $? -eq 0 ]] && ! grep -q 'task: ' "$work/.err" && grep -q '"task": "causal-lm"' "$work/.out"
-check $? "standard input" "$(cat "$work/.err")"
+# What comes through a pipe is looked at like a file, packed or not, and read once.
+gzip -c "$work/five.jsonl" >"$work/five.gz"
+for kind in standard named packed; do
+    case $kind in
+    standard) "$program" train --model tiny --data - "${small[@]}" --max-steps 2 --output-dir "$work/pipe" --json <"$work/five.jsonl" >"$work/.out" 2>"$work/.err" ;;
+    named) "$program" train --model tiny --data <(cat "$work/five.jsonl") "${small[@]}" --max-steps 2 --output-dir "$work/pipe" --json >"$work/.out" 2>"$work/.err" ;;
+    packed) cat "$work/five.gz" | "$program" train --model tiny --data - "${small[@]}" --max-steps 2 --output-dir "$work/pipe" --json >"$work/.out" 2>"$work/.err" ;;
+    esac
+    [[ $? -eq 0 && $(grep -c '^bedplate: task: classification, 5 classes, from column label$' "$work/.err") -eq 1 ]] &&
+        [[ $(tail -1 "$work/.out" | grep -o '"state_digest": "[^"]*"') == "$(tail -1 "$work/five.out" | grep -o '"state_digest": "[^"]*"')" ]]
+    check $? "$kind pipe" "$(cat "$work/.err" "$work/.out")"
+    rm -rf "$work/pipe"
+done
+out=$("$program" plan --model tiny-bert --task dpo --data - "${small[@]}" <"$work/prompt.jsonl" 2>&1)
+[[ $? -eq 2 && $out == *'--task: standard input holds prompts with completions '*'found dpo, expected causal-lm'* ]]
+check $? "a pipe contradicts a task" "$out"
+out=$(cat "$work/five.jsonl" "$work/five.jsonl" | "$program" plan --model tiny-bert --data - --unpack-limit 10 "${small[@]}" 2>&1)
+[[ $? -eq 6 && $(wc -l <<<"$out") -eq 1 && $out == *'more than --unpack-limit'* ]]
+check $? "a pipe that gives too much ends before the rest is taken for the data" "$out"
+[[ -z $(ls "${TMPDIR:-/tmp}" | grep '^bedplate-data') ]]
+check $? "nothing of it is left"
+
+# CoNLL's columns; token files of a text, of labels, and of what they were made.
+conll='-DOCSTART- -X- O O\n\nEU NNP B-ORG\nrejects VBZ O\n\nPeter NNP B-PER\n\n'
+for _ in 1 2 3 4; do printf -- "${conll/-DOCSTART- -X- O O/}"; done >"$work/conll.txt"
+{ printf -- '-DOCSTART- -X- O\n\n' && tr ' ' '\t' <"$work/conll.txt"; } >"$work/conll.tsv"
+said tiny-bert conll.txt 'token-classification, from columns of words and tags'
+said tiny-bert conll.tsv 'token-classification, from columns of words and tags'
+sed 's/ [OB][^ ]*$/ noun/' "$work/conll.txt" >"$work/other.txt"
+said tiny-bert other.txt 'masked-lm, from plain text'
+expect 2 'conll.txt holds words with tags .columns of words and tags.*expected token-classification' plan --model tiny-bert --task regression --data "$work/conll.txt" "${small[@]}"
+run train --model tiny-bert --data "$work/conll.txt" "${small[@]}" --max-steps 1 --output-dir "$work/tagged" --json
+[[ $code -eq 0 && $(json task) == token-classification ]] && grep -q "tags of 3 classes" <<<"$err"
+check $? "and is trained so" "$err$out"
+run tokenize --tokenizer tests/golden/tokenizers/bert_uncased --data "$work/corpus.txt" --output "$work/corpus.bin"
+said tiny-bert corpus.bin 'masked-lm, from a token file'
+said tiny corpus.bin 'causal-lm, from a token file'
+expect 2 'corpus.bin holds tokens .a token file.*found classification, expected causal-lm' plan --model tiny-bert --task classification --data "$work/corpus.bin" "${small[@]}"
+cp "$work/m/data.tokens" "$work/five.tokens"
+cp "$work/tagged/data.tokens" "$work/tagged.tokens"
+cp "$work/dpo/data.tokens" "$work/dpo.tokens"
+expect 2 'five.tokens holds labelled texts .*does not say whether its labels.*found auto, expected classification, multi' plan --model tiny --data "$work/five.tokens" "${small[@]}"
+expect 0 'task: classification, 5 classes, from a token file' plan --model "$work/m" --data "$work/five.tokens" "${small[@]}"
+expect 0 '' plan --model tiny --task classification --num-labels 5 --data "$work/five.tokens" "${small[@]}"
+said tiny-bert tagged.tokens 'token-classification, from a token file'
+said tiny dpo.tokens 'dpo, from a token file'
+expect 2 'dpo.tokens holds preferences.*expected dpo' plan --model tiny --task causal-lm --data "$work/dpo.tokens" "${small[@]}"
+
+# A task that is named has as many classes as labels that are numbers need.
+for data in five hot; do
+    task=classification classes=5
+    [[ $data == five ]] || task=multi-label-classification classes=3
+    for model in tiny tiny-bert; do
+        rm -rf "$work/named-$model"
+        run plan --model $model --task $task --data "$work/$data.jsonl" "${small[@]}" --json
+        [[ $code -eq 0 && $(json num_labels) -eq $classes ]]
+        check $? "$model --task $task of $data: $classes classes are planned" "$code $err$out"
+        run train --model $model --task $task --data "$work/$data.jsonl" "${small[@]}" --max-steps 1 --output-dir "$work/named-$model" --quiet --json
+        [[ $code -eq 0 && $(json num_labels) -eq $classes ]]
+        check $? "and trained" "$code $err$out"
+    done
+done
+run train --model "$work/m" --task classification --data "$work/pandas.jsonl" "${small[@]}" --max-steps 1 --output-dir "$work/again" --quiet --json
+[[ $code -eq 0 && $(json num_labels) -eq 5 ]]
+check $? "a model with classes keeps its own" "$err$out"
+expect 4 'five.jsonl' train --model tiny --task classification --num-labels 2 --data "$work/five.jsonl" "${small[@]}" --max-steps 1 --output-dir "$work/x"
 expect 4 'there is no such file' train --model tiny --data "$work/none.jsonl" --output-dir "$work/x"
 : >"$work/empty.jsonl"
 expect 4 'the data holds no' train --model tiny-bert --data "$work/empty.jsonl" --output-dir "$work/x"

@@ -12,6 +12,7 @@
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/path_guard.h"
+#include "tools/bedplate/sources/data_stored.h"
 #include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/ranks/ranks.h"
@@ -103,11 +104,14 @@ static int run_command(const command *v, int count, char **arguments)
                      v->words);
         return 2;
     }
-    if (path_guard_check(&set) != BP_OK || data_task_resolve(&set) != BP_OK) {
+    if (path_guard_check(&set) != BP_OK) {
         return 2;
     }
+    const bp_status found = data_task_resolve(&set);
     preference_resolve(&set); /* of a task that the data named */
-    return v->run(&set);
+    const int code = found == BP_OK ? v->run(&set) : bp_status_exit_code(found);
+    data_stored_end();
+    return code;
 }
 
 /* Whoever starts a program may have closed its standard streams. The next file opened would take

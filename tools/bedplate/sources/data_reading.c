@@ -98,29 +98,6 @@ static void put_columns(char *line, const bp_row_columns *columns, const bp_docu
              table && !columns->named ? ", no header" : "");
 }
 
-static bp_status reading_begin(void *user, bp_data_reader *reader)
-{
-    (void)user;
-    (void)reader;
-    return BP_OK;
-}
-
-static bp_status reading_piece(void *user, bp_document_part part, const char *bytes, size_t count)
-{
-    (void)user;
-    (void)part;
-    (void)bytes;
-    (void)count;
-    return BP_OK;
-}
-
-static bp_status reading_end(void *user, uint64_t label)
-{
-    (void)user;
-    (void)label;
-    return BP_OK;
-}
-
 static uint64_t reading_scratch[(BP_DOCUMENTS_SCRATCH + 65536) / 8];
 
 static bp_data_reader reading_reader(const data_files *files, uint32_t file, bp_error *error)
@@ -137,10 +114,7 @@ static bp_documents documents_of(const session *s)
 {
     const bp_model_config *config = &s->spec.config;
     const bool texts = config->task == BP_TASK_EMBEDDING;
-    return (bp_documents){.begin = reading_begin,
-                          .piece = reading_piece,
-                          .end = reading_end,
-                          .form = texts ? BP_FORM_TEXTS : BP_FORM_LABELLED,
+    return (bp_documents){.form = texts ? BP_FORM_TEXTS : BP_FORM_LABELLED,
                           .labels = bp_feed_labels(config->task),
                           .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                           .names = &s->names,

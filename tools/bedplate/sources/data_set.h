@@ -20,6 +20,8 @@ typedef struct data_files {
     glob_t patterns; /* owns the names that patterns expanded to */
     bool expanded;
     bool judged; /* what evaluations read: it is never packed */
+    bool look; /* they are opened for a look: what comes through pipes is kept for the next time */
+    bool lost; /* and could not be */
 } data_files;
 
 /* What a run learns from and what it is tested on. Must not move. */

@@ -159,6 +159,58 @@ static bp_status stored_unpack(stored *t, bp_file file, bp_content_kind kind,
     return status;
 }
 
+/* What came through pipes when the data were looked at, until they are read. */
+static struct {
+    const char *from;
+    char *path;
+} pipes[SETTINGS_PATHS_MAX];
+static uint32_t pipe_count;
+
+void data_stored_end(void)
+{
+    while (pipe_count > 0) {
+        temporary_end(pipes[--pipe_count].path);
+        free(pipes[pipe_count].path);
+    }
+}
+
+/* Leaves in t->piped what came through a pipe, now or before. */
+static bp_status stored_find_pipe(stored *t, const char *path)
+{
+    for (uint32_t i = 0; i < pipe_count; i++) {
+        if (strcmp(pipes[i].from, path) == 0) {
+            snprintf(t->piped, sizeof t->piped, "%s", pipes[i].path);
+            if (!t->files->look) {
+                free(pipes[i].path);
+                pipes[i] = pipes[--pipe_count];
+            }
+            return BP_OK;
+        }
+    }
+    const bp_status status = stored_take_pipe(t, path);
+    if (!t->files->look) {
+        return status;
+    }
+    char *copy = status == BP_OK && pipe_count < SETTINGS_PATHS_MAX ? strdup(t->piped) : NULL;
+    t->files->lost = copy == NULL;
+    if (copy != NULL) {
+        pipes[pipe_count].from = path;
+        pipes[pipe_count++].path = copy;
+    }
+    return status == BP_OK && copy == NULL ? bp_error_set(&t->s->error, BP_ERR_FIT, where,
+                                                          "there is no memory for its name", path)
+                                           : status;
+}
+
+static bool stored_is_pipe(const char *path)
+{
+    uint32_t i = 0;
+    while (i < pipe_count && strcmp(pipes[i].path, path) != 0) {
+        i++;
+    }
+    return i < pipe_count;
+}
+
 /* Leaves in row->stored where the row's bytes are, if not in the file itself. */
 static bp_status stored_row(stored *t, char path[BP_STORE_PATH_MAX])
 {
@@ -179,7 +231,7 @@ static bp_status stored_row(stored *t, char path[BP_STORE_PATH_MAX])
                             row->path);
     }
     if (row->nameless) {
-        BP_TRY(stored_take_pipe(t, row->path));
+        BP_TRY(stored_find_pipe(t, row->path));
         row->path = strcmp(row->path, "-") == 0 ? "standard input" : row->path;
     }
     const char *at = row->nameless ? t->piped : row->path;
@@ -218,7 +270,7 @@ bp_status data_stored_open(data_files *files, session *s, uint32_t count, bp_dat
     for (t.row = 0; t.row < count && status == BP_OK; t.row++) {
         char path[BP_STORE_PATH_MAX];
         status = stored_row(&t, path);
-        if (t.piped[0] != '\0') {
+        if (t.piped[0] != '\0' && !stored_is_pipe(t.piped)) {
             temporary_end(t.piped); /* it is unpacked, or of no use */
         }
         if (path[0] != '\0') {
@@ -231,7 +283,9 @@ bp_status data_stored_open(data_files *files, session *s, uint32_t count, bp_dat
     }
     for (uint32_t i = 0; i < count; i++) {
         if (paths[i] != NULL) {
-            temporary_end(paths[i]); /* open files stay readable */
+            if (!stored_is_pipe(paths[i])) {
+                temporary_end(paths[i]); /* open files stay readable */
+            }
             files->rows[i].stored = NULL;
             free(paths[i]);
         }

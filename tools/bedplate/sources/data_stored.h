@@ -13,4 +13,7 @@
 bp_status data_stored_open(data_files *files, session *s, uint32_t count,
                            bp_data_format format) BP_MUST_CHECK;
 
+/* Gives back what came through pipes when data were looked at (files->look), and was never read. */
+void data_stored_end(void);
+
 #endif

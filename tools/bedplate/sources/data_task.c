@@ -15,6 +15,7 @@
 #include "tools/bedplate/sources/data_reading.h"
 #include "tools/formats/data/data_chat.h"
 #include "tools/formats/data/data_documents.h"
+#include "tools/formats/data/data_tokens.h"
 #include "tools/formats/family/preset.h"
 #include "tools/formats/files/data_records.h"
 
@@ -56,6 +57,7 @@ typedef enum row_form {
     ROW_TAGGED,
     ROW_QUESTION,
     ROW_TEXTS,
+    ROW_TOKENS,
     ROW_FORMS
 } row_form;
 
@@ -74,7 +76,8 @@ static const struct {
                       "classification, multi-label-classification or regression"},
     [ROW_TAGGED] = {"words with tags", "token-classification", "token-classification"},
     [ROW_QUESTION] = {"questions about texts", "question-answering", "question-answering"},
-    [ROW_TEXTS] = {"texts that are compared", "embedding", "embedding"}};
+    [ROW_TEXTS] = {"texts that are compared", "embedding", "embedding"},
+    [ROW_TOKENS] = {"tokens", NULL, "causal-lm or masked-lm"}};
 
 /* Everything that looking takes; given back before the run begins. */
 typedef struct task_look {
@@ -197,15 +200,6 @@ static bp_status task_begin(void *user, bp_data_reader *reader)
     return BP_OK;
 }
 
-static bp_status task_piece(void *user, bp_document_part part, const char *bytes, size_t count)
-{
-    (void)user;
-    (void)part;
-    (void)bytes;
-    (void)count;
-    return BP_OK;
-}
-
 static bp_status task_note_class(void *user, uint64_t label)
 {
     task_look *look = user;
@@ -237,7 +231,6 @@ static bp_documents task_documents(task_look *look, bp_document_form form)
     look->most = 0;
     return (bp_documents){.user = look,
                           .begin = task_begin,
-                          .piece = task_piece,
                           .end = task_note_class,
                           .form = form,
                           .labels = BP_LABELS_CLASS,
@@ -420,11 +413,91 @@ static bool task_is_beside(const task_look *look)
            look->s.set->label_column == NULL && bp_column_named(names, name, strlen(name));
 }
 
+/* A tag as CoNLL's columns have it: O, or a prefix, a hyphen and a type. */
+static bool task_is_tag(const char *text, size_t length, bool *begins)
+{
+    const bool typed = length > 2 && text[1] == '-' && strchr("BIESLU", text[0]) != NULL;
+    *begins = *begins || typed;
+    return typed || (length == 1 && text[0] == 'O');
+}
+
+/* Whether a file has columns of words and tags: each line of its beginning has a word and ends with
+ * a tag, as many fields as the others, and a blank line ends a sentence. */
+static bool task_are_tagged(task_look *look)
+{
+    bp_error unheard = {.code = BP_OK};
+    bp_data_reader reader = task_reader(&look->files, 0, look->scratch, &unheard);
+    const unsigned char *bytes;
+    size_t count = 0, columns = 0, lines = 0;
+    bool begins = false, ended = false;
+    if (bp_data_reader_begin(&reader) != BP_OK ||
+        bp_data_look(&reader, 0, &bytes, &count) != BP_OK) {
+        return false;
+    }
+    const char *at = (const char *)bytes, *const end = at + count, *next;
+    for (; at < end && (next = memchr(at, '\n', (size_t)(end - at))) != NULL; at = next + 1) {
+        const char *last = at;
+        size_t fields = 0, length = 0;
+        for (const char *word = at; word < next; word += length) {
+            word += strspn(word, " \t\r");
+            length = word < next ? strcspn(word, " \t\r\n") : 0;
+            last = length > 0 ? word : last;
+            fields += length > 0 ? 1 : 0;
+            if (length == 0) {
+                break;
+            }
+        }
+        length = fields > 0 ? strcspn(last, " \t\r\n") : 0;
+        ended = ended || (fields == 0 && lines > 0);
+        if (fields == 0 || strncmp(at, "-DOCSTART-", 10) == 0) {
+            continue;
+        }
+        columns = lines == 0 ? fields : columns;
+        if (fields < 2 || fields != columns || !task_is_tag(last, length, &begins)) {
+            return false;
+        }
+        lines++;
+    }
+    return begins && ended;
+}
+
+/* What a token file of bedplate's own was made of. */
+static row_form task_form_of_tokens(task_look *look)
+{
+    static const row_form forms[] = {
+        [BP_FORM_OPEN] = ROW_TOKENS,      [BP_FORM_TEXT] = ROW_TOKENS,
+        [BP_FORM_PROMPT] = ROW_PROMPT,    [BP_FORM_LABELLED] = ROW_LABELLED,
+        [BP_FORM_NUMBERS] = ROW_OTHER,    [BP_FORM_TAGGED] = ROW_TAGGED,
+        [BP_FORM_ANSWERS] = ROW_QUESTION, [BP_FORM_CHAT] = ROW_TALK,
+        [BP_FORM_TEXTS] = ROW_TEXTS,      [BP_FORM_PAIRS] = ROW_PREFERENCE,
+        [BP_FORM_PACKED] = ROW_TOKENS};
+    bp_error unheard = {.code = BP_OK};
+    bp_tokens tokens;
+    if (bp_tokens_open(&tokens, look->s.store, look->files.data.source.name, NULL, &unheard) !=
+        BP_OK) {
+        return ROW_OTHER;
+    }
+    const uint32_t form = tokens.head.form;
+    const bool judged = tokens.head.unlabelled == 0;
+    bp_tokens_close(&tokens);
+    const row_form found = form < sizeof forms / sizeof forms[0] ? forms[form] : ROW_OTHER;
+    return found == ROW_LABELLED && !judged ? ROW_OTHER : found;
+}
+
 static row_form task_find_form(task_look *look)
 {
     const bp_data_format format = look->files.data.format;
     const bool json = format == BP_DATA_JSONL;
-    if (format == BP_DATA_TEXT || format == BP_DATA_BYTES) {
+    const bool text = format == BP_DATA_TEXT || format == BP_DATA_BYTES;
+    if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TOKENS) {
+        snprintf(look->columns, sizeof look->columns, "a token file");
+        return format == BP_DATA_TOKENS ? task_form_of_tokens(look) : ROW_TOKENS;
+    }
+    if ((format == BP_DATA_TEXT || format == BP_DATA_TSV) && task_are_tagged(look)) {
+        snprintf(look->columns, sizeof look->columns, "columns of words and tags");
+        return ROW_TAGGED;
+    }
+    if (text) {
         snprintf(look->columns, sizeof look->columns, "plain text");
         return ROW_TEXT;
     }
@@ -491,7 +564,8 @@ static bool task_reads(const task_look *look, const char *word)
     const settings *set = look->s.set;
     const bool language = task_listed("causal-lm masked-lm", word);
     const bool judges = task_listed(row_forms[ROW_LABELLED].tasks, word);
-    const bool columns = look->files.data.format != BP_DATA_JSONL && look->form != ROW_OTHER;
+    const bp_data_format format = look->files.data.format;
+    const bool columns = format == BP_DATA_TEXT || format == BP_DATA_TSV || format == BP_DATA_CSV;
     if (columns && strcmp(word, "token-classification") == 0) {
         return true; /* columns of words and tags look like any others */
     }
@@ -499,7 +573,7 @@ static bool task_reads(const task_look *look, const char *word)
         return look->form != ROW_LABELLED || task_reads_label(look, word);
     }
     if (language && (has(&look->fields, FIELD_TEXT) || set->text_column != NULL ||
-                     look->files.data.format != BP_DATA_JSONL)) {
+                     (format != BP_DATA_JSONL && format != BP_DATA_TOKENS))) {
         return true;
     }
     if (judges && (look->form == ROW_TEXT || look->form == ROW_TEXTS)) {
@@ -538,6 +612,13 @@ static bp_status task_decide(task_look *look, const char **word)
                                 model_task_word((uint32_t)own),
                                 look->form == ROW_TALK ? "a causal model, or labelled texts"
                                                        : "a causal model");
+    }
+    if (look->form == ROW_LABELLED && look->files.data.format == BP_DATA_TOKENS && !judges) {
+        return task_contradicts(
+            look,
+            "it does not say whether its labels are classes or numbers: name the "
+            "task it was made for",
+            "auto", row_forms[ROW_LABELLED].tasks);
     }
     if (look->form == ROW_LABELLED) {
         *word = judges ? NULL : look->kind != NULL ? look->kind : theirs;
@@ -584,15 +665,29 @@ static const char *task_expected(const task_look *look)
                                                               : task;
 }
 
+/* Of a task that was named: as many classes as labels that are numbers need. A model whose files
+ * name its classes has them. */
+static void task_count_classes(const task_look *look, settings *set)
+{
+    const bool same = strcmp(set->task, model_task_word((uint32_t)look->s.spec.config.task)) == 0;
+    const bool counts = look->kind != NULL && strcmp(set->task, look->kind) == 0;
+    if (!same && counts && look->numbers && look->classes > 2 && set->num_labels == 0) {
+        set->num_labels = look->classes;
+    }
+}
+
 /* What was found becomes the settings'. */
 static bp_status task_apply(task_look *look, settings *set)
 {
     const bp_model_config *own = &look->s.spec.config;
     const char *word;
     if (strcmp(set->task, "auto") != 0) {
-        return task_reads(look, set->task) ? BP_OK
-                                           : task_contradicts(look, "the data contradict the task",
-                                                              set->task, task_expected(look));
+        if (!task_reads(look, set->task)) {
+            return task_contradicts(look, "the data contradict the task", set->task,
+                                    task_expected(look));
+        }
+        task_count_classes(look, set);
+        return BP_OK;
     }
     BP_TRY(task_decide(look, &word));
     const bool same = word == NULL || strcmp(word, model_task_word((uint32_t)own->task)) == 0;
@@ -656,20 +751,6 @@ static void task_find_images(task_look *look, settings *set)
 
 /* ---- looking ---- */
 
-/* What comes through a pipe can be read but once. */
-static bool task_can_look(const settings *set)
-{
-    struct stat about;
-    for (uint32_t i = 0; i < set->data.count; i++) {
-        const char *path = set->data.item[i];
-        if (strcmp(path, "-") == 0 ||
-            (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))) {
-            return false;
-        }
-    }
-    return set->data.count > 0 && set->model != NULL;
-}
-
 static bool task_has_file(const settings *set, bp_store *store, const char *name)
 {
     char path[BP_STORE_PATH_MAX];
@@ -683,7 +764,7 @@ static bool task_open(task_look *look, settings *set)
 {
     session *s = &look->s;
     s->set = set;
-    if (!task_can_look(set) || !model_config(set->model, &s->spec.config) ||
+    if (set->data.count == 0 || set->model == NULL || !model_config(set->model, &s->spec.config) ||
         bp_store_posix_init(&s->posix, "") != BP_OK) {
         return false;
     }
@@ -695,6 +776,7 @@ static bool task_open(task_look *look, settings *set)
         task_find_images(look, set);
         return false;
     }
+    look->files.look = true;
     look->open = data_files_find(&look->files, s, &set->data) == BP_OK;
     return look->open && look->files.data.file_count > 0;
 }
@@ -714,6 +796,8 @@ bp_status data_task_resolve(settings *set)
     if (task_open(look, set)) {
         look->form = task_find_form(look);
         status = task_apply(look, set);
+    } else if (look->files.lost) {
+        status = look->s.error.code; /* the command would find the rest of it */
     }
     if (status != BP_OK) {
         (void)report_error(&look->s.error);

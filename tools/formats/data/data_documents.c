@@ -51,9 +51,36 @@ static bp_status data_documents_read_text(bp_documents *documents, bp_data_reade
     return documents->end(documents->user, 0);
 }
 
+static bp_status documents_no_begin(void *user, bp_data_reader *reader)
+{
+    (void)user;
+    (void)reader;
+    return BP_OK;
+}
+
+static bp_status documents_no_piece(void *user, bp_document_part part, const char *bytes,
+                                    size_t count)
+{
+    (void)user;
+    (void)part;
+    (void)bytes;
+    (void)count;
+    return BP_OK;
+}
+
+static bp_status documents_no_end(void *user, uint64_t label)
+{
+    (void)user;
+    (void)label;
+    return BP_OK;
+}
+
 bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_data_format format,
                             void *scratch)
 {
+    documents->begin = documents->begin != NULL ? documents->begin : documents_no_begin;
+    documents->piece = documents->piece != NULL ? documents->piece : documents_no_piece;
+    documents->end = documents->end != NULL ? documents->end : documents_no_end;
     if (documents->form == BP_FORM_TEXTS) {
         return bp_documents_rows(documents, reader, format, scratch);
     }

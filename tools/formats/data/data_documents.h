@@ -72,6 +72,7 @@ typedef struct bp_documents {
     /* A document begins; pieces of its parts, in their order, in as many calls as it takes, none
      * for what is empty; it ends, with its label: a class, or the bits of a float. What fails may
      * be recorded with bp_data_refuse. */
+    /* NULL, each: what it would take does not matter. */
     bp_status (*begin)(void *user, bp_data_reader *reader);
     bp_status (*piece)(void *user, bp_document_part part, const char *bytes, size_t count);
     bp_status (*end)(void *user, uint64_t label);

@@ -39,29 +39,6 @@ bp_status bp_label_survey_take(bp_label_survey *s, bp_data_reader *reader, const
     return BP_OK;
 }
 
-static bp_status survey_begin(void *user, bp_data_reader *reader)
-{
-    (void)user;
-    (void)reader;
-    return BP_OK;
-}
-
-static bp_status survey_piece(void *user, bp_document_part part, const char *bytes, size_t count)
-{
-    (void)user;
-    (void)part;
-    (void)bytes;
-    (void)count;
-    return BP_OK;
-}
-
-static bp_status survey_end(void *user, uint64_t label)
-{
-    (void)user;
-    (void)label;
-    return BP_OK;
-}
-
 /* At most 1024 names: insertion does. */
 static void survey_sort(bp_class_names *names)
 {
@@ -97,9 +74,6 @@ bp_status bp_label_survey_read(bp_label_survey *s, const bp_data *data, bp_label
                                void *scratch)
 {
     bp_documents documents = {.user = s,
-                              .begin = survey_begin,
-                              .piece = survey_piece,
-                              .end = survey_end,
                               .form = BP_FORM_LABELLED,
                               .labels = labels,
                               .classes = 1, /* so that bits are classes, not floats */
