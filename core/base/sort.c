@@ -2,15 +2,27 @@
 /* Heap sort. */
 #include "core/base/sort.h"
 
+/* Whether the element at a goes before the one at b, by either kind of comparison. */
 typedef struct heap {
     unsigned char *elements;
     size_t size;
-    bp_compare compare;
+    bp_compare compare; /* NULL: elements are indices, and before compares what they index */
+    bp_before before;
+    const void *user;
 } heap;
 
 static unsigned char *sort_at(const heap *h, size_t index)
 {
     return h->elements + index * h->size;
+}
+
+static bool sort_before(const heap *h, size_t a, size_t b)
+{
+    if (h->compare != NULL) {
+        return h->compare(sort_at(h, a), sort_at(h, b)) < 0;
+    }
+    const uint32_t *indices = (const uint32_t *)(const void *)h->elements;
+    return h->before(h->user, indices[a], indices[b]);
 }
 
 static void swap(const heap *h, size_t a, size_t b)
@@ -28,10 +40,10 @@ static void swap(const heap *h, size_t a, size_t b)
 static void sink(const heap *h, size_t index, size_t count)
 {
     for (size_t child = 2 * index + 1; child < count; child = 2 * index + 1) {
-        if (child + 1 < count && h->compare(sort_at(h, child), sort_at(h, child + 1)) < 0) {
+        if (child + 1 < count && sort_before(h, child, child + 1)) {
             child++;
         }
-        if (h->compare(sort_at(h, index), sort_at(h, child)) >= 0) {
+        if (!sort_before(h, index, child)) {
             return;
         }
         swap(h, index, child);
@@ -39,14 +51,28 @@ static void sink(const heap *h, size_t index, size_t count)
     }
 }
 
-void bp_heap_sort(void *elements, size_t count, size_t size, bp_compare compare)
+static void sort_all(const heap *h, size_t count)
 {
-    heap h = {elements, size, compare};
     for (size_t i = count / 2; i > 0; i--) {
-        sink(&h, i - 1, count);
+        sink(h, i - 1, count);
     }
     for (size_t left = count; left > 1; left--) {
-        swap(&h, 0, left - 1);
-        sink(&h, 0, left - 1);
+        swap(h, 0, left - 1);
+        sink(h, 0, left - 1);
     }
+}
+
+void bp_heap_sort(void *elements, size_t count, size_t size, bp_compare compare)
+{
+    const heap h = {.elements = elements, .size = size, .compare = compare};
+    sort_all(&h, count);
+}
+
+void bp_order(uint32_t *indices, uint32_t count, bp_before before, const void *user)
+{
+    const heap h = {.elements = (unsigned char *)indices,
+                    .size = sizeof *indices,
+                    .before = before,
+                    .user = user};
+    sort_all(&h, count);
 }

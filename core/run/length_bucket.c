@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/plan/buckets.h"
-#include "core/base/order.h"
+#include "core/base/sort.h"
 #include "core/ir/verify/verify.h"
 #include "core/run/runtime.h"
 

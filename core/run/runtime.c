@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/base/order.h"
+#include "core/base/sort.h"
 #include "core/ir/verify/verify.h"
 #include "core/run/sorted.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/base/order.h"
+#include "core/base/sort.h"
 
 #define SORTED_ALIGNMENT 64
 #define SORTED_BYTES     ((uint64_t)1 << 20) /* kept results, at most */

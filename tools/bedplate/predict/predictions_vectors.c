@@ -3,9 +3,9 @@
 #include "tools/bedplate/predict/predictions_vectors.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sort.h"
 #include "tools/bedplate/session/session.h"
 
 /* What is kept until the end: of each row the vectors of its first two texts, then numbers of rows
@@ -91,7 +91,7 @@ static int ranked_compare(const void *a, const void *b)
 /* Ranks from 1 on, of equal numbers the mean of theirs. */
 static void rank_all(ranked *sorted, uint64_t count, double *ranks)
 {
-    qsort(sorted, (size_t)count, sizeof *sorted, ranked_compare);
+    bp_heap_sort(sorted, (size_t)count, sizeof *sorted, ranked_compare);
     for (uint64_t i = 0, end; i < count; i = end) {
         end = i + 1;
         while (end < count && !(sorted[end].value > sorted[i].value)) {

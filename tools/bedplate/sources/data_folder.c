@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "core/base/sort.h"
 #include "core/base/storage.h"
 
 static const char where[] = "imagefolder";
@@ -64,7 +65,7 @@ static bp_status name_list_read(session *s, const char *folder, name_list *list)
                             : bp_storage_failed(&s->error, s->store, "list", folder);
     }
     if (list->count > 0) {
-        qsort(list->item, list->count, sizeof *list->item, name_order);
+        bp_heap_sort(list->item, list->count, sizeof *list->item, name_order);
     }
     return BP_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sort.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/ranks/ranks.h"
 
@@ -39,7 +40,7 @@ static bp_status time_size(const ranks *own, const bp_fabric_transfer *call, dou
             seconds[i - WARM_UP] = clock_seconds() - began;
         }
     }
-    qsort(seconds, (size_t)repeat, sizeof *seconds, bench_fabric_by_value);
+    bp_heap_sort(seconds, (size_t)repeat, sizeof *seconds, bench_fabric_by_value);
     return BP_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sort.h"
 #include "core/ops/codec.h"
 #include "core/ir/step.h"
 #include "device/host/cpu.h"
@@ -290,8 +291,8 @@ static bp_status bench_optim_run(desk *d, const settings *set, bp_error *error)
     bp_status status = time_both(d, &pool, set->repeat, rule, loop);
     bp_pool_close(&pool);
     if (status == BP_OK) {
-        qsort(rule, (size_t)set->repeat, sizeof *rule, by_value);
-        qsort(loop, (size_t)set->repeat, sizeof *loop, by_value);
+        bp_heap_sort(rule, (size_t)set->repeat, sizeof *rule, by_value);
+        bp_heap_sort(loop, (size_t)set->repeat, sizeof *loop, by_value);
         print_times(d, set, rule[set->repeat / 2], loop[set->repeat / 2]);
     }
     free(seconds);

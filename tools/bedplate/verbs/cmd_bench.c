@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/host/cpu.h"
+#include "core/base/sort.h"
 #include "tools/bedplate/app/clock.h"
 #include "device/host/host.h"
 #include "tools/bedplate/verbs/bench_fabric.h"
@@ -28,7 +29,7 @@ static int by_value(const void *a, const void *b)
 
 static double median(double *seconds, uint64_t count)
 {
-    qsort(seconds, (size_t)count, sizeof *seconds, by_value);
+    bp_heap_sort(seconds, (size_t)count, sizeof *seconds, by_value);
     return 0.5 * (seconds[(count - 1) / 2] + seconds[count / 2]);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "core/base/sort.h"
 #include "tools/bedplate/app/clock.h"
 #include "core/base/digest.h"
 #include "core/base/random.h"
@@ -160,7 +161,7 @@ static bp_status replay_find_starts(replay *r)
         return bp_error_set(&r->error, BP_ERR_DATA, where,
                             "there is no checkpoint that a replay could begin with", directory);
     }
-    qsort(r->starts, r->count, sizeof r->starts[0], replay_by_step);
+    bp_heap_sort(r->starts, r->count, sizeof r->starts[0], replay_by_step);
     return r->t.points.watch.policy == ANOMALY_ROLLBACK ? replay_keep_told(r) : BP_OK;
 }
 

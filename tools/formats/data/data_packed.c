@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/base/order.h"
+#include "core/base/sort.h"
 #include "tools/formats/data/data_documents.h"
 
 static const char where[] = "packing";

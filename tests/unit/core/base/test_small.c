@@ -7,11 +7,13 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
+
 #include "core/plan/builder.h"
 #include "core/base/error.h"
 #include "core/plan/model.h"
 #include "core/plan/optimizer.h"
-#include "core/base/order.h"
+#include "core/base/sort.h"
 #include "core/ir/fabric.h"
 
 /* verifies error-1.c4b2 */
@@ -125,6 +127,33 @@ static bool smaller(const void *user, uint32_t a, uint32_t b)
 {
     const uint32_t *values = user;
     return values[a] != values[b] ? values[a] < values[b] : a < b;
+}
+
+static int compare_first_bytes(const void *a, const void *b)
+{
+    return memcmp(a, b, 4);
+}
+
+/* Elements of any size against the C library's order; the first four bytes are all different. */
+static void test_heap_sort(void **state)
+{
+    (void)state;
+    static unsigned char sorted[200 * 24], wanted[200 * 24];
+    for (size_t size = 4; size <= 24; size += 5) {
+        for (size_t count = 0; count <= 200; count = count * 2 + 1) {
+            for (size_t i = 0; i < count * size; i++) {
+                sorted[i] = (unsigned char)(i * 7 % 251);
+            }
+            for (size_t i = 0; i < count; i++) {
+                const uint32_t key = (uint32_t)i * 2654435761u;
+                memcpy(sorted + i * size, &key, sizeof key);
+            }
+            memcpy(wanted, sorted, sizeof sorted);
+            bp_heap_sort(sorted, count, size, compare_first_bytes);
+            qsort(wanted, count, size, compare_first_bytes);
+            assert_memory_equal(sorted, wanted, count * size);
+        }
+    }
 }
 
 static void test_order(void **state)
@@ -328,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_words_that_were_found),
         cmocka_unit_test(test_names_are_prefixed_and_cut),
         cmocka_unit_test(test_exit_codes),
+        cmocka_unit_test(test_heap_sort),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_spec_ranges),
         cmocka_unit_test(test_loss_rows),
