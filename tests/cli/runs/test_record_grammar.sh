@@ -311,10 +311,11 @@ def answers(lane, share):
 
 
 every = list(variants())
+tried = every[:: 1 if os.environ.get("BP_TEST_LONG") else 3]  # all of them by make nightly
 with ThreadPoolExecutor(2) as pool:
-    found = list(pool.map(answers, (0, 1), (every[::2], every[1::2])))
+    found = list(pool.map(answers, (0, 1), (tried[::2], tried[1::2])))
 differ = found[0][1] + found[1][1]
-print(f"{len(every)} variants, {sum(1 for one in every if one[2] == 0)} of them right; {len(differ)} get other answers")
+print(f"{len(tried)} of {len(every)} variants, {sum(1 for one in tried if one[2] == 0)} of them right; {len(differ)} get other answers")
 print("\n".join(differ[:60]))
 with open(os.path.join(work, "extra"), "wb") as file:
     file.write(next(data for name, data, _ in every if name == "resumed: step.another behind scale_bits"))
